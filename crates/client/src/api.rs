@@ -1,0 +1,276 @@
+//! The control API: one schema for every command and screen.
+//!
+//! ```text
+//! client → daemon   {"v":1,"id":7,"ask":{"type":"nodes"}}
+//! daemon → client   {"v":1,"id":7,"ok":{"type":"nodes","nodes":[…]}}
+//!                   {"v":1,"id":7,"err":{"code":"no-such-node","message":"…","hint":"…"}}
+//! daemon → keeper   {"v":1,"order":{"type":"move","pid":812,"to":{"node":"n3"},"ticket":5}}
+//! ```
+//! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
+
+use armento_model::{NodeName, Pid, Stay, TreeId};
+use serde::{Deserialize, Serialize};
+
+/// Longest line either side accepts, bytes.
+pub const LINE_MAX: usize = 1 << 20;
+
+/// Where the daemon listens; `ARMENTO_SOCKET` overrides it.
+pub const SOCKET: &str = "/run/armento/control.sock";
+
+/// Path of the control socket on this node.
+pub fn socket_path() -> std::path::PathBuf {
+    std::env::var_os("ARMENTO_SOCKET").map_or_else(|| SOCKET.into(), Into::into)
+}
+
+/// Everything that travels on a control session, either way.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Line {
+    pub v: u32,
+    /// Chosen by the asker, repeated in the answer; 0 for orders and reports.
+    #[serde(default)]
+    pub id: u64,
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Body {
+    Ask(Ask),
+    Ok(Answer),
+    Err(Refusal),
+    /// Daemon to keeper or host, unasked.
+    Order(Order),
+    /// Keeper or host to daemon, unanswered.
+    Report(Report),
+}
+
+/// Why the daemon said no. Nothing was changed unless `message` says so.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Stable word for scripts, e.g. `no-such-node`, `not-joined`, or a [`Stay::code`].
+    pub code: String,
+    pub message: String,
+    pub hint: String,
+}
+
+/// Where to move a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dest {
+    Node(NodeName),
+    Home,
+    /// Unlock it and let the policy choose.
+    Balance,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Ask {
+    // --- from commands and screens ---
+    Nodes,
+    Ps {
+        /// Every process of the farm, not only those whose home is here.
+        all: bool,
+    },
+    Why {
+        pid: Pid,
+    },
+    /// Answered when the move has ended (`Answer::Moved`) or was refused.
+    Migrate {
+        pid: Pid,
+        to: Dest,
+    },
+    Leave,
+    /// Who am I, what version, which farm.
+    Status,
+
+    // --- from a keeper; the session then carries its reports and orders ---
+    /// First line of a keeper's session. The daemon checks the peer's uid.
+    Keep(KeeperHello),
+    /// At an exec stop: where should this fresh image run? Answered within 5 ms or not at all
+    /// (the keeper then lets it run at home).
+    Place {
+        tree: TreeId,
+        pid: Pid,
+        /// Command line, for hints and display.
+        command: String,
+    },
+    /// The keeper decided to go to `node`: admit us there and hand us a way in.
+    /// The daemon asks the target's daemon, which reserves room and starts a host.
+    Route {
+        tree: TreeId,
+        pid: Pid,
+        node: NodeName,
+        /// Memory the process uses now, KiB.
+        need_kib: u64,
+    },
+
+    // --- from a host; the session then carries its reports ---
+    Host(HostHello),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeeperHello {
+    pub tree: TreeId,
+    /// The keeper's own process.
+    pub keeper: Pid,
+    /// The process it was started for.
+    pub root: Pid,
+    pub uid: u32,
+    pub command: String,
+    /// `--on NODE`: nobody else moves it.
+    pub pinned: Option<NodeName>,
+    /// `--stay`.
+    pub stay: bool,
+    /// `--storm MS`: the keeper itself moves the tree about; balance leaves it alone.
+    pub storm: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostHello {
+    pub tree: TreeId,
+    pub home: NodeName,
+    pub host: Pid,
+    pub uid: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Answer {
+    Done,
+    Nodes { nodes: Vec<NodeInfo> },
+    Ps { procs: Vec<ProcInfo> },
+    Why { pid: Pid, place: Option<NodeName>, stay: Option<Stay>, explanation: String, remedy: String },
+    Moved { pid: Pid, node: NodeName, pause_us: u64, total_us: u64, bytes: u64 },
+    Status { node: NodeName, farm: String, version: String, joined: bool },
+    Placed { node: Option<NodeName> },
+    Route(Pass),
+}
+
+/// A way to a host that was admitted for one tree.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pass {
+    pub node: NodeName,
+    /// `ip:port` where the host of this tree listens.
+    pub addr: String,
+    /// Our short-lived identity for this link, and whom to expect there.
+    pub identity: armento_link::Identity,
+    pub expect: armento_link::Badge,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Order {
+    /// Move `pid`; report `Moved` or `Stayed` with the same ticket.
+    Move { pid: Pid, to: Dest, ticket: u64 },
+    /// Bring every process of the tree home (the node leaves, or an administrator asks).
+    Recall { ticket: u64 },
+    /// To a host: send your guests away; keepers bring them home.
+    Expel,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Report {
+    /// From a keeper, about twice a second and after every change: all living processes of the tree.
+    Procs { procs: Vec<ProcInfo> },
+    Moved { ticket: u64, pid: Pid, node: NodeName, pause_us: u64, total_us: u64, bytes: u64 },
+    Stayed { ticket: u64, pid: Pid, stay: Stay, detail: String },
+    /// From a host.
+    Guests { guests: Vec<GuestInfo> },
+}
+
+/// One process as its keeper knows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProcInfo {
+    pub pid: Pid,
+    pub ppid: Pid,
+    pub tree: TreeId,
+    pub uid: u32,
+    pub home: NodeName,
+    /// The node where it runs now.
+    pub place: NodeName,
+    pub command: String,
+    /// CPU used so far, home and away together, milliseconds.
+    pub cpu_ms: u64,
+    /// … of which away from home.
+    pub away_cpu_ms: u64,
+    pub rss_kib: u64,
+    pub threads: u32,
+    /// True when it wants CPU now (state R, or running in a body).
+    pub runnable: bool,
+    pub moves: u64,
+    /// System calls sent home so far.
+    pub forwarded: u64,
+    /// Why the last move did not happen, or why it may not move.
+    pub stay: Option<Stay>,
+    pub locked: bool,
+    /// Age of the process, milliseconds.
+    pub age_ms: u64,
+}
+
+/// One guest as its host knows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GuestInfo {
+    pub pid: Pid,
+    pub tree: TreeId,
+    pub home: NodeName,
+    pub command: String,
+    pub cpu_ms: u64,
+    pub rss_kib: u64,
+    pub threads: u32,
+    pub runnable: bool,
+}
+
+/// One node as the node asked knows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeInfo {
+    pub name: NodeName,
+    pub addr: String,
+    /// `alive`, `suspect`, `down`, `leaving`.
+    pub state: String,
+    pub here: bool,
+    /// Smoothed runnable work over speed; 1.0 = one process per standard processor.
+    pub load: f64,
+    /// Speed of one core; 10000 = the calibration's standard core.
+    pub speed: u32,
+    pub cores: u32,
+    pub mem_total_kib: u64,
+    pub mem_free_kib: u64,
+    pub guests: u32,
+    /// How old this knowledge is, milliseconds.
+    pub age_ms: u64,
+    /// `tls` or `plain`.
+    pub wire: String,
+    pub version: String,
+}
+
+/// What a daemon writes to a new host's standard input, as one line of JSON.
+/// The host answers with one line [`HostUp`] on its standard output, then closes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostStart {
+    pub node: NodeName,
+    pub home: NodeName,
+    pub tree: TreeId,
+    /// The user at home.
+    pub uid: u32,
+    /// The user the host becomes on this machine.
+    pub guest_uid: u32,
+    /// Address to listen on, port 0.
+    pub listen: String,
+    pub identity: armento_link::Identity,
+    /// Whom to admit: the keeper of this tree, and hosts of this tree on other nodes.
+    pub expect: Vec<armento_link::Badge>,
+    pub mem_max_kib: Option<u64>,
+    /// A tree that has not heard from its home for this long is frozen, milliseconds.
+    pub freeze_ms: u64,
+    /// … and ended, milliseconds.
+    pub dead_ms: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostUp {
+    pub port: u16,
+    pub host: Pid,
+}

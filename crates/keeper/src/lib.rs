@@ -1,0 +1,1 @@
+//! armento-keeper
