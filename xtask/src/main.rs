@@ -1,1 +1,54 @@
-fn main() {}
+//! House keeping: `cargo xtask ci | tidy | gen | bench`. `ci` is exactly what the server runs.
+//!
+//! It never changes the product's sources (`gen` writes generated pages of the manual).
+//! Start at [`ci::run`]; the rules of the house are in [`tidy`].
+
+mod ci;
+mod count;
+mod generate;
+mod tidy;
+
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask ci [--long] | tidy | gen | bench [ARGS…]
+  ci      formatting, clippy, tidy, every test, conformance once per mode;
+          --long: conformance three times, and the long tests
+  tidy    the rules of the house: layers, file lengths, words, unsafe, stale paths
+  gen     write the generated pages of the manual
+  bench   run the measured bars (armento-bench)";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("xtask: {e:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// `Ok(false)`: it ran, and found something wrong.
+fn dispatch(args: &[String]) -> Result<bool> {
+    let rest = args.get(1..).unwrap_or_default();
+    match args.first().map(String::as_str) {
+        Some("ci") => ci::run(rest.iter().any(|a| a == "--long")),
+        Some("tidy") => tidy::run(&root()),
+        Some("gen") => generate::write(&root()).map(|()| true),
+        Some("bench") => ci::bench(rest),
+        Some("-h" | "--help" | "help") => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        _ => bail!("{USAGE}"),
+    }
+}
+
+/// The checkout: the directory above this package.
+fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(PathBuf::from).unwrap_or(here)
+}

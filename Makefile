@@ -1,0 +1,54 @@
+# Everything a newcomer types. Each target does all of its own set-up.
+#
+#   make demo       24 encoders spread over a farm of four nodes on this machine
+#   make test       everything the server checks (at most 20 minutes on 2 cores)
+#   make test-all   make test, then conformance twice more and the long tests
+#   make bench      the measured bars (cargo xtask bench)
+#   make clean-lab  remove every trace of laboratories, also of killed ones
+
+CARGO ?= cargo
+# The one profile: tests, demo and tools share what was built once.
+XTASK = $(CARGO) run --quiet --release --locked --package xtask --
+ARMENTO = target/release/armento
+
+# To build: ring compiles C. To raise a lab: iproute2, ethtool, util-linux, procps.
+BUILD = gcc libc6-dev make
+LAB = iproute2 ethtool util-linux procps
+# alsa-utils brings recorded voices as WAV; sox joins them; lame is the encoder.
+DEMO = lame sox alsa-utils
+# What the conformance guests run, beside the small C programs.
+GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils findutils \
+	grep sed gawk bc file diffutils
+
+.PHONY: all build demo test test-all bench clean-lab need-build need-demo need-test
+
+all: build
+
+need-build:
+	@scripts/need.sh $(BUILD)
+
+need-demo:
+	@scripts/need.sh $(BUILD) $(LAB) $(DEMO)
+
+need-test:
+	@scripts/need.sh $(BUILD) $(LAB) $(DEMO) $(GUESTS)
+
+build: need-build
+	$(CARGO) build --release --locked --workspace
+
+demo: need-demo
+	$(CARGO) build --release --locked --package armento-cli
+	$(ARMENTO) demo $(ARGS)
+
+test: need-test
+	@$(XTASK) ci
+
+test-all: need-test
+	@$(XTASK) ci --long
+
+bench: need-test
+	@$(XTASK) bench $(ARGS)
+
+clean-lab:
+	$(CARGO) build --release --locked --package armento-cli
+	$(ARMENTO) lab down --all

@@ -1,0 +1,200 @@
+//! What the server runs, in order: formatting, clippy, tidy, tests, conformance.
+//!
+//! Every step runs even when one before it failed, so that one run tells everything. The last line
+//! counts tests: `N passed, N failed, N skipped`.
+
+use crate::count::{self, Count, Tally};
+use crate::{root, tidy};
+use anyhow::{Context, Result};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Modes of conformance, as `armento conform --mode` takes them.
+const MODES: &str = "native,home,away,storm";
+
+/// `Ok(true)` when every step passed.
+pub fn run(long: bool) -> Result<bool> {
+    let mut sum = Count::default();
+    let mut bad: Vec<&str> = Vec::new();
+    let mut note = |name: &'static str, good: bool| {
+        if !good {
+            bad.push(name);
+        }
+    };
+
+    note(
+        "fmt",
+        component(&mut sum, "fmt", &["fmt", "--all", "--check"])?,
+    );
+    note("clippy", component(&mut sum, "clippy", CLIPPY)?);
+    note("tidy", step("tidy", || tidy::run(&root()))?);
+    note(
+        "build",
+        step("build", || {
+            cargo(&["build", "--release", "--locked", "--workspace"])
+        })?,
+    );
+    note("tests", step("tests", || tests(&mut sum, long))?);
+    for _ in 0..if long { 3 } else { 1 } {
+        note(
+            "conformance",
+            step("conformance", || conformance(&mut sum))?,
+        );
+    }
+
+    if bad.is_empty() {
+        println!("ci: all steps passed");
+    } else {
+        println!("ci: failed: {}", bad.join(", "));
+    }
+    println!("{sum}");
+    Ok(bad.is_empty() && sum.failed == 0)
+}
+
+const CLIPPY: &[&str] = &[
+    "clippy",
+    "--release",
+    "--locked",
+    "--workspace",
+    "--all-targets",
+    "--",
+    "-D",
+    "warnings",
+];
+
+/// Hands the arguments to the crate that measures.
+pub fn bench(args: &[String]) -> Result<bool> {
+    let mut all = vec![
+        "run",
+        "--release",
+        "--locked",
+        "--package",
+        "armento-bench",
+        "--",
+    ];
+    all.extend(args.iter().map(String::as_str));
+    cargo(&["build", "--release", "--locked", "--package", "armento-cli"])?;
+    cargo(&all)
+}
+
+/// Announces a step, runs it, and says how long it took.
+fn step(name: &str, run: impl FnOnce() -> Result<bool>) -> Result<bool> {
+    println!("== {name}");
+    let start = Instant::now();
+    let good = run()?;
+    let word = if good { "passed" } else { "FAILED" };
+    println!(
+        "== {name}: {word} in {:.0} s",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(good)
+}
+
+/// A step that needs a toolchain component which small Rust installations lack.
+fn component(sum: &mut Count, name: &str, args: &[&str]) -> Result<bool> {
+    let present = || quiet(Command::new("cargo").args([name, "--version"]));
+    if !present() {
+        let package = if name == "fmt" { "rustfmt" } else { name };
+        let _ = quiet(Command::new("rustup").args(["component", "add", package]));
+    }
+    if !present() {
+        println!("== {name}: skipped: this Rust installation has no cargo {name}");
+        sum.skipped += 1;
+        return Ok(true);
+    }
+    step(name, || cargo(args))
+}
+
+fn quiet(c: &mut Command) -> bool {
+    let c = c
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    c.status().is_ok_and(|s| s.success())
+}
+
+fn cargo(args: &[&str]) -> Result<bool> {
+    let status = Command::new("cargo")
+        .args(args)
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("cargo {} did not start", args.join(" ")))?;
+    Ok(status.success())
+}
+
+/// Unit, integration and documentation tests of the workspace.
+fn tests(sum: &mut Count, long: bool) -> Result<bool> {
+    let mut c = Command::new("cargo");
+    c.args([
+        "test",
+        "--release",
+        "--locked",
+        "--workspace",
+        "--no-fail-fast",
+    ]);
+    c.args(["--", "--show-output"]);
+    c.current_dir(root())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    if long {
+        c.env("ARMENTO_LONG_TESTS", "1");
+    }
+    let mut child = c.spawn().context("cargo test did not start")?;
+    let mut tally = Tally::default();
+    let out = child.stdout.take().context("cargo test has no output")?;
+    for line in BufReader::new(out).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        tally.line(&line);
+    }
+    let good = child.wait()?.success();
+    // It did not compile, or died: that is a failure even if no test said so.
+    if !good && tally.count.failed == 0 {
+        tally.count.failed = 1;
+    }
+    *sum += tally.count;
+    Ok(good)
+}
+
+/// Every guest in every mode, once.
+fn conformance(sum: &mut Count) -> Result<bool> {
+    let armento = root().join("target/release/armento");
+    let out = Command::new(&armento)
+        .args(["conform", "--mode", MODES, "--json"])
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("{} did not start", armento.display()))?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    if out.status.success() && text.trim().is_empty() {
+        println!("skipped: this build has no `armento conform` yet");
+        sum.skipped += 1;
+        return Ok(true);
+    }
+    let kept = keep(&root().join("target/conform.json"), &text);
+    match count::conform(&text) {
+        Some(count) => {
+            *sum += count;
+            println!("conformance: {count} (details: {kept})");
+            Ok(out.status.success() && count.failed == 0)
+        }
+        None => {
+            println!("conformance: no report, {}; its output: {kept}", out.status);
+            sum.failed += 1;
+            Ok(false)
+        }
+    }
+}
+
+fn keep(path: &Path, text: &str) -> String {
+    match std::fs::write(path, text) {
+        Ok(()) => path.display().to_string(),
+        Err(e) => format!("not kept, {e}"),
+    }
+}

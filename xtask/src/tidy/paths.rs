@@ -1,0 +1,85 @@
+//! Paths: those in `ARCHITECTURE.md` exist, and none names the machine that wrote the code.
+
+use super::Complaint;
+use super::files::File;
+use std::path::Path;
+
+/// Beginnings of absolute paths that exist on no user's machine, in two halves so that this file
+/// does not complain about itself.
+const WORKPLACES: &[(&str, &str)] = &[("/wor", "k/"), ("/wor", "kspace/")];
+
+/// Places of the workplace named in a committed file.
+pub fn machine(file: &File) -> Vec<Complaint> {
+    let mut found = Vec::new();
+    for (i, line) in file.text.lines().enumerate() {
+        for (a, b) in WORKPLACES {
+            let path = format!("{a}{b}");
+            let named = line
+                .match_indices(&path)
+                .any(|(at, _)| starts_path(line, at));
+            if named {
+                found.push(Complaint::fail(&file.path, i + 1, "a path of one machine"));
+            }
+        }
+    }
+    found
+}
+
+/// A slash begins a path unless something of a path stands before it.
+fn starts_path(line: &str, at: usize) -> bool {
+    !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-*}".contains(c))
+}
+
+/// Paths between backticks that look like files or folders of the tree and are not there.
+pub fn stale(file: &File, root: &Path) -> Vec<Complaint> {
+    let mut found = Vec::new();
+    for (i, line) in file.text.lines().enumerate() {
+        for path in line.split('`').skip(1).step_by(2).filter(|p| is_path(p)) {
+            if !root.join(path).exists() {
+                found.push(Complaint::fail(
+                    &file.path,
+                    i + 1,
+                    format!("{path} does not exist"),
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn is_path(p: &str) -> bool {
+    const TOPS: &[&str] = &[
+        "crates/", "docs/", "guests/", "papers/", "xtask/", "scripts/", ".ci/",
+    ];
+    TOPS.iter().any(|t| p.starts_with(t)) && !p.contains([' ', '*'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stale_paths_are_found() {
+        let text = "| step | `xtask/src/main.rs`, `crates/none/src/lib.rs` | `armento run` |";
+        let f = File {
+            path: "ARCHITECTURE.md".into(),
+            text: text.into(),
+        };
+        let found = stale(&f, &crate::root());
+        assert_eq!(found.len(), 1);
+        assert!(found[0].what.contains("crates/none"));
+    }
+
+    #[test]
+    fn machines_paths_are_found() {
+        let count = |text: String, n: usize| {
+            let f = File {
+                path: "a.md".into(),
+                text,
+            };
+            assert_eq!(machine(&f).len(), n, "{}", f.text);
+        };
+        count(format!("see {}k/main", "/wor"), 1);
+        count(format!("home{}k/main", "/wor"), 0);
+    }
+}
