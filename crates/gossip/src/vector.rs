@@ -178,7 +178,7 @@ impl Vector {
         (0..FACTS_TURN).any(|k| self.turn.wrapping_add(k) % of == place)
     }
 
-    fn item_for(&mut self, node: &NodeName, age: u64, with_facts: bool) -> Item {
+    fn item_for(&mut self, node: &NodeName, age: u64, with_facts: bool) -> Option<Item> {
         let row = self
             .rows
             .get_mut(node)
