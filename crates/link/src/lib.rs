@@ -1,8 +1,15 @@
-//! Authenticated streams between nodes.
+//! Authenticated streams between nodes, and the keys they rest on.
 //!
 //! [`dial`] and [`Listener`] give a [`Duplex`] that is either TLS 1.3 with both sides' certificates
 //! checked, or plain TCP for links that are isolated. Blocking; for data threads. A duplex splits
 //! into a [`Reader`] and a [`Writer`] that two threads may use at once.
+//!
+//! Trust is a chain of three: the farm's CA signs one intermediate certificate a node, confined by a
+//! name constraint to `<node>.armento`; the node signs short certificates whose single name is a
+//! [`Badge`]. So a node can speak for its own keepers and hosts and for nobody else's.
+//!
+//! This crate never reads or writes files and never keeps keys anywhere but in memory.
+//! Start at [`Badge`], then `stream.rs` for the bytes and `keys.rs` for the chain.
 
 use armento_model::{NodeName, TreeId};
 use serde::{Deserialize, Serialize};
@@ -38,5 +45,35 @@ pub enum Identity {
     },
 }
 
-mod plain;
-pub use plain::{Duplex, LinkError, Listener, Reader, Writer, dial};
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// Nothing was exchanged beyond the handshake, or the stream is gone.
+    #[error("link: {0}")]
+    Io(#[from] std::io::Error),
+    /// The peer could not show who it is, or is somebody else, or did not let us in. The connection is closed.
+    #[error("peer was not let in: {0}")]
+    Refused(String),
+    /// Our own keys or certificates cannot be used. No connection was tried.
+    #[error("own keys cannot be used: {0}")]
+    Keys(String),
+    /// The listener was closed by its [`Closer`].
+    #[error("the listener was closed")]
+    Closed,
+}
+
+mod badge;
+mod config;
+mod conn;
+mod dial;
+mod handshake;
+mod keys;
+mod listen;
+mod stream;
+mod sys;
+mod token;
+
+pub use dial::{dial, dial_unknown};
+pub use keys::{FarmKeys, NodeKeys, Request};
+pub use listen::{Closer, Listener};
+pub use stream::{Duplex, Reader, Writer};
+pub use token::{BadToken, Token, ca_hash, random_hex};
