@@ -1,1 +1,25 @@
-//! armento-balance
+//! Who should run where: decisions, never actions.
+//!
+//! Everything comes in as values and goes out as values: no clock, no dice, no I/O. A home decides
+//! for its own processes only, wherever they are now; the target may refuse ([`admit`]).
+//!
+//! Start at [`decide`] (who moves) and [`place`] (where a fresh program starts). [`Ledger`] keeps
+//! the books from which a daemon or the simulator makes the [`View`] that both read.
+
+mod admit;
+mod decide;
+mod ledger;
+mod past;
+mod place;
+mod policy;
+mod view;
+mod weigh;
+mod why;
+
+pub use admit::{Need, admit};
+pub use decide::decide;
+pub use ledger::{Guest, Ledger, Seen};
+pub use place::{Fresh, place};
+pub use policy::{Kind, Policy, UnknownPolicy};
+pub use view::{DEMAND_FULL, Flight, Move, Node, Proc, View};
+pub use why::why;

@@ -1,0 +1,160 @@
+//! Somebody should move.
+//!
+//! From: `gossip/src/vector.rs` (what is known). Next: `noded/src/act.rs` (who orders it).
+
+use crate::weigh::{
+    Seat, can_run, forward_permille, free_kib, has_room, need_kib, reachable, reserve_kib, seats,
+};
+use crate::{DEMAND_FULL, Kind, Move, Node, Policy, Proc, View};
+use armento_gossip::Tick;
+use armento_model::{NodeName, Stay};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// A process that wants less of a processor than this is not worth moving, hundredths.
+const DEMAND_MIN: u64 = DEMAND_FULL / 2;
+
+/// Chooses who of this home's processes moves, from any node to any other, home among them.
+/// No clock, no dice, no I/O. At most one a period: the next decision sees what this one did.
+pub fn decide(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
+    if policy.kind != Kind::Mosix || !is_turn(view, policy, now) {
+        return Vec::new();
+    }
+    // Memory first: a node that swaps helps nobody.
+    let chosen = usher(view, policy, now).or_else(|| relieve(view, policy, now));
+    chosen.into_iter().collect()
+}
+
+fn is_turn(view: &View, policy: &Policy, now: Tick) -> bool {
+    let rested = view
+        .decided_last
+        .is_none_or(|last| now.since(last) >= policy.period_ms);
+    rested && view.flights.len() < policy.flights_max
+}
+
+/// Why `proc` may not be moved now, whatever the target.
+pub(crate) fn bound(view: &View, policy: &Policy, proc: &Proc, now: Tick) -> Option<Stay> {
+    if proc.locked {
+        return Some(Stay::Locked);
+    }
+    if let Some((stay, until)) = proc.hold
+        && now < until
+    {
+        return Some(stay);
+    }
+    if view.flies(proc.pid).is_some() {
+        return Some(Stay::Busy);
+    }
+    if now.since(proc.arrived) < policy.residence_ms {
+        return Some(Stay::TooYoung);
+    }
+    let at_home = proc.place == view.me;
+    if at_home && forward_permille(proc, policy) > policy.forward_permille_max {
+        return Some(Stay::WouldNotPay);
+    }
+    None
+}
+
+/// Takes our largest process away from a node whose memory runs out, to one with plenty.
+fn usher(view: &View, policy: &Policy, now: Tick) -> Option<Move> {
+    let short = |node: &&Node| {
+        node.entry.mem_total_kib > 0 && free_kib(view, node) < reserve_kib(node, policy)
+    };
+    if !view.nodes.iter().any(|node| short(&node)) {
+        return None;
+    }
+    let seats = seats(view);
+    for from in view.nodes.iter().filter(short) {
+        let mut here: Vec<&Proc> = view
+            .procs
+            .iter()
+            .filter(|proc| {
+                proc.place == from.entry.node && bound(view, policy, proc, now).is_none()
+            })
+            .collect();
+        here.sort_by_key(|proc| (Reverse(proc.rss_kib), proc.pid));
+        for proc in here {
+            // Twice the reserve stays free there, so that it is not the next to run short.
+            let need = |to: &Seat| need_kib(proc.rss_kib) + reserve_kib(to.node, policy);
+            let target = seats
+                .iter()
+                .filter(|to| *to.name() != from.entry.node && suits(view, policy, to.node, proc))
+                .filter(|to| has_room(view, policy, to.node, need(to)))
+                .min_by_key(|to| (to.cost_with(proc.demand), to.turn));
+            if let Some(to) = target {
+                return Some(order(proc, to.node));
+            }
+        }
+    }
+    None
+}
+
+/// Evens out: the pair of nodes with the largest difference, if that is worth a move.
+fn relieve(view: &View, policy: &Policy, now: Tick) -> Option<Move> {
+    let mut free: BTreeMap<&NodeName, Vec<&Proc>> = BTreeMap::new();
+    let movable =
+        |proc: &&Proc| proc.demand >= DEMAND_MIN && bound(view, policy, proc, now).is_none();
+    for proc in view.procs.iter().filter(movable) {
+        free.entry(&proc.place).or_default().push(proc);
+    }
+    let seats = seats(view);
+    let asked = |demand: u64| demand * policy.margin_percent / 100;
+
+    let mut best: Option<((u64, Reverse<usize>), Move)> = None;
+    for from in &seats {
+        let Some(here) = free.get(from.name()) else {
+            continue;
+        };
+        let now_costs = from.cost_with(0);
+        // Most pairs fall out here, before anybody's processes are looked at.
+        let better =
+            |to: &&Seat| to.name() != from.name() && to.cost_with(asked(DEMAND_MIN)) < now_costs;
+        for to in seats.iter().filter(better) {
+            let Some(proc) = candidate(view, policy, here, to.node) else {
+                continue;
+            };
+            // PAPER: one-sided: only a home moves its own, and only where even with the margin
+            // it is better off than here.
+            let then_costs = to.cost_with(asked(proc.demand));
+            if then_costs >= now_costs {
+                continue;
+            }
+            let rank = (now_costs - then_costs, Reverse(to.turn));
+            if best.as_ref().is_none_or(|(top, _)| rank > *top) {
+                best = Some((rank, order(proc, to.node)));
+            }
+        }
+    }
+    best.map(|(_, chosen)| chosen)
+}
+
+/// Who of those `here` goes to `to`. Outwards, the one with the longest history of computing
+/// and the least business at home: it will go on so. Homewards, the one that calls home most.
+fn candidate<'a>(view: &View, policy: &Policy, here: &[&'a Proc], to: &Node) -> Option<&'a Proc> {
+    let fits = |proc: &&&Proc| {
+        suits(view, policy, to, proc) && has_room(view, policy, to, need_kib(proc.rss_kib))
+    };
+    let homewards = to.entry.node == view.me;
+    let worth = |proc: &&&Proc| {
+        let price = forward_permille(proc, policy).min(1000);
+        let computing = proc.cpu_ms * (1000 - price) / 1000;
+        (
+            if homewards { price } else { 0 },
+            computing,
+            Reverse(proc.pid),
+        )
+    };
+    here.iter().filter(fits).max_by_key(worth).copied()
+}
+
+fn suits(view: &View, policy: &Policy, to: &Node, proc: &Proc) -> bool {
+    reachable(view, policy, to) && can_run(view, to, proc.needs.as_ref())
+}
+
+fn order(proc: &Proc, to: &Node) -> Move {
+    Move {
+        pid: proc.pid,
+        from: proc.place.clone(),
+        to: to.entry.node.clone(),
+    }
+}

@@ -1,0 +1,504 @@
+//! The books of one node: reports come in, a [`View`] comes out.
+//!
+//! What makes decisions good is not to count anything twice. Another node's load contains the work
+//! that we sent there before it last spoke, and not what we sent since. So the ledger remembers how
+//! much of ours each node had at each moment, and takes away what was ours when it spoke.
+
+use crate::past::Past;
+use crate::view::DEMAND_FULL;
+use crate::weigh::need_kib;
+use crate::{Flight, Fresh, Move, Node, Proc, View};
+use armento_gossip::{CpuSet, Known, Tick};
+use armento_model::{NodeName, Pid, Stay};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A placed program that was never reported is given up after this.
+const UNSEEN_MS_MAX: u64 = 3_000;
+/// A flight without an end is given up after this: longer than the 30 s after which home declares
+/// a host dead (`design.md` §3).
+const FLIGHT_MS_MAX: u64 = 40_000;
+/// First and longest pause after a refusal (`design.md` §2: 1 s, doubling to 60).
+const HOLD_MS: u64 = 1_000;
+const HOLD_MS_MAX: u64 = 60_000;
+/// An admitted guest that does not appear is given up after this.
+const EXPECT_MS_MAX: u64 = 5_000;
+/// More of any kind are not kept: processes beyond are not balanced, guests not expected.
+const PROCS_MAX: usize = 65_536;
+const FLIGHTS_MAX: usize = 1024;
+/// A process's demand and calls are averaged over steps at least this long.
+const STEP_MS_MIN: u64 = 400;
+/// Lists of processes that were under way when a move ended may still name the old node.
+const STALE_MS: u64 = 1_500;
+/// Share of the old value kept at each step, eighths. PAPER: MOSIX keeps 5 of 8 of a mean load.
+const KEEP_EIGHTHS: u64 = 5;
+/// Share of a process's former rate of calls remembered each second, thousandths.
+/// PAPER: openMosix's `fast-decay`.
+const FORWARD_KEEP_PERMILLE: u64 = 926;
+
+/// One of this home's processes, as its keeper reports it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub pid: Pid,
+    pub place: NodeName,
+    pub cpu_ms: u64,
+    pub rss_kib: u64,
+    pub threads: u32,
+    /// Wants CPU now.
+    pub runnable: bool,
+    /// System calls sent home so far.
+    pub forwarded: u64,
+    pub age_ms: u64,
+    /// `--stay`, `--on`, `--storm` or an administrator: balance leaves it alone.
+    pub locked: bool,
+    /// CPU features it needs if not all of home's (`--portable`).
+    pub needs: Option<CpuSet>,
+}
+
+/// One guest of this node, as its host reports it.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    pub home: NodeName,
+    pub pid: Pid,
+    pub threads: u32,
+    pub runnable: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Account {
+    proc: Proc,
+    /// Threads that a sample of this node may have found runnable, while it is here.
+    wanting: u64,
+    forwarded: u64,
+    /// Last step of the averages.
+    at: Tick,
+    moved: Option<Tick>,
+    hold_ms: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Visitor {
+    demand: u64,
+    wanting: u64,
+    at: Tick,
+}
+
+#[derive(Clone, Debug)]
+struct Expected {
+    home: NodeName,
+    pid: Pid,
+    need_kib: u64,
+    since: Tick,
+}
+
+/// What one node knows beyond the load vector. Feed it reports, take [`Ledger::view`].
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    me: NodeName,
+    accounts: BTreeMap<Pid, Account>,
+    flights: Vec<Flight>,
+    visitors: BTreeMap<(NodeName, Pid), Visitor>,
+    expected: Vec<Expected>,
+    past: Past,
+    /// Work here that is no guest's and none of ours, hundredths, smoothed.
+    background: u64,
+    placements: u64,
+    decided_last: Option<Tick>,
+}
+
+impl Ledger {
+    pub fn new(me: NodeName) -> Ledger {
+        Ledger {
+            me,
+            accounts: BTreeMap::new(),
+            flights: Vec::new(),
+            visitors: BTreeMap::new(),
+            expected: Vec::new(),
+            past: Past::default(),
+            background: 0,
+            placements: 0,
+            decided_last: None,
+        }
+    }
+
+    // --- what this home's keepers say ---
+
+    /// All living processes of this home, from the newest report of every keeper. Whoever is
+    /// missing has ended.
+    pub fn observe(&mut self, procs: &[Seen], now: Tick) {
+        let alive: BTreeSet<Pid> = procs.iter().map(|seen| seen.pid).collect();
+        let flights = &mut self.flights;
+        self.accounts.retain(|pid, _| {
+            let lives = alive.contains(pid);
+            if !lives {
+                flights.retain(|flight| flight.pid != *pid);
+            }
+            lives
+        });
+        for seen in procs {
+            if let Some(account) = self.accounts.get_mut(&seen.pid) {
+                account.follow(seen, now);
+            } else if self.accounts.len() < PROCS_MAX {
+                self.accounts.insert(seen.pid, Account::open(seen, now));
+            }
+        }
+        let arrived = |flight: &Flight| {
+            self.accounts
+                .get(&flight.pid)
+                .is_some_and(|account| account.proc.place == flight.to)
+        };
+        self.flights.retain(|flight| !arrived(flight));
+        self.note(now);
+    }
+
+    /// One of ours ended, sooner known than by the next [`Ledger::observe`].
+    pub fn ended(&mut self, pid: Pid, now: Tick) {
+        self.accounts.remove(&pid);
+        self.land(pid);
+        self.note(now);
+    }
+
+    /// A fresh program was told to start at `to`, this node or another.
+    pub fn placing(&mut self, pid: Pid, to: &NodeName, fresh: &Fresh, now: Tick) {
+        self.placements += 1;
+        self.fly(
+            Flight {
+                pid,
+                to: to.clone(),
+                need_kib: fresh.need_kib,
+                since: now,
+            },
+            now,
+        );
+    }
+
+    /// A move was ordered by the policy.
+    pub fn moving(&mut self, order: &Move, now: Tick) {
+        self.decided_last = Some(now);
+        self.flies_to(order.pid, &order.to, now);
+    }
+
+    /// A move was ordered by a user or by storm: counted, but no decision of ours.
+    pub fn flies_to(&mut self, pid: Pid, to: &NodeName, now: Tick) {
+        let rss_kib = self
+            .accounts
+            .get(&pid)
+            .map_or(0, |account| account.proc.rss_kib);
+        self.fly(
+            Flight {
+                pid,
+                to: to.clone(),
+                need_kib: need_kib(rss_kib),
+                since: now,
+            },
+            now,
+        );
+    }
+
+    /// A move or placement ended well.
+    pub fn moved(&mut self, pid: Pid, to: &NodeName, now: Tick) {
+        self.land(pid);
+        if let Some(account) = self.accounts.get_mut(&pid) {
+            account.proc.place = to.clone();
+            account.proc.arrived = now;
+            account.proc.hold = None;
+            account.moved = Some(now);
+            account.hold_ms = 0;
+        }
+        self.note(now);
+    }
+
+    /// A move or placement did not happen. The process is left alone for a second, twice as long
+    /// after each further refusal; a minute where the reason lies in the process itself.
+    pub fn stayed(&mut self, pid: Pid, stay: Stay, now: Tick) {
+        self.land(pid);
+        if let Some(account) = self.accounts.get_mut(&pid) {
+            let longer = (account.hold_ms * 2).clamp(HOLD_MS, HOLD_MS_MAX);
+            account.hold_ms = if is_lasting(stay) {
+                HOLD_MS_MAX
+            } else {
+                longer
+            };
+            account.proc.hold = Some((stay, now.plus(account.hold_ms)));
+        }
+        self.note(now);
+    }
+
+    // --- what this node's hosts and sampler say ---
+
+    /// All guests that live here now.
+    pub fn guests(&mut self, guests: &[Guest], now: Tick) {
+        let mut before = std::mem::take(&mut self.visitors);
+        for guest in guests.iter().take(PROCS_MAX) {
+            let key = (guest.home.clone(), guest.pid);
+            let fresh = || Visitor {
+                demand: DEMAND_FULL,
+                wanting: 0,
+                at: now,
+            };
+            let mut visitor = before.remove(&key).unwrap_or_else(fresh);
+            visitor.wanting = wanting(guest.runnable, guest.threads);
+            step(&mut visitor.demand, &mut visitor.at, guest.runnable, now);
+            self.visitors.insert(key, visitor);
+        }
+        let visitors = &self.visitors;
+        self.expected
+            .retain(|e| !visitors.contains_key(&(e.home.clone(), e.pid)));
+    }
+
+    /// A guest was admitted and will come.
+    pub fn expect(&mut self, home: &NodeName, pid: Pid, rss_kib: u64, now: Tick) {
+        self.unexpect(home, pid);
+        if self.expected.len() < FLIGHTS_MAX && !self.visitors.contains_key(&(home.clone(), pid)) {
+            let need_kib = need_kib(rss_kib);
+            self.expected.push(Expected {
+                home: home.clone(),
+                pid,
+                need_kib,
+                since: now,
+            });
+        }
+    }
+
+    /// An admitted guest will not come after all.
+    pub fn unexpect(&mut self, home: &NodeName, pid: Pid) {
+        self.expected.retain(|e| e.home != *home || e.pid != pid);
+    }
+
+    /// Threads of all kinds found runnable on this node, once a period.
+    pub fn sampled(&mut self, runnable: u32, now: Tick) {
+        self.expire(now);
+        let at_home = |account: &&Account| account.proc.place == self.me;
+        let ours: u64 = self
+            .accounts
+            .values()
+            .filter(at_home)
+            .map(|a| a.wanting)
+            .sum();
+        let guests: u64 = self.visitors.values().map(|visitor| visitor.wanting).sum();
+        let rest = u64::from(runnable).saturating_sub(ours + guests) * DEMAND_FULL;
+        // PAPER: what a node thinks of itself rises slowly and falls quickly, so that it sends
+        // nobody away for a moment's burst.
+        let keep = if rest > self.background {
+            KEEP_EIGHTHS
+        } else {
+            8 - KEEP_EIGHTHS
+        };
+        self.background = (self.background * keep + rest * (8 - keep)) / 8;
+    }
+
+    // --- what comes out ---
+
+    /// All work here, hundredths: what [`armento_gossip::Entry::load`] says.
+    pub fn load(&self) -> u32 {
+        let ours = self.ours().get(&self.me).copied().unwrap_or(0);
+        u32::try_from(self.others_here() + ours).unwrap_or(u32::MAX)
+    }
+
+    /// Everything a decision may look at. `known` is the load vector's view; `open` says whether
+    /// this home sends to a node and is accepted there (for this node: whether it takes guests).
+    pub fn view(&mut self, known: Vec<Known>, open: impl Fn(&NodeName) -> bool, now: Tick) -> View {
+        self.expire(now);
+        let seat = |known: Known| {
+            let open = open(&known.entry.node);
+            self.seat(known, open, now)
+        };
+        View {
+            me: self.me.clone(),
+            nodes: known.into_iter().map(seat).collect(),
+            procs: self
+                .accounts
+                .values()
+                .map(|account| account.proc.clone())
+                .collect(),
+            flights: self.flights.clone(),
+            placements: self.placements,
+            decided_last: self.decided_last,
+        }
+    }
+
+    fn seat(&self, known: Known, open: bool, now: Tick) -> Node {
+        let Known { mut entry, age_ms } = known;
+        if entry.node == self.me {
+            entry.load = self.load();
+            let taken_kib = self.expected.iter().map(|e| e.need_kib).sum();
+            return Node {
+                entry,
+                age_ms: 0,
+                open,
+                others: self.others_here(),
+                taken_kib,
+            };
+        }
+        let mine = self.past.most(&entry.node, age_ms, now);
+        let fresh = |proc: &&Proc| {
+            proc.place == entry.node && now.since(proc.arrived) <= age_ms + crate::past::LAG_MS
+        };
+        let procs = self.accounts.values().map(|account| &account.proc);
+        let taken_kib = procs.filter(fresh).map(|proc| need_kib(proc.rss_kib)).sum();
+        let others = u64::from(entry.load).saturating_sub(mine);
+        Node {
+            entry,
+            age_ms,
+            open,
+            others,
+            taken_kib,
+        }
+    }
+
+    fn others_here(&self) -> u64 {
+        let guests: u64 = self.visitors.values().map(|visitor| visitor.demand).sum();
+        self.background + guests + self.expected.len() as u64 * DEMAND_FULL
+    }
+
+    /// Work of ours on every node, flights counted where they land.
+    fn ours(&self) -> BTreeMap<NodeName, u64> {
+        let mut sum = BTreeMap::new();
+        let flying: BTreeMap<Pid, &NodeName> =
+            self.flights.iter().map(|f| (f.pid, &f.to)).collect();
+        for (pid, account) in &self.accounts {
+            let place = flying.get(pid).copied().unwrap_or(&account.proc.place);
+            *sum.entry(place.clone()).or_insert(0) += account.proc.demand;
+        }
+        for flight in self
+            .flights
+            .iter()
+            .filter(|f| !self.accounts.contains_key(&f.pid))
+        {
+            *sum.entry(flight.to.clone()).or_insert(0) += DEMAND_FULL;
+        }
+        sum
+    }
+
+    fn fly(&mut self, flight: Flight, now: Tick) {
+        self.land(flight.pid);
+        let there = self
+            .accounts
+            .get(&flight.pid)
+            .is_some_and(|a| a.proc.place == flight.to);
+        if !there && self.flights.len() < FLIGHTS_MAX {
+            self.flights.push(flight);
+        }
+        self.note(now);
+    }
+
+    fn land(&mut self, pid: Pid) {
+        self.flights.retain(|flight| flight.pid != pid);
+    }
+
+    fn expire(&mut self, now: Tick) {
+        self.expected
+            .retain(|e| now.since(e.since) <= EXPECT_MS_MAX);
+        let accounts = &self.accounts;
+        let limit = |pid: &Pid| {
+            if accounts.contains_key(pid) {
+                FLIGHT_MS_MAX
+            } else {
+                UNSEEN_MS_MAX
+            }
+        };
+        let before = self.flights.len();
+        self.flights
+            .retain(|flight| now.since(flight.since) <= limit(&flight.pid));
+        if self.flights.len() != before {
+            self.note(now);
+        }
+    }
+
+    fn note(&mut self, now: Tick) {
+        let ours = self.ours();
+        self.past.note(ours, now);
+    }
+}
+
+impl Account {
+    fn open(seen: &Seen, now: Tick) -> Account {
+        let proc = Proc {
+            pid: seen.pid,
+            place: seen.place.clone(),
+            demand: DEMAND_FULL,
+            cpu_ms: seen.cpu_ms,
+            rss_kib: seen.rss_kib,
+            arrived: Tick(now.0.saturating_sub(seen.age_ms)),
+            forwarded_per_s: 0,
+            locked: seen.locked,
+            hold: None,
+            needs: seen.needs.clone(),
+        };
+        let wanting = wanting(seen.runnable, seen.threads);
+        Account {
+            proc,
+            wanting,
+            forwarded: seen.forwarded,
+            at: now,
+            moved: None,
+            hold_ms: 0,
+        }
+    }
+
+    fn follow(&mut self, seen: &Seen, now: Tick) {
+        let stale = self.moved.is_some_and(|moved| now.since(moved) < STALE_MS);
+        if seen.place != self.proc.place && !stale {
+            self.proc.place = seen.place.clone();
+            self.proc.arrived = now;
+        }
+        self.wanting = wanting(seen.runnable, seen.threads);
+        self.proc.cpu_ms = seen.cpu_ms;
+        self.proc.rss_kib = seen.rss_kib;
+        self.proc.locked = seen.locked;
+        self.proc.needs.clone_from(&seen.needs);
+        let past_ms = now.since(self.at);
+        if step(&mut self.proc.demand, &mut self.at, seen.runnable, now) {
+            let rate = seen.forwarded.saturating_sub(self.forwarded) * 1000 / past_ms;
+            let kept = (0..past_ms / 1000 + 1)
+                .take(64)
+                .fold(self.proc.forwarded_per_s, |r, _| {
+                    r * FORWARD_KEEP_PERMILLE / 1000
+                });
+            self.proc.forwarded_per_s = rate.max(kept);
+            self.forwarded = seen.forwarded;
+        }
+    }
+}
+
+/// One step of a demand's average; false when the last was too short ago.
+fn step(demand: &mut u64, at: &mut Tick, runnable: bool, now: Tick) -> bool {
+    if now.since(*at) < STEP_MS_MIN {
+        return false;
+    }
+    let new = if runnable { DEMAND_FULL } else { 0 };
+    *demand = (*demand * KEEP_EIGHTHS + new * (8 - KEEP_EIGHTHS))
+        .div_ceil(8)
+        .min(DEMAND_FULL);
+    *at = now;
+    true
+}
+
+fn wanting(runnable: bool, threads: u32) -> u64 {
+    if runnable {
+        u64::from(threads.max(1))
+    } else {
+        0
+    }
+}
+
+/// Reasons that lie in the process and will not pass in seconds.
+fn is_lasting(stay: Stay) -> bool {
+    use Stay::*;
+    matches!(
+        stay,
+        SharedMemory
+            | DeviceMapping
+            | Traced
+            | OwnFilter
+            | IoUring
+            | NotDumpable
+            | SealedMapping
+            | ForeignPidNamespace
+            | Privileged
+            | ThirtyTwoBit
+            | TooManyThreads
+            | NotTrusted
+            | EngineVersion
+            | KernelTooOld
+    )
+}

@@ -1,0 +1,75 @@
+//! Where a fresh program starts, decided at its exec stop before its memory grows.
+
+use crate::weigh::{Seat, can_run, cost, has_room, reachable, seats};
+use crate::{DEMAND_FULL, Kind, Policy, View};
+use armento_gossip::CpuSet;
+use armento_model::NodeName;
+use std::cmp::Reverse;
+
+/// Memory assumed for a program of which nothing is known yet.
+const FRESH_KIB: u64 = 32 * 1024;
+
+/// A program about to start is sent away only if another node is better by more than this much
+/// background work at home, hundredths: below one process, so that counts stay even.
+const HOME_BONUS: u64 = DEMAND_FULL / 2;
+
+/// What is known of a program at its exec stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    pub need_kib: u64,
+    /// CPU features it needs if not all of home's (`--portable`).
+    pub needs: Option<CpuSet>,
+}
+
+impl Default for Fresh {
+    fn default() -> Fresh {
+        Fresh {
+            need_kib: FRESH_KIB,
+            needs: None,
+        }
+    }
+}
+
+/// The node where a fresh program should run; `None` and this node's own name both mean here.
+/// Whoever follows the advice tells the ledger, so that the next question counts this one.
+pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
+    if view.flights.len() >= policy.flights_max {
+        return None;
+    }
+    let fits = |seat: &Seat| {
+        *seat.name() == view.me
+            || (reachable(view, policy, seat.node)
+                && can_run(view, seat.node, fresh.needs.as_ref())
+                && has_room(view, policy, seat.node, fresh.need_kib))
+    };
+    let open: Vec<Seat> = seats(view).into_iter().filter(fits).collect();
+    match policy.kind {
+        Kind::None => None,
+        Kind::Static => next_in_turn(view, &open),
+        Kind::Mosix => least_loaded(view, &open),
+    }
+}
+
+/// PAPER: PVM deals its tasks to the hosts in order, whatever their load or speed.
+fn next_in_turn(view: &View, open: &[Seat]) -> Option<NodeName> {
+    let n = view.placements.checked_rem(open.len() as u64)?;
+    Some(open[n as usize].name().clone())
+}
+
+fn least_loaded(view: &View, open: &[Seat]) -> Option<NodeName> {
+    let price = |seat: &&Seat| {
+        let home = *seat.name() == view.me;
+        let bonus = if home {
+            seat.node.others.min(HOME_BONUS)
+        } else {
+            0
+        };
+        let work = seat.work - bonus + DEMAND_FULL;
+        let spare = (u64::from(seat.node.entry.cores) * DEMAND_FULL).saturating_sub(work);
+        // Equal: home, where no call is forwarded; then the emptier; then by turns.
+        (cost(seat.node, work), !home, Reverse(spare), seat.turn)
+    };
+    open.iter()
+        .min_by_key(price)
+        .map(|seat| seat.name().clone())
+}

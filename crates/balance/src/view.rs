@@ -1,0 +1,105 @@
+//! All that a decision may look at.
+
+use armento_gossip::{CpuSet, Entry, Tick};
+use armento_model::{NodeName, Pid, Stay};
+
+/// The work of one process that always wants a processor. Work is counted in hundredths.
+pub const DEMAND_FULL: u64 = 100;
+
+/// One home's knowledge at one moment.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub me: NodeName,
+    /// Living nodes, this one among them.
+    pub nodes: Vec<Node>,
+    /// The living processes whose home this is, wherever they are now.
+    pub procs: Vec<Proc>,
+    /// Placements and moves of those that were ordered and have not ended.
+    pub flights: Vec<Flight>,
+    /// Fresh programs placed so far: the turn of `static`.
+    pub placements: u64,
+    /// When this home last decided a move.
+    pub decided_last: Option<Tick>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub entry: Entry,
+    pub age_ms: u64,
+    /// This home sends there and that node accepts it: `send_to`, `accept_from`, not leaving.
+    pub open: bool,
+    /// Work there that is not ours: its own programs and other homes' guests, hundredths.
+    pub others: u64,
+    /// Memory that ours took there since it last spoke, KiB.
+    pub taken_kib: u64,
+}
+
+/// One of ours.
+#[derive(Clone, Debug)]
+pub struct Proc {
+    pub pid: Pid,
+    /// Where it runs now.
+    pub place: NodeName,
+    /// How much of a processor it wants, smoothed, at most [`DEMAND_FULL`].
+    pub demand: u64,
+    /// CPU it has used since it began.
+    pub cpu_ms: u64,
+    pub rss_kib: u64,
+    /// When it came to `place`, or was born.
+    pub arrived: Tick,
+    /// System calls sent home, a second, smoothed; remembered for a while after it came home.
+    pub forwarded_per_s: u64,
+    pub locked: bool,
+    /// It refused a move for this reason, and is not asked again before that moment.
+    pub hold: Option<(Stay, Tick)>,
+    /// CPU features it needs when these are not all those of its home (`--portable`).
+    pub needs: Option<CpuSet>,
+}
+
+/// A placement or move under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flight {
+    pub pid: Pid,
+    pub to: NodeName,
+    pub need_kib: u64,
+    pub since: Tick,
+}
+
+/// What to order from a keeper. `to` may be home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    pub pid: Pid,
+    pub from: NodeName,
+    pub to: NodeName,
+}
+
+impl View {
+    pub fn node(&self, name: &NodeName) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.entry.node == *name)
+    }
+
+    /// This node; absent only before its first sample.
+    pub fn own(&self) -> Option<&Node> {
+        self.node(&self.me)
+    }
+
+    /// How slow it is at `node`: work over power, hundredths of a standard process. What a policy's
+    /// move states as [`crate::Need::load_there`].
+    pub fn load_at(&self, node: &NodeName) -> Option<u64> {
+        let seats = crate::weigh::seats(self);
+        seats
+            .iter()
+            .find(|seat| seat.name() == node)
+            .map(|seat| seat.cost_with(0) / 100)
+    }
+
+    pub fn flies(&self, pid: Pid) -> Option<&Flight> {
+        self.flights.iter().find(|flight| flight.pid == pid)
+    }
+
+    /// Where `proc` is, or will be when its flight has ended.
+    pub fn whereabouts<'a>(&'a self, proc: &'a Proc) -> &'a NodeName {
+        self.flies(proc.pid)
+            .map_or(&proc.place, |flight| &flight.to)
+    }
+}

@@ -1,0 +1,150 @@
+//! What it costs to run somewhere, and whether there is room.
+
+use crate::{DEMAND_FULL, Node, Policy, Proc, View};
+use armento_gossip::{CpuSet, STANDARD_SPEED};
+use armento_model::NodeName;
+use std::collections::BTreeMap;
+
+/// Memory of a host and its supervision, besides the body's own pages.
+const HOST_KIB: u64 = 8 * 1024;
+
+/// Work of ours on every node, flights counted where they land, hundredths.
+pub(crate) fn ours(view: &View) -> BTreeMap<&NodeName, u64> {
+    let mut sum = BTreeMap::new();
+    for proc in &view.procs {
+        *sum.entry(view.whereabouts(proc)).or_insert(0) += proc.demand;
+    }
+    // Programs that were placed and have not been seen yet.
+    let seen = |pid| view.procs.iter().any(|proc| proc.pid == pid);
+    for flight in view.flights.iter().filter(|flight| !seen(flight.pid)) {
+        *sum.entry(&flight.to).or_insert(0) += DEMAND_FULL;
+    }
+    sum
+}
+
+/// A node with what a decision weighs.
+pub(crate) struct Seat<'a> {
+    pub node: &'a Node,
+    /// All work there, hundredths.
+    pub work: u64,
+    /// Ties between equal targets are broken by turns that begin with the home itself, so that
+    /// all homes do not choose the same one.
+    pub turn: usize,
+}
+
+impl Seat<'_> {
+    pub fn name(&self) -> &NodeName {
+        &self.node.entry.node
+    }
+
+    /// See [`cost`], with `more` work than now.
+    pub fn cost_with(&self, more: u64) -> u64 {
+        cost(self.node, self.work + more)
+    }
+}
+
+/// All nodes, in order of turns: this one, then by name.
+pub(crate) fn seats(view: &View) -> Vec<Seat<'_>> {
+    let ours = ours(view);
+    let mut nodes: Vec<&Node> = view.nodes.iter().collect();
+    nodes.sort_by_key(|node| (node.entry.node < view.me, &node.entry.node));
+    let work = |node: &Node| node.others + ours.get(&node.entry.node).copied().unwrap_or(0);
+    nodes
+        .into_iter()
+        .enumerate()
+        .map(|(turn, node)| Seat {
+            node,
+            work: work(node),
+            turn,
+        })
+        .collect()
+}
+
+/// How long one unit of work takes on `node` when `work` hundredths share it;
+/// 10,000 = a standard core for oneself. Cores beyond the number of processes help nobody.
+pub(crate) fn cost(node: &Node, work: u64) -> u64 {
+    let cores = u64::from(node.entry.cores.max(1));
+    let speed = u64::from(node.entry.speed.max(1));
+    work.max(DEMAND_FULL * cores) * 100 * u64::from(STANDARD_SPEED) / (cores * speed)
+}
+
+/// What a body of `rss_kib` takes at the target: it also grows while it travels.
+pub(crate) fn need_kib(rss_kib: u64) -> u64 {
+    rss_kib + rss_kib / 8 + HOST_KIB
+}
+
+/// Memory left on `node` when all that flies there has landed, KiB.
+pub(crate) fn free_kib(view: &View, node: &Node) -> u64 {
+    let flying: u64 = view
+        .flights
+        .iter()
+        .filter(|flight| flight.to == node.entry.node)
+        .map(|flight| flight.need_kib)
+        .sum();
+    node.entry
+        .mem_free_kib
+        .saturating_sub(node.taken_kib)
+        .saturating_sub(flying)
+}
+
+pub(crate) fn reserve_kib(node: &Node, policy: &Policy) -> u64 {
+    node.entry.mem_total_kib / 1000 * policy.reserve_permille
+}
+
+/// Room for `need` with the reserve untouched.
+pub(crate) fn has_room(view: &View, policy: &Policy, node: &Node, need: u64) -> bool {
+    free_kib(view, node) >= need + reserve_kib(node, policy)
+}
+
+/// Whether this home may send anything there at all. Home itself is always open to its own.
+pub(crate) fn reachable(view: &View, policy: &Policy, node: &Node) -> bool {
+    node.entry.node == view.me || (node.open && node.age_ms <= policy.age_ms_max)
+}
+
+/// Whether the processor of `node` can run what started with `needs`, or else with all of home's.
+pub(crate) fn can_run(view: &View, node: &Node, needs: Option<&CpuSet>) -> bool {
+    let home = view.own().map(|own| &own.entry.cpu);
+    node.entry.node == view.me
+        || needs
+            .or(home)
+            .is_none_or(|needed| node.entry.cpu.covers(needed))
+}
+
+/// Thousandths of its time that a body spends on forwarded calls.
+pub(crate) fn forward_permille(proc: &Proc, policy: &Policy) -> u64 {
+    proc.forwarded_per_s * policy.forward_us / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armento_gossip::Entry;
+
+    #[test]
+    fn cost_is_slowness_for_one_process() {
+        let check = |speed, cores, work, want| {
+            let mut entry = Entry::new("n1".parse().unwrap(), 1);
+            (entry.speed, entry.cores) = (speed, cores);
+            let node = Node {
+                entry,
+                age_ms: 0,
+                open: true,
+                others: 0,
+                taken_kib: 0,
+            };
+            assert_eq!(
+                cost(&node, work),
+                want,
+                "speed {speed} cores {cores} work {work}"
+            );
+        };
+        check(10_000, 1, 0, 10_000);
+        check(10_000, 1, 100, 10_000);
+        check(10_000, 1, 300, 30_000);
+        check(4_000, 1, 100, 25_000);
+        check(10_000, 4, 100, 10_000);
+        check(10_000, 4, 400, 10_000);
+        check(10_000, 4, 800, 20_000);
+        check(0, 0, 100, 100_000_000);
+    }
+}

@@ -1,0 +1,42 @@
+//! Why a process is where it is, for `armento why`.
+
+use crate::decide::{bound, decide};
+use crate::weigh::{can_run, has_room, need_kib, reachable};
+use crate::{Node, Policy, View};
+use armento_gossip::Tick;
+use armento_model::{Pid, Stay};
+
+/// Why the policy leaves `pid` where it is; `None` when it is unknown here or is to move now.
+pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
+    let proc = view.procs.iter().find(|proc| proc.pid == pid)?;
+    if let Some(stay) = bound(view, policy, proc, now) {
+        return Some(stay);
+    }
+    if decide(view, policy, now)
+        .iter()
+        .any(|chosen| chosen.pid == pid)
+    {
+        return None;
+    }
+    let elsewhere = || {
+        view.nodes
+            .iter()
+            .filter(|node| node.entry.node != proc.place)
+    };
+    let open = || elsewhere().filter(|node| reachable(view, policy, node));
+    let able = || open().filter(|node| can_run(view, node, proc.needs.as_ref()));
+    let roomy = |node: &Node| has_room(view, policy, node, need_kib(proc.rss_kib));
+    Some(if elsewhere().count() == 0 {
+        Stay::NoRoom
+    } else if elsewhere().all(|node| !node.open && node.entry.node != view.me) {
+        Stay::NotTrusted
+    } else if open().count() == 0 {
+        Stay::LinkLost
+    } else if able().count() == 0 {
+        Stay::CpuFeatures
+    } else if !able().any(roomy) {
+        Stay::NoRoom
+    } else {
+        Stay::WouldNotPay
+    })
+}
