@@ -1,1 +1,106 @@
-//! armento-conform
+//! Conformance: every guest, run natively, at home, away and in a storm, must show the same.
+//!
+//! What a user can see is compared: standard output and error, or the exact bytes on a terminal,
+//! exit status or signal, the files left behind, and whether anything was left running.
+//! The guests are small C programs (`guests/*.c`, carried inside the binary and compiled on
+//! demand), shell command lines of real programs ([`real`]) and terminal scripts ([`terminal`]).
+//!
+//! ```text
+//! conform ── lab up ──► n1, n2, n3
+//!    └ lab exec n1 -- conform --worker      (one or more; JSON lines both ways)
+//!                        └ guest, as an ordinary user, in a fresh directory
+//! ```
+//!
+//! It never decides what is right: native is. It never retries: a difference is a failure, and its
+//! evidence is kept. Start at [`run`]; then `worker`, `launch`, `compare`.
+
+mod catalog;
+mod compare;
+mod compile;
+mod farm;
+mod launch;
+mod moves;
+mod pty;
+pub mod real;
+mod report;
+mod session;
+mod sys;
+mod task;
+pub mod terminal;
+mod tree;
+mod worker;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+pub use task::Mode;
+
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  armento conform                              every guest, every mode
+  armento conform --mode storm pipes signals   two guests, moved about
+  armento conform --mode native --runs 3       are the guests deterministic here?
+  armento conform --list                       names and what they prove")]
+pub struct Args {
+    /// Guests to run (a trailing * matches the rest of a name); all when none is named.
+    #[arg(value_name = "GUEST")]
+    pub guests: Vec<String>,
+    /// Ways to run each guest; native is always run once, to compare with.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "native,home,away,storm"
+    )]
+    pub mode: Vec<Mode>,
+    /// Print one JSON document (schema armento.conform/1) instead of lines.
+    #[arg(long)]
+    pub json: bool,
+    /// Run each guest this many times in each mode.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// Storm: move everything each so many milliseconds.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub storm_ms: u32,
+    /// Storm: seed of its dice; run R of a guest uses seed + R.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// List the guests and leave.
+    #[arg(long)]
+    pub list: bool,
+    /// Keep the guests' directories and the lab.
+    #[arg(long)]
+    pub keep: bool,
+    /// Use this lab, which is up already, and leave it up.
+    #[arg(long, value_name = "NAME")]
+    pub lab: Option<String>,
+    /// Guests running at once.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub jobs: u32,
+    /// A guest that takes longer than this many seconds hangs: it is ended and counted as failed.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub timeout: u32,
+    /// A guest that should have been away and was not seen there fails.
+    #[arg(long)]
+    pub strict: bool,
+    /// The `armento` to test; by default this program.
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub armento: Option<PathBuf>,
+    /// Run guests named on standard input; started by conform itself inside a node.
+    #[arg(long, hide = true)]
+    pub worker: bool,
+}
+
+/// Runs the suite. 0: all equal; 1: something differs; 2: nothing could be run.
+pub fn run(args: &Args) -> Result<i32> {
+    if args.worker {
+        worker::serve().context("conform worker")?;
+        return Ok(0);
+    }
+    let guests = catalog::select(&args.guests)?;
+    if args.list {
+        report::list(&guests)?;
+        return Ok(0);
+    }
+    session::run(args, &guests)
+}

@@ -1,0 +1,113 @@
+//! The farm that guests run in: raised and lowered through `armento lab`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Home, and two to be away on, so that moves between two foreign nodes happen.
+const NODES: u32 = 3;
+/// Where guests are born.
+pub const HOME: &str = "n1";
+/// Where `away` puts them.
+pub const AWAY: &str = "n2";
+
+pub struct Farm {
+    armento: PathBuf,
+    name: String,
+    /// We raised it, so we lower it.
+    ours: bool,
+}
+
+impl Farm {
+    /// Uses the lab `name`, or raises one.
+    pub fn up(armento: &Path, name: Option<&str>) -> Result<Farm> {
+        let ours = name.is_none();
+        let name = name.map_or_else(|| format!("conform-{}", std::process::id()), str::to_string);
+        let farm = Farm {
+            armento: armento.to_path_buf(),
+            name,
+            ours,
+        };
+        if ours {
+            farm.lab(&[
+                "up",
+                "--nodes",
+                &NODES.to_string(),
+                "--link",
+                "none",
+                "--name",
+            ])?;
+        }
+        Ok(farm)
+    }
+
+    fn lab(&self, words: &[&str]) -> Result<()> {
+        let done = Command::new(&self.armento)
+            .arg("lab")
+            .args(words)
+            .arg(&self.name)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status()
+            .with_context(|| format!("cannot start {}", self.armento.display()))?;
+        if !done.success() {
+            bail!(
+                "armento lab {} {} failed ({done}); no guest was run\n\
+                 hint: armento doctor says what this machine lacks; --mode native needs no lab",
+                words.join(" "),
+                self.name
+            );
+        }
+        Ok(())
+    }
+
+    /// A command that runs `program` inside the node where guests are born.
+    pub fn inside(&self, program: &Path) -> Command {
+        let mut command = Command::new(&self.armento);
+        command
+            .args(["lab", "exec", "--name", &self.name, HOME, "--"])
+            .arg(program);
+        command
+    }
+
+    /// How to look into a lab that is kept.
+    pub fn hint(&self) -> String {
+        format!("armento lab exec --name {} {HOME} -- bash", self.name)
+    }
+
+    pub fn down(self) -> Result<()> {
+        if self.ours {
+            self.lab(&["down", "--name"])
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// The `armento` to test: the one named, this program, or one built beside it.
+pub fn armento(named: Option<&Path>) -> Result<PathBuf> {
+    if let Some(path) = named {
+        return path
+            .canonicalize()
+            .with_context(|| format!("cannot find {}", path.display()));
+    }
+    let me = std::env::current_exe().context("cannot tell which program this is")?;
+    if is_armento(&me) {
+        return Ok(me);
+    }
+    // target/debug/examples/conform, target/debug/armento
+    let beside = me
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|dir| dir.join("armento"));
+    beside.into_iter().find(|path| path.is_file()).context(
+        "cannot find the program armento, so only native runs are possible\n\
+         hint: build it, or name it with --armento FILE; or use --mode native",
+    )
+}
+
+pub fn is_armento(program: &Path) -> bool {
+    program.file_name().is_some_and(|name| name == "armento")
+}

@@ -1,0 +1,379 @@
+//! One run of one guest: as an ordinary user, in a fresh directory, bounded in time.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::catalog::{Guest, How};
+use crate::moves::Watch;
+use crate::pty::Typist;
+use crate::task::{End, Mode, Outcome, Task};
+use crate::tree::{self, Stream};
+use crate::{compile, sys};
+
+/// The ordinary user a guest runs as when the harness is root; not in /etc/passwd.
+const USER: u32 = 4242;
+/// Processes may outlive the guest this long (a keeper says goodbye); then they count as left.
+const LINGER: Duration = Duration::from_secs(5);
+/// How often a waiting harness looks at the clock, milliseconds.
+const LOOK_MS: u64 = 50;
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+
+/// The first missing program's package.
+pub fn missing(guest: &Guest) -> Option<&'static str> {
+    let there = |program: &str| {
+        PATH.split(':')
+            .any(|dir| Path::new(dir).join(program).exists())
+    };
+    guest
+        .needs
+        .iter()
+        .find(|(program, _)| !there(program))
+        .map(|&(_, package)| package)
+}
+
+struct Dirs {
+    home: PathBuf,
+    tmp: PathBuf,
+}
+
+impl Dirs {
+    fn make(task: &Task) -> Result<Dirs> {
+        let dirs = Dirs {
+            home: task.base.join(&task.guest),
+            tmp: task.base.join("tmp").join(&task.guest),
+        };
+        dirs.remove();
+        for dir in [&dirs.home, &dirs.tmp] {
+            fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?;
+            if sys::is_root() {
+                std::os::unix::fs::chown(dir, Some(USER), Some(USER))?;
+            }
+        }
+        // For readline: no escape sequences that depend on the terminal.
+        fs::write(
+            task.base.join("inputrc"),
+            "set enable-bracketed-paste off\n",
+        )?;
+        Ok(dirs)
+    }
+
+    fn remove(&self) {
+        for dir in [&self.home, &self.tmp] {
+            // Guests leave unreadable directories on purpose; root does not mind, others must.
+            if fs::remove_dir_all(dir).is_err() && dir.exists() {
+                let _ = Command::new("chmod")
+                    .arg("-R")
+                    .arg("u+rwx")
+                    .arg(dir)
+                    .status();
+                let _ = fs::remove_dir_all(dir);
+            }
+        }
+    }
+}
+
+/// The guest's own words, without `armento run`.
+fn words(guest: &Guest) -> Result<Vec<String>> {
+    Ok(match guest.how {
+        How::C { source } => vec![compile::ensure(guest.name, source)?.display().to_string()],
+        How::Shell { line } => vec!["/bin/sh".into(), "-c".into(), line.into()],
+        How::Terminal { script } => script.command.iter().map(|&w| w.into()).collect(),
+    })
+}
+
+/// What `mode` puts before the guest's words.
+pub fn prefix(task: &Task) -> Result<Vec<String>> {
+    if task.mode == Mode::Native {
+        return Ok(Vec::new());
+    }
+    let armento = task
+        .armento
+        .as_ref()
+        .context("this mode needs the armento program")?;
+    let mut words = vec![armento.display().to_string(), "run".into()];
+    words.extend(match task.mode {
+        Mode::Native => vec![],
+        Mode::Home => vec!["--stay".to_string()],
+        Mode::Away => vec!["--on".into(), task.node.clone()],
+        Mode::Storm => vec![
+            "--storm".into(),
+            task.storm_ms.to_string(),
+            "--seed".into(),
+            task.seed.to_string(),
+        ],
+    });
+    Ok(words)
+}
+
+/// Runs `guest` once. An error means that the harness itself failed.
+pub fn once(guest: &Guest, task: &Task) -> Result<Outcome> {
+    if let Some(package) = missing(guest) {
+        return Ok(Outcome::without_run(End::Missing(package.into())));
+    }
+    let dirs = Dirs::make(task)?;
+    let mut all = prefix(task)?;
+    all.extend(words(guest)?);
+    let mut command = Command::new(&all[0]);
+    command.args(&all[1..]).current_dir(&dirs.home).env_clear();
+    environment(&mut command, task, &dirs);
+    if sys::is_root() {
+        command.uid(USER).gid(USER);
+    }
+    let outcome = drive(command, guest, task).with_context(|| format!("cannot run {}", all[0]));
+    let outcome = outcome.and_then(|mut outcome| {
+        outcome.left = clear_out();
+        outcome.files = tree::list(&dirs.home)?;
+        Ok(outcome)
+    });
+    if !task.keep {
+        dirs.remove();
+    }
+    outcome
+}
+
+fn environment(command: &mut Command, task: &Task, dirs: &Dirs) {
+    command
+        .env("PATH", PATH)
+        .env("HOME", &dirs.home)
+        .env("TMPDIR", &dirs.tmp)
+        .env("INPUTRC", task.base.join("inputrc"))
+        .env("LC_ALL", "C")
+        .env("TZ", "UTC")
+        .env("TERM", "dumb")
+        .env("USER", "guest")
+        .env("LOGNAME", "guest")
+        .env("SHELL", "/bin/sh");
+    if let Some(socket) = std::env::var_os("ARMENTO_SOCKET") {
+        command.env("ARMENTO_SOCKET", socket);
+    }
+}
+
+/// Starts the command on pipes or on a terminal and follows it to its end.
+fn drive(mut command: Command, guest: &Guest, task: &Task) -> Result<Outcome> {
+    let started = Instant::now();
+    let run = match guest.how {
+        How::Terminal { script } => {
+            let (master, slave) = sys::openpty()?;
+            if sys::is_root() {
+                std::os::unix::fs::fchown(&slave, Some(USER), Some(USER))?;
+            }
+            command
+                .stdin(slave.try_clone()?)
+                .stdout(slave.try_clone()?)
+                .stderr(slave);
+            sys::prepare(&mut command, true);
+            let child = command.spawn()?;
+            // The command holds the slave; the end of the terminal shows only when it is gone.
+            drop(command);
+            let ears = vec![Ear::new(master)];
+            follow(child, ears, Some(Typist::new(script.steps)), task)?
+        }
+        _ => {
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+            sys::prepare(&mut command, false);
+            let mut child = command.spawn()?;
+            let out = OwnedFd::from(child.stdout.take().context("stdout is piped")?);
+            let err = OwnedFd::from(child.stderr.take().context("stderr is piped")?);
+            follow(
+                child,
+                vec![Ear::new(out.into()), Ear::new(err.into())],
+                None,
+                task,
+            )?
+        }
+    };
+    let mut outcome = run;
+    outcome.wall_ms = started.elapsed().as_millis() as u64;
+    Ok(outcome)
+}
+
+/// One output of the guest.
+struct Ear {
+    file: File,
+    stream: Stream,
+    open: bool,
+}
+
+impl Ear {
+    fn new(file: File) -> Ear {
+        Ear {
+            file,
+            stream: Stream::new(),
+            open: true,
+        }
+    }
+
+    /// Reads what is there. A terminal whose other side is closed says EIO: its end.
+    fn listen(&mut self) -> Vec<u8> {
+        let mut chunk = vec![0; 64 << 10];
+        match self.file.read(&mut chunk) {
+            Ok(n) if n > 0 => {
+                chunk.truncate(n);
+                self.stream.take(&chunk);
+                chunk
+            }
+            Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => Vec::new(),
+            _ => {
+                self.open = false;
+                Vec::new()
+            }
+        }
+    }
+}
+
+fn follow(
+    mut child: Child,
+    mut ears: Vec<Ear>,
+    mut typist: Option<Typist>,
+    task: &Task,
+) -> Result<Outcome> {
+    let deadline = Instant::now() + Duration::from_secs(task.timeout_s.into());
+    let watch = Watch::start(task, child.id());
+    let pidfd = sys::pidfd(child.id())?;
+    let mut status = None;
+    let mut hang = false;
+    while status.is_none() || ears.iter().any(|ear| ear.open) {
+        if Instant::now() > deadline || sys::interrupted() {
+            hang = true;
+            break;
+        }
+        let open: Vec<usize> = (0..ears.len()).filter(|&i| ears[i].open).collect();
+        let mut fds: Vec<_> = open.iter().map(|&i| ears[i].file.as_fd()).collect();
+        if status.is_none() {
+            fds.push(pidfd.as_fd());
+        }
+        let ready = sys::readable(&fds, LOOK_MS)?;
+        for (&index, _) in open.iter().zip(&ready).filter(|(_, ready)| **ready) {
+            let chunk = ears[index].listen();
+            if let Some(keys) = typist.as_mut().map(|t| t.shown(&chunk)) {
+                // A guest that is gone cannot take keys; its status will tell.
+                let _ = ears[index].file.write_all(&keys);
+            }
+        }
+        status = match status {
+            None => child.try_wait()?,
+            done => done,
+        };
+    }
+    let (moves, away) = watch.finish();
+    let mut streams = ears.into_iter().map(|ear| ear.stream.finish());
+    let end = match status {
+        Some(status) if !hang => match status.code() {
+            Some(code) => End::Exit(code),
+            None => End::Signal(status.signal().unwrap_or(0)),
+        },
+        _ => End::Hang,
+    };
+    Ok(Outcome {
+        end,
+        stdout: streams.next().unwrap_or_default(),
+        stderr: streams.next().unwrap_or_default(),
+        stuck: typist.and_then(|typist| typist.stuck()),
+        moves,
+        away,
+        ..Outcome::without_run(End::Hang)
+    })
+}
+
+/// Waits until nothing of the run is left, ends what lingers, and names it.
+fn clear_out() -> Vec<String> {
+    let start = Instant::now();
+    let mut wait = Duration::from_millis(1);
+    loop {
+        sys::reap();
+        let living = descendants(std::process::id());
+        if living.is_empty() {
+            return Vec::new();
+        }
+        if start.elapsed() > LINGER || sys::interrupted() {
+            let mut names: Vec<String> = living.iter().map(|(_, name)| name.clone()).collect();
+            names.sort();
+            end_all();
+            return names;
+        }
+        std::thread::sleep(wait);
+        wait = (wait * 2).min(Duration::from_millis(100));
+    }
+}
+
+/// Kills every descendant; orphans come back to us, so a few rounds end all of them.
+fn end_all() {
+    for _ in 0..100 {
+        let living = descendants(std::process::id());
+        if living.is_empty() {
+            return;
+        }
+        for (pid, _) in living {
+            sys::kill(pid);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        sys::reap();
+    }
+}
+
+/// Every living process below `root`: pid and name.
+pub fn descendants(root: u32) -> Vec<(u32, String)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        if let Some((name, state, parent)) = parse_stat(&stat)
+            && state != "Z"
+        {
+            all.push((pid, name, parent));
+        }
+    }
+    let mut found: Vec<(u32, String)> = Vec::new();
+    let mut parents = vec![root];
+    while let Some(parent) = parents.pop() {
+        for (pid, name, _) in all.iter().filter(|(_, _, p)| *p == parent) {
+            parents.push(*pid);
+            found.push((*pid, name.clone()));
+        }
+    }
+    found
+}
+
+/// Name, state and parent from a line of `/proc/PID/stat`. The name may hold spaces and brackets.
+fn parse_stat(stat: &str) -> Option<(String, String, u32)> {
+    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
+    let mut rest = stat[close + 1..].split_whitespace();
+    let state = rest.next()?.to_string();
+    Some((
+        stat[open + 1..close].to_string(),
+        state,
+        rest.next()?.parse().ok()?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_names_in_stat() {
+        let line = "812 (a) b (c)) S 7 812 812 0 -1";
+        assert_eq!(parse_stat(line), Some(("a) b (c)".into(), "S".into(), 7)));
+        assert_eq!(parse_stat("nonsense"), None);
+    }
+}

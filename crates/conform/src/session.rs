@@ -1,0 +1,340 @@
+//! The whole suite: workers take guests from one queue, results are compared as they come.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::catalog::{Guest, How};
+use crate::farm::{self, Farm};
+use crate::report::{Report, Row, Run, Verdict};
+use crate::task::{End, LINE_MAX, Mode, Outcome, Task};
+use crate::{Args, compare, compile, report, sys};
+
+/// How often a waiting session looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(200);
+
+pub fn run(args: &Args, guests: &[Guest]) -> Result<i32> {
+    sys::catch_interrupts();
+    let plan = Plan::new(args)?;
+    prepare(guests)?;
+    let farm = match &plan.armento {
+        Some(armento) => Some(Farm::up(armento, args.lab.as_deref())?),
+        None => None,
+    };
+    let finished = suite(&plan, guests, farm.as_ref());
+    if let Some(farm) = farm {
+        if args.keep {
+            eprintln!("kept the lab; look: {}", farm.hint());
+        } else {
+            farm.down()?;
+        }
+    }
+    let report = finished?;
+    report.finish(args.json)?;
+    Ok(report.code())
+}
+
+/// What all workers share.
+#[derive(Clone)]
+struct Plan {
+    args: Args,
+    modes: Vec<Mode>,
+    /// None when every run is native: then no lab is needed.
+    armento: Option<PathBuf>,
+    base: PathBuf,
+}
+
+impl Plan {
+    fn new(args: &Args) -> Result<Plan> {
+        let mut modes = args.mode.clone();
+        modes.sort_by_key(|mode| *mode as u8);
+        modes.dedup();
+        let lab = args.lab.is_some() || modes.iter().any(|mode| *mode != Mode::Native);
+        if lab && !sys::is_root() {
+            bail!("a lab needs root; nothing was run\nhint: use sudo, or --mode native");
+        }
+        let armento = if lab {
+            Some(farm::armento(args.armento.as_deref())?)
+        } else {
+            None
+        };
+        let base = PathBuf::from(format!("/var/tmp/armento-conform-{}", std::process::id()));
+        Ok(Plan {
+            args: args.clone(),
+            modes,
+            armento,
+            base,
+        })
+    }
+
+    fn task(&self, guest: &Guest, mode: Mode, round: u32) -> Task {
+        Task {
+            guest: guest.name.into(),
+            mode,
+            base: self.base.clone(),
+            storm_ms: self.args.storm_ms,
+            seed: self.args.seed.wrapping_add(round.into()),
+            timeout_s: self.args.timeout,
+            armento: self.armento.clone(),
+            node: farm::AWAY.into(),
+            keep: self.args.keep,
+        }
+    }
+}
+
+/// Compiles before anything is measured or raised; a node finds the programs on its root disk.
+fn prepare(guests: &[Guest]) -> Result<()> {
+    for guest in guests {
+        if let How::C { source } = guest.how
+            && crate::launch::missing(guest).is_none()
+        {
+            compile::ensure(guest.name, source)?;
+        }
+    }
+    Ok(())
+}
+
+fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
+    let queue = Arc::new(Mutex::new(guests.iter().cloned().collect::<VecDeque<_>>()));
+    let (results, rows) = mpsc::channel();
+    let jobs = plan.args.jobs.min(guests.len() as u32).max(1);
+    for _ in 0..jobs {
+        let worker = Worker::start(farm)?;
+        let (queue, results, plan) = (queue.clone(), results.clone(), plan.clone());
+        std::thread::spawn(move || work(worker, &plan, &queue, &results));
+    }
+    drop(results);
+    let mut report = Report::new(plan.args.strict);
+    loop {
+        match rows.recv_timeout(LOOK) {
+            Ok(row) => {
+                if !plan.args.json {
+                    report::line(&row, &plan.modes)?;
+                }
+                report.rows.push(row);
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if sys::interrupted() => {
+                report.interrupted = true;
+                break;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    if !plan.args.keep {
+        // In a lab the guests' directories go with the nodes' disks.
+        let _ = std::fs::remove_dir_all(&plan.base);
+    }
+    Ok(report)
+}
+
+fn work(mut worker: Worker, plan: &Plan, queue: &Mutex<VecDeque<Guest>>, results: &Sender<Row>) {
+    loop {
+        let next = match queue.lock() {
+            Ok(mut queue) => queue.pop_front(),
+            Err(_) => return,
+        };
+        let Some(guest) = next else { return };
+        let row = examine(&mut worker, plan, &guest);
+        if results.send(row).is_err() || sys::interrupted() {
+            return;
+        }
+    }
+}
+
+/// All runs of one guest.
+fn examine(worker: &mut Worker, plan: &Plan, guest: &Guest) -> Row {
+    let mut row = Row {
+        name: guest.name,
+        stays: guest.stays,
+        runs: Vec::new(),
+    };
+    let native = worker.ask(&plan.task(guest, Mode::Native, 0));
+    if let End::Missing(package) = &native.end {
+        row.skip(&plan.modes, package);
+        return row;
+    }
+    let faults = compare::faults(&native);
+    let sound = faults.is_empty();
+    let verdict = if sound {
+        Verdict::Equal
+    } else {
+        Verdict::Differs(faults)
+    };
+    row.runs.push(Run::new(
+        plan,
+        guest,
+        Mode::Native,
+        0,
+        verdict,
+        &native,
+        &native,
+    ));
+    for &mode in plan.modes.iter().filter(|_| sound) {
+        let first = u32::from(mode == Mode::Native);
+        for round in first..plan.args.runs {
+            if sys::interrupted() {
+                return row;
+            }
+            let other = worker.ask(&plan.task(guest, mode, round));
+            let found = compare::differences(&native, &other);
+            let verdict = match found {
+                list if list.is_empty() => Verdict::Equal,
+                list => Verdict::Differs(list),
+            };
+            row.runs
+                .push(Run::new(plan, guest, mode, round, verdict, &native, &other));
+        }
+    }
+    row
+}
+
+impl Run {
+    fn new(
+        plan: &Plan,
+        guest: &Guest,
+        mode: Mode,
+        round: u32,
+        verdict: Verdict,
+        native: &Outcome,
+        other: &Outcome,
+    ) -> Run {
+        let task = plan.task(guest, mode, round);
+        let repeat = format!(
+            "armento conform --mode {} --storm-ms {} --seed {} {}",
+            mode.word(),
+            task.storm_ms,
+            task.seed,
+            guest.name
+        );
+        let kept = match &verdict {
+            Verdict::Differs(_) => evidence(&task, round, &repeat, native, other),
+            _ => None,
+        };
+        Run {
+            mode,
+            round,
+            seed: task.seed,
+            verdict,
+            end: other.end.to_string(),
+            wall_ms: other.wall_ms,
+            moves: other.moves,
+            away: other.away,
+            repeat,
+            kept,
+        }
+    }
+}
+
+/// Writes both sides of a difference where the user can look; the node's disk goes with the lab.
+fn evidence(
+    task: &Task,
+    round: u32,
+    repeat: &str,
+    native: &Outcome,
+    other: &Outcome,
+) -> Option<PathBuf> {
+    let folder = std::env::temp_dir()
+        .join(format!("armento-conform-{}", std::process::id()))
+        .join(format!("{}.{}.{round}", task.guest, task.mode.word()));
+    let write = || -> Result<()> {
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("repeat"), format!("{repeat}\n"))?;
+        for (side, outcome) in [("native", native), (task.mode.word(), other)] {
+            let side = if task.mode == Mode::Native && std::ptr::eq(outcome, other) {
+                "again"
+            } else {
+                side
+            };
+            for (name, stream) in [("stdout", &outcome.stdout), ("stderr", &outcome.stderr)] {
+                let bytes: Vec<u8> = stream
+                    .head
+                    .chars()
+                    .map(|c| u8::try_from(c).unwrap_or(b'?'))
+                    .collect();
+                std::fs::write(folder.join(format!("{side}.{name}")), bytes)?;
+            }
+            let rest = serde_json::to_vec_pretty(&outcome)?;
+            std::fs::write(folder.join(format!("{side}.json")), rest)?;
+        }
+        Ok(())
+    };
+    match write() {
+        Ok(()) => Some(folder),
+        Err(cause) => {
+            eprintln!(
+                "cannot keep the evidence in {}: {cause:#}",
+                folder.display()
+            );
+            None
+        }
+    }
+}
+
+/// A conform of its own inside the node, fed with tasks.
+struct Worker {
+    child: Child,
+    tasks: Option<ChildStdin>,
+    outcomes: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn start(farm: Option<&Farm>) -> Result<Worker> {
+        let me = std::env::current_exe().context("cannot tell which program this is")?;
+        let mut command = farm.map_or_else(|| Command::new(&me), |farm| farm.inside(&me));
+        if farm::is_armento(&me) {
+            command.arg("conform");
+        }
+        command
+            .arg("--worker")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().context("cannot start a worker")?;
+        let tasks = child.stdin.take();
+        let outcomes = BufReader::new(child.stdout.take().context("stdout is piped")?);
+        Ok(Worker {
+            child,
+            tasks,
+            outcomes,
+        })
+    }
+
+    fn ask(&mut self, task: &Task) -> Outcome {
+        self.talk(task)
+            .unwrap_or_else(|cause| Outcome::without_run(End::Broken(format!("{cause:#}"))))
+    }
+
+    fn talk(&mut self, task: &Task) -> Result<Outcome> {
+        let mut line = serde_json::to_vec(task)?;
+        line.push(b'\n');
+        let tasks = self
+            .tasks
+            .as_mut()
+            .context("the worker takes no more tasks")?;
+        tasks
+            .write_all(&line)
+            .context("the worker in the node has ended")?;
+        let mut answer = String::new();
+        let got = (&mut self.outcomes)
+            .take(LINE_MAX as u64)
+            .read_line(&mut answer)?;
+        if got == 0 {
+            bail!("the worker in the node ended before the guest did");
+        }
+        serde_json::from_str(&answer).context("the worker's answer cannot be read")
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The end of its input ends it; it clears away its guest first.
+        self.tasks = None;
+        let _ = self.child.wait();
+    }
+}
