@@ -1,1 +1,59 @@
-//! armento-lab
+//! The laboratory: a farm on one machine, each node in namespaces of its own with its own disk,
+//! speed, memory and cable.
+//!
+//! It never changes the machine outside a lab's namespaces, control groups and state directory
+//! (`/run/armento-lab/NAME`), and `lab down --all` finds and removes all of these.
+//!
+//! ```text
+//! lab up ─► switch process ─► first process of n1, n2, …  (pid 1 of each node)
+//!   │        holds the bridge;          die with the switch process;
+//!   │        ends if `lab up` ends      the kernel then ends all in the node
+//!   └ commit: the lab outlives `lab up`
+//! ```
+//! Start at [`Lab::up`], then `switch.rs`, `node.rs`, `root.rs`; `down.rs` is the way back.
+
+mod cgroup;
+mod cmd;
+mod down;
+mod enter;
+pub mod farm;
+mod lab;
+mod net;
+mod node;
+mod root;
+mod spec;
+mod state;
+mod switch;
+mod sys;
+
+pub use cmd::{Cmd, run};
+pub use lab::{Lab, Node};
+pub use spec::{Link, NodePlan, Plan, Spec};
+
+use std::ffi::OsString;
+
+/// First argument of the processes a lab is made of. Whoever offers labs calls [`init_main`]
+/// when it sees this word, before anything else and before any thread is started.
+pub const INIT: &str = "lab-init";
+
+/// `lab-init switch LAB | node LAB N GROUP… | exec LAB NODE … -- CMD…`
+pub fn init_main() -> ! {
+    let args: Vec<OsString> = std::env::args_os().skip(2).collect();
+    let text = |i: usize| args.get(i).map(|a| a.to_string_lossy()).unwrap_or_default();
+    let done = match &*text(0) {
+        "switch" => switch::main(&text(1)).map(|()| 0),
+        "node" => {
+            let groups: Vec<_> = args.iter().skip(3).map(Into::into).collect();
+            node::main(&text(1), text(2).parse().unwrap_or(usize::MAX), &groups).map(|()| 0)
+        }
+        "exec" => lab::exec_main(&args[1..]),
+        _ => Err(anyhow::anyhow!(
+            "lab-init is not for people\nhint: armento lab --help"
+        )),
+    };
+    let code = done.unwrap_or_else(|e| {
+        eprintln!("armento: {e:#}");
+        125
+    });
+    std::process::exit(code)
+}

@@ -1,0 +1,420 @@
+//! Speed and memory of nodes, by control groups of version 1 or 2.
+//!
+//! A lab owns one group `armento-lab-NAME` per hierarchy, below the group it was started in
+//! (version 1) or at the root (version 2, which allows no processes beside child groups), and
+//! one child of it per node.
+
+use crate::spec::{NodePlan, Plan};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Groups of labs are known by this prefix, also when the state directory is lost.
+pub const PREFIX: &str = "armento-lab-";
+
+/// Groups are looked for this deep; deeper ones nobody made for us.
+const DEPTH_MAX: usize = 12;
+
+/// The scheduler's period, microseconds. Ten times below its default, so that a slow node
+/// stutters by milliseconds, not by tenths of a second.
+const PERIOD_US: u64 = 10_000;
+/// KERNEL: `min_cfs_quota_period`, the smallest quota, microseconds.
+const QUOTA_MIN_US: u64 = 1000;
+
+/// Weight of a lab against everything else on the machine: ten ordinary groups.
+const SHARES_V1: &str = "10240";
+const WEIGHT_V2: &str = "1000";
+
+/// One mounted hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    pub mount: PathBuf,
+    /// The group a lab's group is made in.
+    pub base: PathBuf,
+    /// Version 1: its mount options that name controllers, e.g. `cpu,cpuacct`. Version 2: none.
+    pub v1: Option<String>,
+    pub controllers: Vec<String>,
+}
+
+impl Hierarchy {
+    fn has(&self, controller: &str) -> bool {
+        self.controllers.iter().any(|c| c == controller)
+    }
+}
+
+/// Everything /proc tells about mounted hierarchies.
+pub fn hierarchies() -> Vec<Hierarchy> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    parse(&mounts, &own, &|mount| {
+        fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default()
+    })
+}
+
+fn parse(mounts: &str, own: &str, v2_controllers: &dyn Fn(&Path) -> String) -> Vec<Hierarchy> {
+    let mut found: Vec<Hierarchy> = Vec::new();
+    for line in mounts.lines() {
+        let Some((left, right)) = line.split_once(" - ") else {
+            continue;
+        };
+        let (mut left, mut right) = (left.split(' '), right.split(' '));
+        let (Some(root), Some(mount)) = (left.nth(3), left.next()) else {
+            continue;
+        };
+        let (Some(fs), Some(options)) = (right.next(), right.nth(1)) else {
+            continue;
+        };
+        let mount = PathBuf::from(mount);
+        let one = match fs {
+            "cgroup2" => {
+                let controllers = v2_controllers(&mount)
+                    .split_whitespace()
+                    .map(str::to_owned)
+                    .collect();
+                Hierarchy {
+                    base: mount.clone(),
+                    mount,
+                    v1: None,
+                    controllers,
+                }
+            }
+            "cgroup" => {
+                let controllers: Vec<String> = options
+                    .split(',')
+                    .filter(|o| {
+                        !matches!(*o, "rw" | "ro" | "xattr" | "clone_children") && !o.contains('=')
+                    })
+                    .map(str::to_owned)
+                    .collect();
+                if controllers.is_empty() {
+                    continue; // a named hierarchy such as systemd's
+                }
+                let base = own_group(own, &controllers[0], root, &mount);
+                Hierarchy {
+                    mount,
+                    base,
+                    v1: Some(controllers.join(",")),
+                    controllers,
+                }
+            }
+            _ => continue,
+        };
+        if !found.iter().any(|h| h.controllers == one.controllers) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// Directory of the group we are in, for a hierarchy mounted at `mount` with `root` as its top.
+fn own_group(own: &str, controller: &str, root: &str, mount: &Path) -> PathBuf {
+    let path = own.lines().find_map(|l| {
+        let mut parts = l.splitn(3, ':');
+        let names = parts.nth(1)?;
+        names
+            .split(',')
+            .any(|n| n == controller)
+            .then(|| parts.next())?
+    });
+    // A group outside our view (`/../x`), or none: the top of what we see.
+    let below = path
+        .and_then(|p| Path::new(p).strip_prefix(root).ok())
+        .unwrap_or(Path::new(""));
+    if below.components().any(|c| c.as_os_str() == "..") {
+        mount.into()
+    } else {
+        mount.join(below)
+    }
+}
+
+/// `(quota, period)` in microseconds; `None`: no limit.
+fn quota(speed: f64) -> Option<(u64, u64)> {
+    if speed >= 1.0 {
+        return None;
+    }
+    let period = PERIOD_US.max((QUOTA_MIN_US as f64 / speed).ceil() as u64);
+    Some((
+        ((period as f64 * speed).round() as u64).max(QUOTA_MIN_US),
+        period,
+    ))
+}
+
+/// The groups of one lab.
+#[derive(Debug)]
+pub struct Groups {
+    name: String,
+    cpu: Option<Hierarchy>,
+    cpuset: Option<Hierarchy>,
+    memory: Option<Hierarchy>,
+}
+
+impl Groups {
+    /// Chooses the hierarchies; makes nothing yet.
+    pub fn find(plan: &Plan) -> Result<Groups> {
+        let all = hierarchies();
+        let with = |c: &str| all.iter().find(|h| h.has(c)).cloned();
+        let groups = Groups {
+            name: format!("{PREFIX}{}", plan.name),
+            cpu: with("cpu"),
+            cpuset: with("cpuset"),
+            memory: plan.mem.and(with("memory")),
+        };
+        if groups.cpu.is_none() && plan.nodes.iter().any(|n| n.speed < 1.0) {
+            bail!(
+                "no cgroup controller `cpu`, so no node can be slower than a core\n\
+                 hint: mount -t cgroup2 none /sys/fs/cgroup, or use --speed 1.0"
+            );
+        }
+        if groups.memory.is_none() && plan.mem.is_some() {
+            bail!(
+                "no cgroup controller `memory`\nhint: leave --mem out, or boot with cgroup_enable=memory"
+            );
+        }
+        Ok(groups)
+    }
+
+    /// Makes the group of one node. After: the directories its processes must join.
+    pub fn create(&self, node: &NodePlan, mem: Option<u64>) -> Result<Vec<PathBuf>> {
+        let mut dirs = Vec::new();
+        if let Some(h) = &self.cpu {
+            let dir = self.child(h, &node.name, "cpu")?;
+            set_speed(h, &dir, node.speed)?;
+            dirs.push(dir);
+        }
+        // Without cpusets, affinity alone keeps a node on its CPU.
+        if let Some(h) = &self.cpuset
+            && let Ok(dir) = self.child(h, &node.name, "cpuset")
+            && set_cpu(h, &dir, node.cpu).is_ok()
+        {
+            dirs.push(dir);
+        }
+        if let (Some(h), Some(bytes)) = (&self.memory, mem) {
+            let dir = self.child(h, &node.name, "memory")?;
+            set_memory(h, &dir, bytes)?;
+            dirs.push(dir);
+        }
+        dirs.sort();
+        dirs.dedup();
+        Ok(dirs)
+    }
+
+    fn child(&self, h: &Hierarchy, node: &str, controller: &str) -> Result<PathBuf> {
+        let parent = h.base.join(&self.name);
+        let dir = parent.join(node);
+        if h.v1.is_none() {
+            enable(&h.base, controller)?;
+            mkdir(&parent)?;
+            enable(&parent, controller)?;
+        } else {
+            mkdir(&parent)?;
+        }
+        if controller == "cpu" {
+            match h.v1 {
+                Some(_) => put(&parent, "cpu.shares", SHARES_V1)?,
+                None => put(&parent, "cpu.weight", WEIGHT_V2)?,
+            }
+        }
+        if controller == "cpuset" && h.v1.is_some() {
+            inherit_cpuset(&h.base, &parent)?;
+        }
+        mkdir(&dir)?;
+        if controller == "cpuset" && h.v1.is_some() {
+            inherit_cpuset(&parent, &dir)?;
+        }
+        Ok(dir)
+    }
+}
+
+fn enable(dir: &Path, controller: &str) -> Result<()> {
+    put(dir, "cgroup.subtree_control", &format!("+{controller}")).with_context(|| {
+        format!(
+            "controller `{controller}` cannot be used below {}\n\
+             hint: in a container, run it with its own cgroup namespace and no process in the top group",
+            dir.display()
+        )
+    })
+}
+
+fn set_speed(h: &Hierarchy, dir: &Path, speed: f64) -> Result<()> {
+    let Some((quota, period)) = quota(speed) else {
+        return Ok(());
+    };
+    if h.v1.is_none() {
+        return put(dir, "cpu.max", &format!("{quota} {period}"));
+    }
+    put(dir, "cpu.cfs_period_us", &period.to_string())?;
+    put(dir, "cpu.cfs_quota_us", &quota.to_string())
+}
+
+fn set_cpu(h: &Hierarchy, dir: &Path, cpu: usize) -> Result<()> {
+    put(dir, "cpuset.cpus", &cpu.to_string())?;
+    if h.v1.is_none() {
+        return Ok(());
+    }
+    let mems = fs::read_to_string(dir.join("cpuset.mems"))?;
+    if mems.trim().is_empty() {
+        bail!("{} has no memory nodes", dir.display())
+    } else {
+        Ok(())
+    }
+}
+
+fn set_memory(h: &Hierarchy, dir: &Path, bytes: u64) -> Result<()> {
+    let bytes = bytes.to_string();
+    if h.v1.is_none() {
+        put(dir, "memory.max", &bytes)?;
+        let _ = put(dir, "memory.swap.max", "0"); // absent without swap
+        return Ok(());
+    }
+    put(dir, "memory.limit_in_bytes", &bytes)?;
+    let _ = put(dir, "memory.memsw.limit_in_bytes", &bytes); // absent without swap accounting
+    Ok(())
+}
+
+/// KERNEL: a new version 1 cpuset is empty and takes no process before both files are set.
+fn inherit_cpuset(from: &Path, to: &Path) -> Result<()> {
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        let value = fs::read_to_string(from.join(file))?;
+        if fs::read_to_string(to.join(file))?.trim().is_empty() {
+            put(to, file, value.trim())?;
+        }
+    }
+    Ok(())
+}
+
+fn mkdir(dir: &Path) -> Result<()> {
+    match fs::create_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other.with_context(|| format!("cannot make the control group {}", dir.display())),
+    }
+}
+
+fn put(dir: &Path, file: &str, value: &str) -> Result<()> {
+    let path = dir.join(file);
+    fs::write(&path, value).with_context(|| format!("cannot write `{value}` to {}", path.display()))
+}
+
+/// Puts the calling process into these groups.
+pub fn join(dirs: &[PathBuf]) -> Result<()> {
+    dirs.iter().try_for_each(|d| put(d, "cgroup.procs", "0"))
+}
+
+/// Every lab's group on this machine, whoever made it.
+pub fn all_labs() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for h in hierarchies() {
+        walk(&h.mount, DEPTH_MAX, &mut |dir| {
+            let ours = dir
+                .file_name()
+                .is_some_and(|n| n.to_string_lossy().starts_with(PREFIX));
+            if ours {
+                found.push(dir.to_owned());
+            }
+            !ours
+        });
+    }
+    found
+}
+
+/// The groups of the lab `name`.
+pub fn of_lab(name: &str) -> Vec<PathBuf> {
+    let full = format!("{PREFIX}{name}");
+    all_labs()
+        .into_iter()
+        .filter(|d| d.file_name().is_some_and(|n| *n == *full))
+        .collect()
+}
+
+/// Processes in `dir` and below.
+pub fn members(dir: &Path) -> Vec<i32> {
+    let mut pids = Vec::new();
+    walk(dir, DEPTH_MAX, &mut |d| {
+        let text = fs::read_to_string(d.join("cgroup.procs")).unwrap_or_default();
+        pids.extend(text.lines().filter_map(|l| l.parse::<i32>().ok()));
+        true
+    });
+    pids
+}
+
+/// Removes `dir` and everything below it. Before: no process is left in it.
+pub fn remove(dir: &Path) -> io::Result<()> {
+    let mut dirs = Vec::new();
+    walk(dir, DEPTH_MAX, &mut |d| {
+        dirs.push(d.to_owned());
+        true
+    });
+    for d in dirs.iter().rev() {
+        match fs::remove_dir(d) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Parents before children; `visit` says whether to go deeper.
+fn walk(dir: &Path, depth: usize, visit: &mut dyn FnMut(&Path) -> bool) {
+    if !dir.is_dir() || !visit(dir) || depth == 0 {
+        return;
+    }
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries
+        .flatten()
+        .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+    {
+        walk(&entry.path(), depth - 1, visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_nodes_get_a_quota_the_kernel_accepts() {
+        assert_eq!(quota(1.0), None);
+        assert_eq!(quota(0.25), Some((2500, 10_000)));
+        assert_eq!(quota(0.1), Some((1000, 10_000)));
+        assert_eq!(quota(0.01), Some((1000, 100_000)));
+        for s in 1..100 {
+            let s = f64::from(s) / 100.0;
+            let (q, p) = quota(s).unwrap();
+            assert!(q >= QUOTA_MIN_US && p <= 1_000_000);
+            assert!((q as f64 / p as f64 - s).abs() < 0.001, "{s}");
+        }
+    }
+
+    #[test]
+    fn both_versions_are_found() {
+        let v1 = "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n\
+                  35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                  40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n";
+        let own = "4:memory:/a/b\n1:cpu,cpuacct:/\n0::/\n";
+        let got = parse(v1, own, &|_| String::new());
+        assert_eq!(got.len(), 2);
+        assert_eq!(got[0].v1.as_deref(), Some("cpu,cpuacct"));
+        assert!(got[0].has("cpu") && got[0].base == Path::new("/sys/fs/cgroup/cpu"));
+        assert_eq!(got[1].base, Path::new("/sys/fs/cgroup/memory/a/b"));
+
+        let v2 = "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n";
+        let got = parse(v2, "0::/user.slice\n", &|_| "cpuset cpu io memory".into());
+        assert_eq!(got.len(), 1);
+        assert!(got[0].has("memory") && got[0].v1.is_none());
+        assert_eq!(got[0].base, Path::new("/sys/fs/cgroup"));
+    }
+
+    #[test]
+    fn groups_outside_our_view_fall_back_to_the_top() {
+        let mount = Path::new("/sys/fs/cgroup/cpu");
+        let check = |own: &str, root: &str, want: &str| {
+            assert_eq!(own_group(own, "cpu", root, mount), Path::new(want), "{own}");
+        };
+        check("1:cpu:/docker/x/y", "/docker/x", "/sys/fs/cgroup/cpu/y");
+        check("1:cpu:/../z", "/", "/sys/fs/cgroup/cpu");
+        check("1:cpu:/z", "/docker", "/sys/fs/cgroup/cpu");
+        check("", "/", "/sys/fs/cgroup/cpu");
+    }
+}

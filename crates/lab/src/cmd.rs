@@ -1,0 +1,232 @@
+//! `armento lab …`: the command line of the laboratory.
+
+use crate::enter::{self, Entry};
+use crate::lab::Lab;
+use crate::spec::{self, Link, Spec};
+use crate::state::Dir;
+use crate::{down, sys};
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use std::ffi::OsString;
+
+/// Version of what `--json` prints.
+const JSON_VERSION: u32 = 1;
+
+const UP_HELP: &str = "Examples:
+  armento lab up                                  four nodes, a farm, a gigabit switch
+  armento lab up --nodes 4 --speed 0.1,0.2,0.3,0.4 --link switch100
+  armento lab up --name slow --rate 10mbit --no-farm";
+const EXEC_HELP: &str = "Examples:
+  armento lab exec n1 -- armento nodes
+  armento lab exec --user nobody n2 -- id
+  armento lab exec n1 -- bash";
+const LIST_HELP: &str = "Example:
+  armento lab list --json";
+const DOWN_HELP: &str = "Examples:
+  armento lab down
+  armento lab down --all      also what a killed `lab up` left behind";
+
+#[derive(Debug, Subcommand)]
+pub enum Cmd {
+    /// Raise a farm on this machine
+    #[command(after_help = UP_HELP)]
+    Up(Up),
+    /// Run a command inside a node; exits with its exit code
+    #[command(after_help = EXEC_HELP)]
+    Exec(Exec),
+    /// Show the labs of this machine
+    #[command(after_help = LIST_HELP)]
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a lab down and remove every trace of it
+    #[command(after_help = DOWN_HELP)]
+    Down {
+        /// Which lab
+        #[arg(long, default_value = "lab")]
+        name: String,
+        /// Every lab, also what a killed `lab up` left behind
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Up {
+    /// How many nodes
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    nodes: usize,
+    /// Speed of the nodes as fractions of one core, repeated round the nodes
+    /// [default: an equal share of this machine's cores, at most 1]
+    #[arg(long, value_delimiter = ',', value_name = "S")]
+    speed: Vec<f64>,
+    /// Memory of each node, its disk included, e.g. 512M [default: no limit]
+    #[arg(long, value_parser = spec::parse_size, value_name = "SIZE")]
+    mem: Option<u64>,
+    /// What joins them: switch100, switch1000 or none
+    #[arg(long, default_value = "switch1000")]
+    link: Link,
+    /// A switch of this rate instead, e.g. 4gbit
+    #[arg(long, value_parser = spec::parse_rate, conflicts_with = "link", value_name = "BITS")]
+    rate: Option<u64>,
+    /// Name of the lab
+    #[arg(long, default_value = "lab", value_name = "L")]
+    name: String,
+    /// Only raise the nodes; start no daemons
+    #[arg(long)]
+    no_farm: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// Which lab
+    #[arg(long, default_value = "lab", value_name = "L")]
+    name: String,
+    /// Run as this user of the node
+    #[arg(long, short, value_name = "U")]
+    user: Option<String>,
+    /// Which node, e.g. n1
+    node: String,
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Carries out one command; the result is the exit code of `armento`.
+pub fn run(cmd: Cmd) -> Result<i32> {
+    match cmd {
+        Cmd::Up(up) => raise(up),
+        Cmd::Exec(Exec {
+            name,
+            user,
+            node,
+            command,
+        }) => enter::run(&Entry {
+            lab: name,
+            node,
+            user,
+            detach: None,
+            command,
+        }),
+        Cmd::List { json } => list(json),
+        Cmd::Down { name, all } => take_down(&name, all),
+    }
+}
+
+fn raise(up: Up) -> Result<i32> {
+    let link = up.rate.map_or(up.link, |bits| Link::Switch { bits });
+    let spec = Spec {
+        name: up.name,
+        nodes: up.nodes,
+        speeds: up.speed,
+        mem: up.mem,
+        link,
+        farm: !up.no_farm,
+        exe: None,
+    };
+    let farm = spec.farm;
+    let lab = Lab::up(spec)?;
+    let name = lab.plan().name.clone();
+    if up.json {
+        println!("{}", describe(&name)?);
+    } else {
+        for n in &lab.plan().nodes {
+            println!(
+                "{:<4} {:<12} {:.2} of CPU {}",
+                n.name, n.addr, n.speed, n.cpu
+            );
+        }
+        let option = if name == "lab" {
+            String::new()
+        } else {
+            format!(" --name {name}")
+        };
+        let try_it = if farm { "armento nodes" } else { "hostname" };
+        println!(
+            "lab {name} is up: `armento lab exec{option} n1 -- {try_it}`, `armento lab down{option}`"
+        );
+    }
+    lab.keep()?;
+    Ok(0)
+}
+
+fn describe(name: &str) -> Result<serde_json::Value> {
+    let dir = Dir::of(name)?;
+    let (plan, pids) = (dir.plan()?, dir.pids());
+    let alive = |i: usize| {
+        pids.as_ref()
+            .and_then(|p| p.nodes.get(i))
+            .is_some_and(|p| p.alive())
+    };
+    let node = |(i, n): (usize, &spec::NodePlan)| {
+        let pid = pids.as_ref().and_then(|p| p.nodes.get(i)).map(|p| p.pid);
+        let state = if alive(i) { "up" } else { "down" };
+        json!({ "name": n.name, "addr": n.addr, "speed": n.speed, "cpu": n.cpu, "pid": pid, "state": state })
+    };
+    let nodes: Vec<_> = plan.nodes.iter().enumerate().map(node).collect();
+    Ok(
+        json!({ "v": JSON_VERSION, "name": plan.name, "link": plan.link, "mem": plan.mem, "nodes": nodes }),
+    )
+}
+
+fn list(as_json: bool) -> Result<i32> {
+    let mut labs = Vec::new();
+    for name in down::traces() {
+        let broken = json!({ "v": JSON_VERSION, "name": name, "nodes": [], "state": "broken" });
+        labs.push(describe(&name).unwrap_or(broken));
+    }
+    if as_json {
+        println!("{}", json!({ "v": JSON_VERSION, "labs": labs }));
+        return Ok(0);
+    }
+    if labs.is_empty() {
+        println!("no lab is up; `armento lab up` raises one");
+    }
+    for lab in &labs {
+        let nodes = lab["nodes"].as_array().map_or(&[][..], |n| n);
+        let up = nodes.iter().filter(|n| n["state"] == "up").count();
+        let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
+        match up {
+            0 => println!(
+                "{:<12} broken; `armento lab down --name {}` removes it",
+                text(&lab["name"]),
+                text(&lab["name"])
+            ),
+            _ => println!(
+                "{:<12} {up} of {} nodes up",
+                text(&lab["name"]),
+                nodes.len()
+            ),
+        }
+    }
+    Ok(0)
+}
+
+fn take_down(name: &str, all: bool) -> Result<i32> {
+    spec::check_name(name)?;
+    if !sys::is_root() {
+        bail!("taking a lab down needs root\nhint: sudo armento lab down");
+    }
+    let found = down::traces();
+    if !all && !found.contains(name) {
+        bail!("there is no lab `{name}`\nhint: `armento lab list` shows the labs");
+    }
+    let mut left = Vec::new();
+    for lab in found.iter().filter(|n| all || *n == name) {
+        match down::wipe(lab, &mut down::short_pause) {
+            Ok(()) => println!("lab {lab} is down"),
+            Err(e) => left.push(format!("{e:#}")),
+        }
+    }
+    if left.is_empty() {
+        Ok(0)
+    } else {
+        bail!("{}", left.join("\n"))
+    }
+}

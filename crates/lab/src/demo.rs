@@ -1,0 +1,244 @@
+//! `armento demo`: 24 real encoders on one node alone, then on a farm of four, and the paper's table.
+//!
+//! It re-runs the switch case of `papers/openmosix-topology` in a laboratory on this machine, as a
+//! user would: everything goes through `armento lab` and `armento run`. Start at [`run`].
+
+mod figures;
+mod outcome;
+mod paper;
+mod plan;
+mod plot;
+mod report;
+mod scripts;
+mod sound;
+mod stage;
+mod view;
+mod watch;
+
+use anyhow::{Context, Result, bail};
+use figures::Span;
+use outcome::{Machine, Outcome, Sample};
+use paper::JOBS;
+use plan::{Encoder, Plan};
+use stage::Stage;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+use view::View;
+use watch::{Seen, Watcher};
+
+/// Run 24 MP3 encoders on one node, then on a farm of four, and compare with the paper.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  armento demo
+  armento demo --json demo.json --plot demo.svg
+  armento demo --seconds 30          a shorter run, less exact")]
+pub struct Args {
+    /// Write the raw data as JSON to this file.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a picture (SVG) to this file.
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    /// How long the run on one node shall take, seconds; the farm takes about a quarter of it.
+    #[arg(long, value_name = "S", default_value_t = 72, value_parser = clap::value_parser!(u32).range(5..=600))]
+    pub seconds: u32,
+    /// Only measure the encoder and show the scale; needs no privileges.
+    #[arg(long)]
+    pub scale_only: bool,
+}
+
+const NODES: usize = 4;
+/// Four nodes of 0.4 fit on two cores and leave a fifth for the machine itself.
+const SPEED: f64 = 0.4;
+/// A farm run that takes this much longer than the single-node run has failed.
+const SLACK: f64 = 2.0;
+/// How often the daemon is asked who is where.
+const LOOK_MS: u32 = 500;
+/// Where the files lie on n1.
+const DIR: &str = "/var/tmp/armento-demo";
+/// Keepers append their last words here.
+const SUMMARY: &str = "summary.jsonl";
+
+/// The exit code: 0 when all agree and enough was done away from n1, else 1.
+pub fn run(args: Args) -> Result<i32> {
+    sound::check_packages()?;
+    let scratch = sound::Scratch::new()?;
+    println!("measuring the encoder on this machine");
+    let encoder = sound::measure(&scratch.0)?;
+    let plan = Plan::new(encoder, f64::from(args.seconds), SPEED);
+    print!("{}", report::scale(&plan));
+    if args.scale_only {
+        return Ok(0);
+    }
+    if !crate::sys::is_root() {
+        bail!("raising a lab needs root\nhint: run as root, e.g. sudo make demo");
+    }
+    let outcome = match perform(&scratch.0, encoder, plan) {
+        Ok(o) => o,
+        Err(e) => match e.downcast_ref::<stage::Interrupted>() {
+            Some(stage::Interrupted(signal)) => {
+                eprintln!("armento demo: {e}");
+                return Ok(128 + signal);
+            }
+            None => return Err(e),
+        },
+    };
+    conclude(&args, &outcome)
+}
+
+/// Both runs, on one lab.
+fn perform(scratch: &Path, encoder: Encoder, plan: Plan) -> Result<Outcome> {
+    let (wav, mp3) = sound::reference(scratch, &plan)?;
+    let exe = std::env::current_exe().context("where is this program?")?;
+    println!("raising a lab of {NODES} nodes behind a switch of {} Mbit/s", plan.rate_mbit);
+    let shape = [
+        "--nodes".into(),
+        NODES.to_string(),
+        "--speed".into(),
+        SPEED.to_string(),
+        "--rate".into(),
+        format!("{}mbit", plan.rate_mbit),
+    ];
+    let stage = Stage::raise(&exe, scratch, &shape)?;
+    let nodes: Vec<String> = (1..=NODES).map(|i| format!("n{i}")).collect();
+    let patience = plan.node_s_per_job * JOBS as f64 * SLACK + 30.0;
+
+    lay_out(&stage, &wav, &exe)?;
+    println!("one node alone: {JOBS} conversions one after the other on n1");
+    let single = alone(&stage, &nodes, patience)?;
+    let single_equal = equal(&stage, &mp3)?;
+
+    lay_out(&stage, &wav, &exe)?;
+    println!("the farm: {JOBS} times `armento run lame …` at once on n1");
+    let mut view = View::new(&nodes);
+    let (farm, samples) = together(&stage, &mut view, patience)?;
+    let farm_equal = equal(&stage, &mp3)?;
+    let last = last_seen(&samples);
+    let summary = fs::read_to_string(file(&stage, SUMMARY)).unwrap_or_default();
+    stage.down()?;
+
+    Ok(Outcome {
+        schema: outcome::SCHEMA,
+        machine: Machine::here(),
+        encoder,
+        plan,
+        options: sound::OPTIONS,
+        nodes,
+        single,
+        farm,
+        single_equal,
+        farm_equal,
+        usage: watch::usage(&summary, &last),
+        hops: view.moves,
+        samples,
+    })
+}
+
+/// A clean folder on n1 with the scripts and 24 copies of the clip.
+fn lay_out(stage: &Stage, wav: &[u8], exe: &Path) -> Result<()> {
+    let dir = stage.n1(DIR);
+    if dir.exists() {
+        fs::remove_dir_all(&dir).context("cannot clear the folder on n1")?;
+    }
+    fs::create_dir_all(&dir).context("cannot make the folder on n1")?;
+    for i in 1..=JOBS {
+        fs::write(dir.join(format!("audio{i:02}.wav")), wav)?;
+    }
+    fs::write(dir.join("converti.sh"), scripts::alone())?;
+    fs::write(dir.join("converti-om.sh"), scripts::farm(&exe.to_string_lossy()))?;
+    Ok(())
+}
+
+fn file(stage: &Stage, name: &str) -> PathBuf {
+    stage.n1(DIR).join(name)
+}
+
+fn reported(stage: &Stage) -> Vec<Span> {
+    scripts::spans(&fs::read_to_string(file(stage, scripts::REPORT)).unwrap_or_default())
+}
+
+fn alone(stage: &Stage, nodes: &[String], patience: f64) -> Result<Vec<Span>> {
+    let mut view = View::new(nodes);
+    let child = stage.script(DIR, "converti.sh", &[])?;
+    follow(child, patience, |at_s| {
+        view.alone(at_s, reported(stage).len(), JOBS);
+    })?;
+    Ok(reported(stage))
+}
+
+fn together(stage: &Stage, view: &mut View, patience: f64) -> Result<(Vec<Span>, Vec<Sample>)> {
+    let mut watcher = Watcher::new(stage.root());
+    let mut samples = Vec::new();
+    let summary = format!("ARMENTO_SUMMARY={DIR}/{SUMMARY}");
+    let child = stage.script(DIR, "converti-om.sh", &[summary])?;
+    follow(child, patience, |at_s| {
+        let done = reported(stage).len();
+        let encoders = watcher.encoders().unwrap_or_default();
+        view.show(at_s, &encoders, done);
+        samples.push(Sample { at_s, encoders });
+    })?;
+    Ok((reported(stage), samples))
+}
+
+/// Looks at a running script twice a second until it ends.
+fn follow(mut child: Child, patience: f64, mut look: impl FnMut(f64)) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let at_s = start.elapsed().as_secs_f64();
+        look(at_s);
+        if let Some(status) = child.try_wait()? {
+            if !status.success() {
+                bail!("the script on n1 ended with {status}");
+            }
+            return Ok(());
+        }
+        if at_s > patience {
+            stage::wait(child, Duration::ZERO)?;
+            bail!("not done after {patience:.0} s");
+        }
+        stage::pause(LOOK_MS)?;
+    }
+}
+
+/// How many of the MP3 files on n1 are the native one, byte for byte.
+fn equal(stage: &Stage, mp3: &[u8]) -> Result<usize> {
+    let same = |i: &usize| {
+        let path = file(stage, &format!("audio{i:02}.mp3"));
+        fs::read(path).is_ok_and(|bytes| bytes == mp3)
+    };
+    Ok((1..=JOBS).filter(same).count())
+}
+
+fn last_seen(samples: &[Sample]) -> BTreeMap<usize, Seen> {
+    let all = samples.iter().flat_map(|s| &s.encoders);
+    all.map(|e| (e.job, e.clone())).collect()
+}
+
+/// Table, files, verdict.
+fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
+    println!();
+    if let (Some(table), Some(figures)) = (report::table(o), o.figures()) {
+        print!("{table}");
+        if let Some(to) = &args.plot {
+            plot::write(o, &figures, to)?;
+            println!("plot: {}", to.display());
+        }
+    }
+    if let Some(to) = &args.json {
+        let mut data = serde_json::to_value(o)?;
+        data["figures"] = serde_json::to_value(o.figures())?;
+        fs::write(to, format!("{data:#}\n")).with_context(|| format!("cannot write {}", to.display()))?;
+        println!("data: {}", to.display());
+    }
+    let bad = o.failures(JOBS);
+    for b in &bad {
+        eprintln!("armento demo: {b}");
+    }
+    if bad.is_empty() {
+        println!("\nall {JOBS} MP3 files equal the native one; {:.1} % of the CPU time was spent away", o.away_percent());
+    }
+    Ok(i32::from(!bad.is_empty()))
+}

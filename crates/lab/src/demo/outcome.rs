@@ -1,0 +1,172 @@
+//! Everything the demo found out: the raw data of `--json`, and the verdict.
+
+use super::figures::{Makespan, Power, Span, Spread, percent};
+use super::plan::{Encoder, Plan};
+use super::view::Hop;
+use super::watch::{Seen, Usage};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Changes when a field changes its meaning or goes away.
+pub const SCHEMA: &str = "armento-demo/1";
+/// The bar of the demo: this much of the encoders' CPU time must have been spent away from n1.
+pub const AWAY_PERCENT_MIN: f64 = 60.0;
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    pub schema: &'static str,
+    pub machine: Machine,
+    pub encoder: Encoder,
+    pub plan: Plan,
+    pub options: &'static str,
+    pub nodes: Vec<String>,
+    pub single: Vec<Span>,
+    pub farm: Vec<Span>,
+    /// Jobs whose MP3 is byte-identical to the native one, in each run.
+    pub single_equal: usize,
+    pub farm_equal: usize,
+    pub usage: BTreeMap<usize, Usage>,
+    pub hops: Vec<Hop>,
+    pub samples: Vec<Sample>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    pub at_s: f64,
+    pub encoders: Vec<Seen>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    pub kernel: String,
+    pub processor: String,
+    pub cores: usize,
+}
+
+impl Machine {
+    pub fn here() -> Machine {
+        let read = |p: &str| std::fs::read_to_string(p).unwrap_or_default();
+        let info = read("/proc/cpuinfo");
+        let model = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+        Machine {
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            processor: model.map_or_else(String::new, |(_, m)| m.to_owned()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// The figures of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// The single node: first start to last end, as its jobs follow each other.
+    pub single_s: f64,
+    pub makespan: Makespan,
+    pub percent: f64,
+    pub spread: Spread,
+    pub power: Power,
+    pub away_percent: f64,
+}
+
+/// One node of the lab is worth 100, whatever the machine.
+pub const Z: f64 = 100.0;
+
+impl Outcome {
+    /// `None` when no job ended.
+    pub fn figures(&self) -> Option<Figures> {
+        let single_s = Makespan::of(&self.single)?.last_end_minus_first_start_s;
+        let makespan = Makespan::of(&self.farm)?;
+        let durations: Vec<f64> = self.farm.iter().map(Span::duration).collect();
+        let t = makespan.last_end_minus_first_start_s;
+        Some(Figures {
+            single_s,
+            makespan,
+            percent: percent(t, single_s),
+            spread: Spread::of(&durations)?,
+            power: Power::of(Z, self.nodes.len() as u32, single_s, t),
+            away_percent: self.away_percent(),
+        })
+    }
+
+    /// Share of the encoders' CPU time in the farm run that was spent away from n1.
+    pub fn away_percent(&self) -> f64 {
+        let sum = |f: fn(&Usage) -> u64| self.usage.values().map(f).sum::<u64>() as f64;
+        match sum(|u| u.cpu_ms) {
+            0.0 => 0.0,
+            all => percent(sum(|u| u.away_cpu_ms), all),
+        }
+    }
+
+    /// What is wrong, one line each; nothing when the demo passed.
+    pub fn failures(&self, jobs: usize) -> Vec<String> {
+        let mut bad = Vec::new();
+        for (run, equal) in [("single-node", self.single_equal), ("farm", self.farm_equal)] {
+            if equal != jobs {
+                bad.push(format!("{run} run: {equal} of {jobs} MP3 files equal the native one"));
+            }
+        }
+        let failed = self.single.iter().chain(&self.farm).filter(|s| s.status != 0).count();
+        if failed > 0 {
+            bad.push(format!("{failed} encoders ended with an error"));
+        }
+        let away = self.away_percent();
+        if away < AWAY_PERCENT_MIN {
+            bad.push(format!(
+                "only {away:.1} % of the CPU time was spent away from n1, {AWAY_PERCENT_MIN} % are asked for"
+            ));
+        }
+        bad
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A run as it should be: 24 jobs, 72 s alone, 18.5 s on four nodes.
+    pub fn good() -> Outcome {
+        let span = |job, start_s, end_s| Span { job, start_s, end_s, status: 0 };
+        let encoder = Encoder { clip_s: 8.0, cpu_s: 0.6, bytes: 3e6 };
+        let used = Usage { cpu_ms: 1200, away_cpu_ms: 900, moves: 1, forwarded: 900 };
+        let hop = Hop { at_s: 0.5, job: 1, from: "n1".into(), to: "n2".into() };
+        Outcome {
+            schema: SCHEMA,
+            machine: Machine { kernel: "6.7".into(), processor: "test".into(), cores: 2 },
+            encoder,
+            plan: Plan::new(encoder, 72.0, 0.4),
+            options: super::super::sound::OPTIONS,
+            nodes: ["n1", "n2", "n3", "n4"].map(str::to_owned).to_vec(),
+            single: (0..24).map(|i| span(i + 1, 3.0 * i as f64, 3.0 * (i + 1) as f64)).collect(),
+            farm: (0..24).map(|i| span(i + 1, 100.0, 117.0 + i as f64 / 16.0)).collect(),
+            single_equal: 24,
+            farm_equal: 24,
+            usage: (1..=24).map(|j| (j, used.clone())).collect(),
+            hops: vec![hop],
+            samples: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_good_run_passes() {
+        let f = good().figures().unwrap();
+        assert_eq!(f.single_s, 72.0);
+        assert_eq!(f.makespan.longest_job_s, 18.4375);
+        assert_eq!(f.away_percent, 75.0);
+        assert_eq!(good().failures(24), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_shortcoming_is_told() {
+        let check = |spoil: fn(&mut Outcome), word: &str| {
+            let mut o = good();
+            spoil(&mut o);
+            let bad = o.failures(24);
+            assert!(bad.len() == 1 && bad[0].contains(word), "{bad:?}");
+        };
+        check(|o| o.farm_equal = 23, "farm run: 23 of 24");
+        check(|o| o.single_equal = 0, "single-node run");
+        check(|o| o.farm[3].status = 1, "1 encoders");
+        check(|o| o.usage.values_mut().for_each(|u| u.away_cpu_ms = 700), "only 58.3 %");
+        check(|o| o.usage.clear(), "only 0.0 %");
+    }
+}

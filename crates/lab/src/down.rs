@@ -1,0 +1,130 @@
+//! Takes labs down, also those whose raising was killed half-way: looks at the state directory,
+//! at control groups by name and at processes by their mark, and trusts none of them alone.
+
+use crate::state::{self, Dir, MARK, Proc};
+use crate::{cgroup, sys};
+use anyhow::{Result, bail};
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// How long dying may take. A process in an uninterruptible wait can take longer; we then say so.
+const WIPE_MAX: Duration = Duration::from_secs(15);
+
+/// Names of all labs that left any trace.
+pub fn traces() -> BTreeSet<String> {
+    let groups = cgroup::all_labs().into_iter().filter_map(|d| {
+        d.file_name()?
+            .to_str()?
+            .strip_prefix(cgroup::PREFIX)
+            .map(str::to_owned)
+    });
+    let marked = marked().into_iter().map(|(_, lab)| lab);
+    let found: BTreeSet<String> = state::names()
+        .into_iter()
+        .chain(groups)
+        .chain(marked)
+        .collect();
+    found
+        .into_iter()
+        .filter(|n| crate::spec::check_name(n).is_ok())
+        .collect()
+}
+
+/// Removes every trace of the lab `name`. `pause` is called between looks and waits a little.
+/// After `Err`: what is named there is left; calling again is safe.
+pub fn wipe(name: &str, pause: &mut dyn FnMut()) -> Result<()> {
+    let dir = Dir::of(name)?;
+    let end = Instant::now() + WIPE_MAX;
+    loop {
+        let left = kill_all(name);
+        let groups = cgroup::of_lab(name);
+        let stuck = groups.iter().filter(|g| cgroup::remove(g).is_err()).count();
+        if left.is_empty() && stuck == 0 {
+            return dir.remove();
+        }
+        if Instant::now() > end {
+            bail!(
+                "lab {name}: processes {left:?} do not end, {stuck} control groups stay\nhint: run `armento lab down --all` again in a moment"
+            );
+        }
+        pause();
+    }
+}
+
+/// The usual pause: until a process of the lab has ended, or a moment.
+pub fn short_pause() {
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+/// Sends SIGKILL to what is left of the lab and returns it.
+fn kill_all(name: &str) -> Vec<i32> {
+    let me = std::process::id() as i32;
+    let carriers = marked()
+        .into_iter()
+        .filter(|(_, lab)| lab == name)
+        .map(|(p, _)| p.pid);
+    let members = cgroup::of_lab(name)
+        .into_iter()
+        .flat_map(|d| cgroup::members(&d));
+    let all: BTreeSet<i32> = carriers
+        .chain(members)
+        .filter(|&p| p != me && p > 0)
+        .collect();
+    let procs: Vec<Proc> = all.iter().filter_map(|&p| Proc::of(p)).collect();
+    for p in &procs {
+        if let Some(fd) = p.open() {
+            wake_parent(p.pid, &all);
+            let _ = sys::pidfd_kill(&fd, sys::SIGKILL);
+        }
+    }
+    procs.into_iter().map(|p| p.pid).collect()
+}
+
+/// A `lab exec` that was stopped by Ctrl-Z must run on to reap its child, or the node's
+/// namespace never empties.
+fn wake_parent(pid: i32, lab: &BTreeSet<i32>) {
+    let Some(parent) = parent_of(pid).filter(|p| *p > 1 && !lab.contains(p)) else {
+        return;
+    };
+    if cmdline(parent).iter().any(|a| a == "exec") {
+        sys::kill(parent, sys::SIGCONT);
+    }
+}
+
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+fn cmdline(pid: i32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    bytes
+        .split(|b| *b == 0)
+        .map(|a| String::from_utf8_lossy(a).into_owned())
+        .collect()
+}
+
+/// Switch and node processes of any lab, known by their command line and environment.
+fn marked() -> Vec<(Proc, String)> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter_map(|pid| {
+        let proc = Proc::of(pid)?;
+        let args = cmdline(pid);
+        let [_, init, role, lab, ..] = &args[..] else {
+            return None;
+        };
+        if init != "lab-init" || !matches!(&role[..], "switch" | "node") {
+            return None;
+        }
+        let env = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let mark = format!("{MARK}={lab}");
+        env.split(|b| *b == 0)
+            .any(|v| v == mark.as_bytes())
+            .then(|| (proc, lab.clone()))
+    })
+    .collect()
+}

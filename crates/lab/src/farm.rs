@@ -1,0 +1,163 @@
+//! Makes one farm of a lab's nodes: keys on n1, a daemon everywhere, everybody joined.
+
+use crate::lab::{Lab, Node};
+use anyhow::{Context, Result, bail};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where the daemons of a lab listen.
+pub const PORT: u16 = 7717;
+
+/// Configuration of a lab's daemons: guests of root are welcome, since all nodes are one machine.
+const CONFIG: &str = "allow_root = true\n";
+const CONFIG_FILE: &str = "/etc/armento/node.toml";
+
+/// A daemon's output, in its node.
+pub const LOG: &str = "/var/log/armento.log";
+
+/// Until all nodes know each other: a few gossip periods; more means that something is wrong.
+const ALIVE_MAX: Duration = Duration::from_secs(30);
+/// Between two looks at the list of nodes.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Before: the nodes are up, no daemon runs. After: n1 sees every node alive.
+pub fn start(lab: &Lab) -> Result<()> {
+    let first = lab.node(1);
+    for node in lab.nodes() {
+        configure(node)?;
+    }
+    let made = armento(
+        first,
+        &[
+            "farm",
+            "init",
+            "--name",
+            &first.name,
+            "--listen",
+            &listen(first),
+        ],
+    )?;
+    let token =
+        join_token(&made).with_context(|| format!("`farm init` printed no token:\n{made}"))?;
+    start_daemon(first)?;
+    wait_alive(first, 1)?;
+    for node in &lab.nodes()[1..] {
+        armento(
+            node,
+            &[
+                "join",
+                token,
+                &listen(first),
+                "--name",
+                &node.name,
+                "--listen",
+                &listen(node),
+            ],
+        )?;
+        start_daemon(node)?;
+    }
+    wait_alive(first, lab.nodes().len())
+}
+
+fn listen(node: &Node) -> String {
+    format!("{}:{PORT}", node.addr)
+}
+
+fn configure(node: &Node) -> Result<()> {
+    let script = "mkdir -p /etc/armento && printf %s \"$1\" > \"$2\"";
+    let mut c = node.command("sh");
+    done(
+        c.args(["-c", script, "sh", CONFIG, CONFIG_FILE]),
+        node,
+        "writing its configuration",
+    )
+    .map(drop)
+}
+
+/// Starts the node's daemon, in the background of the node.
+pub fn start_daemon(node: &Node) -> Result<()> {
+    let mut c = node.background(LOG, "armento");
+    done(
+        c.args(["node", "--config", CONFIG_FILE]),
+        node,
+        "starting the daemon",
+    )
+    .map(drop)
+}
+
+fn armento(node: &Node, args: &[&str]) -> Result<String> {
+    done(
+        node.command("armento").args(args),
+        node,
+        &format!("`armento {}`", args[0]),
+    )
+}
+
+fn done(command: &mut Command, node: &Node, what: &str) -> Result<String> {
+    let out = command.stdin(Stdio::null()).output()?;
+    if !out.status.success() {
+        bail!(
+            "{}: {what} failed: {}",
+            node.name,
+            String::from_utf8_lossy(&out.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// The word after `join` in the command that `farm init` prints.
+fn join_token(printed: &str) -> Option<&str> {
+    printed
+        .lines()
+        .find_map(|l| l.split_once("armento join ")?.1.split_whitespace().next())
+}
+
+fn wait_alive(first: &Node, want: usize) -> Result<()> {
+    let end = Instant::now() + ALIVE_MAX;
+    loop {
+        let out = first
+            .command("armento")
+            .args(["nodes", "--json"])
+            .stdin(Stdio::null())
+            .output()?;
+        let alive = alive(&String::from_utf8_lossy(&out.stdout));
+        if alive >= want {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            bail!(
+                "only {alive} of {want} nodes are alive after {} s: {}\nhint: armento lab up --no-farm, then see {LOG} in a node",
+                ALIVE_MAX.as_secs(),
+                String::from_utf8_lossy(&out.stderr).trim()
+            );
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn alive(json: &str) -> usize {
+    let Ok(all) = serde_json::from_str::<serde_json::Value>(json) else {
+        return 0;
+    };
+    let nodes = all["nodes"].as_array().map_or(&[][..], |n| n);
+    nodes.iter().filter(|n| n["state"] == "alive").count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_found_in_what_farm_init_prints() {
+        let printed = "Farm made.\n\n  armento join K10ab::id:secret 10.77.1.1:7717\n";
+        assert_eq!(join_token(printed), Some("K10ab::id:secret"));
+        assert_eq!(join_token("nothing"), None);
+    }
+
+    #[test]
+    fn only_living_nodes_count() {
+        let j = r#"{"v":1,"nodes":[{"name":"n1","state":"alive"},{"name":"n2","state":"down"}]}"#;
+        assert_eq!(alive(j), 1);
+        assert_eq!(alive(""), 0);
+    }
+}

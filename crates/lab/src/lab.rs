@@ -1,0 +1,236 @@
+//! A lab as tests and the demo hold it: raised by [`Lab::up`], gone with the value unless kept.
+
+use crate::enter::Entry;
+use crate::spec::{Plan, Spec};
+use crate::state::{Dir, MARK};
+use crate::switch::{COMMIT, Outcome};
+use crate::{down, enter, farm, net, sys};
+use anyhow::{Context, Result, anyhow, bail};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+/// A running lab. Dropping it takes it down; so does the end of this process, even by
+/// SIGKILL. [`Lab::keep`] lets it outlive us.
+#[derive(Debug)]
+pub struct Lab {
+    plan: Plan,
+    nodes: Vec<Node>,
+    /// The switch process while it would die with us.
+    switch: Option<Child>,
+    /// `down` was called or is not ours to call.
+    over: bool,
+}
+
+/// One node of a lab.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub lab: String,
+    pub name: String,
+    pub addr: String,
+    exe: std::path::PathBuf,
+}
+
+impl Lab {
+    /// Raises a lab. After `Err` nothing of it is left.
+    pub fn up(spec: Spec) -> Result<Lab> {
+        spec.check()?;
+        check_machine()?;
+        let exe = match &spec.exe {
+            Some(e) => e.clone(),
+            None => std::env::current_exe().context("cannot find our own binary")?,
+        };
+        let exe = exe
+            .canonicalize()
+            .with_context(|| format!("no binary {}", exe.display()))?;
+        let cpus = sys::affinity();
+        let (dir, plan) = Dir::claim(&spec.name, |net| spec.plan(net, &cpus, exe))?;
+        let mut lab = Lab {
+            nodes: nodes_of(&plan),
+            plan,
+            switch: None,
+            over: false,
+        };
+        lab.start_switch(&dir)?;
+        if spec.farm {
+            farm::start(&lab)?;
+        }
+        Ok(lab)
+    }
+
+    /// Finds a lab that somebody raised and kept; dropping this value leaves it up.
+    pub fn find(name: &str) -> Result<Lab> {
+        let plan = Dir::of(name)?.plan()?;
+        Ok(Lab {
+            nodes: nodes_of(&plan),
+            plan,
+            switch: None,
+            over: true,
+        })
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Node number `i`, counted from 1 as their names are: `node(1)` is n1.
+    pub fn node(&self, i: usize) -> &Node {
+        &self.nodes[i - 1]
+    }
+
+    /// Takes the lab down. After `Ok` no trace of it is left.
+    pub fn down(mut self) -> Result<()> {
+        self.end()
+    }
+
+    /// From now on the lab lives until `armento lab down`.
+    pub fn keep(mut self) -> Result<()> {
+        if let Some(mut switch) = self.switch.take() {
+            let told = switch.stdin.as_mut().map(|i| writeln!(i, "{COMMIT}"));
+            if !matches!(told, Some(Ok(()))) {
+                bail!("lab {} was taken down meanwhile", self.plan.name);
+            }
+        }
+        self.over = true;
+        Ok(())
+    }
+
+    fn start_switch(&mut self, dir: &Dir) -> Result<()> {
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(dir.log())?;
+        let mut switch = Command::new(&self.plan.exe)
+            .args(["lab-init", "switch", &self.plan.name])
+            .env_clear()
+            .env(
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            )
+            .env(MARK, &self.plan.name)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot run {}", self.plan.exe.display()))?;
+        let mut line = String::new();
+        let says = switch.stdout.take().context("no pipe")?;
+        self.switch = Some(switch);
+        BufReader::new(says).read_line(&mut line)?;
+        match serde_json::from_str(&line) {
+            Ok(Outcome::Up(_)) => Ok(()),
+            Ok(Outcome::Failed(why)) => Err(anyhow!("the lab could not be raised: {why}")),
+            Err(_) => {
+                let log = fs::read_to_string(dir.log()).unwrap_or_default();
+                bail!("the lab's switch process ended early: {}", log.trim_end())
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.over, true) {
+            return Ok(());
+        }
+        // Closing its stdin would make it clean up too; one cleaner is enough.
+        if let Some(mut switch) = self.switch.take() {
+            let _ = switch.kill();
+            let _ = switch.wait();
+        }
+        down::wipe(&self.plan.name, &mut down::short_pause)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Err(e) = self.end() {
+            eprintln!("armento: {e:#}");
+        }
+    }
+}
+
+impl Node {
+    /// A command that runs inside the node. Killing it kills the program.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut c = self.entry_command();
+        c.arg("--").arg(program);
+        c
+    }
+
+    /// As [`Node::command`], as an ordinary user of the node's /etc/passwd.
+    pub fn command_as(&self, user: &str, program: impl AsRef<OsStr>) -> Command {
+        let mut c = self.entry_command();
+        c.args(["--user", user, "--"]).arg(program);
+        c
+    }
+
+    /// As [`Node::command`], but the program stays when the command has returned; its output
+    /// is appended to `log`, a file of the node.
+    pub fn background(&self, log: &str, program: impl AsRef<OsStr>) -> Command {
+        let mut c = self.entry_command();
+        c.args(["--detach", log, "--"]).arg(program);
+        c
+    }
+
+    fn entry_command(&self) -> Command {
+        let mut c = Command::new(&self.exe);
+        c.args(["lab-init", "exec", &self.lab, &self.name]);
+        c
+    }
+}
+
+/// `lab-init exec LAB NODE [--user U] [--detach LOG] -- CMD…`: the other end of [`Node::command`].
+pub(crate) fn exec_main(args: &[std::ffi::OsString]) -> Result<i32> {
+    let text = |i: usize| args.get(i).map(|a| a.to_string_lossy().into_owned());
+    let (Some(lab), Some(node)) = (text(0), text(1)) else {
+        bail!("lab-init exec: no node")
+    };
+    let mut entry = Entry {
+        lab,
+        node,
+        user: None,
+        detach: None,
+        command: Vec::new(),
+    };
+    let mut rest = args[2..].iter();
+    while let Some(a) = rest.next() {
+        match a.to_str() {
+            Some("--user") => entry.user = rest.next().map(|u| u.to_string_lossy().into_owned()),
+            Some("--detach") => entry.detach = rest.next().map(Into::into),
+            Some("--") => entry.command = rest.by_ref().cloned().collect(),
+            _ => bail!("lab-init exec: what is {a:?}?"),
+        }
+    }
+    enter::run(&entry)
+}
+
+fn nodes_of(plan: &Plan) -> Vec<Node> {
+    let one = |n: &crate::spec::NodePlan| Node {
+        lab: plan.name.clone(),
+        name: n.name.clone(),
+        addr: n.addr.clone(),
+        exe: plan.exe.clone(),
+    };
+    plan.nodes.iter().map(one).collect()
+}
+
+/// Says in one line what is missing to raise any lab here.
+fn check_machine() -> Result<()> {
+    if !sys::is_root() {
+        bail!(
+            "a lab needs root: it makes namespaces, mounts and control groups\nhint: sudo armento lab up"
+        );
+    }
+    match &net::missing_tools()[..] {
+        [] => Ok(()),
+        tools => bail!(
+            "missing: {}\nhint: apt-get install iproute2",
+            tools.join(", ")
+        ),
+    }
+}

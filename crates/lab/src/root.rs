@@ -1,0 +1,327 @@
+//! A node's own root: the machine's files below, everything written kept apart.
+//!
+//! All of it lives in one tmpfs (the node's disk) mounted only in the node's mount namespace,
+//! so the kernel removes it with the node's last process:
+//!
+//! ```text
+//!   MNT/upper/N, work/N   what the node changed, per file system of the machine
+//!   MNT/tmp run lib       its /tmp, /run and /var/lib/armento
+//!   MNT/root              where the overlay is built; becomes /
+//! ```
+
+use crate::cgroup;
+use crate::spec::Plan;
+use crate::sys::{self, MS_BIND, MS_NOEXEC, MS_NOSUID, MS_PRIVATE, MS_RDONLY, MS_REC, MS_REMOUNT};
+use anyhow::{Context, Result};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// A node's disk: generous for results, but a runaway guest must not fill the machine's memory.
+const DISK: &str = "size=4g,mode=755";
+
+/// Replaced by the node's own, so mounts of the machine at or below are not taken over.
+const OWN: [&str; 8] = [
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run",
+    "/tmp",
+    "/var/lib/armento",
+    "/etc/hosts",
+    "/etc/hostname",
+];
+
+/// Device nodes a program may expect, taken from the machine where it has them.
+const DEVICES: [&str; 9] = [
+    "null",
+    "zero",
+    "full",
+    "random",
+    "urandom",
+    "tty",
+    "fuse",
+    "userfaultfd",
+    "net/tun",
+];
+
+/// Builds the root of node `me` and moves into it.
+/// Before: own mount, pid, network, IPC and cgroup namespaces; `mnt` is an empty directory.
+pub fn enter(plan: &Plan, me: usize, mnt: &Path) -> Result<()> {
+    let nothing = Path::new("");
+    sys::mount(nothing, Path::new("/"), "", MS_REC | MS_PRIVATE, "")
+        .context("cannot make mounts private")?;
+    sys::mount(Path::new("armento-disk"), mnt, "tmpfs", 0, DISK).context("cannot mount a tmpfs")?;
+    for (dir, mode) in [
+        ("upper", 0o700),
+        ("work", 0o700),
+        ("root", 0o755),
+        ("tmp", 0o1777),
+        ("run", 0o755),
+        ("lib", 0o700),
+    ] {
+        mkdir(&mnt.join(dir), mode)?;
+    }
+    let root = mnt.join("root");
+    overlay(mnt, 0, Path::new("/"), &root)?;
+    take_over_mounts(mnt, &root)?;
+    for (own, at) in [("tmp", "tmp"), ("run", "run"), ("lib", "var/lib/armento")] {
+        fs::create_dir_all(root.join(at))?;
+        sys::mount(&mnt.join(own), &root.join(at), "", MS_BIND, "")
+            .with_context(|| format!("/{at}"))?;
+    }
+    mkdir(&root.join("run/lock"), 0o1777)?;
+    kernel_files(&root)?;
+    devices(&root)?;
+    names(plan, me, &root)?;
+    offer_armento(plan, &root)?;
+    std::env::set_current_dir(&root)?;
+    sys::pivot_root_here().context("cannot change the root")
+}
+
+/// Lays an empty upper layer over `lower` and mounts the whole at `at`.
+fn overlay(mnt: &Path, n: usize, lower: &Path, at: &Path) -> Result<()> {
+    let (upper, work) = (
+        mnt.join(format!("upper/{n}")),
+        mnt.join(format!("work/{n}")),
+    );
+    let mode = fs::metadata(lower)?.permissions().mode();
+    mkdir(&upper, mode & 0o7777)?;
+    mkdir(&work, 0o700)?;
+    let layers = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        escape(lower),
+        escape(&upper),
+        escape(&work)
+    );
+    // xino: device and inode of a file are then the same in stat, fstat and /proc/PID/maps.
+    let source = Path::new("armento-root");
+    sys::mount(source, at, "overlay", 0, &format!("{layers},xino=on"))
+        .or_else(|_| sys::mount(source, at, "overlay", 0, &layers))
+        .with_context(|| {
+            format!("cannot lay an overlay over {}\nhint: modprobe overlay; in a container, give it CAP_SYS_ADMIN", lower.display())
+        })
+}
+
+/// KERNEL: in overlay options `:` separates layers and `,` options; a backslash quotes them.
+fn escape(path: &Path) -> String {
+    path.to_string_lossy()
+        .replace('\\', "\\\\")
+        .replace(':', "\\:")
+        .replace(',', "\\,")
+}
+
+/// An overlay does not cross mounts. What the machine mounted over its root stays mounted over
+/// the node's: disks get an overlay of their own, the rest is bound read-only.
+fn take_over_mounts(mnt: &Path, root: &Path) -> Result<()> {
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    for (n, (at, fs)) in foreign_mounts(&table, mnt).into_iter().enumerate() {
+        let below = root.join(at.strip_prefix("/")?);
+        if !at.exists() || !below.exists() {
+            continue; // hidden under a later mount
+        }
+        let disk = at.is_dir() && fs != "tmpfs" && !fs.starts_with("fuse");
+        if !(disk && overlay(mnt, n + 1, &at, &below).is_ok()) {
+            sys::mount(&at, &below, "", MS_BIND, "")
+                .with_context(|| format!("cannot bind {}", at.display()))?;
+            sys::mount(
+                Path::new(""),
+                &below,
+                "",
+                MS_BIND | MS_REMOUNT | MS_RDONLY,
+                "",
+            )
+            .with_context(|| format!("cannot protect {}", at.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Mount points below / that a node's own files do not replace, in mount order, with their types.
+fn foreign_mounts(table: &str, mnt: &Path) -> Vec<(PathBuf, String)> {
+    let mut found: Vec<(PathBuf, String)> = Vec::new();
+    for line in table.lines() {
+        let Some((left, right)) = line.split_once(" - ") else {
+            continue;
+        };
+        let (Some(at), Some(fs)) = (left.split(' ').nth(4), right.split(' ').next()) else {
+            continue;
+        };
+        let at = PathBuf::from(unescape(at));
+        let own = OWN.iter().any(|o| at.starts_with(o)) || at.starts_with(mnt);
+        let virtual_fs = matches!(
+            fs,
+            "autofs" | "binfmt_misc" | "nsfs" | "rpc_pipefs" | "proc" | "sysfs"
+        );
+        if at != Path::new("/") && !own && !virtual_fs {
+            found.retain(|(p, _)| *p != at); // the later mount hides the earlier
+            found.push((at, fs.into()));
+        }
+    }
+    found
+}
+
+/// KERNEL: mountinfo writes space, tab, newline and backslash as octal.
+fn unescape(s: &str) -> String {
+    [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ]
+    .iter()
+    .fold(s.to_owned(), |s, (code, char)| s.replace(code, char))
+}
+
+/// /proc, /sys and the node's own control groups, which it sees as the top.
+fn kernel_files(root: &Path) -> Result<()> {
+    let safe = MS_NOSUID | MS_NOEXEC;
+    sys::mount(Path::new("proc"), &root.join("proc"), "proc", safe, "")
+        .context("cannot mount /proc")?;
+    sys::mount(Path::new("sysfs"), &root.join("sys"), "sysfs", safe, "")
+        .context("cannot mount /sys")?;
+    let hierarchies = cgroup::hierarchies();
+    let top = root.join("sys/fs/cgroup");
+    if let [only] = &hierarchies[..]
+        && only.v1.is_none()
+    {
+        return sys::mount(Path::new("cgroup2"), &top, "cgroup2", safe, "")
+            .context("cannot mount cgroup2");
+    }
+    sys::mount(
+        Path::new("cgroup"),
+        &top,
+        "tmpfs",
+        safe,
+        "size=64k,mode=755",
+    )
+    .context("/sys/fs/cgroup")?;
+    for h in &hierarchies {
+        let Some(name) = h.mount.file_name() else {
+            continue;
+        };
+        let at = top.join(name);
+        fs::create_dir(&at)?;
+        let mounted = match &h.v1 {
+            Some(options) => sys::mount(Path::new("cgroup"), &at, "cgroup", safe, options),
+            None => sys::mount(Path::new("cgroup2"), &at, "cgroup2", safe, ""),
+        };
+        mounted.with_context(|| format!("cannot mount {}", at.display()))?;
+    }
+    Ok(())
+}
+
+fn devices(root: &Path) -> Result<()> {
+    let dev = root.join("dev");
+    sys::mount(
+        Path::new("dev"),
+        &dev,
+        "tmpfs",
+        MS_NOSUID,
+        "size=64k,mode=755",
+    )
+    .context("/dev")?;
+    for name in DEVICES
+        .iter()
+        .filter(|n| Path::new("/dev").join(n).exists())
+    {
+        let at = dev.join(name);
+        fs::create_dir_all(at.parent().context("no parent")?)?;
+        fs::File::create(&at)?;
+        sys::mount(&Path::new("/dev").join(name), &at, "", MS_BIND, "")
+            .with_context(|| format!("/dev/{name}"))?;
+    }
+    for (dir, mode) in [("pts", 0o755), ("shm", 0o1777), ("mqueue", 0o1777)] {
+        mkdir(&dev.join(dir), mode)?;
+    }
+    let safe = MS_NOSUID | MS_NOEXEC;
+    sys::mount(
+        Path::new("devpts"),
+        &dev.join("pts"),
+        "devpts",
+        safe,
+        "newinstance,ptmxmode=0666,mode=620,gid=5",
+    )
+    .context("/dev/pts")?;
+    sys::mount(
+        Path::new("shm"),
+        &dev.join("shm"),
+        "tmpfs",
+        MS_NOSUID,
+        "size=1g,mode=1777",
+    )
+    .context("/dev/shm")?;
+    let _ = sys::mount(Path::new("mqueue"), &dev.join("mqueue"), "mqueue", safe, ""); // not in every kernel
+    for (to, at) in [
+        ("pts/ptmx", "ptmx"),
+        ("/proc/self/fd", "fd"),
+        ("/proc/self/fd/0", "stdin"),
+        ("/proc/self/fd/1", "stdout"),
+        ("/proc/self/fd/2", "stderr"),
+    ] {
+        symlink(to, dev.join(at))?;
+    }
+    Ok(())
+}
+
+/// /etc/hosts knows all nodes; /etc/hostname this one.
+fn names(plan: &Plan, me: usize, root: &Path) -> Result<()> {
+    let mut hosts = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
+    for n in &plan.nodes {
+        hosts += &format!("{} {}\n", n.addr, n.name);
+    }
+    for (file, text) in [
+        ("etc/hosts", hosts),
+        ("etc/hostname", format!("{}\n", plan.nodes[me].name)),
+    ] {
+        let at = root.join(file);
+        let _ = fs::remove_file(&at); // it may be a link
+        fs::write(&at, text).with_context(|| format!("cannot write /{file}"))?;
+    }
+    Ok(())
+}
+
+/// `armento` is in every node's PATH, wherever the machine keeps it (perhaps in its own /tmp).
+fn offer_armento(plan: &Plan, root: &Path) -> Result<()> {
+    let at = root.join("usr/local/bin/armento");
+    fs::create_dir_all(at.parent().context("no parent")?)?;
+    let _ = fs::remove_file(&at);
+    fs::File::create(&at)?;
+    sys::mount(&plan.exe, &at, "", MS_BIND, "")
+        .with_context(|| format!("cannot bind {}", plan.exe.display()))
+}
+
+fn mkdir(dir: &Path, mode: u32) -> Result<()> {
+    fs::create_dir(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::set_permissions(dir, fs::Permissions::from_mode(mode))?; // the umask does not count here
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_of_the_machine_are_taken_over_once_and_pseudo_ones_not() {
+        let table = "23 1 254:0 / / rw - ext4 /dev/vda rw\n\
+                     24 23 0:5 / /proc rw - proc proc rw\n\
+                     25 23 8:1 / /home/my\\040disk rw shared:1 - xfs /dev/sda rw\n\
+                     26 23 8:2 / /srv rw - xfs /dev/sdb rw\n\
+                     27 23 0:9 / /srv rw - tmpfs tmpfs rw\n\
+                     28 23 0:9 / /run/user/0 rw - tmpfs tmpfs rw\n\
+                     29 23 0:9 / /etc/hosts rw - ext4 /dev/vda rw\n";
+        let got = foreign_mounts(table, Path::new("/run/armento-lab/lab/mnt"));
+        assert_eq!(
+            got,
+            [
+                ("/home/my disk".into(), "xfs".into()),
+                ("/srv".into(), "tmpfs".to_owned())
+            ]
+        );
+    }
+
+    #[test]
+    fn overlay_paths_are_quoted() {
+        assert_eq!(escape(Path::new("/a:b,c\\d")), "/a\\:b\\,c\\\\d");
+    }
+}

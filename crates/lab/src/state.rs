@@ -1,0 +1,173 @@
+//! The state directory of a lab, `/run/armento-lab/NAME`:
+//!
+//! ```text
+//! lab.json    the plan, written by `lab up`
+//! pids.json   who runs it, written by the lab's switch process
+//! log         what the switch and the nodes' first processes complained about
+//! mnt/        where each node, in its own mount namespace, builds its root
+//! ```
+
+use crate::spec::{Plan, check_name};
+use crate::sys;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Where labs are kept. Not shared with nodes: each has a /run of its own.
+pub const ROOT: &str = "/run/armento-lab";
+
+/// Marks every process of a lab; its value is the lab's name.
+pub const MARK: &str = "ARMENTO_LAB";
+
+/// A process that cannot be mistaken for a later one of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proc {
+    pub pid: i32,
+    /// Field 22 of /proc/PID/stat, clock ticks since boot.
+    pub start: u64,
+}
+
+impl Proc {
+    pub fn of(pid: i32) -> Option<Proc> {
+        Some(Proc {
+            pid,
+            start: start_of(pid)?,
+        })
+    }
+
+    pub fn alive(self) -> bool {
+        start_of(self.pid) == Some(self.start)
+    }
+
+    /// A handle to the process, if it still is the same one.
+    pub fn open(self) -> Option<OwnedFd> {
+        let fd = sys::pidfd(self.pid).ok()?;
+        // Checked after opening: from here on the number cannot be reused under us.
+        self.alive().then_some(fd)
+    }
+}
+
+/// `None` when there is no such process, or only a zombie of it.
+fn start_of(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    if fields.next()? == "Z" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// The processes that carry a lab.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pids {
+    /// Holds the bridge; parent of every node's first process.
+    pub switch: Proc,
+    /// First processes of the nodes, in the order of the plan.
+    pub nodes: Vec<Proc>,
+    /// Control groups that every process of a node must join, in the same order.
+    pub groups: Vec<Vec<PathBuf>>,
+}
+
+/// One lab's state directory.
+#[derive(Clone, Debug)]
+pub struct Dir(pub PathBuf);
+
+impl Dir {
+    pub fn of(name: &str) -> Result<Dir> {
+        check_name(name)?;
+        Ok(Dir(Path::new(ROOT).join(name)))
+    }
+
+    pub fn mnt(&self) -> PathBuf {
+        self.0.join("mnt")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.0.join("log")
+    }
+
+    pub fn plan(&self) -> Result<Plan> {
+        let text = match fs::read(self.0.join("lab.json")) {
+            Ok(t) => t,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                let name = self.0.file_name().unwrap_or_default().display();
+                bail!(
+                    "there is no lab `{name}`\nhint: `armento lab list` shows the labs, `armento lab up` raises one"
+                )
+            }
+            Err(e) => return Err(e).context("reading the lab's plan"),
+        };
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    pub fn pids(&self) -> Option<Pids> {
+        serde_json::from_slice(&fs::read(self.0.join("pids.json")).ok()?).ok()
+    }
+
+    pub fn write_pids(&self, pids: &Pids) -> Result<()> {
+        self.write("pids.json", &serde_json::to_vec(pids)?)
+    }
+
+    /// Readers see the old file or the new one, never half of it.
+    fn write(&self, file: &str, bytes: &[u8]) -> Result<()> {
+        let fresh = self.0.join(format!("{file}.new"));
+        fs::write(&fresh, bytes)
+            .and_then(|()| fs::rename(&fresh, self.0.join(file)))
+            .with_context(|| format!("cannot write {}", self.0.join(file).display()))
+    }
+
+    /// Claims a name and a network number. The claim is the directory itself.
+    pub fn claim(name: &str, plan: impl FnOnce(u8) -> Plan) -> Result<(Dir, Plan)> {
+        let dir = Dir::of(name)?;
+        fs::create_dir_all(ROOT).with_context(|| format!("cannot create {ROOT}"))?;
+        let root = fs::File::open(ROOT)?;
+        root.lock()?; // two `lab up` at once must not choose the same network
+        let taken: Vec<u8> = names()
+            .iter()
+            .filter_map(|n| Some(Dir::of(n).ok()?.plan().ok()?.net))
+            .collect();
+        let Some(net) = (1..=250).find(|n| !taken.contains(n)) else {
+            bail!("250 labs are up already\nhint: armento lab down --all");
+        };
+        match fs::create_dir(&dir.0) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                bail!(
+                    "a lab named `{name}` exists\nhint: `armento lab down --name {name}`, or choose another --name"
+                )
+            }
+            other => other.with_context(|| format!("cannot create {}", dir.0.display()))?,
+        }
+        let plan = plan(net);
+        fs::create_dir(dir.mnt())?;
+        dir.write("lab.json", &serde_json::to_vec_pretty(&plan)?)?;
+        Ok((dir, plan))
+    }
+
+    /// Removes the directory, and the root of all labs when this was the last.
+    pub fn remove(&self) -> Result<()> {
+        match fs::remove_dir_all(&self.0) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(e).with_context(|| format!("cannot remove {}", self.0.display()));
+            }
+            _ => {}
+        }
+        let _ = fs::remove_dir(ROOT); // fails while another lab is up
+        Ok(())
+    }
+}
+
+/// Names of all labs that have a state directory.
+pub fn names() -> Vec<String> {
+    let Ok(entries) = fs::read_dir(ROOT) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+        .filter(|n| check_name(n).is_ok())
+        .collect();
+    names.sort();
+    names
+}
