@@ -93,7 +93,10 @@ pub fn run(args: Args) -> Result<i32> {
 fn perform(scratch: &Path, encoder: Encoder, plan: Plan) -> Result<Outcome> {
     let (wav, mp3) = sound::reference(scratch, &plan)?;
     let exe = std::env::current_exe().context("where is this program?")?;
-    println!("raising a lab of {NODES} nodes behind a switch of {} Mbit/s", plan.rate_mbit);
+    println!(
+        "raising a lab of {NODES} nodes behind a switch of {} Mbit/s",
+        plan.rate_mbit
+    );
     let shape = [
         "--nodes".into(),
         NODES.to_string(),
@@ -148,7 +151,10 @@ fn lay_out(stage: &Stage, wav: &[u8], exe: &Path) -> Result<()> {
         fs::write(dir.join(format!("audio{i:02}.wav")), wav)?;
     }
     fs::write(dir.join("converti.sh"), scripts::alone())?;
-    fs::write(dir.join("converti-om.sh"), scripts::farm(&exe.to_string_lossy()))?;
+    fs::write(
+        dir.join("converti-om.sh"),
+        scripts::farm(&exe.to_string_lossy()),
+    )?;
     Ok(())
 }
 
@@ -230,7 +236,8 @@ fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
     if let Some(to) = &args.json {
         let mut data = serde_json::to_value(o)?;
         data["figures"] = serde_json::to_value(o.figures())?;
-        fs::write(to, format!("{data:#}\n")).with_context(|| format!("cannot write {}", to.display()))?;
+        fs::write(to, format!("{data:#}\n"))
+            .with_context(|| format!("cannot write {}", to.display()))?;
         println!("data: {}", to.display());
     }
     let bad = o.failures(JOBS);
@@ -238,7 +245,10 @@ fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
         eprintln!("armento demo: {b}");
     }
     if bad.is_empty() {
-        println!("\nall {JOBS} MP3 files equal the native one; {:.1} % of the CPU time was spent away", o.away_percent());
+        println!(
+            "\nall {JOBS} MP3 files equal the native one; {:.1} % of the CPU time was spent away",
+            o.away_percent()
+        );
     }
     Ok(i32::from(!bad.is_empty()))
 }

@@ -14,6 +14,7 @@
 
 mod cgroup;
 mod cmd;
+pub mod demo;
 mod down;
 mod enter;
 pub mod farm;

@@ -49,7 +49,12 @@ impl Spread {
         let slowest_s = durations.iter().copied().reduce(f64::max)?;
         let fastest_s = durations.iter().copied().reduce(f64::min)?;
         let diff_s = slowest_s - fastest_s;
-        Some(Spread { slowest_s, fastest_s, diff_s, diff_percent: percent(diff_s, slowest_s) })
+        Some(Spread {
+            slowest_s,
+            fastest_s,
+            diff_s,
+            diff_percent: percent(diff_s, slowest_s),
+        })
     }
 }
 
@@ -65,7 +70,11 @@ impl Power {
     /// `z`: power of one node, in any unit; the result is in that unit.
     pub fn of(z: f64, nodes: u32, single_s: f64, cluster_s: f64) -> Power {
         let (w, maximum) = (z * single_s / cluster_s, z * f64::from(nodes));
-        Power { w, maximum, difference_percent: (w / maximum - 1.0) * 100.0 }
+        Power {
+            w,
+            maximum,
+            difference_percent: (w / maximum - 1.0) * 100.0,
+        }
     }
 }
 
@@ -98,9 +107,17 @@ mod tests {
 
     #[test]
     fn staggered_starts_make_the_makespans_differ() {
-        let span = |start_s, end_s| Span { job: 1, start_s, end_s, status: 0 };
+        let span = |start_s, end_s| Span {
+            job: 1,
+            start_s,
+            end_s,
+            status: 0,
+        };
         let together = Makespan::of(&[span(0.0, 5.0), span(0.0, 7.0)]).unwrap();
-        assert_eq!(together.longest_job_s, together.last_end_minus_first_start_s);
+        assert_eq!(
+            together.longest_job_s,
+            together.last_end_minus_first_start_s
+        );
         let staggered = Makespan::of(&[span(0.0, 5.0), span(4.0, 10.0)]).unwrap();
         assert_eq!(staggered.longest_job_s, 6.0);
         assert_eq!(staggered.last_end_minus_first_start_s, 10.0);

@@ -47,7 +47,9 @@ impl Machine {
     pub fn here() -> Machine {
         let read = |p: &str| std::fs::read_to_string(p).unwrap_or_default();
         let info = read("/proc/cpuinfo");
-        let model = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+        let model = info
+            .lines()
+            .find_map(|l| l.strip_prefix("model name")?.split_once(": "));
         Machine {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             processor: model.map_or_else(String::new, |(_, m)| m.to_owned()),
@@ -100,12 +102,22 @@ impl Outcome {
     /// What is wrong, one line each; nothing when the demo passed.
     pub fn failures(&self, jobs: usize) -> Vec<String> {
         let mut bad = Vec::new();
-        for (run, equal) in [("single-node", self.single_equal), ("farm", self.farm_equal)] {
+        for (run, equal) in [
+            ("single-node", self.single_equal),
+            ("farm", self.farm_equal),
+        ] {
             if equal != jobs {
-                bad.push(format!("{run} run: {equal} of {jobs} MP3 files equal the native one"));
+                bad.push(format!(
+                    "{run} run: {equal} of {jobs} MP3 files equal the native one"
+                ));
             }
         }
-        let failed = self.single.iter().chain(&self.farm).filter(|s| s.status != 0).count();
+        let failed = self
+            .single
+            .iter()
+            .chain(&self.farm)
+            .filter(|s| s.status != 0)
+            .count();
         if failed > 0 {
             bad.push(format!("{failed} encoders ended with an error"));
         }
@@ -125,19 +137,46 @@ pub mod tests {
 
     /// A run as it should be: 24 jobs, 72 s alone, 18.5 s on four nodes.
     pub fn good() -> Outcome {
-        let span = |job, start_s, end_s| Span { job, start_s, end_s, status: 0 };
-        let encoder = Encoder { clip_s: 8.0, cpu_s: 0.6, bytes: 3e6 };
-        let used = Usage { cpu_ms: 1200, away_cpu_ms: 900, moves: 1, forwarded: 900 };
-        let hop = Hop { at_s: 0.5, job: 1, from: "n1".into(), to: "n2".into() };
+        let span = |job, start_s, end_s| Span {
+            job,
+            start_s,
+            end_s,
+            status: 0,
+        };
+        let encoder = Encoder {
+            clip_s: 8.0,
+            cpu_s: 0.6,
+            bytes: 3e6,
+        };
+        let used = Usage {
+            cpu_ms: 1200,
+            away_cpu_ms: 900,
+            moves: 1,
+            forwarded: 900,
+        };
+        let hop = Hop {
+            at_s: 0.5,
+            job: 1,
+            from: "n1".into(),
+            to: "n2".into(),
+        };
         Outcome {
             schema: SCHEMA,
-            machine: Machine { kernel: "6.7".into(), processor: "test".into(), cores: 2 },
+            machine: Machine {
+                kernel: "6.7".into(),
+                processor: "test".into(),
+                cores: 2,
+            },
             encoder,
             plan: Plan::new(encoder, 72.0, 0.4),
             options: super::super::sound::OPTIONS,
             nodes: ["n1", "n2", "n3", "n4"].map(str::to_owned).to_vec(),
-            single: (0..24).map(|i| span(i + 1, 3.0 * i as f64, 3.0 * (i + 1) as f64)).collect(),
-            farm: (0..24).map(|i| span(i + 1, 100.0, 117.0 + i as f64 / 16.0)).collect(),
+            single: (0..24)
+                .map(|i| span(i + 1, 3.0 * i as f64, 3.0 * (i + 1) as f64))
+                .collect(),
+            farm: (0..24)
+                .map(|i| span(i + 1, 100.0, 117.0 + i as f64 / 16.0))
+                .collect(),
             single_equal: 24,
             farm_equal: 24,
             usage: (1..=24).map(|j| (j, used.clone())).collect(),
@@ -166,7 +205,10 @@ pub mod tests {
         check(|o| o.farm_equal = 23, "farm run: 23 of 24");
         check(|o| o.single_equal = 0, "single-node run");
         check(|o| o.farm[3].status = 1, "1 encoders");
-        check(|o| o.usage.values_mut().for_each(|u| u.away_cpu_ms = 700), "only 58.3 %");
+        check(
+            |o| o.usage.values_mut().for_each(|u| u.away_cpu_ms = 700),
+            "only 58.3 %",
+        );
         check(|o| o.usage.clear(), "only 0.0 %");
     }
 }

@@ -41,7 +41,11 @@ pub fn stereo(topology: &str) -> Option<Published> {
 
 fn rows(csv: &str) -> Vec<Published> {
     let table = Table::read(csv);
-    table.rows.iter().filter_map(|row| published(&table, row)).collect()
+    table
+        .rows
+        .iter()
+        .filter_map(|row| published(&table, row))
+        .collect()
 }
 
 fn published(table: &Table, row: &[&str]) -> Option<Published> {
@@ -70,7 +74,10 @@ impl<'a> Table<'a> {
     fn read(csv: &'a str) -> Table<'a> {
         let mut lines = csv.lines().filter(|l| !l.starts_with('#') && !l.is_empty());
         let names = lines.next().unwrap_or_default().split(',').collect();
-        Table { names, rows: lines.map(|l| l.split(',').collect()).collect() }
+        Table {
+            names,
+            rows: lines.map(|l| l.split(',').collect()).collect(),
+        }
     }
 
     fn cell<'r>(&self, row: &'r [&'a str], name: &str) -> Option<&'r str> {
@@ -89,7 +96,10 @@ mod tests {
         let s = stereo("switch").unwrap();
         assert_eq!((s.nodes, s.makespan_s, s.percent), (3, 2368.0, 36.66));
         assert_eq!((s.diff_s, s.diff_percent), (Some(31.0), Some(1.3)));
-        assert_eq!(stereo("single").unwrap().makespan_s / JOBS as f64, CPU_S_PER_JOB);
+        assert_eq!(
+            stereo("single").unwrap().makespan_s / JOBS as f64,
+            CPU_S_PER_JOB
+        );
     }
 
     /// percents of the single node; printed values are truncated (E-05).
@@ -99,7 +109,12 @@ mod tests {
             let all = rows(csv);
             for r in &all {
                 let p = figures::percent(r.makespan_s, all[0].makespan_s);
-                assert!((p - r.percent).abs() <= 0.011, "{} {p} {}", r.topology, r.percent);
+                assert!(
+                    (p - r.percent).abs() <= 0.011,
+                    "{} {p} {}",
+                    r.topology,
+                    r.percent
+                );
             }
         }
     }
@@ -109,7 +124,9 @@ mod tests {
     fn spreads_recompute() {
         for csv in [STEREO, MONO] {
             for r in rows(csv) {
-                let (Some(slow), Some(fast)) = (r.slowest_s, r.fastest_s) else { continue };
+                let (Some(slow), Some(fast)) = (r.slowest_s, r.fastest_s) else {
+                    continue;
+                };
                 let s = Spread::of(&[slow, fast]).unwrap();
                 let (diff, percent) = (r.diff_s.unwrap(), r.diff_percent.unwrap());
                 let off = match diff as u32 {
@@ -117,7 +134,11 @@ mod tests {
                     _ => 0.0,
                 };
                 assert!((s.diff_s - diff).abs() <= off, "{} {}", s.diff_s, diff);
-                assert!((s.diff_percent - percent).abs() < 0.06, "{} {percent}", s.diff_percent);
+                assert!(
+                    (s.diff_percent - percent).abs() < 0.06,
+                    "{} {percent}",
+                    s.diff_percent
+                );
             }
         }
     }
@@ -140,10 +161,21 @@ mod tests {
         for row in &table.rows {
             let number = |name| table.cell(row, name).and_then(|c| c.parse::<f64>().ok());
             let topology = table.cell(row, "topology").unwrap();
-            let t = mono.iter().find(|m| m.topology == topology).unwrap().makespan_s;
+            let t = mono
+                .iter()
+                .find(|m| m.topology == topology)
+                .unwrap()
+                .makespan_s;
             let p = figures::Power::of(MHZ, number("tot_pc").unwrap() as u32, single, t);
-            assert!((p.w - number("w_recomputed_mhz").unwrap()).abs() < 0.006, "{topology}");
-            assert_eq!(p.w.trunc(), number("w_published_mhz").unwrap(), "{topology}");
+            assert!(
+                (p.w - number("w_recomputed_mhz").unwrap()).abs() < 0.006,
+                "{topology}"
+            );
+            assert_eq!(
+                p.w.trunc(),
+                number("w_published_mhz").unwrap(),
+                "{topology}"
+            );
             if let Some(d) = number("difference_recomputed_pct") {
                 assert!((p.difference_percent - d).abs() < 0.006, "{topology}");
             }

@@ -47,7 +47,14 @@ impl Plan {
         let bytes_per_job = clip_s * encoder.bytes / encoder.clip_s;
         let bit_s = rate(node_s_per_job, bytes_per_job) / 1e6;
         let rate_mbit = bit_s.clamp(*RATE_MBIT.start(), *RATE_MBIT.end()).round() as u32;
-        Plan { clip_s, cpu_s_per_job, node_s_per_job, bytes_per_job, rate_mbit, speed }
+        Plan {
+            clip_s,
+            cpu_s_per_job,
+            node_s_per_job,
+            bytes_per_job,
+            rate_mbit,
+            speed,
+        }
     }
 }
 
@@ -68,7 +75,11 @@ mod tests {
 
     #[test]
     fn the_single_run_takes_what_was_asked() {
-        let lame = Encoder { clip_s: 60.0, cpu_s: 4.5, bytes: 12.5e6 };
+        let lame = Encoder {
+            clip_s: 60.0,
+            cpu_s: 4.5,
+            bytes: 12.5e6,
+        };
         let p = Plan::new(lame, 72.0, 0.4);
         assert!((p.node_s_per_job * 24.0 - 72.0).abs() < 1e-9);
         assert!((p.clip_s - 16.0).abs() < 1e-9);
@@ -78,7 +89,15 @@ mod tests {
 
     #[test]
     fn absurd_measurements_stay_in_bounds() {
-        let p = Plan::new(Encoder { clip_s: 10.0, cpu_s: 1e-6, bytes: 2e6 }, 72.0, 0.4);
+        let p = Plan::new(
+            Encoder {
+                clip_s: 10.0,
+                cpu_s: 1e-6,
+                bytes: 2e6,
+            },
+            72.0,
+            0.4,
+        );
         assert_eq!((p.clip_s, p.rate_mbit), (CLIP_S_MAX, 4000));
     }
 }

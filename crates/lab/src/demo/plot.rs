@@ -44,7 +44,12 @@ fn draw(o: &Outcome, f: &Figures, to: &Path) -> Result<(), Box<dyn std::error::E
         .x_label_area_size(35)
         .y_label_area_size(45)
         .build_cartesian_2d(0.0..end.max(0.1), 0.0..paper::JOBS as f64 + 1.0)?;
-    chart.configure_mesh().disable_y_mesh().x_desc("seconds").y_desc("job").draw()?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .x_desc("seconds")
+        .y_desc("job")
+        .draw()?;
     let all = stretches(o);
     for (i, name) in o.nodes.iter().enumerate() {
         let colour = COLOURS[i % COLOURS.len()];
@@ -55,7 +60,11 @@ fn draw(o: &Outcome, f: &Figures, to: &Path) -> Result<(), Box<dyn std::error::E
         let series = chart.draw_series(mine)?.label(name.as_str());
         series.legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.filled()));
     }
-    chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw()?;
+    chart
+        .configure_series_labels()
+        .background_style(WHITE)
+        .border_style(BLACK)
+        .draw()?;
     percents(f, &bars)?;
     area.present()?;
     Ok(())
@@ -76,8 +85,17 @@ where
         .x_label_area_size(35)
         .y_label_area_size(45)
         .build_cartesian_2d(0.0..110.0, 0.0..3.0)?;
-    chart.configure_mesh().disable_mesh().y_labels(0).x_desc("%").draw()?;
-    let rows = [("single node", 100.0), ("published, switch", published), ("measured", f.percent)];
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .y_labels(0)
+        .x_desc("%")
+        .draw()?;
+    let rows = [
+        ("single node", 100.0),
+        ("published, switch", published),
+        ("measured", f.percent),
+    ];
     for (i, (name, p)) in rows.iter().enumerate() {
         let (low, high) = (i as f64 + 0.15, i as f64 + 0.85);
         let bar = Rectangle::new([(0.0, low), (*p, high)], COLOURS[i].mix(0.6).filled());
@@ -90,17 +108,36 @@ where
 
 /// Where each job was, from the samples and its own time stamps.
 fn stretches(o: &Outcome) -> Vec<Stretch> {
-    let first = o.farm.iter().map(|s| s.start_s).fold(f64::INFINITY, f64::min);
+    let first = o
+        .farm
+        .iter()
+        .map(|s| s.start_s)
+        .fold(f64::INFINITY, f64::min);
     let mut all = Vec::new();
     for span in &o.farm {
         let (start, end) = (span.start_s - first, span.end_s - first);
-        let mut now = Stretch { job: span.job, node: 0, from_s: start, to_s: end };
+        let mut now = Stretch {
+            job: span.job,
+            node: 0,
+            from_s: start,
+            to_s: end,
+        };
         for sample in &o.samples {
             let seen = sample.encoders.iter().find(|e| e.job == span.job);
             let node = seen.and_then(|e| o.nodes.iter().position(|n| *n == e.place));
-            let Some(node) = node.filter(|n| *n != now.node && sample.at_s < end) else { continue };
-            let before = Stretch { to_s: sample.at_s.max(now.from_s), ..now };
-            now = Stretch { job: span.job, node, from_s: before.to_s, to_s: end };
+            let Some(node) = node.filter(|n| *n != now.node && sample.at_s < end) else {
+                continue;
+            };
+            let before = Stretch {
+                to_s: sample.at_s.max(now.from_s),
+                ..now
+            };
+            now = Stretch {
+                job: span.job,
+                node,
+                from_s: before.to_s,
+                to_s: end,
+            };
             all.push(before);
         }
         all.push(now);
@@ -126,7 +163,10 @@ mod tests {
             forwarded: 0,
             stay: None,
         };
-        Sample { at_s, encoders: vec![seen] }
+        Sample {
+            at_s,
+            encoders: vec![seen],
+        }
     }
 
     #[test]
@@ -134,8 +174,10 @@ mod tests {
         let mut o = good();
         o.farm.truncate(1);
         o.samples = vec![at(0.5, "n1"), at(1.0, "n3"), at(2.0, "n3"), at(3.0, "n2")];
-        let got: Vec<(usize, f64, f64)> =
-            stretches(&o).iter().map(|s| (s.node, s.from_s, s.to_s)).collect();
+        let got: Vec<(usize, f64, f64)> = stretches(&o)
+            .iter()
+            .map(|s| (s.node, s.from_s, s.to_s))
+            .collect();
         assert_eq!(got, [(0, 0.0, 1.0), (2, 1.0, 3.0), (1, 3.0, 17.0)]);
     }
 

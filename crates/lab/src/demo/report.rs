@@ -53,30 +53,82 @@ fn rows(
     let s = &f.spread;
     let last = f.makespan.last_end_minus_first_start_s;
     vec![
-        ("24 conversions, stereo, switch", "measured".into(), "published".into()),
-        ("nodes", o.nodes.len().to_string(), format!("{} E-01", switch.nodes)),
-        ("single node (mm.ss)", mm_ss(f.single_s), mm_ss(single.makespan_s)),
+        (
+            "24 conversions, stereo, switch",
+            "measured".into(),
+            "published".into(),
+        ),
+        (
+            "nodes",
+            o.nodes.len().to_string(),
+            format!("{} E-01", switch.nodes),
+        ),
+        (
+            "single node (mm.ss)",
+            mm_ss(f.single_s),
+            mm_ss(single.makespan_s),
+        ),
         ("farm (mm.ss)", mm_ss(last), mm_ss(switch.makespan_s)),
-        ("single node (s)", format!("{:.1}", f.single_s), format!("{:.0}", single.makespan_s)),
-        ("farm, last end - first start (s)", format!("{last:.1}"), "E-15".into()),
+        (
+            "single node (s)",
+            format!("{:.1}", f.single_s),
+            format!("{:.0}", single.makespan_s),
+        ),
+        (
+            "farm, last end - first start (s)",
+            format!("{last:.1}"),
+            "E-15".into(),
+        ),
         (
             "farm, longest job (s)",
             format!("{:.1}", f.makespan.longest_job_s),
             format!("{:.0}", switch.makespan_s),
         ),
-        ("percent of the single node", format!("{:.2}", f.percent), maybe(Some(switch.percent), 2)),
-        ("slow (s)", format!("{:.1}", s.slowest_s), maybe(switch.slowest_s, 0)),
-        ("fast (s)", format!("{:.1}", s.fastest_s), maybe(switch.fastest_s, 0)),
-        ("diff (s)", format!("{:.1}", s.diff_s), format!("{} E-03", maybe(switch.diff_s, 0))),
-        ("diff (% of slow)", format!("{:.1}", s.diff_percent), maybe(switch.diff_percent, 1)),
-        ("equivalent power W = Z*T1/T", format!("{:.1}", f.power.w), format!("{:.1}*", published.w)),
-        ("maximum TOT*Z", format!("{:.0}", f.power.maximum), format!("{:.0}*", published.maximum)),
+        (
+            "percent of the single node",
+            format!("{:.2}", f.percent),
+            maybe(Some(switch.percent), 2),
+        ),
+        (
+            "slow (s)",
+            format!("{:.1}", s.slowest_s),
+            maybe(switch.slowest_s, 0),
+        ),
+        (
+            "fast (s)",
+            format!("{:.1}", s.fastest_s),
+            maybe(switch.fastest_s, 0),
+        ),
+        (
+            "diff (s)",
+            format!("{:.1}", s.diff_s),
+            format!("{} E-03", maybe(switch.diff_s, 0)),
+        ),
+        (
+            "diff (% of slow)",
+            format!("{:.1}", s.diff_percent),
+            maybe(switch.diff_percent, 1),
+        ),
+        (
+            "equivalent power W = Z*T1/T",
+            format!("{:.1}", f.power.w),
+            format!("{:.1}*", published.w),
+        ),
+        (
+            "maximum TOT*Z",
+            format!("{:.0}", f.power.maximum),
+            format!("{:.0}*", published.maximum),
+        ),
         (
             "difference from the maximum (%)",
             format!("{:.2}", f.power.difference_percent),
             format!("{:.2}*", published.difference_percent),
         ),
-        ("CPU time away from n1 (%)", format!("{:.1}", f.away_percent), String::new()),
+        (
+            "CPU time away from n1 (%)",
+            format!("{:.1}", f.away_percent),
+            String::new(),
+        ),
     ]
 }
 
@@ -137,7 +189,10 @@ mod tests {
     #[test]
     fn the_scale_is_stated() {
         let s = scale(&good().plan);
-        assert!(s.contains("269.125 s and 106.1 MB a job on 100 Mbit/s"), "{s}");
+        assert!(
+            s.contains("269.125 s and 106.1 MB a job on 100 Mbit/s"),
+            "{s}"
+        );
     }
 
     #[test]

@@ -9,7 +9,11 @@ pub const REPORT: &str = "report.txt";
 
 /// `converti.sh`: one after the other.
 pub fn alone() -> String {
-    format!("{}for i in {}; do\n    job $i lame\ndone\n", head(), numbers())
+    format!(
+        "{}for i in {}; do\n    job $i lame\ndone\n",
+        head(),
+        numbers()
+    )
 }
 
 /// `converti-om.sh`: all at once, in the background; the farm does the rest.

@@ -74,7 +74,13 @@ pub fn clip(to: &Path, seconds: f64) -> Result<()> {
     sox.args(FORM).arg(to);
     // All voices together last 11.4 s; repeated as often as needed, then cut.
     let times = (seconds / 11.0).ceil() as u32;
-    sox.args(["repeat", &times.to_string(), "trim", "0", &format!("{seconds:.3}")]);
+    sox.args([
+        "repeat",
+        &times.to_string(),
+        "trim",
+        "0",
+        &format!("{seconds:.3}"),
+    ]);
     quiet(sox)
 }
 
@@ -92,7 +98,11 @@ pub fn measure(scratch: &Path) -> Result<Encoder> {
     let before = (children_cpu_s()?, io_bytes()?);
     encode(&wav, &mp3)?;
     let after = (children_cpu_s()?, io_bytes()?);
-    Ok(Encoder { clip_s: SAMPLE_S, cpu_s: after.0 - before.0, bytes: after.1 - before.1 })
+    Ok(Encoder {
+        clip_s: SAMPLE_S,
+        cpu_s: after.0 - before.0,
+        bytes: after.1 - before.1,
+    })
 }
 
 /// The clip of the plan, and the MP3 that every job must produce.
@@ -105,9 +115,16 @@ pub fn reference(scratch: &Path, plan: &Plan) -> Result<(Vec<u8>, Vec<u8>)> {
 
 fn quiet(mut c: Command) -> Result<()> {
     let name = c.get_program().to_string_lossy().into_owned();
-    let out = c.stdin(Stdio::null()).output().with_context(|| format!("{name} did not start"))?;
+    let out = c
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{name} did not start"))?;
     if !out.status.success() {
-        bail!("{name} failed, {}: {}", out.status, String::from_utf8_lossy(&out.stderr).trim());
+        bail!(
+            "{name} failed, {}: {}",
+            out.status,
+            String::from_utf8_lossy(&out.stderr).trim()
+        );
     }
     Ok(())
 }
@@ -128,9 +145,13 @@ fn parse_children_cpu(stat: &str) -> Option<f64> {
 /// Bytes that we and our ended children passed to read and write calls.
 fn io_bytes() -> Result<f64> {
     let io = fs::read_to_string("/proc/self/io")?;
-    let sum = |key| io.lines().find_map(|l| l.strip_prefix(key)?.trim().parse::<f64>().ok());
+    let sum = |key| {
+        io.lines()
+            .find_map(|l| l.strip_prefix(key)?.trim().parse::<f64>().ok())
+    };
     let both = sum("rchar:").zip(sum("wchar:"));
-    both.map(|(r, w)| r + w).context("/proc/self/io has another form than expected")
+    both.map(|(r, w)| r + w)
+        .context("/proc/self/io has another form than expected")
 }
 
 #[cfg(test)]

@@ -44,15 +44,28 @@ impl Stage {
         let name = format!("demo-{}", std::process::id());
         let guard = Guard::start(exe, &name, scratch)?;
         let mut up = Command::new(exe);
-        up.args(["lab", "up", "--name", &name]).args(shape).stdin(Stdio::null());
-        let mut stage =
-            Stage { exe: exe.to_owned(), name, root: PathBuf::new(), guard };
-        let child = up.stdout(Stdio::null()).spawn().context("armento lab up did not start")?;
+        up.args(["lab", "up", "--name", &name])
+            .args(shape)
+            .stdin(Stdio::null());
+        let mut stage = Stage {
+            exe: exe.to_owned(),
+            name,
+            root: PathBuf::new(),
+            guard,
+        };
+        let child = up
+            .stdout(Stdio::null())
+            .spawn()
+            .context("armento lab up did not start")?;
         let status = wait(child, Duration::from_secs(60))?;
         if status != 0 {
-            bail!("the laboratory could not be raised (armento lab up ended with {status})\nhint: armento doctor");
+            bail!(
+                "the laboratory could not be raised (armento lab up ended with {status})\nhint: armento doctor"
+            );
         }
-        let pids = Dir::of(&stage.name)?.pids().context("the lab has no list of processes")?;
+        let pids = Dir::of(&stage.name)?
+            .pids()
+            .context("the lab has no list of processes")?;
         let first = pids.nodes.first().context("the lab has no node")?;
         stage.root = PathBuf::from(format!("/proc/{}/root", first.pid));
         Ok(stage)
@@ -70,9 +83,12 @@ impl Stage {
     /// Starts a shell script on n1 in `dir`.
     pub fn script(&self, dir: &str, script: &str, variables: &[String]) -> Result<Child> {
         let mut c = Command::new(&self.exe);
-        c.args(["lab", "exec", "--name", &self.name, "n1", "--", "env"]).args(variables);
+        c.args(["lab", "exec", "--name", &self.name, "n1", "--", "env"])
+            .args(variables);
         c.args(["sh", "-c", &format!("cd {dir} && exec sh {script}")]);
-        c.stdin(Stdio::null()).spawn().context("armento lab exec did not start")
+        c.stdin(Stdio::null())
+            .spawn()
+            .context("armento lab exec did not start")
     }
 
     /// Takes the lab down and says so to the guard.
@@ -88,11 +104,17 @@ impl Stage {
         let mut c = Command::new(&self.exe);
         // Ctrl-C on the terminal must not stop the cleaning.
         c.args(["lab", "down", "--name", &name]).process_group(0);
-        let out = c.stdin(Stdio::null()).output().context("armento lab down did not start")?;
+        let out = c
+            .stdin(Stdio::null())
+            .output()
+            .context("armento lab down did not start")?;
         self.guard.dismiss();
         if !out.status.success() && Dir::of(&name)?.0.exists() {
             let said = String::from_utf8_lossy(&out.stderr).into_owned();
-            bail!("the lab was not taken down: {}\nhint: armento lab down --all", said.trim());
+            bail!(
+                "the lab was not taken down: {}\nhint: armento lab down --all",
+                said.trim()
+            );
         }
         Ok(())
     }
@@ -114,7 +136,11 @@ pub fn wait(mut child: Child, at_most: Duration) -> Result<i32> {
             return Ok(status.code().unwrap_or(128));
         }
         let late = Instant::now() > end;
-        if let Err(e) = if late { Err(anyhow::anyhow!("it took too long")) } else { pause(20) } {
+        if let Err(e) = if late {
+            Err(anyhow::anyhow!("it took too long"))
+        } else {
+            pause(20)
+        } {
             // It may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();
@@ -133,9 +159,17 @@ impl Guard {
     fn start(exe: &Path, lab: &str, scratch: &Path) -> Result<Guard> {
         let watch = r#"read -r word || { "$1" lab down --name "$2"; rm -rf -- "$3"; }"#;
         let mut c = Command::new("sh");
-        c.args(["-c", watch, "armento-demo-guard"]).arg(exe).arg(lab).arg(scratch);
-        c.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Guard { child: c.spawn().context("sh did not start")? })
+        c.args(["-c", watch, "armento-demo-guard"])
+            .arg(exe)
+            .arg(lab)
+            .arg(scratch);
+        c.process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Ok(Guard {
+            child: c.spawn().context("sh did not start")?,
+        })
     }
 
     /// After: the guard has ended without doing anything.

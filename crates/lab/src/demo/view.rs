@@ -52,7 +52,10 @@ impl View {
         }
         for m in &fresh {
             if self.moves.len() <= MOVES_SHOWN_MAX {
-                println!("  {:5.1} s  lame {:02}: {} to {}", m.at_s, m.job, m.from, m.to);
+                println!(
+                    "  {:5.1} s  lame {:02}: {} to {}",
+                    m.at_s, m.job, m.from, m.to
+                );
             }
         }
         if self.terminal {
@@ -83,7 +86,12 @@ impl View {
             let home = self.nodes.first().cloned().unwrap_or_default();
             let from = self.places.insert(s.job, s.place.clone()).unwrap_or(home);
             if from != s.place {
-                fresh.push(Hop { at_s, job: s.job, from, to: s.place.clone() });
+                fresh.push(Hop {
+                    at_s,
+                    job: s.job,
+                    from,
+                    to: s.place.clone(),
+                });
             }
         }
         self.moves.extend(fresh.iter().cloned());
@@ -114,14 +122,21 @@ fn node_line(node: &str, seen: &[Seen], colour: bool) -> String {
     let here: Vec<&Seen> = seen.iter().filter(|s| s.place == node).collect();
     let bar = "#".repeat(here.len());
     let numbers: Vec<String> = here.iter().map(|s| format!("{:02}", s.job)).collect();
-    let (on, off) = if colour { ("\x1b[32m", "\x1b[0m") } else { ("", "") };
+    let (on, off) = if colour {
+        ("\x1b[32m", "\x1b[0m")
+    } else {
+        ("", "")
+    };
     format!("  {node:<4} {on}{bar:<24}{off} {}", numbers.join(" "))
 }
 
 fn plain(at_s: f64, nodes: &[String], seen: &[Seen], done: usize, moves: usize) -> String {
     let count = |n: &String| seen.iter().filter(|s| s.place == *n).count();
     let each: Vec<String> = nodes.iter().map(|n| format!("{n} {}", count(n))).collect();
-    format!("  {at_s:5.1} s  {}; {done} done, {moves} moves", each.join(", "))
+    format!(
+        "  {at_s:5.1} s  {}; {done} done, {moves} moves",
+        each.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -144,9 +159,15 @@ mod tests {
     #[test]
     fn lines_show_who_is_where() {
         let s = [seen(2, "n2"), seen(11, "n2"), seen(1, "n1")];
-        assert_eq!(node_line("n2", &s, false).trim_end(), format!("  n2   {:<24} 02 11", "##"));
+        assert_eq!(
+            node_line("n2", &s, false).trim_end(),
+            format!("  n2   {:<24} 02 11", "##")
+        );
         let nodes = ["n1".to_owned(), "n2".to_owned()];
-        assert_eq!(plain(1.0, &nodes, &s, 3, 2), "    1.0 s  n1 1, n2 2; 3 done, 2 moves");
+        assert_eq!(
+            plain(1.0, &nodes, &s, 3, 2),
+            "    1.0 s  n1 1, n2 2; 3 done, 2 moves"
+        );
     }
 
     #[test]

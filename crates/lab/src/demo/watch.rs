@@ -34,7 +34,10 @@ pub struct Watcher {
 impl Watcher {
     /// `root`: n1's root directory as seen from here.
     pub fn new(root: &std::path::Path) -> Watcher {
-        Watcher { socket: root.join("run/armento/control.sock"), session: None }
+        Watcher {
+            socket: root.join("run/armento/control.sock"),
+            session: None,
+        }
     }
 
     /// The encoders alive now. An unanswered question is an empty sample, not an error: the jobs
@@ -101,11 +104,24 @@ pub fn usage(summary: &str, last: &BTreeMap<usize, Seen>) -> BTreeMap<usize, Usa
         .iter()
         .map(|(job, s)| {
             let (cpu_ms, away_cpu_ms) = (s.cpu_ms, s.away_cpu_ms);
-            (*job, Usage { cpu_ms, away_cpu_ms, moves: s.moves, forwarded: s.forwarded })
+            (
+                *job,
+                Usage {
+                    cpu_ms,
+                    away_cpu_ms,
+                    moves: s.moves,
+                    forwarded: s.forwarded,
+                },
+            )
         })
         .collect();
-    for v in summary.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok()) {
-        let Some(job) = v.get("command").and_then(Value::as_str).and_then(job_of) else { continue };
+    for v in summary
+        .lines()
+        .filter_map(|l| serde_json::from_str::<Value>(l).ok())
+    {
+        let Some(job) = v.get("command").and_then(Value::as_str).and_then(job_of) else {
+            continue;
+        };
         let number = |key: &str| v.get(key).and_then(Value::as_u64).unwrap_or(0);
         let said = Usage {
             cpu_ms: number("cpu_ms"),
@@ -136,7 +152,15 @@ mod tests {
         let summary = "{\"pid\":8,\"command\":\"lame audio01.wav\",\"cpu_ms\":100,\"away_cpu_ms\":90,\
                        \"moves\":1,\"forwarded\":7}\nhalf a li";
         let u = usage(summary, &BTreeMap::from([(2, sample)]));
-        assert_eq!(u[&1], Usage { cpu_ms: 100, away_cpu_ms: 90, moves: 1, forwarded: 7 });
+        assert_eq!(
+            u[&1],
+            Usage {
+                cpu_ms: 100,
+                away_cpu_ms: 90,
+                moves: 1,
+                forwarded: 7
+            }
+        );
         assert_eq!(u[&2].cpu_ms, 5);
     }
 }
