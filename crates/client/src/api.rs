@@ -139,12 +139,35 @@ pub struct HostHello {
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Answer {
     Done,
-    Nodes { nodes: Vec<NodeInfo> },
-    Ps { procs: Vec<ProcInfo> },
-    Why { pid: Pid, place: Option<NodeName>, stay: Option<Stay>, explanation: String, remedy: String },
-    Moved { pid: Pid, node: NodeName, pause_us: u64, total_us: u64, bytes: u64 },
-    Status { node: NodeName, farm: String, version: String, joined: bool },
-    Placed { node: Option<NodeName> },
+    Nodes {
+        nodes: Vec<NodeInfo>,
+    },
+    Ps {
+        procs: Vec<ProcInfo>,
+    },
+    Why {
+        pid: Pid,
+        place: Option<NodeName>,
+        stay: Option<Stay>,
+        explanation: String,
+        remedy: String,
+    },
+    Moved {
+        pid: Pid,
+        node: NodeName,
+        pause_us: u64,
+        total_us: u64,
+        bytes: u64,
+    },
+    Status {
+        node: NodeName,
+        farm: String,
+        version: String,
+        joined: bool,
+    },
+    Placed {
+        node: Option<NodeName>,
+    },
     Route(Pass),
 }
 
@@ -175,8 +198,20 @@ pub enum Order {
 pub enum Report {
     /// From a keeper, about twice a second and after every change: all living processes of the tree.
     Procs { procs: Vec<ProcInfo> },
-    Moved { ticket: u64, pid: Pid, node: NodeName, pause_us: u64, total_us: u64, bytes: u64 },
-    Stayed { ticket: u64, pid: Pid, stay: Stay, detail: String },
+    Moved {
+        ticket: u64,
+        pid: Pid,
+        node: NodeName,
+        pause_us: u64,
+        total_us: u64,
+        bytes: u64,
+    },
+    Stayed {
+        ticket: u64,
+        pid: Pid,
+        stay: Stay,
+        detail: String,
+    },
     /// From a host.
     Guests { guests: Vec<GuestInfo> },
 }

@@ -1,0 +1,270 @@
+//! A blocking session with this node's daemon.
+//!
+//! Lock: `Reporter::stream`, held for the one write of a line.
+
+use crate::api::{Answer, Ask, Body, Line, Order, Refusal, Report, socket_path};
+use crate::line::{LineError, encode};
+use armento_model::CONTROL_VERSION;
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Orders kept while an answer is awaited; a daemon that sends more has lost its mind.
+const ORDERS_MAX: usize = 4096;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The daemon said no; nothing was changed unless its message says so. The session goes on.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+    /// No daemon listens; nothing was asked.
+    #[error("this node's daemon does not answer at {path}: {cause}")]
+    NoDaemon { path: String, cause: io::Error },
+    /// The session is over; whether the question was heard is unknown.
+    #[error(transparent)]
+    Line(#[from] LineError),
+    /// No answer in time; it will be ignored when it comes. The session goes on.
+    #[error("this node's daemon did not answer in time")]
+    Late,
+}
+
+impl AskError {
+    /// What to do about it, for the `hint:` line.
+    pub fn hint(&self) -> &str {
+        match self {
+            AskError::Refused(r) => &r.hint,
+            AskError::NoDaemon { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied => {
+                "the socket cannot be used by this user; see its directory's permissions"
+            }
+            AskError::NoDaemon { .. } => {
+                "start it: `armento node` (after `armento farm init` or `armento join`)"
+            }
+            AskError::Line(_) | AskError::Late => "see the daemon's log, then ask again",
+        }
+    }
+}
+
+impl From<io::Error> for AskError {
+    fn from(e: io::Error) -> AskError {
+        AskError::Line(LineError::Io(e))
+    }
+}
+
+/// Questions go out, answers and orders come in.
+pub struct Session {
+    stream: UnixStream,
+    out: Reporter,
+    input: Vec<u8>,
+    orders: VecDeque<Order>,
+    next_id: u64,
+}
+
+/// The sending half, for other threads of a keeper or host.
+#[derive(Clone)]
+pub struct Reporter {
+    stream: Arc<Mutex<UnixStream>>,
+}
+
+impl Session {
+    /// Connects to this node's daemon (`ARMENTO_SOCKET` or the default).
+    pub fn connect() -> Result<Session, AskError> {
+        Session::connect_to(&socket_path())
+    }
+
+    pub fn connect_to(path: &Path) -> Result<Session, AskError> {
+        let stream = UnixStream::connect(path).map_err(|cause| AskError::NoDaemon {
+            path: path.display().to_string(),
+            cause,
+        })?;
+        let out = Reporter {
+            stream: Arc::new(Mutex::new(stream.try_clone()?)),
+        };
+        Ok(Session {
+            stream,
+            out,
+            input: Vec::new(),
+            orders: VecDeque::new(),
+            next_id: 1,
+        })
+    }
+
+    /// Asks and waits for the answer. Orders that come meanwhile are kept for [`Session::order`].
+    pub fn ask(&mut self, ask: Ask, timeout: Duration) -> Result<Answer, AskError> {
+        let until = Instant::now() + timeout;
+        let id = self.next_id;
+        self.next_id += 1;
+        self.out.send(id, Body::Ask(ask))?;
+        loop {
+            let line = self.receive(Some(until))?.ok_or(AskError::Late)?;
+            match line.body {
+                Body::Ok(answer) if line.id == id => return Ok(answer),
+                Body::Err(refusal) if line.id == id => return Err(AskError::Refused(refusal)),
+                other => self.keep(other)?,
+            }
+        }
+    }
+
+    /// The next order; `None` when none came in time. `timeout` of `None` waits for ever.
+    pub fn order(&mut self, timeout: Option<Duration>) -> Result<Option<Order>, AskError> {
+        let until = timeout.map(|t| Instant::now() + t);
+        while self.orders.is_empty() {
+            match self.receive(until)? {
+                Some(line) => self.keep(line.body)?,
+                None => break,
+            }
+        }
+        Ok(self.orders.pop_front())
+    }
+
+    /// True when [`Session::order`] returns without asking the socket: poll(2) would not know.
+    pub fn has_order(&self) -> bool {
+        !self.orders.is_empty() || self.input.contains(&b'\n')
+    }
+
+    pub fn report(&self, report: Report) -> Result<(), LineError> {
+        self.out.report(report)
+    }
+
+    /// A handle that reports from another thread.
+    pub fn reporter(&self) -> Reporter {
+        self.out.clone()
+    }
+
+    /// Answers to questions nobody waits for any more are dropped.
+    fn keep(&mut self, body: Body) -> Result<(), LineError> {
+        if let Body::Order(order) = body {
+            if self.orders.len() >= ORDERS_MAX {
+                return Err(LineError::Garbled("too many orders".into()));
+            }
+            self.orders.push_back(order);
+        }
+        Ok(())
+    }
+
+    /// The next line, `None` when `until` has passed.
+    fn receive(&mut self, until: Option<Instant>) -> Result<Option<Line>, LineError> {
+        loop {
+            if let Some(end) = self.input.iter().position(|b| *b == b'\n') {
+                let line: Vec<u8> = self.input.drain(..=end).collect();
+                return serde_json::from_slice(&line)
+                    .map(Some)
+                    .map_err(|e| LineError::Garbled(e.to_string()));
+            }
+            if self.input.len() > crate::api::LINE_MAX {
+                return Err(LineError::TooLong(self.input.len()));
+            }
+            if !self.fill(until)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// False when `until` has passed.
+    fn fill(&mut self, until: Option<Instant>) -> Result<bool, LineError> {
+        let wait = until.map(|t| t.saturating_duration_since(Instant::now()));
+        // A timeout of zero would mean none: look once, for a microsecond.
+        let wait = wait.map(|w| w.max(Duration::from_micros(1)));
+        self.stream.set_read_timeout(wait)?;
+        let mut buf = [0; 16384];
+        match self.stream.read(&mut buf) {
+            Ok(0) => Err(LineError::Closed),
+            Ok(n) => {
+                self.input.extend_from_slice(&buf[..n]);
+                Ok(true)
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(true),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl Reporter {
+    pub fn report(&self, report: Report) -> Result<(), LineError> {
+        self.send(0, Body::Report(report))
+    }
+
+    fn send(&self, id: u64, body: Body) -> Result<(), LineError> {
+        let line = encode(&Line {
+            v: CONTROL_VERSION,
+            id,
+            body,
+        })?;
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(stream.write_all(&line)?)
+    }
+}
+
+impl AsFd for Session {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl AsRawFd for Session {
+    fn as_raw_fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::read_line;
+    use std::io::BufReader;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    fn line(id: u64, body: Body) -> Vec<u8> {
+        let v = CONTROL_VERSION;
+        encode(&Line { v, id, body }).expect("encode")
+    }
+
+    #[test]
+    fn answers_find_their_question_and_orders_wait() {
+        let path = std::env::temp_dir().join(format!("armento-session-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).expect("bind");
+        let daemon = thread::spawn(move || {
+            let (mut s, _) = listener.accept().expect("accept");
+            let mut from = BufReader::new(s.try_clone().expect("clone"));
+            let asked: Line = read_line(&mut from).expect("question");
+            assert!(matches!(asked.body, Body::Ask(Ask::Nodes)));
+            let mut out = line(0, Body::Order(Order::Expel));
+            out.extend(line(asked.id + 7, Body::Ok(Answer::Done)));
+            out.extend(line(asked.id, Body::Ok(Answer::Nodes { nodes: vec![] })));
+            s.write_all(&out).expect("write");
+            let told: Line = read_line(&mut from).expect("report");
+            assert!(matches!(told.body, Body::Report(_)));
+        });
+        let long = Duration::from_secs(20);
+        let mut session = Session::connect_to(&path).expect("connect");
+        std::fs::remove_file(&path).expect("remove");
+        let answer = session.ask(Ask::Nodes, long).expect("answer");
+        assert!(matches!(answer, Answer::Nodes { .. }));
+        assert!(session.has_order());
+        let order = session.order(Some(long)).expect("order");
+        assert!(matches!(order, Some(Order::Expel)));
+        let none = session.order(Some(Duration::ZERO)).expect("no order");
+        assert!(none.is_none());
+        session
+            .report(Report::Procs { procs: vec![] })
+            .expect("report");
+        daemon.join().expect("daemon");
+        assert!(matches!(
+            session.order(None),
+            Err(AskError::Line(LineError::Closed))
+        ));
+    }
+
+    #[test]
+    fn no_daemon_says_so() {
+        let e = Session::connect_to(Path::new("/nonexistent/armento.sock"))
+            .err()
+            .expect("nobody listens");
+        assert!(e.hint().contains("armento node"));
+    }
+}
