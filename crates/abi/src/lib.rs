@@ -1,1 +1,33 @@
-//! armento-abi
+//! The table of system calls, and how each travels between a body and its deputy.
+//!
+//! One [`Row`] a call says where it runs, how its memory moves and how it restarts.
+//! The seccomp filter ([`filter::program`]), the marshalling ([`pack`], [`unpack`]),
+//! the manual and `doctor --calls` ([`describe`]) all derive from it.
+//!
+//! This crate never performs a system call, never does I/O and holds no `unsafe`:
+//! memory of a body is reached through [`Mem`] only. Architecture lives in one module.
+//!
+//! Start at [`row`] and [`place_of`], then [`pack`].
+
+mod arg;
+mod cond;
+pub mod filter;
+mod marshal;
+mod mem;
+mod packed;
+mod place;
+mod procfs;
+mod row;
+mod wait;
+mod x86_64;
+
+pub use arg::{Arg, Len};
+pub use cond::Cond;
+pub use marshal::{Dest, Plan, Refuse, Upto, pack, unpack};
+pub use mem::{Fault, Mem};
+pub use packed::{BadCall, Out, OutRule, Packed, out_len};
+pub use place::{Verdict, place_of};
+pub use procfs::proc_self_needs_home;
+pub use row::{Otherwise, Place, Restart, Row};
+pub use wait::{MaskAt, Timeout, deadline, read_mask, set_timeout, timeout_in_out, wait_mask};
+pub use x86_64::{NR_LIMIT, describe, nr, row};

@@ -1,0 +1,104 @@
+//! Where one call runs, its arguments considered.
+
+use crate::row::{Otherwise, Place};
+use crate::x86_64::{nr, row, sub};
+
+/// Where this very call runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Natively, in the body.
+    Body,
+    /// By the host.
+    Host,
+    /// By the deputy.
+    Home,
+    /// At home, where the process must come; the reason is for `armento why`.
+    ComeHome(&'static str),
+}
+
+/// KERNEL: MSG_ZEROCOPY. The kernel would still read the slot after the call returned.
+const MSG_ZEROCOPY: u64 = 0x400_0000;
+
+/// Clocks of home on which one can sleep and set timers: REALTIME, MONOTONIC, BOOTTIME,
+/// their alarms, TAI. Clocks of CPU time stand still in an idle deputy.
+const WALL_CLOCKS: &[u32] = &[0, 1, 7, 8, 9, 11];
+/// CLOCK_THREAD_CPUTIME_ID: sleeping on it is EINVAL, which home can say as well.
+const THREAD_CLOCK: u32 = 3;
+
+/// Decides for one call. Numbers without a row come home.
+pub fn place_of(call: u64, args: &[u64; 6]) -> Verdict {
+    let Some(row) = row(call) else {
+        return Verdict::ComeHome("unknown system call");
+    };
+    match row.place {
+        Place::Body => Verdict::Body,
+        Place::BodyIf(cond, _) if cond.eval(args) => Verdict::Body,
+        Place::Host | Place::BodyIf(_, Otherwise::Host) => Verdict::Host,
+        Place::Home | Place::BodyIf(_, Otherwise::Home) => at_home(call, args),
+        Place::ComeHome | Place::BodyIf(_, Otherwise::ComeHome) => {
+            Verdict::ComeHome(if row.note.is_empty() {
+                row.name
+            } else {
+                row.note
+            })
+        }
+    }
+}
+
+/// Arguments that make a forwarded call impossible.
+fn at_home(call: u64, args: &[u64; 6]) -> Verdict {
+    let refused = match call {
+        nr::SENDTO | nr::SENDMMSG => zero_copy(args[3]),
+        nr::SENDMSG => zero_copy(args[2]),
+        nr::SETITIMER | nr::GETITIMER => {
+            (args[0] as u32 != libc::ITIMER_REAL as u32).then_some("a timer of CPU time")
+        }
+        nr::TIMER_CREATE => {
+            (!WALL_CLOCKS.contains(&(args[0] as u32))).then_some("a timer of CPU time")
+        }
+        nr::CLOCK_NANOSLEEP => {
+            let clock = args[0] as u32;
+            (!WALL_CLOCKS.contains(&clock) && clock != THREAD_CLOCK)
+                .then_some("a sleep on a clock of CPU time")
+        }
+        nr::PERSONALITY => (args[0] as u32 != u32::MAX).then_some("changes its personality"),
+        nr::SETSOCKOPT | nr::GETSOCKOPT => nested_option(call, args[1] as u32, args[2] as u32),
+        _ => sub::shape(call, args).err(),
+    };
+    refused.map_or(Verdict::Home, Verdict::ComeHome)
+}
+
+fn zero_copy(flags: u64) -> Option<&'static str> {
+    (flags & MSG_ZEROCOPY != 0).then_some("sends with MSG_ZEROCOPY")
+}
+
+/// Socket options whose value holds pointers, or that map memory.
+fn nested_option(call: u64, level: u32, option: u32) -> Option<&'static str> {
+    const SOL_SOCKET: u32 = libc::SOL_SOCKET as u32;
+    const SOL_TCP: u32 = libc::IPPROTO_TCP as u32;
+    const SOL_IP: u32 = libc::IPPROTO_IP as u32;
+    const SOL_IPV6: u32 = libc::IPPROTO_IPV6 as u32;
+    const SOL_PACKET: u32 = libc::SOL_PACKET as u32;
+    const SOL_XDP: u32 = libc::SOL_XDP as u32;
+    const SOL_SCTP: u32 = libc::IPPROTO_SCTP as u32;
+    let nested = match (level, option) {
+        // SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF: a program behind a pointer.
+        (SOL_SOCKET, 26 | 51) => true,
+        // TCP_ZEROCOPY_RECEIVE maps pages when read, and is a plain int when set.
+        (SOL_TCP, 35) => call == nr::GETSOCKOPT,
+        // IPT_BASE_CTL, ARPT_BASE_CTL, EBT_BASE_CTL: whole tables with counters elsewhere.
+        (SOL_IP | SOL_IPV6, 64 | 65 | 96..=99 | 128..=131) => true,
+        (SOL_PACKET | SOL_XDP | SOL_SCTP, _) => true,
+        _ => false,
+    };
+    nested.then_some("a socket option with nested data")
+}
+
+/// Whether the deputy may be asked to execute this number: rows of the table that are
+/// forwarded, or that the host forwards in part.
+pub(crate) fn served_at_home(call: u16) -> bool {
+    row(call.into()).is_some_and(|row| match row.place {
+        Place::Home | Place::Host | Place::BodyIf(_, Otherwise::Host | Otherwise::Home) => true,
+        Place::Body | Place::ComeHome | Place::BodyIf(_, Otherwise::ComeHome) => false,
+    })
+}

@@ -1,0 +1,72 @@
+//! The machine as a whole: names, modules, mounts, security, and calls nobody serves.
+
+use crate::Arg::{In, Out};
+use crate::Len::{Const, Int};
+use crate::row::{Row, body, come, gone, home};
+
+const MOUNT: &str = "changes mounts";
+const ADMIN: &str = "administers the machine";
+const LSM: &str = "answers about the security modules of the caller";
+
+pub const ROWS: &[Row] = &[
+    home(63, "uname", &[Out(Const(390))]).note("answers for home"),
+    home(99, "sysinfo", &[Out(Const(112))]).note("answers for home"),
+    come(103, "syslog", ADMIN),
+    come(134, "uselib", ADMIN),
+    come(139, "sysfs", "commands differ in their arguments"),
+    home(153, "vhangup", &[]),
+    come(155, "pivot_root", MOUNT),
+    gone(156, "_sysctl"),
+    come(163, "acct", ADMIN),
+    come(165, "mount", MOUNT),
+    come(166, "umount2", MOUNT),
+    come(167, "swapon", ADMIN),
+    come(168, "swapoff", ADMIN),
+    come(169, "reboot", ADMIN),
+    home(170, "sethostname", &[In(Int(1, 64)), crate::Arg::Val]),
+    home(171, "setdomainname", &[In(Int(1, 64)), crate::Arg::Val]),
+    come(172, "iopl", "touches devices"),
+    come(173, "ioperm", "touches devices"),
+    gone(174, "create_module"),
+    come(175, "init_module", ADMIN),
+    come(176, "delete_module", ADMIN),
+    gone(177, "get_kernel_syms"),
+    gone(178, "query_module"),
+    come(179, "quotactl", "commands differ in their arguments"),
+    gone(180, "nfsservctl"),
+    gone(181, "getpmsg"),
+    gone(182, "putpmsg"),
+    gone(183, "afs_syscall"),
+    gone(184, "tuxcall"),
+    gone(185, "security"),
+    gone(205, "set_thread_area"),
+    gone(211, "get_thread_area"),
+    come(212, "lookup_dcookie", ADMIN),
+    gone(236, "vserver"),
+    come(246, "kexec_load", ADMIN),
+    come(
+        298,
+        "perf_event_open",
+        "counts on the processor the program runs on",
+    ),
+    come(313, "finit_module", ADMIN),
+    body(318, "getrandom"),
+    come(320, "kexec_file_load", ADMIN),
+    come(321, "bpf", "arguments hold nested pointers"),
+    come(335, "uretprobe", "belongs to a probe of home's kernel"),
+    come(336, "uprobe", "belongs to a probe of home's kernel"),
+    come(428, "open_tree", MOUNT),
+    come(429, "move_mount", MOUNT),
+    come(430, "fsopen", MOUNT),
+    come(431, "fsconfig", MOUNT),
+    come(432, "fsmount", MOUNT),
+    come(433, "fspick", MOUNT),
+    come(442, "mount_setattr", MOUNT),
+    come(443, "quotactl_fd", "commands differ in their arguments"),
+    come(457, "statmount", "the answer has a size of its own"),
+    come(458, "listmount", "the answer has a size of its own"),
+    come(459, "lsm_get_self_attr", LSM),
+    come(460, "lsm_set_self_attr", LSM),
+    come(461, "lsm_list_modules", LSM),
+    come(467, "open_tree_attr", MOUNT),
+];
