@@ -179,7 +179,10 @@ fn conformance(sum: &mut Count) -> Result<bool> {
     }
     let kept = keep(&root().join("target/conform.json"), &text);
     match count::conform(&text) {
-        Some(count) => {
+        Some((count, failures)) => {
+            for f in &failures {
+                println!("conformance: FAILED: {f}");
+            }
             *sum += count;
             println!("conformance: {count} (details: {kept})");
             Ok(out.status.success() && count.failed == 0)

@@ -69,34 +69,40 @@ impl Tally {
     }
 }
 
-/// Reads `armento conform --json`: the sums if it prints them, else one entry a guest and mode.
-pub fn conform(text: &str) -> Option<Count> {
+/// Reads `armento conform --json` (schema `armento.conform/1`): one test a guest and mode, and a
+/// line for each that failed.
+pub fn conform(text: &str) -> Option<(Count, Vec<String>)> {
     let v: Value = serde_json::from_str(text).ok()?;
-    let sum = |key: &str| {
-        v.get(key)
-            .or_else(|| v.get("summary")?.get(key))
-            .and_then(Value::as_u64)
-    };
-    if let (Some(passed), Some(failed)) = (sum("passed"), sum("failed")) {
-        return Some(Count {
-            passed,
-            failed,
-            skipped: sum("skipped").unwrap_or(0),
-        });
-    }
-    let mut count = Count::default();
-    for r in v.get("results")?.as_array()? {
-        match r
-            .get("verdict")
-            .or_else(|| r.get("outcome"))
-            .and_then(Value::as_str)?
-        {
-            "pass" | "passed" | "equal" | "ok" => count.passed += 1,
-            "skip" | "skipped" => count.skipped += 1,
-            _ => count.failed += 1,
+    let (mut count, mut failures) = (Count::default(), Vec::new());
+    for guest in v.get("guests")?.as_array()? {
+        for run in guest.get("runs")?.as_array()? {
+            match run.get("verdict")?.as_str()? {
+                "equal" => count.passed += 1,
+                "skipped" => count.skipped += 1,
+                _ => {
+                    count.failed += 1;
+                    failures.push(failure(guest, run));
+                }
+            }
         }
     }
-    Some(count)
+    Some((count, failures))
+}
+
+fn failure(guest: &Value, run: &Value) -> String {
+    let text = |v: &Value, key: &str| v[key].as_str().unwrap_or("?").to_owned();
+    let (name, mode, end) = (text(guest, "name"), text(run, "mode"), text(run, "end"));
+    let all = run["detail"].as_array().map_or(&[][..], Vec::as_slice);
+    let what: Vec<String> = all.iter().map(|d| text(d, "what")).collect();
+    let differs = if what.is_empty() {
+        String::new()
+    } else {
+        format!("; differs: {}", what.join(", "))
+    };
+    format!(
+        "{name} {mode}: {end}{differs}; repeat: {}",
+        text(run, "repeat")
+    )
 }
 
 #[cfg(test)]
@@ -126,25 +132,24 @@ mod tests {
     }
 
     #[test]
-    fn conform_sums_or_rows() {
-        let sums = r#"{"schema":1,"passed":120,"failed":1,"skipped":2,"results":[]}"#;
+    fn conformance_counts_guests_and_modes() {
+        let text = r#"{"schema":"armento.conform/1","passed":1,"failed":1,"guests":[
+            {"name":"files","runs":[{"mode":"home","verdict":"equal"},{"mode":"away","verdict":"equal"}]},
+            {"name":"pipes","runs":[{"mode":"storm","verdict":"differs","end":"exit 1","repeat":"again",
+                "detail":[{"what":"stdout"},{"what":"files"}]}]},
+            {"name":"lame","runs":[{"mode":"home","verdict":"skipped","detail":"lame"}]}]}"#;
+        let (count, failures) = conform(text).unwrap();
         assert_eq!(
-            conform(sums),
-            Some(Count {
-                passed: 120,
-                failed: 1,
-                skipped: 2
-            })
-        );
-        let rows =
-            r#"{"results":[{"outcome":"equal"},{"outcome":"differs"},{"outcome":"skipped"}]}"#;
-        assert_eq!(
-            conform(rows),
-            Some(Count {
-                passed: 1,
+            count,
+            Count {
+                passed: 2,
                 failed: 1,
                 skipped: 1
-            })
+            }
+        );
+        assert_eq!(
+            failures,
+            ["pipes storm: exit 1; differs: stdout, files; repeat: again"]
         );
         assert_eq!(conform("no json"), None);
     }

@@ -8,7 +8,8 @@ use super::files::File;
 /// low because keepers and hosts speak it, `lab` and `conform` below `cli` because they are verbs.
 const LAYERS: &[&[&str]] = &[
     &["model"],
-    &["abi", "wire"],
+    &["abi"],
+    &["wire"],
     &["gossip", "balance"],
     &["tracee", "sense", "link"],
     &["client"],
