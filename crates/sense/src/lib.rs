@@ -1,1 +1,22 @@
-//! armento-sense
+//! What this node is and how busy it is: cores, speed, memory, features, runnable work.
+//!
+//! Reads `/proc` and its own control groups, so that a laboratory node limited to 40 % of one
+//! processor and 256 MiB sees just that. It never decides anything, never writes, never looks at
+//! `/proc/loadavg`, which speaks of the whole machine, and fails soft: what cannot be read counts
+//! as absent.
+//!
+//! Start at [`Sampler`].
+
+mod cgroup;
+mod cpu;
+mod memory;
+mod sample;
+mod smooth;
+mod speed;
+mod sys;
+mod tasks;
+
+pub use cpu::cpu_set;
+pub use sample::{Given, Sample, Sampler, boot_incarnation, kernel_release};
+pub use smooth::Smooth;
+pub use speed::STANDARD_ROUNDS_PER_S;
