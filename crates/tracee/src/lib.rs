@@ -1,1 +1,21 @@
-//! armento-tracee
+//! Hands on another process: ptrace, injected calls, its memory, its filter.
+//!
+//! Everything here acts on one process or thread that was seized by the calling OS thread
+//! (ptrace belongs to a thread). It never decides anything and never speaks to a network.
+//! Start at [`trace`] (stops), then [`inject`] (make it do a call) and [`region`] (the shared
+//! page in which deputies wait).
+
+pub mod hand;
+pub mod inject;
+pub mod maps;
+pub mod notify;
+pub mod pages;
+pub mod region;
+pub mod status;
+pub mod sys;
+pub mod trace;
+
+pub use trace::{Regs, Status, Stop, TraceError};
+
+/// Page size of x86-64, bytes.
+pub const PAGE: u64 = 4096;

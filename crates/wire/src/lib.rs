@@ -1,1 +1,14 @@
-//! armento-wire
+//! Messages between a keeper and its hosts, to bytes and back. No I/O but on the reader or writer given.
+//!
+//! ```text
+//! frame = length u32 (of what follows) · kind u8 · body
+//! ```
+//! Calls and replies are laid out by hand because they are the hot path; the rest is postcard. Page
+//! bytes travel raw behind their header. The version is settled in [`Hello`]; both sides must match.
+
+pub mod bulk;
+pub mod call;
+mod frame;
+pub mod talk;
+
+pub use frame::{FRAME_MAX, WireError, read_frame, write_frame};

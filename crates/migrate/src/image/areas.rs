@@ -1,0 +1,290 @@
+//! Memory areas: what is mapped where, from the maps of a home process or of a body.
+
+use crate::{MigrateError, Result};
+use armento_model::Stay;
+use armento_tracee::maps::Vma;
+use armento_tracee::pages::Run;
+use armento_tracee::region::BASE;
+use armento_tracee::{PAGE, sys};
+use armento_wire::talk::FileKey;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+/// Largest file that travels whole for the sake of a mapping, bytes.
+pub const FILE_MAX: u64 = 256 << 20;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Area {
+    pub start: u64,
+    pub end: u64,
+    pub prot: i32,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    Anon,
+    /// Grows down by itself.
+    Stack,
+    /// Private view of a file; `shared` when home maps it shared and read-only.
+    File { key: FileKey, off: u64, shared: bool },
+}
+
+impl Area {
+    pub fn run(&self) -> Run {
+        (self.start, self.end)
+    }
+}
+
+/// Areas of a process, and what the source needs to know beside them.
+#[derive(Default)]
+pub struct Survey {
+    pub areas: Vec<Area>,
+    /// Ranges to send whole because nobody else has their bytes (deleted files).
+    pub whole: Vec<Run>,
+    pub files: HashMap<FileKey, File>,
+    /// The kernel's own pages: first address, address of the vDSO, end.
+    pub vdso: Option<(u64, u64, u64)>,
+}
+
+impl Survey {
+    fn note_vdso(&mut self, v: &Vma) {
+        let (mut first, mut code, mut end) = self.vdso.unwrap_or((v.start, 0, v.end));
+        first = first.min(v.start);
+        end = end.max(v.end);
+        if v.name == "[vdso]" {
+            code = v.start;
+        }
+        self.vdso = Some((first, code, end));
+    }
+
+    fn push(&mut self, v: &Vma, kind: Kind) {
+        self.areas.push(Area { start: v.start, end: v.end, prot: v.prot, kind });
+    }
+}
+
+/// Where our own region lies, in deputies and bodies.
+fn ours(v: &Vma) -> bool {
+    v.start >= BASE && v.start < BASE + (1 << 40)
+}
+
+/// Areas of a process at home.
+pub fn of_home(pid: i32, maps: &[Vma]) -> Result<Survey> {
+    let mut s = Survey::default();
+    let mut known: HashMap<(u64, u64), Option<FileKey>> = HashMap::new();
+    for v in maps.iter().filter(|v| !v.is_vsyscall() && !ours(v)) {
+        if v.is_vdso() {
+            s.note_vdso(v);
+        } else if v.is_file() || v.name.starts_with('/') {
+            home_file(pid, v, &mut s, &mut known)?;
+        } else if v.shared {
+            return Err(MigrateError::Stays(Stay::SharedMemory, format!("{} at {:x}", v.name, v.start)));
+        } else {
+            s.push(v, if v.is_stack() { Kind::Stack } else { Kind::Anon });
+        }
+    }
+    Ok(s)
+}
+
+fn home_file(pid: i32, v: &Vma, s: &mut Survey, known: &mut HashMap<(u64, u64), Option<FileKey>>) -> Result<()> {
+    let stays = |stay, why: &str| Err(MigrateError::Stays(stay, format!("{} ({why})", v.name)));
+    if v.shared && v.prot & libc::PROT_WRITE != 0 {
+        return stays(Stay::SharedMemory, "mapped shared and writable");
+    }
+    let key = match known.get(&(v.dev, v.ino)) {
+        Some(k) => *k,
+        None => {
+            let found = open_mapped(pid, v);
+            if let Some(f) = &found {
+                let m = f.metadata()?;
+                if m.file_type().is_char_device() || m.file_type().is_block_device() {
+                    return stays(Stay::DeviceMapping, "a device");
+                }
+            }
+            let key = found.as_ref().and_then(file_key);
+            if let (Some(k), Some(f)) = (key, found) {
+                s.files.insert(k, f);
+            }
+            known.insert((v.dev, v.ino), key);
+            key
+        }
+    };
+    if v.shared && !key.is_some_and(|k| unwritable(pid, &s.files[&k])) {
+        return stays(Stay::SharedMemory, "mapped shared from a file that may change");
+    }
+    match key {
+        Some(key) if key.size <= FILE_MAX => s.push(v, Kind::File { key, off: v.off, shared: v.shared }),
+        Some(_) => return stays(Stay::NoRoom, "a mapped file too big to travel"),
+        None => {
+            // Deleted or replaced: its bytes live in this mapping only.
+            s.whole.push((v.start, v.end));
+            s.push(v, Kind::Anon);
+        }
+    }
+    Ok(())
+}
+
+/// Opens the file behind a mapping and makes sure that it is the one.
+fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
+    if let Ok(f) = File::open(format!("/proc/{pid}/map_files/{:x}-{:x}", v.start, v.end)) {
+        return Some(f);
+    }
+    if v.name.ends_with(" (deleted)") {
+        return None;
+    }
+    let f = File::open(format!("/proc/{pid}/root{}", v.name)).ok()?;
+    let m = f.metadata().ok()?;
+    if m.ino() == v.ino || same_bytes(pid, v, &f) { Some(f) } else { None }
+}
+
+/// Overlay file systems show other inode numbers in maps: compare the first page instead.
+fn same_bytes(pid: i32, v: &Vma, f: &File) -> bool {
+    use std::os::unix::fs::FileExt;
+    let (mut a, mut b) = ([0u8; PAGE as usize], [0u8; PAGE as usize]);
+    v.prot & libc::PROT_WRITE == 0
+        && matches!(sys::vm_read(pid, v.start, &mut a), Ok(n) if n == a.len())
+        && f.read_at(&mut b, v.off).is_ok()
+        && a == b
+}
+
+/// The key of an open regular file.
+pub fn file_key(f: &File) -> Option<FileKey> {
+    let m = f.metadata().ok()?;
+    m.file_type().is_file().then(|| FileKey {
+        dev: m.dev(),
+        ino: m.ino(),
+        size: m.size(),
+        mtime_ns: m.mtime() * 1_000_000_000 + m.mtime_nsec(),
+    })
+}
+
+/// Can the user of `pid` not write this file? Then nobody he runs can change it under our copy.
+pub fn unwritable(pid: i32, f: &File) -> bool {
+    let (Ok(st), Ok(m)) = (armento_tracee::status::read(pid), f.metadata()) else { return false };
+    st.uid[1] != 0 && m.uid() != st.uid[1] && m.mode() & 0o022 == 0
+}
+
+/// Name of the memory file that stands for a file at a host; parsed by [`of_body`].
+pub fn memfd_name(key: &FileKey, shared: bool) -> String {
+    format!("af-{:x}-{:x}-{:x}-{:x}-{}", key.dev, key.ino, key.size, key.mtime_ns as u64, u8::from(shared))
+}
+
+fn parse_memfd(name: &str) -> Option<(FileKey, bool)> {
+    let rest = name.strip_prefix("/memfd:af-")?.strip_suffix(" (deleted)")?;
+    let n: Vec<u64> = rest.split('-').filter_map(|p| u64::from_str_radix(p, 16).ok()).collect();
+    let &[dev, ino, size, mtime, shared] = n.as_slice() else { return None };
+    Some((FileKey { dev, ino, size, mtime_ns: mtime as i64 }, shared == 1))
+}
+
+/// Areas of a body.
+pub fn of_body(maps: &[Vma]) -> Result<Survey> {
+    let mut s = Survey::default();
+    for v in maps.iter().filter(|v| !v.is_vsyscall() && !ours(v)) {
+        if v.is_vdso() {
+            s.note_vdso(v);
+        } else if let Some((key, shared)) = parse_memfd(&v.name) {
+            s.push(v, Kind::File { key, off: v.off, shared });
+        } else if v.is_file() || v.shared {
+            return Err(MigrateError::Stays(Stay::SharedMemory, v.name.clone()));
+        } else {
+            s.push(v, if v.is_stack() { Kind::Stack } else { Kind::Anon });
+        }
+    }
+    Ok(s)
+}
+
+/// One step from an old layout to a new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Unmap(Run),
+    Map(Area),
+    Protect(Run, i32),
+}
+
+/// How to turn mappings `old` into `new` and keep the pages of what is in both.
+pub fn steps(old: &[Area], new: &[Area]) -> Vec<Step> {
+    let mut cuts: Vec<u64> = old.iter().chain(new).flat_map(|a| [a.start, a.end]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let find = |list: &[Area], at: u64| {
+        let i = list.partition_point(|a| a.end <= at);
+        list.get(i).filter(|a| a.start <= at).cloned()
+    };
+    let mut out: Vec<Step> = Vec::new();
+    for w in cuts.windows(2) {
+        let run = (w[0], w[1]);
+        match (find(old, run.0), find(new, run.0)) {
+            (None, None) => {}
+            (Some(_), None) => join(&mut out, Step::Unmap(run)),
+            (Some(o), Some(n)) if same_kind(&o, &n) => {
+                if o.prot != n.prot {
+                    join(&mut out, Step::Protect(run, n.prot));
+                }
+            }
+            (_, Some(n)) => join(&mut out, Step::Map(cut(&n, run))),
+        }
+    }
+    // Unmap first: a new mapping may need the room (stack gaps).
+    out.sort_by_key(|s| !matches!(s, Step::Unmap(_)));
+    out
+}
+
+fn same_kind(o: &Area, n: &Area) -> bool {
+    match (&o.kind, &n.kind) {
+        (Kind::File { key: a, off: x, .. }, Kind::File { key: b, off: y, .. }) => {
+            a == b && o.start.wrapping_sub(*x) == n.start.wrapping_sub(*y)
+        }
+        (a, b) => a == b,
+    }
+}
+
+fn cut(a: &Area, run: Run) -> Area {
+    let kind = match &a.kind {
+        Kind::File { key, off, shared } => Kind::File { key: *key, off: off + (run.0 - a.start), shared: *shared },
+        k => k.clone(),
+    };
+    Area { start: run.0, end: run.1, prot: a.prot, kind }
+}
+
+/// Adds a step, growing the last one when they touch and agree.
+fn join(out: &mut Vec<Step>, step: Step) {
+    match (out.last_mut(), &step) {
+        (Some(Step::Unmap(a)), Step::Unmap(b)) if a.1 == b.0 => a.1 = b.1,
+        (Some(Step::Protect(a, p)), Step::Protect(b, q)) if a.1 == b.0 && p == q => a.1 = b.1,
+        (Some(Step::Map(a)), Step::Map(b)) if a.end == b.start && a.prot == b.prot && same_kind(a, b) => a.end = b.end,
+        _ => out.push(step),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anon(start: u64, end: u64, prot: i32) -> Area {
+        Area { start, end, prot, kind: Kind::Anon }
+    }
+
+    #[test]
+    fn layouts_change_in_few_steps() {
+        let check = |old: &[Area], new: &[Area], want: &[Step]| assert_eq!(steps(old, new), want);
+        check(&[], &[anon(1, 3, 3)], &[Step::Map(anon(1, 3, 3))]);
+        check(&[anon(1, 3, 3)], &[anon(1, 5, 3)], &[Step::Map(anon(3, 5, 3))]);
+        check(&[anon(1, 9, 3)], &[anon(1, 2, 3), anon(4, 9, 1)], &[Step::Unmap((2, 4)), Step::Protect((4, 9), 1)]);
+        check(&[anon(1, 3, 3)], &[], &[Step::Unmap((1, 3))]);
+        let key = FileKey { dev: 1, ino: 2, size: 3, mtime_ns: 4 };
+        let file = |start, end, off| Area { start, end, prot: 1, kind: Kind::File { key, off, shared: false } };
+        check(&[file(10, 20, 0)], &[file(12, 20, 2)], &[Step::Unmap((10, 12))]);
+        check(&[file(10, 20, 0)], &[file(10, 20, 4)], &[Step::Map(file(10, 20, 4))]);
+        check(&[anon(1, 3, 3)], &[file(1, 3, 0)], &[Step::Map(file(1, 3, 0))]);
+    }
+
+    #[test]
+    fn memory_files_carry_their_key() {
+        let key = FileKey { dev: 0xfe00, ino: 77, size: 1 << 20, mtime_ns: -5 };
+        let name = format!("/memfd:{} (deleted)", memfd_name(&key, true));
+        assert_eq!(parse_memfd(&name), Some((key, true)));
+        assert_eq!(parse_memfd("/memfd:other (deleted)"), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! What travels, one module a resource.
+
+pub mod areas;
+pub mod mm;
+pub mod sigs;
+pub mod thread;
+
+pub use areas::{Area, Kind};
+pub use mm::Mm;
+pub use thread::ThreadState;
+
+use armento_model::{Pid, Tid};
+use armento_tracee::pages::Run;
+use armento_wire::talk::Signal;
+use serde::{Deserialize, Serialize};
+
+/// First words of a source: enough for the target to say yes or no and to lay out an empty body.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Head {
+    pub engine: u32,
+    /// As home numbers it.
+    pub pid: Pid,
+    pub tids: Vec<Tid>,
+    pub command: String,
+    pub areas: Vec<Area>,
+    pub mm: Mm,
+    /// Soft and hard limits that its memory depends on: resource, soft, hard.
+    pub limits: Vec<(u32, u64, u64)>,
+    pub need_kib: u64,
+    /// Bytes of xstate of its threads: a target with another layout declines.
+    pub xstate_len: u32,
+}
+
+/// What the target answers to [`Head`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Accept {
+    /// Files whose bytes it lacks.
+    pub files: Vec<armento_wire::talk::FileKey>,
+    /// It can take pages before the freeze.
+    pub precopy: bool,
+}
+
+/// Said at the freeze, before the last pages.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Layout {
+    pub areas: Vec<Area>,
+    /// Pages sent before that are no more: zero, or the file's own bytes again.
+    pub dropped: Vec<Run>,
+}
+
+/// Everything but memory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    pub threads: Vec<ThreadState>,
+    /// 64 kernel sigactions of 32 bytes.
+    pub actions: Vec<[u64; 4]>,
+    pub mm: Mm,
+    /// Signals that wait at the source: the thread they are for, or none for the process.
+    pub pending: Vec<(Option<Tid>, Signal)>,
+    /// CPU used on all nodes before, nanoseconds: user, system.
+    pub cpu_ns: (u64, u64),
+}

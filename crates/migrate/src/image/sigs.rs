@@ -1,0 +1,51 @@
+//! Signal dispositions and waiting signals of a process.
+
+use crate::Result;
+use armento_model::Tid;
+use armento_tracee::inject::{Call, Hold};
+use armento_tracee::region::Code;
+use armento_tracee::trace;
+use armento_wire::talk::Signal;
+
+/// A kernel sigaction: handler, flags, restorer, mask. KERNEL: 32 bytes on x86-64.
+pub type Action = [u64; 4];
+const SCRATCH: u64 = 0x4000;
+
+fn settable(sig: u64) -> bool {
+    sig != libc::SIGKILL as u64 && sig != libc::SIGSTOP as u64
+}
+
+/// All 64 dispositions, signal 1 first.
+pub fn read(h: &mut Hold, code: &Code) -> Result<Vec<Action>> {
+    let base = code.scratch(SCRATCH, &[0u8; 64 * 32]);
+    let call = |s: u64| (libc::SYS_rt_sigaction, [s, 0, base + (s - 1) * 32, 8, 0, 0]);
+    let calls: Vec<Call> = (1..=64).filter(|s| settable(*s)).map(call).collect();
+    h.batch_ok(code, "rt_sigaction", &calls)?;
+    let mut raw = vec![0u8; 64 * 32];
+    code.read_scratch(SCRATCH, &mut raw);
+    let word = |b: &[u8]| u64::from_le_bytes(b.try_into().unwrap_or_default());
+    Ok(raw.chunks_exact(32).map(|c| [word(&c[..8]), word(&c[8..16]), word(&c[16..24]), word(&c[24..])]).collect())
+}
+
+/// Calls that set those that differ from `now` (default everywhere when `None`).
+pub fn set_calls(code: &Code, want: &[Action], now: Option<&[Action]>) -> Vec<Call> {
+    let raw: Vec<u8> = want.iter().flatten().flat_map(|w| w.to_le_bytes()).collect();
+    let base = code.scratch(SCRATCH, &raw);
+    (1..=want.len() as u64)
+        .filter(|&s| settable(s))
+        .filter(|&s| want[s as usize - 1] != now.map_or([0; 4], |n| n[s as usize - 1]))
+        .map(|s| (libc::SYS_rt_sigaction, [s, base + (s - 1) * 32, 0, 8, 0, 0]))
+        .collect()
+}
+
+/// Signals queued for each thread and for the process.
+pub fn pending(tids: &[(Tid, Tid)]) -> Result<Vec<(Option<Tid>, Signal)>> {
+    let mut all = Vec::new();
+    for (i, &(home, here)) in tids.iter().enumerate() {
+        all.extend(trace::pending(here, false)?.into_iter().map(|s| (Some(home), Signal(s.to_vec()))));
+        if i == 0 {
+            all.extend(trace::pending(here, true)?.into_iter().map(|s| (None, Signal(s.to_vec()))));
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,186 @@
+//! One thread: registers, extended state, mask, and what the kernel remembers for it.
+
+use crate::Result;
+use armento_abi::Restart;
+use armento_model::Tid;
+use armento_tracee::inject::{Call, Hold};
+use armento_tracee::region::Code;
+use armento_tracee::trace::{self, Regs, Rseq};
+use armento_tracee::{status, sys};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadState {
+    /// As home numbers it.
+    pub tid: Tid,
+    /// `struct user_regs_struct`, 27 words.
+    pub regs: Vec<u64>,
+    pub xstate: Vec<u8>,
+    pub mask: u64,
+    /// Address, size, signature; size 0: none.
+    pub rseq: (u64, u32, u32),
+    pub robust: (u64, u64),
+    pub clear_tid: u64,
+    /// stack_t: base, flags, size.
+    pub altstack: [u64; 3],
+    pub name: String,
+    /// Its interrupted call waits in its deputy's restart block: continue it by `restart_syscall` there.
+    pub at_deputy: bool,
+    /// The kernel is about to issue its last call again: an earlier deadline stands.
+    pub again: bool,
+}
+
+const PR_SET_NAME: u64 = 15;
+const PR_GET_TID_ADDRESS: u64 = 40;
+const RSEQ_UNREGISTER: u64 = 1;
+const ERESTARTSYS: i64 = -512;
+const ERESTARTNOHAND: i64 = -514;
+pub const ERESTART_RESTARTBLOCK: i64 = -516;
+/// System call numbers that need care here.
+const FUTEX: u64 = libc::SYS_futex as u64;
+
+pub fn words(r: &Regs) -> Vec<u64> {
+    vec![
+        r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx, r.rsi, r.rdi,
+        r.orig_rax, r.rip, r.cs, r.eflags, r.rsp, r.ss, r.fs_base, r.gs_base, r.ds, r.es, r.fs, r.gs,
+    ]
+}
+
+pub fn from_words(w: &[u64]) -> Option<Regs> {
+    let &[r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, eflags, rsp, ss, fs_base, gs_base, ds, es, fs, gs] =
+        w
+    else {
+        return None;
+    };
+    let mut r = sys::zeroed_regs();
+    (r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx) = (r15, r14, r13, r12, rbp, rbx);
+    (r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx) = (r11, r10, r9, r8, rax, rcx);
+    (r.rdx, r.rsi, r.rdi, r.orig_rax, r.rip) = (rdx, rsi, rdi, orig_rax, rip);
+    (r.cs, r.eflags, r.rsp, r.ss) = (cs, eflags, rsp, ss);
+    (r.fs_base, r.gs_base, r.ds, r.es, r.fs, r.gs) = (fs_base, gs_base, ds, es, fs, gs);
+    Some(r)
+}
+
+/// Is the thread inside a call that a stop interrupted?
+pub fn interrupted(r: &Regs) -> bool {
+    (r.orig_rax as i64) >= 0 && ((-516..=ERESTARTSYS).contains(&(r.rax as i64)))
+}
+
+/// Turns what the stop did to a blocking call into what the kernel does by itself.
+/// `signals`: a signal with a handler waits, so that EINTR is genuine.
+pub fn settle(r: &mut Regs, signals: bool) {
+    let (nr, ret) = (r.orig_rax, r.rax as i64);
+    if (nr as i64) < 0 {
+        return;
+    }
+    let eintr_by_stop = ret == -i64::from(libc::EINTR) && !signals;
+    if eintr_by_stop && armento_abi::row(nr).is_some_and(|row| row.restart == Restart::Eintr) {
+        r.rax = ERESTARTNOHAND as u64;
+    }
+    if ret == ERESTART_RESTARTBLOCK && nr == FUTEX {
+        // glibc's timed waits are absolute: issuing them again is exact. A relative one starts anew.
+        r.rax = nr;
+        r.orig_rax = u64::MAX;
+        r.rip -= 2;
+    }
+}
+
+/// Before: held. `tid` is the home's number.
+pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<ThreadState> {
+    let alt = code.scratch(0x8000, &[0u8; 24]);
+    let clear = code.scratch(0x8020, &[0u8; 8]);
+    let calls = [
+        (libc::SYS_sigaltstack, [0, alt, 0, 0, 0, 0]),
+        (libc::SYS_prctl, [PR_GET_TID_ADDRESS, clear, 0, 0, 0, 0]),
+    ];
+    h.batch_ok(code, "read thread", &calls)?;
+    let mut raw = [0u8; 40];
+    code.read_scratch(0x8000, &mut raw);
+    let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
+    let mut regs = h.regs;
+    settle(&mut regs, signals);
+    let rseq = trace::rseq(h.tid).unwrap_or_default();
+    Ok(ThreadState {
+        tid,
+        at_deputy: regs.rax as i64 == ERESTART_RESTARTBLOCK && (regs.orig_rax as i64) >= 0,
+        again: interrupted(&regs),
+        regs: words(&regs),
+        xstate: trace::xstate(h.tid)?,
+        mask: h.mask,
+        rseq: (rseq.ptr, rseq.len, rseq.sig),
+        robust: sys::robust_list(h.tid).unwrap_or((0, 24)),
+        clear_tid: word(32),
+        // SS_ONSTACK is the kernel's answer, not a setting.
+        altstack: [word(0), word(8) & !1, word(16)],
+        name: status::comm(h.tid, h.tid),
+    })
+}
+
+/// Calls that give the kernel back what it remembered. `fresh`: nothing is registered yet.
+pub fn set_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
+    let mut name = t.name.clone().into_bytes();
+    name.truncate(15);
+    name.push(0);
+    let name = code.scratch(0x8100, &name);
+    let alt: Vec<u8> = t.altstack.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let alt = code.scratch(0x8000, &alt);
+    let mut calls = vec![
+        (libc::SYS_set_tid_address, [t.clear_tid, 0, 0, 0, 0, 0]),
+        (libc::SYS_sigaltstack, [alt, 0, 0, 0, 0, 0]),
+        (libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0]),
+    ];
+    if t.robust.0 != 0 {
+        calls.push((libc::SYS_set_robust_list, [t.robust.0, t.robust.1, 0, 0, 0, 0]));
+    }
+    if t.rseq.1 != 0 {
+        calls.push((libc::SYS_rseq, [t.rseq.0, t.rseq.1.into(), 0, t.rseq.2.into(), 0, 0]));
+    }
+    calls
+}
+
+/// Calls that make the kernel forget a thread's memory before it is dropped.
+pub fn forget_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
+    let off: Vec<u8> = [0u64, 2, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
+    let off = code.scratch(0x8000, &off);
+    let mut calls = vec![
+        (libc::SYS_set_tid_address, [0; 6]),
+        (libc::SYS_set_robust_list, [0, 24, 0, 0, 0, 0]),
+        (libc::SYS_sigaltstack, [off, 0, 0, 0, 0, 0]),
+    ];
+    if t.rseq.1 != 0 {
+        calls.push((libc::SYS_rseq, [t.rseq.0, t.rseq.1.into(), RSEQ_UNREGISTER, t.rseq.2.into(), 0, 0]));
+    }
+    calls
+}
+
+/// Rseq registered by the thread as it stands, for a stub that will lose its memory.
+pub fn rseq_of(tid: Tid) -> Rseq {
+    trace::rseq(tid).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_round_trip() {
+        let w: Vec<u64> = (1..=27).collect();
+        assert_eq!(words(&from_words(&w).expect("27 words")), w);
+        assert!(from_words(&w[1..]).is_none());
+    }
+
+    #[test]
+    fn interrupted_calls_are_settled() {
+        let check = |nr: i64, ret: i64, signals: bool, want: (i64, i64)| {
+            let mut r = sys::zeroed_regs();
+            (r.orig_rax, r.rax, r.rip) = (nr as u64, ret as u64, 100);
+            settle(&mut r, signals);
+            assert_eq!((r.orig_rax as i64, r.rax as i64), want, "{nr} {ret}");
+        };
+        check(libc::SYS_epoll_wait, -4, false, (libc::SYS_epoll_wait, -514));
+        check(libc::SYS_epoll_wait, -4, true, (libc::SYS_epoll_wait, -4));
+        check(libc::SYS_getpid, 42, false, (libc::SYS_getpid, 42));
+        check(libc::SYS_futex, -516, false, (-1, libc::SYS_futex));
+        check(libc::SYS_nanosleep, -516, false, (libc::SYS_nanosleep, -516));
+    }
+}

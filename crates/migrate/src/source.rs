@@ -1,0 +1,203 @@
+//! The source: writes what [`crate::target`] reads.
+//!
+//! From: `keeper/src/depart.rs` (home) or `host/src/depart.rs` (body). Next: `target.rs`.
+//!
+//! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest.
+
+use crate::image::areas::Survey;
+use crate::image::{Accept, Area, Head, Kind, Layout, State};
+use crate::{MigrateError, Result};
+use armento_model::Stay;
+use armento_tracee::pages::{self, Pagemap, Run, Uffd};
+use armento_tracee::sys;
+use armento_wire::bulk::{self, pages_head};
+use armento_wire::talk::{self, FileKey};
+use armento_wire::{read_frame, write_frame};
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+
+/// Bytes of pages in one frame.
+const BLOCK: usize = 512 << 10;
+/// process_vm_readv takes at most IOV_MAX ranges.
+const RANGES: usize = 1024;
+/// Pre-copy ends when a round leaves no more than this to send: about a millisecond of copying.
+const ENOUGH: u64 = 2 << 20;
+/// … or after so many rounds: a program that writes faster than the link carries never converges.
+const ROUNDS_MAX: u32 = 8;
+
+/// What a source says of its process before the freeze.
+pub struct Job<'a, R: Read, W: Write> {
+    /// As this node numbers it.
+    pub pid: i32,
+    pub r: &'a mut R,
+    pub w: &'a mut W,
+    /// Pages sent so far.
+    pub sent: Vec<Run>,
+    pub bytes: u64,
+    block: Block,
+}
+
+#[derive(Default)]
+struct Block {
+    runs: Vec<(u64, usize)>,
+    len: usize,
+    buf: Vec<u8>,
+}
+
+impl<'a, R: Read, W: Write> Job<'a, R, W> {
+    pub fn new(pid: i32, r: &'a mut R, w: &'a mut W) -> Self {
+        Job { pid, r, w, sent: Vec::new(), bytes: 0, block: Block { buf: vec![0; BLOCK], ..Block::default() } }
+    }
+
+    /// Offers the process. After `Ok` the target holds an empty body of the same shape.
+    pub fn offer(&mut self, head: &Head, files: &mut dyn FnMut(&FileKey) -> Option<std::fs::File>) -> Result<Accept> {
+        write_frame(self.w, bulk::OFFER, &[&talk::encode(head)])?;
+        let mut buf = Vec::new();
+        match read_frame(self.r, &mut buf)? {
+            bulk::ACCEPT => {}
+            bulk::DECLINE => {
+                let (stay, why): (Stay, String) = talk::decode(&buf, "refusal")?;
+                return Err(MigrateError::Declined(stay, why));
+            }
+            _ => return Err(armento_wire::WireError::Garbled("answer to an offer").into()),
+        }
+        let accept: Accept = talk::decode(&buf, "answer to an offer")?;
+        for key in &accept.files {
+            let f = files(key).ok_or_else(|| MigrateError::Stays(Stay::Busy, "a mapped file went away".into()))?;
+            self.file(key, &f)?;
+        }
+        Ok(accept)
+    }
+
+    fn file(&mut self, key: &FileKey, f: &std::fs::File) -> Result<()> {
+        write_frame(self.w, bulk::FILE, &[&talk::encode(key)])?;
+        let mut at = 0;
+        while at < key.size {
+            let n = f.read_at(&mut self.block.buf, at)?;
+            if n == 0 {
+                break;
+            }
+            write_frame(self.w, bulk::BYTES, &[&self.block.buf[..n]])?;
+            at += n as u64;
+            self.bytes += n as u64;
+        }
+        Ok(())
+    }
+
+    /// Sends pages in rounds while the process runs, until little is left to send.
+    pub fn precopy(&mut self, uffd: &Uffd, areas: &mut dyn FnMut() -> Result<Survey>) -> Result<()> {
+        let map = Pagemap::open(self.pid)?;
+        let first = areas()?;
+        for a in &first.areas {
+            // A mapping that vanished or cannot be watched counts as never sent: the freeze sends it.
+            if uffd.arm(a.run()).is_ok() {
+                let runs = map.private(a.run()).unwrap_or_default();
+                self.runs(&runs)?;
+            }
+        }
+        self.flush()?;
+        for _ in 1..ROUNDS_MAX {
+            let now = areas()?;
+            let mut left = 0;
+            for a in &now.areas {
+                let runs = map.take_written(a.run()).unwrap_or_default();
+                left += pages::total(&runs);
+                self.runs(&runs)?;
+            }
+            self.flush()?;
+            if left <= ENOUGH {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Before: frozen. Sends the layout, every page not sent or written since, and the state.
+    pub fn finish(&mut self, survey: &Survey, state: &State, tracked: bool) -> Result<()> {
+        let map = Pagemap::open(self.pid)?;
+        let mut there: Vec<Run> = Vec::new();
+        let mut todo: Vec<Run> = Vec::new();
+        for a in &survey.areas {
+            let run = a.run();
+            if survey.whole.contains(&run) {
+                there.push(run);
+                todo.push(run);
+                continue;
+            }
+            let have = map.private(run)?;
+            todo.extend(if tracked { map.written(run)? } else { have.clone() });
+            there.extend(have);
+        }
+        let dropped = pages::minus(&self.sent, &there);
+        let layout = Layout { areas: survey.areas.clone(), dropped };
+        write_frame(self.w, bulk::LAYOUT, &[&talk::encode(&layout)])?;
+        self.runs(&todo)?;
+        self.flush()?;
+        write_frame(self.w, bulk::STATE, &[&talk::encode(state)])?;
+        write_frame(self.w, bulk::END, &[])?;
+        Ok(())
+    }
+
+    fn runs(&mut self, runs: &[Run]) -> Result<()> {
+        for &(mut at, end) in runs {
+            while at < end {
+                let room = BLOCK - self.block.len;
+                let n = ((end - at) as usize).min(room);
+                self.block.runs.push((at, n));
+                self.block.len += n;
+                at += n as u64;
+                if self.block.len == BLOCK || self.block.runs.len() == RANGES {
+                    self.flush()?;
+                }
+            }
+        }
+        self.sent = pages::union(std::mem::take(&mut self.sent), runs);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let b = &mut self.block;
+        if b.len == 0 {
+            return Ok(());
+        }
+        let got = sys::vm_read_many(self.pid, &b.runs, &mut b.buf);
+        if !matches!(got, Ok(n) if n == b.len) {
+            one_by_one(self.pid, b);
+        }
+        self.bytes += b.len as u64;
+        write_frame(self.w, bulk::PAGES, &[&pages_head(&b.runs), &b.buf[..b.len]])?;
+        b.runs.clear();
+        b.len = 0;
+        Ok(())
+    }
+}
+
+/// Pages that were unmapped under us (only before the freeze) are left out; a range that ends beyond
+/// its file is cut. The freeze compares once more.
+fn one_by_one(pid: i32, b: &mut Block) {
+    let mut runs = Vec::new();
+    let mut len = 0;
+    for &(addr, n) in &b.runs {
+        let got = sys::vm_read(pid, addr, &mut b.buf[len..len + n]).unwrap_or(0);
+        if got > 0 {
+            runs.push((addr, got));
+            len += got;
+        }
+    }
+    b.runs = runs;
+    b.len = len;
+}
+
+/// Areas whose pages may be private: everything but the kernel's own.
+pub fn files_of(areas: &[Area]) -> Vec<FileKey> {
+    let mut keys: Vec<FileKey> = areas
+        .iter()
+        .filter_map(|a| match a.kind {
+            Kind::File { key, .. } => Some(key),
+            _ => None,
+        })
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}

@@ -1,0 +1,150 @@
+//! Stops every thread of a process and keeps it so.
+
+use crate::{MigrateError, Result};
+use armento_model::{Pid, Stay, Tid};
+use armento_tracee::sys::SigInfo;
+use armento_tracee::trace::{self, Status, Stop, TraceError};
+use armento_tracee::{inject, status};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long a thread may take to stop. Longer means vfork or a disk wait.
+const STOP_MAX: Duration = Duration::from_millis(300);
+
+/// A thread in a ptrace stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Halted {
+    pub tid: Tid,
+    /// It stopped at this signal, which nobody has delivered yet.
+    pub signal: Option<(i32, SigInfo)>,
+}
+
+/// A process under our hand: which threads are seized, which of them are stopped.
+pub struct Grip {
+    pub pid: Pid,
+    pub seized: BTreeSet<Tid>,
+    pub halted: Vec<Halted>,
+}
+
+impl Grip {
+    pub fn new(pid: Pid) -> Grip {
+        Grip { pid, seized: BTreeSet::new(), halted: Vec::new() }
+    }
+
+    /// Seizes all threads without stopping them.
+    pub fn seize(&mut self, options: u64) -> Result<()> {
+        loop {
+            let fresh: Vec<Tid> =
+                status::threads(self.pid).map_err(|_| MigrateError::Ended)?.into_iter().filter(|t| !self.seized.contains(t)).collect();
+            if fresh.is_empty() {
+                return Ok(());
+            }
+            for t in fresh {
+                match trace::seize(t, options) {
+                    Ok(()) => {
+                        self.seized.insert(t);
+                    }
+                    Err(TraceError::Gone(_)) if t != self.pid => {}
+                    Err(TraceError::Os { err, .. }) if err.raw_os_error() == Some(libc::EPERM) => {
+                        return Err(MigrateError::Stays(Stay::Traced, "it cannot be traced by us".into()));
+                    }
+                    Err(e) => return Err(e.into()),
+                }
+            }
+        }
+    }
+
+    /// Stops every thread; new ones that appear meanwhile too.
+    pub fn halt(&mut self, options: u64) -> Result<()> {
+        loop {
+            self.seize(options)?;
+            let running: Vec<Tid> =
+                self.seized.iter().copied().filter(|t| !self.halted.iter().any(|h| h.tid == *t)).collect();
+            if running.is_empty() {
+                self.halted.sort_by_key(|h| (h.tid != self.pid, h.tid));
+                return Ok(());
+            }
+            running.iter().for_each(|t| drop(trace::interrupt(*t)));
+            for t in running {
+                self.halt_one(t)?;
+            }
+        }
+    }
+
+    /// Stops one thread (seized already); used to borrow it for a moment.
+    pub fn halt_one(&mut self, tid: Tid) -> Result<()> {
+        loop {
+            match trace::wait_for(tid, STOP_MAX) {
+                Ok(Status::Stopped(Stop::Trap)) => {
+                    self.halted.push(Halted { tid, signal: None });
+                    return Ok(());
+                }
+                Ok(Status::Stopped(Stop::Signal(sig))) => {
+                    let info = trace::siginfo(tid)?;
+                    self.halted.push(Halted { tid, signal: Some((sig, info)) });
+                    return Ok(());
+                }
+                Ok(Status::Stopped(Stop::Group(_))) => {
+                    self.halted.push(Halted { tid, signal: None });
+                    return Err(MigrateError::Stays(Stay::Busy, "it is stopped (job control)".into()));
+                }
+                // An exec, clone or call stop: pass it on and wait for ours.
+                Ok(Status::Stopped(_) | Status::Continued) => trace::resume(tid, 0)?,
+                Ok(Status::Exited(_) | Status::Killed(_)) | Err(TraceError::Gone(_)) => {
+                    self.seized.remove(&tid);
+                    return if tid == self.pid { Err(MigrateError::Ended) } else { Ok(()) };
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Lets every thread go on untraced, with the signals it stopped at.
+    pub fn release(mut self) {
+        self.let_go();
+    }
+
+    /// Lets stopped threads run on, still seized.
+    pub fn resume(&mut self) {
+        for h in std::mem::take(&mut self.halted) {
+            let _ = trace::resume(h.tid, h.signal.map_or(0, |s| s.0));
+        }
+    }
+
+    /// The threads stay seized in somebody else's hand.
+    pub fn disband(mut self) -> Vec<Halted> {
+        self.seized.clear();
+        std::mem::take(&mut self.halted)
+    }
+
+    fn let_go(&mut self) {
+        let running: Vec<Tid> =
+            self.seized.iter().copied().filter(|t| !self.halted.iter().any(|h| h.tid == *t)).collect();
+        for t in running {
+            // Detaching needs a stop.
+            if trace::interrupt(t).is_ok() {
+                let _ = self.halt_one(t);
+            }
+        }
+        for h in std::mem::take(&mut self.halted) {
+            let _ = trace::detach(h.tid, h.signal.map_or(0, |s| s.0));
+        }
+        self.seized.clear();
+    }
+}
+
+impl Drop for Grip {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// Is a signal with a handler waiting for this thread, so that an EINTR is its own?
+pub fn signal_waits(tid: Tid) -> bool {
+    status::read(tid).is_ok_and(|s| (s.sig_pending | s.shared_pending) & !s.blocked & s.caught != 0)
+}
+
+/// Does the process ignore SIGTRAP? Our own traps would reset that.
+pub fn ignores_trap(pid: Pid) -> bool {
+    status::read(pid).is_ok_and(|s| s.ignored & inject::bit(libc::SIGTRAP) != 0)
+}

@@ -1,0 +1,161 @@
+//! The target: reads what [`crate::source`] writes and rebuilds the process.
+//!
+//! From: `source.rs`. Next: the owner's thaw (`host/src/arrive.rs`, `keeper/src/arrive.rs`).
+
+use crate::image::areas::{self, Step};
+use crate::image::{Accept, Area, Head, Kind, Layout, State};
+use crate::{MigrateError, Result};
+use armento_model::Stay;
+use armento_tracee::inject::{Call, Hold};
+use armento_tracee::pages::Run;
+use armento_tracee::region::Code;
+use armento_tracee::sys;
+use armento_wire::bulk::{self, decode_pages};
+use armento_wire::talk::{self, FileKey};
+use armento_wire::{WireError, read_frame, write_frame};
+use std::io::{Read, Write};
+
+/// What a target must be able to do; the owner knows how (in its tracer thread).
+pub trait Builder {
+    /// Says yes (with the files it lacks) or no, and makes an empty process of this shape.
+    fn offered(&mut self, head: Head) -> Result<Accept>;
+    fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()>;
+    /// The process as this node numbers it, ready to be written: called before the first pages.
+    fn ready_for_pages(&mut self) -> Result<i32>;
+    /// The source is frozen: this is the last layout.
+    fn layout(&mut self, layout: Layout) -> Result<()>;
+    /// Everything is there: finish it, but do not let it run.
+    fn build(&mut self, state: State) -> Result<()>;
+}
+
+/// Receives one process. After `Ok` it stands complete and stopped. Returns the bytes of its pages.
+pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> Result<u64> {
+    let mut buf = Vec::new();
+    expect(read_frame(r, &mut buf)?, bulk::OFFER)?;
+    match b.offered(talk::decode(&buf, "offer")?) {
+        Ok(a) => write_frame(w, bulk::ACCEPT, &[&talk::encode(&a)])?,
+        Err(e) => {
+            let why = (e.stay(), e.to_string());
+            write_frame(w, bulk::DECLINE, &[&talk::encode(&why)])?;
+            return Err(e);
+        }
+    }
+    let mut file: Option<(FileKey, u64)> = None;
+    let mut state: Option<State> = None;
+    let mut pid = None;
+    let mut total = 0;
+    loop {
+        match read_frame(r, &mut buf)? {
+            bulk::FILE => file = Some((talk::decode(&buf, "file")?, 0)),
+            bulk::BYTES => {
+                let (key, at) = file.as_mut().ok_or(WireError::Garbled("file"))?;
+                b.file(key, *at, &buf)?;
+                *at += buf.len() as u64;
+            }
+            bulk::PAGES => {
+                let here = match pid {
+                    Some(p) => p,
+                    None => *pid.insert(b.ready_for_pages()?),
+                };
+                total += write_pages(here, &buf)?;
+            }
+            bulk::LAYOUT => {
+                if pid.is_none() {
+                    pid = Some(b.ready_for_pages()?);
+                }
+                b.layout(talk::decode(&buf, "layout")?)?;
+            }
+            bulk::STATE => state = Some(talk::decode(&buf, "state")?),
+            bulk::END => {
+                b.build(state.ok_or(WireError::Garbled("state"))?)?;
+                return Ok(total);
+            }
+            _ => return Err(WireError::Garbled("image").into()),
+        }
+    }
+}
+
+fn expect(kind: u8, want: u8) -> Result<()> {
+    if kind == want { Ok(()) } else { Err(WireError::Garbled("image").into()) }
+}
+
+fn write_pages(pid: i32, body: &[u8]) -> Result<u64> {
+    let (runs, bytes) = decode_pages(body)?;
+    let mut rest = bytes;
+    for part in runs.chunks(1024) {
+        let n: usize = part.iter().map(|r| r.1).sum();
+        let wrote = sys::vm_write_many(pid, part, &rest[..n]).map_err(|e| no_memory(&e))?;
+        if wrote != n {
+            one_by_one(pid, part, &rest[..n])?;
+        }
+        rest = &rest[n..];
+    }
+    Ok(bytes.len() as u64)
+}
+
+/// A run whose mapping is read-only or no longer wanted stops the vector call: write run by run.
+/// What cannot be written now is written after the layout, or was unmapped at the source.
+fn one_by_one(pid: i32, runs: &[(u64, usize)], bytes: &[u8]) -> Result<()> {
+    let mut rest = bytes;
+    for &(addr, n) in runs {
+        force_write(pid, addr, &rest[..n])?;
+        rest = &rest[n..];
+    }
+    Ok(())
+}
+
+/// Through /proc/PID/mem, which ignores the protection of a private mapping.
+fn force_write(pid: i32, addr: u64, bytes: &[u8]) -> Result<()> {
+    use std::os::unix::fs::FileExt;
+    let mem = std::fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/mem"))?;
+    match mem.write_all_at(bytes, addr) {
+        Err(e) if e.raw_os_error() == Some(libc::EIO) => Ok(()), // not mapped (any more)
+        Err(e) => Err(no_memory(&e)),
+        Ok(()) => Ok(()),
+    }
+}
+
+fn no_memory(e: &std::io::Error) -> MigrateError {
+    match e.raw_os_error() {
+        Some(libc::ESRCH) => MigrateError::Ended,
+        _ => MigrateError::Stays(Stay::NoRoom, format!("its memory could not be filled: {e}")),
+    }
+}
+
+/// Brings the mappings of a held process from `old` to `new`. `map_file` maps one file area.
+pub fn relayout(
+    h: &mut Hold,
+    code: &Code,
+    old: &[Area],
+    new: &[Area],
+    map_file: &mut dyn FnMut(&mut Hold, &Area, &FileKey, u64) -> Result<()>,
+) -> Result<()> {
+    let mut calls: Vec<Call> = Vec::new();
+    for step in areas::steps(old, new) {
+        match step {
+            Step::Unmap((a, b)) => calls.push((libc::SYS_munmap, [a, b - a, 0, 0, 0, 0])),
+            Step::Protect((a, b), prot) => calls.push((libc::SYS_mprotect, [a, b - a, prot as u64, 0, 0, 0])),
+            Step::Map(a) => match &a.kind {
+                Kind::File { key, off, .. } => {
+                    h.batch_ok(code, "map", &std::mem::take(&mut calls))?;
+                    map_file(h, &a, key, *off)?;
+                }
+                kind => calls.push(map_anon(&a, *kind == Kind::Stack)),
+            },
+        }
+    }
+    h.batch_ok(code, "map", &calls)?;
+    Ok(())
+}
+
+fn map_anon(a: &Area, stack: bool) -> Call {
+    let grow = if stack { libc::MAP_GROWSDOWN } else { 0 };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE | grow;
+    (libc::SYS_mmap, [a.start, a.end - a.start, a.prot as u64, flags as u64, u64::MAX, 0])
+}
+
+/// Calls that empty pages which the source dropped after sending them.
+pub fn drop_calls(dropped: &[Run]) -> Vec<Call> {
+    let call = |r: &Run| (libc::SYS_madvise, [r.0, r.1 - r.0, libc::MADV_DONTNEED as u64, 0, 0, 0]);
+    dropped.iter().map(call).collect()
+}

@@ -1,0 +1,167 @@
+//! Makes a stopped thread do calls of ours and gives it back as it was.
+//!
+//! ```text
+//! stopped ──Hold::take──► held ──call / batch──► held ──drop──► stopped, registers and mask as before
+//! ```
+//! While held, the thread blocks every signal that can wait, so that nothing runs in between.
+
+use crate::region::Code;
+use crate::sys;
+use crate::trace::{self, Regs, Result, Status, Stop, TraceError};
+use armento_model::Tid;
+use std::sync::Arc;
+
+/// Signals that must stay deliverable: the kernel's own faults, our int3, and those nobody can block.
+const NEVER_BLOCK: u64 = bit(libc::SIGTRAP) | bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGILL) | bit(libc::SIGFPE);
+
+pub const fn bit(sig: i32) -> u64 {
+    1 << (sig - 1)
+}
+
+/// Told before and after a filtered thread makes calls of ours, so that its listener lets them through.
+pub trait Passage: Send + Sync {
+    fn open(&self, tid: Tid);
+    fn close(&self, tid: Tid);
+}
+
+/// For threads that have no filter.
+pub struct Unfiltered;
+impl Passage for Unfiltered {
+    fn open(&self, _: Tid) {}
+    fn close(&self, _: Tid) {}
+}
+
+/// One call: number and arguments.
+pub type Call = (i64, [u64; 6]);
+
+pub struct Hold {
+    pub tid: Tid,
+    /// What the thread gets back. May be changed while held.
+    pub regs: Regs,
+    pub mask: u64,
+    /// Stop signals that arrived while held; the owner passes them on.
+    pub deferred: Vec<i32>,
+    passage: Arc<dyn Passage>,
+    armed: bool,
+}
+
+impl Hold {
+    /// Before: `tid` is in a ptrace stop at the user-mode boundary (not an exec event).
+    pub fn take(tid: Tid, passage: Arc<dyn Passage>) -> Result<Hold> {
+        let regs = trace::regs(tid)?;
+        let mask = trace::sigmask(tid)?;
+        trace::set_sigmask(tid, !NEVER_BLOCK)?;
+        passage.open(tid);
+        Ok(Hold { tid, regs, mask, deferred: Vec::new(), passage, armed: true })
+    }
+
+    /// One call at the `syscall` instruction `at` (the vDSO's, when nothing of ours is mapped yet).
+    pub fn call_at(&mut self, at: u64, nr: i64, args: [u64; 6]) -> Result<i64> {
+        trace::set_regs(self.tid, &self.aim(at, nr, args))?;
+        trace::step(self.tid, 0)?;
+        self.until_trap(true)?;
+        Ok(trace::regs(self.tid)?.rax as i64)
+    }
+
+    /// One call through the gate of our own page. A child it makes is returned beside the result.
+    pub fn call(&mut self, code: &Code, nr: i64, args: [u64; 6]) -> Result<(i64, Option<Tid>)> {
+        trace::set_regs(self.tid, &self.aim(code.gate, nr, args))?;
+        trace::resume(self.tid, 0)?;
+        let child = self.until_trap(false)?;
+        Ok((trace::regs(self.tid)?.rax as i64, child))
+    }
+
+    /// Many calls in one go; returns their results in order.
+    pub fn batch(&mut self, code: &Code, calls: &[Call]) -> Result<Vec<i64>> {
+        let mut all = Vec::with_capacity(calls.len());
+        for part in calls.chunks(code.batch_max) {
+            code.write_batch(part);
+            let mut r = self.aim(code.start, 0, [0; 6]);
+            r.r15 = code.batch;
+            trace::set_regs(self.tid, &r)?;
+            trace::resume(self.tid, 0)?;
+            self.until_trap(false)?;
+            all.extend(code.read_batch(part.len()));
+        }
+        Ok(all)
+    }
+
+    /// A batch whose every call must succeed.
+    pub fn batch_ok(&mut self, code: &Code, what: &'static str, calls: &[Call]) -> Result<()> {
+        for r in self.batch(code, calls)? {
+            ok(what, self.tid, r)?;
+        }
+        Ok(())
+    }
+
+    fn aim(&self, rip: u64, nr: i64, a: [u64; 6]) -> Regs {
+        let mut r = self.regs;
+        r.rip = rip;
+        r.rax = nr as u64;
+        r.orig_rax = u64::MAX; // no restart logic of the kernel
+        (r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9) = (a[0], a[1], a[2], a[3], a[4], a[5]);
+        r.eflags &= !0x100;
+        r
+    }
+
+    /// Runs until our int3 (or the end of a single step). Event stops of new children are passed over.
+    fn until_trap(&mut self, stepping: bool) -> Result<Option<Tid>> {
+        let mut child = None;
+        loop {
+            match trace::wait_certain(self.tid)? {
+                Status::Stopped(Stop::Signal(libc::SIGTRAP)) => return Ok(child),
+                Status::Stopped(Stop::Signal(sig)) if sig == libc::SIGSTOP => self.deferred.push(sig),
+                Status::Stopped(Stop::Signal(sig)) => {
+                    return Err(TraceError::Odd(format!("signal {sig} in our own code in thread {}", self.tid)));
+                }
+                Status::Stopped(Stop::Event(_)) => child = Some(trace::event_msg(self.tid)? as Tid),
+                Status::Stopped(_) | Status::Continued => {}
+                Status::Exited(_) | Status::Killed(_) => {
+                    self.armed = false;
+                    return Err(TraceError::Gone(self.tid));
+                }
+            }
+            if stepping { trace::step(self.tid, 0)? } else { trace::resume(self.tid, 0)? }
+        }
+    }
+
+    /// Gives the thread back with other registers (a deputy, a finished body).
+    pub fn finish(mut self, regs: Regs, mask: u64) -> Result<Vec<i32>> {
+        self.regs = regs;
+        self.mask = mask;
+        self.put_back()?;
+        Ok(std::mem::take(&mut self.deferred))
+    }
+
+    fn put_back(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.armed) {
+            return Ok(());
+        }
+        self.passage.close(self.tid);
+        trace::set_regs(self.tid, &self.regs)?;
+        trace::set_sigmask(self.tid, self.mask)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // A thread that died needs nothing back.
+        let _ = self.put_back();
+    }
+}
+
+/// Turns a negative result of an injected call into an error.
+pub fn ok(what: &'static str, tid: Tid, r: i64) -> Result<u64> {
+    if (-4095..0).contains(&r) { Err(TraceError::Inside { what, tid, errno: -r as i32 }) } else { Ok(r as u64) }
+}
+
+/// Address of a `syscall` instruction in the vDSO of `pid`, and of a zero byte (for an empty name).
+pub fn vdso_syscall(pid: i32) -> Result<(u64, u64)> {
+    let maps = crate::maps::read(pid).map_err(|err| TraceError::Os { what: "read maps", tid: pid, err })?;
+    let v = maps.iter().find(|v| v.name == "[vdso]").ok_or_else(|| TraceError::Odd(format!("process {pid} has no vDSO")))?;
+    let mut image = vec![0u8; v.len() as usize];
+    let n = sys::vm_read(pid, v.start, &mut image).map_err(|err| TraceError::Os { what: "read vDSO", tid: pid, err })?;
+    let at = image[..n].windows(2).position(|w| w == [0x0f, 0x05]);
+    // Bytes 8 to 15 of an ELF header are zero.
+    at.map(|i| (v.start + i as u64, v.start + 9)).ok_or_else(|| TraceError::Odd("vDSO without a syscall".into()))
+}

@@ -1,0 +1,105 @@
+//! Memory maps of a process. KERNEL: proc_pid_maps(5).
+
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+
+/// One line of /proc/PID/maps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vma {
+    pub start: u64,
+    pub end: u64,
+    /// PROT_READ | PROT_WRITE | PROT_EXEC.
+    pub prot: i32,
+    pub shared: bool,
+    pub off: u64,
+    pub dev: u64,
+    pub ino: u64,
+    pub name: String,
+}
+
+impl Vma {
+    pub fn len(&self) -> u64 {
+        self.end - self.start
+    }
+    pub fn is_empty(&self) -> bool {
+        self.end == self.start
+    }
+    pub fn is_file(&self) -> bool {
+        self.ino != 0
+    }
+    pub fn is_stack(&self) -> bool {
+        self.name == "[stack]"
+    }
+    /// vdso, vvar, vvar_vclock: the kernel's own.
+    pub fn is_vdso(&self) -> bool {
+        self.name == "[vdso]" || self.name.starts_with("[vvar")
+    }
+    pub fn is_vsyscall(&self) -> bool {
+        self.name == "[vsyscall]"
+    }
+}
+
+pub fn read(pid: i32) -> io::Result<Vec<Vma>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    Ok(text.lines().filter_map(parse_line).collect())
+}
+
+pub fn parse_line(line: &str) -> Option<Vma> {
+    let mut it = line.splitn(6, ' ');
+    let (a, b) = it.next()?.split_once('-')?;
+    let hex = |s: &str| u64::from_str_radix(s, 16).ok();
+    let perms = it.next()?.as_bytes();
+    let off = hex(it.next()?)?;
+    let (maj, min) = it.next()?.split_once(':')?;
+    let ino = it.next()?.parse().ok()?;
+    let name = it.next().unwrap_or("").trim_start().to_owned();
+    let bit = |i: usize, c: u8, v: i32| if perms.get(i) == Some(&c) { v } else { 0 };
+    Some(Vma {
+        start: hex(a)?,
+        end: hex(b)?,
+        prot: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4),
+        shared: perms.get(3) == Some(&b's'),
+        off,
+        dev: hex(maj)? << 32 | hex(min)?,
+        ino,
+        name,
+    })
+}
+
+/// VmFlags of each mapping, by start address. Slow for big processes: it walks their pages.
+pub fn vm_flags(pid: i32) -> io::Result<HashMap<u64, Vec<String>>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps"))?;
+    let mut all = HashMap::new();
+    let mut at = 0;
+    for line in text.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            all.insert(at, flags.split_whitespace().map(str::to_owned).collect());
+        } else if let Some(v) = parse_line(line) {
+            at = v.start;
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_every_kind() {
+        let v = parse_line("7ffc1000-7ffc3000 rw-p 00000000 00:00 0                          [stack]").expect("a line");
+        assert!(v.is_stack() && !v.is_file() && v.prot == 3 && v.len() == 0x2000);
+        let v = parse_line("400000-401000 r-xs 00001000 fe:10 77 /a b (deleted)").expect("a line");
+        assert!(v.shared && v.prot == 5 && v.off == 0x1000 && v.name == "/a b (deleted)" && v.dev == 0xfe << 32 | 0x10);
+        assert_eq!(parse_line("Size: 4 kB"), None);
+    }
+
+    #[test]
+    fn own_maps_hold_own_code() {
+        let all = read(std::process::id() as i32).expect("own maps");
+        let here = own_maps_hold_own_code as fn() as usize as u64;
+        assert!(all.iter().any(|v| v.start <= here && here < v.end && v.prot & 4 != 0));
+    }
+}

@@ -1,0 +1,229 @@
+//! Which pages a process has, and which it wrote: PAGEMAP_SCAN and userfaultfd write-protection.
+//!
+//! KERNEL: Documentation/admin-guide/mm/pagemap.rst (6.7) and userfaultfd(2) with UFFD_FEATURE_WP_ASYNC:
+//! armed pages take one cheap fault at their next write, which clears the mark; nobody has to answer.
+
+use crate::sys;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// A run of pages: start address, end address.
+pub type Run = (u64, u64);
+
+const WRITTEN: u64 = 1 << 1;
+const FILE: u64 = 1 << 2;
+const PRESENT: u64 = 1 << 3;
+const SWAPPED: u64 = 1 << 4;
+const PFNZERO: u64 = 1 << 5;
+const SCAN_WP: u64 = 1 << 0;
+/// _IOWR('f', 16, struct pm_scan_arg) with its 96 bytes.
+const PAGEMAP_SCAN: u64 = 0xc060_6610;
+
+#[repr(C)]
+#[derive(Default)]
+struct ScanArg {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    inverted: u64,
+    mask: u64,
+    anyof: u64,
+    want: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Region {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+pub struct Pagemap(File);
+
+impl Pagemap {
+    pub fn open(pid: i32) -> io::Result<Pagemap> {
+        File::open(format!("/proc/{pid}/pagemap")).map(Pagemap)
+    }
+
+    /// Pages of `range` that hold data of the process's own: there, not the zero page, not a clean file page.
+    pub fn private(&self, range: Run) -> io::Result<Vec<Run>> {
+        self.scan(range, 0, FILE | PFNZERO)
+    }
+
+    /// … of those, the ones written since they were last armed; they are armed again.
+    /// Mappings that were never registered are skipped (see [`Pagemap::written`]).
+    pub fn take_written(&self, range: Run) -> io::Result<Vec<Run>> {
+        self.scan(range, SCAN_WP, FILE | PFNZERO)
+    }
+
+    /// … of those, the ones written since they were last armed, or never armed. Nothing changes.
+    pub fn written(&self, range: Run) -> io::Result<Vec<Run>> {
+        self.scan_with(range, 0, FILE | PFNZERO, WRITTEN)
+    }
+
+    fn scan(&self, range: Run, flags: u64, not: u64) -> io::Result<Vec<Run>> {
+        self.scan_with(range, flags, not, if flags & SCAN_WP != 0 { WRITTEN } else { 0 })
+    }
+
+    fn scan_with(&self, range: Run, flags: u64, not: u64, all: u64) -> io::Result<Vec<Run>> {
+        let mut out: Vec<Run> = Vec::new();
+        let mut at = range.0;
+        let mut vec = vec![Region::default(); 512];
+        while at < range.1 {
+            let mut a = ScanArg {
+                size: size_of::<ScanArg>() as u64,
+                flags,
+                start: at,
+                end: range.1,
+                vec: vec.as_mut_ptr() as u64,
+                vec_len: vec.len() as u64,
+                inverted: not,
+                mask: not | all,
+                anyof: PRESENT | SWAPPED,
+                want: PRESENT,
+                ..ScanArg::default()
+            };
+            let n = sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut a)? as usize;
+            for r in &vec[..n] {
+                match out.last_mut() {
+                    Some(last) if last.1 == r.start => last.1 = r.end,
+                    _ => out.push((r.start, r.end)),
+                }
+            }
+            if a.walk_end <= at {
+                break;
+            }
+            at = a.walk_end;
+        }
+        Ok(out)
+    }
+}
+
+/// A userfaultfd that lives in another process's address space but is driven from here.
+pub struct Uffd(OwnedFd);
+
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct Register {
+    start: u64,
+    len: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct Protect {
+    start: u64,
+    len: u64,
+    mode: u64,
+}
+
+const UFFD_API: u64 = 0xaa;
+const UFFDIO_API: u64 = 0xc018_aa3f;
+const UFFDIO_REGISTER: u64 = 0xc020_aa00;
+const UFFDIO_WRITEPROTECT: u64 = 0xc018_aa06;
+const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
+const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
+const FEATURE_WP_ASYNC: u64 = 1 << 15;
+const MODE_WP: u64 = 1 << 1;
+/// UFFD_USER_MODE_ONLY: the flag that lets ordinary users create one.
+pub const USER_MODE_ONLY: u64 = 1;
+
+impl Uffd {
+    /// `fd` was made by the tracee with userfaultfd(O_CLOEXEC | USER_MODE_ONLY).
+    pub fn adopt(fd: OwnedFd) -> io::Result<Uffd> {
+        let features = FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC;
+        let mut a = Api { api: UFFD_API, features, ioctls: 0 };
+        sys::ioctl(fd.as_raw_fd(), UFFDIO_API, &mut a)?;
+        Ok(Uffd(fd))
+    }
+
+    pub fn raw(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Registers `run` and arms its pages.
+    pub fn arm(&self, run: Run) -> io::Result<()> {
+        let mut r = Register { start: run.0, len: run.1 - run.0, mode: MODE_WP, ioctls: 0 };
+        sys::ioctl(self.raw(), UFFDIO_REGISTER, &mut r)?;
+        let mut p = Protect { start: run.0, len: run.1 - run.0, mode: 1 };
+        sys::ioctl(self.raw(), UFFDIO_WRITEPROTECT, &mut p).map(drop)
+    }
+}
+
+/// `a` without `b`; both sorted and disjoint.
+pub fn minus(a: &[Run], b: &[Run]) -> Vec<Run> {
+    let mut out = Vec::new();
+    let mut i = 0;
+    for &(mut s, e) in a {
+        while i < b.len() && b[i].1 <= s {
+            i += 1;
+        }
+        let mut j = i;
+        while j < b.len() && b[j].0 < e {
+            if b[j].0 > s {
+                out.push((s, b[j].0));
+            }
+            s = s.max(b[j].1);
+            j += 1;
+        }
+        if s < e {
+            out.push((s, e));
+        }
+    }
+    out
+}
+
+/// Sorted union.
+pub fn union(mut a: Vec<Run>, b: &[Run]) -> Vec<Run> {
+    a.extend_from_slice(b);
+    a.sort_unstable();
+    let mut out: Vec<Run> = Vec::with_capacity(a.len());
+    for (s, e) in a {
+        match out.last_mut() {
+            Some(last) if last.1 >= s => last.1 = last.1.max(e),
+            _ => out.push((s, e)),
+        }
+    }
+    out
+}
+
+/// Bytes in all runs.
+pub fn total(a: &[Run]) -> u64 {
+    a.iter().map(|r| r.1 - r.0).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_arithmetic() {
+        assert_eq!(minus(&[(0, 10), (20, 30)], &[(3, 5), (8, 22)]), [(0, 3), (5, 8), (22, 30)]);
+        assert_eq!(minus(&[(0, 10)], &[]), [(0, 10)]);
+        assert_eq!(minus(&[(4, 6)], &[(0, 10)]), []);
+        assert_eq!(union(vec![(0, 2), (8, 9)], &[(2, 4), (3, 8)]), [(0, 9)]);
+        assert_eq!(total(&[(0, 2), (5, 6)]), 3);
+    }
+
+    #[test]
+    fn own_written_page_is_private() {
+        let page = vec![1u8; 3 * 4096];
+        let start = (page.as_ptr() as u64 + 4095) & !4095;
+        let pm = Pagemap::open(std::process::id() as i32).expect("own pagemap");
+        assert_eq!(pm.private((start, start + 4096)).expect("scan"), [(start, start + 4096)]);
+    }
+}

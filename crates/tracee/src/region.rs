@@ -1,0 +1,218 @@
+//! The page shared with a deputy or body: our code, a batch of calls, and a slot a thread.
+//!
+//! ```text
+//! base      code          one page, executable
+//! +4 KiB    batch         header 64 bytes, then entries of 64
+//! +64 KiB   scratch       small structs for injected calls
+//! +1 MiB    slot 0        header page, then DATA bytes of data, then the next slot
+//! ```
+//! A slot is idle (`go` = 0, the deputy waits on it) or has a request (`go` = 1); the deputy sets
+//! `done` = 1 when the result stands. Offsets are those of the assembly in `sys.rs`.
+
+use crate::inject::Call;
+use crate::sys::{self, SharedMap};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where the region is mapped in deputies and bodies. Linux places nothing here by itself: mmap grows
+/// down from the stack at 0x7f…, position-independent programs start at 0x55…, ASan and TSan live elsewhere.
+pub const BASE: u64 = 0x6a00_0000_0000;
+const BATCH: u64 = 0x1000;
+const SCRATCH: u64 = 0x1_0000;
+/// Bytes of scratch.
+pub const SCRATCH_LEN: u64 = 0xf_0000;
+const SLOTS: u64 = 0x10_0000;
+/// Bytes of data a slot can carry: the largest single transfer a deputy does.
+pub const DATA: u64 = 8 << 20;
+const STRIDE: u64 = DATA + 0x1000;
+
+const GO: u64 = 0;
+const DONE: u64 = 4;
+const NR: u64 = 8;
+const RET: u64 = 64;
+const CHILD: u64 = 72;
+const MASKED: u64 = 80;
+const MASK: u64 = 96;
+
+/// Addresses of our code in the tracee, and the way to its batch.
+#[derive(Clone)]
+pub struct Code {
+    pub start: u64,
+    pub gate: u64,
+    pub deputy: u64,
+    pub idle: u64,
+    pub call: u64,
+    pub after: u64,
+    pub batch: u64,
+    pub batch_max: usize,
+    map: Arc<SharedMap>,
+}
+
+impl Code {
+    pub fn write_batch(&self, calls: &[Call]) {
+        self.map.set_u64(BATCH as usize, calls.len() as u64);
+        for (i, (nr, args)) in calls.iter().enumerate() {
+            let at = BATCH as usize + 64 + i * 64;
+            self.map.set_u64(at, *nr as u64);
+            for (k, a) in args.iter().enumerate() {
+                self.map.set_u64(at + 8 + k * 8, *a);
+            }
+        }
+    }
+
+    pub fn read_batch(&self, n: usize) -> Vec<i64> {
+        (0..n).map(|i| self.map.u64(BATCH as usize + 64 + i * 64 + 56) as i64).collect()
+    }
+
+    /// Writes small structs for injected calls; returns the address at which the tracee sees them.
+    pub fn scratch(&self, off: u64, data: &[u8]) -> u64 {
+        assert!(off + data.len() as u64 <= SCRATCH_LEN);
+        self.map.write((SCRATCH + off) as usize, data);
+        self.start + SCRATCH + off
+    }
+
+    pub fn read_scratch(&self, off: u64, buf: &mut [u8]) {
+        self.map.read((SCRATCH + off) as usize, buf);
+    }
+}
+
+/// One shared region. Deputies forked from a deputy inherit it, so it is counted.
+pub struct Region {
+    map: Arc<SharedMap>,
+    pub file: File,
+    slots: u32,
+    used: std::sync::Mutex<Vec<bool>>,
+}
+
+impl Region {
+    /// Bytes of a region with `slots` slots.
+    pub fn size(slots: u32) -> u64 {
+        SLOTS + u64::from(slots) * STRIDE
+    }
+
+    /// `file` is an empty memfd; the tracee maps it itself at [`BASE`].
+    pub fn new(file: File, slots: u32) -> io::Result<Region> {
+        file.set_len(Region::size(slots))?;
+        let map = Arc::new(SharedMap::new(&file, Region::size(slots) as usize)?);
+        map.write(0, sys::blob().code);
+        Ok(Region { map, file, slots, used: std::sync::Mutex::new(vec![false; slots as usize]) })
+    }
+
+    pub fn len(&self) -> u64 {
+        Region::size(self.slots)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    pub fn code(&self) -> Code {
+        let b = sys::blob();
+        Code {
+            start: BASE,
+            gate: BASE + b.gate,
+            deputy: BASE + b.deputy,
+            idle: BASE + b.idle,
+            call: BASE + b.call,
+            after: BASE + b.after,
+            batch: BASE + BATCH,
+            batch_max: ((SCRATCH - BATCH) / 64 - 1) as usize,
+            map: self.map.clone(),
+        }
+    }
+
+    /// A free slot, emptied; `None` when all are taken.
+    pub fn slot(self: &Arc<Self>) -> Option<Slot> {
+        let mut used = self.used.lock().unwrap_or_else(|e| e.into_inner());
+        let i = used.iter().position(|u| !u)?;
+        used[i] = true;
+        let s = Slot { region: self.clone(), off: SLOTS + i as u64 * STRIDE, index: i };
+        self.map.write(s.off as usize, &[0u8; 256]);
+        Some(s)
+    }
+}
+
+/// One deputy thread's place. Freed when dropped.
+pub struct Slot {
+    region: Arc<Region>,
+    off: u64,
+    index: usize,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.region.used.lock().unwrap_or_else(|e| e.into_inner())[self.index] = false;
+    }
+}
+
+impl Slot {
+    /// Address in the deputy: r15 of its loop.
+    pub fn addr(&self) -> u64 {
+        BASE + self.off
+    }
+
+    /// Address of its data area in the deputy.
+    pub fn data_addr(&self) -> u64 {
+        self.addr() + 0x1000
+    }
+
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    fn word(&self, at: u64) -> &AtomicU32 {
+        self.region.map.atomic((self.off + at) as usize)
+    }
+
+    fn set(&self, at: u64, v: u64) {
+        self.region.map.set_u64((self.off + at) as usize, v);
+    }
+
+    pub fn write_data(&self, off: u64, data: &[u8]) {
+        assert!(off + data.len() as u64 <= DATA);
+        self.region.map.write((self.off + 0x1000 + off) as usize, data);
+    }
+
+    pub fn read_data(&self, off: u64, buf: &mut [u8]) {
+        assert!(off + buf.len() as u64 <= DATA);
+        self.region.map.read((self.off + 0x1000 + off) as usize, buf);
+    }
+
+    /// Posts a call. `mask`: signals the deputy blocks during it. `child`: the slot of a thread or
+    /// process the call makes. Before: the slot is idle and its last result was taken.
+    pub fn post(&self, nr: i64, args: [u64; 6], mask: u64, child: Option<&Slot>) {
+        self.set(NR, nr as u64);
+        for (i, a) in args.iter().enumerate() {
+            self.set(NR + 8 + 8 * i as u64, *a);
+        }
+        self.set(CHILD, child.map_or(0, Slot::addr));
+        self.set(MASKED, u64::from(mask != 0));
+        self.set(MASK, mask);
+        self.word(GO).store(1, Ordering::Release);
+        sys::futex_wake(self.word(GO));
+    }
+
+    /// Takes a posted call back that the deputy has not seen.
+    pub fn retract(&self) -> bool {
+        self.word(GO).compare_exchange(1, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Waits for a result and takes it. One thread at a time waits on a slot.
+    pub fn take_result(&self) -> i64 {
+        while self.word(DONE).load(Ordering::Acquire) == 0 {
+            sys::futex_wait(self.word(DONE), 0, 0);
+        }
+        let ret = self.region.map.u64((self.off + RET) as usize) as i64;
+        self.word(DONE).store(0, Ordering::Release);
+        ret
+    }
+
+    /// Ends the posted call from our side with `ret`: for a deputy that will never run it.
+    pub fn fail(&self, ret: i64) {
+        self.set(RET, ret as u64);
+        self.word(DONE).store(1, Ordering::Release);
+        sys::futex_wake(self.word(DONE));
+    }
+}

@@ -1,0 +1,110 @@
+//! What /proc says of a process or thread, as far as the engine needs it.
+
+use std::fs;
+use std::io;
+
+/// Parts of /proc/PID/status. KERNEL: proc_pid_status(5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcStatus {
+    pub name: String,
+    pub state: char,
+    pub tgid: i32,
+    pub ppid: i32,
+    pub tracer: i32,
+    pub uid: [u32; 4],
+    pub threads: u32,
+    pub seccomp: u32,
+    pub nspid: Vec<i32>,
+    pub rss_kib: u64,
+    pub sig_pending: u64,
+    pub shared_pending: u64,
+    pub blocked: u64,
+    pub ignored: u64,
+    pub caught: u64,
+    pub cap_effective: u64,
+}
+
+pub fn read(pid: i32) -> io::Result<ProcStatus> {
+    Ok(parse(&fs::read_to_string(format!("/proc/{pid}/status"))?))
+}
+
+pub fn parse(text: &str) -> ProcStatus {
+    let mut s = ProcStatus::default();
+    for line in text.lines() {
+        let Some((key, v)) = line.split_once(':') else { continue };
+        let v = v.trim();
+        let num = |radix| u64::from_str_radix(v.split_whitespace().next().unwrap_or("0"), radix).unwrap_or(0);
+        match key {
+            "Name" => s.name = v.to_owned(),
+            "State" => s.state = v.chars().next().unwrap_or('?'),
+            "Tgid" => s.tgid = num(10) as i32,
+            "PPid" => s.ppid = num(10) as i32,
+            "TracerPid" => s.tracer = num(10) as i32,
+            "Uid" => {
+                for (slot, n) in s.uid.iter_mut().zip(v.split_whitespace()) {
+                    *slot = n.parse().unwrap_or(0);
+                }
+            }
+            "Threads" => s.threads = num(10) as u32,
+            "Seccomp" => s.seccomp = num(10) as u32,
+            "NSpid" => s.nspid = v.split_whitespace().filter_map(|n| n.parse().ok()).collect(),
+            "VmRSS" => s.rss_kib = num(10),
+            "SigPnd" => s.sig_pending = num(16),
+            "ShdPnd" => s.shared_pending = num(16),
+            "SigBlk" => s.blocked = num(16),
+            "SigIgn" => s.ignored = num(16),
+            "SigCgt" => s.caught = num(16),
+            "CapEff" => s.cap_effective = num(16),
+            _ => {}
+        }
+    }
+    s
+}
+
+/// Thread ids of a process, the leader first.
+pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
+    let mut t: Vec<i32> = fs::read_dir(format!("/proc/{pid}/task"))?
+        .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    t.sort_by_key(|&x| (x != pid, x));
+    Ok(t)
+}
+
+/// Fields of /proc/PID/stat after the command. KERNEL: proc_pid_stat(5); index 0 is field 3 (state).
+pub fn stat_fields(pid: i32) -> io::Result<Vec<i64>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let rest = text.rsplit_once(") ").map_or("", |p| p.1);
+    Ok(rest.split_whitespace().map(|f| f.parse::<u64>().map_or_else(|_| f.parse().unwrap_or(0), |u| u as i64)).collect())
+}
+
+/// Children of a process, over all its threads.
+pub fn children(pid: i32) -> Vec<i32> {
+    let Ok(tids) = threads(pid) else { return Vec::new() };
+    let list = |t| fs::read_to_string(format!("/proc/{pid}/task/{t}/children")).unwrap_or_default();
+    tids.into_iter().flat_map(|t| list(t).split_whitespace().filter_map(|n| n.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+pub fn comm(pid: i32, tid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default().trim_end_matches('\n').to_owned()
+}
+
+/// Command line with spaces between the words, or the name in brackets.
+pub fn command(pid: i32) -> String {
+    let raw = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    if raw.is_empty() {
+        return format!("[{}]", comm(pid, pid));
+    }
+    String::from_utf8_lossy(raw.strip_suffix(&[0]).unwrap_or(&raw)).replace('\0', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn own_status_is_read() {
+        let me = std::process::id() as i32;
+        let s = super::read(me).expect("own status");
+        assert_eq!((s.tgid, s.tracer), (me, 0));
+        assert!(s.threads >= 1 && !s.name.is_empty());
+        assert_eq!(super::threads(me).expect("own threads")[0], me);
+    }
+}

@@ -1,0 +1,284 @@
+//! Stops and requests. Every request may find the thread dead, so every one may say `Gone`.
+
+use crate::sys::{self, SigInfo};
+use armento_model::Tid;
+use std::io;
+use std::time::{Duration, Instant};
+
+pub type Regs = sys::UserRegs;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The thread died meanwhile. Nothing is left to undo in it.
+    #[error("thread {0} is gone")]
+    Gone(Tid),
+    #[error("{what} on thread {tid}: {err}")]
+    Os { what: &'static str, tid: Tid, err: io::Error },
+    /// The thread does not stop: vfork, disk wait.
+    #[error("thread {0} does not stop")]
+    Busy(Tid),
+    /// A call injected into it failed.
+    #[error("{what} inside {tid}: errno {errno}")]
+    Inside { what: &'static str, tid: Tid, errno: i32 },
+    #[error("{0}")]
+    Odd(String),
+}
+
+pub type Result<T> = std::result::Result<T, TraceError>;
+
+pub(crate) fn os<T>(what: &'static str, tid: Tid, r: io::Result<T>) -> Result<T> {
+    r.map_err(|err| match err.raw_os_error() {
+        Some(libc::ESRCH) => TraceError::Gone(tid),
+        _ => TraceError::Os { what, tid, err },
+    })
+}
+
+/// Why a traced thread reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Exited(i32),
+    Killed(i32),
+    Stopped(Stop),
+    /// Reported only without tracing; harmless.
+    Continued,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// A signal is about to be delivered.
+    Signal(i32),
+    /// The whole group stopped for this signal (PTRACE_LISTEN keeps it so).
+    Group(i32),
+    /// PTRACE_INTERRUPT, or the first stop of an attached child, or SIGCONT's end of a group stop.
+    Trap,
+    /// PTRACE_EVENT_*.
+    Event(i32),
+    /// Entry or exit of a call after PTRACE_SYSCALL.
+    Call,
+}
+
+const PTRACE_SEIZE: u32 = 0x4206;
+const PTRACE_INTERRUPT: u32 = 0x4207;
+const PTRACE_LISTEN: u32 = 0x4208;
+const PTRACE_PEEKSIGINFO: u32 = 0x4209;
+const PTRACE_GETSIGMASK: u32 = 0x420a;
+const PTRACE_SETSIGMASK: u32 = 0x420b;
+const PTRACE_GET_RSEQ: u32 = 0x420f;
+const NT_X86_XSTATE: u64 = 0x202;
+const EVENT_STOP: i32 = 128;
+
+/// Children and execs report; system-call stops are told apart from SIGTRAP.
+pub const FOLLOW: u64 = (libc::PTRACE_O_TRACESYSGOOD
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEEXEC) as u64;
+pub const EXITKILL: u64 = libc::PTRACE_O_EXITKILL as u64;
+/// Only execs and system-call marks: for programs that merely pass through our hands.
+pub const WATCH: u64 = (libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC) as u64;
+
+pub fn decode(status: i32) -> Status {
+    if libc::WIFEXITED(status) {
+        return Status::Exited(libc::WEXITSTATUS(status));
+    }
+    if libc::WIFSIGNALED(status) {
+        return Status::Killed(libc::WTERMSIG(status));
+    }
+    if libc::WIFCONTINUED(status) {
+        return Status::Continued;
+    }
+    let sig = libc::WSTOPSIG(status);
+    let event = status >> 16;
+    Status::Stopped(match event {
+        0 if sig == libc::SIGTRAP | 0x80 => Stop::Call,
+        0 => Stop::Signal(sig),
+        EVENT_STOP if sig == libc::SIGTRAP => Stop::Trap,
+        EVENT_STOP => Stop::Group(sig),
+        e => Stop::Event(e),
+    })
+}
+
+pub fn seize(tid: Tid, options: u64) -> Result<()> {
+    os("seize", tid, sys::ptrace(PTRACE_SEIZE, tid, 0, options)).map(drop)
+}
+
+pub fn interrupt(tid: Tid) -> Result<()> {
+    os("interrupt", tid, sys::ptrace(PTRACE_INTERRUPT, tid, 0, 0)).map(drop)
+}
+
+pub fn set_options(tid: Tid, options: u64) -> Result<()> {
+    os("set options", tid, sys::ptrace(libc::PTRACE_SETOPTIONS, tid, 0, options)).map(drop)
+}
+
+/// Lets it run; `sig` is delivered (0: none).
+pub fn resume(tid: Tid, sig: i32) -> Result<()> {
+    os("continue", tid, sys::ptrace(libc::PTRACE_CONT, tid, 0, sig as u64)).map(drop)
+}
+
+/// Lets it run to the next entry or exit of a system call.
+pub fn resume_to_call(tid: Tid, sig: i32) -> Result<()> {
+    os("syscall", tid, sys::ptrace(libc::PTRACE_SYSCALL, tid, 0, sig as u64)).map(drop)
+}
+
+/// One instruction.
+pub fn step(tid: Tid, sig: i32) -> Result<()> {
+    os("step", tid, sys::ptrace(libc::PTRACE_SINGLESTEP, tid, 0, sig as u64)).map(drop)
+}
+
+/// Leaves it in its group stop but lets SIGCONT through.
+pub fn listen(tid: Tid) -> Result<()> {
+    os("listen", tid, sys::ptrace(PTRACE_LISTEN, tid, 0, 0)).map(drop)
+}
+
+/// Before: stopped.
+pub fn detach(tid: Tid, sig: i32) -> Result<()> {
+    os("detach", tid, sys::ptrace(libc::PTRACE_DETACH, tid, 0, sig as u64)).map(drop)
+}
+
+pub fn regs(tid: Tid) -> Result<Regs> {
+    let mut r = sys::zeroed_regs();
+    os("get registers", tid, sys::ptrace_out(libc::PTRACE_GETREGS, tid, 0, &mut r))?;
+    Ok(r)
+}
+
+pub fn set_regs(tid: Tid, r: &Regs) -> Result<()> {
+    os("set registers", tid, sys::ptrace_in(libc::PTRACE_SETREGS, tid, 0, r)).map(drop)
+}
+
+/// The extended state as XSAVE lays it out; its size is the machine's.
+pub fn xstate(tid: Tid) -> Result<Vec<u8>> {
+    let mut b = vec![0u8; 16 << 10];
+    let n = os("get xstate", tid, sys::regset(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &mut b))?;
+    b.truncate(n);
+    Ok(b)
+}
+
+pub fn set_xstate(tid: Tid, b: &[u8]) -> Result<()> {
+    let mut b = b.to_vec();
+    os("set xstate", tid, sys::regset(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, &mut b)).map(drop)
+}
+
+pub fn sigmask(tid: Tid) -> Result<u64> {
+    let mut m = 0u64;
+    os("get signal mask", tid, sys::ptrace_out(PTRACE_GETSIGMASK, tid, 8, &mut m))?;
+    Ok(m)
+}
+
+pub fn set_sigmask(tid: Tid, m: u64) -> Result<()> {
+    os("set signal mask", tid, sys::ptrace_in(PTRACE_SETSIGMASK, tid, 8, &m)).map(drop)
+}
+
+pub fn siginfo(tid: Tid) -> Result<SigInfo> {
+    let mut i: SigInfo = [0; 128];
+    os("get siginfo", tid, sys::ptrace_out(libc::PTRACE_GETSIGINFO, tid, 0, &mut i))?;
+    Ok(i)
+}
+
+pub fn set_siginfo(tid: Tid, i: &SigInfo) -> Result<()> {
+    os("set siginfo", tid, sys::ptrace_in(libc::PTRACE_SETSIGINFO, tid, 0, i)).map(drop)
+}
+
+/// PTRACE_GETEVENTMSG: the new child's tid, the exit code, …
+pub fn event_msg(tid: Tid) -> Result<u64> {
+    let mut m = 0u64;
+    os("event message", tid, sys::ptrace_out(libc::PTRACE_GETEVENTMSG, tid, 0, &mut m))?;
+    Ok(m)
+}
+
+/// Queued signals of the thread, or of its whole process when `shared`.
+pub fn pending(tid: Tid, shared: bool) -> Result<Vec<SigInfo>> {
+    #[repr(C)]
+    struct Args {
+        off: u64,
+        flags: u32,
+        nr: i32,
+    }
+    const BATCH: usize = 32;
+    let mut all = Vec::new();
+    loop {
+        let args = Args { off: all.len() as u64, flags: shared.into(), nr: BATCH as i32 };
+        let mut buf = [[0u8; 128]; BATCH];
+        let addr = std::ptr::from_ref(&args) as u64;
+        let n = os("peek signals", tid, sys::ptrace_out(PTRACE_PEEKSIGINFO, tid, addr, &mut buf))? as usize;
+        all.extend_from_slice(&buf[..n]);
+        // KERNEL: RLIMIT_SIGPENDING bounds the queue; the second bound is ours.
+        if n < BATCH || all.len() > 65536 {
+            return Ok(all);
+        }
+    }
+}
+
+/// What rseq(2) registered: address, size, signature, flags.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rseq {
+    pub ptr: u64,
+    pub len: u32,
+    pub sig: u32,
+    pub flags: u32,
+    pub pad: u32,
+}
+
+pub fn rseq(tid: Tid) -> Result<Rseq> {
+    let mut r = Rseq::default();
+    os("rseq configuration", tid, sys::ptrace_out(PTRACE_GET_RSEQ, tid, size_of::<Rseq>() as u64, &mut r))?;
+    Ok(r)
+}
+
+/// Waits for `tid` alone, at most `limit`. Children of other threads are not touched.
+pub fn wait_for(tid: Tid, limit: Duration) -> Result<Status> {
+    let until = Instant::now() + limit;
+    let mut nap = Duration::from_micros(5);
+    loop {
+        if let Some((_, s)) = os("wait", tid, wait_raw(tid))? {
+            return Ok(decode(s));
+        }
+        if Instant::now() > until {
+            return Err(TraceError::Busy(tid));
+        }
+        std::thread::sleep(nap);
+        nap = (nap * 2).min(Duration::from_millis(1));
+    }
+}
+
+fn wait_raw(tid: Tid) -> io::Result<Option<(i32, i32)>> {
+    match sys::waitpid(tid, libc::__WALL | libc::WNOHANG) {
+        Err(e) if e.raw_os_error() == Some(libc::ECHILD) => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        other => other,
+    }
+}
+
+/// Waits for `tid` without a limit: for a stop that is certain to come (after an injected int3).
+pub fn wait_certain(tid: Tid) -> Result<Status> {
+    match sys::waitpid(tid, libc::__WALL) {
+        Ok(Some((_, s))) => Ok(decode(s)),
+        Ok(None) => Err(TraceError::Gone(tid)),
+        Err(e) if e.raw_os_error() == Some(libc::ECHILD) => Err(TraceError::Gone(tid)),
+        Err(err) => Err(TraceError::Os { what: "wait", tid, err }),
+    }
+}
+
+/// Any report of any thread seized by this OS thread, without waiting.
+pub fn next_report() -> Option<(Tid, Status)> {
+    match sys::waitpid(-1, libc::__WALL | libc::WNOHANG) {
+        Ok(Some((tid, s))) => Some((tid, decode(s))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_told_apart() {
+        let check = |raw, want| assert_eq!(decode(raw), want, "{raw:#x}");
+        check(0x0300, Status::Exited(3));
+        check(0x0009, Status::Killed(9));
+        check(0x137f | 0x80 << 16, Status::Stopped(Stop::Group(libc::SIGSTOP)));
+        check(0x057f | 128 << 16, Status::Stopped(Stop::Trap));
+        check(0x857f, Status::Stopped(Stop::Call));
+        check(0x0a7f, Status::Stopped(Stop::Signal(10)));
+        check(0x057f | 4 << 16, Status::Stopped(Stop::Event(4)));
+    }
+}

@@ -1,0 +1,72 @@
+//! Frames with a bound.
+
+use std::io::{self, Read, Write};
+
+/// Longest frame: a slot's data (8 MiB), an exec's arguments (6 MiB) or a block of pages, and a header.
+pub const FRAME_MAX: usize = 9 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    #[error("link: {0}")]
+    Io(#[from] io::Error),
+    #[error("the peer sent a frame of {0} bytes; at most {FRAME_MAX} are allowed")]
+    TooLong(usize),
+    #[error("the peer sent something that is no {0}")]
+    Garbled(&'static str),
+}
+
+/// Reads one frame into `buf` (replaced); returns its kind.
+pub fn read_frame(r: &mut impl Read, buf: &mut Vec<u8>) -> Result<u8, WireError> {
+    let mut head = [0u8; 5];
+    r.read_exact(&mut head)?;
+    let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+    if len == 0 || len > FRAME_MAX {
+        return Err(WireError::TooLong(len));
+    }
+    buf.resize(len - 1, 0);
+    r.read_exact(buf)?;
+    Ok(head[4])
+}
+
+/// Writes one frame and flushes it.
+pub fn write_frame(w: &mut impl Write, kind: u8, parts: &[&[u8]]) -> Result<(), WireError> {
+    let body: usize = parts.iter().map(|p| p.len()).sum();
+    let len = body + 1;
+    if len > FRAME_MAX {
+        return Err(WireError::TooLong(len));
+    }
+    let mut head = Vec::with_capacity(5 + if body <= 64 << 10 { body } else { 0 });
+    head.extend_from_slice(&(len as u32).to_le_bytes());
+    head.push(kind);
+    if body <= 64 << 10 {
+        // One write for small frames: one segment, one TLS record.
+        parts.iter().for_each(|p| head.extend_from_slice(p));
+        w.write_all(&head)?;
+    } else {
+        w.write_all(&head)?;
+        for p in parts {
+            w.write_all(p)?;
+        }
+    }
+    w.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_round_trip_and_are_bounded() {
+        let mut bytes = Vec::new();
+        write_frame(&mut bytes, 7, &[b"ab", b"c"]).expect("into memory");
+        let mut buf = Vec::new();
+        assert_eq!(read_frame(&mut &bytes[..], &mut buf).expect("own frame"), 7);
+        assert_eq!(buf, b"abc");
+        let huge = (FRAME_MAX as u32 + 1).to_le_bytes();
+        let bad = [&huge[..], &[1u8]].concat();
+        assert!(matches!(read_frame(&mut &bad[..], &mut buf), Err(WireError::TooLong(_))));
+        assert!(matches!(read_frame(&mut &[0u8, 0, 0, 0, 1][..], &mut buf), Err(WireError::TooLong(0))));
+        assert!(matches!(read_frame(&mut &bytes[..4], &mut buf), Err(WireError::Io(_))));
+    }
+}

@@ -1,0 +1,127 @@
+//! Everything a keeper and a host say to each other beside calls and replies.
+
+use crate::{WireError, write_frame};
+use armento_model::{MoveId, Pid, Stay, Tid, TreeId};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+
+pub const TALK: u8 = 3;
+
+/// First frame of every connection to a host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    pub engine: u32,
+    pub tree: TreeId,
+    pub purpose: Purpose,
+    /// CLOCK_MONOTONIC at home when this was sent, nanoseconds.
+    pub monotonic_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// The keeper's calls stream; one at a time, a new one replaces a broken one.
+    Calls,
+    /// The image of one process comes in; from the keeper or another host.
+    Bring(MoveId),
+    /// The keeper fetches the image of a process that comes home.
+    Fetch(MoveId),
+}
+
+/// The file behind a mapping, as home knows it. Equal keys mean equal bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FileKey {
+    pub dev: u64,
+    pub ino: u64,
+    pub size: u64,
+    pub mtime_ns: i64,
+}
+
+/// siginfo_t, 128 bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signal(pub Vec<u8>);
+
+/// Host to home.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToHome {
+    /// Make the deputy fork, or make a thread; answered by `ToHost::Forked`.
+    Fork { tid: Tid, seq: u32, flags: u64, exit_signal: i32, thread: bool },
+    /// Execve packed like a call follows in a Call frame; these are the dispositions it must start with.
+    Ignored { pid: Pid, ignored: u64 },
+    /// exit_group at the body, or its last thread ended.
+    Exit { pid: Pid, code: i32 },
+    ThreadExit { pid: Pid, tid: Tid },
+    /// The body died of something that is not its own doing.
+    Died { pid: Pid, sig: i32 },
+    /// A signal without a handler: home's kernel takes the default action.
+    Default { pid: Pid, tid: Tid, sig: i32, info: Signal },
+    /// A call that only home can serve.
+    ComeHome { pid: Pid, tid: Tid, stay: Stay, why: String },
+    /// A file mapping: which file, how big? Answered by `ToHost::File`.
+    File { tid: Tid, seq: u32, fd: i32, write_shared: bool },
+    /// Bytes of a file by key; answered by `ToHost::FileBytes` frames.
+    Fetch { seq: u32, key: FileKey },
+    /// How a source at a host fares.
+    Frozen { mv: MoveId },
+    /// The target has everything and waits for Thaw.
+    Ready { mv: MoveId, bytes: u64 },
+    Failed { mv: MoveId, stay: Stay, detail: String },
+    Thawed { mv: MoveId },
+    /// About once a second: CPU used here by each body, nanoseconds; resident KiB; runnable.
+    Usage { list: Vec<Usage> },
+    Alive,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Usage {
+    pub pid: Pid,
+    pub cpu_ns: u64,
+    pub rss_kib: u64,
+    pub runnable: bool,
+}
+
+/// Home to host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToHost {
+    Forked { tid: Tid, seq: u32, ret: i64 },
+    /// The deputy exec'd: this body is no more.
+    Execed { pid: Pid },
+    Signal { pid: Pid, tid: Option<Tid>, info: Signal },
+    /// What home's kernel did with a default action: nothing (go on), or it stopped the process.
+    Defaulted { pid: Pid, tid: Tid, stopped: bool },
+    /// SIGCONT ended the stop.
+    Continue { pid: Pid },
+    /// The deputy is dead.
+    Kill { pid: Pid },
+    File { tid: Tid, seq: u32, key: Option<FileKey>, errno: i32, stay: Option<Stay> },
+    FileBytes { seq: u32, off: u64, bytes: Vec<u8>, end: bool },
+    /// Be the source of a move: to another host, or to the keeper's Fetch connection.
+    Send { mv: MoveId, pid: Pid, to: Whither },
+    /// The move is off: the body goes on where it is.
+    Abort { mv: MoveId, pid: Pid },
+    /// The body you built owns the process now.
+    Thaw { mv: MoveId, pid: Pid },
+    /// The process runs elsewhere: forget the frozen body.
+    Drop { mv: MoveId, pid: Pid },
+    Alive,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Whither {
+    /// The keeper opens a `Fetch` connection to the source.
+    Home,
+    /// Dial another host; `pass` is its address and our credentials, as JSON.
+    Host { addr: String, pass: String },
+}
+
+pub fn encode<T: Serialize>(m: &T) -> Vec<u8> {
+    // Plain data into memory cannot fail.
+    postcard::to_stdvec(m).unwrap_or_default()
+}
+
+pub fn decode<'a, T: Deserialize<'a>>(b: &'a [u8], what: &'static str) -> Result<T, WireError> {
+    postcard::from_bytes(b).map_err(|_| WireError::Garbled(what))
+}
+
+pub fn send<T: Serialize>(w: &mut impl Write, m: &T) -> Result<(), WireError> {
+    write_frame(w, TALK, &[&encode(m)])
+}
