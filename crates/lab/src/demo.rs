@@ -23,9 +23,9 @@ use plan::{Encoder, Plan};
 use stage::Stage;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use view::View;
 use watch::{Seen, Watcher};
 
@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result<i32> {
     if !crate::sys::is_root() {
         bail!("raising a lab needs root\nhint: run as root, e.g. sudo make demo");
     }
-    let outcome = match perform(&scratch.0, encoder, plan) {
+    let outcome = match perform(scratch, encoder, plan) {
         Ok(o) => o,
         Err(e) => match e.downcast_ref::<stage::Interrupted>() {
             Some(stage::Interrupted(signal)) => {
@@ -90,31 +90,23 @@ pub fn run(args: Args) -> Result<i32> {
 }
 
 /// Both runs, on one lab.
-fn perform(scratch: &Path, encoder: Encoder, plan: Plan) -> Result<Outcome> {
-    let (wav, mp3) = sound::reference(scratch, &plan)?;
-    let exe = std::env::current_exe().context("where is this program?")?;
+fn perform(scratch: sound::Scratch, encoder: Encoder, plan: Plan) -> Result<Outcome> {
+    let (wav, mp3) = sound::reference(&scratch.0, &plan)?;
+    drop(scratch);
     println!(
         "raising a lab of {NODES} nodes behind a switch of {} Mbit/s",
         plan.rate_mbit
     );
-    let shape = [
-        "--nodes".into(),
-        NODES.to_string(),
-        "--speed".into(),
-        SPEED.to_string(),
-        "--rate".into(),
-        format!("{}mbit", plan.rate_mbit),
-    ];
-    let stage = Stage::raise(&exe, scratch, &shape)?;
-    let nodes: Vec<String> = (1..=NODES).map(|i| format!("n{i}")).collect();
+    let stage = Stage::raise(NODES, SPEED, plan.rate_mbit)?;
+    let nodes = stage.nodes();
     let patience = plan.node_s_per_job * JOBS as f64 * SLACK + 30.0;
 
-    lay_out(&stage, &wav, &exe)?;
+    lay_out(&stage, &wav)?;
     println!("one node alone: {JOBS} conversions one after the other on n1");
     let single = alone(&stage, &nodes, patience)?;
     let single_equal = equal(&stage, &mp3)?;
 
-    lay_out(&stage, &wav, &exe)?;
+    lay_out(&stage, &wav)?;
     println!("the farm: {JOBS} times `armento run lame …` at once on n1");
     let mut view = View::new(&nodes);
     let (farm, samples) = together(&stage, &mut view, patience)?;
@@ -141,7 +133,7 @@ fn perform(scratch: &Path, encoder: Encoder, plan: Plan) -> Result<Outcome> {
 }
 
 /// A clean folder on n1 with the scripts and 24 copies of the clip.
-fn lay_out(stage: &Stage, wav: &[u8], exe: &Path) -> Result<()> {
+fn lay_out(stage: &Stage, wav: &[u8]) -> Result<()> {
     let dir = stage.n1(DIR);
     if dir.exists() {
         fs::remove_dir_all(&dir).context("cannot clear the folder on n1")?;
@@ -151,10 +143,7 @@ fn lay_out(stage: &Stage, wav: &[u8], exe: &Path) -> Result<()> {
         fs::write(dir.join(format!("audio{i:02}.wav")), wav)?;
     }
     fs::write(dir.join("converti.sh"), scripts::alone())?;
-    fs::write(
-        dir.join("converti-om.sh"),
-        scripts::farm(&exe.to_string_lossy()),
-    )?;
+    fs::write(dir.join("converti-om.sh"), scripts::farm())?;
     Ok(())
 }
 
@@ -202,11 +191,21 @@ fn follow(mut child: Child, patience: f64, mut look: impl FnMut(f64)) -> Result<
             return Ok(());
         }
         if at_s > patience {
-            stage::wait(child, Duration::ZERO)?;
+            end(child);
             bail!("not done after {patience:.0} s");
         }
-        stage::pause(LOOK_MS)?;
+        if let Err(e) = stage::pause(LOOK_MS) {
+            end(child);
+            return Err(e);
+        }
     }
+}
+
+/// Ends the way into n1; what runs there ends with the lab.
+fn end(mut child: Child) {
+    // It may have ended by itself.
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// How many of the MP3 files on n1 are the native one, byte for byte.

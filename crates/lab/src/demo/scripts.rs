@@ -17,8 +17,8 @@ pub fn alone() -> String {
 }
 
 /// `converti-om.sh`: all at once, in the background; the farm does the rest.
-pub fn farm(armento: &str) -> String {
-    let job = format!("    job $i '{armento}' run lame &");
+pub fn farm() -> String {
+    let job = "    job $i armento run lame &";
     format!("{}for i in {}; do\n{job}\ndone\nwait\n", head(), numbers())
 }
 
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn scripts_name_every_job() {
         assert!(alone().contains("01 02") && alone().contains("23 24;"));
-        assert!(farm("/a b/armento").contains("'/a b/armento' run lame &\ndone\nwait"));
+        assert!(farm().contains("armento run lame &\ndone\nwait"));
     }
 
     #[test]
