@@ -4,11 +4,12 @@
 //! that we sent there before it last spoke, and not what we sent since. So the ledger remembers how
 //! much of ours each node had at each moment, and takes away what was ours when it spoke.
 
-use crate::past::Past;
+use crate::account::{Account, Visitor, smoothed};
+use crate::past::{LAG_MS, Past};
 use crate::view::DEMAND_FULL;
 use crate::weigh::need_kib;
-use crate::{Flight, Fresh, Move, Node, Proc, View};
-use armento_gossip::{CpuSet, Known, Tick};
+use crate::{Flight, Fresh, Guest, Move, Node, Proc, Seen, View};
+use armento_gossip::{Known, Tick};
 use armento_model::{NodeName, Pid, Stay};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,70 +18,11 @@ const UNSEEN_MS_MAX: u64 = 3_000;
 /// A flight without an end is given up after this: longer than the 30 s after which home declares
 /// a host dead (`design.md` §3).
 const FLIGHT_MS_MAX: u64 = 40_000;
-/// First and longest pause after a refusal (`design.md` §2: 1 s, doubling to 60).
-const HOLD_MS: u64 = 1_000;
-const HOLD_MS_MAX: u64 = 60_000;
 /// An admitted guest that does not appear is given up after this.
 const EXPECT_MS_MAX: u64 = 5_000;
 /// More of any kind are not kept: processes beyond are not balanced, guests not expected.
 const PROCS_MAX: usize = 65_536;
 const FLIGHTS_MAX: usize = 1024;
-/// A process's demand and calls are averaged over steps at least this long.
-const STEP_MS_MIN: u64 = 400;
-/// Lists of processes that were under way when a move ended may still name the old node.
-const STALE_MS: u64 = 1_500;
-/// Share of the old value kept at each step, eighths. PAPER: MOSIX keeps 5 of 8 of a mean load.
-const KEEP_EIGHTHS: u64 = 5;
-/// Share of a process's former rate of calls remembered each second, thousandths.
-/// PAPER: openMosix's `fast-decay`.
-const FORWARD_KEEP_PERMILLE: u64 = 926;
-
-/// One of this home's processes, as its keeper reports it.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    pub pid: Pid,
-    pub place: NodeName,
-    pub cpu_ms: u64,
-    pub rss_kib: u64,
-    pub threads: u32,
-    /// Wants CPU now.
-    pub runnable: bool,
-    /// System calls sent home so far.
-    pub forwarded: u64,
-    pub age_ms: u64,
-    /// `--stay`, `--on`, `--storm` or an administrator: balance leaves it alone.
-    pub locked: bool,
-    /// CPU features it needs if not all of home's (`--portable`).
-    pub needs: Option<CpuSet>,
-}
-
-/// One guest of this node, as its host reports it.
-#[derive(Clone, Debug)]
-pub struct Guest {
-    pub home: NodeName,
-    pub pid: Pid,
-    pub threads: u32,
-    pub runnable: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Account {
-    proc: Proc,
-    /// Threads that a sample of this node may have found runnable, while it is here.
-    wanting: u64,
-    forwarded: u64,
-    /// Last step of the averages.
-    at: Tick,
-    moved: Option<Tick>,
-    hold_ms: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Visitor {
-    demand: u64,
-    wanting: u64,
-    at: Tick,
-}
 
 #[derive(Clone, Debug)]
 struct Expected {
@@ -198,11 +140,7 @@ impl Ledger {
     pub fn moved(&mut self, pid: Pid, to: &NodeName, now: Tick) {
         self.land(pid);
         if let Some(account) = self.accounts.get_mut(&pid) {
-            account.proc.place = to.clone();
-            account.proc.arrived = now;
-            account.proc.hold = None;
-            account.moved = Some(now);
-            account.hold_ms = 0;
+            account.moved(to, now);
         }
         self.note(now);
     }
@@ -212,13 +150,7 @@ impl Ledger {
     pub fn stayed(&mut self, pid: Pid, stay: Stay, now: Tick) {
         self.land(pid);
         if let Some(account) = self.accounts.get_mut(&pid) {
-            let longer = (account.hold_ms * 2).clamp(HOLD_MS, HOLD_MS_MAX);
-            account.hold_ms = if is_lasting(stay) {
-                HOLD_MS_MAX
-            } else {
-                longer
-            };
-            account.proc.hold = Some((stay, now.plus(account.hold_ms)));
+            account.refused(stay, now);
         }
         self.note(now);
     }
@@ -230,14 +162,8 @@ impl Ledger {
         let mut before = std::mem::take(&mut self.visitors);
         for guest in guests.iter().take(PROCS_MAX) {
             let key = (guest.home.clone(), guest.pid);
-            let fresh = || Visitor {
-                demand: DEMAND_FULL,
-                wanting: 0,
-                at: now,
-            };
-            let mut visitor = before.remove(&key).unwrap_or_else(fresh);
-            visitor.wanting = wanting(guest.runnable, guest.threads);
-            step(&mut visitor.demand, &mut visitor.at, guest.runnable, now);
+            let mut visitor = before.remove(&key).unwrap_or_else(|| Visitor::new(now));
+            visitor.follow(guest, now);
             self.visitors.insert(key, visitor);
         }
         let visitors = &self.visitors;
@@ -276,14 +202,7 @@ impl Ledger {
             .sum();
         let guests: u64 = self.visitors.values().map(|visitor| visitor.wanting).sum();
         let rest = u64::from(runnable).saturating_sub(ours + guests) * DEMAND_FULL;
-        // PAPER: what a node thinks of itself rises slowly and falls quickly, so that it sends
-        // nobody away for a moment's burst.
-        let keep = if rest > self.background {
-            KEEP_EIGHTHS
-        } else {
-            8 - KEEP_EIGHTHS
-        };
-        self.background = (self.background * keep + rest * (8 - keep)) / 8;
+        self.background = smoothed(self.background, rest);
     }
 
     // --- what comes out ---
@@ -330,9 +249,8 @@ impl Ledger {
             };
         }
         let mine = self.past.most(&entry.node, age_ms, now);
-        let fresh = |proc: &&Proc| {
-            proc.place == entry.node && now.since(proc.arrived) <= age_ms + crate::past::LAG_MS
-        };
+        let fresh =
+            |proc: &&Proc| proc.place == entry.node && now.since(proc.arrived) <= age_ms + LAG_MS;
         let procs = self.accounts.values().map(|account| &account.proc);
         let taken_kib = procs.filter(fresh).map(|proc| need_kib(proc.rss_kib)).sum();
         let others = u64::from(entry.load).saturating_sub(mine);
@@ -408,97 +326,4 @@ impl Ledger {
         let ours = self.ours();
         self.past.note(ours, now);
     }
-}
-
-impl Account {
-    fn open(seen: &Seen, now: Tick) -> Account {
-        let proc = Proc {
-            pid: seen.pid,
-            place: seen.place.clone(),
-            demand: DEMAND_FULL,
-            cpu_ms: seen.cpu_ms,
-            rss_kib: seen.rss_kib,
-            arrived: Tick(now.0.saturating_sub(seen.age_ms)),
-            forwarded_per_s: 0,
-            locked: seen.locked,
-            hold: None,
-            needs: seen.needs.clone(),
-        };
-        let wanting = wanting(seen.runnable, seen.threads);
-        Account {
-            proc,
-            wanting,
-            forwarded: seen.forwarded,
-            at: now,
-            moved: None,
-            hold_ms: 0,
-        }
-    }
-
-    fn follow(&mut self, seen: &Seen, now: Tick) {
-        let stale = self.moved.is_some_and(|moved| now.since(moved) < STALE_MS);
-        if seen.place != self.proc.place && !stale {
-            self.proc.place = seen.place.clone();
-            self.proc.arrived = now;
-        }
-        self.wanting = wanting(seen.runnable, seen.threads);
-        self.proc.cpu_ms = seen.cpu_ms;
-        self.proc.rss_kib = seen.rss_kib;
-        self.proc.locked = seen.locked;
-        self.proc.needs.clone_from(&seen.needs);
-        let past_ms = now.since(self.at);
-        if step(&mut self.proc.demand, &mut self.at, seen.runnable, now) {
-            let rate = seen.forwarded.saturating_sub(self.forwarded) * 1000 / past_ms;
-            let kept = (0..past_ms / 1000 + 1)
-                .take(64)
-                .fold(self.proc.forwarded_per_s, |r, _| {
-                    r * FORWARD_KEEP_PERMILLE / 1000
-                });
-            self.proc.forwarded_per_s = rate.max(kept);
-            self.forwarded = seen.forwarded;
-        }
-    }
-}
-
-/// One step of a demand's average; false when the last was too short ago.
-fn step(demand: &mut u64, at: &mut Tick, runnable: bool, now: Tick) -> bool {
-    if now.since(*at) < STEP_MS_MIN {
-        return false;
-    }
-    let new = if runnable { DEMAND_FULL } else { 0 };
-    *demand = (*demand * KEEP_EIGHTHS + new * (8 - KEEP_EIGHTHS))
-        .div_ceil(8)
-        .min(DEMAND_FULL);
-    *at = now;
-    true
-}
-
-fn wanting(runnable: bool, threads: u32) -> u64 {
-    if runnable {
-        u64::from(threads.max(1))
-    } else {
-        0
-    }
-}
-
-/// Reasons that lie in the process and will not pass in seconds.
-fn is_lasting(stay: Stay) -> bool {
-    use Stay::*;
-    matches!(
-        stay,
-        SharedMemory
-            | DeviceMapping
-            | Traced
-            | OwnFilter
-            | IoUring
-            | NotDumpable
-            | SealedMapping
-            | ForeignPidNamespace
-            | Privileged
-            | ThirtyTwoBit
-            | TooManyThreads
-            | NotTrusted
-            | EngineVersion
-            | KernelTooOld
-    )
 }

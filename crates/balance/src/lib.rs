@@ -6,6 +6,7 @@
 //! Start at [`decide`] (who moves) and [`place`] (where a fresh program starts). [`Ledger`] keeps
 //! the books from which a daemon or the simulator makes the [`View`] that both read.
 
+mod account;
 mod admit;
 mod decide;
 mod ledger;
@@ -16,9 +17,10 @@ mod view;
 mod weigh;
 mod why;
 
+pub use account::{Guest, Seen};
 pub use admit::{Need, admit};
 pub use decide::decide;
-pub use ledger::{Guest, Ledger, Seen};
+pub use ledger::Ledger;
 pub use place::{Fresh, place};
 pub use policy::{Kind, Policy, UnknownPolicy};
 pub use view::{DEMAND_FULL, Flight, Move, Node, Proc, View};

@@ -331,3 +331,6 @@ fn crop(text: &mut String, bytes_max: usize) {
         text.pop();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! One process of this home, and one guest of this node, followed over time.
+
+use crate::Proc;
+use crate::view::DEMAND_FULL;
+use armento_gossip::{CpuSet, Tick};
+use armento_model::{NodeName, Pid, Stay};
+
+/// First and longest pause after a refusal (`design.md` §2: 1 s, doubling to 60).
+const HOLD_MS: u64 = 1_000;
+const HOLD_MS_MAX: u64 = 60_000;
+/// A process's demand and calls are averaged over steps at least this long.
+const STEP_MS_MIN: u64 = 400;
+/// Lists of processes that were under way when a move ended may still name the old node.
+const STALE_MS: u64 = 1_500;
+/// Share of the old value kept at each step, eighths. PAPER: MOSIX keeps 5 of 8 of a mean load.
+const KEEP_EIGHTHS: u64 = 5;
+/// Share of a process's former rate of calls remembered each second, thousandths.
+/// PAPER: openMosix's `fast-decay`.
+const FORWARD_KEEP_PERMILLE: u64 = 926;
+
+/// One of this home's processes, as its keeper reports it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub pid: Pid,
+    pub place: NodeName,
+    pub cpu_ms: u64,
+    pub rss_kib: u64,
+    pub threads: u32,
+    /// Wants CPU now.
+    pub runnable: bool,
+    /// System calls sent home so far.
+    pub forwarded: u64,
+    pub age_ms: u64,
+    /// `--stay`, `--on`, `--storm` or an administrator: balance leaves it alone.
+    pub locked: bool,
+    /// CPU features it needs if not all of home's (`--portable`).
+    pub needs: Option<CpuSet>,
+}
+
+/// One guest of this node, as its host reports it.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    pub home: NodeName,
+    pub pid: Pid,
+    pub threads: u32,
+    pub runnable: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    pub proc: Proc,
+    /// Threads that a sample of this node may have found runnable, while it is here.
+    pub wanting: u64,
+    forwarded: u64,
+    /// Last step of the averages.
+    at: Tick,
+    moved: Option<Tick>,
+    hold_ms: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Visitor {
+    pub demand: u64,
+    pub wanting: u64,
+    at: Tick,
+}
+
+impl Account {
+    pub fn open(seen: &Seen, now: Tick) -> Account {
+        let proc = Proc {
+            pid: seen.pid,
+            place: seen.place.clone(),
+            demand: DEMAND_FULL,
+            cpu_ms: seen.cpu_ms,
+            rss_kib: seen.rss_kib,
+            arrived: Tick(now.0.saturating_sub(seen.age_ms)),
+            forwarded_per_s: 0,
+            locked: seen.locked,
+            hold: None,
+            needs: seen.needs.clone(),
+        };
+        let wanting = wanting(seen.runnable, seen.threads);
+        Account {
+            proc,
+            wanting,
+            forwarded: seen.forwarded,
+            at: now,
+            moved: None,
+            hold_ms: 0,
+        }
+    }
+
+    pub fn follow(&mut self, seen: &Seen, now: Tick) {
+        let stale = self.moved.is_some_and(|moved| now.since(moved) < STALE_MS);
+        if seen.place != self.proc.place && !stale {
+            self.proc.place = seen.place.clone();
+            self.proc.arrived = now;
+        }
+        self.wanting = wanting(seen.runnable, seen.threads);
+        self.proc.cpu_ms = seen.cpu_ms;
+        self.proc.rss_kib = seen.rss_kib;
+        self.proc.locked = seen.locked;
+        self.proc.needs.clone_from(&seen.needs);
+        let past_ms = now.since(self.at);
+        if step(&mut self.proc.demand, &mut self.at, seen.runnable, now) {
+            let rate = seen.forwarded.saturating_sub(self.forwarded) * 1000 / past_ms;
+            let kept = (0..past_ms / 1000 + 1)
+                .take(64)
+                .fold(self.proc.forwarded_per_s, |r, _| {
+                    r * FORWARD_KEEP_PERMILLE / 1000
+                });
+            self.proc.forwarded_per_s = rate.max(kept);
+            self.forwarded = seen.forwarded;
+        }
+    }
+
+    /// It came to `to`.
+    pub fn moved(&mut self, to: &NodeName, now: Tick) {
+        self.proc.place = to.clone();
+        self.proc.arrived = now;
+        self.proc.hold = None;
+        self.moved = Some(now);
+        self.hold_ms = 0;
+    }
+
+    /// It did not go: it is left alone for a second, twice as long after each further refusal; a
+    /// minute where the reason lies in the process itself.
+    pub fn refused(&mut self, stay: Stay, now: Tick) {
+        let longer = (self.hold_ms * 2).clamp(HOLD_MS, HOLD_MS_MAX);
+        self.hold_ms = if is_lasting(stay) {
+            HOLD_MS_MAX
+        } else {
+            longer
+        };
+        self.proc.hold = Some((stay, now.plus(self.hold_ms)));
+    }
+}
+
+impl Visitor {
+    pub fn new(now: Tick) -> Visitor {
+        Visitor {
+            demand: DEMAND_FULL,
+            wanting: 0,
+            at: now,
+        }
+    }
+
+    pub fn follow(&mut self, guest: &Guest, now: Tick) {
+        self.wanting = wanting(guest.runnable, guest.threads);
+        step(&mut self.demand, &mut self.at, guest.runnable, now);
+    }
+}
+
+/// PAPER: what a node thinks of its own work rises slowly and falls quickly, so that it sends
+/// nobody away for a moment's burst.
+pub(crate) fn smoothed(old: u64, new: u64) -> u64 {
+    let keep = if new > old {
+        KEEP_EIGHTHS
+    } else {
+        8 - KEEP_EIGHTHS
+    };
+    (old * keep + new * (8 - keep)) / 8
+}
+
+/// One step of a demand's average; false when the last was too short ago.
+fn step(demand: &mut u64, at: &mut Tick, runnable: bool, now: Tick) -> bool {
+    if now.since(*at) < STEP_MS_MIN {
+        return false;
+    }
+    let new = if runnable { DEMAND_FULL } else { 0 };
+    *demand = (*demand * KEEP_EIGHTHS + new * (8 - KEEP_EIGHTHS))
+        .div_ceil(8)
+        .min(DEMAND_FULL);
+    *at = now;
+    true
+}
+
+fn wanting(runnable: bool, threads: u32) -> u64 {
+    if runnable {
+        u64::from(threads.max(1))
+    } else {
+        0
+    }
+}
+
+/// Reasons that lie in the process and will not pass in seconds.
+fn is_lasting(stay: Stay) -> bool {
+    use Stay::*;
+    matches!(
+        stay,
+        SharedMemory
+            | DeviceMapping
+            | Traced
+            | OwnFilter
+            | IoUring
+            | NotDumpable
+            | SealedMapping
+            | ForeignPidNamespace
+            | Privileged
+            | ThirtyTwoBit
+            | TooManyThreads
+            | NotTrusted
+            | EngineVersion
+            | KernelTooOld
+    )
+}
