@@ -65,8 +65,12 @@ pub enum Len {
     ArgTimes(u8, u32),
     /// The argument (size_t) and a fixed head.
     ArgPlus(u8, u32),
-    /// Capacity in the argument; the call returns how many bytes are valid.
+    /// As many bytes as the argument (unsigned int) says, at most the bound.
+    Uint(u8, u32),
+    /// Capacity in the argument (size_t); the call returns how many bytes are valid.
     Ret(u8),
+    /// The same for a capacity of type int.
+    RetInt(u8),
     /// Capacity in the argument, after a fixed head that is not counted (msgrcv).
     RetPlus(u8, u32),
     /// Capacity in elements in the argument; the call returns how many are valid.

@@ -131,6 +131,15 @@ impl Packed {
         outs.max().unwrap_or(0).max(self.data.len())
     }
 
+    /// The first path of the call, without its NUL. `None`: it has none, or a bad one.
+    pub fn path(&self) -> Option<&[u8]> {
+        let row = crate::row(self.nr.into())?;
+        let i = row.args.iter().position(|arg| *arg == crate::Arg::Path)?;
+        let there = self.arg_ptrs & (1 << i) != 0;
+        let text = self.data.get(usize::try_from(self.args[i]).ok()?..)?;
+        there.then(|| text.split(|&b| b == 0).next()).flatten()
+    }
+
     /// The arguments for an area that lies at `base`.
     pub fn args_at(&self, base: u64) -> [u64; 6] {
         let mut args = self.args;
@@ -166,7 +175,7 @@ impl Packed {
     /// Whether a call from the wire holds together: its number is served at home and
     /// every offset stays in an area of `area_len` bytes.
     pub fn check(&self, area_len: usize) -> Result<(), BadCall> {
-        if !crate::place::served_at_home(self.nr) {
+        if !crate::place::served_at_home(self.nr, &self.args) {
             return Err(BadCall::NotServed(self.nr));
         }
         if self.outs.len() > Self::MAX_OUTS {

@@ -94,11 +94,12 @@ fn nested_option(call: u64, level: u32, option: u32) -> Option<&'static str> {
     nested.then_some("a socket option with nested data")
 }
 
-/// Whether the deputy may be asked to execute this number: rows of the table that are
-/// forwarded, or that the host forwards in part.
-pub(crate) fn served_at_home(call: u16) -> bool {
-    row(call.into()).is_some_and(|row| match row.place {
+/// Whether the deputy may be asked to execute this: rows of the table that are
+/// forwarded, or that the host forwards in part, with arguments home can serve.
+pub(crate) fn served_at_home(call: u16, args: &[u64; 6]) -> bool {
+    let forwarded = row(call.into()).is_some_and(|row| match row.place {
         Place::Home | Place::Host | Place::BodyIf(_, Otherwise::Host | Otherwise::Home) => true,
         Place::Body | Place::ComeHome | Place::BodyIf(_, Otherwise::ComeHome) => false,
-    })
+    });
+    forwarded && at_home(call.into(), args) == Verdict::Home
 }

@@ -1,7 +1,7 @@
 //! argv and envp.
 
 use super::Refuse;
-use super::pack::{Packer, Ptr};
+use super::packer::{Packer, Ptr};
 use crate::mem::{BAD, Kind, Mem, Strings, kind};
 
 /// KERNEL: execve(2): three quarters of _STK_LIM bound argv and envp together.

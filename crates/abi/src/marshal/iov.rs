@@ -1,7 +1,7 @@
 //! Scattered buffers: readv, writev and the buffers of messages.
 
 use super::Refuse;
-use super::pack::{Packer, Ptr, word64};
+use super::packer::{Packer, Ptr, word64};
 use crate::OutRule;
 use crate::mem::{BAD, Mem};
 
@@ -22,7 +22,8 @@ pub(super) enum Follow {
 impl<M: Mem> Packer<'_, M> {
     /// writev and the like: cut where the body's memory ends.
     pub(super) fn iov_in(&mut self, i: usize, addr: u64) -> Result<(), Refuse> {
-        let count = self.packed.args[i + 1];
+        // KERNEL: import_iovec takes an unsigned int.
+        let count = u64::from(self.packed.args[i + 1] as u32);
         let Some(at) = self.iov_array(Ptr::Arg(i), addr, count)? else {
             return Ok(());
         };
@@ -54,7 +55,8 @@ impl<M: Mem> Packer<'_, M> {
 
     /// readv and the like.
     pub(super) fn iov_out(&mut self, i: usize, addr: u64) -> Result<(), Refuse> {
-        let count = self.packed.args[i + 1];
+        // KERNEL: import_iovec takes an unsigned int.
+        let count = u64::from(self.packed.args[i + 1] as u32);
         if let Some(at) = self.iov_array(Ptr::Arg(i), addr, count)? {
             self.segments_out(at, count, Follow::Ret)?;
         }

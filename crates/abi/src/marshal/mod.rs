@@ -8,6 +8,7 @@ mod exec;
 mod iov;
 mod msg;
 mod pack;
+mod packer;
 mod unpack;
 
 pub use pack::pack;

@@ -7,7 +7,7 @@
 
 use super::Refuse;
 use super::iov::{self, Follow};
-use super::pack::{Packer, Ptr, word32, word64};
+use super::packer::{Packer, Ptr, word32, word64};
 use crate::OutRule;
 use crate::mem::{BAD, Mem};
 

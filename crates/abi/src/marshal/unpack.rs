@@ -51,7 +51,7 @@ fn upto(plan: &Plan, dest: &Dest, offsets: &[usize], ret: i64, bytes: &[u8]) -> 
     if out_len(out, ret) < 4 {
         return 0;
     }
-    let len = super::pack::word32(bytes, offsets[by]);
+    let len = super::packer::word32(bytes, offsets[by]);
     len.saturating_sub(upto.skip) as usize
 }
 

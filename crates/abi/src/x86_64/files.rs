@@ -1,7 +1,7 @@
 //! Paths, descriptors and what they are called.
 
 use crate::Arg::{Fd, In, InOut, Out, Path, Sub, Val};
-use crate::Len::{Arg as Bytes, Const, Ret};
+use crate::Len::{Arg as Bytes, Const, Ret, RetInt};
 use crate::row::{Row, come, home};
 
 const STAT: crate::Arg = Out(Const(144));
@@ -26,7 +26,7 @@ pub const ROWS: &[Row] = &[
     home(75, "fdatasync", &[Fd]),
     home(76, "truncate", &[Path, Val]),
     home(77, "ftruncate", &[Fd, Val]),
-    home(78, "getdents", &[Fd, Out(Ret(2)), Val]),
+    home(78, "getdents", &[Fd, Out(RetInt(2)), Val]),
     home(79, "getcwd", &[Out(Ret(1)), Val]),
     home(80, "chdir", &[Path]),
     home(81, "fchdir", &[Fd]),
@@ -37,7 +37,7 @@ pub const ROWS: &[Row] = &[
     home(86, "link", &[Path, Path]),
     home(87, "unlink", &[Path]),
     home(88, "symlink", &[Path, Path]),
-    home(89, "readlink", &[Path, Out(Ret(2)), Val]),
+    home(89, "readlink", &[Path, Out(RetInt(2)), Val]),
     home(90, "chmod", &[Path, Val]),
     home(91, "fchmod", &[Fd, Val]),
     home(92, "chown", &[Path, Val, Val]),
@@ -63,7 +63,7 @@ pub const ROWS: &[Row] = &[
     home(197, "removexattr", &[Path, Path]),
     home(198, "lremovexattr", &[Path, Path]),
     home(199, "fremovexattr", &[Fd, Path]),
-    home(217, "getdents64", &[Fd, Out(Ret(2)), Val]),
+    home(217, "getdents64", &[Fd, Out(RetInt(2)), Val]),
     home(235, "utimes", &[Path, TIMES]),
     home(253, "inotify_init", &[]),
     home(254, "inotify_add_watch", &[Fd, Path, Val]),
@@ -78,7 +78,7 @@ pub const ROWS: &[Row] = &[
     home(264, "renameat", &[Fd, Path, Fd, Path]),
     home(265, "linkat", &[Fd, Path, Fd, Path, Val]),
     home(266, "symlinkat", &[Path, Fd, Path]),
-    home(267, "readlinkat", &[Fd, Path, Out(Ret(3)), Val]),
+    home(267, "readlinkat", &[Fd, Path, Out(RetInt(3)), Val]),
     home(268, "fchmodat", &[Fd, Path, Val]),
     home(269, "faccessat", &[Fd, Path, Val]),
     home(280, "utimensat", &[Fd, Path, TIMES, Val]),

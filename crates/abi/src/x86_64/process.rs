@@ -2,7 +2,7 @@
 
 use crate::Arg::{Fd, In, InOut, Out, Path, Strs, Sub, Val};
 use crate::Cond::OneOf;
-use crate::Len::{Arg as Bytes, ArgTimes, Const, Head, Hit, Ret, RetTimes};
+use crate::Len::{ArgTimes, Const, Head, Hit, RetInt, RetTimes, Uint};
 use crate::row::{Otherwise, Row, body, body_if, come, home, host};
 
 const RUSAGE: crate::Arg = Out(Const(144));
@@ -11,6 +11,8 @@ const NEW_LIMIT: crate::Arg = In(Const(16));
 const ID: crate::Arg = Out(Const(4));
 const SCHED: &str = "holds for the deputy; the body is scheduled by the farm";
 const SCHED_PARAM: u32 = 4;
+/// Bytes of the largest CPU mask a kernel is built for: NR_CPUS 8192.
+const CPUS: u32 = 1024;
 
 /// PR_SET_NAME, PR_GET_NAME, PR_GET_TID_ADDRESS, PR_GET_AUXV, PR_SET_VMA.
 const PRCTL: crate::Cond = OneOf {
@@ -89,10 +91,10 @@ pub const ROWS: &[Row] = &[
     .note("names are set at the body and copied home; options outside the sub-table come home"),
     body_if(158, "arch_prctl", &ARCH, Otherwise::ComeHome, &[]),
     body(186, "gettid").note("answers the home tid"),
-    home(203, "sched_setaffinity", &[Val, In(Bytes(1)), Val]).note(SCHED),
-    home(204, "sched_getaffinity", &[Val, Out(Ret(1)), Val]).note("answers for home"),
+    home(203, "sched_setaffinity", &[Val, In(Uint(1, CPUS)), Val]).note(SCHED),
+    home(204, "sched_getaffinity", &[Val, Out(RetInt(1)), Val]).note("answers for home"),
     body(218, "set_tid_address"),
-    host(231, "exit_group", &[]),
+    host(231, "exit_group", &[Val]),
     // KERNEL: waitid writes fields of siginfo_t up to si_status, and leaves a gap.
     home(
         247,
@@ -109,7 +111,7 @@ pub const ROWS: &[Row] = &[
     body(309, "getcpu").note("answers for the node the body runs on"),
     come(312, "kcmp", "compares kernel objects of two processes"),
     home(314, "sched_setattr", &[Val, InOut(Head(48)), Val]).note(SCHED),
-    home(315, "sched_getattr", &[Val, InOut(Bytes(2)), Val, Val]),
+    home(315, "sched_getattr", &[Val, InOut(Uint(2, 4096)), Val, Val]),
     come(
         317,
         "seccomp",

@@ -1,6 +1,6 @@
 //! Signals. Handlers, masks and stacks live at the body; sending happens at home.
 
-use crate::Arg::{Fd, In, Val};
+use crate::Arg::{Fd, In, Out, Val};
 use crate::Cond::{Bits, Not};
 use crate::Len::Const;
 use crate::row::{Otherwise, Row, body, body_if, home, host};
@@ -12,9 +12,11 @@ const NOT_SIGCHLD: crate::Cond = Not(&Bits {
     value: 17,
 });
 const SIGINFO: crate::Arg = In(Const(128));
+/// sizeof(struct kernel_sigaction)
+const SIGACTION: &[crate::Arg] = &[Val, In(Const(32)), Out(Const(32)), Val];
 
 pub const ROWS: &[Row] = &[
-    body_if(13, "rt_sigaction", &NOT_SIGCHLD, Otherwise::Host, &[])
+    body_if(13, "rt_sigaction", &NOT_SIGCHLD, Otherwise::Host, SIGACTION)
         .note("the disposition of SIGCHLD is kept at home too"),
     body(14, "rt_sigprocmask"),
     body(15, "rt_sigreturn"),

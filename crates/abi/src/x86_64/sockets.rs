@@ -6,8 +6,8 @@ use crate::row::{Row, home};
 
 /// KERNEL: sizeof(struct sockaddr_storage); longer addresses are EINVAL.
 const NAME: u32 = 128;
-/// Longest option value taken; ipset and the like are longer, and come home.
-const OPTION: u32 = 1 << 20;
+/// Any length: what does not fit a slot comes home.
+const OPTION: u32 = i32::MAX as u32;
 const ZEROCOPY: &str = "MSG_ZEROCOPY comes home";
 
 pub const ROWS: &[Row] = &[

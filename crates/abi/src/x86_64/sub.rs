@@ -2,7 +2,7 @@
 //! own file) ioctl. Commands that are not listed bring the process home.
 
 use super::{nr, sub_ioctl};
-use crate::Arg::{self, In, InOut, Out, Val};
+use crate::Arg::{self, In, InOut, Out, Path, Val};
 use crate::Len::Const;
 
 /// One command and the shape of the argument it decides.
@@ -54,30 +54,32 @@ const FCNTL: &[Command] = &[
 /// KERNEL: include/uapi/linux/prctl.h. Options about memory, protection or the processor
 /// (dumpable, seccomp, MM, TSC, speculation, shadow stacks, …) are absent on purpose.
 const PRCTL: &[Command] = &[
-    (1, Val),           // PR_SET_PDEATHSIG
-    (2, OUT_INT),       // PR_GET_PDEATHSIG
-    (3, Val),           // PR_GET_DUMPABLE
-    (7, Val),           // PR_GET_KEEPCAPS
-    (8, Val),           // PR_SET_KEEPCAPS
-    (13, Val),          // PR_GET_TIMING
-    (14, Val),          // PR_SET_TIMING
-    (21, Val),          // PR_GET_SECCOMP: the body's own answer would be the engine's filter
-    (23, Val),          // PR_CAPBSET_READ
-    (24, Val),          // PR_CAPBSET_DROP
-    (27, Val),          // PR_GET_SECUREBITS
-    (28, Val),          // PR_SET_SECUREBITS
-    (29, Val),          // PR_SET_TIMERSLACK: sleeps are at home
-    (30, Val),          // PR_GET_TIMERSLACK
-    (31, Val),          // PR_TASK_PERF_EVENTS_DISABLE
-    (32, Val),          // PR_TASK_PERF_EVENTS_ENABLE
-    (36, Val),          // PR_SET_CHILD_SUBREAPER
-    (37, OUT_INT),      // PR_GET_CHILD_SUBREAPER
-    (38, Val),          // PR_SET_NO_NEW_PRIVS
-    (39, Val),          // PR_GET_NO_NEW_PRIVS
-    (41, Val),          // PR_SET_THP_DISABLE
-    (42, Val),          // PR_GET_THP_DISABLE
-    (47, Val),          // PR_CAP_AMBIENT
-    (0x5961_6d61, Val), // PR_SET_PTRACER
+    (1, Val),             // PR_SET_PDEATHSIG
+    (2, OUT_INT),         // PR_GET_PDEATHSIG
+    (3, Val),             // PR_GET_DUMPABLE
+    (7, Val),             // PR_GET_KEEPCAPS
+    (8, Val),             // PR_SET_KEEPCAPS
+    (13, Val),            // PR_GET_TIMING
+    (14, Val),            // PR_SET_TIMING
+    (15, Path),           // PR_SET_NAME: for the host, which copies the name home
+    (16, Out(Const(16))), // PR_GET_NAME
+    (21, Val),            // PR_GET_SECCOMP: the body's own answer would be the engine's filter
+    (23, Val),            // PR_CAPBSET_READ
+    (24, Val),            // PR_CAPBSET_DROP
+    (27, Val),            // PR_GET_SECUREBITS
+    (28, Val),            // PR_SET_SECUREBITS
+    (29, Val),            // PR_SET_TIMERSLACK: sleeps are at home
+    (30, Val),            // PR_GET_TIMERSLACK
+    (31, Val),            // PR_TASK_PERF_EVENTS_DISABLE
+    (32, Val),            // PR_TASK_PERF_EVENTS_ENABLE
+    (36, Val),            // PR_SET_CHILD_SUBREAPER
+    (37, OUT_INT),        // PR_GET_CHILD_SUBREAPER
+    (38, Val),            // PR_SET_NO_NEW_PRIVS
+    (39, Val),            // PR_GET_NO_NEW_PRIVS
+    (41, Val),            // PR_SET_THP_DISABLE
+    (42, Val),            // PR_GET_THP_DISABLE
+    (47, Val),            // PR_CAP_AMBIENT
+    (0x5961_6d61, Val),   // PR_SET_PTRACER
 ];
 
 /// KERNEL: sizeof(struct semid64_ds), struct seminfo. GETALL (13) and SETALL (17) are as
