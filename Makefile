@@ -27,11 +27,11 @@ all: build
 need-build:
 	@scripts/need.sh $(BUILD)
 
-need-demo:
-	@scripts/need.sh $(BUILD) $(LAB) $(DEMO)
+need-demo: need-build
+	@scripts/need.sh $(LAB) $(DEMO)
 
-need-test:
-	@scripts/need.sh $(BUILD) $(LAB) $(DEMO) $(GUESTS)
+need-test: need-build
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(GUESTS)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace

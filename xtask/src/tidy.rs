@@ -67,6 +67,7 @@ fn complaints(root: &Path) -> Result<Vec<Complaint>> {
             found.extend(files::length(file));
             found.extend(files::purpose(file));
             found.extend(words::check(file));
+            found.extend(paths::neighbours(file, root));
         }
         if file.path.ends_with("Cargo.toml") {
             found.extend(layers::check(file));

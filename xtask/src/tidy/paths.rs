@@ -47,6 +47,33 @@ pub fn stale(file: &File, root: &Path) -> Vec<Complaint> {
     found
 }
 
+/// Neighbours that a file of the walk names in its `From:` and `Next:` lines and that are not there.
+pub fn neighbours(file: &File, root: &Path) -> Vec<Complaint> {
+    let head = file.text.lines().take_while(|l| l.starts_with("//!"));
+    let named = head
+        .enumerate()
+        .filter(|(_, l)| l.contains("From:") || l.contains("Next:"));
+    let mut found = Vec::new();
+    for (i, line) in named {
+        let paths = line
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|p| p.ends_with(".rs"));
+        for path in paths.filter(|p| !p.contains('*')) {
+            let beside = Path::new(&file.path).with_file_name(path);
+            let there = [root.join("crates").join(path), root.join(beside)]
+                .iter()
+                .any(|p| p.exists());
+            if !there {
+                let what = format!("{path}, the neighbour it names, does not exist");
+                found.push(Complaint::warn(&file.path, i + 1, what));
+            }
+        }
+    }
+    found
+}
+
 fn is_path(p: &str) -> bool {
     const TOPS: &[&str] = &[
         "crates/", "docs/", "guests/", "papers/", "xtask/", "scripts/", ".ci/",
