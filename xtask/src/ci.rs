@@ -6,7 +6,7 @@
 use crate::count::{self, Count, Tally};
 use crate::{root, tidy};
 use anyhow::{Context, Result};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -51,6 +51,22 @@ pub fn run(long: bool) -> Result<bool> {
     }
     println!("{sum}");
     Ok(bad.is_empty() && sum.failed == 0)
+}
+
+/// A hang must not eat the server's 20 minutes: what tests and conformance may take, seconds.
+const TESTS_S_MAX: u32 = 540;
+const CONFORMANCE_S_MAX: u32 = 540;
+
+/// `program` under timeout(1), which ends it and its children when the time is over. On a terminal
+/// it stays in the foreground, so that Ctrl-C reaches it.
+fn bounded(program: &Path, seconds_max: u32) -> Command {
+    let mut c = Command::new("timeout");
+    if std::io::stdin().is_terminal() {
+        c.arg("--foreground");
+    }
+    c.args(["--kill-after=20", &seconds_max.to_string()])
+        .arg(program);
+    c
 }
 
 const CLIPPY: &[&str] = &[
@@ -164,7 +180,7 @@ fn tests(sum: &mut Count, long: bool) -> Result<bool> {
 /// Every guest in every mode, once.
 fn conformance(sum: &mut Count) -> Result<bool> {
     let armento = root().join("target/release/armento");
-    let out = Command::new(&armento)
+    let out = bounded(&armento, CONFORMANCE_S_MAX)
         .args(["conform", "--mode", MODES, "--json"])
         .current_dir(root())
         .stdin(Stdio::null())
