@@ -144,7 +144,8 @@ fn cargo(args: &[&str]) -> Result<bool> {
 
 /// Unit, integration and documentation tests of the workspace.
 fn tests(sum: &mut Count, long: bool) -> Result<bool> {
-    let mut c = Command::new("cargo");
+    let limit = if long { 4 * TESTS_S_MAX } else { TESTS_S_MAX };
+    let mut c = bounded(Path::new("cargo"), limit);
     c.args([
         "test",
         "--release",
