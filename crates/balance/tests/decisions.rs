@@ -1,0 +1,469 @@
+//! Single decisions, each from a view written down in one line.
+
+use armento_balance::{
+    Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, decide, place, why,
+};
+use armento_gossip::{CpuSet, Entry, Tick};
+use armento_model::{NodeName, Stay};
+
+const NOW: Tick = Tick(100_000);
+const GIB: u64 = 1 << 20;
+
+fn name(text: &str) -> NodeName {
+    text.parse().unwrap()
+}
+
+fn node(text: &str) -> Node {
+    let mut entry = Entry::new(name(text), 1);
+    (entry.mem_total_kib, entry.mem_free_kib) = (4 * GIB, 4 * GIB);
+    Node {
+        entry,
+        age_ms: 500,
+        open: true,
+        others: 0,
+        taken_kib: 0,
+    }
+}
+
+/// `count` processes of ours at `place`, a minute old, using CPU all the time.
+fn procs(place: &str, count: i32, first: i32) -> Vec<Proc> {
+    let one = |pid| Proc {
+        pid,
+        place: name(place),
+        demand: 100,
+        cpu_ms: 1000 + u64::from(pid.unsigned_abs()),
+        rss_kib: 10_000,
+        arrived: Tick(40_000),
+        forwarded_per_s: 0,
+        locked: false,
+        hold: None,
+        needs: None,
+    };
+    (first..first + count).map(one).collect()
+}
+
+/// A farm seen from n1 with so many of our processes on n1, n2, …
+fn farm(counts: &[i32]) -> View {
+    let places = |i: usize| format!("n{}", i + 1);
+    let at = |(i, &count): (usize, &i32)| procs(&places(i), count, 100 * (i as i32 + 1));
+    View {
+        me: name("n1"),
+        nodes: (0..counts.len()).map(|i| node(&places(i))).collect(),
+        procs: counts.iter().enumerate().flat_map(at).collect(),
+        flights: Vec::new(),
+        placements: 0,
+        decided_last: None,
+    }
+}
+
+fn flight(pid: i32, to: &str) -> Flight {
+    Flight {
+        pid,
+        to: name(to),
+        need_kib: 20_000,
+        since: NOW,
+    }
+}
+
+/// The decision as `n1>n2`, or `-` for none.
+fn check(what: &str, policy: &Policy, view: &View, want: &str) {
+    let moves = decide(view, policy, NOW);
+    let text = |m: &Move| format!("{}>{}", m.from, m.to);
+    let got = moves.first().map_or("-".to_owned(), text);
+    assert!(moves.len() <= 1, "{what}: {moves:?}");
+    assert_eq!(got, want, "{what}");
+    for m in &moves {
+        let proc = view.procs.iter().find(|proc| proc.pid == m.pid).unwrap();
+        assert!(!proc.locked && proc.place == m.from, "{what}: {proc:?}");
+        assert_eq!(why(view, policy, m.pid, NOW), None, "{what}");
+    }
+}
+
+#[test]
+fn counts_are_evened_out_and_never_by_one() {
+    let mosix = Policy::default();
+    for (counts, want) in [
+        (&[1, 0, 0, 0][..], "-"),
+        (&[2, 0, 0, 0], "n1>n2"),
+        (&[2, 1, 1, 1], "-"),
+        (&[2, 1, 1, 0], "n1>n4"),
+        (&[0, 2, 1, 0], "n2>n1"),
+        (&[1, 1, 3, 1], "n3>n1"),
+        (&[1, 3, 0, 1], "n2>n3"),
+        (&[6, 6, 6, 6], "-"),
+        (&[7, 6, 6, 5], "n1>n4"),
+        (&[24, 0, 0, 0], "n1>n2"),
+        (&[5], "-"),
+        (&[0, 0], "-"),
+    ] {
+        check(&format!("{counts:?}"), &mosix, &farm(counts), want);
+        for kind in [Kind::Static, Kind::None] {
+            check(
+                &format!("{counts:?} {kind}"),
+                &Policy::of(kind),
+                &farm(counts),
+                "-",
+            );
+        }
+    }
+}
+
+#[test]
+fn speed_cores_and_the_work_of_others_count() {
+    let mosix = Policy::default();
+    let with = |counts: &[i32], change: &dyn Fn(&mut [Node])| {
+        let mut view = farm(counts);
+        change(&mut view.nodes);
+        view
+    };
+    let slow = |n: &mut [Node]| n[0].entry.speed = 4000;
+    check(
+        "an idle fast node draws",
+        &mosix,
+        &with(&[1, 0], &slow),
+        "n1>n2",
+    );
+    check(
+        "two on the fast one still gain",
+        &mosix,
+        &with(&[1, 1], &slow),
+        "n1>n2",
+    );
+    let twice = |n: &mut [Node]| n[1].entry.speed = 20_000;
+    check(
+        "twice as fast and busy",
+        &mosix,
+        &with(&[1, 1], &twice),
+        "-",
+    );
+    check("two of three", &mosix, &with(&[2, 1], &twice), "n1>n2");
+    check(
+        "a slow node is no relief",
+        &mosix,
+        &with(&[2, 0], &|n| n[1].entry.speed = 5000),
+        "-",
+    );
+    check(
+        "cores take one each",
+        &mosix,
+        &with(&[2, 3], &|n| n[1].entry.cores = 4),
+        "n1>n2",
+    );
+    check(
+        "full cores",
+        &mosix,
+        &with(&[2, 7], &|n| n[1].entry.cores = 4),
+        "-",
+    );
+    check(
+        "idle cores at home suffice",
+        &mosix,
+        &with(&[4, 0], &|n| n[0].entry.cores = 4),
+        "-",
+    );
+    check(
+        "others' work keeps away",
+        &mosix,
+        &with(&[2, 0], &|n| n[1].others = 100),
+        "-",
+    );
+    check(
+        "others' work drives out",
+        &mosix,
+        &with(&[1, 0], &|n| n[0].others = 100),
+        "n1>n2",
+    );
+    check(
+        "a trace of it does not",
+        &mosix,
+        &with(&[1, 0], &|n| n[0].others = 30),
+        "-",
+    );
+}
+
+#[test]
+fn who_may_not_move_does_not() {
+    let mosix = Policy::default();
+    let with = |change: &dyn Fn(&mut Proc)| {
+        let mut view = farm(&[3, 0]);
+        view.procs.iter_mut().for_each(change);
+        view
+    };
+    let bound = |what: &str, stay: Stay, change: &dyn Fn(&mut Proc)| {
+        let view = with(change);
+        check(what, &mosix, &view, "-");
+        assert_eq!(why(&view, &mosix, 100, NOW), Some(stay), "{what}");
+    };
+    bound("locked", Stay::Locked, &|p| p.locked = true);
+    bound("held", Stay::IoUring, &|p| {
+        p.hold = Some((Stay::IoUring, NOW.plus(1)))
+    });
+    bound("young", Stay::TooYoung, &|p| p.arrived = Tick(NOW.0 - 999));
+    bound("calls home all the time", Stay::WouldNotPay, &|p| {
+        p.forwarded_per_s = 20_000
+    });
+    bound("asleep", Stay::WouldNotPay, &|p| p.demand = 20);
+    check(
+        "the hold is over",
+        &mosix,
+        &with(&|p| p.hold = Some((Stay::Busy, NOW))),
+        "n1>n2",
+    );
+    check(
+        "old enough",
+        &mosix,
+        &with(&|p| p.arrived = Tick(NOW.0 - 1000)),
+        "n1>n2",
+    );
+    check(
+        "calls home now and then",
+        &mosix,
+        &with(&|p| p.forwarded_per_s = 500),
+        "n1>n2",
+    );
+    // One of them may: it is the one.
+    let mut view = with(&|p| p.locked = p.pid != 101);
+    check("the only free one", &mosix, &view, "n1>n2");
+    assert_eq!(decide(&view, &mosix, NOW)[0].pid, 101);
+    view.flights.push(flight(101, "n2"));
+    check("it is under way", &mosix, &view, "-");
+    assert_eq!(why(&view, &mosix, 101, NOW), Some(Stay::Busy));
+}
+
+#[test]
+fn the_one_that_computed_longest_and_calls_home_least_goes() {
+    let mosix = Policy::default();
+    let mut view = farm(&[3, 0]);
+    assert_eq!(decide(&view, &mosix, NOW)[0].pid, 102, "most CPU");
+    view.procs[2].forwarded_per_s = 5000;
+    assert_eq!(
+        decide(&view, &mosix, NOW)[0].pid,
+        101,
+        "… with few calls home"
+    );
+    let mut view = farm(&[0, 3]);
+    view.procs[0].forwarded_per_s = 5000;
+    assert_eq!(
+        decide(&view, &mosix, NOW)[0].pid,
+        200,
+        "homewards the one with most calls"
+    );
+}
+
+#[test]
+fn one_decision_a_period_and_flights_count_where_they_land() {
+    let mosix = Policy::default();
+    let mut view = farm(&[3, 0, 0]);
+    view.decided_last = Some(Tick(NOW.0 - 999));
+    check("too early", &mosix, &view, "-");
+    view.decided_last = Some(Tick(NOW.0 - 1000));
+    check("in time", &mosix, &view, "n1>n2");
+    view.flights.push(flight(100, "n2"));
+    check("n2 is taken", &mosix, &view, "n1>n3");
+    view.flights.push(flight(101, "n3"));
+    check("one each", &mosix, &view, "-");
+    let few = Policy {
+        flights_max: 2,
+        ..mosix
+    };
+    let mut view = farm(&[9, 0]);
+    view.flights.extend([flight(100, "n2"), flight(101, "n2")]);
+    check("enough under way", &few, &view, "-");
+}
+
+#[test]
+fn only_where_it_fits_runs_and_is_welcome() {
+    let mosix = Policy::default();
+    let shut = |what: &str, stay: Stay, change: &dyn Fn(&mut Node)| {
+        let mut view = farm(&[3, 0]);
+        change(&mut view.nodes[1]);
+        check(what, &mosix, &view, "-");
+        assert_eq!(why(&view, &mosix, 100, NOW), Some(stay), "{what}");
+        assert_ne!(
+            place(&view, &mosix, &Fresh::default()),
+            Some(name("n2")),
+            "{what}"
+        );
+    };
+    shut("no memory", Stay::NoRoom, &|n| {
+        n.entry.mem_free_kib = 200_000
+    });
+    shut("memory unknown", Stay::NoRoom, &|n| {
+        n.entry.mem_free_kib = 0
+    });
+    shut("memory promised", Stay::NoRoom, &|n| n.taken_kib = 4 * GIB);
+    shut("not trusted", Stay::NotTrusted, &|n| n.open = false);
+    shut("not heard of", Stay::LinkLost, &|n| n.age_ms = 15_001);
+    let mut view = farm(&[3, 0]);
+    view.nodes[0].entry.cpu.flags[2] = 1;
+    check("features missing there", &mosix, &view, "-");
+    assert_eq!(why(&view, &mosix, 100, NOW), Some(Stay::CpuFeatures));
+    view.procs
+        .iter_mut()
+        .for_each(|p| p.needs = Some(CpuSet::default()));
+    check("portable", &mosix, &view, "n1>n2");
+    // Back home it always may.
+    let mut view = farm(&[0, 3]);
+    view.nodes[0].open = false;
+    view.nodes[0].entry.cpu.flags[2] = 1;
+    check("homewards", &mosix, &view, "n2>n1");
+    assert_eq!(why(&farm(&[1]), &mosix, 100, NOW), Some(Stay::NoRoom));
+    assert_eq!(why(&farm(&[1]), &mosix, 7, NOW), None);
+}
+
+#[test]
+fn memory_goes_before_counts() {
+    let mosix = Policy::default();
+    let mut view = farm(&[2, 1, 1]);
+    view.nodes[0].entry.mem_free_kib = 100_000;
+    view.procs[0].rss_kib = GIB;
+    check(
+        "the largest leaves a node that runs short",
+        &mosix,
+        &view,
+        "n1>n2",
+    );
+    assert_eq!(decide(&view, &mosix, NOW)[0].pid, 100);
+    view.nodes[1].entry.mem_free_kib = GIB;
+    check(
+        "to one that does not run short by it",
+        &mosix,
+        &view,
+        "n1>n3",
+    );
+    view.nodes[2].entry.mem_free_kib = GIB;
+    assert_eq!(decide(&view, &mosix, NOW)[0].pid, 101, "or else the next");
+    view.procs[1].locked = true;
+    check("nowhere", &mosix, &view, "-");
+}
+
+/// Places `count` programs at once, each known to the next by its flight.
+fn burst(view: &mut View, policy: &Policy, count: i32) -> String {
+    let mut got = vec![0; view.nodes.len()];
+    for pid in 0..count {
+        let to = place(view, policy, &Fresh::default()).unwrap_or(view.me.clone());
+        let at = view.nodes.iter().position(|n| n.entry.node == to).unwrap();
+        got[at] += 1;
+        view.placements += 1;
+        view.flights.push(flight(10_000 + pid, to.as_str()));
+    }
+    got.iter().map(i32::to_string).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn programs_started_at_once_are_spread() {
+    let check = |policy: &str, counts: &[i32], count, change: &dyn Fn(&mut [Node]), want: &str| {
+        let mut view = farm(counts);
+        change(&mut view.nodes);
+        assert_eq!(
+            burst(&mut view, &policy.parse().unwrap(), count),
+            want,
+            "{policy} {counts:?}"
+        );
+    };
+    let same = |_: &mut [Node]| {};
+    check("mosix", &[0, 0, 0, 0], 24, &same, "6 6 6 6");
+    check("static", &[0, 0, 0, 0], 24, &same, "6 6 6 6");
+    check("none", &[0, 0, 0, 0], 24, &same, "24 0 0 0");
+    check("mosix", &[0, 0, 0, 0], 1, &same, "1 0 0 0");
+    check("mosix", &[0, 0, 0, 0], 5, &same, "2 1 1 1");
+    check("mosix", &[3, 0, 0, 0], 9, &same, "0 3 3 3");
+    check("static", &[3, 0, 0, 0], 9, &same, "3 2 2 2");
+    // The daemon's and the keepers' own work at home does not drive a lone program out, and
+    // does not upset even counts.
+    check("mosix", &[0, 0, 0, 0], 1, &|n| n[0].others = 40, "1 0 0 0");
+    check("mosix", &[0, 0, 0, 0], 24, &|n| n[0].others = 90, "6 6 6 6");
+    check("mosix", &[0, 0, 0, 0], 3, &|n| n[0].others = 300, "0 1 1 1");
+    check("mosix", &[0, 0], 9, &|n| n[1].entry.speed = 20_000, "3 6");
+    check("mosix", &[0, 0], 10, &|n| n[1].entry.cores = 4, "2 8");
+    check("mosix", &[0, 0, 0], 4, &|n| n[1].open = false, "2 0 2");
+    check("static", &[0, 0, 0], 4, &|n| n[1].open = false, "2 0 2");
+    // Speeds measured a little apart must not cost evenness.
+    check(
+        "mosix",
+        &[0, 0, 0, 0],
+        24,
+        &|n| n[0].entry.speed = 11_000,
+        "6 6 6 6",
+    );
+}
+
+#[test]
+fn a_target_admits_what_it_can_bear() {
+    let policy = Policy::default();
+    let check = |what: &str, need: &Need, change: &dyn Fn(&mut View), want: Result<(), Stay>| {
+        let mut view = farm(&[1, 0]);
+        change(&mut view);
+        assert_eq!(admit(&view, &policy, need), want, "{what}");
+    };
+    let small = Need {
+        rss_kib: 10_000,
+        ..Need::default()
+    };
+    check("room", &small, &|_| {}, Ok(()));
+    check(
+        "large",
+        &Need {
+            rss_kib: 4 * GIB,
+            ..small.clone()
+        },
+        &|_| {},
+        Err(Stay::NoRoom),
+    );
+    check(
+        "promised",
+        &small,
+        &|v| v.nodes[0].taken_kib = 4 * GIB,
+        Err(Stay::NoRoom),
+    );
+    check(
+        "crowded",
+        &small,
+        &|v| v.nodes[0].entry.guests = 256,
+        Err(Stay::NoRoom),
+    );
+    check(
+        "closed",
+        &small,
+        &|v| v.nodes[0].open = false,
+        Err(Stay::NotTrusted),
+    );
+    check(
+        "no sample yet",
+        &small,
+        &|v| v.nodes.clear(),
+        Err(Stay::NoRoom),
+    );
+    let modern = CpuSet {
+        flags: [1; 9],
+        ..CpuSet::default()
+    };
+    let need = Need {
+        cpu: Some(modern),
+        ..small.clone()
+    };
+    check("features", &need, &|_| {}, Err(Stay::CpuFeatures));
+    // A policy's move must still pay with what the target itself knows: one of its own runs here.
+    let need = |there| Need {
+        load_there: Some(there),
+        ..small.clone()
+    };
+    check("pays", &need(300), &|_| {}, Ok(()));
+    check("pays no more", &need(200), &|_| {}, Err(Stay::WouldNotPay));
+    check(
+        "others came first",
+        &need(300),
+        &|v| v.nodes[0].others = 100,
+        Err(Stay::WouldNotPay),
+    );
+}
+
+#[test]
+fn large_farms_are_decided_in_bounded_work() {
+    let mut view = farm(&vec![1; 1000]);
+    view.procs.extend(procs("n1", 999, 1_000_000));
+    let got = decide(&view, &Policy::default(), NOW);
+    assert_eq!(got.len(), 1);
+    assert_eq!(got[0].from, name("n1"));
+    assert!(place(&view, &Policy::default(), &Fresh::default()).is_some());
+}
