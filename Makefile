@@ -9,7 +9,7 @@
 CARGO ?= cargo
 # The one profile: tests, demo and tools share what was built once.
 XTASK = $(CARGO) run --quiet --release --locked --package xtask --
-ARMENTO = target/release/armento
+ARMENTO = $(or $(CARGO_TARGET_DIR),target)/release/armento
 
 # To build: ring compiles C. To raise a lab: iproute2, ethtool, util-linux, procps.
 BUILD = gcc libc6-dev make

@@ -7,7 +7,7 @@ use crate::count::{self, Count, Tally};
 use crate::{root, tidy};
 use anyhow::{Context, Result};
 use std::io::{BufRead, BufReader, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -180,7 +180,7 @@ fn tests(sum: &mut Count, long: bool) -> Result<bool> {
 
 /// Every guest in every mode, once.
 fn conformance(sum: &mut Count) -> Result<bool> {
-    let armento = root().join("target/release/armento");
+    let armento = target().join("release/armento");
     let out = bounded(&armento, CONFORMANCE_S_MAX)
         .args(["conform", "--mode", MODES, "--json"])
         .current_dir(root())
@@ -194,7 +194,7 @@ fn conformance(sum: &mut Count) -> Result<bool> {
         sum.skipped += 1;
         return Ok(true);
     }
-    let kept = keep(&root().join("target/conform.json"), &text);
+    let kept = keep(&target().join("conform.json"), &text);
     match count::conform(&text) {
         Some((count, failures)) => {
             for f in &failures {
@@ -210,6 +210,12 @@ fn conformance(sum: &mut Count) -> Result<bool> {
             Ok(false)
         }
     }
+}
+
+/// Where cargo builds.
+fn target() -> PathBuf {
+    let dir = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    root().join(dir)
 }
 
 fn keep(path: &Path, text: &str) -> String {
