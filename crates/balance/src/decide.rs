@@ -29,7 +29,8 @@ fn is_turn(view: &View, policy: &Policy, now: Tick) -> bool {
     let rested = view
         .decided_last
         .is_none_or(|last| now.since(last) >= policy.period_ms);
-    rested && view.flights.len() < policy.flights_max
+    // Before the first sample nothing is known of home's own processor.
+    rested && view.own().is_some() && view.flights.len() < policy.flights_max
 }
 
 /// Why `proc` may not be moved now, whatever the target.

@@ -13,13 +13,14 @@ use armento_gossip::{Known, Tick};
 use armento_model::{NodeName, Pid, Stay};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A placed program that was never reported is given up after this.
-const UNSEEN_MS_MAX: u64 = 3_000;
+/// A placed program that was never reported is given up after this: two dozen keepers that start
+/// at once on a quarter of a processor take seconds until they first report.
+const UNSEEN_MS_MAX: u64 = 10_000;
 /// A flight without an end is given up after this: longer than the 30 s after which home declares
 /// a host dead (`design.md` §3).
 const FLIGHT_MS_MAX: u64 = 40_000;
 /// An admitted guest that does not appear is given up after this.
-const EXPECT_MS_MAX: u64 = 5_000;
+const EXPECT_MS_MAX: u64 = 10_000;
 /// More of any kind are not kept: processes beyond are not balanced, guests not expected.
 const PROCS_MAX: usize = 65_536;
 const FLIGHTS_MAX: usize = 1024;
@@ -33,6 +34,18 @@ struct Expected {
 }
 
 /// What one node knows beyond the load vector. Feed it reports, take [`Ledger::view`].
+///
+/// A daemon's round, once a second (`sampler` and `vector` are those of `sense` and `gossip`):
+///
+/// ```text
+/// ledger.sampled(sample.runnable, now)           after observe() and guests(), whenever reported
+/// entry.load = ledger.load(); vector.set_own(entry, now); vector.tick(now); vector.send(…)
+/// view = ledger.view(vector.view(now), open, now)
+/// for order in decide(&view, &policy, now) { ledger.moving(&order, now); … }
+/// ```
+///
+/// and between: `placing` after each [`crate::place`], `moved` or `stayed` for each flight's end,
+/// `expect` after each [`crate::admit`], `ended` when a keeper's session ends.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     me: NodeName,

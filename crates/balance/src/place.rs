@@ -33,7 +33,7 @@ impl Default for Fresh {
 /// The node where a fresh program should run; `None` and this node's own name both mean here.
 /// Whoever follows the advice tells the ledger, so that the next question counts this one.
 pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
-    if view.flights.len() >= policy.flights_max {
+    if view.own().is_none() || view.flights.len() >= policy.flights_max {
         return None;
     }
     let fits = |seat: &Seat| {

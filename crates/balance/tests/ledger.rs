@@ -1,0 +1,239 @@
+//! The books: nothing of ours is taken for another's, nothing is counted twice or for ever.
+
+use armento_balance::{Fresh, Guest, Kind, Ledger, Move, Policy, Seen, View, decide, place};
+use armento_gossip::{Entry, Known, Tick};
+use armento_model::{NodeName, Stay};
+
+fn name(text: &str) -> NodeName {
+    text.parse().unwrap()
+}
+
+fn seen(pid: i32, place: &str) -> Seen {
+    Seen {
+        pid,
+        place: name(place),
+        cpu_ms: 5000,
+        rss_kib: 10_000,
+        threads: 1,
+        runnable: true,
+        forwarded: 0,
+        age_ms: 60_000,
+        locked: false,
+        needs: None,
+    }
+}
+
+fn guest(home: &str, pid: i32, runnable: bool) -> Guest {
+    Guest {
+        home: name(home),
+        pid,
+        threads: 1,
+        runnable,
+    }
+}
+
+/// What the vector says of `node`.
+fn known(node: &str, load: u32, age_ms: u64) -> Known {
+    let mut entry = Entry::new(name(node), 1);
+    (entry.load, entry.mem_total_kib, entry.mem_free_kib) = (load, 4 << 20, 4 << 20);
+    Known { entry, age_ms }
+}
+
+fn view(ledger: &mut Ledger, far: Known, now: Tick) -> View {
+    ledger.view(vec![known("n1", 0, 0), far], |_| true, now)
+}
+
+fn others(ledger: &mut Ledger, load: u32, age_ms: u64, now: u64) -> u64 {
+    view(ledger, known("n2", load, age_ms), Tick(now)).nodes[1].others
+}
+
+#[test]
+fn our_own_work_elsewhere_is_not_taken_for_anothers() {
+    let mut ledger = Ledger::new(name("n1"));
+    ledger.observe(&[seen(1, "n2"), seen(2, "n1")], Tick(10_000));
+    let mut check = |load, age_ms, now, want| {
+        assert_eq!(
+            others(&mut ledger, load, age_ms, now),
+            want,
+            "{load} {age_ms} ms before {now}"
+        );
+    };
+    check(100, 0, 20_000, 0);
+    check(300, 0, 20_000, 200);
+    check(0, 0, 20_000, 0);
+    // When it spoke, ours was not there yet, or may just have come.
+    check(100, 8000, 16_000, 100);
+    check(100, 6500, 16_000, 0);
+}
+
+#[test]
+fn a_flight_counts_where_it_goes_until_it_ends() {
+    let order = Move {
+        pid: 1,
+        from: name("n1"),
+        to: name("n2"),
+    };
+    let flying = || {
+        let mut ledger = Ledger::new(name("n1"));
+        ledger.observe(&[seen(1, "n1")], Tick(1000));
+        assert_eq!(ledger.load(), 100);
+        ledger.moving(&order, Tick(2000));
+        assert_eq!(ledger.load(), 0);
+        ledger
+    };
+    let flights =
+        |ledger: &mut Ledger, now| view(ledger, known("n2", 0, 0), Tick(now)).flights.len();
+
+    let mut moved = flying();
+    assert_eq!(flights(&mut moved, 2100), 1);
+    moved.moved(1, &name("n2"), Tick(2200));
+    assert_eq!((flights(&mut moved, 2200), moved.load()), (0, 0));
+    // A list that was under way does not bring it back; a later one may.
+    moved.observe(&[seen(1, "n1")], Tick(2300));
+    assert_eq!(moved.load(), 0);
+    moved.observe(&[seen(1, "n1")], Tick(9000));
+    assert_eq!(moved.load(), 100);
+
+    let mut reported = flying();
+    reported.observe(&[seen(1, "n2")], Tick(2200));
+    assert_eq!((flights(&mut reported, 2200), reported.load()), (0, 0));
+
+    let mut stayed = flying();
+    stayed.stayed(1, Stay::Busy, Tick(2200));
+    assert_eq!((flights(&mut stayed, 2200), stayed.load()), (0, 100));
+
+    let mut ended = flying();
+    ended.observe(&[], Tick(2200));
+    assert_eq!((flights(&mut ended, 2200), ended.load()), (0, 0));
+
+    let mut lost = flying();
+    assert_eq!(flights(&mut lost, 41_000), 1);
+    assert_eq!((flights(&mut lost, 43_000), lost.load()), (0, 100));
+}
+
+#[test]
+fn a_placed_program_counts_before_anybody_has_seen_it() {
+    let mosix = Policy::default();
+    let mut ledger = Ledger::new(name("n1"));
+    let mut put = |pid, now| {
+        let view = view(&mut ledger, known("n2", 0, 900), Tick(now));
+        let to = place(&view, &mosix, &Fresh::default()).unwrap();
+        ledger.placing(pid, &to, &Fresh::default(), Tick(now));
+        to.to_string()
+    };
+    let got: Vec<String> = (0..4).map(|i| put(i, 5000 + i as u64)).collect();
+    assert_eq!(got, ["n1", "n2", "n1", "n2"]);
+    assert_eq!(ledger.load(), 200);
+    ledger.ended(0, Tick(6000));
+    assert_eq!(ledger.load(), 100);
+    // Never reported: given up.
+    view(&mut ledger, known("n2", 0, 0), Tick(16_000));
+    assert_eq!(ledger.load(), 0);
+}
+
+#[test]
+fn refusals_are_repeated_ever_more_slowly() {
+    let mut ledger = Ledger::new(name("n1"));
+    ledger.observe(&[seen(1, "n1"), seen(2, "n1")], Tick(1000));
+    let mut hold = |stay, now: u64| {
+        ledger.stayed(1, stay, Tick(now));
+        let view = view(&mut ledger, known("n2", 0, 0), Tick(now));
+        let (stay, until) = view.procs[0].hold.unwrap();
+        (stay, until.0 - now)
+    };
+    for (stay, want) in [
+        (Stay::Busy, 1000),
+        (Stay::TargetFailed, 2000),
+        (Stay::Busy, 4000),
+        (Stay::IoUring, 60_000),
+        (Stay::Busy, 60_000),
+    ] {
+        assert_eq!(hold(stay, 5000), (stay, want));
+    }
+    ledger.moved(1, &name("n2"), Tick(6000));
+    assert!(
+        view(&mut ledger, known("n2", 0, 0), Tick(6000)).procs[0]
+            .hold
+            .is_none()
+    );
+}
+
+#[test]
+fn guests_and_promises_are_work_here() {
+    let mut ledger = Ledger::new(name("n1"));
+    ledger.expect(&name("n2"), 7, 10_000, Tick(1000));
+    ledger.expect(&name("n2"), 7, 10_000, Tick(1000));
+    assert_eq!(ledger.load(), 100);
+    let own = view(&mut ledger, known("n2", 0, 0), Tick(1000)).nodes[0].clone();
+    assert_eq!((own.others, own.taken_kib > 10_000), (100, true));
+    ledger.guests(&[guest("n2", 7, true), guest("n3", 7, true)], Tick(1500));
+    assert_eq!(
+        ledger.load(),
+        200,
+        "it came, with another of the same number"
+    );
+    ledger.guests(&[], Tick(2000));
+    assert_eq!(ledger.load(), 0);
+    ledger.expect(&name("n2"), 8, 10_000, Tick(2000));
+    ledger.unexpect(&name("n2"), 8);
+    assert_eq!(ledger.load(), 0, "it will not come");
+    ledger.expect(&name("n2"), 9, 10_000, Tick(2000));
+    ledger.sampled(0, Tick(12_001));
+    assert_eq!(ledger.load(), 0, "it never came");
+}
+
+#[test]
+fn background_is_what_is_left_and_rises_slowly() {
+    let mut ledger = Ledger::new(name("n1"));
+    ledger.observe(&[seen(1, "n1"), seen(2, "n2")], Tick(0));
+    ledger.guests(&[guest("n3", 5, true)], Tick(0));
+    let mut background = |runnable, now| {
+        ledger.sampled(runnable, Tick(now));
+        ledger.load() - 200
+    };
+    // One of ours and one guest are here.
+    assert_eq!(background(2, 1000), 0);
+    assert_eq!(background(4, 2000), 75);
+    assert_eq!(background(4, 3000), 121);
+    assert_eq!(background(2, 4000), 45);
+    assert_eq!(background(0, 5000), 16);
+}
+
+#[test]
+fn demand_follows_what_a_process_does_and_calls_are_remembered() {
+    let mut ledger = Ledger::new(name("n1"));
+    let mut at = |runnable, forwarded, now| {
+        ledger.observe(
+            &[Seen {
+                runnable,
+                forwarded,
+                ..seen(1, "n2")
+            }],
+            Tick(now),
+        );
+        let view = view(&mut ledger, known("n2", 0, 0), Tick(now));
+        (view.procs[0].demand, view.procs[0].forwarded_per_s)
+    };
+    assert_eq!(at(true, 100, 1000), (100, 0));
+    assert_eq!(at(false, 600, 1100), (100, 0), "too soon for a step");
+    assert_eq!(at(false, 1100, 2000), (63, 1000));
+    assert_eq!(
+        at(false, 1100, 3000),
+        (40, 857),
+        "remembered for a while"
+    );
+    let (demand, calls) = at(false, 1100, 60_000);
+    assert!(demand < 40 && calls < 20, "{demand} {calls}");
+}
+
+#[test]
+fn without_a_sample_of_this_node_nothing_is_decided() {
+    let mut ledger = Ledger::new(name("n1"));
+    ledger.observe(&[seen(1, "n1"), seen(2, "n1"), seen(3, "n1")], Tick(1000));
+    let blind = ledger.view(vec![known("n2", 0, 0)], |_| true, Tick(9000));
+    for kind in Kind::ALL {
+        let policy = Policy::of(kind);
+        assert!(decide(&blind, &policy, Tick(9000)).is_empty(), "{kind}");
+        assert_eq!(place(&blind, &policy, &Fresh::default()), None, "{kind}");
+    }
+}
