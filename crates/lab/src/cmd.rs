@@ -107,16 +107,24 @@ pub fn run(cmd: Cmd) -> Result<i32> {
             user,
             node,
             command,
-        }) => enter::run(&Entry {
+        }) => Ok(exec(&Entry {
             lab: name,
             node,
             user,
             detach: None,
             command,
-        }),
+        })),
         Cmd::List { json } => list(json),
         Cmd::Down { name, all } => take_down(&name, all),
     }
+}
+
+/// The command's exit code; our own failures are 125, so that they can be told apart.
+fn exec(entry: &Entry) -> i32 {
+    enter::run(entry).unwrap_or_else(|e| {
+        eprintln!("armento: {e:#}");
+        enter::FAILED
+    })
 }
 
 fn raise(up: Up) -> Result<i32> {

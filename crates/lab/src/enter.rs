@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Exit codes as env(1) and the rest of `armento` use them.
-const FAILED: i32 = 125;
+pub const FAILED: i32 = 125;
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 

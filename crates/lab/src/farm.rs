@@ -8,10 +8,6 @@ use std::time::{Duration, Instant};
 /// Where the daemons of a lab listen.
 pub const PORT: u16 = 7717;
 
-/// Configuration of a lab's daemons: guests of root are welcome, since all nodes are one machine.
-const CONFIG: &str = "allow_root = true\n";
-const CONFIG_FILE: &str = "/etc/armento/node.toml";
-
 /// A daemon's output, in its node.
 pub const LOG: &str = "/var/log/armento.log";
 
@@ -23,9 +19,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Before: the nodes are up, no daemon runs. After: n1 sees every node alive.
 pub fn start(lab: &Lab) -> Result<()> {
     let first = lab.node(1);
-    for node in lab.nodes() {
-        configure(node)?;
-    }
     let made = armento(
         first,
         &[
@@ -63,26 +56,10 @@ fn listen(node: &Node) -> String {
     format!("{}:{PORT}", node.addr)
 }
 
-fn configure(node: &Node) -> Result<()> {
-    let script = "mkdir -p /etc/armento && printf %s \"$1\" > \"$2\"";
-    let mut c = node.command("sh");
-    done(
-        c.args(["-c", script, "sh", CONFIG, CONFIG_FILE]),
-        node,
-        "writing its configuration",
-    )
-    .map(drop)
-}
-
 /// Starts the node's daemon, in the background of the node.
 pub fn start_daemon(node: &Node) -> Result<()> {
     let mut c = node.background(LOG, "armento");
-    done(
-        c.args(["node", "--config", CONFIG_FILE]),
-        node,
-        "starting the daemon",
-    )
-    .map(drop)
+    done(c.arg("node"), node, "starting the daemon").map(drop)
 }
 
 fn armento(node: &Node, args: &[&str]) -> Result<String> {

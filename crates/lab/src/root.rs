@@ -264,7 +264,10 @@ fn devices(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// /etc/hosts knows all nodes; /etc/hostname this one.
+/// Settings of a lab's daemons: guests of root are welcome, since all nodes are one machine.
+const CONFIG: &str = "allow_root = true\n";
+
+/// /etc/hosts knows all nodes; /etc/hostname this one; the daemon knows that it is in a lab.
 fn names(plan: &Plan, me: usize, root: &Path) -> Result<()> {
     let mut hosts = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
     for n in &plan.nodes {
@@ -273,8 +276,10 @@ fn names(plan: &Plan, me: usize, root: &Path) -> Result<()> {
     for (file, text) in [
         ("etc/hosts", hosts),
         ("etc/hostname", format!("{}\n", plan.nodes[me].name)),
+        ("etc/armento/config.toml", CONFIG.into()),
     ] {
         let at = root.join(file);
+        fs::create_dir_all(at.parent().context("no parent")?)?;
         let _ = fs::remove_file(&at); // it may be a link
         fs::write(&at, text).with_context(|| format!("cannot write /{file}"))?;
     }
