@@ -52,13 +52,17 @@ pub struct Args {
 
 const NODES: usize = 4;
 /// Four nodes of 0.4 fit on two cores and leave a fifth for the machine itself.
-const SPEED: f64 = 0.4;
+const SPEED_MAX: f64 = 0.4;
+/// Share of all cores that the nodes may have together.
+const CORES_SHARE: f64 = 0.8;
 /// A farm run that takes this much longer than the single-node run has failed.
 const SLACK: f64 = 2.0;
 /// How often the daemon is asked who is where.
 const LOOK_MS: u32 = 500;
 /// Where the files lie on n1.
 const DIR: &str = "/var/tmp/armento-demo";
+/// Last lines of n1's daemon that a failed run shows.
+const LOG_LINES: usize = 20;
 /// Keepers append their last words here.
 const SUMMARY: &str = "summary.jsonl";
 
@@ -68,7 +72,11 @@ pub fn run(args: Args) -> Result<i32> {
     let scratch = sound::Scratch::new()?;
     println!("measuring the encoder on this machine");
     let encoder = sound::measure(&scratch.0)?;
-    let plan = Plan::new(encoder, f64::from(args.seconds), SPEED);
+    let plan = Plan::new(
+        encoder,
+        f64::from(args.seconds),
+        speed(crate::sys::affinity().len()),
+    );
     print!("{}", report::scale(&plan));
     if args.scale_only {
         return Ok(0);
@@ -89,6 +97,11 @@ pub fn run(args: Args) -> Result<i32> {
     conclude(&args, &outcome)
 }
 
+/// What a node gets of a core on a machine of so many.
+fn speed(cores: usize) -> f64 {
+    (CORES_SHARE * cores as f64 / NODES as f64).min(SPEED_MAX)
+}
+
 /// Both runs, on one lab.
 fn perform(scratch: sound::Scratch, encoder: Encoder, plan: Plan) -> Result<Outcome> {
     let (wav, mp3) = sound::reference(&scratch.0, &plan)?;
@@ -97,7 +110,7 @@ fn perform(scratch: sound::Scratch, encoder: Encoder, plan: Plan) -> Result<Outc
         "raising a lab of {NODES} nodes behind a switch of {} Mbit/s",
         plan.rate_mbit
     );
-    let stage = Stage::raise(NODES, SPEED, plan.rate_mbit)?;
+    let stage = Stage::raise(NODES, plan.speed, plan.rate_mbit)?;
     let nodes = stage.nodes();
     let patience = plan.node_s_per_job * JOBS as f64 * SLACK + 30.0;
 
@@ -113,6 +126,7 @@ fn perform(scratch: sound::Scratch, encoder: Encoder, plan: Plan) -> Result<Outc
     let farm_equal = equal(&stage, &mp3)?;
     let last = last_seen(&samples);
     let summary = fs::read_to_string(file(&stage, SUMMARY)).unwrap_or_default();
+    let log = fs::read_to_string(stage.n1(crate::farm::LOG)).unwrap_or_default();
     stage.down()?;
 
     Ok(Outcome {
@@ -129,6 +143,12 @@ fn perform(scratch: sound::Scratch, encoder: Encoder, plan: Plan) -> Result<Outc
         usage: watch::usage(&summary, &last),
         hops: view.moves,
         samples,
+        log: log
+            .lines()
+            .rev()
+            .take(LOG_LINES)
+            .map(str::to_owned)
+            .collect(),
     })
 }
 
@@ -243,6 +263,14 @@ fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
     for b in &bad {
         eprintln!("armento demo: {b}");
     }
+    if !bad.is_empty() {
+        for (reason, times) in o.reasons() {
+            eprintln!("armento demo: seen {times} times: {reason}");
+        }
+        for line in &o.log {
+            eprintln!("  n1: {line}");
+        }
+    }
     if bad.is_empty() {
         println!(
             "\nall {JOBS} MP3 files equal the native one; {:.1} % of the CPU time was spent away",
@@ -250,4 +278,18 @@ fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
         );
     }
     Ok(i32::from(!bad.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_leave_room_for_the_machine() {
+        let check =
+            |cores: usize, want: f64| assert!((speed(cores) - want).abs() < 1e-9, "{cores}");
+        check(1, 0.2);
+        check(2, 0.4);
+        check(64, 0.4);
+    }
 }

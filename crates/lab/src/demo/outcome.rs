@@ -28,6 +28,8 @@ pub struct Outcome {
     pub usage: BTreeMap<usize, Usage>,
     pub hops: Vec<Hop>,
     pub samples: Vec<Sample>,
+    /// The last words of n1's daemon, newest first.
+    pub log: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -97,6 +99,16 @@ impl Outcome {
             0.0 => 0.0,
             all => percent(sum(|u| u.away_cpu_ms), all),
         }
+    }
+
+    /// Reasons to stay that were seen, and in how many samples.
+    pub fn reasons(&self) -> BTreeMap<&str, usize> {
+        let mut all = BTreeMap::new();
+        let seen = self.samples.iter().flat_map(|s| &s.encoders);
+        for reason in seen.filter_map(|e| e.stay.as_deref()) {
+            *all.entry(reason).or_insert(0) += 1;
+        }
+        all
     }
 
     /// What is wrong, one line each; nothing when the demo passed.
@@ -182,6 +194,7 @@ pub mod tests {
             usage: (1..=24).map(|j| (j, used.clone())).collect(),
             hops: vec![hop],
             samples: Vec::new(),
+            log: Vec::new(),
         }
     }
 
