@@ -1,6 +1,7 @@
 # Everything a newcomer types. Each target does all of its own set-up.
 #
-#   make demo       24 encoders spread over a farm of four nodes on this machine
+#   make demo       24 encoders spread over a farm of four nodes on this machine;
+#                   data in target/demo.json, picture in target/demo.svg
 #   make test       everything the server checks (at most 20 minutes on 2 cores)
 #   make test-all   make test, then conformance twice more and the long tests
 #   make bench      the measured bars (cargo xtask bench)
@@ -38,7 +39,7 @@ build: need-build
 
 demo: need-demo
 	$(CARGO) build --release --locked --package armento-cli
-	$(ARMENTO) demo $(ARGS)
+	$(ARMENTO) demo --json target/demo.json --plot target/demo.svg $(ARGS)
 
 test: need-test
 	@$(XTASK) ci

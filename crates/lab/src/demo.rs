@@ -267,7 +267,7 @@ fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
         for (reason, times) in o.reasons() {
             eprintln!("armento demo: seen {times} times: {reason}");
         }
-        for line in &o.log {
+        for line in o.log.iter().rev() {
             eprintln!("  n1: {line}");
         }
     }
