@@ -183,7 +183,7 @@ fn wanting(runnable: bool, threads: u32) -> u64 {
     }
 }
 
-/// Reasons that lie in the process and will not pass in seconds.
+/// Reasons that lie in the process, whatever the target, and will not pass in seconds.
 fn is_lasting(stay: Stay) -> bool {
     use Stay::*;
     matches!(
@@ -199,8 +199,5 @@ fn is_lasting(stay: Stay) -> bool {
             | Privileged
             | ThirtyTwoBit
             | TooManyThreads
-            | NotTrusted
-            | EngineVersion
-            | KernelTooOld
     )
 }

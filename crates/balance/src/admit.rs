@@ -37,7 +37,11 @@ pub fn admit(view: &View, policy: &Policy, need: &Need) -> Result<(), Stay> {
         return Err(Stay::NoRoom);
     }
     let ours = ours(view).get(&view.me).copied().unwrap_or(0);
-    let here = cost(own, own.others + ours + DEMAND_FULL) / 100;
+    let here = cost(
+        own.entry.cores,
+        own.entry.speed,
+        own.others + ours + DEMAND_FULL,
+    ) / 100;
     if need.load_there.is_some_and(|there| here >= there) {
         return Err(Stay::WouldNotPay);
     }

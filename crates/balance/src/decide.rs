@@ -64,7 +64,7 @@ fn usher(view: &View, policy: &Policy, now: Tick) -> Option<Move> {
     if !view.nodes.iter().any(|node| short(&node)) {
         return None;
     }
-    let seats = seats(view);
+    let seats = seats(view, policy);
     for from in view.nodes.iter().filter(short) {
         let mut here: Vec<&Proc> = view
             .procs
@@ -98,7 +98,7 @@ fn relieve(view: &View, policy: &Policy, now: Tick) -> Option<Move> {
     for proc in view.procs.iter().filter(movable) {
         free.entry(&proc.place).or_default().push(proc);
     }
-    let seats = seats(view);
+    let seats = seats(view, policy);
     let asked = |demand: u64| demand * policy.margin_percent / 100;
 
     let mut best: Option<((u64, Reverse<usize>), Move)> = None;

@@ -1,13 +1,14 @@
 //! Where a fresh program starts, decided at its exec stop before its memory grows.
 
-use crate::weigh::{Seat, can_run, cost, has_room, reachable, seats};
+use crate::weigh::{Seat, can_run, has_room, reachable, seats};
 use crate::{DEMAND_FULL, Kind, Policy, View};
 use armento_gossip::CpuSet;
 use armento_model::NodeName;
 use std::cmp::Reverse;
 
-/// Memory assumed for a program of which nothing is known yet.
-const FRESH_KIB: u64 = 32 * 1024;
+/// Memory assumed for a program of which nothing is known yet: what an ordinary command grows to.
+/// The image at an exec stop is 12 to 16 KB (`engine.md`).
+const FRESH_KIB: u64 = 16 * 1024;
 
 /// A program about to start is sent away only if another node is better by more than this much
 /// background work at home, hundredths: below one process, so that counts stay even.
@@ -42,7 +43,7 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
                 && can_run(view, seat.node, fresh.needs.as_ref())
                 && has_room(view, policy, seat.node, fresh.need_kib))
     };
-    let open: Vec<Seat> = seats(view).into_iter().filter(fits).collect();
+    let open: Vec<Seat> = seats(view, policy).into_iter().filter(fits).collect();
     match policy.kind {
         Kind::None => None,
         Kind::Static => next_in_turn(view, &open),
@@ -67,7 +68,7 @@ fn least_loaded(view: &View, open: &[Seat]) -> Option<NodeName> {
         let work = seat.work - bonus + DEMAND_FULL;
         let spare = (u64::from(seat.node.entry.cores) * DEMAND_FULL).saturating_sub(work);
         // Equal: home, where no call is forwarded; then the emptier; then by turns.
-        (cost(seat.node, work), !home, Reverse(spare), seat.turn)
+        (seat.cost_of(work), !home, Reverse(spare), seat.turn)
     };
     open.iter()
         .min_by_key(price)

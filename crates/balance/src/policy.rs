@@ -26,6 +26,10 @@ pub struct Policy {
     /// above 100 swallows the noise of measured background work.
     /// PAPER: 130 is the default of Kerrighed's MOSIX-derived balancer (its `stab_factor`).
     pub margin_percent: u64,
+    /// Speeds that differ by no more than this count as equal, percent: one machine measured itself
+    /// at 540 and at 650 million rounds a second, beside a busy sibling thread and alone
+    /// (`sense`), and counts must not depend on such luck.
+    pub speed_noise_percent: u64,
     /// A process stays at least this long after it arrived, and after its birth.
     /// PAPER: MOSIX lets a process stay about a second before it is considered.
     pub residence_ms: u64,
@@ -51,6 +55,7 @@ impl Policy {
         Policy {
             kind,
             margin_percent: 130,
+            speed_noise_percent: 20,
             residence_ms: 1000,
             period_ms: 1000,
             age_ms_max: 15_000,

@@ -25,6 +25,8 @@ pub(crate) fn ours(view: &View) -> BTreeMap<&NodeName, u64> {
 /// A node with what a decision weighs.
 pub(crate) struct Seat<'a> {
     pub node: &'a Node,
+    /// Its speed, or home's where the two cannot be told apart.
+    speed: u32,
     /// All work there, hundredths.
     pub work: u64,
     /// Ties between equal targets are broken by turns that begin with the home itself, so that
@@ -39,32 +41,45 @@ impl Seat<'_> {
 
     /// See [`cost`], with `more` work than now.
     pub fn cost_with(&self, more: u64) -> u64 {
-        cost(self.node, self.work + more)
+        self.cost_of(self.work + more)
+    }
+
+    /// See [`cost`], with so much work in all.
+    pub fn cost_of(&self, work: u64) -> u64 {
+        cost(self.node.entry.cores, self.speed, work)
     }
 }
 
 /// All nodes, in order of turns: this one, then by name.
-pub(crate) fn seats(view: &View) -> Vec<Seat<'_>> {
+pub(crate) fn seats<'a>(view: &'a View, policy: &Policy) -> Vec<Seat<'a>> {
     let ours = ours(view);
+    let own = view.own().map_or(STANDARD_SPEED, |node| node.entry.speed);
     let mut nodes: Vec<&Node> = view.nodes.iter().collect();
     nodes.sort_by_key(|node| (node.entry.node < view.me, &node.entry.node));
-    let work = |node: &Node| node.others + ours.get(&node.entry.node).copied().unwrap_or(0);
-    nodes
-        .into_iter()
-        .enumerate()
-        .map(|(turn, node)| Seat {
-            node,
-            work: work(node),
-            turn,
-        })
-        .collect()
+    let seat = |(turn, node): (usize, &'a Node)| Seat {
+        node,
+        speed: told_apart(node.entry.speed, own, policy),
+        work: node.others + ours.get(&node.entry.node).copied().unwrap_or(0),
+        turn,
+    };
+    nodes.into_iter().enumerate().map(seat).collect()
 }
 
-/// How long one unit of work takes on `node` when `work` hundredths share it;
+/// `speed`, or `own` when the difference may be the measurement's.
+fn told_apart(speed: u32, own: u32, policy: &Policy) -> u32 {
+    let (low, high) = (u64::from(speed.min(own)), u64::from(speed.max(own)));
+    if high * 100 <= low * (100 + policy.speed_noise_percent) {
+        own
+    } else {
+        speed
+    }
+}
+
+/// How long one unit of work takes where `work` hundredths share so many cores of that speed;
 /// 10,000 = a standard core for oneself. Cores beyond the number of processes help nobody.
-pub(crate) fn cost(node: &Node, work: u64) -> u64 {
-    let cores = u64::from(node.entry.cores.max(1));
-    let speed = u64::from(node.entry.speed.max(1));
+pub(crate) fn cost(cores: u32, speed: u32, work: u64) -> u64 {
+    let cores = u64::from(cores.max(1));
+    let speed = u64::from(speed.max(1));
     work.max(DEMAND_FULL * cores) * 100 * u64::from(STANDARD_SPEED) / (cores * speed)
 }
 
@@ -87,8 +102,10 @@ pub(crate) fn free_kib(view: &View, node: &Node) -> u64 {
         .saturating_sub(flying)
 }
 
+/// Memory that stays free on every node: a share, but no more than a gigabyte, which is enough to
+/// absorb growth until the next decision and would only be wasted beyond.
 pub(crate) fn reserve_kib(node: &Node, policy: &Policy) -> u64 {
-    node.entry.mem_total_kib / 1000 * policy.reserve_permille
+    (node.entry.mem_total_kib / 1000 * policy.reserve_permille).min(1 << 20)
 }
 
 /// Room for `need` with the reserve untouched.
@@ -118,25 +135,12 @@ pub(crate) fn forward_permille(proc: &Proc, policy: &Policy) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use armento_gossip::Entry;
 
     #[test]
     fn cost_is_slowness_for_one_process() {
         let check = |speed, cores, work, want| {
-            let mut entry = Entry::new("n1".parse().unwrap(), 1);
-            (entry.speed, entry.cores) = (speed, cores);
-            let node = Node {
-                entry,
-                age_ms: 0,
-                open: true,
-                others: 0,
-                taken_kib: 0,
-            };
-            assert_eq!(
-                cost(&node, work),
-                want,
-                "speed {speed} cores {cores} work {work}"
-            );
+            let got = cost(cores, speed, work);
+            assert_eq!(got, want, "speed {speed} cores {cores} work {work}");
         };
         check(10_000, 1, 0, 10_000);
         check(10_000, 1, 100, 10_000);
@@ -146,5 +150,22 @@ mod tests {
         check(10_000, 4, 400, 10_000);
         check(10_000, 4, 800, 20_000);
         check(0, 0, 100, 100_000_000);
+    }
+
+    #[test]
+    fn speeds_that_cannot_be_told_apart_are_one() {
+        let check = |speed, want| {
+            assert_eq!(
+                told_apart(speed, 10_000, &Policy::default()),
+                want,
+                "{speed}"
+            );
+        };
+        check(10_000, 10_000);
+        check(12_000, 10_000);
+        check(12_001, 12_001);
+        check(8_334, 10_000);
+        check(8_333, 8_333);
+        check(0, 0);
     }
 }

@@ -383,7 +383,14 @@ fn programs_started_at_once_are_spread() {
         "mosix",
         &[0, 0, 0, 0],
         24,
-        &|n| n[0].entry.speed = 11_000,
+        &|n| n[0].entry.speed = 12_000,
+        "6 6 6 6",
+    );
+    check(
+        "mosix",
+        &[0, 0, 0, 0],
+        24,
+        &|n| n[2].entry.speed = 8_500,
         "6 6 6 6",
     );
 }

@@ -217,11 +217,7 @@ fn demand_follows_what_a_process_does_and_calls_are_remembered() {
     assert_eq!(at(true, 100, 1000), (100, 0));
     assert_eq!(at(false, 600, 1100), (100, 0), "too soon for a step");
     assert_eq!(at(false, 1100, 2000), (63, 1000));
-    assert_eq!(
-        at(false, 1100, 3000),
-        (40, 857),
-        "remembered for a while"
-    );
+    assert_eq!(at(false, 1100, 3000), (40, 857), "remembered for a while");
     let (demand, calls) = at(false, 1100, 60_000);
     assert!(demand < 40 && calls < 20, "{demand} {calls}");
 }
