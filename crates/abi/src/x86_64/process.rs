@@ -91,8 +91,8 @@ pub const ROWS: &[Row] = &[
     .note("names are set at the body and copied home; options outside the sub-table come home"),
     body_if(158, "arch_prctl", &ARCH, Otherwise::ComeHome, &[]),
     body(186, "gettid").note("answers the home tid"),
-    home(203, "sched_setaffinity", &[Val, In(Uint(1, CPUS)), Val]).note(SCHED),
-    home(204, "sched_getaffinity", &[Val, Out(RetInt(1)), Val]).note("answers for home"),
+    home(203, "sched_setaffinity", &[Val, Val, In(Uint(1, CPUS))]).note(SCHED),
+    home(204, "sched_getaffinity", &[Val, Val, Out(RetInt(1))]).note("answers for home"),
     body(218, "set_tid_address"),
     host(231, "exit_group", &[Val]),
     // KERNEL: waitid writes fields of siginfo_t up to si_status, and leaves a gap.

@@ -1,0 +1,8 @@
+//! Calls packed, executed by a make-believe home, and unpacked.
+
+mod common;
+mod files;
+mod real;
+mod sockets;
+mod sys;
+mod waits;
