@@ -10,7 +10,8 @@
 CARGO ?= cargo
 # The one profile: tests, demo and tools share what was built once.
 XTASK = $(CARGO) run --quiet --release --locked --package xtask --
-ARMENTO = $(or $(CARGO_TARGET_DIR),target)/release/armento
+BUILT = $(or $(CARGO_TARGET_DIR),target)
+ARMENTO = $(BUILT)/release/armento
 
 # To build: ring compiles C. To raise a lab: iproute2, ethtool, util-linux, procps.
 BUILD = gcc libc6-dev make
@@ -39,7 +40,7 @@ build: need-build
 
 demo: need-demo
 	$(CARGO) build --release --locked --package armento-cli
-	$(ARMENTO) demo --json target/demo.json --plot target/demo.svg $(ARGS)
+	$(ARMENTO) demo --json $(BUILT)/demo.json --plot $(BUILT)/demo.svg $(ARGS)
 
 test: need-test
 	@$(XTASK) ci
