@@ -20,7 +20,7 @@ const UNSEEN_MS_MAX: u64 = 10_000;
 /// a host dead (`design.md` §3).
 const FLIGHT_MS_MAX: u64 = 40_000;
 /// An admitted guest that does not appear is given up after this.
-const EXPECT_MS_MAX: u64 = 10_000;
+const EXPECT_MS_MAX: u64 = 5_000;
 /// More of any kind are not kept: processes beyond are not balanced, guests not expected.
 const PROCS_MAX: usize = 65_536;
 const FLIGHTS_MAX: usize = 1024;

@@ -178,7 +178,7 @@ fn guests_and_promises_are_work_here() {
     ledger.unexpect(&name("n2"), 8);
     assert_eq!(ledger.load(), 0, "it will not come");
     ledger.expect(&name("n2"), 9, 10_000, Tick(2000));
-    ledger.sampled(0, Tick(12_001));
+    ledger.sampled(0, Tick(7_001));
     assert_eq!(ledger.load(), 0, "it never came");
 }
 
