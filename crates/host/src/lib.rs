@@ -1,1 +1,23 @@
-//! armento-host
+//! The host: gives guests of one home and one tree a place to run, and nothing else.
+//!
+//! A process of its own (`armento host`), started by the target's daemon, which it outlives. It keeps
+//! bodies in empty namespaces behind a filter, sends their calls home and carries out what comes back.
+//! It never decides who moves and never touches files of this node. Start at [`main`], then `serve.rs`.
+
+mod arrive;
+mod bodies;
+mod cpu;
+mod depart;
+mod fork;
+mod forward;
+mod freeze;
+mod mapping;
+mod serve;
+mod shared;
+mod start;
+mod sys;
+mod talk;
+mod world;
+mod zygote;
+
+pub use start::main;

@@ -48,7 +48,7 @@ pub enum ToHome {
     /// Execve packed like a call follows in a Call frame; these are the dispositions it must start with.
     Ignored { pid: Pid, ignored: u64 },
     /// exit_group at the body, or its last thread ended.
-    Exit { pid: Pid, code: i32 },
+    Exit { pid: Pid, code: i32, cpu_ns: u64 },
     ThreadExit { pid: Pid, tid: Tid },
     /// The body died of something that is not its own doing.
     Died { pid: Pid, sig: i32 },
@@ -56,12 +56,14 @@ pub enum ToHome {
     Default { pid: Pid, tid: Tid, sig: i32, info: Signal },
     /// A call that only home can serve.
     ComeHome { pid: Pid, tid: Tid, stay: Stay, why: String },
-    /// A file mapping: which file, how big? Answered by `ToHost::File`.
-    File { tid: Tid, seq: u32, fd: i32, write_shared: bool },
+    /// The deputy maps a file (arguments of mmap); answered by `ToHost::Mapped`.
+    Map { tid: Tid, seq: u32, args: [u64; 6] },
+    /// The deputy moves that mapping to where the body has it (`to` 0: drops it); answered by `ToHost::Mapped`.
+    Remap { tid: Tid, seq: u32, from: u64, len: u64, to: u64 },
     /// Bytes of a file by key; answered by `ToHost::FileBytes` frames.
     Fetch { seq: u32, key: FileKey },
-    /// How a source at a host fares.
-    Frozen { mv: MoveId },
+    /// The source has begun to freeze: break what the process waits for at home.
+    Freezing { mv: MoveId, pid: Pid },
     /// The target has everything and waits for Thaw.
     Ready { mv: MoveId, bytes: u64 },
     Failed { mv: MoveId, stay: Stay, detail: String },
@@ -92,8 +94,11 @@ pub enum ToHost {
     Continue { pid: Pid },
     /// The deputy is dead.
     Kill { pid: Pid },
-    File { tid: Tid, seq: u32, key: Option<FileKey>, errno: i32, stay: Option<Stay> },
+    /// Address or negative errno; the file's key; or why it must come home for this.
+    Mapped { seq: u32, ret: i64, key: Option<FileKey>, stay: Option<Stay> },
     FileBytes { seq: u32, off: u64, bytes: Vec<u8>, end: bool },
+    /// Bytes that the deputy's kernel wrote at an address of the program.
+    Poke { tid: Tid, addr: u64, bytes: Vec<u8> },
     /// Be the source of a move: to another host, or to the keeper's Fetch connection.
     Send { mv: MoveId, pid: Pid, to: Whither },
     /// The move is off: the body goes on where it is.

@@ -1,0 +1,260 @@
+//! A process arrives: the host's side of `migrate::target`.
+//!
+//! From: `migrate/src/target.rs`. Next: `serve.rs`, when home says Thaw.
+
+use crate::mapping::{map_file, new_copy};
+use crate::shared::{Cell, Proc, Shared, lock, says};
+use crate::world::{Body, Th, Zoo};
+use crate::zygote::{clone_args, new_body, wait_first_stop};
+use crate::{bodies, sys};
+use armento_link::{Reader, Writer};
+use armento_migrate::image::areas::Area;
+use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
+use armento_migrate::source::files_of;
+use armento_migrate::stop::Halted;
+use armento_migrate::target::{self, Builder, drop_calls, relayout};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay};
+use armento_tracee::inject::{Hold, ok};
+use armento_tracee::pages::{USER_MODE_ONLY, Uffd};
+use armento_tracee::{sys as tsys, trace};
+use armento_wire::talk::{FileKey, Signal, ToHome};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// ARCH_MAP_VDSO_64. KERNEL: arch_prctl, CONFIG_CHECKPOINT_RESTORE.
+const MAP_VDSO: u64 = 0x2003;
+
+/// Receives one process and tells home how it went.
+pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
+    let mut a = Arrival { sh: sh.clone(), head: None, fresh: BTreeMap::new(), pid: 0 };
+    match target::receive(&mut r, &mut w, &mut a) {
+        Ok(bytes) => sh.tell(&ToHome::Ready { mv, bytes }),
+        Err(e) => {
+            if a.pid != 0 {
+                let pid = a.pid;
+                sh.hand.run(move |zoo| drop_unthawed(zoo, pid));
+            }
+            let (stay, detail) = says(&e);
+            sh.tell(&ToHome::Failed { mv, stay, detail });
+        }
+    }
+}
+
+/// A body that never ran is thrown away.
+pub fn drop_unthawed(zoo: &mut Zoo, pid: Pid) {
+    if zoo.bodies.get(&pid).is_some_and(|b| b.quiet) {
+        bodies::remove(zoo, pid);
+    }
+}
+
+struct Arrival {
+    sh: Arc<Shared>,
+    head: Option<Head>,
+    /// Files that came with this move, while they are not complete.
+    fresh: BTreeMap<FileKey, (Arc<File>, u64)>,
+    pid: Pid,
+}
+
+impl Builder for Arrival {
+    fn offered(&mut self, head: Head) -> Result<Accept> {
+        if head.engine != ENGINE_VERSION {
+            return Err(MigrateError::Stays(Stay::EngineVersion, format!("we run {ENGINE_VERSION}, it comes with {}", head.engine)));
+        }
+        let known = lock(&self.sh.files);
+        let files: Vec<FileKey> = files_of(&head.areas).into_iter().filter(|k| !known.contains_key(k)).collect();
+        drop(known);
+        self.head = Some(head);
+        Ok(Accept { files, precopy: true })
+    }
+
+    fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()> {
+        let f = match self.fresh.get_mut(key) {
+            Some(f) => f,
+            None => {
+                let f = Arc::new(new_copy(key, false)?);
+                self.fresh.entry(*key).or_insert((f, 0))
+            }
+        };
+        f.0.write_all_at(bytes, off)?;
+        f.1 = off + bytes.len() as u64;
+        Ok(())
+    }
+
+    fn ready_for_pages(&mut self) -> Result<i32> {
+        let mut files = lock(&self.sh.files);
+        for (key, (f, _)) in std::mem::take(&mut self.fresh) {
+            files.insert(key, f);
+        }
+        drop(files);
+        let head = self.head.take().ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "pages before an offer".into()))?;
+        self.pid = head.pid;
+        self.sh.hand.run(move |zoo| begin(zoo, &head)).unwrap_or(Err(MigrateError::Ended))
+    }
+
+    fn layout(&mut self, layout: Layout) -> Result<()> {
+        let pid = self.pid;
+        self.sh.hand.run(move |zoo| lay_out(zoo, pid, layout)).unwrap_or(Err(MigrateError::Ended))
+    }
+
+    fn build(&mut self, state: State) -> Result<()> {
+        let pid = self.pid;
+        self.sh.hand.run(move |zoo| finish(zoo, pid, &state)).unwrap_or(Err(MigrateError::Ended))
+    }
+}
+
+/// An empty body of the offered shape.
+fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
+    if let Some(old) = zoo.bodies.get(&head.pid) {
+        if !old.quiet {
+            return Err(MigrateError::Stays(Stay::TargetFailed, "it is here already".into()));
+        }
+        bodies::remove(zoo, head.pid);
+    }
+    let sh = zoo.sh();
+    let here = new_body(zoo.zygote, &zoo.code, &sh.open, head.pid)?;
+    let cell = Arc::new(Cell { tid: head.pid, here, pid: head.pid, proc: Arc::new(Proc::default()), st: Default::default() });
+    sh.enter(&cell);
+    let th = Th { cell: cell.clone(), halted: Some(Halted { tid: here, signal: None }), asking: false };
+    let body = Body {
+        pid: head.pid,
+        here,
+        proc: cell.proc.clone(),
+        threads: [(head.pid, th)].into(),
+        uffd: None,
+        freezer: None,
+        stopped: false,
+        releases: None,
+        quiet: true,
+        areas: Vec::new(),
+    };
+    zoo.bodies.insert(head.pid, body);
+    for &(res, soft, hard) in &head.limits {
+        sys::set_limit(here, res, soft, hard);
+    }
+    let code = zoo.code.clone();
+    let mut h = Hold::take(here, zoo.passage())?;
+    if let Some((first, _, _)) = head.mm.vdso {
+        let at = h.call(&code, libc::SYS_arch_prctl, [MAP_VDSO, first, 0, 0, 0, 0])?.0;
+        ok("map the vDSO", here, at)?;
+    }
+    let fd = h.call(&code, libc::SYS_userfaultfd, [libc::O_CLOEXEC as u64 | USER_MODE_ONLY, 0, 0, 0, 0, 0])?.0;
+    let uffd = if fd >= 0 {
+        let u = tsys::steal_fd(here, fd as i32).ok().and_then(|f| Uffd::adopt(f).ok());
+        h.call(&code, libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0])?;
+        u
+    } else {
+        None
+    };
+    drop(h);
+    if let Some(b) = zoo.bodies.get_mut(&head.pid) {
+        b.uffd = uffd.map(Arc::new);
+    }
+    shape(zoo, head.pid, head.areas.clone())?;
+    Ok(here)
+}
+
+/// Brings the mappings of an unthawed body to `areas`.
+fn shape(zoo: &mut Zoo, pid: Pid, areas: Vec<Area>) -> Result<()> {
+    let (sh, code, passage) = (zoo.sh(), zoo.code.clone(), zoo.passage());
+    let Some(b) = zoo.bodies.get_mut(&pid) else { return Err(MigrateError::Ended) };
+    let mut h = Hold::take(b.here, passage)?;
+    let mut map = |h: &mut Hold, a: &Area, key: &FileKey, off: u64| -> Result<()> {
+        let file = lock(&sh.files).get(key).cloned();
+        let file = file.ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "a mapped file did not come along".into()))?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let r = map_file(h, &code, sh.pass.as_raw_fd(), &file, a.start, a.end - a.start, a.prot, flags, off)?;
+        ok("map a file", h.tid, r)?;
+        Ok(())
+    };
+    relayout(&mut h, &code, &b.areas, &areas, &mut map)?;
+    b.areas = areas;
+    Ok(())
+}
+
+fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
+    // Files mapped since the offer were fetched by the body's first host, not by us: they come as anonymous copies.
+    shape(zoo, pid, layout.areas)?;
+    let code = zoo.code.clone();
+    let here = zoo.bodies.get(&pid).map(|b| b.here).ok_or(MigrateError::Ended)?;
+    let mut h = Hold::take(here, zoo.passage())?;
+    h.batch_ok(&code, "drop pages", &drop_calls(&layout.dropped))?;
+    Ok(())
+}
+
+/// Threads, dispositions, everything the kernel remembers. The body stays stopped.
+fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
+    let code = zoo.code.clone();
+    let here = zoo.bodies.get(&pid).map(|b| b.here).ok_or(MigrateError::Ended)?;
+    let mut h = Hold::take(here, zoo.passage())?;
+    let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
+    ok("set the memory map's numbers", here, r[0])?;
+    h.batch_ok(&code, "rt_sigaction", &sigs::set_calls(&code, &state.actions, None))?;
+    let others: Vec<&ThreadState> = state.threads.iter().filter(|t| t.tid != pid).collect();
+    let flags = libc::CLONE_VM
+        | libc::CLONE_FS
+        | libc::CLONE_FILES
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD
+        | libc::CLONE_SYSVSEM;
+    let mut made = Vec::new();
+    for t in &others {
+        let args = clone_args(&code, flags as u64, 0, 0, 0, 0, Some(t.tid));
+        let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
+        ok("clone3 of a thread", here, r)?;
+        let child = child.ok_or(MigrateError::Ended)?;
+        wait_first_stop(child)?;
+        made.push((child, *t));
+    }
+    let leader = state.threads.iter().find(|t| t.tid == pid).ok_or(MigrateError::Ended)?;
+    dress(h, &code, leader, zoo, here)?;
+    for (child, t) in made {
+        enter(zoo, pid, child, t.tid);
+        let h = Hold::take(child, zoo.passage())?;
+        dress(h, &code, t, zoo, child)?;
+    }
+    requeue(zoo, pid, &state.pending);
+    Ok(())
+}
+
+fn enter(zoo: &mut Zoo, pid: Pid, here: i32, tid: i32) {
+    let sh = zoo.sh();
+    let Some(b) = zoo.bodies.get_mut(&pid) else { return };
+    let cell = Arc::new(Cell { tid, here, pid, proc: b.proc.clone(), st: Default::default() });
+    sh.enter(&cell);
+    b.threads.insert(tid, Th { cell, halted: Some(Halted { tid: here, signal: None }), asking: false });
+}
+
+/// Gives a held thread everything of its own; it stays stopped.
+fn dress(mut h: Hold, code: &armento_tracee::region::Code, t: &ThreadState, zoo: &mut Zoo, here: i32) -> Result<()> {
+    h.batch_ok(code, "restore thread", &thread::set_calls(code, t))?;
+    trace::set_xstate(here, &t.xstate)?;
+    let regs = thread::from_words(&t.regs).ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
+    h.finish(regs, t.mask)?;
+    if let Some(cell) = zoo.sh().cell(here) {
+        let mut st = lock(&cell.st);
+        st.at_deputy = t.at_deputy;
+        st.again = t.again.then_some(regs.orig_rax as i32);
+    }
+    Ok(())
+}
+
+/// Home says: you own it now. Signals that travelled are queued first.
+pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
+    let Some(b) = zoo.bodies.get_mut(&pid) else { return };
+    b.quiet = false;
+    zoo.sh().tell(&ToHome::Thawed { mv });
+    bodies::run_on(zoo, pid);
+}
+
+/// Signals that waited at the source wait here.
+fn requeue(zoo: &mut Zoo, pid: Pid, pending: &[(Option<i32>, Signal)]) {
+    for (tid, s) in pending {
+        if let Ok(info) = s.0.as_slice().try_into() {
+            bodies::queue(zoo, pid, *tid, info);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A process leaves this host: the host's side of `migrate::source`.
+//!
+//! From: `talk.rs` (home says Send). Next: `migrate/src/source.rs`.
+
+use crate::freeze;
+use crate::shared::{Pair, Shared, lock, says};
+use crate::world::Zoo;
+use armento_client::api::Pass;
+use armento_link::dial;
+use armento_migrate::image::areas::{self, Survey};
+use armento_migrate::image::{Head, State, mm, sigs, thread};
+use armento_migrate::source::Job;
+use armento_migrate::stop::signal_waits;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay};
+use armento_tracee::inject::Hold;
+use armento_tracee::{maps, status, sys, trace};
+use armento_wire::bulk::HELLO;
+use armento_wire::talk::{self, Hello, Purpose, Signal, ToHome, Whither};
+use armento_wire::write_frame;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long the other side of a move may let us wait for its connection.
+const MEET_MAX: Duration = Duration::from_secs(10);
+
+pub fn run(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) {
+    if let Err(e) = send(sh, mv, pid, to) {
+        freeze::thaw(sh, pid);
+        let (stay, detail) = says(&e);
+        sh.tell(&ToHome::Failed { mv, stay, detail });
+    }
+}
+
+fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
+    let (mut r, mut w) = connect(sh, mv, to)?;
+    let (here, uffd) = sh
+        .hand
+        .run(move |zoo| zoo.bodies.get(&pid).filter(|b| !b.quiet).map(|b| (b.here, b.uffd.clone())))
+        .flatten()
+        .ok_or(MigrateError::Ended)?;
+    let first = survey(here)?;
+    let head = head(pid, here, &first)?;
+    let mut job = Job::new(here, &mut r, &mut w);
+    let files = sh.clone();
+    let accept = job.offer(&head, &mut |k| lock(&files.files).get(k).and_then(|f| f.try_clone().ok()))?;
+    let tracked = match uffd.filter(|_| accept.precopy) {
+        Some(u) => job.precopy(&u, &mut || survey(here)).is_ok(),
+        None => false,
+    };
+    freeze::freeze(sh, pid, || sh.tell(&ToHome::Freezing { mv, pid }))?;
+    let (last, state) = sh.hand.run(move |zoo| capture(zoo, pid, here)).unwrap_or(Err(MigrateError::Ended))?;
+    job.finish(&last, &state, tracked)
+}
+
+fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
+    match to {
+        Whither::Home => {
+            let (tx, rx) = mpsc::channel();
+            meet(sh, mv, Some(tx));
+            rx.recv_timeout(MEET_MAX).map_err(|_| MigrateError::Stays(Stay::LinkLost, "home did not fetch it".into()))
+        }
+        Whither::Host { addr, pass } => {
+            let pass: Pass =
+                serde_json::from_str(&pass).map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+            let link = dial(&addr, &sh.start.identity, &pass.expect, MEET_MAX)
+                .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+            let hello = Hello {
+                engine: ENGINE_VERSION,
+                tree: sh.start.tree,
+                purpose: Purpose::Bring(mv),
+                monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC)?,
+            };
+            let (r, mut w) = link.split().map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+            write_frame(&mut w, HELLO, &[&talk::encode(&hello)])?;
+            Ok((r, w))
+        }
+    }
+}
+
+/// The keeper's Fetch connection and our Send meet here, whoever comes first.
+pub fn meet(sh: &Arc<Shared>, mv: MoveId, waiter: Option<mpsc::Sender<Pair>>) -> Option<mpsc::Sender<Pair>> {
+    let mut m = lock(&sh.meetings);
+    match waiter {
+        Some(tx) => {
+            m.insert(mv, tx);
+            None
+        }
+        None => m.remove(&mv),
+    }
+}
+
+fn survey(here: i32) -> Result<Survey> {
+    areas::of_body(&maps::read(here).map_err(|_| MigrateError::Ended)?)
+}
+
+fn head(pid: Pid, here: i32, s: &Survey) -> Result<Head> {
+    let st = status::read(here).map_err(|_| MigrateError::Ended)?;
+    Ok(Head {
+        engine: ENGINE_VERSION,
+        pid,
+        tids: Vec::new(),
+        command: st.name,
+        areas: s.areas.clone(),
+        mm: mm::read(here, s.vdso)?,
+        limits: Vec::new(),
+        need_kib: st.rss_kib,
+        xstate_len: 0,
+    })
+}
+
+/// Before: frozen.
+fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
+    let code = zoo.code.clone();
+    let passage = zoo.passage();
+    let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let last = survey(here)?;
+    let mut numbers = mm::read(here, last.vdso)?;
+    let mut threads = Vec::new();
+    let mut pending: Vec<(Option<i32>, Signal)> = Vec::new();
+    let mut actions = Vec::new();
+    for th in b.threads.values() {
+        let (tid, t_here) = (th.cell.tid, th.cell.here);
+        let mut h = Hold::take(t_here, passage.clone())?;
+        if tid == pid {
+            mm::read_brk(&mut h, &code, &mut numbers)?;
+            actions = sigs::read(&mut h, &code)?;
+        }
+        let mut t = thread::read(&mut h, &code, tid, signal_waits(t_here))?;
+        let st = lock(&th.cell.st);
+        t.at_deputy = st.at_deputy && t.regs[10] as i64 == thread::ERESTART_RESTARTBLOCK
+            || st.at_deputy && t.regs[15] as i64 == libc::SYS_restart_syscall;
+        drop(st);
+        threads.push(t);
+        drop(h);
+        if let Some((_, info)) = th.halted.and_then(|h| h.signal) {
+            pending.push((Some(tid), Signal(info.to_vec())));
+        }
+        for s in trace::pending(t_here, false)? {
+            pending.push((Some(tid), unveil(&mut zoo.veils, s)));
+        }
+        if tid == pid {
+            for s in trace::pending(t_here, true)? {
+                pending.push((None, unveil(&mut zoo.veils, s)));
+            }
+        }
+    }
+    threads.sort_by_key(|t| (t.tid != pid, t.tid));
+    let cpu_ns = (crate::cpu::process_ns(here), 0);
+    Ok((last, State { threads, actions, mm: numbers, pending, cpu_ns }))
+}
+
+fn unveil(v: &mut crate::world::Veils, s: sys::SigInfo) -> Signal {
+    Signal(v.lift(&s).unwrap_or(s).to_vec())
+}

@@ -1,0 +1,197 @@
+//! fork, vfork, clone and clone3 of a guest: the deputy forks first and gives the number, then the body.
+
+use crate::forward;
+use crate::serve::come_home;
+use crate::shared::{Cell, Proc, Shared, Special, Waiting, lock};
+use crate::world::{Body, Th, Zoo};
+use crate::zygote::{clone_args, wait_first_stop};
+use armento_migrate::Result;
+use armento_model::{Pid, Stay, Tid};
+use armento_tracee::inject::Hold;
+use armento_tracee::notify::Notice;
+use armento_tracee::{sys, trace};
+use armento_wire::talk::{ToHome, ToHost};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What the program asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wish {
+    flags: u64,
+    exit_signal: i32,
+    stack: u64,
+    tls: u64,
+    ptid: u64,
+    ctid: u64,
+}
+
+const NEW_THINGS: i32 = libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_PIDFD
+    | libc::CLONE_PARENT
+    | libc::CLONE_PTRACE;
+/// CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP: only clone3, only home.
+const NEW_THINGS_HIGH: u64 = 3 << 32;
+
+fn wish(n: &Notice, here: Tid) -> Option<Wish> {
+    let a = n.args;
+    Some(match i64::from(n.nr) {
+        libc::SYS_fork => Wish { exit_signal: libc::SIGCHLD, ..Wish::default() },
+        libc::SYS_vfork => {
+            Wish { flags: (libc::CLONE_VM | libc::CLONE_VFORK) as u64, exit_signal: libc::SIGCHLD, ..Wish::default() }
+        }
+        libc::SYS_clone => Wish {
+            flags: a[0] & !0xff & 0xffff_ffff,
+            exit_signal: (a[0] & 0xff) as i32,
+            stack: a[1],
+            ptid: a[2],
+            ctid: a[3],
+            tls: a[4],
+        },
+        _ => {
+            let mut b = [0u8; 64];
+            if a[1] < 64 || !matches!(sys::vm_read(here, a[0], &mut b), Ok(64)) {
+                return None;
+            }
+            let w = |i: usize| u64::from_le_bytes(b[i * 8..i * 8 + 8].try_into().unwrap_or_default());
+            let set_tid = a[1] >= 80 && {
+                let mut t = [0u8; 8];
+                matches!(sys::vm_read(here, a[0] + 72, &mut t), Ok(8)) && u64::from_le_bytes(t) != 0
+            };
+            if set_tid {
+                return None;
+            }
+            let stack = if w(5) == 0 { 0 } else { w(5) + w(6) };
+            Wish { flags: w(0), exit_signal: w(4) as i32, stack, tls: w(7), ptid: w(3), ctid: w(2) }
+        }
+    })
+}
+
+pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    let Some(w) = wish(n, cell.here) else {
+        return come_home(sh, cell, n.id, Stay::UnsupportedCall, "an unusual clone3");
+    };
+    let vm_only = w.flags & libc::CLONE_VM as u64 != 0
+        && w.flags & (libc::CLONE_THREAD | libc::CLONE_VFORK) as u64 == 0;
+    if w.flags & NEW_THINGS as u64 != 0 || w.flags & NEW_THINGS_HIGH != 0 || vm_only {
+        return come_home(sh, cell, n.id, Stay::UnsupportedCall, "a clone with new namespaces or shared memory");
+    }
+    lock(&cell.st).waiting = Some(Waiting::Special { id: n.id });
+    let special = Special::begin(&cell.proc);
+    let (sh, cell, id) = (sh.clone(), cell.clone(), n.id);
+    let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
+    let answer = sh.ask_stream(|seq| ToHome::Fork { tid: cell.tid, seq, flags: w.flags, exit_signal: w.exit_signal, thread });
+    let Some(answer) = answer else { return };
+    let work = move || {
+        let Ok(ToHost::Forked { ret, .. }) = answer.recv() else { return };
+        if ret < 0 && !forward::is_restart(ret) {
+            lock(&cell.st).waiting = None;
+            drop(special);
+            sh.listener.reply(id, ret);
+            return;
+        }
+        let hand = sh.hand.clone();
+        hand.post(move |zoo| {
+            lock(&cell.st).waiting = None;
+            if ret < 0 {
+                crate::bodies::restart(zoo, &cell, id, ret);
+            } else if let Err(e) = split(zoo, &cell, id, &w, ret as Tid) {
+                // The deputy's child exists without a body: home ends it, the caller sees EAGAIN.
+                sh.tell(&ToHome::Died { pid: ret as Pid, sig: libc::SIGKILL });
+                eprintln!("fork of {} failed: {e}", cell.pid);
+            }
+            drop(special);
+        });
+    };
+    // A thread a fork: forks are rare beside calls, and the listener must not wait.
+    std::thread::spawn(work);
+}
+
+/// Breaks the thread out of its notification and makes the child in its own context.
+fn split(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, w: &Wish, child_tid: Tid) -> Result<()> {
+    let code = zoo.code.clone();
+    let mut h = break_out(zoo, cell, id)?;
+    let before = h.regs;
+    let vfork = w.flags & libc::CLONE_VFORK as u64 != 0;
+    let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
+    let parent = if thread { 0 } else { libc::CLONE_PARENT as u64 };
+    let flags = w.flags & !(libc::CLONE_VFORK as u64) | parent;
+    let args = clone_args(&code, flags, w.stack, w.tls, w.ptid, w.ctid, Some(child_tid));
+    let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
+    let mask = h.mask;
+    let mut regs = before;
+    (regs.rax, regs.orig_rax) = (r as u64, u64::MAX);
+    h.finish(regs, mask)?;
+    let Some(child) = child.filter(|_| r > 0) else {
+        let _ = trace::resume(cell.here, 0);
+        return Err(armento_tracee::TraceError::Inside { what: "clone3", tid: cell.here, errno: -r as i32 }.into());
+    };
+    wait_first_stop(child)?;
+    let mut c = trace::regs(child)?;
+    let (fs, gs) = (c.fs_base, c.gs_base);
+    c = before;
+    (c.rax, c.orig_rax, c.fs_base, c.gs_base) = (0, u64::MAX, fs, gs);
+    if w.stack != 0 {
+        c.rsp = w.stack;
+    }
+    trace::set_regs(child, &c)?;
+    trace::set_sigmask(child, mask)?;
+    adopt(zoo, cell, child, child_tid, thread, vfork);
+    let _ = trace::resume(child, 0);
+    if vfork {
+        // Held until the child execs or ends, as vfork(2) does; counted as special so that no move comes between.
+        cell.proc.specials.fetch_add(1, Ordering::AcqRel);
+    } else {
+        let _ = trace::resume(cell.here, 0);
+    }
+    Ok(())
+}
+
+fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfork: bool) {
+    let sh = zoo.sh();
+    let pid = if thread { cell.pid } else { tid };
+    let proc = if thread { cell.proc.clone() } else { Arc::new(Proc::default()) };
+    let new = Arc::new(Cell { tid, here, pid, proc: proc.clone(), st: Default::default() });
+    sh.enter(&new);
+    let th = Th { cell: new, halted: None, asking: false };
+    if thread {
+        if let Some(b) = zoo.bodies.get_mut(&pid) {
+            b.threads.insert(tid, th);
+        }
+        return;
+    }
+    let areas = zoo.bodies.get(&cell.pid).map(|b| b.areas.clone()).unwrap_or_default();
+    let releases = vfork.then_some((cell.pid, cell.tid));
+    let body = Body {
+        pid,
+        here,
+        proc,
+        threads: [(tid, th)].into(),
+        uffd: None,
+        freezer: None,
+        stopped: false,
+        releases,
+        quiet: false,
+        areas,
+    };
+    zoo.bodies.insert(pid, body);
+}
+
+/// Takes a thread out of its notification; its call did not happen. Given back with `finish`.
+pub fn break_out(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64) -> Result<Hold> {
+    trace::interrupt(cell.here)?;
+    // ERESTARTNOINTR: would be issued again if we did not set a result.
+    zoo.sh().listener.reply(id, -513);
+    loop {
+        match trace::wait_certain(cell.here)? {
+            trace::Status::Stopped(trace::Stop::Trap) => return Ok(Hold::take(cell.here, zoo.passage())?),
+            trace::Status::Stopped(_) => trace::resume(cell.here, 0)?,
+            _ => return Err(armento_migrate::MigrateError::Ended),
+        }
+    }
+}

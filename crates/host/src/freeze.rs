@@ -1,0 +1,76 @@
+//! Freezing a body: every thread halted, no call under way, at the moment of one's choice.
+
+use crate::bodies;
+use crate::shared::{Shared, Waiting, lock};
+use crate::world::Zoo;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay};
+use armento_tracee::trace;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// A freeze that takes longer is given up; the process runs on.
+const FREEZE_MAX: Duration = Duration::from_secs(3);
+
+/// Freezes `pid`; `break_calls` tells home to break what it waits for. Call from a bulk thread.
+pub fn freeze(sh: &Arc<Shared>, pid: Pid, break_calls: impl FnOnce()) -> Result<()> {
+    let until = Instant::now() + FREEZE_MAX;
+    // Forks and mappings first: they are short, and a fork needs its home.
+    let proc = sh.hand.run(move |zoo| begin(zoo, pid)).unwrap_or(Err(MigrateError::Ended))?;
+    while proc.specials.load(Ordering::Acquire) > 0 {
+        if Instant::now() > until {
+            thaw(sh, pid);
+            return Err(MigrateError::Stays(Stay::Busy, "a fork or mapping is under way".into()));
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    let (tx, rx) = mpsc::channel();
+    sh.hand.run(move |zoo| halt(zoo, pid, tx));
+    break_calls();
+    match rx.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        Ok(()) => Ok(()),
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err(MigrateError::Ended),
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            thaw(sh, pid);
+            Err(MigrateError::Stays(Stay::Busy, "a thread does not stop".into()))
+        }
+    }
+}
+
+fn begin(zoo: &mut Zoo, pid: Pid) -> Result<Arc<crate::shared::Proc>> {
+    let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let busy = b.quiet || b.stopped || b.releases.is_some() || b.threads.values().any(|t| t.asking);
+    if busy || !b.threads.contains_key(&pid) {
+        return Err(MigrateError::Stays(Stay::Busy, "it is stopped or about to end".into()));
+    }
+    b.proc.freezing.store(true, Ordering::Release);
+    Ok(b.proc.clone())
+}
+
+fn halt(zoo: &mut Zoo, pid: Pid, tx: mpsc::Sender<()>) {
+    let sh = zoo.sh();
+    let Some(b) = zoo.bodies.get_mut(&pid) else { return };
+    b.freezer = Some(tx);
+    for th in b.threads.values().filter(|t| t.halted.is_none()) {
+        let _ = trace::interrupt(th.cell.here);
+        let mut st = lock(&th.cell.st);
+        if let Some(Waiting::Parked { id }) = st.waiting {
+            st.waiting = None;
+            sh.listener.reply(id, -513);
+        }
+    }
+    bodies::tell_freezer(b);
+}
+
+/// The freeze is off: everything runs on.
+pub fn thaw(sh: &Arc<Shared>, pid: Pid) {
+    sh.hand.run(move |zoo| {
+        if let Some(b) = zoo.bodies.get_mut(&pid) {
+            b.freezer = None;
+            b.proc.freezing.store(false, Ordering::Release);
+        }
+        bodies::run_on(zoo, pid);
+    });
+}

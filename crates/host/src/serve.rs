@@ -1,0 +1,86 @@
+//! The listener: every call of a guest that is not native arrives here.
+//!
+//! From: `migrate/src/target.rs` (the body runs). Next: `forward.rs` (the call goes home).
+
+use crate::shared::{Cell, Shared, Waiting, lock};
+use crate::{cpu, fork, forward, mapping};
+use armento_abi::Verdict;
+use armento_model::Stay;
+use armento_tracee::notify::Notice;
+use armento_wire::talk::ToHome;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// AUDIT_ARCH_X86_64.
+const ARCH: u32 = 0xc000_003e;
+/// Bit of x32 numbers.
+const X32: i32 = 0x4000_0000;
+
+/// Serves until the last guest is gone.
+pub fn run(sh: &Arc<Shared>) {
+    loop {
+        match sh.listener.receive() {
+            Ok(Some(n)) => notice(sh, &n),
+            Ok(None) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn notice(sh: &Arc<Shared>, n: &Notice) {
+    if sh.open.has(n.tid as i32) {
+        sh.listener.let_through(n.id);
+        return;
+    }
+    let Some(cell) = sh.cell(n.tid as i32) else {
+        // No thread of ours: nothing of it may happen. It stays where it is until it is killed.
+        return;
+    };
+    if cell.proc.freezing.load(Ordering::Acquire) {
+        return forward::park(sh, &cell, n.id);
+    }
+    if n.arch != ARCH || n.nr & X32 != 0 {
+        return come_home(sh, &cell, n.id, Stay::ThirtyTwoBit, "a call of another architecture");
+    }
+    match armento_abi::place_of(n.nr as u64, &n.args) {
+        Verdict::Body => drop(sh.listener.let_through(n.id)),
+        Verdict::Host => special(sh, &cell, n),
+        Verdict::Home => forward::send(sh, &cell, n),
+        Verdict::ComeHome(why) => come_home(sh, &cell, n.id, reason(n.nr), why),
+    }
+}
+
+/// The closed list of reasons, by call.
+fn reason(nr: i32) -> Stay {
+    match i64::from(nr) {
+        libc::SYS_io_uring_setup | libc::SYS_io_uring_enter | libc::SYS_io_uring_register => Stay::IoUring,
+        libc::SYS_seccomp => Stay::OwnFilter,
+        libc::SYS_shmat | libc::SYS_shmget | libc::SYS_mmap => Stay::SharedMemory,
+        _ => Stay::UnsupportedCall,
+    }
+}
+
+pub fn come_home(sh: &Arc<Shared>, cell: &Arc<Cell>, id: u64, stay: Stay, why: &str) {
+    lock(&cell.st).waiting = Some(Waiting::Parked { id });
+    sh.tell(&ToHome::ComeHome { pid: cell.pid, tid: cell.tid, stay, why: why.to_owned() });
+}
+
+fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    match i64::from(n.nr) {
+        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => fork::begin(sh, cell, n),
+        libc::SYS_execve | libc::SYS_execveat => forward::exec(sh, cell, n),
+        libc::SYS_exit_group => exit(sh, cell, n),
+        libc::SYS_mmap => mapping::begin(sh, cell, n),
+        libc::SYS_restart_syscall if lock(&cell.st).at_deputy => forward::restart(sh, cell, n),
+        libc::SYS_restart_syscall | libc::SYS_futex => drop(sh.listener.let_through(n.id)),
+        libc::SYS_clock_gettime | libc::SYS_clock_getres => cpu::clock(sh, cell, n),
+        libc::SYS_getrusage | libc::SYS_times => cpu::usage(sh, cell, n),
+        libc::SYS_rt_sigaction => forward::sigchld(sh, cell, n),
+        _ => come_home(sh, cell, n.id, Stay::UnsupportedCall, "a call the host does not serve"),
+    }
+}
+
+fn exit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    lock(&cell.st).waiting = Some(Waiting::Special { id: n.id });
+    sh.tell(&ToHome::Exit { pid: cell.pid, code: n.args[0] as i32, cpu_ns: cpu::process_ns(cell.here) });
+}

@@ -1,0 +1,225 @@
+//! What the threads of a host share.
+//!
+//! Lock order: `cells` before `Cell::st`; the writer last. Nobody holds one while waiting for the hand.
+
+use crate::world::Zoo;
+use armento_abi::{Mem, Plan};
+use armento_client::api::HostStart;
+use armento_link::Writer;
+use armento_migrate::MigrateError;
+use armento_model::{MoveId, Pid, Tid};
+use armento_tracee::hand::Hand;
+use armento_tracee::inject::Passage;
+use armento_tracee::notify::Listener;
+use armento_tracee::sys as tsys;
+use armento_wire::call::{self, Call};
+use armento_wire::talk::{self, FileKey, ToHome, ToHost};
+use armento_wire::write_frame;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::Instant;
+
+pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A thread that panicked is a defect of ours; the data stays usable for the others.
+    m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// State of one process that its threads' cells share.
+#[derive(Default)]
+pub struct Proc {
+    /// A move has begun its freeze: nothing new is forwarded.
+    pub freezing: AtomicBool,
+    /// Forks, mappings and the like under way: the freeze waits for them.
+    pub specials: AtomicU32,
+    pub forwarded: AtomicU64,
+}
+
+/// One guest thread, as the threads that serve it see it.
+pub struct Cell {
+    pub tid: Tid,
+    pub here: Tid,
+    pub pid: Pid,
+    pub proc: Arc<Proc>,
+    pub st: Mutex<CellState>,
+}
+
+#[derive(Default)]
+pub struct CellState {
+    pub waiting: Option<Waiting>,
+    pub seq: u32,
+    /// The kernel will issue this call again after an interruption without handler.
+    pub again: Option<i32>,
+    /// The interrupted call lives in the deputy's restart block.
+    pub at_deputy: bool,
+    /// The call under way waits under this mask instead of the thread's own.
+    pub wait_mask: Option<u64>,
+}
+
+/// Why a thread waits in its notification.
+pub enum Waiting {
+    /// For the deputy.
+    Call { id: u64, seq: u32, plan: Box<Plan>, fix: Fix },
+    /// For the process to come home or move; it is issued again afterwards.
+    Parked { id: u64 },
+    /// For a fork, mapping or exit of ours.
+    Special { id: u64 },
+}
+
+/// What to do with a reply beside handing it on.
+pub enum Fix {
+    None,
+    /// Add the body's CPU time to a struct rusage or tms at this address.
+    Rusage(u64),
+    Times(u64),
+    /// Then run the call at the body as well (SIGCHLD's disposition).
+    Through,
+}
+
+/// Both halves of a connection.
+pub type Pair = (armento_link::Reader, armento_link::Writer);
+
+pub struct Shared {
+    pub start: HostStart,
+    pub listener: Listener,
+    pub hand: Hand<Zoo>,
+    pub cells: RwLock<Cells>,
+    /// Threads that make calls of ours just now.
+    pub open: Arc<Open>,
+    pub out: Mutex<Option<Writer>>,
+    pub heard: Mutex<Instant>,
+    pub files: Mutex<HashMap<FileKey, Arc<File>>>,
+    /// Answers awaited by our own threads, by sequence number.
+    pub answers: Mutex<HashMap<u32, Sender<ToHost>>>,
+    pub next: AtomicU32,
+    /// Sources and keepers that look for each other.
+    pub meetings: Mutex<HashMap<MoveId, Sender<Pair>>>,
+    /// Bodies' end of descriptor passing.
+    pub pass: OwnedFd,
+}
+
+#[derive(Default)]
+pub struct Cells {
+    pub here: HashMap<Tid, Arc<Cell>>,
+    pub home: HashMap<Tid, Arc<Cell>>,
+}
+
+#[derive(Default)]
+pub struct Open(Mutex<HashSet<Tid>>);
+
+impl Open {
+    pub fn has(&self, tid: Tid) -> bool {
+        lock(&self.0).contains(&tid)
+    }
+}
+
+impl Passage for Open {
+    fn open(&self, tid: Tid) {
+        lock(&self.0).insert(tid);
+    }
+    fn close(&self, tid: Tid) {
+        lock(&self.0).remove(&tid);
+    }
+}
+
+impl Shared {
+    pub fn cell(&self, here: Tid) -> Option<Arc<Cell>> {
+        self.cells.read().unwrap_or_else(|e| e.into_inner()).here.get(&here).cloned()
+    }
+
+    pub fn cell_of(&self, home: Tid) -> Option<Arc<Cell>> {
+        self.cells.read().unwrap_or_else(|e| e.into_inner()).home.get(&home).cloned()
+    }
+
+    pub fn enter(&self, cell: &Arc<Cell>) {
+        let mut c = self.cells.write().unwrap_or_else(|e| e.into_inner());
+        c.here.insert(cell.here, cell.clone());
+        c.home.insert(cell.tid, cell.clone());
+    }
+
+    pub fn leave(&self, cell: &Arc<Cell>) {
+        let mut c = self.cells.write().unwrap_or_else(|e| e.into_inner());
+        c.here.remove(&cell.here);
+        // A newer body of the same number may have come meanwhile.
+        if c.home.get(&cell.tid).is_some_and(|o| Arc::ptr_eq(o, cell)) {
+            c.home.remove(&cell.tid);
+        }
+    }
+
+    pub fn number(&self) -> u32 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Says something to home. A broken link shows itself to the reader.
+    pub fn tell(&self, m: &ToHome) {
+        if let Some(w) = lock(&self.out).as_mut() {
+            let _ = talk::send(w, m);
+        }
+    }
+
+    pub fn send_call(&self, c: &Call) {
+        let head = call::call_head(c);
+        if let Some(w) = lock(&self.out).as_mut() {
+            let _ = write_frame(w, call::CALL, &[&head, &c.packed.data]);
+        }
+    }
+
+    /// Asks home something and waits for its answer, at most 30 seconds.
+    pub fn ask(&self, build: impl FnOnce(u32) -> ToHome) -> Option<ToHost> {
+        self.ask_stream(build)?.recv_timeout(std::time::Duration::from_secs(30)).ok()
+    }
+
+    pub fn ask_stream(&self, build: impl FnOnce(u32) -> ToHome) -> Option<std::sync::mpsc::Receiver<ToHost>> {
+        let seq = self.number();
+        let (tx, rx) = std::sync::mpsc::channel();
+        lock(&self.answers).insert(seq, tx);
+        self.tell(&build(seq));
+        Some(rx)
+    }
+}
+
+/// Memory of a guest, as its own protections allow.
+pub struct BodyMem(pub Tid);
+
+impl Mem for BodyMem {
+    fn read(&mut self, addr: u64, buf: &mut [u8]) -> Result<(), armento_abi::Fault> {
+        match tsys::vm_read(self.0, addr, buf) {
+            Ok(n) if n == buf.len() => Ok(()),
+            _ => Err(armento_abi::Fault),
+        }
+    }
+
+    fn read_some(&mut self, addr: u64, buf: &mut [u8]) -> usize {
+        tsys::vm_read(self.0, addr, buf).unwrap_or(0)
+    }
+
+    fn write(&mut self, addr: u64, data: &[u8]) -> Result<(), armento_abi::Fault> {
+        match tsys::vm_write(self.0, addr, data) {
+            Ok(n) if n == data.len() => Ok(()),
+            _ => Err(armento_abi::Fault),
+        }
+    }
+}
+
+/// Counts a special operation for as long as it lives.
+pub struct Special(pub Arc<Proc>);
+
+impl Special {
+    pub fn begin(p: &Arc<Proc>) -> Special {
+        p.specials.fetch_add(1, Ordering::AcqRel);
+        Special(p.clone())
+    }
+}
+
+impl Drop for Special {
+    fn drop(&mut self) {
+        self.0.specials.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+pub fn says(e: &MigrateError) -> (armento_model::Stay, String) {
+    (e.stay(), e.to_string())
+}

@@ -1,0 +1,243 @@
+//! The unsafe lines of the host: namespaces, the guard, the zygote, descriptors over a socket.
+
+use armento_tracee::region::BASE;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+fn check(r: i64) -> io::Result<i64> {
+    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r) }
+}
+
+/// Becomes `uid` for good (when root) and stays traceable by itself.
+pub fn become_user(uid: u32) -> io::Result<()> {
+    // SAFETY: plain numbers.
+    unsafe {
+        if libc::geteuid() == 0 && uid != 0 {
+            check(libc::setgroups(0, std::ptr::null()).into())?;
+            check(libc::setresgid(uid, uid, uid).into())?;
+            check(libc::setresuid(uid, uid, uid).into())?;
+        }
+        check(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0).into())?;
+    }
+    Ok(())
+}
+
+pub fn euid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { libc::geteuid() }
+}
+
+fn pair(kind: i32) -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: two live ints; the descriptors are ours.
+    unsafe {
+        check(libc::socketpair(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr()).into())?;
+        Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])))
+    }
+}
+
+/// The guest's namespaces with their first process.
+pub struct Guests {
+    /// As this node numbers it.
+    pub guard: i32,
+    /// When the last copy of this closes, the guard ends every guest.
+    pub alive: OwnedFd,
+    /// Our end of the socket by which bodies receive descriptors; theirs is descriptor 0.
+    pub pass: OwnedFd,
+}
+
+const NEW: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS;
+
+/// Starts the guard (pid 1 of new namespaces), which forks the zygote.
+/// Before: this process has one thread. `ahead_ns`: what to add to this node's monotonic clock (0: no time namespace).
+pub fn start_guests(region: &File, len: u64, ahead_ns: i64) -> io::Result<Guests> {
+    let (alive, guard_alive) = pair(libc::SOCK_STREAM)?;
+    let (pass, body_pass) = pair(libc::SOCK_STREAM)?;
+    let (uid, gid) = (euid(), region_gid());
+    // SAFETY: fork without a new stack; the child only makes system calls and never returns.
+    let pid = check(unsafe { libc::syscall(libc::SYS_clone, NEW | libc::SIGCHLD, 0, 0, 0, 0) })? as i32;
+    if pid == 0 {
+        // The parent's ends must close in the child, or it would keep itself alive.
+        // SAFETY: the child's own copies of descriptors; it never returns to their owners.
+        unsafe {
+            libc::close(alive.as_raw_fd());
+            libc::close(pass.as_raw_fd());
+            guard(guard_alive.as_raw_fd(), body_pass.as_raw_fd(), region.as_raw_fd(), len, ahead_ns)
+        }
+    }
+    let ready = (|| {
+        std::fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
+        std::fs::write(format!("/proc/{pid}/uid_map"), format!("0 {uid} 1"))?;
+        std::fs::write(format!("/proc/{pid}/gid_map"), format!("0 {gid} 1"))?;
+        send_byte(alive.as_raw_fd())
+    })();
+    if let Err(e) = ready {
+        // SAFETY: our own child.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        return Err(e);
+    }
+    Ok(Guests { guard: pid, alive, pass })
+}
+
+fn region_gid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { libc::getegid() }
+}
+
+fn send_byte(fd: RawFd) -> io::Result<()> {
+    // SAFETY: one live byte.
+    check(unsafe { libc::write(fd, b"g".as_ptr().cast(), 1) } as i64).map(drop)
+}
+
+/// Pid 1 of the guests: makes the zygote, then waits for the host's end and ends everything.
+///
+/// # Safety
+/// Runs in a fresh single-threaded child; only system calls, no allocation.
+unsafe fn guard(alive: RawFd, pass: RawFd, region: RawFd, len: u64, ahead_ns: i64) -> ! {
+    // SAFETY: all pointers below are to live locals or static strings.
+    unsafe {
+        let mut b = 0u8;
+        if libc::read(alive, (&raw mut b).cast(), 1) != 1 {
+            libc::_exit(1);
+        }
+        libc::prctl(libc::PR_SET_NAME, c"armento-guard".as_ptr(), 0, 0, 0);
+        // A parent that ignores SIGCHLD has no zombies: pids come free at once.
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        libc::setsid();
+        if ahead_ns != 0 {
+            shift_clock(ahead_ns);
+        }
+        empty_root();
+        if libc::fork() == 0 {
+            zygote(pass, region, len);
+        }
+        libc::close(pass);
+        libc::close(region);
+        let mut p = libc::pollfd { fd: alive, events: libc::POLLIN, revents: 0 };
+        loop {
+            libc::poll(&mut p, 1, -1);
+            if libc::read(alive, (&raw mut b).cast(), 1) <= 0 {
+                break;
+            }
+        }
+        libc::kill(-1, libc::SIGKILL);
+        while libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL) > 0 {}
+        libc::_exit(0);
+    }
+}
+
+/// KERNEL: time_namespaces(7): children made from now on see the clocks moved.
+unsafe fn shift_clock(ahead_ns: i64) {
+    // SAFETY: a live buffer on the stack and static paths; see `guard`.
+    unsafe {
+        if libc::unshare(0x80) != 0 {
+            return;
+        }
+        let fd = libc::open(c"/proc/self/timens_offsets".as_ptr(), libc::O_WRONLY);
+        let mut text = [0u8; 128];
+        let (s, ns) = (ahead_ns.div_euclid(1_000_000_000), ahead_ns.rem_euclid(1_000_000_000));
+        let n = libc::snprintf(
+            text.as_mut_ptr().cast(),
+            text.len(),
+            c"monotonic %lld %lld\nboottime %lld %lld\n".as_ptr(),
+            s,
+            ns,
+            s,
+            ns,
+        );
+        libc::write(fd, text.as_ptr().cast(), n as usize);
+        libc::close(fd);
+    }
+}
+
+/// Nothing to see: an empty file system as root. Failure is harmless, for no file call passes the filter.
+unsafe fn empty_root() {
+    // SAFETY: static strings; see `guard`.
+    unsafe {
+        let none = c"none".as_ptr();
+        libc::mount(none, c"/".as_ptr(), std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE, std::ptr::null());
+        if libc::mount(none, c"/proc".as_ptr(), c"tmpfs".as_ptr(), libc::MS_RDONLY, std::ptr::null()) == 0 {
+            libc::chdir(c"/proc".as_ptr());
+            libc::chroot(c".".as_ptr());
+        }
+    }
+}
+
+/// The stopped ancestor of all bodies: nothing but the region, and descriptor 0.
+unsafe fn zygote(pass: RawFd, region: RawFd, len: u64) -> ! {
+    // SAFETY: a fixed mapping at an address that nothing uses; see `guard`.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, c"armento-zygote".as_ptr(), 0, 0, 0);
+        let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
+        let p = libc::mmap(BASE as *mut _, len as usize, prot, flags, region, 0);
+        if p as u64 != BASE {
+            libc::_exit(2);
+        }
+        libc::dup2(pass, 0);
+        libc::syscall(libc::SYS_close_range, 1, u32::MAX, 0);
+        for s in 1..65 {
+            libc::signal(s, libc::SIG_DFL);
+        }
+        let none: libc::sigset_t = std::mem::zeroed();
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+        keep_only_restore();
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        loop {
+            libc::pause();
+        }
+    }
+}
+
+/// Bodies need CAP_CHECKPOINT_RESTORE (set_tid) in their own, empty user namespace and nothing else.
+unsafe fn keep_only_restore() {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    // _LINUX_CAPABILITY_VERSION_3; CAP_CHECKPOINT_RESTORE is number 40: bit 8 of the second word.
+    let h = Header { version: 0x2008_0522, pid: 0 };
+    let data: [u32; 6] = [0, 0, 0, 1 << 8, 1 << 8, 0];
+    // SAFETY: two live structs of the layout capset(2) wants.
+    unsafe { libc::syscall(libc::SYS_capset, &h, data.as_ptr()) };
+}
+
+/// Sends one descriptor over the socket; the body receives it with an injected recvmsg.
+pub fn send_fd(sock: RawFd, fd: RawFd) -> io::Result<()> {
+    let mut byte = 1u8;
+    let mut iov = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let mut control = [0u64; 4];
+    // SAFETY: msghdr points to live locals; the control buffer has room for one descriptor.
+    unsafe {
+        let mut m: libc::msghdr = std::mem::zeroed();
+        m.msg_iov = &mut iov;
+        m.msg_iovlen = 1;
+        m.msg_control = control.as_mut_ptr().cast();
+        m.msg_controllen = libc::CMSG_SPACE(4) as _;
+        let c = libc::CMSG_FIRSTHDR(&m);
+        (*c).cmsg_level = libc::SOL_SOCKET;
+        (*c).cmsg_type = libc::SCM_RIGHTS;
+        (*c).cmsg_len = libc::CMSG_LEN(4) as _;
+        std::ptr::copy_nonoverlapping((&raw const fd).cast::<u8>(), libc::CMSG_DATA(c), 4);
+        check(libc::sendmsg(sock, &m, 0) as i64).map(drop)
+    }
+}
+
+/// Sets a limit of another process; what exceeds our own is cut to it.
+pub fn set_limit(pid: i32, resource: u32, soft: u64, hard: u64) {
+    let mut now = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: live structs.
+    unsafe {
+        libc::prlimit64(pid, resource as _, std::ptr::null(), &mut now);
+        let hard = hard.min(now.rlim_max);
+        let new = libc::rlimit64 { rlim_cur: soft.min(hard), rlim_max: hard };
+        libc::prlimit64(pid, resource as _, &new, std::ptr::null_mut());
+    }
+}

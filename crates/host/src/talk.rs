@@ -1,0 +1,165 @@
+//! What home says to us, and the connections it and other hosts open.
+
+use crate::shared::{Shared, lock};
+use crate::world::Zoo;
+use crate::{arrive, bodies, depart, forward, freeze};
+use armento_link::{Duplex, Reader};
+use armento_model::ENGINE_VERSION;
+use armento_tracee::sys;
+use armento_wire::bulk::HELLO;
+use armento_wire::call::{REPLY, decode_reply};
+use armento_wire::talk::{self, Hello, Purpose, TALK, ToHome, ToHost, Usage};
+use armento_wire::{WireError, read_frame};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Reads the first frame of a connection.
+pub fn hello(r: &mut Reader) -> Result<Hello, WireError> {
+    let mut buf = Vec::new();
+    if read_frame(r, &mut buf)? != HELLO {
+        return Err(WireError::Garbled("hello"));
+    }
+    let h: Hello = talk::decode(&buf, "hello")?;
+    if h.engine == ENGINE_VERSION { Ok(h) } else { Err(WireError::Garbled("hello of our version")) }
+}
+
+/// A connection after its hello.
+pub fn welcome(sh: &Arc<Shared>, link: Duplex) {
+    let Ok((mut r, w)) = link.split() else { return };
+    let Ok(h) = hello(&mut r) else { return };
+    if h.tree != sh.start.tree {
+        return;
+    }
+    match h.purpose {
+        Purpose::Calls => {
+            *lock(&sh.out) = Some(w);
+            calls(sh, r);
+        }
+        Purpose::Bring(mv) => arrive::receive(sh, mv, r, w),
+        Purpose::Fetch(mv) => {
+            // The Send may still be on its way over the other connection.
+            let until = Instant::now() + Duration::from_secs(10);
+            while Instant::now() < until {
+                if let Some(tx) = depart::meet(sh, mv, None) {
+                    let _ = tx.send((r, w));
+                    return;
+                }
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+    }
+}
+
+/// The calls stream: replies and orders, until the link breaks.
+pub fn calls(sh: &Arc<Shared>, mut r: Reader) {
+    let mut buf = Vec::new();
+    loop {
+        let Ok(kind) = read_frame(&mut r, &mut buf) else { break };
+        *lock(&sh.heard) = Instant::now();
+        match kind {
+            REPLY => match decode_reply(&buf) {
+                Ok(reply) => forward::reply(sh, &reply),
+                Err(_) => break,
+            },
+            TALK => match talk::decode::<ToHost>(&buf, "message") {
+                Ok(m) => hear(sh, m),
+                Err(_) => break,
+            },
+            _ => break,
+        }
+    }
+    *lock(&sh.out) = None;
+}
+
+fn hear(sh: &Arc<Shared>, m: ToHost) {
+    match m {
+        ToHost::Forked { seq, .. } | ToHost::Mapped { seq, .. } => answer(sh, seq, m, true),
+        ToHost::FileBytes { seq, end, .. } => answer(sh, seq, m, end),
+        ToHost::Execed { pid } | ToHost::Kill { pid } => sh.hand.post(move |z| bodies::remove(z, pid)),
+        ToHost::Drop { pid, .. } => sh.hand.post(move |z| bodies::remove(z, pid)),
+        ToHost::Signal { pid, tid, info } => {
+            if let Ok(info) = info.0.as_slice().try_into() {
+                let info: sys::SigInfo = info;
+                // Queued before any later reply is read: the order home sent them in.
+                sh.hand.run(move |z| bodies::queue(z, pid, tid, &info));
+            }
+        }
+        ToHost::Defaulted { pid, tid, stopped } => sh.hand.post(move |z| bodies::defaulted(z, pid, tid, stopped)),
+        ToHost::Continue { pid } => sh.hand.post(move |z| bodies::run_on(z, pid)),
+        ToHost::Poke { tid, addr, bytes } => {
+            if let Some(c) = sh.cell_of(tid) {
+                let _ = sys::vm_write(c.here, addr, &bytes);
+            }
+        }
+        ToHost::Send { mv, pid, to } => {
+            let sh = sh.clone();
+            std::thread::spawn(move || depart::run(&sh, mv, pid, to));
+        }
+        ToHost::Abort { pid, .. } => {
+            sh.hand.run(move |z| arrive::drop_unthawed(z, pid));
+            freeze::thaw(sh, pid);
+        }
+        ToHost::Thaw { mv, pid } => sh.hand.post(move |z| arrive::thaw(z, mv, pid)),
+        ToHost::Alive => {}
+    }
+}
+
+fn answer(sh: &Shared, seq: u32, m: ToHost, last: bool) {
+    let mut a = lock(&sh.answers);
+    let tx = if last { a.remove(&seq) } else { a.get(&seq).cloned() };
+    if let Some(tx) = tx {
+        let _ = tx.send(m);
+    }
+}
+
+/// Once a second: usage and a sign of life to home; and the limits of being alone.
+pub fn pulse(sh: &Arc<Shared>) {
+    let mut frozen = false;
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        let Some(list) = sh.hand.run(|z: &mut Zoo| usage(z)) else { return };
+        let empty = list.is_empty();
+        sh.tell(&ToHome::Usage { list });
+        let alone = lock(&sh.heard).elapsed().as_millis() as u64;
+        if alone > sh.start.dead_ms || empty && lock(&sh.out).is_none() && alone > 2000 {
+            // Home is dead, or nobody needs us any more.
+            std::process::exit(0);
+        }
+        let late = alone > sh.start.freeze_ms;
+        if late != frozen {
+            frozen = late;
+            sh.hand.run(move |z: &mut Zoo| hold_all(z, late));
+        }
+    }
+}
+
+/// Without its home a tree must not run on: it might be started again there.
+fn hold_all(zoo: &mut Zoo, hold: bool) {
+    let pids: Vec<i32> = zoo.bodies.values().filter(|b| !b.quiet).map(|b| b.pid).collect();
+    for pid in pids {
+        if let Some(b) = zoo.bodies.get_mut(&pid) {
+            b.proc.freezing.store(hold, Ordering::Release);
+            if hold {
+                for th in b.threads.values().filter(|t| t.halted.is_none()) {
+                    let _ = armento_tracee::trace::interrupt(th.cell.here);
+                }
+            }
+        }
+        if !hold {
+            bodies::run_on(zoo, pid);
+        }
+    }
+}
+
+fn usage(zoo: &mut Zoo) -> Vec<Usage> {
+    let live = zoo.bodies.values().filter(|b| !b.quiet);
+    live.map(|b| {
+        let st = armento_tracee::status::read(b.here).unwrap_or_default();
+        let runnable = b.threads.values().any(|t| {
+            armento_tracee::status::read(t.cell.here).is_ok_and(|s| s.state == 'R')
+        });
+        Usage { pid: b.pid, cpu_ns: crate::cpu::process_ns(b.here), rss_kib: st.rss_kib, runnable }
+    })
+    .collect()
+}
