@@ -1,1 +1,33 @@
-//! armento-noded
+//! The daemon of a node: membership, load vector, decisions carried out, control API, admission.
+//!
+//! It holds no process hostage: keepers and hosts are processes of their own, report what they
+//! have on their control sessions, and connect again when a daemon comes back. It is the only one
+//! that reads the node's key. It never touches a program or a guest itself.
+//!
+//! Start at `daemon.rs` (what runs), `core.rs` (what is known), `act.rs` (what is decided);
+//! `enrol.rs` makes farms and joins them.
+
+mod act;
+mod asks;
+mod config;
+mod control;
+mod core;
+mod daemon;
+mod datagram;
+mod enrol;
+mod error;
+mod gossip;
+mod hosts;
+mod keepers;
+mod leave;
+mod members;
+pub mod peer;
+mod state;
+mod sys;
+mod tokens;
+
+pub use config::{Config, Wire};
+pub use daemon::{Options, Running, run, start};
+pub use enrol::{Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, new_token};
+pub use error::FarmError;
+pub use leave::leave_without_daemon;

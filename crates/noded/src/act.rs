@@ -1,0 +1,58 @@
+//! Carrying out what was decided.
+//!
+//! From: `balance/src/decide.rs`. Next: `migrate/src/source.rs` (the keeper moves the process).
+
+use crate::core::{Core, Node};
+use armento_balance::{Fresh, Move, decide, place};
+use armento_client::api::{Dest, Order};
+use armento_model::{NodeName, Pid};
+
+/// Once a period: orders what the policy wants.
+pub fn act(node: &Node) {
+    let now = node.now();
+    let mut core = node.lock();
+    if core.leaving {
+        return;
+    }
+    let view = node.view(&mut core);
+    for chosen in decide(&view, &node.policy, now) {
+        order(&mut core, &chosen, now);
+    }
+}
+
+fn order(core: &mut Core, chosen: &Move, now: armento_gossip::Tick) {
+    let Some(tree) = core.keepers.holder(chosen.pid).map(|k| k.hello.tree) else {
+        return;
+    };
+    let to = if chosen.to == core.me {
+        Dest::Home
+    } else {
+        Dest::Node(chosen.to.clone())
+    };
+    let (pid, ticket) = (chosen.pid, core.next());
+    let order = Order::Move { pid, to, ticket };
+    if core.keepers.order(tree, pid, ticket, order, None) {
+        tracing::debug!("{} goes from {} to {}", pid, chosen.from, chosen.to);
+        core.ledger.moving(chosen, now);
+    }
+}
+
+/// Where a fresh program should run; `None` is here. Takes microseconds: everything it needs is
+/// known already.
+pub fn choose(node: &Node, session: u64, pid: Pid) -> Option<NodeName> {
+    let now = node.now();
+    let mut core = node.lock();
+    let hello = core.keepers.of_session(session)?.hello.clone();
+    let stays = hello.stay || core.leaving || (hello.uid == 0 && !node.config.allow_root);
+    if stays {
+        return None;
+    }
+    if hello.pinned.is_some() {
+        return hello.pinned;
+    }
+    let fresh = Fresh::default();
+    let view = node.view(&mut core);
+    let chosen = place(&view, &node.policy, &fresh).unwrap_or_else(|| core.me.clone());
+    core.ledger.placing(pid, &chosen, &fresh, now);
+    Some(chosen).filter(|n| *n != core.me)
+}

@@ -1,0 +1,166 @@
+//! Settings: a TOML file, then the environment.
+
+use crate::FarmError;
+use armento_balance::Policy;
+use armento_model::NodeName;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Read when no `--config` is given and it exists.
+const DEFAULT_FILE: &str = "/etc/armento/config.toml";
+const DEFAULT_STATE: &str = "/var/lib/armento";
+
+/// How keepers and hosts speak. Daemons always speak TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wire {
+    #[default]
+    Tls,
+    Plain,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Must be the name this node joined under, if given.
+    pub name: Option<NodeName>,
+    /// `ip:port`, TCP and UDP; that of joining if not given.
+    pub listen: Option<String>,
+    pub state: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
+    /// That of the farm if not given.
+    pub wire: Option<Wire>,
+    /// Processes of uid 0 may leave, guests of uid 0 may come. For labs.
+    pub allow_root: bool,
+    /// Nodes this home sends to; all if not given.
+    pub send_to: Option<Vec<NodeName>>,
+    /// Homes whose processes may come; all if not given.
+    pub accept_from: Option<Vec<NodeName>>,
+    /// `mosix`, `static` or `none`.
+    pub policy: String,
+    /// A guest tree without word from its home is frozen after this, and ended after `dead_ms`.
+    pub freeze_ms: u64,
+    pub dead_ms: u64,
+    pub gossip_period_ms: u64,
+    /// Memory kept free for this node's own, thousandths of its total.
+    pub mem_reserve_permille: Option<u64>,
+    /// Most memory that the guests of one tree may use here, KiB.
+    pub guest_mem_max_kib: Option<u64>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            name: None,
+            listen: None,
+            state: None,
+            socket: None,
+            wire: None,
+            allow_root: false,
+            send_to: None,
+            accept_from: None,
+            policy: "mosix".into(),
+            // `design.md` §3: hosts freeze after 10 s without home, home gives up at 30 s.
+            freeze_ms: 10_000,
+            dead_ms: 30_000,
+            gossip_period_ms: 1_000,
+            mem_reserve_permille: None,
+            guest_mem_max_kib: None,
+        }
+    }
+}
+
+impl Config {
+    /// `file`, or the usual one if it is there, or none.
+    pub fn load(file: Option<&Path>) -> Result<Config, FarmError> {
+        let usual = Path::new(DEFAULT_FILE);
+        let path = match file {
+            Some(path) => path,
+            None if usual.exists() => usual,
+            None => return Ok(Config::default()),
+        };
+        let bad = |why: String| FarmError::Config {
+            path: path.display().to_string(),
+            why,
+        };
+        let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
+        let config: Config = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        config.check().map_err(bad)?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.policy.parse::<Policy>().map_err(|e| e.to_string())?;
+        if !(50..=60_000).contains(&self.gossip_period_ms) {
+            return Err("gossip_period_ms lies between 50 and 60000".into());
+        }
+        if self.freeze_ms == 0 || self.dead_ms <= self.freeze_ms {
+            return Err("dead_ms must be greater than freeze_ms, and that greater than 0".into());
+        }
+        if self.mem_reserve_permille.is_some_and(|r| r > 900) {
+            return Err("mem_reserve_permille lies between 0 and 900".into());
+        }
+        Ok(())
+    }
+
+    /// `ARMENTO_STATE`, `state =`, or `/var/lib/armento`.
+    pub fn state_dir(&self) -> PathBuf {
+        let given = std::env::var_os("ARMENTO_STATE").map(PathBuf::from);
+        given
+            .or_else(|| self.state.clone())
+            .unwrap_or_else(|| DEFAULT_STATE.into())
+    }
+
+    /// `ARMENTO_SOCKET`, `socket =`, or the default.
+    pub fn socket_path(&self) -> PathBuf {
+        match (&self.socket, std::env::var_os("ARMENTO_SOCKET")) {
+            (Some(path), None) => path.clone(),
+            _ => armento_client::api::socket_path(),
+        }
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        let mut policy: Policy = self.policy.parse().unwrap_or_default();
+        if let Some(reserve) = self.mem_reserve_permille {
+            policy.reserve_permille = reserve;
+        }
+        policy
+    }
+
+    pub(crate) fn sends_to(&self, node: &NodeName) -> bool {
+        self.send_to.as_ref().is_none_or(|l| l.contains(node))
+    }
+
+    pub(crate) fn accepts_from(&self, home: &NodeName) -> bool {
+        self.accept_from.as_ref().is_none_or(|l| l.contains(home))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        let config: Config = toml::from_str(text).map_err(|e| e.to_string())?;
+        config.check().map(|()| config)
+    }
+
+    #[test]
+    fn files_are_read_and_checked() {
+        let c = parse("name = \"n1\"\nallow_root = true\nsend_to = [\"n2\"]\nwire = \"plain\"")
+            .expect("good");
+        assert!(c.allow_root && c.wire == Some(Wire::Plain));
+        let node = |s: &str| s.parse().expect("name");
+        assert!(c.sends_to(&node("n2")) && !c.sends_to(&node("n3")));
+        assert!(c.accepts_from(&node("n3")));
+        let check = |text: &str, part: &str| {
+            let e = parse(text).expect_err(text);
+            assert!(e.contains(part), "{e}");
+        };
+        check("policy = \"slurm\"", "slurm");
+        check("nmae = \"n1\"", "nmae");
+        check("name = \"N 1\"", "N 1");
+        check("freeze_ms = 5000\ndead_ms = 5000", "dead_ms");
+        check("gossip_period_ms = 0", "gossip_period_ms");
+    }
+}

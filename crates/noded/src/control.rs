@@ -1,0 +1,209 @@
+//! The control socket: sessions of commands, keepers and hosts on this node.
+
+use crate::core::{LINES_MAX, Node, Outlet};
+use crate::error::refusal;
+use crate::{FarmError, act, asks};
+use armento_client::api::{Answer, Ask, Body, LINE_MAX, Line, Report};
+use armento_client::encode;
+use armento_model::CONTROL_VERSION;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, UCred};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc};
+
+/// Sessions at once: a keeper a tree, a host a tree, and commands.
+const SESSIONS_MAX: usize = 16_384;
+/// Questions of one session that are being answered; the next wait.
+const ASKED_MAX: usize = 64;
+
+/// Takes the socket's place. Before: this daemon holds the state directory's lock.
+pub fn bind(path: &Path) -> Result<UnixListener, FarmError> {
+    let fails = |e: std::io::Error| FarmError::Listen {
+        addr: path.display().to_string(),
+        cause: e.to_string(),
+    };
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir).map_err(fails)?;
+    }
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        let busy = std::io::Error::from(std::io::ErrorKind::AddrInUse);
+        return Err(fails(busy));
+    }
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(fails(e)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(fails)?;
+    // Everybody may ask; who is told what is decided by the peer's credentials.
+    fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(fails)?;
+    Ok(listener)
+}
+
+pub async fn serve(node: Arc<Node>, listener: UnixListener) {
+    let room = Arc::new(Semaphore::new(SESSIONS_MAX));
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let Ok(place) = room.clone().try_acquire_owned() else {
+                    tracing::warn!("too many control sessions; one was dropped");
+                    continue;
+                };
+                let node = node.clone();
+                tokio::spawn(async move {
+                    session(node, stream).await;
+                    drop(place);
+                });
+            }
+            Err(e) => {
+                tracing::warn!("control socket: {e}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// One client, while its session lasts.
+pub struct Client {
+    pub node: Arc<Node>,
+    pub session: u64,
+    pub uid: u32,
+    pub pid: Option<i32>,
+    pub out: Outlet,
+    asked: Arc<Semaphore>,
+}
+
+async fn session(node: Arc<Node>, stream: UnixStream) {
+    let Ok(cred) = stream.peer_cred() else { return };
+    let (read, write) = stream.into_split();
+    let (tx, rx) = mpsc::channel(LINES_MAX);
+    let writer = tokio::spawn(send_lines(rx, write));
+    let client = client(node, &cred, tx);
+    if let Err(e) = hear(&client, read).await {
+        tracing::debug!("session of pid {:?}: {e}", client.pid);
+    }
+    {
+        let mut core = client.node.lock();
+        core.keepers.gone(client.session);
+        core.hosts.gone(client.session);
+    }
+    // Ends when the last question in flight has been answered and its outlet is gone.
+    drop(client);
+    let _ = writer.await;
+}
+
+fn client(node: Arc<Node>, cred: &UCred, tx: mpsc::Sender<Line>) -> Client {
+    let session = node.lock().next();
+    Client {
+        session,
+        uid: cred.uid(),
+        pid: cred.pid(),
+        out: Outlet(tx),
+        asked: Arc::new(Semaphore::new(ASKED_MAX)),
+        node,
+    }
+}
+
+async fn send_lines(mut lines: mpsc::Receiver<Line>, mut to: OwnedWriteHalf) {
+    while let Some(line) = lines.recv().await {
+        let bytes = match encode(&line) {
+            Ok(bytes) => bytes,
+            Err(e) => {
+                tracing::warn!("an answer could not be sent: {e}");
+                continue;
+            }
+        };
+        if to.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn hear(client: &Client, read: OwnedReadHalf) -> Result<(), std::io::Error> {
+    let mut read = BufReader::new(read);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut bounded = (&mut read).take(LINE_MAX as u64 + 1);
+        if bounded.read_until(b'\n', &mut line).await? == 0 {
+            return Ok(());
+        }
+        if line.last() != Some(&b'\n') {
+            return Err(std::io::Error::other("a line is too long or cut off"));
+        }
+        match serde_json::from_slice::<Line>(&line) {
+            Ok(line) => client.take(line).await,
+            Err(e) => client.garbled(&line, &e),
+        }
+    }
+}
+
+impl Client {
+    async fn take(&self, line: Line) {
+        match line.body {
+            Body::Ask(ask) => self.ask(line.id, ask).await,
+            Body::Report(report) => self.report(report),
+            // Only daemons answer and order.
+            Body::Ok(_) | Body::Err(_) | Body::Order(_) => {}
+        }
+    }
+
+    /// A question of a later version: its asker is told, the session goes on.
+    fn garbled(&self, line: &[u8], e: &serde_json::Error) {
+        #[derive(serde::Deserialize)]
+        struct Head {
+            id: u64,
+        }
+        let id = serde_json::from_slice::<Head>(line).map_or(0, |h| h.id);
+        let message =
+            format!("the daemon (control version {CONTROL_VERSION}) does not understand this: {e}");
+        let no = refusal("unknown-question", message, "update Armento on this node");
+        self.out.send(id, Body::Err(no));
+    }
+
+    fn report(&self, report: Report) {
+        let now = self.node.now();
+        let mut core = self.node.lock();
+        let core = &mut *core;
+        if let Report::Guests { guests } = report {
+            core.hosts.report(self.session, guests);
+        } else if core.keepers.of_session(self.session).is_some() {
+            core.keepers
+                .report(self.session, report, &core.me, &mut core.ledger, now);
+        }
+    }
+
+    async fn ask(&self, id: u64, ask: Ask) {
+        // The quick ones, Place first of all: its asker has a program waiting.
+        if let Ask::Place { pid, .. } = ask {
+            let node = act::choose(&self.node, self.session, pid);
+            self.out.send(id, Body::Ok(Answer::Placed { node }));
+            return;
+        }
+        if let Some(answer) = asks::at_once(self, &ask) {
+            let body = answer.map_or_else(Body::Err, Body::Ok);
+            self.out.send(id, body);
+            return;
+        }
+        let Ok(turn) = self.asked.clone().acquire_owned().await else {
+            return;
+        };
+        let asker = asks::Asker {
+            node: self.node.clone(),
+            session: self.session,
+            uid: self.uid,
+        };
+        let out = self.out.clone();
+        tokio::spawn(async move {
+            let body = asks::in_time(&asker, ask)
+                .await
+                .map_or_else(Body::Err, Body::Ok);
+            out.send(id, body);
+            drop(turn);
+        });
+    }
+}

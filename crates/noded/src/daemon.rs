@@ -1,0 +1,217 @@
+//! The daemon itself: what is started, in which order, and how it ends.
+//!
+//! Its end, however sudden, ends no host and no keeper: hosts lead sessions of their own, keepers
+//! are nobody's children here.
+
+use crate::config::Config;
+use crate::core::{Node, SHORT_TTL};
+use crate::gossip::Gossip;
+use crate::peer::serve as peers;
+use crate::state::{Lock, StateDir};
+use crate::{FarmError, control};
+use armento_link::{Badge, Closer, Listener};
+use armento_sense::boot_incarnation;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::net::{UdpSocket, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What `nodes`, `status` and joins say.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Our own certificate is renewed at a quarter of its life.
+const RENEW: Duration = Duration::from_secs(SHORT_TTL.as_secs() / 4);
+
+pub struct Options {
+    pub config: Config,
+    /// What is called as `PROGRAM host` to hold guests; this program if not given.
+    pub host_program: Option<PathBuf>,
+}
+
+/// A daemon that runs in a thread of this process.
+pub struct Running {
+    node: Arc<Node>,
+    thread: JoinHandle<()>,
+}
+
+/// Everything that can refuse to start, already started.
+struct Parts {
+    node: Arc<Node>,
+    gossip: Gossip,
+    control: UnixListener,
+    doors: Arc<Listener>,
+    closer: Closer,
+    lock: Lock,
+}
+
+impl Running {
+    /// Ends it, as a signal would. The farm will see this node go down.
+    pub fn stop(self) {
+        self.node.stop.send_replace(true);
+        self.wait();
+    }
+
+    /// Waits until it has ended by itself, as it does after leaving.
+    pub fn wait(self) {
+        // A panic was printed where it happened.
+        let _ = self.thread.join();
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.node.farm.addr
+    }
+}
+
+/// Runs the daemon until it is told to end (SIGTERM, SIGINT, leaving).
+pub fn run(options: Options) -> Result<(), FarmError> {
+    let running = start(options, true)?;
+    running.wait();
+    Ok(())
+}
+
+/// Starts a daemon beside whatever this process does. After `Ok` it listens.
+pub fn start(options: Options, signals: bool) -> Result<Running, FarmError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(FarmError::state("cannot start the daemon"))?;
+    let parts = runtime.block_on(async { open(options) })?;
+    let node = parts.node.clone();
+    tracing::info!(
+        "{} of farm {} listens on {}, version {VERSION}",
+        node.farm.node,
+        node.farm.farm,
+        node.farm.listen
+    );
+    let thread = thread::Builder::new()
+        .name("daemon".into())
+        .spawn(move || {
+            runtime.block_on(serve(parts, signals));
+            // Questions that wait for other nodes are not waited for.
+            runtime.shutdown_background();
+        })
+        .map_err(FarmError::state("cannot start the daemon"))?;
+    Ok(Running { node, thread })
+}
+
+/// Order: lock, keys, doors; so that a daemon that must not run disturbs nothing.
+fn open(options: Options) -> Result<Parts, FarmError> {
+    let Options {
+        config,
+        host_program,
+    } = options;
+    let state = StateDir::new(config.state_dir());
+    let mut farm = state.farm()?;
+    let lock = state.lock()?;
+    if config.name.as_ref().is_some_and(|n| *n != farm.node) {
+        return Err(FarmError::Config {
+            path: "name".into(),
+            why: format!(
+                "this node joined as `{}`; leave and join to change that",
+                farm.node
+            ),
+        });
+    }
+    if let Some(listen) = &config.listen {
+        let bad = |e: std::net::AddrParseError| FarmError::Listen {
+            addr: listen.clone(),
+            cause: e.to_string(),
+        };
+        farm.listen = listen.parse().map_err(bad)?;
+        let ip = farm.listen.ip();
+        let ip = if ip.is_unspecified() {
+            farm.addr.ip()
+        } else {
+            ip
+        };
+        farm.addr = SocketAddr::new(ip, farm.listen.port());
+    }
+    farm.boot = boot_incarnation().max(farm.boot + 1);
+    state.write_json("farm.json", &farm)?;
+    let host_program = match host_program {
+        Some(program) => program,
+        None => std::env::current_exe().map_err(FarmError::state("cannot find this program"))?,
+    };
+    let socket = config.socket_path();
+    let node = Arc::new(Node::new(config, state, farm, host_program)?);
+    let listen = node.farm.listen;
+    let busy = |cause: String| FarmError::Listen {
+        addr: listen.to_string(),
+        cause,
+    };
+    let datagrams = std::net::UdpSocket::bind(listen).map_err(|e| busy(e.to_string()))?;
+    let datagrams = datagrams
+        .set_nonblocking(true)
+        .and_then(|()| UdpSocket::from_std(datagrams))
+        .map_err(|e| busy(e.to_string()))?;
+    let control = control::bind(&socket)?;
+    let (doors, closer) = peers::listen(&node, &node.me()).map_err(|e| busy(e.to_string()))?;
+    Ok(Parts {
+        gossip: Gossip::new(node.clone(), datagrams),
+        node,
+        control,
+        doors,
+        closer,
+        lock,
+    })
+}
+
+async fn serve(parts: Parts, signals: bool) {
+    let Parts {
+        node,
+        gossip,
+        control,
+        doors,
+        closer,
+        lock,
+    } = parts;
+    let mut stop = node.stop.subscribe();
+    let gossip = tokio::spawn(gossip.run(node.stop.subscribe()));
+    tokio::spawn(control::serve(node.clone(), control));
+    tokio::spawn(renew(node.clone(), doors));
+    if signals {
+        tokio::spawn(obey(node.clone()));
+    }
+    // The sender lives in `node`, so this ends by its word only.
+    let _ = stop.wait_for(|s| *s).await;
+    if let Err(e) = gossip.await {
+        tracing::error!("membership ended badly: {e}");
+    }
+    closer.close();
+    // One breath for answers on their way, that of `leave` among them.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let _ = std::fs::remove_file(node.config.socket_path());
+    drop(lock);
+}
+
+async fn obey(node: Arc<Node>) {
+    let signals =
+        signal(SignalKind::terminate()).and_then(|t| Ok((t, signal(SignalKind::interrupt())?)));
+    let Ok((mut term, mut int)) = signals else {
+        tracing::warn!("signals cannot be watched; the default action is taken");
+        return;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+    tracing::info!("told to end; processes and guests go on");
+    node.stop.send_replace(true);
+}
+
+async fn renew(node: Arc<Node>, doors: Arc<Listener>) {
+    let mut ticks = tokio::time::interval(RENEW);
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        let fresh = node
+            .keys
+            .sign_short(&Badge::daemon(&node.farm.node), SHORT_TTL);
+        match fresh.and_then(|id| doors.renew(&id).map(|()| id)) {
+            Ok(id) => *node.identity.lock().unwrap_or_else(PoisonError::into_inner) = id,
+            Err(e) => tracing::error!("our certificate could not be renewed: {e}"),
+        }
+    }
+}

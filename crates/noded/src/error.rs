@@ -1,0 +1,98 @@
+//! What can go wrong with a farm, and what to do about it.
+
+use armento_client::api::Refusal;
+use armento_link::{BadToken, LinkError};
+use armento_model::NodeName;
+use std::io;
+
+#[derive(Debug, thiserror::Error)]
+pub enum FarmError {
+    #[error("this node has joined no farm (nothing in {0})")]
+    NotJoined(String),
+    #[error("this node is `{0}` of a farm already; nothing was changed")]
+    AlreadyJoined(NodeName),
+    #[error("this name cannot be used: {0}; nothing was changed")]
+    Name(#[from] armento_model::BadName),
+    #[error("{0}; nothing was sent")]
+    Token(#[from] BadToken),
+    #[error("{addr} does not answer: {cause}; nothing was changed")]
+    Unreachable { addr: String, cause: String },
+    #[error(
+        "{addr} could not prove that it is of this token's farm ({why}); the secret was not sent"
+    )]
+    Foreign { addr: String, why: String },
+    /// The other node's or the daemon's no.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+    #[error("another daemon{} uses {dir}", pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
+    Locked { dir: String, pid: Option<i32> },
+    #[error("{what}: {cause}")]
+    State { what: String, cause: io::Error },
+    #[error("{path}: {why}")]
+    Config { path: String, why: String },
+    #[error("cannot listen on {addr}: {cause}")]
+    Listen { addr: String, cause: String },
+    #[error("{0}; nothing was changed")]
+    Keys(LinkError),
+    #[error("only a member that holds the farm's key can do this; this one does not")]
+    NoFarmKey,
+}
+
+impl FarmError {
+    /// What to do about it, for the `hint:` line.
+    pub fn hint(&self) -> String {
+        match self {
+            FarmError::NotJoined(_) => {
+                "`armento farm init` makes a farm, `armento join TOKEN A:P` joins one".into()
+            }
+            FarmError::AlreadyJoined(_) => "`armento leave` first".into(),
+            FarmError::Name(_) => "choose one with --name".into(),
+            FarmError::Token(_) => {
+                "copy the whole line that `armento farm init` or `armento farm token` printed".into()
+            }
+            FarmError::Unreachable { .. } => {
+                "is `armento node` running there, and is the address right?".into()
+            }
+            FarmError::Foreign { .. } => {
+                "check the address; make a new token on that farm with `armento farm token`".into()
+            }
+            FarmError::Refused(r) => r.hint.clone(),
+            FarmError::Locked { .. } => "stop it first, or choose another state directory".into(),
+            FarmError::State { .. } => {
+                "does the directory exist, and may this user write there? ARMENTO_STATE chooses another".into()
+            }
+            FarmError::Config { .. } => "correct the file; `armento node --help` lists the keys".into(),
+            FarmError::Listen { .. } => "choose another address with --listen or `listen =`".into(),
+            FarmError::Keys(_) => "see the files of the state directory; joining again makes new ones".into(),
+            FarmError::NoFarmKey => "run it on the node where `armento farm init` was run".into(),
+        }
+    }
+
+    pub(crate) fn state(what: impl Into<String>) -> impl FnOnce(io::Error) -> FarmError {
+        let what = what.into();
+        move |cause| FarmError::State { what, cause }
+    }
+}
+
+/// A no for a client of ours.
+pub(crate) fn refusal(code: &str, message: impl Into<String>, hint: impl Into<String>) -> Refusal {
+    Refusal {
+        code: code.into(),
+        message: message.into(),
+        hint: hint.into(),
+    }
+}
+
+/// A [`Stay`](armento_model::Stay) as a no.
+pub(crate) fn stays(subject: &str, stay: armento_model::Stay, detail: &str) -> Refusal {
+    let more = if detail.is_empty() {
+        String::new()
+    } else {
+        format!(" ({detail})")
+    };
+    refusal(
+        stay.code(),
+        format!("{subject} stays where it is: {stay}{more}"),
+        stay.remedy(),
+    )
+}

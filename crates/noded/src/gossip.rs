@@ -1,0 +1,286 @@
+//! The datagram half of a daemon: SWIM membership and the load vector, on one socket.
+//!
+//! Next: `act.rs`, once a period.
+
+use crate::core::Node;
+use crate::datagram::{Kind, Seal};
+use crate::members::{Life, State, swim_config};
+use crate::state::Member;
+use crate::{act, hosts};
+use armento_gossip::{Entry, Message, Wire as WireWord};
+use armento_sense::Sampler;
+use foca::{AccumulatingRuntime, Foca, NoCustomBroadcast, PostcardCodec, Timer};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UdpSocket;
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+/// KERNEL: udp(7): the longest payload of an IPv4 datagram.
+const DATAGRAM_MAX: usize = 65_507;
+/// Periods between two looks at what needs no hurry: lost members, logs, ended hosts.
+const SLOW_PERIODS: u64 = 5;
+/// Lost members called again at once.
+const CALLED_MAX: usize = 16;
+/// Timers of foca; it keeps a handful a member.
+const TIMERS_MAX: usize = 100_000;
+
+type Swim = Foca<Life, PostcardCodec, StdRng, NoCustomBroadcast>;
+
+pub struct Gossip {
+    node: Arc<Node>,
+    socket: UdpSocket,
+    seal: Seal,
+    swim: Swim,
+    runtime: AccumulatingRuntime<Life>,
+    timers: BinaryHeap<Reverse<Due>>,
+    sampler: Sampler,
+    periods: u64,
+}
+
+/// A timer of foca's; equal moments in foca's own order.
+#[derive(PartialEq, Eq)]
+struct Due {
+    at: Instant,
+    timer: Timer<Life>,
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Due) -> std::cmp::Ordering {
+        let by_kind = || {
+            let order = self.timer.partial_cmp(&other.timer);
+            order.unwrap_or(std::cmp::Ordering::Equal)
+        };
+        self.at.cmp(&other.at).then_with(by_kind)
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Due) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Gossip {
+    pub fn new(node: Arc<Node>, socket: UdpSocket) -> Gossip {
+        let me = Life {
+            name: node.farm.node.clone(),
+            boot: node.farm.boot,
+            addr: node.farm.addr,
+        };
+        let dice =
+            StdRng::seed_from_u64(node.farm.boot ^ u64::from(std::process::id()).rotate_left(32));
+        Gossip {
+            seal: Seal::new(&node.farm.secret),
+            swim: Foca::new(me, swim_config(), dice, PostcardCodec),
+            runtime: AccumulatingRuntime::new(),
+            timers: BinaryHeap::new(),
+            sampler: Sampler::new(),
+            periods: 0,
+            node,
+            socket,
+        }
+    }
+
+    /// Until `stop` says so; then takes leave of the others if this node leaves the farm.
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        let period = Duration::from_millis(self.node.config.gossip_period_ms);
+        let mut ticks = interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut buf = vec![0; DATAGRAM_MAX];
+        loop {
+            let due = self.timers.peek().map(|Reverse(d)| d.at);
+            let timer = async {
+                match due {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = stop.changed() => break,
+                _ = ticks.tick() => self.period().await,
+                () = timer => self.fire(),
+                got = self.socket.recv_from(&mut buf) => match got {
+                    Ok((n, from)) => self.hear(&buf[..n], from),
+                    // KERNEL: udp(7): an ICMP error of an earlier send; the next call is fresh.
+                    Err(e) => tracing::trace!("datagrams: {e}"),
+                },
+            }
+            self.settle().await;
+        }
+        if self.node.lock().leaving {
+            let _ = self.swim.leave_cluster(&mut self.runtime);
+            self.settle().await;
+        }
+    }
+
+    fn hear(&mut self, datagram: &[u8], from: SocketAddr) {
+        let Some((kind, payload)) = self.seal.open(datagram) else {
+            tracing::debug!("{from}: not a member's datagram");
+            return;
+        };
+        match kind {
+            Kind::Swim => {
+                if let Err(e) = self.swim.handle_data(payload, &mut self.runtime) {
+                    tracing::debug!("{from}: {e}");
+                }
+            }
+            Kind::Vector => {
+                let Ok(message) = postcard::from_bytes::<Message>(payload) else {
+                    tracing::debug!("{from}: not a load vector");
+                    return;
+                };
+                let now = self.node.now();
+                let heard = self.node.lock().vector.receive(message, now);
+                if heard.double {
+                    tracing::error!(
+                        "another node calls itself {} too; one of the two must leave and join under another name",
+                        self.node.farm.node
+                    );
+                }
+            }
+        }
+    }
+
+    fn fire(&mut self) {
+        let now = Instant::now();
+        while self.timers.peek().is_some_and(|Reverse(d)| d.at <= now) {
+            let Some(Reverse(due)) = self.timers.pop() else {
+                break;
+            };
+            if let Err(e) = self.swim.handle_timer(due.timer, &mut self.runtime) {
+                tracing::debug!("membership timer: {e}");
+            }
+        }
+    }
+
+    async fn period(&mut self) {
+        let sample = self.sampler.sample();
+        let now = self.node.now();
+        let messages = {
+            let mut core = self.node.lock();
+            hosts::settle(&mut core, now);
+            core.ledger.sampled(sample.runnable, now);
+            let mut entry = Entry::new(core.me.clone(), self.node.farm.boot);
+            sample.fill(&mut entry);
+            entry.load = core.ledger.load();
+            entry.guests = u32::try_from(core.hosts.guests().count()).unwrap_or(u32::MAX);
+            entry.cpu = self.sampler.cpu().clone();
+            entry.version = crate::daemon::VERSION.into();
+            entry.wire = match self.node.wire {
+                crate::Wire::Tls => WireWord::Tls,
+                crate::Wire::Plain => WireWord::Plain,
+            };
+            core.vector.set_own(entry, now);
+            core.vector.tick(now);
+            let peers = core.peers();
+            let core = &mut *core;
+            let sent = core.vector.send(now, &mut core.dice, &peers);
+            let addressed = |(name, m)| Some((core.addr_of(&name)?, m));
+            sent.into_iter().filter_map(addressed).collect::<Vec<_>>()
+        };
+        for (addr, message) in messages {
+            match postcard::to_stdvec(&message) {
+                Ok(bytes) => self.send(addr, Kind::Vector, &bytes).await,
+                Err(e) => tracing::warn!("load vector: {e}"),
+            }
+        }
+        act::act(&self.node);
+        if self.periods.is_multiple_of(SLOW_PERIODS) {
+            self.slow();
+        }
+        self.periods += 1;
+    }
+
+    /// What is done now and then.
+    fn slow(&mut self) {
+        let mut lost: Vec<Member> = Vec::new();
+        let buried = {
+            let mut core = self.node.lock();
+            let down = core.members.values().filter(|m| !m.is_up());
+            lost.extend(down.map(|m| m.known.clone()));
+            core.hosts.bury()
+        };
+        for record in &buried {
+            hosts::erase(&self.node.state, record);
+        }
+        // In turn, so that each is called within a few rounds however many there are.
+        let turn = (self.periods / SLOW_PERIODS) as usize * CALLED_MAX;
+        let n = lost.len();
+        for m in lost
+            .iter()
+            .cycle()
+            .skip(turn.checked_rem(n).unwrap_or(0))
+            .take(n.min(CALLED_MAX))
+        {
+            // Announcements are heard by whoever has the name, whatever its life.
+            let life = Life {
+                name: m.name.clone(),
+                boot: 0,
+                addr: m.addr,
+            };
+            if let Err(e) = self.swim.announce(life, &mut self.runtime) {
+                tracing::debug!("calling {}: {e}", m.name);
+            }
+        }
+        if let Err(e) = hosts::trim_logs(&self.node.state) {
+            tracing::warn!("{e}");
+        }
+    }
+
+    /// Carries out what foca wants: send, set timers, tell who is there.
+    async fn settle(&mut self) {
+        while let Some((to, bytes)) = self.runtime.to_send() {
+            self.send(to.addr, Kind::Swim, &bytes).await;
+        }
+        let now = Instant::now();
+        while let Some((after, timer)) = self.runtime.to_schedule() {
+            if self.timers.len() < TIMERS_MAX {
+                let at = now + after;
+                self.timers.push(Reverse(Due { at, timer }));
+            }
+        }
+        while self.runtime.to_notify().is_some() {}
+        // Suspicion comes without a notification, so the whole table is read; it is small.
+        let lives = self.swim.iter_membership_state().map(|m| {
+            let state = match m.state() {
+                foca::State::Alive => State::Alive,
+                foca::State::Suspect => State::Suspect,
+                foca::State::Down => State::Down,
+            };
+            (m.id().clone(), state)
+        });
+        let changed = {
+            let mut core = self.node.lock();
+            core.sync_members(lives);
+            core.members_changed
+        };
+        if changed {
+            self.note_members();
+        }
+    }
+
+    /// Writes the roster on another thread: a disk may take longer than a placement may.
+    fn note_members(&self) {
+        let node = self.node.clone();
+        node.lock().members_changed = false;
+        tokio::task::spawn_blocking(move || {
+            if let Err(e) = node.save_roster() {
+                tracing::warn!("{e}: a restart will not know all members");
+            }
+        });
+    }
+
+    async fn send(&self, to: SocketAddr, kind: Kind, payload: &[u8]) {
+        let sealed = self.seal.close(kind, payload);
+        // A lost datagram is what SWIM expects of a network.
+        if let Err(e) = self.socket.send_to(&sealed, to).await {
+            tracing::trace!("to {to}: {e}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Keepers in session: what they hold, and the orders they were given.
+
+use crate::core::Outlet;
+use crate::error::{refusal, stays};
+use armento_balance::{Ledger, Seen};
+use armento_client::api::{Answer, Body, KeeperHello, Order, ProcInfo, Refusal, Report};
+use armento_gossip::Tick;
+use armento_model::{NodeName, Pid, TreeId};
+use std::collections::BTreeMap;
+use tokio::sync::oneshot;
+
+/// Processes of one tree that are shown and balanced.
+const PROCS_MAX: usize = 4096;
+/// Orders without an end; the oldest is forgotten.
+const TICKETS_MAX: usize = 4096;
+
+pub type Waiter = oneshot::Sender<Result<Answer, Refusal>>;
+
+pub struct Keeper {
+    pub session: u64,
+    pub hello: KeeperHello,
+    pub out: Outlet,
+    pub procs: Vec<ProcInfo>,
+}
+
+struct Ticket {
+    tree: TreeId,
+    pid: Pid,
+    waiter: Option<Waiter>,
+}
+
+#[derive(Default)]
+pub struct KeeperTable {
+    by_tree: BTreeMap<TreeId, Keeper>,
+    tickets: BTreeMap<u64, Ticket>,
+    /// Reports came that the ledger has not seen.
+    dirty: bool,
+}
+
+impl Keeper {
+    /// Nobody but its user moves it.
+    fn locked(&self) -> bool {
+        self.hello.stay || self.hello.storm || self.hello.pinned.is_some()
+    }
+
+    pub fn holds(&self, pid: Pid) -> Option<&ProcInfo> {
+        self.procs.iter().find(|p| p.pid == pid)
+    }
+}
+
+impl KeeperTable {
+    /// A keeper says hello; one of the same tree that was there before has lost its session.
+    pub fn enter(&mut self, session: u64, hello: KeeperHello, out: Outlet) {
+        let before = self.by_tree.remove(&hello.tree);
+        let keeper = Keeper {
+            session,
+            out,
+            procs: before.map(|k| k.procs).unwrap_or_default(),
+            hello,
+        };
+        self.by_tree.insert(keeper.hello.tree, keeper);
+        self.dirty = true;
+    }
+
+    /// The session ended, and with it, as far as we know, its processes.
+    pub fn gone(&mut self, session: u64) {
+        let Some(tree) = self.of_session(session).map(|k| k.hello.tree) else {
+            return;
+        };
+        self.by_tree.remove(&tree);
+        self.dirty = true;
+        let lost = |t: &Ticket| {
+            refusal(
+                "gone",
+                format!(
+                    "process {} ended, or its keeper did, before the move did",
+                    t.pid
+                ),
+                "armento ps shows what lives",
+            )
+        };
+        self.tickets.retain(|_, t| {
+            if t.tree != tree {
+                return true;
+            }
+            if let Some(waiter) = t.waiter.take() {
+                // Who does not wait any more needs no answer.
+                let _ = waiter.send(Err(lost(t)));
+            }
+            false
+        });
+    }
+
+    pub fn of_session(&self, session: u64) -> Option<&Keeper> {
+        self.by_tree.values().find(|k| k.session == session)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Keeper> {
+        self.by_tree.values()
+    }
+
+    pub fn procs(&self) -> impl Iterator<Item = &ProcInfo> {
+        self.by_tree.values().flat_map(|k| &k.procs)
+    }
+
+    /// The keeper that holds `pid`, if any does.
+    pub fn holder(&self, pid: Pid) -> Option<&Keeper> {
+        let reported = |k: &&Keeper| k.holds(pid).is_some();
+        let begun = |k: &&Keeper| k.hello.root == pid && k.procs.is_empty();
+        self.all().find(reported).or_else(|| self.all().find(begun))
+    }
+
+    /// Sends an order that ends with `Moved` or `Stayed`. False when the keeper cannot be told.
+    pub fn order(
+        &mut self,
+        tree: TreeId,
+        pid: Pid,
+        ticket: u64,
+        order: Order,
+        waiter: Option<Waiter>,
+    ) -> bool {
+        let told = self
+            .by_tree
+            .get(&tree)
+            .is_some_and(|k| k.out.send(0, Body::Order(order)));
+        if told {
+            if self.tickets.len() >= TICKETS_MAX {
+                self.tickets.pop_first();
+            }
+            self.tickets.insert(ticket, Ticket { tree, pid, waiter });
+        }
+        told
+    }
+
+    /// What a keeper reports, made safe: a keeper speaks for its own user, tree and home only.
+    pub fn report(
+        &mut self,
+        session: u64,
+        report: Report,
+        me: &NodeName,
+        ledger: &mut Ledger,
+        now: Tick,
+    ) {
+        match report {
+            Report::Procs { procs } => self.procs_of(session, procs, me),
+            Report::Moved {
+                ticket,
+                pid,
+                node,
+                pause_us,
+                total_us,
+                bytes,
+            } => {
+                ledger.moved(pid, &node, now);
+                let answer = Answer::Moved {
+                    pid,
+                    node,
+                    pause_us,
+                    total_us,
+                    bytes,
+                };
+                self.end(ticket, Ok(answer));
+            }
+            Report::Stayed {
+                ticket,
+                pid,
+                stay,
+                detail,
+            } => {
+                ledger.stayed(pid, stay, now);
+                let subject = format!("process {pid}");
+                self.end(ticket, Err(stays(&subject, stay, &detail)));
+            }
+            Report::Guests { .. } => {}
+        }
+    }
+
+    fn procs_of(&mut self, session: u64, mut procs: Vec<ProcInfo>, me: &NodeName) {
+        let keeper = self.by_tree.values_mut().find(|k| k.session == session);
+        let Some(keeper) = keeper else { return };
+        let locked = keeper.locked();
+        procs.truncate(PROCS_MAX);
+        for p in &mut procs {
+            p.tree = keeper.hello.tree;
+            p.uid = keeper.hello.uid;
+            p.home = me.clone();
+            p.locked |= locked;
+        }
+        keeper.procs = procs;
+        self.dirty = true;
+    }
+
+    fn end(&mut self, ticket: u64, result: Result<Answer, Refusal>) {
+        let ticket = self.tickets.remove(&ticket);
+        if let Some(waiter) = ticket.and_then(|t| t.waiter) {
+            let _ = waiter.send(result);
+        }
+    }
+
+    /// Tells the ledger what is new.
+    pub fn settle(&mut self, ledger: &mut Ledger, now: Tick) {
+        if !std::mem::take(&mut self.dirty) {
+            return;
+        }
+        let seen: Vec<Seen> = self.procs().map(seen).collect();
+        ledger.observe(&seen, now);
+    }
+}
+
+fn seen(p: &ProcInfo) -> Seen {
+    Seen {
+        pid: p.pid,
+        place: p.place.clone(),
+        cpu_ms: p.cpu_ms,
+        rss_kib: p.rss_kib,
+        threads: p.threads,
+        runnable: p.runnable,
+        forwarded: p.forwarded,
+        age_ms: p.age_ms,
+        locked: p.locked,
+        needs: None,
+    }
+}

@@ -1,0 +1,128 @@
+//! What daemons say to each other: one question and one answer a connection, as JSON lines over TLS.
+//!
+//! Public so that tests can say what no honest node would.
+
+pub(crate) mod join;
+pub(crate) mod serve;
+
+use crate::Wire;
+use crate::state::Member;
+use armento_client::api::{ProcInfo, Refusal};
+use armento_client::{LineError, encode, read_line};
+use armento_link::{Badge, Duplex, Identity, LinkError, dial};
+use armento_model::{CONTROL_VERSION, NodeName, Pid, TreeId};
+use serde::{Deserialize, Serialize};
+use std::io::{BufReader, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Question {
+    pub v: u32,
+    pub ask: PeerAsk,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum PeerAsk {
+    /// The only question heard without a certificate.
+    Join(JoinAsk),
+    /// Room and a host for a tree of the asker's.
+    Admit(AdmitAsk),
+    /// Processes whose home is there; of one user, or of all.
+    Ps { uid: Option<u32> },
+    /// The asker leaves the farm for good.
+    Left,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct JoinAsk {
+    pub token: String,
+    pub secret: String,
+    pub version: String,
+    pub engine: u32,
+    pub name: NodeName,
+    pub csr_pem: String,
+    /// Where the joiner will be reached.
+    pub addr: SocketAddr,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AdmitAsk {
+    pub tree: TreeId,
+    pub pid: Pid,
+    pub uid: u32,
+    pub need_kib: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum PeerAnswer {
+    Joined(Joined),
+    Admitted { addr: SocketAddr, plain: bool },
+    Ps { procs: Vec<ProcInfo> },
+    Done,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Joined {
+    pub ca_pem: String,
+    pub node_pem: String,
+    pub wire: Wire,
+    pub secret: String,
+    pub seeds: Vec<Member>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    Ok(PeerAnswer),
+    Err(Refusal),
+}
+
+/// Why a question has no good answer.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The other daemon said no.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+    /// It was not reached, or is not who it should be; nothing was asked.
+    #[error("{0}")]
+    Link(#[from] LinkError),
+    /// The connection ended before the answer; whether it was heard is unknown.
+    #[error("{0}")]
+    Line(#[from] LineError),
+}
+
+/// Asks `node` at `addr`. Blocks for at most about twice `timeout`.
+pub(crate) fn call(
+    me: &Identity,
+    node: &NodeName,
+    addr: SocketAddr,
+    ask: &PeerAsk,
+    timeout: Duration,
+) -> Result<PeerAnswer, CallError> {
+    let duplex = dial(&addr.to_string(), me, &Badge::daemon(node), timeout)?;
+    talk(duplex, ask, timeout)
+}
+
+/// Asks on a connection that is made.
+pub fn talk(duplex: Duplex, ask: &PeerAsk, timeout: Duration) -> Result<PeerAnswer, CallError> {
+    bound(&duplex, timeout)?;
+    let (reader, mut writer) = duplex.split()?;
+    let v = CONTROL_VERSION;
+    let line = serde_json::json!({"v": v, "ask": ask});
+    writer.write_all(&encode(&line)?).map_err(LineError::from)?;
+    writer.flush().map_err(LineError::from)?;
+    match read_line(&mut BufReader::new(reader))? {
+        Reply::Ok(answer) => Ok(answer),
+        Reply::Err(refusal) => Err(CallError::Refused(refusal)),
+    }
+}
+
+/// No read or write of `duplex` waits longer.
+fn bound(duplex: &Duplex, timeout: Duration) -> Result<(), LinkError> {
+    duplex.socket().set_read_timeout(Some(timeout))?;
+    duplex.socket().set_write_timeout(Some(timeout))?;
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! The side of a daemon that other daemons, and nodes that want to join, speak to.
+
+use super::{PeerAnswer, PeerAsk, Question, Reply, bound, join};
+use crate::core::Node;
+use crate::error::refusal;
+use crate::hosts;
+use armento_client::api::Refusal;
+use armento_client::{encode, read_line};
+use armento_link::{Badge, Closer, Duplex, Identity, LinkError, Listener, Role};
+use std::io::{BufReader, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Questions answered at once; more are refused by closing.
+const SERVED_MAX: usize = 64;
+/// A peer that is slower with its line has lost its turn.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Listens until the returned closer is used.
+pub(crate) fn listen(
+    node: &Arc<Node>,
+    me: &Identity,
+) -> Result<(Arc<Listener>, Closer), LinkError> {
+    let listener = Arc::new(Listener::bind_open(&node.farm.listen.to_string(), me)?);
+    let closer = listener.closer()?;
+    let (node, doors) = (node.clone(), listener.clone());
+    thread::Builder::new()
+        .name("peers".into())
+        .spawn(move || accept(&node, &doors))?;
+    Ok((listener, closer))
+}
+
+fn accept(node: &Arc<Node>, listener: &Listener) {
+    let served = Arc::new(AtomicUsize::new(0));
+    loop {
+        match listener.accept_any() {
+            Ok((duplex, who)) => spawn(node, &served, duplex, who),
+            Err(LinkError::Closed) => return,
+            Err(LinkError::Io(e)) => {
+                // Out of descriptors or memory: wait for some to come back rather than spin.
+                tracing::warn!("accepting from other nodes: {e}");
+                thread::sleep(Duration::from_millis(100));
+            }
+            Err(e) => tracing::info!("{e}"),
+        }
+    }
+}
+
+fn spawn(node: &Arc<Node>, served: &Arc<AtomicUsize>, duplex: Duplex, who: Option<Badge>) {
+    if served.fetch_add(1, Ordering::Relaxed) >= SERVED_MAX {
+        served.fetch_sub(1, Ordering::Relaxed);
+        tracing::warn!("too many questions at once; one was dropped");
+        return;
+    }
+    let (node, count) = (node.clone(), served.clone());
+    let serve = move || {
+        if let Err(e) = serve(&node, duplex, who) {
+            tracing::info!("question of another node: {e}");
+        }
+        count.fetch_sub(1, Ordering::Relaxed);
+    };
+    if let Err(e) = thread::Builder::new().name("peer".into()).spawn(serve) {
+        served.fetch_sub(1, Ordering::Relaxed);
+        tracing::warn!("cannot answer another node: {e}");
+    }
+}
+
+fn serve(node: &Arc<Node>, duplex: Duplex, who: Option<Badge>) -> Result<(), super::CallError> {
+    bound(&duplex, PATIENCE)?;
+    let (reader, mut writer) = duplex.split()?;
+    let question: Question = read_line(&mut BufReader::new(reader))?;
+    let reply = match answer(node, who.as_ref(), question) {
+        Ok(answer) => Reply::Ok(answer),
+        Err(refusal) => Reply::Err(refusal),
+    };
+    let line = encode(&reply)?;
+    let send = |w: &mut armento_link::Writer| w.write_all(&line).and_then(|()| w.flush());
+    send(&mut writer).map_err(armento_client::LineError::from)?;
+    // The goodbye is a courtesy: the answer is on its way.
+    let _ = writer.close();
+    Ok(())
+}
+
+fn answer(
+    node: &Arc<Node>,
+    who: Option<&Badge>,
+    question: Question,
+) -> Result<PeerAnswer, Refusal> {
+    if let PeerAsk::Join(ask) = question.ask {
+        return join::admit(node, ask);
+    }
+    let stranger = || {
+        refusal(
+            "not-trusted",
+            "only daemons of this farm are answered",
+            "join it first: `armento join TOKEN A:P`",
+        )
+    };
+    let who = who
+        .filter(|b| b.role == Role::Daemon && b.tree.is_none())
+        .ok_or_else(stranger)?;
+    match question.ask {
+        PeerAsk::Join(_) => Err(stranger()),
+        PeerAsk::Admit(ask) => hosts::admit(node, &who.node, &ask),
+        PeerAsk::Ps { uid } => Ok(PeerAnswer::Ps {
+            procs: node.lock().procs(uid),
+        }),
+        PeerAsk::Left => {
+            node.lock().left(&who.node);
+            tracing::info!("{} has left the farm", who.node);
+            Ok(PeerAnswer::Done)
+        }
+    }
+}

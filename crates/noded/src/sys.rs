@@ -1,0 +1,52 @@
+//! flock(2), setsid(2), user ids.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Takes the lock of `file` without waiting; false when somebody else holds it. The kernel gives
+/// it back when the file is closed, by whatever end.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    // SAFETY: a valid descriptor, no memory involved.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        e if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        e => Err(e),
+    }
+}
+
+/// Takes the lock of `file`, waiting for it.
+pub fn lock(file: &File) -> io::Result<()> {
+    loop {
+        // SAFETY: a valid descriptor, no memory involved.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
+            return Ok(());
+        }
+        match io::Error::last_os_error() {
+            e if e.kind() == io::ErrorKind::Interrupted => {}
+            e => return Err(e),
+        }
+    }
+}
+
+/// The child leads a session of its own: signals to the daemon's group and its end do not reach it.
+pub fn own_session(command: &mut Command) -> &mut Command {
+    // SAFETY: setsid is async-signal-safe and touches no memory of the parent's.
+    unsafe {
+        command.pre_exec(|| {
+            if libc::setsid() < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        })
+    }
+}
+
+pub fn euid() -> u32 {
+    // SAFETY: cannot fail, no memory involved.
+    unsafe { libc::geteuid() }
+}

@@ -1,0 +1,122 @@
+//! Who may join: tokens with an expiry and a number of uses. Only hashes of secrets are stored.
+
+use crate::state::StateDir;
+use crate::{FarmError, sys};
+use armento_client::api::Refusal;
+use armento_link::{Token, ca_hash};
+use serde::{Deserialize, Serialize};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// More tokens at a time are refused; the expired are forgotten first.
+const TOKENS_MAX: usize = 1024;
+/// Kept this long after expiry, so that a late joiner learns what is wrong, seconds.
+const REMEMBERED_S: u64 = 7 * 24 * 3600;
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    id: String,
+    secret_sha256: [u8; 32],
+    /// Seconds of Unix time.
+    expires: u64,
+    uses_left: u32,
+}
+
+pub(crate) fn unix_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or(Duration::ZERO).as_secs()
+}
+
+/// Runs `change` on the tokens while nobody else does, and stores what it leaves if it went well.
+fn locked<T, E: From<FarmError>>(
+    dir: &StateDir,
+    change: impl FnOnce(&mut Vec<Kept>) -> Result<T, E>,
+) -> Result<T, E> {
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(dir.path().join("tokens.lock"))
+        .and_then(|f| sys::lock(&f).map(|()| f))
+        .map_err(FarmError::state("cannot lock the tokens"))?;
+    let mut tokens: Vec<Kept> = dir.read_json("tokens.json")?.unwrap_or_default();
+    let done = change(&mut tokens)?;
+    dir.write_json("tokens.json", &tokens)?;
+    drop(lock);
+    Ok(done)
+}
+
+/// Keeps `token` valid for `ttl` and `uses` joins.
+pub(crate) fn add(
+    dir: &StateDir,
+    token: &Token,
+    ttl: Duration,
+    uses: u32,
+) -> Result<(), FarmError> {
+    let now = unix_now();
+    locked(dir, |tokens| {
+        tokens.retain(|t| t.expires + REMEMBERED_S > now);
+        if tokens.len() >= TOKENS_MAX {
+            tokens.remove(0);
+        }
+        tokens.push(Kept {
+            id: token.id.clone(),
+            secret_sha256: ca_hash(token.secret.as_bytes()),
+            expires: now + ttl.as_secs(),
+            uses_left: uses,
+        });
+        Ok(())
+    })
+}
+
+/// Why a token opens nothing. Nothing was changed.
+pub(crate) enum Denied {
+    No(Refusal),
+    State(FarmError),
+}
+
+impl From<FarmError> for Denied {
+    fn from(e: FarmError) -> Denied {
+        Denied::State(e)
+    }
+}
+
+/// Uses a token once.
+pub(crate) fn spend(dir: &StateDir, id: &str, secret: &str) -> Result<(), Denied> {
+    let no = |code: &str, message: &str| {
+        Denied::No(crate::error::refusal(
+            code,
+            message,
+            "make a new one there: `armento farm token`",
+        ))
+    };
+    let now = unix_now();
+    locked(dir, |tokens| {
+        let hash = ca_hash(secret.as_bytes());
+        // Hashes are compared, so the time that takes tells nothing about the secret.
+        let token = tokens
+            .iter_mut()
+            .find(|t| t.id == id && t.secret_sha256 == hash)
+            .ok_or_else(|| {
+                no(
+                    "wrong-token",
+                    "the farm does not know this token; nothing was changed",
+                )
+            })?;
+        if token.expires <= now {
+            return Err(no(
+                "expired-token",
+                "this token has expired; nothing was changed",
+            ));
+        }
+        token.uses_left = token.uses_left.checked_sub(1).ok_or_else(|| {
+            no(
+                "used-token",
+                "this token has been used as often as it may be; nothing was changed",
+            )
+        })?;
+        Ok(())
+    })
+}

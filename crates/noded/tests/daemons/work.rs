@@ -1,0 +1,361 @@
+//! Keepers, hosts and commands against real daemons.
+
+use crate::common::{Dir, LONG, Node, farm, until};
+use armento_client::Session;
+use armento_client::api::{
+    Answer, Ask, Dest, HostStart, KeeperHello, Order, Pass, ProcInfo, Report,
+};
+use armento_link::{Badge, Identity, Role};
+use armento_model::{NodeName, Stay, TreeId};
+use armento_noded::Wire;
+use std::os::unix::fs::MetadataExt;
+use std::thread;
+
+const TREE: TreeId = TreeId(0x5eed);
+/// A pid that is really ours, since the daemon looks.
+fn pid() -> i32 {
+    std::process::id() as i32
+}
+
+fn uid() -> u32 {
+    std::fs::metadata("/proc/self").expect("proc").uid()
+}
+
+fn name(n: &str) -> NodeName {
+    n.parse().expect("name")
+}
+
+fn hello() -> KeeperHello {
+    KeeperHello {
+        tree: TREE,
+        keeper: pid(),
+        root: pid(),
+        uid: uid(),
+        command: "lame a.wav".into(),
+        pinned: None,
+        stay: false,
+        storm: false,
+    }
+}
+
+fn proc(place: &str) -> ProcInfo {
+    ProcInfo {
+        pid: pid(),
+        ppid: 1,
+        tree: TREE,
+        uid: uid(),
+        home: name("n1"),
+        place: name(place),
+        command: "lame a.wav".into(),
+        cpu_ms: 1500,
+        away_cpu_ms: 0,
+        rss_kib: 4096,
+        threads: 1,
+        runnable: true,
+        moves: 0,
+        forwarded: 0,
+        stay: None,
+        locked: false,
+        age_ms: 3000,
+    }
+}
+
+/// A keeper in session that has reported its one process.
+fn keeper(node: &Node) -> Session {
+    let mut s = node.session();
+    let kept = s.ask(Ask::Keep(hello()), LONG).expect("keep");
+    assert!(matches!(kept, Answer::Done));
+    s.report(Report::Procs {
+        procs: vec![proc("n1")],
+    })
+    .expect("report");
+    s
+}
+
+fn ps(node: &Node, all: bool) -> Vec<ProcInfo> {
+    match node.ask(Ask::Ps { all }) {
+        Ok(Answer::Ps { procs }) => procs,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn listed(node: &Node) {
+    until("the process in ps", || {
+        (ps(node, false).len() == 1).then_some(())
+    });
+}
+
+fn route(s: &mut Session, to: &str) -> Pass {
+    let ask = Ask::Route {
+        tree: TREE,
+        pid: pid(),
+        node: name(to),
+        need_kib: 4096,
+    };
+    match s.ask(ask, LONG) {
+        Ok(Answer::Route(pass)) => pass,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the fake host of `node` was told at its start.
+fn started(node: &Node) -> HostStart {
+    let path = node.host.with_file_name("started");
+    let text = std::fs::read(path).expect("the host was started");
+    serde_json::from_slice(&text).expect("HostStart")
+}
+
+#[test]
+fn a_route_is_a_host_there_and_keys_for_both() {
+    let dir = Dir::new();
+    let (nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Tls);
+    let mut s = keeper(&nodes[0]);
+    let pass = route(&mut s, "n2");
+    let badge = |node, role| Badge {
+        node: name(node),
+        tree: Some((TREE, uid())),
+        role,
+    };
+    assert_eq!(pass.expect, badge("n2", Role::Host));
+    assert_eq!(pass.addr, "127.0.0.1:4242");
+    let told = started(&nodes[1]);
+    assert_eq!((told.home, told.node), (name("n1"), name("n2")));
+    assert!(told.expect.contains(&badge("n1", Role::Keeper)));
+    // The two identities meet.
+    let doors = armento_link::Listener::bind("127.0.0.1:0", &told.identity).expect("bind");
+    let addr = format!("127.0.0.1:{}", doors.port());
+    thread::scope(|scope| {
+        let call = scope.spawn(|| armento_link::dial(&addr, &pass.identity, &pass.expect, LONG));
+        let (_, who) = doors.accept(&told.expect).expect("accept");
+        assert_eq!(who, badge("n1", Role::Keeper));
+        call.join().expect("thread").expect("dial");
+    });
+    // A second process of the tree shares the host.
+    assert_eq!(route(&mut s, "n2").addr, pass.addr);
+    // Nobody asks for another's tree.
+    let stolen = Ask::Route {
+        tree: TreeId(1),
+        pid: pid(),
+        node: name("n2"),
+        need_kib: 1,
+    };
+    assert!(s.ask(stolen, LONG).is_err());
+}
+
+#[test]
+fn moves_are_ordered_and_their_end_is_told() {
+    let dir = Dir::new();
+    let (nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Plain);
+    let mut s = keeper(&nodes[0]);
+    listed(&nodes[0]);
+    assert!(matches!(route(&mut s, "n2").identity, Identity::Plain));
+    let migrate = |to: Dest| nodes[0].ask(Ask::Migrate { pid: pid(), to });
+    let to_n2 = || Dest::Node(name("n2"));
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| migrate(to_n2()));
+        let ticket = ticket(&mut s, &to_n2());
+        let moved = Report::Moved {
+            ticket,
+            pid: pid(),
+            node: name("n2"),
+            pause_us: 9,
+            total_us: 99,
+            bytes: 1,
+        };
+        s.report(moved).expect("report");
+        let answer = asked.join().expect("thread");
+        assert!(
+            matches!(answer, Ok(Answer::Moved { pause_us: 9, .. })),
+            "{answer:?}"
+        );
+    });
+    thread::scope(|scope| {
+        // A node's own name means home.
+        let asked = scope.spawn(|| migrate(Dest::Node(name("n1"))));
+        let ticket = ticket(&mut s, &Dest::Home);
+        let stayed = Report::Stayed {
+            ticket,
+            pid: pid(),
+            stay: Stay::Busy,
+            detail: "vfork".into(),
+        };
+        s.report(stayed).expect("report");
+        let no = asked.join().expect("thread").expect_err("it stayed");
+        assert_eq!(no.code, "busy");
+        assert!(no.message.contains("vfork") && !no.hint.is_empty());
+    });
+    let no = migrate(Dest::Node(name("n7"))).expect_err("no such node");
+    assert_eq!(no.code, "no-such-node");
+    assert!(no.hint.contains("n2"), "{}", no.hint);
+    // The keeper goes: whoever waits is told.
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| migrate(to_n2()));
+        ticket(&mut s, &to_n2());
+        drop(s);
+        assert_eq!(
+            asked.join().expect("thread").expect_err("gone").code,
+            "gone"
+        );
+    });
+    until("ps is empty", || {
+        ps(&nodes[0], false).is_empty().then_some(())
+    });
+    assert_eq!(migrate(to_n2()).expect_err("no keeper").code, "not-held");
+    let nobody = nodes[0].ask(Ask::Migrate {
+        pid: i32::MAX,
+        to: Dest::Home,
+    });
+    assert_eq!(nobody.expect_err("no process").code, "no-such-process");
+}
+
+/// Waits for the order to move to `to`. The policy's own orders are passed over.
+fn ticket(s: &mut Session, to: &Dest) -> u64 {
+    loop {
+        match s.order(Some(LONG)).expect("session").expect("an order") {
+            Order::Move {
+                to: there, ticket, ..
+            } if there == *to => return ticket,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_daemon_that_comes_back_knows_everybody_again() {
+    let dir = Dir::new();
+    let (mut nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Tls);
+    let mut s = keeper(&nodes[0]);
+    let before = route(&mut s, "n2").addr;
+    // The host's daemon: its host is found again, no second one started.
+    std::fs::remove_file(nodes[1].host.with_file_name("started")).expect("remove");
+    nodes[1].stop();
+    nodes[1].start();
+    nodes[0].sees("n2", "alive");
+    let mut after = None;
+    until("a way to n2", || {
+        let ask = Ask::Route {
+            tree: TREE,
+            pid: pid(),
+            node: name("n2"),
+            need_kib: 1,
+        };
+        match s.ask(ask, LONG) {
+            Ok(Answer::Route(pass)) => after = Some(pass.addr),
+            // Membership may still hold the old life for a moment.
+            _ => return None,
+        }
+        Some(())
+    });
+    assert_eq!(after.as_ref(), Some(&before));
+    assert!(!nodes[1].host.with_file_name("started").exists());
+    // The home's daemon: keepers say hello again.
+    nodes[0].stop();
+    nodes[0].start();
+    assert!(ps(&nodes[0], false).is_empty());
+    let _s = keeper(&nodes[0]);
+    listed(&nodes[0]);
+}
+
+#[test]
+fn the_farm_is_seen_from_everywhere() {
+    let dir = Dir::new();
+    let (nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Tls);
+    let _s = keeper(&nodes[0]);
+    listed(&nodes[0]);
+    assert!(ps(&nodes[1], false).is_empty());
+    let all = ps(&nodes[1], true);
+    assert_eq!(all.len(), 1);
+    assert_eq!((&all[0].home, all[0].pid), (&name("n1"), pid()));
+    match nodes[0].ask(Ask::Why { pid: pid() }) {
+        Ok(Answer::Why {
+            place,
+            explanation,
+            remedy,
+            ..
+        }) => {
+            assert_eq!(place, Some(name("n1")));
+            assert!(!explanation.is_empty() && !remedy.is_empty());
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(nodes[0].ask(Ask::Why { pid: i32::MAX }).is_err());
+}
+
+#[test]
+fn placements_are_dealt_out() {
+    let dir = Dir::new();
+    let (nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Tls);
+    until("n1 knows n2's load", || {
+        nodes[0].nodes().iter().all(|n| n.cores > 0).then_some(())
+    });
+    let mut away = 0;
+    let mut sessions = Vec::new();
+    for i in 0..40 {
+        let mut s = nodes[0].session();
+        let tree = TreeId(i);
+        s.ask(
+            Ask::Keep(KeeperHello {
+                tree,
+                root: 1_000_000 + i as i32,
+                ..hello()
+            }),
+            LONG,
+        )
+        .expect("keep");
+        let place = Ask::Place {
+            tree,
+            pid: 1_000_000 + i as i32,
+            command: "lame".into(),
+        };
+        match s.ask(place, LONG) {
+            Ok(Answer::Placed { node }) => away += u32::from(node == Some(name("n2"))),
+            other => panic!("{other:?}"),
+        }
+        sessions.push(s);
+    }
+    // Both nodes are the same machine; background work and calibration may tip a few.
+    assert!((10..=30).contains(&away), "{away} of 40 away");
+}
+
+#[test]
+fn strangers_and_nonsense_end_no_session_but_their_own() {
+    use std::io::{BufRead, BufReader, Write};
+    let dir = Dir::new();
+    let (nodes, ..) = farm(&dir, &["n1"], Wire::Tls);
+    let socket = nodes[0].config.socket.clone().expect("socket");
+    let raw = std::os::unix::net::UnixStream::connect(socket).expect("connect");
+    let mut from = BufReader::new(raw.try_clone().expect("clone"));
+    let mut line = String::new();
+    (&raw)
+        .write_all(b"{\"v\":9,\"id\":5,\"ask\":{\"type\":\"from-the-future\"}}\n")
+        .expect("write");
+    from.read_line(&mut line).expect("answer");
+    assert!(
+        line.contains("unknown-question") && line.contains("\"id\":5"),
+        "{line}"
+    );
+    // A place is chosen for keepers only.
+    let place = Ask::Place {
+        tree: TREE,
+        pid: 1,
+        command: String::new(),
+    };
+    assert!(matches!(
+        nodes[0].ask(place),
+        Ok(Answer::Placed { node: None })
+    ));
+    // A host that nobody started.
+    let host = Ask::Host(armento_client::api::HostHello {
+        tree: TREE,
+        home: name("n1"),
+        host: pid(),
+        uid: uid(),
+    });
+    assert_eq!(nodes[0].ask(host).expect_err("unknown").code, "not-trusted");
+    let long = vec![b'x'; armento_client::api::LINE_MAX + 2];
+    // The daemon may hang up before it has heard all of it.
+    let _ = (&raw).write_all(&long);
+    line.clear();
+    assert_eq!(from.read_line(&mut line).unwrap_or(0), 0);
+    assert_eq!(nodes[0].nodes().len(), 1);
+}
