@@ -41,19 +41,16 @@ impl Group {
         };
         let at = |v1: bool| {
             let path = member(v1)?;
-            mountinfo
+            let mounts: Vec<Mount> = mountinfo
                 .lines()
                 .filter_map(Mount::parse)
-                .find_map(|mount| {
-                    let fits = match v1 {
-                        true => {
-                            mount.kind == "cgroup"
-                                && mount.options.split(',').any(|o| o == controller)
-                        }
-                        false => mount.kind == "cgroup2",
-                    };
-                    fits.then(|| Group::below(&mount, path, !v1))
-                })
+                .filter(|mount| mount.shows(controller, v1))
+                .collect();
+            // A later mount may hide an earlier one; one from outside our namespace shows others'
+            // groups first.
+            let ours = mounts.iter().rfind(|mount| !mount.root.starts_with("/.."));
+            ours.or(mounts.last())
+                .map(|mount| Group::below(mount, path, !v1))
         };
         at(true).or_else(|| at(false))
     }
@@ -149,6 +146,13 @@ struct Mount<'a> {
 }
 
 impl<'a> Mount<'a> {
+    fn shows(&self, controller: &str, v1: bool) -> bool {
+        match v1 {
+            true => self.kind == "cgroup" && self.options.split(',').any(|o| o == controller),
+            false => self.kind == "cgroup2",
+        }
+    }
+
     fn parse(line: &'a str) -> Option<Mount<'a>> {
         let (place, what) = line.split_once(" - ")?;
         let mut place = place.split(' ').skip(3);
@@ -291,5 +295,16 @@ mod tests {
         check("/a", "/a/b", &["/cg/b", "/cg"]);
         check("/a", "/a", &["/cg"]);
         check("/..", "/../x", &["/cg"]);
+    }
+
+    #[test]
+    fn a_nodes_own_mount_hides_the_machines() {
+        let mounts = "48 47 0:29 /.. /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+            65 64 0:29 / /own/cpu rw - cgroup none rw,cpu\n\
+            66 64 0:40 /../.. /late rw - cgroup none rw,cpu\n";
+        let group = Group::find("1:cpu:/\n", mounts, "cpu").unwrap();
+        assert_eq!(group.levels().collect::<Vec<_>>(), ["/own/cpu"]);
+        let group = Group::find("1:cpu:/\n", mounts.lines().next().unwrap(), "cpu").unwrap();
+        assert_eq!(group.levels().collect::<Vec<_>>(), ["/sys/fs/cgroup/cpu"]);
     }
 }
