@@ -18,6 +18,7 @@ pub enum Cond {
     Null {
         arg: u8,
     },
+    /// None of the lists is empty.
     All(&'static [Cond]),
     Any(&'static [Cond]),
     Not(&'static Cond),

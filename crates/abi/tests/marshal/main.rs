@@ -2,6 +2,7 @@
 
 mod common;
 mod files;
+mod kernel;
 mod real;
 mod sockets;
 mod sys;

@@ -1,6 +1,9 @@
 //! The one place where tests make system calls and touch raw memory.
 
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
+
+use armento_abi::filter::SockFilter;
 
 /// Makes a system call with the kernel's own convention: -errno on failure.
 pub fn syscall(nr: u64, args: [u64; 6]) -> i64 {
@@ -10,6 +13,23 @@ pub fn syscall(nr: u64, args: [u64; 6]) -> i64 {
     match ret {
         -1 => -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
         ret => ret,
+    }
+}
+
+/// Puts the calling thread under a filter for the rest of its life; returns the listener.
+pub fn filter_this_thread(program: &[SockFilter]) -> std::io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Program(u16, *const SockFilter);
+    let no_new_privs = [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0, 0, 0];
+    syscall(libc::SYS_prctl as u64, no_new_privs);
+    let program = Program(program.len() as u16, program.as_ptr());
+    let mode = u64::from(libc::SECCOMP_SET_MODE_FILTER);
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    let at = &raw const program as u64;
+    match syscall(libc::SYS_seccomp as u64, [mode, flags, at, 0, 0, 0]) {
+        // SAFETY: the kernel just made this descriptor for us.
+        fd @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
+        error => Err(std::io::Error::from_raw_os_error(-error as i32)),
     }
 }
 
