@@ -33,7 +33,8 @@ pub struct Policy {
     /// A process stays at least this long after it arrived, and after its birth.
     /// PAPER: MOSIX lets a process stay about a second before it is considered.
     pub residence_ms: u64,
-    /// At most one decision in this time. PAPER: MOSIX computes loads once a second.
+    /// At most one decision in this time. PAPER: MOSIX computes loads once a second. A tenth less,
+    /// so that the jitter of a daemon's clock of one second does not skip every other turn.
     pub period_ms: u64,
     /// Knowledge older than this does not attract anybody.
     pub age_ms_max: u64,
@@ -57,7 +58,7 @@ impl Policy {
             margin_percent: 130,
             speed_noise_percent: 20,
             residence_ms: 1000,
-            period_ms: 1000,
+            period_ms: 900,
             age_ms_max: 15_000,
             reserve_permille: 50,
             flights_max: 64,

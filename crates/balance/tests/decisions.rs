@@ -254,9 +254,9 @@ fn the_one_that_computed_longest_and_calls_home_least_goes() {
 fn one_decision_a_period_and_flights_count_where_they_land() {
     let mosix = Policy::default();
     let mut view = farm(&[3, 0, 0]);
-    view.decided_last = Some(Tick(NOW.0 - 999));
+    view.decided_last = Some(Tick(NOW.0 - mosix.period_ms + 1));
     check("too early", &mosix, &view, "-");
-    view.decided_last = Some(Tick(NOW.0 - 1000));
+    view.decided_last = Some(Tick(NOW.0 - mosix.period_ms));
     check("in time", &mosix, &view, "n1>n2");
     view.flights.push(flight(100, "n2"));
     check("n2 is taken", &mosix, &view, "n1>n3");
