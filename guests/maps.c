@@ -51,9 +51,9 @@ int main(void)
     say("private %lx", hash((char *)priv, size));
     SHOW(pread(fd, block, 20, 7 * 4096));
     say("the file still has %.4s", block + 8);
-    SHOW(pwrite(fd, "changed in the file", 19, 60 * 4096));
+    SHOW(pwrite(fd, "changed in the file", 19, 63 * 4096)); /* a page that is private already */
     rest(60);
-    say("shared sees %.19s", (char *)shared + 10 * 4096);
+    say("shared sees %.19s", (char *)shared + 13 * 4096);
     say("tail %s", (char *)priv + 300 * 4096);
     TRY(priv + 301 * 4096, priv[301 * 4096]);
     TRY(priv + 305 * 4096 + 5, priv[305 * 4096 + 5] = 1);

@@ -62,8 +62,8 @@ int main(void)
     tv = (struct timeval){0, WAIT_MS * 1000};
     setsockopt(sv[0], SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
     SHOW(recv(sv[0], b, 1, 0));
-    child = LATER(send(sv[0], "wide", 4, 0));
-    SHOW(recv(sv[1], b, 10, MSG_WAITALL) < 10);
+    child = LATER(send(sv[0], "wide", 4, 0); rest(80); send(sv[0], "stream", 6, 0));
+    SHOW(recv(sv[1], b, 10, MSG_WAITALL));
     REAP(child);
 
     struct sockaddr_un a = {AF_UNIX, "accept.sock"};

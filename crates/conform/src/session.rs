@@ -246,12 +246,9 @@ fn evidence(
     let write = || -> Result<()> {
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join("repeat"), format!("{repeat}\n"))?;
-        for (side, outcome) in [("native", native), (task.mode.word(), other)] {
-            let side = if task.mode == Mode::Native && std::ptr::eq(outcome, other) {
-                "again"
-            } else {
-                side
-            };
+        // A native run that differs from the first one is its own other side.
+        let other_side = if task.mode == Mode::Native { "again" } else { task.mode.word() };
+        for (side, outcome) in [("native", native), (other_side, other)] {
             for (name, stream) in [("stdout", &outcome.stdout), ("stderr", &outcome.stderr)] {
                 let bytes: Vec<u8> = stream
                     .head
