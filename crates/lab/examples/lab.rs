@@ -1,11 +1,14 @@
-//! The laboratory alone, without the rest of `armento`: `lab up --no-farm`, `lab exec n1 -- CMD`.
+//! The laboratory alone, without the rest of `armento`: `lab up --no-farm`, `lab exec n1 -- CMD`,
+//! `lab doctor`.
 
 use clap::Parser;
 
 #[derive(Parser)]
-struct Args {
-    #[command(subcommand)]
-    cmd: armento_lab::Cmd,
+enum Args {
+    #[command(flatten)]
+    Lab(armento_lab::Cmd),
+    /// What this machine can and cannot do
+    Doctor(armento_lab::doctor::Args),
 }
 
 fn main() {
@@ -15,11 +18,13 @@ fn main() {
     {
         armento_lab::init_main();
     }
-    match armento_lab::run(Args::parse().cmd) {
-        Ok(code) => std::process::exit(code),
-        Err(e) => {
-            eprintln!("lab: {e:#}");
-            std::process::exit(1);
-        }
-    }
+    let done = match Args::parse() {
+        Args::Lab(cmd) => armento_lab::run(cmd),
+        Args::Doctor(args) => armento_lab::doctor::run(args),
+    };
+    let code = done.unwrap_or_else(|e| {
+        eprintln!("lab: {e:#}");
+        1
+    });
+    std::process::exit(code)
 }

@@ -38,7 +38,7 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    fn has(&self, controller: &str) -> bool {
+    pub fn has(&self, controller: &str) -> bool {
         self.controllers.iter().any(|c| c == controller)
     }
 }

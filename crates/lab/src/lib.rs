@@ -15,6 +15,7 @@
 mod cgroup;
 mod cmd;
 pub mod demo;
+pub mod doctor;
 mod down;
 mod enter;
 pub mod farm;

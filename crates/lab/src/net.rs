@@ -148,6 +148,23 @@ fn run(tool: &str, batch: &str) -> Result<()> {
     Ok(())
 }
 
+/// Tries every kind of thing a lab's network is made of.
+/// Before: we are in a network namespace made for it.
+pub fn rehearse() -> Result<()> {
+    run(
+        "ip",
+        "link add br0 type bridge\nlink add p1 type veth peer name e1\nlink set p1 master br0\n",
+    )?;
+    offloads_off("p1")?;
+    let slow = Link::Switch {
+        bits: FRAMEWISE_MAX,
+    };
+    run(
+        "tc",
+        &Shape::of(slow).map(|s| s.tc("p1")).unwrap_or_default(),
+    )
+}
+
 /// The tools a lab needs that this machine lacks.
 pub fn missing_tools() -> Vec<&'static str> {
     let dirs = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];

@@ -512,6 +512,28 @@ fn bad_words_are_refused_with_a_hint() {
     }
 }
 
+/// Needs no root: the doctor says what is missing.
+#[test]
+fn the_doctor_has_a_remedy_for_whatever_is_not_well() {
+    let out = cli(&["doctor", "--json"]);
+    let said: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(said["v"], 1);
+    assert_eq!(out.status.success(), said["farm"] == true);
+    let checks = said["checks"].as_array().unwrap();
+    let mut ids = std::collections::BTreeSet::new();
+    for c in checks {
+        let text = |k: &str| c[k].as_str().unwrap();
+        assert_eq!(text("remedy").is_empty(), text("state") == "ok", "{c}");
+        assert!(
+            !text("found").is_empty() && !text("found").contains('\n'),
+            "{c}"
+        );
+        assert!(ids.insert(text("id").to_owned()), "{c}");
+    }
+    let people = cli(&["doctor"]);
+    assert!(String::from_utf8_lossy(&people.stdout).contains("tier: "));
+}
+
 fn line(child: &mut Child) -> String {
     let mut said = String::new();
     BufReader::new(Read::by_ref(child.stdout.as_mut().unwrap()))

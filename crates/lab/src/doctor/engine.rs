@@ -1,0 +1,261 @@
+//! What the engine asks of the kernel.
+
+use super::{Check, Need, State, Tier, sys};
+use std::fs;
+use std::io;
+
+const CONFIG_CR: &str =
+    "use a kernel with CONFIG_CHECKPOINT_RESTORE=y (Debian's and most others have it)";
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        kernel(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()),
+        namespaces(),
+        Check::probe(
+            "seccomp",
+            Need::Farm,
+            "seccomp user notification",
+            sys::seccomp_notify(),
+            "use a kernel with CONFIG_SECCOMP_FILTER=y; in a container, allow the seccomp call",
+        ),
+        userfaultfd(),
+        pagemap_scan(),
+        Check::probe(
+            "pidfd-getfd",
+            Need::Farm,
+            "pidfd_getfd",
+            sys::pidfd_getfd(),
+            "in a container, allow the pidfd_getfd call and CAP_SYS_PTRACE",
+        ),
+        Check::probe(
+            "set-tid",
+            Need::Farm,
+            "clone3 with a chosen pid",
+            sys::clone3_set_tid(),
+            "in a container, allow clone3 and user namespaces; else use a kernel from 5.5",
+        ),
+        Check::probe(
+            "map-vdso",
+            Need::Farm,
+            "ARCH_MAP_VDSO_64",
+            sys::map_vdso(),
+            CONFIG_CR,
+        ),
+        Check::probe("set-mm", Need::Farm, "PR_SET_MM", sys::set_mm(), CONFIG_CR),
+        ptrace_scope(
+            fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
+                .ok()
+                .as_deref(),
+        ),
+        cpu(),
+    ]
+}
+
+/// Before: `checks` are those of this module.
+pub(super) fn tier(checks: &[Check]) -> Tier {
+    let ok = |id: &str| checks.iter().any(|c| c.id == id && c.state == State::Ok);
+    let old = checks
+        .iter()
+        .any(|c| c.id == "kernel" && c.state == State::Missing);
+    match (old, ok("userfaultfd") && ok("pagemap-scan")) {
+        (true, _) => Tier::None,
+        (false, true) => Tier::Full,
+        (false, false) => Tier::StopCopy,
+    }
+}
+
+/// Full from 6.7, where PAGEMAP_SCAN and asynchronous write-protection appeared; tested down
+/// to 6.1.
+fn kernel(release: &str) -> Check {
+    let release = release.trim();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|n| n.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let state = match version {
+        v if v >= (6, 7) => State::Ok,
+        v if v >= (6, 1) => State::Limited,
+        _ => State::Missing,
+    };
+    Check::new(
+        "kernel",
+        Need::Farm,
+        state,
+        format!("Linux {release}"),
+        "update the kernel to 6.7 or newer (Debian 12: bookworm-backports); 6.1 moves with long pauses, older not at all",
+    )
+}
+
+fn namespaces() -> Check {
+    let kinds = [
+        ("user", 0),
+        ("pid", libc::CLONE_NEWPID),
+        ("mnt", libc::CLONE_NEWNS),
+        ("net", libc::CLONE_NEWNET),
+        ("uts", libc::CLONE_NEWUTS),
+        ("ipc", libc::CLONE_NEWIPC),
+        ("time", sys::CLONE_NEWTIME),
+    ];
+    let bad: Vec<&str> = kinds
+        .iter()
+        .filter(|(_, flag)| sys::can_unshare(libc::CLONE_NEWUSER | flag).is_err())
+        .map(|(name, _)| *name)
+        .collect();
+    let all = kinds.map(|(name, _)| name).join(" ");
+    if bad.is_empty() {
+        return Check::new(
+            "namespaces",
+            Need::Farm,
+            State::Ok,
+            format!("{all}, as any user"),
+            "",
+        );
+    }
+    Check::new(
+        "namespaces",
+        Need::Farm,
+        State::Missing,
+        format!("not to be had: {}", bad.join(" ")),
+        "sysctl user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 (those that exist); in a container, allow unshare",
+    )
+}
+
+fn userfaultfd() -> Check {
+    let remedy = "use a kernel from 6.7 with CONFIG_USERFAULTFD=y; without it programs stand still while they move";
+    match sys::userfaultfd_features() {
+        Err(e) => Check::new(
+            "userfaultfd",
+            Need::Nothing,
+            State::Missing,
+            e.to_string(),
+            remedy,
+        ),
+        Ok(f) if f & sys::UFFD_FEATURE_WP_ASYNC == 0 => Check::new(
+            "userfaultfd",
+            Need::Nothing,
+            State::Limited,
+            "without asynchronous write-protection",
+            remedy,
+        ),
+        Ok(_) => {
+            let sysctl =
+                fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd").unwrap_or_default();
+            let device = fs::metadata("/dev/userfaultfd").is_ok();
+            let found = format!(
+                "asynchronous write-protection; kernel faults: sysctl {}, device {}",
+                if sysctl.trim() == "1" { "on" } else { "off" },
+                if device { "present" } else { "absent" },
+            );
+            Check::new("userfaultfd", Need::Nothing, State::Ok, found, "")
+        }
+    }
+}
+
+fn pagemap_scan() -> Check {
+    Check::probe(
+        "pagemap-scan",
+        Need::Nothing,
+        "PAGEMAP_SCAN",
+        sys::pagemap_scan(),
+        "use a kernel from 6.7; without it programs stand still while they move",
+    )
+}
+
+fn ptrace_scope(value: Option<&str>) -> Check {
+    let (state, found) = match value.map(str::trim) {
+        None => (State::Ok, "no Yama: users may trace their own programs"),
+        Some("0") => (State::Ok, "0: users may trace their own programs"),
+        Some("1") => (
+            State::Limited,
+            "1: only programs started by `armento run` move",
+        ),
+        Some("2") => (State::Limited, "2: only programs of root's keepers move"),
+        Some(_) => (State::Missing, "3: nobody may trace"),
+    };
+    Check::new(
+        "ptrace-scope",
+        Need::Farm,
+        state,
+        found,
+        "sysctl kernel.yama.ptrace_scope=0",
+    )
+}
+
+fn cpu() -> Check {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = info
+        .lines()
+        .find_map(|l| l.strip_prefix("flags")?.split_once(": "))
+        .map_or("", |(_, f)| f);
+    let has = |f: &str| flags.split(' ').any(|x| x == f);
+    let Some(xsave) = sys::xsave_size().filter(|_| has("xsave")) else {
+        let why = io::Error::from(io::ErrorKind::Unsupported);
+        return Check::probe(
+            "cpu",
+            Need::Farm,
+            "x86-64 with XSAVE",
+            Err(why),
+            "use a machine with such a processor",
+        );
+    };
+    let named: Vec<&str> = [
+        ("avx2", "AVX2"),
+        ("avx512f", "AVX-512"),
+        ("amx_tile", "AMX"),
+    ]
+    .iter()
+    .filter(|(f, _)| has(f))
+    .map(|(_, n)| *n)
+    .collect();
+    let found = format!(
+        "x86-64, {xsave} bytes of extended state, {}",
+        if named.is_empty() {
+            "no AVX2".into()
+        } else {
+            named.join(", ")
+        }
+    );
+    Check::new("cpu", Need::Farm, State::Ok, found, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_told_apart() {
+        let check = |release: &str, want| assert_eq!(kernel(release).state, want, "{release}");
+        check("6.18.44-fc-v657\n", State::Ok);
+        check("6.7.0", State::Ok);
+        check("6.6.9-generic", State::Limited);
+        check("6.1.0-18-amd64", State::Limited);
+        check("5.15.0", State::Missing);
+        check("", State::Missing);
+        check("10.0", State::Ok);
+    }
+
+    #[test]
+    fn the_tier_follows_the_probes() {
+        let with = |kernel: State, uffd: State, scan: State| {
+            tier(&[
+                Check::new("kernel", Need::Farm, kernel, "x", "y"),
+                Check::new("userfaultfd", Need::Nothing, uffd, "x", "y"),
+                Check::new("pagemap-scan", Need::Nothing, scan, "x", "y"),
+            ])
+        };
+        use State::{Limited, Missing, Ok};
+        assert_eq!(with(Ok, Ok, Ok), Tier::Full);
+        assert_eq!(with(Ok, Limited, Ok), Tier::StopCopy);
+        assert_eq!(with(Limited, Ok, Missing), Tier::StopCopy);
+        assert_eq!(with(Missing, Ok, Ok), Tier::None);
+    }
+
+    #[test]
+    fn ptrace_scopes() {
+        let check = |v: Option<&str>, want| assert_eq!(ptrace_scope(v).state, want);
+        check(None, State::Ok);
+        check(Some("0\n"), State::Ok);
+        check(Some("1\n"), State::Limited);
+        check(Some("3"), State::Missing);
+    }
+}

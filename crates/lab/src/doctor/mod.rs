@@ -1,0 +1,207 @@
+//! `armento doctor`: what this machine can and cannot do, each with a remedy.
+//!
+//! Every line is the result of trying, not of a version number, where trying changes nothing:
+//! probes that need namespaces run in children of their own.
+
+mod engine;
+mod machine;
+mod stage;
+mod sys;
+
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::json;
+
+/// Version of what `--json` prints.
+const JSON_VERSION: u32 = 1;
+
+const HELP: &str = "Examples:
+  armento doctor
+  armento doctor --json | jq '.checks[] | select(.state != \"ok\")'
+
+Exits with 0 when this machine can be a node of a farm, with 1 when not.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    Ok,
+    /// It works, but less well or not for everybody.
+    Limited,
+    Missing,
+}
+
+/// What cannot be done without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    Farm,
+    Lab,
+    /// Nothing; it makes things faster or safer.
+    Nothing,
+}
+
+/// One thing looked at.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// Stable word for scripts.
+    pub id: &'static str,
+    pub state: State,
+    pub need: Need,
+    /// What was seen.
+    pub found: String,
+    /// What to do about it; empty when all is well.
+    pub remedy: String,
+}
+
+impl Check {
+    fn new(
+        id: &'static str,
+        need: Need,
+        state: State,
+        found: impl Into<String>,
+        remedy: &str,
+    ) -> Check {
+        let remedy = if state == State::Ok { "" } else { remedy };
+        Check {
+            id,
+            state,
+            need,
+            found: found.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// A probe that works or fails with an error of the kernel.
+    fn probe(
+        id: &'static str,
+        need: Need,
+        found: &str,
+        result: std::io::Result<()>,
+        remedy: &str,
+    ) -> Check {
+        match result {
+            Ok(()) => Check::new(id, need, State::Ok, found, ""),
+            Err(e) => Check::new(id, need, State::Missing, format!("{found}: {e}"), remedy),
+        }
+    }
+}
+
+/// How bodies can be moved here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// Moves with milliseconds of pause.
+    Full,
+    /// Moves, but stands still while its memory travels.
+    StopCopy,
+    None,
+}
+
+impl Tier {
+    fn text(self) -> &'static str {
+        match self {
+            Tier::Full => "full (memory travels while the program runs)",
+            Tier::StopCopy => "stop-copy (programs stand still while their memory travels)",
+            Tier::None => "none (this kernel is too old)",
+        }
+    }
+}
+
+/// Looks at everything.
+pub fn examine() -> (Tier, Vec<Check>) {
+    let mut checks = engine::checks();
+    let tier = engine::tier(&checks);
+    checks.extend(stage::checks());
+    checks.extend(machine::checks());
+    (tier, checks)
+}
+
+/// Prints the findings; 0 when a farm is possible. Before: the process has one thread.
+pub fn run(args: Args) -> Result<i32> {
+    let (tier, checks) = examine();
+    let farm = possible(&checks, &[Need::Farm]);
+    let lab = possible(&checks, &[Need::Farm, Need::Lab]);
+    if args.json {
+        println!(
+            "{}",
+            json!({ "v": JSON_VERSION, "tier": tier, "farm": farm, "lab": lab, "checks": checks })
+        );
+    } else {
+        print!("{}", text(tier, farm, lab, &checks));
+    }
+    Ok(i32::from(!farm))
+}
+
+fn possible(checks: &[Check], needs: &[Need]) -> bool {
+    !checks
+        .iter()
+        .any(|c| c.state == State::Missing && needs.contains(&c.need))
+}
+
+fn text(tier: Tier, farm: bool, lab: bool, checks: &[Check]) -> String {
+    let mut out = String::new();
+    for c in checks {
+        let state = match c.state {
+            State::Ok => "ok",
+            State::Limited => "limited",
+            State::Missing => "missing",
+        };
+        out += &format!("{state:<8} {:<16} {}\n", c.id, c.found);
+        if !c.remedy.is_empty() {
+            out += &format!("{:25} hint: {}\n", "", c.remedy);
+        }
+    }
+    let yes = |b: bool| if b { "possible" } else { "not possible" };
+    out + &format!(
+        "\ntier: {}\na farm is {} here, a lab is {}\n",
+        tier.text(),
+        yes(farm),
+        yes(lab)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_needed_and_missing_forbids_a_farm() {
+        let check = |need, state, farm, lab| {
+            let c = [Check::new("x", need, state, "found", "do this")];
+            assert_eq!(
+                (
+                    possible(&c, &[Need::Farm]),
+                    possible(&c, &[Need::Farm, Need::Lab])
+                ),
+                (farm, lab)
+            );
+        };
+        check(Need::Farm, State::Missing, false, false);
+        check(Need::Farm, State::Limited, true, true);
+        check(Need::Lab, State::Missing, true, false);
+        check(Need::Nothing, State::Missing, true, true);
+    }
+
+    #[test]
+    fn what_is_not_well_is_printed_with_its_remedy() {
+        let checks = [
+            Check::new("good", Need::Farm, State::Ok, "works", "never shown"),
+            Check::new("bad", Need::Lab, State::Missing, "absent", "do this"),
+        ];
+        let out = text(Tier::Full, true, false, &checks);
+        assert!(
+            out.contains("ok       good") && out.contains("missing  bad"),
+            "{out}"
+        );
+        assert_eq!(out.matches("hint: ").count(), 1);
+        assert!(out.ends_with("a farm is possible here, a lab is not possible\n"));
+    }
+}
