@@ -406,6 +406,48 @@ mod tests {
         assert_eq!(got[0].base, Path::new("/sys/fs/cgroup"));
     }
 
+    /// Plain files stand for the kernel's; on version 2 machines tests/lab.rs meets the kernel.
+    #[test]
+    fn version_2_is_written_as_its_manual_says() {
+        let top = std::env::temp_dir().join(format!("armento-cgroup-{}", std::process::id()));
+        fs::create_dir(&top).unwrap();
+        let h = Hierarchy {
+            mount: top.clone(),
+            base: top.clone(),
+            v1: None,
+            controllers: vec![],
+        };
+        let groups = Groups {
+            name: "armento-lab-x".into(),
+            cpu: Some(h.clone()),
+            cpuset: Some(h.clone()),
+            memory: Some(h),
+        };
+        let node = NodePlan {
+            name: "n1".into(),
+            addr: String::new(),
+            speed: 0.3,
+            cpu: 1,
+        };
+        let dirs = groups.create(&node, Some(64 << 20));
+        let lab = top.join("armento-lab-x");
+        let read = |dir: &Path, f: &str| fs::read_to_string(dir.join(f)).unwrap_or_default();
+        let n1 = lab.join("n1");
+        let got = ["cpu.max", "cpuset.cpus", "memory.max", "memory.swap.max"].map(|f| read(&n1, f));
+        let weight = read(&lab, "cpu.weight");
+        let enabled = [
+            read(&top, "cgroup.subtree_control"),
+            read(&lab, "cgroup.subtree_control"),
+        ];
+        fs::remove_dir_all(&top).unwrap();
+        assert_eq!(dirs.unwrap(), [n1]);
+        assert_eq!(got, ["3000 10000", "1", "67108864", "0"]);
+        assert_eq!(
+            (weight.as_str(), enabled),
+            (WEIGHT_V2, ["+memory".to_owned(), "+memory".to_owned()])
+        );
+    }
+
     #[test]
     fn groups_outside_our_view_fall_back_to_the_top() {
         let mount = Path::new("/sys/fs/cgroup/cpu");

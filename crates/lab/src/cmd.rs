@@ -140,11 +140,13 @@ fn raise(up: Up) -> Result<i32> {
     };
     let farm = spec.farm;
     let lab = Lab::up(spec)?;
-    let name = lab.plan().name.clone();
+    let plan = lab.plan().clone();
+    lab.keep()?;
+    let name = plan.name;
     if up.json {
         println!("{}", describe(&name)?);
     } else {
-        for n in &lab.plan().nodes {
+        for n in &plan.nodes {
             println!(
                 "{:<4} {:<12} {:.2} of CPU {}",
                 n.name, n.addr, n.speed, n.cpu
@@ -160,7 +162,6 @@ fn raise(up: Up) -> Result<i32> {
             "lab {name} is up: `armento lab exec{option} n1 -- {try_it}`, `armento lab down{option}`"
         );
     }
-    lab.keep()?;
     Ok(0)
 }
 

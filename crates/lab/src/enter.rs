@@ -175,6 +175,7 @@ fn prepare(entry: &Entry, door: &Door) -> Result<Command> {
     command.args(&entry.command[1..]);
     if let Some(log) = &entry.detach {
         sys::setsid();
+        sys::keep_files_private();
         let out = fs::OpenOptions::new().create(true).append(true).open(log)?;
         command
             .stdin(fs::File::open("/dev/null")?)

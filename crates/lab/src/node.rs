@@ -23,6 +23,7 @@ pub const UP: &str = "up";
 pub fn main(lab: &str, me: usize, groups: &[PathBuf]) -> Result<()> {
     sys::set_parent_death_signal(sys::SIGKILL)?;
     sys::setsid();
+    sys::usual_umask();
     let dir = Dir::of(lab)?;
     let plan = dir.plan()?;
     let node = plan.nodes.get(me).context("no such node in the plan")?;

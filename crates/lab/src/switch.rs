@@ -28,6 +28,7 @@ pub enum Outcome {
 
 /// Raises the lab of the state directory and carries it. Returns when it has ended.
 pub fn main(lab: &str) -> Result<()> {
+    sys::close_inherited();
     sys::setsid();
     let dir = Dir::of(lab)?;
     let (outcome, children) = match raise(&dir) {

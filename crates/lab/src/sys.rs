@@ -278,6 +278,28 @@ pub fn ethtool(interface: &str, command: u32, on: bool) -> io::Result<()> {
     }
 }
 
+/// Files of a node are made with ordinary modes, whatever the caller's habits.
+pub fn usual_umask() {
+    // SAFETY: plain integer, cannot fail.
+    unsafe { libc::umask(0o022) };
+}
+
+/// No program started from here on inherits more than 0, 1 and 2: a pipe kept open by something
+/// that stays in the background would hang whoever reads it.
+pub fn keep_files_private() {
+    let last = libc::c_uint::MAX;
+    // SAFETY: only sets close-on-exec; no descriptor is closed under its owner.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, last, libc::CLOSE_RANGE_CLOEXEC) };
+}
+
+/// Closes what our parent forgot to keep to itself.
+/// Before: first act of the process; it owns no descriptor but 0, 1 and 2.
+pub fn close_inherited() {
+    let last = libc::c_uint::MAX;
+    // SAFETY: by the precondition nobody uses these descriptors.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, last, 0) };
+}
+
 /// Points descriptors 0, 1 and 2 to `fd`.
 pub fn redirect_stdio(fd: &impl AsRawFd) -> io::Result<()> {
     for n in 0..3 {

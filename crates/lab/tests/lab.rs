@@ -52,6 +52,23 @@ fn able(test: &str) -> bool {
     root
 }
 
+/// Takes away kept labs of test runs that were killed.
+fn sweep() {
+    for entry in fs::read_dir("/run/armento-lab")
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let lab = entry.file_name().display().to_string();
+        let owner = lab
+            .strip_prefix('t')
+            .and_then(|l| l.split('-').next()?.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            cli(&["down", "--name", &lab]);
+        }
+    }
+}
+
 /// What the lab `name` still has on this machine.
 fn traces(name: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -394,6 +411,7 @@ fn kept_labs_stay_until_taken_down_and_names_are_taken_once() {
     if !able("kept_labs_stay") {
         return;
     }
+    sweep();
     let n = name();
     let up = || cli(&["up", "--nodes", "1", "--no-farm", "--json", "--name", &n]);
     let out = up();
