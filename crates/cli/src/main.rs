@@ -1,1 +1,131 @@
-fn main() {}
+//! `armento`: one binary, a verb each for people, daemons, keepers and hosts.
+//!
+//! This crate decides nothing: it reads words, asks the daemon or calls a library, prints.
+//! Start at [`Verb`]. Exit codes: 125 Armento itself failed, 126 and 127 the program cannot be
+//! run or found, 128+N it ended by signal N; otherwise the program's own.
+
+mod farm;
+mod join;
+mod leave;
+mod migrate;
+mod node;
+mod nodes;
+mod out;
+mod ps;
+mod why;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::process::ExitCode;
+
+const TOP_HELP: &str = "Examples:
+  armento farm init            make a farm; prints the command with which others join
+  armento node                 run this node's daemon
+  armento run make -j8         run a program; its processes go where there is room
+  armento ps                   where they are
+  armento doctor               what this machine can and cannot do";
+
+/// Running programs move between machines, and nobody notices but the clock.
+#[derive(Parser)]
+#[command(name = "armento", version, after_help = TOP_HELP, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make a farm, or a token with which nodes join it
+    #[command(subcommand)]
+    Farm(farm::Cmd),
+    /// Join a farm
+    Join(join::Args),
+    /// Leave the farm: own processes home, guests away, keys forgotten
+    Leave(leave::Args),
+    /// Run this node's daemon
+    Node(node::Args),
+    /// Show the farm's nodes
+    Nodes(nodes::Args),
+    /// Show processes and where they are
+    Ps(ps::Args),
+    /// Move a running process
+    Migrate(migrate::Args),
+    /// Say why a process is where it is
+    Why(why::Args),
+    /// A farm on this one machine
+    #[command(subcommand)]
+    Lab(armento_lab::Cmd),
+    /// Prove that moved programs behave as unmoved ones
+    Conform(armento_conform::Args),
+    /// Say what this machine can and cannot do, each with a remedy
+    Doctor(armento_lab::doctor::Args),
+    /// 24 encoders on a farm of four nodes, the published experiment
+    Demo(armento_lab::demo::Args),
+}
+
+fn main() -> ExitCode {
+    // Verbs that no person types come first: they must not start a thread or read a setting.
+    let first = std::env::args_os().nth(1);
+    match first.as_ref().and_then(|a| a.to_str()) {
+        Some("host") => return code(armento_host::main()),
+        Some(armento_lab::INIT) => armento_lab::init_main(),
+        _ => {}
+    }
+    let command = Cli::command().color(out::colour_choice());
+    let cli = match command.try_get_matches() {
+        Ok(matches) => Cli::from_arg_matches(&matches),
+        Err(e) => Err(e),
+    };
+    match cli {
+        Ok(cli) => code(out::finish(dispatch(cli.verb))),
+        Err(e) => {
+            let asked = !e.use_stderr();
+            // Help that nobody can read any more is no failure.
+            let _ = e.print();
+            code(if asked { 0 } else { out::FAILED })
+        }
+    }
+}
+
+fn dispatch(verb: Verb) -> anyhow::Result<i32> {
+    match verb {
+        Verb::Farm(cmd) => farm::run(cmd),
+        Verb::Join(args) => join::run(args),
+        Verb::Leave(args) => leave::run(args),
+        Verb::Node(args) => node::run(args),
+        Verb::Nodes(args) => nodes::run(&args),
+        Verb::Ps(args) => ps::run(&args),
+        Verb::Migrate(args) => migrate::run(&args),
+        Verb::Why(args) => why::run(&args),
+        Verb::Lab(cmd) => armento_lab::run(cmd),
+        Verb::Conform(args) => armento_conform::run(&args),
+        Verb::Doctor(args) => armento_lab::doctor::run(args),
+        Verb::Demo(args) => armento_lab::demo::run(args),
+    }
+}
+
+fn code(n: i32) -> ExitCode {
+    // What does not fit a status is a failure of ours.
+    u8::try_from(n).map_or(ExitCode::from(125), ExitCode::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound_and_every_verb_has_examples() {
+        let mut command = Cli::command();
+        command.build();
+        command.clone().debug_assert();
+        let mut open: Vec<clap::Command> = command.get_subcommands().cloned().collect();
+        while let Some(mut verb) = open.pop() {
+            let below: Vec<clap::Command> = verb.get_subcommands().cloned().collect();
+            let name = verb.get_name().to_owned();
+            if below.is_empty() && name != "help" {
+                let help = verb.render_long_help().to_string();
+                assert!(help.contains("Example"), "`{name} --help` shows no example");
+            }
+            open.extend(below.into_iter().filter(|c| c.get_name() != "help"));
+        }
+    }
+}

@@ -211,7 +211,8 @@ impl Node {
             mem_total_kib: entry.map_or(0, |e| e.mem_total_kib),
             mem_free_kib: entry.map_or(0, |e| e.mem_free_kib),
             guests: entry.map_or(0, |e| e.guests),
-            age_ms: known.as_ref().map_or(u64::MAX, |k| k.age_ms),
+            // Never heard: not in this daemon's life.
+            age_ms: known.as_ref().map_or(now.0, |k| k.age_ms),
             wire: entry.map_or(String::new(), |e| e.wire.name().into()),
             version: entry.map_or(String::new(), |e| e.version.clone()),
         }

@@ -11,6 +11,7 @@ use crate::state::{Lock, StateDir};
 use crate::{FarmError, control};
 use armento_link::{Badge, Closer, Listener};
 use armento_sense::boot_incarnation;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -18,6 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::net::{UdpSocket, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
 
 /// What `nodes`, `status` and joins say.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -66,9 +68,22 @@ impl Running {
 
 /// Runs the daemon until it is told to end (SIGTERM, SIGINT, leaving).
 pub fn run(options: Options) -> Result<(), FarmError> {
+    log();
     let running = start(options, true)?;
     running.wait();
     Ok(())
+}
+
+/// What happens goes to standard error, one line each; `ARMENTO_LOG` chooses how much of it.
+fn log() {
+    let quiet = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let filter = EnvFilter::try_from_env("ARMENTO_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    // Fails when this process has a log already, which is then used.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(!quiet && std::io::stderr().is_terminal())
+        .try_init();
 }
 
 /// Starts a daemon beside whatever this process does. After `Ok` it listens.

@@ -1,0 +1,100 @@
+//! `armento farm init`, `armento farm token`.
+
+use crate::out::{Failure, say};
+use armento_noded::{Config, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, new_token};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const INIT_HELP: &str = "Examples:
+  armento farm init
+  armento farm init --listen 10.0.0.1:7117 --name n1
+  armento farm init --wire plain     calls and memory unprotected: isolated networks only";
+const TOKEN_HELP: &str = "Examples:
+  armento farm token
+  armento farm token --hours 1 --uses 1";
+
+#[derive(clap::Subcommand)]
+pub enum Cmd {
+    /// Make a farm whose first node is this one; prints the command with which others join
+    #[command(after_help = INIT_HELP)]
+    Init(Init),
+    /// Make another token with which nodes join
+    #[command(after_help = TOKEN_HELP)]
+    Token(Token),
+}
+
+#[derive(clap::Args)]
+pub struct Init {
+    /// Where to listen, TCP and UDP [default: 0.0.0.0:7117; port 0: any free one]
+    #[arg(long, value_name = "A:P")]
+    listen: Option<String>,
+    /// How processes' calls and memory travel; daemons always use TLS
+    #[arg(long, value_enum, default_value = "tls")]
+    wire: WireArg,
+    /// Name of this node [default: the host's name]
+    #[arg(long, value_name = "N")]
+    name: Option<String>,
+    /// Settings [default: /etc/armento/config.toml if it exists]
+    #[arg(long, value_name = "F")]
+    config: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub struct Token {
+    /// Valid for so many hours
+    #[arg(long, value_name = "H", default_value_t = TOKEN_TTL.as_secs() / 3600, value_parser = clap::value_parser!(u64).range(0..=8760))]
+    hours: u64,
+    /// Good for so many nodes
+    #[arg(long, value_name = "N", default_value_t = TOKEN_USES)]
+    uses: u32,
+    /// Settings [default: /etc/armento/config.toml if it exists]
+    #[arg(long, value_name = "F")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum WireArg {
+    Tls,
+    Plain,
+}
+
+pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
+    match cmd {
+        Cmd::Init(args) => make(args),
+        Cmd::Token(args) => token(&args),
+    }
+}
+
+fn make(args: Init) -> anyhow::Result<i32> {
+    let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
+    let options = InitOptions {
+        listen: args.listen,
+        name: args.name,
+        wire: match args.wire {
+            WireArg::Tls => Wire::Tls,
+            WireArg::Plain => Wire::Plain,
+        },
+    };
+    let made = init(&config, &options).map_err(Failure::from)?;
+    let mut text = format!(
+        "farm {} is made; this node is {} at {}\n\nstart its daemon:     armento node\n",
+        made.farm, made.node, made.addr
+    );
+    if let Some(token) = made.token {
+        let join = format!("armento join {token} {}", made.addr);
+        text += &format!(
+            "on each other node:   {join}\n\nThe token admits {TOKEN_USES} nodes within {} hours; `armento farm token` makes others.\n",
+            TOKEN_TTL.as_secs() / 3600
+        );
+    }
+    say(&text);
+    Ok(0)
+}
+
+fn token(args: &Token) -> anyhow::Result<i32> {
+    let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
+    let ttl = Duration::from_secs(args.hours * 3600);
+    let (token, addr) = new_token(&config, ttl, args.uses).map_err(Failure::from)?;
+    say(&format!("armento join {token} {addr}\n"));
+    Ok(0)
+}

@@ -1,0 +1,76 @@
+//! `armento migrate PID NODE|home|balance`.
+
+use crate::out::{Failure, confused, say, span};
+use armento_client::api::{Answer, Ask, Dest};
+use armento_client::{AskError, Session};
+use armento_model::Pid;
+use std::time::Duration;
+
+const HELP: &str = "Examples:
+  armento migrate 4711 n3          to a node; also a process not started by `armento run`
+  armento migrate 4711 home
+  armento migrate 4711 balance     let the farm decide from now on";
+
+/// Longer than the daemon waits for a move's end.
+const MOVE: Duration = Duration::from_secs(130);
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// The process, as its home numbers it
+    pid: Pid,
+    /// A node's name, `home` or `balance`
+    #[arg(value_name = "NODE|home|balance", value_parser = dest)]
+    to: Dest,
+}
+
+fn dest(word: &str) -> Result<Dest, String> {
+    match word {
+        "home" => Ok(Dest::Home),
+        "balance" => Ok(Dest::Balance),
+        name => name
+            .parse()
+            .map(Dest::Node)
+            .map_err(|e: armento_model::BadName| e.to_string()),
+    }
+}
+
+pub fn run(args: &Args) -> anyhow::Result<i32> {
+    let mut session = Session::connect().map_err(Failure::from)?;
+    let mut ask = || {
+        let to = args.to.clone();
+        session.ask(Ask::Migrate { pid: args.pid, to }, MOVE)
+    };
+    let answer = match ask() {
+        Err(AskError::Refused(no)) if no.code == "not-held" => {
+            adopt(args.pid, no)?;
+            ask()
+        }
+        answer => answer,
+    };
+    match answer.map_err(Failure::from)? {
+        Answer::Moved {
+            pid,
+            node,
+            pause_us,
+            total_us,
+            bytes,
+        } => say(&format!(
+            "{pid} is on {node} (stood still for {:.1} ms, took {}, {:.1} MB)\n",
+            pause_us as f64 / 1000.0,
+            span(total_us / 1000),
+            bytes as f64 / 1e6
+        )),
+        Answer::Done => say(&format!("{} goes where the farm wants it\n", args.pid)),
+        _ => return Err(confused()),
+    }
+    Ok(0)
+}
+
+/// Gives a keeper to a process that was not started by `armento run`.
+///
+/// SEAM: `armento_keeper::adopt(pid)` belongs here; it returns when that keeper has said hello to
+/// the daemon, so that the question can be asked again. Until it exists the daemon's no stands.
+fn adopt(_pid: Pid, no: armento_client::api::Refusal) -> anyhow::Result<()> {
+    Err(Failure::from(AskError::Refused(no)).into())
+}

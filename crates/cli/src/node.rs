@@ -1,0 +1,45 @@
+//! `armento node`: the daemon, in the foreground.
+
+use crate::out::Failure;
+use armento_noded::{Config, Options, run as serve};
+use std::path::PathBuf;
+
+const HELP: &str = "Examples:
+  armento node
+  armento node --config /etc/armento/n1.toml
+  ARMENTO_LOG=debug armento node
+
+Keys of the configuration (TOML), with what holds if they are not given:
+  listen = \"A:P\"             where to listen             (as joined)
+  state = \"DIR\"              keys and books              (/var/lib/armento; ARMENTO_STATE)
+  socket = \"PATH\"            for commands on this node   (/run/armento/control.sock; ARMENTO_SOCKET)
+  wire = \"tls\" | \"plain\"     of keepers and hosts        (the farm's)
+  policy = \"mosix\" | \"static\" | \"none\"                   (mosix)
+  allow_root = false         processes of root may move
+  send_to = [\"n2\"]           nodes we send to            (all)
+  accept_from = [\"n2\"]       homes whose guests may come (all)
+  freeze_ms, dead_ms         guests without word from home (10000, 30000)
+  gossip_period_ms           between two load messages   (1000)
+  mem_reserve_permille       memory kept free            (50)
+  guest_mem_max_kib          most memory of one guest tree
+  name = \"n1\"                must be the name it joined by
+
+Processes and guests outlive the daemon: stop and start it as you like.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// Settings [default: /etc/armento/config.toml if it exists]
+    #[arg(long, value_name = "F")]
+    config: Option<PathBuf>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
+    let options = Options {
+        config,
+        host_program: None,
+    };
+    serve(options).map_err(Failure::from)?;
+    Ok(0)
+}

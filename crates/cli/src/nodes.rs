@@ -1,0 +1,109 @@
+//! `armento nodes`.
+
+use crate::out::{ANSWER, ask, confused, paint, say, say_json, size, span, table};
+use armento_client::api::{Answer, Ask, NodeInfo};
+use serde_json::json;
+
+const HELP: &str = "Examples:
+  armento nodes
+  armento nodes --json | jq '.nodes[] | select(.state == \"alive\") | .name'
+
+LOAD is runnable work over power: 1.00 is one process for each standard processor.
+AGE is how long ago the node said so. The node asked is marked *.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// Print JSON (schema armento.nodes/1)
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<i32> {
+    let Answer::Nodes { nodes } = ask(Ask::Nodes, ANSWER)? else {
+        return Err(confused());
+    };
+    if args.json {
+        say_json("armento.nodes/1", json!({ "nodes": nodes }));
+    } else {
+        say(&render(&nodes));
+    }
+    Ok(0)
+}
+
+fn render(nodes: &[NodeInfo]) -> String {
+    let heads = [
+        ("NODE", false),
+        ("STATE", false),
+        ("LOAD", true),
+        ("SPEED", true),
+        ("CORES", true),
+        ("FREE", true),
+        ("MEMORY", true),
+        ("GUESTS", true),
+        ("AGE", true),
+        ("WIRE", false),
+        ("ADDRESS", false),
+    ];
+    let text = table(&heads, &nodes.iter().map(row).collect::<Vec<_>>());
+    // Colour last: it has no width.
+    let states = [
+        ("alive", 32),
+        ("suspect", 33),
+        ("leaving", 33),
+        ("down", 31),
+    ];
+    states.iter().fold(text, |text, (word, sgr)| {
+        text.replace(&format!(" {word} "), &format!(" {} ", paint(word, *sgr)))
+    })
+}
+
+fn row(n: &NodeInfo) -> Vec<String> {
+    let name = format!("{}{}", n.name, if n.here { "*" } else { "" });
+    // A node that never told anything has no cores.
+    let told = |text: String| if n.cores == 0 { "-".into() } else { text };
+    vec![
+        name,
+        n.state.clone(),
+        told(format!("{:.2}", n.load)),
+        told(n.speed.to_string()),
+        told(n.cores.to_string()),
+        told(size(n.mem_free_kib)),
+        told(size(n.mem_total_kib)),
+        told(n.guests.to_string()),
+        told(span(n.age_ms)),
+        told(n.wire.clone()),
+        n.addr.clone(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_a_node() {
+        let node = |name: &str, cores| NodeInfo {
+            name: name.parse().expect("name"),
+            addr: "10.0.0.1:7117".into(),
+            state: if cores > 0 { "alive" } else { "down" }.into(),
+            here: name == "n1",
+            load: 1.5,
+            speed: 10_000,
+            cores,
+            mem_total_kib: 8 << 20,
+            mem_free_kib: 1 << 20,
+            guests: 3,
+            age_ms: 420,
+            wire: "tls".into(),
+            version: "0.1.0".into(),
+        };
+        let text = render(&[node("n1", 2), node("fast", 0)]);
+        let golden = "\
+NODE  STATE  LOAD  SPEED  CORES   FREE  MEMORY  GUESTS     AGE  WIRE  ADDRESS
+n1*   alive  1.50  10000      2  1.0 G   8.0 G       3  420 ms  tls   10.0.0.1:7117
+fast  down      -      -      -      -       -       -       -  -     10.0.0.1:7117
+";
+        assert_eq!(text, golden);
+    }
+}

@@ -1,0 +1,196 @@
+//! What people and scripts see: tables, JSON, errors with a hint, colour where it may be.
+
+use armento_client::api::{Answer, Ask};
+use armento_client::{AskError, Session};
+use armento_noded::FarmError;
+use serde_json::{Value, json};
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+/// Armento itself failed (as `env`, `nohup` and `timeout` have it).
+pub const FAILED: i32 = 125;
+/// Longest wait for an answer of this node's daemon about what it knows.
+pub const ANSWER: Duration = Duration::from_secs(10);
+
+/// NO_COLOR (no-color.org): present and not empty means none.
+fn no_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
+}
+
+pub fn colour_choice() -> clap::ColorChoice {
+    if no_colour() {
+        clap::ColorChoice::Never
+    } else {
+        clap::ColorChoice::Auto
+    }
+}
+
+/// `text` in an SGR colour, if standard output is a terminal and nobody objects.
+pub fn paint(text: &str, sgr: u8) -> String {
+    if no_colour() || !io::stdout().is_terminal() {
+        return text.to_owned();
+    }
+    format!("\x1b[{sgr}m{text}\x1b[0m")
+}
+
+/// Prints; a reader that has gone away (`| head`) ends us quietly, as it ends other tools.
+pub fn say(text: &str) {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(e) = written {
+        let code = if e.kind() == io::ErrorKind::BrokenPipe {
+            0
+        } else {
+            eprintln!("armento: cannot write to standard output: {e}");
+            FAILED
+        };
+        std::process::exit(code);
+    }
+}
+
+/// One JSON document that begins with its schema.
+pub fn say_json(schema: &str, fields: Value) {
+    let mut doc = json!({ "schema": schema });
+    if let (Some(doc), Value::Object(fields)) = (doc.as_object_mut(), fields) {
+        doc.extend(fields);
+    }
+    say(&format!("{doc:#}\n"));
+}
+
+/// A message and what to do about it.
+#[derive(Debug)]
+pub struct Failure {
+    pub message: String,
+    pub hint: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}\nhint: {}", self.message, self.hint)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<FarmError> for Failure {
+    fn from(e: FarmError) -> Failure {
+        Failure {
+            hint: e.hint(),
+            message: e.to_string(),
+        }
+    }
+}
+
+impl From<AskError> for Failure {
+    fn from(e: AskError) -> Failure {
+        Failure {
+            hint: e.hint().to_owned(),
+            message: e.to_string(),
+        }
+    }
+}
+
+/// Prints an error, if it is one; the exit code.
+pub fn finish(result: anyhow::Result<i32>) -> i32 {
+    result.unwrap_or_else(|e| {
+        eprintln!("armento: {e:#}");
+        FAILED
+    })
+}
+
+/// Asks this node's daemon.
+pub fn ask(ask: Ask, timeout: Duration) -> Result<Answer, Failure> {
+    Ok(Session::connect()?.ask(ask, timeout)?)
+}
+
+/// An answer of another kind than was asked for.
+pub fn confused() -> anyhow::Error {
+    let failure = Failure {
+        message: "the daemon's answer was not understood".into(),
+        hint: "is it of the same version? see `armento --version` and the daemon's log".into(),
+    };
+    failure.into()
+}
+
+/// Columns as wide as their widest cell; `right` aligns a column's cells to the right.
+pub fn table(heads: &[(&str, bool)], rows: &[Vec<String>]) -> String {
+    let width = |i: usize| {
+        let cells = rows.iter().map(|r| r[i].chars().count());
+        cells.chain([heads[i].0.len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let mut text = String::new();
+    let mut line = |cells: Vec<&str>| {
+        let mut row = String::new();
+        for (i, cell) in cells.iter().enumerate() {
+            let pad = " ".repeat(widths[i] - cell.chars().count());
+            let (before, after) = if heads[i].1 { (&*pad, "") } else { ("", &*pad) };
+            row.push_str(&format!("{before}{cell}{after}  "));
+        }
+        text.push_str(row.trim_end());
+        text.push('\n');
+    };
+    line(heads.iter().map(|(h, _)| *h).collect());
+    for row in rows {
+        line(row.iter().map(String::as_str).collect());
+    }
+    text
+}
+
+/// 512 K, 3.4 M, 12 G.
+pub fn size(kib: u64) -> String {
+    match kib {
+        0..1024 => format!("{kib} K"),
+        1024..10_240 => format!("{:.1} M", kib as f64 / 1024.0),
+        10_240..1_048_576 => format!("{} M", kib / 1024),
+        1_048_576..10_485_760 => format!("{:.1} G", kib as f64 / 1_048_576.0),
+        _ => format!("{} G", kib / 1_048_576),
+    }
+}
+
+/// 340 ms, 7.2 s, 3 min, 5 h.
+pub fn span(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..100_000 => format!("{:.1} s", ms as f64 / 1000.0),
+        100_000..7_200_000 => format!("{} min", ms / 60_000),
+        _ => format!("{} h", ms / 3_600_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_line_up() {
+        let rows = vec![
+            vec!["n1".into(), "7".into()],
+            vec!["node".into(), "1234".into()],
+        ];
+        let text = table(&[("NAME", false), ("N", true)], &rows);
+        assert_eq!(text, "NAME     N\nn1       7\nnode  1234\n");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let sizes = [
+            (12, "12 K"),
+            (2048, "2.0 M"),
+            (20_480, "20 M"),
+            (1_572_864, "1.5 G"),
+            (20_971_520, "20 G"),
+        ];
+        for (kib, text) in sizes {
+            assert_eq!(size(kib), text);
+        }
+        for (ms, text) in [
+            (12, "12 ms"),
+            (1500, "1.5 s"),
+            (180_000, "3 min"),
+            (7_200_000, "2 h"),
+        ] {
+            assert_eq!(span(ms), text);
+        }
+    }
+}

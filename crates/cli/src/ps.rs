@@ -1,0 +1,113 @@
+//! `armento ps`.
+
+use crate::out::{ANSWER, ask, confused, say, say_json, size, table};
+use armento_client::api::{Answer, Ask, ProcInfo};
+use serde_json::json;
+
+const HELP: &str = "Examples:
+  armento ps
+  armento ps --all                 of the whole farm, not only of this home
+  armento ps --json | jq '.procs[] | select(.place != .home) | .pid'
+
+You see your own processes; root sees everybody's. `armento why PID` explains STAY.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// Processes of all homes
+    #[arg(long, short)]
+    all: bool,
+    /// Print JSON (schema armento.ps/1)
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<i32> {
+    let Answer::Ps { mut procs } = ask(Ask::Ps { all: args.all }, ANSWER)? else {
+        return Err(confused());
+    };
+    procs.sort_by(|a, b| (&a.home, a.pid).cmp(&(&b.home, b.pid)));
+    if args.json {
+        say_json("armento.ps/1", json!({ "procs": procs }));
+    } else {
+        say(&render(&procs));
+    }
+    Ok(0)
+}
+
+fn render(procs: &[ProcInfo]) -> String {
+    let heads = [
+        ("PID", true),
+        ("HOME", false),
+        ("WHERE", false),
+        ("CPU", true),
+        ("AWAY", true),
+        ("MEMORY", true),
+        ("MOVES", true),
+        ("CALLS", true),
+        ("STAY", false),
+        ("COMMAND", false),
+    ];
+    table(&heads, &procs.iter().map(row).collect::<Vec<_>>())
+}
+
+fn row(p: &ProcInfo) -> Vec<String> {
+    let seconds = |ms: u64| format!("{:.1}", ms as f64 / 1000.0);
+    let stay = match p.stay {
+        Some(stay) => stay.code(),
+        None if p.locked => "locked",
+        None => "-",
+    };
+    vec![
+        p.pid.to_string(),
+        p.home.to_string(),
+        p.place.to_string(),
+        seconds(p.cpu_ms),
+        seconds(p.away_cpu_ms),
+        size(p.rss_kib),
+        p.moves.to_string(),
+        p.forwarded.to_string(),
+        stay.into(),
+        clean(&p.command),
+    ]
+}
+
+/// A command line holds anything; a terminal must not act on it.
+fn clean(command: &str) -> String {
+    let shown = |c: char| if c.is_control() { '?' } else { c };
+    command.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_a_process() {
+        let name = |n: &str| n.parse().expect("name");
+        let proc = ProcInfo {
+            pid: 4711,
+            ppid: 1,
+            tree: armento_model::TreeId(1),
+            uid: 1000,
+            home: name("n1"),
+            place: name("n3"),
+            command: "lame a\x1b[2J.wav".into(),
+            cpu_ms: 12_340,
+            away_cpu_ms: 12_000,
+            rss_kib: 5120,
+            threads: 1,
+            runnable: true,
+            moves: 2,
+            forwarded: 345,
+            stay: None,
+            locked: false,
+            age_ms: 15_000,
+        };
+        let golden = "\
+ PID  HOME  WHERE   CPU  AWAY  MEMORY  MOVES  CALLS  STAY  COMMAND
+4711  n1    n3     12.3  12.0   5.0 M      2    345  -     lame a?[2J.wav
+";
+        assert_eq!(render(&[proc]), golden);
+    }
+}
