@@ -13,10 +13,13 @@ pub const LOG: &str = "/var/log/armento.log";
 
 /// Until all nodes know each other: a few gossip periods; more means that something is wrong.
 const ALIVE_MAX: Duration = Duration::from_secs(30);
+/// … and until they have told their loads: gossip's period and a little.
+const KNOWN_MAX: Duration = Duration::from_secs(5);
 /// Between two looks at the list of nodes.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Before: the nodes are up, no daemon runs. After: n1 sees every node alive.
+/// Before: the nodes are up, no daemon runs. After: n1 sees every node alive and
+/// usually knows their loads.
 pub fn start(lab: &Lab) -> Result<()> {
     let first = lab.node(1);
     let made = armento(
@@ -90,20 +93,22 @@ fn join_token(printed: &str) -> Option<&str> {
 }
 
 fn wait_alive(first: &Node, want: usize) -> Result<()> {
-    let end = Instant::now() + ALIVE_MAX;
+    let begin = Instant::now();
     loop {
         let out = first
             .command("armento")
             .args(["nodes", "--json"])
             .stdin(Stdio::null())
             .output()?;
-        let alive = alive(&String::from_utf8_lossy(&out.stdout));
-        if alive >= want {
+        let (alive, known) = count(&String::from_utf8_lossy(&out.stdout));
+        // A node that has not told its load yet is no place to send anybody to; but a lab with
+        // all its nodes alive is good enough to look into.
+        if known >= want || (alive >= want && begin.elapsed() > KNOWN_MAX) {
             return Ok(());
         }
-        if Instant::now() > end {
+        if begin.elapsed() > ALIVE_MAX {
             bail!(
-                "only {alive} of {want} nodes are alive after {} s: {}\nhint: armento lab up --no-farm, then see {LOG} in a node",
+                "only {alive} of {want} nodes are alive after {} s: {}\nhint: armento lab up --no-farm, then run `armento node` in each node",
                 ALIVE_MAX.as_secs(),
                 String::from_utf8_lossy(&out.stderr).trim()
             );
@@ -112,12 +117,15 @@ fn wait_alive(first: &Node, want: usize) -> Result<()> {
     }
 }
 
-fn alive(json: &str) -> usize {
+/// How many nodes are alive, and how many of these have told of themselves.
+fn count(json: &str) -> (usize, usize) {
     let Ok(all) = serde_json::from_str::<serde_json::Value>(json) else {
-        return 0;
+        return (0, 0);
     };
     let nodes = all["nodes"].as_array().map_or(&[][..], |n| n);
-    nodes.iter().filter(|n| n["state"] == "alive").count()
+    let alive = || nodes.iter().filter(|n| n["state"] == "alive");
+    let known = alive().filter(|n| n["cores"].as_u64() > Some(0));
+    (alive().count(), known.count())
 }
 
 #[cfg(test)]
@@ -133,8 +141,9 @@ mod tests {
 
     #[test]
     fn only_living_nodes_count() {
-        let j = r#"{"v":1,"nodes":[{"name":"n1","state":"alive"},{"name":"n2","state":"down"}]}"#;
-        assert_eq!(alive(j), 1);
-        assert_eq!(alive(""), 0);
+        let j = r#"{"v":1,"nodes":[{"state":"alive","cores":1},{"state":"alive","cores":0},
+                    {"state":"down","cores":1}]}"#;
+        assert_eq!(count(j), (2, 1));
+        assert_eq!(count(""), (0, 0));
     }
 }

@@ -24,10 +24,10 @@ struct Shape {
     offload: bool,
 }
 
-/// Up to here a port behaves frame by frame, as a real switch does: measured 94 % of the rate
-/// at 100 Mbit/s (ideal 94.15 %), but 50 to 90 % at 250 and 400. Above, segmentation offload
-/// stays on: measured 94 % at 400 Mbit/s and at 1 Gbit/s, 92 % at 4, 71 % at 10 Gbit/s, where
-/// one core is full.
+/// Up to here a port behaves frame by frame, as a real switch does: measured 94 % of the rate at
+/// 100 Mbit/s on a quiet machine (ideal 94.15 %; 80 % when timers fire late because other work
+/// has the cores), but only 50 to 80 % at 250 and 400. Above, segmentation offload stays on:
+/// measured 95 % at 400 Mbit/s and 1 Gbit/s, 90 % at 4 and 70 % at 10 Gbit/s, where a core is full.
 const FRAMEWISE_MAX: u64 = 100_000_000;
 
 impl Shape {
