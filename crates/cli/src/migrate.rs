@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     };
     let answer = match ask() {
         Err(AskError::Refused(no)) if no.code == "not-held" => {
-            adopt(args.pid, no)?;
+            adopt(args.pid)?;
             ask()
         }
         answer => answer,
@@ -67,10 +67,17 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     Ok(0)
 }
 
-/// Gives a keeper to a process that was not started by `armento run`.
-///
-/// SEAM: `armento_keeper::adopt(pid)` belongs here; it returns when that keeper has said hello to
-/// the daemon, so that the question can be asked again. Until it exists the daemon's no stands.
-fn adopt(_pid: Pid, no: armento_client::api::Refusal) -> anyhow::Result<()> {
-    Err(Failure::from(AskError::Refused(no)).into())
+/// Gives a keeper to a process that was not started by `armento run`. After `Ok` that keeper has
+/// said hello to the daemon, so the question can be asked again.
+fn adopt(pid: Pid) -> Result<(), Failure> {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<_> = words
+        .split(|b| *b == 0)
+        .map(String::from_utf8_lossy)
+        .collect();
+    armento_keeper::adopt(pid, words.join(" ").trim_end().to_owned()).map_err(|e| Failure {
+        message: format!("process {pid} cannot be moved: {e}; it goes on as before"),
+        hint: "is it yours, and traced by nobody? `armento doctor` tells what this machine allows"
+            .into(),
+    })
 }

@@ -27,8 +27,10 @@ pub fn bind(path: &Path) -> Result<UnixListener, FarmError> {
         addr: path.display().to_string(),
         cause: e.to_string(),
     };
-    if let Some(dir) = path.parent() {
+    if let Some(dir) = path.parent().filter(|dir| !dir.exists()) {
         fs::create_dir_all(dir).map_err(fails)?;
+        // Whatever our umask: everybody must reach the socket.
+        fs::set_permissions(dir, Permissions::from_mode(0o755)).map_err(fails)?;
     }
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         let busy = std::io::Error::from(std::io::ErrorKind::AddrInUse);

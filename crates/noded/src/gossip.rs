@@ -200,12 +200,14 @@ impl Gossip {
     /// What is done now and then.
     fn slow(&mut self) {
         let mut lost: Vec<Member> = Vec::new();
-        let buried = {
+        let patience = Duration::from_millis(self.node.config.dead_ms);
+        let (buried, unwanted) = {
             let mut core = self.node.lock();
             let down = core.members.values().filter(|m| !m.is_up());
             lost.extend(down.map(|m| m.known.clone()));
-            core.hosts.bury()
+            (core.hosts.bury(), core.hosts.unwanted(patience))
         };
+        unwanted.iter().for_each(hosts::end);
         for record in &buried {
             hosts::erase(&self.node.state, record);
         }

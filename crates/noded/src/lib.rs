@@ -21,6 +21,7 @@ mod hosts;
 mod keepers;
 mod leave;
 mod members;
+mod moves;
 pub mod peer;
 mod state;
 mod sys;

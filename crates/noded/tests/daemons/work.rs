@@ -359,3 +359,26 @@ fn strangers_and_nonsense_end_no_session_but_their_own() {
     assert_eq!(from.read_line(&mut line).unwrap_or(0), 0);
     assert_eq!(nodes[0].nodes().len(), 1);
 }
+
+#[test]
+fn a_host_that_nobody_calls_is_ended() {
+    let dir = Dir::new();
+    let mut nodes = [Node::new(&dir, "n1"), Node::new(&dir, "n2")];
+    nodes[1].config.freeze_ms = 100;
+    nodes[1].config.dead_ms = 200;
+    let made = nodes[0].init(Wire::Tls);
+    nodes[0].start();
+    let token = made.token.expect("token").to_string();
+    nodes[1].join(&token, &made.addr.to_string()).expect("join");
+    nodes[1].start();
+    nodes[0].sees("n2", "alive");
+    let mut s = keeper(&nodes[0]);
+    route(&mut s, "n2");
+    let records = nodes[1].config.state.clone().expect("state").join("hosts");
+    let count = || std::fs::read_dir(&records).map_or(0, Iterator::count);
+    until("the host is gone and forgotten", || {
+        (count() == 0).then_some(())
+    });
+    // And is started again when somebody wants it.
+    route(&mut s, "n2");
+}

@@ -1,0 +1,118 @@
+//! Whether a tree may come, and the host it comes to.
+
+use super::files::started;
+use super::start::{START, start};
+use super::{Entry, Record, Stage};
+use crate::core::{Core, Node};
+use crate::error::{refusal, stays};
+use crate::peer::{AdmitAsk, PeerAnswer};
+use armento_balance::{Need, admit as weigh};
+use armento_client::api::Refusal;
+use armento_model::{NodeName, Stay};
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+/// Hosts at once; each is a process with an identity of its own.
+const HOSTS_MAX: usize = 4096;
+
+/// Takes in a tree of `home`'s, or says why not. Blocks while a host starts.
+pub(crate) fn admit(
+    node: &Arc<Node>,
+    home: &NodeName,
+    ask: &AdmitAsk,
+) -> Result<PeerAnswer, Refusal> {
+    let key = (home.clone(), ask.tree);
+    let guest_uid = {
+        let mut core = node.lock();
+        consider(node, &mut core, home, ask)?;
+        let until = Instant::now() + START;
+        loop {
+            match core.hosts.0.get(&key).map(|e| &e.stage) {
+                None => break,
+                Some(Stage::Up(r)) if started(r.pid) == Some(r.started) => {
+                    return Ok(answer(r));
+                }
+                Some(Stage::Up(_)) => {
+                    core.hosts.0.remove(&key);
+                    break;
+                }
+                Some(Stage::Starting { .. }) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(failed(node, "its host takes too long to start"));
+                    }
+                    let wait = node.hosts_changed.wait_timeout(core, left);
+                    core = wait.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+        if core.hosts.count() >= HOSTS_MAX {
+            return Err(failed(node, "it has too many hosts"));
+        }
+        let guest_uid = core.hosts.free_uid();
+        let entry = Entry {
+            stage: Stage::Starting { guest_uid },
+            session: None,
+            silent: Instant::now(),
+            guests: Vec::new(),
+        };
+        core.hosts.0.insert(key.clone(), entry);
+        guest_uid
+    };
+    let result = start(node, home, ask, guest_uid);
+    let mut core = node.lock();
+    match &result {
+        Ok(record) => core.hosts.put(record.clone()),
+        Err(_) => {
+            core.hosts.0.remove(&key);
+            core.ledger.unexpect(home, ask.pid);
+        }
+    }
+    drop(core);
+    node.hosts_changed.notify_all();
+    let record = result.map_err(|why| failed(node, &why))?;
+    Ok(answer(&record))
+}
+
+fn answer(r: &Record) -> PeerAnswer {
+    PeerAnswer::Admitted {
+        addr: r.addr,
+        plain: r.plain,
+    }
+}
+
+fn failed(node: &Node, why: &str) -> Refusal {
+    let subject = format!("the process (wanted on {})", node.farm.node);
+    stays(&subject, Stay::TargetFailed, why)
+}
+
+/// Trust first, then room.
+fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Result<(), Refusal> {
+    let me = &node.farm.node;
+    let no = |stay| Err(stays("the process", stay, &format!("says {me}")));
+    if core.leaving {
+        return Err(refusal(
+            "leaving",
+            format!("{me} is leaving the farm"),
+            "choose another node",
+        ));
+    }
+    if !node.config.accepts_from(home) {
+        return no(Stay::NotTrusted);
+    }
+    if ask.uid == 0 && !node.config.allow_root {
+        return no(Stay::Privileged);
+    }
+    let need = Need {
+        rss_kib: ask.need_kib,
+        cpu: None,
+        load_there: None,
+    };
+    let view = node.view(core);
+    if let Err(stay) = weigh(&view, &node.policy, &need) {
+        return no(stay);
+    }
+    let now = node.now();
+    core.ledger.expect(home, ask.pid, ask.need_kib, now);
+    Ok(())
+}

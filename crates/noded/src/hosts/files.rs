@@ -1,0 +1,73 @@
+//! What a host leaves in the state directory and in `/proc`.
+
+use super::Record;
+use crate::state::StateDir;
+use crate::{FarmError, sys};
+use armento_model::{NodeName, TreeId};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// A host's log is emptied when it is longer, bytes.
+const LOG_MAX: u64 = 1 << 20;
+
+pub fn records(state: &StateDir) -> PathBuf {
+    state.path().join("hosts")
+}
+
+pub fn stem(home: &NodeName, tree: TreeId) -> String {
+    format!("{home}-{tree}")
+}
+
+/// Forgets a host that ended; its log goes with it when it is empty.
+pub fn erase(state: &StateDir, record: &Record) {
+    let stem = stem(&record.home, record.tree);
+    let of = |end: &str| records(state).join(format!("{stem}.{end}"));
+    let _ = fs::remove_file(of("json"));
+    if fs::metadata(of("log")).is_ok_and(|m| m.len() == 0) {
+        let _ = fs::remove_file(of("log"));
+    }
+}
+
+pub fn open_log(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Empties logs that have grown too long. Hosts append, so they go on at the beginning.
+pub fn trim_logs(state: &StateDir) -> Result<(), FarmError> {
+    for file in fs::read_dir(records(state)).into_iter().flatten().flatten() {
+        if file.metadata().is_ok_and(|m| m.len() > LOG_MAX) {
+            OpenOptions::new()
+                .write(true)
+                .open(file.path())
+                .and_then(|f| f.set_len(0))
+                .map_err(FarmError::state("cannot trim a host's log"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends a host that nobody wants. Whoever bears its pid now and began at another time is spared.
+pub fn end(record: &Record) {
+    if started(record.pid) == Some(record.started) {
+        tracing::info!("host of {} tree {} is not wanted", record.home, record.tree);
+        sys::kill(record.pid);
+    }
+}
+
+/// Start time of a process in clock ticks since boot: field 22 of `/proc/PID/stat`.
+pub fn started(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; fields are counted after it.
+    let after = stat.rsplit_once(") ")?.1;
+    let mut fields = after.split(' ');
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}

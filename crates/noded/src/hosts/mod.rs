@@ -1,0 +1,222 @@
+//! Hosts of this node: which there are, found again after a restart.
+//!
+//! From: a keeper's `Ask::Route`, through the home's daemon. Here: `admit.rs` (whether), `start.rs`
+//! (how). Next: `host/src/start.rs`.
+
+mod admit;
+mod files;
+mod start;
+
+pub(crate) use admit::admit;
+pub use files::{end, erase, trim_logs};
+
+use crate::core::{Core, Outlet};
+use crate::state::StateDir;
+use crate::sys;
+use armento_balance::Guest;
+use armento_client::api::{GuestInfo, HostHello};
+use armento_model::{NodeName, TreeId};
+use files::{records, started};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Guests of one host that are shown and counted.
+const GUESTS_MAX: usize = 4096;
+/// First uid of hosts when the daemon is root: above those of people and below nobody's.
+const GUEST_UIDS: u32 = 2_000_000;
+
+type Key = (NodeName, TreeId);
+
+/// What is written down of a host, so that a new daemon finds it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    pub home: NodeName,
+    pub tree: TreeId,
+    pub uid: u32,
+    pub guest_uid: u32,
+    pub pid: i32,
+    /// Start time of the process (`/proc/PID/stat`), so that a reused pid is not taken for it.
+    pub started: u64,
+    pub addr: SocketAddr,
+    pub plain: bool,
+}
+
+enum Stage {
+    /// Somebody is starting it; wait for `Node::hosts_changed`.
+    Starting {
+        guest_uid: u32,
+    },
+    Up(Record),
+}
+
+struct Entry {
+    stage: Stage,
+    session: Option<(u64, Outlet)>,
+    /// Since when it has no session.
+    silent: Instant,
+    guests: Vec<GuestInfo>,
+}
+
+#[derive(Default)]
+pub struct HostTable(BTreeMap<Key, Entry>);
+
+impl HostTable {
+    /// Those that an earlier daemon started and that still live.
+    pub fn recover(state: &StateDir) -> HostTable {
+        let mut table = HostTable::default();
+        let dir = records(state);
+        for file in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let name = file.file_name();
+            if file.path().extension().is_none_or(|e| e != "json") {
+                continue;
+            }
+            let read = state.read_json::<Record>(&format!("hosts/{}", name.to_string_lossy()));
+            match read {
+                Ok(Some(r)) if started(r.pid) == Some(r.started) => table.put(r),
+                // A host that ended, or a file that is none of ours.
+                _ => drop(fs::remove_file(file.path())),
+            }
+        }
+        table
+    }
+
+    fn put(&mut self, record: Record) {
+        let entry = Entry {
+            session: None,
+            silent: Instant::now(),
+            guests: Vec::new(),
+            stage: Stage::Up(record.clone()),
+        };
+        self.0.insert((record.home, record.tree), entry);
+    }
+
+    /// A host says hello. `peer` is the process at the other end of the session.
+    pub fn enter(
+        &mut self,
+        hello: &HostHello,
+        peer: Option<i32>,
+        session: u64,
+        out: Outlet,
+    ) -> bool {
+        let entry = self.0.get_mut(&(hello.home.clone(), hello.tree));
+        match entry {
+            Some(e) if e.pid().is_some() && e.pid() == peer => {
+                e.session = Some((session, out));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The session ended; the host may live and come back.
+    pub fn gone(&mut self, session: u64) {
+        for e in self.0.values_mut() {
+            if e.session.as_ref().is_some_and(|(s, _)| *s == session) {
+                e.session = None;
+                e.silent = Instant::now();
+            }
+        }
+    }
+
+    /// Hosts that nobody has called for so long that nobody will: they say hello when the first
+    /// keeper has.
+    pub fn unwanted(&self, longer_than: Duration) -> Vec<Record> {
+        let late = |e: &&Entry| e.session.is_none() && e.silent.elapsed() > longer_than;
+        let record = |e: &Entry| match &e.stage {
+            Stage::Up(r) => Some(r.clone()),
+            Stage::Starting { .. } => None,
+        };
+        self.0.values().filter(late).filter_map(record).collect()
+    }
+
+    pub fn report(&mut self, session: u64, mut guests: Vec<GuestInfo>) {
+        guests.truncate(GUESTS_MAX);
+        for ((home, tree), e) in &mut self.0 {
+            if e.session.as_ref().is_some_and(|(s, _)| *s == session) {
+                for g in &mut guests {
+                    g.home = home.clone();
+                    g.tree = *tree;
+                }
+                e.guests = std::mem::take(&mut guests);
+            }
+        }
+    }
+
+    pub fn guests(&self) -> impl Iterator<Item = &GuestInfo> {
+        self.0.values().flat_map(|e| &e.guests)
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn outlets(&self) -> impl Iterator<Item = &Outlet> {
+        self.0
+            .values()
+            .filter_map(|e| e.session.as_ref().map(|(_, o)| o))
+    }
+
+    /// Hosts that have ended since anybody looked: of those that are not our children nobody
+    /// tells us.
+    pub fn bury(&mut self) -> Vec<Record> {
+        let dead = |e: &Entry| match &e.stage {
+            Stage::Up(r) => started(r.pid) != Some(r.started),
+            Stage::Starting { .. } => false,
+        };
+        let keys: Vec<Key> = self
+            .0
+            .iter()
+            .filter(|(_, e)| dead(e))
+            .map(|(k, _)| k.clone())
+            .collect();
+        let gone = keys.iter().filter_map(|k| self.0.remove(k));
+        gone.filter_map(|e| match e.stage {
+            Stage::Up(r) => Some(r),
+            Stage::Starting { .. } => None,
+        })
+        .collect()
+    }
+
+    /// The user a new host becomes: one that no other host has.
+    fn free_uid(&self) -> u32 {
+        let own = sys::euid();
+        if own != 0 {
+            return own;
+        }
+        let taken = |uid: u32| self.0.values().any(|e| e.guest_uid() == uid);
+        (GUEST_UIDS..)
+            .find(|uid| !taken(*uid))
+            .unwrap_or(GUEST_UIDS)
+    }
+}
+
+impl Entry {
+    fn pid(&self) -> Option<i32> {
+        match &self.stage {
+            Stage::Up(r) => Some(r.pid),
+            Stage::Starting { .. } => None,
+        }
+    }
+
+    fn guest_uid(&self) -> u32 {
+        match &self.stage {
+            Stage::Up(r) => r.guest_uid,
+            Stage::Starting { guest_uid } => *guest_uid,
+        }
+    }
+}
+
+/// Tells the ledger which guests live here.
+pub fn settle(core: &mut Core, now: armento_gossip::Tick) {
+    let guest = |g: &GuestInfo| Guest {
+        home: g.home.clone(),
+        pid: g.pid,
+        threads: g.threads,
+        runnable: g.runnable,
+    };
+    let guests: Vec<Guest> = core.hosts.guests().map(guest).collect();
+    core.ledger.guests(&guests, now);
+}

@@ -1,0 +1,155 @@
+//! Starting the process that holds the guests of one tree.
+//!
+//! It leads a session of its own and outlives the daemon. Next: `host/src/start.rs`.
+
+use super::files::{erase, open_log, records, started, stem};
+use super::{Entry, Record};
+use crate::core::Node;
+use crate::peer::AdmitAsk;
+use crate::{Wire, sys};
+use armento_client::api::{HostStart, HostUp};
+use armento_client::{encode, read_line};
+use armento_link::{Badge, Role};
+use armento_model::NodeName;
+use std::fs;
+use std::io::{BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// From fork to `HostUp`: namespaces and a mount tree on a loaded machine.
+pub const START: Duration = Duration::from_secs(10);
+
+/// Starts a host of `home`'s tree and waits until it listens.
+pub fn start(
+    node: &Arc<Node>,
+    home: &NodeName,
+    ask: &AdmitAsk,
+    guest_uid: u32,
+) -> Result<Record, String> {
+    let dir = records(&node.state);
+    fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let stem = stem(home, ask.tree);
+    let log = open_log(&dir.join(format!("{stem}.log"))).map_err(|e| format!("its log: {e}"))?;
+    let order = instructions(node, home, ask, guest_uid)?;
+    let mut command = Command::new(&node.host_program);
+    command
+        .arg("host")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .current_dir("/")
+        .env("ARMENTO_SOCKET", node.config.socket_path());
+    let mut child = sys::own_session(&mut command)
+        .spawn()
+        .map_err(|e| format!("{}: {e}", node.host_program.display()))?;
+    let up = hear(&mut child, &order);
+    let pid = i32::try_from(child.id()).unwrap_or(0);
+    let up = match up {
+        Ok(up) => up,
+        Err(why) => {
+            // It is our child and not reaped, so the pid is its own.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!(
+                "{why}; see hosts/{stem}.log in its state directory"
+            ));
+        }
+    };
+    let record = Record {
+        home: home.clone(),
+        tree: ask.tree,
+        uid: ask.uid,
+        guest_uid,
+        pid,
+        started: started(pid).unwrap_or(0),
+        addr: SocketAddr::new(node.farm.addr.ip(), up.port),
+        plain: node.wire == Wire::Plain,
+    };
+    let saved = node
+        .state
+        .write_json(&format!("hosts/{stem}.json"), &record);
+    if let Err(e) = saved {
+        tracing::warn!("{e}: a restarted daemon will not know this host");
+    }
+    watch(node, child, record.clone());
+    Ok(record)
+}
+
+/// The line a host reads first.
+fn instructions(
+    node: &Node,
+    home: &NodeName,
+    ask: &AdmitAsk,
+    guest_uid: u32,
+) -> Result<Vec<u8>, String> {
+    let badge = |node: &NodeName, role| Badge {
+        node: node.clone(),
+        tree: Some((ask.tree, ask.uid)),
+        role,
+    };
+    let me = &node.farm.node;
+    let mut expect = vec![badge(home, Role::Keeper)];
+    let members: Vec<NodeName> = node.lock().members.keys().cloned().collect();
+    expect.extend(members.iter().map(|n| badge(n, Role::Host)));
+    let identity = node
+        .short(&badge(me, Role::Host))
+        .map_err(|e| e.to_string())?;
+    let start = HostStart {
+        node: me.clone(),
+        home: home.clone(),
+        tree: ask.tree,
+        uid: ask.uid,
+        guest_uid,
+        listen: SocketAddr::new(node.farm.listen.ip(), 0).to_string(),
+        identity,
+        expect,
+        mem_max_kib: node.config.guest_mem_max_kib,
+        freeze_ms: node.config.freeze_ms,
+        dead_ms: node.config.dead_ms,
+    };
+    encode(&start).map_err(|e| e.to_string())
+}
+
+/// Gives the child its line and waits for its answer.
+fn hear(child: &mut Child, order: &[u8]) -> Result<HostUp, String> {
+    let mut stdin = child.stdin.take().ok_or("it has no standard input")?;
+    let stdout = child.stdout.take().ok_or("it has no standard output")?;
+    stdin
+        .write_all(order)
+        .map_err(|e| format!("it did not listen: {e}"))?;
+    drop(stdin);
+    let (tx, rx) = mpsc::channel();
+    // Ends with the child's standard output, which a child that fails is killed to close.
+    thread::spawn(move || {
+        let _ = tx.send(read_line(&mut BufReader::new(stdout)));
+    });
+    match rx.recv_timeout(START) {
+        Ok(Ok(up)) => Ok(up),
+        Ok(Err(e)) => Err(format!("it ended before it was up ({e})")),
+        Err(_) => Err("it was not up in time".into()),
+    }
+}
+
+/// Reaps the host when it ends.
+fn watch(node: &Arc<Node>, mut child: Child, record: Record) {
+    let node = node.clone();
+    thread::spawn(move || {
+        let status = child.wait();
+        tracing::info!(
+            "host of {} tree {} ended: {status:?}",
+            record.home,
+            record.tree
+        );
+        let key = (record.home.clone(), record.tree);
+        let mut core = node.lock();
+        if core.hosts.0.get(&key).and_then(Entry::pid) == Some(record.pid) {
+            core.hosts.0.remove(&key);
+        }
+        drop(core);
+        erase(&node.state, &record);
+        node.hosts_changed.notify_all();
+    });
+}

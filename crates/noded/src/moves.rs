@@ -1,0 +1,202 @@
+//! Moves that somebody asked for: commands (`migrate`) and keepers (`route`).
+
+use crate::asks::{Asker, Result, call, may, no_such, owner_of};
+use crate::core::Node;
+use crate::error::{refusal, stays};
+use crate::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk};
+use armento_client::api::{Answer, Dest, Order, Pass, Refusal};
+use armento_link::{Badge, Identity, Role};
+use armento_model::{NodeName, Pid, Stay, TreeId};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A move that has not ended by then is no longer waited for; it may still end well.
+const MOVE: Duration = Duration::from_secs(120);
+/// Another daemon's answer when it starts a host.
+const ADMIT: Duration = Duration::from_secs(12);
+
+pub fn no_such_node(node: &Node, name: &NodeName) -> Refusal {
+    let core = node.lock();
+    let names: Vec<String> = core.peers().iter().map(|n| n.to_string()).collect();
+    let hint = if names.is_empty() {
+        "this farm has no other living node; see `armento nodes`".into()
+    } else {
+        format!("living nodes: {} (see `armento nodes`)", names.join(", "))
+    };
+    let what = if core.members.contains_key(name) {
+        format!("node `{name}` is down; nothing was moved")
+    } else {
+        format!("the farm has no node `{name}`; nothing was moved")
+    };
+    refusal("no-such-node", what, hint)
+}
+
+/// A node that exists, lives, and that this home sends to.
+fn check_target(node: &Node, subject: &str, uid: u32, to: &NodeName) -> Result<()> {
+    let core = node.lock();
+    if core.leaving {
+        return Err(refusal(
+            "leaving",
+            "this node is leaving the farm",
+            "use another node",
+        ));
+    }
+    if !core.members.get(to).is_some_and(|m| m.is_up()) {
+        drop(core);
+        return Err(no_such_node(node, to));
+    }
+    if !node.config.sends_to(to) {
+        return Err(stays(subject, Stay::NotTrusted, "send_to"));
+    }
+    if uid == 0 && !node.config.allow_root {
+        return Err(stays(subject, Stay::Privileged, "uid 0"));
+    }
+    Ok(())
+}
+
+pub async fn migrate(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
+    let node = &asker.node;
+    let me = node.farm.node.clone();
+    let to = match to {
+        Dest::Node(n) if n == me => Dest::Home,
+        to => to,
+    };
+    let (tree, owner) = {
+        let core = node.lock();
+        let held = core.keepers.holder(pid);
+        match held.filter(|k| may(asker.uid, k.hello.uid)) {
+            Some(k) => (k.hello.tree, k.hello.uid),
+            None => return Err(unheld(asker.uid, pid)),
+        }
+    };
+    if let Dest::Node(target) = &to {
+        check_target(node, &format!("process {pid}"), owner, target)?;
+    }
+    let (waiter, ended) = oneshot::channel();
+    let told = {
+        let now = node.now();
+        let mut core = node.lock();
+        let ticket = core.next();
+        match &to {
+            Dest::Node(target) => core.ledger.flies_to(pid, target, now),
+            Dest::Home => core.ledger.flies_to(pid, &me, now),
+            Dest::Balance => {}
+        }
+        let free = to == Dest::Balance;
+        let order = Order::Move { pid, to, ticket };
+        let waits = (!free).then_some(waiter);
+        let told = core.keepers.order(tree, pid, ticket, order, waits);
+        if told && free {
+            return Ok(Answer::Done);
+        }
+        told
+    };
+    if !told {
+        let what = format!("the keeper of process {pid} does not listen; nothing was moved");
+        return Err(refusal("busy", what, "try again"));
+    }
+    match tokio::time::timeout(MOVE, ended).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(no_such(pid)),
+        Err(_) => Err(refusal(
+            "late",
+            format!(
+                "the move of process {pid} has not ended after {} s; it goes on",
+                MOVE.as_secs()
+            ),
+            "armento ps shows where it is",
+        )),
+    }
+}
+
+/// Not held by a keeper: the caller may fork one, if the process is its user's.
+fn unheld(uid: u32, pid: Pid) -> Refusal {
+    match owner_of(pid) {
+        Some(owner) if may(uid, owner) => refusal(
+            "not-held",
+            format!("process {pid} has no keeper yet; nothing was moved"),
+            "start it with `armento run`",
+        ),
+        _ => no_such(pid),
+    }
+}
+
+/// A keeper wants to go to `target`: ask it for a host, hand out keys.
+pub async fn route(
+    asker: &Asker,
+    tree: TreeId,
+    pid: Pid,
+    target: NodeName,
+    need_kib: u64,
+) -> Result<Answer> {
+    let node = &asker.node;
+    let uid = {
+        let core = node.lock();
+        let keeper = core.keepers.of_session(asker.session);
+        let own = keeper.filter(|k| k.hello.tree == tree);
+        own.map(|k| k.hello.uid).ok_or_else(|| {
+            refusal(
+                "not-trusted",
+                "a keeper asks for its own tree only",
+                "say hello first",
+            )
+        })?
+    };
+    let now = node.now();
+    node.lock().ledger.flies_to(pid, &target, now);
+    let passed = pass(node, tree, pid, uid, &target, need_kib).await;
+    if let Err(no) = &passed {
+        let stay = Stay::ALL.iter().find(|s| s.code() == no.code);
+        let stay = stay.copied().unwrap_or(Stay::LinkLost);
+        let now = node.now();
+        node.lock().ledger.stayed(pid, stay, now);
+    }
+    passed.map(Answer::Route)
+}
+
+async fn pass(
+    node: &Arc<Node>,
+    tree: TreeId,
+    pid: Pid,
+    uid: u32,
+    target: &NodeName,
+    need_kib: u64,
+) -> Result<Pass> {
+    let subject = format!("process {pid}");
+    check_target(node, &subject, uid, target)?;
+    let ask = PeerAsk::Admit(AdmitAsk {
+        tree,
+        pid,
+        uid,
+        need_kib,
+    });
+    let (addr, plain) = match call(node, target, ask, ADMIT).await {
+        Ok(PeerAnswer::Admitted { addr, plain }) => (addr, plain),
+        Ok(_) => return Err(stays(&subject, Stay::EngineVersion, target.as_str())),
+        Err(CallError::Refused(no)) => return Err(no),
+        Err(e) => return Err(stays(&subject, Stay::LinkLost, &format!("{target}: {e}"))),
+    };
+    let badge = |node: &NodeName, role| Badge {
+        node: node.clone(),
+        tree: Some((tree, uid)),
+        role,
+    };
+    // The listening side decides; a home that insists on TLS does not speak plainly.
+    let identity = match (plain, node.wire) {
+        (true, crate::Wire::Plain) => Identity::Plain,
+        (false, crate::Wire::Tls) => node
+            .short(&badge(&node.farm.node, Role::Keeper))
+            .map_err(|e| stays(&subject, Stay::LinkLost, &e.to_string()))?,
+        _ => {
+            let how = format!("{target} speaks another wire (tls, plain) than this node");
+            return Err(stays(&subject, Stay::NotTrusted, &how));
+        }
+    };
+    Ok(Pass {
+        node: target.clone(),
+        addr: addr.to_string(),
+        identity,
+        expect: badge(target, Role::Host),
+    })
+}
