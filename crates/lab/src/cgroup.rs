@@ -4,6 +4,7 @@
 //! (version 1) or at the root (version 2, which allows no processes beside child groups), and
 //! one child of it per node.
 
+use crate::hierarchy::{Hierarchy, hierarchies};
 use crate::spec::{NodePlan, Plan};
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -25,108 +26,6 @@ const QUOTA_MIN_US: u64 = 1000;
 /// Weight of a lab against everything else on the machine: ten ordinary groups.
 const SHARES_V1: &str = "10240";
 const WEIGHT_V2: &str = "1000";
-
-/// One mounted hierarchy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hierarchy {
-    pub mount: PathBuf,
-    /// The group a lab's group is made in.
-    pub base: PathBuf,
-    /// Version 1: its mount options that name controllers, e.g. `cpu,cpuacct`. Version 2: none.
-    pub v1: Option<String>,
-    pub controllers: Vec<String>,
-}
-
-impl Hierarchy {
-    pub fn has(&self, controller: &str) -> bool {
-        self.controllers.iter().any(|c| c == controller)
-    }
-}
-
-/// Everything /proc tells about mounted hierarchies.
-pub fn hierarchies() -> Vec<Hierarchy> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    parse(&mounts, &own, &|mount| {
-        fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default()
-    })
-}
-
-fn parse(mounts: &str, own: &str, v2_controllers: &dyn Fn(&Path) -> String) -> Vec<Hierarchy> {
-    let mut found: Vec<Hierarchy> = Vec::new();
-    for line in mounts.lines() {
-        let Some((left, right)) = line.split_once(" - ") else {
-            continue;
-        };
-        let (mut left, mut right) = (left.split(' '), right.split(' '));
-        let (Some(root), Some(mount)) = (left.nth(3), left.next()) else {
-            continue;
-        };
-        let (Some(fs), Some(options)) = (right.next(), right.nth(1)) else {
-            continue;
-        };
-        let mount = PathBuf::from(mount);
-        let one = match fs {
-            "cgroup2" => {
-                let controllers = v2_controllers(&mount)
-                    .split_whitespace()
-                    .map(str::to_owned)
-                    .collect();
-                Hierarchy {
-                    base: mount.clone(),
-                    mount,
-                    v1: None,
-                    controllers,
-                }
-            }
-            "cgroup" => {
-                let controllers: Vec<String> = options
-                    .split(',')
-                    .filter(|o| {
-                        !matches!(*o, "rw" | "ro" | "xattr" | "clone_children") && !o.contains('=')
-                    })
-                    .map(str::to_owned)
-                    .collect();
-                if controllers.is_empty() {
-                    continue; // a named hierarchy such as systemd's
-                }
-                let base = own_group(own, &controllers[0], root, &mount);
-                Hierarchy {
-                    mount,
-                    base,
-                    v1: Some(controllers.join(",")),
-                    controllers,
-                }
-            }
-            _ => continue,
-        };
-        if !found.iter().any(|h| h.controllers == one.controllers) {
-            found.push(one);
-        }
-    }
-    found
-}
-
-/// Directory of the group we are in, for a hierarchy mounted at `mount` with `root` as its top.
-fn own_group(own: &str, controller: &str, root: &str, mount: &Path) -> PathBuf {
-    let path = own.lines().find_map(|l| {
-        let mut parts = l.splitn(3, ':');
-        let names = parts.nth(1)?;
-        names
-            .split(',')
-            .any(|n| n == controller)
-            .then(|| parts.next())?
-    });
-    // A group outside our view (`/../x`), or none: the top of what we see.
-    let below = path
-        .and_then(|p| Path::new(p).strip_prefix(root).ok())
-        .unwrap_or(Path::new(""));
-    if below.components().any(|c| c.as_os_str() == "..") {
-        mount.into()
-    } else {
-        mount.join(below)
-    }
-}
 
 /// `(quota, period)` in microseconds; `None`: no limit.
 fn quota(speed: f64) -> Option<(u64, u64)> {
@@ -387,25 +286,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn both_versions_are_found() {
-        let v1 = "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n\
-                  35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
-                  40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n";
-        let own = "4:memory:/a/b\n1:cpu,cpuacct:/\n0::/\n";
-        let got = parse(v1, own, &|_| String::new());
-        assert_eq!(got.len(), 2);
-        assert_eq!(got[0].v1.as_deref(), Some("cpu,cpuacct"));
-        assert!(got[0].has("cpu") && got[0].base == Path::new("/sys/fs/cgroup/cpu"));
-        assert_eq!(got[1].base, Path::new("/sys/fs/cgroup/memory/a/b"));
-
-        let v2 = "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n";
-        let got = parse(v2, "0::/user.slice\n", &|_| "cpuset cpu io memory".into());
-        assert_eq!(got.len(), 1);
-        assert!(got[0].has("memory") && got[0].v1.is_none());
-        assert_eq!(got[0].base, Path::new("/sys/fs/cgroup"));
-    }
-
     /// Plain files stand for the kernel's; on version 2 machines tests/lab.rs meets the kernel.
     #[test]
     fn version_2_is_written_as_its_manual_says() {
@@ -446,17 +326,5 @@ mod tests {
             (weight.as_str(), enabled),
             (WEIGHT_V2, ["+memory".to_owned(), "+memory".to_owned()])
         );
-    }
-
-    #[test]
-    fn groups_outside_our_view_fall_back_to_the_top() {
-        let mount = Path::new("/sys/fs/cgroup/cpu");
-        let check = |own: &str, root: &str, want: &str| {
-            assert_eq!(own_group(own, "cpu", root, mount), Path::new(want), "{own}");
-        };
-        check("1:cpu:/docker/x/y", "/docker/x", "/sys/fs/cgroup/cpu/y");
-        check("1:cpu:/../z", "/", "/sys/fs/cgroup/cpu");
-        check("1:cpu:/z", "/docker", "/sys/fs/cgroup/cpu");
-        check("", "/", "/sys/fs/cgroup/cpu");
     }
 }

@@ -19,6 +19,7 @@ pub mod doctor;
 mod down;
 mod enter;
 pub mod farm;
+mod hierarchy;
 mod lab;
 mod net;
 mod node;

@@ -9,7 +9,7 @@
 //!   MNT/root              where the overlay is built; becomes /
 //! ```
 
-use crate::cgroup;
+use crate::hierarchy::hierarchies;
 use crate::spec::Plan;
 use crate::sys::{self, MS_BIND, MS_NOEXEC, MS_NOSUID, MS_PRIVATE, MS_RDONLY, MS_REC, MS_REMOUNT};
 use anyhow::{Context, Result};
@@ -180,7 +180,7 @@ fn kernel_files(root: &Path) -> Result<()> {
         .context("cannot mount /proc")?;
     sys::mount(Path::new("sysfs"), &root.join("sys"), "sysfs", safe, "")
         .context("cannot mount /sys")?;
-    let hierarchies = cgroup::hierarchies();
+    let hierarchies = hierarchies();
     let top = root.join("sys/fs/cgroup");
     if let [only] = &hierarchies[..]
         && only.v1.is_none()

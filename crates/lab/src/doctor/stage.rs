@@ -1,7 +1,8 @@
 //! What a lab asks of the machine.
 
 use super::{Check, Need, State, sys};
-use crate::{cgroup, net, sys as host};
+use crate::hierarchy::{Hierarchy, hierarchies};
+use crate::{net, sys as host};
 use std::fs;
 use std::path::Path;
 
@@ -21,7 +22,7 @@ pub(super) fn checks() -> Vec<Check> {
         ),
         tools(),
         network(root),
-        cgroups(&cgroup::hierarchies()),
+        cgroups(&hierarchies()),
         overlay(root),
     ]
 }
@@ -71,7 +72,7 @@ fn network(root: bool) -> Check {
     )
 }
 
-fn cgroups(all: &[cgroup::Hierarchy]) -> Check {
+fn cgroups(all: &[Hierarchy]) -> Check {
     let version = match (
         all.iter().any(|h| h.v1.is_some()),
         all.iter().any(|h| h.v1.is_none()),
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_lab_needs_the_cpu_controller_and_likes_the_others() {
-        let hierarchy = |controllers: &[&str]| cgroup::Hierarchy {
+        let hierarchy = |controllers: &[&str]| Hierarchy {
             mount: "/x".into(),
             base: "/x".into(),
             v1: None,
