@@ -72,6 +72,9 @@ fn complaints(root: &Path) -> Result<Vec<Complaint>> {
         if file.path.ends_with("Cargo.toml") {
             found.extend(layers::check(file));
         }
+        if file.path == "crates/cli/src/main.rs" {
+            found.extend(paths::verbs(file, root));
+        }
         if file.path == "ARCHITECTURE.md" {
             found.extend(paths::stale(file, root));
         }

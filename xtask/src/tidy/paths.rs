@@ -74,6 +74,24 @@ pub fn neighbours(file: &File, root: &Path) -> Vec<Complaint> {
     found
 }
 
+/// Verbs of the command line (`Verb` in `crates/cli/src/main.rs`) without a page in the manual.
+pub fn verbs(main: &File, root: &Path) -> Vec<Complaint> {
+    let lines = main
+        .text
+        .lines()
+        .skip_while(|l| !l.starts_with("enum Verb"));
+    let verbs = lines.take_while(|l| !l.starts_with('}')).filter_map(|l| {
+        let name = l.strip_prefix("    ")?.split(['(', ' ', ',']).next()?;
+        name.starts_with(char::is_uppercase)
+            .then(|| name.to_lowercase())
+    });
+    let page = |verb: &String| root.join(format!("docs/manual/{verb}.md"));
+    let missing = verbs.filter(|v| !page(v).exists());
+    missing
+        .map(|v| Complaint::fail(&main.path, 0, format!("`{v}` has no page in docs/manual")))
+        .collect()
+}
+
 fn is_path(p: &str) -> bool {
     const TOPS: &[&str] = &[
         "crates/", "docs/", "guests/", "papers/", "xtask/", "scripts/", ".ci/",
@@ -95,6 +113,18 @@ mod tests {
         let found = stale(&f, &crate::root());
         assert_eq!(found.len(), 1);
         assert!(found[0].what.contains("crates/none"));
+    }
+
+    #[test]
+    fn verbs_need_a_page() {
+        let text = "enum Verb {\n    /// One\n    Run(run::Args),\n    Juggle,\n}\nenum Other {\n    X,\n}";
+        let f = File {
+            path: "main.rs".into(),
+            text: text.into(),
+        };
+        let found = verbs(&f, &crate::root());
+        assert_eq!(found.len(), 1);
+        assert!(found[0].what.contains("`juggle`"));
     }
 
     #[test]
