@@ -1,1 +1,24 @@
-//! armento-keeper
+//! The keeper: the half of the engine that stays home.
+//!
+//! One process a tree (`armento run` or `migrate`), in its own session, with the user's uid. It seizes
+//! a process for a move and lets go afterwards; while a body is away it keeps the deputy and serves the
+//! body's calls through it. It never decides who moves (the daemon does) and never touches the network
+//! but through authenticated links. Start at [`birth`], then `tree.rs` and `serve.rs`.
+
+mod arrive;
+pub mod birth;
+mod control;
+mod depart;
+mod deputy;
+mod family;
+mod keep;
+mod links;
+mod mover;
+mod serve;
+mod signals;
+mod storm;
+mod summary;
+mod sys;
+mod tree;
+
+pub use birth::{Birth, BirthError, adopt, run};

@@ -1,0 +1,298 @@
+//! A process comes home: its deputies become the program again.
+//!
+//! From: `mover.rs`. Next: nothing: the program runs untraced.
+
+use crate::deputy::Deputy;
+use crate::keep::Keep;
+use crate::links::{self, HostLink, MoveEvent};
+use crate::mover::Done;
+use crate::tree::{Place, Tree};
+use armento_migrate::image::areas::{self, Area, Kind};
+use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
+use armento_migrate::stop::Grip;
+use armento_migrate::target::{self, Builder, relayout};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{MoveId, Pid, Stay, Tid};
+use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
+use armento_tracee::region::{BASE, Code};
+use armento_tracee::sys::SigInfo;
+use armento_tracee::{maps, sys, trace};
+use armento_wire::talk::{FileKey, Purpose, ToHost, Whither};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+pub fn bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>) -> Result<Done> {
+    let (tx, news) = mpsc::channel();
+    let mv = keep.new_move(tx);
+    let r = try_bring(keep, pid, link, mv);
+    keep.end_move(mv);
+    r.map_err(|e| match news.try_recv() {
+        // The source's own reason is the better one.
+        Ok(MoveEvent::Failed { stay, detail }) => MigrateError::Stays(stay, detail),
+        _ => e,
+    })
+}
+
+fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Done> {
+    link.tell(&ToHost::Send { mv, pid, to: Whither::Home });
+    let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Fetch(mv))?;
+    let mut b = Return { keep: keep.clone(), pid, frozen: None };
+    let got = target::receive(&mut r, &mut w, &mut b);
+    let l = link.clone();
+    let done = match got {
+        Ok(bytes) => keep.hand.run(move |t| flip(t, pid, &l, mv)).unwrap_or(Err(MigrateError::Ended)).map(|()| bytes),
+        Err(e) => Err(e),
+    };
+    match done {
+        Ok(bytes) => {
+            let pause = b.frozen.map_or(Duration::ZERO, |f| f.elapsed());
+            Ok(Done { pause, bytes, ..Done::default() })
+        }
+        Err(e) => {
+            link.tell(&ToHost::Abort { mv, pid });
+            keep.hand.run(move |t| back_to_deputies(t, pid));
+            Err(e)
+        }
+    }
+}
+
+struct Return {
+    keep: Arc<Keep>,
+    pid: Pid,
+    frozen: Option<Instant>,
+}
+
+impl Builder for Return {
+    fn offered(&mut self, _head: Head) -> Result<Accept> {
+        // Deputies keep the file mappings; pages wait for the freeze.
+        Ok(Accept { files: Vec::new(), precopy: false })
+    }
+
+    fn file(&mut self, _: &FileKey, _: u64, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn ready_for_pages(&mut self) -> Result<i32> {
+        Ok(self.pid)
+    }
+
+    fn layout(&mut self, layout: Layout) -> Result<()> {
+        self.frozen = Some(Instant::now());
+        let pid = self.pid;
+        self.keep.hand.run(move |t| rebuild(t, pid, &layout.areas)).unwrap_or(Err(MigrateError::Ended))
+    }
+
+    fn build(&mut self, state: State) -> Result<()> {
+        let pid = self.pid;
+        self.keep.hand.run(move |t| dress(t, pid, &state)).unwrap_or(Err(MigrateError::Ended))
+    }
+}
+
+/// Stops the deputies and gives the process its mappings back.
+fn rebuild(t: &mut Tree, pid: Pid, areas: &[Area]) -> Result<()> {
+    let keep = t.keep.clone();
+    let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
+    t.break_calls(pid);
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let mut grip = Grip::new(pid);
+    grip.seized.extend(p.threads.keys().copied());
+    let stopped = grip.seized.iter().copied().collect::<Vec<_>>().into_iter().try_for_each(|tid| {
+        trace::interrupt(tid)?;
+        grip.halt_one(tid)
+    });
+    for h in &grip.halted {
+        if let Some((_, info)) = h.signal {
+            p.held.push((Some(h.tid), info));
+        }
+    }
+    let halted = grip.disband();
+    t.returning.insert(pid, halted);
+    stopped?;
+    let old = areas::of_home(pid, &maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
+    let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
+    let stale: Vec<_> = old.areas.iter().map(Area::run).collect();
+    h.batch(&code, &target::drop_calls(&stale))?;
+    let mut map = |h: &mut Hold, a: &Area, key: &FileKey, off: u64| copy_file(&keep, &code, h, a, key, off);
+    relayout(&mut h, &code, &old.areas, areas, &mut map)
+}
+
+/// A file mapping that the deputy does not hold (the body moved it): an anonymous copy of its bytes.
+fn copy_file(keep: &Keep, code: &Code, h: &mut Hold, a: &Area, key: &FileKey, off: u64) -> Result<()> {
+    let file = crate::keep::lock(&keep.files).get(key).cloned();
+    let file = file.ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "a mapped file is not known here".into()))?;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
+    let rw = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let len = a.end - a.start;
+    h.batch_ok(code, "map", &[(libc::SYS_mmap, [a.start, len, rw, flags, u64::MAX, 0])])?;
+    let mut buf = vec![0u8; 256 << 10];
+    let mut at = 0;
+    while at < len {
+        let want = ((len - at) as usize).min(buf.len());
+        let n = file.read_at(&mut buf[..want], off + at)?;
+        if n == 0 {
+            break;
+        }
+        sys::vm_write(h.tid, a.start + at, &buf[..n])?;
+        at += n as u64;
+    }
+    let _ = Kind::Anon;
+    h.batch_ok(code, "mprotect", &[(libc::SYS_mprotect, [a.start, len, a.prot as u64, 0, 0, 0])])?;
+    Ok(())
+}
+
+/// Gives every thread its own state back; they stay stopped.
+fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
+    let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let mut signals: Vec<(Option<Tid>, SigInfo)> = state
+        .pending
+        .iter()
+        .filter_map(|(tid, s)| Some((*tid, s.0.as_slice().try_into().ok()?)))
+        .collect();
+    signals.append(&mut p.held);
+    let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
+    let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
+    armento_tracee::inject::ok("set the memory map's numbers", pid, r[0])?;
+    let now = sigs::read(&mut h, &code)?;
+    h.batch_ok(&code, "rt_sigaction", &sigs::set_calls(&code, &state.actions, Some(&now)))?;
+    drop(h);
+    let deputies: Vec<Arc<Deputy>> = p.threads.values().cloned().collect();
+    let mut blocks = Vec::new();
+    for d in &deputies {
+        match state.threads.iter().find(|s| s.tid == d.tid) {
+            Some(s) => {
+                let mine: Vec<_> = signals.iter().filter(|(to, _)| to.unwrap_or(pid) == d.tid).collect();
+                dress_one(&code, pid, d, s, &mine, &mut blocks)?;
+            }
+            None => retire(d.tid, &code),
+        }
+    }
+    t.blocks.extend(blocks);
+    Ok(())
+}
+
+fn dress_one(
+    code: &Code,
+    pid: Pid,
+    d: &Deputy,
+    s: &ThreadState,
+    signals: &[&(Option<Tid>, SigInfo)],
+    blocks: &mut Vec<(Tid, i64)>,
+) -> Result<()> {
+    let mut h = Hold::take(d.tid, Arc::new(Unfiltered))?;
+    h.batch_ok(code, "restore thread", &thread::set_calls(code, s))?;
+    for (to, info) in signals {
+        let sig = u64::from(info[0]);
+        let at = code.scratch(0x9000, info);
+        let call = match to {
+            // Only the process itself may say what the kernel said.
+            Some(_) => (libc::SYS_rt_tgsigqueueinfo, [pid as u64, d.tid as u64, sig, at, 0, 0]),
+            None => (libc::SYS_rt_sigqueueinfo, [pid as u64, sig, at, 0, 0, 0]),
+        };
+        h.batch(code, &[call])?;
+    }
+    trace::set_xstate(d.tid, &s.xstate)?;
+    let mut regs = thread::from_words(&s.regs).ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
+    if regs.rax as i64 == thread::ERESTART_RESTARTBLOCK || s.at_deputy {
+        if let Some((nr, deadline)) = d.block() {
+            rearm(&mut h, code, &mut regs, i64::from(nr), deadline)?;
+            blocks.push((d.tid, i64::from(nr)));
+        }
+    }
+    h.finish(regs, s.mask)?;
+    Ok(())
+}
+
+/// The thread's sleep was begun by us, with our buffers. Begins it again as the program's own, with the
+/// time that is left, and interrupts it at once: the kernel's restart block is then as it would be.
+fn rearm(h: &mut Hold, code: &Code, regs: &mut trace::Regs, nr: i64, deadline: Option<Instant>) -> Result<()> {
+    let left = deadline.map_or(Duration::ZERO, |d| d.saturating_duration_since(Instant::now()));
+    let spec: Vec<u8> =
+        [left.as_secs(), u64::from(left.subsec_nanos())].iter().flat_map(|w| w.to_le_bytes()).collect();
+    let at = code.scratch(0xa000, &spec);
+    let mut r = *regs;
+    match nr {
+        libc::SYS_nanosleep => r.rdi = at,
+        libc::SYS_clock_nanosleep => r.rdx = at,
+        libc::SYS_poll if deadline.is_some() => r.rdx = left.as_millis() as u64 + 1,
+        _ => {}
+    }
+    // The program stands behind its syscall instruction, or (to be issued again) before it.
+    let before = regs.rax as i64 != thread::ERESTART_RESTARTBLOCK;
+    r.rip = if before { regs.rip } else { regs.rip - 2 };
+    r.rax = nr as u64;
+    r.orig_rax = u64::MAX;
+    trace::set_regs(h.tid, &r)?;
+    trace::resume_to_call(h.tid, 0)?;
+    expect_stop(h.tid)?;
+    trace::interrupt(h.tid)?;
+    trace::resume(h.tid, 0)?;
+    expect_stop(h.tid)?;
+    let after = trace::regs(h.tid)?;
+    regs.rax = after.rax;
+    regs.rip = r.rip + 2;
+    regs.orig_rax = if thread::interrupted(&after) { nr as u64 } else { u64::MAX };
+    Ok(())
+}
+
+fn expect_stop(tid: Tid) -> Result<()> {
+    match trace::wait_for(tid, Duration::from_secs(2))? {
+        trace::Status::Stopped(_) => Ok(()),
+        _ => Err(MigrateError::Ended),
+    }
+}
+
+/// A thread that ended away while its end was on the way home.
+fn retire(tid: Tid, code: &Code) {
+    if let Ok(h) = Hold::take(tid, Arc::new(Unfiltered)) {
+        let mut r = h.regs;
+        r.rip = code.gate;
+        r.rax = libc::SYS_exit as u64;
+        r.rdi = 0;
+        r.orig_rax = u64::MAX;
+        let _ = h.finish(r, 0);
+    }
+}
+
+/// The moment of truth: the host forgets its body, the process is the program again and runs.
+fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let region = p.region.clone().ok_or(MigrateError::Ended)?;
+    let (at, _) = vdso_syscall(pid)?;
+    let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
+    link.tell(&ToHost::Drop { mv, pid });
+    h.call_at(at, libc::SYS_munmap, [BASE, region.len(), 0, 0, 0, 0])?;
+    drop(h);
+    let halted = t.returning.remove(&pid).unwrap_or_default();
+    let keep = t.keep.clone();
+    let Some(p) = t.procs.get_mut(&pid) else { return Err(MigrateError::Ended) };
+    p.close_deputies(&keep);
+    p.place = Place::Home;
+    p.region = None;
+    p.seen.back_home();
+    p.breaking.store(false, std::sync::atomic::Ordering::Release);
+    for h in halted {
+        t.remember_block(h.tid);
+        let _ = trace::detach(h.tid, 0);
+    }
+    Ok(())
+}
+
+/// The return failed: the threads are deputies again.
+fn back_to_deputies(t: &mut Tree, pid: Pid) {
+    let Some(code) = t.code_of(pid) else { return };
+    for h in t.returning.remove(&pid).unwrap_or_default() {
+        if let (Some(d), Ok(mut r)) = (t.keep.deputy(h.tid), trace::regs(h.tid)) {
+            r.rip = code.deputy;
+            r.r15 = d.slot.addr();
+            r.rsp = 0;
+            r.orig_rax = u64::MAX;
+            let _ = trace::set_regs(h.tid, &r);
+            let _ = trace::set_sigmask(h.tid, 0);
+        }
+        let _ = trace::resume(h.tid, 0);
+    }
+    t.release_held(pid);
+}

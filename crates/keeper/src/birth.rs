@@ -1,0 +1,167 @@
+//! `armento run`: forks the keeper, then the program is exec'd in its own pid.
+//!
+//! From: `cli/src/run.rs`. Next: `tree.rs` (the exec stop), then `depart.rs`.
+
+use crate::control::{self, Control};
+use crate::keep::{Keep, Settings};
+use crate::{mover, storm, sys, tree};
+use armento_client::api::KeeperHello;
+use armento_client::{AskError, Session};
+use armento_migrate::stop::Grip;
+use armento_model::{NodeName, Pid, TreeId};
+use armento_tracee::{hand, trace};
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What `armento run` was asked.
+#[derive(Clone, Debug)]
+pub struct Birth {
+    pub command: Vec<OsString>,
+    pub on: Option<NodeName>,
+    pub stay: bool,
+    pub portable: bool,
+    /// Move to a random node every so many milliseconds.
+    pub storm_ms: Option<u64>,
+    pub seed: Option<u64>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BirthError {
+    /// Nothing was started.
+    #[error("{0}")]
+    NoDaemon(AskError),
+    #[error("{0}: {1}")]
+    Exec(String, std::io::Error),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Runs the program. Returns only when nothing could be started.
+pub fn run(b: &Birth) -> BirthError {
+    match Session::connect() {
+        Ok(session) => match with_keeper(b, session) {
+            Ok(never) => never,
+            Err(e) => BirthError::Io(e),
+        },
+        Err(e) => BirthError::NoDaemon(e),
+    }
+}
+
+/// Runs the program without a keeper, as any shell would.
+pub fn run_native(b: &Birth) -> BirthError {
+    BirthError::Exec(name(b), sys::exec(&b.command))
+}
+
+fn name(b: &Birth) -> String {
+    b.command.first().map_or_else(String::new, |c| c.to_string_lossy().into_owned())
+}
+
+fn with_keeper(b: &Birth, session: Session) -> std::io::Result<BirthError> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let program = std::process::id() as Pid;
+    match sys::fork_keeper()? {
+        sys::Side::Keeper => {
+            drop(ours);
+            keeper(b.clone(), program, session, Some(theirs));
+            std::process::exit(0);
+        }
+        sys::Side::Program(keeper) => {
+            drop((theirs, session));
+            sys::allow_tracer(keeper);
+            ours.write_all(b"t")?;
+            // The keeper has us in its hand, or could not: the program runs either way.
+            let _ = ours.read(&mut [0u8; 1]);
+            Ok(run_native(b))
+        }
+    }
+}
+
+/// Forks a keeper for a process that was not started by `run` (`armento migrate PID`).
+/// Returns when the keeper serves it.
+pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
+    let session = Session::connect().map_err(BirthError::NoDaemon)?;
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let b = Birth { command: vec![command.into()], on: None, stay: false, portable: false, storm_ms: None, seed: None };
+    match sys::fork_keeper()? {
+        sys::Side::Keeper => {
+            drop(ours);
+            keeper(b, pid, session, Some(theirs));
+            std::process::exit(0);
+        }
+        sys::Side::Program(_) => {
+            drop((theirs, session));
+            ours.write_all(b"a")?;
+            let mut b = [0u8; 1];
+            match ours.read(&mut b) {
+                Ok(1) => Ok(()),
+                _ => Err(BirthError::Io(std::io::Error::other("the keeper did not start"))),
+            }
+        }
+    }
+}
+
+fn random() -> u64 {
+    let mut b = [0u8; 8];
+    let got = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut b));
+    if got.is_err() {
+        return u64::from(std::process::id());
+    }
+    u64::from_le_bytes(b)
+}
+
+/// The keeper's life.
+fn keeper(b: Birth, program: Pid, mut session: Session, door: Option<UnixStream>) {
+    let door_fd = door.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    sys::give_up_inheritance(&[door_fd, session.as_raw_fd()]);
+    if let Some(path) = std::env::var_os("ARMENTO_KEEPER_LOG") {
+        sys::log_to(path.as_ref());
+    }
+    let Some(mut door) = door else { return };
+    let mut kind = [0u8; 1];
+    if door.read_exact(&mut kind).is_err() {
+        return;
+    }
+    let starting = kind[0] == b't';
+    let tree_id = TreeId(random());
+    let words: Vec<_> = b.command.iter().map(|w| w.to_string_lossy()).collect();
+    let hello = KeeperHello {
+        tree: tree_id,
+        keeper: std::process::id() as Pid,
+        root: program,
+        uid: sys::uid(),
+        command: words.join(" "),
+        pinned: b.on.clone(),
+        stay: b.stay,
+        storm: b.storm_ms.is_some(),
+    };
+    let Ok(node) = control::introduce(&mut session, &hello) else { return };
+    let Ok((handle, palm)) = hand::new::<tree::Tree>() else { return };
+    let settings = Settings { node, tree: tree_id, root: program, pinned: b.on, stay: b.stay, storm_ms: b.storm_ms, hello };
+    let (control, inbox) = Control::new();
+    let keep = Arc::new(Keep::new(settings, handle, control));
+    let mut world = tree::Tree::new(keep.clone(), program);
+    if starting {
+        let mut grip = Grip::new(program);
+        if grip.seize(trace::WATCH).is_ok() {
+            world.awaits_exec(program);
+        }
+        let _ = grip.disband();
+    }
+    let k = keep.clone();
+    std::thread::spawn(move || control::run(&k, session, inbox));
+    let k = keep.clone();
+    std::thread::spawn(move || mover::run(&k));
+    if let Some(ms) = b.storm_ms {
+        let (k, seed) = (keep.clone(), b.seed.unwrap_or_else(random));
+        std::thread::spawn(move || storm::run(&k, Duration::from_millis(ms.max(1)), seed));
+    }
+    let _ = door.write_all(b"k");
+    drop(door);
+    palm.hold(&mut world);
+    keep.control.close(Duration::from_millis(500));
+}
+

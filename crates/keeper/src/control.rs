@@ -1,0 +1,170 @@
+//! The session with this node's daemon: orders in, reports and questions out. It may break and is
+//! taken up again; while there is none, nothing moves and everything runs.
+
+use crate::keep::Keep;
+use crate::mover::{Task, Why};
+use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, ProcInfo, Report};
+use armento_client::{AskError, Session};
+use armento_model::NodeName;
+use armento_tracee::sys;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::time::{Duration, Instant};
+
+/// How often processes are reported when nothing changes.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// How often a lost daemon is looked for.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+
+pub enum Item {
+    Ask(Box<Ask>, Duration, SyncSender<Option<Answer>>),
+    Report(Box<Report>),
+    Close(SyncSender<()>),
+}
+
+pub struct Control {
+    queue: Sender<Item>,
+    wake: OwnedFd,
+}
+
+pub struct Inbox {
+    queue: Receiver<Item>,
+}
+
+impl Control {
+    pub fn new() -> (Control, Inbox) {
+        let (tx, rx) = mpsc::channel();
+        let wake = sys::eventfd().unwrap_or_else(|_| std::process::abort());
+        (Control { queue: tx, wake }, Inbox { queue: rx })
+    }
+
+    fn push(&self, item: Item) {
+        if self.queue.send(item).is_ok() {
+            sys::poke(self.wake.as_raw_fd());
+        }
+    }
+
+    /// Asks the daemon; `None` when it does not answer or says no.
+    pub fn ask(&self, ask: Ask, limit: Duration) -> Option<Answer> {
+        let (tx, rx) = mpsc::sync_channel(1);
+        self.push(Item::Ask(Box::new(ask), limit, tx));
+        rx.recv_timeout(limit + Duration::from_millis(200)).ok().flatten()
+    }
+
+    pub fn report(&self, r: Report) {
+        self.push(Item::Report(Box::new(r)));
+    }
+
+    /// Sends what waits, then ends the session.
+    pub fn close(&self, limit: Duration) {
+        let (tx, rx) = mpsc::sync_channel(1);
+        self.push(Item::Close(tx));
+        let _ = rx.recv_timeout(limit);
+    }
+}
+
+/// Says who we are; returns this node's name.
+pub fn introduce(s: &mut Session, hello: &KeeperHello) -> Result<NodeName, AskError> {
+    let node = match s.ask(Ask::Status, Duration::from_secs(5))? {
+        Answer::Status { node, .. } => node,
+        _ => return Err(AskError::Late),
+    };
+    s.ask(Ask::Keep(hello.clone()), Duration::from_secs(5))?;
+    Ok(node)
+}
+
+/// Serves until closed.
+pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
+    let mut session = Some(session);
+    let mut next = Instant::now();
+    loop {
+        if session.is_none() {
+            session = reconnect(keep);
+        }
+        let fd = session.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let ready = session.as_ref().is_some_and(Session::has_order);
+        let wait = if ready { 0 } else { next.saturating_duration_since(Instant::now()).as_millis() as i32 };
+        let got = sys::poll_in(&[fd, keep.control.wake.as_raw_fd()], wait.clamp(0, 500));
+        if got[1] {
+            sys::drain(keep.control.wake.as_raw_fd());
+        }
+        while let Ok(item) = inbox.queue.try_recv() {
+            if let Item::Close(tx) = item {
+                let _ = tx.send(());
+                return;
+            }
+            if !handle(&mut session, item) {
+                session = None;
+            }
+        }
+        if (got[0] || ready) && !orders(keep, &mut session) {
+            session = None;
+        }
+        if Instant::now() >= next {
+            next = Instant::now() + REPORT_EVERY;
+            if !report(keep, &session) {
+                session = None;
+            }
+        }
+    }
+}
+
+fn reconnect(keep: &Keep) -> Option<Session> {
+    std::thread::sleep(RETRY_EVERY);
+    let mut s = Session::connect().ok()?;
+    introduce(&mut s, &keep.settings.hello).ok()?;
+    Some(s)
+}
+
+/// False: the session is over.
+fn handle(session: &mut Option<Session>, item: Item) -> bool {
+    match (session.as_mut(), item) {
+        (Some(s), Item::Ask(ask, limit, tx)) => {
+            let r = s.ask(*ask, limit);
+            let alive = !matches!(r, Err(AskError::Line(_) | AskError::NoDaemon { .. }));
+            if let Err(e) = &r {
+                eprintln!("daemon: {e}");
+            }
+            let _ = tx.send(r.ok());
+            alive
+        }
+        (Some(s), Item::Report(r)) => s.report(*r).is_ok(),
+        (None, Item::Ask(_, _, tx)) => {
+            let _ = tx.send(None);
+            true
+        }
+        _ => true,
+    }
+}
+
+fn orders(keep: &Arc<Keep>, session: &mut Option<Session>) -> bool {
+    let Some(s) = session.as_mut() else { return true };
+    loop {
+        match s.order(Some(Duration::ZERO)) {
+            Ok(Some(o)) => take(keep, o),
+            Ok(None) => return true,
+            Err(AskError::Late) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+fn take(keep: &Arc<Keep>, order: Order) {
+    match order {
+        Order::Move { pid, to, ticket } => keep.tasks.push(Task { pid, to, why: Why::Order(ticket) }),
+        Order::Recall { ticket } => {
+            for pid in keep.pids() {
+                keep.tasks.push(Task { pid, to: Dest::Home, why: Why::Order(ticket) });
+            }
+        }
+        Order::Expel => {}
+    }
+}
+
+fn report(keep: &Arc<Keep>, session: &Option<Session>) -> bool {
+    let Some(s) = session else { return true };
+    let Some(procs) = keep.hand.run(|t| t.report()) else { return true };
+    let procs: Vec<ProcInfo> = procs;
+    s.report(Report::Procs { procs }).is_ok()
+}

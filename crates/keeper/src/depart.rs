@@ -1,0 +1,519 @@
+//! A process leaves home, or goes on from one host to another.
+//!
+//! From: `mover.rs`. Next: `migrate/src/source.rs` facing `target.rs`.
+//!
+//! ```text
+//! home    halt · map the region · offer · pre-copy (runs) · halt · state · Ready? · deputies · Thaw
+//! onward  both hosts do the work; home breaks calls, waits for Ready, then says Thaw and Drop
+//! ```
+//! Home is the arbiter: until Thaw is said the process can go on where it was.
+
+use crate::deputy::{Deputy, Work};
+use crate::keep::Keep;
+use crate::links::{self, HostLink, MoveEvent};
+use crate::mover::{Done, await_ready};
+use crate::sys as ksys;
+use crate::tree::{Place, Tree};
+use armento_migrate::image::areas::{self, Survey};
+use armento_migrate::image::{Head, State, ThreadState, mm, sigs, thread};
+use armento_migrate::source::Job;
+use armento_migrate::stop::{Grip, Halted, ignores_trap, signal_waits};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
+use armento_tracee::inject::{Hold, Unfiltered, ok, vdso_syscall};
+use armento_tracee::pages::{USER_MODE_ONLY, Uffd};
+use armento_tracee::region::{BASE, Code, Region};
+use armento_tracee::{maps, status, sys, trace};
+use armento_wire::talk::{FileKey, Purpose, ToHost, Whither};
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+/// Below this much memory a stop-copy is shorter than preparing a pre-copy.
+const PRECOPY_MIN_KIB: u64 = 2048;
+/// How long the other node may take from the freeze to Ready. Bodies of a dead node are not waited for.
+const READY_MAX: Duration = Duration::from_secs(20);
+/// Spare slots for threads and children made away.
+const SLOTS_SPARE: u32 = 192;
+/// One munmap of the teardown: a few milliseconds, so that calls of the body come between.
+const CHUNK: u64 = 64 << 20;
+const MFD_EXEC: u64 = 0x10;
+/// Code segment of 32-bit programs. KERNEL: __USER32_CS.
+const CS_32: u64 = 0x23;
+
+/// A process on its way out, between two visits to the hand.
+pub struct Leaving {
+    pub grip: Grip,
+    region: Arc<Region>,
+    uffd: Option<Arc<Uffd>>,
+    states: Vec<ThreadState>,
+    ignored_trap: bool,
+    numbers: mm::Mm,
+}
+
+/// What the bulk side needs.
+struct Prepared {
+    head: Head,
+    files: HashMap<FileKey, File>,
+    uffd: Option<Arc<Uffd>>,
+}
+
+pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<Done> {
+    let need = may_leave(pid)?;
+    let link = links::to(keep, node, pid, need)?;
+    let (tx, news) = mpsc::channel();
+    let mv = keep.new_move(tx);
+    let r = try_out(keep, pid, &link, mv, &news);
+    keep.end_move(mv);
+    r
+}
+
+/// Reasons to stay that can be seen from outside; the memory in use otherwise, KiB.
+fn may_leave(pid: Pid) -> Result<u64> {
+    let st = status::read(pid).map_err(|_| MigrateError::Ended)?;
+    let stays = |s: Stay, why: &str| Err(MigrateError::Stays(s, why.to_owned()));
+    if st.state == 'Z' || st.state == 'X' {
+        return Err(MigrateError::Ended);
+    }
+    if st.tracer != 0 && st.tracer != std::process::id() as i32 {
+        return stays(Stay::Traced, "it is traced already");
+    }
+    if st.seccomp != 0 {
+        return stays(Stay::OwnFilter, "it runs under a seccomp filter");
+    }
+    if let Ok(me) = status::read(std::process::id() as i32)
+        && me.nspid.len() != st.nspid.len()
+    {
+        return stays(Stay::ForeignPidNamespace, "it has another pid namespace");
+    }
+    if st.ppid > 0 && sys::same_mm(pid, st.ppid).unwrap_or(false) {
+        return stays(Stay::Busy, "it is a vfork child that has not exec'd yet");
+    }
+    for child in status::children(pid) {
+        if sys::same_mm(pid, child).unwrap_or(false) {
+            return stays(Stay::Busy, "it waits for a vfork child");
+        }
+    }
+    open_files(pid)?;
+    Ok(st.rss_kib)
+}
+
+/// Descriptors that tie a process to home.
+fn open_files(pid: Pid) -> Result<()> {
+    let Ok(dir) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Err(MigrateError::Stays(Stay::NotDumpable, "its descriptors cannot be seen".into()));
+    };
+    for e in dir.flatten() {
+        let Ok(to) = std::fs::read_link(e.path()) else { continue };
+        let to = to.to_string_lossy();
+        let stay = match &*to {
+            "anon_inode:[io_uring]" => Stay::IoUring,
+            "anon_inode:[signalfd]" | "anon_inode:[userfaultfd]" | "anon_inode:[perf_event]" => Stay::UnsupportedCall,
+            p if p.starts_with("/proc/") && armento_abi::proc_self_needs_home(p.as_bytes(), pid as u32) => Stay::ProcSelfOpen,
+            _ => continue,
+        };
+        return Err(MigrateError::Stays(stay, format!("it has {to} open")));
+    }
+    Ok(())
+}
+
+fn try_out(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId, news: &Receiver<MoveEvent>) -> Result<Done> {
+    let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(mv))?;
+    let hand = &keep.hand;
+    let prep = hand.run(move |t| prepare(t, pid)).unwrap_or(Err(MigrateError::Ended))?;
+    let mut frozen = Instant::now();
+    let mut job = Job::new(pid, &mut r, &mut w);
+    let sent = (|| {
+        job.offer(&prep.head, &mut |k| prep.files.get(k).and_then(|f| f.try_clone().ok()))?;
+        let tracked = match &prep.uffd {
+            Some(u) => job.precopy(u, &mut || survey(pid)).is_ok(),
+            None => false,
+        };
+        frozen = Instant::now();
+        let (last, state) = hand.run(move |t| freeze(t, pid)).unwrap_or(Err(MigrateError::Ended))?;
+        job.finish(&last, &state, tracked)?;
+        await_ready(news, READY_MAX)
+    })();
+    let bytes = job.bytes;
+    let l = link.clone();
+    let over = match sent {
+        Ok(_) => hand.run(move |t| hand_over(t, pid, &l, mv)).unwrap_or(Err(MigrateError::Ended)),
+        Err(e) => Err(e),
+    };
+    match over {
+        Ok(()) => Ok(Done { pause: frozen.elapsed(), bytes, ..Done::default() }),
+        Err(e) => {
+            link.tell(&ToHost::Abort { mv, pid });
+            hand.run(move |t| undo(t, pid));
+            Err(e)
+        }
+    }
+}
+
+fn survey(pid: Pid) -> Result<Survey> {
+    areas::of_home(pid, &maps::read(pid).map_err(|_| MigrateError::Ended)?)
+}
+
+/// Halts the process, maps our region into it, and looks at it. It runs on meanwhile when it is big.
+fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
+    let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
+    if !matches!(p.place, Place::Home) {
+        return Err(MigrateError::Stays(Stay::Busy, "it is not at home".into()));
+    }
+    let at_exec = p.at_exec;
+    let mut grip = Grip::new(pid);
+    if at_exec {
+        // From the exec event to a stop at the user-mode boundary.
+        grip.seized.insert(pid);
+        trace::set_options(pid, trace::WATCH | trace::EXITKILL)?;
+        trace::interrupt(pid)?;
+        trace::resume(pid, 0)?;
+        grip.halt_one(pid)?;
+    } else {
+        grip.halt(trace::WATCH | trace::EXITKILL)?;
+    }
+    t.passing.extend(grip.seized.iter().copied());
+    match look(pid, &mut grip) {
+        Ok((prep, leaving)) => {
+            let mut leaving = Leaving { grip, ..leaving };
+            if prep.uffd.is_some() {
+                for h in &leaving.grip.halted {
+                    trace::set_options(h.tid, trace::WATCH)?;
+                }
+                leaving.grip.resume();
+            }
+            t.leaving.insert(pid, leaving);
+            Ok(prep)
+        }
+        Err(e) => {
+            grip.seized.iter().for_each(|tid| drop(t.passing.remove(tid)));
+            if at_exec {
+                // It stays in our hand: the mover lets it go.
+                let _ = grip.disband();
+            } else {
+                grip.release();
+            }
+            Err(e)
+        }
+    }
+}
+
+fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
+    let ignored_trap = ignores_trap(pid);
+    let regs = trace::regs(pid)?;
+    if regs.cs == CS_32 {
+        return Err(MigrateError::Stays(Stay::ThirtyTwoBit, "a 32-bit program".into()));
+    }
+    let first = survey(pid)?;
+    let rss = status::read(pid).map(|s| s.rss_kib).unwrap_or(0);
+    let tids: Vec<Tid> = grip.seized.iter().copied().collect();
+    let slots = tids.len() as u32 + SLOTS_SPARE;
+    let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
+    let region = map_region(&mut h, slots)?;
+    let code = region.code();
+    let mut numbers = mm::read(pid, first.vdso)?;
+    mm::read_brk(&mut h, &code, &mut numbers)?;
+    let uffd = if rss > PRECOPY_MIN_KIB { make_uffd(&mut h, &code)? } else { None };
+    drop(h);
+    let head = Head {
+        engine: ENGINE_VERSION,
+        pid,
+        tids,
+        command: status::comm(pid, pid),
+        areas: first.areas,
+        mm: numbers.clone(),
+        limits: ksys::limits(pid),
+        need_kib: rss,
+        xstate_len: trace::xstate(pid)?.len() as u32,
+    };
+    let prep = Prepared { head, files: first.files, uffd: uffd.clone() };
+    let grip = Grip::new(pid);
+    Ok((prep, Leaving { grip, region, uffd, states: Vec::new(), ignored_trap, numbers }))
+}
+
+/// The process makes a memory file, we take a copy of its descriptor, it maps it and forgets it.
+fn map_region(h: &mut Hold, slots: u32) -> Result<Arc<Region>> {
+    let (at, empty) = vdso_syscall(h.tid)?;
+    let flags = u64::from(libc::MFD_CLOEXEC);
+    let mut fd = h.call_at(at, libc::SYS_memfd_create, [empty, flags | MFD_EXEC, 0, 0, 0, 0])?;
+    if fd == -i64::from(libc::EINVAL) {
+        fd = h.call_at(at, libc::SYS_memfd_create, [empty, flags, 0, 0, 0, 0])?;
+    }
+    let fd = ok("memfd_create", h.tid, fd)?;
+    let region = sys::steal_fd(h.tid, fd as i32).and_then(|f| Region::new(File::from(f), slots));
+    let mapped = match &region {
+        Ok(r) => {
+            let prot = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
+            let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE) as u64;
+            h.call_at(at, libc::SYS_mmap, [BASE, r.len(), prot, flags, fd, 0])?
+        }
+        Err(_) => 0,
+    };
+    h.call_at(at, libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+    let region = region.map_err(|e| MigrateError::Stays(Stay::LimitLower, e.to_string()))?;
+    if mapped != BASE as i64 {
+        return Err(MigrateError::Stays(Stay::LimitLower, format!("our page cannot be mapped ({mapped})")));
+    }
+    Ok(Arc::new(region))
+}
+
+fn make_uffd(h: &mut Hold, code: &Code) -> Result<Option<Arc<Uffd>>> {
+    let flags = libc::O_CLOEXEC as u64 | USER_MODE_ONLY;
+    let fd = h.call(code, libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0])?.0;
+    if fd < 0 {
+        return Ok(None);
+    }
+    let u = sys::steal_fd(h.tid, fd as i32).ok().and_then(|f| Uffd::adopt(f).ok());
+    h.call(code, libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0])?;
+    Ok(u.map(Arc::new))
+}
+
+/// Halts it for good and reads everything but memory.
+fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
+    let blocks = t.blocks.clone();
+    let l = t.leaving.get_mut(&pid).ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
+    l.grip.halt(trace::WATCH)?;
+    t.passing.extend(l.grip.seized.iter().copied());
+    for h in &l.grip.halted {
+        trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
+    }
+    let code = l.region.code();
+    let last = survey(pid)?;
+    open_files(pid)?;
+    let mut threads = Vec::new();
+    let mut actions = Vec::new();
+    for h in &l.grip.halted {
+        let waits = signal_waits(h.tid) || h.signal.is_some();
+        let mut hold = Hold::take(h.tid, Arc::new(Unfiltered))?;
+        if h.tid == pid {
+            actions = sigs::read(&mut hold, &code)?;
+            mm::read_brk(&mut hold, &code, &mut l.numbers)?;
+            if l.ignored_trap {
+                actions[libc::SIGTRAP as usize - 1] = [1, 0, 0, 0];
+            }
+        }
+        let mut s = thread::read(&mut hold, &code, h.tid, waits)?;
+        restarted(&mut s, blocks.get(&h.tid).copied())?;
+        threads.push(s);
+    }
+    l.states.clone_from(&threads);
+    let state = State { threads, actions, mm: l.numbers.clone(), pending: Vec::new(), cpu_ns: (0, 0) };
+    Ok((last, state))
+}
+
+/// Its number among the registers' words.
+const RAX: usize = 10;
+const ORIG: usize = 15;
+const RIP: usize = 16;
+
+/// A call that was restarted before has lost its number; what it was decides where it goes on.
+fn restarted(s: &mut ThreadState, known: Option<i64>) -> Result<()> {
+    if !s.at_deputy || s.regs[ORIG] as i64 != libc::SYS_restart_syscall {
+        return Ok(());
+    }
+    match known {
+        Some(libc::SYS_futex) => {
+            s.regs[RAX] = libc::SYS_futex as u64;
+            s.regs[ORIG] = u64::MAX;
+            s.regs[RIP] -= 2;
+            s.at_deputy = false;
+            s.again = false;
+            Ok(())
+        }
+        Some(_) => Ok(()),
+        None => Err(MigrateError::Stays(Stay::Busy, "it is in a restarted call that we do not know".into())),
+    }
+}
+
+/// Memory of the program that a deputy's restart block writes to.
+fn kept_memory(s: &ThreadState, known: Option<i64>) -> Option<(u64, usize)> {
+    if !s.at_deputy {
+        return None;
+    }
+    let nr = match s.regs[ORIG] as i64 {
+        libc::SYS_restart_syscall => known?,
+        nr => nr,
+    };
+    let (rdi, rsi, r10) = (s.regs[14], s.regs[13], s.regs[7]);
+    match nr {
+        libc::SYS_poll => Some((rdi, (rsi as usize).min(65536) * 8)),
+        libc::SYS_nanosleep if rsi != 0 => Some((rsi, 16)),
+        libc::SYS_clock_nanosleep if r10 != 0 => Some((r10, 16)),
+        _ => None,
+    }
+}
+
+/// The target is ready: the threads become deputies, the body is thawed, the memory given up.
+fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
+    let keep = t.keep.clone();
+    let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
+    let code = l.region.code();
+    let halted: Vec<Halted> = l.grip.halted.clone();
+    let mut deputies = Vec::new();
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    p.breaking.store(false, std::sync::atomic::Ordering::Release);
+    let mut kept_all = Vec::new();
+    let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
+    let Some(slots) = slots else {
+        t.leaving.insert(pid, l);
+        return Err(MigrateError::Stays(Stay::TooManyThreads, "no slots".into()));
+    };
+    for (s, slot) in l.states.iter().zip(slots) {
+        if let Err(e) = become_deputy(s, &code, slot.addr(), s.tid == pid) {
+            // Only a thread that died meanwhile gets here; its process dies with it.
+            eprintln!("deputy {}: {e}", s.tid);
+            continue;
+        }
+        let kept = kept_memory(s, t.blocks.get(&s.tid).copied());
+        kept_all.extend(kept);
+        let d = Deputy::start(s.tid, pid, slot, link.clone(), p.breaking.clone(), p.calls.clone(), kept);
+        keep.enter(&d);
+        p.threads.insert(s.tid, d.clone());
+        deputies.push(d);
+    }
+    p.place = Place::Away(link.clone());
+    p.region = Some(l.region.clone());
+    p.at_exec = false;
+    p.ignored = 0;
+    link.tell(&ToHost::Thaw { mv, pid });
+    for h in &halted {
+        t.passing.remove(&h.tid);
+        let _ = trace::resume(h.tid, 0);
+    }
+    let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
+    t.hold_halted(pid, &halted);
+    t.release_held(pid);
+    if let Some(d) = deputies.iter().find(|d| d.tid == pid) {
+        tear_down(pid, d, &l.numbers, &kept_all, l.uffd.take());
+    }
+    Ok(())
+}
+
+fn become_deputy(s: &ThreadState, code: &Code, slot: u64, leader: bool) -> trace::Result<()> {
+    let mut h = Hold::take(s.tid, Arc::new(Unfiltered))?;
+    let mut calls = thread::forget_calls(code, s);
+    if leader {
+        calls.extend(default_calls(&mut h, code)?);
+    }
+    h.batch(code, &calls)?;
+    let mut r = h.regs;
+    r.rip = code.deputy;
+    r.r15 = slot;
+    r.rsp = 0;
+    r.orig_rax = u64::MAX;
+    r.eflags = 0x202;
+    h.finish(r, 0)?;
+    Ok(())
+}
+
+/// Handlers would run in memory that is gone: the deputy has defaults. What is ignored stays ignored.
+fn default_calls(h: &mut Hold, code: &Code) -> trace::Result<Vec<armento_tracee::inject::Call>> {
+    let now = sigs::read(h, code).map_err(|e| trace::TraceError::Odd(e.to_string()))?;
+    let nocld = (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
+    let want: Vec<sigs::Action> = now
+        .iter()
+        .enumerate()
+        .map(|(i, a)| match (i + 1, a[0]) {
+            (_, 0 | 1) => *a,
+            (17, _) => [0, a[1] & nocld, 0, 0],
+            _ => [0; 4],
+        })
+        .collect();
+    Ok(sigs::set_calls(code, &want, Some(&now)))
+}
+
+/// Gives up the memory piece by piece, through the deputy itself. Kept: files (their descriptors may be
+/// closed by now), arguments and environment (for ps), what a restart block writes to, the vDSO, our region.
+fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: &[(u64, usize)], uffd: Option<Arc<Uffd>>) {
+    let page = |a: u64| a & !4095;
+    let mut spare: Vec<(u64, u64)> = kept.iter().map(|&(a, n)| (page(a), page(a + n as u64 + 4095))).collect();
+    spare.push((page(mm.fields[7]), page(mm.fields[10] + 4095)));
+    spare.sort_unstable();
+    let Ok(all) = maps::read(pid) else { return };
+    let ours = |v: &maps::Vma| v.start >= BASE && v.start < BASE + (1 << 40);
+    let mut last = None;
+    for v in all.iter().filter(|v| !v.is_vdso() && !v.is_vsyscall() && !ours(v) && !v.is_file()) {
+        for (mut a, e) in armento_tracee::pages::minus(&[(v.start, v.end)], &spare) {
+            while a < e {
+                let n = (e - a).min(CHUNK);
+                let (tx, rx) = mpsc::channel();
+                d.submit(Work::Own { nr: libc::SYS_munmap, args: [a, n, 0, 0, 0, 0], done: Some(tx) });
+                last = Some(rx);
+                a += n;
+            }
+        }
+    }
+    if let (Some(u), Some(rx)) = (uffd, last) {
+        // Closed after the memory is gone: closing it first walks all pages.
+        std::thread::spawn(move || {
+            let _ = rx.recv_timeout(Duration::from_secs(60));
+            drop(u);
+        });
+    }
+}
+
+/// The move is off: the process goes on at home as if nothing had been.
+fn undo(t: &mut Tree, pid: Pid) {
+    let Some(mut l) = t.leaving.remove(&pid) else { return };
+    let halted = l.grip.halt(trace::WATCH);
+    if halted.is_ok() {
+        for h in &l.grip.halted {
+            t.remember_block(h.tid);
+        }
+        if let Ok(mut h) = Hold::take(pid, Arc::new(Unfiltered))
+            && let Ok((at, _)) = vdso_syscall(pid)
+        {
+            let _ = h.call_at(at, libc::SYS_munmap, [BASE, l.region.len(), 0, 0, 0, 0]);
+        }
+    }
+    l.grip.seized.iter().for_each(|tid| drop(t.passing.remove(tid)));
+    if let Some(p) = t.procs.get_mut(&pid) {
+        p.at_exec = false;
+    }
+    l.grip.release();
+}
+
+impl Tree {
+    /// A thread let go in the midst of a restartable sleep will show only `restart_syscall` next time.
+    pub fn remember_block(&mut self, tid: Tid) {
+        let Ok(r) = trace::regs(tid) else { return };
+        if r.rax as i64 == thread::ERESTART_RESTARTBLOCK && r.orig_rax as i64 != libc::SYS_restart_syscall {
+            self.blocks.insert(tid, r.orig_rax as i64);
+        }
+    }
+}
+
+/// From one host to another, directly.
+pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName) -> Result<Done> {
+    let link = links::to(keep, node, pid, 0)?;
+    let (tx, news) = mpsc::channel();
+    let mv = keep.new_move(tx);
+    let begun = Instant::now();
+    let pass = serde_json::to_string(&link.pass).map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+    from.tell(&ToHost::Send { mv, pid, to: Whither::Host { addr: link.pass.addr.clone(), pass } });
+    let r = await_ready(&news, READY_MAX);
+    keep.end_move(mv);
+    let (l, f) = (link.clone(), from.clone());
+    match r {
+        Ok(bytes) => {
+            keep.hand.run(move |t| {
+                let Some(p) = t.procs.get_mut(&pid) else { return };
+                p.threads.values().for_each(|d| d.set_link(&l));
+                p.place = Place::Away(l.clone());
+                p.seen.back_home();
+                l.tell(&ToHost::Thaw { mv, pid });
+                f.tell(&ToHost::Drop { mv, pid });
+                t.release_held(pid);
+            });
+            Ok(Done { pause: begun.elapsed(), bytes, ..Done::default() })
+        }
+        Err(e) => {
+            link.tell(&ToHost::Abort { mv, pid });
+            from.tell(&ToHost::Abort { mv, pid });
+            keep.hand.run(move |t| t.release_held(pid));
+            Err(e)
+        }
+    }
+}

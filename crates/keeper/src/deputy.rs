@@ -1,0 +1,250 @@
+//! One deputy thread: its slot, what it is doing, and the thread of ours that waits for it.
+//!
+//! ```text
+//! idle ──submit──► posted ──(deputy's loop)──► done ──waiter──► reply sent, next in the queue posted
+//! ```
+
+use crate::keep::lock;
+use crate::links::HostLink;
+use armento_abi::{Out, Packed, out_len};
+use armento_model::{Pid, Tid};
+use armento_tracee::region::Slot;
+use armento_wire::call::{self, Call};
+use armento_wire::write_frame;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// ERESTARTNOINTR: not executed, issue it again.
+pub const AGAIN: i64 = -513;
+/// Most calls that may wait for one deputy: its body has one at a time, the rest is our own housekeeping.
+const QUEUE_MAX: usize = 4096;
+
+/// Something for the deputy to do.
+pub enum Work {
+    Call(Box<Call>),
+    /// A call of our own.
+    Own { nr: i64, args: [u64; 6], done: Option<Sender<i64>> },
+    /// A clone: the child's slot, and whom to tell.
+    Clone { flags: u64, child: Box<Slot>, done: Sender<(i64, Box<Slot>)> },
+}
+
+enum Doing {
+    Call { seq: u32, outs: Vec<Out>, nr: u16 },
+    Own(Option<Sender<i64>>),
+    Clone(Box<Slot>, Sender<(i64, Box<Slot>)>),
+}
+
+#[derive(Default)]
+struct State {
+    doing: Option<Doing>,
+    queue: VecDeque<Work>,
+    /// When the call that is being restarted was to end.
+    deadline: Option<Instant>,
+    /// The thread's restart block was set by a call that we ran for the body: number and deadline.
+    block: Option<(u16, Option<Instant>)>,
+    /// Addresses of the program that the deputy's restart block writes to: copied to the body.
+    kept: Option<(u64, usize)>,
+}
+
+pub struct Deputy {
+    pub tid: Tid,
+    pub pid: Pid,
+    pub slot: Slot,
+    st: Mutex<State>,
+    link: Mutex<Arc<HostLink>>,
+    /// Calls from the body are turned back: a move is under way.
+    pub breaking: Arc<AtomicBool>,
+    pub calls: Arc<AtomicU64>,
+    closed: AtomicBool,
+}
+
+impl Deputy {
+    /// Makes a deputy's record and starts its waiter.
+    pub fn start(
+        tid: Tid,
+        pid: Pid,
+        slot: Slot,
+        link: Arc<HostLink>,
+        breaking: Arc<AtomicBool>,
+        calls: Arc<AtomicU64>,
+        kept: Option<(u64, usize)>,
+    ) -> Arc<Deputy> {
+        let st = Mutex::new(State { kept, ..State::default() });
+        let d = Arc::new(Deputy { tid, pid, slot, st, link: Mutex::new(link), breaking, calls, closed: AtomicBool::new(false) });
+        let me = d.clone();
+        let built = std::thread::Builder::new().stack_size(128 << 10).spawn(move || me.wait_loop());
+        if built.is_err() {
+            // Without its waiter a deputy is mute: better a clear end than a hang.
+            std::process::abort();
+        }
+        d
+    }
+
+    pub fn link(&self) -> Arc<HostLink> {
+        lock(&self.link).clone()
+    }
+
+    pub fn set_link(&self, l: &Arc<HostLink>) {
+        *lock(&self.link) = l.clone();
+    }
+
+    /// The deputy is no more; its waiter ends.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.slot.fail(AGAIN);
+    }
+
+    pub fn busy(&self) -> bool {
+        lock(&self.st).doing.is_some()
+    }
+
+    /// Is a call of the body being executed (or about to be)?
+    pub fn in_call(&self) -> bool {
+        matches!(lock(&self.st).doing, Some(Doing::Call { .. }))
+    }
+
+    /// Number of the call under way, for its restart rule.
+    pub fn call_nr(&self) -> Option<u16> {
+        match lock(&self.st).doing {
+            Some(Doing::Call { nr, .. }) => Some(nr),
+            _ => None,
+        }
+    }
+
+    pub fn block(&self) -> Option<(u16, Option<Instant>)> {
+        lock(&self.st).block
+    }
+
+    pub fn submit(&self, w: Work) {
+        let mut st = lock(&self.st);
+        if st.doing.is_none() && st.queue.is_empty() {
+            self.begin(&mut st, w);
+            return;
+        }
+        // A body's call goes before our housekeeping.
+        match w {
+            Work::Call(_) => st.queue.push_front(w),
+            w if st.queue.len() < QUEUE_MAX => st.queue.push_back(w),
+            Work::Own { done: Some(tx), .. } => drop(tx.send(-i64::from(libc::EAGAIN))),
+            _ => {}
+        }
+    }
+
+    /// Does a call of ours and waits for it.
+    pub fn own(&self, nr: i64, args: [u64; 6]) -> Option<i64> {
+        let (tx, rx) = std::sync::mpsc::channel();
+        self.submit(Work::Own { nr, args, done: Some(tx) });
+        rx.recv_timeout(Duration::from_secs(30)).ok()
+    }
+
+    fn begin(&self, st: &mut State, w: Work) {
+        match w {
+            Work::Call(c) => self.begin_call(st, *c),
+            Work::Own { nr, args, done } => {
+                st.doing = Some(Doing::Own(done));
+                self.slot.post(nr, args, 0, None);
+            }
+            Work::Clone { flags, child, done } => {
+                let args = [flags, 0, 0, 0, 0, 0];
+                self.slot.post(libc::SYS_clone, args, 0, Some(&child));
+                st.doing = Some(Doing::Clone(child, done));
+            }
+        }
+    }
+
+    fn begin_call(&self, st: &mut State, c: Call) {
+        let Call { seq, flags, mask, mut packed, .. } = c;
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        timing(st, flags, &mut packed);
+        let base = self.slot.data_addr();
+        let mut area = std::mem::take(&mut packed.data);
+        for &at in &packed.relocs {
+            let at = at as usize;
+            let v = u64::from_le_bytes(area[at..at + 8].try_into().unwrap_or_default());
+            area[at..at + 8].copy_from_slice(&v.wrapping_add(base).to_le_bytes());
+        }
+        self.slot.write_data(0, &area);
+        let args = packed.args_at(base);
+        st.doing = Some(Doing::Call { seq, outs: packed.outs, nr: packed.nr });
+        self.slot.post(packed.nr.into(), args, mask, None);
+    }
+
+    fn wait_loop(&self) {
+        loop {
+            let ret = self.slot.take_result();
+            if self.closed.load(Ordering::Acquire) {
+                return;
+            }
+            let mut st = lock(&self.st);
+            let doing = st.doing.take();
+            if let Some(Doing::Call { nr, .. }) = &doing {
+                self.settle(&mut st, *nr, ret);
+            }
+            let kept = if ret > 0 || ret == -516 || ret == -4 { st.kept } else { None };
+            let outs = match &doing {
+                Some(Doing::Call { outs, .. }) => self.collect(outs, ret),
+                _ => Vec::new(),
+            };
+            if let Some(w) = st.queue.pop_front() {
+                self.begin(&mut st, w);
+            }
+            drop(st);
+            match doing {
+                Some(Doing::Call { seq, nr, .. }) => {
+                    if i64::from(nr) == libc::SYS_restart_syscall && let Some(k) = kept {
+                        self.link().poke(self.tid, k);
+                    }
+                    self.link().reply(self.tid, seq, ret, &outs);
+                }
+                Some(Doing::Own(Some(tx))) => drop(tx.send(ret)),
+                Some(Doing::Clone(slot, tx)) => drop(tx.send((ret, slot))),
+                Some(Doing::Own(None)) | None => {}
+            }
+        }
+    }
+
+    /// Remembers what a restart needs.
+    fn settle(&self, st: &mut State, nr: u16, ret: i64) {
+        if !(-516..=-512).contains(&ret) {
+            st.deadline = None;
+            st.block = None;
+        } else if ret == -516 && i64::from(nr) != libc::SYS_restart_syscall {
+            st.block = Some((nr, st.deadline));
+            st.kept = None;
+        }
+    }
+
+    fn collect(&self, outs: &[Out], ret: i64) -> Vec<u8> {
+        let total = outs.iter().map(|o| out_len(o, ret)).sum();
+        let mut all = vec![0u8; total];
+        let mut at = 0;
+        for o in outs {
+            let n = out_len(o, ret);
+            self.slot.read_data(o.off.into(), &mut all[at..at + n]);
+            at += n;
+        }
+        all
+    }
+}
+
+/// A relative timeout that is being waited for again shrinks to what is left of it.
+fn timing(st: &mut State, flags: u8, packed: &mut Packed) {
+    let Some(t) = armento_abi::deadline(packed) else { return };
+    match st.deadline {
+        Some(d) if flags & call::AGAIN != 0 => {
+            let left = d.saturating_duration_since(Instant::now());
+            armento_abi::set_timeout(packed, left.as_nanos() as u64);
+        }
+        _ => st.deadline = Instant::now().checked_add(Duration::from_nanos(t.rel_ns)),
+    }
+}
+
+impl HostLink {
+    pub fn reply(&self, tid: Tid, seq: u32, ret: i64, outs: &[u8]) {
+        let head = call::reply_head(tid, seq, ret);
+        let _ = write_frame(&mut *lock(&self.writer), call::REPLY, &[&head, outs]);
+    }
+}

@@ -1,0 +1,108 @@
+//! Forks, file mappings and file bytes: what a host asks beside plain calls.
+
+use crate::deputy::{Deputy, Work};
+use crate::keep::{Keep, lock};
+use crate::links::HostLink;
+use armento_migrate::image::areas::{FILE_MAX, file_key, unwritable};
+use armento_model::Stay;
+use armento_tracee::sys;
+use armento_wire::talk::{FileKey, ToHost};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::sync::Arc;
+
+/// Bytes of a file in one message.
+const BLOCK: usize = 1 << 20;
+
+/// Flags of clone(2) that mean something between hollow deputies.
+const PROCESS_FLAGS: u64 = (libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_IO | libc::CLONE_SYSVSEM) as u64;
+const THREAD_FLAGS: u64 = (libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM) as u64;
+
+pub fn fork(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, flags: u64, exit_signal: i32, thread: bool) {
+    let tid = d.tid;
+    let Some(child) = d.slot.region().slot() else {
+        return d.link().tell(&ToHost::Forked { tid, seq, ret: -i64::from(libc::EAGAIN) });
+    };
+    let flags = if thread { THREAD_FLAGS } else { flags & PROCESS_FLAGS | (exit_signal as u64 & 0xff) };
+    let (tx, rx) = std::sync::mpsc::channel();
+    d.submit(Work::Clone { flags, child: Box::new(child), done: tx });
+    let (keep, d) = (keep.clone(), d.clone());
+    std::thread::spawn(move || {
+        let Ok((ret, slot)) = rx.recv() else { return };
+        if ret > 0 {
+            // Registered before the host knows its number, so that its first call finds its deputy.
+            let parent = d.clone();
+            keep.hand.run(move |t| t.born(&parent, ret as i32, *slot, thread));
+        }
+        d.link().tell(&ToHost::Forked { tid, seq, ret });
+    });
+}
+
+pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
+    let (keep, d) = (keep.clone(), d.clone());
+    std::thread::spawn(move || {
+        let answer = match look(&keep, &d, args) {
+            Err(stay) => ToHost::Mapped { seq, ret: 0, key: None, stay: Some(stay) },
+            Ok(key) => {
+                let ret = d.own(libc::SYS_mmap, args).unwrap_or(-i64::from(libc::ENOMEM));
+                ToHost::Mapped { seq, ret, key, stay: None }
+            }
+        };
+        d.link().tell(&answer);
+    });
+}
+
+/// Which file a mapping would show. `Ok(None)`: the kernel will refuse, and says why itself.
+fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay> {
+    let Ok(fd) = sys::steal_fd(d.pid, args[4] as i32) else { return Ok(None) };
+    let f = File::from(fd);
+    let kind = f.metadata().map_err(|_| Stay::UnsupportedCall)?.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err(Stay::DeviceMapping);
+    }
+    let Some(key) = file_key(&f) else { return Ok(None) };
+    if key.size > FILE_MAX {
+        return Err(Stay::NoRoom);
+    }
+    if args[3] as i32 & libc::MAP_PRIVATE == 0 && !unwritable(d.pid, &f) {
+        return Err(Stay::SharedMemory);
+    }
+    lock(&keep.files).insert(key, Arc::new(f));
+    Ok(Some(key))
+}
+
+pub fn remap(d: &Arc<Deputy>, seq: u32, from: u64, len: u64, to: u64) {
+    let d = d.clone();
+    std::thread::spawn(move || {
+        let moved = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+        let ret = match to {
+            0 => d.own(libc::SYS_munmap, [from, len, 0, 0, 0, 0]),
+            to => d.own(libc::SYS_mremap, [from, len, len, moved, to, 0]),
+        };
+        d.link().tell(&ToHost::Mapped { seq, ret: ret.unwrap_or(0), key: None, stay: None });
+    });
+}
+
+pub fn fetch(keep: &Arc<Keep>, link: &Arc<HostLink>, seq: u32, key: FileKey) {
+    let file = lock(&keep.files).get(&key).cloned();
+    let link = link.clone();
+    std::thread::spawn(move || {
+        let mut off = 0;
+        loop {
+            let mut bytes = vec![0u8; BLOCK];
+            let n = file.as_ref().and_then(|f| f.read_at(&mut bytes, off).ok()).unwrap_or(0);
+            bytes.truncate(n);
+            let end = n == 0 || off + n as u64 >= key.size;
+            link.tell(&ToHost::FileBytes { seq, off, bytes, end });
+            off += n as u64;
+            if end {
+                return;
+            }
+        }
+    });
+}

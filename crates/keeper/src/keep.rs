@@ -1,0 +1,94 @@
+//! What the threads of a keeper share.
+//!
+//! Lock order: `deputies`, then a deputy's state, then a link's writer. The hand takes any of them
+//! for a moment; nobody waits for the hand while holding one.
+
+use crate::control::Control;
+use crate::deputy::Deputy;
+use crate::links::{HostLink, MoveEvent};
+use crate::mover::Tasks;
+use crate::tree::Tree;
+use armento_client::api::KeeperHello;
+use armento_model::{MoveId, NodeName, Pid, Tid, TreeId};
+use armento_tracee::hand::Hand;
+use armento_wire::talk::FileKey;
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A thread that panicked is a defect of ours; the data stays usable for the others.
+    m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+pub struct Settings {
+    pub node: NodeName,
+    pub tree: TreeId,
+    pub root: Pid,
+    pub pinned: Option<NodeName>,
+    pub stay: bool,
+    pub storm_ms: Option<u64>,
+    pub hello: KeeperHello,
+}
+
+pub struct Keep {
+    pub settings: Settings,
+    pub hand: Hand<Tree>,
+    pub control: Control,
+    pub tasks: Tasks,
+    pub deputies: RwLock<HashMap<Tid, Arc<Deputy>>>,
+    pub links: Mutex<HashMap<NodeName, Arc<HostLink>>>,
+    /// Who waits for news of a move.
+    pub moves: Mutex<HashMap<MoveId, Sender<MoveEvent>>>,
+    next_move: AtomicU64,
+    /// Files behind mappings of bodies, for hosts that lack their bytes.
+    pub files: Mutex<HashMap<FileKey, Arc<File>>>,
+    /// Processes of the tree as last seen, for those who must not wait for the hand.
+    pub known: Mutex<Vec<Pid>>,
+}
+
+impl Keep {
+    pub fn new(settings: Settings, hand: Hand<Tree>, control: Control) -> Keep {
+        let known = Mutex::new(vec![settings.root]);
+        Keep {
+            settings,
+            hand,
+            control,
+            tasks: Tasks::default(),
+            deputies: RwLock::default(),
+            links: Mutex::default(),
+            moves: Mutex::default(),
+            next_move: AtomicU64::new(1),
+            files: Mutex::default(),
+            known,
+        }
+    }
+
+    pub fn deputy(&self, tid: Tid) -> Option<Arc<Deputy>> {
+        self.deputies.read().unwrap_or_else(|e| e.into_inner()).get(&tid).cloned()
+    }
+
+    pub fn enter(&self, d: &Arc<Deputy>) {
+        self.deputies.write().unwrap_or_else(|e| e.into_inner()).insert(d.tid, d.clone());
+    }
+
+    pub fn leave(&self, tid: Tid) {
+        self.deputies.write().unwrap_or_else(|e| e.into_inner()).remove(&tid);
+    }
+
+    pub fn new_move(&self, news: Sender<MoveEvent>) -> MoveId {
+        let mv = self.next_move.fetch_add(1, Ordering::Relaxed);
+        lock(&self.moves).insert(mv, news);
+        mv
+    }
+
+    pub fn end_move(&self, mv: MoveId) {
+        lock(&self.moves).remove(&mv);
+    }
+
+    pub fn pids(&self) -> Vec<Pid> {
+        lock(&self.known).clone()
+    }
+}

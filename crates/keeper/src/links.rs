@@ -1,0 +1,126 @@
+//! Links to hosts: one calls stream each, made when first needed.
+
+use crate::keep::{Keep, lock};
+use crate::serve;
+use armento_client::api::{Answer, Ask, Pass};
+use armento_link::{Reader, Writer, dial};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
+use armento_tracee::sys;
+use armento_wire::bulk::HELLO;
+use armento_wire::talk::{self, Hello, Purpose, ToHost};
+use armento_wire::write_frame;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long a host may take to be reached.
+const DIAL_MAX: Duration = Duration::from_secs(5);
+/// A host that says nothing for this long is dead. Hosts freeze earlier (10 s), so nothing runs twice.
+pub const DEAD_AFTER: Duration = Duration::from_secs(30);
+
+/// News of a move, from its source or target.
+#[derive(Debug)]
+pub enum MoveEvent {
+    Ready { bytes: u64 },
+    Failed { stay: Stay, detail: String },
+    Thawed,
+}
+
+pub struct HostLink {
+    pub node: NodeName,
+    pub pass: Pass,
+    pub writer: Mutex<Writer>,
+    pub heard: Mutex<Instant>,
+    pub broken: AtomicBool,
+}
+
+impl HostLink {
+    pub fn tell(&self, m: &ToHost) {
+        // A broken link shows itself to its reader.
+        let _ = talk::send(&mut *lock(&self.writer), m);
+    }
+
+    /// Copies what the deputy's kernel wrote at an address of the program.
+    pub fn poke(&self, tid: Tid, (addr, len): (u64, usize)) {
+        let mut bytes = vec![0u8; len];
+        if matches!(sys::vm_read(tid, addr, &mut bytes), Ok(n) if n == len) {
+            self.tell(&ToHost::Poke { tid, addr, bytes });
+        }
+    }
+}
+
+fn lost(e: impl std::fmt::Display) -> MigrateError {
+    MigrateError::Stays(Stay::LinkLost, e.to_string())
+}
+
+/// The link to `node`, made if there is none.
+pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<HostLink>> {
+    if let Some(l) = lock(&keep.links).get(node)
+        && !l.broken.load(Ordering::Acquire)
+    {
+        return Ok(l.clone());
+    }
+    let ask = Ask::Route { tree: keep.settings.tree, pid, node: node.clone(), need_kib };
+    let pass = match keep.control.ask(ask, DIAL_MAX) {
+        Some(Answer::Route(p)) => p,
+        _ => return Err(MigrateError::Stays(Stay::NotTrusted, format!("{node} cannot be reached or does not admit it"))),
+    };
+    let (r, w) = open(keep, &pass, Purpose::Calls)?;
+    let link = Arc::new(HostLink {
+        node: node.clone(),
+        pass,
+        writer: Mutex::new(w),
+        heard: Mutex::new(Instant::now()),
+        broken: AtomicBool::new(false),
+    });
+    lock(&keep.links).insert(node.clone(), link.clone());
+    let (k, l) = (keep.clone(), link.clone());
+    std::thread::spawn(move || serve::calls(&k, &l, r));
+    let (k, l) = (keep.clone(), link.clone());
+    std::thread::spawn(move || watch(&k, &l));
+    Ok(link)
+}
+
+/// A connection to a host's door.
+pub fn open(keep: &Keep, pass: &Pass, purpose: Purpose) -> Result<(Reader, Writer)> {
+    let link = dial(&pass.addr, &pass.identity, &pass.expect, DIAL_MAX).map_err(lost)?;
+    let (r, mut w) = link.split().map_err(lost)?;
+    let hello = Hello {
+        engine: ENGINE_VERSION,
+        tree: keep.settings.tree,
+        purpose,
+        monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC)?,
+    };
+    write_frame(&mut w, HELLO, &[&talk::encode(&hello)])?;
+    Ok((r, w))
+}
+
+/// Signs of life both ways, and the end of a host that gives none.
+fn watch(keep: &Arc<Keep>, link: &Arc<HostLink>) {
+    while !link.broken.load(Ordering::Acquire) {
+        link.tell(&ToHost::Alive);
+        if lock(&link.heard).elapsed() > DEAD_AFTER {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    dead(keep, link);
+}
+
+/// The host is gone, and with it every body there: their deputies die truthfully.
+pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
+    if link.broken.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    lock(&keep.links).remove(&link.node);
+    let l = link.clone();
+    keep.hand.post(move |t| t.host_lost(&l));
+}
+
+/// Hands news of a move to whoever waits for it.
+pub fn news(keep: &Keep, mv: MoveId, e: MoveEvent) {
+    if let Some(tx) = lock(&keep.moves).get(&mv) {
+        let _ = tx.send(e);
+    }
+}

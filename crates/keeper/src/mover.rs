@@ -1,0 +1,232 @@
+//! One move after the other: takes tasks from daemon, storm, execs and calls that must come home.
+//!
+//! From: `control.rs` (orders), `tree.rs` (exec stops), `serve.rs` (calls). Next: `depart.rs`, `arrive.rs`.
+
+use crate::arrive;
+use crate::depart;
+use crate::keep::{Keep, lock};
+use crate::links;
+use crate::tree::{Place, Tree};
+use armento_client::api::{Answer, Ask, Dest, Report};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{NodeName, Pid, Stay};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// A daemon that does not answer a placement in time leaves the program at home.
+const PLACE_MAX: Duration = Duration::from_millis(5);
+/// Most tasks that wait; the oldest storms are dropped first.
+const TASKS_MAX: usize = 10_000;
+/// How often a busy process is tried again when it must come home.
+const TRY_AGAIN: u32 = 200;
+
+#[derive(Clone, Debug)]
+pub enum Why {
+    /// The daemon's, with its ticket.
+    Order(u64),
+    Storm,
+    Exec,
+    /// A call that only home can serve.
+    Call(Stay, String),
+}
+
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub pid: Pid,
+    pub to: Dest,
+    pub why: Why,
+}
+
+#[derive(Default)]
+pub struct Tasks {
+    queue: Mutex<VecDeque<Task>>,
+    more: Condvar,
+}
+
+impl Tasks {
+    pub fn push(&self, t: Task) {
+        let mut q = lock(&self.queue);
+        if q.len() < TASKS_MAX {
+            q.push_back(t);
+        }
+        self.more.notify_one();
+    }
+
+    pub fn push_urgent(&self, t: Task) {
+        lock(&self.queue).push_front(t);
+        self.more.notify_one();
+    }
+
+    pub fn len(&self) -> usize {
+        lock(&self.queue).len()
+    }
+
+    fn pop(&self) -> Task {
+        let mut q = lock(&self.queue);
+        loop {
+            if let Some(t) = q.pop_front() {
+                return t;
+            }
+            q = self.more.wait(q).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+}
+
+/// What a move cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    pub pause: Duration,
+    pub total: Duration,
+    pub bytes: u64,
+}
+
+pub fn run(keep: &Arc<Keep>) {
+    loop {
+        let task = keep.tasks.pop();
+        match &task.why {
+            Why::Exec => at_exec(keep, task.pid),
+            Why::Call(stay, why) => come_home(keep, task.pid, *stay, why),
+            Why::Storm => drop(go(keep, task.pid, &task.to, true)),
+            Why::Order(ticket) => order(keep, &task, *ticket),
+        }
+    }
+}
+
+fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
+    let pid = task.pid;
+    let r = go(keep, pid, &task.to, false);
+    let report = match r {
+        Ok((node, d)) => Report::Moved {
+            ticket,
+            pid,
+            node,
+            pause_us: d.pause.as_micros() as u64,
+            total_us: d.total.as_micros() as u64,
+            bytes: d.bytes,
+        },
+        Err(e) => Report::Stayed { ticket, pid, stay: e.stay(), detail: e.to_string() },
+    };
+    keep.control.report(report);
+}
+
+/// Where a process is now, as the hand knows it.
+fn place(keep: &Keep, pid: Pid) -> Result<(Place, bool)> {
+    keep.hand
+        .run(move |t: &mut Tree| t.procs.get(&pid).map(|p| (p.place.clone(), p.held_back())))
+        .flatten()
+        .ok_or(MigrateError::Ended)
+}
+
+/// Moves one process; remembers why when it stays.
+fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, Done)> {
+    let begun = Instant::now();
+    let (now, held) = place(keep, pid)?;
+    if held && (storm || *to == Dest::Balance) {
+        return Err(MigrateError::Stays(Stay::UnsupportedCall, "it came home for a call a moment ago".into()));
+    }
+    let r = match (to, &now) {
+        (Dest::Balance, _) => {
+            keep.hand.run(move |t| t.unlock(pid));
+            Ok(Done::default())
+        }
+        (Dest::Home, Place::Home) => Ok(Done::default()),
+        (Dest::Home, Place::Away(l)) => arrive::bring(keep, pid, l),
+        (Dest::Node(n), _) if *n == keep.settings.node => return go(keep, pid, &Dest::Home, storm),
+        (Dest::Node(n), Place::Home) => depart::out(keep, pid, n),
+        (Dest::Node(n), Place::Away(l)) if l.node == *n => Ok(Done::default()),
+        (Dest::Node(n), Place::Away(l)) => depart::onward(keep, pid, l, n),
+    };
+    let here = match to {
+        Dest::Node(n) => n.clone(),
+        _ => keep.settings.node.clone(),
+    };
+    let stay = r.as_ref().err().map(MigrateError::stay);
+    keep.hand.run(move |t| t.note(pid, stay));
+    if let Err(e) = &r {
+        eprintln!("process {pid} to {here}: {e}");
+    }
+    r.map(|mut d| {
+        d.total = begun.elapsed();
+        (here, d)
+    })
+}
+
+/// A body waits for a call that only home can serve: it must come, however busy it is.
+fn come_home(keep: &Arc<Keep>, pid: Pid, stay: Stay, why: &str) {
+    let storm = keep.settings.storm_ms.is_some();
+    for _ in 0..TRY_AGAIN {
+        match go(keep, pid, &Dest::Home, false) {
+            Ok(_) => {
+                keep.hand.run(move |t| t.hold_home(pid, stay, storm));
+                return;
+            }
+            Err(MigrateError::Ended) => return,
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    eprintln!("process {pid} cannot come home for {why}");
+}
+
+/// A fresh image stands at its exec stop: where should it run?
+fn at_exec(keep: &Arc<Keep>, pid: Pid) {
+    let waits = keep.hand.run(move |t| t.procs.get(&pid).is_some_and(|p| p.at_exec));
+    if waits != Some(true) {
+        return;
+    }
+    let node = choose(keep, pid);
+    if let Some(node) = node.filter(|n| *n != keep.settings.node) {
+        match go(keep, pid, &Dest::Node(node), false) {
+            Ok(_) => return,
+            Err(e) => eprintln!("placement of {pid}: {e}"),
+        }
+    }
+    keep.hand.run(move |t| {
+        if t.procs.get(&pid).is_some_and(|p| p.at_exec) {
+            t.let_go(pid);
+        }
+    });
+}
+
+fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
+    let s = &keep.settings;
+    if s.pinned.is_some() || s.stay || s.storm_ms.is_some() {
+        return s.pinned.clone().filter(|_| !s.stay);
+    }
+    let command = armento_tracee::status::command(pid);
+    match keep.control.ask(Ask::Place { tree: s.tree, pid, command }, PLACE_MAX) {
+        Some(Answer::Placed { node }) => node,
+        _ => None,
+    }
+}
+
+/// Waits for one of two bits of news of a move.
+pub fn await_ready(news: &std::sync::mpsc::Receiver<links::MoveEvent>, limit: Duration) -> Result<u64> {
+    match news.recv_timeout(limit) {
+        Ok(links::MoveEvent::Ready { bytes }) => Ok(bytes),
+        Ok(links::MoveEvent::Failed { stay, detail }) => Err(MigrateError::Declined(stay, detail)),
+        Ok(links::MoveEvent::Thawed) => Err(MigrateError::Stays(Stay::TargetFailed, "thawed too early".into())),
+        Err(_) => Err(MigrateError::Stays(Stay::LinkLost, "the other node did not finish".into())),
+    }
+}
+
+impl Tree {
+    pub fn unlock(&mut self, pid: Pid) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.locked = false;
+        }
+    }
+
+    pub fn note(&mut self, pid: Pid, stay: Option<Stay>) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.stay = stay;
+            p.moves += u64::from(stay.is_none());
+        }
+    }
+
+    pub fn hold_home(&mut self, pid: Pid, stay: Stay, storm: bool) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.hold_home(stay, storm);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Home answers: what a host asks, the deputies do.
+//!
+//! From: `host/src/forward.rs`, `wire/src/call.rs`. Next: `deputy.rs`, then `family.rs` for the rest.
+
+use crate::deputy::{AGAIN, Deputy, Work};
+use crate::family;
+use crate::keep::{Keep, lock};
+use crate::links::{self, HostLink, MoveEvent};
+use crate::mover::{Task, Why};
+use armento_abi::{Otherwise, Place};
+use armento_client::api::Dest;
+use armento_link::Reader;
+use armento_model::Tid;
+use armento_tracee::region::DATA;
+use armento_wire::call::{CALL, decode_call};
+use armento_wire::read_frame;
+use armento_wire::talk::{self, TALK, ToHome, ToHost};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Rows that the host handles itself and forwards in part; every other such row is refused.
+const SERVED_IN_PART: [i64; 8] = [
+    libc::SYS_restart_syscall,
+    libc::SYS_rt_sigaction,
+    libc::SYS_getrusage,
+    libc::SYS_times,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+];
+
+/// Reads a host's calls stream until it breaks.
+pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, mut r: Reader) {
+    let mut buf = Vec::new();
+    while let Ok(kind) = read_frame(&mut r, &mut buf) {
+        *lock(&link.heard) = Instant::now();
+        let fine = match kind {
+            CALL => call(keep, link, &buf),
+            TALK => talk::decode::<ToHome>(&buf, "message").is_ok_and(|m| {
+                hear(keep, link, m);
+                true
+            }),
+            _ => false,
+        };
+        if !fine {
+            eprintln!("{}: sent something that is no message", link.node);
+            break;
+        }
+    }
+    links::dead(keep, link);
+}
+
+/// The deputy of `tid`, if this host speaks for it.
+fn deputy(keep: &Keep, link: &Arc<HostLink>, tid: Tid) -> Option<Arc<Deputy>> {
+    keep.deputy(tid).filter(|d| Arc::ptr_eq(&d.link(), link))
+}
+
+fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
+    let Ok(c) = decode_call(body, DATA as usize) else { return false };
+    let nr = i64::from(c.packed.nr);
+    let host_row = armento_abi::row(nr as u64)
+        .is_none_or(|r| matches!(r.place, Place::Host | Place::BodyIf(_, Otherwise::Host)));
+    if host_row && !SERVED_IN_PART.contains(&nr) {
+        return false;
+    }
+    match deputy(keep, link, c.tid) {
+        Some(d) if d.breaking.load(Ordering::Acquire) => link.reply(c.tid, c.seq, AGAIN, &[]),
+        Some(d) => d.submit(Work::Call(Box::new(c))),
+        // Its end is on the way to the host.
+        None => {}
+    }
+    true
+}
+
+fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
+    match m {
+        ToHome::Fork { tid, seq, flags, exit_signal, thread } => match deputy(keep, link, tid) {
+            Some(d) if d.breaking.load(Ordering::Acquire) => link.tell(&ToHost::Forked { tid, seq, ret: AGAIN }),
+            Some(d) => family::fork(keep, &d, seq, flags, exit_signal, thread),
+            None => link.tell(&ToHost::Forked { tid, seq, ret: -i64::from(libc::ESRCH) }),
+        },
+        ToHome::Ignored { pid, ignored } => keep.hand.post(move |t| t.ignored(pid, ignored)),
+        ToHome::Exit { pid, code, cpu_ns } => {
+            let l = link.clone();
+            keep.hand.post(move |t| t.exit(&l, pid, code, cpu_ns));
+        }
+        ToHome::ThreadExit { tid, .. } => {
+            if let Some(d) = deputy(keep, link, tid) {
+                d.submit(Work::Own { nr: libc::SYS_exit, args: [0; 6], done: None });
+            }
+        }
+        ToHome::Died { pid, sig } => {
+            let l = link.clone();
+            keep.hand.post(move |t| t.died(&l, pid, sig));
+        }
+        ToHome::Default { pid, tid, sig, info } => {
+            let l = link.clone();
+            keep.hand.post(move |t| t.take_default(&l, pid, tid, sig, &info));
+        }
+        ToHome::ComeHome { pid, stay, why, .. } => {
+            keep.tasks.push_urgent(Task { pid, to: Dest::Home, why: Why::Call(stay, why) });
+        }
+        ToHome::Map { tid, seq, args } => match deputy(keep, link, tid) {
+            Some(d) => family::map(keep, &d, seq, args),
+            None => link.tell(&ToHost::Mapped { seq, ret: -i64::from(libc::ENOMEM), key: None, stay: None }),
+        },
+        ToHome::Remap { tid, seq, from, len, to } => match deputy(keep, link, tid) {
+            Some(d) => family::remap(&d, seq, from, len, to),
+            None => link.tell(&ToHost::Mapped { seq, ret: -i64::from(libc::ENOMEM), key: None, stay: None }),
+        },
+        ToHome::Fetch { seq, key } => family::fetch(keep, link, seq, key),
+        ToHome::Freezing { pid, .. } => keep.hand.post(move |t| t.break_calls(pid)),
+        ToHome::Ready { mv, bytes } => links::news(keep, mv, MoveEvent::Ready { bytes }),
+        ToHome::Failed { mv, stay, detail } => links::news(keep, mv, MoveEvent::Failed { stay, detail }),
+        ToHome::Thawed { mv } => links::news(keep, mv, MoveEvent::Thawed),
+        ToHome::Usage { list } => {
+            let l = link.clone();
+            keep.hand.post(move |t| t.usage(&l, list));
+        }
+        ToHome::Alive => {}
+    }
+}

@@ -1,0 +1,232 @@
+//! What deputies report: signals go to the body, stops of job control happen here, calls are broken.
+//!
+//! A deputy's kernel sees a signal first. It is taken away from the deputy, sent to the body, and only
+//! then is the interrupted call's result let out: the body's kernel gets them in that order.
+
+use crate::keep::Keep;
+use crate::links::HostLink;
+use crate::tree::Tree;
+use armento_abi::Restart;
+use armento_model::{Pid, Tid};
+use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::region::Code;
+use armento_tracee::sys::SigInfo;
+use armento_tracee::trace::{self, Status, Stop};
+use armento_wire::talk::{Signal, ToHost};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const ERESTARTNOHAND: i64 = -514;
+const ERESTARTNOINTR: i64 = -513;
+
+pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) {
+    let Some(pid) = t.keep.deputy(tid).map(|d| d.pid) else { return pass(t, tid, stop) };
+    match stop {
+        Stop::Signal(sig) => signal(t, pid, tid, sig),
+        Stop::Group(_) => drop(trace::listen(tid)),
+        Stop::Trap => {
+            let p = t.procs.get_mut(&pid).filter(|p| p.stopped);
+            if let Some(p) = p {
+                // SIGCONT ended the stop.
+                p.stopped = false;
+                if let Some(l) = p.link() {
+                    l.tell(&ToHost::Continue { pid });
+                }
+            }
+            let _ = trace::resume(tid, 0);
+        }
+        Stop::Event(_) | Stop::Call => drop(trace::resume(tid, 0)),
+    }
+}
+
+/// A thread of a process at home, seized on the way out or in: nothing of ours.
+fn pass(t: &Tree, tid: Tid, stop: Stop) {
+    let _ = match stop {
+        Stop::Signal(sig) if t.passing.contains(&tid) => trace::resume(tid, sig),
+        Stop::Group(_) => trace::listen(tid),
+        _ => trace::resume(tid, 0),
+    };
+}
+
+fn signal(t: &mut Tree, pid: Pid, tid: Tid, sig: i32) {
+    let Ok(info) = trace::siginfo(tid) else { return };
+    let directed = thread_directed(&t.keep, pid, tid, &info).then_some(tid);
+    let Some(p) = t.procs.get_mut(&pid) else { return };
+    if p.breaking.load(Ordering::Acquire) {
+        p.held.push((directed, info));
+    } else if let Some(l) = p.link() {
+        l.tell(&ToHost::Signal { pid, tid: directed, info: Signal(info.to_vec()) });
+    }
+    let _ = sig;
+    if let Some(code) = t.code_of(pid) {
+        let _ = force_result(&t.keep, tid, &code, false);
+    }
+    let _ = trace::resume(tid, 0);
+}
+
+/// Was it meant for this thread? SI_TKILL says so; and the kernel gives process-wide signals to the
+/// leader first, whose deputy blocks nothing.
+fn thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool {
+    let code = i32::from_le_bytes(info[8..12].try_into().unwrap_or_default());
+    let leader_free = keep.deputy(pid).is_some();
+    code == libc::SI_TKILL || tid != pid && leader_free
+}
+
+/// Where the deputy's thread is, by its program counter.
+#[derive(Debug, PartialEq, Eq)]
+enum At {
+    /// Not in a call of its body (or in one that has ended).
+    Elsewhere,
+    /// It has picked the call up but not made it.
+    Before,
+    /// In the call, interrupted.
+    Interrupted,
+}
+
+fn place(r: &trace::Regs, code: &Code, eintr: bool) -> At {
+    let ret = r.rax as i64;
+    if r.rip == code.after && (r.orig_rax as i64) >= 0 {
+        let restart = (-516..=-512).contains(&ret) || eintr && ret == -i64::from(libc::EINTR);
+        return if restart { At::Interrupted } else { At::Elsewhere };
+    }
+    if r.rip > code.idle + 2 && r.rip <= code.call { At::Before } else { At::Elsewhere }
+}
+
+/// Makes an interrupted (or not yet made) call of a stopped deputy end with the kernel's restart error
+/// instead of being restarted here. Returns whether it did. `unmade`: turn back calls not yet made, too.
+fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::Result<bool> {
+    let Some(d) = keep.deputy(tid) else { return Ok(false) };
+    let Some(nr) = d.call_nr() else { return Ok(false) };
+    let eintr = armento_abi::row(nr.into()).is_some_and(|r| r.restart == Restart::Eintr);
+    let mut r = trace::regs(tid)?;
+    match place(&r, code, eintr) {
+        At::Interrupted => {
+            if r.rax as i64 == -i64::from(libc::EINTR) {
+                r.rax = ERESTARTNOHAND as u64;
+            }
+        }
+        At::Before if unmade => {
+            r.rip = code.after;
+            r.rax = ERESTARTNOINTR as u64;
+        }
+        _ => return Ok(false),
+    }
+    r.orig_rax = u64::MAX;
+    trace::set_regs(tid, &r)?;
+    Ok(true)
+}
+
+impl Tree {
+    pub fn code_of(&self, pid: Pid) -> Option<Code> {
+        self.procs.get(&pid)?.region.as_ref().map(|r| r.code())
+    }
+
+    /// Breaks every call of a body that waits at home, and turns new ones back, until the move is over.
+    pub fn break_calls(&mut self, pid: Pid) {
+        let Some(code) = self.code_of(pid) else { return };
+        let Some(p) = self.procs.get(&pid) else { return };
+        p.breaking.store(true, Ordering::Release);
+        let tids: Vec<Tid> = p.threads.keys().copied().collect();
+        for tid in tids {
+            self.break_call(tid, &code);
+        }
+    }
+
+    fn break_call(&mut self, tid: Tid, code: &Code) {
+        let Some(d) = self.keep.deputy(tid) else { return };
+        // Bounded: each round either ends the call or finds it between two instructions.
+        for _ in 0..100 {
+            if !d.in_call() {
+                return;
+            }
+            if d.slot.retract() {
+                d.slot.fail(ERESTARTNOINTR);
+                return;
+            }
+            if trace::interrupt(tid).is_err() {
+                return;
+            }
+            match trace::wait_for(tid, Duration::from_millis(500)) {
+                Ok(Status::Stopped(Stop::Trap)) => {
+                    let forced = force_result(&self.keep, tid, code, true).unwrap_or(false);
+                    let _ = trace::resume(tid, 0);
+                    if forced {
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_micros(20));
+                }
+                Ok(s) => armento_tracee::hand::World::report(self, tid, s),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The body has no handler for a signal: home's kernel does what it does by default.
+    pub fn take_default(&mut self, link: &Arc<HostLink>, pid: Pid, tid: Tid, sig: i32, info: &Signal) {
+        let answer = |stopped| link.tell(&ToHost::Defaulted { pid, tid, stopped });
+        let Some(code) = self.code_of(pid) else { return };
+        let known = self.procs.get(&pid).is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)));
+        if !known || !self.stop_one(tid, &code) {
+            return;
+        }
+        let info: SigInfo = info.0.as_slice().try_into().unwrap_or([0; 128]);
+        if deliver(tid, &code, sig, &info).is_err() {
+            return;
+        }
+        // What did the kernel make of it? A stop of ours tells.
+        let _ = trace::interrupt(tid);
+        loop {
+            match trace::wait_for(tid, Duration::from_millis(500)) {
+                Ok(Status::Stopped(Stop::Group(_))) => {
+                    let _ = trace::listen(tid);
+                    if let Some(p) = self.procs.get_mut(&pid) {
+                        p.stopped = true;
+                    }
+                    return answer(true);
+                }
+                Ok(Status::Stopped(Stop::Trap)) => {
+                    let _ = trace::resume(tid, 0);
+                    return answer(false);
+                }
+                Ok(s @ (Status::Exited(_) | Status::Killed(_))) => {
+                    return armento_tracee::hand::World::report(self, tid, s);
+                }
+                Ok(s) => armento_tracee::hand::World::report(self, tid, s),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Stops one deputy; its call, if any, is turned back.
+    fn stop_one(&mut self, tid: Tid, code: &Code) -> bool {
+        if trace::interrupt(tid).is_err() {
+            return false;
+        }
+        loop {
+            match trace::wait_for(tid, Duration::from_millis(500)) {
+                Ok(Status::Stopped(Stop::Trap)) => {
+                    let _ = force_result(&self.keep, tid, code, true);
+                    return true;
+                }
+                Ok(s @ Status::Stopped(_)) => armento_tracee::hand::World::report(self, tid, s),
+                Ok(s) => {
+                    armento_tracee::hand::World::report(self, tid, s);
+                    return false;
+                }
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// Delivers `sig` to a stopped deputy with its default disposition.
+fn deliver(tid: Tid, code: &Code, sig: i32, info: &SigInfo) -> trace::Result<()> {
+    let mut h = Hold::take(tid, Arc::new(Unfiltered))?;
+    let act = code.scratch(0x700, &[0u8; 32]);
+    h.call(code, libc::SYS_rt_sigaction, [sig as u64, act, 0, 8, 0, 0])?;
+    drop(h);
+    // The thread is in the stop of our trap, a signal stop: another signal can be put in its place.
+    let _ = trace::set_siginfo(tid, info);
+    trace::resume(tid, sig)
+}

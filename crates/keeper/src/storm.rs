@@ -1,0 +1,49 @@
+//! `--storm MS`: the honest test of everything. Every process of the tree goes to a random node, home
+//! among them, every so many milliseconds.
+
+use crate::keep::Keep;
+use crate::mover::{Task, Why};
+use armento_client::api::{Answer, Ask, Dest};
+use armento_model::NodeName;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// KERNEL-independent small generator (splitmix64), so that a seed repeats a storm.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
+    }
+}
+
+pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
+    let mut dice = Dice(seed);
+    let mut nodes: Vec<NodeName> = Vec::new();
+    let mut asked: Option<Instant> = None;
+    loop {
+        std::thread::sleep(every);
+        if asked.is_none_or(|t| t.elapsed() > Duration::from_secs(5)) {
+            if let Some(Answer::Nodes { nodes: n }) = keep.control.ask(Ask::Nodes, Duration::from_secs(2)) {
+                nodes = n.into_iter().filter(|n| n.state == "alive").map(|n| n.name).collect();
+                nodes.sort();
+            }
+            asked = Some(Instant::now());
+        }
+        if nodes.is_empty() || keep.tasks.len() > 0 {
+            continue;
+        }
+        if keep.hand.run(|t| t.scan()).is_none() {
+            return;
+        }
+        for pid in keep.pids() {
+            let node = nodes[dice.roll(nodes.len())].clone();
+            let to = if node == keep.settings.node { Dest::Home } else { Dest::Node(node) };
+            keep.tasks.push(Task { pid, to, why: Why::Storm });
+        }
+    }
+}

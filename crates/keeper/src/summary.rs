@@ -1,0 +1,106 @@
+//! What is known of one process for lists and for the line written at its end.
+
+use armento_model::{NodeName, Pid};
+use armento_tracee::{status, sys};
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// Environment variable naming a file that gets one line of JSON for each process that ends.
+const SUMMARY: &str = "ARMENTO_SUMMARY";
+
+pub struct Summary {
+    pub pid: Pid,
+    pub ppid: Pid,
+    pub command: String,
+    pub rss_kib: u64,
+    pub threads: u32,
+    pub runnable: bool,
+    home_ns: u64,
+    /// Nanoseconds of stays that are over, and of the stay under way, by node.
+    done: BTreeMap<NodeName, u64>,
+    now: Option<(NodeName, u64)>,
+    file: Option<std::path::PathBuf>,
+}
+
+impl Summary {
+    pub fn new(pid: Pid) -> Summary {
+        Summary {
+            pid,
+            ppid: 0,
+            command: status::command(pid),
+            rss_kib: 0,
+            threads: 1,
+            runnable: false,
+            home_ns: 0,
+            done: BTreeMap::new(),
+            now: None,
+            file: std::env::var_os(SUMMARY).map(Into::into),
+        }
+    }
+
+    /// Looks at the process: only at home for what its body knows better.
+    pub fn look(&mut self, home: bool) {
+        if let Ok(ns) = sys::cpu_clock_ns(self.pid, false) {
+            self.home_ns = ns;
+        }
+        let Ok(s) = status::read(self.pid) else { return };
+        self.ppid = s.ppid;
+        self.threads = s.threads;
+        if home {
+            self.rss_kib = s.rss_kib;
+            self.runnable = s.state == 'R';
+            if self.command.is_empty() || self.command.starts_with('[') {
+                self.renamed();
+            }
+        }
+    }
+
+    pub fn renamed(&mut self) {
+        self.command = status::command(self.pid);
+    }
+
+    /// CPU used so far in the present stay.
+    pub fn used_at(&mut self, node: &NodeName, ns: u64) {
+        if self.now.as_ref().is_some_and(|(n, _)| n != node) {
+            self.back_home();
+        }
+        let had = self.now.as_ref().map_or(0, |n| n.1);
+        self.now = Some((node.clone(), ns.max(had)));
+    }
+
+    /// The stay is over.
+    pub fn back_home(&mut self) {
+        if let Some((node, ns)) = self.now.take() {
+            *self.done.entry(node).or_default() += ns;
+        }
+    }
+
+    pub fn away_ms(&self) -> u64 {
+        (self.done.values().sum::<u64>() + self.now.as_ref().map_or(0, |n| n.1)) / 1_000_000
+    }
+
+    pub fn cpu_ms(&self) -> u64 {
+        self.home_ns / 1_000_000 + self.away_ms()
+    }
+
+    /// The process ended.
+    pub fn finish(&mut self, moves: u64, forwarded: u64) {
+        self.back_home();
+        let Some(path) = &self.file else { return };
+        let places: serde_json::Map<String, serde_json::Value> =
+            self.done.iter().map(|(n, ns)| (n.to_string(), (ns / 1_000_000).into())).collect();
+        let line = serde_json::json!({
+            "pid": self.pid,
+            "command": self.command,
+            "cpu_ms": self.cpu_ms(),
+            "away_cpu_ms": self.away_ms(),
+            "moves": moves,
+            "forwarded": forwarded,
+            "places": places,
+        });
+        if let Ok(mut f) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
+            // One write, so that lines of several keepers do not mix.
+            let _ = f.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+}

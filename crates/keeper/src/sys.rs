@@ -1,0 +1,117 @@
+//! The unsafe lines of the keeper: forking it off, giving up what it inherited, the program's exec.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStringExt;
+
+/// In which process `fork_keeper` returns.
+pub enum Side {
+    /// The program's own process; the number is the keeper's pid.
+    Program(i32),
+    Keeper,
+}
+
+/// Forks a grandchild that init adopts, so that the program never finds a child it does not know.
+/// Before: this process has one thread.
+pub fn fork_keeper() -> io::Result<Side> {
+    let mut fds = [0; 2];
+    // SAFETY: the process has one thread, so the children may go on as ordinary programs; pointers are live.
+    unsafe {
+        if libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let first = libc::fork();
+        if first < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if first == 0 {
+            let second = libc::fork();
+            if second != 0 {
+                libc::write(fds[1], (&raw const second).cast(), 4);
+                libc::_exit(i32::from(second < 0));
+            }
+            libc::setsid();
+            libc::close(fds[0]);
+            libc::close(fds[1]);
+            return Ok(Side::Keeper);
+        }
+        let mut keeper = 0i32;
+        libc::close(fds[1]);
+        let n = libc::read(fds[0], (&raw mut keeper).cast(), 4);
+        libc::close(fds[0]);
+        libc::waitpid(first, std::ptr::null_mut(), 0);
+        if n != 4 || keeper <= 0 { Err(io::Error::other("the keeper could not be forked")) } else { Ok(Side::Program(keeper)) }
+    }
+}
+
+/// Lets go of everything inherited but `keep`: pipes of the shell, the terminal, signal habits.
+pub fn give_up_inheritance(keep: &[RawFd]) {
+    let fds: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")
+        .map(|d| d.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect())
+        .unwrap_or_default();
+    // SAFETY: plain numbers and static strings; nobody in this fresh process uses the other descriptors.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        for std in 0..3 {
+            libc::dup2(null, std);
+        }
+        for fd in fds.into_iter().filter(|fd| *fd > 2 && !keep.contains(fd) && *fd != null) {
+            libc::close(fd);
+        }
+        libc::close(null);
+        for sig in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE, libc::SIGTSTP] {
+            libc::signal(sig, libc::SIG_IGN);
+        }
+        libc::chdir(c"/".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, c"armento-keeper".as_ptr(), 0, 0, 0);
+    }
+}
+
+/// Where the keeper's own complaints go, for those who look for a defect.
+pub fn log_to(path: &std::path::Path) {
+    use std::os::fd::AsRawFd;
+    if let Ok(f) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
+        // SAFETY: duplicating a live descriptor onto standard error.
+        unsafe { libc::dup2(f.as_raw_fd(), 2) };
+    }
+}
+
+/// Lets `keeper` trace us although it is no ancestor. KERNEL: Yama, PR_SET_PTRACER.
+pub fn allow_tracer(keeper: i32) {
+    // SAFETY: plain numbers; the call fails harmlessly without Yama.
+    unsafe { libc::prctl(0x5961_6d61, keeper, 0, 0, 0) };
+}
+
+/// execvp(3). Returns only on failure.
+pub fn exec(command: &[OsString]) -> io::Error {
+    let words: Result<Vec<CString>, _> = command.iter().map(|w| CString::new(w.clone().into_vec())).collect();
+    let Ok(words) = words else { return io::Error::from_raw_os_error(libc::EINVAL) };
+    let mut argv: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).collect();
+    argv.push(std::ptr::null());
+    // SAFETY: argv is a NULL-terminated array of live strings; SIGPIPE gets its default back, which
+    // Rust's start-up had changed and an exec'd program would inherit.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::execvp(argv[0], argv.as_ptr());
+    }
+    io::Error::last_os_error()
+}
+
+pub fn uid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { libc::getuid() }
+}
+
+/// Limits that a body's memory depends on: stack, data, address space.
+pub fn limits(pid: i32) -> Vec<(u32, u64, u64)> {
+    [libc::RLIMIT_STACK, libc::RLIMIT_DATA, libc::RLIMIT_AS]
+        .into_iter()
+        .filter_map(|r| {
+            let mut l = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: a live struct.
+            let ok = unsafe { libc::prlimit64(pid, r, std::ptr::null(), &mut l) } == 0;
+            ok.then_some((r, l.rlim_cur, l.rlim_max))
+        })
+        .collect()
+}

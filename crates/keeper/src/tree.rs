@@ -1,0 +1,385 @@
+//! The hand's world at home: every process of the tree, at home or away.
+//!
+//! From: `birth.rs`. Next: `mover.rs` (who moves), `signals.rs` (what deputies report).
+
+use crate::deputy::{Deputy, Work};
+use crate::keep::{Keep, lock};
+use crate::links::HostLink;
+use crate::mover::{Task, Why};
+use crate::signals;
+use crate::summary::Summary;
+use armento_client::api::{Dest, ProcInfo};
+use armento_migrate::stop::Halted;
+use armento_model::{NodeName, Pid, Stay, Tid};
+use armento_tracee::hand::World;
+use armento_tracee::region::{Region, Slot};
+use armento_tracee::sys::SigInfo;
+use armento_tracee::trace::{self, Status, Stop};
+use armento_tracee::{status, sys};
+use armento_wire::talk::{ToHost, Usage};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// First hold after a call brought a process home; doubles up to the second.
+const HOLD_MIN: Duration = Duration::from_secs(1);
+const HOLD_MAX: Duration = Duration::from_secs(60);
+/// How often the tree is scanned for children born at home.
+const SCAN_EVERY: Duration = Duration::from_millis(200);
+
+#[derive(Clone)]
+pub enum Place {
+    Home,
+    Away(Arc<HostLink>),
+}
+
+pub struct Proc {
+    pub pid: Pid,
+    pub place: Place,
+    pub region: Option<Arc<Region>>,
+    pub threads: BTreeMap<Tid, Arc<Deputy>>,
+    /// Shared with its deputies.
+    pub breaking: Arc<AtomicBool>,
+    pub calls: Arc<AtomicU64>,
+    /// Signals that came during a move.
+    pub held: Vec<(Option<Tid>, SigInfo)>,
+    /// Stopped by job control, as its parent sees.
+    pub stopped: bool,
+    /// In a PTRACE_EVENT_EXEC stop, waiting for its placement.
+    pub at_exec: bool,
+    /// Dispositions to ignore that the next exec must inherit.
+    pub ignored: u64,
+    pub moves: u64,
+    pub stay: Option<Stay>,
+    pub locked: bool,
+    pub born: Instant,
+    pub hold_until: Option<Instant>,
+    pub hold: Duration,
+    pub seen: Summary,
+}
+
+impl Proc {
+    fn new(pid: Pid, locked: bool) -> Proc {
+        Proc {
+            pid,
+            place: Place::Home,
+            region: None,
+            threads: BTreeMap::new(),
+            breaking: Arc::default(),
+            calls: Arc::default(),
+            held: Vec::new(),
+            stopped: false,
+            at_exec: false,
+            ignored: 0,
+            moves: 0,
+            stay: None,
+            locked,
+            born: Instant::now(),
+            hold_until: None,
+            hold: HOLD_MIN,
+            seen: Summary::new(pid),
+        }
+    }
+
+    pub fn link(&self) -> Option<&Arc<HostLink>> {
+        match &self.place {
+            Place::Away(l) => Some(l),
+            Place::Home => None,
+        }
+    }
+
+    /// A deputy that is not in a call of its body.
+    pub fn idle(&self) -> Option<&Arc<Deputy>> {
+        self.threads.values().find(|d| !d.busy())
+    }
+
+    /// Every deputy is gone or about to become the program again.
+    pub fn close_deputies(&mut self, keep: &Keep) {
+        for (tid, d) in std::mem::take(&mut self.threads) {
+            d.close();
+            keep.leave(tid);
+        }
+    }
+
+    pub fn held_back(&self) -> bool {
+        self.hold_until.is_some_and(|t| Instant::now() < t)
+    }
+
+    /// A call brought it home: keep it there a while.
+    pub fn hold_home(&mut self, stay: Stay, storm: bool) {
+        self.stay = Some(stay);
+        let span = if storm { Duration::from_millis(60) } else { self.hold };
+        self.hold_until = Some(Instant::now() + span);
+        self.hold = (self.hold * 2).min(HOLD_MAX);
+    }
+}
+
+pub struct Tree {
+    pub keep: Arc<Keep>,
+    pub procs: BTreeMap<Pid, Proc>,
+    /// Threads seized while their process is at home: signals and stops pass through.
+    pub passing: BTreeSet<Tid>,
+    /// On the way out, between two visits.
+    pub leaving: BTreeMap<Pid, crate::depart::Leaving>,
+    /// On the way home: the stopped deputies.
+    pub returning: BTreeMap<Pid, Vec<Halted>>,
+    /// What a thread that we let go in a restartable sleep was doing.
+    pub blocks: HashMap<Tid, i64>,
+    scanned: Instant,
+}
+
+impl Tree {
+    pub fn new(keep: Arc<Keep>, root: Pid) -> Tree {
+        let locked = keep.settings.stay || keep.settings.pinned.is_some();
+        let procs = [(root, Proc::new(root, locked))].into();
+        Tree { keep, procs, passing: BTreeSet::new(), leaving: BTreeMap::new(), returning: BTreeMap::new(), blocks: HashMap::new(), scanned: Instant::now() }
+    }
+
+    /// The program is seized and about to exec.
+    pub fn awaits_exec(&mut self, pid: Pid) {
+        self.passing.insert(pid);
+    }
+
+    pub fn proc_of(&self, tid: Tid) -> Option<Pid> {
+        if self.procs.contains_key(&tid) {
+            return Some(tid);
+        }
+        self.keep.deputy(tid).map(|d| d.pid)
+    }
+
+    /// A deputy's child: a thread, or a process of its own.
+    pub fn born(&mut self, parent: &Arc<Deputy>, tid: Tid, slot: Slot, thread: bool) {
+        let link = parent.link();
+        let locked = self.procs.get(&parent.pid).is_some_and(|p| p.locked);
+        let pid = if thread { parent.pid } else { tid };
+        let region = slot.region().clone();
+        let p = self.procs.entry(pid).or_insert_with(|| Proc::new(pid, locked));
+        p.place = Place::Away(link.clone());
+        p.region = Some(region);
+        let d = Deputy::start(tid, pid, slot, link, p.breaking.clone(), p.calls.clone(), None);
+        self.keep.enter(&d);
+        p.threads.insert(tid, d);
+    }
+
+    /// The dispositions that an exec must start with: set in the deputy, which has defaults otherwise.
+    pub fn ignored(&mut self, pid: Pid, ignored: u64) {
+        let Some(p) = self.procs.get_mut(&pid) else { return };
+        let changed = p.ignored ^ ignored;
+        p.ignored = ignored;
+        let Some(d) = p.idle().cloned() else { return };
+        for sig in (1..=64u64).filter(|s| changed >> (s - 1) & 1 == 1 && *s != 17) {
+            let mut act = [0u8; 32];
+            act[0] = u8::from(ignored >> (sig - 1) & 1 == 1);
+            d.slot.write_data(armento_tracee::region::DATA - 64, &act);
+            let at = d.slot.data_addr() + armento_tracee::region::DATA - 64;
+            d.submit(Work::Own { nr: libc::SYS_rt_sigaction, args: [sig, at, 0, 8, 0, 0], done: None });
+        }
+    }
+
+    /// exit_group at the body.
+    pub fn exit(&mut self, link: &Arc<HostLink>, pid: Pid, code: i32, cpu_ns: u64) {
+        let Some(p) = self.procs.get_mut(&pid) else { return link.tell(&ToHost::Kill { pid }) };
+        if p.link().is_none_or(|l| !Arc::ptr_eq(l, link)) {
+            return;
+        }
+        if cpu_ns != 0 {
+            p.seen.used_at(&link.node, cpu_ns);
+        }
+        let args = [code as u32 as u64, 0, 0, 0, 0, 0];
+        match p.idle() {
+            Some(d) => d.submit(Work::Own { nr: libc::SYS_exit_group, args, done: None }),
+            None => drop(sys::kill(pid, libc::SIGKILL)),
+        }
+    }
+
+    /// A body that ended without its own doing: a truthful death at home.
+    pub fn died(&mut self, link: &Arc<HostLink>, pid: Pid, _sig: i32) {
+        if self.procs.get(&pid).is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link))) {
+            eprintln!("process {pid}: its body was killed on {}", link.node);
+            let _ = sys::kill(pid, libc::SIGKILL);
+        }
+    }
+
+    /// Every body on a dead host is lost.
+    pub fn host_lost(&mut self, link: &Arc<HostLink>) {
+        for p in self.procs.values() {
+            if p.link().is_some_and(|l| Arc::ptr_eq(l, link)) {
+                eprintln!("process {}: lost with {}", p.pid, link.node);
+                let _ = sys::kill(p.pid, libc::SIGKILL);
+            }
+        }
+    }
+
+    pub fn usage(&mut self, link: &Arc<HostLink>, list: Vec<Usage>) {
+        for u in list {
+            if let Some(p) = self.procs.get_mut(&u.pid)
+                && p.link().is_some_and(|l| Arc::ptr_eq(l, link))
+            {
+                p.seen.used_at(&link.node, u.cpu_ns);
+                p.seen.rss_kib = u.rss_kib;
+                p.seen.runnable = u.runnable;
+            }
+        }
+    }
+
+    /// A process of the tree ended.
+    pub fn gone(&mut self, pid: Pid) {
+        let Some(mut p) = self.procs.remove(&pid) else { return };
+        if let Some(l) = p.link() {
+            l.tell(&ToHost::Kill { pid });
+        }
+        p.close_deputies(&self.keep);
+        p.seen.finish(p.moves, p.calls.load(Ordering::Relaxed));
+        self.publish();
+    }
+
+    fn publish(&self) {
+        *lock(&self.keep.known) = self.procs.keys().copied().collect();
+    }
+
+    /// Finds children born at home, forgets those that ended there.
+    pub fn scan(&mut self) {
+        self.scanned = Instant::now();
+        let mut queue: Vec<Pid> = self.procs.keys().copied().collect();
+        while let Some(pid) = queue.pop() {
+            let home = self.procs.get(&pid).is_none_or(|p| p.link().is_none());
+            if home && status::read(pid).map_or(true, |s| s.state == 'Z' || s.state == 'X') {
+                self.gone(pid);
+                continue;
+            }
+            let locked = self.procs.get(&pid).is_some_and(|p| p.locked);
+            for child in status::children(pid) {
+                if !self.procs.contains_key(&child) && child != std::process::id() as Pid {
+                    self.procs.insert(child, Proc::new(child, locked));
+                    queue.push(child);
+                }
+            }
+        }
+        self.publish();
+    }
+
+    /// What the daemon gets to see.
+    pub fn report(&mut self) -> Vec<ProcInfo> {
+        self.scan();
+        let here = self.keep.settings.node.clone();
+        let (tree, uid) = (self.keep.settings.tree, self.keep.settings.hello.uid);
+        let mut all = Vec::new();
+        for p in self.procs.values_mut() {
+            p.seen.look(p.link().is_none());
+            let place: NodeName = p.link().map_or_else(|| here.clone(), |l| l.node.clone());
+            all.push(ProcInfo {
+                pid: p.pid,
+                ppid: p.seen.ppid,
+                tree,
+                uid,
+                home: here.clone(),
+                place,
+                command: p.seen.command.clone(),
+                cpu_ms: p.seen.cpu_ms(),
+                away_cpu_ms: p.seen.away_ms(),
+                rss_kib: p.seen.rss_kib,
+                threads: p.seen.threads,
+                runnable: p.seen.runnable,
+                moves: p.moves,
+                forwarded: p.calls.load(Ordering::Relaxed),
+                stay: p.stay,
+                locked: p.locked || p.hold_until.is_some_and(|t| Instant::now() < t),
+                age_ms: p.born.elapsed().as_millis() as u64,
+            });
+        }
+        all
+    }
+
+    /// An exec happened in a thread of ours: what was away is no more, a fresh image waits.
+    pub fn execed(&mut self, tid: Tid) {
+        let pid = tid;
+        if let Some(l) = self.leaving.remove(&pid) {
+            // It exec'd while its pages were being copied: that move is off.
+            let _ = l.grip.disband();
+        }
+        self.blocks.remove(&tid);
+        let locked = self.keep.settings.stay || self.keep.settings.pinned.is_some();
+        let p = self.procs.entry(pid).or_insert_with(|| Proc::new(pid, locked));
+        if let Some(l) = p.link().cloned() {
+            l.tell(&ToHost::Execed { pid });
+            p.seen.back_home();
+        }
+        p.close_deputies(&self.keep);
+        p.place = Place::Home;
+        p.region = None;
+        p.at_exec = true;
+        p.stay = None;
+        p.breaking.store(false, Ordering::Release);
+        p.held.clear();
+        p.seen.renamed();
+        self.passing.insert(pid);
+        self.publish();
+        self.keep.tasks.push_urgent(Task { pid, to: Dest::Balance, why: Why::Exec });
+    }
+
+    /// Lets a process that stays at home go on untraced.
+    pub fn let_go(&mut self, pid: Pid) {
+        self.passing.remove(&pid);
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.at_exec = false;
+        }
+        let _ = trace::detach(pid, 0);
+    }
+
+    /// Signals that came during a move are passed to where it is now.
+    pub fn release_held(&mut self, pid: Pid) {
+        let Some(p) = self.procs.get_mut(&pid) else { return };
+        p.breaking.store(false, Ordering::Release);
+        let held = std::mem::take(&mut p.held);
+        if let Some(l) = p.link() {
+            for (tid, info) in held {
+                l.tell(&ToHost::Signal { pid, tid, info: armento_wire::talk::Signal(info.to_vec()) });
+            }
+        }
+    }
+
+    /// A signal (with the stop that carried it) that a thread had when it was frozen at home.
+    pub fn hold_halted(&mut self, pid: Pid, halted: &[Halted]) {
+        let Some(p) = self.procs.get_mut(&pid) else { return };
+        for h in halted {
+            if let Some((_, info)) = h.signal {
+                p.held.push((Some(h.tid), info));
+            }
+        }
+    }
+}
+
+impl World for Tree {
+    fn report(&mut self, tid: Tid, status: Status) {
+        match status {
+            Status::Exited(_) | Status::Killed(_) => self.ended(tid),
+            Status::Stopped(Stop::Event(e)) if e == libc::PTRACE_EVENT_EXEC => self.execed(tid),
+            Status::Stopped(stop) => signals::stopped(self, tid, stop),
+            Status::Continued => {}
+        }
+    }
+
+    fn turn(&mut self) -> bool {
+        if self.scanned.elapsed() > SCAN_EVERY {
+            self.scan();
+        }
+        !self.procs.is_empty()
+    }
+}
+
+impl Tree {
+    fn ended(&mut self, tid: Tid) {
+        self.passing.remove(&tid);
+        if self.procs.contains_key(&tid) {
+            return self.gone(tid);
+        }
+        if let Some(d) = self.keep.deputy(tid) {
+            d.close();
+            self.keep.leave(tid);
+            if let Some(p) = self.procs.get_mut(&d.pid) {
+                p.threads.remove(&tid);
+            }
+        }
+    }
+}
