@@ -32,7 +32,7 @@ int main(void)
         last[i] = t;
         if (n % 5000 == 0)
             rest(15);
-        if (n % 5000 == 2500)
+        if (n % 2000 == 1000)
             chew(10 * CHEW_MS);
     }
     for (int i = 0; i < N; i++)
@@ -43,7 +43,7 @@ int main(void)
     HOLDS(drift > -0.2 && drift < 0.2);
     struct timespec t;
     SHOW(clock_gettime(99, &t));
-    SHOW(clock_gettime(CLOCK_MONOTONIC, (void *)8));
+    SHOW(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, (void *)8));
     SHOW(clock_settime(CLOCK_REALTIME, &(struct timespec){0, 0}));
     SHOW(clock_getres(CLOCK_MONOTONIC, &t));
     say("resolution %ld", t.tv_nsec);

@@ -52,8 +52,8 @@ int main(void)
     SHOW(process_vm_readv(child, &l, 1, &r, 1, 0));
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    for (int i = 0; i < 30; i++) {
-        at = i * 1000;
+    for (int i = 0; i < 60; i++) {
+        at = i * 500;
         lseek(out, 0, SEEK_SET);
         if (sendfile(out, in, &at, 3000) != 3000)
             say("sendfile %d %s", i, errno_name(errno));

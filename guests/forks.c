@@ -9,7 +9,7 @@ static int level(int depth, int index)
     pid_t parent = getpid(), children[4];
     chew((5 + index) * CHEW_MS);
     if (depth == 3) {
-        rest(10);
+        rest(80);
         return code;
     }
     for (int i = 0; i < 4; i++) {
@@ -86,10 +86,12 @@ int main(void)
         pthread_join(t[i], &r);
         say("forked in a thread: %ld", (long)r);
     }
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 60; i++) {
         child = fork();
-        if (!child)
+        if (!child) {
+            chew(3 * CHEW_MS);
             _exit(i);
+        }
         int status;
         if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != i)
             say("quick child %d: %d", i, status);

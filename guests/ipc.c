@@ -39,7 +39,7 @@ static void semaphores(void)
     HOLDS(semctl(id, 1, GETPID) == getpid());
     child = fork();
     if (!child) {
-        say("removed under it: %ld %s", (long)semop(id, &want, 1), errno_name(errno));
+        SHOW(semop(id, &want, 1));
         _exit(0);
     }
     while (semctl(id, 1, GETNCNT) != 1)

@@ -9,10 +9,11 @@ static int master;
 static char shown[65536];
 static int got;
 
-/* Reads what the terminal shows until it holds the text. */
+/* Reads what the terminal shows until it holds the text; keeps what follows it. */
 static void until(const char *text)
 {
-    while (!memmem(shown, got, text, strlen(text))) {
+    char *at;
+    while (!(at = memmem(shown, got, text, strlen(text)))) {
         int n = read(master, shown + got, sizeof shown - got);
         if (n <= 0) {
             say("terminal ended before '%s'", text);
@@ -20,7 +21,9 @@ static void until(const char *text)
         }
         got += n;
     }
-    got = 0;
+    at += strlen(text);
+    got -= at - shown;
+    memmove(shown, at, got);
 }
 
 static void session(void)
@@ -54,7 +57,7 @@ static void session(void)
         tcsetpgrp(0, getpgrp());
         if (WIFSTOPPED(status)) {
             write(2, "stopped\n", 8);
-            rest(60);
+            rest(120);
             kill(-child, job == 2 ? SIGKILL : SIGTERM);
             kill(-child, SIGCONT);
             waitpid(child, &status, 0);
@@ -101,7 +104,7 @@ int main(void)
     until("raw\n");
     write(master, "\x03", 1);
     until("bye\n");
-    rest(60);
+    rest(120);
     close(master);
     int status;
     waitpid(child, &status, 0);

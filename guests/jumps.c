@@ -61,9 +61,9 @@ int main(void)
     sigemptyset(&set), sigaddset(&set, SIGALRM);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     signal(SIGFPE, jump), signal(SIGILL, jump), signal(SIGTRAP, jump);
-    volatile int zero = 0;
+    volatile int zero = 0, five = 5;
     if (!(s = sigsetjmp(back, 1)))
-        zero = 1 / zero;
+        zero = five / zero;
     say("signal %d", s);
     if (!(s = sigsetjmp(back, 1)))
         __builtin_trap();

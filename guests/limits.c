@@ -115,7 +115,7 @@ int main(void)
     SHOW(sysinfo(&si));
     long pages = sysconf(_SC_PHYS_PAGES), cores = sysconf(_SC_NPROCESSORS_CONF);
     for (int i = 0; i < 10; i++) {
-        chew(15 * CHEW_MS);
+        chew(5 * CHEW_MS);
         rest(8);
     }
     sysinfo(&again);

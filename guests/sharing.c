@@ -34,7 +34,7 @@ int main(void)
                 pthread_mutex_lock(&c->lock);
                 c->counter++;
                 pthread_mutex_unlock(&c->lock);
-                chew(2000);
+                chew(30000);
             }
             for (int n = 0; n < 10; n++) {
                 pthread_mutex_lock(&c->lock);

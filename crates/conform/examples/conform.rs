@@ -3,7 +3,10 @@
 use clap::Parser;
 
 #[derive(Parser)]
-#[command(name = "conform", about = "Runs guests natively, at home, away and in a storm")]
+#[command(
+    name = "conform",
+    about = "Runs guests natively, at home, away and in a storm"
+)]
 struct Cli {
     #[command(flatten)]
     args: armento_conform::Args,

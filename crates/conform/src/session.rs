@@ -247,7 +247,11 @@ fn evidence(
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join("repeat"), format!("{repeat}\n"))?;
         // A native run that differs from the first one is its own other side.
-        let other_side = if task.mode == Mode::Native { "again" } else { task.mode.word() };
+        let other_side = if task.mode == Mode::Native {
+            "again"
+        } else {
+            task.mode.word()
+        };
         for (side, outcome) in [("native", native), (other_side, other)] {
             for (name, stream) in [("stdout", &outcome.stdout), ("stderr", &outcome.stderr)] {
                 let bytes: Vec<u8> = stream

@@ -1,4 +1,8 @@
 //! Programs on a terminal: what to wait for, what to press.
+//!
+//! Nothing of what the terminal shows is filtered before comparing, so a script may only press keys
+//! when it has seen that the program waits for them, and must not make anything print a pid, a time
+//! or two things at once.
 
 pub enum Step {
     /// Wait until this text was shown (after the last match).
@@ -17,15 +21,149 @@ pub struct Script {
 
 use Step::{Press, See};
 
-pub const SCRIPTS: &[Script] = &[Script {
-    name: "tty-sh",
-    about: "A shell without line editing on a terminal: prompts, echo, end of file.",
-    command: &["/bin/sh", "-i"],
-    steps: &[
-        See("$ "),
-        Press("echo one\r"),
-        See("one\r\n$ "),
-        Press("\x04"),
-    ],
-    needs: &[("sh", "dash")],
-}];
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+const CTRL_Z: &str = "\x1a";
+const CTRL_BACKSLASH: &str = "\x1c";
+
+/// Runs until interrupted, says when it starts and when it is continued. It starts no program:
+/// a Ctrl-Z between vfork and exec stops the child alone, natively too, and the shell waits for ever.
+const LOOP: &str = "sh -c 'trap \"echo back\" CONT; echo up; while :; do :; done'\r";
+
+const JOB_CONTROL: &[Step] = &[
+    See("$ "),
+    Press("PS1='ready> '\r"),
+    See("\nready> "),
+    Press("stty -a | head -1; tty > /dev/null && echo a tty\r"),
+    See("\na tty\r\nready> "),
+    // Ctrl-C ends a command, the shell goes on.
+    Press(LOOP),
+    See("\nup\r\n"),
+    Press(CTRL_C),
+    See("ready> "),
+    Press("echo status $?\r"),
+    See("\nstatus 130\r\nready> "),
+    // Ctrl-Z stops, fg continues, Ctrl-C ends.
+    Press(LOOP),
+    See("\nup\r\n"),
+    Press(CTRL_Z),
+    See("ready> "),
+    Press("echo status $?\r"),
+    See("\nstatus 148\r\nready> "),
+    Press("jobs\r"),
+    See("ready> "),
+    Press("fg\r"),
+    See("\nback\r\n"),
+    Press(CTRL_C),
+    See("ready> "),
+    // End of file, a busy loop, Ctrl-\.
+    // With line editing the terminal is still raw when the command is echoed: wait for a word.
+    Press("echo now; cat\r"),
+    See("\nnow\r\n"),
+    Press("a line\r"),
+    See("a line\r\na line\r\n"),
+    Press(CTRL_D),
+    See("ready> "),
+    Press("echo go; while :; do :; done\r"),
+    See("\ngo\r\n"),
+    Press(CTRL_C),
+    See("ready> "),
+    Press("sh -c 'echo on; exec sleep 100'\r"),
+    See("\non\r\n"),
+    Press(CTRL_BACKSLASH),
+    See("ready> "),
+    Press("exit 3\r"),
+];
+
+const PYTHON: &[Step] = &[
+    See(">>> "),
+    Press("1 + 1\r"),
+    See("\n2\r\n>>> "),
+    Press("def f(n):\r"),
+    See("... "),
+    Press("    return n * 2\r"),
+    See("... "),
+    Press("\r"),
+    See(">>> "),
+    Press("f(21)\r"),
+    See("\n42\r\n>>> "),
+    Press("input('name? ')\r"),
+    See("\nname? "),
+    Press("guest\r"),
+    See("\n'guest'\r\n>>> "),
+    // Ctrl-C in a sleep and in a busy loop.
+    Press("import time; print('sleeping'); time.sleep(100)\r"),
+    See("\nsleeping\r\n"),
+    Press(CTRL_C),
+    See("KeyboardInterrupt\r\n>>> "),
+    Press("print('busy'); any(False for _ in iter(int, 1))\r"),
+    See("\nbusy\r\n"),
+    Press(CTRL_C),
+    See("KeyboardInterrupt\r\n>>> "),
+    Press("import os; os.isatty(0), os.get_terminal_size()\r"),
+    See("lines=24))\r\n>>> "),
+    Press("1 / 0\r"),
+    See("division by zero\r\n>>> "),
+    Press("import getpass; getpass.getpass()\r"),
+    See("\nPassword: "),
+    Press("hidden\r"),
+    See("\n'hidden'\r\n>>> "),
+    Press(CTRL_D),
+];
+
+const DASH: &[Step] = &[
+    See("$ "),
+    Press("echo one\r"),
+    See("\none\r\n$ "),
+    Press("read x\r"),
+    See("read x\r\n"),
+    // The terminal's own editing: rub out a letter, kill a line.
+    Press("ab\x7fc\r"),
+    See("$ "),
+    Press("echo $x\r"),
+    See("\nac\r\n$ "),
+    Press("wrong\x15echo right\r"),
+    See("\nright\r\n$ "),
+    Press("sh -c 'echo up; exec sleep 100'\r"),
+    See("\nup\r\n"),
+    Press(CTRL_C),
+    See("$ "),
+    Press("stty -echo; echo quiet\r"),
+    See("\nquiet\r\n$ "),
+    Press("echo unseen\r"),
+    See("unseen\r\n$ "),
+    Press("stty sane; stty size\r"),
+    See("24 80\r\n$ "),
+    Press(CTRL_D),
+];
+
+pub const SCRIPTS: &[Script] = &[
+    Script {
+        name: "tty-bash",
+        about: "Interactive bash: Ctrl-C, Ctrl-Z, jobs, fg, Ctrl-D, Ctrl-\\.",
+        command: &["/bin/bash", "--norc", "--noprofile", "--noediting", "-i"],
+        steps: JOB_CONTROL,
+        needs: &[("bash", "bash")],
+    },
+    Script {
+        name: "tty-bash-editing",
+        about: "The same with readline, which switches the terminal for every line.",
+        command: &["/bin/bash", "--norc", "--noprofile", "-i"],
+        steps: JOB_CONTROL,
+        needs: &[("bash", "bash")],
+    },
+    Script {
+        name: "tty-python",
+        about: "Interactive python3: lines, input, Ctrl-C while sleeping and computing, getpass.",
+        command: &["/usr/bin/env", "python3", "-q", "-i"],
+        steps: PYTHON,
+        needs: &[("python3", "python3")],
+    },
+    Script {
+        name: "tty-sh",
+        about: "An interactive sh: echo, erase and kill keys, Ctrl-C, stty, end of file.",
+        command: &["/bin/sh", "-i"],
+        steps: DASH,
+        needs: &[("stty", "coreutils")],
+    },
+];
