@@ -12,6 +12,7 @@ mod node;
 mod nodes;
 mod out;
 mod ps;
+mod run;
 mod why;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -43,6 +44,8 @@ enum Verb {
     Leave(leave::Args),
     /// Run this node's daemon
     Node(node::Args),
+    /// Run a program; its processes go where there is room
+    Run(run::Args),
     /// Show the farm's nodes
     Nodes(nodes::Args),
     /// Show processes and where they are
@@ -92,6 +95,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Join(args) => join::run(args),
         Verb::Leave(args) => leave::run(args),
         Verb::Node(args) => node::run(args),
+        Verb::Run(args) => run::run(args),
         Verb::Nodes(args) => nodes::run(&args),
         Verb::Ps(args) => ps::run(&args),
         Verb::Migrate(args) => migrate::run(&args),
@@ -117,15 +121,19 @@ mod tests {
         let mut command = Cli::command();
         command.build();
         command.clone().debug_assert();
-        let mut open: Vec<clap::Command> = command.get_subcommands().cloned().collect();
+        let below = |c: &clap::Command| -> Vec<clap::Command> {
+            let verbs = c.get_subcommands().filter(|v| v.get_name() != "help");
+            verbs.cloned().collect()
+        };
+        let mut open = below(&command);
         while let Some(mut verb) = open.pop() {
-            let below: Vec<clap::Command> = verb.get_subcommands().cloned().collect();
-            let name = verb.get_name().to_owned();
-            if below.is_empty() && name != "help" {
+            let deeper = below(&verb);
+            if deeper.is_empty() {
                 let help = verb.render_long_help().to_string();
+                let name = verb.get_name();
                 assert!(help.contains("Example"), "`{name} --help` shows no example");
             }
-            open.extend(below.into_iter().filter(|c| c.get_name() != "help"));
+            open.extend(deeper);
         }
     }
 }

@@ -105,7 +105,7 @@ mod tests {
             age_ms: 15_000,
         };
         let golden = "\
- PID  HOME  WHERE   CPU  AWAY  MEMORY  MOVES  CALLS  STAY  COMMAND
+\x20PID  HOME  WHERE   CPU  AWAY  MEMORY  MOVES  CALLS  STAY  COMMAND
 4711  n1    n3     12.3  12.0   5.0 M      2    345  -     lame a?[2J.wav
 ";
         assert_eq!(render(&[proc]), golden);
