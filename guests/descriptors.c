@@ -58,10 +58,10 @@ int main(void)
     SHOW(flock(other, LOCK_EX | LOCK_NB));
     rest(120);
     l.l_type = F_UNLCK;
-    SHOW(fcntl(fd, F_SETLK, &l));
-    int status;
+    int unlocked = fcntl(fd, F_SETLK, &l), status; /* the child speaks now */
     waitpid(child, &status, 0);
     say_status("locker", status);
+    say("unlocked %d", unlocked);
     SHOW(flock(other, LOCK_EX | LOCK_NB));
     for (int i = 0; i < 60; i++) {
         int a = dup(fd), c = dup2(fd, 300 + i);

@@ -2,7 +2,7 @@ set -e
 mkdir src
 for i in $(seq 12); do echo "int f$i(int x) { for (int i = 0; i < x; i++) x ^= i * $i; return x; }" > src/f$i.c; done
 { for i in $(seq 12); do echo "int f$i(int);"; done; echo '#include <stdio.h>'; echo 'int main(void) { int s = 0;'
-for i in $(seq 12); do echo "s += f$i($i * 1000);"; done; echo 'printf("sum %d\n", s); return 0; }'; } > src/main.c
+for i in $(seq 12); do echo "s += f$i($i * 1000);"; done; echo 'printf("sum %d", s); puts(""); return 0; }'; } > src/main.c
 cat > Makefile <<'END'
 OBJ := $(patsubst src/%.c,obj/%.o,$(wildcard src/*.c))
 prog: $(OBJ)
