@@ -3,7 +3,7 @@
 use crate::out::{Failure, say};
 use armento_client::api::Ask;
 use armento_client::{AskError, Session};
-use armento_noded::{Config, leave_without_daemon};
+use armento_noded::{Config, leave_without_daemon, takes_the_key};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
+    let key = takes_the_key(&config);
     match Session::connect_to(&config.socket_path()) {
         Ok(mut session) => {
             session.ask(Ask::Leave, LEAVING).map_err(Failure::from)?;
@@ -35,6 +36,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
             say(&format!("{name} has left its farm\n"));
         }
         Err(e) => return Err(Failure::from(e).into()),
+    }
+    if key {
+        say("it held the farm's key: the others go on, but nobody can join them any more\n");
     }
     Ok(0)
 }

@@ -331,3 +331,6 @@ impl Core {
         self.members_changed = true;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -117,3 +117,14 @@ pub fn leave_without_daemon(config: &Config) -> Result<NodeName, FarmError> {
     dir.forget()?;
     Ok(farm.node)
 }
+
+/// True when nobody can join the farm once this node has left it: it holds the farm's key, and
+/// other members remain. False also when this user may not look.
+pub fn takes_the_key(config: &Config) -> bool {
+    let dir = StateDir::new(config.state_dir());
+    let others = dir.farm().and_then(|farm| {
+        let roster = dir.roster()?;
+        Ok(roster.iter().any(|m| m.name != farm.node))
+    });
+    dir.farm_keys().is_ok() && others.unwrap_or(false)
+}

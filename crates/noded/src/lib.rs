@@ -31,4 +31,4 @@ pub use config::{Config, Wire};
 pub use daemon::{Options, Running, run, start};
 pub use enrol::{Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, new_token};
 pub use error::FarmError;
-pub use leave::leave_without_daemon;
+pub use leave::{leave_without_daemon, takes_the_key};

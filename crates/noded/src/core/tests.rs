@@ -1,0 +1,92 @@
+//! What a node believes of the others, event by event.
+
+use super::*;
+
+fn name(n: &str) -> NodeName {
+    n.parse().expect("name")
+}
+
+fn core() -> Core {
+    Core {
+        me: name("n1"),
+        members: BTreeMap::new(),
+        gone: BTreeMap::new(),
+        members_changed: false,
+        vector: Vector::new(name("n1"), 1),
+        ledger: Ledger::new(name("n1")),
+        dice: Dice::seeded(1),
+        keepers: KeeperTable::default(),
+        hosts: HostTable::default(),
+        leaving: false,
+        count: 0,
+    }
+}
+
+fn life(n: &str, boot: u64) -> Life {
+    Life {
+        name: name(n),
+        boot,
+        addr: format!("127.0.0.1:{}", 1000 + boot).parse().expect("addr"),
+    }
+}
+
+impl Core {
+    /// foca's table is `lives`; what is believed of n2 then.
+    fn told(&mut self, lives: &[(u64, State)]) -> Option<(State, u64)> {
+        let lives = lives
+            .iter()
+            .map(|(boot, state)| (life("n2", *boot), *state));
+        self.sync_members(lives);
+        let m = self.members.get(&name("n2"))?;
+        Some((m.state, m.boot))
+    }
+}
+
+#[test]
+fn the_latest_life_counts() {
+    let mut c = core();
+    assert_eq!(c.told(&[(5, State::Down)]), None, "dead before our time");
+    assert_eq!(c.told(&[(5, State::Alive)]), Some((State::Alive, 5)));
+    assert_eq!(c.told(&[(5, State::Suspect)]), Some((State::Suspect, 5)));
+    assert_eq!(c.told(&[(5, State::Down)]), Some((State::Down, 5)));
+    let restarted = [(5, State::Down), (9, State::Alive)];
+    assert_eq!(c.told(&restarted), Some((State::Alive, 9)));
+    assert_eq!(c.addr_of(&name("n2")), Some(life("n2", 9).addr));
+    assert_eq!(
+        c.told(&[(5, State::Alive)]),
+        Some((State::Alive, 9)),
+        "an echo"
+    );
+    c.sync_members([(life("n1", 99), State::Alive)].into_iter());
+    assert!(
+        !c.members.contains_key(&name("n1")),
+        "nobody is his own peer"
+    );
+}
+
+#[test]
+fn who_left_is_no_echo() {
+    let mut c = core();
+    c.told(&[(5, State::Alive)]);
+    c.left(&name("n2"));
+    assert_eq!(c.told(&[(5, State::Alive)]), None);
+    assert_eq!(c.told(&[(5, State::Down)]), None);
+    assert_eq!(c.told(&[(6, State::Alive)]), Some((State::Alive, 6)));
+}
+
+#[test]
+fn a_node_let_in_is_told_of_the_others() {
+    let mut c = core();
+    c.told(&[(5, State::Alive)]);
+    let member = |n: &str| Member {
+        name: name(n),
+        addr: life(n, 1).addr,
+        admitted: 1,
+        heard: false,
+    };
+    let seeds = c.admitted(member("n3"));
+    assert_eq!(seeds.len(), 1);
+    assert_eq!(seeds[0].name, name("n2"));
+    assert!(!c.members[&name("n3")].is_up());
+    assert!(c.peers() == [name("n2")]);
+}
