@@ -9,12 +9,13 @@ static void spawn(const char *what, posix_spawn_file_actions_t *fa, posix_spawna
 {
     pid_t child;
     int rc = posix_spawnp(&child, argv[0], fa, at, argv, environ);
-    say("%s: %s", what, rc ? errno_name(rc) : "started");
-    if (!rc) {
-        int status;
-        HOLDS(waitpid(child, &status, 0) == child);
+    int status, same = 0;
+    if (!rc)
+        same = waitpid(child, &status, 0) == child;
+    /* Said late: the child speaks on its own. */
+    say("%s: %s", what, rc ? errno_name(rc) : same ? "started and ended" : "lost");
+    if (!rc)
         say_status(what, status);
-    }
 }
 
 int main(void)

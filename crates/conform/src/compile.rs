@@ -1,27 +1,61 @@
 //! C guests become programs, once per source text, in a cache that any user can run from.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use crate::catalog::headers;
+use crate::sys;
 use crate::tree::sha256;
 
 /// Optimised as little as a distribution would, with threads.
 const FLAGS: &[&str] = &["-std=gnu11", "-O1", "-pthread", "-w"];
 const LIBRARIES: &[&str] = &["-lm", "-lrt"];
 
+/// Programs of other sources are kept this long, so that the cache does not grow for ever.
+const KEEP: Duration = Duration::from_secs(24 * 3600);
+
 /// The cache; guests run as another user, so it cannot be below a home directory.
-pub fn cache() -> PathBuf {
-    let user = if crate::sys::is_root() {
-        "root".to_string()
-    } else {
-        format!("{}", std::process::id())
-    };
-    PathBuf::from(format!("/var/tmp/armento-guests-{user}"))
+fn cache() -> PathBuf {
+    PathBuf::from(format!("/var/tmp/armento-guests-{}", sys::user()))
+}
+
+/// Makes the cache, and refuses one that somebody else made.
+fn own_cache() -> Result<PathBuf> {
+    let cache = cache();
+    if let Err(cause) = fs::create_dir(&cache)
+        && cause.kind() != ErrorKind::AlreadyExists
+    {
+        return Err(cause).with_context(|| format!("cannot make {}", cache.display()));
+    }
+    let meta = fs::symlink_metadata(&cache)?;
+    if !meta.is_dir() || meta.uid() != sys::user() {
+        bail!(
+            "{0} is not ours; nothing was run\nhint: remove {0}",
+            cache.display()
+        );
+    }
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o755))?;
+    Ok(cache)
+}
+
+fn forget_old(cache: &Path) {
+    let entries = fs::read_dir(cache).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let age = fs::metadata(&path).and_then(|meta| meta.modified()).ok();
+        if age
+            .and_then(|time| time.elapsed().ok())
+            .is_some_and(|age| age > KEEP)
+        {
+            // Another session may be removing it too.
+            let _ = fs::remove_dir_all(path);
+        }
+    }
 }
 
 /// Compiles `source` unless the cache has it, and returns the program's path.
@@ -31,14 +65,16 @@ pub fn ensure(name: &str, source: &str) -> Result<PathBuf> {
         .chain([source])
         .chain(FLAGS.iter().copied())
         .collect();
-    let folder = cache().join(&sha256(everything.as_bytes())[..16]);
+    let cache = own_cache()?;
+    let folder = cache.join(&sha256(everything.as_bytes())[..16]);
     let program = folder.join(name);
     if program.is_file() {
         return Ok(program);
     }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for folder in [cache(), folder.clone()] {
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    if !folder.is_dir() {
+        forget_old(&cache);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
     }
     // Two workers may compile the same guest: each writes its own file, the last rename wins.
     let own = folder.join(format!("{name}.{}", std::process::id()));

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,12 +16,10 @@ use crate::moves::Watch;
 use crate::pty::Typist;
 use crate::task::{End, Mode, Outcome, Task};
 use crate::tree::{self, Stream};
-use crate::{compile, sys};
+use crate::{compile, left, sys};
 
 /// The ordinary user a guest runs as when the harness is root; not in /etc/passwd.
 const USER: u32 = 4242;
-/// Processes may outlive the guest this long (a keeper says goodbye); then they count as left.
-const LINGER: Duration = Duration::from_secs(5);
 /// How often a waiting harness looks at the clock, milliseconds.
 const LOOK_MS: u64 = 50;
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
@@ -51,6 +49,10 @@ impl Dirs {
             tmp: task.base.join("tmp").join(&task.guest),
         };
         dirs.remove();
+        for dir in [&task.base, &task.base.join("tmp")] {
+            fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?;
+        }
         for dir in [&dirs.home, &dirs.tmp] {
             fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
             fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?;
@@ -99,6 +101,7 @@ pub fn prefix(task: &Task) -> Result<Vec<String>> {
         .armento
         .as_ref()
         .context("this mode needs the armento program")?;
+    let armento = for_user(armento, &task.base)?;
     let mut words = vec![armento.display().to_string(), "run".into()];
     words.extend(match task.mode {
         Mode::Native => vec![],
@@ -112,6 +115,24 @@ pub fn prefix(task: &Task) -> Result<Vec<String>> {
         ],
     });
     Ok(words)
+}
+
+/// The same program where an ordinary user may run it: a build below a private directory is copied.
+fn for_user(program: &Path, base: &Path) -> Result<PathBuf> {
+    let open = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.mode() & 0o001 != 0);
+    if program.ancestors().all(open) {
+        return Ok(program.to_path_buf());
+    }
+    let copy = base.join("bin/armento");
+    if !copy.is_file() {
+        fs::create_dir_all(base.join("bin"))?;
+        fs::set_permissions(base.join("bin"), fs::Permissions::from_mode(0o755))?;
+        let own = base.join(format!("bin/{}", std::process::id()));
+        fs::copy(program, &own).with_context(|| format!("cannot copy {}", program.display()))?;
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o755))?;
+        fs::rename(&own, &copy)?;
+    }
+    Ok(copy)
 }
 
 /// Runs `guest` once. An error means that the harness itself failed.
@@ -130,7 +151,7 @@ pub fn once(guest: &Guest, task: &Task) -> Result<Outcome> {
     }
     let outcome = drive(command, guest, task).with_context(|| format!("cannot run {}", all[0]));
     let outcome = outcome.and_then(|mut outcome| {
-        outcome.left = clear_out();
+        outcome.left = left::clear_out();
         outcome.files = tree::list(&dirs.home)?;
         Ok(outcome)
     });
@@ -285,95 +306,4 @@ fn follow(
         away,
         ..Outcome::without_run(End::Hang)
     })
-}
-
-/// Waits until nothing of the run is left, ends what lingers, and names it.
-fn clear_out() -> Vec<String> {
-    let start = Instant::now();
-    let mut wait = Duration::from_millis(1);
-    loop {
-        sys::reap();
-        let living = descendants(std::process::id());
-        if living.is_empty() {
-            return Vec::new();
-        }
-        if start.elapsed() > LINGER || sys::interrupted() {
-            let mut names: Vec<String> = living.iter().map(|(_, name)| name.clone()).collect();
-            names.sort();
-            end_all();
-            return names;
-        }
-        std::thread::sleep(wait);
-        wait = (wait * 2).min(Duration::from_millis(100));
-    }
-}
-
-/// Kills every descendant; orphans come back to us, so a few rounds end all of them.
-fn end_all() {
-    for _ in 0..100 {
-        let living = descendants(std::process::id());
-        if living.is_empty() {
-            return;
-        }
-        for (pid, _) in living {
-            sys::kill(pid);
-        }
-        std::thread::sleep(Duration::from_millis(10));
-        sys::reap();
-    }
-}
-
-/// Every living process below `root`: pid and name.
-pub fn descendants(root: u32) -> Vec<(u32, String)> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok())
-        else {
-            continue;
-        };
-        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
-            continue;
-        };
-        if let Some((name, state, parent)) = parse_stat(&stat)
-            && state != "Z"
-        {
-            all.push((pid, name, parent));
-        }
-    }
-    let mut found: Vec<(u32, String)> = Vec::new();
-    let mut parents = vec![root];
-    while let Some(parent) = parents.pop() {
-        for (pid, name, _) in all.iter().filter(|(_, _, p)| *p == parent) {
-            parents.push(*pid);
-            found.push((*pid, name.clone()));
-        }
-    }
-    found
-}
-
-/// Name, state and parent from a line of `/proc/PID/stat`. The name may hold spaces and brackets.
-fn parse_stat(stat: &str) -> Option<(String, String, u32)> {
-    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
-    let mut rest = stat[close + 1..].split_whitespace();
-    let state = rest.next()?.to_string();
-    Some((
-        stat[open + 1..close].to_string(),
-        state,
-        rest.next()?.parse().ok()?,
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn odd_names_in_stat() {
-        let line = "812 (a) b (c)) S 7 812 812 0 -1";
-        assert_eq!(parse_stat(line), Some(("a) b (c)".into(), "S".into(), 7)));
-        assert_eq!(parse_stat("nonsense"), None);
-    }
 }

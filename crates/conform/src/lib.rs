@@ -17,8 +17,11 @@
 mod catalog;
 mod compare;
 mod compile;
+mod evidence;
 mod farm;
+mod handler;
 mod launch;
+mod left;
 mod moves;
 mod pty;
 pub mod real;

@@ -1,23 +1,24 @@
 //! The whole suite: workers take guests from one queue, results are compared as they come.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::catalog::{Guest, How};
 use crate::farm::{self, Farm};
+use crate::handler::Worker;
 use crate::report::{Report, Row, Run, Verdict};
-use crate::task::{End, LINE_MAX, Mode, Outcome, Task};
-use crate::{Args, compare, compile, report, sys};
+use crate::task::{End, Mode, Outcome, Task};
+use crate::{Args, compare, compile, evidence, report, sys};
 
 /// How often a waiting session looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
+/// Interrupted workers have this long to end their guests.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 pub fn run(args: &Args, guests: &[Guest]) -> Result<i32> {
     sys::catch_interrupts();
@@ -104,13 +105,16 @@ fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
     let queue = Arc::new(Mutex::new(guests.iter().cloned().collect::<VecDeque<_>>()));
     let (results, rows) = mpsc::channel();
     let jobs = plan.args.jobs.min(guests.len() as u32).max(1);
+    let mut workers = Vec::new();
     for _ in 0..jobs {
         let worker = Worker::start(farm)?;
+        workers.push(worker.pid());
         let (queue, results, plan) = (queue.clone(), results.clone(), plan.clone());
         std::thread::spawn(move || work(worker, &plan, &queue, &results));
     }
     drop(results);
     let mut report = Report::new(plan.args.strict);
+    let mut give_up = None;
     loop {
         match rows.recv_timeout(LOOK) {
             Ok(row) => {
@@ -122,7 +126,13 @@ fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if sys::interrupted() => {
                 report.interrupted = true;
-                break;
+                if give_up.is_none() {
+                    workers.iter().for_each(|&pid| sys::terminate(pid));
+                }
+                // A worker that does not answer goes with its lab.
+                if *give_up.get_or_insert_with(|| Instant::now() + PATIENCE) < Instant::now() {
+                    break;
+                }
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -142,7 +152,8 @@ fn work(mut worker: Worker, plan: &Plan, queue: &Mutex<VecDeque<Guest>>, results
         };
         let Some(guest) = next else { return };
         let row = examine(&mut worker, plan, &guest);
-        if results.send(row).is_err() || sys::interrupted() {
+        // A guest that was cut off proves nothing.
+        if sys::interrupted() || results.send(row).is_err() {
             return;
         }
     }
@@ -214,7 +225,9 @@ impl Run {
             guest.name
         );
         let kept = match &verdict {
-            Verdict::Differs(_) => evidence(&task, round, &repeat, native, other),
+            Verdict::Differs(_) if !sys::interrupted() => {
+                evidence::keep(&task, round, &repeat, native, other)
+            }
             _ => None,
         };
         Run {
@@ -229,113 +242,5 @@ impl Run {
             repeat,
             kept,
         }
-    }
-}
-
-/// Writes both sides of a difference where the user can look; the node's disk goes with the lab.
-fn evidence(
-    task: &Task,
-    round: u32,
-    repeat: &str,
-    native: &Outcome,
-    other: &Outcome,
-) -> Option<PathBuf> {
-    let folder = std::env::temp_dir()
-        .join(format!("armento-conform-{}", std::process::id()))
-        .join(format!("{}.{}.{round}", task.guest, task.mode.word()));
-    let write = || -> Result<()> {
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("repeat"), format!("{repeat}\n"))?;
-        // A native run that differs from the first one is its own other side.
-        let other_side = if task.mode == Mode::Native {
-            "again"
-        } else {
-            task.mode.word()
-        };
-        for (side, outcome) in [("native", native), (other_side, other)] {
-            for (name, stream) in [("stdout", &outcome.stdout), ("stderr", &outcome.stderr)] {
-                let bytes: Vec<u8> = stream
-                    .head
-                    .chars()
-                    .map(|c| u8::try_from(c).unwrap_or(b'?'))
-                    .collect();
-                std::fs::write(folder.join(format!("{side}.{name}")), bytes)?;
-            }
-            let rest = serde_json::to_vec_pretty(&outcome)?;
-            std::fs::write(folder.join(format!("{side}.json")), rest)?;
-        }
-        Ok(())
-    };
-    match write() {
-        Ok(()) => Some(folder),
-        Err(cause) => {
-            eprintln!(
-                "cannot keep the evidence in {}: {cause:#}",
-                folder.display()
-            );
-            None
-        }
-    }
-}
-
-/// A conform of its own inside the node, fed with tasks.
-struct Worker {
-    child: Child,
-    tasks: Option<ChildStdin>,
-    outcomes: BufReader<ChildStdout>,
-}
-
-impl Worker {
-    fn start(farm: Option<&Farm>) -> Result<Worker> {
-        let me = std::env::current_exe().context("cannot tell which program this is")?;
-        let mut command = farm.map_or_else(|| Command::new(&me), |farm| farm.inside(&me));
-        if farm::is_armento(&me) {
-            command.arg("conform");
-        }
-        command
-            .arg("--worker")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut child = command.spawn().context("cannot start a worker")?;
-        let tasks = child.stdin.take();
-        let outcomes = BufReader::new(child.stdout.take().context("stdout is piped")?);
-        Ok(Worker {
-            child,
-            tasks,
-            outcomes,
-        })
-    }
-
-    fn ask(&mut self, task: &Task) -> Outcome {
-        self.talk(task)
-            .unwrap_or_else(|cause| Outcome::without_run(End::Broken(format!("{cause:#}"))))
-    }
-
-    fn talk(&mut self, task: &Task) -> Result<Outcome> {
-        let mut line = serde_json::to_vec(task)?;
-        line.push(b'\n');
-        let tasks = self
-            .tasks
-            .as_mut()
-            .context("the worker takes no more tasks")?;
-        tasks
-            .write_all(&line)
-            .context("the worker in the node has ended")?;
-        let mut answer = String::new();
-        let got = (&mut self.outcomes)
-            .take(LINE_MAX as u64)
-            .read_line(&mut answer)?;
-        if got == 0 {
-            bail!("the worker in the node ended before the guest did");
-        }
-        serde_json::from_str(&answer).context("the worker's answer cannot be read")
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // The end of its input ends it; it clears away its guest first.
-        self.tasks = None;
-        let _ = self.child.wait();
     }
 }

@@ -142,9 +142,19 @@ pub fn kill(pid: u32) {
     unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
 }
 
-pub fn is_root() -> bool {
+/// Asks a process of ours to end.
+pub fn terminate(pid: u32) {
+    // SAFETY: no pointers. The process may be gone, which is as good.
+    unsafe { libc::kill(pid as libc::pid_t, libc::SIGTERM) };
+}
+
+pub fn user() -> u32 {
     // SAFETY: cannot fail.
-    unsafe { libc::geteuid() == 0 }
+    unsafe { libc::geteuid() }
+}
+
+pub fn is_root() -> bool {
+    user() == 0
 }
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);

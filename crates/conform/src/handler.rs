@@ -1,0 +1,75 @@
+//! The session's end of a worker: tasks go in, outcomes come out.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::farm::{self, Farm};
+use crate::task::{End, LINE_MAX, Outcome, Task};
+
+/// A conform of its own inside the node, fed with tasks.
+pub struct Worker {
+    child: Child,
+    tasks: Option<ChildStdin>,
+    outcomes: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    pub fn start(farm: Option<&Farm>) -> Result<Worker> {
+        let me = std::env::current_exe().context("cannot tell which program this is")?;
+        let mut command = farm.map_or_else(|| Command::new(&me), |farm| farm.inside(&me));
+        if farm::is_armento(&me) {
+            command.arg("conform");
+        }
+        command
+            .arg("--worker")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().context("cannot start a worker")?;
+        let tasks = child.stdin.take();
+        let outcomes = BufReader::new(child.stdout.take().context("stdout is piped")?);
+        Ok(Worker {
+            child,
+            tasks,
+            outcomes,
+        })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn ask(&mut self, task: &Task) -> Outcome {
+        self.talk(task)
+            .unwrap_or_else(|cause| Outcome::without_run(End::Broken(format!("{cause:#}"))))
+    }
+
+    fn talk(&mut self, task: &Task) -> Result<Outcome> {
+        let mut line = serde_json::to_vec(task)?;
+        line.push(b'\n');
+        let tasks = self
+            .tasks
+            .as_mut()
+            .context("the worker takes no more tasks")?;
+        tasks
+            .write_all(&line)
+            .context("the worker in the node has ended")?;
+        let mut answer = String::new();
+        let got = (&mut self.outcomes)
+            .take(LINE_MAX as u64)
+            .read_line(&mut answer)?;
+        if got == 0 {
+            bail!("the worker in the node ended before the guest did");
+        }
+        serde_json::from_str(&answer).context("the worker's answer cannot be read")
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The end of its input ends it; it clears away its guest first.
+        self.tasks = None;
+        let _ = self.child.wait();
+    }
+}
