@@ -55,9 +55,11 @@ static void mapped(const char *what, void *address)
     say("%s: not mapped", what);
 }
 
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static void *sleeper(void *arg)
 {
-    rest(300);
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
     return NULL;
 }
 
@@ -118,11 +120,13 @@ int main(int argc, char **argv)
     slurp(path);
     say("by pid: %s", text);
     pthread_t t[3];
+    pthread_mutex_lock(&gate);
     for (int i = 0; i < 3; i++)
         pthread_create(&t[i], NULL, sleeper, NULL);
     say("threads %ld tasks %d", field("\nThreads:"), count("/proc/self/task"));
     rest(70);
     say("threads %ld", field("\nThreads:"));
+    pthread_mutex_unlock(&gate);
     for (int i = 0; i < 3; i++)
         pthread_join(t[i], NULL);
     prctl(PR_SET_NAME, "new name");
