@@ -21,4 +21,4 @@ mod summary;
 mod sys;
 mod tree;
 
-pub use birth::{Birth, BirthError, adopt, run};
+pub use birth::{Birth, BirthError, adopt, run, run_native};

@@ -1,0 +1,105 @@
+//! `armento run`: parsed here; the keeper is forked and the program exec'd in its own pid.
+//!
+//! Next: `keeper/src/birth.rs`.
+
+use crate::out::Failure;
+use armento_client::{AskError, Session};
+use armento_keeper::{Birth, BirthError};
+use armento_model::NodeName;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+
+const HELP: &str = "Examples:
+  armento run lame -b 256 song.wav song.mp3
+  armento run make -j8               processes of the tree go where there is room
+  armento run --on n3 ./simulate     on that node, wherever else there may be room
+  armento run --storm 20 ./test      to a random node every 20 ms: the honest test of everything
+
+Exit codes: the program's own; 128+N when signal N ended it; 126 not executable, 127 not found,
+125 Armento itself failed. Without a daemon the program runs natively (with --on: 125).";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// Run on this node
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["stay", "storm"])]
+    on: Option<NodeName>,
+    /// Keep the program at home
+    #[arg(long, conflicts_with = "storm")]
+    stay: bool,
+    /// Use only CPU features that every node of the farm has
+    #[arg(long)]
+    portable: bool,
+    /// Move every process of the tree to a random node every MS milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    storm: Option<u64>,
+    /// Repeat the same storm
+    #[arg(long, value_name = "N", requires = "storm")]
+    seed: Option<u64>,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    let birth = Birth {
+        command: args.command,
+        on: args.on,
+        stay: args.stay,
+        portable: args.portable,
+        storm_ms: args.storm,
+        seed: args.seed,
+    };
+    // Only a daemon knows; without one the next step says so.
+    if let Some(node) = birth.on.as_ref().filter(|_| Session::connect().is_ok()) {
+        known_node(node)?;
+    }
+    match armento_keeper::run(&birth) {
+        BirthError::NoDaemon(e) => without_daemon(&birth, &e),
+        e => Ok(not_started(&e)),
+    }
+}
+
+/// The program runs as it would without us, and its user learns why nothing moves.
+fn without_daemon(birth: &Birth, e: &AskError) -> anyhow::Result<i32> {
+    if let Some(node) = &birth.on {
+        return Err(Failure {
+            message: format!("{e}; nothing was started, because it was to run on {node}"),
+            hint: e.hint().to_owned(),
+        }
+        .into());
+    }
+    eprintln!("armento: {e}; it runs natively and stays here\nhint: {}", e.hint());
+    Ok(not_started(&armento_keeper::run_native(birth)))
+}
+
+fn not_started(e: &BirthError) -> i32 {
+    let (code, hint) = match e {
+        BirthError::Exec(_, io) if io.kind() == ErrorKind::NotFound => (127, "check the name and PATH"),
+        BirthError::Exec(..) => (126, "is it a program for this machine, with its execute permission set?"),
+        _ => (125, "nothing was started; try again, or look at the daemon's log"),
+    };
+    eprintln!("armento: {e}\nhint: {hint}");
+    code
+}
+
+/// Can `node` be reached at all? Said before anything is started.
+fn known_node(node: &NodeName) -> anyhow::Result<()> {
+    use armento_client::api::{Answer, Ask};
+    let mut s = Session::connect().map_err(Failure::from)?;
+    let answer = s.ask(Ask::Nodes, crate::out::ANSWER).map_err(Failure::from)?;
+    let Answer::Nodes { nodes } = answer else { return Ok(()) };
+    match nodes.iter().find(|n| n.name == *node) {
+        Some(n) if n.state == "alive" => Ok(()),
+        Some(n) => Err(Failure {
+            message: format!("{node} is {}; nothing was started", n.state),
+            hint: "`armento nodes` shows who answers".to_owned(),
+        }
+        .into()),
+        None => Err(Failure {
+            message: format!("there is no node {node} in this farm; nothing was started"),
+            hint: "`armento nodes` lists them".to_owned(),
+        }
+        .into()),
+    }
+}
