@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::task::{Mode, Task};
 
-/// Twice a keeper's reporting period, so every report is seen.
-const EVERY: Duration = Duration::from_millis(250);
+/// Several times a keeper's reporting period, so that short guests are seen too.
+const EVERY: Duration = Duration::from_millis(120);
 
 type Seen = (Option<u64>, Option<bool>);
 
@@ -24,7 +24,7 @@ impl Watch {
     /// Starts watching the tree whose first process is `pid`, when there may be moves to see.
     pub fn start(task: &Task, pid: u32) -> Watch {
         let worker = match (&task.armento, task.mode) {
-            (Some(armento), Mode::Away | Mode::Storm) => {
+            (Some(armento), Mode::Home | Mode::Away | Mode::Storm) => {
                 let (stop, stopped) = mpsc::channel();
                 let armento = armento.clone();
                 let thread = std::thread::spawn(move || {

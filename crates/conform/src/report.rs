@@ -253,3 +253,71 @@ pub fn list(guests: &[Guest]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(mode: Mode, verdict: Verdict, moves: Option<u64>, away: Option<bool>) -> Run {
+        Run {
+            mode,
+            round: 0,
+            seed: 1,
+            verdict,
+            end: "exit 0".into(),
+            wall_ms: 1,
+            moves,
+            away,
+            repeat: String::new(),
+            kept: None,
+        }
+    }
+
+    fn row(stays: bool, run: Run) -> Row {
+        Row {
+            name: "guest",
+            stays,
+            runs: vec![run],
+        }
+    }
+
+    #[test]
+    fn equal_is_not_enough_to_have_been_away() {
+        let (yes, no) = (Some(true), Some(false));
+        for (mode, moves, away, stays, mark) in [
+            (Mode::Native, None, None, false, "ok"),
+            (Mode::Home, None, None, false, "ok?"),
+            (Mode::Home, Some(0), no, false, "ok"),
+            (Mode::Away, Some(0), no, false, "ok?"),
+            (Mode::Away, Some(0), no, true, "ok"),
+            (Mode::Away, Some(1), yes, false, "ok"),
+            (Mode::Storm, Some(0), no, false, "ok?"),
+            (Mode::Storm, Some(9), yes, false, "ok"),
+        ] {
+            let row = row(stays, run(mode, Verdict::Equal, moves, away));
+            assert_eq!(row.mark(mode), mark, "{mode:?} {moves:?} {away:?} {stays}");
+            assert_eq!(row.failed(true), mark != "ok");
+            assert!(!row.failed(false));
+        }
+    }
+
+    #[test]
+    fn codes_follow_the_count() {
+        let mut report = Report::new(false);
+        assert_eq!(report.code(), 2);
+        report
+            .rows
+            .push(row(false, run(Mode::Native, Verdict::Equal, None, None)));
+        assert_eq!(report.code(), 0);
+        report.rows.push(row(
+            false,
+            run(Mode::Native, Verdict::Skipped("lame".into()), None, None),
+        ));
+        assert_eq!((report.code(), report.count()), (0, (1, 0, 1)));
+        report.rows.push(row(
+            false,
+            run(Mode::Home, Verdict::Differs(vec![]), None, None),
+        ));
+        assert_eq!((report.code(), report.count()), (1, (1, 1, 1)));
+    }
+}
