@@ -83,7 +83,7 @@ pub struct Args {
     /// A guest that takes longer than this many seconds hangs: it is ended and counted as failed.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub timeout: u32,
-    /// A guest that should have been away and was not seen there fails.
+    /// A guest that was not seen where its mode should have put it fails.
     #[arg(long)]
     pub strict: bool,
     /// The `armento` to test; by default this program.

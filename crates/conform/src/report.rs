@@ -76,19 +76,22 @@ impl Row {
         self.runs
             .iter()
             .any(|run| matches!(run.verdict, Verdict::Differs(_)))
-            || strict && self.unmoved()
+            || strict && self.runs.iter().any(|run| self.doubtful(run))
     }
 
-    /// Equal, but there is no sign that it was ever away.
-    fn unmoved(&self) -> bool {
-        !self.stays
-            && self
-                .runs
-                .iter()
-                .any(|run| run.mode == Mode::Away && run.away != Some(true))
+    /// Equal, but `armento ps` never showed it where this mode should have put it.
+    fn doubtful(&self, run: &Run) -> bool {
+        matches!(run.verdict, Verdict::Equal)
+            && match run.mode {
+                Mode::Native => false,
+                Mode::Home => run.away.is_none(),
+                Mode::Away | Mode::Storm if self.stays => run.away.is_none(),
+                Mode::Away => run.away != Some(true),
+                Mode::Storm => run.moves.unwrap_or(0) == 0,
+            }
     }
 
-    /// One letter for all runs of `mode`.
+    /// One word for all runs of `mode`.
     fn mark(&self, mode: Mode) -> &'static str {
         let runs: Vec<&Run> = self.runs.iter().filter(|run| run.mode == mode).collect();
         let verdicts = || runs.iter().map(|run| &run.verdict);
@@ -104,9 +107,8 @@ impl Row {
         if verdicts().any(|v| matches!(v, Verdict::Skipped(_))) {
             return "skip";
         }
-        if mode == Mode::Away && self.unmoved() {
-            // Equal, but not seen away.
-            return if self.stays { "ok" } else { "ok?" };
+        if runs.iter().any(|run| self.doubtful(run)) {
+            return "ok?";
         }
         "ok"
     }
@@ -164,6 +166,17 @@ impl Report {
             } else {
                 ""
             };
+            if self
+                .rows
+                .iter()
+                .any(|row| row.runs.iter().any(|run| row.doubtful(run)))
+            {
+                writeln!(
+                    out,
+                    "ok?: equal, but `armento ps` never showed it under a keeper (home) or moved \
+                     (away, storm); --strict counts that as failed"
+                )?;
+            }
             writeln!(
                 out,
                 "{passed} passed, {failed} failed, {skipped} skipped{note}"

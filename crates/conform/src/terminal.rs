@@ -30,12 +30,17 @@ const CTRL_BACKSLASH: &str = "\x1c";
 /// a Ctrl-Z between vfork and exec stops the child alone, natively too, and the shell waits for ever.
 const LOOP: &str = "sh -c 'trap \"echo back\" CONT; echo up; while :; do :; done'\r";
 
+/// Long enough for several moves, on both sides of a fork.
+const TICKS: &str = "for i in 1 2 3 4 5 6 7 8; do sleep 0.1; echo tick $i; done; echo slept\r";
+
 const JOB_CONTROL: &[Step] = &[
     See("$ "),
     Press("PS1='ready> '\r"),
     See("\nready> "),
     Press("stty -a | head -1; tty > /dev/null && echo a tty\r"),
     See("\na tty\r\nready> "),
+    Press(TICKS),
+    See("\nslept\r\nready> "),
     // Ctrl-C ends a command, the shell goes on.
     Press(LOOP),
     See("\nup\r\n"),
@@ -105,6 +110,8 @@ const PYTHON: &[Step] = &[
     See("\nbusy\r\n"),
     Press(CTRL_C),
     See("interrupted\r\n>>> "),
+    Press("[time.sleep(0.1) for i in range(8)] and 'slept'\r"),
+    See("\n'slept'\r\n>>> "),
     Press("import os; os.isatty(0), os.get_terminal_size()\r"),
     See("lines=24))\r\n>>> "),
     Press("1 / 0\r"),
@@ -133,6 +140,8 @@ const DASH: &[Step] = &[
     See("\nup\r\n"),
     Press(CTRL_C),
     See("$ "),
+    Press(TICKS),
+    See("\nslept\r\n$ "),
     Press("stty -echo; echo quiet\r"),
     See("\nquiet\r\n$ "),
     Press("echo unseen\r"),
