@@ -36,8 +36,9 @@ pub fn traces() -> BTreeSet<String> {
 pub fn wipe(name: &str, pause: &mut dyn FnMut()) -> Result<()> {
     let dir = Dir::of(name)?;
     let end = Instant::now() + WIPE_MAX;
+    let mut doors = BTreeSet::new();
     loop {
-        let left = kill_all(name);
+        let left = kill_all(name, &mut doors);
         let groups = cgroup::of_lab(name);
         let stuck = groups.iter().filter(|g| cgroup::remove(g).is_err()).count();
         if left.is_empty() && stuck == 0 {
@@ -57,8 +58,9 @@ pub fn short_pause() {
     std::thread::sleep(Duration::from_millis(5));
 }
 
-/// Sends SIGKILL to what is left of the lab and returns it.
-fn kill_all(name: &str) -> Vec<i32> {
+/// Sends SIGKILL to what is left of the lab and returns it. `doors` remembers every `lab exec`
+/// seen: their children may be gone before we look again.
+fn kill_all(name: &str, doors: &mut BTreeSet<i32>) -> Vec<i32> {
     let me = std::process::id() as i32;
     let carriers = marked()
         .into_iter()
@@ -72,24 +74,33 @@ fn kill_all(name: &str) -> Vec<i32> {
         .filter(|&p| p != me && p > 0)
         .collect();
     let procs: Vec<Proc> = all.iter().filter_map(|&p| Proc::of(p)).collect();
+    // All of them before the first kill: killing one process of a node may end the rest at once.
+    doors.extend(all.iter().filter_map(|&p| door_of(p, &all)));
+    doors.iter().for_each(|&d| wake(d));
     for p in &procs {
         if let Some(fd) = p.open() {
-            wake_parent(p.pid, &all);
             let _ = sys::pidfd_kill(&fd, sys::SIGKILL);
         }
     }
     procs.into_iter().map(|p| p.pid).collect()
 }
 
-/// A `lab exec` that was stopped by Ctrl-Z must run on to reap its child, or the node's
-/// namespace never empties.
-fn wake_parent(pid: i32, lab: &BTreeSet<i32>) {
-    let Some(parent) = parent_of(pid).filter(|p| *p > 1 && !lab.contains(p)) else {
-        return;
-    };
-    if cmdline(parent).iter().any(|a| a == "exec") {
-        sys::kill(parent, sys::SIGCONT);
+/// The `lab exec` that `pid` is the command of.
+fn door_of(pid: i32, lab: &BTreeSet<i32>) -> Option<i32> {
+    parent_of(pid).filter(|p| *p > 1 && !lab.contains(p) && is_door(*p))
+}
+
+/// A `lab exec` that was stopped, perhaps by Ctrl-Z, must run on to reap its child and to tell
+/// its own parent.
+fn wake(door: i32) {
+    if is_door(door) {
+        sys::kill(door, sys::SIGCONT);
     }
+}
+
+/// `armento lab exec …` or `armento lab-init exec …`.
+fn is_door(pid: i32) -> bool {
+    cmdline(pid).iter().skip(1).take(2).any(|a| a == "exec")
 }
 
 fn parent_of(pid: i32) -> Option<i32> {

@@ -123,7 +123,13 @@ pub fn run(entry: &Entry) -> Result<i32> {
             sys::exit_now(become_it(entry, &door))
         }
         Some(_) if entry.detach.is_some() => Ok(0),
-        Some(child) => Ok(attend(child, &signals)),
+        Some(child) => {
+            let code = attend(child, &signals);
+            // Blocked until we exit: a Ctrl-C that the command outlived or answered with an exit
+            // code of its own must not end us instead.
+            std::mem::forget(signals);
+            Ok(code)
+        }
     }
 }
 

@@ -445,6 +445,9 @@ fn kept_labs_stay_until_taken_down_and_names_are_taken_once() {
     signal(&child, "STOP");
     assert!(cli(&["down", "--name", &n]).status.success());
     assert_eq!(traces(&n), Vec::<String>::new());
+    until("the stopped `lab exec` ends", || {
+        child.try_wait().unwrap().is_some()
+    });
     assert_eq!(child.wait().unwrap().code(), Some(128 + 9));
     assert!(!cli(&["down", "--name", &n]).status.success(), "it is gone");
 }
