@@ -211,8 +211,10 @@ fn follow(mut child: Child, patience: f64, mut look: impl FnMut(f64)) -> Result<
             return Ok(());
         }
         if at_s > patience {
+            // What is missing is told with the figures.
+            println!("  not done after {patience:.0} s");
             end(child);
-            bail!("not done after {patience:.0} s");
+            return Ok(());
         }
         if let Err(e) = stage::pause(LOOK_MS) {
             end(child);
@@ -266,6 +268,9 @@ fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
     if !bad.is_empty() {
         for (reason, times) in o.reasons() {
             eprintln!("armento demo: seen {times} times: {reason}");
+        }
+        for stuck in o.unfinished() {
+            eprintln!("armento demo: {stuck}");
         }
         for line in o.log.iter().rev() {
             eprintln!("  n1: {line}");

@@ -111,6 +111,22 @@ impl Outcome {
         all
     }
 
+    /// Encoders of the farm run that had not ended when last seen.
+    pub fn unfinished(&self) -> Vec<String> {
+        let last = self.samples.iter().rev().find(|s| !s.encoders.is_empty());
+        let seen = last.map_or(&[][..], |s| &s.encoders);
+        let open = seen
+            .iter()
+            .filter(|e| self.farm.iter().all(|done| done.job != e.job));
+        let line = |e: &Seen| {
+            format!(
+                "lame {:02} was on {}: {} ms of CPU time, {} moves, {} calls sent home",
+                e.job, e.place, e.cpu_ms, e.moves, e.forwarded
+            )
+        };
+        open.map(line).collect()
+    }
+
     /// What is wrong, one line each; nothing when the demo passed.
     pub fn failures(&self, jobs: usize) -> Vec<String> {
         let mut bad = Vec::new();
@@ -223,5 +239,27 @@ pub mod tests {
             "only 58.3 %",
         );
         check(|o| o.usage.clear(), "only 0.0 %");
+    }
+
+    #[test]
+    fn stuck_encoders_are_told() {
+        let seen = |job| Seen {
+            pid: 1,
+            job,
+            place: "n3".into(),
+            cpu_ms: 7,
+            away_cpu_ms: 0,
+            moves: 1,
+            forwarded: 12,
+            stay: None,
+        };
+        let mut o = good();
+        o.farm.truncate(23);
+        o.samples = vec![Sample {
+            at_s: 1.0,
+            encoders: vec![seen(1), seen(24)],
+        }];
+        let told = ["lame 24 was on n3: 7 ms of CPU time, 1 moves, 12 calls sent home"];
+        assert_eq!(o.unfinished(), told);
     }
 }
