@@ -93,7 +93,7 @@ pub fn armento(named: Option<&Path>) -> Result<PathBuf> {
             .with_context(|| format!("cannot find {}", path.display()));
     }
     let me = std::env::current_exe().context("cannot tell which program this is")?;
-    if is_armento(&me) {
+    if is_verb() {
         return Ok(me);
     }
     // target/debug/examples/conform, target/debug/armento
@@ -108,6 +108,9 @@ pub fn armento(named: Option<&Path>) -> Result<PathBuf> {
     )
 }
 
-pub fn is_armento(program: &Path) -> bool {
-    program.file_name().is_some_and(|name| name == "armento")
+/// Are we the verb of `armento`, whatever the file is called, or a program of our own?
+pub fn is_verb() -> bool {
+    std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "conform")
 }

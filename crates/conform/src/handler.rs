@@ -19,7 +19,7 @@ impl Worker {
     pub fn start(farm: Option<&Farm>) -> Result<Worker> {
         let me = std::env::current_exe().context("cannot tell which program this is")?;
         let mut command = farm.map_or_else(|| Command::new(&me), |farm| farm.inside(&me));
-        if farm::is_armento(&me) {
+        if farm::is_verb() {
             command.arg("conform");
         }
         command
