@@ -37,7 +37,12 @@ pub struct Args {
     #[arg(long, value_name = "N", requires = "storm")]
     seed: Option<u64>,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(
+        trailing_var_arg = true,
+        required = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     command: Vec<OsString>,
 }
 
@@ -69,15 +74,26 @@ fn without_daemon(birth: &Birth, e: &AskError) -> anyhow::Result<i32> {
         }
         .into());
     }
-    eprintln!("armento: {e}; it runs natively and stays here\nhint: {}", e.hint());
+    eprintln!(
+        "armento: {e}; it runs natively and stays here\nhint: {}",
+        e.hint()
+    );
     Ok(not_started(&armento_keeper::run_native(birth)))
 }
 
 fn not_started(e: &BirthError) -> i32 {
     let (code, hint) = match e {
-        BirthError::Exec(_, io) if io.kind() == ErrorKind::NotFound => (127, "check the name and PATH"),
-        BirthError::Exec(..) => (126, "is it a program for this machine, with its execute permission set?"),
-        _ => (125, "nothing was started; try again, or look at the daemon's log"),
+        BirthError::Exec(_, io) if io.kind() == ErrorKind::NotFound => {
+            (127, "check the name and PATH")
+        }
+        BirthError::Exec(..) => (
+            126,
+            "is it a program for this machine, with its execute permission set?",
+        ),
+        _ => (
+            125,
+            "nothing was started; try again, or look at the daemon's log",
+        ),
     };
     eprintln!("armento: {e}\nhint: {hint}");
     code
@@ -87,8 +103,12 @@ fn not_started(e: &BirthError) -> i32 {
 fn known_node(node: &NodeName) -> anyhow::Result<()> {
     use armento_client::api::{Answer, Ask};
     let mut s = Session::connect().map_err(Failure::from)?;
-    let answer = s.ask(Ask::Nodes, crate::out::ANSWER).map_err(Failure::from)?;
-    let Answer::Nodes { nodes } = answer else { return Ok(()) };
+    let answer = s
+        .ask(Ask::Nodes, crate::out::ANSWER)
+        .map_err(Failure::from)?;
+    let Answer::Nodes { nodes } = answer else {
+        return Ok(());
+    };
     match nodes.iter().find(|n| n.name == *node) {
         Some(n) if n.state == "alive" => Ok(()),
         Some(n) => Err(Failure {

@@ -30,7 +30,12 @@ const MAP_VDSO: u64 = 0x2003;
 
 /// Receives one process and tells home how it went.
 pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
-    let mut a = Arrival { sh: sh.clone(), head: None, fresh: BTreeMap::new(), pid: 0 };
+    let mut a = Arrival {
+        sh: sh.clone(),
+        head: None,
+        fresh: BTreeMap::new(),
+        pid: 0,
+    };
     match target::receive(&mut r, &mut w, &mut a) {
         Ok(bytes) => sh.tell(&ToHome::Ready { mv, bytes }),
         Err(e) => {
@@ -62,13 +67,22 @@ struct Arrival {
 impl Builder for Arrival {
     fn offered(&mut self, head: Head) -> Result<Accept> {
         if head.engine != ENGINE_VERSION {
-            return Err(MigrateError::Stays(Stay::EngineVersion, format!("we run {ENGINE_VERSION}, it comes with {}", head.engine)));
+            return Err(MigrateError::Stays(
+                Stay::EngineVersion,
+                format!("we run {ENGINE_VERSION}, it comes with {}", head.engine),
+            ));
         }
         let known = lock(&self.sh.files);
-        let files: Vec<FileKey> = files_of(&head.areas).into_iter().filter(|k| !known.contains_key(k)).collect();
+        let files: Vec<FileKey> = files_of(&head.areas)
+            .into_iter()
+            .filter(|k| !known.contains_key(k))
+            .collect();
         drop(known);
         self.head = Some(head);
-        Ok(Accept { files, precopy: true })
+        Ok(Accept {
+            files,
+            precopy: true,
+        })
     }
 
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()> {
@@ -90,19 +104,30 @@ impl Builder for Arrival {
             files.insert(key, f);
         }
         drop(files);
-        let head = self.head.take().ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "pages before an offer".into()))?;
+        let head = self.head.take().ok_or_else(|| {
+            MigrateError::Stays(Stay::TargetFailed, "pages before an offer".into())
+        })?;
         self.pid = head.pid;
-        self.sh.hand.run(move |zoo| begin(zoo, &head)).unwrap_or(Err(MigrateError::Ended))
+        self.sh
+            .hand
+            .run(move |zoo| begin(zoo, &head))
+            .unwrap_or(Err(MigrateError::Ended))
     }
 
     fn layout(&mut self, layout: Layout) -> Result<()> {
         let pid = self.pid;
-        self.sh.hand.run(move |zoo| lay_out(zoo, pid, layout)).unwrap_or(Err(MigrateError::Ended))
+        self.sh
+            .hand
+            .run(move |zoo| lay_out(zoo, pid, layout))
+            .unwrap_or(Err(MigrateError::Ended))
     }
 
     fn build(&mut self, state: State) -> Result<()> {
         let pid = self.pid;
-        self.sh.hand.run(move |zoo| finish(zoo, pid, &state)).unwrap_or(Err(MigrateError::Ended))
+        self.sh
+            .hand
+            .run(move |zoo| finish(zoo, pid, &state))
+            .unwrap_or(Err(MigrateError::Ended))
     }
 }
 
@@ -110,15 +135,31 @@ impl Builder for Arrival {
 fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
     if let Some(old) = zoo.bodies.get(&head.pid) {
         if !old.quiet {
-            return Err(MigrateError::Stays(Stay::TargetFailed, "it is here already".into()));
+            return Err(MigrateError::Stays(
+                Stay::TargetFailed,
+                "it is here already".into(),
+            ));
         }
         bodies::remove(zoo, head.pid);
     }
     let sh = zoo.sh();
     let here = new_body(zoo.zygote, &zoo.code, &sh.open, head.pid)?;
-    let cell = Arc::new(Cell { tid: head.pid, here, pid: head.pid, proc: Arc::new(Proc::default()), st: Default::default() });
+    let cell = Arc::new(Cell {
+        tid: head.pid,
+        here,
+        pid: head.pid,
+        proc: Arc::new(Proc::default()),
+        st: Default::default(),
+    });
     sh.enter(&cell);
-    let th = Th { cell: cell.clone(), halted: Some(Halted { tid: here, signal: None }), asking: false };
+    let th = Th {
+        cell: cell.clone(),
+        halted: Some(Halted {
+            tid: here,
+            signal: None,
+        }),
+        asking: false,
+    };
     let body = Body {
         pid: head.pid,
         here,
@@ -138,12 +179,22 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
     let code = zoo.code.clone();
     let mut h = Hold::take(here, zoo.passage())?;
     if let Some((first, _, _)) = head.mm.vdso {
-        let at = h.call(&code, libc::SYS_arch_prctl, [MAP_VDSO, first, 0, 0, 0, 0])?.0;
+        let at = h
+            .call(&code, libc::SYS_arch_prctl, [MAP_VDSO, first, 0, 0, 0, 0])?
+            .0;
         ok("map the vDSO", here, at)?;
     }
-    let fd = h.call(&code, libc::SYS_userfaultfd, [libc::O_CLOEXEC as u64 | USER_MODE_ONLY, 0, 0, 0, 0, 0])?.0;
+    let fd = h
+        .call(
+            &code,
+            libc::SYS_userfaultfd,
+            [libc::O_CLOEXEC as u64 | USER_MODE_ONLY, 0, 0, 0, 0, 0],
+        )?
+        .0;
     let uffd = if fd >= 0 {
-        let u = tsys::steal_fd(here, fd as i32).ok().and_then(|f| Uffd::adopt(f).ok());
+        let u = tsys::steal_fd(here, fd as i32)
+            .ok()
+            .and_then(|f| Uffd::adopt(f).ok());
         h.call(&code, libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0])?;
         u
     } else {
@@ -160,13 +211,30 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
 /// Brings the mappings of an unthawed body to `areas`.
 fn shape(zoo: &mut Zoo, pid: Pid, areas: Vec<Area>) -> Result<()> {
     let (sh, code, passage) = (zoo.sh(), zoo.code.clone(), zoo.passage());
-    let Some(b) = zoo.bodies.get_mut(&pid) else { return Err(MigrateError::Ended) };
+    let Some(b) = zoo.bodies.get_mut(&pid) else {
+        return Err(MigrateError::Ended);
+    };
     let mut h = Hold::take(b.here, passage)?;
     let mut map = |h: &mut Hold, a: &Area, key: &FileKey, off: u64| -> Result<()> {
         let file = lock(&sh.files).get(key).cloned();
-        let file = file.ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "a mapped file did not come along".into()))?;
+        let file = file.ok_or_else(|| {
+            MigrateError::Stays(
+                Stay::TargetFailed,
+                "a mapped file did not come along".into(),
+            )
+        })?;
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        let r = map_file(h, &code, sh.pass.as_raw_fd(), &file, a.start, a.end - a.start, a.prot, flags, off)?;
+        let r = map_file(
+            h,
+            &code,
+            sh.pass.as_raw_fd(),
+            &file,
+            a.start,
+            a.end - a.start,
+            a.prot,
+            flags,
+            off,
+        )?;
         ok("map a file", h.tid, r)?;
         Ok(())
     };
@@ -179,7 +247,11 @@ fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
     // Files mapped since the offer were fetched by the body's first host, not by us: they come as anonymous copies.
     shape(zoo, pid, layout.areas)?;
     let code = zoo.code.clone();
-    let here = zoo.bodies.get(&pid).map(|b| b.here).ok_or(MigrateError::Ended)?;
+    let here = zoo
+        .bodies
+        .get(&pid)
+        .map(|b| b.here)
+        .ok_or(MigrateError::Ended)?;
     let mut h = Hold::take(here, zoo.passage())?;
     h.batch_ok(&code, "drop pages", &drop_calls(&layout.dropped))?;
     Ok(())
@@ -188,11 +260,19 @@ fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
 /// Threads, dispositions, everything the kernel remembers. The body stays stopped.
 fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
     let code = zoo.code.clone();
-    let here = zoo.bodies.get(&pid).map(|b| b.here).ok_or(MigrateError::Ended)?;
+    let here = zoo
+        .bodies
+        .get(&pid)
+        .map(|b| b.here)
+        .ok_or(MigrateError::Ended)?;
     let mut h = Hold::take(here, zoo.passage())?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     ok("set the memory map's numbers", here, r[0])?;
-    h.batch_ok(&code, "rt_sigaction", &sigs::set_calls(&code, &state.actions, None))?;
+    h.batch_ok(
+        &code,
+        "rt_sigaction",
+        &sigs::set_calls(&code, &state.actions, None),
+    )?;
     let others: Vec<&ThreadState> = state.threads.iter().filter(|t| t.tid != pid).collect();
     let flags = libc::CLONE_VM
         | libc::CLONE_FS
@@ -209,7 +289,11 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         wait_first_stop(child)?;
         made.push((child, *t));
     }
-    let leader = state.threads.iter().find(|t| t.tid == pid).ok_or(MigrateError::Ended)?;
+    let leader = state
+        .threads
+        .iter()
+        .find(|t| t.tid == pid)
+        .ok_or(MigrateError::Ended)?;
     dress(h, &code, leader, zoo, here)?;
     for (child, t) in made {
         enter(zoo, pid, child, t.tid);
@@ -222,17 +306,42 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
 
 fn enter(zoo: &mut Zoo, pid: Pid, here: i32, tid: i32) {
     let sh = zoo.sh();
-    let Some(b) = zoo.bodies.get_mut(&pid) else { return };
-    let cell = Arc::new(Cell { tid, here, pid, proc: b.proc.clone(), st: Default::default() });
+    let Some(b) = zoo.bodies.get_mut(&pid) else {
+        return;
+    };
+    let cell = Arc::new(Cell {
+        tid,
+        here,
+        pid,
+        proc: b.proc.clone(),
+        st: Default::default(),
+    });
     sh.enter(&cell);
-    b.threads.insert(tid, Th { cell, halted: Some(Halted { tid: here, signal: None }), asking: false });
+    b.threads.insert(
+        tid,
+        Th {
+            cell,
+            halted: Some(Halted {
+                tid: here,
+                signal: None,
+            }),
+            asking: false,
+        },
+    );
 }
 
 /// Gives a held thread everything of its own; it stays stopped.
-fn dress(mut h: Hold, code: &armento_tracee::region::Code, t: &ThreadState, zoo: &mut Zoo, here: i32) -> Result<()> {
+fn dress(
+    mut h: Hold,
+    code: &armento_tracee::region::Code,
+    t: &ThreadState,
+    zoo: &mut Zoo,
+    here: i32,
+) -> Result<()> {
     h.batch_ok(code, "restore thread", &thread::set_calls(code, t))?;
     trace::set_xstate(here, &t.xstate)?;
-    let regs = thread::from_words(&t.regs).ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
+    let regs = thread::from_words(&t.regs)
+        .ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
     h.finish(regs, t.mask)?;
     if let Some(cell) = zoo.sh().cell(here) {
         let mut st = lock(&cell.st);
@@ -244,7 +353,9 @@ fn dress(mut h: Hold, code: &armento_tracee::region::Code, t: &ThreadState, zoo:
 
 /// Home says: you own it now. Signals that travelled are queued first.
 pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
-    let Some(b) = zoo.bodies.get_mut(&pid) else { return };
+    let Some(b) = zoo.bodies.get_mut(&pid) else {
+        return;
+    };
     b.quiet = false;
     zoo.sh().tell(&ToHome::Thawed { mv });
     bodies::run_on(zoo, pid);

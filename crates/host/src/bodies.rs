@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Signals whose default action is nothing.
-const DEFAULT_NOTHING: u64 = bit(libc::SIGCHLD) | bit(libc::SIGCONT) | bit(libc::SIGURG) | bit(libc::SIGWINCH);
+const DEFAULT_NOTHING: u64 =
+    bit(libc::SIGCHLD) | bit(libc::SIGCONT) | bit(libc::SIGURG) | bit(libc::SIGWINCH);
 /// ERESTARTNOINTR: issue it again whatever happens.
 const AGAIN: i64 = -513;
 /// KERNEL: struct rt_sigframe: pretcode 8, ucontext: flags 8, link 8, stack 24, sigcontext 256, then the mask.
@@ -23,11 +24,18 @@ const FRAME_MASK: u64 = 304;
 
 /// A thread stopped by our interruption, or for the first time.
 pub fn at_trap(zoo: &mut Zoo, here: Tid) {
-    let Some((body, tid)) = zoo.thread(here) else { return };
+    let Some((body, tid)) = zoo.thread(here) else {
+        return;
+    };
     let (frozen, stopped) = (body.proc.freezing.load(Ordering::Acquire), body.stopped);
-    let Some(th) = body.threads.get_mut(&tid) else { return };
+    let Some(th) = body.threads.get_mut(&tid) else {
+        return;
+    };
     if frozen || stopped {
-        th.halted = Some(Halted { tid: here, signal: None });
+        th.halted = Some(Halted {
+            tid: here,
+            signal: None,
+        });
         tell_freezer(body);
     } else {
         lift_mask(&th.cell);
@@ -39,8 +47,12 @@ pub fn at_trap(zoo: &mut Zoo, here: Tid) {
 /// waits, take the mask for its delivery (see `deliver`, which puts the real one into the frame).
 fn lift_mask(cell: &Cell) {
     let mut st = lock(&cell.st);
-    let Some(mask) = st.wait_mask.take() else { return };
-    let Ok(s) = status::read(cell.here) else { return };
+    let Some(mask) = st.wait_mask.take() else {
+        return;
+    };
+    let Ok(s) = status::read(cell.here) else {
+        return;
+    };
     if (s.sig_pending | s.shared_pending) & !mask & s.caught != 0 {
         // The kernel does the same with its saved mask; we remember ours in the same place.
         st.wait_mask = Some(s.blocked);
@@ -50,7 +62,9 @@ fn lift_mask(cell: &Cell) {
 
 /// A signal is about to be delivered in a guest.
 pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
-    let Ok(mut info) = trace::siginfo(here) else { return };
+    let Ok(mut info) = trace::siginfo(here) else {
+        return;
+    };
     if let Some(real) = zoo.veils.lift(&info) {
         info = real;
         let _ = trace::set_siginfo(here, &info);
@@ -59,11 +73,16 @@ pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
         info[8..12].copy_from_slice(&0i32.to_le_bytes());
         let _ = trace::set_siginfo(here, &info);
     }
-    let Some((body, tid)) = zoo.thread(here) else { return };
+    let Some((body, tid)) = zoo.thread(here) else {
+        return;
+    };
     if body.proc.freezing.load(Ordering::Acquire) || body.stopped {
         // It travels, or waits for SIGCONT, with the thread.
         if let Some(th) = body.threads.get_mut(&tid) {
-            th.halted = Some(Halted { tid: here, signal: Some((sig, info)) });
+            th.halted = Some(Halted {
+                tid: here,
+                signal: Some((sig, info)),
+            });
             tell_freezer(body);
         }
         return;
@@ -75,17 +94,29 @@ pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
 fn settle(zoo: &mut Zoo, here: Tid, sig: i32, info: SigInfo) {
     let sh = zoo.sh();
     let st = status::read(here).unwrap_or_default();
-    let Some((body, tid)) = zoo.thread(here) else { return };
+    let Some((body, tid)) = zoo.thread(here) else {
+        return;
+    };
     let pid = body.pid;
-    let Some(th) = body.threads.get_mut(&tid) else { return };
+    let Some(th) = body.threads.get_mut(&tid) else {
+        return;
+    };
     if st.caught & bit(sig) != 0 {
         deliver(&th.cell, sig);
     } else if st.ignored & bit(sig) != 0 || DEFAULT_NOTHING & bit(sig) != 0 {
         let _ = trace::resume(here, 0);
     } else {
-        th.halted = Some(Halted { tid: here, signal: Some((sig, info)) });
+        th.halted = Some(Halted {
+            tid: here,
+            signal: Some((sig, info)),
+        });
         th.asking = true;
-        sh.tell(&ToHome::Default { pid, tid, sig, info: Signal(info.to_vec()) });
+        sh.tell(&ToHome::Default {
+            pid,
+            tid,
+            sig,
+            info: Signal(info.to_vec()),
+        });
     }
 }
 
@@ -112,8 +143,12 @@ fn deliver(cell: &Cell, sig: i32) {
 
 /// Home took (or did not take) the default action; `stopped`: it stopped the process.
 pub fn defaulted(zoo: &mut Zoo, pid: Pid, tid: Tid, stopped: bool) {
-    let Some(body) = zoo.bodies.get_mut(&pid) else { return };
-    let Some(th) = body.threads.get_mut(&tid) else { return };
+    let Some(body) = zoo.bodies.get_mut(&pid) else {
+        return;
+    };
+    let Some(th) = body.threads.get_mut(&tid) else {
+        return;
+    };
     th.asking = false;
     if let Some(h) = th.halted.as_mut() {
         h.signal = None;
@@ -134,7 +169,9 @@ fn stop(body: &mut Body) {
 
 /// SIGCONT, or the end of a freeze: every halted thread goes on, with the signal it stopped at.
 pub fn run_on(zoo: &mut Zoo, pid: Pid) {
-    let Some(body) = zoo.bodies.get_mut(&pid) else { return };
+    let Some(body) = zoo.bodies.get_mut(&pid) else {
+        return;
+    };
     body.stopped = false;
     if body.proc.freezing.load(Ordering::Acquire) {
         return;
@@ -142,7 +179,10 @@ pub fn run_on(zoo: &mut Zoo, pid: Pid) {
     let mut signals = Vec::new();
     for th in body.threads.values_mut().filter(|t| !t.asking) {
         match th.halted.take() {
-            Some(Halted { tid, signal: Some((sig, info)) }) => signals.push((tid, sig, info)),
+            Some(Halted {
+                tid,
+                signal: Some((sig, info)),
+            }) => signals.push((tid, sig, info)),
             Some(h) => {
                 lift_mask(&th.cell);
                 let _ = trace::resume(h.tid, 0);
@@ -157,7 +197,9 @@ pub fn run_on(zoo: &mut Zoo, pid: Pid) {
 
 /// A signal from home.
 pub fn queue(zoo: &mut Zoo, pid: Pid, tid: Option<Tid>, info: &SigInfo) {
-    let Some(body) = zoo.bodies.get(&pid) else { return };
+    let Some(body) = zoo.bodies.get(&pid) else {
+        return;
+    };
     let here = tid.and_then(|t| body.threads.get(&t)).map(|t| t.cell.here);
     let leader = body.here;
     let word = |i: usize| i32::from_le_bytes(info[i..i + 4].try_into().unwrap_or_default());
@@ -195,9 +237,13 @@ pub fn tell_freezer(body: &mut Body) {
 /// A thread ended, by itself or not.
 pub fn ended(zoo: &mut Zoo, here: Tid, code: i32, killed: Option<i32>) {
     let sh = zoo.sh();
-    let Some((body, tid)) = zoo.thread(here) else { return };
+    let Some((body, tid)) = zoo.thread(here) else {
+        return;
+    };
     let (pid, quiet) = (body.pid, body.quiet);
-    let Some(th) = body.threads.remove(&tid) else { return };
+    let Some(th) = body.threads.remove(&tid) else {
+        return;
+    };
     sh.leave(&th.cell);
     let last = body.threads.is_empty() || tid == pid;
     tell_freezer(body);
@@ -207,21 +253,29 @@ pub fn ended(zoo: &mut Zoo, here: Tid, code: i32, killed: Option<i32>) {
         }
         return;
     }
-    let Some(body) = zoo.bodies.remove(&pid) else { return };
+    let Some(body) = zoo.bodies.remove(&pid) else {
+        return;
+    };
     body.threads.values().for_each(|t| sh.leave(&t.cell));
     release_parent(zoo, &body);
     if !quiet {
         sh.tell(&match killed {
             Some(sig) => ToHome::Died { pid, sig },
             // Its clock is gone with it; the last Usage stands.
-            None => ToHome::Exit { pid, code, cpu_ns: 0 },
+            None => ToHome::Exit {
+                pid,
+                code,
+                cpu_ns: 0,
+            },
         });
     }
 }
 
 /// The parent of a vfork child may go on.
 pub fn release_parent(zoo: &mut Zoo, body: &Body) {
-    let Some((pid, tid)) = body.releases else { return };
+    let Some((pid, tid)) = body.releases else {
+        return;
+    };
     if let Some(parent) = zoo.bodies.get_mut(&pid) {
         parent.proc.specials.fetch_sub(1, Ordering::AcqRel);
         if let Some(th) = parent.threads.get_mut(&tid) {
@@ -234,14 +288,21 @@ pub fn release_parent(zoo: &mut Zoo, body: &Body) {
 /// Ends a body without telling home: it exec'd, died there, or runs elsewhere.
 pub fn remove(zoo: &mut Zoo, pid: Pid) {
     let sh = zoo.sh();
-    let Some(mut body) = zoo.bodies.remove(&pid) else { return };
+    let Some(mut body) = zoo.bodies.remove(&pid) else {
+        return;
+    };
     body.threads.values().for_each(|t| sh.leave(&t.cell));
     if let Some(tx) = body.freezer.take() {
         drop(tx);
     }
     let _ = sys::kill(body.here, libc::SIGKILL);
     // Its pid must be free again before anybody asks for it: reap all its threads now.
-    let mut left: Vec<Tid> = body.threads.values().map(|t| t.cell.here).filter(|t| *t != body.here).collect();
+    let mut left: Vec<Tid> = body
+        .threads
+        .values()
+        .map(|t| t.cell.here)
+        .filter(|t| *t != body.here)
+        .collect();
     left.push(body.here);
     for t in left {
         while let Ok(s) = trace::wait_certain(t) {

@@ -16,12 +16,26 @@ pub fn clock(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let id = n.args[0] as i32;
     let own = i64::from(n.nr) == libc::SYS_clock_gettime && (id == PROCESS || id == THREAD);
     if !own {
-        return forward::post_plan(sh, cell, n, forward::out_plan(n.nr, n.args, 1, n.args[1], 16), Fix::None);
+        return forward::post_plan(
+            sh,
+            cell,
+            n,
+            forward::out_plan(n.nr, n.args, 1, n.args[1], 16),
+            Fix::None,
+        );
     }
-    let ns = if id == PROCESS { process_ns(cell.here) } else { sys::cpu_clock_ns(cell.here, true).unwrap_or(0) };
-    let ts: Vec<u8> = [ns / NS, ns % NS].iter().flat_map(|w| w.to_le_bytes()).collect();
+    let ns = if id == PROCESS {
+        process_ns(cell.here)
+    } else {
+        sys::cpu_clock_ns(cell.here, true).unwrap_or(0)
+    };
+    let ts: Vec<u8> = [ns / NS, ns % NS]
+        .iter()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
     let ok = matches!(sys::vm_write(cell.here, n.args[1], &ts), Ok(16));
-    sh.listener.reply(n.id, if ok { 0 } else { -i64::from(libc::EFAULT) });
+    sh.listener
+        .reply(n.id, if ok { 0 } else { -i64::from(libc::EFAULT) });
 }
 
 /// getrusage and times: home answers (children, switches), the body's time is added.
@@ -34,7 +48,13 @@ pub fn usage(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let addr = n.args[1];
     let own = matches!(n.args[0] as i32, 0 | 1);
     let fix = if own { Fix::Rusage(addr) } else { Fix::None };
-    forward::post_plan(sh, cell, n, forward::out_plan(n.nr, n.args, 1, addr, 144), fix);
+    forward::post_plan(
+        sh,
+        cell,
+        n,
+        forward::out_plan(n.nr, n.args, 1, addr, 144),
+        fix,
+    );
 }
 
 /// CPU used here by the process of thread `here`.
@@ -62,7 +82,10 @@ pub fn add_rusage(here: i32, addr: u64) {
     if matches!(sys::vm_read(here, addr, &mut b), Ok(16)) {
         let word = |i: usize| u64::from_le_bytes(b[i..i + 8].try_into().unwrap_or_default());
         let total = word(0) * 1_000_000 + word(8) + us;
-        let out: Vec<u8> = [total / 1_000_000, total % 1_000_000].iter().flat_map(|w| w.to_le_bytes()).collect();
+        let out: Vec<u8> = [total / 1_000_000, total % 1_000_000]
+            .iter()
+            .flat_map(|w| w.to_le_bytes())
+            .collect();
         let _ = sys::vm_write(here, addr, &out);
     }
 }

@@ -37,20 +37,30 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let (mut r, mut w) = connect(sh, mv, to)?;
     let (here, uffd) = sh
         .hand
-        .run(move |zoo| zoo.bodies.get(&pid).filter(|b| !b.quiet).map(|b| (b.here, b.uffd.clone())))
+        .run(move |zoo| {
+            zoo.bodies
+                .get(&pid)
+                .filter(|b| !b.quiet)
+                .map(|b| (b.here, b.uffd.clone()))
+        })
         .flatten()
         .ok_or(MigrateError::Ended)?;
     let first = survey(here)?;
     let head = head(pid, here, &first)?;
     let mut job = Job::new(here, &mut r, &mut w);
     let files = sh.clone();
-    let accept = job.offer(&head, &mut |k| lock(&files.files).get(k).and_then(|f| f.try_clone().ok()))?;
+    let accept = job.offer(&head, &mut |k| {
+        lock(&files.files).get(k).and_then(|f| f.try_clone().ok())
+    })?;
     let tracked = match uffd.filter(|_| accept.precopy) {
         Some(u) => job.precopy(&u, &mut || survey(here)).is_ok(),
         None => false,
     };
     freeze::freeze(sh, pid, || sh.tell(&ToHome::Freezing { mv, pid }))?;
-    let (last, state) = sh.hand.run(move |zoo| capture(zoo, pid, here)).unwrap_or(Err(MigrateError::Ended))?;
+    let (last, state) = sh
+        .hand
+        .run(move |zoo| capture(zoo, pid, here))
+        .unwrap_or(Err(MigrateError::Ended))?;
     job.finish(&last, &state, tracked)
 }
 
@@ -59,11 +69,12 @@ fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
         Whither::Home => {
             let (tx, rx) = mpsc::channel();
             meet(sh, mv, Some(tx));
-            rx.recv_timeout(MEET_MAX).map_err(|_| MigrateError::Stays(Stay::LinkLost, "home did not fetch it".into()))
+            rx.recv_timeout(MEET_MAX)
+                .map_err(|_| MigrateError::Stays(Stay::LinkLost, "home did not fetch it".into()))
         }
         Whither::Host { addr, pass } => {
-            let pass: Pass =
-                serde_json::from_str(&pass).map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+            let pass: Pass = serde_json::from_str(&pass)
+                .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
             let link = dial(&addr, &sh.start.identity, &pass.expect, MEET_MAX)
                 .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
             let hello = Hello {
@@ -72,7 +83,9 @@ fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
                 purpose: Purpose::Bring(mv),
                 monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC)?,
             };
-            let (r, mut w) = link.split().map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+            let (r, mut w) = link
+                .split()
+                .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
             write_frame(&mut w, HELLO, &[&talk::encode(&hello)])?;
             Ok((r, w))
         }
@@ -80,7 +93,11 @@ fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
 }
 
 /// The keeper's Fetch connection and our Send meet here, whoever comes first.
-pub fn meet(sh: &Arc<Shared>, mv: MoveId, waiter: Option<mpsc::Sender<Pair>>) -> Option<mpsc::Sender<Pair>> {
+pub fn meet(
+    sh: &Arc<Shared>,
+    mv: MoveId,
+    waiter: Option<mpsc::Sender<Pair>>,
+) -> Option<mpsc::Sender<Pair>> {
     let mut m = lock(&sh.meetings);
     match waiter {
         Some(tx) => {
@@ -148,7 +165,16 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
     }
     threads.sort_by_key(|t| (t.tid != pid, t.tid));
     let cpu_ns = (crate::cpu::process_ns(here), 0);
-    Ok((last, State { threads, actions, mm: numbers, pending, cpu_ns }))
+    Ok((
+        last,
+        State {
+            threads,
+            actions,
+            mm: numbers,
+            pending,
+            cpu_ns,
+        },
+    ))
 }
 
 fn unveil(v: &mut crate::world::Veils, s: sys::SigInfo) -> Signal {

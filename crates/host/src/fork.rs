@@ -41,10 +41,15 @@ const NEW_THINGS_HIGH: u64 = 3 << 32;
 fn wish(n: &Notice, here: Tid) -> Option<Wish> {
     let a = n.args;
     Some(match i64::from(n.nr) {
-        libc::SYS_fork => Wish { exit_signal: libc::SIGCHLD, ..Wish::default() },
-        libc::SYS_vfork => {
-            Wish { flags: (libc::CLONE_VM | libc::CLONE_VFORK) as u64, exit_signal: libc::SIGCHLD, ..Wish::default() }
-        }
+        libc::SYS_fork => Wish {
+            exit_signal: libc::SIGCHLD,
+            ..Wish::default()
+        },
+        libc::SYS_vfork => Wish {
+            flags: (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
+            exit_signal: libc::SIGCHLD,
+            ..Wish::default()
+        },
         libc::SYS_clone => Wish {
             flags: a[0] & !0xff & 0xffff_ffff,
             exit_signal: (a[0] & 0xff) as i32,
@@ -58,7 +63,8 @@ fn wish(n: &Notice, here: Tid) -> Option<Wish> {
             if a[1] < 64 || !matches!(sys::vm_read(here, a[0], &mut b), Ok(64)) {
                 return None;
             }
-            let w = |i: usize| u64::from_le_bytes(b[i * 8..i * 8 + 8].try_into().unwrap_or_default());
+            let w =
+                |i: usize| u64::from_le_bytes(b[i * 8..i * 8 + 8].try_into().unwrap_or_default());
             let set_tid = a[1] >= 80 && {
                 let mut t = [0u8; 8];
                 matches!(sys::vm_read(here, a[0] + 72, &mut t), Ok(8)) && u64::from_le_bytes(t) != 0
@@ -67,7 +73,14 @@ fn wish(n: &Notice, here: Tid) -> Option<Wish> {
                 return None;
             }
             let stack = if w(5) == 0 { 0 } else { w(5) + w(6) };
-            Wish { flags: w(0), exit_signal: w(4) as i32, stack, tls: w(7), ptid: w(3), ctid: w(2) }
+            Wish {
+                flags: w(0),
+                exit_signal: w(4) as i32,
+                stack,
+                tls: w(7),
+                ptid: w(3),
+                ctid: w(2),
+            }
         }
     })
 }
@@ -79,16 +92,30 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let vm_only = w.flags & libc::CLONE_VM as u64 != 0
         && w.flags & (libc::CLONE_THREAD | libc::CLONE_VFORK) as u64 == 0;
     if w.flags & NEW_THINGS as u64 != 0 || w.flags & NEW_THINGS_HIGH != 0 || vm_only {
-        return come_home(sh, cell, n.id, Stay::UnsupportedCall, "a clone with new namespaces or shared memory");
+        return come_home(
+            sh,
+            cell,
+            n.id,
+            Stay::UnsupportedCall,
+            "a clone with new namespaces or shared memory",
+        );
     }
-    lock(&cell.st).waiting = Some(Waiting::Special { id: n.id });
+    lock(&cell.st).waiting = Some(Waiting::Special);
     let special = Special::begin(&cell.proc);
     let (sh, cell, id) = (sh.clone(), cell.clone(), n.id);
     let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
-    let answer = sh.ask_stream(|seq| ToHome::Fork { tid: cell.tid, seq, flags: w.flags, exit_signal: w.exit_signal, thread });
+    let answer = sh.ask_stream(|seq| ToHome::Fork {
+        tid: cell.tid,
+        seq,
+        flags: w.flags,
+        exit_signal: w.exit_signal,
+        thread,
+    });
     let Some(answer) = answer else { return };
     let work = move || {
-        let Ok(ToHost::Forked { ret, .. }) = answer.recv() else { return };
+        let Ok(ToHost::Forked { ret, .. }) = answer.recv() else {
+            return;
+        };
         if ret < 0 && !forward::is_restart(ret) {
             lock(&cell.st).waiting = None;
             drop(special);
@@ -102,7 +129,10 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
                 crate::bodies::restart(zoo, &cell, id, ret);
             } else if let Err(e) = split(zoo, &cell, id, &w, ret as Tid) {
                 // The deputy's child exists without a body: home ends it, the caller sees EAGAIN.
-                sh.tell(&ToHome::Died { pid: ret as Pid, sig: libc::SIGKILL });
+                sh.tell(&ToHome::Died {
+                    pid: ret as Pid,
+                    sig: libc::SIGKILL,
+                });
                 eprintln!("fork of {} failed: {e}", cell.pid);
             }
             drop(special);
@@ -121,7 +151,15 @@ fn split(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, w: &Wish, child_tid: Tid) -> 
     let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
     let parent = if thread { 0 } else { libc::CLONE_PARENT as u64 };
     let flags = w.flags & !(libc::CLONE_VFORK as u64) | parent;
-    let args = clone_args(&code, flags, w.stack, w.tls, w.ptid, w.ctid, Some(child_tid));
+    let args = clone_args(
+        &code,
+        flags,
+        w.stack,
+        w.tls,
+        w.ptid,
+        w.ctid,
+        Some(child_tid),
+    );
     let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
     let mask = h.mask;
     let mut regs = before;
@@ -129,7 +167,12 @@ fn split(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, w: &Wish, child_tid: Tid) -> 
     h.finish(regs, mask)?;
     let Some(child) = child.filter(|_| r > 0) else {
         let _ = trace::resume(cell.here, 0);
-        return Err(armento_tracee::TraceError::Inside { what: "clone3", tid: cell.here, errno: -r as i32 }.into());
+        return Err(armento_tracee::TraceError::Inside {
+            what: "clone3",
+            tid: cell.here,
+            errno: -r as i32,
+        }
+        .into());
     };
     wait_first_stop(child)?;
     let mut c = trace::regs(child)?;
@@ -155,17 +198,35 @@ fn split(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, w: &Wish, child_tid: Tid) -> 
 fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfork: bool) {
     let sh = zoo.sh();
     let pid = if thread { cell.pid } else { tid };
-    let proc = if thread { cell.proc.clone() } else { Arc::new(Proc::default()) };
-    let new = Arc::new(Cell { tid, here, pid, proc: proc.clone(), st: Default::default() });
+    let proc = if thread {
+        cell.proc.clone()
+    } else {
+        Arc::new(Proc::default())
+    };
+    let new = Arc::new(Cell {
+        tid,
+        here,
+        pid,
+        proc: proc.clone(),
+        st: Default::default(),
+    });
     sh.enter(&new);
-    let th = Th { cell: new, halted: None, asking: false };
+    let th = Th {
+        cell: new,
+        halted: None,
+        asking: false,
+    };
     if thread {
         if let Some(b) = zoo.bodies.get_mut(&pid) {
             b.threads.insert(tid, th);
         }
         return;
     }
-    let areas = zoo.bodies.get(&cell.pid).map(|b| b.areas.clone()).unwrap_or_default();
+    let areas = zoo
+        .bodies
+        .get(&cell.pid)
+        .map(|b| b.areas.clone())
+        .unwrap_or_default();
     let releases = vfork.then_some((cell.pid, cell.tid));
     let body = Body {
         pid,
@@ -189,7 +250,9 @@ pub fn break_out(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64) -> Result<Hold> {
     zoo.sh().listener.reply(id, -513);
     loop {
         match trace::wait_certain(cell.here)? {
-            trace::Status::Stopped(trace::Stop::Trap) => return Ok(Hold::take(cell.here, zoo.passage())?),
+            trace::Status::Stopped(trace::Stop::Trap) => {
+                return Ok(Hold::take(cell.here, zoo.passage())?);
+            }
             trace::Status::Stopped(_) => trace::resume(cell.here, 0)?,
             _ => return Err(armento_migrate::MigrateError::Ended),
         }

@@ -24,30 +24,64 @@ pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let mut mem = BodyMem(cell.here);
     let wait_mask = match armento_abi::read_mask(n.nr as u64, &n.args, &mut mem) {
         Ok(m) => m,
-        Err(errno) => return drop(sh.listener.reply(n.id, -i64::from(errno))),
+        Err(errno) => {
+            sh.listener.reply(n.id, -i64::from(errno));
+            return;
+        }
     };
     if opens_own_proc(cell, n) {
-        return come_home(sh, cell, n.id, Stay::UnsupportedCall, "it reads its own /proc files");
+        return come_home(
+            sh,
+            cell,
+            n.id,
+            Stay::UnsupportedCall,
+            "it reads its own /proc files",
+        );
     }
     match armento_abi::pack(n.nr as u64, &n.args, &mut mem, DATA as usize) {
         Ok(plan) => post(sh, cell, n, plan, wait_mask, 0, Fix::None),
-        Err(Refuse::Errno(e)) => drop(sh.listener.reply(n.id, -i64::from(e))),
+        Err(Refuse::Errno(e)) => {
+            sh.listener.reply(n.id, -i64::from(e));
+        }
         Err(Refuse::ComeHome(why)) => come_home(sh, cell, n.id, Stay::UnsupportedCall, why),
     }
 }
 
 /// Remembers what waits, then sends it.
-fn post(sh: &Shared, cell: &Cell, n: &Notice, plan: Plan, wait_mask: Option<u64>, mask: u64, fix: Fix) {
+fn post(
+    sh: &Shared,
+    cell: &Cell,
+    n: &Notice,
+    plan: Plan,
+    wait_mask: Option<u64>,
+    mask: u64,
+    fix: Fix,
+) {
     let seq = sh.number();
     let packed = plan.packed.clone();
     let mut st = lock(&cell.st);
-    let flags = if st.again.take() == Some(n.nr) { AGAIN } else { 0 };
+    let flags = if st.again.take() == Some(n.nr) {
+        AGAIN
+    } else {
+        0
+    };
     st.wait_mask = wait_mask;
     st.seq = seq;
-    st.waiting = Some(Waiting::Call { id: n.id, seq, plan: Box::new(plan), fix });
+    st.waiting = Some(Waiting::Call {
+        id: n.id,
+        seq,
+        plan: Box::new(plan),
+        fix,
+    });
     drop(st);
     cell.proc.forwarded.fetch_add(1, Ordering::Relaxed);
-    sh.send_call(&Call { tid: cell.tid, seq, flags, mask, packed });
+    sh.send_call(&Call {
+        tid: cell.tid,
+        seq,
+        flags,
+        mask,
+        packed,
+    });
 }
 
 pub fn post_plan(sh: &Shared, cell: &Cell, n: &Notice, plan: Plan, fix: Fix) {
@@ -56,8 +90,22 @@ pub fn post_plan(sh: &Shared, cell: &Cell, n: &Notice, plan: Plan, fix: Fix) {
 
 /// Continues in the deputy what a stop interrupted there.
 pub fn restart(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
-    let packed = Packed { nr: n.nr as u16, ..Packed::default() };
-    post(sh, cell, n, Plan { packed, dests: Vec::new() }, None, 0, Fix::None);
+    let packed = Packed {
+        nr: n.nr as u16,
+        ..Packed::default()
+    };
+    post(
+        sh,
+        cell,
+        n,
+        Plan {
+            packed,
+            dests: Vec::new(),
+        },
+        None,
+        0,
+        Fix::None,
+    );
 }
 
 /// The deputy executes it natively; the keeper says `Execed`, or the error comes back as a reply.
@@ -66,10 +114,16 @@ pub fn exec(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     match armento_abi::pack(n.nr as u64, &n.args, &mut mem, DATA as usize) {
         Ok(plan) => {
             let st = status::read(cell.here).unwrap_or_default();
-            sh.tell(&ToHome::Ignored { pid: cell.pid, ignored: st.ignored });
+            sh.tell(&ToHome::Ignored {
+                pid: cell.pid,
+                tid: cell.tid,
+                ignored: st.ignored,
+            });
             post(sh, cell, n, plan, None, st.blocked, Fix::None);
         }
-        Err(Refuse::Errno(e)) => drop(sh.listener.reply(n.id, -i64::from(e))),
+        Err(Refuse::Errno(e)) => {
+            sh.listener.reply(n.id, -i64::from(e));
+        }
         Err(Refuse::ComeHome(why)) => come_home(sh, cell, n.id, Stay::UnsupportedCall, why),
     }
 }
@@ -78,14 +132,35 @@ pub fn exec(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
 pub fn sigchld(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let mut act = [0u8; 32];
     if n.args[1] == 0 || !matches!(sys::vm_read(cell.here, n.args[1], &mut act), Ok(32)) {
-        return drop(sh.listener.let_through(n.id));
+        sh.listener.let_through(n.id);
+        return;
     }
     let word = |i: usize| u64::from_le_bytes(act[i..i + 8].try_into().unwrap_or_default());
     let handler = if word(0) == 1 { 1u64 } else { 0 };
     let flags = word(8) & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
-    let data: Vec<u8> = [handler, flags, 0, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
-    let packed = Packed { nr: n.nr as u16, args: [n.args[0], 0, 0, 8, 0, 0], data, arg_ptrs: 0b10, ..Packed::default() };
-    post(sh, cell, n, Plan { packed, dests: Vec::new() }, None, 0, Fix::Through);
+    let data: Vec<u8> = [handler, flags, 0, 0]
+        .iter()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
+    let packed = Packed {
+        nr: n.nr as u16,
+        args: [n.args[0], 0, 0, 8, 0, 0],
+        data,
+        arg_ptrs: 0b10,
+        ..Packed::default()
+    };
+    post(
+        sh,
+        cell,
+        n,
+        Plan {
+            packed,
+            dests: Vec::new(),
+        },
+        None,
+        0,
+        Fix::Through,
+    );
 }
 
 /// A notification that arrived during a freeze: its thread stops, and the call is issued again elsewhere.
@@ -97,7 +172,9 @@ pub fn park(sh: &Arc<Shared>, cell: &Arc<Cell>, id: u64) {
 
 /// A reply came.
 pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
-    let Some(cell) = sh.cell_of(r.tid) else { return };
+    let Some(cell) = sh.cell_of(r.tid) else {
+        return;
+    };
     let mut st = lock(&cell.st);
     let (id, plan, fix) = match st.waiting.take() {
         Some(Waiting::Call { id, seq, plan, fix }) if seq == r.seq => (id, plan, fix),
@@ -111,7 +188,8 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
         st.at_deputy = ret == -516;
         st.again = Some(plan.packed.nr.into());
         drop(st);
-        sh.hand.post(move |zoo| bodies::restart(zoo, &cell, id, ret));
+        sh.hand
+            .post(move |zoo| bodies::restart(zoo, &cell, id, ret));
         return;
     }
     st.wait_mask = None;
@@ -122,7 +200,10 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
         Fix::Rusage(at) if ret == 0 => cpu::add_rusage(cell.here, at),
         Fix::Times(at) if ret >= 0 => cpu::add_times(cell.here, at),
         Fix::Rusage(_) | Fix::Times(_) => {}
-        Fix::Through => return drop(sh.listener.let_through(id)),
+        Fix::Through => {
+            sh.listener.let_through(id);
+            return;
+        }
     }
     sh.listener.reply(id, ret);
 }
@@ -147,8 +228,24 @@ fn opens_own_proc(cell: &Cell, n: &Notice) -> bool {
 
 /// One output of fixed size at `addr`, for calls that the host packs itself.
 pub fn out_plan(nr: i32, args: [u64; 6], arg: usize, addr: u64, len: u32) -> Plan {
-    let mut packed = Packed { nr: nr as u16, args, arg_ptrs: 1 << arg, ..Packed::default() };
+    let mut packed = Packed {
+        nr: nr as u16,
+        args,
+        arg_ptrs: 1 << arg,
+        ..Packed::default()
+    };
     packed.args[arg] = 0;
-    packed.outs.push(Out { off: 0, len, rule: OutRule::OnSuccess });
-    Plan { packed, dests: vec![armento_abi::Dest { addr, quiet: false, upto: None }] }
+    packed.outs.push(Out {
+        off: 0,
+        len,
+        rule: OutRule::OnSuccess,
+    });
+    Plan {
+        packed,
+        dests: vec![armento_abi::Dest {
+            addr,
+            quiet: false,
+            upto: None,
+        }],
+    }
 }

@@ -18,11 +18,17 @@ const FREEZE_MAX: Duration = Duration::from_secs(3);
 pub fn freeze(sh: &Arc<Shared>, pid: Pid, break_calls: impl FnOnce()) -> Result<()> {
     let until = Instant::now() + FREEZE_MAX;
     // Forks and mappings first: they are short, and a fork needs its home.
-    let proc = sh.hand.run(move |zoo| begin(zoo, pid)).unwrap_or(Err(MigrateError::Ended))?;
+    let proc = sh
+        .hand
+        .run(move |zoo| begin(zoo, pid))
+        .unwrap_or(Err(MigrateError::Ended))?;
     while proc.specials.load(Ordering::Acquire) > 0 {
         if Instant::now() > until {
             thaw(sh, pid);
-            return Err(MigrateError::Stays(Stay::Busy, "a fork or mapping is under way".into()));
+            return Err(MigrateError::Stays(
+                Stay::Busy,
+                "a fork or mapping is under way".into(),
+            ));
         }
         std::thread::sleep(Duration::from_micros(50));
     }
@@ -34,7 +40,10 @@ pub fn freeze(sh: &Arc<Shared>, pid: Pid, break_calls: impl FnOnce()) -> Result<
         Err(mpsc::RecvTimeoutError::Disconnected) => Err(MigrateError::Ended),
         Err(mpsc::RecvTimeoutError::Timeout) => {
             thaw(sh, pid);
-            Err(MigrateError::Stays(Stay::Busy, "a thread does not stop".into()))
+            Err(MigrateError::Stays(
+                Stay::Busy,
+                "a thread does not stop".into(),
+            ))
         }
     }
 }
@@ -43,7 +52,10 @@ fn begin(zoo: &mut Zoo, pid: Pid) -> Result<Arc<crate::shared::Proc>> {
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let busy = b.quiet || b.stopped || b.releases.is_some() || b.threads.values().any(|t| t.asking);
     if busy || !b.threads.contains_key(&pid) {
-        return Err(MigrateError::Stays(Stay::Busy, "it is stopped or about to end".into()));
+        return Err(MigrateError::Stays(
+            Stay::Busy,
+            "it is stopped or about to end".into(),
+        ));
     }
     b.proc.freezing.store(true, Ordering::Release);
     Ok(b.proc.clone())
@@ -51,7 +63,9 @@ fn begin(zoo: &mut Zoo, pid: Pid) -> Result<Arc<crate::shared::Proc>> {
 
 fn halt(zoo: &mut Zoo, pid: Pid, tx: mpsc::Sender<()>) {
     let sh = zoo.sh();
-    let Some(b) = zoo.bodies.get_mut(&pid) else { return };
+    let Some(b) = zoo.bodies.get_mut(&pid) else {
+        return;
+    };
     b.freezer = Some(tx);
     for th in b.threads.values().filter(|t| t.halted.is_none()) {
         let _ = trace::interrupt(th.cell.here);

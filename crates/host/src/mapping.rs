@@ -25,12 +25,24 @@ const BLOCK_MAX: Duration = Duration::from_secs(30);
 pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let flags = n.args[3] as i32;
     if flags & libc::MAP_ANONYMOUS != 0 {
-        return come_home(sh, cell, n.id, Stay::SharedMemory, "it maps memory to share");
+        return come_home(
+            sh,
+            cell,
+            n.id,
+            Stay::SharedMemory,
+            "it maps memory to share",
+        );
     }
     if flags & libc::MAP_PRIVATE == 0 && n.args[2] as i32 & libc::PROT_WRITE != 0 {
-        return come_home(sh, cell, n.id, Stay::SharedMemory, "it maps a file shared and writable");
+        return come_home(
+            sh,
+            cell,
+            n.id,
+            Stay::SharedMemory,
+            "it maps a file shared and writable",
+        );
     }
-    lock(&cell.st).waiting = Some(Waiting::Special { id: n.id });
+    lock(&cell.st).waiting = Some(Waiting::Special);
     let special = Special::begin(&cell.proc);
     let (sh, cell, n) = (sh.clone(), cell.clone(), *n);
     std::thread::spawn(move || {
@@ -40,9 +52,15 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
 }
 
 fn serve(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
-    let answer = sh.ask(|seq| ToHome::Map { tid: cell.tid, seq, args: n.args });
+    let answer = sh.ask(|seq| ToHome::Map {
+        tid: cell.tid,
+        seq,
+        args: n.args,
+    });
     let (ret, key) = match answer {
-        Some(ToHost::Mapped { stay: Some(stay), .. }) => return come_home(sh, cell, n.id, stay, "a file mapping"),
+        Some(ToHost::Mapped {
+            stay: Some(stay), ..
+        }) => return come_home(sh, cell, n.id, stay, "a file mapping"),
         Some(ToHost::Mapped { ret, key, .. }) => (ret, key),
         _ => return, // home is gone: the tree ends with it
     };
@@ -54,8 +72,20 @@ fn serve(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let shared = n.args[3] as i32 & libc::MAP_PRIVATE == 0;
     let len = n.args[1].next_multiple_of(4096);
     let Some(file) = fetch(sh, &key, shared) else {
-        sh.ask(|seq| ToHome::Remap { tid: cell.tid, seq, from: at, len, to: 0 });
-        return come_home(sh, cell, n.id, Stay::NoRoom, "a mapped file that could not be fetched");
+        sh.ask(|seq| ToHome::Remap {
+            tid: cell.tid,
+            seq,
+            from: at,
+            len,
+            to: 0,
+        });
+        return come_home(
+            sh,
+            cell,
+            n.id,
+            Stay::NoRoom,
+            "a mapped file that could not be fetched",
+        );
     };
     let (c, args, id) = (cell.clone(), n.args, n.id);
     let done = sh.hand.run(move |zoo| {
@@ -69,7 +99,13 @@ fn serve(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     if let Some(Some(got)) = done {
         if got as u64 != at {
             let to = if got < 0 { 0 } else { got as u64 };
-            sh.ask(|seq| ToHome::Remap { tid: cell.tid, seq, from: at, len, to });
+            sh.ask(|seq| ToHome::Remap {
+                tid: cell.tid,
+                seq,
+                from: at,
+                len,
+                to,
+            });
         }
         let here = cell.here;
         sh.hand.post(move |_| drop(trace::resume(here, 0)));
@@ -78,15 +114,33 @@ fn serve(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
 
 /// Maps our copy into the broken-out thread's process, at `at` if that is free. The thread stays stopped,
 /// with the result in its registers.
-fn map_in(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, file: &File, args: [u64; 6], at: u64) -> Result<i64> {
+fn map_in(
+    zoo: &mut Zoo,
+    cell: &Arc<Cell>,
+    id: u64,
+    file: &File,
+    args: [u64; 6],
+    at: u64,
+) -> Result<i64> {
     let code = zoo.code.clone();
     let sh = zoo.sh();
     let mut h = break_out(zoo, cell, id)?;
     let fixed = args[3] as i32 & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
-    let keep = args[3] as i32 & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE | libc::MAP_NORESERVE);
+    let keep = args[3] as i32
+        & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE | libc::MAP_NORESERVE);
     let flags = keep | libc::MAP_PRIVATE;
     let addr = if fixed { args[0] } else { at };
-    let ret = map_file(&mut h, &code, sh.pass.as_raw_fd(), file, addr, args[1], args[2] as i32, flags, args[5])?;
+    let ret = map_file(
+        &mut h,
+        &code,
+        sh.pass.as_raw_fd(),
+        file,
+        addr,
+        args[1],
+        args[2] as i32,
+        flags,
+        args[5],
+    )?;
     let (mut regs, mask) = (h.regs, h.mask);
     (regs.rax, regs.orig_rax) = (ret as u64, u64::MAX);
     h.finish(regs, mask)?;
@@ -112,15 +166,23 @@ pub fn map_file(
     let byte = code.scratch(0x520, &[0u8; 8]);
     let iov: Vec<u8> = [byte, 1].iter().flat_map(|w| w.to_le_bytes()).collect();
     let iov = code.scratch(0x530, &iov);
-    let msg: Vec<u8> = [0, 0, iov, 1, control, 24, 0].iter().flat_map(|w: &u64| w.to_le_bytes()).collect();
+    let msg: Vec<u8> = [0, 0, iov, 1, control, 24, 0]
+        .iter()
+        .flat_map(|w: &u64| w.to_le_bytes())
+        .collect();
     let msg = code.scratch(0x540, &msg);
     let got = h.call(code, libc::SYS_recvmsg, [0, msg, 0, 0, 0, 0])?.0;
     ok("recvmsg", h.tid, got)?;
     let mut raw = [0u8; 24];
     code.read_scratch(0x500, &mut raw);
-    let fd = u64::from(u32::from_le_bytes(raw[16..20].try_into().unwrap_or_default()));
+    let fd = u64::from(u32::from_le_bytes(
+        raw[16..20].try_into().unwrap_or_default(),
+    ));
     let calls = [
-        (libc::SYS_mmap, [addr, len, prot as u64, flags as u64, fd, off]),
+        (
+            libc::SYS_mmap,
+            [addr, len, prot as u64, flags as u64, fd, off],
+        ),
         (libc::SYS_close, [fd, 0, 0, 0, 0, 0]),
     ];
     Ok(h.batch(code, &calls)?[0])
@@ -135,7 +197,9 @@ fn fetch(sh: &Shared, key: &FileKey, shared: bool) -> Option<Arc<File>> {
     let answer = sh.ask_stream(|seq| ToHome::Fetch { seq, key: *key })?;
     loop {
         match answer.recv_timeout(BLOCK_MAX) {
-            Ok(ToHost::FileBytes { off, bytes, end, .. }) => {
+            Ok(ToHost::FileBytes {
+                off, bytes, end, ..
+            }) => {
                 file.write_all_at(&bytes, off).ok()?;
                 if end {
                     break;
@@ -151,5 +215,6 @@ fn fetch(sh: &Shared, key: &FileKey, shared: bool) -> Option<Arc<File>> {
 
 /// An empty memory file of a home file's size and name.
 pub fn new_copy(key: &FileKey, shared: bool) -> Result<File> {
-    tsys::memfd(&memfd_name(key, shared), key.size).map_err(|e| MigrateError::Stays(Stay::NoRoom, e.to_string()))
+    tsys::memfd(&memfd_name(key, shared), key.size)
+        .map_err(|e| MigrateError::Stays(Stay::NoRoom, e.to_string()))
 }

@@ -40,10 +40,18 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
         return forward::park(sh, &cell, n.id);
     }
     if n.arch != ARCH || n.nr & X32 != 0 {
-        return come_home(sh, &cell, n.id, Stay::ThirtyTwoBit, "a call of another architecture");
+        return come_home(
+            sh,
+            &cell,
+            n.id,
+            Stay::ThirtyTwoBit,
+            "a call of another architecture",
+        );
     }
     match armento_abi::place_of(n.nr as u64, &n.args) {
-        Verdict::Body => drop(sh.listener.let_through(n.id)),
+        Verdict::Body => {
+            sh.listener.let_through(n.id);
+        }
         Verdict::Host => special(sh, &cell, n),
         Verdict::Home => forward::send(sh, &cell, n),
         Verdict::ComeHome(why) => come_home(sh, &cell, n.id, reason(n.nr), why),
@@ -53,7 +61,9 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
 /// The closed list of reasons, by call.
 fn reason(nr: i32) -> Stay {
     match i64::from(nr) {
-        libc::SYS_io_uring_setup | libc::SYS_io_uring_enter | libc::SYS_io_uring_register => Stay::IoUring,
+        libc::SYS_io_uring_setup | libc::SYS_io_uring_enter | libc::SYS_io_uring_register => {
+            Stay::IoUring
+        }
         libc::SYS_seccomp => Stay::OwnFilter,
         libc::SYS_shmat | libc::SYS_shmget | libc::SYS_mmap => Stay::SharedMemory,
         _ => Stay::UnsupportedCall,
@@ -62,25 +72,44 @@ fn reason(nr: i32) -> Stay {
 
 pub fn come_home(sh: &Arc<Shared>, cell: &Arc<Cell>, id: u64, stay: Stay, why: &str) {
     lock(&cell.st).waiting = Some(Waiting::Parked { id });
-    sh.tell(&ToHome::ComeHome { pid: cell.pid, tid: cell.tid, stay, why: why.to_owned() });
+    sh.tell(&ToHome::ComeHome {
+        pid: cell.pid,
+        tid: cell.tid,
+        stay,
+        why: why.to_owned(),
+    });
 }
 
 fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     match i64::from(n.nr) {
-        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => fork::begin(sh, cell, n),
+        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
+            fork::begin(sh, cell, n)
+        }
         libc::SYS_execve | libc::SYS_execveat => forward::exec(sh, cell, n),
         libc::SYS_exit_group => exit(sh, cell, n),
         libc::SYS_mmap => mapping::begin(sh, cell, n),
         libc::SYS_restart_syscall if lock(&cell.st).at_deputy => forward::restart(sh, cell, n),
-        libc::SYS_restart_syscall | libc::SYS_futex => drop(sh.listener.let_through(n.id)),
+        libc::SYS_restart_syscall | libc::SYS_futex => {
+            sh.listener.let_through(n.id);
+        }
         libc::SYS_clock_gettime | libc::SYS_clock_getres => cpu::clock(sh, cell, n),
         libc::SYS_getrusage | libc::SYS_times => cpu::usage(sh, cell, n),
         libc::SYS_rt_sigaction => forward::sigchld(sh, cell, n),
-        _ => come_home(sh, cell, n.id, Stay::UnsupportedCall, "a call the host does not serve"),
+        _ => come_home(
+            sh,
+            cell,
+            n.id,
+            Stay::UnsupportedCall,
+            "a call the host does not serve",
+        ),
     }
 }
 
 fn exit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
-    lock(&cell.st).waiting = Some(Waiting::Special { id: n.id });
-    sh.tell(&ToHome::Exit { pid: cell.pid, code: n.args[0] as i32, cpu_ns: cpu::process_ns(cell.here) });
+    lock(&cell.st).waiting = Some(Waiting::Special);
+    sh.tell(&ToHome::Exit {
+        pid: cell.pid,
+        code: n.args[0] as i32,
+        cpu_ns: cpu::process_ns(cell.here),
+    });
 }

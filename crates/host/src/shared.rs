@@ -62,11 +62,16 @@ pub struct CellState {
 /// Why a thread waits in its notification.
 pub enum Waiting {
     /// For the deputy.
-    Call { id: u64, seq: u32, plan: Box<Plan>, fix: Fix },
+    Call {
+        id: u64,
+        seq: u32,
+        plan: Box<Plan>,
+        fix: Fix,
+    },
     /// For the process to come home or move; it is issued again afterwards.
     Parked { id: u64 },
     /// For a fork, mapping or exit of ours.
-    Special { id: u64 },
+    Special,
 }
 
 /// What to do with a reply beside handing it on.
@@ -127,11 +132,21 @@ impl Passage for Open {
 
 impl Shared {
     pub fn cell(&self, here: Tid) -> Option<Arc<Cell>> {
-        self.cells.read().unwrap_or_else(|e| e.into_inner()).here.get(&here).cloned()
+        self.cells
+            .read()
+            .unwrap_or_else(|e| e.into_inner())
+            .here
+            .get(&here)
+            .cloned()
     }
 
     pub fn cell_of(&self, home: Tid) -> Option<Arc<Cell>> {
-        self.cells.read().unwrap_or_else(|e| e.into_inner()).home.get(&home).cloned()
+        self.cells
+            .read()
+            .unwrap_or_else(|e| e.into_inner())
+            .home
+            .get(&home)
+            .cloned()
     }
 
     pub fn enter(&self, cell: &Arc<Cell>) {
@@ -169,10 +184,15 @@ impl Shared {
 
     /// Asks home something and waits for its answer, at most 30 seconds.
     pub fn ask(&self, build: impl FnOnce(u32) -> ToHome) -> Option<ToHost> {
-        self.ask_stream(build)?.recv_timeout(std::time::Duration::from_secs(30)).ok()
+        self.ask_stream(build)?
+            .recv_timeout(std::time::Duration::from_secs(30))
+            .ok()
     }
 
-    pub fn ask_stream(&self, build: impl FnOnce(u32) -> ToHome) -> Option<std::sync::mpsc::Receiver<ToHost>> {
+    pub fn ask_stream(
+        &self,
+        build: impl FnOnce(u32) -> ToHome,
+    ) -> Option<std::sync::mpsc::Receiver<ToHost>> {
         let seq = self.number();
         let (tx, rx) = std::sync::mpsc::channel();
         lock(&self.answers).insert(seq, tx);

@@ -36,7 +36,10 @@ fn run() -> Result<(), Failure> {
     let start: HostStart = serde_json::from_str(&line)?;
     sys::become_user(start.guest_uid)?;
     let door = Door::bind(&start.listen, &start.identity)?;
-    let up = HostUp { port: door.port(), host: std::process::id() as i32 };
+    let up = HostUp {
+        port: door.port(),
+        host: std::process::id() as i32,
+    };
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&up)?)?;
     // The namespaces are made while this process has one thread, so the first keeper is met alone.
     let (r, w, ahead) = first(&door, &start)?;
@@ -82,9 +85,14 @@ fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-fn first(door: &Door, start: &HostStart) -> Result<(armento_link::Reader, armento_link::Writer, i64), Failure> {
+fn first(
+    door: &Door,
+    start: &HostStart,
+) -> Result<(armento_link::Reader, armento_link::Writer, i64), Failure> {
     loop {
-        let Ok((link, _)) = door.accept(&start.expect) else { continue };
+        let Ok((link, _)) = door.accept(&start.expect) else {
+            continue;
+        };
         let (mut r, w) = link.split()?;
         let Ok(h) = talk::hello(&mut r) else { continue };
         if h.tree == start.tree && h.purpose == Purpose::Calls {

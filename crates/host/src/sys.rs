@@ -6,7 +6,11 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 fn check(r: i64) -> io::Result<i64> {
-    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r) }
+    if r < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(r)
+    }
 }
 
 /// Becomes `uid` for good (when root) and stays traceable by itself.
@@ -32,7 +36,15 @@ fn pair(kind: i32) -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
     // SAFETY: two live ints; the descriptors are ours.
     unsafe {
-        check(libc::socketpair(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr()).into())?;
+        check(
+            libc::socketpair(
+                libc::AF_UNIX,
+                kind | libc::SOCK_CLOEXEC,
+                0,
+                fds.as_mut_ptr(),
+            )
+            .into(),
+        )?;
         Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])))
     }
 }
@@ -61,14 +73,21 @@ pub fn start_guests(region: &File, len: u64, ahead_ns: i64) -> io::Result<Guests
     let (pass, body_pass) = pair(libc::SOCK_STREAM)?;
     let (uid, gid) = (euid(), region_gid());
     // SAFETY: fork without a new stack; the child only makes system calls and never returns.
-    let pid = check(unsafe { libc::syscall(libc::SYS_clone, NEW | libc::SIGCHLD, 0, 0, 0, 0) })? as i32;
+    let pid =
+        check(unsafe { libc::syscall(libc::SYS_clone, NEW | libc::SIGCHLD, 0, 0, 0, 0) })? as i32;
     if pid == 0 {
         // The parent's ends must close in the child, or it would keep itself alive.
         // SAFETY: the child's own copies of descriptors; it never returns to their owners.
         unsafe {
             libc::close(alive.as_raw_fd());
             libc::close(pass.as_raw_fd());
-            guard(guard_alive.as_raw_fd(), body_pass.as_raw_fd(), region.as_raw_fd(), len, ahead_ns)
+            guard(
+                guard_alive.as_raw_fd(),
+                body_pass.as_raw_fd(),
+                region.as_raw_fd(),
+                len,
+                ahead_ns,
+            )
         }
     }
     let ready = (|| {
@@ -82,7 +101,11 @@ pub fn start_guests(region: &File, len: u64, ahead_ns: i64) -> io::Result<Guests
         unsafe { libc::kill(pid, libc::SIGKILL) };
         return Err(e);
     }
-    Ok(Guests { guard: pid, alive, pass })
+    Ok(Guests {
+        guard: pid,
+        alive,
+        pass,
+    })
 }
 
 fn region_gid() -> u32 {
@@ -119,7 +142,11 @@ unsafe fn guard(alive: RawFd, pass: RawFd, region: RawFd, len: u64, ahead_ns: i6
         }
         libc::close(pass);
         libc::close(region);
-        let mut p = libc::pollfd { fd: alive, events: libc::POLLIN, revents: 0 };
+        let mut p = libc::pollfd {
+            fd: alive,
+            events: libc::POLLIN,
+            revents: 0,
+        };
         loop {
             libc::poll(&mut p, 1, -1);
             if libc::read(alive, (&raw mut b).cast(), 1) <= 0 {
@@ -141,7 +168,10 @@ unsafe fn shift_clock(ahead_ns: i64) {
         }
         let fd = libc::open(c"/proc/self/timens_offsets".as_ptr(), libc::O_WRONLY);
         let mut text = [0u8; 128];
-        let (s, ns) = (ahead_ns.div_euclid(1_000_000_000), ahead_ns.rem_euclid(1_000_000_000));
+        let (s, ns) = (
+            ahead_ns.div_euclid(1_000_000_000),
+            ahead_ns.rem_euclid(1_000_000_000),
+        );
         let n = libc::snprintf(
             text.as_mut_ptr().cast(),
             text.len(),
@@ -161,8 +191,21 @@ unsafe fn empty_root() {
     // SAFETY: static strings; see `guard`.
     unsafe {
         let none = c"none".as_ptr();
-        libc::mount(none, c"/".as_ptr(), std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE, std::ptr::null());
-        if libc::mount(none, c"/proc".as_ptr(), c"tmpfs".as_ptr(), libc::MS_RDONLY, std::ptr::null()) == 0 {
+        libc::mount(
+            none,
+            c"/".as_ptr(),
+            std::ptr::null(),
+            libc::MS_REC | libc::MS_PRIVATE,
+            std::ptr::null(),
+        );
+        if libc::mount(
+            none,
+            c"/proc".as_ptr(),
+            c"tmpfs".as_ptr(),
+            libc::MS_RDONLY,
+            std::ptr::null(),
+        ) == 0
+        {
             libc::chdir(c"/proc".as_ptr());
             libc::chroot(c".".as_ptr());
         }
@@ -203,7 +246,10 @@ unsafe fn keep_only_restore() {
         pid: i32,
     }
     // _LINUX_CAPABILITY_VERSION_3; CAP_CHECKPOINT_RESTORE is number 40: bit 8 of the second word.
-    let h = Header { version: 0x2008_0522, pid: 0 };
+    let h = Header {
+        version: 0x2008_0522,
+        pid: 0,
+    };
     let data: [u32; 6] = [0, 0, 0, 1 << 8, 1 << 8, 0];
     // SAFETY: two live structs of the layout capset(2) wants.
     unsafe { libc::syscall(libc::SYS_capset, &h, data.as_ptr()) };
@@ -212,7 +258,10 @@ unsafe fn keep_only_restore() {
 /// Sends one descriptor over the socket; the body receives it with an injected recvmsg.
 pub fn send_fd(sock: RawFd, fd: RawFd) -> io::Result<()> {
     let mut byte = 1u8;
-    let mut iov = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let mut iov = libc::iovec {
+        iov_base: (&raw mut byte).cast(),
+        iov_len: 1,
+    };
     let mut control = [0u64; 4];
     // SAFETY: msghdr points to live locals; the control buffer has room for one descriptor.
     unsafe {
@@ -232,12 +281,18 @@ pub fn send_fd(sock: RawFd, fd: RawFd) -> io::Result<()> {
 
 /// Sets a limit of another process; what exceeds our own is cut to it.
 pub fn set_limit(pid: i32, resource: u32, soft: u64, hard: u64) {
-    let mut now = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let mut now = libc::rlimit64 {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: live structs.
     unsafe {
         libc::prlimit64(pid, resource as _, std::ptr::null(), &mut now);
         let hard = hard.min(now.rlim_max);
-        let new = libc::rlimit64 { rlim_cur: soft.min(hard), rlim_max: hard };
+        let new = libc::rlimit64 {
+            rlim_cur: soft.min(hard),
+            rlim_max: hard,
+        };
         libc::prlimit64(pid, resource as _, &new, std::ptr::null_mut());
     }
 }

@@ -21,7 +21,11 @@ pub fn hello(r: &mut Reader) -> Result<Hello, WireError> {
         return Err(WireError::Garbled("hello"));
     }
     let h: Hello = talk::decode(&buf, "hello")?;
-    if h.engine == ENGINE_VERSION { Ok(h) } else { Err(WireError::Garbled("hello of our version")) }
+    if h.engine == ENGINE_VERSION {
+        Ok(h)
+    } else {
+        Err(WireError::Garbled("hello of our version"))
+    }
 }
 
 /// A connection after its hello.
@@ -55,7 +59,9 @@ pub fn welcome(sh: &Arc<Shared>, link: Duplex) {
 pub fn calls(sh: &Arc<Shared>, mut r: Reader) {
     let mut buf = Vec::new();
     loop {
-        let Ok(kind) = read_frame(&mut r, &mut buf) else { break };
+        let Ok(kind) = read_frame(&mut r, &mut buf) else {
+            break;
+        };
         *lock(&sh.heard) = Instant::now();
         match kind {
             REPLY => match decode_reply(&buf) {
@@ -76,7 +82,9 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
     match m {
         ToHost::Forked { seq, .. } | ToHost::Mapped { seq, .. } => answer(sh, seq, m, true),
         ToHost::FileBytes { seq, end, .. } => answer(sh, seq, m, end),
-        ToHost::Execed { pid } | ToHost::Kill { pid } => sh.hand.post(move |z| bodies::remove(z, pid)),
+        ToHost::Execed { pid } | ToHost::Kill { pid } => {
+            sh.hand.post(move |z| bodies::remove(z, pid))
+        }
         ToHost::Drop { pid, .. } => sh.hand.post(move |z| bodies::remove(z, pid)),
         ToHost::Signal { pid, tid, info } => {
             if let Ok(info) = info.0.as_slice().try_into() {
@@ -85,7 +93,9 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
                 sh.hand.run(move |z| bodies::queue(z, pid, tid, &info));
             }
         }
-        ToHost::Defaulted { pid, tid, stopped } => sh.hand.post(move |z| bodies::defaulted(z, pid, tid, stopped)),
+        ToHost::Defaulted { pid, tid, stopped } => sh
+            .hand
+            .post(move |z| bodies::defaulted(z, pid, tid, stopped)),
         ToHost::Continue { pid } => sh.hand.post(move |z| bodies::run_on(z, pid)),
         ToHost::Poke { tid, addr, bytes } => {
             if let Some(c) = sh.cell_of(tid) {
@@ -107,7 +117,11 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
 
 fn answer(sh: &Shared, seq: u32, m: ToHost, last: bool) {
     let mut a = lock(&sh.answers);
-    let tx = if last { a.remove(&seq) } else { a.get(&seq).cloned() };
+    let tx = if last {
+        a.remove(&seq)
+    } else {
+        a.get(&seq).cloned()
+    };
     if let Some(tx) = tx {
         let _ = tx.send(m);
     }
@@ -118,7 +132,9 @@ pub fn pulse(sh: &Arc<Shared>) {
     let mut frozen = false;
     loop {
         std::thread::sleep(Duration::from_millis(500));
-        let Some(list) = sh.hand.run(|z: &mut Zoo| usage(z)) else { return };
+        let Some(list) = sh.hand.run(|z: &mut Zoo| usage(z)) else {
+            return;
+        };
         let empty = list.is_empty();
         sh.tell(&ToHome::Usage { list });
         let alone = lock(&sh.heard).elapsed().as_millis() as u64;
@@ -136,7 +152,12 @@ pub fn pulse(sh: &Arc<Shared>) {
 
 /// Without its home a tree must not run on: it might be started again there.
 fn hold_all(zoo: &mut Zoo, hold: bool) {
-    let pids: Vec<i32> = zoo.bodies.values().filter(|b| !b.quiet).map(|b| b.pid).collect();
+    let pids: Vec<i32> = zoo
+        .bodies
+        .values()
+        .filter(|b| !b.quiet)
+        .map(|b| b.pid)
+        .collect();
     for pid in pids {
         if let Some(b) = zoo.bodies.get_mut(&pid) {
             b.proc.freezing.store(hold, Ordering::Release);
@@ -156,10 +177,16 @@ fn usage(zoo: &mut Zoo) -> Vec<Usage> {
     let live = zoo.bodies.values().filter(|b| !b.quiet);
     live.map(|b| {
         let st = armento_tracee::status::read(b.here).unwrap_or_default();
-        let runnable = b.threads.values().any(|t| {
-            armento_tracee::status::read(t.cell.here).is_ok_and(|s| s.state == 'R')
-        });
-        Usage { pid: b.pid, cpu_ns: crate::cpu::process_ns(b.here), rss_kib: st.rss_kib, runnable }
+        let runnable = b
+            .threads
+            .values()
+            .any(|t| armento_tracee::status::read(t.cell.here).is_ok_and(|s| s.state == 'R'));
+        Usage {
+            pid: b.pid,
+            cpu_ns: crate::cpu::process_ns(b.here),
+            rss_kib: st.rss_kib,
+            runnable,
+        }
     })
     .collect()
 }

@@ -54,8 +54,15 @@ impl Veils {
     /// A copy that an outsider may queue.
     pub fn veil(&mut self, info: &armento_tracee::sys::SigInfo) -> armento_tracee::sys::SigInfo {
         if self.kept.len() >= VEILS_MAX {
-            let old: Vec<u32> = self.kept.keys().copied().filter(|k| k.wrapping_add(VEILS_MAX as u32 / 2) < self.next).collect();
-            old.iter().for_each(|k| drop(self.kept.remove(k)));
+            let old: Vec<u32> = self
+                .kept
+                .keys()
+                .copied()
+                .filter(|k| k.wrapping_add(VEILS_MAX as u32 / 2) < self.next)
+                .collect();
+            for k in &old {
+                self.kept.remove(k);
+            }
         }
         self.next = self.next.wrapping_add(1);
         self.kept.insert(self.next, *info);
@@ -65,7 +72,10 @@ impl Veils {
         out
     }
 
-    pub fn lift(&mut self, info: &armento_tracee::sys::SigInfo) -> Option<armento_tracee::sys::SigInfo> {
+    pub fn lift(
+        &mut self,
+        info: &armento_tracee::sys::SigInfo,
+    ) -> Option<armento_tracee::sys::SigInfo> {
         if info[8..12] != VEIL.to_le_bytes() {
             return None;
         }
@@ -106,7 +116,9 @@ impl World for Zoo {
             Status::Killed(sig) => bodies::ended(self, tid, 0, Some(sig)),
             Status::Stopped(Stop::Signal(sig)) => bodies::at_signal(self, tid, sig),
             Status::Stopped(Stop::Trap | Stop::Group(_)) => bodies::at_trap(self, tid),
-            Status::Stopped(Stop::Event(_) | Stop::Call) => drop(armento_tracee::trace::resume(tid, 0)),
+            Status::Stopped(Stop::Event(_) | Stop::Call) => {
+                drop(armento_tracee::trace::resume(tid, 0))
+            }
             Status::Continued => {}
         }
     }

@@ -18,19 +18,37 @@ pub fn prepare(g: &Guests, code: &Code) -> Result<(i32, Listener)> {
     grip.halt(trace::FOLLOW | trace::EXITKILL)?;
     let mut h = Hold::take(zygote, Arc::new(armento_tracee::inject::Unfiltered))?;
     let rseq = trace::rseq(zygote).unwrap_or_default();
-    let mut calls = vec![(libc::SYS_set_robust_list, [0, 24, 0, 0, 0, 0]), (libc::SYS_set_tid_address, [0; 6])];
+    let mut calls = vec![
+        (libc::SYS_set_robust_list, [0, 24, 0, 0, 0, 0]),
+        (libc::SYS_set_tid_address, [0; 6]),
+    ];
     if rseq.len != 0 {
-        calls.push((libc::SYS_rseq, [rseq.ptr, rseq.len.into(), 1, rseq.sig.into(), 0, 0]));
+        calls.push((
+            libc::SYS_rseq,
+            [rseq.ptr, rseq.len.into(), 1, rseq.sig.into(), 0, 0],
+        ));
     }
     let off: Vec<u8> = [0u64, 2, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
-    calls.push((libc::SYS_sigaltstack, [code.scratch(0, &off), 0, 0, 0, 0, 0]));
-    for v in maps::read(zygote)?.iter().filter(|v| !v.is_vsyscall() && v.start < BASE || v.start >= BASE + (1 << 40)) {
+    calls.push((
+        libc::SYS_sigaltstack,
+        [code.scratch(0, &off), 0, 0, 0, 0, 0],
+    ));
+    for v in maps::read(zygote)?
+        .iter()
+        .filter(|v| !v.is_vsyscall() && v.start < BASE || v.start >= BASE + (1 << 40))
+    {
         if !v.is_vsyscall() {
             calls.push((libc::SYS_munmap, [v.start, v.len(), 0, 0, 0, 0]));
         }
     }
     h.batch_ok(code, "empty the zygote", &calls)?;
-    let fd = h.call(code, libc::SYS_seccomp, [SET_MODE_FILTER, FILTER_FLAGS, filter_at(code), 0, 0, 0])?.0;
+    let fd = h
+        .call(
+            code,
+            libc::SYS_seccomp,
+            [SET_MODE_FILTER, FILTER_FLAGS, filter_at(code), 0, 0, 0],
+        )?
+        .0;
     let fd = armento_tracee::inject::ok("seccomp", zygote, fd)?;
     // The zygote and every body keep the listener's descriptor too: as long as one of them lives it
     // cannot close, so a killed host leaves calls waiting (and bodies dying), never answered ENOSYS.
@@ -54,7 +72,11 @@ fn filter_at(code: &Code) -> u64 {
         raw.extend_from_slice(&i.k.to_le_bytes());
     }
     let at = code.scratch(0x10000, &raw);
-    let head: Vec<u8> = (program.len() as u64).to_le_bytes().into_iter().chain(at.to_le_bytes()).collect();
+    let head: Vec<u8> = (program.len() as u64)
+        .to_le_bytes()
+        .into_iter()
+        .chain(at.to_le_bytes())
+        .collect();
     code.scratch(0x100, &head)
 }
 
@@ -69,7 +91,10 @@ fn find(guard: i32) -> Result<i32> {
         }
         std::thread::sleep(Duration::from_micros(200));
     }
-    Err(MigrateError::Stays(armento_model::Stay::TargetFailed, "the guests' namespaces could not be made".into()))
+    Err(MigrateError::Stays(
+        armento_model::Stay::TargetFailed,
+        "the guests' namespaces could not be made".into(),
+    ))
 }
 
 fn paused(pid: i32) -> bool {
@@ -95,7 +120,12 @@ pub fn new_body(zygote: i32, code: &Code, open: &Arc<Open>, pid: i32) -> Result<
                 std::thread::sleep(Duration::from_micros(100));
             }
             (r, _) => {
-                return Err(armento_tracee::TraceError::Inside { what: "clone3", tid: zygote, errno: -r as i32 }.into());
+                return Err(armento_tracee::TraceError::Inside {
+                    what: "clone3",
+                    tid: zygote,
+                    errno: -r as i32,
+                }
+                .into());
             }
         }
     }
@@ -110,12 +140,32 @@ pub fn wait_first_stop(child: i32) -> Result<()> {
 }
 
 /// struct clone_args (88 bytes) in scratch. KERNEL: clone(2), set_tid 5.5.
-pub fn clone_args(code: &Code, flags: u64, stack: u64, tls: u64, ptid: u64, ctid: u64, set_tid: Option<i32>) -> u64 {
+pub fn clone_args(
+    code: &Code,
+    flags: u64,
+    stack: u64,
+    tls: u64,
+    ptid: u64,
+    ctid: u64,
+    set_tid: Option<i32>,
+) -> u64 {
     let tid_at = code.scratch(0x300, &set_tid.unwrap_or(0).to_le_bytes());
     // clone3 wants a base and a size, and starts at their sum.
     let (base, size) = if stack == 0 { (0, 0) } else { (stack - 16, 16) };
     let n = u64::from(set_tid.is_some());
-    let words = [flags, 0, ctid, ptid, 0, base, size, tls, if n == 1 { tid_at } else { 0 }, n, 0];
+    let words = [
+        flags,
+        0,
+        ctid,
+        ptid,
+        0,
+        base,
+        size,
+        tls,
+        if n == 1 { tid_at } else { 0 },
+        n,
+        0,
+    ];
     let raw: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
     code.scratch(0x200, &raw)
 }

@@ -36,19 +36,35 @@ pub fn bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>) -> Result<Done> {
 }
 
 fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Done> {
-    link.tell(&ToHost::Send { mv, pid, to: Whither::Home });
+    link.tell(&ToHost::Send {
+        mv,
+        pid,
+        to: Whither::Home,
+    });
     let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Fetch(mv))?;
-    let mut b = Return { keep: keep.clone(), pid, frozen: None };
+    let mut b = Return {
+        keep: keep.clone(),
+        pid,
+        frozen: None,
+    };
     let got = target::receive(&mut r, &mut w, &mut b);
     let l = link.clone();
     let done = match got {
-        Ok(bytes) => keep.hand.run(move |t| flip(t, pid, &l, mv)).unwrap_or(Err(MigrateError::Ended)).map(|()| bytes),
+        Ok(bytes) => keep
+            .hand
+            .run(move |t| flip(t, pid, &l, mv))
+            .unwrap_or(Err(MigrateError::Ended))
+            .map(|()| bytes),
         Err(e) => Err(e),
     };
     match done {
         Ok(bytes) => {
             let pause = b.frozen.map_or(Duration::ZERO, |f| f.elapsed());
-            Ok(Done { pause, bytes, ..Done::default() })
+            Ok(Done {
+                pause,
+                bytes,
+                ..Done::default()
+            })
         }
         Err(e) => {
             link.tell(&ToHost::Abort { mv, pid });
@@ -67,7 +83,10 @@ struct Return {
 impl Builder for Return {
     fn offered(&mut self, _head: Head) -> Result<Accept> {
         // Deputies keep the file mappings; pages wait for the freeze.
-        Ok(Accept { files: Vec::new(), precopy: false })
+        Ok(Accept {
+            files: Vec::new(),
+            precopy: false,
+        })
     }
 
     fn file(&mut self, _: &FileKey, _: u64, _: &[u8]) -> Result<()> {
@@ -81,12 +100,18 @@ impl Builder for Return {
     fn layout(&mut self, layout: Layout) -> Result<()> {
         self.frozen = Some(Instant::now());
         let pid = self.pid;
-        self.keep.hand.run(move |t| rebuild(t, pid, &layout.areas)).unwrap_or(Err(MigrateError::Ended))
+        self.keep
+            .hand
+            .run(move |t| rebuild(t, pid, &layout.areas))
+            .unwrap_or(Err(MigrateError::Ended))
     }
 
     fn build(&mut self, state: State) -> Result<()> {
         let pid = self.pid;
-        self.keep.hand.run(move |t| dress(t, pid, &state)).unwrap_or(Err(MigrateError::Ended))
+        self.keep
+            .hand
+            .run(move |t| dress(t, pid, &state))
+            .unwrap_or(Err(MigrateError::Ended))
     }
 }
 
@@ -98,10 +123,16 @@ fn rebuild(t: &mut Tree, pid: Pid, areas: &[Area]) -> Result<()> {
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let mut grip = Grip::new(pid);
     grip.seized.extend(p.threads.keys().copied());
-    let stopped = grip.seized.iter().copied().collect::<Vec<_>>().into_iter().try_for_each(|tid| {
-        trace::interrupt(tid)?;
-        grip.halt_one(tid)
-    });
+    let stopped = grip
+        .seized
+        .iter()
+        .copied()
+        .collect::<Vec<_>>()
+        .into_iter()
+        .try_for_each(|tid| {
+            trace::interrupt(tid)?;
+            grip.halt_one(tid)
+        });
     for h in &grip.halted {
         if let Some((_, info)) = h.signal {
             p.held.push((Some(h.tid), info));
@@ -114,18 +145,32 @@ fn rebuild(t: &mut Tree, pid: Pid, areas: &[Area]) -> Result<()> {
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     let stale: Vec<_> = old.areas.iter().map(Area::run).collect();
     h.batch(&code, &target::drop_calls(&stale))?;
-    let mut map = |h: &mut Hold, a: &Area, key: &FileKey, off: u64| copy_file(&keep, &code, h, a, key, off);
+    let mut map =
+        |h: &mut Hold, a: &Area, key: &FileKey, off: u64| copy_file(&keep, &code, h, a, key, off);
     relayout(&mut h, &code, &old.areas, areas, &mut map)
 }
 
 /// A file mapping that the deputy does not hold (the body moved it): an anonymous copy of its bytes.
-fn copy_file(keep: &Keep, code: &Code, h: &mut Hold, a: &Area, key: &FileKey, off: u64) -> Result<()> {
+fn copy_file(
+    keep: &Keep,
+    code: &Code,
+    h: &mut Hold,
+    a: &Area,
+    key: &FileKey,
+    off: u64,
+) -> Result<()> {
     let file = crate::keep::lock(&keep.files).get(key).cloned();
-    let file = file.ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "a mapped file is not known here".into()))?;
+    let file = file.ok_or_else(|| {
+        MigrateError::Stays(Stay::TargetFailed, "a mapped file is not known here".into())
+    })?;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as u64;
     let len = a.end - a.start;
-    h.batch_ok(code, "map", &[(libc::SYS_mmap, [a.start, len, rw, flags, u64::MAX, 0])])?;
+    h.batch_ok(
+        code,
+        "map",
+        &[(libc::SYS_mmap, [a.start, len, rw, flags, u64::MAX, 0])],
+    )?;
     let mut buf = vec![0u8; 256 << 10];
     let mut at = 0;
     while at < len {
@@ -138,7 +183,11 @@ fn copy_file(keep: &Keep, code: &Code, h: &mut Hold, a: &Area, key: &FileKey, of
         at += n as u64;
     }
     let _ = Kind::Anon;
-    h.batch_ok(code, "mprotect", &[(libc::SYS_mprotect, [a.start, len, a.prot as u64, 0, 0, 0])])?;
+    h.batch_ok(
+        code,
+        "mprotect",
+        &[(libc::SYS_mprotect, [a.start, len, a.prot as u64, 0, 0, 0])],
+    )?;
     Ok(())
 }
 
@@ -156,14 +205,21 @@ fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     armento_tracee::inject::ok("set the memory map's numbers", pid, r[0])?;
     let now = sigs::read(&mut h, &code)?;
-    h.batch_ok(&code, "rt_sigaction", &sigs::set_calls(&code, &state.actions, Some(&now)))?;
+    h.batch_ok(
+        &code,
+        "rt_sigaction",
+        &sigs::set_calls(&code, &state.actions, Some(&now)),
+    )?;
     drop(h);
     let deputies: Vec<Arc<Deputy>> = p.threads.values().cloned().collect();
     let mut blocks = Vec::new();
     for d in &deputies {
         match state.threads.iter().find(|s| s.tid == d.tid) {
             Some(s) => {
-                let mine: Vec<_> = signals.iter().filter(|(to, _)| to.unwrap_or(pid) == d.tid).collect();
+                let mine: Vec<_> = signals
+                    .iter()
+                    .filter(|(to, _)| to.unwrap_or(pid) == d.tid)
+                    .collect();
                 dress_one(&code, pid, d, s, &mine, &mut blocks)?;
             }
             None => retire(d.tid, &code),
@@ -188,13 +244,17 @@ fn dress_one(
         let at = code.scratch(0x9000, info);
         let call = match to {
             // Only the process itself may say what the kernel said.
-            Some(_) => (libc::SYS_rt_tgsigqueueinfo, [pid as u64, d.tid as u64, sig, at, 0, 0]),
+            Some(_) => (
+                libc::SYS_rt_tgsigqueueinfo,
+                [pid as u64, d.tid as u64, sig, at, 0, 0],
+            ),
             None => (libc::SYS_rt_sigqueueinfo, [pid as u64, sig, at, 0, 0, 0]),
         };
         h.batch(code, &[call])?;
     }
     trace::set_xstate(d.tid, &s.xstate)?;
-    let mut regs = thread::from_words(&s.regs).ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
+    let mut regs = thread::from_words(&s.regs)
+        .ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
     if regs.rax as i64 == thread::ERESTART_RESTARTBLOCK || s.at_deputy {
         if let Some((nr, deadline)) = d.block() {
             rearm(&mut h, code, &mut regs, i64::from(nr), deadline)?;
@@ -207,10 +267,20 @@ fn dress_one(
 
 /// The thread's sleep was begun by us, with our buffers. Begins it again as the program's own, with the
 /// time that is left, and interrupts it at once: the kernel's restart block is then as it would be.
-fn rearm(h: &mut Hold, code: &Code, regs: &mut trace::Regs, nr: i64, deadline: Option<Instant>) -> Result<()> {
-    let left = deadline.map_or(Duration::ZERO, |d| d.saturating_duration_since(Instant::now()));
-    let spec: Vec<u8> =
-        [left.as_secs(), u64::from(left.subsec_nanos())].iter().flat_map(|w| w.to_le_bytes()).collect();
+fn rearm(
+    h: &mut Hold,
+    code: &Code,
+    regs: &mut trace::Regs,
+    nr: i64,
+    deadline: Option<Instant>,
+) -> Result<()> {
+    let left = deadline.map_or(Duration::ZERO, |d| {
+        d.saturating_duration_since(Instant::now())
+    });
+    let spec: Vec<u8> = [left.as_secs(), u64::from(left.subsec_nanos())]
+        .iter()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
     let at = code.scratch(0xa000, &spec);
     let mut r = *regs;
     match nr {
@@ -233,7 +303,11 @@ fn rearm(h: &mut Hold, code: &Code, regs: &mut trace::Regs, nr: i64, deadline: O
     let after = trace::regs(h.tid)?;
     regs.rax = after.rax;
     regs.rip = r.rip + 2;
-    regs.orig_rax = if thread::interrupted(&after) { nr as u64 } else { u64::MAX };
+    regs.orig_rax = if thread::interrupted(&after) {
+        nr as u64
+    } else {
+        u64::MAX
+    };
     Ok(())
 }
 
@@ -267,12 +341,15 @@ fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> 
     drop(h);
     let halted = t.returning.remove(&pid).unwrap_or_default();
     let keep = t.keep.clone();
-    let Some(p) = t.procs.get_mut(&pid) else { return Err(MigrateError::Ended) };
+    let Some(p) = t.procs.get_mut(&pid) else {
+        return Err(MigrateError::Ended);
+    };
     p.close_deputies(&keep);
     p.place = Place::Home;
     p.region = None;
     p.seen.back_home();
-    p.breaking.store(false, std::sync::atomic::Ordering::Release);
+    p.breaking
+        .store(false, std::sync::atomic::Ordering::Release);
     for h in halted {
         t.remember_block(h.tid);
         let _ = trace::detach(h.tid, 0);

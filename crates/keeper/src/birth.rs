@@ -43,7 +43,7 @@ pub enum BirthError {
 /// Runs the program. Returns only when nothing could be started.
 pub fn run(b: &Birth) -> BirthError {
     match Session::connect() {
-        Ok(session) => match with_keeper(b, session) {
+        Ok(probe) => match with_keeper(b, probe) {
             Ok(never) => never,
             Err(e) => BirthError::Io(e),
         },
@@ -57,20 +57,24 @@ pub fn run_native(b: &Birth) -> BirthError {
 }
 
 fn name(b: &Birth) -> String {
-    b.command.first().map_or_else(String::new, |c| c.to_string_lossy().into_owned())
+    b.command
+        .first()
+        .map_or_else(String::new, |c| c.to_string_lossy().into_owned())
 }
 
-fn with_keeper(b: &Birth, session: Session) -> std::io::Result<BirthError> {
+fn with_keeper(b: &Birth, probe: Session) -> std::io::Result<BirthError> {
+    // The keeper makes its own: nothing of ours but the door reaches it.
+    drop(probe);
     let (mut ours, theirs) = UnixStream::pair()?;
     let program = std::process::id() as Pid;
     match sys::fork_keeper()? {
         sys::Side::Keeper => {
             drop(ours);
-            keeper(b.clone(), program, session, Some(theirs));
+            keeper(b.clone(), program, theirs);
             std::process::exit(0);
         }
         sys::Side::Program(keeper) => {
-            drop((theirs, session));
+            drop(theirs);
             sys::allow_tracer(keeper);
             ours.write_all(b"t")?;
             // The keeper has us in its hand, or could not: the program runs either way.
@@ -83,22 +87,31 @@ fn with_keeper(b: &Birth, session: Session) -> std::io::Result<BirthError> {
 /// Forks a keeper for a process that was not started by `run` (`armento migrate PID`).
 /// Returns when the keeper serves it.
 pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
-    let session = Session::connect().map_err(BirthError::NoDaemon)?;
+    drop(Session::connect().map_err(BirthError::NoDaemon)?);
     let (mut ours, theirs) = UnixStream::pair()?;
-    let b = Birth { command: vec![command.into()], on: None, stay: false, portable: false, storm_ms: None, seed: None };
+    let b = Birth {
+        command: vec![command.into()],
+        on: None,
+        stay: false,
+        portable: false,
+        storm_ms: None,
+        seed: None,
+    };
     match sys::fork_keeper()? {
         sys::Side::Keeper => {
             drop(ours);
-            keeper(b, pid, session, Some(theirs));
+            keeper(b, pid, theirs);
             std::process::exit(0);
         }
         sys::Side::Program(_) => {
-            drop((theirs, session));
+            drop(theirs);
             ours.write_all(b"a")?;
             let mut b = [0u8; 1];
             match ours.read(&mut b) {
                 Ok(1) => Ok(()),
-                _ => Err(BirthError::Io(std::io::Error::other("the keeper did not start"))),
+                _ => Err(BirthError::Io(std::io::Error::other(
+                    "the keeper did not start",
+                ))),
             }
         }
     }
@@ -114,13 +127,12 @@ fn random() -> u64 {
 }
 
 /// The keeper's life.
-fn keeper(b: Birth, program: Pid, mut session: Session, door: Option<UnixStream>) {
-    let door_fd = door.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-    sys::give_up_inheritance(&[door_fd, session.as_raw_fd()]);
+fn keeper(b: Birth, program: Pid, door: UnixStream) {
+    sys::give_up_inheritance(&[door.as_raw_fd()]);
     if let Some(path) = std::env::var_os("ARMENTO_KEEPER_LOG") {
         sys::log_to(path.as_ref());
     }
-    let Some(mut door) = door else { return };
+    let mut door = door;
     let mut kind = [0u8; 1];
     if door.read_exact(&mut kind).is_err() {
         return;
@@ -138,9 +150,22 @@ fn keeper(b: Birth, program: Pid, mut session: Session, door: Option<UnixStream>
         stay: b.stay,
         storm: b.storm_ms.is_some(),
     };
-    let Ok(node) = control::introduce(&mut session, &hello) else { return };
-    let Ok((handle, palm)) = hand::new::<tree::Tree>() else { return };
-    let settings = Settings { node, tree: tree_id, root: program, pinned: b.on, stay: b.stay, storm_ms: b.storm_ms, hello };
+    let (session, node) = match control::introduce(&hello) {
+        Ok(s) => s,
+        Err(e) => return eprintln!("keeper: {e}"),
+    };
+    let Ok((handle, palm)) = hand::new::<tree::Tree>() else {
+        return;
+    };
+    let settings = Settings {
+        node,
+        tree: tree_id,
+        root: program,
+        pinned: b.on,
+        stay: b.stay,
+        storm_ms: b.storm_ms,
+        hello,
+    };
     let (control, inbox) = Control::new();
     let keep = Arc::new(Keep::new(settings, handle, control));
     let mut world = tree::Tree::new(keep.clone(), program);
@@ -164,4 +189,3 @@ fn keeper(b: Birth, program: Pid, mut session: Session, door: Option<UnixStream>
     palm.hold(&mut world);
     keep.control.close(Duration::from_millis(500));
 }
-

@@ -49,7 +49,9 @@ impl Control {
     pub fn ask(&self, ask: Ask, limit: Duration) -> Option<Answer> {
         let (tx, rx) = mpsc::sync_channel(1);
         self.push(Item::Ask(Box::new(ask), limit, tx));
-        rx.recv_timeout(limit + Duration::from_millis(200)).ok().flatten()
+        rx.recv_timeout(limit + Duration::from_millis(200))
+            .ok()
+            .flatten()
     }
 
     pub fn report(&self, r: Report) {
@@ -64,14 +66,15 @@ impl Control {
     }
 }
 
-/// Says who we are; returns this node's name.
-pub fn introduce(s: &mut Session, hello: &KeeperHello) -> Result<NodeName, AskError> {
+/// Opens a session and says who we are; returns this node's name beside it.
+pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
+    let mut s = Session::connect()?;
     let node = match s.ask(Ask::Status, Duration::from_secs(5))? {
         Answer::Status { node, .. } => node,
         _ => return Err(AskError::Late),
     };
     s.ask(Ask::Keep(hello.clone()), Duration::from_secs(5))?;
-    Ok(node)
+    Ok((s, node))
 }
 
 /// Serves until closed.
@@ -84,7 +87,11 @@ pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
         }
         let fd = session.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let ready = session.as_ref().is_some_and(Session::has_order);
-        let wait = if ready { 0 } else { next.saturating_duration_since(Instant::now()).as_millis() as i32 };
+        let wait = if ready {
+            0
+        } else {
+            next.saturating_duration_since(Instant::now()).as_millis() as i32
+        };
         let got = sys::poll_in(&[fd, keep.control.wake.as_raw_fd()], wait.clamp(0, 500));
         if got[1] {
             sys::drain(keep.control.wake.as_raw_fd());
@@ -112,9 +119,7 @@ pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
 
 fn reconnect(keep: &Keep) -> Option<Session> {
     std::thread::sleep(RETRY_EVERY);
-    let mut s = Session::connect().ok()?;
-    introduce(&mut s, &keep.settings.hello).ok()?;
-    Some(s)
+    Some(introduce(&keep.settings.hello).ok()?.0)
 }
 
 /// False: the session is over.
@@ -139,7 +144,9 @@ fn handle(session: &mut Option<Session>, item: Item) -> bool {
 }
 
 fn orders(keep: &Arc<Keep>, session: &mut Option<Session>) -> bool {
-    let Some(s) = session.as_mut() else { return true };
+    let Some(s) = session.as_mut() else {
+        return true;
+    };
     loop {
         match s.order(Some(Duration::ZERO)) {
             Ok(Some(o)) => take(keep, o),
@@ -152,10 +159,18 @@ fn orders(keep: &Arc<Keep>, session: &mut Option<Session>) -> bool {
 
 fn take(keep: &Arc<Keep>, order: Order) {
     match order {
-        Order::Move { pid, to, ticket } => keep.tasks.push(Task { pid, to, why: Why::Order(ticket) }),
+        Order::Move { pid, to, ticket } => keep.tasks.push(Task {
+            pid,
+            to,
+            why: Why::Order(ticket),
+        }),
         Order::Recall { ticket } => {
             for pid in keep.pids() {
-                keep.tasks.push(Task { pid, to: Dest::Home, why: Why::Order(ticket) });
+                keep.tasks.push(Task {
+                    pid,
+                    to: Dest::Home,
+                    why: Why::Order(ticket),
+                });
             }
         }
         Order::Expel => {}
@@ -164,7 +179,9 @@ fn take(keep: &Arc<Keep>, order: Order) {
 
 fn report(keep: &Arc<Keep>, session: &Option<Session>) -> bool {
     let Some(s) = session else { return true };
-    let Some(procs) = keep.hand.run(|t| t.report()) else { return true };
+    let Some(procs) = keep.hand.run(|t| t.report()) else {
+        return true;
+    };
     let procs: Vec<ProcInfo> = procs;
     s.report(Report::Procs { procs }).is_ok()
 }

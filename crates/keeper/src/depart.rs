@@ -51,6 +51,8 @@ pub struct Leaving {
     states: Vec<ThreadState>,
     ignored_trap: bool,
     numbers: mm::Mm,
+    /// Signals it ignores, as a mask.
+    ignored: u64,
 }
 
 /// What the bulk side needs.
@@ -103,15 +105,26 @@ fn may_leave(pid: Pid) -> Result<u64> {
 /// Descriptors that tie a process to home.
 fn open_files(pid: Pid) -> Result<()> {
     let Ok(dir) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return Err(MigrateError::Stays(Stay::NotDumpable, "its descriptors cannot be seen".into()));
+        return Err(MigrateError::Stays(
+            Stay::NotDumpable,
+            "its descriptors cannot be seen".into(),
+        ));
     };
     for e in dir.flatten() {
-        let Ok(to) = std::fs::read_link(e.path()) else { continue };
+        let Ok(to) = std::fs::read_link(e.path()) else {
+            continue;
+        };
         let to = to.to_string_lossy();
         let stay = match &*to {
             "anon_inode:[io_uring]" => Stay::IoUring,
-            "anon_inode:[signalfd]" | "anon_inode:[userfaultfd]" | "anon_inode:[perf_event]" => Stay::UnsupportedCall,
-            p if p.starts_with("/proc/") && armento_abi::proc_self_needs_home(p.as_bytes(), pid as u32) => Stay::ProcSelfOpen,
+            "anon_inode:[signalfd]" | "anon_inode:[userfaultfd]" | "anon_inode:[perf_event]" => {
+                Stay::UnsupportedCall
+            }
+            p if p.starts_with("/proc/")
+                && armento_abi::proc_self_needs_home(p.as_bytes(), pid as u32) =>
+            {
+                Stay::ProcSelfOpen
+            }
             _ => continue,
         };
         return Err(MigrateError::Stays(stay, format!("it has {to} open")));
@@ -119,31 +132,49 @@ fn open_files(pid: Pid) -> Result<()> {
     Ok(())
 }
 
-fn try_out(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId, news: &Receiver<MoveEvent>) -> Result<Done> {
+fn try_out(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    link: &Arc<HostLink>,
+    mv: MoveId,
+    news: &Receiver<MoveEvent>,
+) -> Result<Done> {
     let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(mv))?;
     let hand = &keep.hand;
-    let prep = hand.run(move |t| prepare(t, pid)).unwrap_or(Err(MigrateError::Ended))?;
+    let prep = hand
+        .run(move |t| prepare(t, pid))
+        .unwrap_or(Err(MigrateError::Ended))?;
     let mut frozen = Instant::now();
     let mut job = Job::new(pid, &mut r, &mut w);
     let sent = (|| {
-        job.offer(&prep.head, &mut |k| prep.files.get(k).and_then(|f| f.try_clone().ok()))?;
+        job.offer(&prep.head, &mut |k| {
+            prep.files.get(k).and_then(|f| f.try_clone().ok())
+        })?;
         let tracked = match &prep.uffd {
             Some(u) => job.precopy(u, &mut || survey(pid)).is_ok(),
             None => false,
         };
         frozen = Instant::now();
-        let (last, state) = hand.run(move |t| freeze(t, pid)).unwrap_or(Err(MigrateError::Ended))?;
+        let (last, state) = hand
+            .run(move |t| freeze(t, pid))
+            .unwrap_or(Err(MigrateError::Ended))?;
         job.finish(&last, &state, tracked)?;
         await_ready(news, READY_MAX)
     })();
     let bytes = job.bytes;
     let l = link.clone();
     let over = match sent {
-        Ok(_) => hand.run(move |t| hand_over(t, pid, &l, mv)).unwrap_or(Err(MigrateError::Ended)),
+        Ok(_) => hand
+            .run(move |t| hand_over(t, pid, &l, mv))
+            .unwrap_or(Err(MigrateError::Ended)),
         Err(e) => Err(e),
     };
     match over {
-        Ok(()) => Ok(Done { pause: frozen.elapsed(), bytes, ..Done::default() }),
+        Ok(()) => Ok(Done {
+            pause: frozen.elapsed(),
+            bytes,
+            ..Done::default()
+        }),
         Err(e) => {
             link.tell(&ToHost::Abort { mv, pid });
             hand.run(move |t| undo(t, pid));
@@ -188,7 +219,9 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
             Ok(prep)
         }
         Err(e) => {
-            grip.seized.iter().for_each(|tid| drop(t.passing.remove(tid)));
+            for tid in &grip.seized {
+                t.passing.remove(tid);
+            }
             if at_exec {
                 // It stays in our hand: the mover lets it go.
                 let _ = grip.disband();
@@ -204,7 +237,10 @@ fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
     let ignored_trap = ignores_trap(pid);
     let regs = trace::regs(pid)?;
     if regs.cs == CS_32 {
-        return Err(MigrateError::Stays(Stay::ThirtyTwoBit, "a 32-bit program".into()));
+        return Err(MigrateError::Stays(
+            Stay::ThirtyTwoBit,
+            "a 32-bit program".into(),
+        ));
     }
     let first = survey(pid)?;
     let rss = status::read(pid).map(|s| s.rss_kib).unwrap_or(0);
@@ -215,7 +251,11 @@ fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
     let code = region.code();
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;
-    let uffd = if rss > PRECOPY_MIN_KIB { make_uffd(&mut h, &code)? } else { None };
+    let uffd = if rss > PRECOPY_MIN_KIB {
+        make_uffd(&mut h, &code)?
+    } else {
+        None
+    };
     drop(h);
     let head = Head {
         engine: ENGINE_VERSION,
@@ -228,16 +268,35 @@ fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
         need_kib: rss,
         xstate_len: trace::xstate(pid)?.len() as u32,
     };
-    let prep = Prepared { head, files: first.files, uffd: uffd.clone() };
+    let prep = Prepared {
+        head,
+        files: first.files,
+        uffd: uffd.clone(),
+    };
     let grip = Grip::new(pid);
-    Ok((prep, Leaving { grip, region, uffd, states: Vec::new(), ignored_trap, numbers }))
+    Ok((
+        prep,
+        Leaving {
+            grip,
+            region,
+            uffd,
+            states: Vec::new(),
+            ignored_trap,
+            numbers,
+            ignored: 0,
+        },
+    ))
 }
 
 /// The process makes a memory file, we take a copy of its descriptor, it maps it and forgets it.
 fn map_region(h: &mut Hold, slots: u32) -> Result<Arc<Region>> {
     let (at, empty) = vdso_syscall(h.tid)?;
     let flags = u64::from(libc::MFD_CLOEXEC);
-    let mut fd = h.call_at(at, libc::SYS_memfd_create, [empty, flags | MFD_EXEC, 0, 0, 0, 0])?;
+    let mut fd = h.call_at(
+        at,
+        libc::SYS_memfd_create,
+        [empty, flags | MFD_EXEC, 0, 0, 0, 0],
+    )?;
     if fd == -i64::from(libc::EINVAL) {
         fd = h.call_at(at, libc::SYS_memfd_create, [empty, flags, 0, 0, 0, 0])?;
     }
@@ -254,18 +313,25 @@ fn map_region(h: &mut Hold, slots: u32) -> Result<Arc<Region>> {
     h.call_at(at, libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
     let region = region.map_err(|e| MigrateError::Stays(Stay::LimitLower, e.to_string()))?;
     if mapped != BASE as i64 {
-        return Err(MigrateError::Stays(Stay::LimitLower, format!("our page cannot be mapped ({mapped})")));
+        return Err(MigrateError::Stays(
+            Stay::LimitLower,
+            format!("our page cannot be mapped ({mapped})"),
+        ));
     }
     Ok(Arc::new(region))
 }
 
 fn make_uffd(h: &mut Hold, code: &Code) -> Result<Option<Arc<Uffd>>> {
     let flags = libc::O_CLOEXEC as u64 | USER_MODE_ONLY;
-    let fd = h.call(code, libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0])?.0;
+    let fd = h
+        .call(code, libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0])?
+        .0;
     if fd < 0 {
         return Ok(None);
     }
-    let u = sys::steal_fd(h.tid, fd as i32).ok().and_then(|f| Uffd::adopt(f).ok());
+    let u = sys::steal_fd(h.tid, fd as i32)
+        .ok()
+        .and_then(|f| Uffd::adopt(f).ok());
     h.call(code, libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0])?;
     Ok(u.map(Arc::new))
 }
@@ -273,7 +339,10 @@ fn make_uffd(h: &mut Hold, code: &Code) -> Result<Option<Arc<Uffd>>> {
 /// Halts it for good and reads everything but memory.
 fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
     let blocks = t.blocks.clone();
-    let l = t.leaving.get_mut(&pid).ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
+    let l = t
+        .leaving
+        .get_mut(&pid)
+        .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
     l.grip.halt(trace::WATCH)?;
     t.passing.extend(l.grip.seized.iter().copied());
     for h in &l.grip.halted {
@@ -298,8 +367,20 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         restarted(&mut s, blocks.get(&h.tid).copied())?;
         threads.push(s);
     }
+    l.ignored = actions
+        .iter()
+        .enumerate()
+        .filter(|(_, a)| a[0] == 1)
+        .map(|(i, _)| 1 << i)
+        .sum();
     l.states.clone_from(&threads);
-    let state = State { threads, actions, mm: l.numbers.clone(), pending: Vec::new(), cpu_ns: (0, 0) };
+    let state = State {
+        threads,
+        actions,
+        mm: l.numbers.clone(),
+        pending: Vec::new(),
+        cpu_ns: (0, 0),
+    };
     Ok((last, state))
 }
 
@@ -323,7 +404,10 @@ fn restarted(s: &mut ThreadState, known: Option<i64>) -> Result<()> {
             Ok(())
         }
         Some(_) => Ok(()),
-        None => Err(MigrateError::Stays(Stay::Busy, "it is in a restarted call that we do not know".into())),
+        None => Err(MigrateError::Stays(
+            Stay::Busy,
+            "it is in a restarted call that we do not know".into(),
+        )),
     }
 }
 
@@ -353,7 +437,8 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
     let halted: Vec<Halted> = l.grip.halted.clone();
     let mut deputies = Vec::new();
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    p.breaking.store(false, std::sync::atomic::Ordering::Release);
+    p.breaking
+        .store(false, std::sync::atomic::Ordering::Release);
     let mut kept_all = Vec::new();
     let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
     let Some(slots) = slots else {
@@ -368,7 +453,15 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
         }
         let kept = kept_memory(s, t.blocks.get(&s.tid).copied());
         kept_all.extend(kept);
-        let d = Deputy::start(s.tid, pid, slot, link.clone(), p.breaking.clone(), p.calls.clone(), kept);
+        let d = Deputy::start(
+            s.tid,
+            pid,
+            slot,
+            link.clone(),
+            p.breaking.clone(),
+            p.calls.clone(),
+            kept,
+        );
         keep.enter(&d);
         p.threads.insert(s.tid, d.clone());
         deputies.push(d);
@@ -376,7 +469,7 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
     p.place = Place::Away(link.clone());
     p.region = Some(l.region.clone());
     p.at_exec = false;
-    p.ignored = 0;
+    p.ignored = l.ignored;
     link.tell(&ToHost::Thaw { mv, pid });
     for h in &halted {
         t.passing.remove(&h.tid);
@@ -426,20 +519,36 @@ fn default_calls(h: &mut Hold, code: &Code) -> trace::Result<Vec<armento_tracee:
 
 /// Gives up the memory piece by piece, through the deputy itself. Kept: files (their descriptors may be
 /// closed by now), arguments and environment (for ps), what a restart block writes to, the vDSO, our region.
-fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: &[(u64, usize)], uffd: Option<Arc<Uffd>>) {
+fn tear_down(
+    pid: Pid,
+    d: &Arc<Deputy>,
+    mm: &mm::Mm,
+    kept: &[(u64, usize)],
+    uffd: Option<Arc<Uffd>>,
+) {
     let page = |a: u64| a & !4095;
-    let mut spare: Vec<(u64, u64)> = kept.iter().map(|&(a, n)| (page(a), page(a + n as u64 + 4095))).collect();
+    let mut spare: Vec<(u64, u64)> = kept
+        .iter()
+        .map(|&(a, n)| (page(a), page(a + n as u64 + 4095)))
+        .collect();
     spare.push((page(mm.fields[7]), page(mm.fields[10] + 4095)));
     spare.sort_unstable();
     let Ok(all) = maps::read(pid) else { return };
     let ours = |v: &maps::Vma| v.start >= BASE && v.start < BASE + (1 << 40);
     let mut last = None;
-    for v in all.iter().filter(|v| !v.is_vdso() && !v.is_vsyscall() && !ours(v) && !v.is_file()) {
+    for v in all
+        .iter()
+        .filter(|v| !v.is_vdso() && !v.is_vsyscall() && !ours(v) && !v.is_file())
+    {
         for (mut a, e) in armento_tracee::pages::minus(&[(v.start, v.end)], &spare) {
             while a < e {
                 let n = (e - a).min(CHUNK);
                 let (tx, rx) = mpsc::channel();
-                d.submit(Work::Own { nr: libc::SYS_munmap, args: [a, n, 0, 0, 0, 0], done: Some(tx) });
+                d.submit(Work::Own {
+                    nr: libc::SYS_munmap,
+                    args: [a, n, 0, 0, 0, 0],
+                    done: Some(tx),
+                });
                 last = Some(rx);
                 a += n;
             }
@@ -456,7 +565,9 @@ fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: &[(u64, usize)], uffd
 
 /// The move is off: the process goes on at home as if nothing had been.
 fn undo(t: &mut Tree, pid: Pid) {
-    let Some(mut l) = t.leaving.remove(&pid) else { return };
+    let Some(mut l) = t.leaving.remove(&pid) else {
+        return;
+    };
     let halted = l.grip.halt(trace::WATCH);
     if halted.is_ok() {
         for h in &l.grip.halted {
@@ -468,7 +579,9 @@ fn undo(t: &mut Tree, pid: Pid) {
             let _ = h.call_at(at, libc::SYS_munmap, [BASE, l.region.len(), 0, 0, 0, 0]);
         }
     }
-    l.grip.seized.iter().for_each(|tid| drop(t.passing.remove(tid)));
+    for tid in &l.grip.seized {
+        t.passing.remove(tid);
+    }
     if let Some(p) = t.procs.get_mut(&pid) {
         p.at_exec = false;
     }
@@ -479,7 +592,9 @@ impl Tree {
     /// A thread let go in the midst of a restartable sleep will show only `restart_syscall` next time.
     pub fn remember_block(&mut self, tid: Tid) {
         let Ok(r) = trace::regs(tid) else { return };
-        if r.rax as i64 == thread::ERESTART_RESTARTBLOCK && r.orig_rax as i64 != libc::SYS_restart_syscall {
+        if r.rax as i64 == thread::ERESTART_RESTARTBLOCK
+            && r.orig_rax as i64 != libc::SYS_restart_syscall
+        {
             self.blocks.insert(tid, r.orig_rax as i64);
         }
     }
@@ -491,15 +606,25 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
     let (tx, news) = mpsc::channel();
     let mv = keep.new_move(tx);
     let begun = Instant::now();
-    let pass = serde_json::to_string(&link.pass).map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
-    from.tell(&ToHost::Send { mv, pid, to: Whither::Host { addr: link.pass.addr.clone(), pass } });
+    let pass = serde_json::to_string(&link.pass)
+        .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+    from.tell(&ToHost::Send {
+        mv,
+        pid,
+        to: Whither::Host {
+            addr: link.pass.addr.clone(),
+            pass,
+        },
+    });
     let r = await_ready(&news, READY_MAX);
     keep.end_move(mv);
     let (l, f) = (link.clone(), from.clone());
     match r {
         Ok(bytes) => {
             keep.hand.run(move |t| {
-                let Some(p) = t.procs.get_mut(&pid) else { return };
+                let Some(p) = t.procs.get_mut(&pid) else {
+                    return;
+                };
                 p.threads.values().for_each(|d| d.set_link(&l));
                 p.place = Place::Away(l.clone());
                 p.seen.back_home();
@@ -507,7 +632,11 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
                 f.tell(&ToHost::Drop { mv, pid });
                 t.release_held(pid);
             });
-            Ok(Done { pause: begun.elapsed(), bytes, ..Done::default() })
+            Ok(Done {
+                pause: begun.elapsed(),
+                bytes,
+                ..Done::default()
+            })
         }
         Err(e) => {
             link.tell(&ToHost::Abort { mv, pid });

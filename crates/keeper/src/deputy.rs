@@ -26,9 +26,17 @@ const QUEUE_MAX: usize = 4096;
 pub enum Work {
     Call(Box<Call>),
     /// A call of our own.
-    Own { nr: i64, args: [u64; 6], done: Option<Sender<i64>> },
+    Own {
+        nr: i64,
+        args: [u64; 6],
+        done: Option<Sender<i64>>,
+    },
     /// A clone: the child's slot, and whom to tell.
-    Clone { flags: u64, child: Box<Slot>, done: Sender<(i64, Box<Slot>)> },
+    Clone {
+        flags: u64,
+        child: Box<Slot>,
+        done: Sender<(i64, Box<Slot>)>,
+    },
 }
 
 enum Doing {
@@ -72,10 +80,24 @@ impl Deputy {
         calls: Arc<AtomicU64>,
         kept: Option<(u64, usize)>,
     ) -> Arc<Deputy> {
-        let st = Mutex::new(State { kept, ..State::default() });
-        let d = Arc::new(Deputy { tid, pid, slot, st, link: Mutex::new(link), breaking, calls, closed: AtomicBool::new(false) });
+        let st = Mutex::new(State {
+            kept,
+            ..State::default()
+        });
+        let d = Arc::new(Deputy {
+            tid,
+            pid,
+            slot,
+            st,
+            link: Mutex::new(link),
+            breaking,
+            calls,
+            closed: AtomicBool::new(false),
+        });
         let me = d.clone();
-        let built = std::thread::Builder::new().stack_size(128 << 10).spawn(move || me.wait_loop());
+        let built = std::thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || me.wait_loop());
         if built.is_err() {
             // Without its waiter a deputy is mute: better a clear end than a hang.
             std::process::abort();
@@ -136,7 +158,11 @@ impl Deputy {
     /// Does a call of ours and waits for it.
     pub fn own(&self, nr: i64, args: [u64; 6]) -> Option<i64> {
         let (tx, rx) = std::sync::mpsc::channel();
-        self.submit(Work::Own { nr, args, done: Some(tx) });
+        self.submit(Work::Own {
+            nr,
+            args,
+            done: Some(tx),
+        });
         rx.recv_timeout(Duration::from_secs(30)).ok()
     }
 
@@ -156,7 +182,13 @@ impl Deputy {
     }
 
     fn begin_call(&self, st: &mut State, c: Call) {
-        let Call { seq, flags, mask, mut packed, .. } = c;
+        let Call {
+            seq,
+            flags,
+            mask,
+            mut packed,
+            ..
+        } = c;
         self.calls.fetch_add(1, Ordering::Relaxed);
         timing(st, flags, &mut packed);
         let base = self.slot.data_addr();
@@ -168,7 +200,11 @@ impl Deputy {
         }
         self.slot.write_data(0, &area);
         let args = packed.args_at(base);
-        st.doing = Some(Doing::Call { seq, outs: packed.outs, nr: packed.nr });
+        st.doing = Some(Doing::Call {
+            seq,
+            outs: packed.outs,
+            nr: packed.nr,
+        });
         self.slot.post(packed.nr.into(), args, mask, None);
     }
 
@@ -183,7 +219,11 @@ impl Deputy {
             if let Some(Doing::Call { nr, .. }) = &doing {
                 self.settle(&mut st, *nr, ret);
             }
-            let kept = if ret > 0 || ret == -516 || ret == -4 { st.kept } else { None };
+            let kept = if ret > 0 || ret == -516 || ret == -4 {
+                st.kept
+            } else {
+                None
+            };
             let outs = match &doing {
                 Some(Doing::Call { outs, .. }) => self.collect(outs, ret),
                 _ => Vec::new(),
@@ -194,7 +234,9 @@ impl Deputy {
             drop(st);
             match doing {
                 Some(Doing::Call { seq, nr, .. }) => {
-                    if i64::from(nr) == libc::SYS_restart_syscall && let Some(k) = kept {
+                    if i64::from(nr) == libc::SYS_restart_syscall
+                        && let Some(k) = kept
+                    {
                         self.link().poke(self.tid, k);
                     }
                     self.link().reply(self.tid, seq, ret, &outs);
@@ -232,7 +274,9 @@ impl Deputy {
 
 /// A relative timeout that is being waited for again shrinks to what is left of it.
 fn timing(st: &mut State, flags: u8, packed: &mut Packed) {
-    let Some(t) = armento_abi::deadline(packed) else { return };
+    let Some(t) = armento_abi::deadline(packed) else {
+        return;
+    };
     match st.deadline {
         Some(d) if flags & call::AGAIN != 0 => {
             let left = d.saturating_duration_since(Instant::now());

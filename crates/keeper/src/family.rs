@@ -5,6 +5,7 @@ use crate::keep::{Keep, lock};
 use crate::links::HostLink;
 use armento_migrate::image::areas::{FILE_MAX, file_key, unwritable};
 use armento_model::Stay;
+use armento_tracee::region::DATA;
 use armento_tracee::sys;
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
@@ -15,7 +16,8 @@ use std::sync::Arc;
 const BLOCK: usize = 1 << 20;
 
 /// Flags of clone(2) that mean something between hollow deputies.
-const PROCESS_FLAGS: u64 = (libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_IO | libc::CLONE_SYSVSEM) as u64;
+const PROCESS_FLAGS: u64 =
+    (libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_IO | libc::CLONE_SYSVSEM) as u64;
 const THREAD_FLAGS: u64 = (libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -23,34 +25,80 @@ const THREAD_FLAGS: u64 = (libc::CLONE_VM
     | libc::CLONE_THREAD
     | libc::CLONE_SYSVSEM) as u64;
 
-pub fn fork(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, flags: u64, exit_signal: i32, thread: bool) {
+pub fn fork(
+    keep: &Arc<Keep>,
+    d: &Arc<Deputy>,
+    seq: u32,
+    flags: u64,
+    exit_signal: i32,
+    thread: bool,
+) {
     let tid = d.tid;
     let Some(child) = d.slot.region().slot() else {
-        return d.link().tell(&ToHost::Forked { tid, seq, ret: -i64::from(libc::EAGAIN) });
+        return d.link().tell(&ToHost::Forked {
+            tid,
+            seq,
+            ret: -i64::from(libc::EAGAIN),
+        });
     };
-    let flags = if thread { THREAD_FLAGS } else { flags & PROCESS_FLAGS | (exit_signal as u64 & 0xff) };
+    let flags = if thread {
+        THREAD_FLAGS
+    } else {
+        flags & PROCESS_FLAGS | (exit_signal as u64 & 0xff)
+    };
     let (tx, rx) = std::sync::mpsc::channel();
-    d.submit(Work::Clone { flags, child: Box::new(child), done: tx });
+    d.submit(Work::Clone {
+        flags,
+        child: Box::new(child),
+        done: tx,
+    });
     let (keep, d) = (keep.clone(), d.clone());
     std::thread::spawn(move || {
         let Ok((ret, slot)) = rx.recv() else { return };
         if ret > 0 {
             // Registered before the host knows its number, so that its first call finds its deputy.
             let parent = d.clone();
-            keep.hand.run(move |t| t.born(&parent, ret as i32, *slot, thread));
+            keep.hand
+                .run(move |t| t.born(&parent, ret as i32, *slot, thread));
         }
         d.link().tell(&ToHost::Forked { tid, seq, ret });
     });
+}
+
+/// Sets which signals the deputy ignores, for the exec that will inherit them.
+pub fn ignore(d: &Deputy, changed: u64, ignored: u64) {
+    let spot = DATA - 64;
+    for sig in (1..=64u64).filter(|s| changed >> (s - 1) & 1 == 1 && *s != libc::SIGCHLD as u64) {
+        let mut act = [0u8; 32];
+        act[0] = u8::from(ignored >> (sig - 1) & 1 == 1);
+        d.slot.write_data(spot, &act);
+        d.own(
+            libc::SYS_rt_sigaction,
+            [sig, d.slot.data_addr() + spot, 0, 8, 0, 0],
+        );
+    }
 }
 
 pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
     let (keep, d) = (keep.clone(), d.clone());
     std::thread::spawn(move || {
         let answer = match look(&keep, &d, args) {
-            Err(stay) => ToHost::Mapped { seq, ret: 0, key: None, stay: Some(stay) },
+            Err(stay) => ToHost::Mapped {
+                seq,
+                ret: 0,
+                key: None,
+                stay: Some(stay),
+            },
             Ok(key) => {
-                let ret = d.own(libc::SYS_mmap, args).unwrap_or(-i64::from(libc::ENOMEM));
-                ToHost::Mapped { seq, ret, key, stay: None }
+                let ret = d
+                    .own(libc::SYS_mmap, args)
+                    .unwrap_or(-i64::from(libc::ENOMEM));
+                ToHost::Mapped {
+                    seq,
+                    ret,
+                    key,
+                    stay: None,
+                }
             }
         };
         d.link().tell(&answer);
@@ -59,13 +107,17 @@ pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
 
 /// Which file a mapping would show. `Ok(None)`: the kernel will refuse, and says why itself.
 fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay> {
-    let Ok(fd) = sys::steal_fd(d.pid, args[4] as i32) else { return Ok(None) };
+    let Ok(fd) = sys::steal_fd(d.pid, args[4] as i32) else {
+        return Ok(None);
+    };
     let f = File::from(fd);
     let kind = f.metadata().map_err(|_| Stay::UnsupportedCall)?.file_type();
     if kind.is_char_device() || kind.is_block_device() {
         return Err(Stay::DeviceMapping);
     }
-    let Some(key) = file_key(&f) else { return Ok(None) };
+    let Some(key) = file_key(&f) else {
+        return Ok(None);
+    };
     if key.size > FILE_MAX {
         return Err(Stay::NoRoom);
     }
@@ -84,7 +136,12 @@ pub fn remap(d: &Arc<Deputy>, seq: u32, from: u64, len: u64, to: u64) {
             0 => d.own(libc::SYS_munmap, [from, len, 0, 0, 0, 0]),
             to => d.own(libc::SYS_mremap, [from, len, len, moved, to, 0]),
         };
-        d.link().tell(&ToHost::Mapped { seq, ret: ret.unwrap_or(0), key: None, stay: None });
+        d.link().tell(&ToHost::Mapped {
+            seq,
+            ret: ret.unwrap_or(0),
+            key: None,
+            stay: None,
+        });
     });
 }
 
@@ -95,10 +152,18 @@ pub fn fetch(keep: &Arc<Keep>, link: &Arc<HostLink>, seq: u32, key: FileKey) {
         let mut off = 0;
         loop {
             let mut bytes = vec![0u8; BLOCK];
-            let n = file.as_ref().and_then(|f| f.read_at(&mut bytes, off).ok()).unwrap_or(0);
+            let n = file
+                .as_ref()
+                .and_then(|f| f.read_at(&mut bytes, off).ok())
+                .unwrap_or(0);
             bytes.truncate(n);
             let end = n == 0 || off + n as u64 >= key.size;
-            link.tell(&ToHost::FileBytes { seq, off, bytes, end });
+            link.tell(&ToHost::FileBytes {
+                seq,
+                off,
+                bytes,
+                end,
+            });
             off += n as u64;
             if end {
                 return;

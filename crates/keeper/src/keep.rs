@@ -67,15 +67,25 @@ impl Keep {
     }
 
     pub fn deputy(&self, tid: Tid) -> Option<Arc<Deputy>> {
-        self.deputies.read().unwrap_or_else(|e| e.into_inner()).get(&tid).cloned()
+        self.deputies
+            .read()
+            .unwrap_or_else(|e| e.into_inner())
+            .get(&tid)
+            .cloned()
     }
 
     pub fn enter(&self, d: &Arc<Deputy>) {
-        self.deputies.write().unwrap_or_else(|e| e.into_inner()).insert(d.tid, d.clone());
+        self.deputies
+            .write()
+            .unwrap_or_else(|e| e.into_inner())
+            .insert(d.tid, d.clone());
     }
 
     pub fn leave(&self, tid: Tid) {
-        self.deputies.write().unwrap_or_else(|e| e.into_inner()).remove(&tid);
+        self.deputies
+            .write()
+            .unwrap_or_else(|e| e.into_inner())
+            .remove(&tid);
     }
 
     pub fn new_move(&self, news: Sender<MoveEvent>) -> MoveId {

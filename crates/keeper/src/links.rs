@@ -61,10 +61,20 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
     {
         return Ok(l.clone());
     }
-    let ask = Ask::Route { tree: keep.settings.tree, pid, node: node.clone(), need_kib };
+    let ask = Ask::Route {
+        tree: keep.settings.tree,
+        pid,
+        node: node.clone(),
+        need_kib,
+    };
     let pass = match keep.control.ask(ask, DIAL_MAX) {
         Some(Answer::Route(p)) => p,
-        _ => return Err(MigrateError::Stays(Stay::NotTrusted, format!("{node} cannot be reached or does not admit it"))),
+        _ => {
+            return Err(MigrateError::Stays(
+                Stay::NotTrusted,
+                format!("{node} cannot be reached or does not admit it"),
+            ));
+        }
     };
     let (r, w) = open(keep, &pass, Purpose::Calls)?;
     let link = Arc::new(HostLink {

@@ -105,7 +105,12 @@ fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
             total_us: d.total.as_micros() as u64,
             bytes: d.bytes,
         },
-        Err(e) => Report::Stayed { ticket, pid, stay: e.stay(), detail: e.to_string() },
+        Err(e) => Report::Stayed {
+            ticket,
+            pid,
+            stay: e.stay(),
+            detail: e.to_string(),
+        },
     };
     keep.control.report(report);
 }
@@ -123,7 +128,10 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
     let begun = Instant::now();
     let (now, held) = place(keep, pid)?;
     if held && (storm || *to == Dest::Balance) {
-        return Err(MigrateError::Stays(Stay::UnsupportedCall, "it came home for a call a moment ago".into()));
+        return Err(MigrateError::Stays(
+            Stay::UnsupportedCall,
+            "it came home for a call a moment ago".into(),
+        ));
     }
     let r = match (to, &now) {
         (Dest::Balance, _) => {
@@ -155,6 +163,7 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
 /// A body waits for a call that only home can serve: it must come, however busy it is.
 fn come_home(keep: &Arc<Keep>, pid: Pid, stay: Stay, why: &str) {
     let storm = keep.settings.storm_ms.is_some();
+    eprintln!("process {pid} comes home: {why}");
     for _ in 0..TRY_AGAIN {
         match go(keep, pid, &Dest::Home, false) {
             Ok(_) => {
@@ -170,7 +179,9 @@ fn come_home(keep: &Arc<Keep>, pid: Pid, stay: Stay, why: &str) {
 
 /// A fresh image stands at its exec stop: where should it run?
 fn at_exec(keep: &Arc<Keep>, pid: Pid) {
-    let waits = keep.hand.run(move |t| t.procs.get(&pid).is_some_and(|p| p.at_exec));
+    let waits = keep
+        .hand
+        .run(move |t| t.procs.get(&pid).is_some_and(|p| p.at_exec));
     if waits != Some(true) {
         return;
     }
@@ -194,19 +205,35 @@ fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
         return s.pinned.clone().filter(|_| !s.stay);
     }
     let command = armento_tracee::status::command(pid);
-    match keep.control.ask(Ask::Place { tree: s.tree, pid, command }, PLACE_MAX) {
+    match keep.control.ask(
+        Ask::Place {
+            tree: s.tree,
+            pid,
+            command,
+        },
+        PLACE_MAX,
+    ) {
         Some(Answer::Placed { node }) => node,
         _ => None,
     }
 }
 
 /// Waits for one of two bits of news of a move.
-pub fn await_ready(news: &std::sync::mpsc::Receiver<links::MoveEvent>, limit: Duration) -> Result<u64> {
+pub fn await_ready(
+    news: &std::sync::mpsc::Receiver<links::MoveEvent>,
+    limit: Duration,
+) -> Result<u64> {
     match news.recv_timeout(limit) {
         Ok(links::MoveEvent::Ready { bytes }) => Ok(bytes),
         Ok(links::MoveEvent::Failed { stay, detail }) => Err(MigrateError::Declined(stay, detail)),
-        Ok(links::MoveEvent::Thawed) => Err(MigrateError::Stays(Stay::TargetFailed, "thawed too early".into())),
-        Err(_) => Err(MigrateError::Stays(Stay::LinkLost, "the other node did not finish".into())),
+        Ok(links::MoveEvent::Thawed) => Err(MigrateError::Stays(
+            Stay::TargetFailed,
+            "thawed too early".into(),
+        )),
+        Err(_) => Err(MigrateError::Stays(
+            Stay::LinkLost,
+            "the other node did not finish".into(),
+        )),
     }
 }
 

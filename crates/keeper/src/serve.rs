@@ -58,7 +58,9 @@ fn deputy(keep: &Keep, link: &Arc<HostLink>, tid: Tid) -> Option<Arc<Deputy>> {
 }
 
 fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
-    let Ok(c) = decode_call(body, DATA as usize) else { return false };
+    let Ok(c) = decode_call(body, DATA as usize) else {
+        return false;
+    };
     let nr = i64::from(c.packed.nr);
     let host_row = armento_abi::row(nr as u64)
         .is_none_or(|r| matches!(r.place, Place::Host | Place::BodyIf(_, Otherwise::Host)));
@@ -76,44 +78,96 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
 
 fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
     match m {
-        ToHome::Fork { tid, seq, flags, exit_signal, thread } => match deputy(keep, link, tid) {
-            Some(d) if d.breaking.load(Ordering::Acquire) => link.tell(&ToHost::Forked { tid, seq, ret: AGAIN }),
+        ToHome::Fork {
+            tid,
+            seq,
+            flags,
+            exit_signal,
+            thread,
+        } => match deputy(keep, link, tid) {
+            Some(d) if d.breaking.load(Ordering::Acquire) => link.tell(&ToHost::Forked {
+                tid,
+                seq,
+                ret: AGAIN,
+            }),
             Some(d) => family::fork(keep, &d, seq, flags, exit_signal, thread),
-            None => link.tell(&ToHost::Forked { tid, seq, ret: -i64::from(libc::ESRCH) }),
+            None => link.tell(&ToHost::Forked {
+                tid,
+                seq,
+                ret: -i64::from(libc::ESRCH),
+            }),
         },
-        ToHome::Ignored { pid, ignored } => keep.hand.post(move |t| t.ignored(pid, ignored)),
+        ToHome::Ignored { pid, tid, ignored } => {
+            // Set before the exec that follows on this stream is read.
+            let changed = keep.hand.run(move |t| t.ignored(pid, ignored)).unwrap_or(0);
+            if let Some(d) = deputy(keep, link, tid) {
+                family::ignore(&d, changed, ignored);
+            }
+        }
         ToHome::Exit { pid, code, cpu_ns } => {
             let l = link.clone();
             keep.hand.post(move |t| t.exit(&l, pid, code, cpu_ns));
         }
         ToHome::ThreadExit { tid, .. } => {
             if let Some(d) = deputy(keep, link, tid) {
-                d.submit(Work::Own { nr: libc::SYS_exit, args: [0; 6], done: None });
+                d.submit(Work::Own {
+                    nr: libc::SYS_exit,
+                    args: [0; 6],
+                    done: None,
+                });
             }
         }
         ToHome::Died { pid, sig } => {
             let l = link.clone();
             keep.hand.post(move |t| t.died(&l, pid, sig));
         }
-        ToHome::Default { pid, tid, sig, info } => {
+        ToHome::Default {
+            pid,
+            tid,
+            sig,
+            info,
+        } => {
             let l = link.clone();
-            keep.hand.post(move |t| t.take_default(&l, pid, tid, sig, &info));
+            keep.hand
+                .post(move |t| t.take_default(&l, pid, tid, sig, &info));
         }
         ToHome::ComeHome { pid, stay, why, .. } => {
-            keep.tasks.push_urgent(Task { pid, to: Dest::Home, why: Why::Call(stay, why) });
+            keep.tasks.push_urgent(Task {
+                pid,
+                to: Dest::Home,
+                why: Why::Call(stay, why),
+            });
         }
         ToHome::Map { tid, seq, args } => match deputy(keep, link, tid) {
             Some(d) => family::map(keep, &d, seq, args),
-            None => link.tell(&ToHost::Mapped { seq, ret: -i64::from(libc::ENOMEM), key: None, stay: None }),
+            None => link.tell(&ToHost::Mapped {
+                seq,
+                ret: -i64::from(libc::ENOMEM),
+                key: None,
+                stay: None,
+            }),
         },
-        ToHome::Remap { tid, seq, from, len, to } => match deputy(keep, link, tid) {
+        ToHome::Remap {
+            tid,
+            seq,
+            from,
+            len,
+            to,
+        } => match deputy(keep, link, tid) {
             Some(d) => family::remap(&d, seq, from, len, to),
-            None => link.tell(&ToHost::Mapped { seq, ret: -i64::from(libc::ENOMEM), key: None, stay: None }),
+            None => link.tell(&ToHost::Mapped {
+                seq,
+                ret: -i64::from(libc::ENOMEM),
+                key: None,
+                stay: None,
+            }),
         },
         ToHome::Fetch { seq, key } => family::fetch(keep, link, seq, key),
         ToHome::Freezing { pid, .. } => keep.hand.post(move |t| t.break_calls(pid)),
         ToHome::Ready { mv, bytes } => links::news(keep, mv, MoveEvent::Ready { bytes }),
-        ToHome::Failed { mv, stay, detail } => links::news(keep, mv, MoveEvent::Failed { stay, detail }),
+        ToHome::Failed { mv, stay, detail } => {
+            links::news(keep, mv, MoveEvent::Failed { stay, detail })
+        }
         ToHome::Thawed { mv } => links::news(keep, mv, MoveEvent::Thawed),
         ToHome::Usage { list } => {
             let l = link.clone();

@@ -21,7 +21,9 @@ const ERESTARTNOHAND: i64 = -514;
 const ERESTARTNOINTR: i64 = -513;
 
 pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) {
-    let Some(pid) = t.keep.deputy(tid).map(|d| d.pid) else { return pass(t, tid, stop) };
+    let Some(pid) = t.keep.deputy(tid).map(|d| d.pid) else {
+        return pass(t, tid, stop);
+    };
     match stop {
         Stop::Signal(sig) => signal(t, pid, tid, sig),
         Stop::Group(_) => drop(trace::listen(tid)),
@@ -50,13 +52,21 @@ fn pass(t: &Tree, tid: Tid, stop: Stop) {
 }
 
 fn signal(t: &mut Tree, pid: Pid, tid: Tid, sig: i32) {
-    let Ok(info) = trace::siginfo(tid) else { return };
+    let Ok(info) = trace::siginfo(tid) else {
+        return;
+    };
     let directed = thread_directed(&t.keep, pid, tid, &info).then_some(tid);
-    let Some(p) = t.procs.get_mut(&pid) else { return };
+    let Some(p) = t.procs.get_mut(&pid) else {
+        return;
+    };
     if p.breaking.load(Ordering::Acquire) {
         p.held.push((directed, info));
     } else if let Some(l) = p.link() {
-        l.tell(&ToHost::Signal { pid, tid: directed, info: Signal(info.to_vec()) });
+        l.tell(&ToHost::Signal {
+            pid,
+            tid: directed,
+            info: Signal(info.to_vec()),
+        });
     }
     let _ = sig;
     if let Some(code) = t.code_of(pid) {
@@ -88,16 +98,28 @@ fn place(r: &trace::Regs, code: &Code, eintr: bool) -> At {
     let ret = r.rax as i64;
     if r.rip == code.after && (r.orig_rax as i64) >= 0 {
         let restart = (-516..=-512).contains(&ret) || eintr && ret == -i64::from(libc::EINTR);
-        return if restart { At::Interrupted } else { At::Elsewhere };
+        return if restart {
+            At::Interrupted
+        } else {
+            At::Elsewhere
+        };
     }
-    if r.rip > code.idle + 2 && r.rip <= code.call { At::Before } else { At::Elsewhere }
+    if r.rip > code.idle + 2 && r.rip <= code.call {
+        At::Before
+    } else {
+        At::Elsewhere
+    }
 }
 
 /// Makes an interrupted (or not yet made) call of a stopped deputy end with the kernel's restart error
 /// instead of being restarted here. Returns whether it did. `unmade`: turn back calls not yet made, too.
 fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::Result<bool> {
-    let Some(d) = keep.deputy(tid) else { return Ok(false) };
-    let Some(nr) = d.call_nr() else { return Ok(false) };
+    let Some(d) = keep.deputy(tid) else {
+        return Ok(false);
+    };
+    let Some(nr) = d.call_nr() else {
+        return Ok(false);
+    };
     let eintr = armento_abi::row(nr.into()).is_some_and(|r| r.restart == Restart::Eintr);
     let mut r = trace::regs(tid)?;
     match place(&r, code, eintr) {
@@ -124,8 +146,12 @@ impl Tree {
 
     /// Breaks every call of a body that waits at home, and turns new ones back, until the move is over.
     pub fn break_calls(&mut self, pid: Pid) {
-        let Some(code) = self.code_of(pid) else { return };
-        let Some(p) = self.procs.get(&pid) else { return };
+        let Some(code) = self.code_of(pid) else {
+            return;
+        };
+        let Some(p) = self.procs.get(&pid) else {
+            return;
+        };
         p.breaking.store(true, Ordering::Release);
         let tids: Vec<Tid> = p.threads.keys().copied().collect();
         for tid in tids {
@@ -134,7 +160,9 @@ impl Tree {
     }
 
     fn break_call(&mut self, tid: Tid, code: &Code) {
-        let Some(d) = self.keep.deputy(tid) else { return };
+        let Some(d) = self.keep.deputy(tid) else {
+            return;
+        };
         // Bounded: each round either ends the call or finds it between two instructions.
         for _ in 0..100 {
             if !d.in_call() {
@@ -163,10 +191,22 @@ impl Tree {
     }
 
     /// The body has no handler for a signal: home's kernel does what it does by default.
-    pub fn take_default(&mut self, link: &Arc<HostLink>, pid: Pid, tid: Tid, sig: i32, info: &Signal) {
+    pub fn take_default(
+        &mut self,
+        link: &Arc<HostLink>,
+        pid: Pid,
+        tid: Tid,
+        sig: i32,
+        info: &Signal,
+    ) {
         let answer = |stopped| link.tell(&ToHost::Defaulted { pid, tid, stopped });
-        let Some(code) = self.code_of(pid) else { return };
-        let known = self.procs.get(&pid).is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)));
+        let Some(code) = self.code_of(pid) else {
+            return;
+        };
+        let known = self
+            .procs
+            .get(&pid)
+            .is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)));
         if !known || !self.stop_one(tid, &code) {
             return;
         }

@@ -28,8 +28,14 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
     loop {
         std::thread::sleep(every);
         if asked.is_none_or(|t| t.elapsed() > Duration::from_secs(5)) {
-            if let Some(Answer::Nodes { nodes: n }) = keep.control.ask(Ask::Nodes, Duration::from_secs(2)) {
-                nodes = n.into_iter().filter(|n| n.state == "alive").map(|n| n.name).collect();
+            if let Some(Answer::Nodes { nodes: n }) =
+                keep.control.ask(Ask::Nodes, Duration::from_secs(2))
+            {
+                nodes = n
+                    .into_iter()
+                    .filter(|n| n.state == "alive")
+                    .map(|n| n.name)
+                    .collect();
                 nodes.sort();
             }
             asked = Some(Instant::now());
@@ -42,8 +48,16 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
         }
         for pid in keep.pids() {
             let node = nodes[dice.roll(nodes.len())].clone();
-            let to = if node == keep.settings.node { Dest::Home } else { Dest::Node(node) };
-            keep.tasks.push(Task { pid, to, why: Why::Storm });
+            let to = if node == keep.settings.node {
+                Dest::Home
+            } else {
+                Dest::Node(node)
+            };
+            keep.tasks.push(Task {
+                pid,
+                to,
+                why: Why::Storm,
+            });
         }
     }
 }

@@ -43,7 +43,9 @@ impl Summary {
         if let Ok(ns) = sys::cpu_clock_ns(self.pid, false) {
             self.home_ns = ns;
         }
-        let Ok(s) = status::read(self.pid) else { return };
+        let Ok(s) = status::read(self.pid) else {
+            return;
+        };
         self.ppid = s.ppid;
         self.threads = s.threads;
         if home {
@@ -87,8 +89,11 @@ impl Summary {
     pub fn finish(&mut self, moves: u64, forwarded: u64) {
         self.back_home();
         let Some(path) = &self.file else { return };
-        let places: serde_json::Map<String, serde_json::Value> =
-            self.done.iter().map(|(n, ns)| (n.to_string(), (ns / 1_000_000).into())).collect();
+        let places: serde_json::Map<String, serde_json::Value> = self
+            .done
+            .iter()
+            .map(|(n, ns)| (n.to_string(), (ns / 1_000_000).into()))
+            .collect();
         let line = serde_json::json!({
             "pid": self.pid,
             "command": self.command,
@@ -98,7 +103,11 @@ impl Summary {
             "forwarded": forwarded,
             "places": places,
         });
-        if let Ok(mut f) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
+        if let Ok(mut f) = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+        {
             // One write, so that lines of several keepers do not mix.
             let _ = f.write_all(format!("{line}\n").as_bytes());
         }

@@ -41,14 +41,21 @@ pub fn fork_keeper() -> io::Result<Side> {
         let n = libc::read(fds[0], (&raw mut keeper).cast(), 4);
         libc::close(fds[0]);
         libc::waitpid(first, std::ptr::null_mut(), 0);
-        if n != 4 || keeper <= 0 { Err(io::Error::other("the keeper could not be forked")) } else { Ok(Side::Program(keeper)) }
+        if n != 4 || keeper <= 0 {
+            Err(io::Error::other("the keeper could not be forked"))
+        } else {
+            Ok(Side::Program(keeper))
+        }
     }
 }
 
 /// Lets go of everything inherited but `keep`: pipes of the shell, the terminal, signal habits.
 pub fn give_up_inheritance(keep: &[RawFd]) {
     let fds: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")
-        .map(|d| d.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect())
+        .map(|d| {
+            d.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
+                .collect()
+        })
         .unwrap_or_default();
     // SAFETY: plain numbers and static strings; nobody in this fresh process uses the other descriptors.
     unsafe {
@@ -56,11 +63,21 @@ pub fn give_up_inheritance(keep: &[RawFd]) {
         for std in 0..3 {
             libc::dup2(null, std);
         }
-        for fd in fds.into_iter().filter(|fd| *fd > 2 && !keep.contains(fd) && *fd != null) {
+        for fd in fds
+            .into_iter()
+            .filter(|fd| *fd > 2 && !keep.contains(fd) && *fd != null)
+        {
             libc::close(fd);
         }
         libc::close(null);
-        for sig in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE, libc::SIGTSTP] {
+        for sig in [
+            libc::SIGHUP,
+            libc::SIGINT,
+            libc::SIGQUIT,
+            libc::SIGTERM,
+            libc::SIGPIPE,
+            libc::SIGTSTP,
+        ] {
             libc::signal(sig, libc::SIG_IGN);
         }
         libc::chdir(c"/".as_ptr());
@@ -71,7 +88,11 @@ pub fn give_up_inheritance(keep: &[RawFd]) {
 /// Where the keeper's own complaints go, for those who look for a defect.
 pub fn log_to(path: &std::path::Path) {
     use std::os::fd::AsRawFd;
-    if let Ok(f) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
+    if let Ok(f) = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+    {
         // SAFETY: duplicating a live descriptor onto standard error.
         unsafe { libc::dup2(f.as_raw_fd(), 2) };
     }
@@ -85,8 +106,13 @@ pub fn allow_tracer(keeper: i32) {
 
 /// execvp(3). Returns only on failure.
 pub fn exec(command: &[OsString]) -> io::Error {
-    let words: Result<Vec<CString>, _> = command.iter().map(|w| CString::new(w.clone().into_vec())).collect();
-    let Ok(words) = words else { return io::Error::from_raw_os_error(libc::EINVAL) };
+    let words: Result<Vec<CString>, _> = command
+        .iter()
+        .map(|w| CString::new(w.clone().into_vec()))
+        .collect();
+    let Ok(words) = words else {
+        return io::Error::from_raw_os_error(libc::EINVAL);
+    };
     let mut argv: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).collect();
     argv.push(std::ptr::null());
     // SAFETY: argv is a NULL-terminated array of live strings; SIGPIPE gets its default back, which
@@ -108,7 +134,10 @@ pub fn limits(pid: i32) -> Vec<(u32, u64, u64)> {
     [libc::RLIMIT_STACK, libc::RLIMIT_DATA, libc::RLIMIT_AS]
         .into_iter()
         .filter_map(|r| {
-            let mut l = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+            let mut l = libc::rlimit64 {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
             // SAFETY: a live struct.
             let ok = unsafe { libc::prlimit64(pid, r, std::ptr::null(), &mut l) } == 0;
             ok.then_some((r, l.rlim_cur, l.rlim_max))

@@ -46,6 +46,8 @@ pub struct Proc {
     pub held: Vec<(Option<Tid>, SigInfo)>,
     /// Stopped by job control, as its parent sees.
     pub stopped: bool,
+    /// When it was last sent to the node that the user named.
+    pub sent_back: Instant,
     /// In a PTRACE_EVENT_EXEC stop, waiting for its placement.
     pub at_exec: bool,
     /// Dispositions to ignore that the next exec must inherit.
@@ -70,6 +72,7 @@ impl Proc {
             calls: Arc::default(),
             held: Vec::new(),
             stopped: false,
+            sent_back: Instant::now(),
             at_exec: false,
             ignored: 0,
             moves: 0,
@@ -109,7 +112,11 @@ impl Proc {
     /// A call brought it home: keep it there a while.
     pub fn hold_home(&mut self, stay: Stay, storm: bool) {
         self.stay = Some(stay);
-        let span = if storm { Duration::from_millis(60) } else { self.hold };
+        let span = if storm {
+            Duration::from_millis(60)
+        } else {
+            self.hold
+        };
         self.hold_until = Some(Instant::now() + span);
         self.hold = (self.hold * 2).min(HOLD_MAX);
     }
@@ -133,7 +140,15 @@ impl Tree {
     pub fn new(keep: Arc<Keep>, root: Pid) -> Tree {
         let locked = keep.settings.stay || keep.settings.pinned.is_some();
         let procs = [(root, Proc::new(root, locked))].into();
-        Tree { keep, procs, passing: BTreeSet::new(), leaving: BTreeMap::new(), returning: BTreeMap::new(), blocks: HashMap::new(), scanned: Instant::now() }
+        Tree {
+            keep,
+            procs,
+            passing: BTreeSet::new(),
+            leaving: BTreeMap::new(),
+            returning: BTreeMap::new(),
+            blocks: HashMap::new(),
+            scanned: Instant::now(),
+        }
     }
 
     /// The program is seized and about to exec.
@@ -141,45 +156,49 @@ impl Tree {
         self.passing.insert(pid);
     }
 
-    pub fn proc_of(&self, tid: Tid) -> Option<Pid> {
-        if self.procs.contains_key(&tid) {
-            return Some(tid);
-        }
-        self.keep.deputy(tid).map(|d| d.pid)
-    }
-
     /// A deputy's child: a thread, or a process of its own.
     pub fn born(&mut self, parent: &Arc<Deputy>, tid: Tid, slot: Slot, thread: bool) {
         let link = parent.link();
-        let locked = self.procs.get(&parent.pid).is_some_and(|p| p.locked);
+        let (locked, ignored) = self
+            .procs
+            .get(&parent.pid)
+            .map_or((false, 0), |p| (p.locked, p.ignored));
         let pid = if thread { parent.pid } else { tid };
         let region = slot.region().clone();
-        let p = self.procs.entry(pid).or_insert_with(|| Proc::new(pid, locked));
+        let p = self
+            .procs
+            .entry(pid)
+            .or_insert_with(|| Proc::new(pid, locked));
+        if !thread {
+            p.ignored = ignored;
+        }
         p.place = Place::Away(link.clone());
         p.region = Some(region);
-        let d = Deputy::start(tid, pid, slot, link, p.breaking.clone(), p.calls.clone(), None);
+        let d = Deputy::start(
+            tid,
+            pid,
+            slot,
+            link,
+            p.breaking.clone(),
+            p.calls.clone(),
+            None,
+        );
         self.keep.enter(&d);
         p.threads.insert(tid, d);
     }
 
-    /// The dispositions that an exec must start with: set in the deputy, which has defaults otherwise.
-    pub fn ignored(&mut self, pid: Pid, ignored: u64) {
-        let Some(p) = self.procs.get_mut(&pid) else { return };
-        let changed = p.ignored ^ ignored;
-        p.ignored = ignored;
-        let Some(d) = p.idle().cloned() else { return };
-        for sig in (1..=64u64).filter(|s| changed >> (s - 1) & 1 == 1 && *s != 17) {
-            let mut act = [0u8; 32];
-            act[0] = u8::from(ignored >> (sig - 1) & 1 == 1);
-            d.slot.write_data(armento_tracee::region::DATA - 64, &act);
-            let at = d.slot.data_addr() + armento_tracee::region::DATA - 64;
-            d.submit(Work::Own { nr: libc::SYS_rt_sigaction, args: [sig, at, 0, 8, 0, 0], done: None });
-        }
+    /// The dispositions that an exec must start with: which ones differ from the deputy's.
+    pub fn ignored(&mut self, pid: Pid, ignored: u64) -> u64 {
+        self.procs
+            .get_mut(&pid)
+            .map_or(0, |p| std::mem::replace(&mut p.ignored, ignored) ^ ignored)
     }
 
     /// exit_group at the body.
     pub fn exit(&mut self, link: &Arc<HostLink>, pid: Pid, code: i32, cpu_ns: u64) {
-        let Some(p) = self.procs.get_mut(&pid) else { return link.tell(&ToHost::Kill { pid }) };
+        let Some(p) = self.procs.get_mut(&pid) else {
+            return link.tell(&ToHost::Kill { pid });
+        };
         if p.link().is_none_or(|l| !Arc::ptr_eq(l, link)) {
             return;
         }
@@ -188,14 +207,22 @@ impl Tree {
         }
         let args = [code as u32 as u64, 0, 0, 0, 0, 0];
         match p.idle() {
-            Some(d) => d.submit(Work::Own { nr: libc::SYS_exit_group, args, done: None }),
+            Some(d) => d.submit(Work::Own {
+                nr: libc::SYS_exit_group,
+                args,
+                done: None,
+            }),
             None => drop(sys::kill(pid, libc::SIGKILL)),
         }
     }
 
     /// A body that ended without its own doing: a truthful death at home.
     pub fn died(&mut self, link: &Arc<HostLink>, pid: Pid, _sig: i32) {
-        if self.procs.get(&pid).is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link))) {
+        if self
+            .procs
+            .get(&pid)
+            .is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)))
+        {
             eprintln!("process {pid}: its body was killed on {}", link.node);
             let _ = sys::kill(pid, libc::SIGKILL);
         }
@@ -225,7 +252,9 @@ impl Tree {
 
     /// A process of the tree ended.
     pub fn gone(&mut self, pid: Pid) {
-        let Some(mut p) = self.procs.remove(&pid) else { return };
+        let Some(mut p) = self.procs.remove(&pid) else {
+            return;
+        };
         if let Some(l) = p.link() {
             l.tell(&ToHost::Kill { pid });
         }
@@ -257,6 +286,28 @@ impl Tree {
             }
         }
         self.publish();
+    }
+
+    /// `--on NODE`: what came home for a call goes there again when its hold is over.
+    fn send_back(&mut self) {
+        let s = &self.keep.settings;
+        let Some(node) = s.pinned.clone().filter(|n| !s.stay && *n != s.node) else {
+            return;
+        };
+        for p in self.procs.values_mut() {
+            let waits = p.link().is_some()
+                || p.at_exec
+                || p.held_back()
+                || p.sent_back.elapsed() < HOLD_MIN;
+            if !waits && p.moves > 0 {
+                p.sent_back = Instant::now();
+                self.keep.tasks.push(Task {
+                    pid: p.pid,
+                    to: Dest::Node(node.clone()),
+                    why: Why::Storm,
+                });
+            }
+        }
     }
 
     /// What the daemon gets to see.
@@ -300,7 +351,10 @@ impl Tree {
         }
         self.blocks.remove(&tid);
         let locked = self.keep.settings.stay || self.keep.settings.pinned.is_some();
-        let p = self.procs.entry(pid).or_insert_with(|| Proc::new(pid, locked));
+        let p = self
+            .procs
+            .entry(pid)
+            .or_insert_with(|| Proc::new(pid, locked));
         if let Some(l) = p.link().cloned() {
             l.tell(&ToHost::Execed { pid });
             p.seen.back_home();
@@ -315,7 +369,11 @@ impl Tree {
         p.seen.renamed();
         self.passing.insert(pid);
         self.publish();
-        self.keep.tasks.push_urgent(Task { pid, to: Dest::Balance, why: Why::Exec });
+        self.keep.tasks.push_urgent(Task {
+            pid,
+            to: Dest::Balance,
+            why: Why::Exec,
+        });
     }
 
     /// Lets a process that stays at home go on untraced.
@@ -329,19 +387,27 @@ impl Tree {
 
     /// Signals that came during a move are passed to where it is now.
     pub fn release_held(&mut self, pid: Pid) {
-        let Some(p) = self.procs.get_mut(&pid) else { return };
+        let Some(p) = self.procs.get_mut(&pid) else {
+            return;
+        };
         p.breaking.store(false, Ordering::Release);
         let held = std::mem::take(&mut p.held);
         if let Some(l) = p.link() {
             for (tid, info) in held {
-                l.tell(&ToHost::Signal { pid, tid, info: armento_wire::talk::Signal(info.to_vec()) });
+                l.tell(&ToHost::Signal {
+                    pid,
+                    tid,
+                    info: armento_wire::talk::Signal(info.to_vec()),
+                });
             }
         }
     }
 
     /// A signal (with the stop that carried it) that a thread had when it was frozen at home.
     pub fn hold_halted(&mut self, pid: Pid, halted: &[Halted]) {
-        let Some(p) = self.procs.get_mut(&pid) else { return };
+        let Some(p) = self.procs.get_mut(&pid) else {
+            return;
+        };
         for h in halted {
             if let Some((_, info)) = h.signal {
                 p.held.push((Some(h.tid), info));
@@ -363,6 +429,7 @@ impl World for Tree {
     fn turn(&mut self) -> bool {
         if self.scanned.elapsed() > SCAN_EVERY {
             self.scan();
+            self.send_back();
         }
         !self.procs.is_empty()
     }

@@ -35,7 +35,9 @@ impl From<armento_tracee::TraceError> for MigrateError {
     fn from(e: armento_tracee::TraceError) -> Self {
         match e {
             armento_tracee::TraceError::Gone(_) => MigrateError::Ended,
-            armento_tracee::TraceError::Busy(t) => MigrateError::Stays(Stay::Busy, format!("thread {t} does not stop")),
+            armento_tracee::TraceError::Busy(t) => {
+                MigrateError::Stays(Stay::Busy, format!("thread {t} does not stop"))
+            }
             e => MigrateError::Trace(e),
         }
     }

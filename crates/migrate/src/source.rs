@@ -46,11 +46,25 @@ struct Block {
 
 impl<'a, R: Read, W: Write> Job<'a, R, W> {
     pub fn new(pid: i32, r: &'a mut R, w: &'a mut W) -> Self {
-        Job { pid, r, w, sent: Vec::new(), bytes: 0, block: Block { buf: vec![0; BLOCK], ..Block::default() } }
+        Job {
+            pid,
+            r,
+            w,
+            sent: Vec::new(),
+            bytes: 0,
+            block: Block {
+                buf: vec![0; BLOCK],
+                ..Block::default()
+            },
+        }
     }
 
     /// Offers the process. After `Ok` the target holds an empty body of the same shape.
-    pub fn offer(&mut self, head: &Head, files: &mut dyn FnMut(&FileKey) -> Option<std::fs::File>) -> Result<Accept> {
+    pub fn offer(
+        &mut self,
+        head: &Head,
+        files: &mut dyn FnMut(&FileKey) -> Option<std::fs::File>,
+    ) -> Result<Accept> {
         write_frame(self.w, bulk::OFFER, &[&talk::encode(head)])?;
         let mut buf = Vec::new();
         match read_frame(self.r, &mut buf)? {
@@ -63,7 +77,8 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
         let accept: Accept = talk::decode(&buf, "answer to an offer")?;
         for key in &accept.files {
-            let f = files(key).ok_or_else(|| MigrateError::Stays(Stay::Busy, "a mapped file went away".into()))?;
+            let f = files(key)
+                .ok_or_else(|| MigrateError::Stays(Stay::Busy, "a mapped file went away".into()))?;
             self.file(key, &f)?;
         }
         Ok(accept)
@@ -85,7 +100,11 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     }
 
     /// Sends pages in rounds while the process runs, until little is left to send.
-    pub fn precopy(&mut self, uffd: &Uffd, areas: &mut dyn FnMut() -> Result<Survey>) -> Result<()> {
+    pub fn precopy(
+        &mut self,
+        uffd: &Uffd,
+        areas: &mut dyn FnMut() -> Result<Survey>,
+    ) -> Result<()> {
         let map = Pagemap::open(self.pid)?;
         let first = areas()?;
         for a in &first.areas {
@@ -125,11 +144,18 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
                 continue;
             }
             let have = map.private(run)?;
-            todo.extend(if tracked { map.written(run)? } else { have.clone() });
+            todo.extend(if tracked {
+                map.written(run)?
+            } else {
+                have.clone()
+            });
             there.extend(have);
         }
         let dropped = pages::minus(&self.sent, &there);
-        let layout = Layout { areas: survey.areas.clone(), dropped };
+        let layout = Layout {
+            areas: survey.areas.clone(),
+            dropped,
+        };
         write_frame(self.w, bulk::LAYOUT, &[&talk::encode(&layout)])?;
         self.runs(&todo)?;
         self.flush()?;
@@ -165,7 +191,11 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             one_by_one(self.pid, b);
         }
         self.bytes += b.len as u64;
-        write_frame(self.w, bulk::PAGES, &[&pages_head(&b.runs), &b.buf[..b.len]])?;
+        write_frame(
+            self.w,
+            bulk::PAGES,
+            &[&pages_head(&b.runs), &b.buf[..b.len]],
+        )?;
         b.runs.clear();
         b.len = 0;
         Ok(())

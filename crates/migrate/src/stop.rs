@@ -28,14 +28,21 @@ pub struct Grip {
 
 impl Grip {
     pub fn new(pid: Pid) -> Grip {
-        Grip { pid, seized: BTreeSet::new(), halted: Vec::new() }
+        Grip {
+            pid,
+            seized: BTreeSet::new(),
+            halted: Vec::new(),
+        }
     }
 
     /// Seizes all threads without stopping them.
     pub fn seize(&mut self, options: u64) -> Result<()> {
         loop {
-            let fresh: Vec<Tid> =
-                status::threads(self.pid).map_err(|_| MigrateError::Ended)?.into_iter().filter(|t| !self.seized.contains(t)).collect();
+            let fresh: Vec<Tid> = status::threads(self.pid)
+                .map_err(|_| MigrateError::Ended)?
+                .into_iter()
+                .filter(|t| !self.seized.contains(t))
+                .collect();
             if fresh.is_empty() {
                 return Ok(());
             }
@@ -46,7 +53,10 @@ impl Grip {
                     }
                     Err(TraceError::Gone(_)) if t != self.pid => {}
                     Err(TraceError::Os { err, .. }) if err.raw_os_error() == Some(libc::EPERM) => {
-                        return Err(MigrateError::Stays(Stay::Traced, "it cannot be traced by us".into()));
+                        return Err(MigrateError::Stays(
+                            Stay::Traced,
+                            "it cannot be traced by us".into(),
+                        ));
                     }
                     Err(e) => return Err(e.into()),
                 }
@@ -58,8 +68,12 @@ impl Grip {
     pub fn halt(&mut self, options: u64) -> Result<()> {
         loop {
             self.seize(options)?;
-            let running: Vec<Tid> =
-                self.seized.iter().copied().filter(|t| !self.halted.iter().any(|h| h.tid == *t)).collect();
+            let running: Vec<Tid> = self
+                .seized
+                .iter()
+                .copied()
+                .filter(|t| !self.halted.iter().any(|h| h.tid == *t))
+                .collect();
             if running.is_empty() {
                 self.halted.sort_by_key(|h| (h.tid != self.pid, h.tid));
                 return Ok(());
@@ -81,18 +95,28 @@ impl Grip {
                 }
                 Ok(Status::Stopped(Stop::Signal(sig))) => {
                     let info = trace::siginfo(tid)?;
-                    self.halted.push(Halted { tid, signal: Some((sig, info)) });
+                    self.halted.push(Halted {
+                        tid,
+                        signal: Some((sig, info)),
+                    });
                     return Ok(());
                 }
                 Ok(Status::Stopped(Stop::Group(_))) => {
                     self.halted.push(Halted { tid, signal: None });
-                    return Err(MigrateError::Stays(Stay::Busy, "it is stopped (job control)".into()));
+                    return Err(MigrateError::Stays(
+                        Stay::Busy,
+                        "it is stopped (job control)".into(),
+                    ));
                 }
                 // An exec, clone or call stop: pass it on and wait for ours.
                 Ok(Status::Stopped(_) | Status::Continued) => trace::resume(tid, 0)?,
                 Ok(Status::Exited(_) | Status::Killed(_)) | Err(TraceError::Gone(_)) => {
                     self.seized.remove(&tid);
-                    return if tid == self.pid { Err(MigrateError::Ended) } else { Ok(()) };
+                    return if tid == self.pid {
+                        Err(MigrateError::Ended)
+                    } else {
+                        Ok(())
+                    };
                 }
                 Err(e) => return Err(e.into()),
             }
@@ -118,8 +142,12 @@ impl Grip {
     }
 
     fn let_go(&mut self) {
-        let running: Vec<Tid> =
-            self.seized.iter().copied().filter(|t| !self.halted.iter().any(|h| h.tid == *t)).collect();
+        let running: Vec<Tid> = self
+            .seized
+            .iter()
+            .copied()
+            .filter(|t| !self.halted.iter().any(|h| h.tid == *t))
+            .collect();
         for t in running {
             // Detaching needs a stop.
             if trace::interrupt(t).is_ok() {

@@ -76,7 +76,11 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
 }
 
 fn expect(kind: u8, want: u8) -> Result<()> {
-    if kind == want { Ok(()) } else { Err(WireError::Garbled("image").into()) }
+    if kind == want {
+        Ok(())
+    } else {
+        Err(WireError::Garbled("image").into())
+    }
 }
 
 fn write_pages(pid: i32, body: &[u8]) -> Result<u64> {
@@ -84,9 +88,10 @@ fn write_pages(pid: i32, body: &[u8]) -> Result<u64> {
     let mut rest = bytes;
     for part in runs.chunks(1024) {
         let n: usize = part.iter().map(|r| r.1).sum();
-        let wrote = sys::vm_write_many(pid, part, &rest[..n]).map_err(|e| no_memory(&e))?;
-        if wrote != n {
-            one_by_one(pid, part, &rest[..n])?;
+        match sys::vm_write_many(pid, part, &rest[..n]) {
+            Ok(wrote) if wrote == n => {}
+            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Err(MigrateError::Ended),
+            _ => one_by_one(pid, part, &rest[..n])?,
         }
         rest = &rest[n..];
     }
@@ -107,7 +112,9 @@ fn one_by_one(pid: i32, runs: &[(u64, usize)], bytes: &[u8]) -> Result<()> {
 /// Through /proc/PID/mem, which ignores the protection of a private mapping.
 fn force_write(pid: i32, addr: u64, bytes: &[u8]) -> Result<()> {
     use std::os::unix::fs::FileExt;
-    let mem = std::fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/mem"))?;
+    let mem = std::fs::OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/{pid}/mem"))?;
     match mem.write_all_at(bytes, addr) {
         Err(e) if e.raw_os_error() == Some(libc::EIO) => Ok(()), // not mapped (any more)
         Err(e) => Err(no_memory(&e)),
@@ -134,7 +141,9 @@ pub fn relayout(
     for step in areas::steps(old, new) {
         match step {
             Step::Unmap((a, b)) => calls.push((libc::SYS_munmap, [a, b - a, 0, 0, 0, 0])),
-            Step::Protect((a, b), prot) => calls.push((libc::SYS_mprotect, [a, b - a, prot as u64, 0, 0, 0])),
+            Step::Protect((a, b), prot) => {
+                calls.push((libc::SYS_mprotect, [a, b - a, prot as u64, 0, 0, 0]))
+            }
             Step::Map(a) => match &a.kind {
                 Kind::File { key, off, .. } => {
                     h.batch_ok(code, "map", &std::mem::take(&mut calls))?;
@@ -150,12 +159,28 @@ pub fn relayout(
 
 fn map_anon(a: &Area, stack: bool) -> Call {
     let grow = if stack { libc::MAP_GROWSDOWN } else { 0 };
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE | grow;
-    (libc::SYS_mmap, [a.start, a.end - a.start, a.prot as u64, flags as u64, u64::MAX, 0])
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE | grow;
+    (
+        libc::SYS_mmap,
+        [
+            a.start,
+            a.end - a.start,
+            a.prot as u64,
+            flags as u64,
+            u64::MAX,
+            0,
+        ],
+    )
 }
 
 /// Calls that empty pages which the source dropped after sending them.
 pub fn drop_calls(dropped: &[Run]) -> Vec<Call> {
-    let call = |r: &Run| (libc::SYS_madvise, [r.0, r.1 - r.0, libc::MADV_DONTNEED as u64, 0, 0, 0]);
+    let call = |r: &Run| {
+        (
+            libc::SYS_madvise,
+            [r.0, r.1 - r.0, libc::MADV_DONTNEED as u64, 0, 0, 0],
+        )
+    };
     dropped.iter().map(call).collect()
 }

@@ -33,13 +33,19 @@ pub struct Hand<W> {
 
 impl<W> Clone for Hand<W> {
     fn clone(&self) -> Self {
-        Hand { queue: self.queue.clone(), wake: self.wake.clone() }
+        Hand {
+            queue: self.queue.clone(),
+            wake: self.wake.clone(),
+        }
     }
 }
 
 impl<W: 'static> Hand<W> {
     /// Does `f` in the hand and waits for its result. `None`: the hand has ended.
-    pub fn run<R: Send + 'static>(&self, f: impl FnOnce(&mut W) -> R + Send + 'static) -> Option<R> {
+    pub fn run<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut W) -> R + Send + 'static,
+    ) -> Option<R> {
         let (tx, rx) = mpsc::sync_channel(1);
         self.post(move |w| drop(tx.send(f(w))));
         rx.recv().ok()
@@ -65,7 +71,17 @@ pub struct Palm<W> {
 pub fn new<W>() -> io::Result<(Hand<W>, Palm<W>)> {
     let (queue, jobs) = mpsc::channel();
     let wake = Arc::new(sys::eventfd()?);
-    Ok((Hand { queue, wake: wake.clone() }, Palm { jobs, wake, chld: sys::sigchld_fd()? }))
+    Ok((
+        Hand {
+            queue,
+            wake: wake.clone(),
+        },
+        Palm {
+            jobs,
+            wake,
+            chld: sys::sigchld_fd()?,
+        },
+    ))
 }
 
 impl<W: World> Palm<W> {

@@ -12,7 +12,11 @@ use armento_model::Tid;
 use std::sync::Arc;
 
 /// Signals that must stay deliverable: the kernel's own faults, our int3, and those nobody can block.
-const NEVER_BLOCK: u64 = bit(libc::SIGTRAP) | bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGILL) | bit(libc::SIGFPE);
+const NEVER_BLOCK: u64 = bit(libc::SIGTRAP)
+    | bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGFPE);
 
 pub const fn bit(sig: i32) -> u64 {
     1 << (sig - 1)
@@ -52,7 +56,14 @@ impl Hold {
         let mask = trace::sigmask(tid)?;
         trace::set_sigmask(tid, !NEVER_BLOCK)?;
         passage.open(tid);
-        Ok(Hold { tid, regs, mask, deferred: Vec::new(), passage, armed: true })
+        Ok(Hold {
+            tid,
+            regs,
+            mask,
+            deferred: Vec::new(),
+            passage,
+            armed: true,
+        })
     }
 
     /// One call at the `syscall` instruction `at` (the vDSO's, when nothing of ours is mapped yet).
@@ -110,9 +121,14 @@ impl Hold {
         loop {
             match trace::wait_certain(self.tid)? {
                 Status::Stopped(Stop::Signal(libc::SIGTRAP)) => return Ok(child),
-                Status::Stopped(Stop::Signal(sig)) if sig == libc::SIGSTOP => self.deferred.push(sig),
+                Status::Stopped(Stop::Signal(sig)) if sig == libc::SIGSTOP => {
+                    self.deferred.push(sig)
+                }
                 Status::Stopped(Stop::Signal(sig)) => {
-                    return Err(TraceError::Odd(format!("signal {sig} in our own code in thread {}", self.tid)));
+                    return Err(TraceError::Odd(format!(
+                        "signal {sig} in our own code in thread {}",
+                        self.tid
+                    )));
                 }
                 Status::Stopped(Stop::Event(_)) => child = Some(trace::event_msg(self.tid)? as Tid),
                 Status::Stopped(_) | Status::Continued => {}
@@ -121,7 +137,11 @@ impl Hold {
                     return Err(TraceError::Gone(self.tid));
                 }
             }
-            if stepping { trace::step(self.tid, 0)? } else { trace::resume(self.tid, 0)? }
+            if stepping {
+                trace::step(self.tid, 0)?
+            } else {
+                trace::resume(self.tid, 0)?
+            }
         }
     }
 
@@ -152,16 +172,36 @@ impl Drop for Hold {
 
 /// Turns a negative result of an injected call into an error.
 pub fn ok(what: &'static str, tid: Tid, r: i64) -> Result<u64> {
-    if (-4095..0).contains(&r) { Err(TraceError::Inside { what, tid, errno: -r as i32 }) } else { Ok(r as u64) }
+    if (-4095..0).contains(&r) {
+        Err(TraceError::Inside {
+            what,
+            tid,
+            errno: -r as i32,
+        })
+    } else {
+        Ok(r as u64)
+    }
 }
 
 /// Address of a `syscall` instruction in the vDSO of `pid`, and of a zero byte (for an empty name).
 pub fn vdso_syscall(pid: i32) -> Result<(u64, u64)> {
-    let maps = crate::maps::read(pid).map_err(|err| TraceError::Os { what: "read maps", tid: pid, err })?;
-    let v = maps.iter().find(|v| v.name == "[vdso]").ok_or_else(|| TraceError::Odd(format!("process {pid} has no vDSO")))?;
+    let maps = crate::maps::read(pid).map_err(|err| TraceError::Os {
+        what: "read maps",
+        tid: pid,
+        err,
+    })?;
+    let v = maps
+        .iter()
+        .find(|v| v.name == "[vdso]")
+        .ok_or_else(|| TraceError::Odd(format!("process {pid} has no vDSO")))?;
     let mut image = vec![0u8; v.len() as usize];
-    let n = sys::vm_read(pid, v.start, &mut image).map_err(|err| TraceError::Os { what: "read vDSO", tid: pid, err })?;
+    let n = sys::vm_read(pid, v.start, &mut image).map_err(|err| TraceError::Os {
+        what: "read vDSO",
+        tid: pid,
+        err,
+    })?;
     let at = image[..n].windows(2).position(|w| w == [0x0f, 0x05]);
     // Bytes 8 to 15 of an ELF header are zero.
-    at.map(|i| (v.start + i as u64, v.start + 9)).ok_or_else(|| TraceError::Odd("vDSO without a syscall".into()))
+    at.map(|i| (v.start + i as u64, v.start + 9))
+        .ok_or_else(|| TraceError::Odd("vDSO without a syscall".into()))
 }

@@ -89,10 +89,18 @@ mod tests {
 
     #[test]
     fn lines_of_every_kind() {
-        let v = parse_line("7ffc1000-7ffc3000 rw-p 00000000 00:00 0                          [stack]").expect("a line");
+        let v =
+            parse_line("7ffc1000-7ffc3000 rw-p 00000000 00:00 0                          [stack]")
+                .expect("a line");
         assert!(v.is_stack() && !v.is_file() && v.prot == 3 && v.len() == 0x2000);
         let v = parse_line("400000-401000 r-xs 00001000 fe:10 77 /a b (deleted)").expect("a line");
-        assert!(v.shared && v.prot == 5 && v.off == 0x1000 && v.name == "/a b (deleted)" && v.dev == 0xfe << 32 | 0x10);
+        assert!(
+            v.shared
+                && v.prot == 5
+                && v.off == 0x1000
+                && v.name == "/a b (deleted)"
+                && v.dev == 0xfe << 32 | 0x10
+        );
         assert_eq!(parse_line("Size: 4 kB"), None);
     }
 
@@ -100,6 +108,9 @@ mod tests {
     fn own_maps_hold_own_code() {
         let all = read(std::process::id() as i32).expect("own maps");
         let here = own_maps_hold_own_code as fn() as usize as u64;
-        assert!(all.iter().any(|v| v.start <= here && here < v.end && v.prot & 4 != 0));
+        assert!(
+            all.iter()
+                .any(|v| v.start <= here && here < v.end && v.prot & 4 != 0)
+        );
     }
 }

@@ -60,12 +60,36 @@ impl Listener {
 
     /// Ends the call with `ret` (negative errno included). False: the thread died meanwhile.
     pub fn reply(&self, id: u64, ret: i64) -> bool {
-        let (val, error) = if (-4095..0).contains(&ret) { (0, ret as i32) } else { (ret, 0) };
-        sys::ioctl(self.raw(), SEND, &mut Reply { id, val, error, flags: 0 }).is_ok()
+        let (val, error) = if (-4095..0).contains(&ret) {
+            (0, ret as i32)
+        } else {
+            (ret, 0)
+        };
+        sys::ioctl(
+            self.raw(),
+            SEND,
+            &mut Reply {
+                id,
+                val,
+                error,
+                flags: 0,
+            },
+        )
+        .is_ok()
     }
 
     /// Lets the kernel run the call where it is.
     pub fn let_through(&self, id: u64) -> bool {
-        sys::ioctl(self.raw(), SEND, &mut Reply { id, val: 0, error: 0, flags: CONTINUE }).is_ok()
+        sys::ioctl(
+            self.raw(),
+            SEND,
+            &mut Reply {
+                id,
+                val: 0,
+                error: 0,
+                flags: CONTINUE,
+            },
+        )
+        .is_ok()
     }
 }

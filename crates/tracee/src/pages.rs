@@ -69,7 +69,12 @@ impl Pagemap {
     }
 
     fn scan(&self, range: Run, flags: u64, not: u64) -> io::Result<Vec<Run>> {
-        self.scan_with(range, flags, not, if flags & SCAN_WP != 0 { WRITTEN } else { 0 })
+        self.scan_with(
+            range,
+            flags,
+            not,
+            if flags & SCAN_WP != 0 { WRITTEN } else { 0 },
+        )
     }
 
     fn scan_with(&self, range: Run, flags: u64, not: u64, all: u64) -> io::Result<Vec<Run>> {
@@ -146,7 +151,11 @@ impl Uffd {
     /// `fd` was made by the tracee with userfaultfd(O_CLOEXEC | USER_MODE_ONLY).
     pub fn adopt(fd: OwnedFd) -> io::Result<Uffd> {
         let features = FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC;
-        let mut a = Api { api: UFFD_API, features, ioctls: 0 };
+        let mut a = Api {
+            api: UFFD_API,
+            features,
+            ioctls: 0,
+        };
         sys::ioctl(fd.as_raw_fd(), UFFDIO_API, &mut a)?;
         Ok(Uffd(fd))
     }
@@ -157,9 +166,18 @@ impl Uffd {
 
     /// Registers `run` and arms its pages.
     pub fn arm(&self, run: Run) -> io::Result<()> {
-        let mut r = Register { start: run.0, len: run.1 - run.0, mode: MODE_WP, ioctls: 0 };
+        let mut r = Register {
+            start: run.0,
+            len: run.1 - run.0,
+            mode: MODE_WP,
+            ioctls: 0,
+        };
         sys::ioctl(self.raw(), UFFDIO_REGISTER, &mut r)?;
-        let mut p = Protect { start: run.0, len: run.1 - run.0, mode: 1 };
+        let mut p = Protect {
+            start: run.0,
+            len: run.1 - run.0,
+            mode: 1,
+        };
         sys::ioctl(self.raw(), UFFDIO_WRITEPROTECT, &mut p).map(drop)
     }
 }
@@ -212,7 +230,10 @@ mod tests {
 
     #[test]
     fn run_arithmetic() {
-        assert_eq!(minus(&[(0, 10), (20, 30)], &[(3, 5), (8, 22)]), [(0, 3), (5, 8), (22, 30)]);
+        assert_eq!(
+            minus(&[(0, 10), (20, 30)], &[(3, 5), (8, 22)]),
+            [(0, 3), (5, 8), (22, 30)]
+        );
         assert_eq!(minus(&[(0, 10)], &[]), [(0, 10)]);
         assert_eq!(minus(&[(4, 6)], &[(0, 10)]), []);
         assert_eq!(union(vec![(0, 2), (8, 9)], &[(2, 4), (3, 8)]), [(0, 9)]);
@@ -224,6 +245,9 @@ mod tests {
         let page = vec![1u8; 3 * 4096];
         let start = (page.as_ptr() as u64 + 4095) & !4095;
         let pm = Pagemap::open(std::process::id() as i32).expect("own pagemap");
-        assert_eq!(pm.private((start, start + 4096)).expect("scan"), [(start, start + 4096)]);
+        assert_eq!(
+            pm.private((start, start + 4096)).expect("scan"),
+            [(start, start + 4096)]
+        );
     }
 }

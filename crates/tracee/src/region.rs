@@ -63,7 +63,9 @@ impl Code {
     }
 
     pub fn read_batch(&self, n: usize) -> Vec<i64> {
-        (0..n).map(|i| self.map.u64(BATCH as usize + 64 + i * 64 + 56) as i64).collect()
+        (0..n)
+            .map(|i| self.map.u64(BATCH as usize + 64 + i * 64 + 56) as i64)
+            .collect()
     }
 
     /// Writes small structs for injected calls; returns the address at which the tracee sees them.
@@ -97,7 +99,12 @@ impl Region {
         file.set_len(Region::size(slots))?;
         let map = Arc::new(SharedMap::new(&file, Region::size(slots) as usize)?);
         map.write(0, sys::blob().code);
-        Ok(Region { map, file, slots, used: std::sync::Mutex::new(vec![false; slots as usize]) })
+        Ok(Region {
+            map,
+            file,
+            slots,
+            used: std::sync::Mutex::new(vec![false; slots as usize]),
+        })
     }
 
     pub fn len(&self) -> u64 {
@@ -128,7 +135,11 @@ impl Region {
         let mut used = self.used.lock().unwrap_or_else(|e| e.into_inner());
         let i = used.iter().position(|u| !u)?;
         used[i] = true;
-        let s = Slot { region: self.clone(), off: SLOTS + i as u64 * STRIDE, index: i };
+        let s = Slot {
+            region: self.clone(),
+            off: SLOTS + i as u64 * STRIDE,
+            index: i,
+        };
         self.map.write(s.off as usize, &[0u8; 256]);
         Some(s)
     }
@@ -172,12 +183,16 @@ impl Slot {
 
     pub fn write_data(&self, off: u64, data: &[u8]) {
         assert!(off + data.len() as u64 <= DATA);
-        self.region.map.write((self.off + 0x1000 + off) as usize, data);
+        self.region
+            .map
+            .write((self.off + 0x1000 + off) as usize, data);
     }
 
     pub fn read_data(&self, off: u64, buf: &mut [u8]) {
         assert!(off + buf.len() as u64 <= DATA);
-        self.region.map.read((self.off + 0x1000 + off) as usize, buf);
+        self.region
+            .map
+            .read((self.off + 0x1000 + off) as usize, buf);
     }
 
     /// Posts a call. `mask`: signals the deputy blocks during it. `child`: the slot of a thread or
@@ -196,7 +211,9 @@ impl Slot {
 
     /// Takes a posted call back that the deputy has not seen.
     pub fn retract(&self) -> bool {
-        self.word(GO).compare_exchange(1, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.word(GO)
+            .compare_exchange(1, 0, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     /// Waits for a result and takes it. One thread at a time waits on a slot.

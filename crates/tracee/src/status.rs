@@ -31,9 +31,13 @@ pub fn read(pid: i32) -> io::Result<ProcStatus> {
 pub fn parse(text: &str) -> ProcStatus {
     let mut s = ProcStatus::default();
     for line in text.lines() {
-        let Some((key, v)) = line.split_once(':') else { continue };
+        let Some((key, v)) = line.split_once(':') else {
+            continue;
+        };
         let v = v.trim();
-        let num = |radix| u64::from_str_radix(v.split_whitespace().next().unwrap_or("0"), radix).unwrap_or(0);
+        let num = |radix| {
+            u64::from_str_radix(v.split_whitespace().next().unwrap_or("0"), radix).unwrap_or(0)
+        };
         match key {
             "Name" => s.name = v.to_owned(),
             "State" => s.state = v.chars().next().unwrap_or('?'),
@@ -47,7 +51,12 @@ pub fn parse(text: &str) -> ProcStatus {
             }
             "Threads" => s.threads = num(10) as u32,
             "Seccomp" => s.seccomp = num(10) as u32,
-            "NSpid" => s.nspid = v.split_whitespace().filter_map(|n| n.parse().ok()).collect(),
+            "NSpid" => {
+                s.nspid = v
+                    .split_whitespace()
+                    .filter_map(|n| n.parse().ok())
+                    .collect()
+            }
             "VmRSS" => s.rss_kib = num(10),
             "SigPnd" => s.sig_pending = num(16),
             "ShdPnd" => s.shared_pending = num(16),
@@ -74,18 +83,36 @@ pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
 pub fn stat_fields(pid: i32) -> io::Result<Vec<i64>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let rest = text.rsplit_once(") ").map_or("", |p| p.1);
-    Ok(rest.split_whitespace().map(|f| f.parse::<u64>().map_or_else(|_| f.parse().unwrap_or(0), |u| u as i64)).collect())
+    Ok(rest
+        .split_whitespace()
+        .map(|f| {
+            f.parse::<u64>()
+                .map_or_else(|_| f.parse().unwrap_or(0), |u| u as i64)
+        })
+        .collect())
 }
 
 /// Children of a process, over all its threads.
 pub fn children(pid: i32) -> Vec<i32> {
-    let Ok(tids) = threads(pid) else { return Vec::new() };
+    let Ok(tids) = threads(pid) else {
+        return Vec::new();
+    };
     let list = |t| fs::read_to_string(format!("/proc/{pid}/task/{t}/children")).unwrap_or_default();
-    tids.into_iter().flat_map(|t| list(t).split_whitespace().filter_map(|n| n.parse().ok()).collect::<Vec<_>>()).collect()
+    tids.into_iter()
+        .flat_map(|t| {
+            list(t)
+                .split_whitespace()
+                .filter_map(|n| n.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 pub fn comm(pid: i32, tid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default().trim_end_matches('\n').to_owned()
+    fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"))
+        .unwrap_or_default()
+        .trim_end_matches('\n')
+        .to_owned()
 }
 
 /// Command line with spaces between the words, or the name in brackets.

@@ -7,7 +7,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 pub use libc::user_regs_struct as UserRegs;
 
 fn check(r: i64) -> io::Result<i64> {
-    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r) }
+    if r < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(r)
+    }
 }
 
 /// KERNEL: ptrace(2); the raw call, so that PEEK requests need no errno dance.
@@ -28,7 +32,10 @@ pub fn ptrace_in<T>(req: u32, tid: i32, addr: u64, buf: &T) -> io::Result<i64> {
 
 /// GETREGSET and SETREGSET: returns how many bytes the kernel used.
 pub fn regset(req: u32, tid: i32, kind: u64, buf: &mut [u8]) -> io::Result<usize> {
-    let mut iov = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+    let mut iov = libc::iovec {
+        iov_base: buf.as_mut_ptr().cast(),
+        iov_len: buf.len(),
+    };
     ptrace_out(req, tid, kind, &mut iov)?;
     Ok(iov.iov_len)
 }
@@ -59,16 +66,28 @@ pub fn waitpid(pid: i32, flags: i32) -> io::Result<Option<(i32, i32)>> {
 
 /// Copies from another process; returns how many bytes were readable.
 pub fn vm_read(pid: i32, addr: u64, buf: &mut [u8]) -> io::Result<usize> {
-    let l = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
-    let r = libc::iovec { iov_base: addr as *mut _, iov_len: buf.len() };
+    let l = libc::iovec {
+        iov_base: buf.as_mut_ptr().cast(),
+        iov_len: buf.len(),
+    };
+    let r = libc::iovec {
+        iov_base: addr as *mut _,
+        iov_len: buf.len(),
+    };
     // SAFETY: the local iovec covers `buf`; the kernel checks the remote one.
     check(unsafe { libc::process_vm_readv(pid, &l, 1, &r, 1, 0) } as i64).map(|n| n as usize)
 }
 
 /// Copies to another process; returns how many bytes were writable.
 pub fn vm_write(pid: i32, addr: u64, buf: &[u8]) -> io::Result<usize> {
-    let l = libc::iovec { iov_base: buf.as_ptr() as *mut _, iov_len: buf.len() };
-    let r = libc::iovec { iov_base: addr as *mut _, iov_len: buf.len() };
+    let l = libc::iovec {
+        iov_base: buf.as_ptr() as *mut _,
+        iov_len: buf.len(),
+    };
+    let r = libc::iovec {
+        iov_base: addr as *mut _,
+        iov_len: buf.len(),
+    };
     // SAFETY: the local iovec covers `buf` and is only read; the kernel checks the remote one.
     check(unsafe { libc::process_vm_writev(pid, &l, 1, &r, 1, 0) } as i64).map(|n| n as usize)
 }
@@ -77,22 +96,40 @@ pub fn vm_write(pid: i32, addr: u64, buf: &[u8]) -> io::Result<usize> {
 pub fn vm_read_many(pid: i32, ranges: &[(u64, usize)], buf: &mut [u8]) -> io::Result<usize> {
     let total: usize = ranges.iter().map(|r| r.1).sum();
     assert!(total <= buf.len() && ranges.len() <= 1024);
-    let l = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: total };
-    let r: Vec<libc::iovec> =
-        ranges.iter().map(|&(a, n)| libc::iovec { iov_base: a as *mut _, iov_len: n }).collect();
+    let l = libc::iovec {
+        iov_base: buf.as_mut_ptr().cast(),
+        iov_len: total,
+    };
+    let r: Vec<libc::iovec> = ranges
+        .iter()
+        .map(|&(a, n)| libc::iovec {
+            iov_base: a as *mut _,
+            iov_len: n,
+        })
+        .collect();
     // SAFETY: the local iovec covers `total` bytes of `buf`; the kernel checks the remote ones.
-    check(unsafe { libc::process_vm_readv(pid, &l, 1, r.as_ptr(), r.len() as u64, 0) } as i64).map(|n| n as usize)
+    check(unsafe { libc::process_vm_readv(pid, &l, 1, r.as_ptr(), r.len() as u64, 0) } as i64)
+        .map(|n| n as usize)
 }
 
 /// Writes one buffer to many remote ranges, in order.
 pub fn vm_write_many(pid: i32, ranges: &[(u64, usize)], buf: &[u8]) -> io::Result<usize> {
     let total: usize = ranges.iter().map(|r| r.1).sum();
     assert!(total <= buf.len() && ranges.len() <= 1024);
-    let l = libc::iovec { iov_base: buf.as_ptr() as *mut _, iov_len: total };
-    let r: Vec<libc::iovec> =
-        ranges.iter().map(|&(a, n)| libc::iovec { iov_base: a as *mut _, iov_len: n }).collect();
+    let l = libc::iovec {
+        iov_base: buf.as_ptr() as *mut _,
+        iov_len: total,
+    };
+    let r: Vec<libc::iovec> = ranges
+        .iter()
+        .map(|&(a, n)| libc::iovec {
+            iov_base: a as *mut _,
+            iov_len: n,
+        })
+        .collect();
     // SAFETY: the local iovec covers `total` bytes of `buf`, only read; the kernel checks the remote ones.
-    check(unsafe { libc::process_vm_writev(pid, &l, 1, r.as_ptr(), r.len() as u64, 0) } as i64).map(|n| n as usize)
+    check(unsafe { libc::process_vm_writev(pid, &l, 1, r.as_ptr(), r.len() as u64, 0) } as i64)
+        .map(|n| n as usize)
 }
 
 pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
@@ -173,7 +210,10 @@ pub fn cpu_clock_ns(id: i32, thread: bool) -> io::Result<u64> {
 }
 
 pub fn clock_ns(clock: i32) -> io::Result<u64> {
-    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut ts = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `ts` is live.
     check(unsafe { libc::clock_gettime(clock, &mut ts) } as i64)?;
     Ok(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
@@ -181,7 +221,8 @@ pub fn clock_ns(clock: i32) -> io::Result<u64> {
 
 /// A memory file of `size` sparse bytes. `exec` keeps it mappable as code.
 pub fn memfd(name: &str, size: u64) -> io::Result<File> {
-    let name = std::ffi::CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let name =
+        std::ffi::CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: `name` is NUL-terminated and live.
     let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) } as i64)?;
     // SAFETY: just returned by the kernel.
@@ -217,7 +258,10 @@ impl SharedMap {
         if p == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(SharedMap { base: p.cast(), len })
+        Ok(SharedMap {
+            base: p.cast(),
+            len,
+        })
     }
 
     pub fn write(&self, off: usize, data: &[u8]) {
@@ -258,15 +302,38 @@ impl Drop for SharedMap {
 
 /// Waits while `*word == val`, at most `ms` milliseconds (0: for ever). Shared between processes.
 pub fn futex_wait(word: &std::sync::atomic::AtomicU32, val: u32, ms: u64) {
-    let ts = libc::timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 };
+    let ts = libc::timespec {
+        tv_sec: (ms / 1000) as i64,
+        tv_nsec: (ms % 1000 * 1_000_000) as i64,
+    };
     let t = if ms == 0 { std::ptr::null() } else { &ts };
     // SAFETY: the word is live; spurious returns are expected by all callers.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, val, t, 0, 0) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            val,
+            t,
+            0,
+            0,
+        )
+    };
 }
 
 pub fn futex_wake(word: &std::sync::atomic::AtomicU32) {
     // SAFETY: the word is live.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE,
+            i32::MAX,
+            0,
+            0,
+            0,
+        )
+    };
 }
 
 /// Opens a signalfd for SIGCHLD and blocks it in the calling thread (and those it starts later).
@@ -292,8 +359,14 @@ pub fn eventfd() -> io::Result<OwnedFd> {
 
 /// Waits until one of the descriptors is readable or `ms` passed (-1: for ever).
 pub fn poll_in(fds: &[RawFd], ms: i32) -> Vec<bool> {
-    let mut p: Vec<libc::pollfd> =
-        fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    let mut p: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|&fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
     // SAFETY: the array is live and its length given.
     unsafe { libc::poll(p.as_mut_ptr(), p.len() as u64, ms) };
     p.iter().map(|p| p.revents != 0).collect()

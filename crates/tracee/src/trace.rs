@@ -13,13 +13,21 @@ pub enum TraceError {
     #[error("thread {0} is gone")]
     Gone(Tid),
     #[error("{what} on thread {tid}: {err}")]
-    Os { what: &'static str, tid: Tid, err: io::Error },
+    Os {
+        what: &'static str,
+        tid: Tid,
+        err: io::Error,
+    },
     /// The thread does not stop: vfork, disk wait.
     #[error("thread {0} does not stop")]
     Busy(Tid),
     /// A call injected into it failed.
     #[error("{what} inside {tid}: errno {errno}")]
-    Inside { what: &'static str, tid: Tid, errno: i32 },
+    Inside {
+        what: &'static str,
+        tid: Tid,
+        errno: i32,
+    },
     #[error("{0}")]
     Odd(String),
 }
@@ -107,22 +115,42 @@ pub fn interrupt(tid: Tid) -> Result<()> {
 }
 
 pub fn set_options(tid: Tid, options: u64) -> Result<()> {
-    os("set options", tid, sys::ptrace(libc::PTRACE_SETOPTIONS, tid, 0, options)).map(drop)
+    os(
+        "set options",
+        tid,
+        sys::ptrace(libc::PTRACE_SETOPTIONS, tid, 0, options),
+    )
+    .map(drop)
 }
 
 /// Lets it run; `sig` is delivered (0: none).
 pub fn resume(tid: Tid, sig: i32) -> Result<()> {
-    os("continue", tid, sys::ptrace(libc::PTRACE_CONT, tid, 0, sig as u64)).map(drop)
+    os(
+        "continue",
+        tid,
+        sys::ptrace(libc::PTRACE_CONT, tid, 0, sig as u64),
+    )
+    .map(drop)
 }
 
 /// Lets it run to the next entry or exit of a system call.
 pub fn resume_to_call(tid: Tid, sig: i32) -> Result<()> {
-    os("syscall", tid, sys::ptrace(libc::PTRACE_SYSCALL, tid, 0, sig as u64)).map(drop)
+    os(
+        "syscall",
+        tid,
+        sys::ptrace(libc::PTRACE_SYSCALL, tid, 0, sig as u64),
+    )
+    .map(drop)
 }
 
 /// One instruction.
 pub fn step(tid: Tid, sig: i32) -> Result<()> {
-    os("step", tid, sys::ptrace(libc::PTRACE_SINGLESTEP, tid, 0, sig as u64)).map(drop)
+    os(
+        "step",
+        tid,
+        sys::ptrace(libc::PTRACE_SINGLESTEP, tid, 0, sig as u64),
+    )
+    .map(drop)
 }
 
 /// Leaves it in its group stop but lets SIGCONT through.
@@ -132,56 +160,101 @@ pub fn listen(tid: Tid) -> Result<()> {
 
 /// Before: stopped.
 pub fn detach(tid: Tid, sig: i32) -> Result<()> {
-    os("detach", tid, sys::ptrace(libc::PTRACE_DETACH, tid, 0, sig as u64)).map(drop)
+    os(
+        "detach",
+        tid,
+        sys::ptrace(libc::PTRACE_DETACH, tid, 0, sig as u64),
+    )
+    .map(drop)
 }
 
 pub fn regs(tid: Tid) -> Result<Regs> {
     let mut r = sys::zeroed_regs();
-    os("get registers", tid, sys::ptrace_out(libc::PTRACE_GETREGS, tid, 0, &mut r))?;
+    os(
+        "get registers",
+        tid,
+        sys::ptrace_out(libc::PTRACE_GETREGS, tid, 0, &mut r),
+    )?;
     Ok(r)
 }
 
 pub fn set_regs(tid: Tid, r: &Regs) -> Result<()> {
-    os("set registers", tid, sys::ptrace_in(libc::PTRACE_SETREGS, tid, 0, r)).map(drop)
+    os(
+        "set registers",
+        tid,
+        sys::ptrace_in(libc::PTRACE_SETREGS, tid, 0, r),
+    )
+    .map(drop)
 }
 
 /// The extended state as XSAVE lays it out; its size is the machine's.
 pub fn xstate(tid: Tid) -> Result<Vec<u8>> {
     let mut b = vec![0u8; 16 << 10];
-    let n = os("get xstate", tid, sys::regset(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &mut b))?;
+    let n = os(
+        "get xstate",
+        tid,
+        sys::regset(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &mut b),
+    )?;
     b.truncate(n);
     Ok(b)
 }
 
 pub fn set_xstate(tid: Tid, b: &[u8]) -> Result<()> {
     let mut b = b.to_vec();
-    os("set xstate", tid, sys::regset(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, &mut b)).map(drop)
+    os(
+        "set xstate",
+        tid,
+        sys::regset(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, &mut b),
+    )
+    .map(drop)
 }
 
 pub fn sigmask(tid: Tid) -> Result<u64> {
     let mut m = 0u64;
-    os("get signal mask", tid, sys::ptrace_out(PTRACE_GETSIGMASK, tid, 8, &mut m))?;
+    os(
+        "get signal mask",
+        tid,
+        sys::ptrace_out(PTRACE_GETSIGMASK, tid, 8, &mut m),
+    )?;
     Ok(m)
 }
 
 pub fn set_sigmask(tid: Tid, m: u64) -> Result<()> {
-    os("set signal mask", tid, sys::ptrace_in(PTRACE_SETSIGMASK, tid, 8, &m)).map(drop)
+    os(
+        "set signal mask",
+        tid,
+        sys::ptrace_in(PTRACE_SETSIGMASK, tid, 8, &m),
+    )
+    .map(drop)
 }
 
 pub fn siginfo(tid: Tid) -> Result<SigInfo> {
     let mut i: SigInfo = [0; 128];
-    os("get siginfo", tid, sys::ptrace_out(libc::PTRACE_GETSIGINFO, tid, 0, &mut i))?;
+    os(
+        "get siginfo",
+        tid,
+        sys::ptrace_out(libc::PTRACE_GETSIGINFO, tid, 0, &mut i),
+    )?;
     Ok(i)
 }
 
 pub fn set_siginfo(tid: Tid, i: &SigInfo) -> Result<()> {
-    os("set siginfo", tid, sys::ptrace_in(libc::PTRACE_SETSIGINFO, tid, 0, i)).map(drop)
+    os(
+        "set siginfo",
+        tid,
+        sys::ptrace_in(libc::PTRACE_SETSIGINFO, tid, 0, i),
+    )
+    .map(drop)
 }
 
 /// PTRACE_GETEVENTMSG: the new child's tid, the exit code, …
 pub fn event_msg(tid: Tid) -> Result<u64> {
     let mut m = 0u64;
-    os("event message", tid, sys::ptrace_out(libc::PTRACE_GETEVENTMSG, tid, 0, &mut m))?;
+    os(
+        "event message",
+        tid,
+        sys::ptrace_out(libc::PTRACE_GETEVENTMSG, tid, 0, &mut m),
+    )?;
     Ok(m)
 }
 
@@ -196,10 +269,18 @@ pub fn pending(tid: Tid, shared: bool) -> Result<Vec<SigInfo>> {
     const BATCH: usize = 32;
     let mut all = Vec::new();
     loop {
-        let args = Args { off: all.len() as u64, flags: shared.into(), nr: BATCH as i32 };
+        let args = Args {
+            off: all.len() as u64,
+            flags: shared.into(),
+            nr: BATCH as i32,
+        };
         let mut buf = [[0u8; 128]; BATCH];
         let addr = std::ptr::from_ref(&args) as u64;
-        let n = os("peek signals", tid, sys::ptrace_out(PTRACE_PEEKSIGINFO, tid, addr, &mut buf))? as usize;
+        let n = os(
+            "peek signals",
+            tid,
+            sys::ptrace_out(PTRACE_PEEKSIGINFO, tid, addr, &mut buf),
+        )? as usize;
         all.extend_from_slice(&buf[..n]);
         // KERNEL: RLIMIT_SIGPENDING bounds the queue; the second bound is ours.
         if n < BATCH || all.len() > 65536 {
@@ -221,7 +302,11 @@ pub struct Rseq {
 
 pub fn rseq(tid: Tid) -> Result<Rseq> {
     let mut r = Rseq::default();
-    os("rseq configuration", tid, sys::ptrace_out(PTRACE_GET_RSEQ, tid, size_of::<Rseq>() as u64, &mut r))?;
+    os(
+        "rseq configuration",
+        tid,
+        sys::ptrace_out(PTRACE_GET_RSEQ, tid, size_of::<Rseq>() as u64, &mut r),
+    )?;
     Ok(r)
 }
 
@@ -243,7 +328,9 @@ pub fn wait_for(tid: Tid, limit: Duration) -> Result<Status> {
 
 fn wait_raw(tid: Tid) -> io::Result<Option<(i32, i32)>> {
     match sys::waitpid(tid, libc::__WALL | libc::WNOHANG) {
-        Err(e) if e.raw_os_error() == Some(libc::ECHILD) => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        Err(e) if e.raw_os_error() == Some(libc::ECHILD) => {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
         other => other,
     }
 }
@@ -254,7 +341,11 @@ pub fn wait_certain(tid: Tid) -> Result<Status> {
         Ok(Some((_, s))) => Ok(decode(s)),
         Ok(None) => Err(TraceError::Gone(tid)),
         Err(e) if e.raw_os_error() == Some(libc::ECHILD) => Err(TraceError::Gone(tid)),
-        Err(err) => Err(TraceError::Os { what: "wait", tid, err }),
+        Err(err) => Err(TraceError::Os {
+            what: "wait",
+            tid,
+            err,
+        }),
     }
 }
 
@@ -275,7 +366,10 @@ mod tests {
         let check = |raw, want| assert_eq!(decode(raw), want, "{raw:#x}");
         check(0x0300, Status::Exited(3));
         check(0x0009, Status::Killed(9));
-        check(0x137f | 0x80 << 16, Status::Stopped(Stop::Group(libc::SIGSTOP)));
+        check(
+            0x137f | 0x80 << 16,
+            Status::Stopped(Stop::Group(libc::SIGSTOP)),
+        );
         check(0x057f | 128 << 16, Status::Stopped(Stop::Trap));
         check(0x857f, Status::Stopped(Stop::Call));
         check(0x0a7f, Status::Stopped(Stop::Signal(10)));

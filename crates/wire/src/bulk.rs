@@ -43,8 +43,15 @@ pub fn decode_pages(body: &[u8]) -> Result<(Vec<(u64, usize)>, &[u8]), WireError
     const BAD: WireError = WireError::Garbled("block of pages");
     let (n, rest) = body.split_first_chunk::<4>().ok_or(BAD)?;
     let n = u32::from_le_bytes(*n) as usize;
-    let (heads, bytes) = rest.split_at_checked(n.checked_mul(12).ok_or(BAD)?).ok_or(BAD)?;
-    let word = |h: &[u8]| (u64::from_le_bytes(h[..8].try_into().unwrap_or_default()), u32::from_le_bytes(h[8..].try_into().unwrap_or_default()) as usize);
+    let (heads, bytes) = rest
+        .split_at_checked(n.checked_mul(12).ok_or(BAD)?)
+        .ok_or(BAD)?;
+    let word = |h: &[u8]| {
+        (
+            u64::from_le_bytes(h[..8].try_into().unwrap_or_default()),
+            u32::from_le_bytes(h[8..].try_into().unwrap_or_default()) as usize,
+        )
+    };
     let runs: Vec<_> = heads.chunks_exact(12).map(word).collect();
     let sound = runs.iter().map(|r| r.1).sum::<usize>() == bytes.len();
     if sound { Ok((runs, bytes)) } else { Err(BAD) }

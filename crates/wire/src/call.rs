@@ -41,13 +41,19 @@ pub fn call_head(c: &Call) -> Vec<u8> {
     b.push(p.arg_ptrs);
     b.extend_from_slice(&p.nr.to_le_bytes());
     b.extend_from_slice(&c.mask.to_le_bytes());
-    p.args.iter().for_each(|a| b.extend_from_slice(&a.to_le_bytes()));
+    p.args
+        .iter()
+        .for_each(|a| b.extend_from_slice(&a.to_le_bytes()));
     b.extend_from_slice(&(p.relocs.len() as u16).to_le_bytes());
     b.extend_from_slice(&(p.outs.len() as u16).to_le_bytes());
     b.extend_from_slice(&(p.data.len() as u32).to_le_bytes());
-    p.relocs.iter().for_each(|r| b.extend_from_slice(&r.to_le_bytes()));
+    p.relocs
+        .iter()
+        .for_each(|r| b.extend_from_slice(&r.to_le_bytes()));
     for o in &p.outs {
-        o.to_words().iter().for_each(|w| b.extend_from_slice(&w.to_le_bytes()));
+        o.to_words()
+            .iter()
+            .for_each(|w| b.extend_from_slice(&w.to_le_bytes()));
     }
     b
 }
@@ -60,7 +66,10 @@ impl<'a> Cursor<'a> {
         Out::from_words(words).ok_or(WireError::Garbled("call"))
     }
     fn take(&mut self, n: usize) -> Result<&'a [u8], WireError> {
-        let (a, b) = self.0.split_at_checked(n).ok_or(WireError::Garbled("call"))?;
+        let (a, b) = self
+            .0
+            .split_at_checked(n)
+            .ok_or(WireError::Garbled("call"))?;
         self.0 = b;
         Ok(a)
     }
@@ -68,13 +77,19 @@ impl<'a> Cursor<'a> {
         Ok(self.take(1)?[0])
     }
     fn u16(&mut self) -> Result<u16, WireError> {
-        Ok(u16::from_le_bytes(self.take(2)?.try_into().unwrap_or_default()))
+        Ok(u16::from_le_bytes(
+            self.take(2)?.try_into().unwrap_or_default(),
+        ))
     }
     fn u32(&mut self) -> Result<u32, WireError> {
-        Ok(u32::from_le_bytes(self.take(4)?.try_into().unwrap_or_default()))
+        Ok(u32::from_le_bytes(
+            self.take(4)?.try_into().unwrap_or_default(),
+        ))
     }
     fn u64(&mut self) -> Result<u64, WireError> {
-        Ok(u64::from_le_bytes(self.take(8)?.try_into().unwrap_or_default()))
+        Ok(u64::from_le_bytes(
+            self.take(8)?.try_into().unwrap_or_default(),
+        ))
     }
 }
 
@@ -96,11 +111,24 @@ pub fn decode_call(body: &[u8], cap: usize) -> Result<Call, WireError> {
     let relocs: Vec<u32> = (0..relocs).map(|_| c.u32()).collect::<Result<_, _>>()?;
     let outs: Vec<Out> = (0..outs).map(|_| c.out()).collect::<Result<_, _>>()?;
     let data = c.take(data as usize)?.to_vec();
-    let packed = Packed { nr, args, data, relocs, arg_ptrs, outs };
+    let packed = Packed {
+        nr,
+        args,
+        data,
+        relocs,
+        arg_ptrs,
+        outs,
+    };
     if !c.0.is_empty() || packed.check(cap).is_err() {
         return Err(BAD);
     }
-    Ok(Call { tid, seq, flags, mask, packed })
+    Ok(Call {
+        tid,
+        seq,
+        flags,
+        mask,
+        packed,
+    })
 }
 
 pub fn reply_head(tid: i32, seq: u32, ret: i64) -> [u8; 16] {
@@ -113,5 +141,10 @@ pub fn reply_head(tid: i32, seq: u32, ret: i64) -> [u8; 16] {
 
 pub fn decode_reply(body: &[u8]) -> Result<Reply<'_>, WireError> {
     let mut c = Cursor(body);
-    Ok(Reply { tid: c.u32()? as i32, seq: c.u32()?, ret: c.u64()? as i64, outs: c.0 })
+    Ok(Reply {
+        tid: c.u32()? as i32,
+        seq: c.u32()?,
+        ret: c.u64()? as i64,
+        outs: c.0,
+    })
 }

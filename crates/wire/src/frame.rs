@@ -65,8 +65,17 @@ mod tests {
         assert_eq!(buf, b"abc");
         let huge = (FRAME_MAX as u32 + 1).to_le_bytes();
         let bad = [&huge[..], &[1u8]].concat();
-        assert!(matches!(read_frame(&mut &bad[..], &mut buf), Err(WireError::TooLong(_))));
-        assert!(matches!(read_frame(&mut &[0u8, 0, 0, 0, 1][..], &mut buf), Err(WireError::TooLong(0))));
-        assert!(matches!(read_frame(&mut &bytes[..4], &mut buf), Err(WireError::Io(_))));
+        assert!(matches!(
+            read_frame(&mut &bad[..], &mut buf),
+            Err(WireError::TooLong(_))
+        ));
+        assert!(matches!(
+            read_frame(&mut &[0u8, 0, 0, 0, 1][..], &mut buf),
+            Err(WireError::TooLong(0))
+        ));
+        assert!(matches!(
+            read_frame(&mut &bytes[..4], &mut buf),
+            Err(WireError::Io(_))
+        ));
     }
 }

@@ -44,32 +44,89 @@ pub struct Signal(pub Vec<u8>);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToHome {
     /// Make the deputy fork, or make a thread; answered by `ToHost::Forked`.
-    Fork { tid: Tid, seq: u32, flags: u64, exit_signal: i32, thread: bool },
+    Fork {
+        tid: Tid,
+        seq: u32,
+        flags: u64,
+        exit_signal: i32,
+        thread: bool,
+    },
     /// Execve packed like a call follows in a Call frame; these are the dispositions it must start with.
-    Ignored { pid: Pid, ignored: u64 },
+    Ignored {
+        pid: Pid,
+        tid: Tid,
+        ignored: u64,
+    },
     /// exit_group at the body, or its last thread ended.
-    Exit { pid: Pid, code: i32, cpu_ns: u64 },
-    ThreadExit { pid: Pid, tid: Tid },
+    Exit {
+        pid: Pid,
+        code: i32,
+        cpu_ns: u64,
+    },
+    ThreadExit {
+        pid: Pid,
+        tid: Tid,
+    },
     /// The body died of something that is not its own doing.
-    Died { pid: Pid, sig: i32 },
+    Died {
+        pid: Pid,
+        sig: i32,
+    },
     /// A signal without a handler: home's kernel takes the default action.
-    Default { pid: Pid, tid: Tid, sig: i32, info: Signal },
+    Default {
+        pid: Pid,
+        tid: Tid,
+        sig: i32,
+        info: Signal,
+    },
     /// A call that only home can serve.
-    ComeHome { pid: Pid, tid: Tid, stay: Stay, why: String },
+    ComeHome {
+        pid: Pid,
+        tid: Tid,
+        stay: Stay,
+        why: String,
+    },
     /// The deputy maps a file (arguments of mmap); answered by `ToHost::Mapped`.
-    Map { tid: Tid, seq: u32, args: [u64; 6] },
+    Map {
+        tid: Tid,
+        seq: u32,
+        args: [u64; 6],
+    },
     /// The deputy moves that mapping to where the body has it (`to` 0: drops it); answered by `ToHost::Mapped`.
-    Remap { tid: Tid, seq: u32, from: u64, len: u64, to: u64 },
+    Remap {
+        tid: Tid,
+        seq: u32,
+        from: u64,
+        len: u64,
+        to: u64,
+    },
     /// Bytes of a file by key; answered by `ToHost::FileBytes` frames.
-    Fetch { seq: u32, key: FileKey },
+    Fetch {
+        seq: u32,
+        key: FileKey,
+    },
     /// The source has begun to freeze: break what the process waits for at home.
-    Freezing { mv: MoveId, pid: Pid },
+    Freezing {
+        mv: MoveId,
+        pid: Pid,
+    },
     /// The target has everything and waits for Thaw.
-    Ready { mv: MoveId, bytes: u64 },
-    Failed { mv: MoveId, stay: Stay, detail: String },
-    Thawed { mv: MoveId },
+    Ready {
+        mv: MoveId,
+        bytes: u64,
+    },
+    Failed {
+        mv: MoveId,
+        stay: Stay,
+        detail: String,
+    },
+    Thawed {
+        mv: MoveId,
+    },
     /// About once a second: CPU used here by each body, nanoseconds; resident KiB; runnable.
-    Usage { list: Vec<Usage> },
+    Usage {
+        list: Vec<Usage>,
+    },
     Alive,
 }
 
@@ -84,29 +141,74 @@ pub struct Usage {
 /// Home to host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToHost {
-    Forked { tid: Tid, seq: u32, ret: i64 },
+    Forked {
+        tid: Tid,
+        seq: u32,
+        ret: i64,
+    },
     /// The deputy exec'd: this body is no more.
-    Execed { pid: Pid },
-    Signal { pid: Pid, tid: Option<Tid>, info: Signal },
+    Execed {
+        pid: Pid,
+    },
+    Signal {
+        pid: Pid,
+        tid: Option<Tid>,
+        info: Signal,
+    },
     /// What home's kernel did with a default action: nothing (go on), or it stopped the process.
-    Defaulted { pid: Pid, tid: Tid, stopped: bool },
+    Defaulted {
+        pid: Pid,
+        tid: Tid,
+        stopped: bool,
+    },
     /// SIGCONT ended the stop.
-    Continue { pid: Pid },
+    Continue {
+        pid: Pid,
+    },
     /// The deputy is dead.
-    Kill { pid: Pid },
+    Kill {
+        pid: Pid,
+    },
     /// Address or negative errno; the file's key; or why it must come home for this.
-    Mapped { seq: u32, ret: i64, key: Option<FileKey>, stay: Option<Stay> },
-    FileBytes { seq: u32, off: u64, bytes: Vec<u8>, end: bool },
+    Mapped {
+        seq: u32,
+        ret: i64,
+        key: Option<FileKey>,
+        stay: Option<Stay>,
+    },
+    FileBytes {
+        seq: u32,
+        off: u64,
+        bytes: Vec<u8>,
+        end: bool,
+    },
     /// Bytes that the deputy's kernel wrote at an address of the program.
-    Poke { tid: Tid, addr: u64, bytes: Vec<u8> },
+    Poke {
+        tid: Tid,
+        addr: u64,
+        bytes: Vec<u8>,
+    },
     /// Be the source of a move: to another host, or to the keeper's Fetch connection.
-    Send { mv: MoveId, pid: Pid, to: Whither },
+    Send {
+        mv: MoveId,
+        pid: Pid,
+        to: Whither,
+    },
     /// The move is off: the body goes on where it is.
-    Abort { mv: MoveId, pid: Pid },
+    Abort {
+        mv: MoveId,
+        pid: Pid,
+    },
     /// The body you built owns the process now.
-    Thaw { mv: MoveId, pid: Pid },
+    Thaw {
+        mv: MoveId,
+        pid: Pid,
+    },
     /// The process runs elsewhere: forget the frozen body.
-    Drop { mv: MoveId, pid: Pid },
+    Drop {
+        mv: MoveId,
+        pid: Pid,
+    },
     Alive,
 }
 

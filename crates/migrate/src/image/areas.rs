@@ -29,7 +29,11 @@ pub enum Kind {
     /// Grows down by itself.
     Stack,
     /// Private view of a file; `shared` when home maps it shared and read-only.
-    File { key: FileKey, off: u64, shared: bool },
+    File {
+        key: FileKey,
+        off: u64,
+        shared: bool,
+    },
 }
 
 impl Area {
@@ -61,7 +65,12 @@ impl Survey {
     }
 
     fn push(&mut self, v: &Vma, kind: Kind) {
-        self.areas.push(Area { start: v.start, end: v.end, prot: v.prot, kind });
+        self.areas.push(Area {
+            start: v.start,
+            end: v.end,
+            prot: v.prot,
+            kind,
+        });
     }
 }
 
@@ -80,15 +89,30 @@ pub fn of_home(pid: i32, maps: &[Vma]) -> Result<Survey> {
         } else if v.is_file() || v.name.starts_with('/') {
             home_file(pid, v, &mut s, &mut known)?;
         } else if v.shared {
-            return Err(MigrateError::Stays(Stay::SharedMemory, format!("{} at {:x}", v.name, v.start)));
+            return Err(MigrateError::Stays(
+                Stay::SharedMemory,
+                format!("{} at {:x}", v.name, v.start),
+            ));
         } else {
-            s.push(v, if v.is_stack() { Kind::Stack } else { Kind::Anon });
+            s.push(
+                v,
+                if v.is_stack() {
+                    Kind::Stack
+                } else {
+                    Kind::Anon
+                },
+            );
         }
     }
     Ok(s)
 }
 
-fn home_file(pid: i32, v: &Vma, s: &mut Survey, known: &mut HashMap<(u64, u64), Option<FileKey>>) -> Result<()> {
+fn home_file(
+    pid: i32,
+    v: &Vma,
+    s: &mut Survey,
+    known: &mut HashMap<(u64, u64), Option<FileKey>>,
+) -> Result<()> {
     let stays = |stay, why: &str| Err(MigrateError::Stays(stay, format!("{} ({why})", v.name)));
     if v.shared && v.prot & libc::PROT_WRITE != 0 {
         return stays(Stay::SharedMemory, "mapped shared and writable");
@@ -112,10 +136,20 @@ fn home_file(pid: i32, v: &Vma, s: &mut Survey, known: &mut HashMap<(u64, u64), 
         }
     };
     if v.shared && !key.is_some_and(|k| unwritable(pid, &s.files[&k])) {
-        return stays(Stay::SharedMemory, "mapped shared from a file that may change");
+        return stays(
+            Stay::SharedMemory,
+            "mapped shared from a file that may change",
+        );
     }
     match key {
-        Some(key) if key.size <= FILE_MAX => s.push(v, Kind::File { key, off: v.off, shared: v.shared }),
+        Some(key) if key.size <= FILE_MAX => s.push(
+            v,
+            Kind::File {
+                key,
+                off: v.off,
+                shared: v.shared,
+            },
+        ),
         Some(_) => return stays(Stay::NoRoom, "a mapped file too big to travel"),
         None => {
             // Deleted or replaced: its bytes live in this mapping only.
@@ -136,7 +170,11 @@ fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
     }
     let f = File::open(format!("/proc/{pid}/root{}", v.name)).ok()?;
     let m = f.metadata().ok()?;
-    if m.ino() == v.ino || same_bytes(pid, v, &f) { Some(f) } else { None }
+    if m.ino() == v.ino || same_bytes(pid, v, &f) {
+        Some(f)
+    } else {
+        None
+    }
 }
 
 /// Overlay file systems show other inode numbers in maps: compare the first page instead.
@@ -162,20 +200,44 @@ pub fn file_key(f: &File) -> Option<FileKey> {
 
 /// Can the user of `pid` not write this file? Then nobody he runs can change it under our copy.
 pub fn unwritable(pid: i32, f: &File) -> bool {
-    let (Ok(st), Ok(m)) = (armento_tracee::status::read(pid), f.metadata()) else { return false };
+    let (Ok(st), Ok(m)) = (armento_tracee::status::read(pid), f.metadata()) else {
+        return false;
+    };
     st.uid[1] != 0 && m.uid() != st.uid[1] && m.mode() & 0o022 == 0
 }
 
 /// Name of the memory file that stands for a file at a host; parsed by [`of_body`].
 pub fn memfd_name(key: &FileKey, shared: bool) -> String {
-    format!("af-{:x}-{:x}-{:x}-{:x}-{}", key.dev, key.ino, key.size, key.mtime_ns as u64, u8::from(shared))
+    format!(
+        "af-{:x}-{:x}-{:x}-{:x}-{}",
+        key.dev,
+        key.ino,
+        key.size,
+        key.mtime_ns as u64,
+        u8::from(shared)
+    )
 }
 
 fn parse_memfd(name: &str) -> Option<(FileKey, bool)> {
-    let rest = name.strip_prefix("/memfd:af-")?.strip_suffix(" (deleted)")?;
-    let n: Vec<u64> = rest.split('-').filter_map(|p| u64::from_str_radix(p, 16).ok()).collect();
-    let &[dev, ino, size, mtime, shared] = n.as_slice() else { return None };
-    Some((FileKey { dev, ino, size, mtime_ns: mtime as i64 }, shared == 1))
+    let rest = name
+        .strip_prefix("/memfd:af-")?
+        .strip_suffix(" (deleted)")?;
+    let n: Vec<u64> = rest
+        .split('-')
+        .filter_map(|p| u64::from_str_radix(p, 16).ok())
+        .collect();
+    let &[dev, ino, size, mtime, shared] = n.as_slice() else {
+        return None;
+    };
+    Some((
+        FileKey {
+            dev,
+            ino,
+            size,
+            mtime_ns: mtime as i64,
+        },
+        shared == 1,
+    ))
 }
 
 /// Areas of a body.
@@ -185,11 +247,25 @@ pub fn of_body(maps: &[Vma]) -> Result<Survey> {
         if v.is_vdso() {
             s.note_vdso(v);
         } else if let Some((key, shared)) = parse_memfd(&v.name) {
-            s.push(v, Kind::File { key, off: v.off, shared });
+            s.push(
+                v,
+                Kind::File {
+                    key,
+                    off: v.off,
+                    shared,
+                },
+            );
         } else if v.is_file() || v.shared {
             return Err(MigrateError::Stays(Stay::SharedMemory, v.name.clone()));
         } else {
-            s.push(v, if v.is_stack() { Kind::Stack } else { Kind::Anon });
+            s.push(
+                v,
+                if v.is_stack() {
+                    Kind::Stack
+                } else {
+                    Kind::Anon
+                },
+            );
         }
     }
     Ok(s)
@@ -205,7 +281,11 @@ pub enum Step {
 
 /// How to turn mappings `old` into `new` and keep the pages of what is in both.
 pub fn steps(old: &[Area], new: &[Area]) -> Vec<Step> {
-    let mut cuts: Vec<u64> = old.iter().chain(new).flat_map(|a| [a.start, a.end]).collect();
+    let mut cuts: Vec<u64> = old
+        .iter()
+        .chain(new)
+        .flat_map(|a| [a.start, a.end])
+        .collect();
     cuts.sort_unstable();
     cuts.dedup();
     let find = |list: &[Area], at: u64| {
@@ -242,10 +322,19 @@ fn same_kind(o: &Area, n: &Area) -> bool {
 
 fn cut(a: &Area, run: Run) -> Area {
     let kind = match &a.kind {
-        Kind::File { key, off, shared } => Kind::File { key: *key, off: off + (run.0 - a.start), shared: *shared },
+        Kind::File { key, off, shared } => Kind::File {
+            key: *key,
+            off: off + (run.0 - a.start),
+            shared: *shared,
+        },
         k => k.clone(),
     };
-    Area { start: run.0, end: run.1, prot: a.prot, kind }
+    Area {
+        start: run.0,
+        end: run.1,
+        prot: a.prot,
+        kind,
+    }
 }
 
 /// Adds a step, growing the last one when they touch and agree.
@@ -253,7 +342,11 @@ fn join(out: &mut Vec<Step>, step: Step) {
     match (out.last_mut(), &step) {
         (Some(Step::Unmap(a)), Step::Unmap(b)) if a.1 == b.0 => a.1 = b.1,
         (Some(Step::Protect(a, p)), Step::Protect(b, q)) if a.1 == b.0 && p == q => a.1 = b.1,
-        (Some(Step::Map(a)), Step::Map(b)) if a.end == b.start && a.prot == b.prot && same_kind(a, b) => a.end = b.end,
+        (Some(Step::Map(a)), Step::Map(b))
+            if a.end == b.start && a.prot == b.prot && same_kind(a, b) =>
+        {
+            a.end = b.end
+        }
         _ => out.push(step),
     }
 }
@@ -263,26 +356,70 @@ mod tests {
     use super::*;
 
     fn anon(start: u64, end: u64, prot: i32) -> Area {
-        Area { start, end, prot, kind: Kind::Anon }
+        Area {
+            start,
+            end,
+            prot,
+            kind: Kind::Anon,
+        }
     }
 
     #[test]
     fn layouts_change_in_few_steps() {
         let check = |old: &[Area], new: &[Area], want: &[Step]| assert_eq!(steps(old, new), want);
         check(&[], &[anon(1, 3, 3)], &[Step::Map(anon(1, 3, 3))]);
-        check(&[anon(1, 3, 3)], &[anon(1, 5, 3)], &[Step::Map(anon(3, 5, 3))]);
-        check(&[anon(1, 9, 3)], &[anon(1, 2, 3), anon(4, 9, 1)], &[Step::Unmap((2, 4)), Step::Protect((4, 9), 1)]);
+        check(
+            &[anon(1, 3, 3)],
+            &[anon(1, 5, 3)],
+            &[Step::Map(anon(3, 5, 3))],
+        );
+        check(
+            &[anon(1, 9, 3)],
+            &[anon(1, 2, 3), anon(4, 9, 1)],
+            &[Step::Unmap((2, 4)), Step::Protect((4, 9), 1)],
+        );
         check(&[anon(1, 3, 3)], &[], &[Step::Unmap((1, 3))]);
-        let key = FileKey { dev: 1, ino: 2, size: 3, mtime_ns: 4 };
-        let file = |start, end, off| Area { start, end, prot: 1, kind: Kind::File { key, off, shared: false } };
-        check(&[file(10, 20, 0)], &[file(12, 20, 2)], &[Step::Unmap((10, 12))]);
-        check(&[file(10, 20, 0)], &[file(10, 20, 4)], &[Step::Map(file(10, 20, 4))]);
-        check(&[anon(1, 3, 3)], &[file(1, 3, 0)], &[Step::Map(file(1, 3, 0))]);
+        let key = FileKey {
+            dev: 1,
+            ino: 2,
+            size: 3,
+            mtime_ns: 4,
+        };
+        let file = |start, end, off| Area {
+            start,
+            end,
+            prot: 1,
+            kind: Kind::File {
+                key,
+                off,
+                shared: false,
+            },
+        };
+        check(
+            &[file(10, 20, 0)],
+            &[file(12, 20, 2)],
+            &[Step::Unmap((10, 12))],
+        );
+        check(
+            &[file(10, 20, 0)],
+            &[file(10, 20, 4)],
+            &[Step::Map(file(10, 20, 4))],
+        );
+        check(
+            &[anon(1, 3, 3)],
+            &[file(1, 3, 0)],
+            &[Step::Map(file(1, 3, 0))],
+        );
     }
 
     #[test]
     fn memory_files_carry_their_key() {
-        let key = FileKey { dev: 0xfe00, ino: 77, size: 1 << 20, mtime_ns: -5 };
+        let key = FileKey {
+            dev: 0xfe00,
+            ino: 77,
+            size: 1 << 20,
+            mtime_ns: -5,
+        };
         let name = format!("/memfd:{} (deleted)", memfd_name(&key, true));
         assert_eq!(parse_memfd(&name), Some((key, true)));
         assert_eq!(parse_memfd("/memfd:other (deleted)"), None);

@@ -24,8 +24,24 @@ const PR_SET_MM_MAP: u64 = 14;
 pub fn read(pid: i32, vdso: Option<(u64, u64, u64)>) -> Result<Mm> {
     let f = status::stat_fields(pid)?;
     let at = |field: usize| f.get(field - 3).copied().unwrap_or(0) as u64;
-    let fields = [at(26), at(27), at(45), at(46), at(47), at(47), at(28), at(48), at(49), at(50), at(51)];
-    Ok(Mm { fields, auxv: std::fs::read(format!("/proc/{pid}/auxv"))?, vdso })
+    let fields = [
+        at(26),
+        at(27),
+        at(45),
+        at(46),
+        at(47),
+        at(47),
+        at(28),
+        at(48),
+        at(49),
+        at(50),
+        at(51),
+    ];
+    Ok(Mm {
+        fields,
+        auxv: std::fs::read(format!("/proc/{pid}/auxv"))?,
+        vdso,
+    })
 }
 
 /// Asks the process itself for the end of its heap.
@@ -42,5 +58,8 @@ pub fn set_call(code: &Code, mm: &Mm) -> Call {
     b.extend_from_slice(&(mm.auxv.len() as u32).to_le_bytes());
     b.extend_from_slice(&u32::MAX.to_le_bytes());
     let at = code.scratch(0, &b);
-    (libc::SYS_prctl, [PR_SET_MM, PR_SET_MM_MAP, at, b.len() as u64, 0, 0])
+    (
+        libc::SYS_prctl,
+        [PR_SET_MM, PR_SET_MM_MAP, at, b.len() as u64, 0, 0],
+    )
 }

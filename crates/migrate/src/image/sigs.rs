@@ -24,12 +24,26 @@ pub fn read(h: &mut Hold, code: &Code) -> Result<Vec<Action>> {
     let mut raw = vec![0u8; 64 * 32];
     code.read_scratch(SCRATCH, &mut raw);
     let word = |b: &[u8]| u64::from_le_bytes(b.try_into().unwrap_or_default());
-    Ok(raw.chunks_exact(32).map(|c| [word(&c[..8]), word(&c[8..16]), word(&c[16..24]), word(&c[24..])]).collect())
+    Ok(raw
+        .chunks_exact(32)
+        .map(|c| {
+            [
+                word(&c[..8]),
+                word(&c[8..16]),
+                word(&c[16..24]),
+                word(&c[24..]),
+            ]
+        })
+        .collect())
 }
 
 /// Calls that set those that differ from `now` (default everywhere when `None`).
 pub fn set_calls(code: &Code, want: &[Action], now: Option<&[Action]>) -> Vec<Call> {
-    let raw: Vec<u8> = want.iter().flatten().flat_map(|w| w.to_le_bytes()).collect();
+    let raw: Vec<u8> = want
+        .iter()
+        .flatten()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
     let base = code.scratch(SCRATCH, &raw);
     (1..=want.len() as u64)
         .filter(|&s| settable(s))
@@ -42,9 +56,17 @@ pub fn set_calls(code: &Code, want: &[Action], now: Option<&[Action]>) -> Vec<Ca
 pub fn pending(tids: &[(Tid, Tid)]) -> Result<Vec<(Option<Tid>, Signal)>> {
     let mut all = Vec::new();
     for (i, &(home, here)) in tids.iter().enumerate() {
-        all.extend(trace::pending(here, false)?.into_iter().map(|s| (Some(home), Signal(s.to_vec()))));
+        all.extend(
+            trace::pending(here, false)?
+                .into_iter()
+                .map(|s| (Some(home), Signal(s.to_vec()))),
+        );
         if i == 0 {
-            all.extend(trace::pending(here, true)?.into_iter().map(|s| (None, Signal(s.to_vec()))));
+            all.extend(
+                trace::pending(here, true)?
+                    .into_iter()
+                    .map(|s| (None, Signal(s.to_vec()))),
+            );
         }
     }
     Ok(all)

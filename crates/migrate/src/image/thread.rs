@@ -41,14 +41,42 @@ const FUTEX: u64 = libc::SYS_futex as u64;
 
 pub fn words(r: &Regs) -> Vec<u64> {
     vec![
-        r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx, r.rsi, r.rdi,
-        r.orig_rax, r.rip, r.cs, r.eflags, r.rsp, r.ss, r.fs_base, r.gs_base, r.ds, r.es, r.fs, r.gs,
+        r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx,
+        r.rsi, r.rdi, r.orig_rax, r.rip, r.cs, r.eflags, r.rsp, r.ss, r.fs_base, r.gs_base, r.ds,
+        r.es, r.fs, r.gs,
     ]
 }
 
 pub fn from_words(w: &[u64]) -> Option<Regs> {
-    let &[r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, eflags, rsp, ss, fs_base, gs_base, ds, es, fs, gs] =
-        w
+    let &[
+        r15,
+        r14,
+        r13,
+        r12,
+        rbp,
+        rbx,
+        r11,
+        r10,
+        r9,
+        r8,
+        rax,
+        rcx,
+        rdx,
+        rsi,
+        rdi,
+        orig_rax,
+        rip,
+        cs,
+        eflags,
+        rsp,
+        ss,
+        fs_base,
+        gs_base,
+        ds,
+        es,
+        fs,
+        gs,
+    ] = w
     else {
         return None;
     };
@@ -130,10 +158,16 @@ pub fn set_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
         (libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0]),
     ];
     if t.robust.0 != 0 {
-        calls.push((libc::SYS_set_robust_list, [t.robust.0, t.robust.1, 0, 0, 0, 0]));
+        calls.push((
+            libc::SYS_set_robust_list,
+            [t.robust.0, t.robust.1, 0, 0, 0, 0],
+        ));
     }
     if t.rseq.1 != 0 {
-        calls.push((libc::SYS_rseq, [t.rseq.0, t.rseq.1.into(), 0, t.rseq.2.into(), 0, 0]));
+        calls.push((
+            libc::SYS_rseq,
+            [t.rseq.0, t.rseq.1.into(), 0, t.rseq.2.into(), 0, 0],
+        ));
     }
     calls
 }
@@ -148,7 +182,17 @@ pub fn forget_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
         (libc::SYS_sigaltstack, [off, 0, 0, 0, 0, 0]),
     ];
     if t.rseq.1 != 0 {
-        calls.push((libc::SYS_rseq, [t.rseq.0, t.rseq.1.into(), RSEQ_UNREGISTER, t.rseq.2.into(), 0, 0]));
+        calls.push((
+            libc::SYS_rseq,
+            [
+                t.rseq.0,
+                t.rseq.1.into(),
+                RSEQ_UNREGISTER,
+                t.rseq.2.into(),
+                0,
+                0,
+            ],
+        ));
     }
     calls
 }
@@ -177,10 +221,20 @@ mod tests {
             settle(&mut r, signals);
             assert_eq!((r.orig_rax as i64, r.rax as i64), want, "{nr} {ret}");
         };
-        check(libc::SYS_epoll_wait, -4, false, (libc::SYS_epoll_wait, -514));
+        check(
+            libc::SYS_epoll_wait,
+            -4,
+            false,
+            (libc::SYS_epoll_wait, -514),
+        );
         check(libc::SYS_epoll_wait, -4, true, (libc::SYS_epoll_wait, -4));
         check(libc::SYS_getpid, 42, false, (libc::SYS_getpid, 42));
         check(libc::SYS_futex, -516, false, (-1, libc::SYS_futex));
-        check(libc::SYS_nanosleep, -516, false, (libc::SYS_nanosleep, -516));
+        check(
+            libc::SYS_nanosleep,
+            -516,
+            false,
+            (libc::SYS_nanosleep, -516),
+        );
     }
 }
