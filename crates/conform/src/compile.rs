@@ -76,7 +76,7 @@ pub fn ensure(name: &str, source: &str) -> Result<PathBuf> {
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
     }
-    // Two workers may compile the same guest: each writes its own file, the last rename wins.
+    // Two runners may compile the same guest: each writes its own file, the last rename wins.
     let own = folder.join(format!("{name}.{}", std::process::id()));
     compile(name, source, &folder, &own)?;
     fs::rename(&own, &program)?;

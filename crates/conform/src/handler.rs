@@ -1,4 +1,4 @@
-//! The session's end of a worker: tasks go in, outcomes come out.
+//! The session's end of a runner: tasks go in, outcomes come out.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -9,27 +9,27 @@ use crate::farm::{self, Farm};
 use crate::task::{End, LINE_MAX, Outcome, Task};
 
 /// A conform of its own inside the node, fed with tasks.
-pub struct Worker {
+pub struct Runner {
     child: Child,
     tasks: Option<ChildStdin>,
     outcomes: BufReader<ChildStdout>,
 }
 
-impl Worker {
-    pub fn start(farm: Option<&Farm>) -> Result<Worker> {
+impl Runner {
+    pub fn start(farm: Option<&Farm>) -> Result<Runner> {
         let me = std::env::current_exe().context("cannot tell which program this is")?;
         let mut command = farm.map_or_else(|| Command::new(&me), |farm| farm.inside(&me));
         if farm::is_verb() {
             command.arg("conform");
         }
         command
-            .arg("--worker")
+            .arg("--runner")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut child = command.spawn().context("cannot start a worker")?;
+        let mut child = command.spawn().context("cannot start a runner")?;
         let tasks = child.stdin.take();
         let outcomes = BufReader::new(child.stdout.take().context("stdout is piped")?);
-        Ok(Worker {
+        Ok(Runner {
             child,
             tasks,
             outcomes,
@@ -51,22 +51,22 @@ impl Worker {
         let tasks = self
             .tasks
             .as_mut()
-            .context("the worker takes no more tasks")?;
+            .context("the runner takes no more tasks")?;
         tasks
             .write_all(&line)
-            .context("the worker in the node has ended")?;
+            .context("the runner in the node has ended")?;
         let mut answer = String::new();
         let got = (&mut self.outcomes)
             .take(LINE_MAX as u64)
             .read_line(&mut answer)?;
         if got == 0 {
-            bail!("the worker in the node ended before the guest did");
+            bail!("the runner in the node ended before the guest did");
         }
-        serde_json::from_str(&answer).context("the worker's answer cannot be read")
+        serde_json::from_str(&answer).context("the runner's answer cannot be read")
     }
 }
 
-impl Drop for Worker {
+impl Drop for Runner {
     fn drop(&mut self) {
         // The end of its input ends it; it clears away its guest first.
         self.tasks = None;

@@ -183,19 +183,19 @@ fn drive(mut command: Command, guest: &Guest, task: &Task) -> Result<Outcome> {
     let started = Instant::now();
     let run = match guest.how {
         How::Terminal { script } => {
-            let (master, slave) = sys::openpty()?;
+            let (ours, theirs) = sys::openpty()?;
             if sys::is_root() {
-                std::os::unix::fs::fchown(&slave, Some(USER), Some(USER))?;
+                std::os::unix::fs::fchown(&theirs, Some(USER), Some(USER))?;
             }
             command
-                .stdin(slave.try_clone()?)
-                .stdout(slave.try_clone()?)
-                .stderr(slave);
+                .stdin(theirs.try_clone()?)
+                .stdout(theirs.try_clone()?)
+                .stderr(theirs);
             sys::prepare(&mut command, true);
             let child = command.spawn()?;
-            // The command holds the slave; the end of the terminal shows only when it is gone.
+            // The command holds the other end; the end of the terminal shows only when it is gone.
             drop(command);
-            let ears = vec![Ear::new(master)];
+            let ears = vec![Ear::new(ours)];
             follow(child, ears, Some(Typist::new(script.steps)), task)?
         }
         _ => {

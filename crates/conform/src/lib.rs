@@ -7,12 +7,12 @@
 //!
 //! ```text
 //! conform ── lab up ──► n1, n2, n3
-//!    └ lab exec n1 -- conform --worker      (one or more; JSON lines both ways)
+//!    └ lab exec n1 -- conform --runner      (one or more; JSON lines both ways)
 //!                        └ guest, as an ordinary user, in a fresh directory
 //! ```
 //!
 //! It never decides what is right: native is. It never retries: a difference is a failure, and its
-//! evidence is kept. Start at [`run`]; then `worker`, `launch`, `compare`.
+//! evidence is kept. Start at [`run`]; then `runner`, `launch`, `compare`.
 
 mod catalog;
 mod compare;
@@ -26,12 +26,12 @@ mod moves;
 mod pty;
 pub mod real;
 mod report;
+mod runner;
 mod session;
 mod sys;
 mod task;
 pub mod terminal;
 mod tree;
-mod worker;
 
 use std::path::PathBuf;
 
@@ -91,13 +91,13 @@ pub struct Args {
     pub armento: Option<PathBuf>,
     /// Run guests named on standard input; started by conform itself inside a node.
     #[arg(long, hide = true)]
-    pub worker: bool,
+    pub runner: bool,
 }
 
 /// Runs the suite. 0: all equal; 1: something differs; 2: nothing could be run.
 pub fn run(args: &Args) -> Result<i32> {
-    if args.worker {
-        worker::serve().context("conform worker")?;
+    if args.runner {
+        runner::serve().context("conform runner")?;
         return Ok(0);
     }
     let guests = catalog::select(&args.guests)?;

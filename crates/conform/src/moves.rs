@@ -17,13 +17,13 @@ const EVERY: Duration = Duration::from_millis(120);
 type Seen = (Option<u64>, Option<bool>);
 
 pub struct Watch {
-    worker: Option<(Sender<()>, JoinHandle<Seen>)>,
+    asker: Option<(Sender<()>, JoinHandle<Seen>)>,
 }
 
 impl Watch {
     /// Starts watching the tree whose first process is `pid`, when there may be moves to see.
     pub fn start(task: &Task, pid: u32) -> Watch {
-        let worker = match (&task.armento, task.mode) {
+        let asker = match (&task.armento, task.mode) {
             (Some(armento), Mode::Home | Mode::Away | Mode::Storm) => {
                 let (stop, stopped) = mpsc::channel();
                 let armento = armento.clone();
@@ -40,11 +40,11 @@ impl Watch {
             }
             _ => None,
         };
-        Watch { worker }
+        Watch { asker }
     }
 
     pub fn finish(self) -> Seen {
-        let Some((stop, thread)) = self.worker else {
+        let Some((stop, thread)) = self.asker else {
             return (None, None);
         };
         drop(stop);

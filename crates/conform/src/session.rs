@@ -1,4 +1,4 @@
-//! The whole suite: workers take guests from one queue, results are compared as they come.
+//! The whole suite: runners take guests from one queue, results are compared as they come.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use anyhow::{Result, bail};
 
 use crate::catalog::{Guest, How};
 use crate::farm::{self, Farm};
-use crate::handler::Worker;
+use crate::handler::Runner;
 use crate::report::{Report, Row, Run, Verdict};
 use crate::task::{End, Mode, Outcome, Task};
 use crate::{Args, compare, compile, evidence, report, sys};
 
 /// How often a waiting session looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
-/// Interrupted workers have this long to end their guests.
+/// Interrupted runners have this long to end their guests.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 pub fn run(args: &Args, guests: &[Guest]) -> Result<i32> {
@@ -41,7 +41,7 @@ pub fn run(args: &Args, guests: &[Guest]) -> Result<i32> {
     Ok(report.code())
 }
 
-/// What all workers share.
+/// What all runners share.
 #[derive(Clone)]
 struct Plan {
     args: Args,
@@ -105,12 +105,12 @@ fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
     let queue = Arc::new(Mutex::new(guests.iter().cloned().collect::<VecDeque<_>>()));
     let (results, rows) = mpsc::channel();
     let jobs = plan.args.jobs.min(guests.len() as u32).max(1);
-    let mut workers = Vec::new();
+    let mut runners = Vec::new();
     for _ in 0..jobs {
-        let worker = Worker::start(farm)?;
-        workers.push(worker.pid());
+        let runner = Runner::start(farm)?;
+        runners.push(runner.pid());
         let (queue, results, plan) = (queue.clone(), results.clone(), plan.clone());
-        std::thread::spawn(move || work(worker, &plan, &queue, &results));
+        std::thread::spawn(move || work(runner, &plan, &queue, &results));
     }
     drop(results);
     let mut report = Report::new(plan.args.strict);
@@ -127,9 +127,9 @@ fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
             Err(RecvTimeoutError::Timeout) if sys::interrupted() => {
                 report.interrupted = true;
                 if give_up.is_none() {
-                    workers.iter().for_each(|&pid| sys::terminate(pid));
+                    runners.iter().for_each(|&pid| sys::terminate(pid));
                 }
-                // A worker that does not answer goes with its lab.
+                // A runner that does not answer goes with its lab.
                 if *give_up.get_or_insert_with(|| Instant::now() + PATIENCE) < Instant::now() {
                     break;
                 }
@@ -144,14 +144,14 @@ fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
     Ok(report)
 }
 
-fn work(mut worker: Worker, plan: &Plan, queue: &Mutex<VecDeque<Guest>>, results: &Sender<Row>) {
+fn work(mut runner: Runner, plan: &Plan, queue: &Mutex<VecDeque<Guest>>, results: &Sender<Row>) {
     loop {
         let next = match queue.lock() {
             Ok(mut queue) => queue.pop_front(),
             Err(_) => return,
         };
         let Some(guest) = next else { return };
-        let row = examine(&mut worker, plan, &guest);
+        let row = examine(&mut runner, plan, &guest);
         // A guest that was cut off proves nothing.
         if sys::interrupted() || results.send(row).is_err() {
             return;
@@ -160,13 +160,13 @@ fn work(mut worker: Worker, plan: &Plan, queue: &Mutex<VecDeque<Guest>>, results
 }
 
 /// All runs of one guest.
-fn examine(worker: &mut Worker, plan: &Plan, guest: &Guest) -> Row {
+fn examine(runner: &mut Runner, plan: &Plan, guest: &Guest) -> Row {
     let mut row = Row {
         name: guest.name,
         stays: guest.stays,
         runs: Vec::new(),
     };
-    let native = worker.ask(&plan.task(guest, Mode::Native, 0));
+    let native = runner.ask(&plan.task(guest, Mode::Native, 0));
     if let End::Missing(package) = &native.end {
         row.skip(&plan.modes, package);
         return row;
@@ -193,7 +193,7 @@ fn examine(worker: &mut Worker, plan: &Plan, guest: &Guest) -> Row {
             if sys::interrupted() {
                 return row;
             }
-            let other = worker.ask(&plan.task(guest, mode, round));
+            let other = runner.ask(&plan.task(guest, mode, round));
             let found = compare::differences(&native, &other);
             let verdict = match found {
                 list if list.is_empty() => Verdict::Equal,

@@ -50,7 +50,7 @@ pub fn prepare(command: &mut Command, terminal: bool) {
     unsafe { command.pre_exec(setup) };
 }
 
-/// Opens a terminal of 24 lines and 80 columns: master, slave.
+/// Opens a terminal of 24 lines and 80 columns: our end, the guest's end.
 pub fn openpty() -> io::Result<(File, OwnedFd)> {
     let size = libc::winsize {
         ws_row: 24,
@@ -58,12 +58,12 @@ pub fn openpty() -> io::Result<(File, OwnedFd)> {
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
-    let (mut master, mut slave) = (-1, -1);
+    let (mut ours, mut theirs) = (-1, -1);
     // SAFETY: both numbers and the size live across the call; name and attributes may be null.
     let rc = unsafe {
         libc::openpty(
-            &mut master,
-            &mut slave,
+            &mut ours,
+            &mut theirs,
             std::ptr::null_mut(),
             std::ptr::null(),
             &size,
@@ -72,14 +72,14 @@ pub fn openpty() -> io::Result<(File, OwnedFd)> {
     if rc < 0 {
         return Err(io::Error::last_os_error());
     }
-    for fd in [master, slave] {
+    for fd in [ours, theirs] {
         // SAFETY: fcntl on descriptors that were just opened.
         if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
             return Err(io::Error::last_os_error());
         }
     }
     // SAFETY: both descriptors are open and owned by nobody else.
-    Ok(unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) })
+    Ok(unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) })
 }
 
 /// A descriptor that becomes readable when the child ends.

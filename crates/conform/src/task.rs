@@ -1,11 +1,11 @@
-//! What a worker is asked and what it answers, one JSON line each.
+//! What a runner is asked and what it answers, one JSON line each.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest line between session and worker, bytes: two captures and a tree of files, as JSON.
+/// Longest line between session and runner, bytes: two captures and a tree of files, as JSON.
 pub const LINE_MAX: usize = 16 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]

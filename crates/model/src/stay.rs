@@ -7,8 +7,7 @@ macro_rules! stays {
         /// Why a process does not move. Printed by `armento why`, carried in `ps --json`
         /// by its [`code`](Stay::code), listed in the manual.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        pub enum Stay { $(#[doc = $why] $name,)* }
+        pub enum Stay { $(#[doc = $why] #[serde(rename = $code)] $name,)* }
 
         impl Stay {
             pub const ALL: &'static [Stay] = &[$(Stay::$name),*];
@@ -68,6 +67,9 @@ mod tests {
         for s in Stay::ALL {
             assert!(seen.insert(s.code()), "{} twice", s.code());
             assert!(!s.remedy().is_empty());
+            let text = serde_json::to_string(s).expect("a word");
+            assert_eq!(text, format!("{:?}", s.code()));
+            assert_eq!(serde_json::from_str::<Stay>(&text).ok(), Some(*s));
         }
     }
 }
