@@ -4,7 +4,7 @@
 //! decision (it may kill, stop, or be ignored in an orphaned group), so the thread waits for it.
 
 use crate::shared::{Cell, Waiting, lock};
-use crate::world::{Body, VEIL, Zoo};
+use crate::world::{Body, Zoo};
 use armento_migrate::stop::Halted;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
@@ -31,6 +31,7 @@ pub fn at_trap(zoo: &mut Zoo, here: Tid) {
     let Some(th) = body.threads.get_mut(&tid) else {
         return;
     };
+    lock(&th.cell.st).sigwait = None;
     if frozen || stopped {
         th.halted = Some(Halted {
             tid: here,
@@ -53,10 +54,47 @@ fn lift_mask(cell: &Cell) {
     let Ok(s) = status::read(cell.here) else {
         return;
     };
-    if (s.sig_pending | s.shared_pending) & !mask & s.caught != 0 {
+    if (s.sig_pending | s.shared_pending) & !mask != 0 {
         // The kernel does the same with its saved mask; we remember ours in the same place.
         st.wait_mask = Some(s.blocked);
         let _ = trace::set_sigmask(cell.here, mask);
+    }
+}
+
+/// sigtimedwait takes signals without a stop of ours: its thread is led to the call's end, where the
+/// siginfo it got is shown its true face.
+pub fn lead_wait(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, info: u64) {
+    match crate::fork::break_out(zoo, cell, id) {
+        Ok(h) => {
+            drop(h);
+            lock(&cell.st).sigwait = Some((info, false));
+            let _ = trace::resume_to_call(cell.here, 0);
+        }
+        Err(e) => eprintln!("sigtimedwait of {}: {e}", cell.tid),
+    }
+}
+
+/// Entry or exit of a led call.
+pub fn at_call(zoo: &mut Zoo, here: Tid) {
+    let Some(cell) = zoo.sh().cell(here) else { return };
+    let mut st = lock(&cell.st);
+    match st.sigwait {
+        Some((info, false)) => {
+            st.sigwait = Some((info, true));
+            let _ = trace::resume_to_call(here, 0);
+        }
+        Some((at, true)) => {
+            st.sigwait = None;
+            let mut info: SigInfo = [0; 128];
+            if trace::regs(here).is_ok_and(|r| (1..=64).contains(&r.rax))
+                && matches!(sys::vm_read(here, at, &mut info), Ok(128))
+                && let Some(real) = zoo.veils.lift(&info)
+            {
+                let _ = sys::vm_write(here, at, &real);
+            }
+            let _ = trace::resume(here, 0);
+        }
+        None => drop(trace::resume(here, 0)),
     }
 }
 
@@ -67,10 +105,6 @@ pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
     };
     if let Some(real) = zoo.veils.lift(&info) {
         info = real;
-        let _ = trace::set_siginfo(here, &info);
-    } else if info[8..12] == VEIL.to_le_bytes() {
-        // Its face was lost (bounded): it was a plain kill.
-        info[8..12].copy_from_slice(&0i32.to_le_bytes());
         let _ = trace::set_siginfo(here, &info);
     }
     let Some((body, tid)) = zoo.thread(here) else {
@@ -202,10 +236,8 @@ pub fn queue(zoo: &mut Zoo, pid: Pid, tid: Option<Tid>, info: &SigInfo) {
     };
     let here = tid.and_then(|t| body.threads.get(&t)).map(|t| t.cell.here);
     let leader = body.here;
-    let word = |i: usize| i32::from_le_bytes(info[i..i + 4].try_into().unwrap_or_default());
-    let (sig, code) = (word(0), word(8));
-    let plain = code < 0 && code != libc::SI_TKILL;
-    let send = if plain { *info } else { zoo.veils.veil(info) };
+    let sig = i32::from_le_bytes(info[..4].try_into().unwrap_or_default());
+    let send = zoo.veils.veil(info);
     let _ = sys::sigqueue(leader, here, sig, &send);
 }
 

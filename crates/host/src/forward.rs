@@ -7,6 +7,7 @@ use crate::shared::{BodyMem, Cell, Fix, Shared, Waiting, lock};
 use crate::{bodies, cpu};
 use armento_abi::{Out, OutRule, Packed, Plan, Refuse};
 use armento_model::Stay;
+use armento_tracee::inject::bit;
 use armento_tracee::notify::Notice;
 use armento_tracee::region::DATA;
 use armento_tracee::{status, sys};
@@ -14,6 +15,9 @@ use armento_wire::call::{AGAIN, Call, Reply};
 use armento_wire::talk::ToHome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// The kernel issues it again unless a handler runs.
+const ERESTARTNOHAND: i64 = -514;
 
 /// The kernel's own "issue it again" range: ERESTARTSYS … ERESTART_RESTARTBLOCK.
 pub fn is_restart(ret: i64) -> bool {
@@ -29,6 +33,18 @@ pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             return;
         }
     };
+    if let Some(mask) = wait_mask
+        && open_signal(cell, mask)
+    {
+        // One that only this call lets in waits already: the call ends before it begins.
+        let (cell, id) = (cell.clone(), n.id);
+        let mut st = lock(&cell.st);
+        st.wait_mask = wait_mask;
+        st.again = Some(n.nr);
+        drop(st);
+        sh.hand.post(move |zoo| bodies::restart(zoo, &cell, id, ERESTARTNOHAND));
+        return;
+    }
     if opens_own_proc(cell, n) {
         return come_home(
             sh,
@@ -39,11 +55,46 @@ pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         );
     }
     match armento_abi::pack(n.nr as u64, &n.args, &mut mem, DATA as usize) {
-        Ok(plan) => post(sh, cell, n, plan, wait_mask, 0, Fix::None),
+        Ok(plan) => {
+            let mask = if i64::from(n.nr) == libc::SYS_ioctl { tty_mask(cell) } else { 0 };
+            post(sh, cell, n, plan, wait_mask, mask, Fix::None);
+        }
         Err(Refuse::Errno(e)) => {
             sh.listener.reply(n.id, -i64::from(e));
         }
         Err(Refuse::ComeHome(why)) => come_home(sh, cell, n.id, Stay::UnsupportedCall, why),
+    }
+}
+
+/// A signal waits at the body that `mask` lets in.
+fn open_signal(cell: &Cell, mask: u64) -> bool {
+    status::read(cell.here).is_ok_and(|s| (s.sig_pending | s.shared_pending) & !mask != 0)
+}
+
+/// Terminals ask whether the caller blocks or ignores SIGTTOU and SIGTTIN before they stop it.
+fn tty_mask(cell: &Cell) -> u64 {
+    let jobs = bit(libc::SIGTTOU) | bit(libc::SIGTTIN);
+    status::read(cell.here).map_or(0, |s| (s.blocked | s.ignored) & jobs)
+}
+
+/// setrlimit and prlimit64 of the process itself: home decides, the body follows. CPU time is counted
+/// where it is used up, so a limit on it brings the process home.
+pub fn limit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    let old_call = i64::from(n.nr) == libc::SYS_setrlimit;
+    let (pid, resource, new) = if old_call { (0, n.args[0], n.args[1]) } else { (n.args[0], n.args[1], n.args[2]) };
+    let own = pid == 0 || pid as i32 == cell.pid;
+    let mut raw = [0u8; 16];
+    if !own || new == 0 || !matches!(sys::vm_read(cell.here, new, &mut raw), Ok(16)) {
+        return send(sh, cell, n);
+    }
+    if resource as u32 == libc::RLIMIT_CPU {
+        return come_home(sh, cell, n.id, Stay::UnsupportedCall, "a limit of CPU time");
+    }
+    let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
+    let fix = Fix::Limit(resource as u32, word(0), word(8));
+    match armento_abi::pack(n.nr as u64, &n.args, &mut BodyMem(cell.here), DATA as usize) {
+        Ok(plan) => post(sh, cell, n, plan, None, 0, fix),
+        Err(_) => come_home(sh, cell, n.id, Stay::UnsupportedCall, "an unusual limit"),
     }
 }
 
@@ -199,7 +250,8 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
         Fix::None => {}
         Fix::Rusage(at) if ret == 0 => cpu::add_rusage(cell.here, at),
         Fix::Times(at) if ret >= 0 => cpu::add_times(cell.here, at),
-        Fix::Rusage(_) | Fix::Times(_) => {}
+        Fix::Limit(res, soft, hard) if ret == 0 => crate::sys::set_limit(cell.here, res, soft, hard),
+        Fix::Rusage(_) | Fix::Times(_) | Fix::Limit(..) => {}
         Fix::Through => {
             sh.listener.let_through(id);
             return;

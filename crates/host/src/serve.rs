@@ -48,6 +48,13 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
             "a call of another architecture",
         );
     }
+    match i64::from(n.nr) {
+        libc::SYS_setrlimit | libc::SYS_prlimit64 => return forward::limit(sh, &cell, n),
+        libc::SYS_signalfd | libc::SYS_signalfd4 => {
+            return come_home(sh, &cell, n.id, Stay::UnsupportedCall, "it reads signals from a descriptor");
+        }
+        _ => {}
+    }
     match armento_abi::place_of(n.nr as u64, &n.args) {
         Verdict::Body => {
             sh.listener.let_through(n.id);
@@ -95,6 +102,7 @@ fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         libc::SYS_clock_gettime | libc::SYS_clock_getres => cpu::clock(sh, cell, n),
         libc::SYS_getrusage | libc::SYS_times => cpu::usage(sh, cell, n),
         libc::SYS_rt_sigaction => forward::sigchld(sh, cell, n),
+        libc::SYS_rt_sigtimedwait => sigwait(sh, cell, n),
         _ => come_home(
             sh,
             cell,
@@ -103,6 +111,16 @@ fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             "a call the host does not serve",
         ),
     }
+}
+
+fn sigwait(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    let led = lock(&cell.st).sigwait.is_some();
+    if led || n.args[1] == 0 {
+        sh.listener.let_through(n.id);
+        return;
+    }
+    let (cell, id, info) = (cell.clone(), n.id, n.args[1]);
+    sh.hand.post(move |zoo| crate::bodies::lead_wait(zoo, &cell, id, info));
 }
 
 fn exit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {

@@ -57,6 +57,8 @@ pub struct CellState {
     pub at_deputy: bool,
     /// The call under way waits under this mask instead of the thread's own.
     pub wait_mask: Option<u64>,
+    /// In a sigtimedwait that is led to its end: where its siginfo goes, and whether it has begun.
+    pub sigwait: Option<(u64, bool)>,
 }
 
 /// Why a thread waits in its notification.
@@ -80,6 +82,8 @@ pub enum Fix {
     /// Add the body's CPU time to a struct rusage or tms at this address.
     Rusage(u64),
     Times(u64),
+    /// Set the same limit for the body: resource, soft, hard.
+    Limit(u32, u64, u64),
     /// Then run the call at the body as well (SIGCHLD's disposition).
     Through,
 }

@@ -7,6 +7,7 @@ use armento_model::{Pid, Tid};
 use armento_tracee::hand::World;
 use armento_tracee::pages::Uffd;
 use armento_tracee::region::Code;
+use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{Status, Stop};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,49 +39,56 @@ pub struct Body {
     pub areas: Vec<armento_migrate::image::Area>,
 }
 
-/// Signals whose si_code only the process itself may use travel in disguise and get their face back
-/// when they are delivered. Bounded: a signal that is dropped as a duplicate leaves one behind.
+/// A signal from home cannot be queued with its own siginfo: the kernel wipes the sender's pid when it
+/// comes from an outer pid namespace, and lets nobody else say what only the kernel says. So it travels
+/// under a number in si_errno and gets its face back when it is taken. Bounded: a signal that is
+/// dropped as a duplicate leaves one behind.
 #[derive(Default)]
 pub struct Veils {
-    next: u32,
-    kept: HashMap<u32, armento_tracee::sys::SigInfo>,
+    next: i32,
+    kept: HashMap<i32, SigInfo>,
 }
 
-const VEILS_MAX: usize = 1024;
-/// A negative si_code that nothing else uses.
-pub const VEIL: i32 = -7717;
+const VEILS_MAX: usize = 4096;
+/// A negative si_code that nothing else uses, for those that an outsider may not say.
+const VEIL: i32 = -7717;
+/// Numbers begin here: above any errno.
+const FIRST: i32 = 1 << 20;
+
+fn word(info: &SigInfo, at: usize) -> i32 {
+    i32::from_le_bytes(info[at..at + 4].try_into().unwrap_or_default())
+}
 
 impl Veils {
     /// A copy that an outsider may queue.
-    pub fn veil(&mut self, info: &armento_tracee::sys::SigInfo) -> armento_tracee::sys::SigInfo {
+    pub fn veil(&mut self, info: &SigInfo) -> SigInfo {
         if self.kept.len() >= VEILS_MAX {
-            let old: Vec<u32> = self
-                .kept
-                .keys()
-                .copied()
-                .filter(|k| k.wrapping_add(VEILS_MAX as u32 / 2) < self.next)
-                .collect();
-            for k in &old {
-                self.kept.remove(k);
-            }
+            let half = self.next.wrapping_sub(VEILS_MAX as i32 / 2);
+            self.kept.retain(|k, _| *k > half);
         }
-        self.next = self.next.wrapping_add(1);
+        self.next = self.next.max(FIRST).wrapping_add(1).max(FIRST);
         self.kept.insert(self.next, *info);
         let mut out = *info;
-        out[8..12].copy_from_slice(&VEIL.to_le_bytes());
-        out[16..20].copy_from_slice(&self.next.to_le_bytes());
+        out[4..8].copy_from_slice(&self.next.to_le_bytes());
+        let code = word(info, 8);
+        if code >= 0 || code == libc::SI_TKILL {
+            out[8..12].copy_from_slice(&VEIL.to_le_bytes());
+        }
         out
     }
 
-    pub fn lift(
-        &mut self,
-        info: &armento_tracee::sys::SigInfo,
-    ) -> Option<armento_tracee::sys::SigInfo> {
-        if info[8..12] != VEIL.to_le_bytes() {
+    /// What it really is; `None` when it was not veiled.
+    pub fn lift(&mut self, info: &SigInfo) -> Option<SigInfo> {
+        if word(info, 4) < FIRST {
             return None;
         }
-        let key = u32::from_le_bytes(info[16..20].try_into().unwrap_or_default());
-        self.kept.remove(&key)
+        let real = self.kept.remove(&word(info, 4));
+        Some(real.unwrap_or_else(|| {
+            // Its face was lost (bounded): it was a plain kill.
+            let mut plain: SigInfo = [0; 128];
+            plain[..4].copy_from_slice(&info[..4]);
+            plain
+        }))
     }
 }
 
@@ -116,9 +124,8 @@ impl World for Zoo {
             Status::Killed(sig) => bodies::ended(self, tid, 0, Some(sig)),
             Status::Stopped(Stop::Signal(sig)) => bodies::at_signal(self, tid, sig),
             Status::Stopped(Stop::Trap | Stop::Group(_)) => bodies::at_trap(self, tid),
-            Status::Stopped(Stop::Event(_) | Stop::Call) => {
-                drop(armento_tracee::trace::resume(tid, 0))
-            }
+            Status::Stopped(Stop::Call) => bodies::at_call(self, tid),
+            Status::Stopped(Stop::Event(_)) => drop(armento_tracee::trace::resume(tid, 0)),
             Status::Continued => {}
         }
     }

@@ -98,6 +98,9 @@ fn may_leave(pid: Pid) -> Result<u64> {
             return stays(Stay::Busy, "it waits for a vfork child");
         }
     }
+    if ksys::cpu_limited(pid) {
+        return stays(Stay::UnsupportedCall, "it has a limit of CPU time");
+    }
     open_files(pid)?;
     Ok(st.rss_kib)
 }

@@ -23,7 +23,9 @@ pub const ROWS: &[Row] = &[
     body(34, "pause"),
     home(62, "kill", &[Val, Val]),
     body(127, "rt_sigpending"),
-    body(128, "rt_sigtimedwait").eintr(),
+    host(128, "rt_sigtimedwait", &[])
+        .eintr()
+        .note("a body call; the host looks at the siginfo it returns"),
     home(129, "rt_sigqueueinfo", &[Val, Val, SIGINFO]),
     body(130, "rt_sigsuspend"),
     body(131, "sigaltstack"),
