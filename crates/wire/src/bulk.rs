@@ -38,8 +38,11 @@ pub fn pages_head(runs: &[(u64, usize)]) -> Vec<u8> {
     b
 }
 
+/// Runs of memory: address and bytes of each.
+pub type Runs = Vec<(u64, usize)>;
+
 /// The runs of a PAGES frame and its bytes.
-pub fn decode_pages(body: &[u8]) -> Result<(Vec<(u64, usize)>, &[u8]), WireError> {
+pub fn decode_pages(body: &[u8]) -> Result<(Runs, &[u8]), WireError> {
     const BAD: WireError = WireError::Garbled("block of pages");
     let (n, rest) = body.split_first_chunk::<4>().ok_or(BAD)?;
     let n = u32::from_le_bytes(*n) as usize;
@@ -52,7 +55,7 @@ pub fn decode_pages(body: &[u8]) -> Result<(Vec<(u64, usize)>, &[u8]), WireError
             u32::from_le_bytes(h[8..].try_into().unwrap_or_default()) as usize,
         )
     };
-    let runs: Vec<_> = heads.chunks_exact(12).map(word).collect();
+    let runs: Runs = heads.chunks_exact(12).map(word).collect();
     let sound = runs.iter().map(|r| r.1).sum::<usize>() == bytes.len();
     if sound { Ok((runs, bytes)) } else { Err(BAD) }
 }
