@@ -1,0 +1,157 @@
+//! A forwarded call against a bare TCP round trip of the same bytes between the same two nodes,
+//! everything on one core.
+//!
+//! The bytes are measured, not assumed: what the node's cable carried for the calls, without headers.
+
+use crate::row::{Bar, Row, Samples};
+use crate::run::{self, Limit, Running};
+use crate::stage::{Farm, SOON, Stage};
+use anyhow::{Context, Result, bail};
+use armento_lab::Node;
+
+/// Calls and round trips of one batch, and batches of one start.
+const N: u64 = 4000;
+const BATCHES: &str = "3";
+const PORT: &str = "7900";
+/// Ethernet, IPv4, TCP with timestamps.
+const HEADERS: f64 = 14.0 + 20.0 + 32.0;
+/// Fewer bytes a call mean that the calls did not travel.
+const BYTES_MIN: f64 = 8.0;
+
+pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
+    for (wire, plain, bar) in [("plain", true, 2.5), ("tls", false, 3.5)] {
+        let lab = stage.farm(Farm {
+            one_core: true,
+            plain,
+            no_policy: true,
+        })?;
+        check_wire(lab.node(1), wire)?;
+        let (home, away) = (lab.node(1), lab.node(2));
+        let before = Carried::by(away)?;
+        let mut calls = forwarded(stage, home, away)?;
+        let (ask, answer) = Carried::by(away)?.a_call(&before)?;
+        let mut trips = Vec::new();
+        let mut serve =
+            Running::start(stage.native(home, "echo", &["serve", PORT, &ask, &answer]))?;
+        serve.line(Limit::secs(SOON))?;
+        for round in 0..stage.rounds(5, 2) {
+            let (n, addr) = (N.to_string(), home.addr.as_str());
+            let args = ["ping", addr, PORT, &ask, &answer, &n, BATCHES];
+            let ping = stage.native(away, "echo", &args);
+            trips.extend(run::numbers(ping, Limit::secs(SOON))?);
+            if round > 0 {
+                calls.extend(forwarded(stage, home, away)?);
+            }
+        }
+        rows.push(
+            Row::ratio(
+                "call",
+                format!("forwarded getppid / TCP, {wire}"),
+                side("call", &calls),
+                side("round trip", &trips),
+                Bar::AtMost(bar),
+            )
+            .noted(&format!("{ask} bytes there, {answer} back, one core")),
+        );
+        drop(serve);
+        lab.down()?;
+    }
+    Ok(())
+}
+
+fn forwarded(stage: &Stage, home: &Node, away: &Node) -> Result<Vec<f64>> {
+    let n = N.to_string();
+    let command = stage.armento(home, &["--on", &away.name], "calls", &[&n, BATCHES]);
+    run::numbers(command, Limit::secs(2 * SOON))
+}
+
+/// Microseconds each, from nanoseconds of a batch.
+fn side(what: &str, batches_ns: &[f64]) -> Samples {
+    Samples {
+        what: what.into(),
+        unit: "us",
+        values: batches_ns.iter().map(|b| b / 1e3 / N as f64).collect(),
+    }
+}
+
+/// The farm must speak as the bar says.
+fn check_wire(node: &Node, wire: &str) -> Result<()> {
+    let mut c = node.command("armento");
+    c.args(["nodes", "--json"]);
+    let text = run::lines(c, Limit::secs(SOON))?.join("\n");
+    let all: serde_json::Value = serde_json::from_str(&text).context("`armento nodes --json`")?;
+    let nodes = all["nodes"].as_array().map_or(&[][..], |n| n);
+    if nodes.is_empty() || nodes.iter().any(|n| n["wire"] != wire) {
+        bail!("the farm does not speak {wire}");
+    }
+    Ok(())
+}
+
+/// What a node's cable carried so far: bytes and packets, in and out.
+struct Carried {
+    received: (f64, f64),
+    sent: (f64, f64),
+}
+
+impl Carried {
+    fn by(node: &Node) -> Result<Carried> {
+        let mut c = node.command("cat");
+        c.arg("/proc/net/dev");
+        Carried::parse(&run::lines(c, Limit::secs(SOON))?)
+            .context("/proc/net/dev shows no cable of the node")
+    }
+
+    fn parse(table: &[String]) -> Option<Carried> {
+        let cable = |l: &&String| l.contains(':') && !l.trim_start().starts_with("lo:");
+        let numbers = table.iter().find(cable)?.split_once(':')?.1;
+        let n: Vec<f64> = numbers
+            .split_whitespace()
+            .map_while(|w| w.parse().ok())
+            .collect();
+        Some(Carried {
+            received: (*n.first()?, *n.get(1)?),
+            sent: (*n.get(8)?, *n.get(9)?),
+        })
+    }
+
+    /// Payload of one call of a start of `calls`: asked by the body, answered by its home.
+    fn a_call(&self, before: &Carried) -> Result<(String, String)> {
+        let batches: f64 = BATCHES.parse()?;
+        let calls = N as f64 * (batches + 0.1);
+        let payload = |now: (f64, f64), then: (f64, f64)| {
+            ((now.0 - then.0) - (now.1 - then.1) * HEADERS) / calls
+        };
+        let ask = payload(self.sent, before.sent);
+        let answer = payload(self.received, before.received);
+        if ask < BYTES_MIN || answer < BYTES_MIN {
+            bail!("only {ask:.1} and {answer:.1} bytes a call travelled: it did not run away");
+        }
+        Ok((format!("{ask:.0}"), format!("{answer:.0}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_a_call_are_what_the_cable_carried() {
+        let table = |rx: f64, tx: f64, packets: f64| {
+            let text = format!(
+                "Inter-|\n face |\n    lo: 5 5 0 0 0 0 0 0 5 5 0 0 0 0 0 0\n\
+                 \x20 eth0: {rx} {packets} 0 0 0 0 0 0 {tx} {packets} 0 0 0 0 0 0"
+            );
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let calls = N as f64 * 3.1;
+        let before = Carried::parse(&table(1000.0, 1000.0, 10.0)).unwrap();
+        let after = table(1000.0 + calls * 106.0, 1000.0 + calls * 126.0, 10.0 + calls);
+        let after = Carried::parse(&after).unwrap();
+        assert_eq!(
+            after.a_call(&before).unwrap(),
+            ("60".to_string(), "40".to_string())
+        );
+        assert!(before.a_call(&before).is_err());
+        assert_eq!(side("x", &[4e6]).values, [1.0]);
+    }
+}

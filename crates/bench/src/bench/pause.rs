@@ -1,0 +1,184 @@
+//! How long a program stands still while it moves: the longest gap between two looks at its clock
+//! during the move, minus the longest gap a native one sees in a time as long on the same node.
+
+use crate::row::{Bar, Row, Samples, median};
+use crate::run::{Limit, Running};
+use crate::stage::{Farm, Moved, SOON, Stage, migrate};
+use crate::sys;
+use anyhow::{Context, Result, bail};
+use armento_lab::{Lab, Node};
+use std::time::Duration;
+
+const BAR: Bar = Bar::AtMost(15.0);
+/// 20 MB/s.
+const DIRTY: u64 = 20_000_000;
+/// One tour of moves: kind and target.
+const TOUR: [(&str, &str); 3] = [("out", "n2"), ("on", "n3"), ("home", "home")];
+/// A gigabyte on a slow day.
+const MOVE: u64 = 60;
+
+pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
+    let lab = stage.farm(Farm {
+        no_policy: true,
+        ..Farm::default()
+    })?;
+    let sizes: &[(u64, usize)] = if stage.quick {
+        &[(64, 1)]
+    } else {
+        &[(64, 3), (1024, 2)]
+    };
+    for &(mib, rounds) in sizes {
+        for (word, rate) in [("idle", 0), ("20 MB/s", DIRTY)] {
+            let tours = (0..rounds)
+                .map(|_| one_round(stage, &lab, mib, rate))
+                .collect::<Result<Vec<_>>>()
+                .with_context(|| format!("{mib} MB {word}"))?;
+            rows.extend(judge(&format!("{mib} MB {word}"), &tours));
+        }
+    }
+    lab.down()
+}
+
+/// One move of a tour, milliseconds.
+struct Step {
+    longest: f64,
+    native: f64,
+    keeper: f64,
+    took: f64,
+}
+
+/// A B: one tour under Armento, then a native run as long.
+fn one_round(stage: &Stage, lab: &Lab, mib: u64, rate: u64) -> Result<Vec<Step>> {
+    if stage.limit.is_over() {
+        bail!("no time was left for it");
+    }
+    let (size, dirty) = (mib.to_string(), rate.to_string());
+    let args = [&size[..], &dirty, "spin"];
+    let home = lab.node(1);
+    let (moves, seen) = tour(stage.armento(home, &[], "hold", &args), home)?;
+    let length = |m: &Moved| m.end_ns - m.begin_ns;
+    let whole: u64 = moves.iter().map(length).sum();
+    let (begin, quiet) = idle(stage.native(home, "hold", &args), whole)?;
+    let mut at = begin;
+    let mut step = |m: &Moved| {
+        let native = longest(&quiet, at, at + length(m));
+        at += length(m);
+        Step {
+            longest: longest(&seen, m.begin_ns, m.end_ns),
+            native,
+            keeper: m.pause_ms,
+            took: length(m) as f64 / 1e6,
+        }
+    };
+    Ok(moves.iter().map(&mut step).collect())
+}
+
+fn judge(case: &str, tours: &[Vec<Step>]) -> Vec<Row> {
+    let row = |(i, (kind, _)): (usize, &(&str, &str))| {
+        let side = |what: &str, of: fn(&Step) -> f64| Samples {
+            what: what.into(),
+            unit: "ms",
+            values: tours.iter().map(|t| of(&t[i])).collect(),
+        };
+        let keeper = side("keeper's pause", |s| s.keeper);
+        let took = side("whole move", |s| s.took);
+        let told = format!(
+            "keeper says {:.2}, move took {:.0} ms",
+            median(&keeper.values),
+            median(&took.values)
+        );
+        let (moved, native) = (
+            side("longest gap", |s| s.longest),
+            side("native", |s| s.native),
+        );
+        let mut row =
+            Row::difference("pause", format!("{case}, {kind}"), moved, native, BAR).noted(&told);
+        row.samples.extend([keeper, took]);
+        row
+    };
+    TOUR.iter().enumerate().map(row).collect()
+}
+
+/// Nanoseconds: when a gap began, and how long it was.
+type Gap = (u64, u64);
+
+fn tour(command: std::process::Command, home: &Node) -> Result<(Vec<Moved>, Vec<Gap>)> {
+    let (holder, pid) = start(command)?;
+    let moves = TOUR
+        .iter()
+        .map(|(kind, to)| {
+            migrate(home, pid, to, Limit::secs(MOVE)).with_context(|| format!("move {kind}"))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok((moves, gaps(holder)?))
+}
+
+fn idle(command: std::process::Command, ns: u64) -> Result<(u64, Vec<Gap>)> {
+    let (holder, _) = start(command)?;
+    let begin = sys::now_ns();
+    std::thread::sleep(Duration::from_nanos(ns));
+    Ok((begin, gaps(holder)?))
+}
+
+/// Starts `hold` and waits until it holds.
+pub fn start(command: std::process::Command) -> Result<(Running, u32)> {
+    let mut holder = Running::start(command)?;
+    let line = holder.line(Limit::secs(2 * SOON))?;
+    let pid = line.strip_prefix("ready ").and_then(|p| p.parse().ok());
+    Ok((holder, pid.with_context(|| format!("`hold` said: {line}"))?))
+}
+
+fn gaps(holder: Running) -> Result<Vec<Gap>> {
+    holder.signal(sys::SIGUSR1)?;
+    let lines = holder.finish(Limit::secs(SOON))?;
+    let (last, lines) = lines.split_last().context("`hold` printed nothing")?;
+    if last != "lost 0" {
+        bail!("the machine is too busy to tell gaps apart: {last}");
+    }
+    let gap = |l: &String| {
+        l.split_once(' ')
+            .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)))
+    };
+    lines
+        .iter()
+        .map(|l| gap(l).with_context(|| format!("expected a gap, not `{l}`")))
+        .collect()
+}
+
+/// The longest gap that touches the time from `begin` to `end`, milliseconds; 0 if there is none.
+fn longest(gaps: &[Gap], begin: u64, end: u64) -> f64 {
+    let touching = gaps.iter().filter(|(at, ns)| *at < end && at + ns > begin);
+    touching.map(|(_, ns)| *ns as f64 / 1e6).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_gaps_during_the_move_count() {
+        let gaps = [
+            (0, 9_000_000),
+            (20_000_000, 3_000_000),
+            (40_000_000, 8_000_000),
+        ];
+        assert_eq!(longest(&gaps, 10_000_000, 39_000_000), 3.0);
+        assert_eq!(longest(&gaps, 8_000_000, 9_500_000), 9.0);
+        assert_eq!(longest(&gaps, 10_000_000, 11_000_000), 0.0);
+    }
+
+    #[test]
+    fn a_row_for_each_kind_of_move() {
+        let step = || Step {
+            longest: 9.0,
+            native: 1.0,
+            keeper: 7.0,
+            took: 100.0,
+        };
+        let tours: Vec<Vec<Step>> = (0..2).map(|_| TOUR.map(|_| step()).into()).collect();
+        let rows = judge("64 MB idle", &tours);
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[0].value, Some(8.0));
+        assert!(rows[2].what.contains("home") && rows[2].pass());
+    }
+}

@@ -1,0 +1,42 @@
+//! What `armento run` adds to the start and the end of a program.
+
+use crate::row::{Bar, Row, Samples};
+use crate::run::{self, Limit};
+use crate::stage::{Farm, SOON, Stage};
+use anyhow::{Context, Result};
+
+/// No more rounds after this.
+const SECONDS: &str = "15";
+const BAR: Bar = Bar::AtMost(15.0);
+
+pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
+    let lab = stage.farm(Farm::default())?;
+    let rounds = stage.rounds(101, 21).to_string();
+    let args = [&rounds, SECONDS, "armento", "run", "true", "--", "true"];
+    let pairs = stage.native(lab.node(1), "pair", &args);
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for line in run::lines(pairs, Limit::secs(2 * SOON))? {
+        let (a, b) = pair(&line).with_context(|| format!("expected two numbers, not `{line}`"))?;
+        with.push(a);
+        without.push(b);
+    }
+    let side = |what: &str, values| Samples {
+        what: what.into(),
+        unit: "ms",
+        values,
+    };
+    rows.push(Row::difference(
+        "start",
+        "armento run true - true",
+        side("run true", with),
+        side("true", without),
+        BAR,
+    ));
+    lab.down()
+}
+
+/// Nanoseconds to milliseconds.
+fn pair(line: &str) -> Option<(f64, f64)> {
+    let (a, b) = line.split_once(' ')?;
+    Some((a.parse::<f64>().ok()? / 1e6, b.parse::<f64>().ok()? / 1e6))
+}

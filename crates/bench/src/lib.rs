@@ -1,1 +1,0 @@
-//! armento-bench

@@ -1,0 +1,163 @@
+//! `armento-bench`: the measured bars of the first herd, each a ratio or difference of two things
+//! measured in turn in one run, A B A B, medians, raw samples kept.
+//!
+//! It never judges by an earlier run or another machine, and never changes the machine outside the
+//! labs it raises and one directory of compiled workloads; both go with it.
+//! Start at [`run`], then `bench/*.rs`, one file a bench; `row.rs` is what they report.
+
+mod bench;
+mod facts;
+mod programs;
+mod row;
+mod run;
+mod stage;
+mod sys;
+
+use anyhow::{Context, Result, bail};
+use bench::{BENCHES, Bench};
+use clap::Parser;
+use row::Row;
+use run::Limit;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The whole run; what does not fit any more is reported as not measured.
+const WHOLE: Duration = Duration::from_secs(340);
+/// Version of what `--json` writes.
+const SCHEMA: &str = "armento.bench/1";
+
+const HELP: &str = "Benches: home start call pause bulk (all of them if none is named)
+Examples:
+  cargo xtask bench                        all bars, on a release build
+  cargo xtask bench --quick                fewer samples, no gigabyte
+  cargo xtask bench call pause --json bench.json
+
+Exit codes: 0 every bar is met, 1 one is missed or could not be measured, 125 nothing was measured.";
+
+/// Measure the bars
+#[derive(Parser)]
+#[command(name = "armento-bench", after_help = HELP)]
+struct Args {
+    /// Only these
+    #[arg(value_name = "BENCH", value_parser = bench_named)]
+    benches: Vec<&'static Bench>,
+    /// Fewer samples and less memory: shows that it works, not what it is worth
+    #[arg(long)]
+    quick: bool,
+    /// Keep facts, rows and raw samples
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The armento to measure [default: the one beside this program]
+    #[arg(long, value_name = "PATH")]
+    armento: Option<PathBuf>,
+}
+
+fn bench_named(word: &str) -> Result<&'static Bench, String> {
+    let known = || BENCHES.map(|b| b.name).join(", ");
+    BENCHES
+        .iter()
+        .find(|b| b.name == word)
+        .ok_or_else(|| format!("the benches are {}", known()))
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("armento-bench: {e:#}");
+            ExitCode::from(125)
+        }
+    }
+}
+
+/// `Ok(true)`: every bar asked for was measured and met.
+fn run(args: &Args) -> Result<bool> {
+    let limit = Limit::of(WHOLE);
+    let armento = armento(args.armento.as_deref())?;
+    let programs = programs::Programs::compile()?;
+    let mut facts = facts::Facts::before(&armento)?;
+    print!("{facts}");
+    println!("{}", Row::heading());
+    let stage = stage::Stage {
+        armento,
+        programs,
+        quick: args.quick,
+        limit,
+    };
+    let mut rows = Vec::new();
+    for bench in chosen(&args.benches) {
+        let found = measure(bench, &stage);
+        found.iter().for_each(|row| println!("{row}"));
+        rows.extend(found);
+    }
+    if args.benches.is_empty() {
+        println!("{}", bench::ELSEWHERE);
+    }
+    facts.after();
+    println!("load after: {}", facts.load_after);
+    if let Some(file) = &args.json {
+        keep(file, &facts, args.quick, &rows)?;
+    }
+    Ok(rows.iter().all(Row::pass))
+}
+
+fn chosen(named: &[&'static Bench]) -> Vec<&'static Bench> {
+    if named.is_empty() {
+        return BENCHES.iter().collect();
+    }
+    named.to_vec()
+}
+
+/// A bench that fails says so in a row of its own; the others go on.
+fn measure(bench: &Bench, stage: &stage::Stage) -> Vec<Row> {
+    if stage.limit.is_over() {
+        return vec![Row::failed(bench.name, "no time was left for it")];
+    }
+    let mut rows = Vec::new();
+    if let Err(e) = (bench.run)(stage, &mut rows) {
+        rows.push(Row::failed(bench.name, &format!("{e:#}")));
+    }
+    rows
+}
+
+fn keep(file: &Path, facts: &facts::Facts, quick: bool, rows: &[Row]) -> Result<()> {
+    let all = serde_json::json!({
+        "schema": SCHEMA, "quick": quick, "facts": facts, "rows": rows,
+    });
+    std::fs::write(file, format!("{all:#}\n")).with_context(|| {
+        format!(
+            "cannot write {}; the table above is complete",
+            file.display()
+        )
+    })
+}
+
+/// The one named, or the one built beside us.
+fn armento(named: Option<&Path>) -> Result<PathBuf> {
+    let path = match named {
+        Some(path) => path.to_owned(),
+        None => std::env::current_exe()?.with_file_name("armento"),
+    };
+    match path.canonicalize() {
+        Ok(path) => Ok(path),
+        Err(e) => bail!(
+            "no armento at {}: {e}; nothing was measured\n\
+             hint: cargo xtask bench builds it, or name it with --armento PATH",
+            path.display()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Args as clap::CommandFactory>::command().debug_assert();
+        assert!(bench_named("call").is_ok_and(|b| b.name == "call"));
+        assert!(bench_named("cal").is_err_and(|e| e.contains("home, start")));
+    }
+}

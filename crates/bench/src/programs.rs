@@ -1,0 +1,105 @@
+//! The workloads: C, because the machine's own numbers are wanted and nothing else; compiled anew
+//! for each run into a directory that any user can run from, removed with the value.
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const HEADER: (&str, &str) = ("clock.h", include_str!("../programs/clock.h"));
+const SOURCES: &[(&str, &str)] = &[
+    ("bulk", include_str!("../programs/bulk.c")),
+    ("calls", include_str!("../programs/calls.c")),
+    ("echo", include_str!("../programs/echo.c")),
+    ("hold", include_str!("../programs/hold.c")),
+    ("pair", include_str!("../programs/pair.c")),
+    ("spin", include_str!("../programs/spin.c")),
+];
+/// Lab nodes have a /tmp of their own; this they share with the machine.
+const BELOW: &str = "/var/tmp";
+const PREFIX: &str = "armento-bench-";
+
+#[derive(Debug)]
+pub struct Programs {
+    dir: PathBuf,
+}
+
+impl Programs {
+    pub fn compile() -> Result<Programs> {
+        forget_dead();
+        let dir = Path::new(BELOW).join(format!("{PREFIX}{}", std::process::id()));
+        // Fails when somebody else made it: then it is not ours to run from.
+        fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let made = Programs { dir };
+        fs::write(made.dir.join(HEADER.0), HEADER.1)?;
+        for (name, text) in SOURCES {
+            made.compile_one(name, text)?;
+        }
+        Ok(made)
+    }
+
+    fn compile_one(&self, name: &str, text: &str) -> Result<()> {
+        let source = self.dir.join(format!("{name}.c"));
+        fs::write(&source, text)?;
+        let gcc = Command::new("gcc")
+            .args(["-std=gnu11", "-O2", "-o"])
+            .arg(self.dir.join(name))
+            .arg(&source)
+            .output()
+            .context("cannot run gcc; nothing was measured\nhint: apt-get install gcc libc6-dev")?;
+        if !gcc.status.success() {
+            let says = String::from_utf8_lossy(&gcc.stderr);
+            bail!("gcc refuses {name}.c: {}", says.trim());
+        }
+        Ok(())
+    }
+
+    /// Where the program `name` is, in the machine and in every node of a lab raised later.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        // What stays is found by the next run.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Removes what a killed run left.
+fn forget_dead() {
+    let me = fs::metadata("/proc/self").map(|m| m.uid()).ok();
+    for entry in fs::read_dir(BELOW).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|n| n.strip_prefix(PREFIX));
+        let Some(pid) = pid.and_then(|p| p.parse::<u32>().ok()) else {
+            continue;
+        };
+        let ours = entry.metadata().is_ok_and(|m| Some(m.uid()) == me);
+        if ours && !Path::new(&format!("/proc/{pid}")).exists() {
+            // Another run may be removing it too.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_compiles_and_leaves_with_the_value() {
+        let p = Programs::compile().unwrap();
+        let dir = p.dir.clone();
+        for (name, _) in SOURCES {
+            assert!(p.path(name).is_file(), "{name}");
+        }
+        let out = Command::new(p.path("spin")).arg("1000").output().unwrap();
+        let says = String::from_utf8(out.stdout).unwrap();
+        assert!(says.trim().parse::<u64>().is_ok(), "{says}");
+        drop(p);
+        assert!(!dir.exists());
+    }
+}

@@ -1,0 +1,176 @@
+//! What a bench reports: one number against its bar, and all samples it was made of.
+
+use serde::Serialize;
+use std::fmt;
+
+/// What a number must not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bar {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// Samples of one side, in the order in which they were taken.
+#[derive(Clone, Debug, Serialize)]
+pub struct Samples {
+    pub what: String,
+    pub unit: &'static str,
+    pub values: Vec<f64>,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub bench: &'static str,
+    pub what: String,
+    /// Absent: it could not be measured.
+    pub value: Option<f64>,
+    pub unit: &'static str,
+    pub bar: Option<Bar>,
+    pub note: String,
+    pub samples: Vec<Samples>,
+}
+
+impl Row {
+    pub fn failed(bench: &'static str, why: &str) -> Row {
+        Row {
+            bench,
+            what: "not measured".into(),
+            value: None,
+            unit: "",
+            bar: None,
+            note: why.to_owned(),
+            samples: Vec::new(),
+        }
+    }
+
+    /// A ratio `over / under` of the medians of two sides.
+    pub fn ratio(
+        bench: &'static str,
+        what: impl Into<String>,
+        over: Samples,
+        under: Samples,
+        bar: Bar,
+    ) -> Row {
+        let (a, b) = (median(&over.values), median(&under.values));
+        Row {
+            bench,
+            what: what.into(),
+            value: Some(a / b),
+            unit: "x",
+            bar: Some(bar),
+            note: format!("{} {a:.4}, {} {b:.4} {}", over.what, under.what, over.unit),
+            samples: vec![over, under],
+        }
+    }
+
+    /// The difference `more - less` of the medians of two sides.
+    pub fn difference(
+        bench: &'static str,
+        what: impl Into<String>,
+        more: Samples,
+        less: Samples,
+        bar: Bar,
+    ) -> Row {
+        let (a, b) = (median(&more.values), median(&less.values));
+        Row {
+            bench,
+            what: what.into(),
+            value: Some(a - b),
+            unit: more.unit,
+            bar: Some(bar),
+            note: format!("{} {a:.2}, {} {b:.2} {}", more.what, less.what, more.unit),
+            samples: vec![more, less],
+        }
+    }
+
+    pub fn noted(mut self, more: &str) -> Row {
+        self.note += &format!("; {more}");
+        self
+    }
+
+    pub fn pass(&self) -> bool {
+        match (self.value, self.bar) {
+            (Some(v), Some(Bar::AtMost(b))) => v <= b,
+            (Some(v), Some(Bar::AtLeast(b))) => v >= b,
+            _ => false,
+        }
+    }
+
+    pub fn heading() -> String {
+        format!(
+            "{:<6} {:<34} {:>12} {:>10}  {:<5} {}",
+            "bench", "what", "measured", "bar", "", "medians"
+        )
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let measured = match self.value {
+            Some(v) => format!("{v:.3} {}", self.unit),
+            None => "-".into(),
+        };
+        let bar = match self.bar {
+            Some(Bar::AtMost(b)) => format!("<= {b}"),
+            Some(Bar::AtLeast(b)) => format!(">= {b}"),
+            None => "-".into(),
+        };
+        let word = if self.pass() { "PASS" } else { "MISS" };
+        write!(
+            f,
+            "{:<6} {:<34} {measured:>12} {bar:>10}  {word:<5} {}",
+            self.bench, self.what, self.note
+        )
+    }
+}
+
+/// The middle one, or the mean of the two middle ones; NaN (which passes no bar) of none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut v = values.to_vec();
+    v.sort_by(f64::total_cmp);
+    match v.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => v[n / 2],
+        n => (v[n / 2 - 1] + v[n / 2]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(values: &[f64]) -> Samples {
+        Samples {
+            what: "side".into(),
+            unit: "ms",
+            values: values.to_vec(),
+        }
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn bars_are_met_or_missed() {
+        let ratio = |bar| Row::ratio("b", "r", side(&[2.0]), side(&[1.0]), bar);
+        assert!(ratio(Bar::AtMost(2.0)).pass());
+        assert!(!ratio(Bar::AtMost(1.9)).pass());
+        assert!(ratio(Bar::AtLeast(2.0)).pass());
+        assert!(ratio(Bar::AtMost(1.9)).to_string().contains("MISS"));
+        let d = Row::difference("b", "d", side(&[5.0]), side(&[1.0]), Bar::AtMost(15.0));
+        assert_eq!((d.value, d.pass()), (Some(4.0), true));
+    }
+
+    #[test]
+    fn what_was_not_measured_passes_nothing() {
+        assert!(!Row::failed("b", "broken").pass());
+        let none = Row::ratio("b", "r", side(&[]), side(&[1.0]), Bar::AtMost(9.0));
+        assert!(!none.pass());
+    }
+}

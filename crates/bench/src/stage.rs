@@ -1,0 +1,168 @@
+//! Labs for the benches: no quota, unshaped links, gone with the value or with this process.
+
+use crate::programs::Programs;
+use crate::run::{self, Limit};
+use crate::sys;
+use anyhow::{Context, Result, bail};
+use armento_lab::{Lab, Link, Node, Spec};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Workloads run as an ordinary user: root's programs stay home unless a node allows them.
+const USER: &str = "nobody";
+/// Anything that should take less than a second.
+pub const SOON: u64 = 20;
+
+/// All that benches share.
+pub struct Stage {
+    pub armento: PathBuf,
+    pub programs: Programs,
+    pub quick: bool,
+    pub limit: Limit,
+}
+
+/// What differs between the farms of the benches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Farm {
+    /// Every node on the same core.
+    pub one_core: bool,
+    pub plain: bool,
+    /// Nobody moves but on our word.
+    pub no_policy: bool,
+}
+
+impl Farm {
+    fn config(self) -> String {
+        let mut text = String::new();
+        if self.plain {
+            text += "wire = \"plain\"\n";
+        }
+        if self.no_policy {
+            text += "policy = \"none\"\n";
+        }
+        text
+    }
+}
+
+impl Stage {
+    /// A farm of three nodes.
+    pub fn farm(&self, farm: Farm) -> Result<Lab> {
+        let spec = Spec {
+            name: format!("bench-{}", std::process::id()),
+            nodes: 3,
+            speeds: vec![1.0],
+            mem: None,
+            link: Link::None,
+            farm: false,
+            exe: Some(self.armento.clone()),
+        };
+        let lab = up(spec, farm.one_core)?;
+        for node in lab.nodes() {
+            let mut c = node.command("sh");
+            c.args([
+                "-c",
+                "mkdir -p /etc/armento && printf %s \"$1\" >/etc/armento/config.toml",
+                "sh",
+                &farm.config(),
+            ]);
+            run::lines(c, Limit::secs(SOON))?;
+        }
+        armento_lab::farm::start(&lab).context("the farm could not be made")?;
+        Ok(lab)
+    }
+
+    /// A workload in a node, without Armento.
+    pub fn native(&self, node: &Node, program: &str, args: &[&str]) -> Command {
+        let mut c = node.command_as(USER, self.programs.path(program));
+        c.args(args);
+        c
+    }
+
+    /// The same under `armento run OPTIONS`.
+    pub fn armento(&self, node: &Node, options: &[&str], program: &str, args: &[&str]) -> Command {
+        let mut c = node.command_as(USER, "armento");
+        c.arg("run")
+            .args(options)
+            .arg(self.programs.path(program))
+            .args(args);
+        c
+    }
+
+    /// `few` with `--quick`.
+    pub fn rounds(&self, usual: usize, few: usize) -> usize {
+        if self.quick { few } else { usual }
+    }
+}
+
+/// A lab pins its nodes to the cores of whoever raises it.
+fn up(spec: Spec, one_core: bool) -> Result<Lab> {
+    let all = sys::affinity()?;
+    if one_core {
+        let first = sys::members(&all);
+        let first = first.first().context("no processor to run on")?;
+        sys::set_affinity(&sys::only(*first))?;
+    }
+    let lab = Lab::up(spec);
+    sys::set_affinity(&all)?;
+    lab
+}
+
+/// What a move told of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// CLOCK_MONOTONIC around the command.
+    pub begin_ns: u64,
+    pub end_ns: u64,
+    pub pause_ms: f64,
+    pub bytes: f64,
+}
+
+/// `armento migrate PID TO`, asked on the home node.
+pub fn migrate(home: &Node, pid: u32, to: &str, limit: Limit) -> Result<Moved> {
+    let mut c = home.command("armento");
+    c.args(["migrate", &pid.to_string(), to]);
+    let begin_ns = sys::now_ns();
+    let lines = run::lines(c, limit)?;
+    let end_ns = sys::now_ns();
+    let Some((pause_ms, bytes)) = lines.iter().find_map(|l| told(l)) else {
+        bail!("`armento migrate` said: {}", lines.join(" / "))
+    };
+    Ok(Moved {
+        begin_ns,
+        end_ns,
+        pause_ms,
+        bytes,
+    })
+}
+
+/// `PID is on NODE (stood still for 1.5 ms, took 300 ms, 67.1 MB)`: milliseconds, bytes.
+fn told(line: &str) -> Option<(f64, f64)> {
+    let inside = line.split_once("(stood still for ")?.1.strip_suffix(')')?;
+    let mut parts = inside.split(", ");
+    let pause = parts.next()?.strip_suffix(" ms")?.parse().ok()?;
+    let mb: f64 = parts.nth(1)?.strip_suffix(" MB")?.parse().ok()?;
+    Some((pause, mb * 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_migrate_says_is_understood() {
+        let line = "812 is on n2 (stood still for 4.2 ms, took 1.9 s, 1073.8 MB)";
+        assert_eq!(told(line), Some((4.2, 1_073_800_000.0)));
+        assert_eq!(told("812 goes where the farm wants it"), None);
+    }
+
+    #[test]
+    fn settings_of_farms() {
+        assert_eq!(Farm::default().config(), "");
+        let farm = Farm {
+            plain: true,
+            no_policy: true,
+            one_core: true,
+        };
+        assert_eq!(farm.config(), "wire = \"plain\"\npolicy = \"none\"\n");
+    }
+}
