@@ -146,8 +146,9 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
         }
         let mut t = thread::read(&mut h, &code, tid, signal_waits(t_here))?;
         let st = lock(&th.cell.st);
-        t.at_deputy = st.at_deputy && t.regs[10] as i64 == thread::ERESTART_RESTARTBLOCK
-            || st.at_deputy && t.regs[15] as i64 == libc::SYS_restart_syscall;
+        t.at_deputy = st.at_deputy
+            && (t.regs[10] as i64 == thread::ERESTART_RESTARTBLOCK
+                || t.regs[15] as i64 == libc::SYS_restart_syscall);
         drop(st);
         threads.push(t);
         drop(h);

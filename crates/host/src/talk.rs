@@ -58,10 +58,7 @@ pub fn welcome(sh: &Arc<Shared>, link: Duplex) {
 /// The calls stream: replies and orders, until the link breaks.
 pub fn calls(sh: &Arc<Shared>, mut r: Reader) {
     let mut buf = Vec::new();
-    loop {
-        let Ok(kind) = read_frame(&mut r, &mut buf) else {
-            break;
-        };
+    while let Ok(kind) = read_frame(&mut r, &mut buf) {
         *lock(&sh.heard) = Instant::now();
         match kind {
             REPLY => match decode_reply(&buf) {

@@ -255,11 +255,11 @@ fn dress_one(
     trace::set_xstate(d.tid, &s.xstate)?;
     let mut regs = thread::from_words(&s.regs)
         .ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
-    if regs.rax as i64 == thread::ERESTART_RESTARTBLOCK || s.at_deputy {
-        if let Some((nr, deadline)) = d.block() {
-            rearm(&mut h, code, &mut regs, i64::from(nr), deadline)?;
-            blocks.push((d.tid, i64::from(nr)));
-        }
+    if (regs.rax as i64 == thread::ERESTART_RESTARTBLOCK || s.at_deputy)
+        && let Some((nr, deadline)) = d.block()
+    {
+        rearm(&mut h, code, &mut regs, i64::from(nr), deadline)?;
+        blocks.push((d.tid, i64::from(nr)));
     }
     h.finish(regs, s.mask)?;
     Ok(())

@@ -141,13 +141,18 @@ fn limit(pid: i32, resource: u32) -> Option<(u64, u64)> {
 
 /// Limits that a body's memory depends on: stack, data, address space, locked memory.
 pub fn limits(pid: i32) -> Vec<(u32, u64, u64)> {
-    [libc::RLIMIT_STACK, libc::RLIMIT_DATA, libc::RLIMIT_AS, libc::RLIMIT_MEMLOCK]
-        .into_iter()
-        .filter_map(|r| limit(pid, r as u32).map(|(soft, hard)| (r as u32, soft, hard)))
-        .collect()
+    [
+        libc::RLIMIT_STACK,
+        libc::RLIMIT_DATA,
+        libc::RLIMIT_AS,
+        libc::RLIMIT_MEMLOCK,
+    ]
+    .into_iter()
+    .filter_map(|r| limit(pid, r).map(|(soft, hard)| (r, soft, hard)))
+    .collect()
 }
 
 /// A limit of CPU time is counted where the time is used: at home only.
 pub fn cpu_limited(pid: i32) -> bool {
-    limit(pid, libc::RLIMIT_CPU as u32).is_some_and(|(soft, _)| soft != libc::RLIM_INFINITY)
+    limit(pid, libc::RLIMIT_CPU).is_some_and(|(soft, _)| soft != libc::RLIM_INFINITY)
 }
