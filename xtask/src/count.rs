@@ -70,28 +70,49 @@ impl Tally {
 }
 
 /// Reads `armento conform --json` (schema `armento.conform/1`): one test a guest and mode, and a
-/// line for each that failed.
+/// line for each that failed, is a known gap, or is a gap no more.
 pub fn conform(text: &str) -> Option<(Count, Vec<String>)> {
     let v: Value = serde_json::from_str(text).ok()?;
-    let (mut count, mut failures) = (Count::default(), Vec::new());
+    let (mut count, mut lines) = (Count::default(), Vec::new());
     for guest in v.get("guests")?.as_array()? {
         for run in guest.get("runs")?.as_array()? {
             match run.get("verdict")?.as_str()? {
                 "equal" => count.passed += 1,
                 "skipped" => count.skipped += 1,
+                "gap" => {
+                    count.skipped += 1;
+                    lines.push(format!(
+                        "gap: {}: {}",
+                        place(guest, run),
+                        run["detail"]["reason"].as_str().unwrap_or("?")
+                    ));
+                }
+                "gap-closed" => {
+                    count.passed += 1;
+                    lines.push(format!(
+                        "GAP CLOSED: {}: remove it from known_gaps.rs",
+                        place(guest, run)
+                    ));
+                }
                 _ => {
                     count.failed += 1;
-                    failures.push(failure(guest, run));
+                    lines.push(format!("FAILED: {}", failure(guest, run)));
                 }
             }
         }
     }
-    Some((count, failures))
+    Some((count, lines))
+}
+
+/// Guest and mode.
+fn place(guest: &Value, run: &Value) -> String {
+    let text = |v: &Value| v.as_str().unwrap_or("?").to_owned();
+    format!("{} {}", text(&guest["name"]), text(&run["mode"]))
 }
 
 fn failure(guest: &Value, run: &Value) -> String {
     let text = |v: &Value, key: &str| v[key].as_str().unwrap_or("?").to_owned();
-    let (name, mode, end) = (text(guest, "name"), text(run, "mode"), text(run, "end"));
+    let end = text(run, "end");
     let all = run["detail"].as_array().map_or(&[][..], Vec::as_slice);
     let what: Vec<String> = all.iter().map(|d| text(d, "what")).collect();
     let differs = if what.is_empty() {
@@ -100,7 +121,8 @@ fn failure(guest: &Value, run: &Value) -> String {
         format!("; differs: {}", what.join(", "))
     };
     format!(
-        "{name} {mode}: {end}{differs}; repeat: {}",
+        "{}: {end}{differs}; repeat: {}",
+        place(guest, run),
         text(run, "repeat")
     )
 }
@@ -137,19 +159,25 @@ mod tests {
             {"name":"files","runs":[{"mode":"home","verdict":"equal"},{"mode":"away","verdict":"equal"}]},
             {"name":"pipes","runs":[{"mode":"storm","verdict":"differs","end":"exit 1","repeat":"again",
                 "detail":[{"what":"stdout"},{"what":"files"}]}]},
+            {"name":"timers","runs":[{"mode":"home","verdict":"gap-closed","detail":"why"},
+                {"mode":"away","verdict":"gap","detail":{"reason":"why","differences":[]}}]},
             {"name":"lame","runs":[{"mode":"home","verdict":"skipped","detail":"lame"}]}]}"#;
-        let (count, failures) = conform(text).unwrap();
+        let (count, lines) = conform(text).unwrap();
         assert_eq!(
             count,
             Count {
-                passed: 2,
+                passed: 3,
                 failed: 1,
-                skipped: 1
+                skipped: 2
             }
         );
         assert_eq!(
-            failures,
-            ["pipes storm: exit 1; differs: stdout, files; repeat: again"]
+            lines,
+            [
+                "FAILED: pipes storm: exit 1; differs: stdout, files; repeat: again",
+                "GAP CLOSED: timers home: remove it from known_gaps.rs",
+                "gap: timers away: why",
+            ]
         );
         assert_eq!(conform("no json"), None);
     }

@@ -20,7 +20,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    fn new(what: &str, native: impl ToString, other: impl ToString) -> Difference {
+    pub fn new(what: &str, native: impl ToString, other: impl ToString) -> Difference {
         let shown = vec![
             format!("- {}", native.to_string()),
             format!("+ {}", other.to_string()),

@@ -20,6 +20,7 @@ mod compile;
 mod evidence;
 mod farm;
 mod handler;
+mod known_gaps;
 mod launch;
 mod left;
 mod moves;
@@ -28,6 +29,7 @@ pub mod real;
 mod report;
 mod runner;
 mod session;
+mod show;
 mod sys;
 mod task;
 pub mod terminal;
@@ -83,7 +85,7 @@ pub struct Args {
     /// A guest that takes longer than this many seconds hangs: it is ended and counted as failed.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub timeout: u32,
-    /// A guest that was not seen where its mode should have put it fails.
+    /// A known gap fails, and so does a guest not seen where its mode should have put it.
     #[arg(long)]
     pub strict: bool,
     /// The `armento` to test; by default this program.
@@ -102,7 +104,7 @@ pub fn run(args: &Args) -> Result<i32> {
     }
     let guests = catalog::select(&args.guests)?;
     if args.list {
-        report::list(&guests)?;
+        show::list(&guests)?;
         return Ok(0);
     }
     session::run(args, &guests)

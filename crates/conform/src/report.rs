@@ -1,26 +1,49 @@
-//! What the user reads: a line a guest, a final count, or one JSON document.
+//! Verdicts and their count, as a last line or as one JSON document. `show` prints each guest.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::catalog::{Guest, How};
 use crate::compare::Difference;
 use crate::task::Mode;
 
 pub const SCHEMA: &str = "armento.conform/1";
-/// Width of the column of names.
-const NAME_WIDTH: usize = 22;
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "verdict", content = "detail", rename_all = "kebab-case")]
 pub enum Verdict {
     Equal,
     Differs(Vec<Difference>),
+    /// It differs as [`crate::known_gaps`] says.
+    Gap {
+        reason: &'static str,
+        differences: Vec<Difference>,
+    },
+    /// It is listed as a gap, for this reason, and is equal.
+    GapClosed(&'static str),
     /// The Debian package that is missing.
     Skipped(String),
+}
+
+impl Verdict {
+    /// What differs in a run, and why it may.
+    pub fn new(differences: Vec<Difference>, gap: Option<&'static str>) -> Verdict {
+        match (differences.is_empty(), gap) {
+            (true, None) => Verdict::Equal,
+            (true, Some(reason)) => Verdict::GapClosed(reason),
+            (false, None) => Verdict::Differs(differences),
+            (false, Some(reason)) => Verdict::Gap {
+                reason,
+                differences,
+            },
+        }
+    }
+
+    fn equal(&self) -> bool {
+        matches!(self, Verdict::Equal | Verdict::GapClosed(_))
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -73,15 +96,22 @@ impl Row {
     }
 
     fn failed(&self, strict: bool) -> bool {
-        self.runs
-            .iter()
-            .any(|run| matches!(run.verdict, Verdict::Differs(_)))
-            || strict && self.runs.iter().any(|run| self.doubtful(run))
+        self.any(|v| matches!(v, Verdict::Differs(_)))
+            || strict && (self.gap() || self.runs.iter().any(|run| self.doubtful(run)))
+    }
+
+    /// It differs somewhere, as is known.
+    fn gap(&self) -> bool {
+        self.any(|v| matches!(v, Verdict::Gap { .. }))
+    }
+
+    fn any(&self, is: impl Fn(&Verdict) -> bool) -> bool {
+        self.runs.iter().any(|run| is(&run.verdict))
     }
 
     /// Equal, but `armento ps` never showed it where this mode should have put it.
-    fn doubtful(&self, run: &Run) -> bool {
-        matches!(run.verdict, Verdict::Equal)
+    pub fn doubtful(&self, run: &Run) -> bool {
+        run.verdict.equal()
             && match run.mode {
                 Mode::Native => false,
                 Mode::Home => run.away.is_none(),
@@ -92,17 +122,21 @@ impl Row {
     }
 
     /// One word for all runs of `mode`.
-    fn mark(&self, mode: Mode) -> &'static str {
+    pub fn mark(&self, mode: Mode) -> &'static str {
         let runs: Vec<&Run> = self.runs.iter().filter(|run| run.mode == mode).collect();
         let verdicts = || runs.iter().map(|run| &run.verdict);
         if runs.is_empty() {
             return "-";
         }
-        if runs.iter().any(|run| run.end == "hang") {
+        let differs = |run: &&Run| matches!(run.verdict, Verdict::Differs(_));
+        if runs.iter().any(|run| differs(run) && run.end == "hang") {
             return "hang";
         }
-        if verdicts().any(|v| matches!(v, Verdict::Differs(_))) {
+        if runs.iter().any(differs) {
             return "FAIL";
+        }
+        if verdicts().any(|v| matches!(v, Verdict::Gap { .. })) {
+            return "gap";
         }
         if verdicts().any(|v| matches!(v, Verdict::Skipped(_))) {
             return "skip";
@@ -131,7 +165,7 @@ impl Report {
 
     pub fn code(&self) -> i32 {
         let (passed, failed, _) = self.count();
-        match (passed, failed) {
+        match (passed + self.gaps(), failed) {
             _ if self.interrupted => 130,
             (0, 0) => 2,
             (_, 0) => 0,
@@ -139,8 +173,14 @@ impl Report {
         }
     }
 
+    /// Guests that differ as is known; they count among the skipped.
+    fn gaps(&self) -> usize {
+        let known = |row: &&Row| row.gap() && !row.failed(self.strict);
+        self.rows.iter().filter(known).count()
+    }
+
     fn count(&self) -> (usize, usize, usize) {
-        let skipped = self.rows.iter().filter(|row| row.skipped()).count();
+        let skipped = self.rows.iter().filter(|row| row.skipped()).count() + self.gaps();
         let failed = self
             .rows
             .iter()
@@ -157,7 +197,7 @@ impl Report {
             rows.sort_by_key(|row| row.name);
             let whole = serde_json::json!({
                 "schema": SCHEMA, "passed": passed, "failed": failed, "skipped": skipped,
-                "interrupted": self.interrupted, "guests": rows,
+                "gaps": self.gaps(), "interrupted": self.interrupted, "guests": rows,
             });
             writeln!(out, "{}", serde_json::to_string_pretty(&whole)?)?;
         } else {
@@ -177,6 +217,13 @@ impl Report {
                      (away, storm); --strict counts that as failed"
                 )?;
             }
+            match self.gaps() {
+                0 => {}
+                n => writeln!(
+                    out,
+                    "gap: {n} of the skipped differ from native as listed, --strict counts them as failed"
+                )?,
+            }
             writeln!(
                 out,
                 "{passed} passed, {failed} failed, {skipped} skipped{note}"
@@ -184,87 +231,6 @@ impl Report {
         }
         Ok(())
     }
-}
-
-/// The line of one guest, and below it what differs.
-pub fn line(row: &Row, modes: &[Mode]) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    write!(out, "{:<NAME_WIDTH$}", row.name)?;
-    for &mode in modes {
-        let mark = row.mark(mode);
-        let (on, off) = match (colour, mark) {
-            (true, "FAIL" | "hang") => ("\x1b[31m", "\x1b[0m"),
-            (true, "ok") => ("\x1b[32m", "\x1b[0m"),
-            (true, _) => ("\x1b[33m", "\x1b[0m"),
-            _ => ("", ""),
-        };
-        write!(out, "  {} {on}{mark:<4}{off}", mode.word())?;
-    }
-    let wall: u64 = row.runs.iter().map(|run| run.wall_ms).sum();
-    let moves: u64 = row.runs.iter().filter_map(|run| run.moves).sum();
-    write!(out, "  {:>6.1} s", wall as f64 / 1000.0)?;
-    if moves > 0 {
-        write!(out, "  {moves} moves")?;
-    }
-    writeln!(out)?;
-    for run in &row.runs {
-        detail(&mut out, run)?;
-    }
-    Ok(())
-}
-
-fn detail(out: &mut impl Write, run: &Run) -> Result<()> {
-    match &run.verdict {
-        Verdict::Equal => {}
-        Verdict::Skipped(package) => {
-            if run.mode == Mode::Native {
-                writeln!(out, "    skipped: install the package {package}")?;
-            }
-        }
-        Verdict::Differs(list) => {
-            writeln!(
-                out,
-                "    {} run {}: {}",
-                run.mode.word(),
-                run.round + 1,
-                run.end
-            )?;
-            for difference in list {
-                writeln!(
-                    out,
-                    "      {} differs (- native, + {})",
-                    difference.what,
-                    run.mode.word()
-                )?;
-                for text in &difference.shown {
-                    writeln!(out, "        {text}")?;
-                }
-            }
-            if let Some(kept) = &run.kept {
-                writeln!(out, "      kept:   {}", kept.display())?;
-            }
-            writeln!(out, "      repeat: {}", run.repeat)?;
-        }
-    }
-    Ok(())
-}
-
-pub fn list(guests: &[Guest]) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    for guest in guests {
-        let kind = match guest.how {
-            How::C { .. } => "c",
-            How::Shell { .. } => "program",
-            How::Terminal { .. } => "terminal",
-        };
-        writeln!(
-            out,
-            "{:<NAME_WIDTH$}  {kind:<8}  {}",
-            guest.name, guest.about
-        )?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -311,6 +277,29 @@ mod tests {
             assert_eq!(row.mark(mode), mark, "{mode:?} {moves:?} {away:?} {stays}");
             assert_eq!(row.failed(true), mark != "ok");
             assert!(!row.failed(false));
+        }
+    }
+
+    #[test]
+    fn a_gap_is_no_pass_and_no_failure() {
+        let differs = || vec![Difference::new("stdout", "a", "b")];
+        let why = Some("known");
+        for (found, gap, mark, failed, count) in [
+            (vec![], None, "ok", false, (1, 0, 0)),
+            (vec![], why, "ok", false, (1, 0, 0)),
+            (differs(), None, "FAIL", true, (0, 1, 0)),
+            (differs(), why, "gap", false, (0, 0, 1)),
+        ] {
+            let verdict = Verdict::new(found, gap);
+            let mut bad = run(Mode::Home, verdict, Some(0), Some(false));
+            bad.end = "exit 1".into();
+            let row = row(false, bad);
+            assert_eq!((row.mark(Mode::Home), row.failed(false)), (mark, failed));
+            assert_eq!(row.failed(true), mark != "ok");
+            let mut report = Report::new(false);
+            report.rows.push(row);
+            assert_eq!(report.count(), count);
+            assert_eq!(report.code(), i32::from(failed));
         }
     }
 

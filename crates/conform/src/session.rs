@@ -13,7 +13,7 @@ use crate::farm::{self, Farm};
 use crate::handler::Runner;
 use crate::report::{Report, Row, Run, Verdict};
 use crate::task::{End, Mode, Outcome, Task};
-use crate::{Args, compare, compile, evidence, report, sys};
+use crate::{Args, compare, compile, evidence, known_gaps, show, sys};
 
 /// How often a waiting session looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
@@ -119,7 +119,7 @@ fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
         match rows.recv_timeout(LOOK) {
             Ok(row) => {
                 if !plan.args.json {
-                    report::line(&row, &plan.modes)?;
+                    show::line(&row, &plan.modes)?;
                 }
                 report.rows.push(row);
             }
@@ -195,10 +195,7 @@ fn examine(runner: &mut Runner, plan: &Plan, guest: &Guest) -> Row {
             }
             let other = runner.ask(&plan.task(guest, mode, round));
             let found = compare::differences(&native, &other);
-            let verdict = match found {
-                list if list.is_empty() => Verdict::Equal,
-                list => Verdict::Differs(list),
-            };
+            let verdict = Verdict::new(found, known_gaps::reason(guest.name, mode));
             row.runs
                 .push(Run::new(plan, guest, mode, round, verdict, &native, &other));
         }
@@ -225,7 +222,7 @@ impl Run {
             guest.name
         );
         let kept = match &verdict {
-            Verdict::Differs(_) if !sys::interrupted() => {
+            Verdict::Differs(_) | Verdict::Gap { .. } if !sys::interrupted() => {
                 evidence::keep(&task, round, &repeat, native, other)
             }
             _ => None,

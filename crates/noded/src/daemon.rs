@@ -19,7 +19,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::net::{UdpSocket, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// What `nodes`, `status` and joins say.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -78,12 +81,15 @@ pub fn run(options: Options) -> Result<(), FarmError> {
 /// What happens goes to standard error, one line each; `ARMENTO_LOG` chooses how much of it.
 fn log() {
     let quiet = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-    let filter = EnvFilter::try_from_env("ARMENTO_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    // Fails when this process has a log already, which is then used.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let wanted = std::env::var("ARMENTO_LOG").ok();
+    let filter = wanted.and_then(|text| text.parse::<Targets>().ok());
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_ansi(!quiet && std::io::stderr().is_terminal())
+        .with_ansi(!quiet && std::io::stderr().is_terminal());
+    // Fails when this process has a log already, which is then used.
+    let _ = tracing_subscriber::registry()
+        .with(filter.unwrap_or_else(|| Targets::new().with_default(Level::INFO)))
+        .with(lines)
         .try_init();
 }
 
