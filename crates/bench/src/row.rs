@@ -100,7 +100,7 @@ impl Row {
 
     pub fn heading() -> String {
         format!(
-            "{:<6} {:<34} {:>12} {:>10}  {:<5} {}",
+            "{:<6} {:<36} {:>12} {:>10}  {:<5} {}",
             "bench", "what", "measured", "bar", "", "medians"
         )
     }
@@ -120,7 +120,7 @@ impl fmt::Display for Row {
         let word = if self.pass() { "PASS" } else { "MISS" };
         write!(
             f,
-            "{:<6} {:<34} {measured:>12} {bar:>10}  {word:<5} {}",
+            "{:<6} {:<36} {measured:>12} {bar:>10}  {word:<5} {}",
             self.bench, self.what, self.note
         )
     }

@@ -1,7 +1,8 @@
 //! A forwarded call against a bare TCP round trip of the same bytes between the same two nodes,
 //! everything on one core.
 //!
-//! The bytes are measured, not assumed: what the node's cable carried for the calls, without headers.
+//! The bytes are measured, not assumed: what the node's cable carried for a start with the calls less
+//! what it carried for one with next to none, without headers.
 
 use crate::row::{Bar, Row, Samples};
 use crate::run::{self, Limit, Running};
@@ -27,9 +28,7 @@ pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
         })?;
         check_wire(lab.node(1), wire)?;
         let (home, away) = (lab.node(1), lab.node(2));
-        let before = Carried::by(away)?;
-        let mut calls = forwarded(stage, home, away)?;
-        let (ask, answer) = Carried::by(away)?.a_call(&before)?;
+        let (mut calls, ask, answer) = first(stage, home, away)?;
         let mut trips = Vec::new();
         let mut serve =
             Running::start(stage.native(home, "echo", &["serve", PORT, &ask, &answer]))?;
@@ -40,7 +39,7 @@ pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
             let ping = stage.native(away, "echo", &args);
             trips.extend(run::numbers(ping, Limit::secs(SOON))?);
             if round > 0 {
-                calls.extend(forwarded(stage, home, away)?);
+                calls.extend(forwarded(stage, home, away, N, BATCHES)?);
             }
         }
         rows.push(
@@ -59,9 +58,20 @@ pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
     Ok(())
 }
 
-fn forwarded(stage: &Stage, home: &Node, away: &Node) -> Result<Vec<f64>> {
-    let n = N.to_string();
-    let command = stage.armento(home, &["--on", &away.name], "calls", &[&n, BATCHES]);
+/// One start of the calls; and the bytes of one, asked by the body and answered by its home.
+fn first(stage: &Stage, home: &Node, away: &Node) -> Result<(Vec<f64>, String, String)> {
+    let before = Carried::by(away)?;
+    forwarded(stage, home, away, 1, "1")?;
+    let few = Carried::by(away)?;
+    let calls = forwarded(stage, home, away, N, BATCHES)?;
+    let many = Carried::by(away)?;
+    let (ask, answer) = many.since(&few).a_call(&few.since(&before))?;
+    Ok((calls, ask, answer))
+}
+
+fn forwarded(stage: &Stage, home: &Node, away: &Node, n: u64, batches: &str) -> Result<Vec<f64>> {
+    let on = ["--on", &away.name];
+    let command = stage.armento(home, &on, "calls", &[&n.to_string(), batches]);
     run::numbers(command, Limit::secs(2 * SOON))
 }
 
@@ -114,15 +124,21 @@ impl Carried {
         })
     }
 
-    /// Payload of one call of a start of `calls`: asked by the body, answered by its home.
-    fn a_call(&self, before: &Carried) -> Result<(String, String)> {
+    fn since(&self, then: &Carried) -> Carried {
+        let less = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0, a.1 - b.1);
+        Carried {
+            received: less(self.received, then.received),
+            sent: less(self.sent, then.sent),
+        }
+    }
+
+    /// Payload of one call, there and back. `self` was carried for all calls, `none` for the rest.
+    fn a_call(&self, none: &Carried) -> Result<(String, String)> {
         let batches: f64 = BATCHES.parse()?;
         let calls = N as f64 * (batches + 0.1);
-        let payload = |now: (f64, f64), then: (f64, f64)| {
-            ((now.0 - then.0) - (now.1 - then.1) * HEADERS) / calls
-        };
-        let ask = payload(self.sent, before.sent);
-        let answer = payload(self.received, before.received);
+        let own = self.since(none);
+        let payload = |(bytes, packets): (f64, f64)| (bytes - packets * HEADERS) / calls;
+        let (ask, answer) = (payload(own.sent), payload(own.received));
         if ask < BYTES_MIN || answer < BYTES_MIN {
             bail!("only {ask:.1} and {answer:.1} bytes a call travelled: it did not run away");
         }

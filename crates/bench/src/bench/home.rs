@@ -16,7 +16,7 @@ pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
     let lab = stage.farm(Farm::default())?;
     for (what, program, args) in [
         ("CPU-bound", "spin", SPIN),
-        ("syscall-bound (getppid)", "calls", CALLS),
+        ("syscall-bound", "calls", CALLS),
     ] {
         let mut with = Vec::new();
         let mut without = Vec::new();
@@ -34,7 +34,7 @@ pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
         };
         rows.push(Row::ratio(
             "home",
-            format!("{what} run --stay / native"),
+            format!("{what}, run --stay / native"),
             side("run --stay", with),
             side("native", without),
             BAR,

@@ -4,15 +4,27 @@ use crate::row::{Bar, Row, Samples};
 use crate::run::{self, Limit};
 use crate::stage::{Farm, SOON, Stage};
 use anyhow::{Context, Result};
+use armento_lab::Lab;
 
 /// No more rounds after this.
-const SECONDS: &str = "15";
+const SECONDS: &str = "10";
 const BAR: Bar = Bar::AtMost(15.0);
 
 pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
     let lab = stage.farm(Farm::default())?;
+    // The first is placed where the farm wants it, as a user's would be; the second tells how much
+    // of that is the way out and back.
+    for command in ["run true", "run --stay true"] {
+        rows.push(one(stage, &lab, command)?);
+    }
+    lab.down()
+}
+
+fn one(stage: &Stage, lab: &Lab, command: &str) -> Result<Row> {
     let rounds = stage.rounds(101, 21).to_string();
-    let args = [&rounds, SECONDS, "armento", "run", "true", "--", "true"];
+    let mut args = vec![&rounds[..], SECONDS, "armento"];
+    args.extend(command.split(' '));
+    args.extend(["--", "true"]);
     let pairs = stage.native(lab.node(1), "pair", &args);
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for line in run::lines(pairs, Limit::secs(2 * SOON))? {
@@ -25,14 +37,13 @@ pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
         unit: "ms",
         values,
     };
-    rows.push(Row::difference(
+    Ok(Row::difference(
         "start",
-        "armento run true - true",
-        side("run true", with),
+        format!("armento {command} - true"),
+        side(command, with),
         side("true", without),
         BAR,
-    ));
-    lab.down()
+    ))
 }
 
 /// Nanoseconds to milliseconds.
