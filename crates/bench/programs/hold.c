@@ -1,6 +1,7 @@
 /* hold MIB RATE spin|sleep: holds so much memory and dirties RATE bytes a second of it.
  * Says "ready PID". With spin it reads the clock without pause and remembers when it did not run;
- * SIGUSR1 makes it print these gaps, "START LENGTH" in nanoseconds, and end.
+ * SIGUSR1 makes it print these gaps, "START LENGTH" in nanoseconds, and end; but first it proves
+ * that every byte is what it should be, because a move that loses memory is not worth timing.
  * With sleep it waits until it is killed. */
 #include "clock.h"
 #include <signal.h>
@@ -23,23 +24,29 @@ static void end(int signal)
 	over = 1;
 }
 
+/* No two pages alike, none of them empty. */
+static uint64_t next(uint64_t x)
+{
+	x ^= x << 13;
+	x ^= x >> 7;
+	return x ^ x << 17;
+}
+
+#define SEED 88172645463325252u
+
 static char *hold(size_t size)
 {
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	check(p != MAP_FAILED, "mmap");
 	madvise(p, size, MADV_NOHUGEPAGE);
-	/* No two pages alike, none of them empty. */
-	uint64_t x = 88172645463325252u;
-	for (size_t i = 0; i < size / 8; i++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		((uint64_t *)p)[i] = x;
-	}
+	uint64_t x = SEED;
+	for (size_t i = 0; i < size / 8; i++)
+		((uint64_t *)p)[i] = x = next(x);
 	return p;
 }
 
-static void watch(char *p, size_t size, uint64_t rate)
+/* Adds one to the first word of a page a step, page after page. The number of steps. */
+static uint64_t watch(char *p, size_t size, uint64_t rate)
 {
 	uint64_t begin = now_ns(), last = begin, done = 0;
 	while (!over) {
@@ -51,10 +58,26 @@ static void watch(char *p, size_t size, uint64_t rate)
 				lost++;
 		}
 		last = now;
-		/* A page a step: after a gap it catches up without a new one. */
+		/* After a gap it catches up without a new one. */
 		if (rate && (double)done < (double)(now - begin) * 1e-9 * rate) {
-			p[done % size] += 1;
+			*(uint64_t *)(p + done % size) += 1;
 			done += PAGE;
+		}
+	}
+	return done / PAGE;
+}
+
+static void prove(const char *p, size_t size, uint64_t steps)
+{
+	uint64_t x = SEED, pages = size / PAGE;
+	for (size_t i = 0; i < size / 8; i++) {
+		uint64_t page = i * 8 / PAGE, added = 0;
+		if (i * 8 % PAGE == 0)
+			added = steps / pages + (page < steps % pages);
+		x = next(x);
+		if (((const uint64_t *)p)[i] != x + added) {
+			fprintf(stderr, "memory changed in page %llu\n", (unsigned long long)page);
+			exit(1);
 		}
 	}
 }
@@ -72,7 +95,7 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[3], "sleep"))
 		for (;;)
 			pause();
-	watch(p, size, rate);
+	prove(p, size, watch(p, size, rate));
 	for (uint64_t i = 0; i < count; i++)
 		printf("%llu %llu\n", (unsigned long long)gaps[i].start,
 		       (unsigned long long)gaps[i].length);
