@@ -19,6 +19,16 @@ pub struct Samples {
     pub values: Vec<f64>,
 }
 
+/// Median, least and greatest: a median alone hides that there are two kinds of samples.
+impl fmt::Display for Samples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = self.values.iter().copied().fold(f64::NAN, f64::min);
+        let most = self.values.iter().copied().fold(f64::NAN, f64::max);
+        let middle = median(&self.values);
+        write!(f, "{} {middle:.2} ({least:.2}..{most:.2})", self.what)
+    }
+}
+
 /// One line of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
@@ -60,7 +70,7 @@ impl Row {
             value: Some(a / b),
             unit: "x",
             bar: Some(bar),
-            note: format!("{} {a:.4}, {} {b:.4} {}", over.what, under.what, over.unit),
+            note: format!("{over}, {under} {}", over.unit),
             samples: vec![over, under],
         }
     }
@@ -80,7 +90,7 @@ impl Row {
             value: Some(a - b),
             unit: more.unit,
             bar: Some(bar),
-            note: format!("{} {a:.2}, {} {b:.2} {}", more.what, less.what, more.unit),
+            note: format!("{more}, {less} {}", more.unit),
             samples: vec![more, less],
         }
     }
@@ -101,7 +111,7 @@ impl Row {
     pub fn heading() -> String {
         format!(
             "{:<6} {:<36} {:>12} {:>10}  {:<5} {}",
-            "bench", "what", "measured", "bar", "", "medians"
+            "bench", "what", "measured", "bar", "", "medians (least..greatest)"
         )
     }
 }
@@ -154,6 +164,7 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0]), 2.5);
         assert!(median(&[]).is_nan());
+        assert_eq!(side(&[3.0, 1.0, 2.0]).to_string(), "side 2.00 (1.00..3.00)");
     }
 
     #[test]
