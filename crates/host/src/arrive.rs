@@ -8,7 +8,7 @@ use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
 use crate::{bodies, sys};
 use armento_link::{Reader, Writer};
-use armento_migrate::image::areas::Area;
+use armento_migrate::image::areas::{Area, Kind};
 use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
 use armento_migrate::source::files_of;
 use armento_migrate::stop::Halted;
@@ -170,6 +170,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
         stopped: false,
         releases: None,
         quiet: true,
+        stack: STACK_MAX,
         areas: Vec::new(),
     };
     zoo.bodies.insert(head.pid, body);
@@ -204,8 +205,33 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
     if let Some(b) = zoo.bodies.get_mut(&head.pid) {
         b.uffd = uffd.map(Arc::new);
     }
+    let stack = head.limits.iter().find(|l| l.0 == libc::RLIMIT_STACK as u32).map_or(STACK_MAX, |l| l.1);
+    if let Some(b) = zoo.bodies.get_mut(&head.pid) {
+        b.stack = stack.min(STACK_MAX);
+    }
     shape(zoo, head.pid, head.areas.clone())?;
     Ok(here)
+}
+
+/// A stack whose growth is limited by nothing gets this much room, bytes.
+const STACK_MAX: u64 = 64 << 20;
+/// KERNEL: stack_guard_gap, 256 pages.
+const GUARD: u64 = 256 << 12;
+
+/// Makes the whole room of the stack its own from the start. The kernel lays out new mappings of a body
+/// by the zygote's address space, not the program's, and would put them where the stack must grow.
+/// The source cuts it back to what is used (see `depart.rs`).
+fn with_room(mut areas: Vec<Area>, room: u64) -> Vec<Area> {
+    for i in 0..areas.len() {
+        if areas[i].kind != Kind::Stack || i > 0 && areas[i - 1].kind == Kind::Stack {
+            continue;
+        }
+        let top = areas.get(i + 1).filter(|n| n.kind == Kind::Stack && n.start == areas[i].end).map_or(areas[i].end, |n| n.end);
+        let floor = i.checked_sub(1).map_or(GUARD, |p| areas[p].end + GUARD);
+        let low = top.saturating_sub(room).max(floor) & !4095;
+        areas[i].start = areas[i].start.min(low);
+    }
+    areas
 }
 
 /// Brings the mappings of an unthawed body to `areas`.
@@ -214,6 +240,7 @@ fn shape(zoo: &mut Zoo, pid: Pid, areas: Vec<Area>) -> Result<()> {
     let Some(b) = zoo.bodies.get_mut(&pid) else {
         return Err(MigrateError::Ended);
     };
+    let areas = with_room(areas, b.stack);
     let mut h = Hold::take(b.here, passage)?;
     let mut map = |h: &mut Hold, a: &Area, key: &FileKey, off: u64| -> Result<()> {
         let file = lock(&sh.files).get(key).cloned();

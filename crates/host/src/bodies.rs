@@ -5,7 +5,8 @@
 
 use crate::shared::{Cell, Waiting, lock};
 use crate::world::{Body, Zoo};
-use armento_migrate::stop::Halted;
+use armento_migrate::image::thread;
+use armento_migrate::stop::{Halted, signal_waits};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::sys::{self, SigInfo};
@@ -40,6 +41,7 @@ pub fn at_trap(zoo: &mut Zoo, here: Tid) {
         tell_freezer(body);
     } else {
         lift_mask(&th.cell);
+        thread::settle_stopped(here, signal_waits(here));
         let _ = trace::resume(here, 0);
     }
 }
@@ -219,6 +221,7 @@ pub fn run_on(zoo: &mut Zoo, pid: Pid) {
             }) => signals.push((tid, sig, info)),
             Some(h) => {
                 lift_mask(&th.cell);
+                thread::settle_stopped(h.tid, signal_waits(h.tid));
                 let _ = trace::resume(h.tid, 0);
             }
             None => {}

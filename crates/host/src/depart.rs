@@ -7,13 +7,14 @@ use crate::shared::{Pair, Shared, lock, says};
 use crate::world::Zoo;
 use armento_client::api::Pass;
 use armento_link::dial;
-use armento_migrate::image::areas::{self, Survey};
+use armento_migrate::image::areas::{self, Kind, Survey};
 use armento_migrate::image::{Head, State, mm, sigs, thread};
 use armento_migrate::source::Job;
 use armento_migrate::stop::signal_waits;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay};
 use armento_tracee::inject::Hold;
+use armento_tracee::pages::Pagemap;
 use armento_tracee::{maps, status, sys, trace};
 use armento_wire::bulk::HELLO;
 use armento_wire::talk::{self, Hello, Purpose, Signal, ToHome, Whither};
@@ -109,7 +110,15 @@ pub fn meet(
 }
 
 fn survey(here: i32) -> Result<Survey> {
-    areas::of_body(&maps::read(here).map_err(|_| MigrateError::Ended)?)
+    let mut s = areas::of_body(&maps::read(here).map_err(|_| MigrateError::Ended)?)?;
+    let pages = Pagemap::open(here)?;
+    for a in s.areas.iter_mut().filter(|a| a.kind == Kind::Stack) {
+        // Only what was used: the room below was ours (see `arrive.rs`).
+        if let Some(first) = pages.private(a.run())?.first() {
+            a.start = first.0;
+        }
+    }
+    Ok(s)
 }
 
 fn head(pid: Pid, here: i32, s: &Survey) -> Result<Head> {

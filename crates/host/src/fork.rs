@@ -238,6 +238,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         stopped: false,
         releases,
         quiet: false,
+        stack: 0,
         areas,
     };
     zoo.bodies.insert(pid, body);

@@ -234,7 +234,8 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
             return;
         }
     };
-    let ret = armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(cell.here));
+    let turned_back = is_restart(r.ret) && r.outs.is_empty();
+    let ret = if turned_back { r.ret } else { armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(cell.here)) };
     if is_restart(ret) {
         st.at_deputy = ret == -516;
         st.again = Some(plan.packed.nr.into());

@@ -166,6 +166,7 @@ fn try_out(
     })();
     let bytes = job.bytes;
     let l = link.clone();
+    let sent = sent.map_err(|e| better(e, news));
     let over = match sent {
         Ok(_) => hand
             .run(move |t| hand_over(t, pid, &l, mv))
@@ -183,6 +184,14 @@ fn try_out(
             hand.run(move |t| undo(t, pid));
             Err(e)
         }
+    }
+}
+
+/// A target that fails closes its connection; why, it says on the calls stream.
+fn better(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
+    match (&e, news.recv_timeout(Duration::from_millis(if matches!(e, MigrateError::Link(_)) { 300 } else { 0 }))) {
+        (MigrateError::Link(_), Ok(MoveEvent::Failed { stay, detail })) => MigrateError::Declined(stay, detail),
+        _ => e,
     }
 }
 
@@ -212,6 +221,9 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
     match look(pid, &mut grip) {
         Ok((prep, leaving)) => {
             let mut leaving = Leaving { grip, ..leaving };
+            for h in &leaving.grip.halted {
+                t.remember_block(h.tid);
+            }
             if prep.uffd.is_some() {
                 for h in &leaving.grip.halted {
                     trace::set_options(h.tid, trace::WATCH)?;

@@ -9,7 +9,7 @@ use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::pages::{self, Pagemap, Run, Uffd};
-use armento_tracee::sys;
+use armento_tracee::{PAGE, sys};
 use armento_wire::bulk::{self, pages_head};
 use armento_wire::talk::{self, FileKey};
 use armento_wire::{read_frame, write_frame};
@@ -33,6 +33,8 @@ pub struct Job<'a, R: Read, W: Write> {
     pub w: &'a mut W,
     /// Pages sent so far.
     pub sent: Vec<Run>,
+    /// Ranges whose writes are tracked since they were sent: what lies outside counts as never sent.
+    armed: Vec<Run>,
     pub bytes: u64,
     block: Block,
 }
@@ -51,6 +53,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             r,
             w,
             sent: Vec::new(),
+            armed: Vec::new(),
             bytes: 0,
             block: Block {
                 buf: vec![0; BLOCK],
@@ -110,6 +113,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         for a in &first.areas {
             // A mapping that vanished or cannot be watched counts as never sent: the freeze sends it.
             if uffd.arm(a.run()).is_ok() {
+                self.armed = pages::union(std::mem::take(&mut self.armed), &[a.run()]);
                 let runs = map.private(a.run()).unwrap_or_default();
                 self.runs(&runs)?;
             }
@@ -144,14 +148,21 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
                 continue;
             }
             let have = map.private(run)?;
-            todo.extend(if tracked {
-                map.written(run)?
+            if tracked {
+                // Written since, in what is tracked; everything in what is not.
+                todo.extend(pages::minus(&have, &self.armed));
+                for part in pages::minus(&[run], &pages::minus(&[run], &self.armed)) {
+                    todo.extend(map.written(part)?);
+                }
             } else {
-                have.clone()
-            });
+                todo.extend(have.iter().copied());
+            }
             there.extend(have);
         }
-        let dropped = pages::minus(&self.sent, &there);
+        // Only what is still mapped can be emptied; the rest is unmapped by the layout.
+        let mapped: Vec<Run> = pages::union(survey.areas.iter().map(|a| a.run()).collect(), &[]);
+        let gone = pages::minus(&self.sent, &mapped);
+        let dropped = pages::minus(&pages::minus(&self.sent, &gone), &there);
         let layout = Layout {
             areas: survey.areas.clone(),
             dropped,
@@ -202,16 +213,24 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     }
 }
 
-/// Pages that were unmapped under us (only before the freeze) are left out; a range that ends beyond
-/// its file is cut. The freeze compares once more.
+/// Pages that were unmapped under us (only before the freeze), or lie beyond the end of their file, are
+/// left out; everything readable behind them is still sent.
 fn one_by_one(pid: i32, b: &mut Block) {
     let mut runs = Vec::new();
     let mut len = 0;
     for &(addr, n) in &b.runs {
-        let got = sys::vm_read(pid, addr, &mut b.buf[len..len + n]).unwrap_or(0);
-        if got > 0 {
-            runs.push((addr, got));
-            len += got;
+        let end = addr + n as u64;
+        let mut at = addr;
+        while at < end {
+            let want = (end - at) as usize;
+            let got = sys::vm_read(pid, at, &mut b.buf[len..len + want]).unwrap_or(0);
+            if got > 0 {
+                runs.push((at, got));
+                len += got;
+                at += got as u64;
+            } else {
+                at = (at & !(PAGE - 1)) + PAGE;
+            }
         }
     }
     b.runs = runs;

@@ -90,6 +90,7 @@ impl Grip {
         loop {
             match trace::wait_for(tid, STOP_MAX) {
                 Ok(Status::Stopped(Stop::Trap)) => {
+                    crate::image::thread::settle_stopped(tid, signal_waits(tid));
                     self.halted.push(Halted { tid, signal: None });
                     return Ok(());
                 }

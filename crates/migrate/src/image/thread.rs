@@ -113,6 +113,18 @@ pub fn settle(r: &mut Regs, signals: bool) {
     }
 }
 
+/// A thread that was stopped and will run on where it is: its EINTR, if it is our doing, is undone.
+pub fn settle_stopped(tid: Tid, signals: bool) {
+    let Ok(mut r) = trace::regs(tid) else { return };
+    let (nr, ret) = (r.orig_rax, r.rax as i64);
+    let ours = (nr as i64) >= 0 && ret == -i64::from(libc::EINTR) && !signals;
+    if ours && armento_abi::row(nr).is_some_and(|row| row.restart == Restart::Eintr) {
+        r.rax = ERESTARTNOHAND as u64;
+        // A thread that died needs nothing.
+        let _ = trace::set_regs(tid, &r);
+    }
+}
+
 /// Before: held. `tid` is the home's number.
 pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<ThreadState> {
     let alt = code.scratch(0x8000, &[0u8; 24]);
