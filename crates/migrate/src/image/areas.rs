@@ -64,6 +64,27 @@ impl Survey {
         self.vdso = Some((first, code, end));
     }
 
+    /// Watching a part of the stack splits it in the kernel's books: nothing else can touch it, since a
+    /// guard gap lies between, so its neighbours are parts of it.
+    fn mend_stack(&mut self) {
+        let Some(mut i) = self.areas.iter().position(|a| a.kind == Kind::Stack) else {
+            return;
+        };
+        let touch = |a: &Area, b: &Area| {
+            let plain = |k: &Kind| matches!(k, Kind::Anon | Kind::Stack);
+            a.end == b.start && a.prot == b.prot && plain(&a.kind) && plain(&b.kind)
+        };
+        while i > 0 && touch(&self.areas[i - 1], &self.areas[i]) {
+            self.areas[i].start = self.areas[i - 1].start;
+            self.areas.remove(i - 1);
+            i -= 1;
+        }
+        while i + 1 < self.areas.len() && touch(&self.areas[i], &self.areas[i + 1]) {
+            self.areas[i].end = self.areas[i + 1].end;
+            self.areas.remove(i + 1);
+        }
+    }
+
     fn push(&mut self, v: &Vma, kind: Kind) {
         self.areas.push(Area {
             start: v.start,
@@ -104,6 +125,7 @@ pub fn of_home(pid: i32, maps: &[Vma]) -> Result<Survey> {
             );
         }
     }
+    s.mend_stack();
     Ok(s)
 }
 
@@ -268,6 +290,7 @@ pub fn of_body(maps: &[Vma]) -> Result<Survey> {
             );
         }
     }
+    s.mend_stack();
     Ok(s)
 }
 
