@@ -205,7 +205,11 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
     if let Some(b) = zoo.bodies.get_mut(&head.pid) {
         b.uffd = uffd.map(Arc::new);
     }
-    let stack = head.limits.iter().find(|l| l.0 == libc::RLIMIT_STACK as u32).map_or(STACK_MAX, |l| l.1);
+    let stack = head
+        .limits
+        .iter()
+        .find(|l| l.0 == libc::RLIMIT_STACK as u32)
+        .map_or(STACK_MAX, |l| l.1);
     if let Some(b) = zoo.bodies.get_mut(&head.pid) {
         b.stack = stack.min(STACK_MAX);
     }
@@ -226,7 +230,10 @@ fn with_room(mut areas: Vec<Area>, room: u64) -> Vec<Area> {
         if areas[i].kind != Kind::Stack || i > 0 && areas[i - 1].kind == Kind::Stack {
             continue;
         }
-        let top = areas.get(i + 1).filter(|n| n.kind == Kind::Stack && n.start == areas[i].end).map_or(areas[i].end, |n| n.end);
+        let top = areas
+            .get(i + 1)
+            .filter(|n| n.kind == Kind::Stack && n.start == areas[i].end)
+            .map_or(areas[i].end, |n| n.end);
         let floor = i.checked_sub(1).map_or(GUARD, |p| areas[p].end + GUARD);
         let low = top.saturating_sub(room).max(floor) & !4095;
         areas[i].start = areas[i].start.min(low);

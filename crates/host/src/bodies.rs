@@ -78,7 +78,9 @@ pub fn lead_wait(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, info: u64) {
 
 /// Entry or exit of a led call.
 pub fn at_call(zoo: &mut Zoo, here: Tid) {
-    let Some(cell) = zoo.sh().cell(here) else { return };
+    let Some(cell) = zoo.sh().cell(here) else {
+        return;
+    };
     let mut st = lock(&cell.st);
     match st.sigwait {
         Some((info, false)) => {

@@ -42,7 +42,8 @@ pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         st.wait_mask = wait_mask;
         st.again = Some(n.nr);
         drop(st);
-        sh.hand.post(move |zoo| bodies::restart(zoo, &cell, id, ERESTARTNOHAND));
+        sh.hand
+            .post(move |zoo| bodies::restart(zoo, &cell, id, ERESTARTNOHAND));
         return;
     }
     if opens_own_proc(cell, n) {
@@ -56,7 +57,11 @@ pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     }
     match armento_abi::pack(n.nr as u64, &n.args, &mut mem, DATA as usize) {
         Ok(plan) => {
-            let mask = if i64::from(n.nr) == libc::SYS_ioctl { tty_mask(cell) } else { 0 };
+            let mask = if i64::from(n.nr) == libc::SYS_ioctl {
+                tty_mask(cell)
+            } else {
+                0
+            };
             post(sh, cell, n, plan, wait_mask, mask, Fix::None);
         }
         Err(Refuse::Errno(e)) => {
@@ -81,7 +86,11 @@ fn tty_mask(cell: &Cell) -> u64 {
 /// where it is used up, so a limit on it brings the process home.
 pub fn limit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let old_call = i64::from(n.nr) == libc::SYS_setrlimit;
-    let (pid, resource, new) = if old_call { (0, n.args[0], n.args[1]) } else { (n.args[0], n.args[1], n.args[2]) };
+    let (pid, resource, new) = if old_call {
+        (0, n.args[0], n.args[1])
+    } else {
+        (n.args[0], n.args[1], n.args[2])
+    };
     let own = pid == 0 || pid as i32 == cell.pid;
     let mut raw = [0u8; 16];
     if !own || new == 0 || !matches!(sys::vm_read(cell.here, new, &mut raw), Ok(16)) {
@@ -235,7 +244,11 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
         }
     };
     let turned_back = is_restart(r.ret) && r.outs.is_empty();
-    let ret = if turned_back { r.ret } else { armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(cell.here)) };
+    let ret = if turned_back {
+        r.ret
+    } else {
+        armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(cell.here))
+    };
     if is_restart(ret) {
         st.at_deputy = ret == -516;
         st.again = Some(plan.packed.nr.into());
@@ -251,7 +264,9 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
         Fix::None => {}
         Fix::Rusage(at) if ret == 0 => cpu::add_rusage(cell.here, at),
         Fix::Times(at) if ret >= 0 => cpu::add_times(cell.here, at),
-        Fix::Limit(res, soft, hard) if ret == 0 => crate::sys::set_limit(cell.here, res, soft, hard),
+        Fix::Limit(res, soft, hard) if ret == 0 => {
+            crate::sys::set_limit(cell.here, res, soft, hard)
+        }
         Fix::Rusage(_) | Fix::Times(_) | Fix::Limit(..) => {}
         Fix::Through => {
             sh.listener.let_through(id);

@@ -51,7 +51,13 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
     match i64::from(n.nr) {
         libc::SYS_setrlimit | libc::SYS_prlimit64 => return forward::limit(sh, &cell, n),
         libc::SYS_signalfd | libc::SYS_signalfd4 => {
-            return come_home(sh, &cell, n.id, Stay::UnsupportedCall, "it reads signals from a descriptor");
+            return come_home(
+                sh,
+                &cell,
+                n.id,
+                Stay::UnsupportedCall,
+                "it reads signals from a descriptor",
+            );
         }
         _ => {}
     }
@@ -120,7 +126,8 @@ fn sigwait(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         return;
     }
     let (cell, id, info) = (cell.clone(), n.id, n.args[1]);
-    sh.hand.post(move |zoo| crate::bodies::lead_wait(zoo, &cell, id, info));
+    sh.hand
+        .post(move |zoo| crate::bodies::lead_wait(zoo, &cell, id, info));
 }
 
 fn exit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {

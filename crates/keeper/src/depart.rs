@@ -189,8 +189,19 @@ fn try_out(
 
 /// A target that fails closes its connection; why, it says on the calls stream.
 fn better(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
-    match (&e, news.recv_timeout(Duration::from_millis(if matches!(e, MigrateError::Link(_)) { 300 } else { 0 }))) {
-        (MigrateError::Link(_), Ok(MoveEvent::Failed { stay, detail })) => MigrateError::Declined(stay, detail),
+    match (
+        &e,
+        news.recv_timeout(Duration::from_millis(
+            if matches!(e, MigrateError::Link(_)) {
+                300
+            } else {
+                0
+            },
+        )),
+    ) {
+        (MigrateError::Link(_), Ok(MoveEvent::Failed { stay, detail })) => {
+            MigrateError::Declined(stay, detail)
+        }
         _ => e,
     }
 }
