@@ -2,7 +2,7 @@
 #
 #   make demo       24 encoders spread over a farm of four nodes on this machine;
 #                   data in target/demo.json, picture in target/demo.svg
-#   make test       everything the server checks (at most 20 minutes on 2 cores)
+#   make test       everything the server checks (at most 25 minutes on 2 cores, cold)
 #   make test-all   make test, then conformance twice more and the long tests
 #   make bench      the measured bars (cargo xtask bench)
 #   make clean-lab  remove every trace of laboratories, also of killed ones
