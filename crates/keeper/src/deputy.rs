@@ -119,9 +119,6 @@ impl Deputy {
         self.slot.fail(AGAIN);
     }
 
-    pub fn busy(&self) -> bool {
-        lock(&self.st).doing.is_some()
-    }
 
     /// Is a call of the body being executed (or about to be)?
     pub fn in_call(&self) -> bool {

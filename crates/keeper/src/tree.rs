@@ -92,11 +92,6 @@ impl Proc {
         }
     }
 
-    /// A deputy that is not in a call of its body.
-    pub fn idle(&self) -> Option<&Arc<Deputy>> {
-        self.threads.values().find(|d| !d.busy())
-    }
-
     /// Every deputy is gone or about to become the program again.
     pub fn close_deputies(&mut self, keep: &Keep) {
         for (tid, d) in std::mem::take(&mut self.threads) {
@@ -206,7 +201,8 @@ impl Tree {
             p.seen.used_at(&link.node, cpu_ns);
         }
         let args = [code as u32 as u64, 0, 0, 0, 0, 0];
-        match p.idle() {
+        // Behind our own housekeeping, if need be: it is short.
+        match p.threads.values().find(|d| !d.in_call()) {
             Some(d) => d.submit(Work::Own {
                 nr: libc::SYS_exit_group,
                 args,

@@ -216,6 +216,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
 /// Pages that were unmapped under us (only before the freeze), or lie beyond the end of their file, are
 /// left out; everything readable behind them is still sent.
 fn one_by_one(pid: i32, b: &mut Block) {
+    let mem = std::fs::File::open(format!("/proc/{pid}/mem")).ok();
     let mut runs = Vec::new();
     let mut len = 0;
     for &(addr, n) in &b.runs {
@@ -223,7 +224,7 @@ fn one_by_one(pid: i32, b: &mut Block) {
         let mut at = addr;
         while at < end {
             let want = (end - at) as usize;
-            let got = sys::vm_read(pid, at, &mut b.buf[len..len + want]).unwrap_or(0);
+            let got = force_read(&mem, pid, at, &mut b.buf[len..len + want]);
             if got > 0 {
                 runs.push((at, got));
                 len += got;
@@ -235,6 +236,14 @@ fn one_by_one(pid: i32, b: &mut Block) {
     }
     b.runs = runs;
     b.len = len;
+}
+
+/// Also what the process itself may not read (PROT_NONE): /proc/PID/mem ignores protections.
+fn force_read(mem: &Option<std::fs::File>, pid: i32, at: u64, buf: &mut [u8]) -> usize {
+    match sys::vm_read(pid, at, buf) {
+        Ok(n) if n > 0 => n,
+        _ => mem.as_ref().and_then(|f| f.read_at(buf, at).ok()).unwrap_or(0),
+    }
 }
 
 /// Areas whose pages may be private: everything but the kernel's own.
