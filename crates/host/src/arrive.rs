@@ -208,7 +208,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
     let stack = head
         .limits
         .iter()
-        .find(|l| l.0 == libc::RLIMIT_STACK as u32)
+        .find(|l| l.0 == libc::RLIMIT_STACK)
         .map_or(STACK_MAX, |l| l.1);
     if let Some(b) = zoo.bodies.get_mut(&head.pid) {
         b.stack = stack.min(STACK_MAX);
