@@ -154,7 +154,7 @@ fn try_out(
             prep.files.get(k).and_then(|f| f.try_clone().ok())
         })?;
         let tracked = match &prep.uffd {
-            Some(u) => job.precopy(u, &mut || survey(pid)).is_ok(),
+            Some(u) => job.precopy(u, &survey(pid)?).is_ok(),
             None => false,
         };
         frozen = Instant::now();

@@ -119,7 +119,6 @@ impl Deputy {
         self.slot.fail(AGAIN);
     }
 
-
     /// Is a call of the body being executed (or about to be)?
     pub fn in_call(&self) -> bool {
         matches!(lock(&self.st).doing, Some(Doing::Call { .. }))

@@ -4,7 +4,7 @@
 //!
 //! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest.
 
-use crate::image::areas::Survey;
+use crate::image::areas::{self, Survey};
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
@@ -35,6 +35,8 @@ pub struct Job<'a, R: Read, W: Write> {
     pub sent: Vec<Run>,
     /// Ranges whose writes are tracked since they were sent: what lies outside counts as never sent.
     armed: Vec<Run>,
+    /// What the target has mapped.
+    offered: Vec<Area>,
     pub bytes: u64,
     block: Block,
 }
@@ -54,6 +56,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             w,
             sent: Vec::new(),
             armed: Vec::new(),
+            offered: Vec::new(),
             bytes: 0,
             block: Block {
                 buf: vec![0; BLOCK],
@@ -69,6 +72,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         files: &mut dyn FnMut(&FileKey) -> Option<std::fs::File>,
     ) -> Result<Accept> {
         write_frame(self.w, bulk::OFFER, &[&talk::encode(head)])?;
+        self.offered.clone_from(&head.areas);
         let mut buf = Vec::new();
         match read_frame(self.r, &mut buf)? {
             bulk::ACCEPT => {}
@@ -102,28 +106,23 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         Ok(())
     }
 
-    /// Sends pages in rounds while the process runs, until little is left to send.
-    pub fn precopy(
-        &mut self,
-        uffd: &Uffd,
-        areas: &mut dyn FnMut() -> Result<Survey>,
-    ) -> Result<()> {
+    /// Sends pages in rounds while the process runs, until little is left to send. Only what the target
+    /// has mapped since the offer: the process may have mapped more while that was on its way.
+    pub fn precopy(&mut self, uffd: &Uffd, now: &Survey) -> Result<()> {
         let map = Pagemap::open(self.pid)?;
-        let first = areas()?;
-        for a in &first.areas {
+        for run in areas::in_both(&self.offered, &now.areas) {
             // A mapping that vanished or cannot be watched counts as never sent: the freeze sends it.
-            if uffd.arm(a.run()).is_ok() {
-                self.armed = pages::union(std::mem::take(&mut self.armed), &[a.run()]);
-                let runs = map.private(a.run()).unwrap_or_default();
+            if uffd.arm(run).is_ok() {
+                self.armed = pages::union(std::mem::take(&mut self.armed), &[run]);
+                let runs = map.private(run).unwrap_or_default();
                 self.runs(&runs)?;
             }
         }
         self.flush()?;
         for _ in 1..ROUNDS_MAX {
-            let now = areas()?;
             let mut left = 0;
-            for a in &now.areas {
-                let runs = map.take_written(a.run()).unwrap_or_default();
+            for run in self.armed.clone() {
+                let runs = map.take_written(run).unwrap_or_default();
                 left += pages::total(&runs);
                 self.runs(&runs)?;
             }
@@ -242,7 +241,10 @@ fn one_by_one(pid: i32, b: &mut Block) {
 fn force_read(mem: &Option<std::fs::File>, pid: i32, at: u64, buf: &mut [u8]) -> usize {
     match sys::vm_read(pid, at, buf) {
         Ok(n) if n > 0 => n,
-        _ => mem.as_ref().and_then(|f| f.read_at(buf, at).ok()).unwrap_or(0),
+        _ => mem
+            .as_ref()
+            .and_then(|f| f.read_at(buf, at).ok())
+            .unwrap_or(0),
     }
 }
 

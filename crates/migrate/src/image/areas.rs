@@ -343,6 +343,20 @@ fn same_kind(o: &Area, n: &Area) -> bool {
     }
 }
 
+/// Ranges that both layouts map with the same kind.
+pub fn in_both(a: &[Area], b: &[Area]) -> Vec<Run> {
+    let mut out = Vec::new();
+    for x in a {
+        for y in b
+            .iter()
+            .filter(|y| y.start < x.end && x.start < y.end && same_kind(x, y))
+        {
+            out.push((x.start.max(y.start), x.end.min(y.end)));
+        }
+    }
+    out
+}
+
 fn cut(a: &Area, run: Run) -> Area {
     let kind = match &a.kind {
         Kind::File { key, off, shared } => Kind::File {
@@ -433,6 +447,28 @@ mod tests {
             &[file(1, 3, 0)],
             &[Step::Map(file(1, 3, 0))],
         );
+    }
+
+    #[test]
+    fn only_what_both_sides_have_is_in_both() {
+        let file = Area {
+            start: 30,
+            end: 40,
+            prot: 1,
+            kind: Kind::File {
+                key: FileKey {
+                    dev: 1,
+                    ino: 2,
+                    size: 3,
+                    mtime_ns: 4,
+                },
+                off: 0,
+                shared: false,
+            },
+        };
+        let a = [anon(0, 10, 3), anon(20, 40, 3)];
+        let b = [anon(5, 25, 1), file];
+        assert_eq!(in_both(&a, &b), [(5, 10), (20, 25)]);
     }
 
     #[test]
