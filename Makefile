@@ -8,8 +8,9 @@
 #   make clean-lab  remove every trace of laboratories, also of killed ones
 
 CARGO ?= cargo
-# The one profile: tests, demo and tools share what was built once.
-XTASK = $(CARGO) run --quiet --release --locked --package xtask --
+# The one profile: tests, demo and tools share what was built once. `--bin` and not `--package`:
+# so cargo joins the features of the whole workspace, and builds no dependency twice.
+XTASK = $(CARGO) run --quiet --release --locked --bin xtask --
 BUILT = $(or $(CARGO_TARGET_DIR),target)
 ARMENTO = $(BUILT)/release/armento
 
@@ -39,7 +40,7 @@ build: need-build
 	$(CARGO) build --release --locked --workspace
 
 demo: need-demo
-	$(CARGO) build --release --locked --package armento-cli
+	$(CARGO) build --release --locked --bin armento
 	$(ARMENTO) demo --json $(BUILT)/demo.json --plot $(BUILT)/demo.svg $(ARGS)
 
 test: need-test
@@ -52,5 +53,5 @@ bench: need-test
 	@$(XTASK) bench $(ARGS)
 
 clean-lab:
-	$(CARGO) build --release --locked --package armento-cli
+	$(CARGO) build --release --locked --bin armento
 	$(ARMENTO) lab down --all

@@ -82,12 +82,12 @@ pub fn bench(args: &[String]) -> Result<bool> {
         "run",
         "--release",
         "--locked",
-        "--package",
+        "--bin",
         "armento-bench",
         "--",
     ];
     all.extend(args.iter().map(String::as_str));
-    cargo(&["build", "--release", "--locked", "--package", "armento-cli"])?;
+    cargo(&["build", "--release", "--locked", "--bin", "armento"])?;
     cargo(&all)
 }
 
