@@ -7,7 +7,7 @@ use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::Done;
 use crate::tree::{Place, Tree};
-use armento_migrate::image::areas::{self, Area, Kind};
+use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
 use armento_migrate::stop::Grip;
 use armento_migrate::target::{self, Builder, relayout};
@@ -46,6 +46,7 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         keep: keep.clone(),
         pid,
         frozen: None,
+        early: false,
     };
     let got = target::receive(&mut r, &mut w, &mut b);
     let l = link.clone();
@@ -78,14 +79,22 @@ struct Return {
     keep: Arc<Keep>,
     pid: Pid,
     frozen: Option<Instant>,
+    /// Its memory is mapped already, and pages came before the freeze.
+    early: bool,
 }
 
 impl Builder for Return {
-    fn offered(&mut self, _head: Head) -> Result<Accept> {
-        // Deputies keep the file mappings; pages wait for the freeze.
+    fn offered(&mut self, head: Head) -> Result<Accept> {
+        // Deputies keep the file mappings. Pages can come early if the leader's deputy is free to map.
+        let leader = self.keep.deputy(self.pid).filter(|d| !d.in_call());
+        self.early = leader.is_some_and(|d| {
+            let done = map_early(self.pid, &d, &head.areas).is_some();
+            d.forget_housekeeping();
+            done
+        });
         Ok(Accept {
             files: Vec::new(),
-            precopy: false,
+            precopy: self.early,
         })
     }
 
@@ -99,10 +108,10 @@ impl Builder for Return {
 
     fn layout(&mut self, layout: Layout) -> Result<()> {
         self.frozen = Some(Instant::now());
-        let pid = self.pid;
+        let (pid, early) = (self.pid, self.early);
         self.keep
             .hand
-            .run(move |t| rebuild(t, pid, &layout.areas))
+            .run(move |t| rebuild(t, pid, &layout, early))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
@@ -116,7 +125,7 @@ impl Builder for Return {
 }
 
 /// Stops the deputies and gives the process its mappings back.
-fn rebuild(t: &mut Tree, pid: Pid, areas: &[Area]) -> Result<()> {
+fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
     let keep = t.keep.clone();
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
     t.break_calls(pid);
@@ -144,10 +153,40 @@ fn rebuild(t: &mut Tree, pid: Pid, areas: &[Area]) -> Result<()> {
     let old = areas::of_home(pid, &maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     let stale: Vec<_> = old.areas.iter().map(Area::run).collect();
-    h.batch(&code, &target::drop_calls(&stale))?;
+    if !early {
+        h.batch(&code, &target::drop_calls(&stale))?;
+    }
     let mut map =
         |h: &mut Hold, a: &Area, key: &FileKey, off: u64| copy_file(&keep, &code, h, a, key, off);
-    relayout(&mut h, &code, &old.areas, areas, &mut map)
+    relayout(&mut h, &code, &old.areas, &layout.areas, &mut map)?;
+    h.batch_ok(&code, "drop pages", &target::drop_calls(&layout.dropped))?;
+    Ok(())
+}
+
+/// One call of the early mapping; longer means that the body blocks in a call of its own.
+const EARLY_MAX: Duration = Duration::from_millis(100);
+
+/// Maps what the body had at the offer, by the deputy itself and while the body runs. `None`: it
+/// cannot be done now; the pages then come with the freeze.
+fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<()> {
+    d.forget_housekeeping();
+    let old = areas::of_home(pid, &maps::read(pid).ok()?).ok()?.areas;
+    let steps = areas::steps(&old, areas);
+    if steps
+        .iter()
+        .any(|s| matches!(s, Step::Map(a) if matches!(a.kind, Kind::File { .. })))
+    {
+        return None;
+    }
+    let stale: Vec<_> = old.iter().map(Area::run).collect();
+    for (nr, args) in target::drop_calls(&stale) {
+        d.own_within(nr, args, EARLY_MAX)?;
+    }
+    for step in &steps {
+        let (nr, args) = target::step_call(step)?;
+        d.own_within(nr, args, EARLY_MAX).filter(|r| *r >= 0)?;
+    }
+    Some(())
 }
 
 /// A file mapping that the deputy does not hold (the body moved it): an anonymous copy of its bytes.
@@ -182,7 +221,6 @@ fn copy_file(
         sys::vm_write(h.tid, a.start + at, &buf[..n])?;
         at += n as u64;
     }
-    let _ = Kind::Anon;
     h.batch_ok(
         code,
         "mprotect",

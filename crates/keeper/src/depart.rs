@@ -647,19 +647,19 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
     let (l, f) = (link.clone(), from.clone());
     match r {
         Ok(bytes) => {
-            keep.hand.run(move |t| {
-                let Some(p) = t.procs.get_mut(&pid) else {
-                    return;
-                };
+            let froze = keep.hand.run(move |t| {
+                let p = t.procs.get_mut(&pid)?;
                 p.threads.values().for_each(|d| d.set_link(&l));
                 p.place = Place::Away(l.clone());
                 p.seen.back_home();
                 l.tell(&ToHost::Thaw { mv, pid });
                 f.tell(&ToHost::Drop { mv, pid });
+                let froze = p.froze.take();
                 t.release_held(pid);
+                froze
             });
             Ok(Done {
-                pause: begun.elapsed(),
+                pause: froze.flatten().unwrap_or(begun).elapsed(),
                 bytes,
                 ..Done::default()
             })

@@ -151,15 +151,27 @@ impl Deputy {
         }
     }
 
+    /// Forgets housekeeping that has not begun.
+    pub fn forget_housekeeping(&self) {
+        lock(&self.st)
+            .queue
+            .retain(|w| !matches!(w, Work::Own { .. }));
+    }
+
     /// Does a call of ours and waits for it.
     pub fn own(&self, nr: i64, args: [u64; 6]) -> Option<i64> {
+        self.own_within(nr, args, Duration::from_secs(30))
+    }
+
+    /// … as long as that: a call of the body may come first and block.
+    pub fn own_within(&self, nr: i64, args: [u64; 6], limit: Duration) -> Option<i64> {
         let (tx, rx) = std::sync::mpsc::channel();
         self.submit(Work::Own {
             nr,
             args,
             done: Some(tx),
         });
-        rx.recv_timeout(Duration::from_secs(30)).ok()
+        rx.recv_timeout(limit).ok()
     }
 
     fn begin(&self, st: &mut State, w: Work) {

@@ -149,9 +149,10 @@ impl Tree {
         let Some(code) = self.code_of(pid) else {
             return;
         };
-        let Some(p) = self.procs.get(&pid) else {
+        let Some(p) = self.procs.get_mut(&pid) else {
             return;
         };
+        p.froze = Some(std::time::Instant::now());
         p.breaking.store(true, Ordering::Release);
         let tids: Vec<Tid> = p.threads.keys().copied().collect();
         for tid in tids {

@@ -46,6 +46,8 @@ pub struct Proc {
     pub held: Vec<(Option<Tid>, SigInfo)>,
     /// Stopped by job control, as its parent sees.
     pub stopped: bool,
+    /// When the source of the move under way began to freeze it.
+    pub froze: Option<Instant>,
     /// When it was last sent to the node that the user named.
     pub sent_back: Instant,
     /// In a PTRACE_EVENT_EXEC stop, waiting for its placement.
@@ -72,6 +74,7 @@ impl Proc {
             calls: Arc::default(),
             held: Vec::new(),
             stopped: false,
+            froze: None,
             sent_back: Instant::now(),
             at_exec: false,
             ignored: 0,

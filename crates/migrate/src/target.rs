@@ -139,22 +139,30 @@ pub fn relayout(
 ) -> Result<()> {
     let mut calls: Vec<Call> = Vec::new();
     for step in areas::steps(old, new) {
-        match step {
-            Step::Unmap((a, b)) => calls.push((libc::SYS_munmap, [a, b - a, 0, 0, 0, 0])),
-            Step::Protect((a, b), prot) => {
-                calls.push((libc::SYS_mprotect, [a, b - a, prot as u64, 0, 0, 0]))
+        match (step_call(&step), &step) {
+            (Some(call), _) => calls.push(call),
+            (None, Step::Map(a)) => {
+                let Kind::File { key, off, .. } = a.kind else {
+                    continue;
+                };
+                h.batch_ok(code, "map", &std::mem::take(&mut calls))?;
+                map_file(h, a, &key, off)?;
             }
-            Step::Map(a) => match &a.kind {
-                Kind::File { key, off, .. } => {
-                    h.batch_ok(code, "map", &std::mem::take(&mut calls))?;
-                    map_file(h, &a, key, *off)?;
-                }
-                kind => calls.push(map_anon(&a, *kind == Kind::Stack)),
-            },
+            (None, _) => {}
         }
     }
     h.batch_ok(code, "map", &calls)?;
     Ok(())
+}
+
+/// The one call that takes a step; a file mapping needs more.
+pub fn step_call(step: &Step) -> Option<Call> {
+    Some(match step {
+        Step::Unmap((a, b)) => (libc::SYS_munmap, [*a, b - a, 0, 0, 0, 0]),
+        Step::Protect((a, b), prot) => (libc::SYS_mprotect, [*a, b - a, *prot as u64, 0, 0, 0]),
+        Step::Map(a) if matches!(a.kind, Kind::File { .. }) => return None,
+        Step::Map(a) => map_anon(a, a.kind == Kind::Stack),
+    })
 }
 
 fn map_anon(a: &Area, stack: bool) -> Call {
