@@ -132,6 +132,7 @@ fn sigwait(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
 
 fn exit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     lock(&cell.st).waiting = Some(Waiting::Special);
+    cell.proc.exiting.store(true, Ordering::Release);
     sh.tell(&ToHome::Exit {
         pid: cell.pid,
         code: n.args[0] as i32,

@@ -59,6 +59,7 @@ pub struct Leaving {
 struct Prepared {
     head: Head,
     files: HashMap<FileKey, File>,
+    leased: Vec<FileKey>,
     uffd: Option<Arc<Uffd>>,
 }
 
@@ -173,6 +174,11 @@ fn try_out(
             .unwrap_or(Err(MigrateError::Ended)),
         Err(e) => Err(e),
     };
+    if over.is_ok() {
+        let mut files = prep.files;
+        let held = prep.leased.iter().filter_map(|k| Some((pid, Arc::new(files.remove(k)?))));
+        crate::keep::lock(&keep.leases).extend(held);
+    }
     match over {
         Ok(()) => Ok(Done {
             pause: frozen.elapsed(),
@@ -297,6 +303,7 @@ fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
     let prep = Prepared {
         head,
         files: first.files,
+        leased: first.leased,
         uffd: uffd.clone(),
     };
     let grip = Grip::new(pid);

@@ -31,6 +31,8 @@ pub enum Work {
         args: [u64; 6],
         done: Option<Sender<i64>>,
     },
+    /// The end of the thread or process: never forgotten, before any housekeeping.
+    End { nr: i64, code: u64 },
     /// A clone: the child's slot, and whom to tell.
     Clone {
         flags: u64,
@@ -124,6 +126,18 @@ impl Deputy {
         matches!(lock(&self.st).doing, Some(Doing::Call { .. }))
     }
 
+    /// Ends a call of the body that the deputy has not seen; false when there is none.
+    pub fn turn_back(&self) -> bool {
+        let st = lock(&self.st);
+        let unseen = matches!(st.doing, Some(Doing::Call { .. })) && self.slot.retract();
+        if unseen {
+            self.slot.fail(AGAIN);
+        }
+        unseen
+    }
+
+    pub fn debug(&self) -> String { let s = lock(&self.st); format!("{:?} q{}", s.doing.as_ref().map(|d| match d { Doing::Call{nr,..} => format!("call {nr}"), Doing::Own(_) => "own".into(), Doing::Clone(..) => "clone".into() }), s.queue.len()) }
+
     /// Number of the call under way, for its restart rule.
     pub fn call_nr(&self) -> Option<u16> {
         match lock(&self.st).doing {
@@ -144,7 +158,7 @@ impl Deputy {
         }
         // A body's call goes before our housekeeping.
         match w {
-            Work::Call(_) => st.queue.push_front(w),
+            Work::Call(_) | Work::End { .. } => st.queue.push_front(w),
             w if st.queue.len() < QUEUE_MAX => st.queue.push_back(w),
             Work::Own { done: Some(tx), .. } => drop(tx.send(-i64::from(libc::EAGAIN))),
             _ => {}
@@ -180,6 +194,10 @@ impl Deputy {
             Work::Own { nr, args, done } => {
                 st.doing = Some(Doing::Own(done));
                 self.slot.post(nr, args, 0, None);
+            }
+            Work::End { nr, code } => {
+                st.doing = Some(Doing::Own(None));
+                self.slot.post(nr, [code, 0, 0, 0, 0, 0], 0, None);
             }
             Work::Clone { flags, child, done } => {
                 let args = [flags, 0, 0, 0, 0, 0];

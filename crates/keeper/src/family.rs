@@ -121,10 +121,16 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
     if key.size > FILE_MAX {
         return Err(Stay::NoRoom);
     }
-    if args[3] as i32 & libc::MAP_PRIVATE == 0 && !unwritable(d.pid, &f) {
+    let shared = args[3] as i32 & libc::MAP_PRIVATE == 0;
+    let leased = shared && !unwritable(d.pid, &f);
+    if leased && !sys::take_lease(&f) {
         return Err(Stay::SharedMemory);
     }
-    lock(&keep.files).insert(key, Arc::new(f));
+    let f = Arc::new(f);
+    if leased {
+        lock(&keep.leases).push((d.pid, f.clone()));
+    }
+    lock(&keep.files).insert(key, f);
     Ok(Some(key))
 }
 

@@ -45,6 +45,8 @@ pub struct Keep {
     next_move: AtomicU64,
     /// Files behind mappings of bodies, for hosts that lack their bytes.
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
+    /// Files that an away process maps shared, leased against writers.
+    pub leases: Mutex<Vec<(Pid, Arc<File>)>>,
     /// Processes of the tree as last seen, for those who must not wait for the hand.
     pub known: Mutex<Vec<Pid>>,
 }
@@ -62,6 +64,7 @@ impl Keep {
             moves: Mutex::default(),
             next_move: AtomicU64::new(1),
             files: Mutex::default(),
+            leases: Mutex::default(),
             known,
         }
     }

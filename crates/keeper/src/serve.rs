@@ -110,10 +110,9 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::ThreadExit { tid, .. } => {
             if let Some(d) = deputy(keep, link, tid) {
-                d.submit(Work::Own {
+                d.submit(Work::End {
                     nr: libc::SYS_exit,
-                    args: [0; 6],
-                    done: None,
+                    code: 0,
                 });
             }
         }

@@ -169,8 +169,7 @@ impl Tree {
             if !d.in_call() {
                 return;
             }
-            if d.slot.retract() {
-                d.slot.fail(ERESTARTNOINTR);
+            if d.turn_back() {
                 return;
             }
             if trace::interrupt(tid).is_err() {

@@ -77,6 +77,7 @@ pub fn give_up_inheritance(keep: &[RawFd]) {
             libc::SIGTERM,
             libc::SIGPIPE,
             libc::SIGTSTP,
+            libc::SIGIO,
         ] {
             libc::signal(sig, libc::SIG_IGN);
         }

@@ -198,18 +198,18 @@ impl Tree {
             return link.tell(&ToHost::Kill { pid });
         };
         if p.link().is_none_or(|l| !Arc::ptr_eq(l, link)) {
+            eprintln!("DBG exit {pid} from {} but at {:?}", link.node, p.link().map(|l| l.node.clone()));
             return;
         }
+        eprintln!("DBG exit {pid} from {} threads {:?}", link.node, p.threads.iter().map(|(t,d)| (*t, d.debug())).collect::<Vec<_>>());
         if cpu_ns != 0 {
             p.seen.used_at(&link.node, cpu_ns);
         }
-        let args = [code as u32 as u64, 0, 0, 0, 0, 0];
         // Behind our own housekeeping, if need be: it is short.
         match p.threads.values().find(|d| !d.in_call()) {
-            Some(d) => d.submit(Work::Own {
+            Some(d) => d.submit(Work::End {
                 nr: libc::SYS_exit_group,
-                args,
-                done: None,
+                code: u64::from(code as u32),
             }),
             None => drop(sys::kill(pid, libc::SIGKILL)),
         }
@@ -306,6 +306,19 @@ impl Tree {
                     why: Why::Storm,
                 });
             }
+        }
+    }
+
+    /// A writer waits for a file that an away process maps shared: bring it home, then let go.
+    /// KERNEL: /proc/sys/fs/lease-break-time gives us 45 s.
+    fn watch_leases(&mut self) {
+        let keep = self.keep.clone();
+        let mut leases = lock(&keep.leases);
+        leases.retain(|(pid, _)| self.procs.get(pid).is_some_and(|p| p.link().is_some()));
+        for (pid, _) in leases.iter().filter(|(_, f)| sys::lease_wanted(f)) {
+            let why = "a file that it maps shared is about to change".to_owned();
+            let why = Why::Call(Stay::SharedMemory, why);
+            keep.tasks.push_urgent(Task { pid: *pid, to: Dest::Home, why });
         }
     }
 
@@ -429,6 +442,7 @@ impl World for Tree {
         if self.scanned.elapsed() > SCAN_EVERY {
             self.scan();
             self.send_back();
+            self.watch_leases();
         }
         !self.procs.is_empty()
     }

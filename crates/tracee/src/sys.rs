@@ -336,6 +336,19 @@ pub fn futex_wake(word: &std::sync::atomic::AtomicU32) {
     };
 }
 
+/// Takes a read lease: whoever wants to write the file must wait until we let go.
+/// KERNEL: fcntl(2) F_SETLEASE; refused while somebody has it open for writing, or to strangers.
+pub fn take_lease(f: &File) -> bool {
+    // SAFETY: plain numbers on a live descriptor.
+    unsafe { libc::fcntl(f.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) == 0 }
+}
+
+/// Is somebody waiting to write?
+pub fn lease_wanted(f: &File) -> bool {
+    // SAFETY: plain numbers on a live descriptor.
+    unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GETLEASE) != libc::F_RDLCK }
+}
+
 /// Opens a signalfd for SIGCHLD and blocks it in the calling thread (and those it starts later).
 pub fn sigchld_fd() -> io::Result<OwnedFd> {
     // SAFETY: a zeroed sigset filled by sigemptyset; all pointers live.

@@ -49,6 +49,8 @@ pub struct Survey {
     /// Ranges to send whole because nobody else has their bytes (deleted files).
     pub whole: Vec<Run>,
     pub files: HashMap<FileKey, File>,
+    /// Files mapped shared that the user could write: leased, so that he cannot without our knowing.
+    pub leased: Vec<FileKey>,
     /// The kernel's own pages: first address, address of the vDSO, end.
     pub vdso: Option<(u64, u64, u64)>,
 }
@@ -157,11 +159,12 @@ fn home_file(
             key
         }
     };
-    if v.shared && !key.is_some_and(|k| unwritable(pid, &s.files[&k])) {
-        return stays(
-            Stay::SharedMemory,
-            "mapped shared from a file that may change",
-        );
+    if v.shared {
+        match key {
+            Some(k) if unwritable(pid, &s.files[&k]) => {}
+            Some(k) if sys::take_lease(&s.files[&k]) => s.leased.push(k),
+            _ => return stays(Stay::SharedMemory, "mapped shared from a file that may change"),
+        }
     }
     match key {
         Some(key) if key.size <= FILE_MAX => s.push(
