@@ -51,7 +51,10 @@ pub fn freeze(sh: &Arc<Shared>, pid: Pid, break_calls: impl FnOnce()) -> Result<
 fn begin(zoo: &mut Zoo, pid: Pid) -> Result<Arc<crate::shared::Proc>> {
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let busy = b.proc.exiting.load(Ordering::Acquire)
-        || b.quiet || b.stopped || b.releases.is_some() || b.threads.values().any(|t| t.asking);
+        || b.quiet
+        || b.stopped
+        || b.releases.is_some()
+        || b.threads.values().any(|t| t.asking);
     if busy || !b.threads.contains_key(&pid) {
         return Err(MigrateError::Stays(
             Stay::Busy,

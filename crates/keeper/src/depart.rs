@@ -176,7 +176,10 @@ fn try_out(
     };
     if over.is_ok() {
         let mut files = prep.files;
-        let held = prep.leased.iter().filter_map(|k| Some((pid, Arc::new(files.remove(k)?))));
+        let held = prep
+            .leased
+            .iter()
+            .filter_map(|k| Some((pid, Arc::new(files.remove(k)?))));
         crate::keep::lock(&keep.leases).extend(held);
     }
     match over {

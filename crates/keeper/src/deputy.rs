@@ -32,7 +32,10 @@ pub enum Work {
         done: Option<Sender<i64>>,
     },
     /// The end of the thread or process: never forgotten, before any housekeeping.
-    End { nr: i64, code: u64 },
+    End {
+        nr: i64,
+        code: u64,
+    },
     /// A clone: the child's slot, and whom to tell.
     Clone {
         flags: u64,
@@ -135,8 +138,6 @@ impl Deputy {
         }
         unseen
     }
-
-    pub fn debug(&self) -> String { let s = lock(&self.st); format!("{:?} q{}", s.doing.as_ref().map(|d| match d { Doing::Call{nr,..} => format!("call {nr}"), Doing::Own(_) => "own".into(), Doing::Clone(..) => "clone".into() }), s.queue.len()) }
 
     /// Number of the call under way, for its restart rule.
     pub fn call_nr(&self) -> Option<u16> {

@@ -198,10 +198,8 @@ impl Tree {
             return link.tell(&ToHost::Kill { pid });
         };
         if p.link().is_none_or(|l| !Arc::ptr_eq(l, link)) {
-            eprintln!("DBG exit {pid} from {} but at {:?}", link.node, p.link().map(|l| l.node.clone()));
             return;
         }
-        eprintln!("DBG exit {pid} from {} threads {:?}", link.node, p.threads.iter().map(|(t,d)| (*t, d.debug())).collect::<Vec<_>>());
         if cpu_ns != 0 {
             p.seen.used_at(&link.node, cpu_ns);
         }
@@ -318,7 +316,11 @@ impl Tree {
         for (pid, _) in leases.iter().filter(|(_, f)| sys::lease_wanted(f)) {
             let why = "a file that it maps shared is about to change".to_owned();
             let why = Why::Call(Stay::SharedMemory, why);
-            keep.tasks.push_urgent(Task { pid: *pid, to: Dest::Home, why });
+            keep.tasks.push_urgent(Task {
+                pid: *pid,
+                to: Dest::Home,
+                why,
+            });
         }
     }
 

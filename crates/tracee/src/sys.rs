@@ -402,7 +402,8 @@ pub fn poke(fd: RawFd) {
 //
 //   +0    batch   r15 → {count, …64}, then entries {nr, a0..a5, ret} of 64 bytes; ends in int3
 //   gate  one `syscall; int3` for a single call
-//   loop  the deputy: r15 → its slot (offsets in region.rs)
+//   loop  the deputy: r15 → its slot (offsets in region.rs). A clone's child takes its own slot from r14,
+//         which it inherits: the parent's slot may hold the next call before the child runs.
 std::arch::global_asm!(
     r#"
     .pushsection .rodata.armento_blob, "a"
@@ -453,7 +454,8 @@ armento_blob_idle:
     mov r10d, 8
     mov eax, 14
     syscall
-5:  mov rax, [r15 + 8]
+5:  mov r14, [r15 + 72]
+    mov rax, [r15 + 8]
     mov rdi, [r15 + 16]
     mov rsi, [r15 + 24]
     mov rdx, [r15 + 32]
@@ -467,9 +469,9 @@ armento_blob_call:
 armento_blob_after:
     test rax, rax
     jnz 6f
-    cmp qword ptr [r15 + 72], 0
-    je 6f
-    mov r15, [r15 + 72]
+    test r14, r14
+    jz 6f
+    mov r15, r14
     jmp 3b
 6:  mov [r15 + 64], rax
     cmp qword ptr [r15 + 80], 0

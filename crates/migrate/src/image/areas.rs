@@ -163,7 +163,12 @@ fn home_file(
         match key {
             Some(k) if unwritable(pid, &s.files[&k]) => {}
             Some(k) if sys::take_lease(&s.files[&k]) => s.leased.push(k),
-            _ => return stays(Stay::SharedMemory, "mapped shared from a file that may change"),
+            _ => {
+                return stays(
+                    Stay::SharedMemory,
+                    "mapped shared from a file that may change",
+                );
+            }
         }
     }
     match key {
