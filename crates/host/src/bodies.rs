@@ -244,6 +244,34 @@ pub fn queue(zoo: &mut Zoo, pid: Pid, tid: Option<Tid>, info: &SigInfo) {
     let sig = i32::from_le_bytes(info[..4].try_into().unwrap_or_default());
     let send = zoo.veils.veil(info);
     let _ = sys::sigqueue(leader, here, sig, &send);
+    nudge(zoo, pid, tid, sig);
+}
+
+/// The deputy may have seen the signal before it saw the call that the signal must break.
+fn nudge(zoo: &Zoo, pid: Pid, to: Option<Tid>, sig: i32) {
+    let Some(body) = zoo.bodies.get(&pid) else {
+        return;
+    };
+    let open = |here: Tid| {
+        status::read(here).is_ok_and(|s| s.blocked & bit(sig) == 0 && s.ignored & bit(sig) == 0)
+    };
+    for th in body
+        .threads
+        .values()
+        .filter(|t| to.is_none_or(|to| to == t.cell.tid))
+    {
+        let seq = match &lock(&th.cell.st).waiting {
+            Some(Waiting::Call { seq, .. }) => *seq,
+            _ => continue,
+        };
+        if open(th.cell.here) {
+            zoo.sh().tell(&ToHome::Nudge {
+                tid: th.cell.tid,
+                seq,
+            });
+            return;
+        }
+    }
 }
 
 /// Replies with one of the kernel's restart errors. Before: only the hand may do this, for the

@@ -150,7 +150,10 @@ fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
     let halted = grip.disband();
     t.returning.insert(pid, halted);
     stopped?;
-    let old = areas::of_home(pid, &maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
+    let mut old = areas::of_home(pid, &maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
+    if !early {
+        old.areas = kept_areas(old.areas);
+    }
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     let stale: Vec<_> = old.areas.iter().map(Area::run).collect();
     if !early {
@@ -163,6 +166,17 @@ fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
     Ok(())
 }
 
+/// What a deputy kept of the stack (arguments, environment) is no part of the stack that comes: that is
+/// mapped as one, or the kernel would know only a piece of it by its name.
+fn kept_areas(mut areas: Vec<Area>) -> Vec<Area> {
+    for a in &mut areas {
+        if a.kind == Kind::Stack {
+            a.kind = Kind::Anon;
+        }
+    }
+    areas
+}
+
 /// One call of the early mapping; longer means that the body blocks in a call of its own.
 const EARLY_MAX: Duration = Duration::from_millis(100);
 
@@ -170,7 +184,7 @@ const EARLY_MAX: Duration = Duration::from_millis(100);
 /// cannot be done now; the pages then come with the freeze.
 fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<()> {
     d.forget_housekeeping();
-    let old = areas::of_home(pid, &maps::read(pid).ok()?).ok()?.areas;
+    let old = kept_areas(areas::of_home(pid, &maps::read(pid).ok()?).ok()?.areas);
     let steps = areas::steps(&old, areas);
     if steps
         .iter()

@@ -1,6 +1,6 @@
 //! A process leaves home, or goes on from one host to another.
 //!
-//! From: `mover.rs`. Next: `migrate/src/source.rs` facing `target.rs`.
+//! From: `mover.rs`. Next: `migrate/src/source.rs` facing `migrate/src/target.rs`.
 //!
 //! ```text
 //! home    halt · map the region · offer · pre-copy (runs) · halt · state · Ready? · deputies · Thaw

@@ -130,13 +130,20 @@ impl Deputy {
     }
 
     /// Ends a call of the body that the deputy has not seen; false when there is none.
-    pub fn turn_back(&self) -> bool {
+    pub fn turn_back(&self, result: impl Fn(u16) -> i64) -> bool {
         let st = lock(&self.st);
-        let unseen = matches!(st.doing, Some(Doing::Call { .. })) && self.slot.retract();
-        if unseen {
-            self.slot.fail(AGAIN);
+        match st.doing {
+            Some(Doing::Call { nr, .. }) if self.slot.retract() => {
+                self.slot.fail(result(nr));
+                true
+            }
+            _ => false,
         }
-        unseen
+    }
+
+    /// Is it still at this call of the body?
+    pub fn at_call(&self, number: u32) -> bool {
+        matches!(lock(&self.st).doing, Some(Doing::Call { seq, .. }) if seq == number)
     }
 
     /// Number of the call under way, for its restart rule.

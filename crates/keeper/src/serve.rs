@@ -162,6 +162,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             }),
         },
         ToHome::Fetch { seq, key } => family::fetch(keep, link, seq, key),
+        ToHome::Nudge { tid, seq } => keep.hand.post(move |t| t.nudge(tid, seq)),
         ToHome::Freezing { pid, .. } => keep.hand.post(move |t| t.break_calls(pid)),
         ToHome::Ready { mv, bytes } => links::news(keep, mv, MoveEvent::Ready { bytes }),
         ToHome::Failed { mv, stay, detail } => {

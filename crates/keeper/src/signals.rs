@@ -130,7 +130,7 @@ fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::Resu
         }
         At::Before if unmade => {
             r.rip = code.after;
-            r.rax = ERESTARTNOINTR as u64;
+            r.rax = unmade_result(nr) as u64;
         }
         _ => return Ok(false),
     }
@@ -139,7 +139,34 @@ fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::Resu
     Ok(true)
 }
 
+/// What a call ends with that was turned back before it was made. One that sleeps would have been
+/// interrupted, for its thread was in it already; any other is issued again whatever happens.
+fn unmade_result(nr: u16) -> i64 {
+    const SLEEPS: [i64; 4] = [
+        libc::SYS_select,
+        libc::SYS_pselect6,
+        libc::SYS_ppoll,
+        libc::SYS_nanosleep,
+    ];
+    let blocks = armento_abi::row(nr.into()).is_some_and(|r| r.restart == Restart::Block);
+    if blocks || SLEEPS.contains(&i64::from(nr)) || (libc::SYS_epoll_wait == i64::from(nr)) {
+        ERESTARTNOHAND
+    } else {
+        ERESTARTNOINTR
+    }
+}
+
 impl Tree {
+    /// The body has a signal for a thread whose call is still on its way to its deputy, or in it.
+    pub fn nudge(&mut self, tid: Tid, seq: u32) {
+        let Some(d) = self.keep.deputy(tid).filter(|d| d.at_call(seq)) else {
+            return;
+        };
+        if let Some(code) = self.code_of(d.pid) {
+            self.break_call(tid, &code);
+        }
+    }
+
     pub fn code_of(&self, pid: Pid) -> Option<Code> {
         self.procs.get(&pid)?.region.as_ref().map(|r| r.code())
     }
@@ -169,7 +196,7 @@ impl Tree {
             if !d.in_call() {
                 return;
             }
-            if d.turn_back() {
+            if d.turn_back(unmade_result) {
                 return;
             }
             if trace::interrupt(tid).is_err() {

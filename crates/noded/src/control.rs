@@ -90,7 +90,10 @@ async fn session(node: Arc<Node>, stream: UnixStream) {
     }
     {
         let mut core = client.node.lock();
-        core.keepers.gone(client.session);
+        let now = client.node.now();
+        for pid in core.keepers.gone(client.session) {
+            core.ledger.ended(pid, now);
+        }
         core.hosts.gone(client.session);
     }
     // Ends when the last question in flight has been answered and its outlet is gone.

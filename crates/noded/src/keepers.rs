@@ -62,12 +62,16 @@ impl KeeperTable {
         self.dirty = true;
     }
 
-    /// The session ended, and with it, as far as we know, its processes.
-    pub fn gone(&mut self, session: u64) {
+    /// The session ended, and with it, as far as we know, its processes: these.
+    pub fn gone(&mut self, session: u64) -> Vec<Pid> {
         let Some(tree) = self.of_session(session).map(|k| k.hello.tree) else {
-            return;
+            return Vec::new();
         };
-        self.by_tree.remove(&tree);
+        let keeper = self.by_tree.remove(&tree);
+        let ended = keeper.map_or_else(Vec::new, |k| {
+            let procs = k.procs.iter().map(|p| p.pid);
+            procs.chain([k.hello.root]).collect()
+        });
         self.dirty = true;
         let lost = |t: &Ticket| {
             refusal(
@@ -89,6 +93,7 @@ impl KeeperTable {
             }
             false
         });
+        ended
     }
 
     pub fn of_session(&self, session: u64) -> Option<&Keeper> {

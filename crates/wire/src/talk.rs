@@ -123,6 +123,11 @@ pub enum ToHome {
     Thawed {
         mv: MoveId,
     },
+    /// A signal was queued at the body for a thread that waits for this call: break it, if it blocks.
+    Nudge {
+        tid: Tid,
+        seq: u32,
+    },
     /// About once a second: CPU used here by each body, nanoseconds; resident KiB; runnable.
     Usage {
         list: Vec<Usage>,
