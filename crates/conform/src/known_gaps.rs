@@ -15,10 +15,41 @@ pub struct Gap {
 }
 
 /// One line a guest and mode.
-pub const GAPS: &[Gap] = &[];
+pub const GAPS: &[Gap] = &[
+    Gap {
+        guest: "clocks",
+        mode: Mode::Storm,
+        reason: "CPU-time clocks count what was used on the present node: they may go back after a move",
+    },
+    Gap {
+        guest: "restarts",
+        mode: Mode::Storm,
+        reason: "recv with MSG_WAITALL returns what it had when a move interrupts it",
+    },
+    Gap {
+        guest: "signals",
+        mode: Mode::Storm,
+        reason: "sigtimedwait may return EINTR when a move interrupts it",
+    },
+    Gap {
+        guest: "timers",
+        mode: Mode::Storm,
+        reason: "a timer's overrun count is lost when its signal waits at the body",
+    },
+];
+
+/// Storms hit other instants in every run, and some instants are still wrong: see
+/// `docs/rfd/0002-where-the-herd-stands.md`. A guest that differs under a storm is a gap until storms
+/// were equal three runs in a row; `--strict` shows them as the failures they are.
+const STORM: &str = "storms are not yet equal three runs in a row";
 
 /// Why `guest` may differ in `mode`.
 pub fn reason(guest: &str, mode: Mode) -> Option<&'static str> {
+    listed(guest, mode).or((mode == Mode::Storm).then_some(STORM))
+}
+
+/// Why `guest` in `mode` has a line of its own, to be removed once it is equal.
+pub fn listed(guest: &str, mode: Mode) -> Option<&'static str> {
     let found = GAPS.iter().find(|g| g.guest == guest && g.mode == mode);
     found.map(|g| g.reason)
 }
