@@ -27,7 +27,7 @@ pub struct Args {
     /// Keep the program at home
     #[arg(long, conflicts_with = "storm")]
     stay: bool,
-    /// Use only CPU features that every node of the farm has
+    /// Use only CPU features that every node of the farm has (accepted; without effect so far)
     #[arg(long)]
     portable: bool,
     /// Move every process of the tree to a random node every MS milliseconds

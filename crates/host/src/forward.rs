@@ -133,7 +133,6 @@ fn post(
         plan: Box::new(plan),
         fix,
     });
-    drop(st);
     cell.proc.forwarded.fetch_add(1, Ordering::Relaxed);
     sh.send_call(&Call {
         tid: cell.tid,
@@ -142,6 +141,8 @@ fn post(
         mask,
         packed,
     });
+    // Sent under the lock: a nudge about this call must not overtake it.
+    drop(st);
 }
 
 pub fn post_plan(sh: &Shared, cell: &Cell, n: &Notice, plan: Plan, fix: Fix) {
