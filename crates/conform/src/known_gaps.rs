@@ -32,29 +32,14 @@ pub const GAPS: &[Gap] = &[
         reason: "sigtimedwait may return EINTR when a move interrupts it",
     },
     Gap {
-        guest: "tty-python",
-        mode: Mode::Away,
-        reason: "a Ctrl-C that meets a sleep on its way home may wake nobody",
-    },
-    Gap {
         guest: "timers",
         mode: Mode::Storm,
         reason: "a timer's overrun count is lost when its signal waits at the body",
     },
 ];
 
-/// Storms hit other instants in every run, and some instants are still wrong: see
-/// `docs/rfd/0002-where-the-herd-stands.md`. A guest that differs under a storm is a gap until storms
-/// were equal three runs in a row; `--strict` shows them as the failures they are.
-const STORM: &str = "storms are not yet equal three runs in a row";
-
 /// Why `guest` may differ in `mode`.
 pub fn reason(guest: &str, mode: Mode) -> Option<&'static str> {
-    listed(guest, mode).or((mode == Mode::Storm).then_some(STORM))
-}
-
-/// Why `guest` in `mode` has a line of its own, to be removed once it is equal.
-pub fn listed(guest: &str, mode: Mode) -> Option<&'static str> {
     let found = GAPS.iter().find(|g| g.guest == guest && g.mode == mode);
     found.map(|g| g.reason)
 }
