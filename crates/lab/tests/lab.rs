@@ -305,12 +305,14 @@ fn a_terminal_reaches_the_program() {
     }
     let lab = Lab::up(spec(1)).unwrap();
     let inner = "test -t 0 || exit 9; trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.01; done";
+    // `exec`: else the shell between, which has no trap, is what Ctrl-C ends.
     let exec = format!(
-        "{} exec --name {} n1 -- sh -c \"{inner}\"",
+        "exec {} exec --name {} n1 -- sh -c \"{inner}\"",
         exe().display(),
         lab.plan().name
     );
     let mut script = Command::new("script")
+        .env("SHELL", "/bin/sh")
         .args(["-qec", &exec, "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
