@@ -154,11 +154,12 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
             actions = sigs::read(&mut h, &code)?;
         }
         let mut t = thread::read(&mut h, &code, tid, signal_waits(t_here))?;
-        let st = lock(&th.cell.st);
-        t.at_deputy = st.at_deputy
-            && (t.regs[10] as i64 == thread::ERESTART_RESTARTBLOCK
-                || t.regs[15] as i64 == libc::SYS_restart_syscall);
-        drop(st);
+        // Until the next call, whatever the kernel has made of the registers since.
+        t.at_deputy = lock(&th.cell.st).at_deputy;
+        if !t.at_deputy && t.restarts() {
+            // The one restartable call that bodies make themselves.
+            t.begin_anew(libc::SYS_futex);
+        }
         threads.push(t);
         drop(h);
         if let Some((_, info)) = th.halted.and_then(|h| h.signal) {

@@ -100,8 +100,10 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             "a clone with new namespaces or shared memory",
         );
     }
+    let Some(special) = Special::begin(&cell.proc) else {
+        return forward::park(sh, cell, n.id);
+    };
     lock(&cell.st).waiting = Some(Waiting::Special);
-    let special = Special::begin(&cell.proc);
     let (sh, cell, id) = (sh.clone(), cell.clone(), n.id);
     let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
     let answer = sh.ask_stream(|seq| ToHome::Fork {

@@ -22,7 +22,7 @@ pub fn freeze(sh: &Arc<Shared>, pid: Pid, break_calls: impl FnOnce()) -> Result<
         .hand
         .run(move |zoo| begin(zoo, pid))
         .unwrap_or(Err(MigrateError::Ended))?;
-    while proc.specials.load(Ordering::Acquire) > 0 {
+    while proc.specials.load(Ordering::SeqCst) > 0 {
         if Instant::now() > until {
             thaw(sh, pid);
             return Err(MigrateError::Stays(
@@ -61,7 +61,8 @@ fn begin(zoo: &mut Zoo, pid: Pid) -> Result<Arc<crate::shared::Proc>> {
             "it is stopped or about to end".into(),
         ));
     }
-    b.proc.freezing.store(true, Ordering::Release);
+    // SeqCst with `Special::begin`: one of the two sees the other.
+    b.proc.freezing.store(true, Ordering::SeqCst);
     Ok(b.proc.clone())
 }
 

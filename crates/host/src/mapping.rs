@@ -1,6 +1,7 @@
 //! mmap of a file by a guest: the deputy maps it (and says which file), then the body maps our copy.
 
 use crate::fork::break_out;
+use crate::forward;
 use crate::serve::come_home;
 use crate::shared::{Cell, Shared, Special, Waiting, lock};
 use crate::sys;
@@ -42,8 +43,10 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             "it maps a file shared and writable",
         );
     }
+    let Some(special) = Special::begin(&cell.proc) else {
+        return forward::park(sh, cell, n.id);
+    };
     lock(&cell.st).waiting = Some(Waiting::Special);
-    let special = Special::begin(&cell.proc);
     let (sh, cell, n) = (sh.clone(), cell.clone(), *n);
     std::thread::spawn(move || {
         serve(&sh, &cell, &n);
@@ -70,15 +73,7 @@ fn serve(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         return;
     };
     let shared = n.args[3] as i32 & libc::MAP_PRIVATE == 0;
-    let len = n.args[1].next_multiple_of(4096);
     let Some(file) = fetch(sh, &key, shared) else {
-        sh.ask(|seq| ToHome::Remap {
-            tid: cell.tid,
-            seq,
-            from: at,
-            len,
-            to: 0,
-        });
         return come_home(
             sh,
             cell,
@@ -97,14 +92,16 @@ fn serve(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         r.ok()
     });
     if let Some(Some(got)) = done {
-        if got as u64 != at {
-            let to = if got < 0 { 0 } else { got as u64 };
-            sh.ask(|seq| ToHome::Remap {
+        if got > 0 && got as u64 != at {
+            // Mapped once more at home, where the body has it. Nothing is moved or unmapped there: what
+            // lies at `at` may be memory that is on its way home by now (see `keeper/src/arrive.rs`).
+            let mut args = n.args;
+            args[0] = got as u64;
+            args[3] = (args[3] | libc::MAP_FIXED as u64) & !(libc::MAP_FIXED_NOREPLACE as u64);
+            sh.ask(|seq| ToHome::Map {
                 tid: cell.tid,
                 seq,
-                from: at,
-                len,
-                to,
+                args,
             });
         }
         let here = cell.here;

@@ -234,9 +234,11 @@ impl Mem for BodyMem {
 pub struct Special(pub Arc<Proc>);
 
 impl Special {
-    pub fn begin(p: &Arc<Proc>) -> Special {
-        p.specials.fetch_add(1, Ordering::AcqRel);
-        Special(p.clone())
+    /// `None`: a freeze has begun, which no longer waits for us.
+    pub fn begin(p: &Arc<Proc>) -> Option<Special> {
+        p.specials.fetch_add(1, Ordering::SeqCst);
+        let s = Special(p.clone());
+        (!p.freezing.load(Ordering::SeqCst)).then_some(s)
     }
 }
 

@@ -13,6 +13,7 @@ use armento_migrate::stop::Grip;
 use armento_migrate::target::{self, Builder, relayout};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay, Tid};
+use armento_tracee::hand::World;
 use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
 use armento_tracee::region::{BASE, Code};
 use armento_tracee::sys::SigInfo;
@@ -156,14 +157,12 @@ fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
     }
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     let stale: Vec<_> = old.areas.iter().map(Area::run).collect();
-    if !early {
-        h.batch(&code, &target::drop_calls(&stale))?;
-    }
+    // Before the layout, which may bring a file's bytes to where pages were sent. Holes do not matter.
+    let drop = if early { &layout.dropped } else { &stale };
+    h.batch(&code, &target::drop_calls(drop))?;
     let mut map =
         |h: &mut Hold, a: &Area, key: &FileKey, off: u64| copy_file(&keep, &code, h, a, key, off);
-    relayout(&mut h, &code, &old.areas, &layout.areas, &mut map)?;
-    h.batch_ok(&code, "drop pages", &target::drop_calls(&layout.dropped))?;
-    Ok(())
+    relayout(&mut h, &code, &old.areas, &layout.areas, &mut map)
 }
 
 /// What a deputy kept of the stack (arguments, environment) is no part of the stack that comes: that is
@@ -185,7 +184,9 @@ const EARLY_MAX: Duration = Duration::from_millis(100);
 fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<()> {
     d.forget_housekeeping();
     let old = kept_areas(areas::of_home(pid, &maps::read(pid).ok()?).ok()?.areas);
-    let steps = areas::steps(&old, areas);
+    let mut steps = areas::steps(&old, areas);
+    // A file may have been mapped for the body since the offer: what is too much goes at the freeze.
+    steps.retain(|s| !matches!(s, Step::Unmap(_)));
     if steps
         .iter()
         .any(|s| matches!(s, Step::Map(a) if matches!(a.kind, Kind::File { .. })))
@@ -194,11 +195,11 @@ fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<()> {
     }
     let stale: Vec<_> = old.iter().map(Area::run).collect();
     for (nr, args) in target::drop_calls(&stale) {
-        d.own_within(nr, args, EARLY_MAX)?;
+        d.tidy(nr, args, EARLY_MAX)?;
     }
     for step in &steps {
         let (nr, args) = target::step_call(step)?;
-        d.own_within(nr, args, EARLY_MAX).filter(|r| *r >= 0)?;
+        d.tidy(nr, args, EARLY_MAX).filter(|r| *r >= 0)?;
     }
     Some(())
 }
@@ -264,7 +265,7 @@ fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
     )?;
     drop(h);
     let deputies: Vec<Arc<Deputy>> = p.threads.values().cloned().collect();
-    let mut blocks = Vec::new();
+    let (mut blocks, mut over) = (Vec::new(), Vec::new());
     for d in &deputies {
         match state.threads.iter().find(|s| s.tid == d.tid) {
             Some(s) => {
@@ -274,7 +275,15 @@ fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
                     .collect();
                 dress_one(&code, pid, d, s, &mine, &mut blocks)?;
             }
-            None => retire(d.tid, &code),
+            None => over.push(d.tid),
+        }
+    }
+    if let Some(halted) = t.returning.get_mut(&pid) {
+        halted.retain(|h| !over.contains(&h.tid));
+    }
+    for tid in over {
+        if let Some(end) = retire(tid, &code) {
+            World::report(t, tid, end);
         }
     }
     t.blocks.extend(blocks);
@@ -341,8 +350,8 @@ fn rearm(
         libc::SYS_poll if deadline.is_some() => r.rdx = left.as_millis() as u64 + 1,
         _ => {}
     }
-    // The program stands behind its syscall instruction, or (to be issued again) before it.
-    let before = regs.rax as i64 != thread::ERESTART_RESTARTBLOCK;
+    // The program stands behind its syscall instruction, or (turned back already) before it.
+    let before = thread::turned_back(h.tid, regs);
     r.rip = if before { regs.rip } else { regs.rip - 2 };
     r.rax = nr as u64;
     r.orig_rax = u64::MAX;
@@ -370,17 +379,21 @@ fn expect_stop(tid: Tid) -> Result<()> {
     }
 }
 
-/// A thread that ended away while its end was on the way home.
-fn retire(tid: Tid, code: &Code) {
-    if let Ok(h) = Hold::take(tid, Arc::new(Unfiltered)) {
-        let mut r = h.regs;
-        r.rip = code.gate;
-        r.rax = libc::SYS_exit as u64;
-        r.rdi = 0;
-        r.orig_rax = u64::MAX;
-        let _ = h.finish(r, 0);
-    }
+/// A thread that ended away while its end was on the way home: it ends here, before our page is gone.
+fn retire(tid: Tid, code: &Code) -> Option<trace::Status> {
+    let h = Hold::take(tid, Arc::new(Unfiltered)).ok()?;
+    let mut r = h.regs;
+    r.rip = code.gate;
+    r.rax = libc::SYS_exit as u64;
+    r.rdi = 0;
+    r.orig_rax = u64::MAX;
+    h.finish(r, 0).ok()?;
+    trace::resume(tid, 0).ok()?;
+    trace::wait_for(tid, RETIRE_MAX).ok()
 }
+
+/// An exiting thread needs microseconds.
+const RETIRE_MAX: Duration = Duration::from_secs(2);
 
 /// The moment of truth: the host forgets its body, the process is the program again and runs.
 fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {

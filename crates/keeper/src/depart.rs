@@ -291,6 +291,10 @@ fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
     } else {
         None
     };
+    if uffd.is_some() {
+        // It runs on meanwhile: a child that it forks must not inherit our region.
+        h.call(&code, libc::SYS_madvise, forkable(&region, false))?;
+    }
     drop(h);
     let head = Head {
         engine: ENGINE_VERSION,
@@ -322,6 +326,16 @@ fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
             ignored: 0,
         },
     ))
+}
+
+/// Arguments of madvise(2): do the process's children get our region?
+fn forkable(region: &Region, yes: bool) -> [u64; 6] {
+    let advice = if yes {
+        libc::MADV_DOFORK
+    } else {
+        libc::MADV_DONTFORK
+    };
+    [BASE, region.len(), advice as u64, 0, 0, 0]
 }
 
 /// The process makes a memory file, we take a copy of its descriptor, it maps it and forgets it.
@@ -420,23 +434,22 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
     Ok((last, state))
 }
 
-/// Its number among the registers' words.
-const RAX: usize = 10;
-const ORIG: usize = 15;
-const RIP: usize = 16;
+/// Which call the thread's restart block belongs to; `known`: what it was doing when we let it go last.
+fn restarting(s: &ThreadState, known: Option<i64>) -> Option<i64> {
+    match s.number() {
+        libc::SYS_restart_syscall | -1 => known,
+        nr => Some(nr),
+    }
+}
 
 /// A call that was restarted before has lost its number; what it was decides where it goes on.
 fn restarted(s: &mut ThreadState, known: Option<i64>) -> Result<()> {
-    if !s.at_deputy || s.regs[ORIG] as i64 != libc::SYS_restart_syscall {
+    if !s.at_deputy {
         return Ok(());
     }
-    match known {
+    match restarting(s, known) {
         Some(libc::SYS_futex) => {
-            s.regs[RAX] = libc::SYS_futex as u64;
-            s.regs[ORIG] = u64::MAX;
-            s.regs[RIP] -= 2;
-            s.at_deputy = false;
-            s.again = false;
+            s.begin_anew(libc::SYS_futex);
             Ok(())
         }
         Some(_) => Ok(()),
@@ -452,10 +465,7 @@ fn kept_memory(s: &ThreadState, known: Option<i64>) -> Option<(u64, usize)> {
     if !s.at_deputy {
         return None;
     }
-    let nr = match s.regs[ORIG] as i64 {
-        libc::SYS_restart_syscall => known?,
-        nr => nr,
-    };
+    let nr = restarting(s, known)?;
     let (rdi, rsi, r10) = (s.regs[14], s.regs[13], s.regs[7]);
     match nr {
         libc::SYS_poll => Some((rdi, (rsi as usize).min(65536) * 8)),
@@ -482,7 +492,8 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
         return Err(MigrateError::Stays(Stay::TooManyThreads, "no slots".into()));
     };
     for (s, slot) in l.states.iter().zip(slots) {
-        if let Err(e) = become_deputy(s, &code, slot.addr(), s.tid == pid) {
+        let leader = (s.tid == pid).then_some(&*l.region);
+        if let Err(e) = become_deputy(s, &code, slot.addr(), leader) {
             // Only a thread that died meanwhile gets here; its process dies with it.
             eprintln!("deputy {}: {e}", s.tid);
             continue;
@@ -520,10 +531,16 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
     Ok(())
 }
 
-fn become_deputy(s: &ThreadState, code: &Code, slot: u64, leader: bool) -> trace::Result<()> {
+fn become_deputy(
+    s: &ThreadState,
+    code: &Code,
+    slot: u64,
+    leader: Option<&Region>,
+) -> trace::Result<()> {
     let mut h = Hold::take(s.tid, Arc::new(Unfiltered))?;
     let mut calls = thread::forget_calls(code, s);
-    if leader {
+    if let Some(region) = leader {
+        calls.push((libc::SYS_madvise, forkable(region, true)));
         calls.extend(default_calls(&mut h, code)?);
     }
     h.batch(code, &calls)?;
@@ -580,10 +597,10 @@ fn tear_down(
             while a < e {
                 let n = (e - a).min(CHUNK);
                 let (tx, rx) = mpsc::channel();
-                d.submit(Work::Own {
+                d.submit(Work::Tidy {
                     nr: libc::SYS_munmap,
                     args: [a, n, 0, 0, 0, 0],
-                    done: Some(tx),
+                    done: tx,
                 });
                 last = Some(rx);
                 a += n;

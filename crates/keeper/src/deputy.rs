@@ -21,15 +21,23 @@ use std::time::{Duration, Instant};
 pub const AGAIN: i64 = -513;
 /// Most calls that may wait for one deputy: its body has one at a time, the rest is our own housekeeping.
 const QUEUE_MAX: usize = 4096;
+/// How long a call of ours may wait behind a call of the body.
+const OWN_MAX: Duration = Duration::from_secs(30);
 
 /// Something for the deputy to do.
 pub enum Work {
     Call(Box<Call>),
-    /// A call of our own.
+    /// A call of our own that somebody waits for.
     Own {
         nr: i64,
         args: [u64; 6],
-        done: Option<Sender<i64>>,
+        done: Sender<i64>,
+    },
+    /// Housekeeping of memory that nobody uses just now: may be forgotten.
+    Tidy {
+        nr: i64,
+        args: [u64; 6],
+        done: Sender<i64>,
     },
     /// The end of the thread or process: never forgotten, before any housekeeping.
     End {
@@ -168,7 +176,9 @@ impl Deputy {
         match w {
             Work::Call(_) | Work::End { .. } => st.queue.push_front(w),
             w if st.queue.len() < QUEUE_MAX => st.queue.push_back(w),
-            Work::Own { done: Some(tx), .. } => drop(tx.send(-i64::from(libc::EAGAIN))),
+            Work::Own { done, .. } | Work::Tidy { done, .. } => {
+                let _ = done.send(-i64::from(libc::EAGAIN));
+            }
             _ => {}
         }
     }
@@ -177,30 +187,28 @@ impl Deputy {
     pub fn forget_housekeeping(&self) {
         lock(&self.st)
             .queue
-            .retain(|w| !matches!(w, Work::Own { .. }));
+            .retain(|w| !matches!(w, Work::Tidy { .. }));
     }
 
     /// Does a call of ours and waits for it.
     pub fn own(&self, nr: i64, args: [u64; 6]) -> Option<i64> {
-        self.own_within(nr, args, Duration::from_secs(30))
+        let (done, rx) = std::sync::mpsc::channel();
+        self.submit(Work::Own { nr, args, done });
+        rx.recv_timeout(OWN_MAX).ok()
     }
 
-    /// … as long as that: a call of the body may come first and block.
-    pub fn own_within(&self, nr: i64, args: [u64; 6], limit: Duration) -> Option<i64> {
-        let (tx, rx) = std::sync::mpsc::channel();
-        self.submit(Work::Own {
-            nr,
-            args,
-            done: Some(tx),
-        });
+    /// Does some housekeeping and waits for it as long as `limit`: a call of the body may come first, and block.
+    pub fn tidy(&self, nr: i64, args: [u64; 6], limit: Duration) -> Option<i64> {
+        let (done, rx) = std::sync::mpsc::channel();
+        self.submit(Work::Tidy { nr, args, done });
         rx.recv_timeout(limit).ok()
     }
 
     fn begin(&self, st: &mut State, w: Work) {
         match w {
             Work::Call(c) => self.begin_call(st, *c),
-            Work::Own { nr, args, done } => {
-                st.doing = Some(Doing::Own(done));
+            Work::Own { nr, args, done } | Work::Tidy { nr, args, done } => {
+                st.doing = Some(Doing::Own(Some(done)));
                 self.slot.post(nr, args, 0, None);
             }
             Work::End { nr, code } => {

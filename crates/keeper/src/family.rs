@@ -134,23 +134,6 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
     Ok(Some(key))
 }
 
-pub fn remap(d: &Arc<Deputy>, seq: u32, from: u64, len: u64, to: u64) {
-    let d = d.clone();
-    std::thread::spawn(move || {
-        let moved = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
-        let ret = match to {
-            0 => d.own(libc::SYS_munmap, [from, len, 0, 0, 0, 0]),
-            to => d.own(libc::SYS_mremap, [from, len, len, moved, to, 0]),
-        };
-        d.link().tell(&ToHost::Mapped {
-            seq,
-            ret: ret.unwrap_or(0),
-            key: None,
-            stay: None,
-        });
-    });
-}
-
 pub fn fetch(keep: &Arc<Keep>, link: &Arc<HostLink>, seq: u32, key: FileKey) {
     let file = lock(&keep.files).get(&key).cloned();
     let link = link.clone();

@@ -146,21 +146,6 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 stay: None,
             }),
         },
-        ToHome::Remap {
-            tid,
-            seq,
-            from,
-            len,
-            to,
-        } => match deputy(keep, link, tid) {
-            Some(d) => family::remap(&d, seq, from, len, to),
-            None => link.tell(&ToHost::Mapped {
-                seq,
-                ret: -i64::from(libc::ENOMEM),
-                key: None,
-                stay: None,
-            }),
-        },
         ToHome::Fetch { seq, key } => family::fetch(keep, link, seq, key),
         ToHome::Nudge { tid, seq } => keep.hand.post(move |t| t.nudge(tid, seq)),
         ToHome::Freezing { pid, .. } => keep.hand.post(move |t| t.break_calls(pid)),

@@ -7,13 +7,16 @@ use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Call, Hold};
+use armento_tracee::PAGE;
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
 use armento_tracee::sys;
 use armento_wire::bulk::{self, decode_pages};
 use armento_wire::talk::{self, FileKey};
 use armento_wire::{WireError, read_frame, write_frame};
+use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 
 /// What a target must be able to do; the owner knows how (in its tracer thread).
 pub trait Builder {
@@ -43,6 +46,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
     let mut file: Option<(FileKey, u64)> = None;
     let mut state: Option<State> = None;
     let mut pid = None;
+    let mut laid_out = false;
     let mut total = 0;
     loop {
         match read_frame(r, &mut buf)? {
@@ -57,13 +61,14 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                     Some(p) => p,
                     None => *pid.insert(b.ready_for_pages()?),
                 };
-                total += write_pages(here, &buf)?;
+                total += write_pages(here, &buf, laid_out)?;
             }
             bulk::LAYOUT => {
                 if pid.is_none() {
                     pid = Some(b.ready_for_pages()?);
                 }
                 b.layout(talk::decode(&buf, "layout")?)?;
+                laid_out = true;
             }
             bulk::STATE => state = Some(talk::decode(&buf, "state")?),
             bulk::END => {
@@ -83,7 +88,8 @@ fn expect(kind: u8, want: u8) -> Result<()> {
     }
 }
 
-fn write_pages(pid: i32, body: &[u8]) -> Result<u64> {
+/// `strict`: the layout is the last one, so every page has its place.
+fn write_pages(pid: i32, body: &[u8], strict: bool) -> Result<u64> {
     let (runs, bytes) = decode_pages(body)?;
     let mut rest = bytes;
     for part in runs.chunks(1024) {
@@ -91,32 +97,34 @@ fn write_pages(pid: i32, body: &[u8]) -> Result<u64> {
         match sys::vm_write_many(pid, part, &rest[..n]) {
             Ok(wrote) if wrote == n => {}
             Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Err(MigrateError::Ended),
-            _ => one_by_one(pid, part, &rest[..n])?,
+            _ => one_by_one(pid, part, &rest[..n], strict)?,
         }
         rest = &rest[n..];
     }
     Ok(bytes.len() as u64)
 }
 
-/// A run whose mapping is read-only or no longer wanted stops the vector call: write run by run.
-/// What cannot be written now is written after the layout, or was unmapped at the source.
-fn one_by_one(pid: i32, runs: &[(u64, usize)], bytes: &[u8]) -> Result<()> {
+/// A page whose mapping is read-only or no longer wanted stops the vector call: write page by page.
+/// Before the layout a page may have lost its place; it is then sent again, or was unmapped at the source.
+fn one_by_one(pid: i32, runs: &[(u64, usize)], bytes: &[u8], strict: bool) -> Result<()> {
+    let mem = std::fs::OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/{pid}/mem"))?;
     let mut rest = bytes;
     for &(addr, n) in runs {
-        force_write(pid, addr, &rest[..n])?;
+        for (i, page) in rest[..n].chunks(PAGE as usize).enumerate() {
+            force_write(&mem, addr + i as u64 * PAGE, page, strict)?;
+        }
         rest = &rest[n..];
     }
     Ok(())
 }
 
 /// Through /proc/PID/mem, which ignores the protection of a private mapping.
-fn force_write(pid: i32, addr: u64, bytes: &[u8]) -> Result<()> {
-    use std::os::unix::fs::FileExt;
-    let mem = std::fs::OpenOptions::new()
-        .write(true)
-        .open(format!("/proc/{pid}/mem"))?;
+fn force_write(mem: &File, addr: u64, bytes: &[u8], strict: bool) -> Result<()> {
     match mem.write_all_at(bytes, addr) {
-        Err(e) if e.raw_os_error() == Some(libc::EIO) => Ok(()), // not mapped (any more)
+        // Not mapped (any more).
+        Err(e) if e.raw_os_error() == Some(libc::EIO) && !strict => Ok(()),
         Err(e) => Err(no_memory(&e)),
         Ok(()) => Ok(()),
     }

@@ -92,14 +92,6 @@ pub enum ToHome {
         seq: u32,
         args: [u64; 6],
     },
-    /// The deputy moves that mapping to where the body has it (`to` 0: drops it); answered by `ToHost::Mapped`.
-    Remap {
-        tid: Tid,
-        seq: u32,
-        from: u64,
-        len: u64,
-        to: u64,
-    },
     /// Bytes of a file by key; answered by `ToHost::FileBytes` frames.
     Fetch {
         seq: u32,

@@ -30,6 +30,35 @@ pub struct ThreadState {
     pub again: bool,
 }
 
+impl ThreadState {
+    /// Number of the call it is in, by orig_rax.
+    pub fn number(&self) -> i64 {
+        self.regs[ORIG] as i64
+    }
+
+    /// Its restart block is lost or will be: the call `nr` is issued from the beginning.
+    pub fn begin_anew(&mut self, nr: i64) {
+        if self.regs[RAX] != RESTART {
+            self.regs[RIP] -= 2;
+        }
+        self.regs[RAX] = nr as u64;
+        self.regs[ORIG] = u64::MAX;
+        self.at_deputy = false;
+        self.again = false;
+    }
+
+    /// Is it about to continue a call by its restart block, or in such a continuation?
+    pub fn restarts(&self) -> bool {
+        let rax = self.regs[RAX];
+        rax as i64 == ERESTART_RESTARTBLOCK || rax == RESTART || self.regs[ORIG] == RESTART
+    }
+}
+
+/// Places among the registers' words.
+const RAX: usize = 10;
+const ORIG: usize = 15;
+const RIP: usize = 16;
+
 const PR_SET_NAME: u64 = 15;
 const PR_GET_TID_ADDRESS: u64 = 40;
 const RSEQ_UNREGISTER: u64 = 1;
@@ -38,6 +67,9 @@ const ERESTARTNOHAND: i64 = -514;
 pub const ERESTART_RESTARTBLOCK: i64 = -516;
 /// System call numbers that need care here.
 const FUTEX: u64 = libc::SYS_futex as u64;
+const RESTART: u64 = libc::SYS_restart_syscall as u64;
+/// The instruction `syscall`.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 pub fn words(r: &Regs) -> Vec<u64> {
     vec![
@@ -94,6 +126,15 @@ pub fn interrupted(r: &Regs) -> bool {
     (r.orig_rax as i64) >= 0 && ((-516..=ERESTARTSYS).contains(&(r.rax as i64)))
 }
 
+/// Has the kernel already turned the thread back to its `syscall` instruction, to issue an interrupted call
+/// again? Its number is then in rax as well as (unless a tick came between) in orig_rax.
+/// KERNEL: arch_do_signal_or_restart, arch/x86/kernel/signal.c.
+pub fn turned_back(tid: Tid, r: &Regs) -> bool {
+    let again = r.rax == r.orig_rax || r.rax == RESTART;
+    let mut code = [0u8; 2];
+    again && matches!(sys::vm_read(tid, r.rip, &mut code), Ok(2)) && code == SYSCALL
+}
+
 /// Turns what the stop did to a blocking call into what the kernel does by itself.
 /// `signals`: a signal with a handler waits, so that EINTR is genuine.
 pub fn settle(r: &mut Regs, signals: bool) {
@@ -138,12 +179,16 @@ pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<Thread
     code.read_scratch(0x8000, &mut raw);
     let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
     let mut regs = h.regs;
-    settle(&mut regs, signals);
+    let back = turned_back(h.tid, &regs);
+    if !back {
+        settle(&mut regs, signals);
+    }
     let rseq = trace::rseq(h.tid).unwrap_or_default();
     Ok(ThreadState {
         tid,
-        at_deputy: regs.rax as i64 == ERESTART_RESTARTBLOCK && (regs.orig_rax as i64) >= 0,
-        again: interrupted(&regs),
+        at_deputy: regs.rax as i64 == ERESTART_RESTARTBLOCK && (regs.orig_rax as i64) >= 0
+            || back && regs.rax == RESTART,
+        again: interrupted(&regs) || back,
         regs: words(&regs),
         xstate: trace::xstate(h.tid)?,
         mask: h.mask,
