@@ -57,7 +57,7 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         Some(u) => job.precopy(&u, &survey(here)?).is_ok(),
         None => false,
     };
-    freeze::freeze(sh, pid, || sh.tell(&ToHome::Freezing { mv, pid }))?;
+    freeze::freeze(sh, mv, pid)?;
     let (last, state) = sh
         .hand
         .run(move |zoo| capture(zoo, pid, here))

@@ -4,8 +4,9 @@ use crate::bodies;
 use crate::shared::{Shared, Waiting, lock};
 use crate::world::Zoo;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{Pid, Stay};
+use armento_model::{MoveId, Pid, Stay};
 use armento_tracee::trace;
+use armento_wire::talk::ToHome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -14,8 +15,9 @@ use std::time::{Duration, Instant};
 /// A freeze that takes longer is given up; the process runs on.
 const FREEZE_MAX: Duration = Duration::from_secs(3);
 
-/// Freezes `pid`; `break_calls` tells home to break what it waits for. Call from a bulk thread.
-pub fn freeze(sh: &Arc<Shared>, pid: Pid, break_calls: impl FnOnce()) -> Result<()> {
+/// Freezes `pid`. After `Ok` every thread is halted, and every signal that home sent has been queued here:
+/// those that come later wait at home. Call from a bulk thread.
+pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
     let until = Instant::now() + FREEZE_MAX;
     // Forks and mappings first: they are short, and a fork needs its home.
     let proc = sh
@@ -34,15 +36,25 @@ pub fn freeze(sh: &Arc<Shared>, pid: Pid, break_calls: impl FnOnce()) -> Result<
     }
     let (tx, rx) = mpsc::channel();
     sh.hand.run(move |zoo| halt(zoo, pid, tx));
-    break_calls();
-    match rx.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        Ok(()) => Ok(()),
-        Err(mpsc::RecvTimeoutError::Disconnected) => Err(MigrateError::Ended),
-        Err(mpsc::RecvTimeoutError::Timeout) => {
+    let left = || until.saturating_duration_since(Instant::now());
+    let held = sh.ask_stream(|seq| ToHome::Freezing { mv, pid, seq });
+    let halted = rx.recv_timeout(left());
+    let held = held.and_then(|h| h.recv_timeout(left()).ok());
+    match (halted, held) {
+        (Ok(()), Some(_)) => Ok(()),
+        (Err(mpsc::RecvTimeoutError::Disconnected), _) => Err(MigrateError::Ended),
+        (Err(mpsc::RecvTimeoutError::Timeout), _) => {
             thaw(sh, pid);
             Err(MigrateError::Stays(
                 Stay::Busy,
                 "a thread does not stop".into(),
+            ))
+        }
+        (Ok(()), None) => {
+            thaw(sh, pid);
+            Err(MigrateError::Stays(
+                Stay::LinkLost,
+                "home does not answer".into(),
             ))
         }
     }

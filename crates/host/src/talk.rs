@@ -77,7 +77,9 @@ pub fn calls(sh: &Arc<Shared>, mut r: Reader) {
 
 fn hear(sh: &Arc<Shared>, m: ToHost) {
     match m {
-        ToHost::Forked { seq, .. } | ToHost::Mapped { seq, .. } => answer(sh, seq, m, true),
+        ToHost::Forked { seq, .. } | ToHost::Mapped { seq, .. } | ToHost::Held { seq } => {
+            answer(sh, seq, m, true)
+        }
         ToHost::FileBytes { seq, end, .. } => answer(sh, seq, m, end),
         ToHost::Execed { pid } | ToHost::Kill { pid } => {
             sh.hand.post(move |z| bodies::remove(z, pid))

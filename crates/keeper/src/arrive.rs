@@ -70,6 +70,7 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         }
         Err(e) => {
             link.tell(&ToHost::Abort { mv, pid });
+            keep.end_move(mv);
             keep.hand.run(move |t| back_to_deputies(t, pid));
             Err(e)
         }

@@ -101,6 +101,10 @@ impl Keep {
         lock(&self.moves).remove(&mv);
     }
 
+    pub fn is_moving(&self, mv: MoveId) -> bool {
+        lock(&self.moves).contains_key(&mv)
+    }
+
     pub fn pids(&self) -> Vec<Pid> {
         lock(&self.known).clone()
     }

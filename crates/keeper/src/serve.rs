@@ -148,7 +148,16 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         },
         ToHome::Fetch { seq, key } => family::fetch(keep, link, seq, key),
         ToHome::Nudge { tid, seq } => keep.hand.post(move |t| t.nudge(tid, seq)),
-        ToHome::Freezing { pid, .. } => keep.hand.post(move |t| t.break_calls(pid)),
+        ToHome::Freezing { mv, pid, seq } => {
+            let link = link.clone();
+            keep.hand.post(move |t| {
+                // A move that was given up meanwhile has cleaned up behind itself.
+                if t.keep.is_moving(mv) {
+                    t.break_calls(pid);
+                }
+                link.tell(&ToHost::Held { seq });
+            });
+        }
         ToHome::Ready { mv, bytes } => links::news(keep, mv, MoveEvent::Ready { bytes }),
         ToHome::Failed { mv, stay, detail } => {
             links::news(keep, mv, MoveEvent::Failed { stay, detail })

@@ -97,10 +97,11 @@ pub enum ToHome {
         seq: u32,
         key: FileKey,
     },
-    /// The source has begun to freeze: break what the process waits for at home.
+    /// The source has begun to freeze: break what the process waits for at home; answered by `ToHost::Held`.
     Freezing {
         mv: MoveId,
         pid: Pid,
+        seq: u32,
     },
     /// The target has everything and waits for Thaw.
     Ready {
@@ -172,6 +173,11 @@ pub enum ToHost {
         ret: i64,
         key: Option<FileKey>,
         stay: Option<Stay>,
+    },
+    /// From here on home keeps the signals of the process that freezes: what it sent before is on this
+    /// stream before this.
+    Held {
+        seq: u32,
     },
     FileBytes {
         seq: u32,
