@@ -205,13 +205,20 @@ fn stop(body: &mut Body) {
     }
 }
 
-/// SIGCONT, or the end of a freeze: every halted thread goes on, with the signal it stopped at.
+/// SIGCONT.
+pub fn continued(zoo: &mut Zoo, pid: Pid) {
+    if let Some(body) = zoo.bodies.get_mut(&pid) {
+        body.stopped = false;
+    }
+    run_on(zoo, pid);
+}
+
+/// The end of a stop or a freeze: every halted thread goes on, with the signal it stopped at.
 pub fn run_on(zoo: &mut Zoo, pid: Pid) {
     let Some(body) = zoo.bodies.get_mut(&pid) else {
         return;
     };
-    body.stopped = false;
-    if body.proc.freezing.load(Ordering::Acquire) {
+    if body.stopped || body.proc.freezing.load(Ordering::Acquire) {
         return;
     }
     let mut signals = Vec::new();

@@ -197,9 +197,9 @@ pub fn sigchld(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         return;
     }
     let word = |i: usize| u64::from_le_bytes(act[i..i + 8].try_into().unwrap_or_default());
-    let handler = if word(0) == 1 { 1u64 } else { 0 };
     let flags = word(8) & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
-    let data: Vec<u8> = [handler, flags, 0, 0]
+    // A handler as such, though it never runs there: default would throw away a SIGCHLD that waits.
+    let data: Vec<u8> = [word(0), flags, 0, 0]
         .iter()
         .flat_map(|w| w.to_le_bytes())
         .collect();

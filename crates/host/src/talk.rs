@@ -95,7 +95,7 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
         ToHost::Defaulted { pid, tid, stopped } => sh
             .hand
             .post(move |z| bodies::defaulted(z, pid, tid, stopped)),
-        ToHost::Continue { pid } => sh.hand.post(move |z| bodies::run_on(z, pid)),
+        ToHost::Continue { pid } => sh.hand.post(move |z| bodies::continued(z, pid)),
         ToHost::Poke { tid, addr, bytes } => {
             if let Some(c) = sh.cell_of(tid) {
                 let _ = sys::vm_write(c.here, addr, &bytes);

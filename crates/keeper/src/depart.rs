@@ -531,6 +531,8 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
     Ok(())
 }
 
+/// Dispositions stay as they are: no signal is let through to a deputy, so no handler runs; and setting
+/// SIGCHLD to its default would throw away one that waits (POSIX 2.4.3).
 fn become_deputy(
     s: &ThreadState,
     code: &Code,
@@ -541,7 +543,6 @@ fn become_deputy(
     let mut calls = thread::forget_calls(code, s);
     if let Some(region) = leader {
         calls.push((libc::SYS_madvise, forkable(region, true)));
-        calls.extend(default_calls(&mut h, code)?);
     }
     h.batch(code, &calls)?;
     let mut r = h.regs;
@@ -552,22 +553,6 @@ fn become_deputy(
     r.eflags = 0x202;
     h.finish(r, 0)?;
     Ok(())
-}
-
-/// Handlers would run in memory that is gone: the deputy has defaults. What is ignored stays ignored.
-fn default_calls(h: &mut Hold, code: &Code) -> trace::Result<Vec<armento_tracee::inject::Call>> {
-    let now = sigs::read(h, code).map_err(|e| trace::TraceError::Odd(e.to_string()))?;
-    let nocld = (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
-    let want: Vec<sigs::Action> = now
-        .iter()
-        .enumerate()
-        .map(|(i, a)| match (i + 1, a[0]) {
-            (_, 0 | 1) => *a,
-            (17, _) => [0, a[1] & nocld, 0, 0],
-            _ => [0; 4],
-        })
-        .collect();
-    Ok(sigs::set_calls(code, &want, Some(&now)))
 }
 
 /// Gives up the memory piece by piece, through the deputy itself. Kept: files (their descriptors may be
