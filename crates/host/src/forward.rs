@@ -251,7 +251,9 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
         armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(cell.here))
     };
     if is_restart(ret) {
-        st.at_deputy = ret == -516;
+        // A continuation that was turned back before it was made still waits there.
+        let continued = i64::from(plan.packed.nr) == libc::SYS_restart_syscall;
+        st.at_deputy = ret == -516 || st.at_deputy && continued;
         st.again = Some(plan.packed.nr.into());
         drop(st);
         sh.hand
