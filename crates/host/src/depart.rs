@@ -20,6 +20,7 @@ use armento_wire::bulk::HELLO;
 use armento_wire::talk::{self, Hello, Purpose, Signal, ToHome, Whither};
 use armento_wire::write_frame;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -36,16 +37,17 @@ pub fn run(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) {
 
 fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let (mut r, mut w) = connect(sh, mv, to)?;
-    let (here, uffd) = sh
+    let (here, uffd, proc) = sh
         .hand
         .run(move |zoo| {
             zoo.bodies
                 .get(&pid)
                 .filter(|b| !b.quiet)
-                .map(|b| (b.here, b.uffd.clone()))
+                .map(|b| (b.here, b.uffd.clone(), b.proc.clone()))
         })
         .flatten()
         .ok_or(MigrateError::Ended)?;
+    let mapped = proc.mapped.load(Ordering::Acquire);
     let first = survey(here)?;
     let head = head(pid, here, &first)?;
     let mut job = Job::new(here, &mut r, &mut w);
@@ -62,6 +64,8 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         .hand
         .run(move |zoo| capture(zoo, pid, here))
         .unwrap_or(Err(MigrateError::Ended))?;
+    // A file mapped meanwhile has replaced at home what was sent there: everything goes again.
+    let tracked = tracked && proc.mapped.load(Ordering::Acquire) == mapped;
     job.finish(&last, &state, tracked)
 }
 

@@ -18,6 +18,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long home may take to send the bytes of one block of a file.
@@ -47,9 +48,11 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         return forward::park(sh, cell, n.id);
     };
     lock(&cell.st).waiting = Some(Waiting::Special);
+    cell.proc.mapped.fetch_add(1, Ordering::AcqRel);
     let (sh, cell, n) = (sh.clone(), cell.clone(), *n);
     std::thread::spawn(move || {
         serve(&sh, &cell, &n);
+        cell.proc.mapped.fetch_add(1, Ordering::AcqRel);
         drop(special);
     });
 }

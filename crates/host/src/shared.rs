@@ -36,6 +36,8 @@ pub struct Proc {
     /// Forks, mappings and the like under way: the freeze waits for them.
     pub specials: AtomicU32,
     pub forwarded: AtomicU64,
+    /// Grows when a file mapping begins and when it ends: it changes the memory at home as well.
+    pub mapped: AtomicU64,
     /// exit_group was called: home knows, nothing moves any more.
     pub exiting: AtomicBool,
 }

@@ -137,6 +137,14 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     /// Before: frozen. Sends the layout, every page not sent or written since, and the state.
     pub fn finish(&mut self, survey: &Survey, state: &State, tracked: bool) -> Result<()> {
         let map = Pagemap::open(self.pid)?;
+        // What was mapped anew since the offer is mapped anew at the target, too: what was sent there is
+        // lost, however well it was tracked.
+        let stays = pages::union(areas::in_both(&self.offered, &survey.areas), &[]);
+        let tracked_runs = if tracked {
+            pages::both(&self.armed, &stays)
+        } else {
+            Vec::new()
+        };
         let mut there: Vec<Run> = Vec::new();
         let mut todo: Vec<Run> = Vec::new();
         for a in &survey.areas {
@@ -147,14 +155,10 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
                 continue;
             }
             let have = map.private(run)?;
-            if tracked {
-                // Written since, in what is tracked; everything in what is not.
-                todo.extend(pages::minus(&have, &self.armed));
-                for part in pages::minus(&[run], &pages::minus(&[run], &self.armed)) {
-                    todo.extend(map.written(part)?);
-                }
-            } else {
-                todo.extend(have.iter().copied());
+            // Written since, in what is tracked; everything in what is not.
+            todo.extend(pages::minus(&have, &tracked_runs));
+            for part in pages::both(&[run], &tracked_runs) {
+                todo.extend(map.written(part)?);
             }
             there.extend(have);
         }

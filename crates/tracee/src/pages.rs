@@ -205,6 +205,11 @@ pub fn minus(a: &[Run], b: &[Run]) -> Vec<Run> {
     out
 }
 
+/// What is in `a` and in `b`; both sorted and disjoint.
+pub fn both(a: &[Run], b: &[Run]) -> Vec<Run> {
+    minus(a, &minus(a, b))
+}
+
 /// Sorted union.
 pub fn union(mut a: Vec<Run>, b: &[Run]) -> Vec<Run> {
     a.extend_from_slice(b);
@@ -237,6 +242,7 @@ mod tests {
         assert_eq!(minus(&[(0, 10)], &[]), [(0, 10)]);
         assert_eq!(minus(&[(4, 6)], &[(0, 10)]), []);
         assert_eq!(union(vec![(0, 2), (8, 9)], &[(2, 4), (3, 8)]), [(0, 9)]);
+        assert_eq!(both(&[(0, 10), (20, 30)], &[(5, 25)]), [(5, 10), (20, 25)]);
         assert_eq!(total(&[(0, 2), (5, 6)]), 3);
     }
 

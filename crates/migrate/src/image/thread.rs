@@ -50,7 +50,8 @@ impl ThreadState {
     /// Is it about to continue a call by its restart block, or in such a continuation?
     pub fn restarts(&self) -> bool {
         let rax = self.regs[RAX];
-        rax as i64 == ERESTART_RESTARTBLOCK || rax == RESTART || self.regs[ORIG] == RESTART
+        let named = rax == RESTART || self.regs[ORIG] == RESTART;
+        self.again && (named || rax as i64 == ERESTART_RESTARTBLOCK)
     }
 }
 
