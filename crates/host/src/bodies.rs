@@ -94,7 +94,7 @@ pub fn at_call(zoo: &mut Zoo, here: Tid) {
                 && matches!(sys::vm_read(here, at, &mut info), Ok(128))
                 && let Some(real) = zoo.veils.lift(&info)
             {
-                let _ = sys::vm_write(here, at, &real);
+                cell.write(at, &real);
             }
             let _ = trace::resume(here, 0);
         }
@@ -174,7 +174,7 @@ fn deliver(cell: &Cell, sig: i32) {
     if let Ok(trace::Status::Stopped(_)) = trace::wait_certain(cell.here)
         && let Ok(r) = trace::regs(cell.here)
     {
-        let _ = sys::vm_write(cell.here, r.rsp + FRAME_MASK, &real.to_le_bytes());
+        cell.write(r.rsp + FRAME_MASK, &real.to_le_bytes());
         let _ = trace::resume(cell.here, 0);
     }
 }

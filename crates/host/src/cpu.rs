@@ -33,7 +33,7 @@ pub fn clock(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         .iter()
         .flat_map(|w| w.to_le_bytes())
         .collect();
-    let ok = matches!(sys::vm_write(cell.here, n.args[1], &ts), Ok(16));
+    let ok = cell.write(n.args[1], &ts);
     sh.listener
         .reply(n.id, if ok { 0 } else { -i64::from(libc::EFAULT) });
 }
@@ -62,9 +62,9 @@ pub fn process_ns(here: i32) -> u64 {
     sys::cpu_clock_ns(here, false).unwrap_or(0)
 }
 
-fn add(here: i32, addr: u64, words: &[u64]) {
+fn add(cell: &Cell, addr: u64, words: &[u64]) {
     let mut b = vec![0u8; words.len() * 8];
-    if !matches!(sys::vm_read(here, addr, &mut b), Ok(n) if n == b.len()) {
+    if !matches!(sys::vm_read(cell.here, addr, &mut b), Ok(n) if n == b.len()) {
         return;
     }
     for (i, w) in words.iter().enumerate() {
@@ -72,25 +72,25 @@ fn add(here: i32, addr: u64, words: &[u64]) {
         let v = u64::from_le_bytes(b[at.clone()].try_into().unwrap_or_default()).wrapping_add(*w);
         b[at].copy_from_slice(&v.to_le_bytes());
     }
-    let _ = sys::vm_write(here, addr, &b);
+    cell.write(addr, &b);
 }
 
 /// ru_utime is the first timeval: seconds, microseconds.
-pub fn add_rusage(here: i32, addr: u64) {
-    let us = process_ns(here) / 1000;
+pub fn add_rusage(cell: &Cell, addr: u64) {
+    let us = process_ns(cell.here) / 1000;
     let mut b = [0u8; 16];
-    if matches!(sys::vm_read(here, addr, &mut b), Ok(16)) {
+    if matches!(sys::vm_read(cell.here, addr, &mut b), Ok(16)) {
         let word = |i: usize| u64::from_le_bytes(b[i..i + 8].try_into().unwrap_or_default());
         let total = word(0) * 1_000_000 + word(8) + us;
         let out: Vec<u8> = [total / 1_000_000, total % 1_000_000]
             .iter()
             .flat_map(|w| w.to_le_bytes())
             .collect();
-        let _ = sys::vm_write(here, addr, &out);
+        cell.write(addr, &out);
     }
 }
 
 /// tms_utime in clock ticks of 10 ms. KERNEL: USER_HZ is 100.
-pub fn add_times(here: i32, addr: u64) {
-    add(here, addr, &[process_ns(here) / 10_000_000]);
+pub fn add_times(cell: &Cell, addr: u64) {
+    add(cell, addr, &[process_ns(cell.here) / 10_000_000]);
 }

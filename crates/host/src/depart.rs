@@ -56,7 +56,7 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         lock(&files.files).get(k).and_then(|f| f.try_clone().ok())
     })?;
     let tracked = match uffd.filter(|_| accept.precopy) {
-        Some(u) => job.precopy(&u, &survey(here)?).is_ok(),
+        Some(u) => job.precopy(&u, &survey(here)?, &proc.writes).is_ok(),
         None => false,
     };
     freeze::freeze(sh, mv, pid)?;

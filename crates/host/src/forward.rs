@@ -25,7 +25,7 @@ pub fn is_restart(ret: i64) -> bool {
 }
 
 pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
-    let mut mem = BodyMem(cell.here);
+    let mut mem = BodyMem(cell);
     let wait_mask = match armento_abi::read_mask(n.nr as u64, &n.args, &mut mem) {
         Ok(m) => m,
         Err(errno) => {
@@ -101,7 +101,7 @@ pub fn limit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     }
     let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
     let fix = Fix::Limit(resource as u32, word(0), word(8));
-    match armento_abi::pack(n.nr as u64, &n.args, &mut BodyMem(cell.here), DATA as usize) {
+    match armento_abi::pack(n.nr as u64, &n.args, &mut BodyMem(cell), DATA as usize) {
         Ok(plan) => post(sh, cell, n, plan, None, 0, fix),
         Err(_) => come_home(sh, cell, n.id, Stay::UnsupportedCall, "an unusual limit"),
     }
@@ -171,7 +171,7 @@ pub fn restart(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
 
 /// The deputy executes it natively; the keeper says `Execed`, or the error comes back as a reply.
 pub fn exec(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
-    let mut mem = BodyMem(cell.here);
+    let mut mem = BodyMem(cell);
     match armento_abi::pack(n.nr as u64, &n.args, &mut mem, DATA as usize) {
         Ok(plan) => {
             let st = status::read(cell.here).unwrap_or_default();
@@ -248,7 +248,7 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
     let ret = if turned_back {
         r.ret
     } else {
-        armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(cell.here))
+        armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(&cell))
     };
     if is_restart(ret) {
         // A continuation that was turned back before it was made still waits there.
@@ -265,8 +265,8 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
     drop(st);
     match fix {
         Fix::None => {}
-        Fix::Rusage(at) if ret == 0 => cpu::add_rusage(cell.here, at),
-        Fix::Times(at) if ret >= 0 => cpu::add_times(cell.here, at),
+        Fix::Rusage(at) if ret == 0 => cpu::add_rusage(&cell, at),
+        Fix::Times(at) if ret >= 0 => cpu::add_times(&cell, at),
         Fix::Limit(res, soft, hard) if ret == 0 => {
             crate::sys::set_limit(cell.here, res, soft, hard)
         }

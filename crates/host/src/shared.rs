@@ -36,6 +36,10 @@ pub struct Proc {
     /// Forks, mappings and the like under way: the freeze waits for them.
     pub specials: AtomicU32,
     pub forwarded: AtomicU64,
+    /// Our own writes into its memory hold this for reading; whoever re-arms the tracking of pages holds it
+    /// for writing. A page that is pinned for a write has its mark already: armed before the bytes arrive,
+    /// it would never be marked again, and the write would be lost in a move.
+    pub writes: RwLock<()>,
     /// Grows when a file mapping begins and when it ends: it changes the memory at home as well.
     pub mapped: AtomicU64,
     /// exit_group was called: home knows, nothing moves any more.
@@ -209,25 +213,34 @@ impl Shared {
     }
 }
 
-/// Memory of a guest, as its own protections allow.
-pub struct BodyMem(pub Tid);
+impl Cell {
+    /// Writes into the guest's memory as its own protections allow; true when all of it was written.
+    pub fn write(&self, addr: u64, data: &[u8]) -> bool {
+        let _quiet = self.proc.writes.read().unwrap_or_else(|e| e.into_inner());
+        matches!(tsys::vm_write(self.here, addr, data), Ok(n) if n == data.len())
+    }
+}
 
-impl Mem for BodyMem {
+/// Memory of a guest, as its own protections allow.
+pub struct BodyMem<'a>(pub &'a Cell);
+
+impl Mem for BodyMem<'_> {
     fn read(&mut self, addr: u64, buf: &mut [u8]) -> Result<(), armento_abi::Fault> {
-        match tsys::vm_read(self.0, addr, buf) {
+        match tsys::vm_read(self.0.here, addr, buf) {
             Ok(n) if n == buf.len() => Ok(()),
             _ => Err(armento_abi::Fault),
         }
     }
 
     fn read_some(&mut self, addr: u64, buf: &mut [u8]) -> usize {
-        tsys::vm_read(self.0, addr, buf).unwrap_or(0)
+        tsys::vm_read(self.0.here, addr, buf).unwrap_or(0)
     }
 
     fn write(&mut self, addr: u64, data: &[u8]) -> Result<(), armento_abi::Fault> {
-        match tsys::vm_write(self.0, addr, data) {
-            Ok(n) if n == data.len() => Ok(()),
-            _ => Err(armento_abi::Fault),
+        if self.0.write(addr, data) {
+            Ok(())
+        } else {
+            Err(armento_abi::Fault)
         }
     }
 }

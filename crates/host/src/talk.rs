@@ -98,7 +98,7 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
         ToHost::Continue { pid } => sh.hand.post(move |z| bodies::continued(z, pid)),
         ToHost::Poke { tid, addr, bytes } => {
             if let Some(c) = sh.cell_of(tid) {
-                let _ = sys::vm_write(c.here, addr, &bytes);
+                c.write(addr, &bytes);
             }
         }
         ToHost::Send { mv, pid, to } => {

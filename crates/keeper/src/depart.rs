@@ -1,17 +1,17 @@
-//! A process leaves home, or goes on from one host to another.
+//! A process leaves home.
 //!
 //! From: `mover.rs`. Next: `migrate/src/source.rs` facing `migrate/src/target.rs`.
 //!
 //! ```text
 //! home    halt · map the region · offer · pre-copy (runs) · halt · state · Ready? · deputies · Thaw
-//! onward  both hosts do the work; home breaks calls, waits for Ready, then says Thaw and Drop
 //! ```
 //! Home is the arbiter: until Thaw is said the process can go on where it was.
 
 use crate::deputy::{Deputy, Work};
 use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
-use crate::mover::{Done, await_ready};
+use crate::mover::{Done, READY_MAX, await_ready};
+use crate::reasons;
 use crate::sys as ksys;
 use crate::tree::{Place, Tree};
 use armento_migrate::image::areas::{self, Survey};
@@ -24,17 +24,15 @@ use armento_tracee::inject::{Hold, Unfiltered, ok, vdso_syscall};
 use armento_tracee::pages::{USER_MODE_ONLY, Uffd};
 use armento_tracee::region::{BASE, Code, Region};
 use armento_tracee::{maps, status, sys, trace};
-use armento_wire::talk::{FileKey, Purpose, ToHost, Whither};
+use armento_wire::talk::{FileKey, Purpose, ToHost};
 use std::collections::HashMap;
 use std::fs::File;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 /// Below this much memory a stop-copy is shorter than preparing a pre-copy.
 const PRECOPY_MIN_KIB: u64 = 2048;
-/// How long the other node may take from the freeze to Ready. Bodies of a dead node are not waited for.
-const READY_MAX: Duration = Duration::from_secs(20);
 /// Spare slots for threads and children made away.
 const SLOTS_SPARE: u32 = 192;
 /// One munmap of the teardown: a few milliseconds, so that calls of the body come between.
@@ -64,76 +62,13 @@ struct Prepared {
 }
 
 pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<Done> {
-    let need = may_leave(pid)?;
+    let need = reasons::may_leave(pid)?;
     let link = links::to(keep, node, pid, need)?;
     let (tx, news) = mpsc::channel();
     let mv = keep.new_move(tx);
     let r = try_out(keep, pid, &link, mv, &news);
     keep.end_move(mv);
     r
-}
-
-/// Reasons to stay that can be seen from outside; the memory in use otherwise, KiB.
-fn may_leave(pid: Pid) -> Result<u64> {
-    let st = status::read(pid).map_err(|_| MigrateError::Ended)?;
-    let stays = |s: Stay, why: &str| Err(MigrateError::Stays(s, why.to_owned()));
-    if st.state == 'Z' || st.state == 'X' {
-        return Err(MigrateError::Ended);
-    }
-    if st.tracer != 0 && st.tracer != std::process::id() as i32 {
-        return stays(Stay::Traced, "it is traced already");
-    }
-    if st.seccomp != 0 {
-        return stays(Stay::OwnFilter, "it runs under a seccomp filter");
-    }
-    if let Ok(me) = status::read(std::process::id() as i32)
-        && me.nspid.len() != st.nspid.len()
-    {
-        return stays(Stay::ForeignPidNamespace, "it has another pid namespace");
-    }
-    if st.ppid > 0 && sys::same_mm(pid, st.ppid).unwrap_or(false) {
-        return stays(Stay::Busy, "it is a vfork child that has not exec'd yet");
-    }
-    for child in status::children(pid) {
-        if sys::same_mm(pid, child).unwrap_or(false) {
-            return stays(Stay::Busy, "it waits for a vfork child");
-        }
-    }
-    if ksys::cpu_limited(pid) {
-        return stays(Stay::UnsupportedCall, "it has a limit of CPU time");
-    }
-    open_files(pid)?;
-    Ok(st.rss_kib)
-}
-
-/// Descriptors that tie a process to home.
-fn open_files(pid: Pid) -> Result<()> {
-    let Ok(dir) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return Err(MigrateError::Stays(
-            Stay::NotDumpable,
-            "its descriptors cannot be seen".into(),
-        ));
-    };
-    for e in dir.flatten() {
-        let Ok(to) = std::fs::read_link(e.path()) else {
-            continue;
-        };
-        let to = to.to_string_lossy();
-        let stay = match &*to {
-            "anon_inode:[io_uring]" => Stay::IoUring,
-            "anon_inode:[signalfd]" | "anon_inode:[userfaultfd]" | "anon_inode:[perf_event]" => {
-                Stay::UnsupportedCall
-            }
-            p if p.starts_with("/proc/")
-                && armento_abi::proc_self_needs_home(p.as_bytes(), pid as u32) =>
-            {
-                Stay::ProcSelfOpen
-            }
-            _ => continue,
-        };
-        return Err(MigrateError::Stays(stay, format!("it has {to} open")));
-    }
-    Ok(())
 }
 
 fn try_out(
@@ -155,7 +90,8 @@ fn try_out(
             prep.files.get(k).and_then(|f| f.try_clone().ok())
         })?;
         let tracked = match &prep.uffd {
-            Some(u) => job.precopy(u, &survey(pid)?).is_ok(),
+            // At home nobody of ours writes into it; the kernel does so through its page tables.
+            Some(u) => job.precopy(u, &survey(pid)?, &RwLock::new(())).is_ok(),
             None => false,
         };
         frozen = Instant::now();
@@ -286,7 +222,7 @@ fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
     let code = region.code();
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;
-    let uffd = if rss > PRECOPY_MIN_KIB {
+    let uffd = if rss > PRECOPY_MIN_KIB && !reasons::direct_io(pid) {
         make_uffd(&mut h, &code)?
     } else {
         None
@@ -400,7 +336,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
     }
     let code = l.region.code();
     let last = survey(pid)?;
-    open_files(pid)?;
+    reasons::open_files(pid)?;
     let mut threads = Vec::new();
     let mut actions = Vec::new();
     for h in &l.grip.halted {
@@ -634,53 +570,6 @@ impl Tree {
             && r.orig_rax as i64 != libc::SYS_restart_syscall
         {
             self.blocks.insert(tid, r.orig_rax as i64);
-        }
-    }
-}
-
-/// From one host to another, directly.
-pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName) -> Result<Done> {
-    let link = links::to(keep, node, pid, 0)?;
-    let (tx, news) = mpsc::channel();
-    let mv = keep.new_move(tx);
-    let begun = Instant::now();
-    let pass = serde_json::to_string(&link.pass)
-        .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
-    from.tell(&ToHost::Send {
-        mv,
-        pid,
-        to: Whither::Host {
-            addr: link.pass.addr.clone(),
-            pass,
-        },
-    });
-    let r = await_ready(&news, READY_MAX);
-    keep.end_move(mv);
-    let (l, f) = (link.clone(), from.clone());
-    match r {
-        Ok(bytes) => {
-            let froze = keep.hand.run(move |t| {
-                let p = t.procs.get_mut(&pid)?;
-                p.threads.values().for_each(|d| d.set_link(&l));
-                p.place = Place::Away(l.clone());
-                p.seen.back_home();
-                l.tell(&ToHost::Thaw { mv, pid });
-                f.tell(&ToHost::Drop { mv, pid });
-                let froze = p.froze.take();
-                t.release_held(pid);
-                froze
-            });
-            Ok(Done {
-                pause: froze.flatten().unwrap_or(begun).elapsed(),
-                bytes,
-                ..Done::default()
-            })
-        }
-        Err(e) => {
-            link.tell(&ToHost::Abort { mv, pid });
-            from.tell(&ToHost::Abort { mv, pid });
-            keep.hand.run(move |t| t.release_held(pid));
-            Err(e)
         }
     }
 }

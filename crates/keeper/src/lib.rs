@@ -14,6 +14,8 @@ mod family;
 mod keep;
 mod links;
 mod mover;
+mod onward;
+mod reasons;
 mod serve;
 mod signals;
 mod storm;

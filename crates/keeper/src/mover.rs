@@ -6,6 +6,7 @@ use crate::arrive;
 use crate::depart;
 use crate::keep::{Keep, lock};
 use crate::links;
+use crate::onward;
 use crate::tree::{Place, Tree};
 use armento_client::api::{Answer, Ask, Dest, Report};
 use armento_migrate::{MigrateError, Result};
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 /// A daemon that does not answer a placement in time leaves the program at home. Its answer takes well
 /// under 5 ms of CPU; on a node of 40 % of a core beside 24 starting programs that is much longer by the clock.
 const PLACE_MAX: Duration = Duration::from_millis(400);
+/// How long the other node may take from the freeze to Ready. Bodies of a dead node are not waited for.
+pub const READY_MAX: Duration = Duration::from_secs(20);
 /// Most tasks that wait; the oldest storms are dropped first.
 const TASKS_MAX: usize = 10_000;
 /// How often a busy process is tried again when it must come home.
@@ -144,7 +147,7 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
         (Dest::Node(n), _) if *n == keep.settings.node => return go(keep, pid, &Dest::Home, storm),
         (Dest::Node(n), Place::Home) => depart::out(keep, pid, n),
         (Dest::Node(n), Place::Away(l)) if l.node == *n => Ok(Done::default()),
-        (Dest::Node(n), Place::Away(l)) => depart::onward(keep, pid, l, n),
+        (Dest::Node(n), Place::Away(l)) => onward::onward(keep, pid, l, n),
     };
     let here = match to {
         Dest::Node(n) => n.clone(),

@@ -15,11 +15,14 @@ use armento_wire::talk::{self, FileKey};
 use armento_wire::{read_frame, write_frame};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
+use std::sync::RwLock;
 
 /// Bytes of pages in one frame.
 const BLOCK: usize = 512 << 10;
 /// process_vm_readv takes at most IOV_MAX ranges.
 const RANGES: usize = 1024;
+/// Bytes of address space armed or scanned at a time: some hundred microseconds.
+const PIECE: u64 = 32 << 20;
 /// Pre-copy ends when a round leaves no more than this to send: about a millisecond of copying.
 const ENOUGH: u64 = 2 << 20;
 /// … or after so many rounds: a program that writes faster than the link carries never converges.
@@ -108,11 +111,17 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
 
     /// Sends pages in rounds while the process runs, until little is left to send. Only what the target
     /// has mapped since the offer: the process may have mapped more while that was on its way.
-    pub fn precopy(&mut self, uffd: &Uffd, now: &Survey) -> Result<()> {
+    /// `writes`: held for reading by whoever writes into the process from outside.
+    pub fn precopy(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
         let map = Pagemap::open(self.pid)?;
-        for run in areas::in_both(&self.offered, &now.areas) {
+        let quiet = || writes.write().unwrap_or_else(|e| e.into_inner());
+        for run in pieces(&areas::in_both(&self.offered, &now.areas)) {
+            let armed = {
+                let _quiet = quiet();
+                uffd.arm(run).is_ok()
+            };
             // A mapping that vanished or cannot be watched counts as never sent: the freeze sends it.
-            if uffd.arm(run).is_ok() {
+            if armed {
                 self.armed = pages::union(std::mem::take(&mut self.armed), &[run]);
                 let runs = map.private(run).unwrap_or_default();
                 self.runs(&runs)?;
@@ -121,8 +130,11 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.flush()?;
         for _ in 1..ROUNDS_MAX {
             let mut left = 0;
-            for run in self.armed.clone() {
-                let runs = map.take_written(run).unwrap_or_default();
+            for run in pieces(&self.armed) {
+                let runs = {
+                    let _quiet = quiet();
+                    map.take_written(run).unwrap_or_default()
+                };
                 left += pages::total(&runs);
                 self.runs(&runs)?;
             }
@@ -214,6 +226,19 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         b.len = 0;
         Ok(())
     }
+}
+
+/// Cut so that arming or scanning one holds up nobody's writes for long.
+fn pieces(runs: &[Run]) -> Vec<Run> {
+    let mut out = Vec::new();
+    for &(mut at, end) in runs {
+        while at < end {
+            let next = (at + PIECE).min(end);
+            out.push((at, next));
+            at = next;
+        }
+    }
+    out
 }
 
 /// Pages that were unmapped under us (only before the freeze), or lie beyond the end of their file, are

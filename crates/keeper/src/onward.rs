@@ -1,0 +1,62 @@
+//! A process goes on from one host to another, directly.
+//!
+//! From: `mover.rs`. Next: `host/src/depart.rs` facing `host/src/arrive.rs`.
+//!
+//! Both hosts do the work; home breaks calls, waits for Ready, then says Thaw and Drop. Home is the
+//! arbiter: until Thaw is said the process can go on where it was.
+
+use crate::keep::Keep;
+use crate::links::{self, HostLink};
+use crate::mover::{Done, READY_MAX, await_ready};
+use crate::tree::Place;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{NodeName, Pid, Stay};
+use armento_wire::talk::{ToHost, Whither};
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName) -> Result<Done> {
+    let link = links::to(keep, node, pid, 0)?;
+    let (tx, news) = mpsc::channel();
+    let mv = keep.new_move(tx);
+    let begun = Instant::now();
+    let pass = serde_json::to_string(&link.pass)
+        .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+    from.tell(&ToHost::Send {
+        mv,
+        pid,
+        to: Whither::Host {
+            addr: link.pass.addr.clone(),
+            pass,
+        },
+    });
+    let r = await_ready(&news, READY_MAX);
+    keep.end_move(mv);
+    let (l, f) = (link.clone(), from.clone());
+    match r {
+        Ok(bytes) => {
+            let froze = keep.hand.run(move |t| {
+                let p = t.procs.get_mut(&pid)?;
+                p.threads.values().for_each(|d| d.set_link(&l));
+                p.place = Place::Away(l.clone());
+                p.seen.back_home();
+                l.tell(&ToHost::Thaw { mv, pid });
+                f.tell(&ToHost::Drop { mv, pid });
+                let froze = p.froze.take();
+                t.release_held(pid);
+                froze
+            });
+            Ok(Done {
+                pause: froze.flatten().unwrap_or(begun).elapsed(),
+                bytes,
+                ..Done::default()
+            })
+        }
+        Err(e) => {
+            link.tell(&ToHost::Abort { mv, pid });
+            from.tell(&ToHost::Abort { mv, pid });
+            keep.hand.run(move |t| t.release_held(pid));
+            Err(e)
+        }
+    }
+}

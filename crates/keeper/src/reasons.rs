@@ -1,0 +1,85 @@
+//! Why a process at home cannot leave, as far as it can be seen from outside.
+//!
+//! From: `depart.rs`. Next: nothing: the reasons are `armento_model::Stay`.
+
+use crate::sys as ksys;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay};
+use armento_tracee::{status, sys};
+
+/// Reasons to stay that can be seen from outside; the memory in use otherwise, KiB.
+pub fn may_leave(pid: Pid) -> Result<u64> {
+    let st = status::read(pid).map_err(|_| MigrateError::Ended)?;
+    let stays = |s: Stay, why: &str| Err(MigrateError::Stays(s, why.to_owned()));
+    if st.state == 'Z' || st.state == 'X' {
+        return Err(MigrateError::Ended);
+    }
+    if st.tracer != 0 && st.tracer != std::process::id() as i32 {
+        return stays(Stay::Traced, "it is traced already");
+    }
+    if st.seccomp != 0 {
+        return stays(Stay::OwnFilter, "it runs under a seccomp filter");
+    }
+    if let Ok(me) = status::read(std::process::id() as i32)
+        && me.nspid.len() != st.nspid.len()
+    {
+        return stays(Stay::ForeignPidNamespace, "it has another pid namespace");
+    }
+    if st.ppid > 0 && sys::same_mm(pid, st.ppid).unwrap_or(false) {
+        return stays(Stay::Busy, "it is a vfork child that has not exec'd yet");
+    }
+    for child in status::children(pid) {
+        if sys::same_mm(pid, child).unwrap_or(false) {
+            return stays(Stay::Busy, "it waits for a vfork child");
+        }
+    }
+    if ksys::cpu_limited(pid) {
+        return stays(Stay::UnsupportedCall, "it has a limit of CPU time");
+    }
+    open_files(pid)?;
+    Ok(st.rss_kib)
+}
+
+/// Descriptors that tie a process to home.
+pub fn open_files(pid: Pid) -> Result<()> {
+    let Ok(dir) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Err(MigrateError::Stays(
+            Stay::NotDumpable,
+            "its descriptors cannot be seen".into(),
+        ));
+    };
+    for e in dir.flatten() {
+        let Ok(to) = std::fs::read_link(e.path()) else {
+            continue;
+        };
+        let to = to.to_string_lossy();
+        let stay = match &*to {
+            "anon_inode:[io_uring]" => Stay::IoUring,
+            "anon_inode:[signalfd]" | "anon_inode:[userfaultfd]" | "anon_inode:[perf_event]" => {
+                Stay::UnsupportedCall
+            }
+            p if p.starts_with("/proc/")
+                && armento_abi::proc_self_needs_home(p.as_bytes(), pid as u32) =>
+            {
+                Stay::ProcSelfOpen
+            }
+            _ => continue,
+        };
+        return Err(MigrateError::Stays(stay, format!("it has {to} open")));
+    }
+    Ok(())
+}
+
+/// Has it a file open with O_DIRECT? Devices write into pinned pages behind the page tables, so that its
+/// writes cannot be tracked while it runs: it is copied while it stands still.
+pub fn direct_io(pid: Pid) -> bool {
+    let Ok(dir) = std::fs::read_dir(format!("/proc/{pid}/fdinfo")) else {
+        return true;
+    };
+    dir.flatten().any(|e| {
+        let info = std::fs::read_to_string(e.path()).unwrap_or_default();
+        let flags = info.lines().find_map(|l| l.strip_prefix("flags:"));
+        let flags = flags.and_then(|f| i32::from_str_radix(f.trim(), 8).ok());
+        flags.is_some_and(|f| f & libc::O_DIRECT != 0)
+    })
+}
