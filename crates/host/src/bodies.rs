@@ -249,7 +249,10 @@ pub fn queue(zoo: &mut Zoo, pid: Pid, tid: Option<Tid>, info: &SigInfo) {
     let here = tid.and_then(|t| body.threads.get(&t)).map(|t| t.cell.here);
     let leader = body.here;
     let sig = i32::from_le_bytes(info[..4].try_into().unwrap_or_default());
+    let proc = body.proc.clone();
     let send = zoo.veils.veil(info);
+    // Counted first: a thread about to send its call looks at the count after it has said so (see `post`).
+    proc.signals.fetch_add(1, Ordering::SeqCst);
     let _ = sys::sigqueue(leader, here, sig, &send);
     nudge(zoo, pid, tid, sig);
 }
@@ -259,9 +262,8 @@ fn nudge(zoo: &Zoo, pid: Pid, to: Option<Tid>, sig: i32) {
     let Some(body) = zoo.bodies.get(&pid) else {
         return;
     };
-    let open = |here: Tid| {
-        status::read(here).is_ok_and(|s| s.blocked & bit(sig) == 0 && s.ignored & bit(sig) == 0)
-    };
+    let open =
+        |here: Tid| status::read(here).is_ok_and(|s| (s.blocked | s.ignored) & bit(sig) == 0);
     for th in body
         .threads
         .values()

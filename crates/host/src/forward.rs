@@ -142,7 +142,20 @@ fn post(
         packed,
     });
     // Sent under the lock: a nudge about this call must not overtake it.
-    drop(st);
+    let queued = cell.proc.signals.load(Ordering::SeqCst);
+    let new = std::mem::replace(&mut st.signals, queued) != queued;
+    if new && waits(cell, wait_mask) {
+        // It was queued before anybody could see that this call is under way.
+        sh.tell(&ToHome::Nudge { tid: cell.tid, seq });
+    }
+}
+
+/// A signal waits at the body that its thread would take.
+fn waits(cell: &Cell, mask: Option<u64>) -> bool {
+    status::read(cell.here).is_ok_and(|s| {
+        let shut = mask.unwrap_or(s.blocked) | s.ignored;
+        (s.sig_pending | s.shared_pending) & !shut != 0
+    })
 }
 
 pub fn post_plan(sh: &Shared, cell: &Cell, n: &Notice, plan: Plan, fix: Fix) {

@@ -36,6 +36,8 @@ pub struct Proc {
     /// Forks, mappings and the like under way: the freeze waits for them.
     pub specials: AtomicU32,
     pub forwarded: AtomicU64,
+    /// Signals queued at the body so far.
+    pub signals: AtomicU64,
     /// Our own writes into its memory hold this for reading; whoever re-arms the tracking of pages holds it
     /// for writing. A page that is pinned for a write has its mark already: armed before the bytes arrive,
     /// it would never be marked again, and the write would be lost in a move.
@@ -59,6 +61,8 @@ pub struct Cell {
 pub struct CellState {
     pub waiting: Option<Waiting>,
     pub seq: u32,
+    /// What `Proc::signals` was at the last call.
+    pub signals: u64,
     /// The kernel will issue this call again after an interruption without handler.
     pub again: Option<i32>,
     /// The interrupted call lives in the deputy's restart block.

@@ -35,6 +35,7 @@ pub fn fork(
 ) {
     let tid = d.tid;
     let Some(child) = d.slot.region().slot() else {
+        eprintln!("process {}: no slot is left for a child", d.pid);
         return d.link().tell(&ToHost::Forked {
             tid,
             seq,

@@ -214,13 +214,16 @@ impl Tree {
     }
 
     /// A body that ended without its own doing: a truthful death at home.
-    pub fn died(&mut self, link: &Arc<HostLink>, pid: Pid, _sig: i32) {
+    pub fn died(&mut self, link: &Arc<HostLink>, pid: Pid, sig: i32) {
         if self
             .procs
             .get(&pid)
             .is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)))
         {
-            eprintln!("process {pid}: its body was killed on {}", link.node);
+            eprintln!(
+                "process {pid}: its body was killed on {} by signal {sig}",
+                link.node
+            );
             let _ = sys::kill(pid, libc::SIGKILL);
         }
     }
