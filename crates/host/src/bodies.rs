@@ -262,18 +262,22 @@ fn nudge(zoo: &Zoo, pid: Pid, to: Option<Tid>, sig: i32) {
     let Some(body) = zoo.bodies.get(&pid) else {
         return;
     };
-    let open =
-        |here: Tid| status::read(here).is_ok_and(|s| (s.blocked | s.ignored) & bit(sig) == 0);
+    let open = |here: Tid, mask: Option<u64>| {
+        status::read(here).is_ok_and(|s| (mask.unwrap_or(s.blocked) | s.ignored) & bit(sig) == 0)
+    };
     for th in body
         .threads
         .values()
         .filter(|t| to.is_none_or(|to| to == t.cell.tid))
     {
-        let seq = match &lock(&th.cell.st).waiting {
-            Some(Waiting::Call { seq, .. }) => *seq,
-            _ => continue,
+        let (seq, mask) = {
+            let st = lock(&th.cell.st);
+            match &st.waiting {
+                Some(Waiting::Call { seq, .. }) => (*seq, st.wait_mask),
+                _ => continue,
+            }
         };
-        if open(th.cell.here) {
+        if open(th.cell.here, mask) {
             zoo.sh().tell(&ToHome::Nudge {
                 tid: th.cell.tid,
                 seq,
