@@ -22,11 +22,6 @@ pub const GAPS: &[Gap] = &[
         reason: "CPU-time clocks count what was used on the present node: they may go back after a move",
     },
     Gap {
-        guest: "python-subprocess",
-        mode: Mode::Storm,
-        reason: "DEFECT, cause unknown: one run in three ends with SIGABRT, so some moved state was wrong",
-    },
-    Gap {
         guest: "restarts",
         mode: Mode::Storm,
         reason: "recv with MSG_WAITALL returns what it had when a move interrupts it",

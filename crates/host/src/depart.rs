@@ -134,7 +134,7 @@ fn head(pid: Pid, here: i32, s: &Survey) -> Result<Head> {
         command: st.name,
         areas: s.areas.clone(),
         mm: mm::read(here, s.vdso)?,
-        limits: Vec::new(),
+        limits: sys::limits(here),
         need_kib: st.rss_kib,
         xstate_len: 0,
     })

@@ -12,7 +12,6 @@ use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
 use crate::reasons;
-use crate::sys as ksys;
 use crate::tree::{Place, Tree};
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::{Head, State, ThreadState, mm, sigs, thread};
@@ -239,7 +238,7 @@ fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
         command: status::comm(pid, pid),
         areas: first.areas,
         mm: numbers.clone(),
-        limits: ksys::limits(pid),
+        limits: sys::limits(pid),
         need_kib: rss,
         xstate_len: trace::xstate(pid)?.len() as u32,
     };

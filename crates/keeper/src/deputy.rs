@@ -154,6 +154,19 @@ impl Deputy {
         matches!(lock(&self.st).doing, Some(Doing::Call { seq, .. }) if seq == number)
     }
 
+    /// Takes back a call of the body that waits behind something of ours.
+    pub fn recall(&self, number: u32) -> Option<Box<Call>> {
+        let mut st = lock(&self.st);
+        let at = st
+            .queue
+            .iter()
+            .position(|w| matches!(w, Work::Call(c) if c.seq == number))?;
+        match st.queue.remove(at) {
+            Some(Work::Call(c)) => Some(c),
+            _ => None,
+        }
+    }
+
     /// Number of the call under way, for its restart rule.
     pub fn call_nr(&self) -> Option<u16> {
         match lock(&self.st).doing {

@@ -159,9 +159,15 @@ fn unmade_result(nr: u16) -> i64 {
 impl Tree {
     /// The body has a signal for a thread whose call is still on its way to its deputy, or in it.
     pub fn nudge(&mut self, tid: Tid, seq: u32) {
-        let Some(d) = self.keep.deputy(tid).filter(|d| d.at_call(seq)) else {
+        let Some(d) = self.keep.deputy(tid) else {
             return;
         };
+        if let Some(c) = d.recall(seq) {
+            return d.link().reply(tid, seq, unmade_result(c.packed.nr), &[]);
+        }
+        if !d.at_call(seq) {
+            return;
+        }
         if let Some(code) = self.code_of(d.pid) {
             self.break_call(tid, &code);
         }

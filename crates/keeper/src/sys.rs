@@ -130,30 +130,8 @@ pub fn uid() -> u32 {
     unsafe { libc::getuid() }
 }
 
-fn limit(pid: i32, resource: u32) -> Option<(u64, u64)> {
-    let mut l = libc::rlimit64 {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: a live struct.
-    let r = unsafe { libc::prlimit64(pid, resource as _, std::ptr::null(), &mut l) };
-    (r == 0).then_some((l.rlim_cur, l.rlim_max))
-}
-
-/// Limits that a body's memory depends on: stack, data, address space, locked memory.
-pub fn limits(pid: i32) -> Vec<(u32, u64, u64)> {
-    [
-        libc::RLIMIT_STACK,
-        libc::RLIMIT_DATA,
-        libc::RLIMIT_AS,
-        libc::RLIMIT_MEMLOCK,
-    ]
-    .into_iter()
-    .filter_map(|r| limit(pid, r).map(|(soft, hard)| (r, soft, hard)))
-    .collect()
-}
-
 /// A limit of CPU time is counted where the time is used: at home only.
 pub fn cpu_limited(pid: i32) -> bool {
-    limit(pid, libc::RLIMIT_CPU).is_some_and(|(soft, _)| soft != libc::RLIM_INFINITY)
+    armento_tracee::sys::limit(pid, libc::RLIMIT_CPU)
+        .is_some_and(|(soft, _)| soft != libc::RLIM_INFINITY)
 }
