@@ -26,8 +26,8 @@ pub struct Seen {
     pub cpu_ms: u64,
     pub rss_kib: u64,
     pub threads: u32,
-    /// Wants CPU now.
-    pub runnable: bool,
+    /// Share of its time, of late, in which it wanted a processor, percent.
+    pub busy_percent: u8,
     /// System calls sent home so far.
     pub forwarded: u64,
     pub age_ms: u64,
@@ -43,7 +43,7 @@ pub struct Guest {
     pub home: NodeName,
     pub pid: Pid,
     pub threads: u32,
-    pub runnable: bool,
+    pub busy_percent: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl Account {
             hold: None,
             needs: seen.needs.clone(),
         };
-        let wanting = wanting(seen.runnable, seen.threads);
+        let wanting = wanting(seen.busy_percent, seen.threads);
         Account {
             proc,
             wanting,
@@ -96,13 +96,13 @@ impl Account {
             self.proc.place = seen.place.clone();
             self.proc.arrived = now;
         }
-        self.wanting = wanting(seen.runnable, seen.threads);
+        self.wanting = wanting(seen.busy_percent, seen.threads);
         self.proc.cpu_ms = seen.cpu_ms;
         self.proc.rss_kib = seen.rss_kib;
         self.proc.locked = seen.locked;
         self.proc.needs.clone_from(&seen.needs);
         let past_ms = now.since(self.at);
-        if step(&mut self.proc.demand, &mut self.at, seen.runnable, now) {
+        if step(&mut self.proc.demand, &mut self.at, seen.busy_percent, now) {
             let rate = seen.forwarded.saturating_sub(self.forwarded) * 1000 / past_ms;
             let kept = (0..past_ms / 1000 + 1)
                 .take(64)
@@ -146,8 +146,8 @@ impl Visitor {
     }
 
     pub fn follow(&mut self, guest: &Guest, now: Tick) {
-        self.wanting = wanting(guest.runnable, guest.threads);
-        step(&mut self.demand, &mut self.at, guest.runnable, now);
+        self.wanting = wanting(guest.busy_percent, guest.threads);
+        step(&mut self.demand, &mut self.at, guest.busy_percent, now);
     }
 }
 
@@ -163,11 +163,11 @@ pub(crate) fn smoothed(old: u64, new: u64) -> u64 {
 }
 
 /// One step of a demand's average; false when the last was too short ago.
-fn step(demand: &mut u64, at: &mut Tick, runnable: bool, now: Tick) -> bool {
+fn step(demand: &mut u64, at: &mut Tick, busy_percent: u8, now: Tick) -> bool {
     if now.since(*at) < STEP_MS_MIN {
         return false;
     }
-    let new = if runnable { DEMAND_FULL } else { 0 };
+    let new = u64::from(busy_percent) * DEMAND_FULL / 100;
     *demand = (*demand * KEEP_EIGHTHS + new * (8 - KEEP_EIGHTHS))
         .div_ceil(8)
         .min(DEMAND_FULL);
@@ -175,8 +175,8 @@ fn step(demand: &mut u64, at: &mut Tick, runnable: bool, now: Tick) -> bool {
     true
 }
 
-fn wanting(runnable: bool, threads: u32) -> u64 {
-    if runnable {
+fn wanting(busy_percent: u8, threads: u32) -> u64 {
+    if busy_percent >= 50 {
         u64::from(threads.max(1))
     } else {
         0

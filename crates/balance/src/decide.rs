@@ -5,7 +5,7 @@
 use crate::weigh::{
     Seat, can_run, forward_permille, free_kib, has_room, need_kib, reachable, reserve_kib, seats,
 };
-use crate::{DEMAND_FULL, Kind, Move, Node, Policy, Proc, View};
+use crate::{DEMAND_FULL, Flight, Kind, Move, Node, Policy, Proc, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Stay};
 use std::cmp::Reverse;
@@ -15,14 +15,28 @@ use std::collections::BTreeMap;
 const DEMAND_MIN: u64 = DEMAND_FULL / 2;
 
 /// Chooses who of this home's processes moves, from any node to any other, home among them.
-/// No clock, no dice, no I/O. At most one a period: the next decision sees what this one did.
+/// No clock, no dice, no I/O. At most one a period from each node, and each sees those before it.
+/// PAPER: in MOSIX every node decides once a second for what runs there; here a home decides for its
+/// own wherever they run, so that one decision in all would leave a farm uneven for as many seconds
+/// as it has nodes.
 pub fn decide(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
-    if policy.kind != Kind::Mosix || !is_turn(view, policy, now) {
-        return Vec::new();
+    let mut chosen: Vec<Move> = Vec::new();
+    let mut view = view.clone();
+    while policy.kind == Kind::Mosix && is_turn(&view, policy, now) {
+        let done = |node: &NodeName| chosen.iter().any(|m| m.from == *node);
+        // Memory first: a node that swaps helps nobody.
+        let next = usher(&view, policy, now, &done).or_else(|| relieve(&view, policy, now, &done));
+        let Some(next) = next else { break };
+        let rss_kib = view.procs.iter().find(|p| p.pid == next.pid);
+        view.flights.push(Flight {
+            pid: next.pid,
+            to: next.to.clone(),
+            need_kib: need_kib(rss_kib.map_or(0, |p| p.rss_kib)),
+            since: now,
+        });
+        chosen.push(next);
     }
-    // Memory first: a node that swaps helps nobody.
-    let chosen = usher(view, policy, now).or_else(|| relieve(view, policy, now));
-    chosen.into_iter().collect()
+    chosen
 }
 
 fn is_turn(view: &View, policy: &Policy, now: Tick) -> bool {
@@ -57,9 +71,16 @@ pub(crate) fn bound(view: &View, policy: &Policy, proc: &Proc, now: Tick) -> Opt
 }
 
 /// Takes our largest process away from a node whose memory runs out, to one with plenty.
-fn usher(view: &View, policy: &Policy, now: Tick) -> Option<Move> {
+fn usher(
+    view: &View,
+    policy: &Policy,
+    now: Tick,
+    done: &dyn Fn(&NodeName) -> bool,
+) -> Option<Move> {
     let short = |node: &&Node| {
-        node.entry.mem_total_kib > 0 && free_kib(view, node) < reserve_kib(node, policy)
+        node.entry.mem_total_kib > 0
+            && free_kib(view, node) < reserve_kib(node, policy)
+            && !done(&node.entry.node)
     };
     if !view.nodes.iter().any(|node| short(&node)) {
         return None;
@@ -91,7 +112,12 @@ fn usher(view: &View, policy: &Policy, now: Tick) -> Option<Move> {
 }
 
 /// Evens out: the pair of nodes with the largest difference, if that is worth a move.
-fn relieve(view: &View, policy: &Policy, now: Tick) -> Option<Move> {
+fn relieve(
+    view: &View,
+    policy: &Policy,
+    now: Tick,
+    done: &dyn Fn(&NodeName) -> bool,
+) -> Option<Move> {
     let mut free: BTreeMap<&NodeName, Vec<&Proc>> = BTreeMap::new();
     let movable =
         |proc: &&Proc| proc.demand >= DEMAND_MIN && bound(view, policy, proc, now).is_none();
@@ -102,7 +128,7 @@ fn relieve(view: &View, policy: &Policy, now: Tick) -> Option<Move> {
     let asked = |demand: u64| demand * policy.margin_percent / 100;
 
     let mut best: Option<((u64, Reverse<usize>), Move)> = None;
-    for from in &seats {
+    for from in seats.iter().filter(|seat| !done(seat.name())) {
         let Some(here) = free.get(from.name()) else {
             continue;
         };

@@ -15,7 +15,7 @@ fn seen(pid: i32, place: &str) -> Seen {
         cpu_ms: 5000,
         rss_kib: 10_000,
         threads: 1,
-        runnable: true,
+        busy_percent: 100,
         forwarded: 0,
         age_ms: 60_000,
         locked: false,
@@ -28,7 +28,7 @@ fn guest(home: &str, pid: i32, runnable: bool) -> Guest {
         home: name(home),
         pid,
         threads: 1,
-        runnable,
+        busy_percent: if runnable { 100 } else { 0 },
     }
 }
 
@@ -205,7 +205,7 @@ fn demand_follows_what_a_process_does_and_calls_are_remembered() {
     let mut at = |runnable, forwarded, now| {
         ledger.observe(
             &[Seen {
-                runnable,
+                busy_percent: if runnable { 100 } else { 0 },
                 forwarded,
                 ..seen(1, "n2")
             }],

@@ -97,7 +97,7 @@ mod tests {
             away_cpu_ms: 12_000,
             rss_kib: 5120,
             threads: 1,
-            runnable: true,
+            busy_percent: 100,
             moves: 2,
             forwarded: 345,
             stay: None,

@@ -233,8 +233,8 @@ pub struct ProcInfo {
     pub away_cpu_ms: u64,
     pub rss_kib: u64,
     pub threads: u32,
-    /// True when it wants CPU now (state R, or running in a body).
-    pub runnable: bool,
+    /// Share of its time, of late, in which it wanted a processor, percent.
+    pub busy_percent: u8,
     pub moves: u64,
     /// System calls sent home so far.
     pub forwarded: u64,
@@ -255,7 +255,8 @@ pub struct GuestInfo {
     pub cpu_ms: u64,
     pub rss_kib: u64,
     pub threads: u32,
-    pub runnable: bool,
+    /// As in [`ProcInfo`].
+    pub busy_percent: u8,
 }
 
 /// One node as the node asked knows it.

@@ -170,6 +170,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
         stopped: false,
         releases: None,
         quiet: true,
+        busy_percent: 100,
         stack: STACK_MAX,
         areas: Vec::new(),
     };

@@ -240,6 +240,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         stopped: false,
         releases,
         quiet: false,
+        busy_percent: 100,
         stack: 0,
         areas,
     };

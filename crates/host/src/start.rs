@@ -151,7 +151,7 @@ fn guest_list(zoo: &mut Zoo) -> Vec<GuestInfo> {
             cpu_ms: crate::cpu::process_ns(b.here) / 1_000_000,
             rss_kib: st.rss_kib,
             threads: b.threads.len() as u32,
-            runnable: st.state == 'R',
+            busy_percent: b.busy_percent,
         }
     })
     .collect()

@@ -126,11 +126,19 @@ fn answer(sh: &Shared, seq: u32, m: ToHost, last: bool) {
     }
 }
 
-/// Once a second: usage and a sign of life to home; and the limits of being alone.
+/// Usage and a sign of life go home this often.
+const PULSE: Duration = Duration::from_millis(500);
+/// Looks at every body between.
+const LOOKS: u32 = 5;
+
+/// Usage and a sign of life to home; and the limits of being alone.
 pub fn pulse(sh: &Arc<Shared>) {
     let mut frozen = false;
     loop {
-        std::thread::sleep(Duration::from_millis(500));
+        for _ in 0..LOOKS {
+            std::thread::sleep(PULSE / LOOKS);
+            sh.hand.post(look);
+        }
         let Some(list) = sh.hand.run(|z: &mut Zoo| usage(z)) else {
             return;
         };
@@ -172,20 +180,29 @@ fn hold_all(zoo: &mut Zoo, hold: bool) {
     }
 }
 
+/// Looks whether anybody wants a processor just now. One look says little of a program that waits for
+/// its calls between, so it counts an eighth: half of what is known is half a second old.
+fn look(zoo: &mut Zoo) {
+    let wants = |here| armento_tracee::status::read(here).is_ok_and(|s| s.state == 'R');
+    for b in zoo.bodies.values_mut().filter(|b| !b.quiet) {
+        let now = if b.threads.values().any(|t| wants(t.cell.here)) {
+            100
+        } else {
+            0
+        };
+        b.busy_percent = ((u32::from(b.busy_percent) * 7 + now).div_ceil(8)) as u8;
+    }
+}
+
 fn usage(zoo: &mut Zoo) -> Vec<Usage> {
     let live = zoo.bodies.values().filter(|b| !b.quiet);
-    live.map(|b| {
-        let st = armento_tracee::status::read(b.here).unwrap_or_default();
-        let runnable = b
-            .threads
-            .values()
-            .any(|t| armento_tracee::status::read(t.cell.here).is_ok_and(|s| s.state == 'R'));
-        Usage {
-            pid: b.pid,
-            cpu_ns: crate::cpu::process_ns(b.here),
-            rss_kib: st.rss_kib,
-            runnable,
-        }
+    live.map(|b| Usage {
+        pid: b.pid,
+        cpu_ns: crate::cpu::process_ns(b.here),
+        rss_kib: armento_tracee::status::read(b.here)
+            .unwrap_or_default()
+            .rss_kib,
+        busy_percent: b.busy_percent,
     })
     .collect()
 }

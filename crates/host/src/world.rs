@@ -35,6 +35,8 @@ pub struct Body {
     pub releases: Option<(Pid, Tid)>,
     /// Built but not thawed, or frozen and handed over: its end is nobody's news.
     pub quiet: bool,
+    /// Share of its time, of late, in which a thread of it wanted a processor, percent.
+    pub busy_percent: u8,
     /// How far its stack may grow, bytes.
     pub stack: u64,
     /// Layout as last built.

@@ -14,7 +14,7 @@ pub struct Summary {
     pub command: String,
     pub rss_kib: u64,
     pub threads: u32,
-    pub runnable: bool,
+    pub busy_percent: u8,
     home_ns: u64,
     /// Nanoseconds of stays that are over, and of the stay under way, by node.
     done: BTreeMap<NodeName, u64>,
@@ -30,7 +30,7 @@ impl Summary {
             command: status::command(pid),
             rss_kib: 0,
             threads: 1,
-            runnable: false,
+            busy_percent: 0,
             home_ns: 0,
             done: BTreeMap::new(),
             now: None,
@@ -50,7 +50,7 @@ impl Summary {
         self.threads = s.threads;
         if home {
             self.rss_kib = s.rss_kib;
-            self.runnable = s.state == 'R';
+            self.busy_percent = if s.state == 'R' { 100 } else { 0 };
             if self.command.is_empty() || self.command.starts_with('[') {
                 self.renamed();
             }

@@ -52,6 +52,8 @@ pub struct Proc {
     pub sent_back: Instant,
     /// In a PTRACE_EVENT_EXEC stop, waiting for its placement.
     pub at_exec: bool,
+    /// Still our own program, about to become the user's.
+    pub before_exec: bool,
     /// Dispositions to ignore that the next exec must inherit.
     pub ignored: u64,
     pub moves: u64,
@@ -77,6 +79,7 @@ impl Proc {
             froze: None,
             sent_back: Instant::now(),
             at_exec: false,
+            before_exec: false,
             ignored: 0,
             moves: 0,
             stay: None,
@@ -152,6 +155,9 @@ impl Tree {
     /// The program is seized and about to exec.
     pub fn awaits_exec(&mut self, pid: Pid) {
         self.passing.insert(pid);
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.before_exec = true;
+        }
     }
 
     /// A deputy's child: a thread, or a process of its own.
@@ -245,7 +251,7 @@ impl Tree {
             {
                 p.seen.used_at(&link.node, u.cpu_ns);
                 p.seen.rss_kib = u.rss_kib;
-                p.seen.runnable = u.runnable;
+                p.seen.busy_percent = u.busy_percent;
             }
         }
     }
@@ -327,13 +333,15 @@ impl Tree {
         }
     }
 
-    /// What the daemon gets to see.
+    /// What the daemon gets to see. Who has not been placed yet works nowhere: two dozen of them at an
+    /// instant would make home look too full for any.
     pub fn report(&mut self) -> Vec<ProcInfo> {
         self.scan();
         let here = self.keep.settings.node.clone();
         let (tree, uid) = (self.keep.settings.tree, self.keep.settings.hello.uid);
         let mut all = Vec::new();
-        for p in self.procs.values_mut() {
+        let placed = |p: &&mut Proc| !p.at_exec && !p.before_exec;
+        for p in self.procs.values_mut().filter(placed) {
             p.seen.look(p.link().is_none());
             let place: NodeName = p.link().map_or_else(|| here.clone(), |l| l.node.clone());
             all.push(ProcInfo {
@@ -348,7 +356,7 @@ impl Tree {
                 away_cpu_ms: p.seen.away_ms(),
                 rss_kib: p.seen.rss_kib,
                 threads: p.seen.threads,
-                runnable: p.seen.runnable,
+                busy_percent: p.seen.busy_percent,
                 moves: p.moves,
                 forwarded: p.calls.load(Ordering::Relaxed),
                 stay: p.stay,
@@ -380,6 +388,7 @@ impl Tree {
         p.place = Place::Home;
         p.region = None;
         p.at_exec = true;
+        p.before_exec = false;
         p.stay = None;
         p.breaking.store(false, Ordering::Release);
         p.held.clear();

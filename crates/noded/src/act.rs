@@ -51,7 +51,9 @@ pub fn choose(node: &Node, session: u64, pid: Pid) -> Option<NodeName> {
         return hello.pinned;
     }
     let fresh = Fresh::default();
-    let view = node.view(&mut core);
+    let mut view = node.view(&mut core);
+    // Where it is now it is only because it was born there.
+    view.procs.retain(|p| p.pid != pid);
     let chosen = place(&view, &node.policy, &fresh).unwrap_or_else(|| core.me.clone());
     core.ledger.placing(pid, &chosen, &fresh, now);
     Some(chosen).filter(|n| *n != core.me)

@@ -219,7 +219,7 @@ fn seen(p: &ProcInfo) -> Seen {
         cpu_ms: p.cpu_ms,
         rss_kib: p.rss_kib,
         threads: p.threads,
-        runnable: p.runnable,
+        busy_percent: p.busy_percent,
         forwarded: p.forwarded,
         age_ms: p.age_ms,
         locked: p.locked,

@@ -46,11 +46,18 @@ pub(crate) struct Tasks {
 struct Stat {
     runnable: bool,
     kernel: bool,
+    /// A process of ours, by the name of its executable.
+    ours: bool,
     threads: u64,
 }
 
+/// How the names of keepers, hosts, daemons and commands begin.
+const OUR_NAME: &[u8] = b"armento";
+
 impl Tasks {
-    /// Threads in state R, the calling one not among them: it always is.
+    /// Threads in state R. Not among them: the calling one, which always is; and our own keepers, hosts and
+    /// commands. Two dozen that start at once would look like work, and nobody would be placed beside them;
+    /// what they do for others is counted with those.
     pub fn runnable(&mut self) -> u32 {
         let me = crate::sys::thread_id();
         self.before = std::mem::take(&mut self.watched);
@@ -59,6 +66,9 @@ impl Tasks {
             let Some(leader) = self.thread(pid, pid) else {
                 continue;
             };
+            if leader.ours {
+                continue;
+            }
             if leader.kernel || leader.threads <= 1 {
                 count += u32::from(leader.runnable && pid != me);
                 continue;
@@ -156,6 +166,7 @@ fn read_stat(pid: i32, tid: i32) -> Option<Stat> {
 /// KERNEL: proc(5). The name stands in parentheses and may hold anything, so the last `)` counts.
 fn parse(line: &[u8]) -> Option<Stat> {
     let end = line.iter().rposition(|&byte| byte == b')')?;
+    let begin = line.iter().position(|&byte| byte == b'(')?;
     let mut fields = line.get(end + 2..)?.split(|&byte| byte == b' ');
     let runnable = fields.next()? == b"R";
     let number = |field: Option<&[u8]>| std::str::from_utf8(field?).ok()?.parse::<u64>().ok();
@@ -165,6 +176,9 @@ fn parse(line: &[u8]) -> Option<Stat> {
     Some(Stat {
         runnable,
         kernel: flags & PF_KTHREAD != 0,
+        ours: line
+            .get(begin + 1..end)
+            .is_some_and(|name| name.starts_with(OUR_NAME)),
         threads,
     })
 }

@@ -121,7 +121,7 @@ pub enum ToHome {
         tid: Tid,
         seq: u32,
     },
-    /// About once a second: CPU used here by each body, nanoseconds; resident KiB; runnable.
+    /// About once a second: CPU used here by each body, nanoseconds; resident KiB; how busy.
     Usage {
         list: Vec<Usage>,
     },
@@ -133,7 +133,8 @@ pub struct Usage {
     pub pid: Pid,
     pub cpu_ns: u64,
     pub rss_kib: u64,
-    pub runnable: bool,
+    /// Share of its time in which a thread of it wanted a processor, percent.
+    pub busy_percent: u8,
 }
 
 /// Home to host.

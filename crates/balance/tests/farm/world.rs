@@ -249,7 +249,7 @@ impl Farm {
             cpu_ms: r.cpu_us / 1000,
             rss_kib: 5_000,
             threads: 1,
-            runnable: true,
+            busy_percent: 100,
             forwarded: 0,
             age_ms: self.now - r.began,
             locked: r.job.locked,
@@ -266,7 +266,7 @@ impl Farm {
             home: self.names[r.home].clone(),
             pid: r.pid,
             threads: 1,
-            runnable: true,
+            busy_percent: 100,
         };
         let guests: Vec<Guest> = here.map(guest).collect();
         self.nodes[i].ledger.observe(&ours, now);

@@ -215,7 +215,7 @@ pub fn settle(core: &mut Core, now: armento_gossip::Tick) {
         home: g.home.clone(),
         pid: g.pid,
         threads: g.threads,
-        runnable: g.runnable,
+        busy_percent: g.busy_percent,
     };
     let guests: Vec<Guest> = core.hosts.guests().map(guest).collect();
     core.ledger.guests(&guests, now);

@@ -51,7 +51,7 @@ fn proc(place: &str) -> ProcInfo {
         away_cpu_ms: 0,
         rss_kib: 4096,
         threads: 1,
-        runnable: true,
+        busy_percent: 100,
         moves: 0,
         forwarded: 0,
         stay: None,
