@@ -12,6 +12,9 @@ const HOLD_MS_MAX: u64 = 60_000;
 const STEP_MS_MIN: u64 = 400;
 /// Lists of processes that were under way when a move ended may still name the old node.
 const STALE_MS: u64 = 1_500;
+/// A guest that arrived more recently counts full, whatever it seems to want: while two dozen start at
+/// once their calls wait for a busy home, and they look idle where they are about to compute.
+const YOUNG_MS: u64 = 8_000;
 /// Share of the old value kept at each step, eighths. PAPER: MOSIX keeps 5 of 8 of a mean load.
 const KEEP_EIGHTHS: u64 = 5;
 /// Share of a process's former rate of calls remembered each second, thousandths.
@@ -90,7 +93,8 @@ impl Account {
         }
     }
 
-    pub fn follow(&mut self, seen: &Seen, now: Tick) {
+    /// `home`: this node.
+    pub fn follow(&mut self, seen: &Seen, home: &NodeName, now: Tick) {
         let stale = self.moved.is_some_and(|moved| now.since(moved) < STALE_MS);
         if seen.place != self.proc.place && !stale {
             self.proc.place = seen.place.clone();
@@ -111,6 +115,9 @@ impl Account {
                 });
             self.proc.forwarded_per_s = rate.max(kept);
             self.forwarded = seen.forwarded;
+        }
+        if self.proc.place != *home && now.since(self.proc.arrived) < YOUNG_MS {
+            self.proc.demand = DEMAND_FULL;
         }
     }
 

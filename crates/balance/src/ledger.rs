@@ -91,7 +91,7 @@ impl Ledger {
         });
         for seen in procs {
             if let Some(account) = self.accounts.get_mut(&seen.pid) {
-                account.follow(seen, now);
+                account.follow(seen, &self.me, now);
             } else if self.accounts.len() < PROCS_MAX {
                 self.accounts.insert(seen.pid, Account::open(seen, now));
             }

@@ -216,9 +216,12 @@ fn demand_follows_what_a_process_does_and_calls_are_remembered() {
     };
     assert_eq!(at(true, 100, 1000), (100, 0));
     assert_eq!(at(false, 600, 1100), (100, 0), "too soon for a step");
-    assert_eq!(at(false, 1100, 2000), (63, 1000));
-    assert_eq!(at(false, 1100, 3000), (40, 857), "remembered for a while");
-    let (demand, calls) = at(false, 1100, 60_000);
+    assert_eq!(at(false, 1100, 2000), (100, 1000), "young and away");
+    assert_eq!(at(true, 1100, 20_000).0, 100);
+    assert_eq!(at(false, 1600, 20_100).0, 100, "too soon again");
+    assert_eq!(at(false, 2100, 21_000), (63, 1000));
+    assert_eq!(at(false, 2100, 22_000), (40, 857), "remembered for a while");
+    let (demand, calls) = at(false, 2100, 80_000);
     assert!(demand < 40 && calls < 20, "{demand} {calls}");
 }
 

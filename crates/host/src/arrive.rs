@@ -171,6 +171,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
         releases: None,
         quiet: true,
         busy_percent: 100,
+        looked: (0, std::time::Instant::now()),
         stack: STACK_MAX,
         areas: Vec::new(),
     };

@@ -241,6 +241,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         releases,
         quiet: false,
         busy_percent: 100,
+        looked: (0, std::time::Instant::now()),
         stack: 0,
         areas,
     };

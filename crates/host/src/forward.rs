@@ -15,6 +15,7 @@ use armento_wire::call::{AGAIN, Call, Reply};
 use armento_wire::talk::ToHome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// The kernel issues it again unless a handler runs.
 const ERESTARTNOHAND: i64 = -514;
@@ -127,6 +128,7 @@ fn post(
     };
     st.wait_mask = wait_mask;
     st.seq = seq;
+    st.sent = Some(Instant::now());
     st.waiting = Some(Waiting::Call {
         id: n.id,
         seq,

@@ -61,6 +61,8 @@ pub struct Cell {
 pub struct CellState {
     pub waiting: Option<Waiting>,
     pub seq: u32,
+    /// When the call under way was sent home.
+    pub sent: Option<Instant>,
     /// What `Proc::signals` was at the last call.
     pub signals: u64,
     /// The kernel will issue this call again after an interruption without handler.

@@ -1,6 +1,6 @@
 //! What home says to us, and the connections it and other hosts open.
 
-use crate::shared::{Shared, lock};
+use crate::shared::{Cell, Shared, lock};
 use crate::world::Zoo;
 use crate::{arrive, bodies, depart, forward, freeze};
 use armento_link::{Duplex, Reader};
@@ -180,18 +180,37 @@ fn hold_all(zoo: &mut Zoo, hold: bool) {
     }
 }
 
+/// A call that home answers within this time is no sleep of the program's own.
+const CALL_SHORT: Duration = Duration::from_millis(50);
+/// … if the program uses this much of a processor between, thousandths.
+const COMPUTES_PERMILLE: u64 = 20;
+
 /// Looks whether anybody wants a processor just now. One look says little of a program that waits for
 /// its calls between, so it counts an eighth: half of what is known is half a second old.
 fn look(zoo: &mut Zoo) {
-    let wants = |here| armento_tracee::status::read(here).is_ok_and(|s| s.state == 'R');
     for b in zoo.bodies.values_mut().filter(|b| !b.quiet) {
-        let now = if b.threads.values().any(|t| wants(t.cell.here)) {
+        let (before, then) = b.looked;
+        let ns = crate::cpu::process_ns(b.here);
+        b.looked = (ns, Instant::now());
+        let past = then.elapsed().as_nanos() as u64;
+        let computes = ns.saturating_sub(before) * 1000 >= past * COMPUTES_PERMILLE;
+        let now = if b.threads.values().any(|t| wants(&t.cell, computes)) {
             100
         } else {
             0
         };
         b.busy_percent = ((u32::from(b.busy_percent) * 7 + now).div_ceil(8)) as u8;
     }
+}
+
+/// Runnable, or kept from running by our forwarding: a program that reads and computes would be
+/// runnable at home.
+fn wants(cell: &Cell, computes: bool) -> bool {
+    let called = || {
+        let st = lock(&cell.st);
+        st.waiting.is_some() && st.sent.is_some_and(|t| t.elapsed() < CALL_SHORT)
+    };
+    computes && called() || armento_tracee::status::read(cell.here).is_ok_and(|s| s.state == 'R')
 }
 
 fn usage(zoo: &mut Zoo) -> Vec<Usage> {

@@ -37,6 +37,8 @@ pub struct Body {
     pub quiet: bool,
     /// Share of its time, of late, in which a thread of it wanted a processor, percent.
     pub busy_percent: u8,
+    /// CPU it had used here at the last look, and when that was.
+    pub looked: (u64, std::time::Instant),
     /// How far its stack may grow, bytes.
     pub stack: u64,
     /// Layout as last built.
