@@ -1,15 +1,17 @@
 //! `armento migrate PID NODE|home|balance`.
 
-use crate::out::{Failure, confused, say, span};
+use crate::out::{Failure, confused, say, say_json, span};
 use armento_client::api::{Answer, Ask, Dest};
 use armento_client::{AskError, Session};
 use armento_model::Pid;
+use serde_json::json;
 use std::time::Duration;
 
 const HELP: &str = "Examples:
   armento migrate 4711 n3          to a node; also a process not started by `armento run`
   armento migrate 4711 home
-  armento migrate 4711 balance     let the farm decide from now on";
+  armento migrate 4711 balance     let the farm decide from now on
+  armento migrate 4711 n3 --json   the move's figures for a script";
 
 /// Longer than the daemon waits for a move's end.
 const MOVE: Duration = Duration::from_secs(130);
@@ -22,6 +24,9 @@ pub struct Args {
     /// A node's name, `home` or `balance`
     #[arg(value_name = "NODE|home|balance", value_parser = dest)]
     to: Dest,
+    /// Print JSON (schema armento.migrate/1): where it is, microseconds, bytes
+    #[arg(long)]
+    json: bool,
 }
 
 fn dest(word: &str) -> Result<Dest, String> {
@@ -49,6 +54,25 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         answer => answer,
     };
     match answer.map_err(Failure::from)? {
+        Answer::Moved {
+            pid,
+            node,
+            pause_us,
+            total_us,
+            bytes,
+        } if args.json => say_json(
+            "armento.migrate/1",
+            json!({
+                "pid": pid, "node": node,
+                "pause_us": pause_us, "total_us": total_us, "bytes": bytes,
+            }),
+        ),
+        Answer::Done if args.json => {
+            say_json(
+                "armento.migrate/1",
+                json!({ "pid": args.pid, "node": null }),
+            );
+        }
         Answer::Moved {
             pid,
             node,

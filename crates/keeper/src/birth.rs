@@ -184,8 +184,21 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         let (k, seed) = (keep.clone(), b.seed.unwrap_or_else(random));
         std::thread::spawn(move || storm::run(&k, Duration::from_millis(ms.max(1)), seed));
     }
+    watch_end(&keep, program);
     let _ = door.write_all(b"k");
     drop(door);
     palm.hold(&mut world);
     keep.control.close(Duration::from_millis(500));
+}
+
+/// At home the program runs untraced, so its end is no event of the hand's: a thread waits for it. Without
+/// it the daemon would count a program that ended for as long as the tree is not scanned.
+fn watch_end(keep: &Arc<Keep>, program: Pid) {
+    let keep = keep.clone();
+    std::thread::spawn(move || {
+        if let Ok(end) = armento_tracee::sys::pidfd_open(program) {
+            armento_tracee::sys::poll_in(&[end.as_raw_fd()], -1);
+            keep.hand.post(|t| t.scan());
+        }
+    });
 }

@@ -18,7 +18,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(500);
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 pub enum Item {
-    Ask(Box<Ask>, Duration, SyncSender<Option<Answer>>),
+    Ask(Box<Ask>, Duration, SyncSender<Result<Answer, AskError>>),
     Report(Box<Report>),
     Close(SyncSender<()>),
 }
@@ -45,13 +45,12 @@ impl Control {
         }
     }
 
-    /// Asks the daemon; `None` when it does not answer or says no.
-    pub fn ask(&self, ask: Ask, limit: Duration) -> Option<Answer> {
+    /// Asks the daemon.
+    pub fn ask(&self, ask: Ask, limit: Duration) -> Result<Answer, AskError> {
         let (tx, rx) = mpsc::sync_channel(1);
         self.push(Item::Ask(Box::new(ask), limit, tx));
         rx.recv_timeout(limit + Duration::from_millis(200))
-            .ok()
-            .flatten()
+            .unwrap_or(Err(AskError::Late))
     }
 
     pub fn report(&self, r: Report) {
@@ -131,12 +130,12 @@ fn handle(session: &mut Option<Session>, item: Item) -> bool {
             if let Err(e) = &r {
                 eprintln!("daemon: {e}");
             }
-            let _ = tx.send(r.ok());
+            let _ = tx.send(r);
             alive
         }
         (Some(s), Item::Report(r)) => s.report(*r).is_ok(),
         (None, Item::Ask(_, _, tx)) => {
-            let _ = tx.send(None);
+            let _ = tx.send(Err(AskError::Late));
             true
         }
         _ => true,

@@ -2,6 +2,7 @@
 
 use crate::keep::{Keep, lock};
 use crate::serve;
+use armento_client::AskError;
 use armento_client::api::{Answer, Ask, Pass};
 use armento_link::{Reader, Writer, dial};
 use armento_migrate::{MigrateError, Result};
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long a host may take to be reached.
 const DIAL_MAX: Duration = Duration::from_secs(5);
+/// How long our daemon may take to agree with that node and start a host there: it gives up itself after 12 s.
+const ROUTE_MAX: Duration = Duration::from_secs(15);
 /// A host that says nothing for this long is dead. Hosts freeze earlier (10 s), so nothing runs twice.
 pub const DEAD_AFTER: Duration = Duration::from_secs(30);
 
@@ -67,13 +70,14 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
         node: node.clone(),
         need_kib,
     };
-    let pass = match keep.control.ask(ask, DIAL_MAX) {
-        Some(Answer::Route(p)) => p,
-        _ => {
-            return Err(MigrateError::Stays(
-                Stay::NotTrusted,
-                format!("{node} cannot be reached or does not admit it"),
-            ));
+    let pass = match keep.control.ask(ask, ROUTE_MAX) {
+        Ok(Answer::Route(p)) => p,
+        Err(AskError::Refused(no)) => {
+            let stay = Stay::from_code(&no.code).unwrap_or(Stay::NotTrusted);
+            return Err(MigrateError::Stays(stay, no.message));
+        }
+        Ok(_) | Err(_) => {
+            return Err(lost(format!("this node's daemon did not reach {node}")));
         }
     };
     let (r, w) = open(keep, &pass, Purpose::Calls)?;

@@ -217,7 +217,7 @@ fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
         },
         PLACE_MAX,
     ) {
-        Some(Answer::Placed { node }) => node,
+        Ok(Answer::Placed { node }) => node,
         _ => None,
     }
 }

@@ -28,7 +28,7 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
     loop {
         std::thread::sleep(every);
         if asked.is_none_or(|t| t.elapsed() > Duration::from_secs(5)) {
-            if let Some(Answer::Nodes { nodes: n }) =
+            if let Ok(Answer::Nodes { nodes: n }) =
                 keep.control.ask(Ask::Nodes, Duration::from_secs(2))
             {
                 nodes = n

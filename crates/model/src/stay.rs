@@ -13,6 +13,10 @@ macro_rules! stays {
             pub const ALL: &'static [Stay] = &[$(Stay::$name),*];
             /// Stable word for scripts.
             pub fn code(self) -> &'static str { match self { $(Stay::$name => $code),* } }
+            /// The reason of that code.
+            pub fn from_code(code: &str) -> Option<Stay> {
+                Stay::ALL.iter().copied().find(|s| s.code() == code)
+            }
             /// One sentence for people.
             pub fn explain(self) -> &'static str { match self { $(Stay::$name => $why),* } }
             /// What the user can do about it.

@@ -51,7 +51,7 @@ struct Stat {
     threads: u64,
 }
 
-/// How the names of keepers, hosts, daemons and commands begin.
+/// The name of commands, daemons and hosts; keepers, zygotes and guards add a word after a dash.
 const OUR_NAME: &[u8] = b"armento";
 
 impl Tasks {
@@ -178,7 +178,8 @@ fn parse(line: &[u8]) -> Option<Stat> {
         kernel: flags & PF_KTHREAD != 0,
         ours: line
             .get(begin + 1..end)
-            .is_some_and(|name| name.starts_with(OUR_NAME)),
+            .and_then(|name| name.strip_prefix(OUR_NAME))
+            .is_some_and(|rest| rest.is_empty() || rest[0] == b'-'),
         threads,
     })
 }
@@ -195,6 +196,12 @@ mod tests {
             let got = parse(line.as_bytes()).map(|s| (s.runnable, s.kernel, s.threads));
             assert_eq!(got, want, "{line}");
         };
+        let ours = |name: &str| {
+            let line = format!("5 ({name}) R 1 1 1 0 -1 0 0 0 0 0 7 8 0 0 20 0 3 0 100 0 0");
+            parse(line.as_bytes()).is_some_and(|s| s.ours)
+        };
+        assert!(ours("armento") && ours("armento-keeper"));
+        assert!(!ours("armento_sense-1") && !ours("lame") && !ours("an-armento"));
         let tail = "1 1 1 0 -1 4194560 0 0 0 0 7 8 0 0 20 0 3 0 100 0 0";
         check(&format!("5 (lame) R {tail}"), Some((true, false, 3)));
         check(&format!("5 (a) R b) S {tail}"), Some((false, false, 3)));
