@@ -4,7 +4,7 @@
 //! decision (it may kill, stop, or be ignored in an orphaned group), so the thread waits for it.
 
 use crate::shared::{Cell, Waiting, lock};
-use crate::world::{Body, Zoo};
+use crate::world::{Body, EARLY_MAX, Zoo};
 use armento_migrate::image::thread;
 use armento_migrate::stop::{Halted, signal_waits};
 use armento_model::{Pid, Tid};
@@ -243,8 +243,10 @@ pub fn run_on(zoo: &mut Zoo, pid: Pid) {
 
 /// A signal from home.
 pub fn queue(zoo: &mut Zoo, pid: Pid, tid: Option<Tid>, info: &SigInfo) {
-    let Some(body) = zoo.bodies.get(&pid) else {
-        return;
+    let known = zoo.bodies.get(&pid);
+    let known = known.filter(|b| tid.is_none_or(|t| b.threads.contains_key(&t)));
+    let Some(body) = known else {
+        return keep_early(zoo, tid.unwrap_or(pid), info);
     };
     let here = tid.and_then(|t| body.threads.get(&t)).map(|t| t.cell.here);
     let leader = body.here;
@@ -255,6 +257,28 @@ pub fn queue(zoo: &mut Zoo, pid: Pid, tid: Option<Tid>, info: &SigInfo) {
     proc.signals.fetch_add(1, Ordering::SeqCst);
     let _ = sys::sigqueue(leader, here, sig, &send);
     nudge(zoo, pid, tid, sig);
+}
+
+fn keep_early(zoo: &mut Zoo, id: Tid, info: &SigInfo) {
+    if zoo.early.len() >= EARLY_MAX && !zoo.early.contains_key(&id) {
+        zoo.early.clear();
+    }
+    let list = zoo.early.entry(id).or_default();
+    if list.len() < EARLY_MAX {
+        list.push(*info);
+    }
+}
+
+/// A process or thread was born here: what came before it is queued now.
+pub fn catch_up(zoo: &mut Zoo, pid: Pid, tid: Tid) {
+    for info in zoo.early.remove(&tid).unwrap_or_default() {
+        queue(zoo, pid, Some(tid).filter(|t| *t != pid), &info);
+        if tid == pid
+            && let Some(b) = zoo.bodies.get(&pid)
+        {
+            b.proc.heard.fetch_add(1, Ordering::SeqCst);
+        }
+    }
 }
 
 /// The deputy may have seen the signal before it saw the call that the signal must break.

@@ -222,7 +222,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         if let Some(b) = zoo.bodies.get_mut(&pid) {
             b.threads.insert(tid, th);
         }
-        return;
+        return crate::bodies::catch_up(zoo, pid, tid);
     }
     let areas = zoo
         .bodies
@@ -246,6 +246,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         areas,
     };
     zoo.bodies.insert(pid, body);
+    crate::bodies::catch_up(zoo, pid, tid);
 }
 
 /// Takes a thread out of its notification; its call did not happen. Given back with `finish`.

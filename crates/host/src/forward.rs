@@ -189,11 +189,14 @@ pub fn exec(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let mut mem = BodyMem(cell);
     match armento_abi::pack(n.nr as u64, &n.args, &mut mem, DATA as usize) {
         Ok(plan) => {
+            // Counted before the look: a signal that comes between is seen by one of the two.
+            let heard = cell.proc.heard.load(Ordering::SeqCst);
             let st = status::read(cell.here).unwrap_or_default();
             sh.tell(&ToHome::Ignored {
                 pid: cell.pid,
                 tid: cell.tid,
                 ignored: st.ignored,
+                heard,
             });
             post(sh, cell, n, plan, None, st.blocked, Fix::None);
         }

@@ -36,6 +36,8 @@ pub struct Proc {
     /// Forks, mappings and the like under way: the freeze waits for them.
     pub specials: AtomicU32,
     pub forwarded: AtomicU64,
+    /// Signals that home sent to this body.
+    pub heard: AtomicU64,
     /// Signals queued at the body so far.
     pub signals: AtomicU64,
     /// Our own writes into its memory hold this for reading; whoever re-arms the tracking of pages holds it

@@ -68,6 +68,7 @@ fn run() -> Result<(), Failure> {
         zygote,
         bodies: BTreeMap::new(),
         veils: Veils::default(),
+        early: Default::default(),
         over: false,
     };
     let s = sh.clone();

@@ -81,15 +81,21 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
             answer(sh, seq, m, true)
         }
         ToHost::FileBytes { seq, end, .. } => answer(sh, seq, m, end),
-        ToHost::Execed { pid } | ToHost::Kill { pid } => {
-            sh.hand.post(move |z| bodies::remove(z, pid))
-        }
+        ToHost::Execed { pid } | ToHost::Kill { pid } => sh.hand.post(move |z| {
+            z.early.remove(&pid);
+            bodies::remove(z, pid);
+        }),
         ToHost::Drop { pid, .. } => sh.hand.post(move |z| bodies::remove(z, pid)),
         ToHost::Signal { pid, tid, info } => {
             if let Ok(info) = info.0.as_slice().try_into() {
                 let info: sys::SigInfo = info;
                 // Queued before any later reply is read: the order home sent them in.
-                sh.hand.run(move |z| bodies::queue(z, pid, tid, &info));
+                sh.hand.run(move |z| {
+                    bodies::queue(z, pid, tid, &info);
+                    if let Some(b) = z.bodies.get(&pid) {
+                        b.proc.heard.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
             }
         }
         ToHost::Defaulted { pid, tid, stopped } => sh

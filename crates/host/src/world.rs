@@ -104,8 +104,13 @@ pub struct Zoo {
     pub zygote: i32,
     pub bodies: BTreeMap<Pid, Body>,
     pub veils: Veils,
+    /// Signals that came before their process or thread: home knows a child as soon as its deputy is born.
+    pub early: HashMap<Tid, Vec<SigInfo>>,
     pub over: bool,
 }
+
+/// Early signals kept for one newborn, and newborns that may have some: one that never comes leaves them.
+pub const EARLY_MAX: usize = 64;
 
 impl Zoo {
     /// The shared part exists as soon as the zygote has a listener.

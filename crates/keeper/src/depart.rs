@@ -448,7 +448,7 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
         p.threads.insert(s.tid, d.clone());
         deputies.push(d);
     }
-    p.place = Place::Away(link.clone());
+    p.now_at(link);
     p.region = Some(l.region.clone());
     p.at_exec = false;
     p.ignored = l.ignored;

@@ -155,12 +155,12 @@ impl Deputy {
     }
 
     /// Takes back a call of the body that waits behind something of ours.
-    pub fn recall(&self, number: u32) -> Option<Box<Call>> {
+    pub fn recall(&self, which: impl Fn(&Call) -> bool) -> Option<Box<Call>> {
         let mut st = lock(&self.st);
         let at = st
             .queue
             .iter()
-            .position(|w| matches!(w, Work::Call(c) if c.seq == number))?;
+            .position(|w| matches!(w, Work::Call(c) if which(c)))?;
         match st.queue.remove(at) {
             Some(Work::Call(c)) => Some(c),
             _ => None,

@@ -8,7 +8,6 @@
 use crate::keep::Keep;
 use crate::links::{self, HostLink};
 use crate::mover::{Done, READY_MAX, await_ready};
-use crate::tree::Place;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{NodeName, Pid, Stay};
 use armento_wire::talk::{ToHost, Whither};
@@ -38,7 +37,7 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
             let froze = keep.hand.run(move |t| {
                 let p = t.procs.get_mut(&pid)?;
                 p.threads.values().for_each(|d| d.set_link(&l));
-                p.place = Place::Away(l.clone());
+                p.now_at(&l);
                 p.seen.back_home();
                 l.tell(&ToHost::Thaw { mv, pid });
                 f.tell(&ToHost::Drop { mv, pid });

@@ -7,6 +7,7 @@ use crate::family;
 use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Task, Why};
+use crate::signals;
 use armento_abi::{Otherwise, Place};
 use armento_client::api::Dest;
 use armento_link::Reader;
@@ -69,6 +70,10 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
     }
     match deputy(keep, link, c.tid) {
         Some(d) if d.breaking.load(Ordering::Acquire) => link.reply(c.tid, c.seq, AGAIN, &[]),
+        Some(d) if signals::is_exec(c.packed.nr) => {
+            // In the hand, where signals are seen: none can come between the look and the exec.
+            keep.hand.post(move |t| t.exec(&d, Box::new(c)));
+        }
         Some(d) => d.submit(Work::Call(Box::new(c))),
         // Its end is on the way to the host.
         None => {}
@@ -97,9 +102,17 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 ret: -i64::from(libc::ESRCH),
             }),
         },
-        ToHome::Ignored { pid, tid, ignored } => {
+        ToHome::Ignored {
+            pid,
+            tid,
+            ignored,
+            heard,
+        } => {
             // Set before the exec that follows on this stream is read.
-            let changed = keep.hand.run(move |t| t.ignored(pid, ignored)).unwrap_or(0);
+            let changed = keep
+                .hand
+                .run(move |t| t.ignored(pid, ignored, heard))
+                .unwrap_or(0);
             if let Some(d) = deputy(keep, link, tid) {
                 family::ignore(&d, changed, ignored);
             }

@@ -3,6 +3,7 @@
 //! A deputy's kernel sees a signal first. It is taken away from the deputy, sent to the body, and only
 //! then is the interrupted call's result let out: the body's kernel gets them in that order.
 
+use crate::deputy::{Deputy, Work};
 use crate::keep::Keep;
 use crate::links::HostLink;
 use crate::tree::Tree;
@@ -12,6 +13,7 @@ use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop};
+use armento_wire::call::Call;
 use armento_wire::talk::{Signal, ToHost};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +27,7 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) {
         return pass(t, tid, stop);
     };
     match stop {
-        Stop::Signal(sig) => signal(t, pid, tid, sig),
+        Stop::Signal(_) => signal(t, pid, tid),
         Stop::Group(_) => drop(trace::listen(tid)),
         Stop::Trap => {
             let p = t.procs.get_mut(&pid).filter(|p| p.stopped);
@@ -51,7 +53,7 @@ fn pass(t: &Tree, tid: Tid, stop: Stop) {
     };
 }
 
-fn signal(t: &mut Tree, pid: Pid, tid: Tid, sig: i32) {
+fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
     let Ok(info) = trace::siginfo(tid) else {
         return;
     };
@@ -61,18 +63,31 @@ fn signal(t: &mut Tree, pid: Pid, tid: Tid, sig: i32) {
     };
     if p.breaking.load(Ordering::Acquire) {
         p.held.push((directed, info));
-    } else if let Some(l) = p.link() {
-        l.tell(&ToHost::Signal {
-            pid,
-            tid: directed,
-            info: Signal(info.to_vec()),
-        });
+    } else {
+        p.pass_on(directed, &info);
     }
-    let _ = sig;
     if let Some(code) = t.code_of(pid) {
-        let _ = force_result(&t.keep, tid, &code, false);
+        let exec = turn_back_exec(&t.keep, tid);
+        let _ = force_result(&t.keep, tid, &code, exec);
     }
     let _ = trace::resume(tid, 0);
+}
+
+/// An exec would end the body, and with it the signal that is on its way there: it is issued again when
+/// the body has had it. True when the deputy may have picked it up already.
+fn turn_back_exec(keep: &Keep, tid: Tid) -> bool {
+    let Some(d) = keep.deputy(tid) else {
+        return false;
+    };
+    if let Some(c) = d.recall(|c| is_exec(c.packed.nr)) {
+        d.link().reply(tid, c.seq, ERESTARTNOINTR, &[]);
+        return false;
+    }
+    d.call_nr().is_some_and(is_exec) && !d.turn_back(|_| ERESTARTNOINTR)
+}
+
+pub fn is_exec(nr: u16) -> bool {
+    matches!(i64::from(nr), libc::SYS_execve | libc::SYS_execveat)
 }
 
 /// Was it meant for this thread? SI_TKILL says so; and the kernel gives process-wide signals to the
@@ -157,12 +172,22 @@ fn unmade_result(nr: u16) -> i64 {
 }
 
 impl Tree {
+    /// The body asks for an exec: only when it has had every signal that we sent.
+    pub fn exec(&mut self, d: &Deputy, c: Box<Call>) {
+        let late = self.procs.get(&d.pid).is_none_or(|p| p.told > p.heard);
+        if late || d.breaking.load(Ordering::Acquire) {
+            d.link().reply(c.tid, c.seq, ERESTARTNOINTR, &[]);
+        } else {
+            d.submit(Work::Call(c));
+        }
+    }
+
     /// The body has a signal for a thread whose call is still on its way to its deputy, or in it.
     pub fn nudge(&mut self, tid: Tid, seq: u32) {
         let Some(d) = self.keep.deputy(tid) else {
             return;
         };
-        if let Some(c) = d.recall(seq) {
+        if let Some(c) = d.recall(|c| c.seq == seq) {
             return d.link().reply(tid, seq, unmade_result(c.packed.nr), &[]);
         }
         if !d.at_call(seq) {

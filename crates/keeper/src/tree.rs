@@ -42,6 +42,10 @@ pub struct Proc {
     /// Shared with its deputies.
     pub breaking: Arc<AtomicBool>,
     pub calls: Arc<AtomicU64>,
+    /// Signals sent to the present body.
+    pub told: u64,
+    /// … of which it had had so many when it last asked for an exec.
+    pub heard: u64,
     /// Signals that came during a move.
     pub held: Vec<(Option<Tid>, SigInfo)>,
     /// Stopped by job control, as its parent sees.
@@ -74,6 +78,8 @@ impl Proc {
             threads: BTreeMap::new(),
             breaking: Arc::default(),
             calls: Arc::default(),
+            told: 0,
+            heard: 0,
             held: Vec::new(),
             stopped: false,
             froze: None,
@@ -96,6 +102,24 @@ impl Proc {
             Place::Away(l) => Some(l),
             Place::Home => None,
         }
+    }
+
+    /// Sends a signal to its body.
+    pub fn pass_on(&mut self, tid: Option<Tid>, info: &SigInfo) {
+        if let Some(l) = self.link() {
+            l.tell(&ToHost::Signal {
+                pid: self.pid,
+                tid,
+                info: armento_wire::talk::Signal(info.to_vec()),
+            });
+            self.told += 1;
+        }
+    }
+
+    /// It has a new body, which had no signal from us yet.
+    pub fn now_at(&mut self, link: &Arc<HostLink>) {
+        self.place = Place::Away(link.clone());
+        (self.told, self.heard) = (0, 0);
     }
 
     /// Every deputy is gone or about to become the program again.
@@ -176,7 +200,7 @@ impl Tree {
         if !thread {
             p.ignored = ignored;
         }
-        p.place = Place::Away(link.clone());
+        p.now_at(&link);
         p.region = Some(region);
         let d = Deputy::start(
             tid,
@@ -192,10 +216,11 @@ impl Tree {
     }
 
     /// The dispositions that an exec must start with: which ones differ from the deputy's.
-    pub fn ignored(&mut self, pid: Pid, ignored: u64) -> u64 {
-        self.procs
-            .get_mut(&pid)
-            .map_or(0, |p| std::mem::replace(&mut p.ignored, ignored) ^ ignored)
+    pub fn ignored(&mut self, pid: Pid, ignored: u64, heard: u64) -> u64 {
+        self.procs.get_mut(&pid).map_or(0, |p| {
+            p.heard = heard;
+            std::mem::replace(&mut p.ignored, ignored) ^ ignored
+        })
     }
 
     /// exit_group at the body.
@@ -417,15 +442,8 @@ impl Tree {
             return;
         };
         p.breaking.store(false, Ordering::Release);
-        let held = std::mem::take(&mut p.held);
-        if let Some(l) = p.link() {
-            for (tid, info) in held {
-                l.tell(&ToHost::Signal {
-                    pid,
-                    tid,
-                    info: armento_wire::talk::Signal(info.to_vec()),
-                });
-            }
+        for (tid, info) in std::mem::take(&mut p.held) {
+            p.pass_on(tid, &info);
         }
     }
 

@@ -56,6 +56,8 @@ pub enum ToHome {
         pid: Pid,
         tid: Tid,
         ignored: u64,
+        /// Signals from home that this body has had so far.
+        heard: u64,
     },
     /// exit_group at the body, or its last thread ended.
     Exit {
