@@ -22,6 +22,16 @@ pub const GAPS: &[Gap] = &[
         reason: "CPU-time clocks count what was used on the present node: they may go back after a move",
     },
     Gap {
+        guest: "ipc",
+        mode: Mode::Storm,
+        reason: "a semop whose set is removed while a move interrupts it returns EINVAL instead of EIDRM",
+    },
+    Gap {
+        guest: "python-libraries",
+        mode: Mode::Storm,
+        reason: "DEFECT, cause unknown: one run in sixteen ends with a corrupted heap, so some page is lost in a move",
+    },
+    Gap {
         guest: "restarts",
         mode: Mode::Storm,
         reason: "recv with MSG_WAITALL returns what it had when a move interrupts it",
