@@ -184,6 +184,8 @@ const EARLY_MAX: Duration = Duration::from_millis(100);
 /// cannot be done now; the pages then come with the freeze.
 fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<()> {
     d.forget_housekeeping();
+    // What it is just giving up must be gone before we look, or we would count on it.
+    d.tidy(libc::SYS_getpid, [0; 6], EARLY_MAX)?;
     let old = kept_areas(areas::of_home(pid, &maps::read(pid).ok()?).ok()?.areas);
     let mut steps = areas::steps(&old, areas);
     // A file may have been mapped for the body since the offer: what is too much goes at the freeze.

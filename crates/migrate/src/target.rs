@@ -46,7 +46,6 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
     let mut file: Option<(FileKey, u64)> = None;
     let mut state: Option<State> = None;
     let mut pid = None;
-    let mut laid_out = false;
     let mut total = 0;
     loop {
         match read_frame(r, &mut buf)? {
@@ -61,14 +60,13 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                     Some(p) => p,
                     None => *pid.insert(b.ready_for_pages()?),
                 };
-                total += write_pages(here, &buf, laid_out)?;
+                total += write_pages(here, &buf)?;
             }
             bulk::LAYOUT => {
                 if pid.is_none() {
                     pid = Some(b.ready_for_pages()?);
                 }
                 b.layout(talk::decode(&buf, "layout")?)?;
-                laid_out = true;
             }
             bulk::STATE => state = Some(talk::decode(&buf, "state")?),
             bulk::END => {
@@ -88,8 +86,7 @@ fn expect(kind: u8, want: u8) -> Result<()> {
     }
 }
 
-/// `strict`: the layout is the last one, so every page has its place.
-fn write_pages(pid: i32, body: &[u8], strict: bool) -> Result<u64> {
+fn write_pages(pid: i32, body: &[u8]) -> Result<u64> {
     let (runs, bytes) = decode_pages(body)?;
     let mut rest = bytes;
     for part in runs.chunks(1024) {
@@ -97,23 +94,23 @@ fn write_pages(pid: i32, body: &[u8], strict: bool) -> Result<u64> {
         match sys::vm_write_many(pid, part, &rest[..n]) {
             Ok(wrote) if wrote == n => {}
             Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Err(MigrateError::Ended),
-            _ => one_by_one(pid, part, &rest[..n], strict)?,
+            _ => one_by_one(pid, part, &rest[..n])?,
         }
         rest = &rest[n..];
     }
     Ok(bytes.len() as u64)
 }
 
-/// A page whose mapping is read-only or no longer wanted stops the vector call: write page by page.
-/// Before the layout a page may have lost its place; it is then sent again, or was unmapped at the source.
-fn one_by_one(pid: i32, runs: &[(u64, usize)], bytes: &[u8], strict: bool) -> Result<()> {
+/// A page whose mapping is read-only stops the vector call: write page by page. One without a place is
+/// the end of the move: the source counts it as sent and would never send it again.
+fn one_by_one(pid: i32, runs: &[(u64, usize)], bytes: &[u8]) -> Result<()> {
     let mem = std::fs::OpenOptions::new()
         .write(true)
         .open(format!("/proc/{pid}/mem"))?;
     let mut rest = bytes;
     for &(addr, n) in runs {
         for (i, page) in rest[..n].chunks(PAGE as usize).enumerate() {
-            force_write(&mem, addr + i as u64 * PAGE, page, strict)?;
+            force_write(&mem, addr + i as u64 * PAGE, page)?;
         }
         rest = &rest[n..];
     }
@@ -121,13 +118,8 @@ fn one_by_one(pid: i32, runs: &[(u64, usize)], bytes: &[u8], strict: bool) -> Re
 }
 
 /// Through /proc/PID/mem, which ignores the protection of a private mapping.
-fn force_write(mem: &File, addr: u64, bytes: &[u8], strict: bool) -> Result<()> {
-    match mem.write_all_at(bytes, addr) {
-        // Not mapped (any more).
-        Err(e) if e.raw_os_error() == Some(libc::EIO) && !strict => Ok(()),
-        Err(e) => Err(no_memory(&e)),
-        Ok(()) => Ok(()),
-    }
+fn force_write(mem: &File, addr: u64, bytes: &[u8]) -> Result<()> {
+    mem.write_all_at(bytes, addr).map_err(|e| no_memory(&e))
 }
 
 fn no_memory(e: &std::io::Error) -> MigrateError {
