@@ -17,9 +17,19 @@ pub struct Gap {
 /// One line a guest and mode.
 pub const GAPS: &[Gap] = &[
     Gap {
+        guest: "bash-pipeline",
+        mode: Mode::Storm,
+        reason: "DEFECT: seen once: yes begins its complaint of a broken pipe where SIGPIPE should have ended it",
+    },
+    Gap {
         guest: "clocks",
         mode: Mode::Storm,
         reason: "CPU-time clocks count what was used on the present node: they may go back after a move",
+    },
+    Gap {
+        guest: "copying",
+        mode: Mode::Storm,
+        reason: "DEFECT: what another process writes with process_vm_writev into one that is being moved may be lost",
     },
     Gap {
         guest: "ipc",
