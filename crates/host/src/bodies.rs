@@ -4,7 +4,7 @@
 //! decision (it may kill, stop, or be ignored in an orphaned group), so the thread waits for it.
 
 use crate::shared::{Cell, Waiting, lock};
-use crate::world::{Body, EARLY_MAX, Zoo};
+use crate::world::{Body, EARLY_MAX, Early, Zoo};
 use armento_migrate::image::thread;
 use armento_migrate::stop::{Halted, signal_waits};
 use armento_model::{Pid, Tid};
@@ -28,7 +28,7 @@ pub fn at_trap(zoo: &mut Zoo, here: Tid) {
     let Some((body, tid)) = zoo.thread(here) else {
         return;
     };
-    let (frozen, stopped) = (body.proc.freezing.load(Ordering::Acquire), body.stopped);
+    let (frozen, stopped) = (body.proc.frozen(), body.stopped);
     let Some(th) = body.threads.get_mut(&tid) else {
         return;
     };
@@ -114,7 +114,7 @@ pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
     let Some((body, tid)) = zoo.thread(here) else {
         return;
     };
-    if body.proc.freezing.load(Ordering::Acquire) || body.stopped {
+    if body.proc.frozen() || body.stopped {
         // It travels, or waits for SIGCONT, with the thread.
         if let Some(th) = body.threads.get_mut(&tid) {
             th.halted = Some(Halted {
@@ -218,7 +218,7 @@ pub fn run_on(zoo: &mut Zoo, pid: Pid) {
     let Some(body) = zoo.bodies.get_mut(&pid) else {
         return;
     };
-    if body.stopped || body.proc.freezing.load(Ordering::Acquire) {
+    if body.stopped || body.proc.frozen() {
         return;
     }
     let mut signals = Vec::new();
@@ -260,24 +260,37 @@ pub fn queue(zoo: &mut Zoo, pid: Pid, tid: Option<Tid>, info: &SigInfo) {
 }
 
 fn keep_early(zoo: &mut Zoo, id: Tid, info: &SigInfo) {
-    if zoo.early.len() >= EARLY_MAX && !zoo.early.contains_key(&id) {
-        zoo.early.clear();
-    }
-    let list = zoo.early.entry(id).or_default();
-    if list.len() < EARLY_MAX {
-        list.push(*info);
+    let at = zoo.early.iter().position(|e| e.id == id);
+    let at = at.unwrap_or_else(|| {
+        if zoo.early.len() >= EARLY_MAX {
+            zoo.early.pop_front();
+        }
+        zoo.early.push_back(Early {
+            id,
+            ..Early::default()
+        });
+        zoo.early.len() - 1
+    });
+    let e = &mut zoo.early[at];
+    e.told += 1;
+    if e.list.len() < EARLY_MAX {
+        e.list.push(*info);
     }
 }
 
 /// A process or thread was born here: what came before it is queued now.
 pub fn catch_up(zoo: &mut Zoo, pid: Pid, tid: Tid) {
-    for info in zoo.early.remove(&tid).unwrap_or_default() {
+    let at = zoo.early.iter().position(|e| e.id == tid);
+    let Some(e) = at.and_then(|i| zoo.early.remove(i)) else {
+        return;
+    };
+    for info in e.list {
         queue(zoo, pid, Some(tid).filter(|t| *t != pid), &info);
-        if tid == pid
-            && let Some(b) = zoo.bodies.get(&pid)
-        {
-            b.proc.heard.fetch_add(1, Ordering::SeqCst);
-        }
+    }
+    if tid == pid
+        && let Some(b) = zoo.bodies.get(&pid)
+    {
+        b.proc.heard.fetch_add(e.told, Ordering::SeqCst);
     }
 }
 

@@ -22,17 +22,40 @@ use armento_wire::write_frame;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the other side of a move may let us wait for its connection.
 const MEET_MAX: Duration = Duration::from_secs(10);
+/// A failed move's process waits so long for home's word; home sends it at once.
+const ABORT_MAX: Duration = Duration::from_secs(2);
+/// Moves under way at a host are far fewer.
+const ABORTED_MAX: usize = 64;
 
 pub fn run(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) {
     if let Err(e) = send(sh, mv, pid, to) {
-        freeze::thaw(sh, pid);
         let (stay, detail) = says(&e);
         sh.tell(&ToHome::Failed { mv, stay, detail });
+        // Home answers with Abort when it has told the signals that it kept: they come before the results
+        // of the calls that it broke.
+        let until = Instant::now() + ABORT_MAX;
+        while Instant::now() < until && !aborted(sh, mv) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        freeze::thaw(sh, pid);
     }
+}
+
+/// Home gave this move up. Its freeze may still be to come.
+pub fn abort(sh: &Shared, mv: MoveId) {
+    let mut a = lock(&sh.aborted);
+    a.push_back(mv);
+    if a.len() > ABORTED_MAX {
+        a.pop_front();
+    }
+}
+
+fn aborted(sh: &Shared, mv: MoveId) -> bool {
+    lock(&sh.aborted).contains(&mv)
 }
 
 fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
@@ -60,6 +83,9 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         None => false,
     };
     freeze::freeze(sh, mv, pid)?;
+    if aborted(sh, mv) {
+        return Err(MigrateError::Ended);
+    }
     let (last, state) = sh
         .hand
         .run(move |zoo| capture(zoo, pid, here))

@@ -1,7 +1,7 @@
 //! Freezing a body: every thread halted, no call under way, at the moment of one's choice.
 
 use crate::bodies;
-use crate::shared::{Shared, Waiting, lock};
+use crate::shared::{FOR_MOVE, Shared, Waiting, lock};
 use crate::world::Zoo;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};
@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 const FREEZE_MAX: Duration = Duration::from_secs(3);
 
 /// Freezes `pid`. After `Ok` every thread is halted, and every signal that home sent has been queued here:
-/// those that come later wait at home. Call from a bulk thread.
+/// those that come later wait at home. After an error it may be frozen, or half so: `thaw` it. Call from a
+/// bulk thread.
 pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
     let until = Instant::now() + FREEZE_MAX;
     // Forks and mappings first: they are short, and a fork needs its home.
@@ -26,7 +27,6 @@ pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
         .unwrap_or(Err(MigrateError::Ended))?;
     while proc.specials.load(Ordering::SeqCst) > 0 {
         if Instant::now() > until {
-            thaw(sh, pid);
             return Err(MigrateError::Stays(
                 Stay::Busy,
                 "a fork or mapping is under way".into(),
@@ -43,20 +43,14 @@ pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
     match (halted, held) {
         (Ok(()), Some(_)) => Ok(()),
         (Err(mpsc::RecvTimeoutError::Disconnected), _) => Err(MigrateError::Ended),
-        (Err(mpsc::RecvTimeoutError::Timeout), _) => {
-            thaw(sh, pid);
-            Err(MigrateError::Stays(
-                Stay::Busy,
-                "a thread does not stop".into(),
-            ))
-        }
-        (Ok(()), None) => {
-            thaw(sh, pid);
-            Err(MigrateError::Stays(
-                Stay::LinkLost,
-                "home does not answer".into(),
-            ))
-        }
+        (Err(mpsc::RecvTimeoutError::Timeout), _) => Err(MigrateError::Stays(
+            Stay::Busy,
+            "a thread does not stop".into(),
+        )),
+        (Ok(()), None) => Err(MigrateError::Stays(
+            Stay::LinkLost,
+            "home does not answer".into(),
+        )),
     }
 }
 
@@ -74,7 +68,7 @@ fn begin(zoo: &mut Zoo, pid: Pid) -> Result<Arc<crate::shared::Proc>> {
         ));
     }
     // SeqCst with `Special::begin`: one of the two sees the other.
-    b.proc.freezing.store(true, Ordering::SeqCst);
+    b.proc.freeze(FOR_MOVE, true);
     Ok(b.proc.clone())
 }
 
@@ -100,7 +94,7 @@ pub fn thaw(sh: &Arc<Shared>, pid: Pid) {
     sh.hand.run(move |zoo| {
         if let Some(b) = zoo.bodies.get_mut(&pid) {
             b.freezer = None;
-            b.proc.freezing.store(false, Ordering::Release);
+            b.proc.freeze(FOR_MOVE, false);
         }
         bodies::run_on(zoo, pid);
     });

@@ -36,7 +36,7 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
         // No thread of ours: nothing of it may happen. It stays where it is until it is killed.
         return;
     };
-    if cell.proc.freezing.load(Ordering::Acquire) {
+    if cell.proc.frozen() {
         return forward::park(sh, &cell, n.id);
     }
     if n.arch != ARCH || n.nr & X32 != 0 {

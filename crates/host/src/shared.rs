@@ -15,10 +15,10 @@ use armento_tracee::sys as tsys;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::{self, FileKey, ToHome, ToHost};
 use armento_wire::write_frame;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Instant;
@@ -31,8 +31,8 @@ pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 /// State of one process that its threads' cells share.
 #[derive(Default)]
 pub struct Proc {
-    /// A move has begun its freeze: nothing new is forwarded.
-    pub freezing: AtomicBool,
+    /// Why it must not run (`FOR_MOVE`, `ALONE`): nothing new is forwarded either.
+    pub freezing: AtomicU8,
     /// Forks, mappings and the like under way: the freeze waits for them.
     pub specials: AtomicU32,
     pub forwarded: AtomicU64,
@@ -48,6 +48,26 @@ pub struct Proc {
     pub mapped: AtomicU64,
     /// exit_group was called: home knows, nothing moves any more.
     pub exiting: AtomicBool,
+}
+
+/// A move has begun its freeze.
+pub const FOR_MOVE: u8 = 1;
+/// Home has not been heard for too long: it might have been declared dead there.
+pub const ALONE: u8 = 2;
+
+impl Proc {
+    pub fn frozen(&self) -> bool {
+        self.freezing.load(Ordering::SeqCst) != 0
+    }
+
+    /// Sets or clears one of the reasons.
+    pub fn freeze(&self, why: u8, on: bool) {
+        if on {
+            self.freezing.fetch_or(why, Ordering::SeqCst);
+        } else {
+            self.freezing.fetch_and(!why, Ordering::SeqCst);
+        }
+    }
 }
 
 /// One guest thread, as the threads that serve it see it.
@@ -122,6 +142,8 @@ pub struct Shared {
     pub next: AtomicU32,
     /// Sources and keepers that look for each other.
     pub meetings: Mutex<HashMap<MoveId, Sender<Pair>>>,
+    /// Moves from here that home gave up, the latest last.
+    pub aborted: Mutex<VecDeque<MoveId>>,
     /// Bodies' end of descriptor passing.
     pub pass: OwnedFd,
 }
@@ -261,7 +283,7 @@ impl Special {
     pub fn begin(p: &Arc<Proc>) -> Option<Special> {
         p.specials.fetch_add(1, Ordering::SeqCst);
         let s = Special(p.clone());
-        (!p.freezing.load(Ordering::SeqCst)).then_some(s)
+        (!p.frozen()).then_some(s)
     }
 }
 

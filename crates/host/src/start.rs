@@ -60,6 +60,7 @@ fn run() -> Result<(), Failure> {
         answers: Mutex::new(HashMap::new()),
         next: AtomicU32::new(1),
         meetings: Mutex::new(HashMap::new()),
+        aborted: Default::default(),
         pass: guests.pass,
     });
     let mut zoo = Zoo {

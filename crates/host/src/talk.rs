@@ -1,6 +1,6 @@
 //! What home says to us, and the connections it and other hosts open.
 
-use crate::shared::{Cell, Shared, lock};
+use crate::shared::{ALONE, Cell, Shared, lock};
 use crate::world::Zoo;
 use crate::{arrive, bodies, depart, forward, freeze};
 use armento_link::{Duplex, Reader};
@@ -82,7 +82,7 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
         }
         ToHost::FileBytes { seq, end, .. } => answer(sh, seq, m, end),
         ToHost::Execed { pid } | ToHost::Kill { pid } => sh.hand.post(move |z| {
-            z.early.remove(&pid);
+            z.early.retain(|e| e.id != pid);
             bodies::remove(z, pid);
         }),
         ToHost::Drop { pid, .. } => sh.hand.post(move |z| bodies::remove(z, pid)),
@@ -111,7 +111,8 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
             let sh = sh.clone();
             std::thread::spawn(move || depart::run(&sh, mv, pid, to));
         }
-        ToHost::Abort { pid, .. } => {
+        ToHost::Abort { mv, pid } => {
+            depart::abort(sh, mv);
             sh.hand.run(move |z| arrive::drop_unthawed(z, pid));
             freeze::thaw(sh, pid);
         }
@@ -173,7 +174,7 @@ fn hold_all(zoo: &mut Zoo, hold: bool) {
         .collect();
     for pid in pids {
         if let Some(b) = zoo.bodies.get_mut(&pid) {
-            b.proc.freezing.store(hold, Ordering::Release);
+            b.proc.freeze(ALONE, hold);
             if hold {
                 for th in b.threads.values().filter(|t| t.halted.is_none()) {
                     let _ = armento_tracee::trace::interrupt(th.cell.here);

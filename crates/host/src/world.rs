@@ -9,7 +9,7 @@ use armento_tracee::pages::Uffd;
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{Status, Stop};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -105,8 +105,17 @@ pub struct Zoo {
     pub bodies: BTreeMap<Pid, Body>,
     pub veils: Veils,
     /// Signals that came before their process or thread: home knows a child as soon as its deputy is born.
-    pub early: HashMap<Tid, Vec<SigInfo>>,
+    pub early: VecDeque<Early>,
     pub over: bool,
+}
+
+/// Signals for somebody who is not born here yet.
+#[derive(Default)]
+pub struct Early {
+    pub id: Tid,
+    pub list: Vec<SigInfo>,
+    /// How many came: home waits until all were heard, kept or not.
+    pub told: u64,
 }
 
 /// Early signals kept for one newborn, and newborns that may have some: one that never comes leaves them.

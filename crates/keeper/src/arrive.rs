@@ -42,14 +42,14 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         pid,
         to: Whither::Home,
     });
-    let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Fetch(mv))?;
     let mut b = Return {
         keep: keep.clone(),
         pid,
         frozen: None,
         early: false,
     };
-    let got = target::receive(&mut r, &mut w, &mut b);
+    let got = links::open(keep, &link.pass, Purpose::Fetch(mv))
+        .and_then(|(mut r, mut w)| target::receive(&mut r, &mut w, &mut b));
     let l = link.clone();
     let done = match got {
         Ok(bytes) => keep
@@ -69,9 +69,9 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
             })
         }
         Err(e) => {
-            link.tell(&ToHost::Abort { mv, pid });
             keep.end_move(mv);
             keep.hand.run(move |t| back_to_deputies(t, pid));
+            link.tell(&ToHost::Abort { mv, pid });
             Err(e)
         }
     }

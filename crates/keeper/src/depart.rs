@@ -452,14 +452,15 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
     p.region = Some(l.region.clone());
     p.at_exec = false;
     p.ignored = l.ignored;
+    // Before it runs: SIGPIPE comes before write's EPIPE.
+    t.hold_halted(pid, &halted);
+    t.release_held(pid);
     link.tell(&ToHost::Thaw { mv, pid });
     for h in &halted {
         t.passing.remove(&h.tid);
         let _ = trace::resume(h.tid, 0);
     }
     let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
-    t.hold_halted(pid, &halted);
-    t.release_held(pid);
     if let Some(d) = deputies.iter().find(|d| d.tid == pid) {
         tear_down(pid, d, &l.numbers, &kept_all, l.uffd.take());
     }

@@ -35,14 +35,19 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
     match r {
         Ok(bytes) => {
             let froze = keep.hand.run(move |t| {
-                let p = t.procs.get_mut(&pid)?;
+                let Some(p) = t.procs.get_mut(&pid) else {
+                    // It was killed at home; its old host has been told.
+                    l.tell(&ToHost::Abort { mv, pid });
+                    return None;
+                };
                 p.threads.values().for_each(|d| d.set_link(&l));
                 p.now_at(&l);
                 p.seen.back_home();
+                let froze = p.froze.take();
+                // Before it runs: what broke its calls comes before their results.
+                t.release_held(pid);
                 l.tell(&ToHost::Thaw { mv, pid });
                 f.tell(&ToHost::Drop { mv, pid });
-                let froze = p.froze.take();
-                t.release_held(pid);
                 froze
             });
             Ok(Done {
@@ -53,8 +58,8 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
         }
         Err(e) => {
             link.tell(&ToHost::Abort { mv, pid });
-            from.tell(&ToHost::Abort { mv, pid });
             keep.hand.run(move |t| t.release_held(pid));
+            from.tell(&ToHost::Abort { mv, pid });
             Err(e)
         }
     }

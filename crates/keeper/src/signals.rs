@@ -6,7 +6,7 @@
 use crate::deputy::{Deputy, Work};
 use crate::keep::Keep;
 use crate::links::HostLink;
-use crate::tree::Tree;
+use crate::tree::{Proc, Tree};
 use armento_abi::Restart;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
@@ -174,7 +174,7 @@ fn unmade_result(nr: u16) -> i64 {
 impl Tree {
     /// The body asks for an exec: only when it has had every signal that we sent.
     pub fn exec(&mut self, d: &Deputy, c: Box<Call>) {
-        let late = self.procs.get(&d.pid).is_none_or(|p| p.told > p.heard);
+        let late = self.procs.get_mut(&d.pid).is_none_or(Proc::owed_signals);
         if late || d.breaking.load(Ordering::Acquire) {
             d.link().reply(c.tid, c.seq, ERESTARTNOINTR, &[]);
         } else {

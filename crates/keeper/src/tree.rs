@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 /// First hold after a call brought a process home; doubles up to the second.
 const HOLD_MIN: Duration = Duration::from_secs(1);
 const HOLD_MAX: Duration = Duration::from_secs(60);
+/// Each time an exec is turned back for a signal takes a round trip: half a second and more in all.
+const EXEC_WAITS: u32 = 10_000;
 /// How often the tree is scanned for children born at home.
 const SCAN_EVERY: Duration = Duration::from_millis(200);
 
@@ -46,6 +48,8 @@ pub struct Proc {
     pub told: u64,
     /// … of which it had had so many when it last asked for an exec.
     pub heard: u64,
+    /// How often an exec was turned back for that.
+    pub waited: u32,
     /// Signals that came during a move.
     pub held: Vec<(Option<Tid>, SigInfo)>,
     /// Stopped by job control, as its parent sees.
@@ -80,6 +84,7 @@ impl Proc {
             calls: Arc::default(),
             told: 0,
             heard: 0,
+            waited: 0,
             held: Vec::new(),
             stopped: false,
             froze: None,
@@ -116,10 +121,26 @@ impl Proc {
         }
     }
 
+    /// Does its body still have to hear signals of ours? An exec waits for that; not for ever.
+    pub fn owed_signals(&mut self) -> bool {
+        if self.told <= self.heard {
+            return false;
+        }
+        self.waited += 1;
+        if self.waited == EXEC_WAITS {
+            let lost = self.told - self.heard;
+            eprintln!(
+                "process {}: {lost} signals were not confirmed before its exec",
+                self.pid
+            );
+        }
+        self.waited < EXEC_WAITS
+    }
+
     /// It has a new body, which had no signal from us yet.
     pub fn now_at(&mut self, link: &Arc<HostLink>) {
         self.place = Place::Away(link.clone());
-        (self.told, self.heard) = (0, 0);
+        (self.told, self.heard, self.waited) = (0, 0, 0);
     }
 
     /// Every deputy is gone or about to become the program again.
