@@ -17,11 +17,6 @@ pub struct Gap {
 /// One line a guest and mode.
 pub const GAPS: &[Gap] = &[
     Gap {
-        guest: "bash-pipeline",
-        mode: Mode::Storm,
-        reason: "DEFECT: seen once: yes begins its complaint of a broken pipe where SIGPIPE should have ended it",
-    },
-    Gap {
         guest: "clocks",
         mode: Mode::Storm,
         reason: "CPU-time clocks count what was used on the present node: they may go back after a move",
