@@ -371,6 +371,7 @@ pub fn ended(zoo: &mut Zoo, here: Tid, code: i32, killed: Option<i32>) {
     let Some(body) = zoo.bodies.remove(&pid) else {
         return;
     };
+    crate::ahead::forget(&body.proc);
     body.threads.values().for_each(|t| sh.leave(&t.cell));
     release_parent(zoo, &body);
     if !quiet {
@@ -406,6 +407,7 @@ pub fn remove(zoo: &mut Zoo, pid: Pid) {
     let Some(mut body) = zoo.bodies.remove(&pid) else {
         return;
     };
+    crate::ahead::forget(&body.proc);
     body.threads.values().for_each(|t| sh.leave(&t.cell));
     if let Some(tx) = body.freezer.take() {
         drop(tx);

@@ -34,6 +34,7 @@ pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
         }
         std::thread::sleep(Duration::from_micros(50));
     }
+    crate::ahead::over(sh, &proc, pid);
     let (tx, rx) = mpsc::channel();
     sh.hand.run(move |zoo| halt(zoo, pid, tx));
     let left = || until.saturating_duration_since(Instant::now());

@@ -4,6 +4,7 @@
 //! bodies in empty namespaces behind a filter, sends their calls home and carries out what comes back.
 //! It never decides who moves and never touches files of this node. Start at [`main`], then `serve.rs`.
 
+mod ahead;
 mod arrive;
 mod bodies;
 mod cpu;

@@ -3,7 +3,7 @@
 //! From: `migrate/src/target.rs` (the body runs). Next: `forward.rs` (the call goes home).
 
 use crate::shared::{Cell, Shared, Waiting, lock};
-use crate::{cpu, fork, forward, mapping};
+use crate::{ahead, cpu, fork, forward, mapping};
 use armento_abi::Verdict;
 use armento_model::Stay;
 use armento_tracee::notify::Notice;
@@ -48,6 +48,10 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
             "a call of another architecture",
         );
     }
+    let verdict = armento_abi::place_of(n.nr as u64, &n.args);
+    if !matches!(verdict, Verdict::Body) && ahead::served(sh, &cell, n) {
+        return;
+    }
     match i64::from(n.nr) {
         libc::SYS_setrlimit | libc::SYS_prlimit64 => return forward::limit(sh, &cell, n),
         libc::SYS_signalfd | libc::SYS_signalfd4 => {
@@ -61,7 +65,7 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
         }
         _ => {}
     }
-    match armento_abi::place_of(n.nr as u64, &n.args) {
+    match verdict {
         Verdict::Body => {
             sh.listener.let_through(n.id);
         }

@@ -2,6 +2,7 @@
 //!
 //! Lock order: `cells` before `Cell::st`; the writer last. Nobody holds one while waiting for the hand.
 
+use crate::ahead::Ahead;
 use crate::world::Zoo;
 use armento_abi::{Mem, Plan};
 use armento_client::api::HostStart;
@@ -46,6 +47,8 @@ pub struct Proc {
     pub writes: RwLock<()>,
     /// Grows when a file mapping begins and when it ends: it changes the memory at home as well.
     pub mapped: AtomicU64,
+    /// What it reads ahead.
+    pub ahead: Mutex<Ahead>,
     /// exit_group was called: home knows, nothing moves any more.
     pub exiting: AtomicBool,
 }

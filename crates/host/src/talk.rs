@@ -2,7 +2,7 @@
 
 use crate::shared::{ALONE, Cell, Shared, lock};
 use crate::world::Zoo;
-use crate::{arrive, bodies, depart, forward, freeze};
+use crate::{ahead, arrive, bodies, depart, forward, freeze};
 use armento_link::{Duplex, Reader};
 use armento_model::ENGINE_VERSION;
 use armento_tracee::sys;
@@ -80,6 +80,28 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
         ToHost::Forked { seq, .. } | ToHost::Mapped { seq, .. } | ToHost::Held { seq } => {
             answer(sh, seq, m, true)
         }
+        ToHost::Ahead {
+            tid,
+            seq,
+            fd,
+            at,
+            bytes,
+            end,
+        } => {
+            let piece = ahead::Piece {
+                seq,
+                fd,
+                at,
+                bytes: &bytes,
+                end,
+            };
+            ahead::filled(sh, tid, &piece);
+        }
+        ToHost::AheadOff { pid, fd } => {
+            if let Some(c) = sh.cell_of(pid) {
+                ahead::off(sh, &c.proc, pid, fd);
+            }
+        }
         ToHost::FileBytes { seq, end, .. } => answer(sh, seq, m, end),
         ToHost::Execed { pid } | ToHost::Kill { pid } => sh.hand.post(move |z| {
             z.early.retain(|e| e.id != pid);
@@ -150,6 +172,11 @@ pub fn pulse(sh: &Arc<Shared>) {
             return;
         };
         let empty = list.is_empty();
+        for u in &list {
+            if let Some(c) = sh.cell_of(u.pid) {
+                ahead::tell_positions(sh, &c.proc, u.pid);
+            }
+        }
         sh.tell(&ToHome::Usage { list });
         let alone = lock(&sh.heard).elapsed().as_millis() as u64;
         if alone > sh.start.dead_ms || empty && lock(&sh.out).is_none() && alone > 2000 {

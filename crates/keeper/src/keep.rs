@@ -47,6 +47,8 @@ pub struct Keep {
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
     /// Files that an away process maps shared, leased against writers.
     pub leases: Mutex<Vec<(Pid, Arc<File>)>>,
+    /// Descriptors that hosts read ahead.
+    pub ahead: Mutex<crate::ahead::Streams>,
     /// Processes of the tree as last seen, for those who must not wait for the hand.
     pub known: Mutex<Vec<Pid>>,
 }
@@ -65,6 +67,7 @@ impl Keep {
             next_move: AtomicU64::new(1),
             files: Mutex::default(),
             leases: Mutex::default(),
+            ahead: Mutex::default(),
             known,
         }
     }

@@ -5,6 +5,7 @@
 //! body's calls through it. It never decides who moves (the daemon does) and never touches the network
 //! but through authenticated links. Start at [`birth`], then `tree.rs` and `serve.rs`.
 
+mod ahead;
 mod arrive;
 pub mod birth;
 mod control;

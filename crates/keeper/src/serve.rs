@@ -2,6 +2,7 @@
 //!
 //! From: `host/src/forward.rs`, `wire/src/call.rs`. Next: `deputy.rs`, then `family.rs` for the rest.
 
+use crate::ahead;
 use crate::deputy::{AGAIN, Deputy, Work};
 use crate::family;
 use crate::keep::{Keep, lock};
@@ -54,7 +55,7 @@ pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, mut r: Reader) {
 }
 
 /// The deputy of `tid`, if this host speaks for it.
-fn deputy(keep: &Keep, link: &Arc<HostLink>, tid: Tid) -> Option<Arc<Deputy>> {
+pub fn deputy(keep: &Keep, link: &Arc<HostLink>, tid: Tid) -> Option<Arc<Deputy>> {
     keep.deputy(tid).filter(|d| Arc::ptr_eq(&d.link(), link))
 }
 
@@ -160,6 +161,8 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             }),
         },
         ToHome::Fetch { seq, key } => family::fetch(keep, link, seq, key),
+        ToHome::Ahead { tid, seq, fd, from } => ahead::asked(keep, link, tid, seq, fd, from),
+        ToHome::Stands { pid, list, over } => ahead::stands(keep, link, pid, &list, &over),
         ToHome::Nudge { tid, seq } => keep.hand.post(move |t| t.nudge(tid, seq)),
         ToHome::Freezing { mv, pid, seq } => {
             let link = link.clone();

@@ -1,8 +1,9 @@
 //! The unsafe lines of the keeper: forking it off, giving up what it inherited, the program's exec.
 
 use std::ffi::{CString, OsString};
+use std::fs::File;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 
 /// In which process `fork_keeper` returns.
@@ -88,7 +89,6 @@ pub fn give_up_inheritance(keep: &[RawFd]) {
 
 /// Where the keeper's own complaints go, for those who look for a defect.
 pub fn log_to(path: &std::path::Path) {
-    use std::os::fd::AsRawFd;
     if let Ok(f) = std::fs::OpenOptions::new()
         .create(true)
         .append(true)
@@ -123,6 +123,30 @@ pub fn exec(command: &[OsString]) -> io::Error {
         libc::execvp(argv[0], argv.as_ptr());
     }
     io::Error::last_os_error()
+}
+
+/// Is it open for reading only, through the page cache?
+pub fn only_reads(f: &File) -> bool {
+    // SAFETY: plain numbers on a live descriptor.
+    let flags = unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GETFL) };
+    flags >= 0 && flags & (libc::O_ACCMODE | libc::O_DIRECT | libc::O_PATH) == libc::O_RDONLY
+}
+
+/// The magic number of its file system. KERNEL: statfs(2).
+pub fn file_system(f: &File) -> Option<i64> {
+    // SAFETY: a zeroed struct that the kernel fills; the descriptor is live.
+    unsafe {
+        let mut s: libc::statfs = std::mem::zeroed();
+        (libc::fstatfs(f.as_raw_fd(), &raw mut s) == 0).then_some(s.f_type as i64)
+    }
+}
+
+/// Are two descriptors (process, number) the same open file description? When in doubt, yes.
+/// KERNEL: kcmp(2), KCMP_FILE.
+pub fn same_description(a: (i32, i32), b: (i32, i32)) -> bool {
+    // SAFETY: plain numbers.
+    let r = unsafe { libc::syscall(libc::SYS_kcmp, a.0, b.0, 0, a.1, b.1) };
+    r <= 0
 }
 
 pub fn uid() -> u32 {

@@ -180,6 +180,7 @@ pub struct Tree {
     /// What a thread that we let go in a restartable sleep was doing.
     pub blocks: HashMap<Tid, i64>,
     scanned: Instant,
+    watched: Instant,
 }
 
 impl Tree {
@@ -194,6 +195,7 @@ impl Tree {
             returning: BTreeMap::new(),
             blocks: HashMap::new(),
             scanned: Instant::now(),
+            watched: Instant::now(),
         }
     }
 
@@ -310,6 +312,7 @@ impl Tree {
         if let Some(l) = p.link() {
             l.tell(&ToHost::Kill { pid });
         }
+        crate::ahead::forget(&self.keep, pid);
         p.close_deputies(&self.keep);
         p.seen.finish(p.moves, p.calls.load(Ordering::Relaxed));
         self.publish();
@@ -494,8 +497,13 @@ impl World for Tree {
     fn turn(&mut self) -> bool {
         if self.scanned.elapsed() > SCAN_EVERY {
             self.scan();
+        }
+        // By a clock of its own: reports scan, too.
+        if self.watched.elapsed() > SCAN_EVERY {
+            self.watched = Instant::now();
             self.send_back();
             self.watch_leases();
+            crate::ahead::watch(&self.keep);
         }
         !self.procs.is_empty()
     }

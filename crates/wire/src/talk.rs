@@ -99,6 +99,20 @@ pub enum ToHome {
         seq: u32,
         key: FileKey,
     },
+    /// Bytes of a file that the program reads in order, before it asks for them; answered by `ToHost::Ahead`.
+    Ahead {
+        tid: Tid,
+        seq: u32,
+        fd: i32,
+        /// `None`: the first time; home looks whether nobody else reads or writes there.
+        from: Option<From>,
+    },
+    /// How far it has read: descriptor and offset. `over`: descriptors that are read ahead no more.
+    Stands {
+        pid: Pid,
+        list: Vec<(i32, u64)>,
+        over: Vec<i32>,
+    },
     /// The source has begun to freeze: break what the process waits for at home; answered by `ToHost::Held`.
     Freezing {
         mv: MoveId,
@@ -128,6 +142,13 @@ pub enum ToHome {
         list: Vec<Usage>,
     },
     Alive,
+}
+
+/// Where a reading program and its read-ahead stand, bytes from the beginning of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct From {
+    pub program: u64,
+    pub ahead: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -187,6 +208,20 @@ pub enum ToHost {
         off: u64,
         bytes: Vec<u8>,
         end: bool,
+    },
+    /// `at`: offset of the first byte; `None` when home does not permit it. `end`: the file ends behind them.
+    Ahead {
+        tid: Tid,
+        seq: u32,
+        fd: i32,
+        at: Option<u64>,
+        bytes: Vec<u8>,
+        end: bool,
+    },
+    /// Somebody wants to write what is read ahead: say where the program stands, and that it is over.
+    AheadOff {
+        pid: Pid,
+        fd: i32,
     },
     /// Bytes that the deputy's kernel wrote at an address of the program.
     Poke {
