@@ -298,6 +298,8 @@ pub struct HostStart {
     pub identity: armento_link::Identity,
     /// Whom to admit: the keeper of this tree, and hosts of this tree on other nodes.
     pub expect: Vec<armento_link::Badge>,
+    /// Where copies of this user's files at home are shared with his other trees here.
+    pub files: Option<std::path::PathBuf>,
     pub mem_max_kib: Option<u64>,
     /// A tree that has not heard from its home for this long is frozen, milliseconds.
     pub freeze_ms: u64,

@@ -2,7 +2,8 @@
 //!
 //! From: `migrate/src/target.rs`. Next: `serve.rs`, when home says Thaw.
 
-use crate::mapping::{map_file, new_copy};
+use crate::cache::Draft;
+use crate::mapping::map_file;
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
@@ -20,10 +21,10 @@ use armento_tracee::pages::{USER_MODE_ONLY, Uffd};
 use armento_tracee::{sys as tsys, trace};
 use armento_wire::talk::{FileKey, Signal, ToHome};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// ARCH_MAP_VDSO_64. KERNEL: arch_prctl, CONFIG_CHECKPOINT_RESTORE.
 const MAP_VDSO: u64 = 0x2003;
@@ -60,8 +61,22 @@ struct Arrival {
     sh: Arc<Shared>,
     head: Option<Head>,
     /// Files that came with this move, while they are not complete.
-    fresh: BTreeMap<FileKey, (Arc<File>, u64)>,
+    fresh: BTreeMap<FileKey, Draft>,
     pid: Pid,
+}
+
+impl Arrival {
+    /// Known here, or to another host of this user.
+    fn has(&self, key: &FileKey) -> bool {
+        if self.sh.knows(key) {
+            return true;
+        }
+        let Some(f) = self.sh.cache.get(key, false) else {
+            return false;
+        };
+        lock(&self.sh.files).insert(*key, Arc::new(f));
+        true
+    }
 }
 
 impl Builder for Arrival {
@@ -72,12 +87,8 @@ impl Builder for Arrival {
                 format!("we run {ENGINE_VERSION}, it comes with {}", head.engine),
             ));
         }
-        let known = lock(&self.sh.files);
-        let files: Vec<FileKey> = files_of(&head.areas)
-            .into_iter()
-            .filter(|k| !known.contains_key(k))
-            .collect();
-        drop(known);
+        let mut files = files_of(&head.areas);
+        files.retain(|k| !self.has(k));
         self.head = Some(head);
         Ok(Accept {
             files,
@@ -86,22 +97,28 @@ impl Builder for Arrival {
     }
 
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()> {
-        let f = match self.fresh.get_mut(key) {
-            Some(f) => f,
-            None => {
-                let f = Arc::new(new_copy(key, false)?);
-                self.fresh.entry(*key).or_insert((f, 0))
+        if self.sh.knows(key) {
+            return Ok(()); // another host was faster
+        }
+        if !self.fresh.contains_key(key) {
+            match self.sh.cache.draft(key, false, Duration::ZERO)? {
+                Ok(done) => {
+                    lock(&self.sh.files).insert(*key, Arc::new(done));
+                    return Ok(());
+                }
+                Err(draft) => drop(self.fresh.insert(*key, draft)),
             }
-        };
-        f.0.write_all_at(bytes, off)?;
-        f.1 = off + bytes.len() as u64;
+        }
+        if let Some(draft) = self.fresh.get(key) {
+            draft.file.write_all_at(bytes, off)?;
+        }
         Ok(())
     }
 
     fn ready_for_pages(&mut self) -> Result<i32> {
         let mut files = lock(&self.sh.files);
-        for (key, (f, _)) in std::mem::take(&mut self.fresh) {
-            files.insert(key, f);
+        for (key, draft) in std::mem::take(&mut self.fresh) {
+            files.insert(key, Arc::new(self.sh.cache.publish(draft)));
         }
         drop(files);
         let head = self.head.take().ok_or_else(|| {

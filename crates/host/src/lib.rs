@@ -7,6 +7,7 @@
 mod ahead;
 mod arrive;
 mod bodies;
+mod cache;
 mod cpu;
 mod depart;
 mod fork;

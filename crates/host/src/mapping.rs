@@ -21,6 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// How long another host may take to fetch the same file before we do it ourselves.
+const OTHER_MAX: Duration = Duration::from_secs(5);
 /// How long home may take to send the bytes of one block of a file.
 const BLOCK_MAX: Duration = Duration::from_secs(30);
 
@@ -193,14 +195,20 @@ fn fetch(sh: &Shared, key: &FileKey, shared: bool) -> Option<Arc<File>> {
     if let Some(f) = lock(&sh.files).get(key) {
         return Some(f.clone());
     }
-    let file = new_copy(key, shared).ok()?;
+    if let Some(f) = sh.cache.get(key, shared) {
+        return Some(known(sh, key, f));
+    }
+    let draft = match sh.cache.draft(key, shared, OTHER_MAX).ok()? {
+        Ok(done) => return Some(known(sh, key, done)),
+        Err(draft) => draft,
+    };
     let answer = sh.ask_stream(|seq| ToHome::Fetch { seq, key: *key })?;
     loop {
         match answer.recv_timeout(BLOCK_MAX) {
             Ok(ToHost::FileBytes {
                 off, bytes, end, ..
             }) => {
-                file.write_all_at(&bytes, off).ok()?;
+                draft.file.write_all_at(&bytes, off).ok()?;
                 if end {
                     break;
                 }
@@ -208,9 +216,13 @@ fn fetch(sh: &Shared, key: &FileKey, shared: bool) -> Option<Arc<File>> {
             _ => return None,
         }
     }
+    Some(known(sh, key, sh.cache.publish(draft)))
+}
+
+fn known(sh: &Shared, key: &FileKey, file: File) -> Arc<File> {
     let file = Arc::new(file);
     lock(&sh.files).insert(*key, file.clone());
-    Some(file)
+    file
 }
 
 /// An empty memory file of a home file's size and name.

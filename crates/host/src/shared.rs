@@ -3,6 +3,7 @@
 //! Lock order: `cells` before `Cell::st`; the writer last. Nobody holds one while waiting for the hand.
 
 use crate::ahead::Ahead;
+use crate::cache::Cache;
 use crate::world::Zoo;
 use armento_abi::{Mem, Plan};
 use armento_client::api::HostStart;
@@ -140,6 +141,8 @@ pub struct Shared {
     pub out: Mutex<Option<Writer>>,
     pub heard: Mutex<Instant>,
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
+    /// … which other hosts of the same user may have as well.
+    pub cache: Cache,
     /// Answers awaited by our own threads, by sequence number.
     pub answers: Mutex<HashMap<u32, Sender<ToHost>>>,
     pub next: AtomicU32,
@@ -176,6 +179,10 @@ impl Passage for Open {
 }
 
 impl Shared {
+    pub fn knows(&self, key: &FileKey) -> bool {
+        lock(&self.files).contains_key(key)
+    }
+
     pub fn cell(&self, here: Tid) -> Option<Arc<Cell>> {
         self.cells
             .read()

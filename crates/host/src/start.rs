@@ -1,5 +1,6 @@
 //! `armento host`: one line of JSON in, one out, then guests.
 
+use crate::cache::Cache;
 use crate::shared::{Cells, Open, Shared};
 use crate::world::{Veils, Zoo};
 use crate::{serve, sys, talk, zygote};
@@ -34,6 +35,7 @@ fn run() -> Result<(), Failure> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     let start: HostStart = serde_json::from_str(&line)?;
+    let cache = Cache::open(start.files.as_deref());
     sys::become_user(start.guest_uid)?;
     let door = Door::bind(&start.listen, &start.identity)?;
     let up = HostUp {
@@ -57,6 +59,7 @@ fn run() -> Result<(), Failure> {
         out: Mutex::new(Some(w)),
         heard: Mutex::new(Instant::now()),
         files: Mutex::new(HashMap::new()),
+        cache,
         answers: Mutex::new(HashMap::new()),
         next: AtomicU32::new(1),
         meetings: Mutex::new(HashMap::new()),

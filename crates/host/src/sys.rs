@@ -27,6 +27,30 @@ pub fn become_user(uid: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// May files in this directory be mapped to be executed? KERNEL: statfs(2), ST_NOEXEC.
+pub fn may_execute(dir: &File) -> bool {
+    // SAFETY: a zeroed struct that the kernel fills; the descriptor is live.
+    unsafe {
+        let mut s: libc::statvfs = std::mem::zeroed();
+        libc::fstatvfs(dir.as_raw_fd(), &raw mut s) == 0 && s.f_flag & libc::ST_NOEXEC == 0
+    }
+}
+
+/// Takes the file's lock if nobody has it; the kernel gives it back when it is closed, by whatever end.
+pub fn try_lock(f: &File) -> bool {
+    // SAFETY: plain numbers on a live descriptor.
+    unsafe { libc::flock(f.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+/// Room for `len` bytes, which are zeros.
+pub fn reserve(f: &File, len: u64) -> io::Result<()> {
+    if len == 0 {
+        return Ok(());
+    }
+    // SAFETY: plain numbers on a live descriptor.
+    check(unsafe { libc::fallocate(f.as_raw_fd(), 0, 0, len as i64) }.into()).map(|_| ())
+}
+
 pub fn euid() -> u32 {
     // SAFETY: no arguments.
     unsafe { libc::geteuid() }

@@ -167,6 +167,8 @@ impl StateDir {
                 _ => {}
             }
         }
+        // Copies of other nodes' files (`hosts/files.rs`); whoever maps one keeps it.
+        let _ = fs::remove_dir_all(self.0.join("files"));
         Ok(())
     }
 

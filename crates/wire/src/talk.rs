@@ -38,7 +38,7 @@ pub struct FileKey {
 
 /// siginfo_t, 128 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signal(pub Vec<u8>);
+pub struct Signal(#[serde(with = "serde_bytes")] pub Vec<u8>);
 
 /// Host to home.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -206,6 +206,7 @@ pub enum ToHost {
     FileBytes {
         seq: u32,
         off: u64,
+        #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
         end: bool,
     },
@@ -215,6 +216,7 @@ pub enum ToHost {
         seq: u32,
         fd: i32,
         at: Option<u64>,
+        #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
         end: bool,
     },
@@ -227,6 +229,7 @@ pub enum ToHost {
     Poke {
         tid: Tid,
         addr: u64,
+        #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
     /// Be the source of a move: to another host, or to the keeper's Fetch connection.

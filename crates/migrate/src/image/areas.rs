@@ -236,7 +236,7 @@ pub fn unwritable(pid: i32, f: &File) -> bool {
     st.uid[1] != 0 && m.uid() != st.uid[1] && m.mode() & 0o022 == 0
 }
 
-/// Name of the memory file that stands for a file at a host; parsed by [`of_body`].
+/// Name of the file (of memory, or in the node's cache) that stands for a file at a host; parsed by [`of_body`].
 pub fn memfd_name(key: &FileKey, shared: bool) -> String {
     format!(
         "af-{:x}-{:x}-{:x}-{:x}-{}",
@@ -249,9 +249,10 @@ pub fn memfd_name(key: &FileKey, shared: bool) -> String {
 }
 
 fn parse_memfd(name: &str) -> Option<(FileKey, bool)> {
-    let rest = name
-        .strip_prefix("/memfd:af-")?
-        .strip_suffix(" (deleted)")?;
+    let file = name.rsplit('/').next()?;
+    let file = file.strip_prefix("memfd:").unwrap_or(file);
+    let rest = file.strip_prefix("af-")?;
+    let rest = rest.strip_suffix(" (deleted)").unwrap_or(rest);
     let n: Vec<u64> = rest
         .split('-')
         .filter_map(|p| u64::from_str_radix(p, 16).ok())

@@ -5,7 +5,7 @@ use crate::state::StateDir;
 use crate::{FarmError, sys};
 use armento_model::{NodeName, TreeId};
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A host's log is emptied when it is longer, bytes.
@@ -17,6 +17,17 @@ pub fn records(state: &StateDir) -> PathBuf {
 
 pub fn stem(home: &NodeName, tree: TreeId) -> String {
     format!("{home}-{tree}")
+}
+
+/// The directory for copies of one user's files at one home. Open to the hosts that we start for him, by its
+/// descriptor; closed to everybody else by the one above it.
+pub fn shared_files(state: &StateDir, home: &NodeName, uid: u32) -> Option<PathBuf> {
+    let all = state.path().join("files");
+    let dir = all.join(format!("{home}-{uid}"));
+    fs::create_dir_all(&dir).ok()?;
+    fs::set_permissions(&all, fs::Permissions::from_mode(0o700)).ok()?;
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).ok()?;
+    Some(dir)
 }
 
 /// Forgets a host that ended; its log goes with it when it is empty.

@@ -2,7 +2,7 @@
 //!
 //! It leads a session of its own and outlives the daemon. Next: `host/src/start.rs`.
 
-use super::files::{erase, open_log, records, started, stem};
+use super::files::{erase, open_log, records, shared_files, started, stem};
 use super::{Entry, Record};
 use crate::core::Node;
 use crate::peer::AdmitAsk;
@@ -106,6 +106,7 @@ fn instructions(
         listen: SocketAddr::new(node.farm.listen.ip(), 0).to_string(),
         identity,
         expect,
+        files: shared_files(&node.state, home, ask.uid),
         mem_max_kib: node.config.guest_mem_max_kib,
         freeze_ms: node.config.freeze_ms,
         dead_ms: node.config.dead_ms,
