@@ -173,7 +173,7 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
         grip.halt(trace::WATCH | trace::EXITKILL)?;
     }
     t.passing.extend(grip.seized.iter().copied());
-    match look(pid, &mut grip) {
+    match look(pid, &mut grip, at_exec) {
         Ok((prep, leaving)) => {
             let mut leaving = Leaving { grip, ..leaving };
             for h in &leaving.grip.halted {
@@ -203,7 +203,7 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
     }
 }
 
-fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
+fn look(pid: Pid, grip: &mut Grip, at_exec: bool) -> Result<(Prepared, Leaving)> {
     let ignored_trap = ignores_trap(pid);
     let regs = trace::regs(pid)?;
     if regs.cs == CS_32 {
@@ -221,7 +221,8 @@ fn look(pid: Pid, grip: &mut Grip) -> Result<(Prepared, Leaving)> {
     let code = region.code();
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;
-    let uffd = if rss > PRECOPY_MIN_KIB && !reasons::direct_io(pid) {
+    // One that has not begun yet loses nothing by a stop.
+    let uffd = if rss > PRECOPY_MIN_KIB && !at_exec && !reasons::direct_io(pid) {
         make_uffd(&mut h, &code)?
     } else {
         None

@@ -14,6 +14,7 @@ mod deputy;
 mod family;
 mod keep;
 mod links;
+mod loading;
 mod mover;
 mod onward;
 mod reasons;

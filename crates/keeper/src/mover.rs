@@ -6,6 +6,7 @@ use crate::arrive;
 use crate::depart;
 use crate::keep::{Keep, lock};
 use crate::links;
+use crate::loading::{self, Loaded};
 use crate::onward;
 use crate::tree::{Place, Tree};
 use armento_client::api::{Answer, Ask, Dest, Report};
@@ -191,6 +192,9 @@ fn at_exec(keep: &Arc<Keep>, pid: Pid) {
     }
     let node = choose(keep, pid);
     if let Some(node) = node.filter(|n| *n != keep.settings.node) {
+        if loading::load(keep, pid) == Loaded::Gone {
+            return;
+        }
         match go(keep, pid, &Dest::Node(node), false) {
             Ok(_) => return,
             Err(e) => eprintln!("placement of {pid}: {e}"),

@@ -11,7 +11,7 @@ use armento_abi::Restart;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
-use armento_tracee::sys::SigInfo;
+use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::trace::{self, Status, Stop};
 use armento_wire::call::Call;
 use armento_wire::talk::{Signal, ToHost};
@@ -23,6 +23,9 @@ const ERESTARTNOHAND: i64 = -514;
 const ERESTARTNOINTR: i64 = -513;
 
 pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) {
+    if t.loads(tid, stop) {
+        return;
+    }
     let Some(pid) = t.keep.deputy(tid).map(|d| d.pid) else {
         return pass(t, tid, stop);
     };
@@ -93,7 +96,7 @@ pub fn is_exec(nr: u16) -> bool {
 /// Was it meant for this thread? SI_TKILL says so; and the kernel gives process-wide signals to the
 /// leader first, whose deputy blocks nothing.
 fn thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool {
-    let code = i32::from_le_bytes(info[8..12].try_into().unwrap_or_default());
+    let code = sys::siginfo_code(info);
     let leader_free = keep.deputy(pid).is_some();
     code == libc::SI_TKILL || tid != pid && leader_free
 }

@@ -177,6 +177,8 @@ pub struct Tree {
     pub leaving: BTreeMap<Pid, crate::depart::Leaving>,
     /// On the way home: the stopped deputies.
     pub returning: BTreeMap<Pid, Vec<Halted>>,
+    /// On the way from its exec to its entry.
+    pub loading: BTreeMap<Pid, crate::loading::Loading>,
     /// What a thread that we let go in a restartable sleep was doing.
     pub blocks: HashMap<Tid, i64>,
     scanned: Instant,
@@ -193,6 +195,7 @@ impl Tree {
             passing: BTreeSet::new(),
             leaving: BTreeMap::new(),
             returning: BTreeMap::new(),
+            loading: BTreeMap::new(),
             blocks: HashMap::new(),
             scanned: Instant::now(),
             watched: Instant::now(),
@@ -424,6 +427,7 @@ impl Tree {
             let _ = l.grip.disband();
         }
         self.blocks.remove(&tid);
+        self.loading.remove(&tid);
         let locked = self.keep.settings.stay || self.keep.settings.pinned.is_some();
         let p = self
             .procs
@@ -512,6 +516,7 @@ impl World for Tree {
 impl Tree {
     fn ended(&mut self, tid: Tid) {
         self.passing.remove(&tid);
+        self.loading.remove(&tid);
         if self.procs.contains_key(&tid) {
             return self.gone(tid);
         }

@@ -148,6 +148,11 @@ pub fn steal_fd(pid: i32, fd: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(got as RawFd) })
 }
 
+/// What made a signal: `si_code`.
+pub fn siginfo_code(info: &SigInfo) -> i32 {
+    i32::from_le_bytes(info[8..12].try_into().unwrap_or_default())
+}
+
 /// ioctl(2) with a struct of plain data.
 pub fn ioctl<T>(fd: RawFd, req: u64, arg: &mut T) -> io::Result<i64> {
     // SAFETY: callers pass the struct that `req` is defined for.

@@ -153,6 +153,19 @@ pub fn step(tid: Tid, sig: i32) -> Result<()> {
     .map(drop)
 }
 
+/// Stops it (SIGTRAP, TRAP_HWBKPT) before it executes the instruction at `at`; `None`: no more.
+/// KERNEL: debug register 0, enabled by bit 0 of register 7. SDM vol. 3, 18.2.
+pub fn set_break(tid: Tid, at: Option<u64>) -> Result<()> {
+    let base = std::mem::offset_of!(libc::user, u_debugreg) as u64;
+    let poke = |reg: u64, value| {
+        let r = sys::ptrace(libc::PTRACE_POKEUSER, tid, base + reg * 8, value);
+        os("set a breakpoint", tid, r).map(drop)
+    };
+    poke(7, 0)?;
+    poke(0, at.unwrap_or(0))?;
+    poke(7, u64::from(at.is_some()))
+}
+
 /// Leaves it in its group stop but lets SIGCONT through.
 pub fn listen(tid: Tid) -> Result<()> {
     os("listen", tid, sys::ptrace(PTRACE_LISTEN, tid, 0, 0)).map(drop)

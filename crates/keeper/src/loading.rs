@@ -1,0 +1,122 @@
+//! A program that is placed at its exec runs at home up to its entry point first.
+//!
+//! From: `mover.rs`. Next: `depart.rs`.
+//!
+//! Until there the dynamic loader opens, reads and maps a library after the other: some hundred calls, each a
+//! round trip when made from away. Natively they take a millisecond or two. A debug register stops the
+//! program there: nothing in its memory changes. KERNEL: PTRACE_POKEUSER, struct user's u_debugreg.
+
+use crate::keep::Keep;
+use crate::tree::Tree;
+use armento_model::{Pid, Tid};
+use armento_tracee::trace::{self, Stop};
+use armento_tracee::{status, sys};
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+
+/// Loading takes milliseconds, more on a throttled node; what takes longer waits for something.
+const LOAD_MAX: Duration = Duration::from_millis(500);
+/// An interrupted program stops at once, unless its disk is in the way.
+const STOP_MAX: Duration = Duration::from_secs(5);
+/// Entries of the auxiliary vector: the interpreter's base, the program's entry. KERNEL: elf.h.
+const AT_BASE: u64 = 7;
+const AT_ENTRY: u64 = 9;
+
+/// How far it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// It stands in our hand, at its entry or still at its exec.
+    Stands,
+    /// It runs: it waits for something, or has threads already.
+    Runs,
+    /// It ended or exec'd.
+    Gone,
+}
+
+/// Somebody who waits for a program to reach its entry.
+pub struct Loading {
+    tell: Sender<Loaded>,
+    /// It took too long: let it go when it stops.
+    late: bool,
+}
+
+/// Runs `pid` from its exec stop to its entry. Call from the mover.
+pub fn load(keep: &Keep, pid: Pid) -> Loaded {
+    let (tell, told) = mpsc::channel();
+    if keep.hand.run(move |t| begin(t, pid, tell)) != Some(true) {
+        return Loaded::Stands;
+    }
+    match told.recv_timeout(LOAD_MAX) {
+        Ok(l) => return l,
+        Err(mpsc::RecvTimeoutError::Disconnected) => return Loaded::Gone,
+        Err(mpsc::RecvTimeoutError::Timeout) => {}
+    }
+    keep.hand.run(move |t| {
+        if let Some(l) = t.loading.get_mut(&pid) {
+            l.late = true;
+            let _ = trace::interrupt(pid);
+        }
+    });
+    told.recv_timeout(STOP_MAX).unwrap_or(Loaded::Gone)
+}
+
+fn begin(t: &mut Tree, pid: Pid, tell: Sender<Loaded>) -> bool {
+    if !t.procs.get(&pid).is_some_and(|p| p.at_exec) {
+        return false;
+    }
+    let Some(entry) = entry(pid) else {
+        return false;
+    };
+    if trace::set_break(pid, Some(entry)).is_err() {
+        return false;
+    }
+    t.loading.insert(pid, Loading { tell, late: false });
+    if trace::resume(pid, 0).is_err() {
+        t.loading.remove(&pid);
+    }
+    true
+}
+
+/// Where a dynamically linked program begins; `None` for others, which load nothing.
+fn entry(pid: Pid) -> Option<u64> {
+    let raw = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
+    let mut words = raw
+        .chunks_exact(8)
+        .map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default()));
+    let (mut base, mut entry) = (0, 0);
+    while let (Some(kind), Some(value)) = (words.next(), words.next()) {
+        match kind {
+            AT_BASE => base = value,
+            AT_ENTRY => entry = value,
+            _ => {}
+        }
+    }
+    (base != 0 && entry != 0).then_some(entry)
+}
+
+impl Tree {
+    /// A stop of a program that is loading; `false` when it is an ordinary one.
+    pub fn loads(&mut self, tid: Tid, stop: Stop) -> bool {
+        let Some(late) = self.loading.get(&tid).map(|l| l.late) else {
+            return false;
+        };
+        let there = matches!(stop, Stop::Signal(libc::SIGTRAP))
+            && trace::siginfo(tid).is_ok_and(|i| sys::siginfo_code(&i) == libc::TRAP_HWBKPT);
+        if !(there || late && stop == Stop::Trap) {
+            return false;
+        }
+        let Some(l) = self.loading.remove(&tid) else {
+            return false;
+        };
+        let _ = trace::set_break(tid, None);
+        let alone = status::threads(tid).is_ok_and(|t| t.len() == 1);
+        let loaded = if there && alone {
+            Loaded::Stands
+        } else {
+            self.let_go(tid);
+            Loaded::Runs
+        };
+        let _ = l.tell.send(loaded);
+        true
+    }
+}
