@@ -3,7 +3,7 @@
 //! From: `migrate/src/target.rs`. Next: `serve.rs`, when home says Thaw.
 
 use crate::cache::Draft;
-use crate::mapping::map_file;
+use crate::mapping::{OTHER_MAX, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
@@ -24,7 +24,6 @@ use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// ARCH_MAP_VDSO_64. KERNEL: arch_prctl, CONFIG_CHECKPOINT_RESTORE.
 const MAP_VDSO: u64 = 0x2003;
@@ -66,16 +65,26 @@ struct Arrival {
 }
 
 impl Arrival {
-    /// Known here, or to another host of this user.
-    fn has(&self, key: &FileKey) -> bool {
-        if self.sh.knows(key) {
-            return true;
+    /// Which files must come along: neither known here nor to another host of this user, nor on their way
+    /// to one. In the order of their keys: two hosts that wait for each other's would wait in vain.
+    fn missing(&mut self, mut files: Vec<FileKey>) -> Result<Vec<FileKey>> {
+        files.sort_unstable();
+        let sh = self.sh.clone();
+        let mut missing = Vec::new();
+        for key in files.into_iter().filter(|k| !sh.knows(k)) {
+            let found = match sh.cache.get(&key, false) {
+                Some(f) => Ok(f),
+                None => sh.cache.draft(&key, false, OTHER_MAX)?,
+            };
+            match found {
+                Ok(f) => drop(lock(&sh.files).insert(key, Arc::new(f))),
+                Err(draft) => {
+                    self.fresh.insert(key, draft);
+                    missing.push(key);
+                }
+            }
         }
-        let Some(f) = self.sh.cache.get(key, false) else {
-            return false;
-        };
-        lock(&self.sh.files).insert(*key, Arc::new(f));
-        true
+        Ok(missing)
     }
 }
 
@@ -87,8 +96,7 @@ impl Builder for Arrival {
                 format!("we run {ENGINE_VERSION}, it comes with {}", head.engine),
             ));
         }
-        let mut files = files_of(&head.areas);
-        files.retain(|k| !self.has(k));
+        let files = self.missing(files_of(&head.areas))?;
         self.head = Some(head);
         Ok(Accept {
             files,
@@ -97,18 +105,6 @@ impl Builder for Arrival {
     }
 
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()> {
-        if self.sh.knows(key) {
-            return Ok(()); // another host was faster
-        }
-        if !self.fresh.contains_key(key) {
-            match self.sh.cache.draft(key, false, Duration::ZERO)? {
-                Ok(done) => {
-                    lock(&self.sh.files).insert(*key, Arc::new(done));
-                    return Ok(());
-                }
-                Err(draft) => drop(self.fresh.insert(*key, draft)),
-            }
-        }
         if let Some(draft) = self.fresh.get(key) {
             draft.file.write_all_at(bytes, off)?;
         }

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long another host may take to fetch the same file before we do it ourselves.
-const OTHER_MAX: Duration = Duration::from_secs(5);
+pub const OTHER_MAX: Duration = Duration::from_secs(5);
 /// How long home may take to send the bytes of one block of a file.
 const BLOCK_MAX: Duration = Duration::from_secs(30);
 

@@ -121,7 +121,7 @@ fn fill(f: &File, buf: &mut [u8], at: u64) -> std::io::Result<usize> {
 
 /// Looks whether it is permitted, and takes the lease.
 fn first(keep: &Keep, pid: Pid, fd: i32, seq: u32) -> Option<(Arc<File>, u64)> {
-    let found = permitted(pid, fd);
+    let found = permitted(keep, pid, fd);
     let mut all = lock(&keep.ahead);
     // It may be over by now.
     let s = all.get_mut(&(pid, fd)).filter(|s| s.seq == seq)?;
@@ -138,7 +138,7 @@ fn first(keep: &Keep, pid: Pid, fd: i32, seq: u32) -> Option<(Arc<File>, u64)> {
     }
 }
 
-fn permitted(pid: Pid, fd: i32) -> Option<(File, u64)> {
+fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
     let mut theirs = File::from(tsys::steal_fd(pid, fd).ok()?);
     let m = theirs.metadata().ok()?;
     let at = theirs.stream_position().ok()?;
@@ -153,33 +153,45 @@ fn permitted(pid: Pid, fd: i32) -> Option<(File, u64)> {
         return None;
     }
     // Looked for after the lease: nobody who could share it can come to it without a call of the program's.
-    alone(pid, fd, (m.dev(), m.ino())).then_some((mine, at))
+    alone(keep, pid, fd, (m.dev(), m.ino())).then_some((mine, at))
 }
 
-/// Has nobody else this description: no other descriptor of the process, and no other process that we may
-/// look into?
-fn alone(pid: Pid, fd: i32, id: (u64, u64)) -> bool {
-    let Ok(procs) = std::fs::read_dir("/proc") else {
-        return false;
+/// Has nobody else this description: no other descriptor of the process, and no other process? One that the
+/// tree opened itself, only the tree can have; of any other we ask whomever we may look into.
+fn alone(keep: &Keep, pid: Pid, fd: i32, id: FileId) -> bool {
+    let own = keep.inherited.as_ref().is_some_and(|i| !i.contains(&id));
+    let tree = |t: &mut crate::tree::Tree| {
+        t.scan();
+        t.procs.keys().copied().collect()
     };
-    let pids = procs.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<Pid>().ok());
-    let me = std::process::id() as Pid;
-    for other in pids.filter(|p| *p != me) {
-        let Ok(fds) = std::fs::read_dir(format!("/proc/{other}/fd")) else {
-            continue;
-        };
-        for n in fds.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok()) {
-            let itself = other == pid && n == fd;
-            let same = || {
-                std::fs::metadata(format!("/proc/{other}/fd/{n}"))
-                    .is_ok_and(|m| (m.dev(), m.ino()) == id)
-            };
-            if !itself && same() && sys::same_description((pid, fd), (other, n)) {
-                return false;
-            }
-        }
+    let pids: Vec<Pid> = if own {
+        keep.hand.run(tree).unwrap_or_default()
+    } else {
+        let all = std::fs::read_dir("/proc").into_iter().flatten();
+        all.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
+            .collect()
+    };
+    if !pids.contains(&pid) {
+        return false;
     }
-    true
+    let me = std::process::id() as Pid;
+    !pids.into_iter().filter(|p| *p != me).any(|other| {
+        open_files(other).any(|(n, its)| {
+            its == id && (other, n) != (pid, fd) && sys::same_description((pid, fd), (other, n))
+        })
+    })
+}
+
+type FileId = (u64, u64);
+
+/// Descriptors of a process that we may look into, with device and inode.
+pub fn open_files(pid: Pid) -> impl Iterator<Item = (i32, FileId)> {
+    let fds = std::fs::read_dir(format!("/proc/{pid}/fd"));
+    fds.into_iter().flatten().filter_map(move |e| {
+        let n = e.ok()?.file_name().to_str()?.parse().ok()?;
+        let m = std::fs::metadata(format!("/proc/{pid}/fd/{n}")).ok()?;
+        Some((n, (m.dev(), m.ino())))
+    })
 }
 
 /// Where the program stands in its file.

@@ -167,7 +167,13 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         hello,
     };
     let (control, inbox) = Control::new();
-    let keep = Arc::new(Keep::new(settings, handle, control));
+    // It waits for us with what it was given.
+    let inherited = starting.then(|| {
+        crate::ahead::open_files(program)
+            .map(|(_, id)| id)
+            .collect()
+    });
+    let keep = Arc::new(Keep::new(settings, handle, control, inherited));
     let mut world = tree::Tree::new(keep.clone(), program);
     if starting {
         let mut grip = Grip::new(program);

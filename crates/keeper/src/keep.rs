@@ -12,7 +12,7 @@ use armento_client::api::KeeperHello;
 use armento_model::{MoveId, NodeName, Pid, Tid, TreeId};
 use armento_tracee::hand::Hand;
 use armento_wire::talk::FileKey;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -49,12 +49,20 @@ pub struct Keep {
     pub leases: Mutex<Vec<(Pid, Arc<File>)>>,
     /// Descriptors that hosts read ahead.
     pub ahead: Mutex<crate::ahead::Streams>,
+    /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
+    /// one that was adopted.
+    pub inherited: Option<HashSet<(u64, u64)>>,
     /// Processes of the tree as last seen, for those who must not wait for the hand.
     pub known: Mutex<Vec<Pid>>,
 }
 
 impl Keep {
-    pub fn new(settings: Settings, hand: Hand<Tree>, control: Control) -> Keep {
+    pub fn new(
+        settings: Settings,
+        hand: Hand<Tree>,
+        control: Control,
+        inherited: Option<HashSet<(u64, u64)>>,
+    ) -> Keep {
         let known = Mutex::new(vec![settings.root]);
         Keep {
             settings,
@@ -68,6 +76,7 @@ impl Keep {
             files: Mutex::default(),
             leases: Mutex::default(),
             ahead: Mutex::default(),
+            inherited,
             known,
         }
     }
