@@ -158,7 +158,7 @@ fn answer(sh: &Shared, seq: u32, m: ToHost, last: bool) {
 /// Usage and a sign of life go home this often.
 const PULSE: Duration = Duration::from_millis(500);
 /// Looks at every body between.
-const LOOKS: u32 = 5;
+const LOOKS: u32 = 2;
 
 /// Usage and a sign of life to home; and the limits of being alone.
 pub fn pulse(sh: &Arc<Shared>) {
@@ -220,7 +220,7 @@ const CALL_SHORT: Duration = Duration::from_millis(50);
 const COMPUTES_PERMILLE: u64 = 20;
 
 /// Looks whether anybody wants a processor just now. One look says little of a program that waits for
-/// its calls between, so it counts an eighth: half of what is known is half a second old.
+/// its calls between, so it counts a fifth: half of what is known is three quarters of a second old.
 fn look(zoo: &mut Zoo) {
     for b in zoo.bodies.values_mut().filter(|b| !b.quiet) {
         let (before, then) = b.looked;
@@ -233,7 +233,7 @@ fn look(zoo: &mut Zoo) {
         } else {
             0
         };
-        b.busy_percent = ((u32::from(b.busy_percent) * 7 + now).div_ceil(8)) as u8;
+        b.busy_percent = ((u32::from(b.busy_percent) * 4 + now).div_ceil(5)) as u8;
     }
 }
 

@@ -89,7 +89,9 @@ pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
         let wait = if ready {
             0
         } else {
-            next.saturating_duration_since(Instant::now()).as_millis() as i32
+            // Rounded up: the last millisecond would be spent turning round.
+            let left = next.saturating_duration_since(Instant::now());
+            left.as_micros().div_ceil(1000) as i32
         };
         let got = sys::poll_in(&[fd, keep.control.wake.as_raw_fd()], wait.clamp(0, 500));
         if got[1] {
