@@ -9,6 +9,7 @@ use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
 use crate::{bodies, sys};
 use armento_link::{Reader, Writer};
+use armento_migrate::fault::point;
 use armento_migrate::image::areas::{Area, Kind};
 use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
 use armento_migrate::source::files_of;
@@ -405,6 +406,7 @@ pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
     let Some(b) = zoo.bodies.get_mut(&pid) else {
         return;
     };
+    point("host.thawing");
     b.quiet = false;
     zoo.sh().tell(&ToHome::Thawed { mv });
     bodies::run_on(zoo, pid);

@@ -7,6 +7,7 @@ use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::Done;
 use crate::tree::{Place, Tree};
+use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
 use armento_migrate::stop::Grip;
@@ -404,7 +405,9 @@ fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> 
     let region = p.region.clone().ok_or(MigrateError::Ended)?;
     let (at, _) = vdso_syscall(pid)?;
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
+    point("return.built");
     link.tell(&ToHost::Drop { mv, pid });
+    point("return.dropped");
     h.call_at(at, libc::SYS_munmap, [BASE, region.len(), 0, 0, 0, 0])?;
     drop(h);
     let halted = t.returning.remove(&pid).unwrap_or_default();

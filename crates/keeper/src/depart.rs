@@ -13,6 +13,7 @@ use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
 use crate::reasons;
 use crate::tree::{Place, Tree};
+use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::{Head, State, ThreadState, mm, sigs, thread};
 use armento_migrate::source::Job;
@@ -103,6 +104,7 @@ fn try_out(
     let bytes = job.bytes;
     let l = link.clone();
     let sent = sent.map_err(|e| better(e, news));
+    point("home.ready");
     let over = match sent {
         Ok(_) => hand
             .run(move |t| hand_over(t, pid, &l, mv))
@@ -457,6 +459,7 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
     t.hold_halted(pid, &halted);
     t.release_held(pid);
     link.tell(&ToHost::Thaw { mv, pid });
+    point("home.thawed");
     for h in &halted {
         t.passing.remove(&h.tid);
         let _ = trace::resume(h.tid, 0);

@@ -8,6 +8,7 @@
 use crate::keep::Keep;
 use crate::links::{self, HostLink};
 use crate::mover::{Done, READY_MAX, await_ready};
+use armento_migrate::fault::point;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{NodeName, Pid, Stay};
 use armento_wire::talk::{ToHost, Whither};
@@ -30,6 +31,7 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
         },
     });
     let r = await_ready(&news, READY_MAX);
+    point("onward.ready");
     keep.end_move(mv);
     let (l, f) = (link.clone(), from.clone());
     match r {
@@ -47,6 +49,7 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
                 // Before it runs: what broke its calls comes before their results.
                 t.release_held(pid);
                 l.tell(&ToHost::Thaw { mv, pid });
+                point("onward.thawed");
                 f.tell(&ToHost::Drop { mv, pid });
                 froze
             });

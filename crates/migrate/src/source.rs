@@ -4,6 +4,7 @@
 //!
 //! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest.
 
+use crate::fault::point;
 use crate::image::areas::{self, Survey};
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use crate::{MigrateError, Result};
@@ -76,6 +77,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     ) -> Result<Accept> {
         write_frame(self.w, bulk::OFFER, &[&talk::encode(head)])?;
         self.offered.clone_from(&head.areas);
+        point("source.offered");
         let mut buf = Vec::new();
         match read_frame(self.r, &mut buf)? {
             bulk::ACCEPT => {}
@@ -113,6 +115,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     /// has mapped since the offer: the process may have mapped more while that was on its way.
     /// `writes`: held for reading by whoever writes into the process from outside.
     pub fn precopy(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
+        point("source.copying");
         let map = Pagemap::open(self.pid)?;
         let quiet = || writes.write().unwrap_or_else(|e| e.into_inner());
         for run in pieces(&areas::in_both(&self.offered, &now.areas)) {
@@ -182,11 +185,14 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             areas: survey.areas.clone(),
             dropped,
         };
+        point("source.frozen");
         write_frame(self.w, bulk::LAYOUT, &[&talk::encode(&layout)])?;
+        point("source.laid-out");
         self.runs(&todo)?;
         self.flush()?;
         write_frame(self.w, bulk::STATE, &[&talk::encode(state)])?;
         write_frame(self.w, bulk::END, &[])?;
+        point("source.sent");
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //!
 //! From: `source.rs`. Next: the owner's thaw (`host/src/arrive.rs`, `keeper/src/arrive.rs`).
 
+use crate::fault::point;
 use crate::image::areas::{self, Step};
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use crate::{MigrateError, Result};
@@ -35,6 +36,7 @@ pub trait Builder {
 pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> Result<u64> {
     let mut buf = Vec::new();
     expect(read_frame(r, &mut buf)?, bulk::OFFER)?;
+    point("target.offered");
     match b.offered(talk::decode(&buf, "offer")?) {
         Ok(a) => write_frame(w, bulk::ACCEPT, &[&talk::encode(&a)])?,
         Err(e) => {
@@ -67,10 +69,12 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                     pid = Some(b.ready_for_pages()?);
                 }
                 b.layout(talk::decode(&buf, "layout")?)?;
+                point("target.laid-out");
             }
             bulk::STATE => state = Some(talk::decode(&buf, "state")?),
             bulk::END => {
                 b.build(state.ok_or(WireError::Garbled("state"))?)?;
+                point("target.built");
                 return Ok(total);
             }
             _ => return Err(WireError::Garbled("image").into()),

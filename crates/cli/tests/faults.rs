@@ -1,0 +1,276 @@
+//! One side of a move is killed, or frozen for a while, at every phase. Whatever happens, a program runs
+//! once: it ends with everything native would have written, or dies and has written a beginning of that.
+//!
+//! The points are those of `migrate/src/fault.rs`. Freezing takes minutes: `make test-all`.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
+/// A tree without its home freezes and ends after these, milliseconds.
+const CONFIG: &str = "allow_root = true\nfreeze_ms = 1500\ndead_ms = 4000\n";
+/// Longest wait for anything that must happen.
+const LONG: Duration = Duration::from_secs(60);
+/// Appends a line after some computing, about a second and a half in all; memory of some megabytes.
+const PROGRAM: &str = r#"use IO::Handle; open(F, ">>", $ARGV[0]); F->autoflush(1);
+ for ($k = 0; $k < 60000; $k++) { $m[$k] = $k . "x" }
+ for ($i = 1; $i <= 60; $i++) { $x = 0; for ($j = 0; $j < 200000; $j++) { $x += $j % 7; $m[$j % 60000] = $i }
+ print F "$i $x $m[$i * 7]\n" } print F "end\n""#;
+
+/// A lab with a farm whose daemons and hosts know the fault points.
+struct Farm {
+    name: String,
+}
+
+impl Farm {
+    fn up(what: &str) -> Option<Farm> {
+        let root =
+            fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
+        if !root {
+            println!("skipped: {what} needs root (namespaces, mounts, control groups)");
+            return None;
+        }
+        let name = format!("f{}-{what}", std::process::id());
+        let farm = Farm { name };
+        let up = ["lab", "up", "--no-farm", "--nodes", "3", "--link", "none"];
+        let out = Command::new(ARMENTO)
+            .args(up)
+            .args(["--speed", "1", "--name", &farm.name])
+            .output()
+            .expect("armento runs");
+        assert!(out.status.success(), "{out:?}");
+        for node in ["n1", "n2", "n3"] {
+            let make = format!(
+                "mkdir -p /etc/armento /tmp/faults; chmod 777 /tmp/faults; printf '{CONFIG}' > /etc/armento/config.toml"
+            );
+            farm.sh(node, &make);
+        }
+        let listen = "--listen $(hostname -i | cut -d' ' -f1):7717";
+        let said = farm.sh("n1", &format!("armento farm init --name n1 {listen}"));
+        let (_, join) = said.split_once("armento join ").expect("the join command");
+        let join = join.lines().next().expect("a line").to_owned();
+        farm.daemon("n1");
+        for node in ["n2", "n3"] {
+            farm.sh(node, &format!("armento join {join} --name {node} {listen}"));
+            farm.daemon(node);
+        }
+        let alive = || {
+            farm.sh("n1", "armento nodes --json")
+                .matches("\"alive\"")
+                .count()
+                == 3
+        };
+        until("three nodes", alive);
+        Some(farm)
+    }
+
+    fn daemon(&self, node: &str) {
+        let start =
+            "ARMENTO_FAULTS=/tmp/faults setsid armento node >/tmp/node.log 2>&1 </dev/null &";
+        self.sh(node, start);
+        let up = || self.run(node, "armento nodes").status.success();
+        until("the daemon", up);
+    }
+
+    fn run(&self, node: &str, script: &str) -> Output {
+        Command::new(ARMENTO)
+            .args([
+                "lab", "exec", "--name", &self.name, node, "--", "sh", "-c", script,
+            ])
+            .stdin(Stdio::null())
+            .output()
+            .expect("armento runs")
+    }
+
+    fn sh(&self, node: &str, script: &str) -> String {
+        let out = self.run(node, script);
+        assert!(out.status.success(), "{node}: {script}: {out:?}");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+
+    fn bodies(&self) -> usize {
+        let count = |n| {
+            self.sh(n, "pgrep -c '^perl$' || true")
+                .trim()
+                .parse::<usize>()
+        };
+        ["n1", "n2", "n3"]
+            .map(|n| count(n).expect("a number"))
+            .iter()
+            .sum()
+    }
+}
+
+impl Drop for Farm {
+    fn drop(&mut self) {
+        let down = ["lab", "down", "--name", &self.name];
+        let _ = Command::new(ARMENTO).args(down).output();
+    }
+}
+
+fn until(what: &str, mut happened: impl FnMut() -> bool) {
+    let limit = Instant::now() + LONG;
+    while !happened() {
+        assert!(Instant::now() < limit, "{what} did not happen");
+        sleep(Duration::from_millis(50));
+    }
+}
+
+/// A point, and the node whose side passes it.
+type Point = (&'static str, &'static str);
+
+/// Home to node, node to node, node to home: how it is started, where it is sent.
+const WAYS: [(&str, &str, &[Point]); 3] = [
+    (
+        "--stay",
+        "n2",
+        &[
+            ("source.offered", "n1"),
+            ("source.copying", "n1"),
+            ("source.frozen", "n1"),
+            ("source.laid-out", "n1"),
+            ("source.sent", "n1"),
+            ("home.ready", "n1"),
+            ("home.thawed", "n1"),
+            ("target.offered", "n2"),
+            ("target.laid-out", "n2"),
+            ("target.built", "n2"),
+            ("host.thawing", "n2"),
+        ],
+    ),
+    (
+        "--on n2",
+        "n3",
+        &[
+            ("source.offered", "n2"),
+            ("source.copying", "n2"),
+            ("source.frozen", "n2"),
+            ("source.sent", "n2"),
+            ("target.offered", "n3"),
+            ("target.laid-out", "n3"),
+            ("target.built", "n3"),
+            ("onward.ready", "n1"),
+            ("onward.thawed", "n1"),
+            ("host.thawing", "n3"),
+        ],
+    ),
+    (
+        "--on n2",
+        "home",
+        &[
+            ("source.offered", "n2"),
+            ("source.copying", "n2"),
+            ("source.frozen", "n2"),
+            ("source.sent", "n2"),
+            ("target.offered", "n1"),
+            ("target.laid-out", "n1"),
+            ("target.built", "n1"),
+            ("return.built", "n1"),
+            ("return.dropped", "n1"),
+        ],
+    ),
+];
+
+/// Moves a program one way while `fault` waits at `point`; returns what is wrong with the end of it.
+fn attempt(
+    farm: &Farm,
+    way: (&str, &str),
+    point: Point,
+    fault: &str,
+    native: &str,
+) -> Option<String> {
+    let (start, to) = way;
+    // The shell's process becomes the program.
+    let script = format!(
+        "rm -f /tmp/end /tmp/out /tmp/keeper.log; \
+         (export ARMENTO_FAULTS=/tmp/faults ARMENTO_KEEPER_LOG=/tmp/keeper.log; \
+         sh -c 'echo $$ > /tmp/pid; exec \"$0\" \"$@\"' armento run {start} perl -e '{PROGRAM}' /tmp/out; \
+         echo $? > /tmp/end) >/tmp/says 2>&1 &"
+    );
+    farm.sh("n1", &script);
+    let begun = || {
+        farm.run("n1", "test $(wc -l < /tmp/out) -ge 8")
+            .status
+            .success()
+    };
+    until("the program's first lines", begun);
+    let at = if start == "--stay" { "n1" } else { "n2" };
+    let there = format!("armento ps --json | grep -q '\"place\": *\"{at}\"'");
+    until("the place where it begins", || {
+        farm.run("n1", &there).status.success()
+    });
+    let (name, node) = point;
+    farm.sh(
+        node,
+        &format!("echo '{fault}' > /tmp/faults/{name}; chmod 666 /tmp/faults/{name}"),
+    );
+    let moved = farm.run(
+        "n1",
+        &format!("timeout 60 armento migrate $(cat /tmp/pid) {to}"),
+    );
+    let ended = || farm.run("n1", "test -s /tmp/end").status.success();
+    until("the program's end", ended);
+    let hit = !farm
+        .run(node, &format!("test -e /tmp/faults/{name}"))
+        .status
+        .success();
+    farm.sh(node, &format!("rm -f /tmp/faults/{name}"));
+    until("the end of every body", || farm.bodies() == 0);
+    let status = farm.sh("n1", "cat /tmp/end");
+    let text = farm.sh("n1", "cat /tmp/out");
+    let fine = match status.trim() {
+        "0" => text == native,
+        "137" => fault == "kill" && native.starts_with(&text),
+        _ => false,
+    };
+    let wrong = if !hit {
+        "the point was not passed"
+    } else if !fine {
+        "wrong"
+    } else {
+        return None;
+    };
+    Some(format!(
+        "{start} to {to}, {fault} at {name} on {node}: {wrong}: ended with {}, {} of {} lines, last {:?}; migrate: {moved:?}",
+        status.trim(),
+        text.lines().count(),
+        native.lines().count(),
+        text.lines().last()
+    ))
+}
+
+fn campaign(what: &str, ways: &[usize], fault: &str) {
+    let Some(farm) = Farm::up(what) else { return };
+    let native = farm.sh("n1", &format!("perl -e '{PROGRAM}' /dev/stdout"));
+    let mut wrong = Vec::new();
+    for &(start, to, points) in ways.iter().map(|w| &WAYS[*w]) {
+        for point in points {
+            wrong.extend(attempt(&farm, (start, to), *point, fault, &native));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn killed_at_every_phase_of_leaving_home() {
+    campaign("out", &[0], "kill");
+}
+
+#[test]
+fn killed_at_every_phase_between_nodes_and_on_the_way_home() {
+    campaign("on", &[1, 2], "kill");
+}
+
+#[test]
+#[ignore = "minutes"]
+fn frozen_for_a_second_at_every_phase() {
+    campaign("freeze", &[0, 1, 2], "freeze 1");
+}
+
+#[test]
+#[ignore = "minutes"]
+fn frozen_for_longer_than_home_waits() {
+    campaign("long", &[0, 1, 2], "freeze 6");
+}
