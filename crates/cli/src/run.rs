@@ -59,6 +59,14 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if let Some(node) = birth.on.as_ref().filter(|_| Session::connect().is_ok()) {
         known_node(node)?;
     }
+    if let Some(what) = armento_keeper::command_gains(&birth.command) {
+        let name = birth.command[0].display();
+        eprintln!(
+            "armento: {name} is {what}: it runs here, untraced, and stays\n\
+             hint: nothing moves of a program with rights that its user lacks"
+        );
+        return Ok(not_started(&armento_keeper::run_native(&birth)));
+    }
     match armento_keeper::run(&birth) {
         BirthError::NoDaemon(e) => without_daemon(&birth, &e),
         e => Ok(not_started(&e)),

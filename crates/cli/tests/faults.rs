@@ -211,7 +211,10 @@ fn attempt(
         &format!("timeout 60 armento migrate $(cat /tmp/pid) {to}"),
     );
     let ended = || farm.run("n1", "test -s /tmp/end").status.success();
-    until("the program's end", ended);
+    until(
+        &format!("the program's end ({start} to {to}, {fault} at {name})"),
+        ended,
+    );
     let hit = !farm
         .run(node, &format!("test -e /tmp/faults/{name}"))
         .status

@@ -17,6 +17,7 @@ mod links;
 mod loading;
 mod mover;
 mod onward;
+mod privileged;
 mod reasons;
 mod serve;
 mod signals;
@@ -24,5 +25,7 @@ mod storm;
 mod summary;
 mod sys;
 mod tree;
+
+pub use privileged::command_gains;
 
 pub use birth::{Birth, BirthError, adopt, run, run_native};

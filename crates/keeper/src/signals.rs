@@ -6,6 +6,7 @@
 use crate::deputy::{Deputy, Work};
 use crate::keep::Keep;
 use crate::links::HostLink;
+use crate::privileged;
 use crate::tree::{Proc, Tree};
 use armento_abi::Restart;
 use armento_model::{Pid, Tid};
@@ -174,15 +175,27 @@ fn unmade_result(nr: u16) -> i64 {
     }
 }
 
+/// What an exec on its way to a deputy would give it.
+fn exec_gains(pid: Pid, c: &Call) -> Option<&'static str> {
+    let at = i64::from(c.packed.nr) == libc::SYS_execveat;
+    let path = c.packed.args[usize::from(at)] as usize;
+    let path = c.packed.data.get(path..)?.split(|b| *b == 0).next()?;
+    privileged::exec_gains(pid, at.then_some(c.packed.args[0] as i32), path)
+}
+
 impl Tree {
     /// The body asks for an exec: only when it has had every signal that we sent.
     pub fn exec(&mut self, d: &Deputy, c: Box<Call>) {
         let late = self.procs.get_mut(&d.pid).is_none_or(Proc::owed_signals);
+        let again = || d.link().reply(c.tid, c.seq, ERESTARTNOINTR, &[]);
         if late || d.breaking.load(Ordering::Acquire) {
-            d.link().reply(c.tid, c.seq, ERESTARTNOINTR, &[]);
-        } else {
-            d.submit(Work::Call(c));
+            return again();
         }
+        if exec_gains(d.pid, &c).is_some() {
+            // A deputy is traced: it would get the program but not its rights.
+            return privileged::exec_untraced(self, d, c);
+        }
+        d.submit(Work::Call(c));
     }
 
     /// The body has a signal for a thread whose call is still on its way to its deputy, or in it.
@@ -300,7 +313,7 @@ impl Tree {
     }
 
     /// Stops one deputy; its call, if any, is turned back.
-    fn stop_one(&mut self, tid: Tid, code: &Code) -> bool {
+    pub fn stop_one(&mut self, tid: Tid, code: &Code) -> bool {
         if trace::interrupt(tid).is_err() {
             return false;
         }

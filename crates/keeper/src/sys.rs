@@ -1,6 +1,6 @@
 //! The unsafe lines of the keeper: forking it off, giving up what it inherited, the program's exec.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -123,6 +123,12 @@ pub fn exec(command: &[OsString]) -> io::Error {
         libc::execvp(argv[0], argv.as_ptr());
     }
     io::Error::last_os_error()
+}
+
+/// Has the file this extended attribute? KERNEL: getxattr(2).
+pub fn has_attribute(path: &CStr, name: &CStr) -> bool {
+    // SAFETY: two live strings; a size of 0 only asks.
+    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 
 /// Is it open for reading only, through the page cache?

@@ -420,7 +420,8 @@ impl Tree {
     }
 
     /// An exec happened in a thread of ours: what was away is no more, a fresh image waits.
-    pub fn execed(&mut self, tid: Tid) {
+    /// `traced`: it waits for its placement.
+    pub fn execed(&mut self, tid: Tid, traced: bool) {
         let pid = tid;
         if let Some(l) = self.leaving.remove(&pid) {
             // It exec'd while its pages were being copied: that move is off.
@@ -440,14 +441,17 @@ impl Tree {
         p.close_deputies(&self.keep);
         p.place = Place::Home;
         p.region = None;
-        p.at_exec = true;
+        p.at_exec = traced;
         p.before_exec = false;
         p.stay = None;
         p.breaking.store(false, Ordering::Release);
         p.held.clear();
         p.seen.renamed();
-        self.passing.insert(pid);
         self.publish();
+        if !traced {
+            return;
+        }
+        self.passing.insert(pid);
         self.keep.tasks.push_urgent(Task {
             pid,
             to: Dest::Balance,
@@ -492,7 +496,9 @@ impl World for Tree {
     fn report(&mut self, tid: Tid, status: Status) {
         match status {
             Status::Exited(_) | Status::Killed(_) => self.ended(tid),
-            Status::Stopped(Stop::Event(e)) if e == libc::PTRACE_EVENT_EXEC => self.execed(tid),
+            Status::Stopped(Stop::Event(e)) if e == libc::PTRACE_EVENT_EXEC => {
+                self.execed(tid, true)
+            }
             Status::Stopped(stop) => signals::stopped(self, tid, stop),
             Status::Continued => {}
         }

@@ -1,0 +1,105 @@
+//! Programs that give their caller rights it does not have: set-uid, set-gid, file capabilities.
+//!
+//! The kernel gives no rights to a program that is traced (ptrace(2), execve(2)), so such a program runs at
+//! home untraced, whoever execs it. From: `cli/src/run.rs` (the first program), `signals.rs` (a body's exec).
+
+use crate::deputy::{Deputy, Work};
+use crate::tree::Tree;
+use armento_model::Pid;
+use armento_tracee::region::BASE;
+use armento_tracee::{maps, trace};
+use armento_wire::call::Call;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What the command would give its caller, if anything. Looked for as execvp(3) does.
+pub fn command_gains(command: &[OsString]) -> Option<&'static str> {
+    let name = command.first()?;
+    if name.as_bytes().contains(&b'/') {
+        return gains(Path::new(name));
+    }
+    let path = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&path).map(|d| d.join(name));
+    gains(&found.into_iter().find(|p| p.is_file())?)
+}
+
+/// What an exec of `path` by process `pid` would give it; `dir`: the descriptor it is relative to.
+pub fn exec_gains(pid: Pid, dir: Option<i32>, path: &[u8]) -> Option<&'static str> {
+    let base = match dir {
+        Some(fd) if fd >= 0 => format!("/proc/{pid}/fd/{fd}"),
+        _ => format!("/proc/{pid}/cwd"),
+    };
+    let path = Path::new(OsStr::from_bytes(path));
+    let full = match path.strip_prefix("/") {
+        Ok(rest) => PathBuf::from(format!("/proc/{pid}/root")).join(rest),
+        Err(_) if path.as_os_str().is_empty() => base.into(),
+        Err(_) => Path::new(&base).join(path),
+    };
+    gains(&full)
+}
+
+fn gains(path: &Path) -> Option<&'static str> {
+    // Root has every right already, and the kernel lets a tracer with CAP_SYS_PTRACE keep them.
+    let uid = crate::sys::uid();
+    if uid == 0 {
+        return None;
+    }
+    let m = std::fs::metadata(path).ok()?;
+    if !m.is_file() {
+        return None;
+    }
+    let (mode, group) = (m.mode(), libc::S_ISGID | libc::S_IXGRP);
+    if mode & libc::S_ISUID != 0 && m.uid() != uid {
+        Some("set-uid")
+    } else if mode & group == group {
+        Some("set-gid")
+    } else if has_capabilities(path) {
+        Some("given capabilities")
+    } else {
+        None
+    }
+}
+
+fn has_capabilities(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().to_owned().into_vec()) else {
+        return false;
+    };
+    crate::sys::has_attribute(&path, c"security.capability")
+}
+
+/// An exec takes milliseconds; a slow disk may take longer.
+const EXEC_MAX: Duration = Duration::from_secs(30);
+
+/// Lets go of the deputy and lets it exec. Whether it did, nobody reports: we look.
+pub fn exec_untraced(t: &mut Tree, d: &Deputy, c: Box<Call>) {
+    let (tid, pid, keep) = (d.tid, d.pid, t.keep.clone());
+    let Some(code) = t.code_of(pid) else { return };
+    if !t.stop_one(tid, &code) || trace::detach(tid, 0).is_err() {
+        return;
+    }
+    d.submit(Work::Call(c));
+    std::thread::spawn(move || {
+        let until = Instant::now() + EXEC_MAX;
+        while Instant::now() < until {
+            if !is_deputy(tid) {
+                keep.hand.run(move |t| t.execed(pid, false));
+                return;
+            }
+            if keep.deputy(tid).is_none_or(|d| !d.in_call()) && is_deputy(tid) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // It failed; the deputy is one again.
+        keep.hand
+            .run(move |_| trace::seize(tid, trace::FOLLOW | trace::EXITKILL).is_ok());
+    });
+}
+
+/// Our region is there as long as the image is the deputy's. Another user's memory we may not see.
+fn is_deputy(tid: i32) -> bool {
+    maps::read(tid).is_ok_and(|m| m.iter().any(|v| v.start == BASE))
+}
