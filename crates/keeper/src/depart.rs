@@ -416,6 +416,7 @@ fn kept_memory(s: &ThreadState, known: Option<i64>) -> Option<(u64, usize)> {
 /// The target is ready: the threads become deputies, the body is thawed, the memory given up.
 fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
     let keep = t.keep.clone();
+    link.whole()?;
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
     let code = l.region.code();
     let halted: Vec<Halted> = l.grip.halted.clone();

@@ -44,6 +44,15 @@ impl HostLink {
         let _ = talk::send(&mut *lock(&self.writer), m);
     }
 
+    /// Before a process is handed over, in the hand: what is lost with a link is counted there when it breaks,
+    /// and only then.
+    pub fn whole(&self) -> Result<()> {
+        if self.broken.load(Ordering::Acquire) {
+            return Err(lost("the other node went away during the move"));
+        }
+        Ok(())
+    }
+
     /// Copies what the deputy's kernel wrote at an address of the program.
     pub fn poke(&self, tid: Tid, (addr, len): (u64, usize)) {
         let mut bytes = vec![0u8; len];

@@ -8,9 +8,10 @@
 use crate::keep::Keep;
 use crate::links::{self, HostLink};
 use crate::mover::{Done, READY_MAX, await_ready};
+use crate::tree::Tree;
 use armento_migrate::fault::point;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{NodeName, Pid, Stay};
+use armento_model::{MoveId, NodeName, Pid, Stay};
 use armento_wire::talk::{ToHost, Whither};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
@@ -34,31 +35,16 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
     point("onward.ready");
     keep.end_move(mv);
     let (l, f) = (link.clone(), from.clone());
-    match r {
-        Ok(bytes) => {
-            let froze = keep.hand.run(move |t| {
-                let Some(p) = t.procs.get_mut(&pid) else {
-                    // It was killed at home; its old host has been told.
-                    l.tell(&ToHost::Abort { mv, pid });
-                    return None;
-                };
-                p.threads.values().for_each(|d| d.set_link(&l));
-                p.now_at(&l);
-                p.seen.back_home();
-                let froze = p.froze.take();
-                // Before it runs: what broke its calls comes before their results.
-                t.release_held(pid);
-                l.tell(&ToHost::Thaw { mv, pid });
-                point("onward.thawed");
-                f.tell(&ToHost::Drop { mv, pid });
-                froze
-            });
-            Ok(Done {
-                pause: froze.flatten().unwrap_or(begun).elapsed(),
-                bytes,
-                ..Done::default()
-            })
-        }
+    let flipped = r.and_then(|bytes| {
+        let froze = keep.hand.run(move |t| flip(t, pid, &f, &l, mv));
+        Ok((bytes, froze.unwrap_or(Err(MigrateError::Ended))?))
+    });
+    match flipped {
+        Ok((bytes, froze)) => Ok(Done {
+            pause: froze.unwrap_or(begun).elapsed(),
+            bytes,
+            ..Done::default()
+        }),
         Err(e) => {
             link.tell(&ToHost::Abort { mv, pid });
             keep.hand.run(move |t| t.release_held(pid));
@@ -66,4 +52,26 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
             Err(e)
         }
     }
+}
+
+/// The moment of truth: the one host forgets its body, the other's runs.
+fn flip(
+    t: &mut Tree,
+    pid: Pid,
+    from: &HostLink,
+    to: &Arc<HostLink>,
+    mv: MoveId,
+) -> Result<Option<Instant>> {
+    to.whole()?;
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    p.threads.values().for_each(|d| d.set_link(to));
+    p.now_at(to);
+    p.seen.back_home();
+    let froze = p.froze.take();
+    // Before it runs: what broke its calls comes before their results.
+    t.release_held(pid);
+    to.tell(&ToHost::Thaw { mv, pid });
+    point("onward.thawed");
+    from.tell(&ToHost::Drop { mv, pid });
+    Ok(froze)
 }
