@@ -4,119 +4,26 @@
 //! The points are those of `migrate/src/fault.rs`. Freezing takes minutes: `make test-all`. To look at one
 //! point alone: `ARMENTO_FAULT_POINT`.
 
-use std::fs;
-use std::process::{Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+mod lab;
 
-const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
-/// A tree without its home freezes and ends after these, milliseconds.
-const CONFIG: &str = "allow_root = true\nfreeze_ms = 1500\ndead_ms = 4000\n";
-/// Longest wait for anything that must happen.
-const LONG: Duration = Duration::from_secs(60);
+use lab::{Farm, until};
+
 /// Appends a line after some computing, about a second and a half in all; memory of some megabytes.
 const PROGRAM: &str = r#"use IO::Handle; open(F, ">>", $ARGV[0]); F->autoflush(1);
  for ($k = 0; $k < 60000; $k++) { $m[$k] = $k . "x" }
  for ($i = 1; $i <= 60; $i++) { $x = 0; for ($j = 0; $j < 200000; $j++) { $x += $j % 7; $m[$j % 60000] = $i }
  print F "$i $x $m[$i * 7]\n" } print F "end\n""#;
 
-/// A lab with a farm whose daemons and hosts know the fault points.
-struct Farm {
-    name: String,
-}
-
-impl Farm {
-    fn up(what: &str) -> Option<Farm> {
-        let root =
-            fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
-        if !root {
-            println!("skipped: {what} needs root (namespaces, mounts, control groups)");
-            return None;
-        }
-        let name = format!("f{}-{what}", std::process::id());
-        let farm = Farm { name };
-        let up = ["lab", "up", "--no-farm", "--nodes", "3", "--link", "none"];
-        let out = Command::new(ARMENTO)
-            .args(up)
-            .args(["--speed", "1", "--name", &farm.name])
-            .output()
-            .expect("armento runs");
-        assert!(out.status.success(), "{out:?}");
-        for node in ["n1", "n2", "n3"] {
-            let make = format!(
-                "mkdir -p /etc/armento /tmp/faults; chmod 777 /tmp/faults; printf '{CONFIG}' > /etc/armento/config.toml"
-            );
-            farm.sh(node, &make);
-        }
-        let listen = "--listen $(hostname -i | cut -d' ' -f1):7717";
-        let said = farm.sh("n1", &format!("armento farm init --name n1 {listen}"));
-        let (_, join) = said.split_once("armento join ").expect("the join command");
-        let join = join.lines().next().expect("a line").to_owned();
-        farm.daemon("n1");
-        for node in ["n2", "n3"] {
-            farm.sh(node, &format!("armento join {join} --name {node} {listen}"));
-            farm.daemon(node);
-        }
-        let alive = || {
-            farm.sh("n1", "armento nodes --json")
-                .matches("\"alive\"")
-                .count()
-                == 3
-        };
-        until("three nodes", alive);
-        Some(farm)
-    }
-
-    fn daemon(&self, node: &str) {
-        let start =
-            "ARMENTO_FAULTS=/tmp/faults setsid armento node >/tmp/node.log 2>&1 </dev/null &";
-        self.sh(node, start);
-        let up = || self.run(node, "armento nodes").status.success();
-        until("the daemon", up);
-    }
-
-    fn run(&self, node: &str, script: &str) -> Output {
-        Command::new(ARMENTO)
-            .args([
-                "lab", "exec", "--name", &self.name, node, "--", "sh", "-c", script,
-            ])
-            .stdin(Stdio::null())
-            .output()
-            .expect("armento runs")
-    }
-
-    fn sh(&self, node: &str, script: &str) -> String {
-        let out = self.run(node, script);
-        assert!(out.status.success(), "{node}: {script}: {out:?}");
-        String::from_utf8_lossy(&out.stdout).into_owned()
-    }
-
-    fn bodies(&self) -> usize {
-        let count = |n| {
-            self.sh(n, "pgrep -c '^perl$' || true")
-                .trim()
-                .parse::<usize>()
-        };
-        ["n1", "n2", "n3"]
-            .map(|n| count(n).expect("a number"))
-            .iter()
-            .sum()
-    }
-}
-
-impl Drop for Farm {
-    fn drop(&mut self) {
-        let down = ["lab", "down", "--name", &self.name];
-        let _ = Command::new(ARMENTO).args(down).output();
-    }
-}
-
-fn until(what: &str, mut happened: impl FnMut() -> bool) {
-    let limit = Instant::now() + LONG;
-    while !happened() {
-        assert!(Instant::now() < limit, "{what} did not happen");
-        sleep(Duration::from_millis(50));
-    }
+fn bodies(farm: &Farm) -> usize {
+    let count = |n| {
+        farm.sh(n, "pgrep -c '^perl$' || true")
+            .trim()
+            .parse::<usize>()
+    };
+    ["n1", "n2", "n3"]
+        .map(|n| count(n).expect("a number"))
+        .iter()
+        .sum()
 }
 
 /// A point, and the node whose side passes it.
@@ -221,7 +128,7 @@ fn attempt(
         .status
         .success();
     farm.sh(node, &format!("rm -f /tmp/faults/{name}"));
-    until("the end of every body", || farm.bodies() == 0);
+    until("the end of every body", || bodies(farm) == 0);
     let status = farm.sh("n1", "cat /tmp/end");
     let text = farm.sh("n1", "cat /tmp/out");
     let fine = match status.trim() {
@@ -247,7 +154,9 @@ fn attempt(
 }
 
 fn campaign(what: &str, ways: &[usize], fault: &str) {
-    let Some(farm) = Farm::up(what) else { return };
+    let Some(farm) = Farm::up(what, &[]) else {
+        return;
+    };
     let native = farm.sh("n1", &format!("perl -e '{PROGRAM}' /dev/stdout"));
     let mut wrong = Vec::new();
     for &(start, to, points) in ways.iter().map(|w| &WAYS[*w]) {

@@ -277,11 +277,13 @@ impl Tree {
             .get(&pid)
             .is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)))
         {
-            eprintln!(
-                "process {pid}: its body was killed on {} by signal {sig}",
-                link.node
-            );
-            let _ = sys::kill(pid, libc::SIGKILL);
+            let why = format!("was killed on {} by signal {sig}", link.node);
+            let what = if sig == libc::SIGKILL {
+                "that node's memory may have run out (`armento nodes`): start it on another with --on"
+            } else {
+                "see that node's log, then start it again"
+            };
+            end(pid, &why, what);
         }
     }
 
@@ -289,8 +291,12 @@ impl Tree {
     pub fn host_lost(&mut self, link: &Arc<HostLink>) {
         for p in self.procs.values() {
             if p.link().is_some_and(|l| Arc::ptr_eq(l, link)) {
-                eprintln!("process {}: lost with {}", p.pid, link.node);
-                let _ = sys::kill(p.pid, libc::SIGKILL);
+                let why = format!("ended: {}, where it ran, was lost", link.node);
+                end(
+                    p.pid,
+                    &why,
+                    "`armento nodes` shows who answers; start it again",
+                );
             }
         }
     }
@@ -489,6 +495,21 @@ impl Tree {
                 p.held.push((Some(h.tid), info));
             }
         }
+    }
+}
+
+/// Ends a process that lost its body. Its user learns why, where the program would have complained.
+fn end(pid: Pid, why: &str, hint: &str) {
+    let name = status::comm(pid, pid);
+    let line = format!("armento: process {pid} ({name}) {why}\nhint: {hint}\n");
+    eprint!("{line}");
+    let stderr = sys::steal_fd(pid, 2);
+    let _ = sys::kill(pid, libc::SIGKILL);
+    if let Ok(fd) = stderr {
+        // A full pipe must not keep us.
+        std::thread::spawn(move || {
+            std::io::Write::write_all(&mut std::fs::File::from(fd), line.as_bytes())
+        });
     }
 }
 

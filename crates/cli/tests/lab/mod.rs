@@ -1,0 +1,103 @@
+//! A laboratory whose daemons are started by the test, with the settings and fault points that it wants.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
+/// A tree without its home freezes and ends after these, milliseconds.
+const CONFIG: &str = "allow_root = true\nfreeze_ms = 1500\ndead_ms = 4000\n";
+/// Longest wait for anything that must happen.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A lab with a farm whose daemons and hosts know the fault points.
+pub struct Farm {
+    pub name: String,
+}
+
+impl Farm {
+    /// `more`: options of `lab up`.
+    pub fn up(what: &str, more: &[&str]) -> Option<Farm> {
+        let root =
+            fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
+        if !root {
+            println!("skipped: {what} needs root (namespaces, mounts, control groups)");
+            return None;
+        }
+        let name = format!("f{}-{what}", std::process::id());
+        let farm = Farm { name };
+        let up = ["lab", "up", "--no-farm", "--nodes", "3", "--link", "none"];
+        let out = Command::new(ARMENTO)
+            .args(up)
+            .args(["--speed", "1", "--name", &farm.name])
+            .args(more)
+            .output()
+            .expect("armento runs");
+        assert!(out.status.success(), "{out:?}");
+        for node in ["n1", "n2", "n3"] {
+            let make = format!(
+                "mkdir -p /etc/armento /tmp/faults; chmod 777 /tmp/faults; printf '{CONFIG}' > /etc/armento/config.toml"
+            );
+            farm.sh(node, &make);
+        }
+        let listen = "--listen $(hostname -i | cut -d' ' -f1):7717";
+        let said = farm.sh("n1", &format!("armento farm init --name n1 {listen}"));
+        let (_, join) = said.split_once("armento join ").expect("the join command");
+        let join = join.lines().next().expect("a line").to_owned();
+        farm.daemon("n1");
+        for node in ["n2", "n3"] {
+            farm.sh(node, &format!("armento join {join} --name {node} {listen}"));
+            farm.daemon(node);
+        }
+        let alive = || {
+            farm.sh("n1", "armento nodes --json")
+                .matches("\"alive\"")
+                .count()
+                == 3
+        };
+        until("three nodes", alive);
+        Some(farm)
+    }
+
+    pub fn daemon(&self, node: &str) {
+        let start =
+            "ARMENTO_FAULTS=/tmp/faults setsid armento node >/tmp/node.log 2>&1 </dev/null &";
+        self.sh(node, start);
+        let up = || self.run(node, "armento nodes").status.success();
+        until("the daemon", up);
+    }
+
+    pub fn run(&self, node: &str, script: &str) -> Output {
+        Command::new(ARMENTO)
+            .args([
+                "lab", "exec", "--name", &self.name, node, "--", "sh", "-c", script,
+            ])
+            .stdin(Stdio::null())
+            .output()
+            .expect("armento runs")
+    }
+
+    pub fn sh(&self, node: &str, script: &str) -> String {
+        let out = self.run(node, script);
+        assert!(out.status.success(), "{node}: {script}: {out:?}");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+}
+
+impl Drop for Farm {
+    fn drop(&mut self) {
+        let down = ["lab", "down", "--name", &self.name];
+        let _ = Command::new(ARMENTO).args(down).output();
+    }
+}
+
+pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
+    let limit = Instant::now() + LONG;
+    while !happened() {
+        assert!(Instant::now() < limit, "{what} did not happen");
+        sleep(Duration::from_millis(50));
+    }
+}

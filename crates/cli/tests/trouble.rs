@@ -1,0 +1,171 @@
+//! Programs that cannot move, and farms that break: one clear line, and the program goes on or ends truthfully.
+
+mod lab;
+
+use lab::{Farm, until};
+use std::process::Output;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// As an ordinary user.
+const USER: &str = "setpriv --reuid 1000 --regid 1000 --clear-groups";
+/// About three seconds of computing and lines.
+const PROGRAM: &str =
+    r#"$|=1; for $i (1..60) { $x=0; for $j (1..400000) { $x+=$j%7 } print "$i $x\n"; }"#;
+
+/// A 32-bit program that writes "32" and exits with 5.
+fn elf32() -> Vec<u8> {
+    const BASE: u32 = 0x0804_8000;
+    const HEAD: u32 = 52 + 32;
+    let mut code = vec![0xb8, 4, 0, 0, 0, 0xbb, 1, 0, 0, 0, 0xb9];
+    code.extend((BASE + HEAD + 34).to_le_bytes());
+    code.extend([0xba, 3, 0, 0, 0, 0xcd, 0x80]);
+    code.extend([0xb8, 1, 0, 0, 0, 0xbb, 5, 0, 0, 0, 0xcd, 0x80]);
+    assert_eq!(code.len(), 34);
+    code.extend(b"32\n");
+    let size = HEAD + code.len() as u32;
+    let mut f = b"\x7fELF\x01\x01\x01".to_vec();
+    f.resize(16, 0);
+    f.extend([2, 0, 3, 0]);
+    for word in [1, BASE + HEAD, 52, 0, 0] {
+        f.extend(u32::to_le_bytes(word));
+    }
+    for half in [52u16, 32, 1, 0, 0, 0] {
+        f.extend(half.to_le_bytes());
+    }
+    for word in [1, 0, BASE, BASE, size, size, 5, 0x1000] {
+        f.extend(u32::to_le_bytes(word));
+    }
+    f.extend(code);
+    f
+}
+
+fn text(b: &[u8]) -> String {
+    String::from_utf8_lossy(b).into_owned()
+}
+
+/// One line of ours and a hint on standard error, with these words.
+fn told(out: &Output, words: &[&str]) {
+    let err = text(&out.stderr);
+    let ours: Vec<&str> = err.lines().filter(|l| l.starts_with("armento: ")).collect();
+    assert_eq!(ours.len(), 1, "{out:?}");
+    assert!(err.contains("\nhint: "), "{out:?}");
+    assert!(
+        words.iter().all(|w| ours[0].contains(w)),
+        "{words:?}: {out:?}"
+    );
+}
+
+fn programs_that_stay(farm: &Farm) {
+    farm.sh(
+        "n1",
+        "cp /usr/bin/id /tmp/suid; chown 4242 /tmp/suid; chmod 4755 /tmp/suid",
+    );
+    let out = farm.run("n1", &format!("{USER} armento run --on n2 /tmp/suid -u"));
+    assert_eq!(text(&out.stdout), "4242\n", "{out:?}");
+    told(&out, &["set-uid", "runs here"]);
+    // Exec'd by a body, also by one that shares its parent's memory (vfork).
+    let script = r#"echo $(/tmp/suid -u); exec /tmp/suid -u"#;
+    let out = farm.run(
+        "n1",
+        &format!("{USER} armento run --on n2 sh -c '{script}'"),
+    );
+    assert_eq!(text(&out.stdout), "4242\n4242\n", "{out:?}");
+
+    let bytes: String = elf32().iter().map(|b| format!("\\x{b:02x}")).collect();
+    let make = format!("perl -e 'print \"{bytes}\"' > /tmp/e32; chmod 755 /tmp/e32");
+    farm.sh("n1", &make);
+    let out = farm.run("n1", "armento run --on n2 /tmp/e32");
+    assert_eq!(
+        (out.status.code(), text(&out.stdout).as_str()),
+        (Some(5), "32\n"),
+        "{out:?}"
+    );
+
+    let traced = "sleep 20 & p=$!; strace -o /dev/null -p $p 2>/dev/null & s=$!; sleep 1; \
+                  armento migrate $p n2; e=$?; kill $s $p; exit $e";
+    let out = farm.run("n1", traced);
+    assert_eq!(out.status.code(), Some(125), "{out:?}");
+    told(&out, &["traces"]);
+}
+
+fn a_full_disk(farm: &Farm) {
+    let dd = "dd if=/dev/zero of=/tmp/small/f bs=64k count=100 2>&1 | grep -v copied";
+    let mount = "mkdir -p /tmp/small; mount -t tmpfs -o size=1m tmpfs /tmp/small";
+    let native = farm.sh("n1", &format!("{mount}; {dd}"));
+    let away = farm.sh(
+        "n1",
+        &format!("armento run --on n2 sh -c '{dd}'; umount /tmp/small"),
+    );
+    assert_eq!(away, native);
+    // The other node's disk, where copies of files are shared.
+    farm.sh("n2", "d=/var/lib/armento; rm -rf $d/files; mkdir -p $d/files; mount -t tmpfs -o size=64k tmpfs $d/files");
+    let out = farm.sh("n1", "armento run --on n2 perl -e 'print 6 * 7'");
+    assert_eq!(out, "42");
+    farm.sh("n2", "umount -l /var/lib/armento/files");
+}
+
+/// The other node's memory is full: what does not fit there ends, and its user learns why.
+fn no_memory(farm: &Farm) {
+    let grow = "@a = map { $_ x (10 << 20) } 1..60; print scalar(@a)";
+    let out = farm.run(
+        "n1",
+        &format!("armento run --on n2 perl -e '{grow}'; exit $?"),
+    );
+    match out.status.code() {
+        Some(0) => assert_eq!(text(&out.stdout), "60", "{out:?}"),
+        _ => {
+            assert_eq!(out.status.code(), Some(137), "{out:?}");
+            told(&out, &["n2", "signal 9"]);
+        }
+    }
+    farm.sh("n1", "armento nodes");
+    farm.sh("n2", "armento nodes");
+}
+
+fn a_cut(farm: &Farm, seconds: u32) -> (Output, String) {
+    let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
+    let cut = format!(
+        "(sleep 1; ip link set eth0 down; sleep {seconds}; ip link set eth0 up) >/dev/null 2>&1 &"
+    );
+    let out = farm.run(
+        "n1",
+        &format!("{cut} armento run --on n2 perl -e '{PROGRAM}'; e=$?; wait; exit $e"),
+    );
+    (out, native)
+}
+
+#[test]
+fn what_cannot_move_and_what_breaks() {
+    let Some(farm) = Farm::up("trouble", &["--mem", "300M"]) else {
+        return;
+    };
+    programs_that_stay(&farm);
+    a_full_disk(&farm);
+    no_memory(&farm);
+    // Shorter than a tree waits for its home.
+    let (out, native) = a_cut(&farm, 1);
+    assert_eq!(text(&out.stdout), native, "{out:?}");
+    assert!(out.status.success(), "{out:?}");
+}
+
+/// Hosts freeze after 10 s and end after 30 s, as a user has it.
+#[test]
+#[ignore = "a minute"]
+fn a_link_is_cut_for_five_seconds_and_for_good() {
+    let Some(farm) = Farm::up("cut", &[]) else {
+        return;
+    };
+    farm.sh("n2", "sed -i 's/^freeze_ms.*//; s/^dead_ms.*//' /etc/armento/config.toml; pkill -f '[a]rmento node'; sleep 1");
+    farm.daemon("n2");
+    sleep(Duration::from_secs(3));
+    let (out, native) = a_cut(&farm, 5);
+    assert_eq!(text(&out.stdout), native, "{out:?}");
+    let (out, native) = a_cut(&farm, 45);
+    assert_eq!(out.status.code(), Some(137), "{out:?}");
+    assert!(native.starts_with(&text(&out.stdout)), "{out:?}");
+    told(&out, &["n2", "lost"]);
+    until("the end of the body", || {
+        farm.sh("n2", "pgrep -c '^perl$' || true").trim() == "0"
+    });
+}
