@@ -90,6 +90,7 @@ pub fn at_call(zoo: &mut Zoo, here: Tid) {
         Some((at, true)) => {
             st.sigwait = None;
             let mut info: SigInfo = [0; 128];
+            undo_eintr(here);
             if trace::regs(here).is_ok_and(|r| (1..=64).contains(&r.rax))
                 && matches!(sys::vm_read(here, at, &mut info), Ok(128))
                 && let Some(real) = zoo.veils.lift(&info)
@@ -99,6 +100,18 @@ pub fn at_call(zoo: &mut Zoo, here: Tid) {
             let _ = trace::resume(here, 0);
         }
         None => drop(trace::resume(here, 0)),
+    }
+}
+
+/// An interrupted wait for signals: whether a handler runs, which alone ends it, the kernel sees better. Traced,
+/// it is woken even by signals that are ignored.
+fn undo_eintr(here: Tid) {
+    if let Ok(mut r) = trace::regs(here)
+        && r.rax as i64 == -i64::from(libc::EINTR)
+        && trace::interrupt(here).is_ok()
+    {
+        r.rax = thread::ERESTARTNOHAND as u64;
+        let _ = trace::set_regs(here, &r);
     }
 }
 

@@ -70,6 +70,8 @@ fn begin(zoo: &mut Zoo, pid: Pid) -> Result<Arc<crate::shared::Proc>> {
     }
     // SeqCst with `Special::begin`: one of the two sees the other.
     b.proc.freeze(FOR_MOVE, true);
+    // Behind the flag: nothing that is not seen here begins any more.
+    armento_migrate::stop::delicate(b.here)?;
     Ok(b.proc.clone())
 }
 

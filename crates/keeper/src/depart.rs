@@ -17,7 +17,7 @@ use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::{Head, State, ThreadState, mm, sigs, thread};
 use armento_migrate::source::Job;
-use armento_migrate::stop::{Grip, Halted, ignores_trap, signal_waits};
+use armento_migrate::stop::{Grip, Halted, delicate, ignores_trap, signal_waits};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered, ok, vdso_syscall};
@@ -172,6 +172,7 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
         trace::resume(pid, 0)?;
         grip.halt_one(pid)?;
     } else {
+        delicate(pid)?;
         grip.halt(trace::WATCH | trace::EXITKILL)?;
     }
     t.passing.extend(grip.seized.iter().copied());
@@ -331,6 +332,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         .leaving
         .get_mut(&pid)
         .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
+    delicate(pid)?;
     l.grip.halt(trace::WATCH)?;
     t.passing.extend(l.grip.seized.iter().copied());
     for h in &l.grip.halted {

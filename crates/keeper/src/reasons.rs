@@ -3,6 +3,7 @@
 //! From: `depart.rs`. Next: nothing: the reasons are `armento_model::Stay`.
 
 use crate::sys as ksys;
+use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::{status, sys};
@@ -36,6 +37,7 @@ pub fn may_leave(pid: Pid) -> Result<u64> {
     if ksys::cpu_limited(pid) {
         return stays(Stay::UnsupportedCall, "it has a limit of CPU time");
     }
+    delicate(pid)?;
     open_files(pid)?;
     Ok(st.rss_kib)
 }

@@ -26,6 +26,32 @@ pub struct Grip {
     pub halted: Vec<Halted>,
 }
 
+/// Is a thread in a call that a stop would change for good? The kernel ends these instead of issuing them
+/// again, and nobody outside can say how far they were: they end by themselves, or the process stays.
+pub fn delicate(pid: Pid) -> Result<()> {
+    for tid in status::threads(pid).map_err(|_| MigrateError::Ended)? {
+        if let Some(why) = status::call(pid, tid).and_then(|(nr, args)| cannot_stop(nr, &args)) {
+            return Err(MigrateError::Stays(Stay::Busy, why.into()));
+        }
+    }
+    Ok(())
+}
+
+/// KERNEL: signal(7), "interruption of system calls by stop signals"; recv(2), MSG_WAITALL.
+fn cannot_stop(nr: i64, args: &[u64; 6]) -> Option<&'static str> {
+    let all = |flags: u64| flags as i32 & libc::MSG_WAITALL != 0;
+    let partial = match nr {
+        libc::SYS_recvfrom | libc::SYS_recvmmsg => all(args[3]),
+        libc::SYS_recvmsg => all(args[2]),
+        _ => false,
+    };
+    if partial {
+        return Some("it waits for the whole of a message (MSG_WAITALL)");
+    }
+    (nr == libc::SYS_rt_sigtimedwait && args[2] != 0)
+        .then_some("it waits for a signal with a limit of time (sigtimedwait)")
+}
+
 impl Grip {
     pub fn new(pid: Pid) -> Grip {
         Grip {

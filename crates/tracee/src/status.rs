@@ -71,6 +71,19 @@ pub fn parse(text: &str) -> ProcStatus {
 }
 
 /// Thread ids of a process, the leader first.
+/// The call that a thread is in, and its arguments; `None` when it is in none or may not be looked at.
+/// KERNEL: /proc/PID/task/TID/syscall, proc_pid_syscall(5).
+pub fn call(pid: i32, tid: i32) -> Option<(i64, [u64; 6])> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let mut words = text.split_whitespace();
+    let nr = words.next()?.parse().ok().filter(|nr| *nr >= 0)?;
+    let mut args = [0; 6];
+    for a in &mut args {
+        *a = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
+    }
+    Some((nr, args))
+}
+
 pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
     let mut t: Vec<i32> = fs::read_dir(format!("/proc/{pid}/task"))?
         .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())

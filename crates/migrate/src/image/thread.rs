@@ -64,7 +64,7 @@ const PR_SET_NAME: u64 = 15;
 const PR_GET_TID_ADDRESS: u64 = 40;
 const RSEQ_UNREGISTER: u64 = 1;
 const ERESTARTSYS: i64 = -512;
-const ERESTARTNOHAND: i64 = -514;
+pub const ERESTARTNOHAND: i64 = -514;
 pub const ERESTART_RESTARTBLOCK: i64 = -516;
 /// System call numbers that need care here.
 const FUTEX: u64 = libc::SYS_futex as u64;
