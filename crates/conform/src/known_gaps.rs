@@ -24,7 +24,7 @@ pub const GAPS: &[Gap] = &[
     Gap {
         guest: "copying",
         mode: Mode::Storm,
-        reason: "DEFECT: what another process writes with process_vm_writev into one that is being moved may be lost",
+        reason: "what a process at home writes with process_vm_writev into one that moves or is away is lost: nobody sees that call",
     },
     Gap {
         guest: "ipc",
