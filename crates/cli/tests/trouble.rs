@@ -169,3 +169,31 @@ fn a_link_is_cut_for_five_seconds_and_for_good() {
         farm.sh("n2", "pgrep -c '^perl$' || true").trim() == "0"
     });
 }
+
+#[test]
+fn a_node_leaves_with_guests_on_it() {
+    let Some(farm) = Farm::up("leave", &[]) else {
+        return;
+    };
+    let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
+    let start = format!("armento run --on n2 perl -e '{PROGRAM}' > /tmp/out 2>&1 & echo $!");
+    farm.sh("n1", &start);
+    let there = || {
+        farm.run("n1", "armento ps --json | grep -q '\"place\": *\"n2\"'")
+            .status
+            .success()
+    };
+    until("a guest on n2", there);
+    farm.sh("n2", "armento leave");
+    assert!(!farm.run("n2", "pgrep '^perl$'").status.success());
+    until("two nodes", || {
+        farm.sh("n1", "armento nodes --json")
+            .matches("\"alive\"")
+            .count()
+            == 2
+    });
+    until("the end", || {
+        !farm.run("n1", "pgrep '^perl$'").status.success()
+    });
+    assert_eq!(farm.sh("n1", "cat /tmp/out"), native);
+}

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// ARCH_MAP_VDSO_64. KERNEL: arch_prctl, CONFIG_CHECKPOINT_RESTORE.
 const MAP_VDSO: u64 = 0x2003;
@@ -56,6 +57,9 @@ pub fn drop_unthawed(zoo: &mut Zoo, pid: Pid) {
         bodies::remove(zoo, pid);
     }
 }
+
+/// A node that leaves takes a minute at most (`noded/src/leave.rs`).
+const EXPELLED: Duration = Duration::from_secs(60);
 
 struct Arrival {
     sh: Arc<Shared>,
@@ -96,6 +100,10 @@ impl Builder for Arrival {
                 Stay::EngineVersion,
                 format!("we run {ENGINE_VERSION}, it comes with {}", head.engine),
             ));
+        }
+        if lock(&self.sh.expelled).is_some_and(|t| t.elapsed() < EXPELLED) {
+            let why = "the node leaves the farm".into();
+            return Err(MigrateError::Stays(Stay::NotTrusted, why));
         }
         let files = self.missing(files_of(&head.areas))?;
         self.head = Some(head);

@@ -150,6 +150,8 @@ pub struct Shared {
     pub meetings: Mutex<HashMap<MoveId, Sender<Pair>>>,
     /// Moves from here that home gave up, the latest last.
     pub aborted: Mutex<VecDeque<MoveId>>,
+    /// When this node last said that it leaves: nobody comes in for a while.
+    pub expelled: Mutex<Option<Instant>>,
     /// Bodies' end of descriptor passing.
     pub pass: OwnedFd,
 }

@@ -1,20 +1,24 @@
 //! `armento host`: one line of JSON in, one out, then guests.
 
 use crate::cache::Cache;
-use crate::shared::{Cells, Open, Shared};
+use crate::shared::{Cells, Open, Shared, lock};
 use crate::world::{Veils, Zoo};
 use crate::{serve, sys, talk, zygote};
-use armento_client::api::{Ask, GuestInfo, HostHello, HostStart, HostUp, Report};
+use armento_client::AskError;
+use armento_client::api::{Ask, GuestInfo, HostHello, HostStart, HostUp, Order, Report};
 use armento_link::Listener as Door;
+use armento_model::Stay;
 use armento_tracee::region::Region;
 use armento_tracee::{hand, status, sys as tsys};
-use armento_wire::talk::Purpose;
+use armento_wire::talk::{Purpose, ToHome};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Write};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
+/// How often the daemon hears of the guests.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// Clocks nearer than this are one clock: both nodes run on one kernel, or the link's delay hides the rest.
 const SAME_CLOCK_NS: i64 = 50_000_000;
 
@@ -64,6 +68,7 @@ fn run() -> Result<(), Failure> {
         next: AtomicU32::new(1),
         meetings: Mutex::new(HashMap::new()),
         aborted: Default::default(),
+        expelled: Mutex::new(None),
         pass: guests.pass,
     });
     let mut zoo = Zoo {
@@ -135,11 +140,29 @@ fn report(sh: &Arc<Shared>) {
                     if s.report(Report::Guests { guests }).is_err() {
                         break;
                     }
-                    std::thread::sleep(Duration::from_millis(500));
+                    match s.order(Some(REPORT_EVERY)) {
+                        Ok(Some(Order::Expel)) => drop(sh.hand.run(expel)),
+                        Ok(_) | Err(AskError::Late) => {}
+                        Err(_) => break,
+                    }
                 }
             }
         }
         std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// This node leaves the farm: every guest is to go home. Home decides when; the daemon waits for it.
+fn expel(zoo: &mut Zoo) {
+    let sh = zoo.sh();
+    *lock(&sh.expelled) = Some(Instant::now());
+    for b in zoo.bodies.values().filter(|b| !b.quiet) {
+        sh.tell(&ToHome::ComeHome {
+            pid: b.pid,
+            tid: b.pid,
+            stay: Stay::NotTrusted,
+            why: "the node where it ran leaves the farm".into(),
+        });
     }
 }
 
