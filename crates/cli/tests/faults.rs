@@ -182,13 +182,17 @@ fn killed_at_every_phase_between_nodes_and_on_the_way_home() {
 }
 
 #[test]
-#[ignore = "minutes"]
 fn frozen_for_a_second_at_every_phase() {
+    if !lab::long() {
+        return;
+    }
     campaign("freeze", &[0, 1, 2], "freeze 1");
 }
 
 #[test]
-#[ignore = "minutes"]
 fn frozen_for_longer_than_home_waits() {
+    if !lab::long() {
+        return;
+    }
     campaign("long", &[0, 1, 2], "freeze 6");
 }

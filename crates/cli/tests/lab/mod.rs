@@ -1,7 +1,5 @@
 //! A laboratory whose daemons are started by the test, with the settings and fault points that it wants.
 
-#![allow(dead_code)] // each test file uses its part
-
 use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
@@ -92,6 +90,15 @@ impl Drop for Farm {
         let down = ["lab", "down", "--name", &self.name];
         let _ = Command::new(ARMENTO).args(down).output();
     }
+}
+
+/// Is this `make test-all`? A test of minutes says so when it is not.
+pub fn long() -> bool {
+    let long = std::env::var_os("ARMENTO_LONG_TESTS").is_some();
+    if !long {
+        println!("skipped: takes minutes; `make test-all` runs it");
+    }
+    long
 }
 
 pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
