@@ -60,6 +60,8 @@ pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
 
 /// One start of the calls; and the bytes of one, asked by the body and answered by its home.
 fn first(stage: &Stage, home: &Node, away: &Node) -> Result<(Vec<f64>, String, String)> {
+    // The first start on a node brings the program's files there, once.
+    forwarded(stage, home, away, 1, "1")?;
     let before = Carried::by(away)?;
     forwarded(stage, home, away, 1, "1")?;
     let few = Carried::by(away)?;
