@@ -2,7 +2,8 @@
 //!
 //! A process of its own (`armento host`), started by the target's daemon, which it outlives. It keeps
 //! bodies in empty namespaces behind a filter, sends their calls home and carries out what comes back.
-//! It never decides who moves and never touches files of this node. Start at [`main`], then `serve.rs`.
+//! It never decides who moves and touches no file of this node but the copies of
+//! home's that its user's hosts share (`cache.rs`). Start at [`main`], then `serve.rs`.
 
 mod ahead;
 mod arrive;
