@@ -8,7 +8,7 @@
 
 use crate::forward;
 use crate::shared::{Cell, Proc, Shared, Special, Waiting, lock};
-use armento_model::{Pid, Tid};
+use armento_model::Pid;
 use armento_tracee::notify::Notice;
 use armento_wire::talk::{From, ToHome};
 use std::collections::HashMap;
@@ -89,6 +89,13 @@ pub fn served(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) -> bool {
             let mut a = lock(&cell.proc.ahead);
             a.counts.remove(&fd);
             end(sh, cell.pid, &mut a, Some(fd));
+        }
+        // It would not wait for our lease to be given up, if it is of the same file.
+        libc::SYS_open if n.args[1] as i32 & libc::O_NONBLOCK != 0 => {
+            over(sh, &cell.proc, cell.pid)
+        }
+        libc::SYS_openat if n.args[2] as i32 & libc::O_NONBLOCK != 0 => {
+            over(sh, &cell.proc, cell.pid)
         }
         nr if HARMLESS.contains(&nr) => {}
         _ => over(sh, &cell.proc, cell.pid),
@@ -211,8 +218,9 @@ fn ask(sh: &Shared, cell: &Cell, fd: i32, s: &mut Stream) {
         program: s.pos,
         ahead: s.ahead(),
     });
+    // In the process's name: the thread may have ended when the answer comes.
     sh.tell(&ToHome::Ahead {
-        tid: cell.tid,
+        pid: cell.pid,
         seq,
         fd,
         from,
@@ -257,8 +265,8 @@ pub struct Piece<'a> {
 }
 
 /// Home's answer. One to a question that is over says nothing any more.
-pub fn filled(sh: &Arc<Shared>, tid: Tid, p: &Piece<'_>) {
-    let Some(cell) = sh.cell_of(tid) else { return };
+pub fn filled(sh: &Arc<Shared>, pid: Pid, p: &Piece<'_>) {
+    let Some(cell) = sh.cell_of(pid) else { return };
     let mut a = lock(&cell.proc.ahead);
     let Some(s) = a.streams.get_mut(&p.fd) else {
         return;

@@ -81,7 +81,7 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
             answer(sh, seq, m, true)
         }
         ToHost::Ahead {
-            tid,
+            pid,
             seq,
             fd,
             at,
@@ -95,7 +95,7 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
                 bytes: &bytes,
                 end,
             };
-            ahead::filled(sh, tid, &piece);
+            ahead::filled(sh, pid, &piece);
         }
         ToHost::AheadOff { pid, fd } => {
             if let Some(c) = sh.cell_of(pid) {

@@ -49,15 +49,15 @@ pub struct Stream {
 pub fn asked(
     keep: &Arc<Keep>,
     link: &Arc<HostLink>,
-    tid: i32,
+    pid: Pid,
     seq: u32,
     fd: i32,
     from: Option<From>,
 ) {
-    let Some(d) = crate::serve::deputy(keep, link, tid) else {
+    // Its host speaks for it.
+    if crate::serve::deputy(keep, link, pid).is_none() {
         return;
-    };
-    let pid = d.pid;
+    }
     let mut all = lock(&keep.ahead);
     let known = all.get(&(pid, fd)).and_then(|s| s.file.clone());
     match (from, known) {
@@ -73,7 +73,7 @@ pub fn asked(
         (Some(f), Some(_)) => stand(pid, fd, f.program),
         _ => {
             drop(all);
-            return answer(link, tid, seq, fd, None);
+            return answer(link, pid, seq, fd, None);
         }
     }
     let known = all.get(&(pid, fd)).and_then(|s| s.file.clone());
@@ -84,11 +84,11 @@ pub fn asked(
             (Some(f), Some(file)) => Some((file, f.ahead)),
             _ => first(&keep, pid, fd, seq),
         };
-        answer(&link, tid, seq, fd, found);
+        answer(&link, pid, seq, fd, found);
     });
 }
 
-fn answer(link: &HostLink, tid: i32, seq: u32, fd: i32, from: Option<(Arc<File>, u64)>) {
+fn answer(link: &HostLink, pid: Pid, seq: u32, fd: i32, from: Option<(Arc<File>, u64)>) {
     let mut bytes = vec![0u8; PIECE];
     let piece = from.and_then(|(f, at)| {
         let n = fill(&f, &mut bytes, at).ok()?;
@@ -98,7 +98,7 @@ fn answer(link: &HostLink, tid: i32, seq: u32, fd: i32, from: Option<(Arc<File>,
     let (at, n, end) = piece.map_or((None, 0, false), |(at, n, end)| (Some(at), n, end));
     bytes.truncate(n);
     link.tell(&ToHost::Ahead {
-        tid,
+        pid,
         seq,
         fd,
         at,

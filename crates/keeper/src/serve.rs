@@ -161,7 +161,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             }),
         },
         ToHome::Fetch { seq, key } => family::fetch(keep, link, seq, key),
-        ToHome::Ahead { tid, seq, fd, from } => ahead::asked(keep, link, tid, seq, fd, from),
+        ToHome::Ahead { pid, seq, fd, from } => ahead::asked(keep, link, pid, seq, fd, from),
         ToHome::Stands { pid, list, over } => ahead::stands(keep, link, pid, &list, &over),
         ToHome::Nudge { tid, seq } => keep.hand.post(move |t| t.nudge(tid, seq)),
         ToHome::Freezing { mv, pid, seq } => {

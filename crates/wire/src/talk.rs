@@ -101,7 +101,7 @@ pub enum ToHome {
     },
     /// Bytes of a file that the program reads in order, before it asks for them; answered by `ToHost::Ahead`.
     Ahead {
-        tid: Tid,
+        pid: Pid,
         seq: u32,
         fd: i32,
         /// `None`: the first time; home looks whether nobody else reads or writes there.
@@ -212,7 +212,7 @@ pub enum ToHost {
     },
     /// `at`: offset of the first byte; `None` when home does not permit it. `end`: the file ends behind them.
     Ahead {
-        tid: Tid,
+        pid: Pid,
         seq: u32,
         fd: i32,
         at: Option<u64>,
