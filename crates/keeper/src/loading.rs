@@ -9,6 +9,7 @@
 use crate::keep::Keep;
 use crate::tree::Tree;
 use armento_model::{Pid, Tid};
+use armento_tracee::inject::bit;
 use armento_tracee::trace::{self, Stop};
 use armento_tracee::{status, sys};
 use std::sync::mpsc::{self, Sender};
@@ -62,6 +63,11 @@ pub fn load(keep: &Keep, pid: Pid) -> Loaded {
 
 fn begin(t: &mut Tree, pid: Pid, tell: Sender<Loaded>) -> bool {
     if !t.procs.get(&pid).is_some_and(|p| p.at_exec) {
+        return false;
+    }
+    // A forced SIGTRAP that is ignored or blocked would be so no more. KERNEL: force_sig_info_to_task.
+    let trap = bit(libc::SIGTRAP);
+    if !status::read(pid).is_ok_and(|s| (s.ignored | s.blocked) & trap == 0) {
         return false;
     }
     let Some(entry) = entry(pid) else {
