@@ -78,7 +78,8 @@ pub fn exec_untraced(t: &mut Tree, d: &Deputy, c: Box<Call>) {
     let (tid, pid, keep) = (d.tid, d.pid, t.keep.clone());
     let Some(code) = t.code_of(pid) else { return };
     if !t.stop_one(tid, &code) || trace::detach(tid, 0).is_err() {
-        return;
+        // It does not stop just now, or is about to end: the body asks again.
+        return d.link().reply(tid, c.seq, crate::deputy::AGAIN, &[]);
     }
     d.submit(Work::Call(c));
     std::thread::spawn(move || {

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 
 /// In which process `fork_keeper` returns.
@@ -123,6 +123,21 @@ pub fn exec(command: &[OsString]) -> io::Error {
         libc::execvp(argv[0], argv.as_ptr());
     }
     io::Error::last_os_error()
+}
+
+/// Writes if that is possible without waiting. KERNEL: a writable pipe takes PIPE_BUF bytes, pipe(7).
+pub fn write_now(fd: &OwnedFd, text: &[u8]) {
+    let mut p = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one live pollfd, a live buffer of that length.
+    unsafe {
+        if libc::poll(&raw mut p, 1, 0) == 1 && p.revents & libc::POLLOUT != 0 {
+            libc::write(p.fd, text.as_ptr().cast(), text.len());
+        }
+    }
 }
 
 /// Has the file this extended attribute? KERNEL: getxattr(2).

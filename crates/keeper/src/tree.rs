@@ -503,14 +503,11 @@ fn end(pid: Pid, why: &str, hint: &str) {
     let name = status::comm(pid, pid);
     let line = format!("armento: process {pid} ({name}) {why}\nhint: {hint}\n");
     eprint!("{line}");
-    let stderr = sys::steal_fd(pid, 2);
-    let _ = sys::kill(pid, libc::SIGKILL);
-    if let Ok(fd) = stderr {
-        // A full pipe must not keep us.
-        std::thread::spawn(move || {
-            std::io::Write::write_all(&mut std::fs::File::from(fd), line.as_bytes())
-        });
+    if let Ok(fd) = sys::steal_fd(pid, 2) {
+        // Only what goes at once: a full pipe must not keep us.
+        crate::sys::write_now(&fd, line.as_bytes());
     }
+    let _ = sys::kill(pid, libc::SIGKILL);
 }
 
 impl World for Tree {
