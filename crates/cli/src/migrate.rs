@@ -40,6 +40,14 @@ fn dest(word: &str) -> Result<Dest, String> {
     }
 }
 
+fn told(args: &Args, doc: serde_json::Value, text: &str) {
+    if args.json {
+        say_json("armento.migrate/1", doc);
+    } else {
+        say(text);
+    }
+}
+
 pub fn run(args: &Args) -> anyhow::Result<i32> {
     let mut session = Session::connect().map_err(Failure::from)?;
     let mut ask = || {
@@ -60,32 +68,23 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
             pause_us,
             total_us,
             bytes,
-        } if args.json => say_json(
-            "armento.migrate/1",
-            json!({
+        } => {
+            let doc = json!({
                 "pid": pid, "node": node,
                 "pause_us": pause_us, "total_us": total_us, "bytes": bytes,
-            }),
-        ),
-        Answer::Done if args.json => {
-            say_json(
-                "armento.migrate/1",
-                json!({ "pid": args.pid, "node": null }),
+            });
+            let text = format!(
+                "{pid} is on {node} (stood still for {:.1} ms, took {}, {:.1} MB)\n",
+                pause_us as f64 / 1000.0,
+                span(total_us / 1000),
+                bytes as f64 / 1e6
             );
+            told(args, doc, &text);
         }
-        Answer::Moved {
-            pid,
-            node,
-            pause_us,
-            total_us,
-            bytes,
-        } => say(&format!(
-            "{pid} is on {node} (stood still for {:.1} ms, took {}, {:.1} MB)\n",
-            pause_us as f64 / 1000.0,
-            span(total_us / 1000),
-            bytes as f64 / 1e6
-        )),
-        Answer::Done => say(&format!("{} goes where the farm wants it\n", args.pid)),
+        Answer::Done => {
+            let text = format!("{} goes where the farm wants it\n", args.pid);
+            told(args, json!({ "pid": args.pid, "node": null }), &text);
+        }
         _ => return Err(confused()),
     }
     Ok(0)
