@@ -144,7 +144,7 @@ fn survey(here: i32) -> Result<Survey> {
     let pages = Pagemap::open(here)?;
     for a in s.areas.iter_mut().filter(|a| a.kind == Kind::Stack) {
         // Only what was used: the room below was ours (see `arrive.rs`).
-        if let Some(first) = pages.private(a.run())?.first() {
+        if let Some(first) = pages.held(a.run(), a.backing())?.all().first() {
             a.start = first.0;
         }
     }

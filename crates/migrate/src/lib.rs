@@ -9,6 +9,7 @@ pub mod image;
 pub mod source;
 pub mod stop;
 pub mod target;
+mod watch;
 
 use armento_model::Stay;
 

@@ -7,6 +7,7 @@
 use crate::fault::point;
 use crate::image::areas::{self, Survey};
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
+use crate::watch::Watch;
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::pages::{self, Pagemap, Run, Uffd};
@@ -22,8 +23,6 @@ use std::sync::RwLock;
 const BLOCK: usize = 512 << 10;
 /// process_vm_readv takes at most IOV_MAX ranges.
 const RANGES: usize = 1024;
-/// Bytes of address space armed or scanned at a time: some hundred microseconds.
-const PIECE: u64 = 32 << 20;
 /// Pre-copy ends when a round leaves no more than this to send: about a millisecond of copying.
 const ENOUGH: u64 = 2 << 20;
 /// … or after so many rounds: a program that writes faster than the link carries never converges.
@@ -37,8 +36,7 @@ pub struct Job<'a, R: Read, W: Write> {
     pub w: &'a mut W,
     /// Pages sent so far.
     pub sent: Vec<Run>,
-    /// Ranges whose writes are tracked since they were sent: what lies outside counts as never sent.
-    armed: Vec<Run>,
+    watch: Watch,
     /// What the target has mapped.
     offered: Vec<Area>,
     pub bytes: u64,
@@ -59,7 +57,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             r,
             w,
             sent: Vec::new(),
-            armed: Vec::new(),
+            watch: Watch::default(),
             offered: Vec::new(),
             bytes: 0,
             block: Block {
@@ -117,78 +115,40 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     pub fn precopy(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
         point("source.copying");
         let map = Pagemap::open(self.pid)?;
-        let quiet = || writes.write().unwrap_or_else(|e| e.into_inner());
-        for run in pieces(&areas::in_both(&self.offered, &now.areas)) {
-            let armed = {
-                let _quiet = quiet();
-                uffd.arm(run).is_ok()
-            };
-            // A mapping that vanished or cannot be watched counts as never sent: the freeze sends it.
-            if armed {
-                self.armed = pages::union(std::mem::take(&mut self.armed), &[run]);
-                let runs = map.private(run).unwrap_or_default();
-                self.runs(&runs)?;
-            }
+        let mut watch = std::mem::take(&mut self.watch);
+        for area in areas::in_both(&self.offered, &now.areas) {
+            watch.begin((&map, uffd, writes), &area, &mut |runs| self.runs(runs))?;
         }
         self.flush()?;
         for _ in 1..ROUNDS_MAX {
-            let mut left = 0;
-            for run in pieces(&self.armed) {
-                let runs = {
-                    let _quiet = quiet();
-                    map.take_written(run).unwrap_or_default()
-                };
-                left += pages::total(&runs);
-                self.runs(&runs)?;
-            }
+            let left = watch.round(&map, writes, &mut |runs| self.runs(runs))?;
             self.flush()?;
             if left <= ENOUGH {
                 break;
             }
         }
+        self.watch = watch;
         Ok(())
     }
 
     /// Before: frozen. Sends the layout, every page not sent or written since, and the state.
+    /// `tracked`: what pre-copy noted still holds.
     pub fn finish(&mut self, survey: &Survey, state: &State, tracked: bool) -> Result<()> {
-        let map = Pagemap::open(self.pid)?;
-        // What was mapped anew since the offer is mapped anew at the target, too: what was sent there is
-        // lost, however well it was tracked.
-        let stays = pages::union(areas::in_both(&self.offered, &survey.areas), &[]);
-        let tracked_runs = if tracked {
-            pages::both(&self.armed, &stays)
-        } else {
-            Vec::new()
-        };
-        let mut there: Vec<Run> = Vec::new();
-        let mut todo: Vec<Run> = Vec::new();
-        for a in &survey.areas {
-            let run = a.run();
-            if survey.whole.contains(&run) {
-                there.push(run);
-                todo.push(run);
-                continue;
-            }
-            let have = map.private(run)?;
-            // Written since, in what is tracked; everything in what is not.
-            todo.extend(pages::minus(&have, &tracked_runs));
-            for part in pages::both(&[run], &tracked_runs) {
-                todo.extend(map.written(part)?);
-            }
-            there.extend(have);
+        if !tracked {
+            self.watch = Watch::default();
         }
-        // Only what is still mapped can be emptied; the rest is unmapped by the layout.
-        let mapped: Vec<Run> = pages::union(survey.areas.iter().map(|a| a.run()).collect(), &[]);
-        let gone = pages::minus(&self.sent, &mapped);
-        let dropped = pages::minus(&pages::minus(&self.sent, &gone), &there);
+        let map = Pagemap::open(self.pid)?;
+        let rest = self
+            .watch
+            .rest(&map, (&self.offered, survey), &self.sent)?;
         let layout = Layout {
             areas: survey.areas.clone(),
-            dropped,
+            dropped: pages::both(&self.sent, &rest.empty),
         };
         point("source.frozen");
         write_frame(self.w, bulk::LAYOUT, &[&talk::encode(&layout)])?;
         point("source.laid-out");
-        self.runs(&todo)?;
+        self.runs(&rest.todo)?;
         self.flush()?;
         write_frame(self.w, bulk::STATE, &[&talk::encode(state)])?;
         write_frame(self.w, bulk::END, &[])?;
@@ -232,19 +192,6 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         b.len = 0;
         Ok(())
     }
-}
-
-/// Cut so that arming or scanning one holds up nobody's writes for long.
-fn pieces(runs: &[Run]) -> Vec<Run> {
-    let mut out = Vec::new();
-    for &(mut at, end) in runs {
-        while at < end {
-            let next = (at + PIECE).min(end);
-            out.push((at, next));
-            at = next;
-        }
-    }
-    out
 }
 
 /// Pages that were unmapped under us (only before the freeze), or lie beyond the end of their file, are

@@ -21,7 +21,7 @@ const SCAN_WP: u64 = 1 << 0;
 const PAGEMAP_SCAN: u64 = 0xc060_6610;
 
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct ScanArg {
     size: u64,
     flags: u64,
@@ -45,6 +45,36 @@ struct Region {
     categories: u64,
 }
 
+/// What lies behind a mapping. The kernel tells a page of a file from one of the process's own only by a
+/// look at the page itself: 20 ns each, four times the price of the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    Memory,
+    File,
+}
+
+/// Pages that hold data of the process's own, by where they are.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub present: Vec<Run>,
+    /// Swapped out, in migration, or a mark of userfaultfd on a page that was never there.
+    pub swapped: Vec<Run>,
+}
+
+impl Held {
+    pub fn all(self) -> Vec<Run> {
+        union(self.present, &self.swapped)
+    }
+}
+
+/// What became of armed memory.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    pub written: Vec<Run>,
+    /// There is nothing any more, or only the zero page.
+    pub empty: Vec<Run>,
+}
+
 pub struct Pagemap(File);
 
 impl Pagemap {
@@ -53,61 +83,116 @@ impl Pagemap {
     }
 
     /// Pages of `range` that hold data of the process's own: there, not the zero page, not a clean file page.
-    pub fn private(&self, range: Run) -> io::Result<Vec<Run>> {
-        self.scan(range, 0, FILE | PFNZERO)
+    pub fn held(&self, range: Run, backing: Backing) -> io::Result<Held> {
+        let mut held = Held::default();
+        let not = nobodys(backing);
+        let query = ScanArg {
+            inverted: not,
+            mask: not,
+            anyof: PRESENT | SWAPPED,
+            want: PRESENT | SWAPPED,
+            ..ScanArg::default()
+        };
+        self.scan(range, query, |run, is| {
+            let part = if is & PRESENT != 0 {
+                &mut held.present
+            } else {
+                &mut held.swapped
+            };
+            grow(part, run);
+        })?;
+        Ok(held)
     }
 
     /// … of those, the ones written since they were last armed; they are armed again.
     /// Mappings that were never registered are skipped (see [`Pagemap::written`]).
-    pub fn take_written(&self, range: Run) -> io::Result<Vec<Run>> {
-        self.scan(range, SCAN_WP, FILE | PFNZERO)
+    pub fn take_written(&self, range: Run, backing: Backing) -> io::Result<Vec<Run>> {
+        self.written_by(range, backing, SCAN_WP)
     }
 
     /// … of those, the ones written since they were last armed, or never armed. Nothing changes.
-    pub fn written(&self, range: Run) -> io::Result<Vec<Run>> {
-        self.scan_with(range, 0, FILE | PFNZERO, WRITTEN)
+    pub fn written(&self, range: Run, backing: Backing) -> io::Result<Vec<Run>> {
+        self.written_by(range, backing, 0)
     }
 
-    fn scan(&self, range: Run, flags: u64, not: u64) -> io::Result<Vec<Run>> {
-        self.scan_with(
-            range,
+    fn written_by(&self, range: Run, backing: Backing, flags: u64) -> io::Result<Vec<Run>> {
+        let mut out = Vec::new();
+        let not = nobodys(backing);
+        let query = ScanArg {
             flags,
-            not,
-            if flags & SCAN_WP != 0 { WRITTEN } else { 0 },
-        )
+            inverted: not,
+            mask: not | WRITTEN,
+            anyof: PRESENT | SWAPPED,
+            want: PRESENT,
+            ..ScanArg::default()
+        };
+        self.scan(range, query, |run, _| grow(&mut out, run))?;
+        Ok(out)
     }
 
-    fn scan_with(&self, range: Run, flags: u64, not: u64, all: u64) -> io::Result<Vec<Run>> {
-        let mut out: Vec<Run> = Vec::new();
+    /// What happened to `range`, all of it armed and none of it a file's. Cheap where nothing happened:
+    /// 5 ns a page on Linux 6.18.
+    pub fn changed(&self, range: Run) -> io::Result<Changed> {
+        let mut changed = Changed::default();
+        let query = ScanArg {
+            inverted: PRESENT,
+            anyof: PRESENT | WRITTEN,
+            want: PRESENT | SWAPPED | PFNZERO | WRITTEN,
+            ..ScanArg::default()
+        };
+        self.scan(range, query, |run, is| {
+            if is & (PRESENT | SWAPPED) == 0 || is & PFNZERO != 0 {
+                grow(&mut changed.empty, run);
+            } else if is & WRITTEN != 0 {
+                grow(&mut changed.written, run);
+            }
+        })?;
+        Ok(changed)
+    }
+
+    fn scan(
+        &self,
+        range: Run,
+        query: ScanArg,
+        mut found: impl FnMut(Run, u64),
+    ) -> io::Result<()> {
         let mut at = range.0;
         let mut vec = vec![Region::default(); 512];
         while at < range.1 {
             let mut a = ScanArg {
                 size: size_of::<ScanArg>() as u64,
-                flags,
                 start: at,
                 end: range.1,
                 vec: vec.as_mut_ptr() as u64,
                 vec_len: vec.len() as u64,
-                inverted: not,
-                mask: not | all,
-                anyof: PRESENT | SWAPPED,
-                want: PRESENT,
-                ..ScanArg::default()
+                ..query
             };
             let n = sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut a)? as usize;
             for r in &vec[..n] {
-                match out.last_mut() {
-                    Some(last) if last.1 == r.start => last.1 = r.end,
-                    _ => out.push((r.start, r.end)),
-                }
+                found((r.start, r.end), r.categories);
             }
             if a.walk_end <= at {
                 break;
             }
             at = a.walk_end;
         }
-        Ok(out)
+        Ok(())
+    }
+}
+
+/// Pages that are nobody's own.
+fn nobodys(backing: Backing) -> u64 {
+    match backing {
+        Backing::Memory => PFNZERO,
+        Backing::File => PFNZERO | FILE,
+    }
+}
+
+/// Adds the next run in order.
+fn grow(runs: &mut Vec<Run>, next: Run) {
+    match runs.last_mut() {
+        Some(last) if last.1 == next.0 => last.1 = next.1,
+        _ => runs.push(next),
     }
 }
 
@@ -247,13 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn own_written_page_is_private() {
+    fn own_written_page_is_held() {
         let page = vec![1u8; 3 * 4096];
         let start = (page.as_ptr() as u64 + 4095) & !4095;
         let pm = Pagemap::open(std::process::id() as i32).expect("own pagemap");
-        assert_eq!(
-            pm.private((start, start + 4096)).expect("scan"),
-            [(start, start + 4096)]
-        );
+        for backing in [Backing::Memory, Backing::File] {
+            let held = pm.held((start, start + 4096), backing).expect("scan");
+            assert_eq!(held.present, [(start, start + 4096)]);
+            assert_eq!(held.swapped, []);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::maps::Vma;
-use armento_tracee::pages::Run;
+use armento_tracee::pages::{Backing, Run};
 use armento_tracee::region::BASE;
 use armento_tracee::{PAGE, sys};
 use armento_wire::talk::FileKey;
@@ -39,6 +39,13 @@ pub enum Kind {
 impl Area {
     pub fn run(&self) -> Run {
         (self.start, self.end)
+    }
+
+    pub fn backing(&self) -> Backing {
+        match self.kind {
+            Kind::File { .. } => Backing::File,
+            _ => Backing::Memory,
+        }
     }
 }
 
@@ -352,15 +359,15 @@ fn same_kind(o: &Area, n: &Area) -> bool {
     }
 }
 
-/// Ranges that both layouts map with the same kind.
-pub fn in_both(a: &[Area], b: &[Area]) -> Vec<Run> {
+/// What both layouts map with the same kind, as `a` has it.
+pub fn in_both(a: &[Area], b: &[Area]) -> Vec<Area> {
     let mut out = Vec::new();
     for x in a {
         for y in b
             .iter()
             .filter(|y| y.start < x.end && x.start < y.end && same_kind(x, y))
         {
-            out.push((x.start.max(y.start), x.end.min(y.end)));
+            out.push(cut(x, (x.start.max(y.start), x.end.min(y.end))));
         }
     }
     out
@@ -477,7 +484,7 @@ mod tests {
         };
         let a = [anon(0, 10, 3), anon(20, 40, 3)];
         let b = [anon(5, 25, 1), file];
-        assert_eq!(in_both(&a, &b), [(5, 10), (20, 25)]);
+        assert_eq!(in_both(&a, &b), [anon(5, 10, 3), anon(20, 25, 3)]);
     }
 
     #[test]

@@ -1,0 +1,187 @@
+//! Which pages to send, and when again: the source's books of one process's memory.
+//!
+//! From: `source.rs`. Writes are watched by userfaultfd (see `tracee/src/pages.rs`). Only what holds pages is
+//! watched: a heap reserved and never touched costs neither marks in the page tables nor bytes on the link.
+
+use crate::Result;
+use crate::image::Area;
+use crate::image::areas::{self, Survey};
+use armento_tracee::pages::{self, Backing, Pagemap, Run, Uffd};
+use std::sync::RwLock;
+
+/// Bytes of address space armed or scanned at a time: some hundred microseconds.
+const PIECE: u64 = 32 << 20;
+/// What is watched is rounded to a huge page, so that none is split and neighbours join.
+const BLOCK: u64 = 2 << 20;
+/// Every watched run may cut a mapping in three. KERNEL: vm.max_map_count is 65530.
+const WATCHED_MAX: usize = 8192;
+
+/// Ranges whose writes are noted since their pages were sent. What lies outside counts as never sent.
+#[derive(Default)]
+pub struct Watch {
+    watched: Vec<(Run, Backing)>,
+    /// Marks of userfaultfd where no page was: on the books of the kernel they look swapped out.
+    bare: Vec<Run>,
+}
+
+/// What is left to tell the target once the process stands still.
+#[derive(Default)]
+pub struct Rest {
+    pub todo: Vec<Run>,
+    /// Nothing of the process's own is there any more.
+    pub empty: Vec<Run>,
+}
+
+impl Watch {
+    /// Begins to watch `area` and hands what it holds to `send`. `writes`: see `source.rs`.
+    pub fn begin(
+        &mut self,
+        (map, uffd, writes): (&Pagemap, &Uffd, &RwLock<()>),
+        area: &Area,
+        send: &mut dyn FnMut(&[Run]) -> Result<()>,
+    ) -> Result<()> {
+        let backing = area.backing();
+        for piece in pieces(area.run()) {
+            let before = map.held(piece, backing).unwrap_or_default().all();
+            for run in blocks(&before, piece) {
+                let armed = self.watched.len() < WATCHED_MAX && {
+                    let _quiet = writes.write().unwrap_or_else(|e| e.into_inner());
+                    uffd.arm(run).is_ok()
+                };
+                // A mapping that vanished or cannot be watched counts as never sent: the freeze sends it.
+                if !armed {
+                    continue;
+                }
+                self.watched.push((run, backing));
+                let held = map.held(run, backing).unwrap_or_default();
+                // A page that came and was swapped out between two looks, microseconds apart, is none.
+                let swapped = pages::both(&held.swapped, &before);
+                let bare = pages::minus(&held.swapped, &swapped);
+                self.bare = pages::union(std::mem::take(&mut self.bare), &bare);
+                send(&pages::union(held.present, &swapped))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One round: hands what was written since the last to `send`. Returns its bytes.
+    pub fn round(
+        &self,
+        map: &Pagemap,
+        writes: &RwLock<()>,
+        send: &mut dyn FnMut(&[Run]) -> Result<()>,
+    ) -> Result<u64> {
+        let mut bytes = 0;
+        for &(run, backing) in &self.watched {
+            let runs = {
+                let _quiet = writes.write().unwrap_or_else(|e| e.into_inner());
+                map.take_written(run, backing).unwrap_or_default()
+            };
+            bytes += pages::total(&runs);
+            send(&runs)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Before: frozen. `offered` is what the target mapped, `sent` what was sent so far.
+    pub fn rest(
+        &self,
+        map: &Pagemap,
+        (offered, survey): (&[Area], &Survey),
+        sent: &[Run],
+    ) -> Result<Rest> {
+        // What was mapped anew since the offer is mapped anew at the target, too: what was sent there is
+        // lost, however well it was watched.
+        let stays: Vec<Run> = areas::in_both(offered, &survey.areas)
+            .iter()
+            .map(Area::run)
+            .collect();
+        let watched: Vec<Run> = self.watched.iter().map(|(run, _)| *run).collect();
+        let known = pages::both(&pages::union(watched, &[]), &pages::union(stays, &[]));
+        let mut rest = Rest::default();
+        for a in &survey.areas {
+            let run = a.run();
+            if survey.whole.contains(&run) {
+                rest.todo.push(run);
+                continue;
+            }
+            for part in pages::minus(&[run], &known) {
+                let have = map.held(part, a.backing())?.all();
+                rest.empty.extend(pages::minus(&[part], &have));
+                rest.todo.extend(have);
+            }
+            for part in pages::both(&[run], &known) {
+                match a.backing() {
+                    Backing::Memory => self.memory(map, part, &mut rest)?,
+                    Backing::File => file(map, part, sent, &mut rest)?,
+                }
+            }
+        }
+        rest.todo = pages::union(rest.todo, &[]);
+        rest.empty = pages::union(rest.empty, &[]);
+        Ok(rest)
+    }
+
+    fn memory(&self, map: &Pagemap, part: Run, rest: &mut Rest) -> Result<()> {
+        let changed = map.changed(part)?;
+        rest.todo.extend(changed.written);
+        rest.empty.extend(changed.empty);
+        // Not there when we looked, armed all the same: it came in between.
+        for bare in pages::both(&self.bare, &[part]) {
+            rest.todo.extend(map.held(bare, Backing::Memory)?.present);
+        }
+        Ok(())
+    }
+}
+
+/// A private page of a file mapping that is given up leaves its mark, and a look at it then shows the
+/// file's page: what the kernel says of marks is not enough here, and such mappings are small.
+fn file(map: &Pagemap, part: Run, sent: &[Run], rest: &mut Rest) -> Result<()> {
+    let held = map.held(part, Backing::File)?;
+    rest.todo.extend(map.written(part, Backing::File)?);
+    rest.todo.extend(pages::both(&held.swapped, sent));
+    rest.empty.extend(pages::minus(&[part], &held.all()));
+    Ok(())
+}
+
+/// Cut so that arming or scanning one holds up nobody's writes for long.
+fn pieces((mut at, end): Run) -> impl Iterator<Item = Run> {
+    std::iter::from_fn(move || {
+        let from = at;
+        at = (at / PIECE * PIECE + PIECE).min(end);
+        (from < end).then_some((from, at))
+    })
+}
+
+/// The blocks of `piece` that hold any of `runs`.
+fn blocks(runs: &[Run], piece: Run) -> Vec<Run> {
+    let round = |r: &Run| {
+        let from = (r.0 / BLOCK * BLOCK).max(piece.0);
+        (from, (r.1.div_ceil(BLOCK) * BLOCK).min(piece.1))
+    };
+    pages::union(runs.iter().map(round).collect(), &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_and_blocks_cover_what_they_cut() {
+        let run = (PIECE - 4096, 2 * PIECE + 4096);
+        let cut: Vec<Run> = pieces(run).collect();
+        let want = [(run.0, PIECE), (PIECE, 2 * PIECE), (2 * PIECE, run.1)];
+        assert_eq!(cut, want);
+        assert_eq!(pieces((8, 8)).count(), 0);
+
+        let held = [
+            (BLOCK + 4096, BLOCK + 8192),
+            (2 * BLOCK, 2 * BLOCK + 4096),
+            (9 * BLOCK, 9 * BLOCK + 4096),
+        ];
+        let piece = (BLOCK + 4096, 9 * BLOCK + 8192);
+        let want = [(piece.0, 3 * BLOCK), (9 * BLOCK, piece.1)];
+        assert_eq!(blocks(&held, piece), want);
+        assert_eq!(blocks(&[], piece), []);
+    }
+}
