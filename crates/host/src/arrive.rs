@@ -10,6 +10,7 @@ use crate::zygote::{clone_args, new_body, wait_first_stop};
 use crate::{bodies, sys};
 use armento_link::{Reader, Writer};
 use armento_migrate::fault::point;
+use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{Area, Kind};
 use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
 use armento_migrate::source::files_of;
@@ -18,7 +19,8 @@ use armento_migrate::target::{self, Builder, drop_calls, relayout};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay};
 use armento_tracee::inject::{Hold, ok};
-use armento_tracee::pages::{USER_MODE_ONLY, Uffd};
+use armento_tracee::pages::{self, Backing, Run};
+use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
 use armento_tracee::{sys as tsys, trace};
 use armento_wire::talk::{FileKey, Signal, ToHome};
 use std::collections::BTreeMap;
@@ -120,7 +122,7 @@ impl Builder for Arrival {
         Ok(())
     }
 
-    fn ready_for_pages(&mut self) -> Result<i32> {
+    fn ready_for_pages(&mut self) -> Result<Filler> {
         let mut files = lock(&self.sh.files);
         for (key, draft) in std::mem::take(&mut self.fresh) {
             files.insert(key, Arc::new(self.sh.cache.publish(draft)));
@@ -154,7 +156,7 @@ impl Builder for Arrival {
 }
 
 /// An empty body of the offered shape.
-fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
+fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
     if let Some(old) = zoo.bodies.get(&head.pid) {
         if !old.quiet {
             return Err(MigrateError::Stays(
@@ -188,6 +190,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
         proc: cell.proc.clone(),
         threads: [(head.pid, th)].into(),
         uffd: None,
+        filling: Vec::new(),
         freezer: None,
         stopped: false,
         releases: None,
@@ -238,7 +241,34 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<i32> {
         b.stack = stack.min(STACK_MAX);
     }
     shape(zoo, head.pid, head.areas.clone())?;
-    Ok(here)
+    let uffd = begin_filling(zoo, head.pid);
+    Ok(Filler { pid: here, uffd })
+}
+
+/// Lets the pages of everything that is plain memory be made by userfaultfd. `None`: they are written.
+fn begin_filling(zoo: &mut Zoo, pid: Pid) -> Option<Arc<Uffd>> {
+    let b = zoo.bodies.get_mut(&pid)?;
+    let uffd = b.uffd.clone()?;
+    let plain = b.areas.iter().filter(|a| a.backing() == Backing::Memory);
+    for run in plain.map(Area::run) {
+        // What cannot be made so is written: see `Filler`.
+        if uffd.begin_filling(run).is_ok() {
+            b.filling.push(run);
+        }
+    }
+    Some(uffd)
+}
+
+/// The pages are complete: who touches one that is not there gets an empty one, as ever.
+fn end_filling(b: &mut Body) -> Result<()> {
+    let plain = b.areas.iter().filter(|a| a.backing() == Backing::Memory);
+    let runs: Vec<Run> = plain.map(Area::run).collect();
+    let filling = pages::union(std::mem::take(&mut b.filling), &[]);
+    let Some(uffd) = &b.uffd else { return Ok(()) };
+    for run in runs.iter().flat_map(|r| pages::both(&[*r], &filling)) {
+        uffd.filled(run)?;
+    }
+    Ok(())
 }
 
 /// A stack whose growth is limited by nothing gets this much room, bytes.
@@ -318,11 +348,10 @@ fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
 /// Threads, dispositions, everything the kernel remembers. The body stays stopped.
 fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
     let code = zoo.code.clone();
-    let here = zoo
-        .bodies
-        .get(&pid)
-        .map(|b| b.here)
-        .ok_or(MigrateError::Ended)?;
+    let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    // Before anything of its own runs: the kernel, too, would wait for a page.
+    end_filling(b)?;
+    let here = b.here;
     let mut h = Hold::take(here, zoo.passage())?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     ok("set the memory map's numbers", here, r[0])?;

@@ -236,6 +236,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         proc,
         threads: [(tid, th)].into(),
         uffd: None,
+        filling: Vec::new(),
         freezer: None,
         stopped: false,
         releases,

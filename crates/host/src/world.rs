@@ -5,10 +5,11 @@ use crate::shared::{Cell, Proc, Shared};
 use armento_migrate::stop::Halted;
 use armento_model::{Pid, Tid};
 use armento_tracee::hand::World;
-use armento_tracee::pages::Uffd;
+use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{Status, Stop};
+use armento_tracee::uffd::Uffd;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -27,6 +28,8 @@ pub struct Body {
     pub proc: Arc<Proc>,
     pub threads: BTreeMap<Tid, Th>,
     pub uffd: Option<Arc<Uffd>>,
+    /// Memory whose pages come by `uffd` alone, until it is complete.
+    pub filling: Vec<Run>,
     /// Somebody waits until every thread is halted.
     pub freezer: Option<Sender<()>>,
     /// Home's kernel stopped the process (job control).

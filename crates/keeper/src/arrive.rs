@@ -8,6 +8,7 @@ use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::Done;
 use crate::tree::{Place, Tree};
 use armento_migrate::fault::point;
+use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
 use armento_migrate::stop::Grip;
@@ -105,8 +106,11 @@ impl Builder for Return {
         Ok(())
     }
 
-    fn ready_for_pages(&mut self) -> Result<i32> {
-        Ok(self.pid)
+    fn ready_for_pages(&mut self) -> Result<Filler> {
+        Ok(Filler {
+            pid: self.pid,
+            uffd: None,
+        })
     }
 
     fn layout(&mut self, layout: Layout) -> Result<()> {

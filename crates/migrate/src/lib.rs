@@ -5,6 +5,7 @@
 //! that is left to `keeper` and `host`, which own the threads. Start at [`image`].
 
 pub mod fault;
+pub mod fill;
 pub mod image;
 pub mod source;
 pub mod stop;

@@ -10,7 +10,8 @@ use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use crate::watch::Watch;
 use crate::{MigrateError, Result};
 use armento_model::Stay;
-use armento_tracee::pages::{self, Pagemap, Run, Uffd};
+use armento_tracee::pages::{self, Pagemap, Run};
+use armento_tracee::uffd::Uffd;
 use armento_tracee::{PAGE, sys};
 use armento_wire::bulk::{self, pages_head};
 use armento_wire::talk::{self, FileKey};
@@ -138,9 +139,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             self.watch = Watch::default();
         }
         let map = Pagemap::open(self.pid)?;
-        let rest = self
-            .watch
-            .rest(&map, (&self.offered, survey), &self.sent)?;
+        let rest = self.watch.rest(&map, (&self.offered, survey), &self.sent)?;
         let layout = Layout {
             areas: survey.areas.clone(),
             dropped: pages::both(&self.sent, &rest.empty),

@@ -2,30 +2,26 @@
 //!
 //! From: `source.rs`. Next: the owner's thaw (`host/src/arrive.rs`, `keeper/src/arrive.rs`).
 
+use crate::Result;
 use crate::fault::point;
+use crate::fill::Filler;
 use crate::image::areas::{self, Step};
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
-use crate::{MigrateError, Result};
-use armento_model::Stay;
-use armento_tracee::PAGE;
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
-use armento_tracee::sys;
-use armento_wire::bulk::{self, decode_pages};
+use armento_wire::bulk;
 use armento_wire::talk::{self, FileKey};
 use armento_wire::{WireError, read_frame, write_frame};
-use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::FileExt;
 
 /// What a target must be able to do; the owner knows how (in its tracer thread).
 pub trait Builder {
     /// Says yes (with the files it lacks) or no, and makes an empty process of this shape.
     fn offered(&mut self, head: Head) -> Result<Accept>;
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()>;
-    /// The process as this node numbers it, ready to be written: called before the first pages.
-    fn ready_for_pages(&mut self) -> Result<i32>;
+    /// The process, ready to be written: called before the first pages.
+    fn ready_for_pages(&mut self) -> Result<Filler>;
     /// The source is frozen: this is the last layout.
     fn layout(&mut self, layout: Layout) -> Result<()>;
     /// Everything is there: finish it, but do not let it run.
@@ -47,7 +43,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
     }
     let mut file: Option<(FileKey, u64)> = None;
     let mut state: Option<State> = None;
-    let mut pid = None;
+    let mut to: Option<Filler> = None;
     let mut total = 0;
     loop {
         match read_frame(r, &mut buf)? {
@@ -58,15 +54,15 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                 *at += buf.len() as u64;
             }
             bulk::PAGES => {
-                let here = match pid {
-                    Some(p) => p,
-                    None => *pid.insert(b.ready_for_pages()?),
+                let to = match &to {
+                    Some(t) => t,
+                    None => to.insert(b.ready_for_pages()?),
                 };
-                total += write_pages(here, &buf)?;
+                total += to.pages(&buf)?;
             }
             bulk::LAYOUT => {
-                if pid.is_none() {
-                    pid = Some(b.ready_for_pages()?);
+                if to.is_none() {
+                    to = Some(b.ready_for_pages()?);
                 }
                 b.layout(talk::decode(&buf, "layout")?)?;
                 point("target.laid-out");
@@ -87,49 +83,6 @@ fn expect(kind: u8, want: u8) -> Result<()> {
         Ok(())
     } else {
         Err(WireError::Garbled("image").into())
-    }
-}
-
-fn write_pages(pid: i32, body: &[u8]) -> Result<u64> {
-    let (runs, bytes) = decode_pages(body)?;
-    let mut rest = bytes;
-    for part in runs.chunks(1024) {
-        let n: usize = part.iter().map(|r| r.1).sum();
-        match sys::vm_write_many(pid, part, &rest[..n]) {
-            Ok(wrote) if wrote == n => {}
-            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Err(MigrateError::Ended),
-            _ => one_by_one(pid, part, &rest[..n])?,
-        }
-        rest = &rest[n..];
-    }
-    Ok(bytes.len() as u64)
-}
-
-/// A page whose mapping is read-only stops the vector call: write page by page. One without a place is
-/// the end of the move: the source counts it as sent and would never send it again.
-fn one_by_one(pid: i32, runs: &[(u64, usize)], bytes: &[u8]) -> Result<()> {
-    let mem = std::fs::OpenOptions::new()
-        .write(true)
-        .open(format!("/proc/{pid}/mem"))?;
-    let mut rest = bytes;
-    for &(addr, n) in runs {
-        for (i, page) in rest[..n].chunks(PAGE as usize).enumerate() {
-            force_write(&mem, addr + i as u64 * PAGE, page)?;
-        }
-        rest = &rest[n..];
-    }
-    Ok(())
-}
-
-/// Through /proc/PID/mem, which ignores the protection of a private mapping.
-fn force_write(mem: &File, addr: u64, bytes: &[u8]) -> Result<()> {
-    mem.write_all_at(bytes, addr).map_err(|e| no_memory(&e))
-}
-
-fn no_memory(e: &std::io::Error) -> MigrateError {
-    match e.raw_os_error() {
-        Some(libc::ESRCH) => MigrateError::Ended,
-        _ => MigrateError::Stays(Stay::NoRoom, format!("its memory could not be filled: {e}")),
     }
 }
 

@@ -6,7 +6,8 @@
 use crate::Result;
 use crate::image::Area;
 use crate::image::areas::{self, Survey};
-use armento_tracee::pages::{self, Backing, Pagemap, Run, Uffd};
+use armento_tracee::pages::{self, Backing, Pagemap, Run};
+use armento_tracee::uffd::Uffd;
 use std::sync::RwLock;
 
 /// Bytes of address space armed or scanned at a time: some hundred microseconds.

@@ -14,6 +14,7 @@ pub mod region;
 pub mod status;
 pub mod sys;
 pub mod trace;
+pub mod uffd;
 
 pub use trace::{Regs, Status, Stop, TraceError};
 

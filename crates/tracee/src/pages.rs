@@ -1,12 +1,11 @@
-//! Which pages a process has, and which it wrote: PAGEMAP_SCAN and userfaultfd write-protection.
+//! Which pages a process has, and which it wrote since they were armed (see `uffd.rs`): PAGEMAP_SCAN.
 //!
-//! KERNEL: Documentation/admin-guide/mm/pagemap.rst (6.7) and userfaultfd(2) with UFFD_FEATURE_WP_ASYNC:
-//! armed pages take one cheap fault at their next write, which clears the mark; nobody has to answer.
+//! KERNEL: Documentation/admin-guide/mm/pagemap.rst (6.7).
 
 use crate::sys;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::AsRawFd;
 
 /// A run of pages: start address, end address.
 pub type Run = (u64, u64);
@@ -150,12 +149,7 @@ impl Pagemap {
         Ok(changed)
     }
 
-    fn scan(
-        &self,
-        range: Run,
-        query: ScanArg,
-        mut found: impl FnMut(Run, u64),
-    ) -> io::Result<()> {
+    fn scan(&self, range: Run, query: ScanArg, mut found: impl FnMut(Run, u64)) -> io::Result<()> {
         let mut at = range.0;
         let mut vec = vec![Region::default(); 512];
         while at < range.1 {
@@ -193,77 +187,6 @@ fn grow(runs: &mut Vec<Run>, next: Run) {
     match runs.last_mut() {
         Some(last) if last.1 == next.0 => last.1 = next.1,
         _ => runs.push(next),
-    }
-}
-
-/// A userfaultfd that lives in another process's address space but is driven from here.
-pub struct Uffd(OwnedFd);
-
-#[repr(C)]
-struct Api {
-    api: u64,
-    features: u64,
-    ioctls: u64,
-}
-
-#[repr(C)]
-struct Register {
-    start: u64,
-    len: u64,
-    mode: u64,
-    ioctls: u64,
-}
-
-#[repr(C)]
-struct Protect {
-    start: u64,
-    len: u64,
-    mode: u64,
-}
-
-const UFFD_API: u64 = 0xaa;
-const UFFDIO_API: u64 = 0xc018_aa3f;
-const UFFDIO_REGISTER: u64 = 0xc020_aa00;
-const UFFDIO_WRITEPROTECT: u64 = 0xc018_aa06;
-const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
-const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
-const FEATURE_WP_ASYNC: u64 = 1 << 15;
-const MODE_WP: u64 = 1 << 1;
-/// UFFD_USER_MODE_ONLY: the flag that lets ordinary users create one.
-pub const USER_MODE_ONLY: u64 = 1;
-
-impl Uffd {
-    /// `fd` was made by the tracee with userfaultfd(O_CLOEXEC | USER_MODE_ONLY).
-    pub fn adopt(fd: OwnedFd) -> io::Result<Uffd> {
-        let features = FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC;
-        let mut a = Api {
-            api: UFFD_API,
-            features,
-            ioctls: 0,
-        };
-        sys::ioctl(fd.as_raw_fd(), UFFDIO_API, &mut a)?;
-        Ok(Uffd(fd))
-    }
-
-    pub fn raw(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-
-    /// Registers `run` and arms its pages.
-    pub fn arm(&self, run: Run) -> io::Result<()> {
-        let mut r = Register {
-            start: run.0,
-            len: run.1 - run.0,
-            mode: MODE_WP,
-            ioctls: 0,
-        };
-        sys::ioctl(self.raw(), UFFDIO_REGISTER, &mut r)?;
-        let mut p = Protect {
-            start: run.0,
-            len: run.1 - run.0,
-            mode: 1,
-        };
-        sys::ioctl(self.raw(), UFFDIO_WRITEPROTECT, &mut p).map(drop)
     }
 }
 

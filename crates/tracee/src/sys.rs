@@ -112,23 +112,21 @@ pub fn vm_read_many(pid: i32, ranges: &[(u64, usize)], buf: &mut [u8]) -> io::Re
         .map(|n| n as usize)
 }
 
-/// Writes one buffer to many remote ranges, in order.
-pub fn vm_write_many(pid: i32, ranges: &[(u64, usize)], buf: &[u8]) -> io::Result<usize> {
-    let total: usize = ranges.iter().map(|r| r.1).sum();
-    assert!(total <= buf.len() && ranges.len() <= 1024);
-    let l = libc::iovec {
-        iov_base: buf.as_ptr() as *mut _,
-        iov_len: total,
+/// Writes each part to its remote address, in order.
+pub fn vm_write_many(pid: i32, parts: &[(u64, &[u8])]) -> io::Result<usize> {
+    assert!(parts.len() <= 1024);
+    let iov = |base: u64, len| libc::iovec {
+        iov_base: base as *mut _,
+        iov_len: len,
     };
-    let r: Vec<libc::iovec> = ranges
+    let here: Vec<_> = parts
         .iter()
-        .map(|&(a, n)| libc::iovec {
-            iov_base: a as *mut _,
-            iov_len: n,
-        })
+        .map(|p| iov(p.1.as_ptr() as u64, p.1.len()))
         .collect();
-    // SAFETY: the local iovec covers `total` bytes of `buf`, only read; the kernel checks the remote ones.
-    check(unsafe { libc::process_vm_writev(pid, &l, 1, r.as_ptr(), r.len() as u64, 0) } as i64)
+    let there: Vec<_> = parts.iter().map(|p| iov(p.0, p.1.len())).collect();
+    let n = parts.len() as u64;
+    // SAFETY: the local vectors are slices, only read; the kernel checks the remote ones.
+    check(unsafe { libc::process_vm_writev(pid, here.as_ptr(), n, there.as_ptr(), n, 0) } as i64)
         .map(|n| n as usize)
 }
 

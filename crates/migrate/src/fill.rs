@@ -1,0 +1,82 @@
+//! Pages that came, put where they belong.
+//!
+//! From: `target.rs`.
+
+use crate::{MigrateError, Result};
+use armento_model::Stay;
+use armento_tracee::uffd::Uffd;
+use armento_tracee::{PAGE, sys};
+use armento_wire::bulk::decode_pages;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Addresses in one vector call. KERNEL: UIO_MAXIOV.
+const PARTS: usize = 1024;
+
+/// Where one process's pages go.
+pub struct Filler {
+    /// As this node numbers it.
+    pub pid: i32,
+    /// Makes pages that are not there; without one they are all written.
+    pub uffd: Option<Arc<Uffd>>,
+}
+
+impl Filler {
+    /// One frame of pages. Returns their bytes.
+    pub fn pages(&self, body: &[u8]) -> Result<u64> {
+        let (runs, bytes) = decode_pages(body)?;
+        let mut rest = bytes;
+        let mut there: Vec<(u64, &[u8])> = Vec::new();
+        for &(at, n) in &runs {
+            let (run, others) = rest.split_at(n);
+            rest = others;
+            let made = self.make(at, run);
+            if made < n {
+                there.push((at + made as u64, &run[made..]));
+            }
+        }
+        for parts in there.chunks(PARTS) {
+            let len: usize = parts.iter().map(|p| p.1.len()).sum();
+            match sys::vm_write_many(self.pid, parts) {
+                Ok(wrote) if wrote == len => {}
+                Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Err(MigrateError::Ended),
+                _ => self.one_by_one(parts)?,
+            }
+        }
+        Ok(bytes.len() as u64)
+    }
+
+    fn make(&self, at: u64, bytes: &[u8]) -> usize {
+        self.uffd.as_ref().map_or(0, |u| u.fill(at, bytes))
+    }
+
+    /// Some are there and some not, or the mapping is read-only: page by page. One without a place is the
+    /// end of the move: the source counts it as sent and would never send it again.
+    fn one_by_one(&self, parts: &[(u64, &[u8])]) -> Result<()> {
+        let mem = OpenOptions::new()
+            .write(true)
+            .open(format!("/proc/{}/mem", self.pid))?;
+        for (at, bytes) in parts {
+            for (i, page) in bytes.chunks(PAGE as usize).enumerate() {
+                let at = at + i as u64 * PAGE;
+                if self.make(at, page) < page.len() {
+                    force_write(&mem, at, page)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Through /proc/PID/mem, which ignores the protection of a private mapping.
+fn force_write(mem: &File, at: u64, bytes: &[u8]) -> Result<()> {
+    mem.write_all_at(bytes, at).map_err(|e| no_memory(&e))
+}
+
+fn no_memory(e: &std::io::Error) -> MigrateError {
+    match e.raw_os_error() {
+        Some(libc::ESRCH) => MigrateError::Ended,
+        _ => MigrateError::Stays(Stay::NoRoom, format!("its memory could not be filled: {e}")),
+    }
+}
