@@ -10,9 +10,14 @@
 
 use armento_model::{NodeName, Pid, Stay, TreeId};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Longest line either side accepts, bytes.
 pub const LINE_MAX: usize = 1 << 20;
+
+/// Keepers and hosts ask for a new identity this often. It lives a day, costs a millisecond, and a machine
+/// that slept for longer soon has a valid one again.
+pub const RENEW: Duration = Duration::from_secs(15 * 60);
 
 /// Where the daemon listens; `ARMENTO_SOCKET` overrides it.
 pub const SOCKET: &str = "/run/armento/control.sock";
@@ -108,6 +113,9 @@ pub enum Ask {
 
     // --- from a host; the session then carries its reports ---
     Host(HostHello),
+
+    /// From a keeper or host that said hello on this session: a new identity, for the old one expires.
+    Identity,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -169,6 +177,9 @@ pub enum Answer {
         node: Option<NodeName>,
     },
     Route(Pass),
+    Identity {
+        identity: armento_link::Identity,
+    },
 }
 
 /// A way to a host that was admitted for one tree.
@@ -296,8 +307,9 @@ pub struct HostStart {
     /// Address to listen on, port 0.
     pub listen: String,
     pub identity: armento_link::Identity,
-    /// Whom to admit: the keeper of this tree, and hosts of this tree on other nodes.
-    pub expect: Vec<armento_link::Badge>,
+    /// The keeper of this tree. Hosts of this tree and user on any node of the farm are admitted, too: a node
+    /// can join while this host lives.
+    pub expect: armento_link::Badge,
     /// Where copies of this user's files at home are shared with his other trees here.
     pub files: Option<std::path::PathBuf>,
     pub mem_max_kib: Option<u64>,

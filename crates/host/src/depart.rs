@@ -5,8 +5,7 @@
 use crate::freeze;
 use crate::shared::{Pair, Shared, lock, says};
 use crate::world::Zoo;
-use armento_client::api::Pass;
-use armento_link::dial;
+use armento_link::{Badge, dial};
 use armento_migrate::image::areas::{self, Kind, Survey};
 use armento_migrate::image::{Head, State, mm, sigs, thread};
 use armento_migrate::source::Job;
@@ -103,10 +102,11 @@ fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
             rx.recv_timeout(MEET_MAX)
                 .map_err(|_| MigrateError::Stays(Stay::LinkLost, "home did not fetch it".into()))
         }
-        Whither::Host { addr, pass } => {
-            let pass: Pass = serde_json::from_str(&pass)
+        Whither::Host { addr, expect } => {
+            let expect: Badge = serde_json::from_str(&expect)
                 .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
-            let link = dial(&addr, &sh.start.identity, &pass.expect, MEET_MAX)
+            let me = lock(&sh.identity).clone();
+            let link = dial(&addr, &me, &expect, MEET_MAX)
                 .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
             let hello = Hello {
                 engine: ENGINE_VERSION,

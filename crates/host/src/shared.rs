@@ -133,6 +133,8 @@ pub type Pair = (armento_link::Reader, armento_link::Writer);
 
 pub struct Shared {
     pub start: HostStart,
+    /// What we show to other hosts: that of `start`, renewed.
+    pub identity: Mutex<armento_link::Identity>,
     pub listener: Listener,
     pub hand: Hand<Zoo>,
     pub cells: RwLock<Cells>,

@@ -4,9 +4,11 @@ use crate::cache::Cache;
 use crate::shared::{Cells, Open, Shared, lock};
 use crate::world::{Veils, Zoo};
 use crate::{serve, sys, talk, zygote};
-use armento_client::AskError;
-use armento_client::api::{Ask, GuestInfo, HostHello, HostStart, HostUp, Order, Report};
-use armento_link::Listener as Door;
+use armento_client::api::{
+    Answer, Ask, GuestInfo, HostHello, HostStart, HostUp, Order, RENEW, Report,
+};
+use armento_client::{AskError, Session};
+use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role};
 use armento_model::Stay;
 use armento_tracee::region::Region;
 use armento_tracee::{hand, status, sys as tsys};
@@ -41,7 +43,7 @@ fn run() -> Result<(), Failure> {
     let start: HostStart = serde_json::from_str(&line)?;
     let cache = Cache::open(start.files.as_deref());
     sys::become_user(start.guest_uid)?;
-    let door = Door::bind(&start.listen, &start.identity)?;
+    let door = Arc::new(Door::bind(&start.listen, &start.identity)?);
     let up = HostUp {
         port: door.port(),
         host: std::process::id() as i32,
@@ -55,6 +57,7 @@ fn run() -> Result<(), Failure> {
     let open = Arc::new(Open::default());
     let (zygote, listener) = zygote::prepare(&guests, &region.code())?;
     let sh = Arc::new(Shared {
+        identity: Mutex::new(start.identity.clone()),
         start,
         listener,
         hand: handle,
@@ -85,11 +88,12 @@ fn run() -> Result<(), Failure> {
     let s = sh.clone();
     std::thread::spawn(move || talk::calls(&s, r));
     let s = sh.clone();
-    std::thread::spawn(move || accept(&s, &door));
+    let doors = door.clone();
+    std::thread::spawn(move || accept(&s, &doors));
     let s = sh.clone();
     std::thread::spawn(move || talk::pulse(&s));
     let s = sh.clone();
-    std::thread::spawn(move || report(&s));
+    std::thread::spawn(move || report(&s, &door));
     palm.hold(&mut zoo);
     drop(guests.alive);
     Ok(())
@@ -100,7 +104,7 @@ fn first(
     start: &HostStart,
 ) -> Result<(armento_link::Reader, armento_link::Writer, i64), Failure> {
     loop {
-        let Ok((link, _)) = door.accept(&start.expect) else {
+        let Ok((link, _)) = admit(door, start) else {
             continue;
         };
         let (mut r, w) = link.split()?;
@@ -112,23 +116,30 @@ fn first(
     }
 }
 
+/// The keeper of this tree, or a host of this tree on any node.
+fn admit(door: &Door, start: &HostStart) -> Result<(Duplex, Badge), LinkError> {
+    let host = |who: &Badge| who.role == Role::Host && who.tree == Some((start.tree, start.uid));
+    door.accept_if(Some(&start.expect), |who| *who == start.expect || host(who))
+}
+
 fn accept(sh: &Arc<Shared>, door: &Door) {
     loop {
-        match door.accept(&sh.start.expect) {
+        match admit(door, &sh.start) {
             Ok((link, _)) => {
                 let sh = sh.clone();
                 std::thread::spawn(move || talk::welcome(&sh, link));
             }
-            Err(armento_link::LinkError::Refused(_)) => {}
+            Err(LinkError::Refused(_)) => {}
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }
 }
 
 /// Tells this node's daemon about the guests; finds it again when it was restarted.
-fn report(sh: &Arc<Shared>) {
+fn report(sh: &Arc<Shared>, door: &Door) {
+    let mut renewed = Instant::now();
     loop {
-        if let Ok(mut s) = armento_client::Session::connect() {
+        if let Ok(mut s) = Session::connect() {
             let me = HostHello {
                 tree: sh.start.tree,
                 home: sh.start.home.clone(),
@@ -137,6 +148,9 @@ fn report(sh: &Arc<Shared>) {
             };
             if s.ask(Ask::Host(me), Duration::from_secs(5)).is_ok() {
                 while let Some(guests) = sh.hand.run(guest_list) {
+                    if renewed.elapsed() > RENEW && renew(sh, door, &mut s) {
+                        renewed = Instant::now();
+                    }
                     if s.report(Report::Guests { guests }).is_err() {
                         break;
                     }
@@ -150,6 +164,18 @@ fn report(sh: &Arc<Shared>) {
         }
         std::thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// Identities live a day, trees longer.
+fn renew(sh: &Shared, door: &Door, s: &mut Session) -> bool {
+    let Ok(Answer::Identity { identity }) = s.ask(Ask::Identity, Duration::from_secs(5)) else {
+        return false;
+    };
+    let done = door.renew(&identity).is_ok();
+    if done {
+        *lock(&sh.identity) = identity;
+    }
+    done
 }
 
 /// This node leaves the farm: every guest is to go home. Home decides when; the daemon waits for it.

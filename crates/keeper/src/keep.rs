@@ -17,6 +17,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::Instant;
 
 pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     // A thread that panicked is a defect of ours; the data stays usable for the others.
@@ -40,6 +41,8 @@ pub struct Keep {
     pub tasks: Tasks,
     pub deputies: RwLock<HashMap<Tid, Arc<Deputy>>>,
     pub links: Mutex<HashMap<NodeName, Arc<HostLink>>>,
+    /// What we show at doors, and since when we have it.
+    pub identity: Mutex<Option<(armento_link::Identity, Instant)>>,
     /// Who waits for news of a move.
     pub moves: Mutex<HashMap<MoveId, Sender<MoveEvent>>>,
     next_move: AtomicU64,
@@ -71,6 +74,7 @@ impl Keep {
             tasks: Tasks::default(),
             deputies: RwLock::default(),
             links: Mutex::default(),
+            identity: Mutex::default(),
             moves: Mutex::default(),
             next_move: AtomicU64::new(1),
             files: Mutex::default(),

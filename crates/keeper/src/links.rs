@@ -3,8 +3,8 @@
 use crate::keep::{Keep, lock};
 use crate::serve;
 use armento_client::AskError;
-use armento_client::api::{Answer, Ask, Pass};
-use armento_link::{Reader, Writer, dial};
+use armento_client::api::{Answer, Ask, Pass, RENEW};
+use armento_link::{Identity, Reader, Writer, dial};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
 use armento_tracee::sys;
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const DIAL_MAX: Duration = Duration::from_secs(5);
 /// How long our daemon may take to agree with that node and start a host there: it gives up itself after 12 s.
 const ROUTE_MAX: Duration = Duration::from_secs(15);
+/// How long our daemon may take to sign: a millisecond's work.
+const RENEWED_MAX: Duration = Duration::from_secs(2);
 /// A host that says nothing for this long is dead. Hosts freeze earlier (10 s), so nothing runs twice.
 pub const DEAD_AFTER: Duration = Duration::from_secs(30);
 
@@ -89,6 +91,7 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
             return Err(lost(format!("this node's daemon did not reach {node}")));
         }
     };
+    *lock(&keep.identity) = Some((pass.identity.clone(), Instant::now()));
     let (r, w) = open(keep, &pass, Purpose::Calls)?;
     let link = Arc::new(HostLink {
         node: node.clone(),
@@ -107,7 +110,7 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
 
 /// A connection to a host's door.
 pub fn open(keep: &Keep, pass: &Pass, purpose: Purpose) -> Result<(Reader, Writer)> {
-    let link = dial(&pass.addr, &pass.identity, &pass.expect, DIAL_MAX).map_err(lost)?;
+    let link = dial(&pass.addr, &me(keep, pass), &pass.expect, DIAL_MAX).map_err(lost)?;
     let (r, mut w) = link.split().map_err(lost)?;
     let hello = Hello {
         engine: ENGINE_VERSION,
@@ -117,6 +120,19 @@ pub fn open(keep: &Keep, pass: &Pass, purpose: Purpose) -> Result<(Reader, Write
     };
     write_frame(&mut w, HELLO, &[&talk::encode(&hello)])?;
     Ok((r, w))
+}
+
+/// What we show at doors. Identities live a day, trees longer: an old one is renewed first, if our daemon is
+/// there.
+fn me(keep: &Keep, pass: &Pass) -> Identity {
+    let mut held = lock(&keep.identity);
+    if held.as_ref().is_none_or(|(_, at)| at.elapsed() > RENEW)
+        && let Ok(Answer::Identity { identity }) = keep.control.ask(Ask::Identity, RENEWED_MAX)
+    {
+        *held = Some((identity, Instant::now()));
+    }
+    let held = held.as_ref().map(|(identity, _)| identity.clone());
+    held.unwrap_or_else(|| pass.identity.clone())
 }
 
 /// Signs of life both ways, and the end of a host that gives none.

@@ -21,14 +21,14 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
     let (tx, news) = mpsc::channel();
     let mv = keep.new_move(tx);
     let begun = Instant::now();
-    let pass = serde_json::to_string(&link.pass)
+    let expect = serde_json::to_string(&link.pass.expect)
         .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
     from.tell(&ToHost::Send {
         mv,
         pid,
         to: Whither::Host {
             addr: link.pass.addr.clone(),
-            pass,
+            expect,
         },
     });
     let r = await_ready(&news, READY_MAX);

@@ -101,13 +101,22 @@ impl Listener {
     /// Waits for a peer whose badge is one of `expect`. A peer that fails is `Err(Refused)`; go on
     /// accepting. On a plain link nobody proves anything: the first of `expect` is assumed.
     pub fn accept(&self, expect: &[Badge]) -> Result<(Duplex, Badge), LinkError> {
+        self.accept_if(expect.first(), |who| expect.contains(who))
+    }
+
+    /// As [`accept`](Listener::accept), for whoever `admits` lets in. On a plain link `assumed` is.
+    pub fn accept_if(
+        &self,
+        assumed: Option<&Badge>,
+        admits: impl Fn(&Badge) -> bool,
+    ) -> Result<(Duplex, Badge), LinkError> {
         let (sock, hs) = self.meet()?;
-        let first = || LinkError::Refused("nobody is expected".into());
+        let nobody = || LinkError::Refused("nobody is expected".into());
         let Some(mut hs) = hs else {
-            let who = expect.first().cloned().ok_or_else(first)?;
+            let who = assumed.cloned().ok_or_else(nobody)?;
             return Ok((Duplex::plain(sock), who));
         };
-        let who = judge(&hs, expect);
+        let who = judge(&hs, admits);
         let said = who.as_ref().err().map_or("", String::as_str);
         hs.verdict(&sock, said).map_err(peers_fault)?;
         let who = who.map_err(LinkError::Refused)?;
@@ -215,13 +224,13 @@ fn peers_fault(e: LinkError) -> LinkError {
     }
 }
 
-fn judge(hs: &Handshake, expect: &[Badge]) -> Result<Badge, String> {
+fn judge(hs: &Handshake, admits: impl Fn(&Badge) -> bool) -> Result<Badge, String> {
     let who = hs
         .conn
         .peer()
         .map_err(|e| e.to_string())?
         .ok_or("it showed no certificate")?;
-    if expect.contains(&who) {
+    if admits(&who) {
         Ok(who)
     } else {
         Err(format!("{} is not expected here", who.dns_name()))

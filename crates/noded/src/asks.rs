@@ -2,12 +2,13 @@
 
 use crate::control::Client;
 use crate::core::Node;
-use crate::error::refusal;
+use crate::error::{refusal, stays};
 use crate::moves::{migrate, no_such_node, route};
 use crate::peer::{self, CallError, PeerAnswer, PeerAsk};
 use crate::{daemon, leave};
 use armento_balance::why;
 use armento_client::api::{Answer, Ask, KeeperHello, ProcInfo, Refusal};
+use armento_link::{Badge, Role};
 use armento_model::{NodeName, Pid, Stay};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -61,6 +62,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
                 )
             })
         }
+        Ask::Identity => identity(client),
         Ask::Ps { all: true } | Ask::Migrate { .. } | Ask::Leave => return None,
         Ask::Place { .. } | Ask::Route { .. } => return None,
     })
@@ -114,6 +116,32 @@ fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
     let out = client.out.clone();
     core.keepers.enter(client.session, hello.clone(), out);
     Ok(Answer::Done)
+}
+
+/// A new identity for the keeper or host of this session; it can have that of no other.
+fn identity(client: &Client) -> Result<Answer> {
+    let node = &client.node;
+    let (role, tree) = {
+        let core = node.lock();
+        let keeper = core.keepers.of_session(client.session);
+        let keeper = keeper.map(|k| (Role::Keeper, (k.hello.tree, k.hello.uid)));
+        keeper.or_else(|| {
+            let host = core.hosts.of_session(client.session)?;
+            Some((Role::Host, (host.tree, host.uid)))
+        })
+    }
+    .ok_or_else(|| {
+        let what = "only a keeper or host that said hello has an identity";
+        refusal("not-trusted", what, "say hello first")
+    })?;
+    let badge = Badge {
+        node: node.farm.node.clone(),
+        tree: Some(tree),
+        role,
+    };
+    let signed = node.short(&badge);
+    let identity = signed.map_err(|e| stays("the tree", Stay::LinkLost, &e.to_string()))?;
+    Ok(Answer::Identity { identity })
 }
 
 /// The owner of a process of this machine.

@@ -9,6 +9,7 @@ use crate::gossip::Gossip;
 use crate::peer::serve as peers;
 use crate::state::{Lock, StateDir};
 use crate::{FarmError, control};
+use armento_client::api::RENEW;
 use armento_link::{Badge, Closer, Listener};
 use armento_sense::boot_incarnation;
 use std::io::IsTerminal;
@@ -26,9 +27,6 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 /// What `nodes`, `status` and joins say.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Our own certificate is renewed this often: it costs a millisecond, and a machine that slept for a
-/// day soon has a valid one again.
-const RENEW: Duration = Duration::from_secs(15 * 60);
 
 pub struct Options {
     pub config: Config,

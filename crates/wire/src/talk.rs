@@ -260,8 +260,8 @@ pub enum ToHost {
 pub enum Whither {
     /// The keeper opens a `Fetch` connection to the source.
     Home,
-    /// Dial another host; `pass` is its address and our credentials, as JSON.
-    Host { addr: String, pass: String },
+    /// Dial another host; `expect` is the badge it must show, as JSON.
+    Host { addr: String, expect: String },
 }
 
 pub fn encode<T: Serialize>(m: &T) -> Vec<u8> {

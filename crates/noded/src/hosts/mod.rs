@@ -132,6 +132,14 @@ impl HostTable {
         self.0.values().filter(late).filter_map(record).collect()
     }
 
+    pub fn of_session(&self, session: u64) -> Option<&Record> {
+        let of = |e: &&Entry| e.session.as_ref().is_some_and(|(s, _)| *s == session);
+        match &self.0.values().find(of)?.stage {
+            Stage::Up(r) => Some(r),
+            Stage::Starting { .. } => None,
+        }
+    }
+
     pub fn report(&mut self, session: u64, mut guests: Vec<GuestInfo>) {
         guests.truncate(GUESTS_MAX);
         for ((home, tree), e) in &mut self.0 {

@@ -91,9 +91,6 @@ fn instructions(
         role,
     };
     let me = &node.farm.node;
-    let mut expect = vec![badge(home, Role::Keeper)];
-    let members: Vec<NodeName> = node.lock().members.keys().cloned().collect();
-    expect.extend(members.iter().map(|n| badge(n, Role::Host)));
     let identity = node
         .short(&badge(me, Role::Host))
         .map_err(|e| e.to_string())?;
@@ -105,7 +102,7 @@ fn instructions(
         guest_uid,
         listen: SocketAddr::new(node.farm.listen.ip(), 0).to_string(),
         identity,
-        expect,
+        expect: badge(home, Role::Keeper),
         files: shared_files(&node.state, home, ask.uid),
         mem_max_kib: node.config.guest_mem_max_kib,
         freeze_ms: node.config.freeze_ms,

@@ -120,16 +120,27 @@ fn a_route_is_a_host_there_and_keys_for_both() {
     assert_eq!(pass.addr, "127.0.0.1:4242");
     let told = started(&nodes[1]);
     assert_eq!((told.home, told.node), (name("n1"), name("n2")));
-    assert!(told.expect.contains(&badge("n1", Role::Keeper)));
+    assert_eq!(told.expect, badge("n1", Role::Keeper));
+    let Answer::Identity { identity } = s.ask(Ask::Identity, LONG).expect("a new one") else {
+        panic!("no identity");
+    };
     // The two identities meet.
     let doors = armento_link::Listener::bind("127.0.0.1:0", &told.identity).expect("bind");
     let addr = format!("127.0.0.1:{}", doors.port());
     thread::scope(|scope| {
         let call = scope.spawn(|| armento_link::dial(&addr, &pass.identity, &pass.expect, LONG));
-        let (_, who) = doors.accept(&told.expect).expect("accept");
-        assert_eq!(who, badge("n1", Role::Keeper));
+        let accepted = doors.accept(std::slice::from_ref(&told.expect));
+        assert_eq!(accepted.expect("accept").1, badge("n1", Role::Keeper));
+        call.join().expect("thread").expect("dial");
+        // And so does the keeper's next one.
+        let call = scope.spawn(|| armento_link::dial(&addr, &identity, &pass.expect, LONG));
+        let accepted = doors.accept(std::slice::from_ref(&told.expect));
+        assert_eq!(accepted.expect("accept").1, badge("n1", Role::Keeper));
         call.join().expect("thread").expect("dial");
     });
+    // Who did not say hello has none.
+    let mut stranger = nodes[0].session();
+    assert!(stranger.ask(Ask::Identity, LONG).is_err());
     // A second process of the tree shares the host.
     assert_eq!(route(&mut s, "n2").addr, pass.addr);
     // Nobody asks for another's tree.
