@@ -43,8 +43,14 @@ fn is_turn(view: &View, policy: &Policy, now: Tick) -> bool {
     let rested = view
         .decided_last
         .is_none_or(|last| now.since(last) >= policy.period_ms);
+    // Room that has come free is used at once. Several processes of one job end almost together: by the
+    // next second a node has stood idle for a second.
+    let freed = view.ended_last > view.decided_last
+        && view
+            .decided_last
+            .is_none_or(|last| now.since(last) >= policy.prompt_ms);
     // Before the first sample nothing is known of home's own processor.
-    rested && view.own().is_some() && view.flights.len() < policy.flights_max
+    (rested || freed) && view.own().is_some() && view.flights.len() < policy.flights_max
 }
 
 /// Why `proc` may not be moved now, whatever the target.

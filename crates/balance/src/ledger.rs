@@ -58,6 +58,7 @@ pub struct Ledger {
     background: u64,
     placements: u64,
     decided_last: Option<Tick>,
+    ended_last: Option<Tick>,
 }
 
 impl Ledger {
@@ -72,6 +73,7 @@ impl Ledger {
             background: 0,
             placements: 0,
             decided_last: None,
+            ended_last: None,
         }
     }
 
@@ -82,9 +84,11 @@ impl Ledger {
     pub fn observe(&mut self, procs: &[Seen], now: Tick) {
         let alive: BTreeSet<Pid> = procs.iter().map(|seen| seen.pid).collect();
         let flights = &mut self.flights;
+        let ended_last = &mut self.ended_last;
         self.accounts.retain(|pid, _| {
             let lives = alive.contains(pid);
             if !lives {
+                *ended_last = Some(now);
                 flights.retain(|flight| flight.pid != *pid);
             }
             lives
@@ -107,7 +111,9 @@ impl Ledger {
 
     /// One of ours ended, sooner known than by the next [`Ledger::observe`].
     pub fn ended(&mut self, pid: Pid, now: Tick) {
-        self.accounts.remove(&pid);
+        if self.accounts.remove(&pid).is_some() {
+            self.ended_last = Some(now);
+        }
         self.land(pid);
         self.note(now);
     }
@@ -245,6 +251,7 @@ impl Ledger {
             flights: self.flights.clone(),
             placements: self.placements,
             decided_last: self.decided_last,
+            ended_last: self.ended_last,
         }
     }
 

@@ -36,6 +36,9 @@ pub struct Policy {
     /// At most one decision in this time. PAPER: MOSIX computes loads once a second. A tenth less,
     /// so that the jitter of a daemon's clock of one second does not skip every other turn.
     pub period_ms: u64,
+    /// … but only this long after the last when one of ours has ended since: long enough for a keeper to
+    /// begin, and for the ends of a burst to be seen together.
+    pub prompt_ms: u64,
     /// Knowledge older than this does not attract anybody.
     pub age_ms_max: u64,
     /// Memory that is kept free on every node, thousandths of its total.
@@ -59,6 +62,7 @@ impl Policy {
             speed_noise_percent: 20,
             residence_ms: 1000,
             period_ms: 900,
+            prompt_ms: 100,
             age_ms_max: 15_000,
             reserve_permille: 50,
             flights_max: 64,

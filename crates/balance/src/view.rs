@@ -20,6 +20,8 @@ pub struct View {
     pub placements: u64,
     /// When this home last decided a move.
     pub decided_last: Option<Tick>,
+    /// When one of ours last ended: somewhere there is room now.
+    pub ended_last: Option<Tick>,
 }
 
 #[derive(Clone, Debug)]

@@ -53,6 +53,7 @@ fn farm(counts: &[i32]) -> View {
         flights: Vec::new(),
         placements: 0,
         decided_last: None,
+        ended_last: None,
     }
 }
 
@@ -256,6 +257,13 @@ fn one_decision_a_period_and_flights_count_where_they_land() {
     let mut view = farm(&[3, 0, 0]);
     view.decided_last = Some(Tick(NOW.0 - mosix.period_ms + 1));
     check("too early", &mosix, &view, "-");
+    view.ended_last = Some(Tick(NOW.0 - mosix.period_ms));
+    check("too early, and nobody ended since", &mosix, &view, "-");
+    view.ended_last = Some(NOW);
+    check("one of ours ended", &mosix, &view, "n1>n2");
+    view.decided_last = Some(Tick(NOW.0 - mosix.prompt_ms + 1));
+    check("the last decision is under way", &mosix, &view, "-");
+    view.ended_last = None;
     view.decided_last = Some(Tick(NOW.0 - mosix.period_ms));
     check("in time", &mosix, &view, "n1>n2");
     view.flights.push(flight(100, "n2"));

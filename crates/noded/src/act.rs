@@ -6,6 +6,8 @@ use crate::core::{Core, Node};
 use armento_balance::{Fresh, Move, decide, place};
 use armento_client::api::{Dest, Order};
 use armento_model::{NodeName, Pid};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Once a period: orders what the policy wants.
 pub fn act(node: &Node) {
@@ -17,6 +19,17 @@ pub fn act(node: &Node) {
     let view = node.view(&mut core);
     for chosen in decide(&view, &node.policy, now) {
         order(&mut core, &chosen, now);
+    }
+}
+
+/// … and when one of ours has ended, too.
+pub async fn use_room(node: Arc<Node>) {
+    let pause = Duration::from_millis(node.policy.prompt_ms);
+    loop {
+        node.freed.notified().await;
+        act(&node);
+        // Whoever ended meanwhile is looked at then.
+        tokio::time::sleep(pause).await;
     }
 }
 

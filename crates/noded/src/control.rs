@@ -91,7 +91,11 @@ async fn session(node: Arc<Node>, stream: UnixStream) {
     {
         let mut core = client.node.lock();
         let now = client.node.now();
-        for pid in core.keepers.gone(client.session) {
+        let ended = core.keepers.gone(client.session);
+        if !ended.is_empty() {
+            client.node.freed.notify_one();
+        }
+        for pid in ended {
             core.ledger.ended(pid, now);
         }
         core.hosts.gone(client.session);
@@ -177,8 +181,12 @@ impl Client {
         if let Report::Guests { guests } = report {
             core.hosts.report(self.session, guests);
         } else if core.keepers.of_session(self.session).is_some() {
-            core.keepers
+            let freed = core
+                .keepers
                 .report(self.session, report, &core.me, &mut core.ledger, now);
+            if freed {
+                self.node.freed.notify_one();
+            }
         }
     }
 

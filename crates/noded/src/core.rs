@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// Members remembered; the simulator's largest farm.
 const MEMBERS_MAX: usize = 10_000;
@@ -40,6 +40,8 @@ pub struct Node {
     pub host_program: PathBuf,
     pub started: Instant,
     core: Mutex<Core>,
+    /// One of ours ended: somewhere there is room.
+    pub freed: Notify,
     /// Told whenever `Core::hosts` changes.
     pub hosts_changed: Condvar,
     /// One join, one roster written at a time.
@@ -116,6 +118,7 @@ impl Node {
             host_program,
             started: Instant::now(),
             core: Mutex::new(core),
+            freed: Notify::new(),
             hosts_changed: Condvar::new(),
             joining: Mutex::new(()),
             roster: Mutex::new(()),

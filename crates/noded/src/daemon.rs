@@ -8,7 +8,7 @@ use crate::core::{Node, SHORT_TTL};
 use crate::gossip::Gossip;
 use crate::peer::serve as peers;
 use crate::state::{Lock, StateDir};
-use crate::{FarmError, control};
+use crate::{FarmError, act, control};
 use armento_client::api::RENEW;
 use armento_link::{Badge, Closer, Listener};
 use armento_sense::boot_incarnation;
@@ -190,6 +190,7 @@ async fn serve(parts: Parts, signals: bool) {
     let mut stop = node.stop.subscribe();
     let gossip = tokio::spawn(gossip.run(node.stop.subscribe()));
     tokio::spawn(control::serve(node.clone(), control));
+    tokio::spawn(act::use_room(node.clone()));
     tokio::spawn(renew(node.clone(), doors));
     if signals {
         tokio::spawn(obey(node.clone()));

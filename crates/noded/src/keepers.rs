@@ -137,7 +137,8 @@ impl KeeperTable {
         told
     }
 
-    /// What a keeper reports, made safe: a keeper speaks for its own user, tree and home only.
+    /// What a keeper reports, made safe: a keeper speaks for its own user, tree and home only. True: one of
+    /// its processes is no more.
     pub fn report(
         &mut self,
         session: u64,
@@ -145,9 +146,9 @@ impl KeeperTable {
         me: &NodeName,
         ledger: &mut Ledger,
         now: Tick,
-    ) {
+    ) -> bool {
         match report {
-            Report::Procs { procs } => self.procs_of(session, procs, me),
+            Report::Procs { procs } => return self.procs_of(session, procs, me),
             Report::Moved {
                 ticket,
                 pid,
@@ -178,11 +179,12 @@ impl KeeperTable {
             }
             Report::Guests { .. } => {}
         }
+        false
     }
 
-    fn procs_of(&mut self, session: u64, mut procs: Vec<ProcInfo>, me: &NodeName) {
+    fn procs_of(&mut self, session: u64, mut procs: Vec<ProcInfo>, me: &NodeName) -> bool {
         let keeper = self.by_tree.values_mut().find(|k| k.session == session);
-        let Some(keeper) = keeper else { return };
+        let Some(keeper) = keeper else { return false };
         let locked = keeper.locked();
         procs.truncate(PROCS_MAX);
         for p in &mut procs {
@@ -191,8 +193,10 @@ impl KeeperTable {
             p.home = me.clone();
             p.locked |= locked;
         }
+        let fewer = procs.len() < keeper.procs.len();
         keeper.procs = procs;
         self.dirty = true;
+        fewer
     }
 
     fn end(&mut self, ticket: u64, result: Result<Answer, Refusal>) {
