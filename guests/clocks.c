@@ -47,6 +47,9 @@ int main(void)
     SHOW(clock_settime(CLOCK_REALTIME, &(struct timespec){0, 0}));
     SHOW(clock_getres(CLOCK_MONOTONIC, &t));
     say("resolution %ld", t.tv_nsec);
+    SHOW(clock_getres(CLOCK_PROCESS_CPUTIME_ID, NULL));
+    SHOW(syscall(SYS_getrusage, RUSAGE_SELF, NULL));
+    HOLDS(times(NULL) != -1);
     double cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID);
     rest(150);
     HOLDS(read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu < 0.1);

@@ -17,11 +17,6 @@ pub struct Gap {
 /// One line a guest and mode.
 pub const GAPS: &[Gap] = &[
     Gap {
-        guest: "clocks",
-        mode: Mode::Storm,
-        reason: "CPU-time clocks count what was used on the present node: they may go back after a move",
-    },
-    Gap {
         guest: "copying",
         mode: Mode::Storm,
         reason: "what a process at home writes with process_vm_writev into one that moves or is away is lost: nobody sees that call",

@@ -17,7 +17,7 @@ use armento_migrate::source::files_of;
 use armento_migrate::stop::Halted;
 use armento_migrate::target::{self, Builder, drop_calls, relayout};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay};
+use armento_model::{CpuTime, ENGINE_VERSION, MoveId, Pid, Stay};
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::pages::{self, Backing, Run};
 use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
@@ -39,9 +39,14 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
         head: None,
         fresh: BTreeMap::new(),
         pid: 0,
+        away: CpuTime::default(),
     };
     match target::receive(&mut r, &mut w, &mut a) {
-        Ok(bytes) => sh.tell(&ToHome::Ready { mv, bytes }),
+        Ok(bytes) => sh.tell(&ToHome::Ready {
+            mv,
+            bytes,
+            away: a.away,
+        }),
         Err(e) => {
             if a.pid != 0 {
                 let pid = a.pid;
@@ -69,6 +74,8 @@ struct Arrival {
     /// Files that came with this move, while they are not complete.
     fresh: BTreeMap<FileKey, Draft>,
     pid: Pid,
+    /// CPU that it used away before.
+    away: CpuTime,
 }
 
 impl Arrival {
@@ -148,6 +155,7 @@ impl Builder for Arrival {
 
     fn build(&mut self, state: State) -> Result<()> {
         let pid = self.pid;
+        self.away = state.cpu.away;
         self.sh
             .hand
             .run(move |zoo| finish(zoo, pid, &state))
@@ -172,7 +180,8 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         tid: head.pid,
         here,
         pid: head.pid,
-        proc: Arc::new(Proc::default()),
+        proc: Proc::new(here),
+        cpu: Default::default(),
         st: Default::default(),
     });
     sh.enter(&cell);
@@ -352,6 +361,7 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
     // Before anything of its own runs: the kernel, too, would wait for a page.
     end_filling(b)?;
     let here = b.here;
+    lock(&b.proc.cpu).carried = state.cpu;
     let mut h = Hold::take(here, zoo.passage())?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     ok("set the memory map's numbers", here, r[0])?;
@@ -401,6 +411,7 @@ fn enter(zoo: &mut Zoo, pid: Pid, here: i32, tid: i32) {
         here,
         pid,
         proc: b.proc.clone(),
+        cpu: Default::default(),
         st: Default::default(),
     });
     sh.enter(&cell);
@@ -434,6 +445,8 @@ fn dress(
         let mut st = lock(&cell.st);
         st.at_deputy = t.at_deputy;
         st.again = t.again.then_some(regs.orig_rax as i32);
+        drop(st);
+        lock(&cell.cpu).carried = t.cpu;
     }
     Ok(())
 }

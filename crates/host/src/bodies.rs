@@ -3,10 +3,11 @@
 //! Signals: those with a handler are delivered here; the default action of the others is home's
 //! decision (it may kill, stop, or be ignored in an orphaned group), so the thread waits for it.
 
+use crate::cpu;
 use crate::shared::{Cell, Waiting, lock};
 use crate::world::{Body, EARLY_MAX, Early, Zoo};
 use armento_migrate::image::thread;
-use armento_migrate::stop::{Halted, signal_waits};
+use armento_migrate::stop::{DEFAULT_NOTHING, Halted, signal_waits};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::sys::{self, SigInfo};
@@ -15,9 +16,6 @@ use armento_wire::talk::{Signal, ToHome};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Signals whose default action is nothing.
-const DEFAULT_NOTHING: u64 =
-    bit(libc::SIGCHLD) | bit(libc::SIGCONT) | bit(libc::SIGURG) | bit(libc::SIGWINCH);
 /// ERESTARTNOINTR: issue it again whatever happens.
 const AGAIN: i64 = -513;
 /// KERNEL: struct rt_sigframe: pretcode 8, ucontext: flags 8, link 8, stack 24, sigcontext 256, then the mask.
@@ -162,11 +160,13 @@ fn settle(zoo: &mut Zoo, here: Tid, sig: i32, info: SigInfo) {
             signal: Some((sig, info)),
         });
         th.asking = true;
+        let away = cpu::away(&body.proc);
         sh.tell(&ToHome::Default {
             pid,
             tid,
             sig,
             info: Signal(info.to_vec()),
+            away,
         });
     }
 }
@@ -390,11 +390,10 @@ pub fn ended(zoo: &mut Zoo, here: Tid, code: i32, killed: Option<i32>) {
     if !quiet {
         sh.tell(&match killed {
             Some(sig) => ToHome::Died { pid, sig },
-            // Its clock is gone with it; the last Usage stands.
             None => ToHome::Exit {
                 pid,
                 code,
-                cpu_ns: 0,
+                away: Default::default(),
             },
         });
     }

@@ -1,96 +1,143 @@
 //! CPU time of a guest: used here, plus what it used elsewhere before.
+//!
+//! A clock is answered here, getrusage and times by home, whose kernel counts what the deputy did for it; what
+//! was used away is added to either.
 
 use crate::forward;
-use crate::shared::{Cell, Fix, Shared};
+use crate::shared::{Cell, Fix, Proc, Shared, lock};
+use armento_abi::{CpuClock, cpu_clock};
+use armento_migrate::image::Cpu;
+use armento_model::CpuTime;
 use armento_tracee::notify::Notice;
-use armento_tracee::sys;
+use armento_tracee::{cpu, sys, usage};
 use std::sync::Arc;
 
-const NS: u64 = 1_000_000_000;
-/// KERNEL: clock ids. CLOCK_PROCESS_CPUTIME_ID and CLOCK_THREAD_CPUTIME_ID.
-const PROCESS: i32 = 2;
-const THREAD: i32 = 3;
+/// RUSAGE_SELF and RUSAGE_THREAD.
+const SELF: i32 = libc::RUSAGE_SELF;
+const THREAD: i32 = libc::RUSAGE_THREAD;
 
-/// clock_gettime of a CPU clock; everything else is home's business.
-pub fn clock(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
-    let id = n.args[0] as i32;
-    let own = i64::from(n.nr) == libc::SYS_clock_gettime && (id == PROCESS || id == THREAD);
-    if !own {
-        return forward::post_plan(
-            sh,
-            cell,
-            n,
-            forward::out_plan(n.nr, n.args, 1, n.args[1], 16),
-            Fix::None,
-        );
+/// The time of one process or thread: what came with it, and what the kernel here said last.
+#[derive(Default)]
+pub struct Account {
+    pub carried: Cpu,
+    here: CpuTime,
+}
+
+impl Account {
+    /// Used away in all. `now`: what the kernel here says.
+    fn away(&mut self, now: CpuTime) -> CpuTime {
+        self.here = now.not_before(self.here);
+        self.carried.away + self.here
     }
-    let ns = if id == PROCESS {
-        process_ns(cell.here)
-    } else {
-        sys::cpu_clock_ns(cell.here, true).unwrap_or(0)
+
+    /// What its clock shows when the kernel here says `here_ns`.
+    fn clock_ns(&mut self, here_ns: u64) -> u64 {
+        let before = self.carried.home + self.carried.away;
+        let ns = before.total_ns() + here_ns;
+        self.carried.shown.clock(ns);
+        ns
+    }
+
+    /// As it goes on.
+    fn travels(&mut self, now: CpuTime) -> Cpu {
+        Cpu {
+            away: self.away(now),
+            ..self.carried
+        }
+    }
+}
+
+/// CPU that the process used away, up to now.
+pub fn away(proc: &Proc) -> CpuTime {
+    lock(&proc.cpu).away(cpu::process(proc.here))
+}
+
+pub fn thread_away(cell: &Cell) -> CpuTime {
+    lock(&cell.cpu).away(cpu::thread(cell.here))
+}
+
+/// Before: frozen.
+pub fn process_travels(proc: &Proc) -> Cpu {
+    lock(&proc.cpu).travels(cpu::process(proc.here))
+}
+
+/// Before: frozen.
+pub fn thread_travels(cell: &Cell) -> Cpu {
+    lock(&cell.cpu).travels(cpu::thread(cell.here))
+}
+
+/// clock_gettime of a CPU clock of its own; everything else is home's business.
+pub fn clock(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    let wanted = (i64::from(n.nr) == libc::SYS_clock_gettime)
+        .then(|| own_ns(sh, cell, n.args[0] as i32))
+        .flatten();
+    let Some(ns) = wanted else {
+        return forward::send_fixed(sh, cell, n, Fix::None);
     };
-    let ts: Vec<u8> = [ns / NS, ns % NS]
-        .iter()
-        .flat_map(|w| w.to_le_bytes())
-        .collect();
+    let mut ts = [0u8; usage::TIMESPEC];
+    usage::add_to_timespec(&mut ts, ns);
     let ok = cell.write(n.args[1], &ts);
     sh.listener
         .reply(n.id, if ok { 0 } else { -i64::from(libc::EFAULT) });
 }
 
-/// getrusage and times: home answers (children, switches), the body's time is added.
+fn own_ns(sh: &Shared, cell: &Arc<Cell>, id: i32) -> Option<u64> {
+    match cpu_clock(id, cell.pid, cell.tid)? {
+        CpuClock::Process(pid) if pid == cell.pid => {
+            let here = cpu::process_ns(cell.proc.here);
+            Some(lock(&cell.proc.cpu).clock_ns(here))
+        }
+        CpuClock::Thread(tid) => {
+            let of = sh.cell_of(tid).filter(|c| c.pid == cell.pid)?;
+            let here = cpu::thread_ns(of.here);
+            Some(lock(&of.cpu).clock_ns(here))
+        }
+        CpuClock::Process(_) => None,
+    }
+}
+
+/// getrusage and times: home answers (children, switches), what was used away is added.
 pub fn usage(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
-    if i64::from(n.nr) == libc::SYS_times {
-        let addr = n.args[0];
-        let plan = forward::out_plan(n.nr, n.args, 0, addr, 32);
-        return forward::post_plan(sh, cell, n, plan, Fix::Times(addr));
-    }
-    let addr = n.args[1];
-    let own = matches!(n.args[0] as i32, 0 | 1);
-    let fix = if own { Fix::Rusage(addr) } else { Fix::None };
-    forward::post_plan(
-        sh,
-        cell,
-        n,
-        forward::out_plan(n.nr, n.args, 1, addr, 144),
-        fix,
-    );
+    let fix = match (i64::from(n.nr), n.args[0] as i32) {
+        (libc::SYS_times, _) => Fix::Times(n.args[0]),
+        (_, SELF) => Fix::Rusage(n.args[1]),
+        (_, THREAD) => Fix::ThreadRusage(n.args[1]),
+        _ => Fix::None,
+    };
+    forward::send_fixed(sh, cell, n, fix);
 }
 
-/// CPU used here by the process of thread `here`.
-pub fn process_ns(here: i32) -> u64 {
-    sys::cpu_clock_ns(here, false).unwrap_or(0)
+/// Changes what a call has just written for the guest.
+fn change<const N: usize, T>(cell: &Cell, addr: u64, f: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
+    let mut b = [0u8; N];
+    if !matches!(sys::vm_read(cell.here, addr, &mut b), Ok(n) if n == N) {
+        return None;
+    }
+    let said = f(&mut b);
+    cell.write(addr, &b).then_some(said)
 }
 
-fn add(cell: &Cell, addr: u64, words: &[u64]) {
-    let mut b = vec![0u8; words.len() * 8];
-    if !matches!(sys::vm_read(cell.here, addr, &mut b), Ok(n) if n == b.len()) {
-        return;
-    }
-    for (i, w) in words.iter().enumerate() {
-        let at = i * 8..i * 8 + 8;
-        let v = u64::from_le_bytes(b[at.clone()].try_into().unwrap_or_default()).wrapping_add(*w);
-        b[at].copy_from_slice(&v.to_le_bytes());
-    }
-    cell.write(addr, &b);
-}
+/// ru_utime and ru_stime come first.
+const TIMES_OF_RUSAGE: usize = 32;
 
-/// ru_utime is the first timeval: seconds, microseconds.
-pub fn add_rusage(cell: &Cell, addr: u64) {
-    let us = process_ns(cell.here) / 1000;
-    let mut b = [0u8; 16];
-    if matches!(sys::vm_read(cell.here, addr, &mut b), Ok(16)) {
-        let word = |i: usize| u64::from_le_bytes(b[i..i + 8].try_into().unwrap_or_default());
-        let total = word(0) * 1_000_000 + word(8) + us;
-        let out: Vec<u8> = [total / 1_000_000, total % 1_000_000]
-            .iter()
-            .flat_map(|w| w.to_le_bytes())
-            .collect();
-        cell.write(addr, &out);
+pub fn add_rusage(cell: &Cell, addr: u64, thread: bool) {
+    let t = if thread {
+        thread_away(cell)
+    } else {
+        away(&cell.proc)
+    };
+    let said = change::<TIMES_OF_RUSAGE, _>(cell, addr, |b| usage::add_to_rusage(b, t));
+    let account = if thread { &cell.cpu } else { &cell.proc.cpu };
+    if let Some(said) = said {
+        lock(account).carried.shown.split(said);
     }
 }
 
-/// tms_utime in clock ticks of 10 ms. KERNEL: USER_HZ is 100.
 pub fn add_times(cell: &Cell, addr: u64) {
-    add(cell, addr, &[process_ns(cell.here) / 10_000_000]);
+    let t = away(&cell.proc);
+    let none = CpuTime::default();
+    let said = change::<{ usage::TMS }, _>(cell, addr, |b| usage::add_to_tms(b, t, none).0);
+    if let Some(said) = said {
+        lock(&cell.proc.cpu).carried.shown.split(said);
+    }
 }

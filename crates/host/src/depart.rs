@@ -2,9 +2,9 @@
 //!
 //! From: `talk.rs` (home says Send). Next: `migrate/src/source.rs`.
 
-use crate::freeze;
 use crate::shared::{Pair, Shared, lock, says};
 use crate::world::Zoo;
+use crate::{cpu, freeze};
 use armento_link::{Badge, dial};
 use armento_migrate::image::areas::{self, Kind, Survey};
 use armento_migrate::image::{Head, State, mm, sigs, thread};
@@ -176,14 +176,18 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
     let mut threads = Vec::new();
     let mut pending: Vec<(Option<i32>, Signal)> = Vec::new();
     let mut actions = Vec::new();
+    // Before calls of ours use any.
+    let cpu = cpu::process_travels(&b.proc);
     for th in b.threads.values() {
         let (tid, t_here) = (th.cell.tid, th.cell.here);
+        let used = cpu::thread_travels(&th.cell);
         let mut h = Hold::take(t_here, passage.clone())?;
         if tid == pid {
             mm::read_brk(&mut h, &code, &mut numbers)?;
             actions = sigs::read(&mut h, &code)?;
         }
         let mut t = thread::read(&mut h, &code, tid, signal_waits(t_here))?;
+        t.cpu = used;
         // Until the next call, whatever the kernel has made of the registers since.
         t.at_deputy = lock(&th.cell.st).at_deputy;
         if !t.at_deputy && t.restarts() {
@@ -205,7 +209,6 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
         }
     }
     threads.sort_by_key(|t| (t.tid != pid, t.tid));
-    let cpu_ns = (crate::cpu::process_ns(here), 0);
     Ok((
         last,
         State {
@@ -213,7 +216,7 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
             actions,
             mm: numbers,
             pending,
-            cpu_ns,
+            cpu,
         },
     ))
 }

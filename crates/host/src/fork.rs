@@ -203,13 +203,14 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
     let proc = if thread {
         cell.proc.clone()
     } else {
-        Arc::new(Proc::default())
+        Proc::new(here)
     };
     let new = Arc::new(Cell {
         tid,
         here,
         pid,
         proc: proc.clone(),
+        cpu: Default::default(),
         st: Default::default(),
     });
     sh.enter(&new);

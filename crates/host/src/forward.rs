@@ -5,7 +5,7 @@
 use crate::serve::come_home;
 use crate::shared::{BodyMem, Cell, Fix, Shared, Waiting, lock};
 use crate::{bodies, cpu};
-use armento_abi::{Out, OutRule, Packed, Plan, Refuse};
+use armento_abi::{Packed, Plan, Refuse};
 use armento_model::Stay;
 use armento_tracee::inject::bit;
 use armento_tracee::notify::Notice;
@@ -102,10 +102,7 @@ pub fn limit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     }
     let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
     let fix = Fix::Limit(resource as u32, word(0), word(8));
-    match armento_abi::pack(n.nr as u64, &n.args, &mut BodyMem(cell), DATA as usize) {
-        Ok(plan) => post(sh, cell, n, plan, None, 0, fix),
-        Err(_) => come_home(sh, cell, n.id, Stay::UnsupportedCall, "an unusual limit"),
-    }
+    send_fixed(sh, cell, n, fix);
 }
 
 /// Remembers what waits, then sends it.
@@ -160,8 +157,15 @@ fn waits(cell: &Cell, mask: Option<u64>) -> bool {
     })
 }
 
-pub fn post_plan(sh: &Shared, cell: &Cell, n: &Notice, plan: Plan, fix: Fix) {
-    post(sh, cell, n, plan, None, 0, fix);
+/// Sends a call home as it is, and does something with its result.
+pub fn send_fixed(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice, fix: Fix) {
+    match armento_abi::pack(n.nr as u64, &n.args, &mut BodyMem(cell), DATA as usize) {
+        Ok(plan) => post(sh, cell, n, plan, None, 0, fix),
+        Err(Refuse::Errno(e)) => {
+            sh.listener.reply(n.id, -i64::from(e));
+        }
+        Err(Refuse::ComeHome(why)) => come_home(sh, cell, n.id, Stay::UnsupportedCall, why),
+    }
 }
 
 /// Continues in the deputy what a stop interrupted there.
@@ -197,6 +201,8 @@ pub fn exec(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
                 tid: cell.tid,
                 ignored: st.ignored,
                 heard,
+                away: cpu::away(&cell.proc),
+                thread_away: cpu::thread_away(cell),
             });
             post(sh, cell, n, plan, None, st.blocked, Fix::None);
         }
@@ -283,12 +289,13 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
     drop(st);
     match fix {
         Fix::None => {}
-        Fix::Rusage(at) if ret == 0 => cpu::add_rusage(&cell, at),
+        Fix::Rusage(at) if ret == 0 => cpu::add_rusage(&cell, at, false),
+        Fix::ThreadRusage(at) if ret == 0 => cpu::add_rusage(&cell, at, true),
         Fix::Times(at) if ret >= 0 => cpu::add_times(&cell, at),
         Fix::Limit(res, soft, hard) if ret == 0 => {
             crate::sys::set_limit(cell.here, res, soft, hard)
         }
-        Fix::Rusage(_) | Fix::Times(_) | Fix::Limit(..) => {}
+        Fix::Rusage(_) | Fix::ThreadRusage(_) | Fix::Times(_) | Fix::Limit(..) => {}
         Fix::Through => {
             sh.listener.let_through(id);
             return;
@@ -313,28 +320,4 @@ fn opens_own_proc(cell: &Cell, n: &Notice) -> bool {
     let got = sys::vm_read(cell.here, at, &mut b[..room]).unwrap_or(0);
     let path = b[..got].split(|c| *c == 0).next().unwrap_or(&[]);
     armento_abi::proc_self_needs_home(path, cell.pid as u32)
-}
-
-/// One output of fixed size at `addr`, for calls that the host packs itself.
-pub fn out_plan(nr: i32, args: [u64; 6], arg: usize, addr: u64, len: u32) -> Plan {
-    let mut packed = Packed {
-        nr: nr as u16,
-        args,
-        arg_ptrs: 1 << arg,
-        ..Packed::default()
-    };
-    packed.args[arg] = 0;
-    packed.outs.push(Out {
-        off: 0,
-        len,
-        rule: OutRule::OnSuccess,
-    });
-    Plan {
-        packed,
-        dests: vec![armento_abi::Dest {
-            addr,
-            quiet: false,
-            upto: None,
-        }],
-    }
 }

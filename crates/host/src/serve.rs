@@ -140,6 +140,6 @@ fn exit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     sh.tell(&ToHome::Exit {
         pid: cell.pid,
         code: n.args[0] as i32,
-        cpu_ns: cpu::process_ns(cell.here),
+        away: cpu::away(&cell.proc),
     });
 }

@@ -1,9 +1,10 @@
 //! What the threads of a host share.
 //!
-//! Lock order: `cells` before `Cell::st`; the writer last. Nobody holds one while waiting for the hand.
+//! Lock order: `cells` before `Cell::st`, accounts of CPU time; the writer last. Nobody holds one while waiting for the hand.
 
 use crate::ahead::Ahead;
 use crate::cache::Cache;
+use crate::cpu::Account;
 use crate::world::Zoo;
 use armento_abi::{Mem, Plan};
 use armento_client::api::HostStart;
@@ -33,6 +34,9 @@ pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 /// State of one process that its threads' cells share.
 #[derive(Default)]
 pub struct Proc {
+    /// As this node numbers it.
+    pub here: Pid,
+    pub cpu: Mutex<Account>,
     /// Why it must not run (`FOR_MOVE`, `ALONE`): nothing new is forwarded either.
     pub freezing: AtomicU8,
     /// Forks, mappings and the like under way: the freeze waits for them.
@@ -60,6 +64,13 @@ pub const FOR_MOVE: u8 = 1;
 pub const ALONE: u8 = 2;
 
 impl Proc {
+    pub fn new(here: Pid) -> Arc<Proc> {
+        Arc::new(Proc {
+            here,
+            ..Proc::default()
+        })
+    }
+
     pub fn frozen(&self) -> bool {
         self.freezing.load(Ordering::SeqCst) != 0
     }
@@ -80,6 +91,7 @@ pub struct Cell {
     pub here: Tid,
     pub pid: Pid,
     pub proc: Arc<Proc>,
+    pub cpu: Mutex<Account>,
     pub st: Mutex<CellState>,
 }
 
@@ -119,8 +131,9 @@ pub enum Waiting {
 /// What to do with a reply beside handing it on.
 pub enum Fix {
     None,
-    /// Add the body's CPU time to a struct rusage or tms at this address.
+    /// Add what the process, or the thread, used away to a struct rusage or tms at this address.
     Rusage(u64),
+    ThreadRusage(u64),
     Times(u64),
     /// Set the same limit for the body: resource, soft, hard.
     Limit(u32, u64, u64),

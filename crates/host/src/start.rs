@@ -11,7 +11,7 @@ use armento_client::{AskError, Session};
 use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role};
 use armento_model::Stay;
 use armento_tracee::region::Region;
-use armento_tracee::{hand, status, sys as tsys};
+use armento_tracee::{cpu, hand, status, sys as tsys};
 use armento_wire::talk::{Purpose, ToHome};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Write};
@@ -202,7 +202,7 @@ fn guest_list(zoo: &mut Zoo) -> Vec<GuestInfo> {
             tree: sh.start.tree,
             home: sh.start.home.clone(),
             command: st.name,
-            cpu_ms: crate::cpu::process_ns(b.here) / 1_000_000,
+            cpu_ms: cpu::process_ns(b.here) / 1_000_000,
             rss_kib: st.rss_kib,
             threads: b.threads.len() as u32,
             busy_percent: b.busy_percent,

@@ -5,7 +5,7 @@ use crate::world::Zoo;
 use crate::{ahead, arrive, bodies, depart, forward, freeze};
 use armento_link::{Duplex, Reader};
 use armento_model::ENGINE_VERSION;
-use armento_tracee::sys;
+use armento_tracee::{cpu, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::call::{REPLY, decode_reply};
 use armento_wire::talk::{self, Hello, Purpose, TALK, ToHome, ToHost, Usage};
@@ -224,7 +224,7 @@ const COMPUTES_PERMILLE: u64 = 20;
 fn look(zoo: &mut Zoo) {
     for b in zoo.bodies.values_mut().filter(|b| !b.quiet) {
         let (before, then) = b.looked;
-        let ns = crate::cpu::process_ns(b.here);
+        let ns = cpu::process_ns(b.here);
         b.looked = (ns, Instant::now());
         let past = then.elapsed().as_nanos() as u64;
         let computes = ns.saturating_sub(before) * 1000 >= past * COMPUTES_PERMILLE;
@@ -251,7 +251,7 @@ fn usage(zoo: &mut Zoo) -> Vec<Usage> {
     let live = zoo.bodies.values().filter(|b| !b.quiet);
     live.map(|b| Usage {
         pid: b.pid,
-        cpu_ns: crate::cpu::process_ns(b.here),
+        away: crate::cpu::away(&b.proc),
         rss_kib: armento_tracee::status::read(b.here)
             .unwrap_or_default()
             .rss_kib,

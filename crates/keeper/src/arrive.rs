@@ -11,7 +11,7 @@ use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
-use armento_migrate::stop::Grip;
+use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::target::{self, Builder, relayout};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay, Tid};
@@ -255,7 +255,12 @@ fn copy_file(
 /// Gives every thread its own state back; they stay stopped.
 fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
+    t.keep.cpu.came(pid, state);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    if let Some(l) = p.link() {
+        let node = l.node.clone();
+        p.seen.used_at(&node, state.cpu.away);
+    }
     let mut signals: Vec<(Option<Tid>, SigInfo)> = state
         .pending
         .iter()
@@ -423,12 +428,20 @@ fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> 
     p.place = Place::Home;
     p.region = None;
     p.seen.back_home();
-    p.breaking
+    p.common
+        .breaking
         .store(false, std::sync::atomic::Ordering::Release);
-    for h in halted {
+    let mut grip = Grip::new(pid);
+    for h in &halted {
         t.remember_block(h.tid);
-        let _ = trace::detach(h.tid, 0);
+        grip.seized.insert(h.tid);
     }
+    // Their signals were queued again.
+    grip.halted = halted
+        .into_iter()
+        .map(|h| Halted { signal: None, ..h })
+        .collect();
+    t.go_on(pid, grip);
     Ok(())
 }
 

@@ -164,6 +164,7 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
     }
     let at_exec = p.at_exec;
     let mut grip = Grip::new(pid);
+    grip.calls = t.calls_of(pid);
     if at_exec {
         // From the exec event to a stop at the user-mode boundary.
         grip.seized.insert(pid);
@@ -173,7 +174,10 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
         grip.halt_one(pid)?;
     } else {
         delicate(pid)?;
-        grip.halt(trace::WATCH | trace::EXITKILL)?;
+        if let Err(e) = halt(&mut grip) {
+            t.go_on(pid, grip);
+            return Err(e);
+        }
     }
     t.passing.extend(grip.seized.iter().copied());
     match look(pid, &mut grip, at_exec) {
@@ -183,8 +187,9 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
                 t.remember_block(h.tid);
             }
             if prep.uffd.is_some() {
+                let options = t.passing_options(pid);
                 for h in &leaving.grip.halted {
-                    trace::set_options(h.tid, trace::WATCH)?;
+                    trace::set_options(h.tid, options)?;
                 }
                 leaving.grip.resume();
             }
@@ -192,18 +197,27 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
             Ok(prep)
         }
         Err(e) => {
-            for tid in &grip.seized {
-                t.passing.remove(tid);
-            }
             if at_exec {
                 // It stays in our hand: the mover lets it go.
+                t.passing.retain(|tid| !grip.seized.contains(tid));
                 let _ = grip.disband();
             } else {
-                grip.release();
+                t.go_on(pid, grip);
             }
             Err(e)
         }
     }
+}
+
+/// Halts every thread. Should we be killed from now on, it ends: its registers are changed.
+fn halt(grip: &mut Grip) -> Result<()> {
+    let options = trace::WATCH | trace::EXITKILL;
+    grip.halt(options)?;
+    for h in &grip.halted {
+        // Those that were watched were seized with others.
+        trace::set_options(h.tid, options)?;
+    }
+    Ok(())
 }
 
 fn look(pid: Pid, grip: &mut Grip, at_exec: bool) -> Result<(Prepared, Leaving)> {
@@ -354,6 +368,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
             }
         }
         let mut s = thread::read(&mut hold, &code, h.tid, waits)?;
+        s.cpu = t.keep.cpu.thread_leaves(pid, h.tid);
         restarted(&mut s, blocks.get(&h.tid).copied())?;
         threads.push(s);
     }
@@ -369,7 +384,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         actions,
         mm: l.numbers.clone(),
         pending: Vec::new(),
-        cpu_ns: (0, 0),
+        cpu: t.keep.cpu.leaves(pid),
     };
     Ok((last, state))
 }
@@ -424,7 +439,8 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
     let halted: Vec<Halted> = l.grip.halted.clone();
     let mut deputies = Vec::new();
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    p.breaking
+    p.common
+        .breaking
         .store(false, std::sync::atomic::Ordering::Release);
     let mut kept_all = Vec::new();
     let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
@@ -441,15 +457,7 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
         }
         let kept = kept_memory(s, t.blocks.get(&s.tid).copied());
         kept_all.extend(kept);
-        let d = Deputy::start(
-            s.tid,
-            pid,
-            slot,
-            link.clone(),
-            p.breaking.clone(),
-            p.calls.clone(),
-            kept,
-        );
+        let d = Deputy::start(s.tid, pid, slot, link.clone(), p.common.clone(), kept);
         keep.enter(&d);
         p.threads.insert(s.tid, d.clone());
         deputies.push(d);
@@ -463,6 +471,7 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
     t.release_held(pid);
     link.tell(&ToHost::Thaw { mv, pid });
     point("home.thawed");
+    t.watch.forget(pid);
     for h in &halted {
         t.passing.remove(&h.tid);
         let _ = trace::resume(h.tid, 0);
@@ -560,13 +569,10 @@ fn undo(t: &mut Tree, pid: Pid) {
             let _ = h.call_at(at, libc::SYS_munmap, [BASE, l.region.len(), 0, 0, 0, 0]);
         }
     }
-    for tid in &l.grip.seized {
-        t.passing.remove(tid);
-    }
     if let Some(p) = t.procs.get_mut(&pid) {
         p.at_exec = false;
     }
-    l.grip.release();
+    t.go_on(pid, l.grip);
 }
 
 impl Tree {

@@ -4,6 +4,7 @@
 //! idle ──submit──► posted ──(deputy's loop)──► done ──waiter──► reply sent, next in the queue posted
 //! ```
 
+use crate::cpu::{self, Books, Done, Results};
 use crate::keep::lock;
 use crate::links::HostLink;
 use armento_abi::{Out, Packed, out_len};
@@ -53,7 +54,12 @@ pub enum Work {
 }
 
 enum Doing {
-    Call { seq: u32, outs: Vec<Out>, nr: u16 },
+    Call {
+        seq: u32,
+        outs: Vec<Out>,
+        nr: u16,
+        args: [u64; 6],
+    },
     Own(Option<Sender<i64>>),
     Clone(Box<Slot>, Sender<(i64, Box<Slot>)>),
 }
@@ -70,15 +76,23 @@ struct State {
     kept: Option<(u64, usize)>,
 }
 
+/// What the deputies of one process share with the hand.
+#[derive(Clone)]
+pub struct Common {
+    /// Calls from the body are turned back: a move is under way.
+    pub breaking: Arc<AtomicBool>,
+    pub calls: Arc<AtomicU64>,
+    /// The tree's.
+    pub cpu: Arc<Books>,
+}
+
 pub struct Deputy {
     pub tid: Tid,
     pub pid: Pid,
     pub slot: Slot,
     st: Mutex<State>,
     link: Mutex<Arc<HostLink>>,
-    /// Calls from the body are turned back: a move is under way.
-    pub breaking: Arc<AtomicBool>,
-    pub calls: Arc<AtomicU64>,
+    pub common: Common,
     closed: AtomicBool,
 }
 
@@ -89,8 +103,7 @@ impl Deputy {
         pid: Pid,
         slot: Slot,
         link: Arc<HostLink>,
-        breaking: Arc<AtomicBool>,
-        calls: Arc<AtomicU64>,
+        common: Common,
         kept: Option<(u64, usize)>,
     ) -> Arc<Deputy> {
         let st = Mutex::new(State {
@@ -103,8 +116,7 @@ impl Deputy {
             slot,
             st,
             link: Mutex::new(link),
-            breaking,
-            calls,
+            common,
             closed: AtomicBool::new(false),
         });
         let me = d.clone();
@@ -244,7 +256,7 @@ impl Deputy {
             mut packed,
             ..
         } = c;
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.common.calls.fetch_add(1, Ordering::Relaxed);
         timing(st, flags, &mut packed);
         let base = self.slot.data_addr();
         let mut area = std::mem::take(&mut packed.data);
@@ -254,13 +266,14 @@ impl Deputy {
             area[at..at + 8].copy_from_slice(&v.wrapping_add(base).to_le_bytes());
         }
         self.slot.write_data(0, &area);
-        let args = packed.args_at(base);
+        let at = packed.args_at(base);
         st.doing = Some(Doing::Call {
             seq,
             outs: packed.outs,
             nr: packed.nr,
+            args: packed.args,
         });
-        self.slot.post(packed.nr.into(), args, mask, None);
+        self.slot.post(packed.nr.into(), at, mask, None);
     }
 
     fn wait_loop(&self) {
@@ -280,7 +293,11 @@ impl Deputy {
                 None
             };
             let outs = match &doing {
-                Some(Doing::Call { outs, .. }) => self.collect(outs, ret),
+                Some(Doing::Call { outs, nr, args, .. }) => {
+                    let mut all = self.collect(outs, ret);
+                    self.add_cpu(i64::from(*nr), *args, ret, &mut Results(outs, &mut all));
+                    all
+                }
                 _ => Vec::new(),
             };
             if let Some(w) = st.queue.pop_front() {
@@ -311,6 +328,21 @@ impl Deputy {
         } else if ret == -516 && i64::from(nr) != libc::SYS_restart_syscall {
             st.block = Some((nr, st.deadline));
             st.kept = None;
+        }
+    }
+
+    /// Children that were away used more than home's kernel knows.
+    fn add_cpu(&self, nr: i64, args: [u64; 6], ret: i64, results: &mut Results<'_>) {
+        if cpu::tells(nr) {
+            let (pid, tid) = (self.pid, self.tid);
+            let done = Done {
+                pid,
+                tid,
+                nr,
+                args,
+                ret,
+            };
+            self.common.cpu.correct(&done, false, results);
         }
     }
 

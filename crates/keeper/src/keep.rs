@@ -4,6 +4,7 @@
 //! for a moment; nobody waits for the hand while holding one.
 
 use crate::control::Control;
+use crate::cpu::Books;
 use crate::deputy::Deputy;
 use crate::links::{HostLink, MoveEvent};
 use crate::mover::Tasks;
@@ -39,6 +40,7 @@ pub struct Keep {
     pub hand: Hand<Tree>,
     pub control: Control,
     pub tasks: Tasks,
+    pub cpu: Arc<Books>,
     pub deputies: RwLock<HashMap<Tid, Arc<Deputy>>>,
     pub links: Mutex<HashMap<NodeName, Arc<HostLink>>>,
     /// What we show at doors, and since when we have it.
@@ -72,6 +74,7 @@ impl Keep {
             hand,
             control,
             tasks: Tasks::default(),
+            cpu: Arc::default(),
             deputies: RwLock::default(),
             links: Mutex::default(),
             identity: Mutex::default(),

@@ -9,6 +9,7 @@ mod ahead;
 mod arrive;
 pub mod birth;
 mod control;
+mod cpu;
 mod depart;
 mod deputy;
 mod family;
@@ -25,6 +26,7 @@ mod storm;
 mod summary;
 mod sys;
 mod tree;
+mod watch;
 
 pub use privileged::command_gains;
 

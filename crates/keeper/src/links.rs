@@ -6,7 +6,7 @@ use armento_client::AskError;
 use armento_client::api::{Answer, Ask, Pass, RENEW};
 use armento_link::{Identity, Reader, Writer, dial};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
+use armento_model::{CpuTime, ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
 use armento_tracee::sys;
 use armento_wire::bulk::HELLO;
 use armento_wire::talk::{self, Hello, Purpose, ToHost};
@@ -27,7 +27,7 @@ pub const DEAD_AFTER: Duration = Duration::from_secs(30);
 /// News of a move, from its source or target.
 #[derive(Debug)]
 pub enum MoveEvent {
-    Ready { bytes: u64 },
+    Ready { bytes: u64, away: CpuTime },
     Failed { stay: Stay, detail: String },
     Thawed,
 }

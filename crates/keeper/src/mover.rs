@@ -11,7 +11,7 @@ use crate::onward;
 use crate::tree::{Place, Tree};
 use armento_client::api::{Answer, Ask, Dest, Report};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{NodeName, Pid, Stay};
+use armento_model::{CpuTime, NodeName, Pid, Stay};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -226,13 +226,13 @@ fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
     }
 }
 
-/// Waits for one of two bits of news of a move.
+/// Waits for one of two bits of news of a move: the bytes that came, and the CPU time used away before.
 pub fn await_ready(
     news: &std::sync::mpsc::Receiver<links::MoveEvent>,
     limit: Duration,
-) -> Result<u64> {
+) -> Result<(u64, CpuTime)> {
     match news.recv_timeout(limit) {
-        Ok(links::MoveEvent::Ready { bytes }) => Ok(bytes),
+        Ok(links::MoveEvent::Ready { bytes, away }) => Ok((bytes, away)),
         Ok(links::MoveEvent::Failed { stay, detail }) => Err(MigrateError::Declined(stay, detail)),
         Ok(links::MoveEvent::Thawed) => Err(MigrateError::Stays(
             Stay::TargetFailed,

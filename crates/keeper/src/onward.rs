@@ -35,8 +35,11 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
     point("onward.ready");
     keep.end_move(mv);
     let (l, f) = (link.clone(), from.clone());
-    let flipped = r.and_then(|bytes| {
-        let froze = keep.hand.run(move |t| flip(t, pid, &f, &l, mv));
+    let flipped = r.and_then(|(bytes, away)| {
+        let froze = keep.hand.run(move |t| {
+            t.used_away(pid, &f.node, away);
+            flip(t, pid, &f, &l, mv)
+        });
         Ok((bytes, froze.unwrap_or(Err(MigrateError::Ended))?))
     });
     match flipped {

@@ -70,7 +70,9 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
         return false;
     }
     match deputy(keep, link, c.tid) {
-        Some(d) if d.breaking.load(Ordering::Acquire) => link.reply(c.tid, c.seq, AGAIN, &[]),
+        Some(d) if d.common.breaking.load(Ordering::Acquire) => {
+            link.reply(c.tid, c.seq, AGAIN, &[])
+        }
         Some(d) if signals::is_exec(c.packed.nr) => {
             // In the hand, where signals are seen: none can come between the look and the exec.
             keep.hand.post(move |t| t.exec(&d, Box::new(c)));
@@ -91,7 +93,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             exit_signal,
             thread,
         } => match deputy(keep, link, tid) {
-            Some(d) if d.breaking.load(Ordering::Acquire) => link.tell(&ToHost::Forked {
+            Some(d) if d.common.breaking.load(Ordering::Acquire) => link.tell(&ToHost::Forked {
                 tid,
                 seq,
                 ret: AGAIN,
@@ -108,6 +110,8 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             tid,
             ignored,
             heard,
+            away,
+            thread_away,
         } => {
             // Set before the exec that follows on this stream is read.
             let changed = keep
@@ -115,12 +119,14 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 .run(move |t| t.ignored(pid, ignored, heard))
                 .unwrap_or(0);
             if let Some(d) = deputy(keep, link, tid) {
+                keep.cpu.told(d.pid, away);
+                keep.cpu.thread_told(d.pid, tid, thread_away);
                 family::ignore(&d, changed, ignored);
             }
         }
-        ToHome::Exit { pid, code, cpu_ns } => {
+        ToHome::Exit { pid, code, away } => {
             let l = link.clone();
-            keep.hand.post(move |t| t.exit(&l, pid, code, cpu_ns));
+            keep.hand.post(move |t| t.exit(&l, pid, code, away));
         }
         ToHome::ThreadExit { tid, .. } => {
             if let Some(d) = deputy(keep, link, tid) {
@@ -139,7 +145,11 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             tid,
             sig,
             info,
+            away,
         } => {
+            if let Some(d) = deputy(keep, link, tid) {
+                keep.cpu.told(d.pid, away);
+            }
             let l = link.clone();
             keep.hand
                 .post(move |t| t.take_default(&l, pid, tid, sig, &info));
@@ -174,7 +184,9 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 link.tell(&ToHost::Held { seq });
             });
         }
-        ToHome::Ready { mv, bytes } => links::news(keep, mv, MoveEvent::Ready { bytes }),
+        ToHome::Ready { mv, bytes, away } => {
+            links::news(keep, mv, MoveEvent::Ready { bytes, away })
+        }
         ToHome::Failed { mv, stay, detail } => {
             links::news(keep, mv, MoveEvent::Failed { stay, detail })
         }

@@ -8,6 +8,7 @@ use crate::keep::Keep;
 use crate::links::HostLink;
 use crate::privileged;
 use crate::tree::{Proc, Tree};
+use crate::watch;
 use armento_abi::Restart;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
@@ -28,7 +29,10 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) {
         return;
     }
     let Some(pid) = t.keep.deputy(tid).map(|d| d.pid) else {
-        return pass(t, tid, stop);
+        if !watch::stopped(t, tid, stop) {
+            pass(t, tid, stop);
+        }
+        return;
     };
     match stop {
         Stop::Signal(_) => signal(t, pid, tid),
@@ -65,7 +69,7 @@ fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
     let Some(p) = t.procs.get_mut(&pid) else {
         return;
     };
-    if p.breaking.load(Ordering::Acquire) {
+    if p.common.breaking.load(Ordering::Acquire) {
         p.held.push((directed, info));
     } else {
         p.pass_on(directed, &info);
@@ -188,7 +192,7 @@ impl Tree {
     pub fn exec(&mut self, d: &Deputy, c: Box<Call>) {
         let late = self.procs.get_mut(&d.pid).is_none_or(Proc::owed_signals);
         let again = || d.link().reply(c.tid, c.seq, ERESTARTNOINTR, &[]);
-        if late || d.breaking.load(Ordering::Acquire) {
+        if late || d.common.breaking.load(Ordering::Acquire) {
             return again();
         }
         if exec_gains(d.pid, &c).is_some() {
@@ -227,7 +231,7 @@ impl Tree {
             return;
         };
         p.froze = Some(std::time::Instant::now());
-        p.breaking.store(true, Ordering::Release);
+        p.common.breaking.store(true, Ordering::Release);
         let tids: Vec<Tid> = p.threads.keys().copied().collect();
         for tid in tids {
             self.break_call(tid, &code);

@@ -1,7 +1,7 @@
 //! What is known of one process for lists and for the line written at its end.
 
-use armento_model::{NodeName, Pid};
-use armento_tracee::{status, sys};
+use armento_model::{CpuTime, NodeName, Pid};
+use armento_tracee::{cpu, status};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -40,9 +40,8 @@ impl Summary {
 
     /// Looks at the process: only at home for what its body knows better.
     pub fn look(&mut self, home: bool) {
-        if let Ok(ns) = sys::cpu_clock_ns(self.pid, false) {
-            self.home_ns = ns;
-        }
+        // Nothing is said of one who has ended.
+        self.home_ns = self.home_ns.max(cpu::process_ns(self.pid));
         let Ok(s) = status::read(self.pid) else {
             return;
         };
@@ -50,7 +49,8 @@ impl Summary {
         self.threads = s.threads;
         if home {
             self.rss_kib = s.rss_kib;
-            self.busy_percent = if s.state == 'R' { 100 } else { 0 };
+            // Watched, it may be seen between two of its calls.
+            self.busy_percent = if matches!(s.state, 'R' | 't') { 100 } else { 0 };
             if self.command.is_empty() || self.command.starts_with('[') {
                 self.renamed();
             }
@@ -61,12 +61,14 @@ impl Summary {
         self.command = status::command(self.pid);
     }
 
-    /// CPU used so far in the present stay.
-    pub fn used_at(&mut self, node: &NodeName, ns: u64) {
+    /// CPU used away so far; what is new of it, in the present stay.
+    pub fn used_at(&mut self, node: &NodeName, away: CpuTime) {
         if self.now.as_ref().is_some_and(|(n, _)| n != node) {
             self.back_home();
         }
+        let before: u64 = self.done.values().sum();
         let had = self.now.as_ref().map_or(0, |n| n.1);
+        let ns = away.total_ns().saturating_sub(before);
         self.now = Some((node.clone(), ns.max(had)));
     }
 

@@ -2,15 +2,16 @@
 //!
 //! From: `birth.rs`. Next: `mover.rs` (who moves), `signals.rs` (what deputies report).
 
-use crate::deputy::{Deputy, Work};
+use crate::deputy::{Common, Deputy, Work};
 use crate::keep::{Keep, lock};
 use crate::links::HostLink;
 use crate::mover::{Task, Why};
 use crate::signals;
 use crate::summary::Summary;
+use crate::watch::Watch;
 use armento_client::api::{Dest, ProcInfo};
 use armento_migrate::stop::Halted;
-use armento_model::{NodeName, Pid, Stay, Tid};
+use armento_model::{CpuTime, NodeName, Pid, Stay, Tid};
 use armento_tracee::hand::World;
 use armento_tracee::region::{Region, Slot};
 use armento_tracee::sys::SigInfo;
@@ -19,7 +20,7 @@ use armento_tracee::{status, sys};
 use armento_wire::talk::{ToHost, Usage};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// First hold after a call brought a process home; doubles up to the second.
@@ -41,9 +42,7 @@ pub struct Proc {
     pub place: Place,
     pub region: Option<Arc<Region>>,
     pub threads: BTreeMap<Tid, Arc<Deputy>>,
-    /// Shared with its deputies.
-    pub breaking: Arc<AtomicBool>,
-    pub calls: Arc<AtomicU64>,
+    pub common: Common,
     /// Signals sent to the present body.
     pub told: u64,
     /// … of which it had had so many when it last asked for an exec.
@@ -74,14 +73,19 @@ pub struct Proc {
 }
 
 impl Proc {
-    fn new(pid: Pid, locked: bool) -> Proc {
+    fn new(keep: &Keep, pid: Pid, locked: bool) -> Proc {
+        keep.cpu.begin(pid);
+        let common = Common {
+            breaking: Arc::default(),
+            calls: Arc::default(),
+            cpu: keep.cpu.clone(),
+        };
         Proc {
             pid,
             place: Place::Home,
             region: None,
             threads: BTreeMap::new(),
-            breaking: Arc::default(),
-            calls: Arc::default(),
+            common,
             told: 0,
             heard: 0,
             waited: 0,
@@ -179,6 +183,8 @@ pub struct Tree {
     pub returning: BTreeMap<Pid, Vec<Halted>>,
     /// On the way from its exec to its entry.
     pub loading: BTreeMap<Pid, crate::loading::Loading>,
+    /// At home, and corrected in what they read of their CPU time.
+    pub watch: Watch,
     /// What a thread that we let go in a restartable sleep was doing.
     pub blocks: HashMap<Tid, i64>,
     scanned: Instant,
@@ -188,7 +194,7 @@ pub struct Tree {
 impl Tree {
     pub fn new(keep: Arc<Keep>, root: Pid) -> Tree {
         let locked = keep.settings.stay || keep.settings.pinned.is_some();
-        let procs = [(root, Proc::new(root, locked))].into();
+        let procs = [(root, Proc::new(&keep, root, locked))].into();
         Tree {
             keep,
             procs,
@@ -196,6 +202,7 @@ impl Tree {
             leaving: BTreeMap::new(),
             returning: BTreeMap::new(),
             loading: BTreeMap::new(),
+            watch: Watch::default(),
             blocks: HashMap::new(),
             scanned: Instant::now(),
             watched: Instant::now(),
@@ -222,21 +229,13 @@ impl Tree {
         let p = self
             .procs
             .entry(pid)
-            .or_insert_with(|| Proc::new(pid, locked));
+            .or_insert_with(|| Proc::new(&self.keep, pid, locked));
         if !thread {
             p.ignored = ignored;
         }
         p.now_at(&link);
         p.region = Some(region);
-        let d = Deputy::start(
-            tid,
-            pid,
-            slot,
-            link,
-            p.breaking.clone(),
-            p.calls.clone(),
-            None,
-        );
+        let d = Deputy::start(tid, pid, slot, link, p.common.clone(), None);
         self.keep.enter(&d);
         p.threads.insert(tid, d);
     }
@@ -250,16 +249,18 @@ impl Tree {
     }
 
     /// exit_group at the body.
-    pub fn exit(&mut self, link: &Arc<HostLink>, pid: Pid, code: i32, cpu_ns: u64) {
-        let Some(p) = self.procs.get_mut(&pid) else {
+    pub fn exit(&mut self, link: &Arc<HostLink>, pid: Pid, code: i32, away: CpuTime) {
+        let Some(p) = self.procs.get(&pid) else {
             return link.tell(&ToHost::Kill { pid });
         };
         if p.link().is_none_or(|l| !Arc::ptr_eq(l, link)) {
             return;
         }
-        if cpu_ns != 0 {
-            p.seen.used_at(&link.node, cpu_ns);
-        }
+        // Before it ends: its parent reads it.
+        self.used_away(pid, &link.node, away);
+        let Some(p) = self.procs.get(&pid) else {
+            return;
+        };
         // Behind our own housekeeping, if need be: it is short.
         match p.threads.values().find(|d| !d.in_call()) {
             Some(d) => d.submit(Work::End {
@@ -301,12 +302,21 @@ impl Tree {
         }
     }
 
+    /// CPU that the process, which is at `node` or was a moment ago, used away so far.
+    pub fn used_away(&mut self, pid: Pid, node: &NodeName, away: CpuTime) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            self.keep.cpu.told(pid, away);
+            p.seen.used_at(node, away);
+        }
+    }
+
     pub fn usage(&mut self, link: &Arc<HostLink>, list: Vec<Usage>) {
         for u in list {
             if let Some(p) = self.procs.get_mut(&u.pid)
                 && p.link().is_some_and(|l| Arc::ptr_eq(l, link))
             {
-                p.seen.used_at(&link.node, u.cpu_ns);
+                self.keep.cpu.told(u.pid, u.away);
+                p.seen.used_at(&link.node, u.away);
                 p.seen.rss_kib = u.rss_kib;
                 p.seen.busy_percent = u.busy_percent;
             }
@@ -318,12 +328,15 @@ impl Tree {
         let Some(mut p) = self.procs.remove(&pid) else {
             return;
         };
-        if let Some(l) = p.link() {
+        if let Some(l) = p.link().cloned() {
             l.tell(&ToHost::Kill { pid });
+            p.seen.used_at(&l.node, self.keep.cpu.away(pid));
         }
         crate::ahead::forget(&self.keep, pid);
+        self.watch.forget(pid);
         p.close_deputies(&self.keep);
-        p.seen.finish(p.moves, p.calls.load(Ordering::Relaxed));
+        p.seen
+            .finish(p.moves, p.common.calls.load(Ordering::Relaxed));
         self.publish();
     }
 
@@ -344,7 +357,8 @@ impl Tree {
             let locked = self.procs.get(&pid).is_some_and(|p| p.locked);
             for child in status::children(pid) {
                 if !self.procs.contains_key(&child) && child != std::process::id() as Pid {
-                    self.procs.insert(child, Proc::new(child, locked));
+                    self.procs
+                        .insert(child, Proc::new(&self.keep, child, locked));
                     queue.push(child);
                 }
             }
@@ -416,7 +430,7 @@ impl Tree {
                 threads: p.seen.threads,
                 busy_percent: p.seen.busy_percent,
                 moves: p.moves,
-                forwarded: p.calls.load(Ordering::Relaxed),
+                forwarded: p.common.calls.load(Ordering::Relaxed),
                 stay: p.stay,
                 locked: p.locked || p.hold_until.is_some_and(|t| Instant::now() < t),
                 age_ms: p.born.elapsed().as_millis() as u64,
@@ -435,13 +449,18 @@ impl Tree {
         }
         self.blocks.remove(&tid);
         self.loading.remove(&tid);
+        self.watch.forget(pid);
+        // KERNEL: the event's message is the number that the thread had before it became the leader.
+        let former = trace::event_msg(tid).ok().filter(|_| traced);
+        self.keep.cpu.execed(pid, former.map_or(pid, |m| m as Tid));
         let locked = self.keep.settings.stay || self.keep.settings.pinned.is_some();
         let p = self
             .procs
             .entry(pid)
-            .or_insert_with(|| Proc::new(pid, locked));
+            .or_insert_with(|| Proc::new(&self.keep, pid, locked));
         if let Some(l) = p.link().cloned() {
             l.tell(&ToHost::Execed { pid });
+            p.seen.used_at(&l.node, self.keep.cpu.away(pid));
             p.seen.back_home();
         }
         p.close_deputies(&self.keep);
@@ -450,7 +469,7 @@ impl Tree {
         p.at_exec = traced;
         p.before_exec = false;
         p.stay = None;
-        p.breaking.store(false, Ordering::Release);
+        p.common.breaking.store(false, Ordering::Release);
         p.held.clear();
         p.seen.renamed();
         self.publish();
@@ -479,7 +498,7 @@ impl Tree {
         let Some(p) = self.procs.get_mut(&pid) else {
             return;
         };
-        p.breaking.store(false, Ordering::Release);
+        p.common.breaking.store(false, Ordering::Release);
         for (tid, info) in std::mem::take(&mut p.held) {
             p.pass_on(tid, &info);
         }
@@ -541,6 +560,9 @@ impl Tree {
     fn ended(&mut self, tid: Tid) {
         self.passing.remove(&tid);
         self.loading.remove(&tid);
+        if let Some(pid) = self.watch.ended(tid) {
+            self.keep.cpu.thread_ended(pid, tid);
+        }
         if self.procs.contains_key(&tid) {
             return self.gone(tid);
         }

@@ -6,10 +6,17 @@ use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop, TraceError};
 use armento_tracee::{inject, status};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a thread may take to stop. Longer means vfork or a disk wait.
 const STOP_MAX: Duration = Duration::from_millis(300);
+
+/// Signals whose default action is nothing.
+pub const DEFAULT_NOTHING: u64 = inject::bit(libc::SIGCHLD)
+    | inject::bit(libc::SIGCONT)
+    | inject::bit(libc::SIGURG)
+    | inject::bit(libc::SIGWINCH);
 
 /// A thread in a ptrace stop.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +26,16 @@ pub struct Halted {
     pub signal: Option<(i32, SigInfo)>,
 }
 
+/// Asked at the entry and at the end of a call: true when its end is to be seen.
+pub type Calls = Arc<dyn Fn(Tid) -> bool + Send + Sync>;
+
 /// A process under our hand: which threads are seized, which of them are stopped.
 pub struct Grip {
     pub pid: Pid,
     pub seized: BTreeSet<Tid>,
     pub halted: Vec<Halted>,
+    /// Its threads stop at calls.
+    pub calls: Option<Calls>,
 }
 
 /// Is a thread in a call that a stop would change for good? The kernel ends these instead of issuing them
@@ -58,6 +70,7 @@ impl Grip {
             pid,
             seized: BTreeSet::new(),
             halted: Vec::new(),
+            calls: None,
         }
     }
 
@@ -79,6 +92,11 @@ impl Grip {
                     }
                     Err(TraceError::Gone(_)) if t != self.pid => {}
                     Err(TraceError::Os { err, .. }) if err.raw_os_error() == Some(libc::EPERM) => {
+                        if status::read(t).is_ok_and(|s| s.tracer as u32 == std::process::id()) {
+                            // It is in our hand already.
+                            self.seized.insert(t);
+                            continue;
+                        }
                         return Err(MigrateError::Stays(
                             Stay::Traced,
                             "it cannot be traced by us".into(),
@@ -136,7 +154,8 @@ impl Grip {
                     ));
                 }
                 // An exec, clone or call stop: pass it on and wait for ours.
-                Ok(Status::Stopped(_) | Status::Continued) => trace::resume(tid, 0)?,
+                Ok(Status::Stopped(stop)) => self.pass_on(tid, stop)?,
+                Ok(Status::Continued) => {}
                 Ok(Status::Exited(_) | Status::Killed(_)) | Err(TraceError::Gone(_)) => {
                     self.seized.remove(&tid);
                     return if tid == self.pid {
@@ -150,6 +169,19 @@ impl Grip {
         }
     }
 
+    /// Lets a thread go on from a stop that is none of ours, to ours.
+    fn pass_on(&self, tid: Tid, stop: Stop) -> Result<()> {
+        let to_end = stop == Stop::Call && self.calls.as_ref().is_some_and(|f| f(tid));
+        // KERNEL: any stop takes back an interruption that was asked for before (ptrace_stop).
+        trace::interrupt(tid)?;
+        if to_end {
+            trace::resume_to_call(tid, 0)?;
+        } else {
+            trace::resume(tid, 0)?;
+        }
+        Ok(())
+    }
+
     /// Lets every thread go on untraced, with the signals it stopped at.
     pub fn release(mut self) {
         self.let_go();
@@ -157,8 +189,13 @@ impl Grip {
 
     /// Lets stopped threads run on, still seized.
     pub fn resume(&mut self) {
+        let go = if self.calls.is_some() {
+            trace::resume_to_call
+        } else {
+            trace::resume
+        };
         for h in std::mem::take(&mut self.halted) {
-            let _ = trace::resume(h.tid, h.signal.map_or(0, |s| s.0));
+            let _ = go(h.tid, h.signal.map_or(0, |s| s.0));
         }
     }
 

@@ -2,15 +2,17 @@
 //!
 //! Start at [`Stay`], the closed list of reasons why a process does not move.
 
+mod cpu;
 mod id;
 mod stay;
 
+pub use cpu::{CpuTime, Shown};
 pub use id::{BadName, MoveId, NodeName, Pid, Tid, TreeId};
 pub use stay::Stay;
 
 /// Version of the engine's own protocol (calls, bulk). Both sides must match
 /// exactly; a difference is [`Stay::EngineVersion`].
-pub const ENGINE_VERSION: u32 = 3;
+pub const ENGINE_VERSION: u32 = 4;
 
 /// Version of the control API, which speaks N and N-1.
 pub const CONTROL_VERSION: u32 = 1;

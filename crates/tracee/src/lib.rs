@@ -5,6 +5,7 @@
 //! Start at [`trace`] (stops), then [`inject`] (make it do a call) and [`region`] (the shared
 //! page in which deputies wait).
 
+pub mod cpu;
 pub mod hand;
 pub mod inject;
 pub mod maps;
@@ -15,6 +16,7 @@ pub mod status;
 pub mod sys;
 pub mod trace;
 pub mod uffd;
+pub mod usage;
 
 pub use trace::{Regs, Status, Stop, TraceError};
 

@@ -94,7 +94,16 @@ pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
 
 /// Fields of /proc/PID/stat after the command. KERNEL: proc_pid_stat(5); index 0 is field 3 (state).
 pub fn stat_fields(pid: i32) -> io::Result<Vec<i64>> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    fields_of(&format!("/proc/{pid}/stat"))
+}
+
+/// The same of one thread.
+pub fn thread_stat_fields(tid: i32) -> io::Result<Vec<i64>> {
+    fields_of(&format!("/proc/{tid}/task/{tid}/stat"))
+}
+
+fn fields_of(path: &str) -> io::Result<Vec<i64>> {
+    let text = fs::read_to_string(path)?;
     let rest = text.rsplit_once(") ").map_or("", |p| p.1);
     Ok(rest
         .split_whitespace()

@@ -205,13 +205,6 @@ pub fn same_mm(a: i32, b: i32) -> io::Result<bool> {
     check(unsafe { libc::syscall(libc::SYS_kcmp, a, b, 1, 0, 0) }).map(|r| r == 0)
 }
 
-/// CPU time of a process or thread by its dynamic clock, nanoseconds.
-/// KERNEL: clock_getcpuclockid(3): clock = (~pid << 3) | 2 (process) or | 6 (thread).
-pub fn cpu_clock_ns(id: i32, thread: bool) -> io::Result<u64> {
-    let clock = (!id << 3) | if thread { 6 } else { 2 };
-    clock_ns(clock)
-}
-
 pub fn clock_ns(clock: i32) -> io::Result<u64> {
     let mut ts = libc::timespec {
         tv_sec: 0,

@@ -171,6 +171,14 @@ pub fn listen(tid: Tid) -> Result<()> {
     os("listen", tid, sys::ptrace(PTRACE_LISTEN, tid, 0, 0)).map(drop)
 }
 
+/// Stands it in a group stop (job control)? KERNEL: its siginfo has PTRACE_EVENT_STOP in the code's high half.
+pub fn in_group_stop(tid: Tid) -> bool {
+    siginfo(tid).is_ok_and(|i| {
+        let signo = i32::from_le_bytes(i[..4].try_into().unwrap_or_default());
+        sys::siginfo_code(&i) >> 8 == EVENT_STOP && signo != libc::SIGTRAP
+    })
+}
+
 /// Before: stopped.
 pub fn detach(tid: Tid, sig: i32) -> Result<()> {
     os(

@@ -1,7 +1,7 @@
 //! Everything a keeper and a host say to each other beside calls and replies.
 
 use crate::{WireError, write_frame};
-use armento_model::{MoveId, Pid, Stay, Tid, TreeId};
+use armento_model::{CpuTime, MoveId, Pid, Stay, Tid, TreeId};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
@@ -58,12 +58,16 @@ pub enum ToHome {
         ignored: u64,
         /// Signals from home that this body has had so far.
         heard: u64,
+        /// CPU used away by the process, and by this thread of it, which will be its only one.
+        away: CpuTime,
+        thread_away: CpuTime,
     },
     /// exit_group at the body, or its last thread ended.
     Exit {
         pid: Pid,
         code: i32,
-        cpu_ns: u64,
+        /// CPU used away; nothing when its clock is gone with it.
+        away: CpuTime,
     },
     ThreadExit {
         pid: Pid,
@@ -80,6 +84,8 @@ pub enum ToHome {
         tid: Tid,
         sig: i32,
         info: Signal,
+        /// CPU used away, should this be its end.
+        away: CpuTime,
     },
     /// A call that only home can serve.
     ComeHome {
@@ -123,6 +129,8 @@ pub enum ToHome {
     Ready {
         mv: MoveId,
         bytes: u64,
+        /// CPU that the process used away before.
+        away: CpuTime,
     },
     Failed {
         mv: MoveId,
@@ -137,7 +145,7 @@ pub enum ToHome {
         tid: Tid,
         seq: u32,
     },
-    /// About once a second: CPU used here by each body, nanoseconds; resident KiB; how busy.
+    /// About once a second: CPU used away by each body; resident KiB; how busy.
     Usage {
         list: Vec<Usage>,
     },
@@ -154,7 +162,7 @@ pub struct From {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Usage {
     pub pid: Pid,
-    pub cpu_ns: u64,
+    pub away: CpuTime,
     pub rss_kib: u64,
     /// Share of its time in which a thread of it wanted a processor, percent.
     pub busy_percent: u8,

@@ -95,5 +95,6 @@ pub const ROWS: &[Row] = &[
     ),
     home(244, "mq_notify", &[Fd, In(Const(64))]).note("SIGEV_THREAD comes home"),
     home(245, "mq_getsetattr", &[Fd, In(Const(64)), Out(Const(64))]),
-    host(100, "times", &[Out(Const(32))]).note("CPU time of the body is added by the host"),
+    host(100, "times", &[Out(Const(32))])
+        .note("CPU time used away is added by the host, of children at home"),
 ];

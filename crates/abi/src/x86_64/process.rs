@@ -36,8 +36,9 @@ pub const ROWS: &[Row] = &[
     host(59, "execve", &[Path, Strs, Strs]).note("executed at home; the new image is placed again"),
     body(60, "exit").note("ends the thread"),
     home(61, "wait4", &[Val, Out(Hit(4)), Val, Out(Hit(144))])
-        .note("CPU time of a child that was away is not in its rusage"),
-    host(98, "getrusage", &[Val, RUSAGE]).note("CPU time of the body is added by the host"),
+        .note("CPU time that the child used away is added at home"),
+    host(98, "getrusage", &[Val, RUSAGE])
+        .note("CPU time used away is added by the host, of children at home"),
     come(101, "ptrace", "traces or is traced"),
     home(102, "getuid", &[]),
     home(104, "getgid", &[]),
@@ -101,7 +102,7 @@ pub const ROWS: &[Row] = &[
         "waitid",
         &[Val, Val, InOut(Const(28)), Val, InOut(Const(144))],
     )
-    .note("CPU time of a child that was away is not in its rusage"),
+    .note("CPU time that the child used away is added at home"),
     home(251, "ioprio_set", &[Val, Val, Val]),
     home(252, "ioprio_get", &[Val, Val]),
     come(272, "unshare", "changes what the deputy shares or sees"),

@@ -1,11 +1,13 @@
 //! What travels, one module a resource.
 
 pub mod areas;
+pub mod cpu;
 pub mod mm;
 pub mod sigs;
 pub mod thread;
 
 pub use areas::{Area, Kind};
+pub use cpu::Cpu;
 pub use mm::Mm;
 pub use thread::ThreadState;
 
@@ -57,6 +59,6 @@ pub struct State {
     pub mm: Mm,
     /// Signals that wait at the source: the thread they are for, or none for the process.
     pub pending: Vec<(Option<Tid>, Signal)>,
-    /// CPU used on all nodes before, nanoseconds: user, system.
-    pub cpu_ns: (u64, u64),
+    /// Of the whole process: threads that ended count, too.
+    pub cpu: Cpu,
 }

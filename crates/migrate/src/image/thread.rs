@@ -1,6 +1,7 @@
 //! One thread: registers, extended state, mask, and what the kernel remembers for it.
 
 use crate::Result;
+use crate::image::Cpu;
 use armento_abi::Restart;
 use armento_model::Tid;
 use armento_tracee::inject::{Call, Hold};
@@ -28,6 +29,7 @@ pub struct ThreadState {
     pub at_deputy: bool,
     /// The kernel is about to issue its last call again: an earlier deadline stands.
     pub again: bool,
+    pub cpu: Cpu,
 }
 
 impl ThreadState {
@@ -167,7 +169,7 @@ pub fn settle_stopped(tid: Tid, signals: bool) {
     }
 }
 
-/// Before: held. `tid` is the home's number.
+/// Before: held. `tid` is the home's number. Its CPU time is the owner's to say.
 pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<ThreadState> {
     let alt = code.scratch(0x8000, &[0u8; 24]);
     let clear = code.scratch(0x8020, &[0u8; 8]);
@@ -199,6 +201,7 @@ pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<Thread
         // SS_ONSTACK is the kernel's answer, not a setting.
         altstack: [word(0), word(8) & !1, word(16)],
         name: status::comm(h.tid, h.tid),
+        cpu: Cpu::default(),
     })
 }
 

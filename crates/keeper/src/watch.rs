@@ -1,0 +1,304 @@
+//! A process that came home and has read more CPU time than home's kernel tells: what it reads is corrected.
+//!
+//! From: `arrive.rs`, `depart.rs` (a move that did not come off). Next: `cpu.rs`.
+//!
+//! The kernel's clock cannot be set. So its threads stay seized and stop at the entry and the end of every call;
+//! the results of a few calls are changed there. Nobody pays for it who did not read his CPU time while he was
+//! away, or whom home's kernel has told as much meanwhile: he is let go. While it lasts, the program is traced
+//! as a deputy is: it gets no rights by an exec and cannot be traced by others; before either it is let go.
+
+use crate::cpu::{self, Books, Done, Written};
+use crate::privileged;
+use crate::tree::Tree;
+use armento_abi::Restart;
+use armento_migrate::image::thread;
+use armento_migrate::stop::{Calls, DEFAULT_NOTHING, Grip, Halted};
+use armento_model::{Pid, Tid};
+use armento_tracee::trace::{self, Regs, Stop};
+use armento_tracee::{status, sys};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// New threads are seized from their first instruction on.
+const WATCHED: u64 = trace::WATCH | libc::PTRACE_O_TRACECLONE as u64;
+/// How often we look whether home's kernel tells enough by now.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Bytes of a program's path. KERNEL: PATH_MAX.
+const PATH_MAX: usize = 4096;
+/// Enough of every struct that is changed: the times come first.
+const HEAD: usize = 32;
+
+#[derive(Default)]
+pub struct Watch {
+    /// Who is watched, and when we looked last.
+    procs: HashMap<Pid, Instant>,
+    /// Threads that stop at calls, and when their last call began. Their process may be watched no more.
+    threads: HashMap<Tid, (Pid, Option<Instant>)>,
+}
+
+impl Watch {
+    pub fn has(&self, pid: Pid) -> bool {
+        self.procs.contains_key(&pid)
+    }
+
+    /// It leaves, ended or exec'd.
+    pub fn forget(&mut self, pid: Pid) {
+        self.procs.remove(&pid);
+        self.threads.retain(|_, (p, _)| *p != pid);
+    }
+
+    /// Whose thread ended, if it was watched.
+    pub fn ended(&mut self, tid: Tid) -> Option<Pid> {
+        self.threads.remove(&tid).map(|(pid, _)| pid)
+    }
+
+    fn began(&mut self, tid: Tid) {
+        if let Some((_, since)) = self.threads.get_mut(&tid) {
+            *since = Some(Instant::now());
+        }
+    }
+
+    fn since(&self, tid: Tid) -> Option<Instant> {
+        self.threads.get(&tid)?.1
+    }
+
+    fn due(&mut self, pid: Pid) -> bool {
+        let Some(last) = self.procs.get_mut(&pid) else {
+            return true;
+        };
+        let due = last.elapsed() > LOOK_EVERY;
+        if due {
+            *last = Instant::now();
+        }
+        due
+    }
+}
+
+/// Memory of a thread that has made a call.
+struct Memory {
+    tid: Tid,
+    args: [u64; 6],
+}
+
+impl Written for Memory {
+    fn change(&mut self, arg: usize, len: usize, f: &mut dyn FnMut(&mut [u8])) {
+        let at = self.args[arg];
+        let mut b = [0u8; HEAD];
+        let b = &mut b[..len.min(HEAD)];
+        if at != 0 && matches!(sys::vm_read(self.tid, at, b), Ok(n) if n == b.len()) {
+            f(b);
+            // The kernel wrote there a moment ago.
+            let _ = sys::vm_write(self.tid, at, b);
+        }
+    }
+}
+
+/// A thread at the entry or the end of a call. KERNEL: rax is -ENOSYS at every entry; one of our calls that
+/// ends so has told nothing.
+struct At {
+    regs: Regs,
+    nr: i64,
+    entry: bool,
+}
+
+fn at(tid: Tid) -> Option<At> {
+    let regs = trace::regs(tid).ok()?;
+    let entry = regs.rax as i64 == -i64::from(libc::ENOSYS);
+    let nr = regs.orig_rax as i64;
+    // KERNEL: __USER_CS; 32-bit programs number their calls differently.
+    (regs.cs == 0x33).then_some(At { regs, nr, entry })
+}
+
+fn args(r: &Regs) -> [u64; 6] {
+    [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]
+}
+
+/// Corrects what a call has told. True at the entry of such a call: its end is to be seen.
+fn settle(books: &Books, pid: Pid, tid: Tid, at: &At) -> bool {
+    if !cpu::tells(at.nr) {
+        return false;
+    }
+    if !at.entry {
+        let args = args(&at.regs);
+        let (nr, ret) = (at.nr, at.regs.rax as i64);
+        let d = Done {
+            pid,
+            tid,
+            nr,
+            args,
+            ret,
+        };
+        books.correct(&d, true, &mut Memory { tid, args });
+    }
+    at.entry
+}
+
+/// Would this call, at its entry, not do what it does untraced?
+fn needs_freedom(pid: Pid, tid: Tid, a: &At) -> bool {
+    let r = &a.regs;
+    match a.nr {
+        libc::SYS_ptrace => r.rdi == u64::from(libc::PTRACE_TRACEME),
+        libc::SYS_execve => gains(pid, tid, None, r.rdi),
+        libc::SYS_execveat => gains(pid, tid, Some(r.rdi as i32), r.rsi),
+        _ => false,
+    }
+}
+
+fn gains(pid: Pid, tid: Tid, dir: Option<i32>, path: u64) -> bool {
+    let mut b = vec![0u8; PATH_MAX];
+    let mut have = 0;
+    // A path may end at the last page that is mapped.
+    while have < PATH_MAX {
+        let at = path + have as u64;
+        let room = (4096 - (at & 4095) as usize).min(PATH_MAX - have);
+        let got = sys::vm_read(tid, at, &mut b[have..have + room]).unwrap_or(0);
+        have += got;
+        if got < room || b[..have].contains(&0) {
+            break;
+        }
+    }
+    let path = b[..have].split(|c| *c == 0).next().unwrap_or(&[]);
+    privileged::exec_gains(pid, dir, path).is_some()
+}
+
+/// A stop of a thread at home; `false` when it is none of ours.
+pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
+    let Some((pid, _)) = t.watch.threads.get(&tid).copied() else {
+        return stop == Stop::Trap && newborn(t, tid);
+    };
+    let _ = match stop {
+        Stop::Signal(sig) => trace::resume_to_call(tid, sig),
+        Stop::Group(_) => trace::listen(tid),
+        Stop::Call => at_call(t, pid, tid),
+        // One that a move let go on may have other options.
+        Stop::Trap => trace::set_options(tid, WATCHED).and_then(|()| trace::resume_to_call(tid, 0)),
+        Stop::Event(_) => trace::resume_to_call(tid, 0),
+    };
+    true
+}
+
+/// The first stop of one whom a watched thread has made: a thread, or (by an unusual clone) a process, which is
+/// none of ours. Those that deputies make are known by their process.
+fn newborn(t: &mut Tree, tid: Tid) -> bool {
+    if t.watch.threads.is_empty() || t.passing.contains(&tid) {
+        return false;
+    }
+    let Ok(s) = status::read(tid) else {
+        return false;
+    };
+    let away = |pid| t.procs.get(&pid).is_some_and(|p| p.link().is_some());
+    if away(s.tgid) || away(s.ppid) {
+        return false;
+    }
+    let _ = if t.watch.has(s.tgid) {
+        t.watch.threads.insert(tid, (s.tgid, None));
+        trace::resume_to_call(tid, 0)
+    } else {
+        trace::detach(tid, 0)
+    };
+    true
+}
+
+fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
+    let books = t.keep.cpu.clone();
+    let Some(a) = at(tid) else {
+        return trace::resume_to_call(tid, 0);
+    };
+    let ours = settle(&books, pid, tid, &a);
+    if a.entry {
+        t.watch.began(tid);
+    } else if a.regs.rax as i64 == -i64::from(libc::EINTR) {
+        wait_on(tid, a.regs, t.watch.since(tid))?;
+    }
+    if t.leaving.contains_key(&pid) {
+        // Its move holds it.
+        return trace::resume_to_call(tid, 0);
+    }
+    if !ours && t.watch.due(pid) && !books.owes(pid) {
+        t.watch.procs.remove(&pid);
+    }
+    if !t.watch.has(pid) || a.entry && needs_freedom(pid, tid, &a) {
+        t.watch.threads.remove(&tid);
+        return trace::detach(tid, 0);
+    }
+    trace::resume_to_call(tid, 0)
+}
+
+/// Traced, a thread is woken by signals that it ignores, too, and some calls end by that: such a one is issued
+/// again, which the kernel does unless a handler runs. Not in time that began anew, where we can tell.
+fn wait_on(tid: Tid, mut r: Regs, since: Option<Instant>) -> trace::Result<()> {
+    let row = armento_abi::row(r.orig_rax);
+    if row.is_none_or(|row| row.restart != Restart::Eintr) || ends_calls(tid) {
+        return Ok(());
+    }
+    let timed = matches!(
+        r.orig_rax as i64,
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait
+    );
+    if timed && r.r10 as i32 > 0 {
+        let past = since.map_or(0, |t| t.elapsed().as_millis() as u64);
+        r.r10 = (r.r10 as i32 as u64).saturating_sub(past);
+    }
+    r.rax = thread::ERESTARTNOHAND as u64;
+    // It must come by the kernel's own look at signals.
+    trace::interrupt(tid)?;
+    trace::set_regs(tid, &r)
+}
+
+/// Does a signal wait that would have ended its call untraced, by a handler or by stopping it?
+fn ends_calls(tid: Tid) -> bool {
+    status::read(tid).is_ok_and(|s| {
+        let nothing = s.ignored | DEFAULT_NOTHING & !s.caught;
+        (s.sig_pending | s.shared_pending) & !s.blocked & !nothing != 0
+    })
+}
+
+impl Tree {
+    /// What a grip on the process does at stops of its calls, while it is watched.
+    pub fn calls_of(&self, pid: Pid) -> Option<Calls> {
+        let books = self.keep.cpu.clone();
+        let calls = move |tid| at(tid).is_some_and(|a| settle(&books, pid, tid, &a));
+        self.watch.has(pid).then(|| Arc::new(calls) as Calls)
+    }
+
+    /// How a process is seized that goes on at home while it is copied.
+    pub fn passing_options(&self, pid: Pid) -> u64 {
+        if self.watch.has(pid) {
+            WATCHED
+        } else {
+            trace::WATCH
+        }
+    }
+
+    /// Lets a process at home go on: untraced, or watched.
+    pub fn go_on(&mut self, pid: Pid, grip: Grip) {
+        for tid in &grip.seized {
+            self.passing.remove(tid);
+        }
+        if !self.keep.cpu.owes(pid) {
+            self.watch.forget(pid);
+            return grip.release();
+        }
+        self.watch.procs.insert(pid, Instant::now());
+        for &tid in &grip.seized {
+            self.watch.threads.insert(tid, (pid, None));
+            if !grip.halted.iter().any(|h| h.tid == tid) {
+                // It goes on to its next call from the stop that this makes.
+                let _ = trace::interrupt(tid);
+            }
+        }
+        for h in grip.disband() {
+            // A thread that died meanwhile needs nothing.
+            let _ = watch_on(&h);
+        }
+    }
+}
+
+fn watch_on(h: &Halted) -> trace::Result<()> {
+    trace::set_options(h.tid, WATCHED)?;
+    if trace::in_group_stop(h.tid) {
+        return trace::listen(h.tid);
+    }
+    trace::resume_to_call(h.tid, h.signal.map_or(0, |s| s.0))
+}

@@ -1,0 +1,114 @@
+//! CPU time of a process or thread, as the kernel tells those who look from outside.
+
+use crate::status;
+use crate::sys;
+use armento_model::{CpuTime, Shown};
+use std::io;
+
+/// Kinds of CPU clocks in a clock's number. KERNEL: linux/posix-timers_types.h.
+const PROF: i32 = 0;
+const VIRT: i32 = 1;
+const SCHED: i32 = 2;
+/// KERNEL: USER_HZ is 100 on every architecture of ours.
+pub const TICK_NS: u64 = 10_000_000;
+/// Fields of /proc/PID/stat, from field 3 on. KERNEL: proc_pid_stat(5).
+const UTIME: usize = 14 - 3;
+const CUTIME: usize = 16 - 3;
+
+/// One clock of process `pid`; 0 when it is gone. KERNEL: CPU clocks of a process may be read by anybody,
+/// those of a thread only by threads of the same process (pid_for_clock).
+fn clock(pid: i32, kind: i32) -> u64 {
+    sys::clock_ns(!pid << 3 | kind).unwrap_or(0)
+}
+
+/// Threads that ended count, too.
+pub fn process_ns(pid: i32) -> u64 {
+    clock(pid, SCHED)
+}
+
+pub fn process(pid: i32) -> CpuTime {
+    let (user, both) = (clock(pid, VIRT), clock(pid, PROF));
+    CpuTime::split(process_ns(pid), user, both.saturating_sub(user))
+}
+
+/// A running thread's last slice may be missing: the kernel adds it with its next tick.
+pub fn thread_ns(tid: i32) -> u64 {
+    let exact = std::fs::read_to_string(format!("/proc/{tid}/task/{tid}/schedstat"))
+        .ok()
+        .and_then(|s| s.split_whitespace().next()?.parse().ok());
+    match exact {
+        Some(ns) if ns > 0 => ns,
+        // A kernel without these statistics says nothing or 0.
+        _ => thread_ticks(tid).total_ns(),
+    }
+}
+
+pub fn thread(tid: i32) -> CpuTime {
+    let t = thread_ticks(tid);
+    CpuTime::split(thread_ns(tid), t.user_ns, t.system_ns)
+}
+
+/// What the process reads at least when it asks its own kernel.
+pub fn process_says(pid: i32) -> Shown {
+    Shown {
+        clock_ns: process_ns(pid),
+        split: ticks(status::stat_fields(pid), UTIME),
+    }
+}
+
+/// What the thread reads at least when it asks its own kernel.
+pub fn thread_says(tid: i32) -> Shown {
+    Shown {
+        clock_ns: thread_ns(tid),
+        split: thread_ticks(tid),
+    }
+}
+
+/// CPU time of the children that it has waited for.
+pub fn children_says(pid: i32) -> CpuTime {
+    ticks(status::stat_fields(pid), CUTIME)
+}
+
+fn thread_ticks(tid: i32) -> CpuTime {
+    ticks(status::thread_stat_fields(tid), UTIME)
+}
+
+/// Two neighbouring fields; nothing of one who is gone.
+fn ticks(stat: io::Result<Vec<i64>>, first: usize) -> CpuTime {
+    let stat = stat.unwrap_or_default();
+    let at = |i: usize| stat.get(i).copied().unwrap_or(0) as u64 * TICK_NS;
+    CpuTime {
+        user_ns: at(first),
+        system_ns: at(first + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Uses about this much of a processor.
+    fn work(ns: u64) {
+        let me = std::process::id() as i32;
+        let until = process_ns(me) + ns;
+        while process_ns(me) < until {}
+    }
+
+    #[test]
+    fn own_times_are_read_and_grow() {
+        let me = std::process::id() as i32;
+        let before = (process(me), thread_ns(me));
+        work(30_000_000);
+        let after = process(me);
+        assert!(after.total_ns() >= before.0.total_ns() + 30_000_000);
+        let says = process_says(me);
+        assert!(says.clock_ns >= after.total_ns());
+        assert!(says.split.total_ns() <= process_ns(me));
+        assert!(thread_ns(me) >= before.1);
+        // KERNEL: PID_MAX_LIMIT is 4 Mi.
+        let nobody = 5 << 20;
+        assert_eq!(process(nobody), CpuTime::default());
+        assert_eq!(thread(nobody), CpuTime::default());
+        assert_eq!(children_says(nobody), CpuTime::default());
+    }
+}
