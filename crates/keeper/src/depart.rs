@@ -21,6 +21,7 @@ use armento_migrate::stop::{Grip, Halted, delicate, ignores_trap, signal_waits};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered, ok, vdso_syscall};
+use armento_tracee::pages::{self, Pagemap, Run};
 use armento_tracee::region::{BASE, Code, Region};
 use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
 use armento_tracee::{maps, status, sys, trace};
@@ -525,14 +526,15 @@ fn tear_down(
     spare.sort_unstable();
     let Ok(all) = maps::read(pid) else { return };
     let ours = |v: &maps::Vma| v.start >= BASE && v.start < BASE + (1 << 40);
+    let map = Pagemap::open(pid).ok();
     let mut last = None;
     for v in all
         .iter()
         .filter(|v| !v.is_vdso() && !v.is_vsyscall() && !ours(v) && !v.is_file())
     {
-        for (mut a, e) in armento_tracee::pages::minus(&[(v.start, v.end)], &spare) {
+        for (mut a, e) in pages::minus(&[(v.start, v.end)], &spare) {
             while a < e {
-                let n = (e - a).min(CHUNK);
+                let n = share(map.as_ref(), (a, e));
                 let (tx, rx) = mpsc::channel();
                 d.submit(Work::Tidy {
                     nr: libc::SYS_munmap,
@@ -551,6 +553,16 @@ fn tear_down(
             drop(u);
         });
     }
+}
+
+/// How much of `run` to give up in one call: what holds no page costs nothing, however big it is.
+fn share(map: Option<&Pagemap>, (start, end): Run) -> u64 {
+    let bare = match map.map(|m| m.first((start, end))) {
+        Some(Ok(Some(first))) => first.saturating_sub(start),
+        Some(Ok(None)) => end - start,
+        Some(Err(_)) | None => 0,
+    };
+    (end - start).min(bare + CHUNK)
 }
 
 /// The move is off: the process goes on at home as if nothing had been.

@@ -42,7 +42,11 @@ impl Watch {
         send: &mut dyn FnMut(&[Run]) -> Result<()>,
     ) -> Result<()> {
         let backing = area.backing();
-        for piece in pieces(area.run()) {
+        let (mut at, end) = area.run();
+        // From one piece that holds pages to the next: sanitizers reserve 16 TB and touch a few of them.
+        while let Some(first) = map.first((at, end)).unwrap_or_default() {
+            let piece = piece(first, (at, end));
+            at = piece.1;
             let before = map.held(piece, backing).unwrap_or_default().all();
             for run in blocks(&before, piece) {
                 let armed = self.watched.len() < WATCHED_MAX && {
@@ -145,13 +149,11 @@ fn file(map: &Pagemap, part: Run, sent: &[Run], rest: &mut Rest) -> Result<()> {
     Ok(())
 }
 
-/// Cut so that arming or scanning one holds up nobody's writes for long.
-fn pieces((mut at, end): Run) -> impl Iterator<Item = Run> {
-    std::iter::from_fn(move || {
-        let from = at;
-        at = (at / PIECE * PIECE + PIECE).min(end);
-        (from < end).then_some((from, at))
-    })
+/// The piece that begins with the block of `at`, cut so that arming or scanning it holds up nobody's
+/// writes for long. `start` and `end` are its area's.
+fn piece(at: u64, (start, end): Run) -> Run {
+    let from = (at / BLOCK * BLOCK).max(start);
+    (from, (from / PIECE * PIECE + PIECE).min(end))
 }
 
 /// The blocks of `piece` that hold any of `runs`.
@@ -170,10 +172,10 @@ mod tests {
     #[test]
     fn pieces_and_blocks_cover_what_they_cut() {
         let run = (PIECE - 4096, 2 * PIECE + 4096);
-        let cut: Vec<Run> = pieces(run).collect();
-        let want = [(run.0, PIECE), (PIECE, 2 * PIECE), (2 * PIECE, run.1)];
-        assert_eq!(cut, want);
-        assert_eq!(pieces((8, 8)).count(), 0);
+        assert_eq!(piece(run.0, run), (run.0, PIECE));
+        assert_eq!(piece(PIECE + 4096, run), (PIECE, 2 * PIECE));
+        assert_eq!(piece(2 * PIECE, run), (2 * PIECE, run.1));
+        assert_eq!(piece(5 * BLOCK + 4096, (0, PIECE)), (5 * BLOCK, PIECE));
 
         let held = [
             (BLOCK + 4096, BLOCK + 8192),

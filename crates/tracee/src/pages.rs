@@ -103,6 +103,25 @@ impl Pagemap {
         Ok(held)
     }
 
+    /// Address of the first page of `range` that is there in any way. Cheap where nothing is: what was
+    /// reserved and never touched has no page tables to walk.
+    pub fn first(&self, range: Run) -> io::Result<Option<u64>> {
+        let mut found = Region::default();
+        let mut query = ScanArg {
+            size: size_of::<ScanArg>() as u64,
+            start: range.0,
+            end: range.1,
+            vec: &raw mut found as u64,
+            vec_len: 1,
+            max_pages: 1,
+            anyof: PRESENT | SWAPPED,
+            want: PRESENT,
+            ..ScanArg::default()
+        };
+        let n = sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut query)?;
+        Ok((n > 0).then_some(found.start))
+    }
+
     /// … of those, the ones written since they were last armed; they are armed again.
     /// Mappings that were never registered are skipped (see [`Pagemap::written`]).
     pub fn take_written(&self, range: Run, backing: Backing) -> io::Result<Vec<Run>> {
@@ -264,5 +283,8 @@ mod tests {
             assert_eq!(held.present, [(start, start + 4096)]);
             assert_eq!(held.swapped, []);
         }
+        assert_eq!(pm.first((start, start + 4096)).expect("scan"), Some(start));
+        // Nobody maps the first page of all.
+        assert_eq!(pm.first((0, 4096)).expect("scan"), None);
     }
 }
