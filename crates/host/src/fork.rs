@@ -115,8 +115,12 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     });
     let Some(answer) = answer else { return };
     let work = move || {
-        let Ok(ToHost::Forked { ret, .. }) = answer.recv() else {
-            return;
+        let ret = match answer.recv() {
+            Ok(ToHost::Forked {
+                stay: Some(stay), ..
+            }) => return come_home(&sh, &cell, id, stay, "no room for more threads or children"),
+            Ok(ToHost::Forked { ret, .. }) => ret,
+            _ => return,
         };
         if ret < 0 && !forward::is_restart(ret) {
             lock(&cell.st).waiting = None;

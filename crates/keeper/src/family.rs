@@ -35,11 +35,12 @@ pub fn fork(
 ) {
     let tid = d.tid;
     let Some(child) = d.slot.region().slot() else {
-        eprintln!("process {}: no slot is left for a child", d.pid);
+        // Its region was made for the threads it had when it left, and some more. The next will be bigger.
         return d.link().tell(&ToHost::Forked {
             tid,
             seq,
-            ret: -i64::from(libc::EAGAIN),
+            ret: 0,
+            stay: Some(Stay::UnsupportedCall),
         });
     };
     let flags = if thread {
@@ -62,7 +63,12 @@ pub fn fork(
             keep.hand
                 .run(move |t| t.born(&parent, ret as i32, *slot, thread));
         }
-        d.link().tell(&ToHost::Forked { tid, seq, ret });
+        d.link().tell(&ToHost::Forked {
+            tid,
+            seq,
+            ret,
+            stay: None,
+        });
     });
 }
 

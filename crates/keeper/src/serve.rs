@@ -97,12 +97,14 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 tid,
                 seq,
                 ret: AGAIN,
+                stay: None,
             }),
             Some(d) => family::fork(keep, &d, seq, flags, exit_signal, thread),
             None => link.tell(&ToHost::Forked {
                 tid,
                 seq,
                 ret: -i64::from(libc::ESRCH),
+                stay: None,
             }),
         },
         ToHome::Ignored {

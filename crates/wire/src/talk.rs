@@ -175,6 +175,8 @@ pub enum ToHost {
         tid: Tid,
         seq: u32,
         ret: i64,
+        /// It cannot be made for a process that is away: it comes home first.
+        stay: Option<Stay>,
     },
     /// The deputy exec'd: this body is no more.
     Execed {
