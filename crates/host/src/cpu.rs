@@ -141,3 +141,31 @@ pub fn add_times(cell: &Cell, addr: u64) {
         lock(&cell.proc.cpu).carried.shown.split(said);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(user_ns: u64, system_ns: u64) -> CpuTime {
+        CpuTime { user_ns, system_ns }
+    }
+
+    #[test]
+    fn sums_go_on_from_node_to_node() {
+        let mut a = Account::default();
+        a.carried.home = time(100, 10);
+        a.carried.away = time(5, 5);
+        assert_eq!(a.clock_ns(7), 127);
+        assert_eq!(a.away(time(4, 3)), time(9, 8));
+        // The ratio moves: neither part goes back.
+        assert_eq!(a.away(time(9, 1)), time(12, 8));
+        let mut next = Account::default();
+        next.carried = a.travels(time(9, 1));
+        assert_eq!(
+            (next.carried.home, next.carried.away),
+            (time(100, 10), time(12, 8))
+        );
+        assert_eq!(next.clock_ns(0), 130);
+        assert_eq!(next.carried.shown.clock_ns, 130);
+    }
+}
