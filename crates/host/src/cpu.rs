@@ -159,8 +159,10 @@ mod tests {
         assert_eq!(a.away(time(4, 3)), time(9, 8));
         // The ratio moves: neither part goes back.
         assert_eq!(a.away(time(9, 1)), time(12, 8));
-        let mut next = Account::default();
-        next.carried = a.travels(time(9, 1));
+        let next = Account {
+            carried: a.travels(time(9, 1)),
+            ..Account::default()
+        };
         assert_eq!(
             (next.carried.home, next.carried.away),
             (time(100, 10), time(12, 8))

@@ -14,6 +14,7 @@ pub mod pages;
 pub mod region;
 pub mod status;
 pub mod sys;
+pub mod timers;
 pub mod trace;
 pub mod uffd;
 pub mod usage;
