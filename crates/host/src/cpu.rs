@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(a.away(time(4, 3)), time(9, 8));
         // The ratio moves: neither part goes back.
         assert_eq!(a.away(time(9, 1)), time(12, 8));
-        let next = Account {
+        let mut next = Account {
             carried: a.travels(time(9, 1)),
             ..Account::default()
         };
