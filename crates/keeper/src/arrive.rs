@@ -8,6 +8,7 @@ use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::Done;
 use crate::timers;
 use crate::tree::{Place, Tree};
+use crate::waits::Waits;
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
@@ -296,7 +297,7 @@ fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
                     .iter()
                     .filter(|(to, _)| to.unwrap_or(pid) == d.tid)
                     .collect();
-                dress_one(&code, pid, d, s, &mine, &mut blocks)?;
+                dress_one(&code, d, s, &mine, (&mut blocks, &mut t.waits))?;
             }
             None => over.push(d.tid),
         }
@@ -315,12 +316,12 @@ fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
 
 fn dress_one(
     code: &Code,
-    pid: Pid,
     d: &Deputy,
     s: &ThreadState,
     signals: &[&(Option<Tid>, SigInfo)],
-    blocks: &mut Vec<(Tid, i64)>,
+    (blocks, waits): (&mut Vec<(Tid, i64)>, &mut Waits),
 ) -> Result<()> {
+    let pid = d.pid;
     let mut h = Hold::take(d.tid, Arc::new(Unfiltered))?;
     h.batch_ok(code, "restore thread", &thread::set_calls(code, s))?;
     for (to, info) in signals {
@@ -344,6 +345,8 @@ fn dress_one(
     {
         rearm(&mut h, code, &mut regs, i64::from(nr), deadline)?;
         blocks.push((d.tid, i64::from(nr)));
+    } else if s.again {
+        waits.home(d.tid, &mut regs, d.deadline());
     }
     h.finish(regs, s.mask)?;
     Ok(())

@@ -14,6 +14,7 @@ use crate::mover::{Done, READY_MAX, await_ready};
 use crate::reasons;
 use crate::timers;
 use crate::tree::{Place, Tree};
+use crate::waits::Waits;
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::{Head, State, ThreadState, mm, sigs, thread};
@@ -373,6 +374,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         let mut s = thread::read(&mut hold, &code, h.tid, waits)?;
         s.cpu = t.keep.cpu.thread_leaves(pid, h.tid);
         restarted(&mut s, blocks.get(&h.tid).copied())?;
+        wait_on(&mut s, &t.waits);
         threads.push(s);
     }
     l.ignored = actions
@@ -416,6 +418,16 @@ fn restarted(s: &mut ThreadState, known: Option<i64>) -> Result<()> {
             Stay::Busy,
             "it is in a restarted call that we do not know".into(),
         )),
+    }
+}
+
+/// A call that is issued again waits for what is left of its time, where we know.
+fn wait_on(s: &mut ThreadState, waits: &Waits) {
+    let regs = thread::from_words(&s.regs).filter(|_| s.again);
+    if let Some(mut regs) = regs
+        && waits.leaves(s.tid, &mut regs)
+    {
+        s.regs = thread::words(&regs);
     }
 }
 

@@ -187,6 +187,11 @@ impl Deputy {
         }
     }
 
+    /// When the call that its body issues again is to end.
+    pub fn deadline(&self) -> Option<Instant> {
+        lock(&self.st).deadline
+    }
+
     pub fn block(&self) -> Option<(u16, Option<Instant>)> {
         lock(&self.st).block
     }

@@ -27,6 +27,7 @@ mod summary;
 mod sys;
 mod timers;
 mod tree;
+mod waits;
 mod watch;
 
 pub use privileged::command_gains;

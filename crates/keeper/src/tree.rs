@@ -8,6 +8,7 @@ use crate::links::HostLink;
 use crate::mover::{Task, Why};
 use crate::signals;
 use crate::summary::Summary;
+use crate::waits::Waits;
 use crate::watch::Watch;
 use armento_client::api::{Dest, ProcInfo};
 use armento_migrate::image::timers;
@@ -191,6 +192,8 @@ pub struct Tree {
     pub watch: Watch,
     /// What a thread that we let go in a restartable sleep was doing.
     pub blocks: HashMap<Tid, i64>,
+    /// … or how long it still has to wait.
+    pub waits: Waits,
     scanned: Instant,
     watched: Instant,
 }
@@ -208,6 +211,7 @@ impl Tree {
             loading: BTreeMap::new(),
             watch: Watch::default(),
             blocks: HashMap::new(),
+            waits: Waits::default(),
             scanned: Instant::now(),
             watched: Instant::now(),
         }

@@ -1,0 +1,120 @@
+//! Waits whose time would begin anew: what was left of it when their thread came home is noted.
+//!
+//! The kernel ends epoll_wait with EINTR at any stop and tells nobody how long it had waited. Away, the
+//! deputy knows (`deputy.rs`). At home the call is issued again with what is left in its register, and by
+//! that value the next departure knows it. A wait that began at home and was not away yet begins anew once.
+
+use armento_migrate::image::thread;
+use armento_model::Tid;
+use armento_tracee::trace::Regs;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// A call that is late by more than this is not the one that was noted: its kernel would have ended it.
+const LATE_MAX: Duration = Duration::from_millis(5);
+
+/// A wait that goes on at home.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    until: Instant,
+    /// What its register was set to.
+    millis: u64,
+}
+
+/// By the number of the thread. Bounded by what waits: the rest is forgotten with every new one.
+#[derive(Default)]
+pub struct Waits(HashMap<Tid, Wait>);
+
+impl Waits {
+    /// On the way home, with the registers of an interrupted call: it waits only until `deadline`.
+    pub fn home(&mut self, tid: Tid, regs: &mut Regs, deadline: Option<Instant>) {
+        let now = Instant::now();
+        self.0.retain(|_, wait| wait.until + LATE_MAX > now);
+        self.0.remove(&tid);
+        let (Some(until), Some(asked)) = (deadline, millis(regs)) else {
+            return;
+        };
+        let millis = left(until, now);
+        // As long as the program asked for: the next wait of that length could not be told from this one.
+        if millis < asked {
+            regs.r10 = millis;
+            self.0.insert(tid, Wait { until, millis });
+        }
+    }
+
+    /// On the way out, with the registers of an interrupted call: if it is still that wait, the body waits
+    /// only for what is left. Returns whether it is.
+    pub fn leaves(&self, tid: Tid, regs: &mut Regs) -> bool {
+        let now = Instant::now();
+        let known = self.0.get(&tid).filter(|w| w.until + LATE_MAX > now);
+        let Some(wait) = known.filter(|w| millis(regs) == Some(w.millis)) else {
+            return false;
+        };
+        regs.r10 = left(wait.until, now).min(wait.millis);
+        true
+    }
+}
+
+/// The time-out of an interrupted call, if it is in a register and would be waited for from its beginning.
+fn millis(regs: &Regs) -> Option<u64> {
+    let nr = if thread::interrupted(regs) {
+        regs.orig_rax
+    } else {
+        regs.rax // turned back to its syscall instruction
+    };
+    let timed = matches!(nr as i64, libc::SYS_epoll_wait | libc::SYS_epoll_pwait);
+    (timed && regs.r10 as i32 > 0).then_some(u64::from(regs.r10 as u32))
+}
+
+fn left(until: Instant, now: Instant) -> u64 {
+    let left = until.saturating_duration_since(now);
+    left.as_nanos().div_ceil(1_000_000) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn regs(rax: i64, orig_rax: i64, r10: u64) -> Regs {
+        let mut regs = thread::from_words(&[0; 27]).expect("registers");
+        (regs.rax, regs.orig_rax, regs.r10) = (rax as u64, orig_rax as u64, r10);
+        regs
+    }
+
+    #[test]
+    fn what_is_left_goes_home_and_out_again() {
+        let nr = libc::SYS_epoll_wait;
+        let mut waits = Waits::default();
+        let mut home = regs(-514, nr, 1000);
+        waits.home(
+            7,
+            &mut home,
+            Some(Instant::now() + Duration::from_millis(400)),
+        );
+        assert!((1..=400).contains(&home.r10), "{}", home.r10);
+
+        let mut out = regs(nr, nr, home.r10);
+        assert!(waits.leaves(7, &mut out));
+        assert!((1..=home.r10).contains(&out.r10), "{}", out.r10);
+
+        // Another wait of the same thread, and the same of another thread.
+        assert!(!waits.leaves(7, &mut regs(nr, nr, 1000)));
+        assert!(!waits.leaves(8, &mut regs(nr, nr, home.r10)));
+    }
+
+    #[test]
+    fn other_calls_and_endless_waits_stay_as_they_are() {
+        let soon = Some(Instant::now() + Duration::from_millis(400));
+        for (nr, r10) in [
+            (libc::SYS_epoll_wait, u64::MAX),
+            (libc::SYS_epoll_wait, 0),
+            (libc::SYS_poll, 1000),
+        ] {
+            let mut waits = Waits::default();
+            let mut r = regs(-514, nr, r10);
+            waits.home(7, &mut r, soon);
+            assert_eq!(r.r10, r10);
+            assert!(!waits.leaves(7, &mut r));
+        }
+    }
+}
