@@ -20,8 +20,6 @@ mod shared;
 mod start;
 mod sys;
 mod talk;
-mod timers;
-mod veils;
 mod world;
 mod zygote;
 

@@ -25,7 +25,6 @@ mod signals;
 mod storm;
 mod summary;
 mod sys;
-mod timers;
 mod tree;
 mod waits;
 mod watch;

@@ -14,7 +14,6 @@ pub mod pages;
 pub mod region;
 pub mod status;
 pub mod sys;
-pub mod timers;
 pub mod trace;
 pub mod uffd;
 pub mod usage;
