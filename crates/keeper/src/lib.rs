@@ -24,6 +24,7 @@ mod signals;
 mod storm;
 mod summary;
 mod sys;
+mod timers;
 mod tree;
 
 pub use privileged::command_gains;

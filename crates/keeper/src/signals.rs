@@ -9,6 +9,7 @@ use crate::links::HostLink;
 use crate::privileged;
 use crate::tree::{Proc, Tree};
 use armento_abi::Restart;
+use armento_migrate::image::timers;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
@@ -66,7 +67,7 @@ fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
         return;
     };
     if p.breaking.load(Ordering::Acquire) {
-        p.held.push((directed, info));
+        timers::hold(&mut p.held, directed, &info);
     } else {
         p.pass_on(directed, &info);
     }

@@ -19,6 +19,16 @@ pub struct Halted {
     pub signal: Option<(i32, SigInfo)>,
 }
 
+impl Halted {
+    /// What to let it go on with. Calls of ours that came between have made the stop forget its signal.
+    fn deliver(&self) -> i32 {
+        self.signal.map_or(0, |(sig, info)| {
+            let _ = trace::set_siginfo(self.tid, &info);
+            sig
+        })
+    }
+}
+
 /// A process under our hand: which threads are seized, which of them are stopped.
 pub struct Grip {
     pub pid: Pid,
@@ -158,7 +168,7 @@ impl Grip {
     /// Lets stopped threads run on, still seized.
     pub fn resume(&mut self) {
         for h in std::mem::take(&mut self.halted) {
-            let _ = trace::resume(h.tid, h.signal.map_or(0, |s| s.0));
+            let _ = trace::resume(h.tid, h.deliver());
         }
     }
 
@@ -182,7 +192,7 @@ impl Grip {
             }
         }
         for h in std::mem::take(&mut self.halted) {
-            let _ = trace::detach(h.tid, h.signal.map_or(0, |s| s.0));
+            let _ = trace::detach(h.tid, h.deliver());
         }
         self.seized.clear();
     }

@@ -13,6 +13,7 @@ pub mod pages;
 pub mod region;
 pub mod status;
 pub mod sys;
+pub mod timers;
 pub mod trace;
 
 pub use trace::{Regs, Status, Stop, TraceError};

@@ -4,6 +4,7 @@ pub mod areas;
 pub mod mm;
 pub mod sigs;
 pub mod thread;
+pub mod timers;
 
 pub use areas::{Area, Kind};
 pub use mm::Mm;
@@ -57,6 +58,8 @@ pub struct State {
     pub mm: Mm,
     /// Signals that wait at the source: the thread they are for, or none for the process.
     pub pending: Vec<(Option<Tid>, Signal)>,
+    /// How many expirations the last signal of each timer stood for beside its own.
+    pub overruns: timers::Overruns,
     /// CPU used on all nodes before, nanoseconds: user, system.
     pub cpu_ns: (u64, u64),
 }
