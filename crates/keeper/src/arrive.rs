@@ -434,7 +434,7 @@ fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> 
         .store(false, std::sync::atomic::Ordering::Release);
     for h in halted {
         t.remember_block(h.tid);
-        let _ = trace::detach(h.tid, 0);
+        t.let_go_thread(pid, h.tid);
     }
     Ok(())
 }

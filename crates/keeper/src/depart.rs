@@ -17,6 +17,7 @@ use crate::tree::{Place, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::{Head, State, ThreadState, mm, sigs, thread};
+use armento_migrate::led::Led;
 use armento_migrate::source::Job;
 use armento_migrate::stop::{Grip, Halted, delicate, ignores_trap, signal_waits};
 use armento_migrate::{MigrateError, Result};
@@ -174,7 +175,11 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
         grip.halt_one(pid)?;
     } else {
         delicate(pid)?;
-        grip.halt(trace::WATCH | trace::EXITKILL)?;
+        grip.adopt(t.take_led(pid));
+        if let Err(e) = grip.halt(trace::WATCH | trace::EXITKILL) {
+            t.lead(pid, grip.release());
+            return Err(e);
+        }
     }
     t.passing.extend(grip.seized.iter().copied());
     match look(pid, &mut grip, at_exec) {
@@ -187,7 +192,7 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
                 for h in &leaving.grip.halted {
                     trace::set_options(h.tid, trace::WATCH)?;
                 }
-                leaving.grip.resume();
+                t.lead(pid, leaving.grip.resume());
             }
             t.leaving.insert(pid, leaving);
             Ok(prep)
@@ -200,7 +205,7 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
                 // It stays in our hand: the mover lets it go.
                 let _ = grip.disband();
             } else {
-                grip.release();
+                t.lead(pid, grip.release());
             }
             Err(e)
         }
@@ -328,12 +333,13 @@ fn make_uffd(h: &mut Hold, code: &Code) -> Result<Option<Arc<Uffd>>> {
 
 /// Halts it for good and reads everything but memory.
 fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
-    let blocks = t.blocks.clone();
+    delicate(pid)?;
+    let (blocks, led) = (t.blocks.clone(), t.take_led(pid));
     let l = t
         .leaving
         .get_mut(&pid)
         .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
-    delicate(pid)?;
+    l.grip.adopt(led);
     l.grip.halt(trace::WATCH)?;
     t.passing.extend(l.grip.seized.iter().copied());
     for h in &l.grip.halted {
@@ -357,6 +363,9 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         }
         let mut s = thread::read(&mut hold, &code, h.tid, waits)?;
         restarted(&mut s, blocks.get(&h.tid).copied())?;
+        if let Some(Led::Removable { nr }) = l.grip.led.get(&h.tid) {
+            s.slept_in(*nr as i64);
+        }
         threads.push(s);
     }
     l.ignored = actions
@@ -552,6 +561,7 @@ fn undo(t: &mut Tree, pid: Pid) {
     let Some(mut l) = t.leaving.remove(&pid) else {
         return;
     };
+    l.grip.adopt(t.take_led(pid));
     let halted = l.grip.halt(trace::WATCH);
     if halted.is_ok() {
         for h in &l.grip.halted {
@@ -569,7 +579,8 @@ fn undo(t: &mut Tree, pid: Pid) {
     if let Some(p) = t.procs.get_mut(&pid) {
         p.at_exec = false;
     }
-    l.grip.release();
+    let led = l.grip.release();
+    t.lead(pid, led);
 }
 
 impl Tree {

@@ -50,7 +50,10 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) {
 }
 
 /// A thread of a process at home, seized on the way out or in: nothing of ours.
-fn pass(t: &Tree, tid: Tid, stop: Stop) {
+fn pass(t: &mut Tree, tid: Tid, stop: Stop) {
+    if t.led_stopped(tid, stop) {
+        return;
+    }
     let _ = match stop {
         Stop::Signal(sig) if t.passing.contains(&tid) => trace::resume(tid, sig),
         Stop::Group(_) => trace::listen(tid),

@@ -10,6 +10,7 @@ use crate::signals;
 use crate::summary::Summary;
 use armento_client::api::{Dest, ProcInfo};
 use armento_migrate::image::timers;
+use armento_migrate::led::Led;
 use armento_migrate::stop::Halted;
 use armento_model::{NodeName, Pid, Stay, Tid};
 use armento_tracee::hand::World;
@@ -183,6 +184,8 @@ pub struct Tree {
     pub returning: BTreeMap<Pid, Vec<Halted>>,
     /// On the way from its exec to its entry.
     pub loading: BTreeMap<Pid, crate::loading::Loading>,
+    /// Threads at home that are led to the end of their call, and their processes.
+    pub led: BTreeMap<Tid, (Pid, Led)>,
     /// What a thread that we let go in a restartable sleep was doing.
     pub blocks: HashMap<Tid, i64>,
     scanned: Instant,
@@ -200,6 +203,7 @@ impl Tree {
             leaving: BTreeMap::new(),
             returning: BTreeMap::new(),
             loading: BTreeMap::new(),
+            led: BTreeMap::new(),
             blocks: HashMap::new(),
             scanned: Instant::now(),
             watched: Instant::now(),
@@ -325,6 +329,7 @@ impl Tree {
         if let Some(l) = p.link() {
             l.tell(&ToHost::Kill { pid });
         }
+        self.led.retain(|_, (p, _)| *p != pid);
         crate::ahead::forget(&self.keep, pid);
         p.close_deputies(&self.keep);
         p.seen.finish(p.moves, p.calls.load(Ordering::Relaxed));
@@ -439,6 +444,7 @@ impl Tree {
         }
         self.blocks.remove(&tid);
         self.loading.remove(&tid);
+        self.led.retain(|_, (p, _)| *p != pid);
         let locked = self.keep.settings.stay || self.keep.settings.pinned.is_some();
         let p = self
             .procs
@@ -545,6 +551,7 @@ impl Tree {
     fn ended(&mut self, tid: Tid) {
         self.passing.remove(&tid);
         self.loading.remove(&tid);
+        self.led.remove(&tid);
         if self.procs.contains_key(&tid) {
             return self.gone(tid);
         }

@@ -6,6 +6,7 @@
 
 pub mod fault;
 pub mod image;
+pub mod led;
 pub mod source;
 pub mod stop;
 pub mod target;

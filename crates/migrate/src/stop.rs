@@ -1,11 +1,12 @@
 //! Stops every thread of a process and keeps it so.
 
+use crate::led::{self, Led, Then};
 use crate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop, TraceError};
 use armento_tracee::{inject, status};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How long a thread may take to stop. Longer means vfork or a disk wait.
@@ -34,6 +35,8 @@ pub struct Grip {
     pub pid: Pid,
     pub seized: BTreeSet<Tid>,
     pub halted: Vec<Halted>,
+    /// Of the seized: those that are led to the end of their call.
+    pub led: BTreeMap<Tid, Led>,
 }
 
 /// Is a thread in a call that a stop would change for good? The kernel ends these instead of issuing them
@@ -68,7 +71,14 @@ impl Grip {
             pid,
             seized: BTreeSet::new(),
             halted: Vec::new(),
+            led: BTreeMap::new(),
         }
+    }
+
+    /// Takes over threads that were let go seized.
+    pub fn adopt(&mut self, led: BTreeMap<Tid, Led>) {
+        self.seized.extend(led.keys());
+        self.led.extend(led);
     }
 
     /// Seizes all threads without stopping them.
@@ -145,7 +155,8 @@ impl Grip {
                         "it is stopped (job control)".into(),
                     ));
                 }
-                // An exec, clone or call stop: pass it on and wait for ours.
+                Ok(Status::Stopped(Stop::Call)) => self.pass_call(tid)?,
+                // An exec or clone stop: pass it on and wait for ours.
                 Ok(Status::Stopped(_) | Status::Continued) => trace::resume(tid, 0)?,
                 Ok(Status::Exited(_) | Status::Killed(_)) | Err(TraceError::Gone(_)) => {
                     self.seized.remove(&tid);
@@ -160,16 +171,58 @@ impl Grip {
         }
     }
 
-    /// Lets every thread go on untraced, with the signals it stopped at.
-    pub fn release(mut self) {
-        self.let_go();
+    fn pass_call(&mut self, tid: Tid) -> Result<()> {
+        match self.led.get_mut(&tid).map(|l| l.at_stop(tid, Stop::Call)) {
+            Some(Ok(Then::On(sig))) => trace::resume_to_call(tid, sig)?,
+            Some(Ok(Then::Free(_))) => {
+                self.led.remove(&tid);
+                trace::resume(tid, 0)?;
+            }
+            Some(Err(e)) => return Err(e.into()),
+            None => trace::resume(tid, 0)?,
+        }
+        Ok(())
     }
 
-    /// Lets stopped threads run on, still seized.
-    pub fn resume(&mut self) {
+    /// Lets every thread go on untraced, with the signals it stopped at; but for those returned, which are
+    /// led to the end of their call.
+    pub fn release(mut self) -> BTreeMap<Tid, Led> {
+        self.stop_all();
+        let led = self.lead();
+        for tid in led.keys() {
+            let _ = trace::set_options(*tid, trace::WATCH);
+        }
+        self.seized.retain(|t| !led.contains_key(t));
+        self.let_go();
+        led
+    }
+
+    /// Lets stopped threads run on, still seized. Those returned are led to the end of their call.
+    pub fn resume(&mut self) -> BTreeMap<Tid, Led> {
+        let led = self.lead();
         for h in std::mem::take(&mut self.halted) {
             let _ = trace::resume(h.tid, h.deliver());
         }
+        led
+    }
+
+    /// Lets those go on that must be led.
+    fn lead(&mut self) -> BTreeMap<Tid, Led> {
+        let (mut led, mut rest) = (BTreeMap::new(), Vec::new());
+        for h in std::mem::take(&mut self.halted) {
+            let known = self.led.remove(&h.tid);
+            let call = known.or_else(|| led::of(h.tid));
+            let Some(mut l) = call.filter(|_| h.signal.is_none()) else {
+                rest.push(h);
+                continue;
+            };
+            // One that died meanwhile needs nothing.
+            if l.begin(h.tid).is_ok() {
+                led.insert(h.tid, l);
+            }
+        }
+        self.halted = rest;
+        led
     }
 
     /// The threads stay seized in somebody else's hand.
@@ -178,7 +231,7 @@ impl Grip {
         std::mem::take(&mut self.halted)
     }
 
-    fn let_go(&mut self) {
+    fn stop_all(&mut self) {
         let running: Vec<Tid> = self
             .seized
             .iter()
@@ -191,6 +244,10 @@ impl Grip {
                 let _ = self.halt_one(t);
             }
         }
+    }
+
+    fn let_go(&mut self) {
+        self.stop_all();
         for h in std::mem::take(&mut self.halted) {
             let _ = trace::detach(h.tid, h.deliver());
         }
