@@ -30,6 +30,9 @@ pub struct Policy {
     /// at 540 and at 650 million rounds a second, beside a busy sibling thread and alone
     /// (`sense`), and counts must not depend on such luck.
     pub speed_noise_percent: u64,
+    /// … and where both say that they have the same processor and share of it. Measured: within one minute
+    /// one machine needed 0.56 and 0.88 s for the same encoding, as its neighbours came and went.
+    pub speed_alike_percent: u64,
     /// A process stays at least this long after it arrived, and after its birth.
     /// PAPER: MOSIX lets a process stay about a second before it is considered.
     pub residence_ms: u64,
@@ -60,6 +63,7 @@ impl Policy {
             kind,
             margin_percent: 130,
             speed_noise_percent: 20,
+            speed_alike_percent: 100,
             residence_ms: 1000,
             period_ms: 900,
             prompt_ms: 100,

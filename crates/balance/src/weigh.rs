@@ -53,23 +53,30 @@ impl Seat<'_> {
 /// All nodes, in order of turns: this one, then by name.
 pub(crate) fn seats<'a>(view: &'a View, policy: &Policy) -> Vec<Seat<'a>> {
     let ours = ours(view);
-    let own = view.own().map_or(STANDARD_SPEED, |node| node.entry.speed);
+    let own = view.own().map_or((STANDARD_SPEED, 0), |node| {
+        (node.entry.speed, node.entry.kind)
+    });
     let mut nodes: Vec<&Node> = view.nodes.iter().collect();
     nodes.sort_by_key(|node| (node.entry.node < view.me, &node.entry.node));
     let seat = |(turn, node): (usize, &'a Node)| Seat {
         node,
-        speed: told_apart(node.entry.speed, own, policy),
+        speed: told_apart((node.entry.speed, node.entry.kind), own, policy),
         work: node.others + ours.get(&node.entry.node).copied().unwrap_or(0),
         turn,
     };
     nodes.into_iter().enumerate().map(seat).collect()
 }
 
-/// `speed`, or `own` when the difference may be the measurement's.
-fn told_apart(speed: u32, own: u32, policy: &Policy) -> u32 {
-    let (low, high) = (u64::from(speed.min(own)), u64::from(speed.max(own)));
-    if high * 100 <= low * (100 + policy.speed_noise_percent) {
-        own
+/// A node's speed, or `own` when the difference may be the measurement's. Both with their kind.
+fn told_apart((speed, kind): (u32, u32), own: (u32, u32), policy: &Policy) -> u32 {
+    let (low, high) = (u64::from(speed.min(own.0)), u64::from(speed.max(own.0)));
+    let noise_percent = if kind != 0 && kind == own.1 {
+        policy.speed_alike_percent
+    } else {
+        policy.speed_noise_percent
+    };
+    if high * 100 <= low * (100 + noise_percent) {
+        own.0
     } else {
         speed
     }
@@ -154,18 +161,20 @@ mod tests {
 
     #[test]
     fn speeds_that_cannot_be_told_apart_are_one() {
-        let check = |speed, want| {
-            assert_eq!(
-                told_apart(speed, 10_000, &Policy::default()),
-                want,
-                "{speed}"
-            );
+        let check = |speed, kind, want| {
+            let got = told_apart((speed, kind), (10_000, 5), &Policy::default());
+            assert_eq!(got, want, "{speed} of kind {kind}");
         };
-        check(10_000, 10_000);
-        check(12_000, 10_000);
-        check(12_001, 12_001);
-        check(8_334, 10_000);
-        check(8_333, 8_333);
-        check(0, 0);
+        // The same processor by its own words.
+        check(20_000, 5, 10_000);
+        check(20_001, 5, 20_001);
+        check(5_000, 5, 10_000);
+        check(4_000, 5, 4_000);
+        check(10_000, 0, 10_000);
+        check(12_000, 0, 10_000);
+        check(12_001, 6, 12_001);
+        check(8_334, 6, 10_000);
+        check(8_333, 6, 8_333);
+        check(0, 0, 0);
     }
 }

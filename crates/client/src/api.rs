@@ -223,6 +223,8 @@ pub enum Report {
         stay: Stay,
         detail: String,
     },
+    /// A fresh program is under way no more: it arrived where it was to start, or starts here.
+    Placed { pid: Pid },
     /// From a host.
     Guests { guests: Vec<GuestInfo> },
 }

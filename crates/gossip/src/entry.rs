@@ -61,6 +61,9 @@ pub struct Entry {
     pub mem_total_kib: u64,
     /// Speed of one core, [`STANDARD_SPEED`] = standard.
     pub speed: u32,
+    /// Two nodes of the same kind have the same processor and the same share of it: what their speeds
+    /// differ is mostly the luck of the measurement. 0: unlike any other.
+    pub kind: u32,
     pub cores: u32,
     pub cpu: CpuSet,
     pub wire: Wire,
@@ -81,6 +84,7 @@ impl Entry {
             mem_free_kib: 0,
             mem_total_kib: 0,
             speed: STANDARD_SPEED,
+            kind: 0,
             cores: 1,
             cpu: CpuSet::default(),
             wire: Wire::default(),

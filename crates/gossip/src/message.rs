@@ -62,6 +62,7 @@ pub(crate) struct Item {
 pub(crate) struct Facts {
     pub mem_total_kib: u64,
     pub speed: u32,
+    pub kind: u32,
     pub cores: u32,
     pub cpu: CpuSet,
     pub wire: Wire,
@@ -70,7 +71,7 @@ pub(crate) struct Facts {
 
 /// postcard's longest integers: 5 bytes for u32, 10 for u64.
 const ITEM_BYTES: usize = 1 + 10 + 10 + 5 * 4 + 10 + 5 + 1;
-const FACTS_BYTES: usize = 10 + 5 + 5 + (1 + 9 * 5 + 10 + 5) + 1 + 1;
+const FACTS_BYTES: usize = 10 + 5 + 5 + 5 + (1 + 9 * 5 + 10 + 5) + 1 + 1;
 /// Name of the sender and the count of items.
 pub(crate) const HEAD_BYTES: usize = 1 + 63 + 5;
 
@@ -87,6 +88,7 @@ impl Facts {
         Facts {
             mem_total_kib: e.mem_total_kib,
             speed: e.speed,
+            kind: e.kind,
             cores: e.cores,
             cpu: e.cpu.clone(),
             wire: e.wire,

@@ -315,6 +315,7 @@ fn known(row: &Row, now: Tick) -> Option<Known> {
         mem_free_kib: item.mem_free_kib,
         mem_total_kib: facts.mem_total_kib,
         speed: facts.speed,
+        kind: facts.kind,
         cores: facts.cores,
         cpu: facts.cpu,
         wire: facts.wire,

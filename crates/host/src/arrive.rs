@@ -206,6 +206,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         quiet: true,
         busy_percent: 100,
         looked: (0, std::time::Instant::now()),
+        demand: Default::default(),
         stack: STACK_MAX,
         areas: Vec::new(),
     };

@@ -4,6 +4,7 @@
 
 use crate::serve::come_home;
 use crate::shared::{BodyMem, Cell, Fix, Shared, Waiting, lock};
+use crate::talk::CALL_SHORT;
 use crate::{bodies, cpu};
 use armento_abi::{Packed, Plan, Refuse};
 use armento_model::Stay;
@@ -268,6 +269,10 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
             return;
         }
     };
+    let took = st.sent.take().map(|t| t.elapsed());
+    if let Some(short) = took.filter(|t| *t < CALL_SHORT) {
+        st.asked_ns += short.as_nanos() as u64;
+    }
     let turned_back = is_restart(r.ret) && r.outs.is_empty();
     let ret = if turned_back {
         r.ret

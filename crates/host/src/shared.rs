@@ -101,6 +101,8 @@ pub struct CellState {
     pub seq: u32,
     /// When the call under way was sent home.
     pub sent: Option<Instant>,
+    /// Time spent, since the last look, waiting for calls that home answered at once.
+    pub asked_ns: u64,
     /// What `Proc::signals` was at the last call.
     pub signals: u64,
     /// The kernel will issue this call again after an interruption without handler.

@@ -56,6 +56,7 @@ fn run() -> Result<(), Failure> {
     let (handle, palm) = hand::new::<Zoo>()?;
     let open = Arc::new(Open::default());
     let (zygote, listener) = zygote::prepare(&guests, &region.code())?;
+    tsys::short_slices();
     let sh = Arc::new(Shared {
         identity: Mutex::new(start.identity.clone()),
         start,
@@ -195,18 +196,15 @@ fn expel(zoo: &mut Zoo) {
 fn guest_list(zoo: &mut Zoo) -> Vec<GuestInfo> {
     let sh = zoo.sh();
     let live = zoo.bodies.values().filter(|b| !b.quiet);
-    live.map(|b| {
-        let st = status::read(b.here).unwrap_or_default();
-        GuestInfo {
-            pid: b.pid,
-            tree: sh.start.tree,
-            home: sh.start.home.clone(),
-            command: st.name,
-            cpu_ms: cpu::process_ns(b.here) / 1_000_000,
-            rss_kib: st.rss_kib,
-            threads: b.threads.len() as u32,
-            busy_percent: b.busy_percent,
-        }
+    live.map(|b| GuestInfo {
+        pid: b.pid,
+        tree: sh.start.tree,
+        home: sh.start.home.clone(),
+        command: status::comm(b.here, b.here),
+        cpu_ms: cpu::process_ns(b.here) / 1_000_000,
+        rss_kib: status::rss_kib(b.here),
+        threads: b.threads.len() as u32,
+        busy_percent: b.busy_percent,
     })
     .collect()
 }

@@ -1,11 +1,11 @@
 //! What home says to us, and the connections it and other hosts open.
 
-use crate::shared::{ALONE, Cell, Shared, lock};
+use crate::shared::{ALONE, Shared, lock};
 use crate::world::Zoo;
 use crate::{ahead, arrive, bodies, depart, forward, freeze};
 use armento_link::{Duplex, Reader};
 use armento_model::ENGINE_VERSION;
-use armento_tracee::{cpu, sys};
+use armento_tracee::{cpu, status, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::call::{REPLY, decode_reply};
 use armento_wire::talk::{self, Hello, Purpose, TALK, ToHome, ToHost, Usage};
@@ -157,18 +157,13 @@ fn answer(sh: &Shared, seq: u32, m: ToHost, last: bool) {
 
 /// Usage and a sign of life go home this often.
 const PULSE: Duration = Duration::from_millis(500);
-/// Looks at every body between.
-const LOOKS: u32 = 2;
 
 /// Usage and a sign of life to home; and the limits of being alone.
 pub fn pulse(sh: &Arc<Shared>) {
     let mut frozen = false;
     loop {
-        for _ in 0..LOOKS {
-            std::thread::sleep(PULSE / LOOKS);
-            sh.hand.post(look);
-        }
-        let Some(list) = sh.hand.run(|z: &mut Zoo| usage(z)) else {
+        std::thread::sleep(PULSE);
+        let Some(list) = sh.hand.run(usage) else {
             return;
         };
         let empty = list.is_empty();
@@ -215,12 +210,12 @@ fn hold_all(zoo: &mut Zoo, hold: bool) {
 }
 
 /// A call that home answers within this time is no sleep of the program's own.
-const CALL_SHORT: Duration = Duration::from_millis(50);
+pub const CALL_SHORT: Duration = Duration::from_millis(50);
 /// … if the program uses this much of a processor between, thousandths.
 const COMPUTES_PERMILLE: u64 = 20;
 
-/// Looks whether anybody wants a processor just now. One look says little of a program that waits for
-/// its calls between, so it counts a fifth: half of what is known is three quarters of a second old.
+/// Looks how much of a processor each body wants. Time in which our forwarding kept it from running
+/// counts: a program that reads and computes would be runnable at home.
 fn look(zoo: &mut Zoo) {
     for b in zoo.bodies.values_mut().filter(|b| !b.quiet) {
         let (before, then) = b.looked;
@@ -228,33 +223,21 @@ fn look(zoo: &mut Zoo) {
         b.looked = (ns, Instant::now());
         let past = then.elapsed().as_nanos() as u64;
         let computes = ns.saturating_sub(before) * 1000 >= past * COMPUTES_PERMILLE;
-        let now = if b.threads.values().any(|t| wants(&t.cell, computes)) {
-            100
-        } else {
-            0
-        };
-        b.busy_percent = ((u32::from(b.busy_percent) * 4 + now).div_ceil(5)) as u8;
+        let threads = b.threads.values().map(|t| {
+            let asked = std::mem::take(&mut lock(&t.cell.st).asked_ns);
+            (t.cell.here, if computes { asked } else { 0 })
+        });
+        b.busy_percent = b.demand.look(threads);
     }
 }
 
-/// Runnable, or kept from running by our forwarding: a program that reads and computes would be
-/// runnable at home.
-fn wants(cell: &Cell, computes: bool) -> bool {
-    let called = || {
-        let st = lock(&cell.st);
-        st.waiting.is_some() && st.sent.is_some_and(|t| t.elapsed() < CALL_SHORT)
-    };
-    computes && called() || armento_tracee::status::read(cell.here).is_ok_and(|s| s.state == 'R')
-}
-
 fn usage(zoo: &mut Zoo) -> Vec<Usage> {
+    look(zoo);
     let live = zoo.bodies.values().filter(|b| !b.quiet);
     live.map(|b| Usage {
         pid: b.pid,
         away: crate::cpu::away(&b.proc),
-        rss_kib: armento_tracee::status::read(b.here)
-            .unwrap_or_default()
-            .rss_kib,
+        rss_kib: status::rss_kib(b.here),
         busy_percent: b.busy_percent,
     })
     .collect()

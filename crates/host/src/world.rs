@@ -4,6 +4,7 @@ use crate::bodies;
 use crate::shared::{Cell, Proc, Shared};
 use armento_migrate::stop::Halted;
 use armento_model::{Pid, Tid};
+use armento_tracee::demand::Demand;
 use armento_tracee::hand::World;
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
@@ -42,6 +43,7 @@ pub struct Body {
     pub busy_percent: u8,
     /// CPU it had used here at the last look, and when that was.
     pub looked: (u64, std::time::Instant),
+    pub demand: Demand,
     /// How far its stack may grow, bytes.
     pub stack: u64,
     /// Layout as last built.

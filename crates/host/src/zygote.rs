@@ -98,7 +98,7 @@ fn find(guard: i32) -> Result<i32> {
 }
 
 fn paused(pid: i32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    let text = armento_tracee::text::read(format!("/proc/{pid}/syscall")).unwrap_or_default();
     text.starts_with(&format!("{} ", libc::SYS_pause))
 }
 

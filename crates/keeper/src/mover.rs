@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// A daemon that does not answer a placement in time leaves the program at home. Its answer takes well
-/// under 5 ms of CPU; on a node of 40 % of a core beside 24 starting programs that is much longer by the clock.
-const PLACE_MAX: Duration = Duration::from_millis(400);
+/// A daemon that does not answer a placement in time leaves the program at home. Longer than a program waits
+/// there for its turn.
+const PLACE_MAX: Duration = Duration::from_millis(2500);
 /// How long the other node may take from the freeze to Ready. Bodies of a dead node are not waited for.
 pub const READY_MAX: Duration = Duration::from_secs(20);
 /// Most tasks that wait; the oldest storms are dropped first.
@@ -193,9 +193,12 @@ fn at_exec(keep: &Arc<Keep>, pid: Pid) {
     let node = choose(keep, pid);
     if let Some(node) = node.filter(|n| *n != keep.settings.node) {
         if loading::load(keep, pid) == Loaded::Gone {
+            keep.control.report(Report::Placed { pid });
             return;
         }
-        match go(keep, pid, &Dest::Node(node), false) {
+        let gone = go(keep, pid, &Dest::Node(node), false);
+        keep.control.report(Report::Placed { pid });
+        match gone {
             Ok(_) => return,
             Err(e) => eprintln!("placement of {pid}: {e}"),
         }

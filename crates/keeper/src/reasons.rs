@@ -79,7 +79,7 @@ pub fn direct_io(pid: Pid) -> bool {
         return true;
     };
     dir.flatten().any(|e| {
-        let info = std::fs::read_to_string(e.path()).unwrap_or_default();
+        let info = armento_tracee::text::read(e.path()).unwrap_or_default();
         let flags = info.lines().find_map(|l| l.strip_prefix("flags:"));
         let flags = flags.and_then(|f| i32::from_str_radix(f.trim(), 8).ok());
         flags.is_some_and(|f| f & libc::O_DIRECT != 0)

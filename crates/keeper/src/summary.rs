@@ -1,6 +1,7 @@
 //! What is known of one process for lists and for the line written at its end.
 
 use armento_model::{CpuTime, NodeName, Pid};
+use armento_tracee::demand::Demand;
 use armento_tracee::{cpu, status};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,6 +17,7 @@ pub struct Summary {
     pub threads: u32,
     pub busy_percent: u8,
     home_ns: u64,
+    demand: Demand,
     /// Nanoseconds of stays that are over, and of the stay under way, by node.
     done: BTreeMap<NodeName, u64>,
     now: Option<(NodeName, u64)>,
@@ -32,6 +34,7 @@ impl Summary {
             threads: 1,
             busy_percent: 0,
             home_ns: 0,
+            demand: Demand::default(),
             done: BTreeMap::new(),
             now: None,
             file: std::env::var_os(SUMMARY).map(Into::into),
@@ -42,18 +45,25 @@ impl Summary {
     pub fn look(&mut self, home: bool) {
         // Nothing is said of one who has ended.
         self.home_ns = self.home_ns.max(cpu::process_ns(self.pid));
+        if !home && self.ppid != 0 {
+            self.demand = Demand::default();
+            return;
+        }
         let Ok(s) = status::read(self.pid) else {
             return;
         };
         self.ppid = s.ppid;
         self.threads = s.threads;
-        if home {
-            self.rss_kib = s.rss_kib;
-            // Watched, it may be seen between two of its calls.
-            self.busy_percent = if matches!(s.state, 'R' | 't') { 100 } else { 0 };
-            if self.command.is_empty() || self.command.starts_with('[') {
-                self.renamed();
-            }
+        if !home {
+            return;
+        }
+        self.rss_kib = s.rss_kib;
+        let threads = status::threads(self.pid).unwrap_or_default();
+        let share = self.demand.look(threads.into_iter().map(|t| (t, 0)));
+        // Watched, it may be seen between two of its calls.
+        self.busy_percent = if s.state == 't' { 100 } else { share };
+        if self.command.is_empty() || self.command.starts_with('[') {
+            self.renamed();
         }
     }
 

@@ -358,6 +358,10 @@ impl Tree {
                 self.gone(pid);
                 continue;
             }
+            // Whose body is away forks by our hand alone.
+            if !home {
+                continue;
+            }
             let locked = self.procs.get(&pid).is_some_and(|p| p.locked);
             for child in status::children(pid) {
                 if !self.procs.contains_key(&child) && child != std::process::id() as Pid {
@@ -431,7 +435,10 @@ impl Tree {
                 cpu_ms: p.seen.cpu_ms(),
                 away_cpu_ms: p.seen.away_ms(),
                 rss_kib: p.seen.rss_kib,
-                threads: p.seen.threads,
+                threads: match p.link() {
+                    Some(_) => p.threads.len() as u32,
+                    None => p.seen.threads,
+                },
                 busy_percent: p.seen.busy_percent,
                 moves: p.moves,
                 forwarded: p.common.calls.load(Ordering::Relaxed),

@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     /// How long the run on one node shall take, seconds; the farm takes about a quarter of it.
-    #[arg(long, value_name = "S", default_value_t = 90, value_parser = clap::value_parser!(u32).range(5..=600))]
+    #[arg(long, value_name = "S", default_value_t = 115, value_parser = clap::value_parser!(u32).range(5..=600))]
     pub seconds: u32,
     /// Only measure the encoder and show the scale; needs no privileges.
     #[arg(long)]

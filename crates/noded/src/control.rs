@@ -97,6 +97,7 @@ async fn session(node: Arc<Node>, stream: UnixStream) {
         }
         for pid in ended {
             core.ledger.ended(pid, now);
+            client.node.departures.leave(pid);
         }
         core.hosts.gone(client.session);
     }
@@ -176,6 +177,9 @@ impl Client {
 
     fn report(&self, report: Report) {
         let now = self.node.now();
+        if let Report::Placed { pid } = report {
+            self.node.departures.leave(pid);
+        }
         let mut core = self.node.lock();
         let core = &mut *core;
         if let Report::Guests { guests } = report {
@@ -194,7 +198,16 @@ impl Client {
         // The quick ones, Place first of all: its asker has a program waiting.
         if let Ask::Place { pid, .. } = ask {
             let node = act::choose(&self.node, self.session, pid);
-            self.out.send(id, Body::Ok(Answer::Placed { node }));
+            let body = Body::Ok(Answer::Placed { node: node.clone() });
+            if node.is_none() {
+                self.out.send(id, body);
+                return;
+            }
+            let (departures, out) = (self.node.departures.clone(), self.out.clone());
+            tokio::spawn(async move {
+                departures.enter(pid).await;
+                out.send(id, body);
+            });
             return;
         }
         if let Some(answer) = asks::at_once(self, &ask) {

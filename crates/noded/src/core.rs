@@ -4,6 +4,7 @@
 //! call that waits, or another lock.
 
 use crate::config::Config;
+use crate::departures::Departures;
 use crate::hosts::HostTable;
 use crate::keepers::KeeperTable;
 use crate::members::{Life, Standing, State};
@@ -16,7 +17,7 @@ use armento_link::{Badge, Identity, LinkError, NodeKeys};
 use armento_model::{CONTROL_VERSION, NodeName};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -40,6 +41,7 @@ pub struct Node {
     pub host_program: PathBuf,
     pub started: Instant,
     core: Mutex<Core>,
+    pub departures: Arc<Departures>,
     /// One of ours ended: somewhere there is room.
     pub freed: Notify,
     /// Told whenever `Core::hosts` changes.
@@ -118,6 +120,9 @@ impl Node {
             host_program,
             started: Instant::now(),
             core: Mutex::new(core),
+            departures: Arc::new(Departures::new(
+                std::thread::available_parallelism().map_or(1, |n| n.get()),
+            )),
             freed: Notify::new(),
             hosts_changed: Condvar::new(),
             joining: Mutex::new(()),

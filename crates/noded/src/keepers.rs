@@ -177,7 +177,7 @@ impl KeeperTable {
                 let subject = format!("process {pid}");
                 self.end(ticket, Err(stays(&subject, stay, &detail)));
             }
-            Report::Guests { .. } => {}
+            Report::Placed { .. } | Report::Guests { .. } => {}
         }
         false
     }

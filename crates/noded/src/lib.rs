@@ -14,6 +14,7 @@ mod control;
 mod core;
 mod daemon;
 mod datagram;
+mod departures;
 mod enrol;
 mod error;
 mod gossip;

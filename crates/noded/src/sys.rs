@@ -1,10 +1,8 @@
-//! flock(2), setsid(2), user ids.
+//! flock(2), user ids.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 /// Takes the lock of `file` without waiting; false when somebody else holds it. The kernel gives
 /// it back when the file is closed, by whatever end.
@@ -30,19 +28,6 @@ pub fn lock(file: &File) -> io::Result<()> {
             e if e.kind() == io::ErrorKind::Interrupted => {}
             e => return Err(e),
         }
-    }
-}
-
-/// The child leads a session of its own: signals to the daemon's group and its end do not reach it.
-pub fn own_session(command: &mut Command) -> &mut Command {
-    // SAFETY: setsid is async-signal-safe and touches no memory of the parent's.
-    unsafe {
-        command.pre_exec(|| {
-            if libc::setsid() < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(())
-        })
     }
 }
 

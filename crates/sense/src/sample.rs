@@ -3,6 +3,7 @@
 //! Next: `gossip/src/vector.rs` (the others learn it).
 
 use crate::cgroup::{Allowed, Group};
+use crate::cpu::processor_kind;
 use crate::memory::machine_kib;
 use crate::speed::Calibration;
 use crate::tasks::Tasks;
@@ -34,6 +35,8 @@ pub struct Sample {
     pub cores: u32,
     /// Speed of each of them; a quota makes it smaller.
     pub speed: u32,
+    /// [`Entry::kind`]: the same for the same processor and quota, 0 where the speed is stated.
+    pub kind: u32,
     pub mem_total_kib: u64,
     pub mem_free_kib: u64,
 }
@@ -45,6 +48,7 @@ impl Sample {
         entry.load = self.load;
         entry.cores = self.cores;
         entry.speed = self.speed;
+        entry.kind = self.kind;
         entry.mem_total_kib = self.mem_total_kib;
         entry.mem_free_kib = self.mem_free_kib;
     }
@@ -108,12 +112,14 @@ impl Sampler {
         let runnable = self.tasks.runnable();
         self.load.feed(runnable.saturating_mul(100), past);
         let (cores, speed) = self.power();
+        let kind = self.kind();
         let (mem_total_kib, mem_free_kib) = self.memory();
         Sample {
             runnable,
             load: self.load.hundredths(),
             cores,
             speed,
+            kind,
             mem_total_kib,
             mem_free_kib,
         }
@@ -130,6 +136,15 @@ impl Sampler {
             self.limits.cpu_milli
         };
         shared_power(self.limits.processors, limit, speed)
+    }
+
+    fn kind(&self) -> u32 {
+        if self.given.speed.is_some() {
+            return 0;
+        }
+        let full = u64::from(self.limits.processors) * 1000;
+        let milli = self.limits.cpu_milli.unwrap_or(full).clamp(1, full);
+        processor_kind(milli / milli.div_ceil(1000))
     }
 
     fn memory(&self) -> (u64, u64) {

@@ -2,17 +2,6 @@
 
 use std::arch::x86_64::{__cpuid_count, CpuidResult};
 
-/// CPU time of the calling thread, nanoseconds; time taken away by others does not count.
-pub(crate) fn thread_cpu_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is ours and large enough; the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// The calling thread's number in its pid namespace.
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: has no arguments and cannot fail.

@@ -6,6 +6,7 @@
 //! page in which deputies wait).
 
 pub mod cpu;
+pub mod demand;
 pub mod hand;
 pub mod inject;
 pub mod maps;
@@ -14,6 +15,7 @@ pub mod pages;
 pub mod region;
 pub mod status;
 pub mod sys;
+pub mod text;
 pub mod trace;
 pub mod uffd;
 pub mod usage;

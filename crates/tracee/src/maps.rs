@@ -1,8 +1,8 @@
 //! Memory maps of a process. KERNEL: proc_pid_maps(5).
 
+use crate::text;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 
 /// One line of /proc/PID/maps.
@@ -42,7 +42,7 @@ impl Vma {
 }
 
 pub fn read(pid: i32) -> io::Result<Vec<Vma>> {
-    let text = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let text = text::read(format!("/proc/{pid}/maps"))?;
     Ok(text.lines().filter_map(parse_line).collect())
 }
 
@@ -70,7 +70,7 @@ pub fn parse_line(line: &str) -> Option<Vma> {
 
 /// VmFlags of each mapping, by start address. Slow for big processes: it walks their pages.
 pub fn vm_flags(pid: i32) -> io::Result<HashMap<u64, Vec<String>>> {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps"))?;
+    let text = text::read(format!("/proc/{pid}/smaps"))?;
     let mut all = HashMap::new();
     let mut at = 0;
     for line in text.lines() {

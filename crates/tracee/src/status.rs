@@ -1,5 +1,6 @@
 //! What /proc says of a process or thread, as far as the engine needs it.
 
+use crate::{PAGE, text};
 use std::fs;
 use std::io;
 
@@ -25,7 +26,7 @@ pub struct ProcStatus {
 }
 
 pub fn read(pid: i32) -> io::Result<ProcStatus> {
-    Ok(parse(&fs::read_to_string(format!("/proc/{pid}/status"))?))
+    Ok(parse(&text::read(format!("/proc/{pid}/status"))?))
 }
 
 pub fn parse(text: &str) -> ProcStatus {
@@ -70,11 +71,17 @@ pub fn parse(text: &str) -> ProcStatus {
     s
 }
 
-/// Thread ids of a process, the leader first.
+/// Memory that a process has resident; 0 when it is gone. KERNEL: proc_pid_statm(5), field 2.
+pub fn rss_kib(pid: i32) -> u64 {
+    let text = text::read(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let pages: Option<u64> = text.split_whitespace().nth(1).and_then(|w| w.parse().ok());
+    pages.unwrap_or(0) * PAGE / 1024
+}
+
 /// The call that a thread is in, and its arguments; `None` when it is in none or may not be looked at.
 /// KERNEL: /proc/PID/task/TID/syscall, proc_pid_syscall(5).
 pub fn call(pid: i32, tid: i32) -> Option<(i64, [u64; 6])> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let text = text::read(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let mut words = text.split_whitespace();
     let nr = words.next()?.parse().ok().filter(|nr| *nr >= 0)?;
     let mut args = [0; 6];
@@ -84,6 +91,7 @@ pub fn call(pid: i32, tid: i32) -> Option<(i64, [u64; 6])> {
     Some((nr, args))
 }
 
+/// Thread ids of a process, the leader first.
 pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
     let mut t: Vec<i32> = fs::read_dir(format!("/proc/{pid}/task"))?
         .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
@@ -103,7 +111,7 @@ pub fn thread_stat_fields(tid: i32) -> io::Result<Vec<i64>> {
 }
 
 fn fields_of(path: &str) -> io::Result<Vec<i64>> {
-    let text = fs::read_to_string(path)?;
+    let text = text::read(path)?;
     let rest = text.rsplit_once(") ").map_or("", |p| p.1);
     Ok(rest
         .split_whitespace()
@@ -114,12 +122,18 @@ fn fields_of(path: &str) -> io::Result<Vec<i64>> {
         .collect())
 }
 
+/// R, S, D, t …; `None` when it is gone.
+pub fn thread_state(tid: i32) -> Option<char> {
+    let text = text::read(format!("/proc/{tid}/task/{tid}/stat")).ok()?;
+    text.rsplit_once(") ")?.1.chars().next()
+}
+
 /// Children of a process, over all its threads.
 pub fn children(pid: i32) -> Vec<i32> {
     let Ok(tids) = threads(pid) else {
         return Vec::new();
     };
-    let list = |t| fs::read_to_string(format!("/proc/{pid}/task/{t}/children")).unwrap_or_default();
+    let list = |t| text::read(format!("/proc/{pid}/task/{t}/children")).unwrap_or_default();
     tids.into_iter()
         .flat_map(|t| {
             list(t)
@@ -131,7 +145,7 @@ pub fn children(pid: i32) -> Vec<i32> {
 }
 
 pub fn comm(pid: i32, tid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"))
+    text::read(format!("/proc/{pid}/task/{tid}/comm"))
         .unwrap_or_default()
         .trim_end_matches('\n')
         .to_owned()

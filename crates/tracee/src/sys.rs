@@ -381,6 +381,25 @@ pub fn poll_in(fds: &[RawFd], ms: i32) -> Vec<bool> {
     p.iter().map(|p| p.revents != 0).collect()
 }
 
+/// The shortest slice that the kernel takes.
+const SLICE_NS: u64 = 100_000;
+
+/// Who serves others computes little and many wait for it: the calling thread, and those it will start,
+/// ask for short slices, so that a computing neighbour gives way at once instead of after its own slice.
+/// It gets no more of the processor for that.
+/// KERNEL: sched(7), sched_setattr(2); since 6.12 an ordinary thread's `sched_runtime` is its slice, at
+/// least 0.1 ms; before, it is not looked at. The zeroed fields after `size` are policy, flags, nice.
+pub fn short_slices() {
+    // SAFETY: 0 is the calling thread; getpriority has no memory to touch.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    let mut attr = [0u8; 48];
+    attr[..4].copy_from_slice(&48u32.to_ne_bytes());
+    attr[16..20].copy_from_slice(&nice.to_ne_bytes());
+    attr[24..32].copy_from_slice(&SLICE_NS.to_ne_bytes());
+    // SAFETY: `attr` is a live struct sched_attr of its first version, 48 bytes. Refusal changes nothing.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, attr.as_ptr(), 0) };
+}
+
 /// Empties a signalfd or eventfd.
 pub fn drain(fd: RawFd) {
     let mut b = [0u8; 2048];

@@ -22,6 +22,9 @@ const NAMES: [&str; 8] = [
 const FORM: [&str; 6] = ["-r", "44100", "-b", "16", "-c", "2"];
 /// Long enough that start-up does not count, seconds.
 const SAMPLE_S: f64 = 8.0;
+/// Encoded so often; the slowest counts, so that the runs take no longer than asked. Measured: between two
+/// of them a shared machine was 1.5 times as fast, for moments only.
+const SAMPLES: usize = 4;
 
 /// The paper's options in lame's words (-256 -copy -crc), plain stereo; `-q 0` is the slowest and
 /// best search, which keeps today's processor as busy for each byte as is possible.
@@ -95,14 +98,21 @@ pub fn encode(wav: &Path, mp3: &Path) -> Result<()> {
 pub fn measure(scratch: &Path) -> Result<Encoder> {
     let (wav, mp3) = (scratch.join("sample.wav"), scratch.join("sample.mp3"));
     clip(&wav, SAMPLE_S)?;
-    let before = (children_cpu_s()?, io_bytes()?);
-    encode(&wav, &mp3)?;
-    let after = (children_cpu_s()?, io_bytes()?);
-    Ok(Encoder {
-        clip_s: SAMPLE_S,
-        cpu_s: after.0 - before.0,
-        bytes: after.1 - before.1,
-    })
+    let mut slowest: Option<Encoder> = None;
+    for _ in 0..SAMPLES {
+        let before = (children_cpu_s()?, io_bytes()?);
+        encode(&wav, &mp3)?;
+        let after = (children_cpu_s()?, io_bytes()?);
+        let seen = Encoder {
+            clip_s: SAMPLE_S,
+            cpu_s: after.0 - before.0,
+            bytes: after.1 - before.1,
+        };
+        if slowest.is_none_or(|s| s.cpu_s < seen.cpu_s) {
+            slowest = Some(seen);
+        }
+    }
+    slowest.context("the encoder was not measured")
 }
 
 /// The clip of the plan, and the MP3 that every job must produce.

@@ -1,12 +1,12 @@
 //! Starting the process that holds the guests of one tree.
 //!
-//! It leads a session of its own and outlives the daemon. Next: `host/src/start.rs`.
+//! It leads a group of its own and outlives the daemon. Next: `host/src/start.rs`.
 
 use super::files::{erase, open_log, records, shared_files, started, stem};
 use super::{Entry, Record};
+use crate::Wire;
 use crate::core::Node;
 use crate::peer::AdmitAsk;
-use crate::{Wire, sys};
 use armento_client::api::{HostStart, HostUp};
 use armento_client::{encode, read_line};
 use armento_link::{Badge, Role};
@@ -14,6 +14,7 @@ use armento_model::NodeName;
 use std::fs;
 use std::io::{BufReader, Write};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -42,7 +43,10 @@ pub fn start(
         .stderr(log)
         .current_dir("/")
         .env("ARMENTO_SOCKET", node.config.socket_path());
-    let mut child = sys::own_session(&mut command)
+    // A group of its own: signals to the daemon's do not reach it. Nothing else is asked for, so that the
+    // child is spawned and not forked: a daemon's page tables are large, and many may start at once.
+    let mut child = command
+        .process_group(0)
         .spawn()
         .map_err(|e| format!("{}: {e}", node.host_program.display()))?;
     let up = hear(&mut child, &order);
