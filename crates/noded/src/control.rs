@@ -199,13 +199,12 @@ impl Client {
         if let Ask::Place { pid, .. } = ask {
             let node = act::choose(&self.node, self.session, pid);
             let body = Body::Ok(Answer::Placed { node: node.clone() });
-            if node.is_none() {
-                self.out.send(id, body);
-                return;
-            }
             let (departures, out) = (self.node.departures.clone(), self.out.clone());
             tokio::spawn(async move {
-                departures.enter(pid).await;
+                match node {
+                    Some(_) => departures.enter(pid).await,
+                    None => departures.nobody_leaves().await,
+                }
                 out.send(id, body);
             });
             return;
