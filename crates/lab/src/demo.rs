@@ -17,7 +17,7 @@ mod watch;
 
 use anyhow::{Context, Result, bail};
 use figures::Span;
-use outcome::{Machine, Outcome, Sample};
+use outcome::{Machine, Outcome, Sample, Ticks};
 use paper::JOBS;
 use plan::{Encoder, Plan};
 use stage::Stage;
@@ -116,13 +116,17 @@ fn perform(scratch: sound::Scratch, encoder: Encoder, plan: Plan) -> Result<Outc
 
     lay_out(&stage, &wav)?;
     println!("one node alone: {JOBS} conversions one after the other on n1");
+    let ticks = Ticks::now();
     let single = alone(&stage, &nodes, patience)?;
+    let single_stolen_percent = ticks.stolen_percent();
     let single_equal = equal(&stage, &mp3)?;
 
     lay_out(&stage, &wav)?;
     println!("the farm: {JOBS} times `armento run lame …` at once on n1");
     let mut view = View::new(&nodes);
+    let ticks = Ticks::now();
     let (farm, samples) = together(&stage, &mut view, patience)?;
+    let farm_stolen_percent = ticks.stolen_percent();
     let farm_equal = equal(&stage, &mp3)?;
     let last = last_seen(&samples);
     let summary = fs::read_to_string(file(&stage, SUMMARY)).unwrap_or_default();
@@ -140,6 +144,8 @@ fn perform(scratch: sound::Scratch, encoder: Encoder, plan: Plan) -> Result<Outc
         farm,
         single_equal,
         farm_equal,
+        single_stolen_percent,
+        farm_stolen_percent,
         usage: watch::usage(&summary, &last),
         hops: view.moves,
         samples,

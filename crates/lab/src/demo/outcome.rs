@@ -25,6 +25,9 @@ pub struct Outcome {
     /// Jobs whose MP3 is byte-identical to the native one, in each run.
     pub single_equal: usize,
     pub farm_equal: usize,
+    /// Share of the machine's processors that a hypervisor gave to others during each run, percent.
+    pub single_stolen_percent: f64,
+    pub farm_stolen_percent: f64,
     pub usage: BTreeMap<usize, Usage>,
     pub hops: Vec<Hop>,
     pub samples: Vec<Sample>,
@@ -57,6 +60,28 @@ impl Machine {
             processor: model.map_or_else(String::new, |(_, m)| m.to_owned()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
         }
+    }
+}
+
+/// Ticks of all processors since the machine started: stolen, and in all.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticks(u64, u64);
+
+impl Ticks {
+    /// KERNEL: /proc/stat, proc_stat(5): user nice system idle iowait irq softirq steal.
+    pub fn now() -> Ticks {
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let first = text.lines().next().unwrap_or_default();
+        let fields = first.split_whitespace().skip(1).take(8);
+        let all: Vec<u64> = fields.map(|f| f.parse().unwrap_or(0)).collect();
+        Ticks(all.get(7).copied().unwrap_or(0), all.iter().sum())
+    }
+
+    /// Percent stolen since then.
+    pub fn stolen_percent(self) -> f64 {
+        let now = Ticks::now();
+        let (stolen, all) = (now.0.saturating_sub(self.0), now.1.saturating_sub(self.1));
+        100.0 * stolen as f64 / all.max(1) as f64
     }
 }
 
@@ -207,6 +232,8 @@ pub mod tests {
                 .collect(),
             single_equal: 24,
             farm_equal: 24,
+            single_stolen_percent: 0.0,
+            farm_stolen_percent: 0.0,
             usage: (1..=24).map(|j| (j, used.clone())).collect(),
             hops: vec![hop],
             samples: Vec::new(),

@@ -129,6 +129,14 @@ fn rows(
             format!("{:.1}", f.away_percent),
             String::new(),
         ),
+        (
+            "stolen by the hypervisor (%)",
+            format!(
+                "{:.1}, {:.1}",
+                o.single_stolen_percent, o.farm_stolen_percent
+            ),
+            "single, farm".into(),
+        ),
     ]
 }
 
