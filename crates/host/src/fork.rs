@@ -145,7 +145,7 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         });
     };
     // A thread a fork: forks are rare beside calls, and the listener must not wait.
-    std::thread::spawn(work);
+    armento_tracee::aside::soon("fork", work);
 }
 
 /// Breaks the thread out of its notification and makes the child in its own context.

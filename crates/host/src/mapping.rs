@@ -52,7 +52,7 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     lock(&cell.st).waiting = Some(Waiting::Special);
     cell.proc.mapped.fetch_add(1, Ordering::AcqRel);
     let (sh, cell, n) = (sh.clone(), cell.clone(), *n);
-    std::thread::spawn(move || {
+    armento_tracee::aside::soon("map", move || {
         serve(&sh, &cell, &n);
         cell.proc.mapped.fetch_add(1, Ordering::AcqRel);
         drop(special);

@@ -11,7 +11,7 @@ use armento_client::{AskError, Session};
 use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role};
 use armento_model::Stay;
 use armento_tracee::region::Region;
-use armento_tracee::{cpu, hand, status, sys as tsys};
+use armento_tracee::{aside, cpu, hand, status, sys as tsys};
 use armento_wire::talk::{Purpose, ToHome};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Write};
@@ -85,16 +85,16 @@ fn run() -> Result<(), Failure> {
         over: false,
     };
     let s = sh.clone();
-    std::thread::spawn(move || serve::run(&s));
+    aside::start("serve", move || serve::run(&s))?;
     let s = sh.clone();
-    std::thread::spawn(move || talk::calls(&s, r));
+    aside::start("talk", move || talk::calls(&s, r))?;
     let s = sh.clone();
     let doors = door.clone();
-    std::thread::spawn(move || accept(&s, &doors));
+    aside::start("accept", move || accept(&s, &doors))?;
     let s = sh.clone();
-    std::thread::spawn(move || talk::pulse(&s));
+    aside::start("pulse", move || talk::pulse(&s))?;
     let s = sh.clone();
-    std::thread::spawn(move || report(&s, &door));
+    aside::start("report", move || report(&s, &door))?;
     palm.hold(&mut zoo);
     drop(guests.alive);
     Ok(())
@@ -128,7 +128,8 @@ fn accept(sh: &Arc<Shared>, door: &Door) {
         match admit(door, &sh.start) {
             Ok((link, _)) => {
                 let sh = sh.clone();
-                std::thread::spawn(move || talk::welcome(&sh, link));
+                // Without room for it the link is closed, and whoever dialled says so.
+                let _ = aside::start("welcome", move || talk::welcome(&sh, link));
             }
             Err(LinkError::Refused(_)) => {}
             Err(_) => std::thread::sleep(Duration::from_millis(10)),

@@ -4,8 +4,8 @@ use crate::shared::{ALONE, Shared, lock};
 use crate::world::Zoo;
 use crate::{ahead, arrive, bodies, depart, forward, freeze};
 use armento_link::{Duplex, Reader};
-use armento_model::ENGINE_VERSION;
-use armento_tracee::{cpu, status, sys};
+use armento_model::{ENGINE_VERSION, Stay};
+use armento_tracee::{aside, cpu, status, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::call::{REPLY, decode_reply};
 use armento_wire::talk::{self, Hello, Purpose, TALK, ToHome, ToHost, Usage};
@@ -130,8 +130,11 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
             }
         }
         ToHost::Send { mv, pid, to } => {
-            let sh = sh.clone();
-            std::thread::spawn(move || depart::run(&sh, mv, pid, to));
+            let s = sh.clone();
+            if let Err(e) = aside::start("send", move || depart::run(&s, mv, pid, to)) {
+                let (stay, detail) = (Stay::NoRoom, format!("no thread for the move: {e}"));
+                sh.tell(&ToHome::Failed { mv, stay, detail });
+            }
         }
         ToHost::Abort { mv, pid } => {
             depart::abort(sh, mv);

@@ -79,7 +79,7 @@ pub fn asked(
     let known = all.get(&(pid, fd)).and_then(|s| s.file.clone());
     drop(all);
     let (keep, link) = (keep.clone(), link.clone());
-    std::thread::spawn(move || {
+    armento_tracee::aside::soon("ahead", move || {
         let found = match (from, known) {
             (Some(f), Some(file)) => Some((file, f.ahead)),
             _ => first(&keep, pid, fd, seq),

@@ -2,14 +2,14 @@
 //!
 //! From: `cli/src/run.rs`. Next: `tree.rs` (the exec stop), then `depart.rs`.
 
-use crate::control::{self, Control};
+use crate::control::{self, Control, Inbox};
 use crate::keep::{Keep, Settings};
 use crate::{mover, storm, sys, tree};
 use armento_client::api::KeeperHello;
 use armento_client::{AskError, Session};
 use armento_migrate::stop::Grip;
 use armento_model::{NodeName, Pid, TreeId};
-use armento_tracee::{hand, trace};
+use armento_tracee::{aside, hand, trace};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -162,7 +162,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         node,
         tree: tree_id,
         root: program,
-        pinned: b.on,
+        pinned: b.on.clone(),
         stay: b.stay,
         storm_ms: b.storm_ms,
         hello,
@@ -183,13 +183,8 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         }
         let _ = grip.disband();
     }
-    let k = keep.clone();
-    std::thread::spawn(move || control::run(&k, session, inbox));
-    let k = keep.clone();
-    std::thread::spawn(move || mover::run(&k));
-    if let Some(ms) = b.storm_ms {
-        let (k, seed) = (keep.clone(), b.seed.unwrap_or_else(random));
-        std::thread::spawn(move || storm::run(&k, Duration::from_millis(ms.max(1)), seed));
+    if let Err(e) = start_threads(&keep, session, inbox, &b) {
+        return eprintln!("keeper: {e}");
     }
     watch_end(&keep, program);
     let _ = door.write_all(b"k");
@@ -198,11 +193,30 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
     keep.control.close(Duration::from_millis(500));
 }
 
+fn start_threads(
+    keep: &Arc<Keep>,
+    session: Session,
+    inbox: Inbox,
+    b: &Birth,
+) -> std::io::Result<()> {
+    let k = keep.clone();
+    aside::start("control", move || control::run(&k, session, inbox))?;
+    let k = keep.clone();
+    aside::start("moves", move || mover::run(&k))?;
+    if let Some(ms) = b.storm_ms {
+        let (k, seed) = (keep.clone(), b.seed.unwrap_or_else(random));
+        let every = Duration::from_millis(ms.max(1));
+        aside::start("storm", move || storm::run(&k, every, seed))?;
+    }
+    Ok(())
+}
+
 /// At home the program runs untraced, so its end is no event of the hand's: a thread waits for it. Without
 /// it the daemon would count a program that ended for as long as the tree is not scanned.
 fn watch_end(keep: &Arc<Keep>, program: Pid) {
     let keep = keep.clone();
-    std::thread::spawn(move || {
+    // Without a thread for it the next report finds out.
+    let _ = aside::start("end", move || {
         if let Ok(end) = armento_tracee::sys::pidfd_open(program) {
             armento_tracee::sys::poll_in(&[end.as_raw_fd()], -1);
             keep.hand.post(|t| t.scan());

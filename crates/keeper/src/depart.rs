@@ -25,7 +25,7 @@ use armento_tracee::inject::{Hold, Unfiltered, ok, vdso_syscall};
 use armento_tracee::pages::{self, Pagemap, Run};
 use armento_tracee::region::{BASE, Code, Region};
 use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
-use armento_tracee::{maps, status, sys, trace};
+use armento_tracee::{aside, maps, status, sys, trace};
 use armento_wire::talk::{FileKey, Purpose, ToHost};
 use std::collections::HashMap;
 use std::fs::File;
@@ -560,7 +560,8 @@ fn tear_down(
     }
     if let (Some(u), Some(rx)) = (uffd, last) {
         // Closed after the memory is gone: closing it first walks all pages.
-        std::thread::spawn(move || {
+        // Without a thread for it, at once.
+        let _ = aside::start("uffd", move || {
             let _ = rx.recv_timeout(Duration::from_secs(60));
             drop(u);
         });

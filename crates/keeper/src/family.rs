@@ -6,7 +6,7 @@ use crate::links::HostLink;
 use armento_migrate::image::areas::{FILE_MAX, file_key, unwritable};
 use armento_model::Stay;
 use armento_tracee::region::DATA;
-use armento_tracee::sys;
+use armento_tracee::{aside, sys};
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -55,7 +55,7 @@ pub fn fork(
         done: tx,
     });
     let (keep, d) = (keep.clone(), d.clone());
-    std::thread::spawn(move || {
+    aside::soon("fork", move || {
         let Ok((ret, slot)) = rx.recv() else { return };
         if ret > 0 {
             // Registered before the host knows its number, so that its first call finds its deputy.
@@ -88,7 +88,7 @@ pub fn ignore(d: &Deputy, changed: u64, ignored: u64) {
 
 pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
     let (keep, d) = (keep.clone(), d.clone());
-    std::thread::spawn(move || {
+    aside::soon("map", move || {
         let answer = match look(&keep, &d, args) {
             Err(stay) => ToHost::Mapped {
                 seq,
@@ -144,7 +144,7 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
 pub fn fetch(keep: &Arc<Keep>, link: &Arc<HostLink>, seq: u32, key: FileKey) {
     let file = lock(&keep.files).get(&key).cloned();
     let link = link.clone();
-    std::thread::spawn(move || {
+    aside::soon("fetch", move || {
         let mut off = 0;
         loop {
             let mut bytes = vec![0u8; BLOCK];

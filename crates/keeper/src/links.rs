@@ -7,7 +7,7 @@ use armento_client::api::{Answer, Ask, Pass, RENEW};
 use armento_link::{Identity, Reader, Writer, dial};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
-use armento_tracee::sys;
+use armento_tracee::{aside, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::talk::{self, Hello, Purpose, ToHost};
 use armento_wire::write_frame;
@@ -102,9 +102,13 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
     });
     lock(&keep.links).insert(node.clone(), link.clone());
     let (k, l) = (keep.clone(), link.clone());
-    std::thread::spawn(move || serve::calls(&k, &l, r));
+    let calls = aside::start("calls", move || serve::calls(&k, &l, r));
     let (k, l) = (keep.clone(), link.clone());
-    std::thread::spawn(move || watch(&k, &l));
+    let both = calls.and_then(|()| aside::start("watch", move || watch(&k, &l)));
+    if let Err(e) = both {
+        lock(&keep.links).remove(node);
+        return Err(e.into());
+    }
     Ok(link)
 }
 

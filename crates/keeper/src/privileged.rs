@@ -4,15 +4,17 @@
 //! home untraced, whoever execs it. From: `cli/src/run.rs` (the first program), `signals.rs` (a body's exec).
 
 use crate::deputy::{Deputy, Work};
+use crate::keep::Keep;
 use crate::tree::Tree;
-use armento_model::Pid;
+use armento_model::{Pid, Tid};
 use armento_tracee::region::BASE;
-use armento_tracee::{maps, trace};
+use armento_tracee::{aside, maps, trace};
 use armento_wire::call::Call;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// What the command would give its caller, if anything. Looked for as execvp(3) does.
@@ -77,27 +79,40 @@ const EXEC_MAX: Duration = Duration::from_secs(30);
 pub fn exec_untraced(t: &mut Tree, d: &Deputy, c: Box<Call>) {
     let (tid, pid, keep) = (d.tid, d.pid, t.keep.clone());
     let Some(code) = t.code_of(pid) else { return };
+    // First the thread that looks after it: nobody else would notice what becomes of the deputy.
+    let (go, told) = mpsc::channel();
+    let look = move || {
+        if told.recv().is_ok() {
+            see_exec(&keep, tid, pid);
+        }
+    };
+    if aside::start("exec", look).is_err() {
+        let no_room = -i64::from(libc::EAGAIN);
+        return d.link().reply(tid, c.seq, no_room, &[]);
+    }
     if !t.stop_one(tid, &code) || trace::detach(tid, 0).is_err() {
         // It does not stop just now, or is about to end: the body asks again.
         return d.link().reply(tid, c.seq, crate::deputy::AGAIN, &[]);
     }
     d.submit(Work::Call(c));
-    std::thread::spawn(move || {
-        let until = Instant::now() + EXEC_MAX;
-        while Instant::now() < until {
-            if !is_deputy(tid) {
-                keep.hand.run(move |t| t.execed(pid, false));
-                return;
-            }
-            if keep.deputy(tid).is_none_or(|d| !d.in_call()) && is_deputy(tid) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
+    let _ = go.send(());
+}
+
+fn see_exec(keep: &Keep, tid: Tid, pid: Pid) {
+    let until = Instant::now() + EXEC_MAX;
+    while Instant::now() < until {
+        if !is_deputy(tid) {
+            keep.hand.run(move |t| t.execed(pid, false));
+            return;
         }
-        // It failed; the deputy is one again.
-        keep.hand
-            .run(move |_| trace::seize(tid, trace::FOLLOW | trace::EXITKILL).is_ok());
-    });
+        if keep.deputy(tid).is_none_or(|d| !d.in_call()) && is_deputy(tid) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // It failed; the deputy is one again.
+    keep.hand
+        .run(move |_| trace::seize(tid, trace::FOLLOW | trace::EXITKILL).is_ok());
 }
 
 /// Our region is there as long as the image is the deputy's. Another user's memory we may not see.

@@ -5,6 +5,7 @@
 //! Start at [`trace`] (stops), then [`inject`] (make it do a call) and [`region`] (the shared
 //! page in which deputies wait).
 
+pub mod aside;
 pub mod cpu;
 pub mod demand;
 pub mod hand;

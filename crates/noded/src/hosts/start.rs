@@ -125,9 +125,11 @@ fn hear(child: &mut Child, order: &[u8]) -> Result<HostUp, String> {
     drop(stdin);
     let (tx, rx) = mpsc::channel();
     // Ends with the child's standard output, which a child that fails is killed to close.
-    thread::spawn(move || {
+    let hears = thread::Builder::new().name("host-up".into());
+    let heard = hears.spawn(move || {
         let _ = tx.send(read_line(&mut BufReader::new(stdout)));
     });
+    heard.map_err(|e| format!("nobody can hear its answer: {e}"))?;
     match rx.recv_timeout(START) {
         Ok(Ok(up)) => Ok(up),
         Ok(Err(e)) => Err(format!("it ended before it was up ({e})")),
