@@ -1,7 +1,8 @@
-/* Timers and sleeps: setitimer, alarm, timer_create with values, overruns, timerfd, nanosleep cut
- * by a signal with its remainder, clock_nanosleep relative and absolute. Only lower bounds and
- * generous upper bounds of time are checked. Proves that sleeps are neither cut nor stretched by
- * moves. About 1.5 s. */
+/* Timers and sleeps: setitimer, alarm, timer_create with values, overruns of signals that wait and of
+ * handlers that are shut out, timers set anew, timerfd, nanosleep cut by a signal with its remainder,
+ * clock_nanosleep relative and absolute. Only lower bounds and generous upper bounds of time are
+ * checked. Proves that sleeps are neither cut nor stretched by moves, and that no expiration of a
+ * timer is lost or told twice. About 3.5 s. */
 #include "show.h"
 #include <sys/timerfd.h>
 
@@ -24,6 +25,78 @@ static int reached(clockid_t id, const struct timespec *until)
     struct timespec t;
     clock_gettime(id, &t);
     return t.tv_sec > until->tv_sec || (t.tv_sec == until->tv_sec && t.tv_nsec >= until->tv_nsec);
+}
+
+static volatile int counted, otherwise;
+static timer_t counting;
+static void count(int s, siginfo_t *i, void *u)
+{
+    counted += 1 + i->si_overrun;
+    if (timer_getoverrun(counting) != i->si_overrun)
+        otherwise++;
+}
+
+/* Signals and overruns together are the expirations, however many of them wait, and wherever. */
+static void no_expiration_is_lost(timer_t id, const sigset_t *set)
+{
+    struct itimerspec its = {{0, 25000000}, {0, 25000000}};
+    int sum = 0, differ = 0;
+    double begun = now();
+    SHOW(timer_settime(id, 0, &its, NULL));
+    double set_at = now(), seen = 0;
+    for (int i = 0; i < 24; i++) {
+        siginfo_t si;
+        if (i % 8 == 0)
+            rest(120);
+        if (i == 16)
+            seen = now();
+        sigwaitinfo(set, &si);
+        sum += 1 + si.si_overrun;
+        differ += timer_getoverrun(id) != si.si_overrun;
+    }
+    HOLDS(sum >= (seen - set_at) / 0.025 - 1);
+    HOLDS(sum <= (now() - begun) / 0.025 + 1);
+    HOLDS(differ == 0);
+
+    /* … with a handler that is shut out for a while. */
+    sigset_t old;
+    struct sigaction a = {.sa_sigaction = count, .sa_flags = SA_SIGINFO | SA_RESTART}, was;
+    sigaction(SIGRTMIN + 3, &a, &was);
+    counting = id;
+    begun = now();
+    timer_settime(id, 0, &its, NULL);
+    set_at = now();
+    sigprocmask(SIG_UNBLOCK, set, &old);
+    for (int i = 0; i < 4; i++) {
+        sigprocmask(SIG_BLOCK, set, NULL);
+        rest(90);
+        seen = now();
+        sigprocmask(SIG_UNBLOCK, set, NULL);
+        for (int before = counted; counted < before + 5;)
+            chew(CHEW_MS / 4);
+    }
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    HOLDS(counted >= (seen - set_at) / 0.025 - 1);
+    HOLDS(counted <= (now() - begun) / 0.025 + 1);
+    HOLDS(otherwise == 0);
+    sigaction(SIGRTMIN + 3, &was, NULL);
+}
+
+/* A signal that waits when its timer is set anew is void. */
+static void set_anew(timer_t id, const sigset_t *set)
+{
+    struct itimerspec its = {{0, 20000000}, {0, 20000000}}, off = {{0, 0}, {0, 0}};
+    struct timespec none = {0, 0};
+    siginfo_t si;
+    timer_settime(id, 0, &its, NULL);
+    rest(70);
+    SHOW(timer_settime(id, 0, &off, NULL));
+    SHOW(timer_getoverrun(id));
+    SHOW(sigtimedwait(set, &si, &none));
+    timer_settime(id, 0, &its, NULL);
+    rest(70);
+    HOLDS(sigwaitinfo(set, NULL) == SIGRTMIN + 3);
+    HOLDS(timer_getoverrun(id) >= 1);
 }
 
 int main(void)
@@ -95,6 +168,9 @@ int main(void)
     siginfo_t si;
     SHOW(sigwaitinfo(&set, &si) == SIGRTMIN + 3);
     HOLDS(si.si_overrun >= 2);
+    HOLDS(timer_getoverrun(id) == si.si_overrun);
+    no_expiration_is_lost(id, &set);
+    set_anew(id, &set);
     SHOW(timer_delete(id));
     SHOW(timer_delete(id));
     SHOW(timer_create(12345, &ev, &other));

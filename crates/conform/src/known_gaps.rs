@@ -31,11 +31,6 @@ pub const GAPS: &[Gap] = &[
         mode: Mode::Storm,
         reason: "recv with MSG_WAITALL returns what it had when a move interrupts it: such a process stays, but one that begins the call between the look and the stop is missed",
     },
-    Gap {
-        guest: "timers",
-        mode: Mode::Storm,
-        reason: "a timer's overrun count is lost when its signal waits at the body",
-    },
 ];
 
 /// Why `guest` may differ in `mode`.

@@ -398,6 +398,9 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         let h = Hold::take(child, zoo.passage())?;
         dress(h, &code, t, zoo, child)?;
     }
+    if let Some(b) = zoo.bodies.get(&pid) {
+        *lock(&b.proc.overruns) = state.overruns.iter().copied().collect();
+    }
     requeue(zoo, pid, &state.pending);
     Ok(())
 }

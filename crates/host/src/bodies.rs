@@ -5,6 +5,8 @@
 
 use crate::cpu;
 use crate::shared::{Cell, Waiting, lock};
+use crate::timers;
+use crate::veils::Face;
 use crate::world::{Body, EARLY_MAX, Early, Zoo};
 use armento_migrate::image::thread;
 use armento_migrate::stop::{DEFAULT_NOTHING, Halted, signal_waits};
@@ -87,13 +89,10 @@ pub fn at_call(zoo: &mut Zoo, here: Tid) {
         }
         Some((at, true)) => {
             st.sigwait = None;
-            let mut info: SigInfo = [0; 128];
+            drop(st);
             undo_eintr(here);
-            if trace::regs(here).is_ok_and(|r| (1..=64).contains(&r.rax))
-                && matches!(sys::vm_read(here, at, &mut info), Ok(128))
-                && let Some(real) = zoo.veils.lift(&info)
-            {
-                cell.write(at, &real);
+            if let Ok(sig @ 1..=64) = trace::regs(here).map(|r| r.rax) {
+                took(zoo, &cell, sig as i32, at);
             }
             let _ = trace::resume(here, 0);
         }
@@ -101,14 +100,43 @@ pub fn at_call(zoo: &mut Zoo, here: Tid) {
     }
 }
 
+/// A led wait has taken a signal. `at`: where its siginfo is, if the program wants it.
+fn took(zoo: &mut Zoo, cell: &Cell, sig: i32, at: u64) {
+    let mut info: SigInfo = [0; 128];
+    let face = if at == 0 {
+        zoo.veils.taken(cell.pid, cell.tid, sig)
+    } else if matches!(sys::vm_read(cell.here, at, &mut info), Ok(128)) {
+        zoo.veils.lift(&info)
+    } else {
+        None
+    };
+    match face {
+        Some(Face::Real(real)) => {
+            timers::delivered(&cell.proc, &real);
+            if at != 0 {
+                cell.write(at, &real);
+            }
+        }
+        Some(Face::Void) => end_with(cell.here, AGAIN),
+        None => {}
+    }
+}
+
 /// An interrupted wait for signals: whether a handler runs, which alone ends it, the kernel sees better. Traced,
 /// it is woken even by signals that are ignored.
 fn undo_eintr(here: Tid) {
+    if trace::regs(here).is_ok_and(|r| r.rax as i64 == -i64::from(libc::EINTR)) {
+        end_with(here, thread::ERESTARTNOHAND);
+    }
+}
+
+/// At the exit of a call: it ends with one of the kernel's restart errors, which the kernel looks at because
+/// of the interruption.
+fn end_with(here: Tid, ret: i64) {
     if let Ok(mut r) = trace::regs(here)
-        && r.rax as i64 == -i64::from(libc::EINTR)
         && trace::interrupt(here).is_ok()
     {
-        r.rax = thread::ERESTARTNOHAND as u64;
+        r.rax = ret as u64;
         let _ = trace::set_regs(here, &r);
     }
 }
@@ -118,9 +146,13 @@ pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
     let Ok(mut info) = trace::siginfo(here) else {
         return;
     };
-    if let Some(real) = zoo.veils.lift(&info) {
-        info = real;
-        let _ = trace::set_siginfo(here, &info);
+    match zoo.veils.lift(&info) {
+        Some(Face::Real(real)) => {
+            info = real;
+            let _ = trace::set_siginfo(here, &info);
+        }
+        Some(Face::Void) => return at_trap(zoo, here),
+        None => {}
     }
     let Some((body, tid)) = zoo.thread(here) else {
         return;
@@ -151,6 +183,7 @@ fn settle(zoo: &mut Zoo, here: Tid, sig: i32, info: SigInfo) {
         return;
     };
     if st.caught & bit(sig) != 0 {
+        timers::delivered(&body.proc, &info);
         deliver(&th.cell, sig);
     } else if st.ignored & bit(sig) != 0 || DEFAULT_NOTHING & bit(sig) != 0 {
         let _ = trace::resume(here, 0);
@@ -250,6 +283,8 @@ pub fn run_on(zoo: &mut Zoo, pid: Pid) {
         }
     }
     for (here, sig, info) in signals {
+        // Calls of ours came between, or a timer expired again: the stop has forgotten what it was for.
+        let _ = trace::set_siginfo(here, &info);
         settle(zoo, here, sig, info);
     }
 }
@@ -258,14 +293,20 @@ pub fn run_on(zoo: &mut Zoo, pid: Pid) {
 pub fn queue(zoo: &mut Zoo, pid: Pid, tid: Option<Tid>, info: &SigInfo) {
     let known = zoo.bodies.get(&pid);
     let known = known.filter(|b| tid.is_none_or(|t| b.threads.contains_key(&t)));
-    let Some(body) = known else {
+    if known.is_none() {
         return keep_early(zoo, tid.unwrap_or(pid), info);
+    }
+    if timers::absorbed(zoo, pid, info) {
+        return;
+    }
+    let Some(body) = zoo.bodies.get(&pid) else {
+        return;
     };
     let here = tid.and_then(|t| body.threads.get(&t)).map(|t| t.cell.here);
     let leader = body.here;
     let sig = i32::from_le_bytes(info[..4].try_into().unwrap_or_default());
     let proc = body.proc.clone();
-    let send = zoo.veils.veil(info);
+    let send = zoo.veils.veil(pid, tid, info);
     // Counted first: a thread about to send its call looks at the count after it has said so (see `post`).
     proc.signals.fetch_add(1, Ordering::SeqCst);
     let _ = sys::sigqueue(leader, here, sig, &send);
@@ -385,6 +426,7 @@ pub fn ended(zoo: &mut Zoo, here: Tid, code: i32, killed: Option<i32>) {
         return;
     };
     crate::ahead::forget(&body.proc);
+    zoo.veils.forget(pid);
     body.threads.values().for_each(|t| sh.leave(&t.cell));
     release_parent(zoo, &body);
     if !quiet {
@@ -420,6 +462,7 @@ pub fn remove(zoo: &mut Zoo, pid: Pid) {
         return;
     };
     crate::ahead::forget(&body.proc);
+    zoo.veils.forget(pid);
     body.threads.values().for_each(|t| sh.leave(&t.cell));
     if let Some(tx) = body.freezer.take() {
         drop(tx);

@@ -3,6 +3,7 @@
 //! From: `talk.rs` (home says Send). Next: `migrate/src/source.rs`.
 
 use crate::shared::{Pair, Shared, lock, says};
+use crate::veils::{Face, Veils};
 use crate::world::Zoo;
 use crate::{cpu, freeze};
 use armento_link::{Badge, dial};
@@ -11,7 +12,7 @@ use armento_migrate::image::{Head, State, mm, sigs, thread};
 use armento_migrate::source::Job;
 use armento_migrate::stop::signal_waits;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay};
+use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::Hold;
 use armento_tracee::pages::Pagemap;
 use armento_tracee::{maps, status, sys, trace};
@@ -200,27 +201,35 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
             pending.push((Some(tid), Signal(info.to_vec())));
         }
         for s in trace::pending(t_here, false)? {
-            pending.push((Some(tid), unveil(&mut zoo.veils, s)));
+            pending.extend(unveil(&zoo.veils, Some(tid), s));
         }
         if tid == pid {
             for s in trace::pending(t_here, true)? {
-                pending.push((None, unveil(&mut zoo.veils, s)));
+                pending.extend(unveil(&zoo.veils, None, s));
             }
         }
     }
     threads.sort_by_key(|t| (t.tid != pid, t.tid));
+    let overruns = lock(&b.proc.overruns).clone().into_iter().collect();
     Ok((
         last,
         State {
             threads,
             actions,
             mm: numbers,
+            overruns,
             pending,
             cpu,
         },
     ))
 }
 
-fn unveil(v: &mut crate::world::Veils, s: sys::SigInfo) -> Signal {
-    Signal(v.lift(&s).unwrap_or(s).to_vec())
+/// A waiting signal as it travels. It waits here still: the move may fail.
+fn unveil(v: &Veils, to: Option<Tid>, s: sys::SigInfo) -> Option<(Option<Tid>, Signal)> {
+    let real = match v.peek(&s) {
+        Some(Face::Real(real)) => real,
+        Some(Face::Void) => return None,
+        None => s,
+    };
+    Some((to, Signal(real.to_vec())))
 }

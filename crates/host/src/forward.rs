@@ -5,7 +5,7 @@
 use crate::serve::come_home;
 use crate::shared::{BodyMem, Cell, Fix, Shared, Waiting, lock};
 use crate::talk::CALL_SHORT;
-use crate::{bodies, cpu};
+use crate::{bodies, cpu, timers};
 use armento_abi::{Packed, Plan, Refuse};
 use armento_model::Stay;
 use armento_tracee::inject::bit;
@@ -64,7 +64,7 @@ pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             } else {
                 0
             };
-            post(sh, cell, n, plan, wait_mask, mask, Fix::None);
+            post(sh, cell, n, plan, wait_mask, mask, timers::fix(n));
         }
         Err(Refuse::Errno(e)) => {
             sh.listener.reply(n.id, -i64::from(e));
@@ -292,8 +292,12 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
     st.wait_mask = None;
     st.at_deputy = false;
     drop(st);
+    let mut ret = ret;
     match fix {
         Fix::None => {}
+        Fix::Overrun(timer) if ret >= 0 => ret = timers::overrun(&cell.proc, timer),
+        Fix::TimerSet(timer) if ret == 0 => timers::set(sh, &cell, timer),
+        Fix::Overrun(_) | Fix::TimerSet(_) => {}
         Fix::Rusage(at) if ret == 0 => cpu::add_rusage(&cell, at, false),
         Fix::ThreadRusage(at) if ret == 0 => cpu::add_rusage(&cell, at, true),
         Fix::Times(at) if ret >= 0 => cpu::add_times(&cell, at),

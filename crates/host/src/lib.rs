@@ -20,6 +20,8 @@ mod shared;
 mod start;
 mod sys;
 mod talk;
+mod timers;
+mod veils;
 mod world;
 mod zygote;
 

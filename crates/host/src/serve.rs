@@ -125,7 +125,7 @@ fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
 
 fn sigwait(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let led = lock(&cell.st).sigwait.is_some();
-    if led || n.args[1] == 0 {
+    if led {
         sh.listener.let_through(n.id);
         return;
     }

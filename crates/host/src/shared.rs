@@ -18,7 +18,7 @@ use armento_tracee::sys as tsys;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::{self, FileKey, ToHome, ToHost};
 use armento_wire::write_frame;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -54,6 +54,8 @@ pub struct Proc {
     pub mapped: AtomicU64,
     /// What it reads ahead.
     pub ahead: Mutex<Ahead>,
+    /// Overruns of each timer's signal that was delivered last; those not named had none.
+    pub overruns: Mutex<BTreeMap<i32, i32>>,
     /// exit_group was called: home knows, nothing moves any more.
     pub exiting: AtomicBool,
 }
@@ -137,6 +139,10 @@ pub enum Fix {
     Rusage(u64),
     ThreadRusage(u64),
     Times(u64),
+    /// timer_getoverrun: what was delivered here counts, not what the deputy took.
+    Overrun(i32),
+    /// timer_settime or timer_delete: a signal of this timer that waits here is void.
+    TimerSet(i32),
     /// Set the same limit for the body: resource, soft, hard.
     Limit(u32, u64, u64),
     /// Then run the call at the body as well (SIGCHLD's disposition).

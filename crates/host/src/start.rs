@@ -2,7 +2,8 @@
 
 use crate::cache::Cache;
 use crate::shared::{Cells, Open, Shared, lock};
-use crate::world::{Veils, Zoo};
+use crate::veils::Veils;
+use crate::world::Zoo;
 use crate::{serve, sys, talk, zygote};
 use armento_client::api::{
     Answer, Ask, GuestInfo, HostHello, HostStart, HostUp, Order, RENEW, Report,

@@ -2,6 +2,7 @@
 
 use crate::bodies;
 use crate::shared::{Cell, Proc, Shared};
+use crate::veils::Veils;
 use armento_migrate::stop::Halted;
 use armento_model::{Pid, Tid};
 use armento_tracee::demand::Demand;
@@ -11,7 +12,7 @@ use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{Status, Stop};
 use armento_tracee::uffd::Uffd;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -48,59 +49,6 @@ pub struct Body {
     pub stack: u64,
     /// Layout as last built.
     pub areas: Vec<armento_migrate::image::Area>,
-}
-
-/// A signal from home cannot be queued with its own siginfo: the kernel wipes the sender's pid when it
-/// comes from an outer pid namespace, and lets nobody else say what only the kernel says. So it travels
-/// under a number in si_errno and gets its face back when it is taken. Bounded: a signal that is
-/// dropped as a duplicate leaves one behind.
-#[derive(Default)]
-pub struct Veils {
-    next: i32,
-    kept: HashMap<i32, SigInfo>,
-}
-
-const VEILS_MAX: usize = 4096;
-/// A negative si_code that nothing else uses, for those that an outsider may not say.
-const VEIL: i32 = -7717;
-/// Numbers begin here: above any errno.
-const FIRST: i32 = 1 << 20;
-
-fn word(info: &SigInfo, at: usize) -> i32 {
-    i32::from_le_bytes(info[at..at + 4].try_into().unwrap_or_default())
-}
-
-impl Veils {
-    /// A copy that an outsider may queue.
-    pub fn veil(&mut self, info: &SigInfo) -> SigInfo {
-        if self.kept.len() >= VEILS_MAX {
-            let half = self.next.wrapping_sub(VEILS_MAX as i32 / 2);
-            self.kept.retain(|k, _| *k > half);
-        }
-        self.next = self.next.max(FIRST).wrapping_add(1).max(FIRST);
-        self.kept.insert(self.next, *info);
-        let mut out = *info;
-        out[4..8].copy_from_slice(&self.next.to_le_bytes());
-        let code = word(info, 8);
-        if code >= 0 || code == libc::SI_TKILL {
-            out[8..12].copy_from_slice(&VEIL.to_le_bytes());
-        }
-        out
-    }
-
-    /// What it really is; `None` when it was not veiled.
-    pub fn lift(&mut self, info: &SigInfo) -> Option<SigInfo> {
-        if word(info, 4) < FIRST {
-            return None;
-        }
-        let real = self.kept.remove(&word(info, 4));
-        Some(real.unwrap_or_else(|| {
-            // Its face was lost (bounded): it was a plain kill.
-            let mut plain: SigInfo = [0; 128];
-            plain[..4].copy_from_slice(&info[..4]);
-            plain
-        }))
-    }
 }
 
 pub struct Zoo {

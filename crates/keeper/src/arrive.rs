@@ -6,12 +6,13 @@ use crate::deputy::Deputy;
 use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::Done;
+use crate::timers;
 use crate::tree::{Place, Tree};
 use crate::waits::Waits;
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
-use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
+use armento_migrate::image::{self, Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::target::{self, Builder, relayout};
 use armento_migrate::{MigrateError, Result};
@@ -152,7 +153,7 @@ fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
         });
     for h in &grip.halted {
         if let Some((_, info)) = h.signal {
-            p.held.push((Some(h.tid), info));
+            image::timers::hold(&mut p.held, Some(h.tid), &info);
         }
     }
     let halted = grip.disband();
@@ -267,7 +268,15 @@ fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
         .iter()
         .filter_map(|(tid, s)| Some((*tid, s.0.as_slice().try_into().ok()?)))
         .collect();
-    signals.append(&mut p.held);
+    timers::drain(pid, &code, &mut p.held)?;
+    if p.patience > 0 && timers::may_ask(&state.overruns, signals.iter().chain(&p.held)) {
+        p.patience -= 1;
+        let why = "a timer's signal waits behind one whose overruns it may ask for";
+        return Err(MigrateError::Stays(Stay::Busy, why.into()));
+    }
+    for (to, info) in p.held.drain(..) {
+        image::timers::hold(&mut signals, to, &info);
+    }
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     armento_tracee::inject::ok("set the memory map's numbers", pid, r[0])?;
@@ -278,6 +287,7 @@ fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
         &sigs::set_calls(&code, &state.actions, Some(&now)),
     )?;
     drop(h);
+    timers::restore(pid, &code, &mut signals, &state.overruns)?;
     let deputies: Vec<Arc<Deputy>> = p.threads.values().cloned().collect();
     let (mut blocks, mut over) = (Vec::new(), Vec::new());
     for d in &deputies {
@@ -429,6 +439,7 @@ fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> 
     };
     p.close_deputies(&keep);
     p.place = Place::Home;
+    p.patience = timers::PATIENCE;
     p.region = None;
     p.seen.back_home();
     p.common

@@ -12,6 +12,7 @@ use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
 use crate::reasons;
+use crate::timers;
 use crate::tree::{Place, Tree};
 use crate::waits::Waits;
 use armento_migrate::fault::point;
@@ -358,11 +359,12 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
     let last = survey(pid)?;
     reasons::open_files(pid)?;
     let mut threads = Vec::new();
-    let mut actions = Vec::new();
+    let (mut actions, mut overruns) = (Vec::new(), Vec::new());
     for h in &l.grip.halted {
         let waits = signal_waits(h.tid) || h.signal.is_some();
         let mut hold = Hold::take(h.tid, Arc::new(Unfiltered))?;
         if h.tid == pid {
+            overruns = timers::overruns(&mut hold, &code, pid)?;
             actions = sigs::read(&mut hold, &code)?;
             mm::read_brk(&mut hold, &code, &mut l.numbers)?;
             if l.ignored_trap {
@@ -386,6 +388,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         threads,
         actions,
         mm: l.numbers.clone(),
+        overruns,
         pending: Vec::new(),
         cpu: t.keep.cpu.leaves(pid),
     };

@@ -25,6 +25,7 @@ mod signals;
 mod storm;
 mod summary;
 mod sys;
+mod timers;
 mod tree;
 mod waits;
 mod watch;

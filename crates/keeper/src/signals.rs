@@ -10,6 +10,7 @@ use crate::privileged;
 use crate::tree::{Proc, Tree};
 use crate::watch;
 use armento_abi::Restart;
+use armento_migrate::image::timers;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
@@ -70,7 +71,7 @@ fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
         return;
     };
     if p.common.breaking.load(Ordering::Acquire) {
-        p.held.push((directed, info));
+        timers::hold(&mut p.held, directed, &info);
     } else {
         p.pass_on(directed, &info);
     }

@@ -11,6 +11,7 @@ use crate::summary::Summary;
 use crate::waits::Waits;
 use crate::watch::Watch;
 use armento_client::api::{Dest, ProcInfo};
+use armento_migrate::image::timers;
 use armento_migrate::stop::Halted;
 use armento_model::{CpuTime, NodeName, Pid, Stay, Tid};
 use armento_tracee::hand::World;
@@ -52,6 +53,8 @@ pub struct Proc {
     pub waited: u32,
     /// Signals that came during a move.
     pub held: Vec<(Option<Tid>, SigInfo)>,
+    /// How often it may still stay away for a timer's sake when it should come home.
+    pub patience: u32,
     /// Stopped by job control, as its parent sees.
     pub stopped: bool,
     /// When the source of the move under way began to freeze it.
@@ -91,6 +94,7 @@ impl Proc {
             heard: 0,
             waited: 0,
             held: Vec::new(),
+            patience: crate::timers::PATIENCE,
             stopped: false,
             froze: None,
             sent_back: Instant::now(),
@@ -522,7 +526,7 @@ impl Tree {
         };
         for h in halted {
             if let Some((_, info)) = h.signal {
-                p.held.push((Some(h.tid), info));
+                timers::hold(&mut p.held, Some(h.tid), &info);
             }
         }
     }

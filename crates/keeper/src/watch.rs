@@ -300,5 +300,5 @@ fn watch_on(h: &Halted) -> trace::Result<()> {
     if trace::in_group_stop(h.tid) {
         return trace::listen(h.tid);
     }
-    trace::resume_to_call(h.tid, h.signal.map_or(0, |s| s.0))
+    trace::resume_to_call(h.tid, h.deliver())
 }

@@ -26,6 +26,16 @@ pub struct Halted {
     pub signal: Option<(i32, SigInfo)>,
 }
 
+impl Halted {
+    /// What to let it go on with. Calls of ours that came between have made the stop forget its signal.
+    pub fn deliver(&self) -> i32 {
+        self.signal.map_or(0, |(sig, info)| {
+            let _ = trace::set_siginfo(self.tid, &info);
+            sig
+        })
+    }
+}
+
 /// Asked at the entry and at the end of a call: true when its end is to be seen.
 pub type Calls = Arc<dyn Fn(Tid) -> bool + Send + Sync>;
 
@@ -195,7 +205,7 @@ impl Grip {
             trace::resume
         };
         for h in std::mem::take(&mut self.halted) {
-            let _ = go(h.tid, h.signal.map_or(0, |s| s.0));
+            let _ = go(h.tid, h.deliver());
         }
     }
 
@@ -219,7 +229,7 @@ impl Grip {
             }
         }
         for h in std::mem::take(&mut self.halted) {
-            let _ = trace::detach(h.tid, h.signal.map_or(0, |s| s.0));
+            let _ = trace::detach(h.tid, h.deliver());
         }
         self.seized.clear();
     }

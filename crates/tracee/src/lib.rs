@@ -17,6 +17,7 @@ pub mod region;
 pub mod status;
 pub mod sys;
 pub mod text;
+pub mod timers;
 pub mod trace;
 pub mod uffd;
 pub mod usage;

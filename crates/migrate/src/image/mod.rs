@@ -5,6 +5,7 @@ pub mod cpu;
 pub mod mm;
 pub mod sigs;
 pub mod thread;
+pub mod timers;
 
 pub use areas::{Area, Kind};
 pub use cpu::Cpu;
@@ -59,6 +60,8 @@ pub struct State {
     pub mm: Mm,
     /// Signals that wait at the source: the thread they are for, or none for the process.
     pub pending: Vec<(Option<Tid>, Signal)>,
+    /// How many expirations the last signal of each timer stood for beside its own.
+    pub overruns: timers::Overruns,
     /// Of the whole process: threads that ended count, too.
     pub cpu: Cpu,
 }

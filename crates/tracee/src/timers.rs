@@ -1,0 +1,69 @@
+//! POSIX timers of a process, as /proc tells them.
+
+use armento_model::{Pid, Tid};
+
+/// A timer that tells its expirations by a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timer {
+    /// Kernel's number; the C library's timer_t is another thing.
+    pub id: i32,
+    pub signal: i32,
+    /// SIGEV_THREAD_ID: the one thread that gets it.
+    pub thread: Option<Tid>,
+    pub clock: i32,
+}
+
+/// KERNEL: /proc/PID/timers, proc_pid_timers(5); CONFIG_CHECKPOINT_RESTORE. None when there is no such file.
+pub fn list(pid: Pid) -> Vec<Timer> {
+    parse(&std::fs::read_to_string(format!("/proc/{pid}/timers")).unwrap_or_default())
+}
+
+fn parse(text: &str) -> Vec<Timer> {
+    let mut all: Vec<Timer> = Vec::new();
+    for line in text.lines() {
+        let Some((key, v)) = line.split_once(": ") else {
+            continue;
+        };
+        let number = |s: &str| s.trim().parse().unwrap_or(0);
+        match (key, all.last_mut()) {
+            ("ID", _) => all.push(Timer {
+                id: number(v),
+                signal: 0,
+                thread: None,
+                clock: 0,
+            }),
+            ("ClockID", Some(t)) => t.clock = number(v),
+            ("signal", Some(t)) => t.signal = number(v.split('/').next().unwrap_or("")),
+            ("notify", Some(t)) => {
+                t.thread = v.split_once("/tid.").map(|(_, tid)| number(tid));
+                if v.starts_with("none/") {
+                    t.signal = 0;
+                }
+            }
+            _ => {}
+        }
+    }
+    all.retain(|t| t.signal != 0);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_list_is_read() {
+        let text = "ID: 0\nsignal: 60/00007fff86e452a8\nnotify: signal/pid.2634\nClockID: 0\n\
+                    ID: 3\nsignal: 32/0000000000000000\nnotify: signal/tid.2640\nClockID: 1\n\
+                    ID: 4\nsignal: 14/0000000000000000\nnotify: none/pid.2634\nClockID: 7\n";
+        let timer = |id, signal, thread, clock| Timer {
+            id,
+            signal,
+            thread,
+            clock,
+        };
+        let want = [timer(0, 60, None, 0), timer(3, 32, Some(2640), 1)];
+        assert_eq!(parse(text), want);
+        assert_eq!(parse(""), []);
+    }
+}
