@@ -157,6 +157,10 @@ pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
     let Some((body, tid)) = zoo.thread(here) else {
         return;
     };
+    // A wait that was about to begin under our lead will be issued again: it is led anew.
+    if let Some(th) = body.threads.get(&tid) {
+        lock(&th.cell.st).sigwait = None;
+    }
     if body.proc.frozen() || body.stopped {
         // It travels, or waits for SIGCONT, with the thread.
         if let Some(th) = body.threads.get_mut(&tid) {
