@@ -6,9 +6,10 @@ use crate::deputy::Deputy;
 use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::Done;
-use crate::timers;
+use crate::signals::thread_directed;
 use crate::tree::{Place, Tree};
 use crate::waits::Waits;
+use crate::{queue, timers};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
@@ -153,7 +154,8 @@ fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
         });
     for h in &grip.halted {
         if let Some((_, info)) = h.signal {
-            image::timers::hold(&mut p.held, Some(h.tid), &info);
+            let to = thread_directed(&keep, pid, h.tid, &info).then_some(h.tid);
+            image::timers::hold(&mut p.held, to, &info);
         }
     }
     let halted = grip.disband();
@@ -324,19 +326,7 @@ fn dress_one(
     let pid = d.pid;
     let mut h = Hold::take(d.tid, Arc::new(Unfiltered))?;
     h.batch_ok(code, "restore thread", &thread::set_calls(code, s))?;
-    for (to, info) in signals {
-        let sig = u64::from(info[0]);
-        let at = code.scratch(0x9000, info);
-        let call = match to {
-            // Only the process itself may say what the kernel said.
-            Some(_) => (
-                libc::SYS_rt_tgsigqueueinfo,
-                [pid as u64, d.tid as u64, sig, at, 0, 0],
-            ),
-            None => (libc::SYS_rt_sigqueueinfo, [pid as u64, sig, at, 0, 0, 0]),
-        };
-        h.batch(code, &[call])?;
-    }
+    queue::requeue(&mut h, code, pid, signals)?;
     trace::set_xstate(d.tid, &s.xstate)?;
     let mut regs = thread::from_words(&s.regs)
         .ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;

@@ -19,6 +19,7 @@ mod loading;
 mod mover;
 mod onward;
 mod privileged;
+mod queue;
 mod reasons;
 mod serve;
 mod signals;

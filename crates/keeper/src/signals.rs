@@ -101,7 +101,7 @@ pub fn is_exec(nr: u16) -> bool {
 
 /// Was it meant for this thread? SI_TKILL says so; and the kernel gives process-wide signals to the
 /// leader first, whose deputy blocks nothing.
-fn thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool {
+pub fn thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool {
     let code = sys::siginfo_code(info);
     let leader_free = keep.deputy(pid).is_some();
     code == libc::SI_TKILL || tid != pid && leader_free
