@@ -142,7 +142,8 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
             freeze::thaw(sh, pid);
         }
         ToHost::Thaw { mv, pid } => sh.hand.post(move |z| arrive::thaw(z, mv, pid)),
-        ToHost::Alive => {}
+        // Asked for before the first body, and answered there.
+        ToHost::Clock { .. } | ToHost::Alive => {}
     }
 }
 

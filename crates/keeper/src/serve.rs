@@ -197,6 +197,10 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             let l = link.clone();
             keep.hand.post(move |t| t.usage(&l, list));
         }
+        ToHome::Clock { asked_ns } => {
+            let ns = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0);
+            link.tell(&ToHost::Clock { asked_ns, ns });
+        }
         ToHome::Alive => {}
     }
 }

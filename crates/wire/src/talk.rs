@@ -149,6 +149,10 @@ pub enum ToHome {
     Usage {
         list: Vec<Usage>,
     },
+    /// What does home's CLOCK_MONOTONIC say? Answered by `ToHost::Clock`.
+    Clock {
+        asked_ns: u64,
+    },
     Alive,
 }
 
@@ -262,6 +266,10 @@ pub enum ToHost {
     Drop {
         mv: MoveId,
         pid: Pid,
+    },
+    Clock {
+        asked_ns: u64,
+        ns: u64,
     },
     Alive,
 }
