@@ -1,5 +1,5 @@
 /* System V and POSIX IPC between parent and child: semop with timeouts, IPC_NOWAIT, message queues
- * of both kinds, mq_notify by signal, inotify, errors. About 1 s. */
+ * of both kinds, objects removed under sleepers, mq_notify by signal, inotify, errors. About 1.5 s. */
 #include "show.h"
 #include <mqueue.h>
 #include <sys/inotify.h>
@@ -49,6 +49,56 @@ static void semaphores(void)
     waitpid(child, &status, 0);
     say_status("removed under it", status);
     SHOW(semop(id, &take, 1));
+}
+
+/* Is it in this call (natively, or its deputy for it)? */
+static int sleeps_in(pid_t child, long call)
+{
+    char path[64], text[64] = "";
+    sprintf(path, "/proc/%d/syscall", child);
+    int fd = open(path, O_RDONLY);
+    if (fd >= 0 && read(fd, text, sizeof text - 1) < 0)
+        text[0] = 0;
+    close(fd);
+    return text[0] >= '0' && text[0] <= '9' && atol(text) == call;
+}
+
+/* Sets and queues that are removed under a child that sleeps in a call on them. */
+static void removed(int round)
+{
+    struct { long type; char text[2048]; } m = {1, ""};
+    int sem = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600), queue = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
+    struct sembuf take = {0, -1, 0};
+    struct timespec t = {100, 0};
+    pid_t child[4];
+    while (!msgsnd(queue, &m, sizeof m.text, IPC_NOWAIT))
+        ;
+    for (int i = 0; i < 4; i++) {
+        if ((child[i] = fork()))
+            continue;
+        long r = i == 0 ? syscall(SYS_semop, sem, &take, 1L) : i == 1 ? semtimedop(sem, &take, 1, &t)
+            : i == 2 ? msgrcv(queue, &m, sizeof m.text, 2, 0) : msgsnd(queue, &m, sizeof m.text, 0);
+        _exit(r < 0 && errno == EIDRM ? 43 : r < 0 && errno == EINVAL ? 22 : 1);
+    }
+    const long calls[] = {SYS_semop, SYS_semtimedop, SYS_msgrcv, SYS_msgsnd};
+    for (int i = 0; i < 4; i++)
+        while (!sleeps_in(child[i], calls[i]))
+            rest(2);
+    rest(round * 3);
+    chew(CHEW_MS);
+    semctl(sem, 0, IPC_RMID);
+    msgctl(queue, IPC_RMID, NULL);
+    for (int i = 0; i < 4; i++) {
+        int status;
+        waitpid(child[i], &status, 0);
+        if (WEXITSTATUS(status) != 43)
+            say("round %d, call %d: %d", round, i, WEXITSTATUS(status));
+    }
+    /* … and calls that never slept in it say what they say. */
+    if (semop(sem, &take, 1) != -1 || errno != EINVAL)
+        say("round %d: semop", round);
+    if (msgrcv(queue, &m, sizeof m.text, 2, 0) != -1 || errno != EINVAL)
+        say("round %d: msgrcv", round);
 }
 
 static void queues(void)
@@ -157,6 +207,8 @@ static void watch(void)
 int main(void)
 {
     semaphores();
+    for (int round = 0; round < 12; round++)
+        removed(round);
     queues();
     watch();
     return 0;

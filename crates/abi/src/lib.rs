@@ -31,5 +31,8 @@ pub use packed::{BadCall, Out, OutRule, Packed, out_len};
 pub use place::{Verdict, place_of};
 pub use procfs::proc_self_needs_home;
 pub use row::{Otherwise, Place, Restart, Row};
-pub use wait::{MaskAt, Timeout, deadline, read_mask, set_timeout, timeout_in_out, wait_mask};
+pub use wait::{
+    MaskAt, Timeout, begun_again, deadline, read_mask, removable, set_timeout, timeout_in_out,
+    wait_mask,
+};
 pub use x86_64::{NR_LIMIT, describe, nr, row};

@@ -51,6 +51,8 @@ pub struct Row {
     /// Shapes of the arguments; missing ones are plain values.
     pub args: &'static [Arg],
     pub restart: Restart,
+    /// It sleeps on an object that may be removed meanwhile: EIDRM. Issued again, it would say EINVAL.
+    pub removable: bool,
     /// What is imperfect or surprising, for the manual. Empty when nothing is.
     pub note: &'static str,
 }
@@ -78,6 +80,7 @@ const fn new(nr: u16, name: &'static str, place: Place, args: &'static [Arg]) ->
         place,
         args,
         restart: Restart::Kernel,
+        removable: false,
         note: "",
     }
 }
@@ -126,6 +129,11 @@ impl Row {
 
     pub(crate) const fn block(mut self) -> Row {
         self.restart = Restart::Block;
+        self
+    }
+
+    pub(crate) const fn removable(mut self) -> Row {
+        self.removable = true;
         self
     }
 

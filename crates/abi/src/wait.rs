@@ -56,6 +56,21 @@ pub fn timeout_in_out(call: u64) -> bool {
     row(call).is_some_and(|row| row.args.contains(&Arg::Timeout))
 }
 
+/// Does it sleep on an object that may be removed meanwhile?
+pub fn removable(call: u64) -> bool {
+    row(call).is_some_and(|row| row.removable)
+}
+
+/// What a call says in truth that slept, was interrupted and issued again. Bad arguments would have kept it
+/// from sleeping: EINVAL means that its object is gone. KERNEL: semop(2), msgop(2), EIDRM.
+pub fn begun_again(call: u64, ret: i64) -> i64 {
+    if ret == -i64::from(libc::EINVAL) && removable(call) {
+        -i64::from(libc::EIDRM)
+    } else {
+        ret
+    }
+}
+
 /// A relative timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeout {

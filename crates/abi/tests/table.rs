@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use armento_abi::{
-    Arg, Len, NR_LIMIT, Otherwise, Place, Restart, Verdict, describe, place_of, row,
+    Arg, Len, NR_LIMIT, Otherwise, Place, Restart, Verdict, begun_again, describe, place_of, row,
 };
 
 /// KERNEL: syscall_64.tbl of Linux 6.18.
@@ -54,6 +54,25 @@ fn numbers_match_the_headers() {
     check("epoll_pwait2", libc::SYS_epoll_pwait2);
     check("futex_waitv", libc::SYS_futex_waitv);
     check("mseal", libc::SYS_mseal);
+}
+
+#[test]
+fn what_a_call_says_that_slept_on_what_is_gone() {
+    let check = |call, ret: i32, want: i32| {
+        assert_eq!(begun_again(call as u64, ret.into()), want.into(), "{call}");
+    };
+    for call in [
+        libc::SYS_semop,
+        libc::SYS_semtimedop,
+        libc::SYS_msgrcv,
+        libc::SYS_msgsnd,
+    ] {
+        check(call, -libc::EINVAL, -libc::EIDRM);
+        check(call, -libc::EACCES, -libc::EACCES);
+        check(call, 3, 3);
+    }
+    check(libc::SYS_semctl, -libc::EINVAL, -libc::EINVAL);
+    check(libc::SYS_read, -libc::EINVAL, -libc::EINVAL);
 }
 
 #[test]

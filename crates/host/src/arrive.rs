@@ -446,6 +446,7 @@ fn dress(
         let mut st = lock(&cell.st);
         st.at_deputy = t.at_deputy;
         st.again = t.again.then_some(regs.orig_rax as i32);
+        st.slept = regs.rax as i64 == thread::ERESTARTNOHAND;
         drop(st);
         lock(&cell.cpu).carried = t.cpu;
     }

@@ -175,6 +175,7 @@ fn deliver(cell: &Cell, sig: i32) {
     let mut st = lock(&cell.st);
     // A handler ends every story of restarted calls.
     st.again = None;
+    st.slept = false;
     st.at_deputy = false;
     let Some(real) = st.wait_mask.take() else {
         drop(trace::resume(cell.here, sig));

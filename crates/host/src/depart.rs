@@ -189,7 +189,13 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
         let mut t = thread::read(&mut h, &code, tid, signal_waits(t_here))?;
         t.cpu = used;
         // Until the next call, whatever the kernel has made of the registers since.
-        t.at_deputy = lock(&th.cell.st).at_deputy;
+        {
+            let st = lock(&th.cell.st);
+            t.at_deputy = st.at_deputy;
+            if let Some(nr) = st.again.filter(|_| st.slept) {
+                t.slept_in(nr.into());
+            }
+        }
         if !t.at_deputy && t.restarts() {
             // The one restartable call that bodies make themselves.
             t.begin_anew(libc::SYS_futex);

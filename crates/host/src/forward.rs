@@ -119,11 +119,9 @@ fn post(
     let seq = sh.number();
     let packed = plan.packed.clone();
     let mut st = lock(&cell.st);
-    let flags = if st.again.take() == Some(n.nr) {
-        AGAIN
-    } else {
-        0
-    };
+    let again = st.again.take() == Some(n.nr);
+    st.slept &= again;
+    let flags = if again { AGAIN } else { 0 };
     st.wait_mask = wait_mask;
     st.seq = seq;
     st.sent = Some(Instant::now());
@@ -284,14 +282,22 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
         let continued = i64::from(plan.packed.nr) == libc::SYS_restart_syscall;
         st.at_deputy = ret == -516 || st.at_deputy && continued;
         st.again = Some(plan.packed.nr.into());
+        // Turned back before it was made, it says another.
+        st.slept |= ret == ERESTARTNOHAND;
         drop(st);
         sh.hand
             .post(move |zoo| bodies::restart(zoo, &cell, id, ret));
         return;
     }
+    let slept = std::mem::take(&mut st.slept);
     st.wait_mask = None;
     st.at_deputy = false;
     drop(st);
+    let ret = if slept {
+        armento_abi::begun_again(plan.packed.nr.into(), ret)
+    } else {
+        ret
+    };
     match fix {
         Fix::None => {}
         Fix::Rusage(at) if ret == 0 => cpu::add_rusage(&cell, at, false),

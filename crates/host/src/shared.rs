@@ -107,6 +107,8 @@ pub struct CellState {
     pub signals: u64,
     /// The kernel will issue this call again after an interruption without handler.
     pub again: Option<i32>,
+    /// … and the thread slept in it already.
+    pub slept: bool,
     /// The interrupted call lives in the deputy's restart block.
     pub at_deputy: bool,
     /// The call under way waits under this mask instead of the thread's own.

@@ -166,7 +166,7 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
     }
     let at_exec = p.at_exec;
     let mut grip = Grip::new(pid);
-    grip.calls = t.calls_of(pid);
+    grip.calls = Some(t.calls_of(pid));
     if at_exec {
         // From the exec event to a stop at the user-mode boundary.
         grip.seized.insert(pid);
@@ -193,7 +193,7 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
                 for h in &leaving.grip.halted {
                     trace::set_options(h.tid, options)?;
                 }
-                leaving.grip.resume();
+                t.run_on(pid, &mut leaving.grip);
             }
             t.leaving.insert(pid, leaving);
             Ok(prep)
@@ -361,6 +361,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
     let mut actions = Vec::new();
     for h in &l.grip.halted {
         let waits = signal_waits(h.tid) || h.signal.is_some();
+        let slept = t.watch.led.look(pid, h);
         let mut hold = Hold::take(h.tid, Arc::new(Unfiltered))?;
         if h.tid == pid {
             actions = sigs::read(&mut hold, &code)?;
@@ -373,6 +374,10 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         s.cpu = t.keep.cpu.thread_leaves(pid, h.tid);
         restarted(&mut s, blocks.get(&h.tid).copied())?;
         wait_on(&mut s, &t.waits);
+        if let Some(nr) = slept {
+            s.again = true;
+            s.slept_in(nr);
+        }
         threads.push(s);
     }
     l.ignored = actions

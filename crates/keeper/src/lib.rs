@@ -14,6 +14,7 @@ mod depart;
 mod deputy;
 mod family;
 mod keep;
+mod led;
 mod links;
 mod loading;
 mod mover;

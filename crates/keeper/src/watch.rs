@@ -8,6 +8,7 @@
 //! as a deputy is: it gets no rights by an exec and cannot be traced by others; before either it is let go.
 
 use crate::cpu::{self, Books, Done, Written};
+use crate::led::Led;
 use crate::privileged;
 use crate::tree::Tree;
 use armento_abi::Restart;
@@ -35,6 +36,8 @@ pub struct Watch {
     procs: HashMap<Pid, Instant>,
     /// Threads that stop at calls, and when their last call began. Their process may be watched no more.
     threads: HashMap<Tid, (Pid, Option<Instant>)>,
+    /// … only until the end of their call, if their process is not watched.
+    pub led: Led,
 }
 
 impl Watch {
@@ -46,10 +49,12 @@ impl Watch {
     pub fn forget(&mut self, pid: Pid) {
         self.procs.remove(&pid);
         self.threads.retain(|_, (p, _)| *p != pid);
+        self.led.forget_process(pid);
     }
 
     /// Whose thread ended, if it was watched.
     pub fn ended(&mut self, tid: Tid) -> Option<Pid> {
+        self.led.forget(tid);
         self.threads.remove(&tid).map(|(pid, _)| pid)
     }
 
@@ -168,11 +173,18 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
         return stop == Stop::Trap && newborn(t, tid);
     };
     let _ = match stop {
-        Stop::Signal(sig) => trace::resume_to_call(tid, sig),
-        Stop::Group(_) => trace::listen(tid),
+        Stop::Signal(sig) => {
+            t.watch.led.at_signal(tid, sig);
+            trace::resume_to_call(tid, sig)
+        }
+        Stop::Group(_) => {
+            t.watch.led.forget(tid);
+            trace::listen(tid)
+        }
         Stop::Call => at_call(t, pid, tid),
         // One that a move let go on may have other options.
-        Stop::Trap => trace::set_options(tid, WATCHED).and_then(|()| trace::resume_to_call(tid, 0)),
+        Stop::Trap => trace::set_options(tid, t.passing_options(pid))
+            .and_then(|()| trace::resume_to_call(tid, 0)),
         Stop::Event(_) => trace::resume_to_call(tid, 0),
     };
     true
@@ -202,32 +214,42 @@ fn newborn(t: &mut Tree, tid: Tid) -> bool {
 
 fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
     let books = t.keep.cpu.clone();
-    let Some(a) = at(tid) else {
+    let Some(mut a) = at(tid) else {
         return trace::resume_to_call(tid, 0);
     };
     let ours = settle(&books, pid, tid, &a);
     if a.entry {
         t.watch.began(tid);
-    } else if a.regs.rax as i64 == -i64::from(libc::EINTR) {
-        wait_on(tid, a.regs, t.watch.since(tid))?;
+        t.watch.led.at_entry(tid, a.nr);
+    } else {
+        wait_on(tid, &mut a.regs, t.watch.since(tid))?;
+        t.watch.led.at_end(pid, tid, &mut a.regs)?;
     }
-    if t.leaving.contains_key(&pid) {
+    let led = t.watch.led.call(tid).is_some();
+    if t.leaving.contains_key(&pid) && (led || t.watch.has(pid)) {
         // Its move holds it.
         return trace::resume_to_call(tid, 0);
     }
     if !ours && t.watch.due(pid) && !books.owes(pid) {
         t.watch.procs.remove(&pid);
     }
-    if !t.watch.has(pid) || a.entry && needs_freedom(pid, tid, &a) {
-        t.watch.threads.remove(&tid);
-        return trace::detach(tid, 0);
+    if led || t.watch.has(pid) && !(a.entry && needs_freedom(pid, tid, &a)) {
+        return trace::resume_to_call(tid, 0);
     }
-    trace::resume_to_call(tid, 0)
+    t.watch.threads.remove(&tid);
+    if t.leaving.contains_key(&pid) {
+        trace::resume(tid, 0)
+    } else {
+        trace::detach(tid, 0)
+    }
 }
 
 /// Traced, a thread is woken by signals that it ignores, too, and some calls end by that: such a one is issued
 /// again, which the kernel does unless a handler runs. Not in time that began anew, where we can tell.
-fn wait_on(tid: Tid, mut r: Regs, since: Option<Instant>) -> trace::Result<()> {
+fn wait_on(tid: Tid, r: &mut Regs, since: Option<Instant>) -> trace::Result<()> {
+    if r.rax as i64 != -i64::from(libc::EINTR) {
+        return Ok(());
+    }
     let row = armento_abi::row(r.orig_rax);
     if row.is_none_or(|row| row.restart != Restart::Eintr) || ends_calls(tid) {
         return Ok(());
@@ -243,7 +265,7 @@ fn wait_on(tid: Tid, mut r: Regs, since: Option<Instant>) -> trace::Result<()> {
     r.rax = thread::ERESTARTNOHAND as u64;
     // It must come by the kernel's own look at signals.
     trace::interrupt(tid)?;
-    trace::set_regs(tid, &r)
+    trace::set_regs(tid, r)
 }
 
 /// Does a signal wait that would have ended its call untraced, by a handler or by stopping it?
@@ -255,11 +277,25 @@ fn ends_calls(tid: Tid) -> bool {
 }
 
 impl Tree {
-    /// What a grip on the process does at stops of its calls, while it is watched.
-    pub fn calls_of(&self, pid: Pid) -> Option<Calls> {
-        let books = self.keep.cpu.clone();
-        let calls = move |tid| at(tid).is_some_and(|a| settle(&books, pid, tid, &a));
-        self.watch.has(pid).then(|| Arc::new(calls) as Calls)
+    /// What a grip on the process does at stops of its calls.
+    pub fn calls_of(&self, pid: Pid) -> Calls {
+        let books = self.watch.has(pid).then(|| self.keep.cpu.clone());
+        let led = self.watch.led.clone();
+        led.forget_ended(pid);
+        Arc::new(move |tid| {
+            let Some(mut a) = at(tid) else {
+                return false;
+            };
+            let tells = books.as_ref().is_some_and(|b| settle(b, pid, tid, &a));
+            if a.entry {
+                led.at_entry(tid, a.nr);
+            } else if led.call(tid).is_some() {
+                // One that died meanwhile needs nothing.
+                let _ = wait_on(tid, &mut a.regs, None);
+                let _ = led.at_end(pid, tid, &mut a.regs);
+            }
+            tells || a.entry && led.call(tid).is_some()
+        })
     }
 
     /// How a process is seized that goes on at home while it is copied.
@@ -271,15 +307,46 @@ impl Tree {
         }
     }
 
-    /// Lets a process at home go on: untraced, or watched.
-    pub fn go_on(&mut self, pid: Pid, grip: Grip) {
+    /// Lets a process run on that stays in the hand of its move. Before: its options are set.
+    pub fn run_on(&mut self, pid: Pid, grip: &mut Grip) {
+        for h in std::mem::take(&mut grip.halted) {
+            let led = self.watch.led.look(pid, &h).is_some();
+            if led {
+                self.watch.threads.insert(h.tid, (pid, None));
+            }
+            let go = if led || self.watch.has(pid) {
+                trace::resume_to_call
+            } else {
+                trace::resume
+            };
+            let _ = go(h.tid, h.signal.map_or(0, |s| s.0));
+        }
+    }
+
+    /// Lets a process at home go on: untraced, or watched. A thread that must be led is watched so long.
+    pub fn go_on(&mut self, pid: Pid, mut grip: Grip) {
         for tid in &grip.seized {
             self.passing.remove(tid);
         }
-        if !self.keep.cpu.owes(pid) {
-            self.watch.forget(pid);
-            return grip.release();
+        let watched = self.keep.cpu.owes(pid);
+        if !watched {
+            grip.stop_seized();
         }
+        if watched {
+            return self.watch_all(pid, grip);
+        }
+        self.watch.procs.remove(&pid);
+        self.watch.threads.retain(|_, (p, _)| *p != pid);
+        let led = self.watch.led.clone();
+        for h in grip.halted.extract_if(.., |h| led.look(pid, h).is_some()) {
+            grip.seized.remove(&h.tid);
+            self.watch.threads.insert(h.tid, (pid, None));
+            let _ = watch_on(&h, trace::WATCH);
+        }
+        grip.release();
+    }
+
+    fn watch_all(&mut self, pid: Pid, grip: Grip) {
         self.watch.procs.insert(pid, Instant::now());
         for &tid in &grip.seized {
             self.watch.threads.insert(tid, (pid, None));
@@ -289,14 +356,15 @@ impl Tree {
             }
         }
         for h in grip.disband() {
+            let _ = self.watch.led.look(pid, &h);
             // A thread that died meanwhile needs nothing.
-            let _ = watch_on(&h);
+            let _ = watch_on(&h, WATCHED);
         }
     }
 }
 
-fn watch_on(h: &Halted) -> trace::Result<()> {
-    trace::set_options(h.tid, WATCHED)?;
+fn watch_on(h: &Halted, options: u64) -> trace::Result<()> {
+    trace::set_options(h.tid, options)?;
     if trace::in_group_stop(h.tid) {
         return trace::listen(h.tid);
     }

@@ -34,7 +34,7 @@ pub struct Grip {
     pub pid: Pid,
     pub seized: BTreeSet<Tid>,
     pub halted: Vec<Halted>,
-    /// Its threads stop at calls.
+    /// What becomes of those that stop at calls.
     pub calls: Option<Calls>,
 }
 
@@ -187,25 +187,14 @@ impl Grip {
         self.let_go();
     }
 
-    /// Lets stopped threads run on, still seized.
-    pub fn resume(&mut self) {
-        let go = if self.calls.is_some() {
-            trace::resume_to_call
-        } else {
-            trace::resume
-        };
-        for h in std::mem::take(&mut self.halted) {
-            let _ = go(h.tid, h.signal.map_or(0, |s| s.0));
-        }
-    }
-
     /// The threads stay seized in somebody else's hand.
     pub fn disband(mut self) -> Vec<Halted> {
         self.seized.clear();
         std::mem::take(&mut self.halted)
     }
 
-    fn let_go(&mut self) {
+    /// Stops those of the seized that run: letting them go needs a stop.
+    pub fn stop_seized(&mut self) {
         let running: Vec<Tid> = self
             .seized
             .iter()
@@ -213,11 +202,14 @@ impl Grip {
             .filter(|t| !self.halted.iter().any(|h| h.tid == *t))
             .collect();
         for t in running {
-            // Detaching needs a stop.
             if trace::interrupt(t).is_ok() {
                 let _ = self.halt_one(t);
             }
         }
+    }
+
+    fn let_go(&mut self) {
+        self.stop_seized();
         for h in std::mem::take(&mut self.halted) {
             let _ = trace::detach(h.tid, h.signal.map_or(0, |s| s.0));
         }

@@ -49,6 +49,20 @@ impl ThreadState {
         self.again = false;
     }
 
+    /// It slept in the call that it is about to issue again: let the registers say so, whatever the kernel
+    /// has made of them since.
+    pub fn slept_in(&mut self, nr: i64) {
+        if !self.again || !armento_abi::removable(nr as u64) {
+            return;
+        }
+        if self.regs[RAX] == nr as u64 {
+            // Turned back to its `syscall` already.
+            self.regs[RIP] += 2;
+        }
+        self.regs[RAX] = ERESTARTNOHAND as u64;
+        self.regs[ORIG] = nr as u64;
+    }
+
     /// Is it about to continue a call by its restart block, or in such a continuation?
     pub fn restarts(&self) -> bool {
         let rax = self.regs[RAX];
@@ -72,7 +86,7 @@ pub const ERESTART_RESTARTBLOCK: i64 = -516;
 const FUTEX: u64 = libc::SYS_futex as u64;
 const RESTART: u64 = libc::SYS_restart_syscall as u64;
 /// The instruction `syscall`.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
+pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 pub fn words(r: &Regs) -> Vec<u64> {
     vec![
@@ -272,6 +286,37 @@ mod tests {
         let w: Vec<u64> = (1..=27).collect();
         assert_eq!(words(&from_words(&w).expect("27 words")), w);
         assert!(from_words(&w[1..]).is_none());
+    }
+
+    #[test]
+    fn a_call_that_slept_says_so_whatever_the_kernel_made_of_it() {
+        let semop = libc::SYS_semop;
+        let check = |nr: i64, again: bool, (orig, rax): (i64, i64), want: (i64, i64, u64)| {
+            let mut regs = vec![0; 27];
+            (regs[ORIG], regs[RAX], regs[RIP]) = (orig as u64, rax as u64, 100);
+            let mut s = ThreadState {
+                tid: 1,
+                regs,
+                xstate: Vec::new(),
+                mask: 0,
+                rseq: (0, 0, 0),
+                robust: (0, 0),
+                clear_tid: 0,
+                altstack: [0; 3],
+                name: String::new(),
+                at_deputy: false,
+                again,
+                cpu: Cpu::default(),
+            };
+            s.slept_in(nr);
+            let got = (s.regs[ORIG] as i64, s.regs[RAX] as i64, s.regs[RIP]);
+            assert_eq!(got, want, "{nr} {again} {orig} {rax}");
+        };
+        check(semop, true, (semop, -513), (semop, -514, 100));
+        check(semop, true, (semop, -514), (semop, -514, 100));
+        check(semop, true, (-1, semop), (semop, -514, 102));
+        check(semop, false, (semop, 0), (semop, 0, 100));
+        check(libc::SYS_read, true, (0, -513), (0, -513, 100));
     }
 
     #[test]
