@@ -125,6 +125,10 @@ pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
     let Some((body, tid)) = zoo.thread(here) else {
         return;
     };
+    if let Some(th) = body.threads.get(&tid) {
+        // It goes on without stops at calls: a wait that was to be led is taken in hand when it is issued again.
+        lock(&th.cell.st).sigwait = None;
+    }
     if body.proc.frozen() || body.stopped {
         // It travels, or waits for SIGCONT, with the thread.
         if let Some(th) = body.threads.get_mut(&tid) {
