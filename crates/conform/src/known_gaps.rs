@@ -22,11 +22,6 @@ pub const GAPS: &[Gap] = &[
         reason: "what a process at home writes with process_vm_writev into one that moves or is away is lost: nobody sees that call",
     },
     Gap {
-        guest: "restarts",
-        mode: Mode::Storm,
-        reason: "recv with MSG_WAITALL returns what it had when a move interrupts it: such a process stays, but one that begins the call between the look and the stop is missed",
-    },
-    Gap {
         guest: "timers",
         mode: Mode::Storm,
         reason: "a timer's overrun count is lost when its signal waits at the body",

@@ -20,7 +20,7 @@ const FREEZE_MAX: Duration = Duration::from_secs(3);
 /// bulk thread.
 pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
     let until = Instant::now() + FREEZE_MAX;
-    // Forks and mappings first: they are short, and a fork needs its home.
+    // Forks and mappings first: they are short, and a fork needs its home. So do calls that are being sent.
     let proc = sh
         .hand
         .run(move |zoo| begin(zoo, pid))
@@ -29,11 +29,14 @@ pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
         if Instant::now() > until {
             return Err(MigrateError::Stays(
                 Stay::Busy,
-                "a fork or mapping is under way".into(),
+                "a fork, mapping or call is under way".into(),
             ));
         }
         std::thread::sleep(Duration::from_micros(50));
     }
+    sh.hand
+        .run(move |zoo| look(zoo, pid))
+        .unwrap_or(Err(MigrateError::Ended))?;
     crate::ahead::over(sh, &proc, pid);
     let (tx, rx) = mpsc::channel();
     sh.hand.run(move |zoo| halt(zoo, pid, tx));
@@ -73,6 +76,18 @@ fn begin(zoo: &mut Zoo, pid: Pid) -> Result<Arc<crate::shared::Proc>> {
     // Behind the flag: nothing that is not seen here begins any more.
     armento_migrate::stop::delicate(b.here)?;
     Ok(b.proc.clone())
+}
+
+/// Every call that began before the flag is in our books by now, though its thread may not sleep in it yet.
+fn look(zoo: &mut Zoo, pid: Pid) -> Result<()> {
+    let b = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?;
+    for th in b.threads.values() {
+        if let Some(Waiting::Call { plan, .. }) = &lock(&th.cell.st).waiting {
+            let call = &plan.packed;
+            armento_migrate::stop::delicate_call(call.nr.into(), &call.args)?;
+        }
+    }
+    Ok(())
 }
 
 fn halt(zoo: &mut Zoo, pid: Pid, tx: mpsc::Sender<()>) {

@@ -2,7 +2,7 @@
 //!
 //! From: `migrate/src/target.rs` (the body runs). Next: `forward.rs` (the call goes home).
 
-use crate::shared::{Cell, Shared, Waiting, lock};
+use crate::shared::{Cell, Shared, Special, Waiting, lock};
 use crate::{ahead, cpu, fork, forward, mapping};
 use armento_abi::Verdict;
 use armento_model::Stay;
@@ -36,9 +36,9 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
         // No thread of ours: nothing of it may happen. It stays where it is until it is killed.
         return;
     };
-    if cell.proc.frozen() {
+    let Some(_sending) = Special::begin(&cell.proc) else {
         return forward::park(sh, &cell, n.id);
-    }
+    };
     if n.arch != ARCH || n.nr & X32 != 0 {
         return come_home(
             sh,

@@ -39,7 +39,7 @@ pub struct Proc {
     pub cpu: Mutex<Account>,
     /// Why it must not run (`FOR_MOVE`, `ALONE`): nothing new is forwarded either.
     pub freezing: AtomicU8,
-    /// Forks, mappings and the like under way: the freeze waits for them.
+    /// Forks, mappings and the like under way, and calls about to be sent: the freeze waits for them.
     pub specials: AtomicU32,
     pub forwarded: AtomicU64,
     /// Signals that home sent to this body.
@@ -306,7 +306,7 @@ impl Mem for BodyMem<'_> {
     }
 }
 
-/// Counts a special operation for as long as it lives.
+/// Counts a special operation, or a call about to be sent, for as long as it lives.
 pub struct Special(pub Arc<Proc>);
 
 impl Special {

@@ -176,7 +176,8 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
         grip.halt_one(pid)?;
     } else {
         delicate(pid)?;
-        if let Err(e) = halt(&mut grip) {
+        let led = t.watch.led.clone();
+        if let Err(e) = halt(&mut grip).and_then(|()| led.whole(pid, &grip.halted)) {
             t.go_on(pid, grip);
             return Err(e);
         }
@@ -350,6 +351,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
     delicate(pid)?;
     l.grip.halt(trace::WATCH)?;
+    t.watch.led.whole(pid, &l.grip.halted)?;
     t.passing.extend(l.grip.seized.iter().copied());
     for h in &l.grip.halted {
         trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
@@ -361,7 +363,6 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
     let mut actions = Vec::new();
     for h in &l.grip.halted {
         let waits = signal_waits(h.tid) || h.signal.is_some();
-        let slept = t.watch.led.look(pid, h);
         let mut hold = Hold::take(h.tid, Arc::new(Unfiltered))?;
         if h.tid == pid {
             actions = sigs::read(&mut hold, &code)?;
@@ -374,7 +375,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         s.cpu = t.keep.cpu.thread_leaves(pid, h.tid);
         restarted(&mut s, blocks.get(&h.tid).copied())?;
         wait_on(&mut s, &t.waits);
-        if let Some(nr) = slept {
+        if let Some(nr) = t.watch.led.slept(h.tid) {
             s.again = true;
             s.slept_in(nr);
         }

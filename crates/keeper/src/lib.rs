@@ -21,6 +21,7 @@ mod mover;
 mod onward;
 mod privileged;
 mod reasons;
+mod remainder;
 mod serve;
 mod signals;
 mod storm;

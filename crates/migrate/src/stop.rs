@@ -42,11 +42,19 @@ pub struct Grip {
 /// again, and nobody outside can say how far they were: they end by themselves, or the process stays.
 pub fn delicate(pid: Pid) -> Result<()> {
     for tid in status::threads(pid).map_err(|_| MigrateError::Ended)? {
-        if let Some(why) = status::call(pid, tid).and_then(|(nr, args)| cannot_stop(nr, &args)) {
-            return Err(MigrateError::Stays(Stay::Busy, why.into()));
+        if let Some((nr, args)) = status::call(pid, tid) {
+            delicate_call(nr, &args)?;
         }
     }
     Ok(())
+}
+
+/// The same of a call that is known. A thread that was preempted on its way into one does not show it.
+pub fn delicate_call(nr: i64, args: &[u64; 6]) -> Result<()> {
+    match cannot_stop(nr, args) {
+        Some(why) => Err(MigrateError::Stays(Stay::Busy, why.into())),
+        None => Ok(()),
+    }
 }
 
 /// KERNEL: signal(7), "interruption of system calls by stop signals"; recv(2), MSG_WAITALL.
