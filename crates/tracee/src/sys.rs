@@ -383,20 +383,26 @@ pub fn poll_in(fds: &[RawFd], ms: i32) -> Vec<bool> {
 
 /// The shortest slice that the kernel takes.
 const SLICE_NS: u64 = 100_000;
+/// Bytes of struct sched_attr as sched_setattr(2) first had it; `sched_runtime` is at 24.
+const SCHED_ATTR: usize = 48;
 
 /// Who serves others computes little and many wait for it: the calling thread, and those it will start,
 /// ask for short slices, so that a computing neighbour gives way at once instead of after its own slice.
 /// It gets no more of the processor for that.
 /// KERNEL: sched(7), sched_setattr(2); since 6.12 an ordinary thread's `sched_runtime` is its slice, at
-/// least 0.1 ms; before, it is not looked at. The zeroed fields after `size` are policy, flags, nice.
+/// least 0.1 ms; before, it is not looked at. Who was given another policy (chrt) keeps it, and everybody
+/// his nice value.
 pub fn short_slices() {
-    // SAFETY: 0 is the calling thread; getpriority has no memory to touch.
-    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-    let mut attr = [0u8; 48];
-    attr[..4].copy_from_slice(&48u32.to_ne_bytes());
-    attr[16..20].copy_from_slice(&nice.to_ne_bytes());
+    let mut attr = [0u8; SCHED_ATTR];
+    // SAFETY: 0 is the calling thread; the kernel writes at most the bytes of `attr` that it is told of.
+    let got =
+        unsafe { libc::syscall(libc::SYS_sched_getattr, 0, attr.as_mut_ptr(), SCHED_ATTR, 0) };
+    // Its second word is the policy.
+    if got != 0 || attr[4..8] != libc::SCHED_OTHER.to_ne_bytes() {
+        return;
+    }
     attr[24..32].copy_from_slice(&SLICE_NS.to_ne_bytes());
-    // SAFETY: `attr` is a live struct sched_attr of its first version, 48 bytes. Refusal changes nothing.
+    // SAFETY: `attr` is a live struct sched_attr, with its size in it. Refusal changes nothing.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, attr.as_ptr(), 0) };
 }
 
