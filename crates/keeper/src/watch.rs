@@ -16,7 +16,7 @@ use armento_migrate::image::thread;
 use armento_migrate::stop::{Calls, DEFAULT_NOTHING, Grip, Halted};
 use armento_model::{Pid, Tid};
 use armento_tracee::trace::{self, Regs, Stop};
-use armento_tracee::{status, sys};
+use armento_tracee::{PAGE, status, sys};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -156,7 +156,7 @@ fn gains(pid: Pid, tid: Tid, dir: Option<i32>, path: u64) -> bool {
     // A path may end at the last page that is mapped.
     while have < PATH_MAX {
         let at = path + have as u64;
-        let room = (4096 - (at & 4095) as usize).min(PATH_MAX - have);
+        let room = ((PAGE - at % PAGE) as usize).min(PATH_MAX - have);
         let got = sys::vm_read(tid, at, &mut b[have..have + room]).unwrap_or(0);
         have += got;
         if got < room || b[..have].contains(&0) {
@@ -328,13 +328,10 @@ impl Tree {
         for tid in &grip.seized {
             self.passing.remove(tid);
         }
-        let watched = self.keep.cpu.owes(pid);
-        if !watched {
-            grip.stop_seized();
-        }
-        if watched {
+        if self.keep.cpu.owes(pid) {
             return self.watch_all(pid, grip);
         }
+        grip.stop_seized();
         self.watch.procs.remove(&pid);
         self.watch.threads.retain(|_, (p, _)| *p != pid);
         let led = self.watch.led.clone();
