@@ -5,7 +5,7 @@ use crate::error::refusal;
 use crate::{FarmError, act, asks};
 use armento_client::api::{Answer, Ask, Body, LINE_MAX, Line, Report};
 use armento_client::encode;
-use armento_model::CONTROL_VERSION;
+use armento_model::{CONTROL_VERSION, Pid};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -177,14 +177,14 @@ impl Client {
 
     fn report(&self, report: Report) {
         let now = self.node.now();
-        if let Report::Placed { pid } = report {
-            self.node.departures.leave(pid);
-        }
         let mut core = self.node.lock();
         let core = &mut *core;
         if let Report::Guests { guests } = report {
             core.hosts.report(self.session, guests);
         } else if core.keepers.of_session(self.session).is_some() {
+            if let Report::Placed { pid } = report {
+                self.node.departures.leave(pid);
+            }
             let freed = core
                 .keepers
                 .report(self.session, report, &core.me, &mut core.ledger, now);
@@ -195,19 +195,8 @@ impl Client {
     }
 
     async fn ask(&self, id: u64, ask: Ask) {
-        // The quick ones, Place first of all: its asker has a program waiting.
         if let Ask::Place { pid, .. } = ask {
-            let node = act::choose(&self.node, self.session, pid);
-            let body = Body::Ok(Answer::Placed { node: node.clone() });
-            let (departures, out) = (self.node.departures.clone(), self.out.clone());
-            tokio::spawn(async move {
-                match node {
-                    Some(_) => departures.enter(pid).await,
-                    None => departures.nobody_leaves().await,
-                }
-                out.send(id, body);
-            });
-            return;
+            return self.place(id, pid).await;
         }
         if let Some(answer) = asks::at_once(self, &ask) {
             let body = answer.map_or_else(Body::Err, Body::Ok);
@@ -228,6 +217,23 @@ impl Client {
                 .await
                 .map_or_else(Body::Err, Body::Ok);
             out.send(id, body);
+            drop(turn);
+        });
+    }
+
+    /// Where a program starts is chosen at once, since it counts from now on; it begins when it is its turn.
+    async fn place(&self, id: u64, pid: Pid) {
+        let node = act::choose(&self.node, self.session, pid);
+        let Ok(turn) = self.asked.clone().acquire_owned().await else {
+            return;
+        };
+        let (departures, out) = (self.node.departures.clone(), self.out.clone());
+        tokio::spawn(async move {
+            match node {
+                Some(_) => departures.enter(pid).await,
+                None => departures.few_leave().await,
+            }
+            out.send(id, Body::Ok(Answer::Placed { node }));
             drop(turn);
         });
     }
