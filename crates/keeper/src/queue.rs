@@ -87,7 +87,19 @@ fn send(h: &mut Hold, code: &Code, pid: Pid, list: &[Directed]) -> Result<()> {
                 }
             })
             .collect();
-        h.batch(code, &calls)?;
+        let got = h.batch(code, &calls)?;
+        // KERNEL: beyond RLIMIT_SIGPENDING only what kill(2) says is kept, without its value (__send_signal_locked).
+        let refused = part.iter().zip(got).filter(|(_, r)| *r < 0);
+        let plain: Vec<_> = refused
+            .map(|((to, info), _)| {
+                let sig = number(info) as u64;
+                match to {
+                    Some(_) => (libc::SYS_tgkill, [to_self[0], to_self[1], sig, 0, 0, 0]),
+                    None => (libc::SYS_kill, [to_self[0], sig, 0, 0, 0, 0]),
+                }
+            })
+            .collect();
+        h.batch(code, &plain)?;
     }
     Ok(())
 }

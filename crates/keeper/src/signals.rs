@@ -107,6 +107,15 @@ pub fn thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool 
     code == libc::SI_TKILL || tid != pid && leader_free
 }
 
+/// Sends a signal that was taken from a process to it again.
+pub fn send_again(pid: Pid, info: &SigInfo) {
+    let sig = i32::from(info[0]);
+    // KERNEL: rt_sigqueueinfo refuses others what kill(2) and the kernel say (si_code >= 0, SI_TKILL).
+    if sys::sigqueue(pid, None, sig, info).is_err() {
+        let _ = sys::kill(pid, sig);
+    }
+}
+
 /// Where the deputy's thread is, by its program counter.
 #[derive(Debug, PartialEq, Eq)]
 enum At {

@@ -485,8 +485,12 @@ impl Tree {
         p.before_exec = false;
         p.stay = None;
         p.common.breaking.store(false, Ordering::Release);
-        p.held.clear();
+        // What a move kept back for the body is for the new program; home's kernel queues it.
+        let held = std::mem::take(&mut p.held);
         p.seen.renamed();
+        for (_, info) in held {
+            signals::send_again(pid, &info);
+        }
         self.publish();
         if !traced {
             return;
