@@ -115,6 +115,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     /// `writes`: held for reading by whoever writes into the process from outside.
     pub fn precopy(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
         point("source.copying");
+        let _patient = sys::Patient::begin();
         let map = Pagemap::open(self.pid)?;
         let mut watch = std::mem::take(&mut self.watch);
         for area in areas::in_both(&self.offered, &now.areas) {

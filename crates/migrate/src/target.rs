@@ -10,6 +10,7 @@ use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
+use armento_tracee::sys::Patient;
 use armento_wire::bulk;
 use armento_wire::talk::{self, FileKey};
 use armento_wire::{WireError, read_frame, write_frame};
@@ -45,6 +46,8 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
     let mut state: Option<State> = None;
     let mut to: Option<Filler> = None;
     let mut total = 0;
+    // What comes before the last layout was sent while the process runs.
+    let mut patient = Some(Patient::begin());
     loop {
         match read_frame(r, &mut buf)? {
             bulk::FILE => file = Some((talk::decode(&buf, "file")?, 0)),
@@ -61,6 +64,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                 total += to.pages(&buf)?;
             }
             bulk::LAYOUT => {
+                drop(patient.take());
                 if to.is_none() {
                     to = Some(b.ready_for_pages()?);
                 }

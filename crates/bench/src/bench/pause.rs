@@ -12,8 +12,14 @@ use std::time::Duration;
 const BAR: Bar = Bar::AtMost(15.0);
 /// 20 MB/s.
 const DIRTY: u64 = 20_000_000;
-/// One tour of moves: kind and target.
-const TOUR: [(&str, &str); 3] = [("out", "n2"), ("on", "n3"), ("home", "home")];
+/// One tour of moves: kind and target. Each is between nodes on different processors where there are two
+/// (lab nodes take them in turn): n3 and n1 share one, and then the program waits for both sides' copying.
+const TOUR: [(&str, &str); 4] = [
+    ("out", "n2"),
+    ("on", "n3"),
+    ("back", "n2"),
+    ("home", "home"),
+];
 /// A gigabyte on a slow day.
 const MOVE: u64 = 40;
 
