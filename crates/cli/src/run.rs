@@ -4,7 +4,7 @@
 
 use crate::out::Failure;
 use armento_client::{AskError, Session};
-use armento_keeper::{Birth, BirthError};
+use armento_keeper::{Birth, BirthError, Storm};
 use armento_model::NodeName;
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -14,6 +14,7 @@ const HELP: &str = "Examples:
   armento run make -j8               processes of the tree go where there is room
   armento run --on n3 ./simulate     on that node, wherever else there may be room
   armento run --storm 20 ./test      to a random node every 20 ms: the honest test of everything
+  armento run --storm-call ./test    a move at every forwarded call: the hardest one (and slow)
 
 Exit codes: the program's own; 128+N when signal N ended it; 126 not executable, 127 not found,
 125 Armento itself failed. Without a daemon the program runs natively (with --on: 125).";
@@ -22,10 +23,10 @@ Exit codes: the program's own; 128+N when signal N ended it; 126 not executable,
 #[command(after_help = HELP)]
 pub struct Args {
     /// Run on this node
-    #[arg(long, value_name = "NODE", conflicts_with_all = ["stay", "storm"])]
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["stay", "storm", "storm_call"])]
     on: Option<NodeName>,
     /// Keep the program at home
-    #[arg(long, conflicts_with = "storm")]
+    #[arg(long, conflicts_with_all = ["storm", "storm_call"])]
     stay: bool,
     /// Use only CPU features that every node of the farm has (accepted; without effect so far)
     #[arg(long)]
@@ -33,8 +34,11 @@ pub struct Args {
     /// Move every process of the tree to a random node every MS milliseconds
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     storm: Option<u64>,
+    /// Move every process of the tree at every call that is forwarded, and inside every one that blocks
+    #[arg(long, conflicts_with = "storm")]
+    storm_call: bool,
     /// Repeat the same storm
-    #[arg(long, value_name = "N", requires = "storm")]
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// The program and its arguments
     #[arg(
@@ -47,12 +51,23 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<i32> {
+    let storm = match args.storm {
+        _ if args.storm_call => Some(Storm::Call),
+        ms => ms.map(Storm::Every),
+    };
+    if args.seed.is_some() && storm.is_none() {
+        return Err(Failure {
+            message: "--seed repeats a storm, and there is none".into(),
+            hint: "add --storm MS or --storm-call".into(),
+        }
+        .into());
+    }
     let birth = Birth {
         command: args.command,
         on: args.on,
         stay: args.stay,
         portable: args.portable,
-        storm_ms: args.storm,
+        storm,
         seed: args.seed,
     };
     // Only a daemon knows; without one the next step says so.

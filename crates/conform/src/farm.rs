@@ -108,6 +108,24 @@ pub fn armento(named: Option<&Path>) -> Result<PathBuf> {
     )
 }
 
+/// Directories of which every node of a lab has its own.
+const OWN: [&str; 4] = ["/tmp", "/run", "/dev", "/var/lib/armento"];
+
+/// `program` where nodes see it: a checkout below the machine's own /tmp is not among what they share.
+pub fn shared(program: &Path, base: &Path) -> Result<PathBuf> {
+    if !OWN.iter().any(|dir| program.starts_with(dir)) {
+        return Ok(program.to_path_buf());
+    }
+    let dir = base.join("shared");
+    let copy = dir.join(program.file_name().context("a program has a name")?);
+    if !copy.is_file() {
+        std::fs::create_dir_all(&dir)?;
+        std::fs::copy(program, &copy)
+            .with_context(|| format!("cannot copy {}", program.display()))?;
+    }
+    Ok(copy)
+}
+
 /// Are we the verb of `armento`, whatever the file is called, or a program of our own?
 pub fn is_verb() -> bool {
     std::env::args_os()

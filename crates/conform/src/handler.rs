@@ -1,6 +1,7 @@
 //! The session's end of a runner: tasks go in, outcomes come out.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -16,9 +17,12 @@ pub struct Runner {
 }
 
 impl Runner {
-    pub fn start(farm: Option<&Farm>) -> Result<Runner> {
+    pub fn start(farm: Option<&Farm>, base: &Path) -> Result<Runner> {
         let me = std::env::current_exe().context("cannot tell which program this is")?;
-        let mut command = farm.map_or_else(|| Command::new(&me), |farm| farm.inside(&me));
+        let mut command = match farm {
+            Some(farm) => farm.inside(&farm::shared(&me, base)?),
+            None => Command::new(&me),
+        };
         if farm::is_verb() {
             command.arg("conform");
         }

@@ -113,6 +113,11 @@ pub fn prefix(task: &Task) -> Result<Vec<String>> {
             "--seed".into(),
             task.seed.to_string(),
         ],
+        Mode::StormCall => vec![
+            "--storm-call".into(),
+            "--seed".into(),
+            task.seed.to_string(),
+        ],
     });
     Ok(words)
 }

@@ -1,4 +1,4 @@
-//! Conformance: every guest, run natively, at home, away and in a storm, must show the same.
+//! Conformance: every guest, run natively, at home, away and in a storm (of time, or of calls), must show the same.
 //!
 //! What a user can see is compared: standard output and error, or the exact bytes on a terminal,
 //! exit status or signal, the files left behind, and whether anything was left running.
@@ -44,6 +44,7 @@ pub use task::Mode;
 #[command(after_help = "Examples:
   armento conform                              every guest, every mode
   armento conform --mode storm pipes signals   two guests, moved about
+  armento conform --mode storm-call pipes      moved at every forwarded call: the hardest, and slow
   armento conform --mode native --runs 3       are the guests deterministic here?
   armento conform --list                       names and what they prove")]
 pub struct Args {

@@ -115,9 +115,9 @@ impl Row {
             && match run.mode {
                 Mode::Native => false,
                 Mode::Home => run.away.is_none(),
-                Mode::Away | Mode::Storm if self.stays => run.away.is_none(),
+                Mode::Away | Mode::Storm | Mode::StormCall if self.stays => run.away.is_none(),
                 Mode::Away => run.away != Some(true),
-                Mode::Storm => run.moves.unwrap_or(0) == 0,
+                Mode::Storm | Mode::StormCall => run.moves.unwrap_or(0) == 0,
             }
     }
 

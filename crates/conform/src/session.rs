@@ -29,13 +29,19 @@ pub fn run(args: &Args, guests: &[Guest]) -> Result<i32> {
         None => None,
     };
     let finished = suite(&plan, guests, farm.as_ref());
-    if let Some(farm) = farm {
-        if args.keep {
+    let down = match farm {
+        Some(farm) if args.keep => {
             eprintln!("kept the lab; look: {}", farm.hint());
-        } else {
-            farm.down()?;
+            Ok(())
         }
+        Some(farm) => farm.down(),
+        None => Ok(()),
+    };
+    if !args.keep {
+        // In a lab the guests' directories go with the nodes' disks.
+        let _ = std::fs::remove_dir_all(&plan.base);
     }
+    down?;
     let report = finished?;
     report.finish(args.json)?;
     Ok(report.code())
@@ -60,12 +66,15 @@ impl Plan {
         if lab && !sys::is_root() {
             bail!("a lab needs root; nothing was run\nhint: use sudo, or --mode native");
         }
+        let base = PathBuf::from(format!("/var/tmp/armento-conform-{}", std::process::id()));
         let armento = if lab {
-            Some(farm::armento(args.armento.as_deref())?)
+            Some(farm::shared(
+                &farm::armento(args.armento.as_deref())?,
+                &base,
+            )?)
         } else {
             None
         };
-        let base = PathBuf::from(format!("/var/tmp/armento-conform-{}", std::process::id()));
         Ok(Plan {
             args: args.clone(),
             modes,
@@ -107,7 +116,7 @@ fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
     let jobs = plan.args.jobs.min(guests.len() as u32).max(1);
     let mut runners = Vec::new();
     for _ in 0..jobs {
-        let runner = Runner::start(farm)?;
+        let runner = Runner::start(farm, &plan.base)?;
         runners.push(runner.pid());
         let (queue, results, plan) = (queue.clone(), results.clone(), plan.clone());
         std::thread::spawn(move || work(runner, &plan, &queue, &results));
@@ -136,10 +145,6 @@ fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-    }
-    if !plan.args.keep {
-        // In a lab the guests' directories go with the nodes' disks.
-        let _ = std::fs::remove_dir_all(&plan.base);
     }
     Ok(report)
 }

@@ -19,6 +19,8 @@ pub enum Mode {
     Away,
     /// `armento run --storm`.
     Storm,
+    /// `armento run --storm-call`.
+    StormCall,
 }
 
 impl Mode {
@@ -28,6 +30,7 @@ impl Mode {
             Mode::Home => "home",
             Mode::Away => "away",
             Mode::Storm => "storm",
+            Mode::StormCall => "storm-call",
         }
     }
 }

@@ -467,6 +467,10 @@ pub fn release_parent(zoo: &mut Zoo, body: &Body) {
 /// from who waits for one, itself among them where home is the same machine.
 pub fn drop_soon(zoo: &mut Zoo, pid: Pid) {
     let sh = zoo.sh();
+    if lock(&sh.expelled).is_some() {
+        // This node leaves its farm, and nothing of a guest stays behind.
+        return remove(zoo, pid);
+    }
     let Some(body) = zoo.bodies.get_mut(&pid) else {
         return;
     };

@@ -4,6 +4,7 @@
 
 use crate::control::{self, Control, Inbox};
 use crate::keep::{Keep, Settings};
+use crate::storm_call::CallStorm;
 use crate::{mover, storm, sys, tree};
 use armento_client::api::KeeperHello;
 use armento_client::{AskError, Session};
@@ -17,6 +18,18 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How a tree is moved about, for a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storm {
+    /// To a random node every so many milliseconds.
+    Every(u64),
+    /// At every forwarded call, and inside every one that blocks.
+    Call,
+}
+
+/// At home nobody sees calls: from there a process leaves after this.
+const CALL_STORM_HOME_MS: u64 = 20;
+
 /// What `armento run` was asked.
 #[derive(Clone, Debug)]
 pub struct Birth {
@@ -24,8 +37,7 @@ pub struct Birth {
     pub on: Option<NodeName>,
     pub stay: bool,
     pub portable: bool,
-    /// Move to a random node every so many milliseconds.
-    pub storm_ms: Option<u64>,
+    pub storm: Option<Storm>,
     pub seed: Option<u64>,
 }
 
@@ -94,7 +106,7 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
         on: None,
         stay: false,
         portable: false,
-        storm_ms: None,
+        storm: None,
         seed: None,
     };
     match sys::fork_keeper()? {
@@ -149,7 +161,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         command: words.join(" "),
         pinned: b.on.clone(),
         stay: b.stay,
-        storm: b.storm_ms.is_some(),
+        storm: b.storm.is_some(),
     };
     let (session, node) = match control::introduce(&hello) {
         Ok(s) => s,
@@ -164,7 +176,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         root: program,
         pinned: b.on.clone(),
         stay: b.stay,
-        storm_ms: b.storm_ms,
+        storm: b.storm.is_some(),
         hello,
     };
     let (control, inbox) = Control::new();
@@ -174,7 +186,9 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
             .map(|(_, id)| id)
             .collect()
     });
-    let keep = Arc::new(Keep::new(settings, handle, control, inherited));
+    let seed = b.seed.unwrap_or_else(random);
+    let calls = (b.storm == Some(Storm::Call)).then(|| CallStorm::new(seed));
+    let keep = Arc::new(Keep::new(settings, handle, control, inherited, calls));
     let mut world = tree::Tree::new(keep.clone(), program);
     if starting {
         let mut grip = Grip::new(program);
@@ -183,7 +197,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         }
         let _ = grip.disband();
     }
-    if let Err(e) = start_threads(&keep, session, inbox, &b) {
+    if let Err(e) = start_threads(&keep, session, inbox, b.storm.map(|s| (s, seed))) {
         return eprintln!("keeper: {e}");
     }
     watch_end(&keep, program);
@@ -197,16 +211,28 @@ fn start_threads(
     keep: &Arc<Keep>,
     session: Session,
     inbox: Inbox,
-    b: &Birth,
+    storm: Option<(Storm, u64)>,
 ) -> std::io::Result<()> {
     let k = keep.clone();
     aside::start("control", move || control::run(&k, session, inbox))?;
     let k = keep.clone();
     aside::start("moves", move || mover::run(&k))?;
-    if let Some(ms) = b.storm_ms {
-        let (k, seed) = (keep.clone(), b.seed.unwrap_or_else(random));
-        let every = Duration::from_millis(ms.max(1));
+    if let Some((storm, seed)) = storm {
+        let k = keep.clone();
+        let ms = match storm {
+            Storm::Every(ms) => ms.max(1),
+            Storm::Call => CALL_STORM_HOME_MS,
+        };
+        let every = Duration::from_millis(ms);
         aside::start("storm", move || storm::run(&k, every, seed))?;
+    }
+    let k = keep.clone();
+    if k.storm_call.is_some() {
+        aside::start("storm-call", move || {
+            if let Some(calls) = &k.storm_call {
+                calls.look(&k);
+            }
+        })?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::cpu::Books;
 use crate::deputy::Deputy;
 use crate::links::{HostLink, MoveEvent};
 use crate::mover::Tasks;
+use crate::storm_call::CallStorm;
 use crate::tree::Tree;
 use armento_client::api::KeeperHello;
 use armento_model::{MoveId, NodeName, Pid, Tid, TreeId};
@@ -31,7 +32,8 @@ pub struct Settings {
     pub root: Pid,
     pub pinned: Option<NodeName>,
     pub stay: bool,
-    pub storm_ms: Option<u64>,
+    /// Moved about for a test: nobody else decides.
+    pub storm: bool,
     pub hello: KeeperHello,
 }
 
@@ -57,6 +59,8 @@ pub struct Keep {
     /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
     /// one that was adopted.
     pub inherited: Option<HashSet<(u64, u64)>>,
+    /// `--storm-call`.
+    pub storm_call: Option<CallStorm>,
     /// Processes of the tree as last seen, for those who must not wait for the hand.
     pub known: Mutex<Vec<Pid>>,
 }
@@ -67,6 +71,7 @@ impl Keep {
         hand: Hand<Tree>,
         control: Control,
         inherited: Option<HashSet<(u64, u64)>>,
+        storm_call: Option<CallStorm>,
     ) -> Keep {
         let known = Mutex::new(vec![settings.root]);
         Keep {
@@ -84,6 +89,7 @@ impl Keep {
             leases: Mutex::default(),
             ahead: Mutex::default(),
             inherited,
+            storm_call,
             known,
         }
     }

@@ -25,6 +25,7 @@ mod reasons;
 mod serve;
 mod signals;
 mod storm;
+mod storm_call;
 mod summary;
 mod sys;
 mod timers;
@@ -34,4 +35,4 @@ mod watch;
 
 pub use privileged::command_gains;
 
-pub use birth::{Birth, BirthError, adopt, run, run_native};
+pub use birth::{Birth, BirthError, Storm, adopt, run, run_native};

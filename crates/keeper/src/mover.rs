@@ -92,9 +92,16 @@ pub fn run(keep: &Arc<Keep>) {
         match &task.why {
             Why::Exec => at_exec(keep, task.pid),
             Why::Call(stay, why) => come_home(keep, task.pid, *stay, why),
-            Why::Storm => drop(go(keep, task.pid, &task.to, true)),
+            Why::Storm => storm(keep, &task),
             Why::Order(ticket) => order(keep, &task, *ticket),
         }
+    }
+}
+
+fn storm(keep: &Arc<Keep>, task: &Task) {
+    let _ = go(keep, task.pid, &task.to, true);
+    if let Some(calls) = &keep.storm_call {
+        calls.moved(task.pid);
     }
 }
 
@@ -167,7 +174,7 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
 
 /// A body waits for a call that only home can serve: it must come, however busy it is.
 fn come_home(keep: &Arc<Keep>, pid: Pid, stay: Stay, why: &str) {
-    let storm = keep.settings.storm_ms.is_some();
+    let storm = keep.settings.storm;
     eprintln!("process {pid} comes home: {why}");
     for _ in 0..TRY_AGAIN {
         match go(keep, pid, &Dest::Home, false) {
@@ -212,7 +219,7 @@ fn at_exec(keep: &Arc<Keep>, pid: Pid) {
 
 fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
     let s = &keep.settings;
-    if s.pinned.is_some() || s.stay || s.storm_ms.is_some() {
+    if s.pinned.is_some() || s.stay || s.storm {
         return s.pinned.clone().filter(|_| !s.stay);
     }
     let command = armento_tracee::status::command(pid);

@@ -77,7 +77,10 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
             // In the hand, where signals are seen: none can come between the look and the exec.
             keep.hand.post(move |t| t.exec(&d, Box::new(c)));
         }
-        Some(d) => d.submit(Work::Call(Box::new(c))),
+        Some(d) => match &keep.storm_call {
+            Some(storm) => storm.call(keep, d, Box::new(c)),
+            None => d.submit(Work::Call(Box::new(c))),
+        },
         // Its end is on the way to the host.
         None => {}
     }

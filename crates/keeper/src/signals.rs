@@ -174,7 +174,7 @@ fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::Resu
 
 /// What a call ends with that was turned back before it was made. One that sleeps would have been
 /// interrupted, for its thread was in it already; any other is issued again whatever happens.
-fn unmade_result(nr: u16) -> i64 {
+pub fn unmade_result(nr: u16) -> i64 {
     const SLEEPS: [i64; 4] = [
         libc::SYS_select,
         libc::SYS_pselect6,
@@ -242,6 +242,9 @@ impl Tree {
         };
         p.froze = Some(std::time::Instant::now());
         p.common.breaking.store(true, Ordering::Release);
+        if let Some(calls) = &self.keep.storm_call {
+            calls.turn_back(pid);
+        }
         let tids: Vec<Tid> = p.threads.keys().copied().collect();
         for tid in tids {
             self.break_call(tid, &code);

@@ -1,5 +1,6 @@
 //! `--storm MS`: the honest test of everything. Every process of the tree goes to a random node, home
-//! among them, every so many milliseconds.
+//! among them, every so many milliseconds. With `--storm-call` those at home only: the others move at their calls
+//! (`storm_call.rs`).
 
 use crate::keep::Keep;
 use crate::mover::{Task, Why};
@@ -9,10 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// KERNEL-independent small generator (splitmix64), so that a seed repeats a storm.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self, n: usize) -> usize {
+    pub fn roll(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -37,6 +38,9 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
                     .map(|n| n.name)
                     .collect();
                 nodes.sort();
+                if let Some(calls) = &keep.storm_call {
+                    calls.know(&nodes);
+                }
             }
             asked = Some(Instant::now());
         }
@@ -46,18 +50,22 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
         if keep.hand.run(|t| t.scan()).is_none() {
             return;
         }
-        for pid in keep.pids() {
+        let away = |pid| keep.storm_call.is_some() && keep.deputy(pid).is_some();
+        for pid in keep.pids().into_iter().filter(|p| !away(*p)) {
             let node = nodes[dice.roll(nodes.len())].clone();
-            let to = if node == keep.settings.node {
-                Dest::Home
-            } else {
-                Dest::Node(node)
-            };
             keep.tasks.push(Task {
                 pid,
-                to,
+                to: destination(keep, node),
                 why: Why::Storm,
             });
         }
+    }
+}
+
+pub fn destination(keep: &Keep, node: NodeName) -> Dest {
+    if node == keep.settings.node {
+        Dest::Home
+    } else {
+        Dest::Node(node)
     }
 }
