@@ -1,5 +1,5 @@
 //! `--storm-call`: the hardest storm. A process moves at every forwarded call, before it is made, and again
-//! inside it when it blocks.
+//! inside it, once, when it blocks.
 //!
 //! From: `serve.rs` (a call came). Next: `mover.rs`; `signals.rs` turns back what is held here.
 //!
@@ -22,8 +22,6 @@ use std::time::{Duration, Instant};
 
 /// A call that lasts longer than this blocks.
 const BLOCKS: Duration = Duration::from_millis(3);
-/// A call that a move has interrupted already is looked at again after this.
-const AGAIN_AFTER: Duration = Duration::from_millis(40);
 /// Calls under way: one a thread, and a tree has fewer threads. What is more is not looked at.
 const LOOKS_MAX: usize = 10_000;
 
@@ -76,10 +74,13 @@ impl CallStorm {
             // The move has turned back what it found.
             return d.link().reply(d.tid, c.seq, AGAIN, &[]);
         }
-        let again = c.flags & call::AGAIN != 0;
-        if st.passes.remove(&d.tid) || again {
-            let at = Instant::now() + if again { AGAIN_AFTER } else { BLOCKS };
-            let seq = c.seq;
+        let held_before = st.passes.remove(&d.tid);
+        if !held_before && c.flags & call::AGAIN != 0 {
+            // Moved inside it already. Again and again, a wait whose time begins anew would never end.
+            return d.submit(Work::Call(c));
+        }
+        if held_before {
+            let (at, seq) = (Instant::now() + BLOCKS, c.seq);
             d.submit(Work::Call(c));
             if st.looks.len() < LOOKS_MAX {
                 st.looks.push_back(Look { at, deputy: d, seq });
