@@ -50,9 +50,6 @@ fn at_home(call: u64, args: &[u64; 6]) -> Verdict {
     let refused = match call {
         nr::SENDTO | nr::SENDMMSG => zero_copy(args[3]),
         nr::SENDMSG => zero_copy(args[2]),
-        nr::SETITIMER | nr::GETITIMER => {
-            (args[0] as u32 != libc::ITIMER_REAL as u32).then_some("a timer of CPU time")
-        }
         nr::TIMER_CREATE => {
             (!WALL_CLOCKS.contains(&(args[0] as u32))).then_some("a timer of CPU time")
         }

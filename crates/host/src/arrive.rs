@@ -12,7 +12,7 @@ use armento_link::{Reader, Writer};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{Area, Kind};
-use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
+use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, itimers, mm, sigs, thread};
 use armento_migrate::source::files_of;
 use armento_migrate::stop::Halted;
 use armento_migrate::target::{self, Builder, drop_calls, relayout};
@@ -370,6 +370,11 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         &code,
         "rt_sigaction",
         &sigs::set_calls(&code, &state.actions, None),
+    )?;
+    h.batch_ok(
+        &code,
+        "setitimer",
+        &itimers::set_calls(&code, &state.itimers),
     )?;
     let others: Vec<&ThreadState> = state.threads.iter().filter(|t| t.tid != pid).collect();
     let flags = libc::CLONE_VM

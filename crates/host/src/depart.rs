@@ -8,7 +8,7 @@ use crate::world::Zoo;
 use crate::{cpu, freeze};
 use armento_link::{Badge, dial};
 use armento_migrate::image::areas::{self, Kind, Survey};
-use armento_migrate::image::{Head, State, mm, sigs, thread};
+use armento_migrate::image::{Head, State, itimers, mm, sigs, thread};
 use armento_migrate::source::Job;
 use armento_migrate::stop::signal_waits;
 use armento_migrate::{MigrateError, Result};
@@ -177,6 +177,7 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
     let mut threads = Vec::new();
     let mut pending: Vec<(Option<i32>, Signal)> = Vec::new();
     let mut actions = Vec::new();
+    let mut itimers = itimers::Itimers::default();
     // Before calls of ours use any.
     let cpu = cpu::process_travels(&b.proc);
     for th in b.threads.values() {
@@ -186,6 +187,7 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
         if tid == pid {
             mm::read_brk(&mut h, &code, &mut numbers)?;
             actions = sigs::read(&mut h, &code)?;
+            itimers = itimers::read(&mut h, &code)?;
         }
         let mut t = thread::read(&mut h, &code, tid, signal_waits(t_here))?;
         t.cpu = used;
@@ -224,6 +226,7 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
             actions,
             mm: numbers,
             overruns,
+            itimers,
             pending,
             cpu,
         },

@@ -13,7 +13,9 @@ use crate::{queue, timers};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
-use armento_migrate::image::{self, Accept, Head, Layout, State, ThreadState, mm, sigs, thread};
+use armento_migrate::image::{
+    self, Accept, Head, Layout, State, ThreadState, itimers, mm, sigs, thread,
+};
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::target::{self, Builder, relayout};
 use armento_migrate::{MigrateError, Result};
@@ -287,6 +289,11 @@ fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
         &code,
         "rt_sigaction",
         &sigs::set_calls(&code, &state.actions, Some(&now)),
+    )?;
+    h.batch_ok(
+        &code,
+        "setitimer",
+        &itimers::set_calls(&code, &state.itimers),
     )?;
     drop(h);
     timers::restore(pid, &code, &mut signals, &state.overruns)?;

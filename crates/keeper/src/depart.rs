@@ -17,6 +17,7 @@ use crate::tree::{Place, Tree};
 use crate::waits::Waits;
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
+use armento_migrate::image::itimers::{self, Itimers};
 use armento_migrate::image::{Head, State, ThreadState, mm, sigs, thread};
 use armento_migrate::source::Job;
 use armento_migrate::stop::{Grip, Halted, delicate, ignores_trap, signal_waits};
@@ -51,6 +52,7 @@ pub struct Leaving {
     uffd: Option<Arc<Uffd>>,
     states: Vec<ThreadState>,
     ignored_trap: bool,
+    itimers: Itimers,
     numbers: mm::Mm,
     /// Signals it ignores, as a mask.
     ignored: u64,
@@ -278,6 +280,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool) -> Result<(Prepared, Leaving)>
             uffd,
             states: Vec::new(),
             ignored_trap,
+            itimers: Itimers::default(),
             numbers,
             ignored: 0,
         },
@@ -367,6 +370,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         if h.tid == pid {
             overruns = timers::overruns(&mut hold, &code, pid)?;
             actions = sigs::read(&mut hold, &code)?;
+            l.itimers = itimers::read(&mut hold, &code)?;
             mm::read_brk(&mut hold, &code, &mut l.numbers)?;
             if l.ignored_trap {
                 actions[libc::SIGTRAP as usize - 1] = [1, 0, 0, 0];
@@ -394,6 +398,7 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         actions,
         mm: l.numbers.clone(),
         overruns,
+        itimers: l.itimers,
         pending: Vec::new(),
         cpu: t.keep.cpu.leaves(pid),
     };
@@ -470,7 +475,7 @@ fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result
         return Err(MigrateError::Stays(Stay::TooManyThreads, "no slots".into()));
     };
     for (s, slot) in l.states.iter().zip(slots) {
-        let leader = (s.tid == pid).then_some(&*l.region);
+        let leader = (s.tid == pid).then_some((&*l.region, &l.itimers));
         if let Err(e) = become_deputy(s, &code, slot.addr(), leader) {
             // Only a thread that died meanwhile gets here; its process dies with it.
             eprintln!("deputy {}: {e}", s.tid);
@@ -510,12 +515,13 @@ fn become_deputy(
     s: &ThreadState,
     code: &Code,
     slot: u64,
-    leader: Option<&Region>,
+    leader: Option<(&Region, &Itimers)>,
 ) -> trace::Result<()> {
     let mut h = Hold::take(s.tid, Arc::new(Unfiltered))?;
     let mut calls = thread::forget_calls(code, s);
-    if let Some(region) = leader {
+    if let Some((region, itimers)) = leader {
         calls.push((libc::SYS_madvise, forkable(region, true)));
+        calls.extend(itimers::stop_calls(code, itimers));
     }
     h.batch(code, &calls)?;
     let mut r = h.regs;

@@ -14,6 +14,11 @@ const WALL: crate::Cond = OneOf {
 const CPU_CLOCKS: &str = "clocks of CPU time are answered by the host, with carried sums";
 const MASK_NOTE: &str = "the signal mask is set by the engine, not sent";
 
+/// ITIMER_VIRTUAL and ITIMER_PROF.
+const CPU_ITIMER: &crate::Cond = &crate::Cond::OneOf {
+    arg: 0,
+    set: &[1, 2],
+};
 const TIMESPEC: crate::Arg = In(Const(16));
 const ITIMER: crate::Arg = In(Const(32));
 const OLD_ITIMER: crate::Arg = Out(Const(32));
@@ -23,9 +28,22 @@ pub const ROWS: &[Row] = &[
     home(7, "poll", &[InOut(ArgTimes(1, 8)), Val, Val]).block(),
     home(23, "select", &[Val, Fds, Fds, Fds, Timeout]),
     home(35, "nanosleep", &[TIMESPEC, Out(Intr(16))]).block(),
-    home(36, "getitimer", &[Val, OLD_ITIMER]).note("timers of CPU time come home"),
+    body_if(
+        36,
+        "getitimer",
+        CPU_ITIMER,
+        Otherwise::Home,
+        &[Val, OLD_ITIMER],
+    ),
     home(37, "alarm", &[Val]),
-    home(38, "setitimer", &[Val, ITIMER, OLD_ITIMER]).note("timers of CPU time come home"),
+    body_if(
+        38,
+        "setitimer",
+        CPU_ITIMER,
+        Otherwise::Home,
+        &[Val, ITIMER, OLD_ITIMER],
+    )
+    .note("timers of CPU time run where the body runs; an exec forgets them"),
     body(96, "gettimeofday"),
     home(159, "adjtimex", &[InOut(Const(208))]),
     home(164, "settimeofday", &[TIMESPEC, In(Const(8))]),

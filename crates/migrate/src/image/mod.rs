@@ -2,6 +2,7 @@
 
 pub mod areas;
 pub mod cpu;
+pub mod itimers;
 pub mod mm;
 pub mod sigs;
 pub mod thread;
@@ -62,6 +63,7 @@ pub struct State {
     pub pending: Vec<(Option<Tid>, Signal)>,
     /// How many expirations the last signal of each timer stood for beside its own.
     pub overruns: timers::Overruns,
+    pub itimers: itimers::Itimers,
     /// Of the whole process: threads that ended count, too.
     pub cpu: Cpu,
 }
