@@ -12,7 +12,9 @@ use armento_link::{Reader, Writer};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{Area, Kind};
-use armento_migrate::image::{Accept, Head, Layout, State, ThreadState, itimers, mm, sigs, thread};
+use armento_migrate::image::{
+    Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
+};
 use armento_migrate::source::files_of;
 use armento_migrate::stop::Halted;
 use armento_migrate::target::{self, Builder, drop_calls, relayout};
@@ -24,6 +26,7 @@ use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
 use armento_tracee::{sys as tsys, trace};
 use armento_wire::talk::{FileKey, Signal, ToHome};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -250,6 +253,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
     if let Some(b) = zoo.bodies.get_mut(&head.pid) {
         b.stack = stack.min(STACK_MAX);
     }
+    make_objects(&sh, &head.areas, true)?;
     shape(zoo, head.pid, head.areas.clone())?;
     let uffd = begin_filling(zoo, head.pid);
     Ok(Filler { pid: here, uffd })
@@ -313,15 +317,9 @@ fn shape(zoo: &mut Zoo, pid: Pid, areas: Vec<Area>) -> Result<()> {
     };
     let areas = with_room(areas, b.stack);
     let mut h = Hold::take(b.here, passage)?;
-    let mut map = |h: &mut Hold, a: &Area, key: &FileKey, off: u64| -> Result<()> {
-        let file = lock(&sh.files).get(key).cloned();
-        let file = file.ok_or_else(|| {
-            MigrateError::Stays(
-                Stay::TargetFailed,
-                "a mapped file did not come along".into(),
-            )
-        })?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    let mut map = |h: &mut Hold, a: &Area| -> Result<()> {
+        let (file, view, off) = backing(&sh, a)?;
+        let flags = view | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let r = map_file(
             h,
             &code,
@@ -341,8 +339,48 @@ fn shape(zoo: &mut Zoo, pid: Pid, areas: Vec<Area>) -> Result<()> {
     Ok(())
 }
 
+/// What stands here for the file or object behind `a`, how it is mapped, and from where.
+fn backing(sh: &Shared, a: &Area) -> Result<(Arc<File>, i32, u64)> {
+    let (file, view, off) = match &a.kind {
+        Kind::File { key, off, .. } => {
+            let file = lock(&sh.files).get(key).cloned();
+            (file, libc::MAP_PRIVATE, *off)
+        }
+        Kind::Shared { object, off } => {
+            let file = lock(&sh.objects).get(object).cloned();
+            (file, libc::MAP_SHARED, *off)
+        }
+        Kind::Anon | Kind::Stack => (None, 0, 0),
+    };
+    let file = file.ok_or_else(|| {
+        MigrateError::Stays(
+            Stay::TargetFailed,
+            "a mapped file did not come along".into(),
+        )
+    })?;
+    Ok((file, view, off))
+}
+
+/// Files of memory for the objects that `areas` map. `anew`: with nothing in them; otherwise only those that
+/// are not there yet, or not as big.
+fn make_objects(sh: &Shared, areas: &[Area], anew: bool) -> Result<()> {
+    let mut all = lock(&sh.objects);
+    for (object, size) in objects::sizes(areas) {
+        if anew || !all.contains_key(&object) {
+            let file = tsys::memfd(&object.name(), 0)?;
+            all.insert(object, Arc::new(file));
+        }
+        let file = &all[&object];
+        if file.metadata()?.len() < size {
+            file.set_len(size)?;
+        }
+    }
+    Ok(())
+}
+
 fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
     // Files mapped since the offer were fetched by the body's first host, not by us: they come as anonymous copies.
+    make_objects(&zoo.sh(), &layout.areas, false)?;
     shape(zoo, pid, layout.areas)?;
     let code = zoo.code.clone();
     let here = zoo

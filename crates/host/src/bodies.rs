@@ -8,6 +8,7 @@ use crate::shared::{Cell, Waiting, lock};
 use crate::timers;
 use crate::veils::Face;
 use crate::world::{Body, EARLY_MAX, Early, Zoo};
+use armento_migrate::image::objects::{self, ObjectId};
 use armento_migrate::image::thread;
 use armento_migrate::stop::{DEFAULT_NOTHING, Halted, signal_waits};
 use armento_model::{Pid, Tid};
@@ -515,5 +516,10 @@ pub fn remove(zoo: &mut Zoo, pid: Pid) {
             }
         }
     }
+    let used = |o: &ObjectId| {
+        let mut all = zoo.bodies.values().flat_map(|b| objects::sizes(&b.areas));
+        all.any(|(object, _)| object == *o)
+    };
+    lock(&sh.objects).retain(|o, _| used(o));
     release_parent(zoo, &body);
 }

@@ -8,7 +8,7 @@ use crate::world::Zoo;
 use crate::{cpu, freeze};
 use armento_link::{Badge, dial};
 use armento_migrate::image::areas::{self, Kind, Survey};
-use armento_migrate::image::{Head, State, itimers, mm, sigs, thread};
+use armento_migrate::image::{Head, State, itimers, mm, objects, sigs, thread};
 use armento_migrate::source::Job;
 use armento_migrate::stop::signal_waits;
 use armento_migrate::{MigrateError, Result};
@@ -171,8 +171,14 @@ fn head(pid: Pid, here: i32, s: &Survey) -> Result<Head> {
 fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
     let code = zoo.code.clone();
     let passage = zoo.passage();
+    let sh = zoo.sh();
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    let last = survey(here)?;
+    let mut last = survey(here)?;
+    objects::travels(&last.areas)?;
+    for (object, file) in lock(&sh.objects).iter() {
+        last.objects
+            .extend(objects::held(file, *object, &last.areas)?);
+    }
     let mut numbers = mm::read(here, last.vdso)?;
     let mut threads = Vec::new();
     let mut pending: Vec<(Option<i32>, Signal)> = Vec::new();

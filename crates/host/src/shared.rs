@@ -10,6 +10,7 @@ use armento_abi::{Mem, Plan};
 use armento_client::api::HostStart;
 use armento_link::Writer;
 use armento_migrate::MigrateError;
+use armento_migrate::image::objects::ObjectId;
 use armento_model::{MoveId, Pid, Tid};
 use armento_tracee::hand::Hand;
 use armento_tracee::inject::Passage;
@@ -166,6 +167,8 @@ pub struct Shared {
     pub out: Mutex<Option<Writer>>,
     pub heard: Mutex<Instant>,
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
+    /// Files of memory that stand for what processes of the tree share.
+    pub objects: Mutex<HashMap<ObjectId, Arc<File>>>,
     /// … which other hosts of the same user may have as well.
     pub cache: Cache,
     /// Answers awaited by our own threads, by sequence number.

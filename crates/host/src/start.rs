@@ -73,6 +73,7 @@ fn run() -> Result<(), Failure> {
         out: Mutex::new(Some(w)),
         heard: Mutex::new(Instant::now()),
         files: Mutex::new(HashMap::new()),
+        objects: Mutex::default(),
         cache,
         answers: Mutex::new(HashMap::new()),
         next: AtomicU32::new(1),

@@ -14,7 +14,7 @@ use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::{
-    self, Accept, Head, Layout, State, ThreadState, itimers, mm, sigs, thread,
+    self, Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
 };
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::target::{self, Builder, relayout};
@@ -163,18 +163,64 @@ fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
     let halted = grip.disband();
     t.returning.insert(pid, halted);
     stopped?;
-    let mut old = areas::of_home(pid, &maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
-    if !early {
-        old.areas = kept_areas(old.areas);
-    }
+    let now = || -> Result<Vec<Area>> {
+        let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
+        let areas = areas::of_home(pid, &list)?.areas;
+        Ok(if early { areas } else { kept_areas(areas) })
+    };
+    let mut old = now()?;
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
-    let stale: Vec<_> = old.areas.iter().map(Area::run).collect();
+    let stale: Vec<_> = old.iter().map(Area::run).collect();
     // Before the layout, which may bring a file's bytes to where pages were sent. Holes do not matter.
     let drop = if early { &layout.dropped } else { &stale };
     h.batch(&code, &target::drop_calls(drop))?;
-    let mut map =
-        |h: &mut Hold, a: &Area, key: &FileKey, off: u64| copy_file(&keep, &code, h, a, key, off);
-    relayout(&mut h, &code, &old.areas, &layout.areas, &mut map)
+    if views_again(&mut h, &code, &old, &layout.areas)? {
+        old = now()?;
+    }
+    // Everything that the host holds of shared memory comes: what it has emptied must be empty here.
+    let empty = |(_, _, (a, e)): (_, _, (u64, u64))| {
+        let advice = libc::MADV_REMOVE as u64;
+        (libc::SYS_madvise, [a, e - a, advice, 0, 0, 0])
+    };
+    let calls: Vec<_> = objects::shared(&old).map(empty).collect();
+    h.batch_ok(&code, "madvise", &calls)?;
+    let mut map = |h: &mut Hold, a: &Area| match &a.kind {
+        Kind::File { key, off, .. } => copy_file(&keep, &code, h, a, key, *off),
+        _ => Err(MigrateError::Stays(
+            Stay::TargetFailed,
+            "memory that it shared is gone here".into(),
+        )),
+    };
+    relayout(&mut h, &code, &old, &layout.areas, &mut map)
+}
+
+/// Views of shared memory that the body has elsewhere than home, made from those that the deputy kept. Before
+/// anything is unmapped: what has no name cannot be mapped again. Returns whether there were any.
+/// KERNEL: mremap(2) with an old size of 0 makes another view of a shared mapping.
+fn views_again(h: &mut Hold, code: &Code, old: &[Area], new: &[Area]) -> Result<bool> {
+    let lacks = |s: &Step| match s {
+        Step::Map(a) if matches!(a.kind, Kind::Shared { .. }) => Some(a.clone()),
+        _ => None,
+    };
+    let lacking: Vec<Area> = areas::steps(old, new).iter().filter_map(lacks).collect();
+    for a in &lacking {
+        let from = old.iter().find_map(|o| match (&o.kind, &a.kind) {
+            (Kind::Shared { object: x, off: p }, Kind::Shared { object: y, off: q }) if x == y => {
+                let at = (o.start + q).checked_sub(*p)?;
+                (at >= o.start && at < o.end).then_some(at)
+            }
+            _ => None,
+        });
+        let Some(from) = from else { continue };
+        let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+        let len = a.end - a.start;
+        let calls = [
+            (libc::SYS_mremap, [from, 0, len, flags, a.start, 0]),
+            (libc::SYS_mprotect, [a.start, len, a.prot as u64, 0, 0, 0]),
+        ];
+        h.batch_ok(code, "mremap", &calls)?;
+    }
+    Ok(!lacking.is_empty())
 }
 
 /// What a deputy kept of the stack (arguments, environment) is no part of the stack that comes: that is
@@ -201,10 +247,9 @@ fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<()> {
     let mut steps = areas::steps(&old, areas);
     // A file may have been mapped for the body since the offer: what is too much goes at the freeze.
     steps.retain(|s| !matches!(s, Step::Unmap(_)));
-    if steps
-        .iter()
-        .any(|s| matches!(s, Step::Map(a) if matches!(a.kind, Kind::File { .. })))
-    {
+    if steps.iter().any(
+        |s| matches!(s, Step::Map(a) if matches!(a.kind, Kind::File { .. } | Kind::Shared { .. })),
+    ) {
         return None;
     }
     let stale: Vec<_> = old.iter().map(Area::run).collect();

@@ -11,6 +11,7 @@ use crate::deputy::{Deputy, Work};
 use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
+use crate::partners;
 use crate::reasons;
 use crate::timers;
 use crate::tree::{Place, Tree};
@@ -18,7 +19,7 @@ use crate::waits::Waits;
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::itimers::{self, Itimers};
-use armento_migrate::image::{Head, State, ThreadState, mm, sigs, thread};
+use armento_migrate::image::{Head, State, ThreadState, mm, objects, sigs, thread};
 use armento_migrate::source::Job;
 use armento_migrate::stop::{Grip, Halted, delicate, ignores_trap, signal_waits};
 use armento_migrate::{MigrateError, Result};
@@ -235,6 +236,8 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool) -> Result<(Prepared, Leaving)>
         ));
     }
     let first = survey(pid)?;
+    objects::travels(&first.areas)?;
+    partners::none(pid, &first.areas)?;
     let rss = status::read(pid).map(|s| s.rss_kib).unwrap_or(0);
     let tids: Vec<Tid> = grip.seized.iter().copied().collect();
     let slots = tids.len() as u32 + SLOTS_SPARE;
@@ -359,7 +362,9 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
         trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
     }
     let code = l.region.code();
-    let last = survey(pid)?;
+    let mut last = survey(pid)?;
+    partners::none(pid, &last.areas)?;
+    last.objects = objects::filled(pid, &last.areas)?;
     reasons::open_files(pid)?;
     let mut threads = Vec::new();
     let (mut actions, mut overruns) = (Vec::new(), Vec::new());
@@ -552,6 +557,14 @@ fn tear_down(
     spare.sort_unstable();
     let Ok(all) = maps::read(pid) else { return };
     let ours = |v: &maps::Vma| v.start >= BASE && v.start < BASE + (1 << 40);
+    // Nobody else maps them: what comes home again is all that they hold.
+    for v in all.iter().filter(|v| objects::nameless(v).is_some()) {
+        d.submit(Work::Tidy {
+            nr: libc::SYS_madvise,
+            args: [v.start, v.len(), libc::MADV_REMOVE as u64, 0, 0, 0],
+            done: mpsc::channel().0,
+        });
+    }
     let map = Pagemap::open(pid).ok();
     let mut last = None;
     for v in all

@@ -19,6 +19,7 @@ mod links;
 mod loading;
 mod mover;
 mod onward;
+mod partners;
 mod privileged;
 mod queue;
 mod reasons;

@@ -118,8 +118,13 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         let _patient = sys::Patient::begin();
         let map = Pagemap::open(self.pid)?;
         let mut watch = std::mem::take(&mut self.watch);
-        for area in areas::in_both(&self.offered, &now.areas) {
-            watch.begin((&map, uffd, writes), &area, &mut |runs| self.runs(runs))?;
+        let both = areas::in_both(&self.offered, &now.areas);
+        // Others write into shared memory unwatched: it is sent at the end.
+        for area in both
+            .iter()
+            .filter(|a| !matches!(a.kind, Kind::Shared { .. }))
+        {
+            watch.begin((&map, uffd, writes), area, &mut |runs| self.runs(runs))?;
         }
         self.flush()?;
         for _ in 1..ROUNDS_MAX {

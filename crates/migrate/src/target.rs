@@ -90,24 +90,22 @@ fn expect(kind: u8, want: u8) -> Result<()> {
     }
 }
 
-/// Brings the mappings of a held process from `old` to `new`. `map_file` maps one file area.
+/// Brings the mappings of a held process from `old` to `new`. `map` makes what one call cannot: views of files
+/// and of shared memory.
 pub fn relayout(
     h: &mut Hold,
     code: &Code,
     old: &[Area],
     new: &[Area],
-    map_file: &mut dyn FnMut(&mut Hold, &Area, &FileKey, u64) -> Result<()>,
+    map: &mut dyn FnMut(&mut Hold, &Area) -> Result<()>,
 ) -> Result<()> {
     let mut calls: Vec<Call> = Vec::new();
     for step in areas::steps(old, new) {
         match (step_call(&step), &step) {
             (Some(call), _) => calls.push(call),
             (None, Step::Map(a)) => {
-                let Kind::File { key, off, .. } = a.kind else {
-                    continue;
-                };
                 h.batch_ok(code, "map", &std::mem::take(&mut calls))?;
-                map_file(h, a, &key, off)?;
+                map(h, a)?;
             }
             (None, _) => {}
         }
@@ -121,7 +119,7 @@ pub fn step_call(step: &Step) -> Option<Call> {
     Some(match step {
         Step::Unmap((a, b)) => (libc::SYS_munmap, [*a, b - a, 0, 0, 0, 0]),
         Step::Protect((a, b), prot) => (libc::SYS_mprotect, [*a, b - a, *prot as u64, 0, 0, 0]),
-        Step::Map(a) if matches!(a.kind, Kind::File { .. }) => return None,
+        Step::Map(a) if matches!(a.kind, Kind::File { .. } | Kind::Shared { .. }) => return None,
         Step::Map(a) => map_anon(a, a.kind == Kind::Stack),
     })
 }

@@ -4,8 +4,8 @@
 //! watched: a heap reserved and never touched costs neither marks in the page tables nor bytes on the link.
 
 use crate::Result;
-use crate::image::Area;
 use crate::image::areas::{self, Survey};
+use crate::image::{Area, Kind};
 use armento_tracee::pages::{self, Backing, Pagemap, Run};
 use armento_tracee::uffd::Uffd;
 use std::sync::RwLock;
@@ -106,6 +106,10 @@ impl Watch {
         let mut rest = Rest::default();
         for a in &survey.areas {
             let run = a.run();
+            if matches!(a.kind, Kind::Shared { .. }) {
+                rest.todo.extend(pages::both(&survey.objects, &[run]));
+                continue;
+            }
             if survey.whole.contains(&run) {
                 rest.todo.push(run);
                 continue;

@@ -227,6 +227,28 @@ pub fn memfd(name: &str, size: u64) -> io::Result<File> {
     Ok(f)
 }
 
+/// The parts of a file that hold data. KERNEL: lseek(2), SEEK_DATA and SEEK_HOLE.
+pub fn extents(fd: RawFd) -> io::Result<Vec<(u64, u64)>> {
+    let seek = |from: i64, what: i32| -> io::Result<Option<i64>> {
+        // SAFETY: numbers only.
+        match check(unsafe { libc::lseek(fd, from, what) }) {
+            Ok(at) => Ok(Some(at)),
+            // Nothing behind `from`.
+            Err(e) if e.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+            Err(e) => Err(e),
+        }
+    };
+    let (mut at, mut all) = (0, Vec::new());
+    while let Some(start) = seek(at, libc::SEEK_DATA)? {
+        at = seek(start, libc::SEEK_HOLE)?.unwrap_or(start);
+        if at <= start {
+            break;
+        }
+        all.push((start as u64, at as u64));
+    }
+    Ok(all)
+}
+
 /// A shared mapping that other threads and another process write too.
 pub struct SharedMap {
     base: *mut u8,

@@ -1,5 +1,6 @@
 //! Memory areas: what is mapped where, from the maps of a home process or of a body.
 
+use super::objects::{self, ObjectId};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::maps::Vma;
@@ -34,6 +35,11 @@ pub enum Kind {
         off: u64,
         shared: bool,
     },
+    /// Writable by others, too; it has no name.
+    Shared {
+        object: ObjectId,
+        off: u64,
+    },
 }
 
 impl Area {
@@ -43,7 +49,7 @@ impl Area {
 
     pub fn backing(&self) -> Backing {
         match self.kind {
-            Kind::File { .. } => Backing::File,
+            Kind::File { .. } | Kind::Shared { .. } => Backing::File,
             _ => Backing::Memory,
         }
     }
@@ -58,6 +64,8 @@ pub struct Survey {
     pub files: HashMap<FileKey, File>,
     /// Files mapped shared that the user could write: leased, so that he cannot without our knowing.
     pub leased: Vec<FileKey>,
+    /// What of objects shared with others is to be sent; set when they stand still.
+    pub objects: Vec<Run>,
     /// The kernel's own pages: first address, address of the vDSO, end.
     pub vdso: Option<(u64, u64, u64)>,
 }
@@ -116,6 +124,8 @@ pub fn of_home(pid: i32, maps: &[Vma]) -> Result<Survey> {
     for v in maps.iter().filter(|v| !v.is_vsyscall() && !ours(v)) {
         if v.is_vdso() {
             s.note_vdso(v);
+        } else if let Some(object) = objects::nameless(v) {
+            s.push(v, Kind::Shared { object, off: v.off });
         } else if v.is_file() || v.name.starts_with('/') {
             home_file(pid, v, &mut s, &mut known)?;
         } else if v.shared {
@@ -293,6 +303,8 @@ pub fn of_body(maps: &[Vma]) -> Result<Survey> {
                     shared,
                 },
             );
+        } else if let Some(object) = objects::object_of(&v.name) {
+            s.push(v, Kind::Shared { object, off: v.off });
         } else if v.is_file() || v.shared {
             return Err(MigrateError::Stays(Stay::SharedMemory, v.name.clone()));
         } else {
@@ -355,6 +367,9 @@ fn same_kind(o: &Area, n: &Area) -> bool {
         (Kind::File { key: a, off: x, .. }, Kind::File { key: b, off: y, .. }) => {
             a == b && o.start.wrapping_sub(*x) == n.start.wrapping_sub(*y)
         }
+        (Kind::Shared { object: a, off: x }, Kind::Shared { object: b, off: y }) => {
+            a == b && o.start.wrapping_sub(*x) == n.start.wrapping_sub(*y)
+        }
         (a, b) => a == b,
     }
 }
@@ -379,6 +394,10 @@ fn cut(a: &Area, run: Run) -> Area {
             key: *key,
             off: off + (run.0 - a.start),
             shared: *shared,
+        },
+        Kind::Shared { object, off } => Kind::Shared {
+            object: *object,
+            off: off + (run.0 - a.start),
         },
         k => k.clone(),
     };

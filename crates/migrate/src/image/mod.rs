@@ -4,6 +4,7 @@ pub mod areas;
 pub mod cpu;
 pub mod itimers;
 pub mod mm;
+pub mod objects;
 pub mod sigs;
 pub mod thread;
 pub mod timers;
