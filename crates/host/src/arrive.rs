@@ -12,6 +12,7 @@ use armento_link::{Reader, Writer};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{Area, Kind};
+use armento_migrate::image::objects::{Object, ObjectId};
 use armento_migrate::image::{
     Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
 };
@@ -253,7 +254,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
     if let Some(b) = zoo.bodies.get_mut(&head.pid) {
         b.stack = stack.min(STACK_MAX);
     }
-    make_objects(&sh, &head.areas, true)?;
+    make_objects(&sh, &head.areas, &head.brings)?;
     shape(zoo, head.pid, head.areas.clone())?;
     let uffd = begin_filling(zoo, head.pid);
     Ok(Filler { pid: here, uffd })
@@ -347,7 +348,7 @@ fn backing(sh: &Shared, a: &Area) -> Result<(Arc<File>, i32, u64)> {
             (file, libc::MAP_PRIVATE, *off)
         }
         Kind::Shared { object, off } => {
-            let file = lock(&sh.objects).get(object).cloned();
+            let file = lock(&sh.objects).get(object).map(|o| o.file.clone());
             (file, libc::MAP_SHARED, *off)
         }
         Kind::Anon | Kind::Stack => (None, 0, 0),
@@ -361,16 +362,16 @@ fn backing(sh: &Shared, a: &Area) -> Result<(Arc<File>, i32, u64)> {
     Ok((file, view, off))
 }
 
-/// Files of memory for the objects that `areas` map. `anew`: with nothing in them; otherwise only those that
-/// are not there yet, or not as big.
-fn make_objects(sh: &Shared, areas: &[Area], anew: bool) -> Result<()> {
+/// Files of memory for the objects that `areas` map, big enough. Those that come with this move (`brings`), or
+/// are not there yet, with nothing in them.
+fn make_objects(sh: &Shared, areas: &[Area], brings: &[ObjectId]) -> Result<()> {
     let mut all = lock(&sh.objects);
     for (object, size) in objects::sizes(areas) {
-        if anew || !all.contains_key(&object) {
+        if brings.contains(&object) || !all.contains_key(&object) {
             let file = tsys::memfd(&object.name(), 0)?;
-            all.insert(object, Arc::new(file));
+            all.insert(object, Object::new(file));
         }
-        let file = &all[&object];
+        let file = &all[&object].file;
         if file.metadata()?.len() < size {
             file.set_len(size)?;
         }
@@ -380,7 +381,7 @@ fn make_objects(sh: &Shared, areas: &[Area], anew: bool) -> Result<()> {
 
 fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
     // Files mapped since the offer were fetched by the body's first host, not by us: they come as anonymous copies.
-    make_objects(&zoo.sh(), &layout.areas, false)?;
+    make_objects(&zoo.sh(), &layout.areas, &[])?;
     shape(zoo, pid, layout.areas)?;
     let code = zoo.code.clone();
     let here = zoo
@@ -395,10 +396,15 @@ fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
 
 /// Threads, dispositions, everything the kernel remembers. The body stays stopped.
 fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
-    let code = zoo.code.clone();
+    let (code, sh) = (zoo.code.clone(), zoo.sh());
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
     // Before anything of its own runs: the kernel, too, would wait for a page.
     end_filling(b)?;
+    for (object, _) in objects::sizes(&b.areas) {
+        if let Some(o) = lock(&sh.objects).get_mut(&object) {
+            o.arrived()?;
+        }
+    }
     let here = b.here;
     lock(&b.proc.cpu).carried = state.cpu;
     let mut h = Hold::take(here, zoo.passage())?;

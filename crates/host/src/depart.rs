@@ -8,7 +8,8 @@ use crate::world::Zoo;
 use crate::{cpu, freeze};
 use armento_link::{Badge, dial};
 use armento_migrate::image::areas::{self, Kind, Survey};
-use armento_migrate::image::{Head, State, itimers, mm, objects, sigs, thread};
+use armento_migrate::image::objects::{self, Views};
+use armento_migrate::image::{Area, Head, State, itimers, mm, sigs, thread};
 use armento_migrate::source::Job;
 use armento_migrate::stop::signal_waits;
 use armento_migrate::{MigrateError, Result};
@@ -26,6 +27,8 @@ use std::time::{Duration, Instant};
 
 /// How long the other side of a move may let us wait for its connection.
 const MEET_MAX: Duration = Duration::from_secs(10);
+/// How long those who share memory may take to stand still, each after the other.
+const TOGETHER_MAX: Duration = Duration::from_secs(3);
 /// A failed move's process waits so long for home's word; home sends it at once.
 const ABORT_MAX: Duration = Duration::from_secs(2);
 /// Moves under way at a host are far fewer.
@@ -83,6 +86,7 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         None => false,
     };
     freeze::freeze(sh, mv, pid)?;
+    all_frozen(sh, pid)?;
     if aborted(sh, mv) {
         return Err(MigrateError::Ended);
     }
@@ -160,6 +164,7 @@ fn head(pid: Pid, here: i32, s: &Survey) -> Result<Head> {
         tids: Vec::new(),
         command: st.name,
         areas: s.areas.clone(),
+        brings: Views::default().lack(&s.areas),
         mm: mm::read(here, s.vdso)?,
         limits: sys::limits(here),
         need_kib: st.rss_kib,
@@ -167,17 +172,65 @@ fn head(pid: Pid, here: i32, s: &Survey) -> Result<Head> {
     })
 }
 
+/// Bodies that share memory with that of `pid`, itself among them, and what they map of it.
+fn partners(zoo: &Zoo, pid: Pid) -> Result<Vec<(Pid, Vec<Area>)>> {
+    if lock(&zoo.sh().objects).is_empty() {
+        return Ok(Vec::new());
+    }
+    let of = |here: i32| -> Result<Vec<Area>> {
+        let list = maps::read(here).map_err(|_| MigrateError::Ended)?;
+        let mut areas = areas::of_body(&list)?.areas;
+        areas.retain(|a| matches!(a.kind, Kind::Shared { .. }));
+        Ok(areas)
+    };
+    let here = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?.here;
+    let mut mine = Views::default();
+    mine.add(&of(here)?);
+    let mut all = Vec::new();
+    for b in zoo.bodies.values().filter(|b| !b.quiet) {
+        // One that ends just now shares nothing any more.
+        let areas = of(b.here).unwrap_or_default();
+        if objects::sizes(&areas).len() > mine.lack(&areas).len() {
+            all.push((b.pid, areas));
+        }
+    }
+    Ok(all)
+}
+
+/// Waits until everybody who shares memory with `pid` stands still, too: home asks for all of them at once.
+fn all_frozen(sh: &Arc<Shared>, pid: Pid) -> Result<()> {
+    let until = Instant::now() + TOGETHER_MAX;
+    loop {
+        let late = sh.hand.run(move |zoo| -> Result<Option<Pid>> {
+            let all = partners(zoo, pid)?;
+            let still = |p: &Pid| zoo.bodies.get(p).is_none_or(|b| b.still());
+            Ok(all.into_iter().map(|(p, _)| p).find(|p| !still(p)))
+        });
+        let Some(p) = late.unwrap_or(Err(MigrateError::Ended))? else {
+            return Ok(());
+        };
+        if Instant::now() > until {
+            let why = format!("process {p}, which shares its memory, does not stand still");
+            return Err(MigrateError::Stays(Stay::Busy, why));
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
 /// Before: frozen.
 fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
     let code = zoo.code.clone();
     let passage = zoo.passage();
     let sh = zoo.sh();
+    let mut others = Views::default();
+    for (_, areas) in partners(zoo, pid)?.iter().filter(|(p, _)| *p < pid) {
+        others.add(areas);
+    }
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let mut last = survey(here)?;
     objects::travels(&last.areas)?;
-    for (object, file) in lock(&sh.objects).iter() {
-        last.objects
-            .extend(objects::held(file, *object, &last.areas)?);
+    for (object, o) in lock(&sh.objects).iter() {
+        last.objects.extend(o.held(*object, &last.areas, &others)?);
     }
     let mut numbers = mm::read(here, last.vdso)?;
     let mut threads = Vec::new();

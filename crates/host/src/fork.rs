@@ -6,11 +6,10 @@ use crate::shared::{Cell, Proc, Shared, Special, Waiting, lock};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, wait_first_stop};
 use armento_migrate::Result;
-use armento_migrate::image::objects;
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::inject::Hold;
 use armento_tracee::notify::Notice;
-use armento_tracee::{maps, sys, trace};
+use armento_tracee::{sys, trace};
 use armento_wire::talk::{ToHome, ToHost};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -86,15 +85,6 @@ fn wish(n: &Notice, here: Tid) -> Option<Wish> {
     })
 }
 
-/// Does it map memory that a child would write, too?
-fn shares(sh: &Shared, here: i32) -> bool {
-    if lock(&sh.objects).is_empty() {
-        return false;
-    }
-    let list = maps::read(here).unwrap_or_default();
-    list.iter().any(|v| objects::object_of(&v.name).is_some())
-}
-
 pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let Some(w) = wish(n, cell.here) else {
         return come_home(sh, cell, n.id, Stay::UnsupportedCall, "an unusual clone3");
@@ -109,10 +99,6 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             Stay::UnsupportedCall,
             "a clone with new namespaces or shared memory",
         );
-    }
-    if w.flags & libc::CLONE_VM as u64 == 0 && shares(sh, cell.here) {
-        let why = "a child would share its memory";
-        return come_home(sh, cell, n.id, Stay::SharedMemory, why);
     }
     let Some(special) = Special::begin(&cell.proc) else {
         return forward::park(sh, cell, n.id);

@@ -10,7 +10,7 @@ use armento_abi::{Mem, Plan};
 use armento_client::api::HostStart;
 use armento_link::Writer;
 use armento_migrate::MigrateError;
-use armento_migrate::image::objects::ObjectId;
+use armento_migrate::image::objects::{Object, ObjectId};
 use armento_model::{MoveId, Pid, Tid};
 use armento_tracee::hand::Hand;
 use armento_tracee::inject::Passage;
@@ -168,7 +168,7 @@ pub struct Shared {
     pub heard: Mutex<Instant>,
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
     /// Files of memory that stand for what processes of the tree share.
-    pub objects: Mutex<HashMap<ObjectId, Arc<File>>>,
+    pub objects: Mutex<HashMap<ObjectId, Object>>,
     /// … which other hosts of the same user may have as well.
     pub cache: Cache,
     /// Answers awaited by our own threads, by sequence number.

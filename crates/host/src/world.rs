@@ -51,6 +51,13 @@ pub struct Body {
     pub areas: Vec<armento_migrate::image::Area>,
 }
 
+impl Body {
+    /// Every thread of it is halted, for a move.
+    pub fn still(&self) -> bool {
+        self.proc.frozen() && self.threads.values().all(|t| t.halted.is_some())
+    }
+}
+
 pub struct Zoo {
     pub sh: Option<Arc<Shared>>,
     pub code: Code,

@@ -14,7 +14,7 @@ use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::{
-    self, Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
+    self, Accept, Head, Layout, State, ThreadState, itimers, mm, sigs, thread,
 };
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::target::{self, Builder, relayout};
@@ -44,6 +44,38 @@ pub fn bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>) -> Result<Done> {
 }
 
 fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Done> {
+    let l = link.clone();
+    let done = fetch(keep, pid, link, mv).and_then(|got| {
+        let flip = move |t: &mut Tree| {
+            dress(t, pid, &got.state)?;
+            flip(t, pid, &l, mv)
+        };
+        let flipped = keep.hand.run(flip).unwrap_or(Err(MigrateError::Ended));
+        flipped.map(|()| (got.bytes, got.frozen))
+    });
+    match done {
+        Ok((bytes, frozen)) => Ok(Done {
+            pause: frozen.elapsed(),
+            bytes,
+            ..Done::default()
+        }),
+        Err(e) => {
+            give_back(keep, pid, link, mv);
+            Err(e)
+        }
+    }
+}
+
+/// What came of a process, and when it was frozen.
+pub struct Fetched {
+    pub state: State,
+    pub bytes: u64,
+    pub frozen: Instant,
+}
+
+/// Everything of a process that is away. After `Ok` its memory is here, its threads are still deputies, stopped,
+/// and the host has it all the same.
+pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Fetched> {
     link.tell(&ToHost::Send {
         mv,
         pid,
@@ -54,34 +86,22 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         pid,
         frozen: None,
         early: false,
+        state: None,
     };
-    let got = links::open(keep, &link.pass, Purpose::Fetch(mv))
-        .and_then(|(mut r, mut w)| target::receive(&mut r, &mut w, &mut b));
-    let l = link.clone();
-    let done = match got {
-        Ok(bytes) => keep
-            .hand
-            .run(move |t| flip(t, pid, &l, mv))
-            .unwrap_or(Err(MigrateError::Ended))
-            .map(|()| bytes),
-        Err(e) => Err(e),
-    };
-    match done {
-        Ok(bytes) => {
-            let pause = b.frozen.map_or(Duration::ZERO, |f| f.elapsed());
-            Ok(Done {
-                pause,
-                bytes,
-                ..Done::default()
-            })
-        }
-        Err(e) => {
-            keep.end_move(mv);
-            keep.hand.run(move |t| back_to_deputies(t, pid));
-            link.tell(&ToHost::Abort { mv, pid });
-            Err(e)
-        }
-    }
+    let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Fetch(mv))?;
+    let bytes = target::receive(&mut r, &mut w, &mut b)?;
+    Ok(Fetched {
+        state: b.state.ok_or(MigrateError::Ended)?,
+        bytes,
+        frozen: b.frozen.unwrap_or_else(Instant::now),
+    })
+}
+
+/// The return is off: the host's body goes on.
+pub fn give_back(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
+    keep.end_move(mv);
+    keep.hand.run(move |t| back_to_deputies(t, pid));
+    link.tell(&ToHost::Abort { mv, pid });
 }
 
 struct Return {
@@ -90,6 +110,7 @@ struct Return {
     frozen: Option<Instant>,
     /// Its memory is mapped already, and pages came before the freeze.
     early: bool,
+    state: Option<State>,
 }
 
 impl Builder for Return {
@@ -127,12 +148,10 @@ impl Builder for Return {
             .unwrap_or(Err(MigrateError::Ended))
     }
 
+    /// Later, right before the flip: what it does to the threads cannot be undone.
     fn build(&mut self, state: State) -> Result<()> {
-        let pid = self.pid;
-        self.keep
-            .hand
-            .run(move |t| dress(t, pid, &state))
-            .unwrap_or(Err(MigrateError::Ended))
+        self.state = Some(state);
+        Ok(())
     }
 }
 
@@ -177,13 +196,6 @@ fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
     if views_again(&mut h, &code, &old, &layout.areas)? {
         old = now()?;
     }
-    // Everything that the host holds of shared memory comes: what it has emptied must be empty here.
-    let empty = |(_, _, (a, e)): (_, _, (u64, u64))| {
-        let advice = libc::MADV_REMOVE as u64;
-        (libc::SYS_madvise, [a, e - a, advice, 0, 0, 0])
-    };
-    let calls: Vec<_> = objects::shared(&old).map(empty).collect();
-    h.batch_ok(&code, "madvise", &calls)?;
     let mut map = |h: &mut Hold, a: &Area| match &a.kind {
         Kind::File { key, off, .. } => copy_file(&keep, &code, h, a, key, *off),
         _ => Err(MigrateError::Stays(
@@ -304,7 +316,7 @@ fn copy_file(
 }
 
 /// Gives every thread its own state back; they stay stopped.
-fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
+pub fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
     t.keep.cpu.came(pid, state);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
@@ -464,7 +476,7 @@ fn retire(tid: Tid, code: &Code) -> Option<trace::Status> {
 const RETIRE_MAX: Duration = Duration::from_secs(2);
 
 /// The moment of truth: the host forgets its body, the process is the program again and runs.
-fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
+pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let region = p.region.clone().ok_or(MigrateError::Ended)?;
     let (at, _) = vdso_syscall(pid)?;

@@ -19,7 +19,8 @@ use crate::waits::Waits;
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::itimers::{self, Itimers};
-use armento_migrate::image::{Head, State, ThreadState, mm, objects, sigs, thread};
+use armento_migrate::image::objects::{self, Views};
+use armento_migrate::image::{Head, State, ThreadState, mm, sigs, thread};
 use armento_migrate::source::Job;
 use armento_migrate::stop::{Grip, Halted, delicate, ignores_trap, signal_waits};
 use armento_migrate::{MigrateError, Result};
@@ -60,11 +61,23 @@ pub struct Leaving {
 }
 
 /// What the bulk side needs.
-struct Prepared {
-    head: Head,
-    files: HashMap<FileKey, File>,
-    leased: Vec<FileKey>,
+pub struct Prepared {
+    pub head: Head,
+    pub files: HashMap<FileKey, File>,
+    pub leased: Vec<FileKey>,
     uffd: Option<Arc<Uffd>>,
+}
+
+impl Prepared {
+    /// It is away: whoever writes into a file that it maps shared is to be noticed.
+    pub fn keep_leases(mut self, keep: &Keep, pid: Pid) {
+        let files = &mut self.files;
+        let held = self
+            .leased
+            .iter()
+            .filter_map(|k| Some((pid, Arc::new(files.remove(k)?))));
+        crate::keep::lock(&keep.leases).extend(held);
+    }
 }
 
 pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<Done> {
@@ -87,7 +100,7 @@ fn try_out(
     let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(mv))?;
     let hand = &keep.hand;
     let prep = hand
-        .run(move |t| prepare(t, pid))
+        .run(move |t| prepare(t, pid, &[pid]))
         .unwrap_or(Err(MigrateError::Ended))?;
     let mut frozen = Instant::now();
     let mut job = Job::new(pid, &mut r, &mut w);
@@ -102,7 +115,7 @@ fn try_out(
         };
         frozen = Instant::now();
         let (last, state) = hand
-            .run(move |t| freeze(t, pid))
+            .run(move |t| freeze(t, pid, &[pid], &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
         job.finish(&last, &state, tracked)?;
         await_ready(news, READY_MAX)
@@ -118,12 +131,7 @@ fn try_out(
         Err(e) => Err(e),
     };
     if over.is_ok() {
-        let mut files = prep.files;
-        let held = prep
-            .leased
-            .iter()
-            .filter_map(|k| Some((pid, Arc::new(files.remove(k)?))));
-        crate::keep::lock(&keep.leases).extend(held);
+        prep.keep_leases(keep, pid);
     }
     match over {
         Ok(()) => Ok(Done {
@@ -140,7 +148,7 @@ fn try_out(
 }
 
 /// A target that fails closes its connection; why, it says on the calls stream.
-fn better(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
+pub fn better(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
     match (
         &e,
         news.recv_timeout(Duration::from_millis(
@@ -163,7 +171,8 @@ fn survey(pid: Pid) -> Result<Survey> {
 }
 
 /// Halts the process, maps our region into it, and looks at it. It runs on meanwhile when it is big.
-fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
+/// `with`: who may share its memory. Where that is others, too, it stands still from now on.
+pub fn prepare(t: &mut Tree, pid: Pid, with: &[Pid]) -> Result<Prepared> {
     let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
     if !matches!(p.place, Place::Home) {
         return Err(MigrateError::Stays(Stay::Busy, "it is not at home".into()));
@@ -186,7 +195,7 @@ fn prepare(t: &mut Tree, pid: Pid) -> Result<Prepared> {
         }
     }
     t.passing.extend(grip.seized.iter().copied());
-    match look(pid, &mut grip, at_exec) {
+    match look(pid, &mut grip, at_exec, with) {
         Ok((prep, leaving)) => {
             let mut leaving = Leaving { grip, ..leaving };
             for h in &leaving.grip.halted {
@@ -226,7 +235,7 @@ fn halt(grip: &mut Grip) -> Result<()> {
     Ok(())
 }
 
-fn look(pid: Pid, grip: &mut Grip, at_exec: bool) -> Result<(Prepared, Leaving)> {
+fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepared, Leaving)> {
     let ignored_trap = ignores_trap(pid);
     let regs = trace::regs(pid)?;
     if regs.cs == CS_32 {
@@ -237,7 +246,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool) -> Result<(Prepared, Leaving)>
     }
     let first = survey(pid)?;
     objects::travels(&first.areas)?;
-    partners::none(pid, &first.areas)?;
+    partners::only(with, &first.areas)?;
     let rss = status::read(pid).map(|s| s.rss_kib).unwrap_or(0);
     let tids: Vec<Tid> = grip.seized.iter().copied().collect();
     let slots = tids.len() as u32 + SLOTS_SPARE;
@@ -247,7 +256,8 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool) -> Result<(Prepared, Leaving)>
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;
     // One that has not begun yet loses nothing by a stop.
-    let uffd = if rss > PRECOPY_MIN_KIB && !at_exec && !reasons::direct_io(pid) {
+    let alone = with == [pid];
+    let uffd = if alone && rss > PRECOPY_MIN_KIB && !at_exec && !reasons::direct_io(pid) {
         make_uffd(&mut h, &code)?
     } else {
         None
@@ -262,6 +272,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool) -> Result<(Prepared, Leaving)>
         pid,
         tids,
         command: status::comm(pid, pid),
+        brings: Views::default().lack(&first.areas),
         areas: first.areas,
         mm: numbers.clone(),
         limits: sys::limits(pid),
@@ -348,8 +359,9 @@ fn make_uffd(h: &mut Hold, code: &Code) -> Result<Option<Arc<Uffd>>> {
     Ok(u.map(Arc::new))
 }
 
-/// Halts it for good and reads everything but memory.
-fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
+/// Halts it for good and reads everything but memory. `with`: who may share it; `others`: what of shared memory
+/// is sent already.
+pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(Survey, State)> {
     let blocks = t.blocks.clone();
     let l = t
         .leaving
@@ -363,8 +375,13 @@ fn freeze(t: &mut Tree, pid: Pid) -> Result<(Survey, State)> {
     }
     let code = l.region.code();
     let mut last = survey(pid)?;
-    partners::none(pid, &last.areas)?;
-    last.objects = objects::filled(pid, &last.areas)?;
+    partners::only(with, &last.areas)?;
+    if objects::shared(&last.areas).next().is_some() {
+        let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
+        let known = objects::resident(&mut hold, &code, &last.areas)?;
+        drop(hold);
+        last.objects = objects::filled(pid, &last.areas, others, &known)?;
+    }
     reasons::open_files(pid)?;
     let mut threads = Vec::new();
     let (mut actions, mut overruns) = (Vec::new(), Vec::new());
@@ -462,7 +479,7 @@ fn kept_memory(s: &ThreadState, known: Option<i64>) -> Option<(u64, usize)> {
 }
 
 /// The target is ready: the threads become deputies, the body is thawed, the memory given up.
-fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
+pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
     let keep = t.keep.clone();
     link.whole()?;
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
@@ -557,8 +574,11 @@ fn tear_down(
     spare.sort_unstable();
     let Ok(all) = maps::read(pid) else { return };
     let ours = |v: &maps::Vma| v.start >= BASE && v.start < BASE + (1 << 40);
-    // Nobody else maps them: what comes home again is all that they hold.
-    for v in all.iter().filter(|v| objects::nameless(v).is_some()) {
+    // What comes home again is all that they hold. Not of a group's: one of it may not get away.
+    let shares = all.iter().any(|v| objects::nameless(v).is_some());
+    let alone = shares && partners::of(pid).len() == 1;
+    let given_up = |v: &&maps::Vma| alone && objects::nameless(v).is_some();
+    for v in all.iter().filter(given_up) {
         d.submit(Work::Tidy {
             nr: libc::SYS_madvise,
             args: [v.start, v.len(), libc::MADV_REMOVE as u64, 0, 0, 0],
@@ -606,7 +626,7 @@ fn share(map: Option<&Pagemap>, (start, end): Run) -> u64 {
 }
 
 /// The move is off: the process goes on at home as if nothing had been.
-fn undo(t: &mut Tree, pid: Pid) {
+pub fn undo(t: &mut Tree, pid: Pid) {
     let Some(mut l) = t.leaving.remove(&pid) else {
         return;
     };

@@ -13,6 +13,7 @@ mod cpu;
 mod depart;
 mod deputy;
 mod family;
+mod group;
 mod keep;
 mod led;
 mod links;

@@ -4,10 +4,12 @@
 
 use crate::arrive;
 use crate::depart;
+use crate::group;
 use crate::keep::{Keep, lock};
 use crate::links;
 use crate::loading::{self, Loaded};
 use crate::onward;
+use crate::partners;
 use crate::tree::{Place, Tree};
 use armento_client::api::{Answer, Ask, Dest, Report};
 use armento_migrate::{MigrateError, Result};
@@ -145,7 +147,9 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
             "it came home for a call a moment ago".into(),
         ));
     }
+    let group = partners::of(pid);
     let r = match (to, &now) {
+        _ if group.len() > 1 && *to != Dest::Balance => together(keep, &group, to, storm),
         (Dest::Balance, _) => {
             keep.hand.run(move |t| t.unlock(pid));
             Ok(Done::default())
@@ -170,6 +174,31 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
         d.total = begun.elapsed();
         (here, d)
     })
+}
+
+/// Those who share memory move as one. Between two hosts their way is over home.
+fn together(keep: &Arc<Keep>, group: &[Pid], to: &Dest, storm: bool) -> Result<Done> {
+    let node = match to {
+        Dest::Node(n) if *n != keep.settings.node => Some(n),
+        _ => None,
+    };
+    for pid in group {
+        if storm && node.is_some() && place(keep, *pid).is_ok_and(|(_, held)| held) {
+            let why = format!("process {pid}, which shares its memory, came home for a call");
+            return Err(MigrateError::Stays(Stay::UnsupportedCall, why));
+        }
+    }
+    let mut done = Done::default();
+    if let Place::Away(link) = group::place(keep, group)? {
+        if node == Some(&link.node) {
+            return Ok(done);
+        }
+        done = group::bring(keep, group, &link)?;
+    }
+    match node {
+        Some(node) => group::out(keep, group, node),
+        None => Ok(done),
+    }
 }
 
 /// A body waits for a call that only home can serve: it must come, however busy it is.

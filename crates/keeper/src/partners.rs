@@ -1,6 +1,6 @@
-//! Who else maps the memory that a process shares: without them it cannot leave.
+//! Who else maps the memory that a process shares: without them it cannot move.
 //!
-//! From: `depart.rs`.
+//! From: `mover.rs`, `depart.rs`. Next: `group.rs`.
 
 use armento_migrate::image::Area;
 use armento_migrate::image::objects::{self, ObjectId};
@@ -9,13 +9,37 @@ use armento_model::{Pid, Stay};
 use armento_tracee::{maps, status};
 use std::collections::HashSet;
 
-/// Nobody else maps what `areas`, those of `pid`, share.
-pub fn none(pid: Pid, areas: &[Area]) -> Result<()> {
+/// Who shares memory with `pid`, directly or through others, and itself, in order. Away, its deputy still maps
+/// at home what it maps, and perhaps something that the body has given up: then more move than have to.
+pub fn of(pid: Pid) -> Vec<Pid> {
+    let objects_of = |p: Pid| -> HashSet<ObjectId> {
+        let list = maps::read(p).unwrap_or_default();
+        list.iter().filter_map(objects::nameless).collect()
+    };
+    let (mut group, mut seen) = (vec![pid], objects_of(pid));
+    loop {
+        if seen.is_empty() {
+            return group;
+        }
+        let now = all(&seen);
+        if now.len() <= group.len() {
+            return group;
+        }
+        for p in &now {
+            seen.extend(objects_of(*p));
+        }
+        group = now;
+        group.sort_unstable();
+    }
+}
+
+/// Nobody but those in `with` maps what `areas` share.
+pub fn only(with: &[Pid], areas: &[Area]) -> Result<()> {
     let mine: HashSet<ObjectId> = objects::shared(areas).map(|(o, ..)| o).collect();
     if mine.is_empty() {
         return Ok(());
     }
-    match all(&mine).into_iter().find(|p| *p != pid) {
+    match all(&mine).into_iter().find(|p| !with.contains(p)) {
         Some(p) => {
             let name = status::comm(p, p);
             let why = format!("it shares memory with process {p} ({name})");

@@ -14,6 +14,7 @@ pub use cpu::Cpu;
 pub use mm::Mm;
 pub use thread::ThreadState;
 
+use self::objects::ObjectId;
 use armento_model::{Pid, Tid};
 use armento_tracee::pages::Run;
 use armento_wire::talk::Signal;
@@ -28,6 +29,8 @@ pub struct Head {
     pub tids: Vec<Tid>,
     pub command: String,
     pub areas: Vec<Area>,
+    /// Objects of shared memory that come with it. Others that it maps came with a partner.
+    pub brings: Vec<ObjectId>,
     pub mm: Mm,
     /// Soft and hard limits that its memory depends on: resource, soft, hard.
     pub limits: Vec<(u32, u64, u64)>,

@@ -8,16 +8,23 @@
 use super::{Area, Kind};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
+use armento_tracee::inject::Hold;
 use armento_tracee::maps::Vma;
 use armento_tracee::pages::{self, Run};
+use armento_tracee::region::Code;
 use armento_tracee::{PAGE, sys};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// Largest that travels, bytes: it is looked through and sent while its processes stand still.
 pub const OBJECT_MAX: u64 = 1 << 30;
+/// Pages that one mincore tells of.
+const VECTOR: u64 = 0x8_0000;
+const EMPTY: [u8; PAGE as usize] = [0; PAGE as usize];
 /// Bytes looked at in one read.
 const LOOK: usize = 1 << 20;
 
@@ -85,19 +92,79 @@ pub fn travels(areas: &[Area]) -> Result<()> {
     Ok(())
 }
 
-/// Before: frozen, at home. What is not zero of the objects that a process maps. Its page tables do not say
-/// which pages an object has: the look reads all of it.
-pub fn filled(pid: i32, areas: &[Area]) -> Result<Vec<Run>> {
+/// What some processes map of each object, as offsets in it.
+#[derive(Clone, Debug, Default)]
+pub struct Views(BTreeMap<ObjectId, Vec<Run>>);
+
+impl Views {
+    pub fn add(&mut self, areas: &[Area]) {
+        for (object, off, (start, end)) in shared(areas) {
+            let all = self.0.entry(object).or_default();
+            all.push((off, off + (end - start)));
+            *all = pages::union(std::mem::take(all), &[]);
+        }
+    }
+
+    /// Objects that `areas` map and these do not.
+    pub fn lack(&self, areas: &[Area]) -> Vec<ObjectId> {
+        let all = sizes(areas).into_iter().map(|(object, _)| object);
+        all.filter(|o| !self.0.contains_key(o)).collect()
+    }
+
+    /// What of a mapping these do not have: addresses.
+    fn beyond(&self, object: ObjectId, off: u64, (start, end): Run) -> Vec<Run> {
+        let mine = [(off, off + (end - start))];
+        let theirs = self.0.get(&object).map_or(&[][..], |all| all);
+        let rest = pages::minus(&mine, theirs);
+        rest.iter()
+            .map(|(a, b)| (a - off + start, b - off + start))
+            .collect()
+    }
+}
+
+/// Before: frozen, at home. What of the objects that `areas` map has pages. Page tables do not say that, since
+/// others fill objects, too, and a look at each page would make those that are not there.
+/// KERNEL: mincore(2) knows the pages of such an object, but not those that are swapped out: where there is
+/// swap, all of it counts.
+pub fn resident(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<Vec<Run>> {
+    let all: Vec<Run> = shared(areas).map(|(_, _, run)| run).collect();
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if swaps.lines().nth(1).is_some() {
+        return Ok(all);
+    }
+    let mut found = Vec::new();
+    for (mut at, end) in all {
+        while at < end {
+            let pages = ((end - at) / PAGE).min(VECTOR);
+            let to = code.scratch(0, &vec![0u8; pages as usize]);
+            let call = (libc::SYS_mincore, [at, pages * PAGE, to, 0, 0, 0]);
+            h.batch_ok(code, "mincore", &[call])?;
+            let mut there = vec![0u8; pages as usize];
+            code.read_scratch(0, &mut there);
+            let there = there.iter().enumerate().filter(|(_, b)| **b & 1 != 0);
+            let page = |(n, _): (usize, &u8)| (at + n as u64 * PAGE, at + (n as u64 + 1) * PAGE);
+            found.extend(there.map(page));
+            at += pages * PAGE;
+        }
+    }
+    Ok(pages::union(found, &[]))
+}
+
+/// Before: frozen, at home. What is not zero of the objects that a process maps and `others`, which are sent
+/// already, do not. `known`: what has pages at all.
+pub fn filled(pid: i32, areas: &[Area], others: &Views, known: &[Run]) -> Result<Vec<Run>> {
     let mem = File::open(format!("/proc/{pid}/mem"))?;
     let mut buf = vec![0u8; LOOK];
     let mut runs = Vec::new();
-    for (_, _, (mut at, end)) in shared(areas) {
+    let parts = shared(areas).flat_map(|(object, off, run)| others.beyond(object, off, run));
+    let parts: Vec<Run> = parts.collect();
+    for (mut at, end) in pages::both(&pages::union(parts, &[]), known) {
         while at < end {
             let want = ((end - at) as usize).min(LOOK);
             // Behind the end of the object there is nothing (SIGBUS).
             let got = mem.read_at(&mut buf[..want], at).unwrap_or(0);
             let pages = buf[..got].chunks(PAGE as usize).enumerate();
-            let full = pages.filter(|(_, page)| page.iter().any(|b| *b != 0));
+            let full = pages.filter(|(_, page)| *page != &EMPTY[..page.len()]);
             runs.extend(full.map(|(n, _)| {
                 let from = at + n as u64 * PAGE;
                 (from, from + PAGE)
@@ -108,22 +175,41 @@ pub fn filled(pid: i32, areas: &[Area]) -> Result<Vec<Run>> {
     Ok(pages::union(runs, &[]))
 }
 
-/// Before: frozen, at a host. What `file`, which stands for `object`, holds of the mappings in `areas`: since
-/// it came empty, the rest is at home as it was.
-pub fn held(file: &File, object: ObjectId, areas: &[Area]) -> Result<Vec<Run>> {
-    let extents = sys::extents(file.as_raw_fd())?;
-    let mine = shared(areas).filter(|(o, ..)| *o == object);
-    let mut runs = Vec::new();
-    for (_, off, (start, end)) in mine {
-        let view = (off, off + (end - start));
-        let there = pages::both(&extents, &[view]);
-        runs.extend(
-            there
-                .iter()
-                .map(|(a, b)| (a - off + start, b - off + start)),
-        );
+/// A host's file of memory that stands for an object.
+pub struct Object {
+    pub file: Arc<File>,
+    /// What came with the move, as offsets: home has it, too. All else came to be here.
+    arrived: Vec<Run>,
+}
+
+impl Object {
+    pub fn new(file: File) -> Object {
+        Object {
+            file: Arc::new(file),
+            arrived: Vec::new(),
+        }
     }
-    Ok(pages::union(runs, &[]))
+
+    /// The pages are there and nobody has run yet.
+    pub fn arrived(&mut self) -> Result<()> {
+        let now = sys::extents(self.file.as_raw_fd())?;
+        self.arrived = pages::union(now, &self.arrived);
+        Ok(())
+    }
+
+    /// Before: frozen. What home must be told of the mappings in `areas` beyond what `others` tell it: what is
+    /// here, and what came and was emptied.
+    pub fn held(&self, object: ObjectId, areas: &[Area], others: &Views) -> Result<Vec<Run>> {
+        let known = pages::union(sys::extents(self.file.as_raw_fd())?, &self.arrived);
+        let mut runs = Vec::new();
+        for (_, off, run) in shared(areas).filter(|(o, ..)| *o == object) {
+            let at = |(a, b): &Run| (a - off + run.0, b - off + run.0);
+            let view = (off, off + (run.1 - run.0));
+            let known: Vec<Run> = pages::both(&known, &[view]).iter().map(at).collect();
+            runs.extend(pages::both(&known, &others.beyond(object, off, run)));
+        }
+        Ok(pages::union(runs, &[]))
+    }
 }
 
 #[cfg(test)]

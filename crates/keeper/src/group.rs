@@ -1,0 +1,218 @@
+//! Processes that share memory move together, or not at all.
+//!
+//! From: `mover.rs`, `partners.rs`. Next: `depart.rs`, `arrive.rs` for each.
+//!
+//! ```text
+//! out    halt all · for each: offer, state, memory, Ready? · then for all: deputies, Thaw
+//! home   all at once: pre-copy, freeze · when all stand still: state, memory · then for all: dress, flip
+//! ```
+//! What they share is sent once, by the first that maps it. On the way out nothing is copied while they run:
+//! a write of one into what another has sent would be lost.
+
+use crate::arrive::{self, Fetched};
+use crate::keep::Keep;
+use crate::links::{self, HostLink, MoveEvent};
+use crate::mover::{Done, READY_MAX, await_ready};
+use crate::tree::{Place, Tree};
+use crate::{depart, reasons};
+use armento_migrate::image::objects::Views;
+use armento_migrate::source::Job;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{MoveId, NodeName, Pid, Stay};
+use armento_wire::talk::{Purpose, ToHost};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+/// One move of a group holds all of them still for so long that more would not be bearable.
+const MEMBERS_MAX: usize = 256;
+
+/// Where all of them are. Those who share memory are at one place, always.
+pub fn place(keep: &Keep, group: &[Pid]) -> Result<Place> {
+    if group.len() > MEMBERS_MAX {
+        let why = format!("it shares memory with {} others", group.len() - 1);
+        return Err(MigrateError::Stays(Stay::SharedMemory, why));
+    }
+    let pids = group.to_vec();
+    let look = move |t: &mut Tree| -> Result<Place> {
+        let mut place = None;
+        for pid in pids {
+            let p = t.procs.get(&pid).ok_or_else(|| {
+                let why = format!("it shares memory with process {pid}, which is not of its tree");
+                MigrateError::Stays(Stay::SharedMemory, why)
+            })?;
+            place.get_or_insert_with(|| p.place.clone());
+        }
+        place.ok_or(MigrateError::Ended)
+    };
+    keep.hand.run(look).unwrap_or(Err(MigrateError::Ended))
+}
+
+/// A member on its way, with what ends its move.
+struct Member {
+    pid: Pid,
+    mv: MoveId,
+    news: Receiver<MoveEvent>,
+    prep: depart::Prepared,
+}
+
+pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
+    let mut need = 0;
+    for pid in group {
+        need += reasons::may_leave(*pid).map_err(|e| about(*pid, e))?;
+    }
+    let link = links::to(keep, node, group[0], need)?;
+    let frozen = Instant::now();
+    let mut members = Vec::new();
+    let sent = halt(keep, group, &mut members)
+        .and_then(|()| send(keep, group, &link, &mut members))
+        .and_then(|bytes| hand_over(keep, &link, &members).map(|()| bytes));
+    for m in &members {
+        keep.end_move(m.mv);
+    }
+    match sent {
+        Ok(bytes) => {
+            for m in members {
+                m.prep.keep_leases(keep, m.pid);
+            }
+            Ok(Done {
+                pause: frozen.elapsed(),
+                bytes,
+                ..Done::default()
+            })
+        }
+        Err(e) => {
+            for m in &members {
+                let (pid, mv) = (m.pid, m.mv);
+                link.tell(&ToHost::Abort { mv, pid });
+                // Those that were handed over have left the books already.
+                keep.hand.run(move |t| depart::undo(t, pid));
+            }
+            Err(e)
+        }
+    }
+}
+
+/// Halts one after the other: from then on nobody writes into what they share.
+fn halt(keep: &Arc<Keep>, group: &[Pid], members: &mut Vec<Member>) -> Result<()> {
+    for &pid in group {
+        let with = group.to_vec();
+        let prep = keep.hand.run(move |t| depart::prepare(t, pid, &with));
+        let prep = prep.unwrap_or(Err(MigrateError::Ended));
+        let prep = prep.map_err(|e| about(pid, e))?;
+        let (tx, news) = mpsc::channel();
+        let mv = keep.new_move(tx);
+        members.push(Member {
+            pid,
+            mv,
+            news,
+            prep,
+        });
+    }
+    Ok(())
+}
+
+/// Everybody's state and memory; the target then holds all of them, complete and stopped.
+fn send(
+    keep: &Arc<Keep>,
+    group: &[Pid],
+    link: &Arc<HostLink>,
+    members: &mut [Member],
+) -> Result<u64> {
+    let (mut sent, mut bytes) = (Views::default(), 0);
+    for m in members {
+        let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(m.mv))?;
+        let mut job = Job::new(m.pid, &mut r, &mut w);
+        m.prep.head.brings = sent.lack(&m.prep.head.areas);
+        let one = (|| {
+            job.offer(&m.prep.head, &mut |k| {
+                m.prep.files.get(k).and_then(|f| f.try_clone().ok())
+            })?;
+            let (pid, with, others) = (m.pid, group.to_vec(), sent.clone());
+            let frozen = keep
+                .hand
+                .run(move |t| depart::freeze(t, pid, &with, &others));
+            let (last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
+            sent.add(&last.areas);
+            job.finish(&last, &state, false)?;
+            await_ready(&m.news, READY_MAX)
+        })();
+        bytes += job.bytes;
+        one.map_err(|e| about(m.pid, depart::better(e, &m.news)))?;
+    }
+    Ok(bytes)
+}
+
+fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Result<()> {
+    let all: Vec<_> = members.iter().map(|m| (m.pid, m.mv)).collect();
+    let link = link.clone();
+    let flip = move |t: &mut Tree| {
+        all.into_iter()
+            .try_for_each(|(pid, mv)| depart::hand_over(t, pid, &link, mv))
+    };
+    keep.hand.run(flip).unwrap_or(Err(MigrateError::Ended))
+}
+
+pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Done> {
+    let moves: Vec<_> = group
+        .iter()
+        .map(|pid| {
+            let (tx, news) = mpsc::channel();
+            (*pid, keep.new_move(tx), news)
+        })
+        .collect();
+    let got: Vec<Result<_>> = std::thread::scope(|s| {
+        let fetch = |(pid, mv, _): &(Pid, MoveId, _)| {
+            let (pid, mv) = (*pid, *mv);
+            let work = move || arrive::fetch(keep, pid, link, mv).map_err(|e| about(pid, e));
+            std::thread::Builder::new().spawn_scoped(s, work)
+        };
+        let all: Vec<_> = moves.iter().map(fetch).collect();
+        let wait = |t: std::io::Result<std::thread::ScopedJoinHandle<'_, _>>| match t {
+            Ok(t) => t.join().unwrap_or(Err(MigrateError::Ended)),
+            Err(e) => Err(MigrateError::Stays(Stay::NoRoom, e.to_string())),
+        };
+        all.into_iter().map(wait).collect()
+    });
+    let all: Result<Vec<Fetched>> = got.into_iter().collect();
+    let flipped = all.and_then(|all| {
+        let bytes = all.iter().map(|f| f.bytes).sum();
+        let frozen = all.iter().map(|f| f.frozen).min();
+        let moves: Vec<_> = moves.iter().map(|(pid, mv, _)| (*pid, *mv)).collect();
+        let link = link.clone();
+        let flip = move |t: &mut Tree| -> Result<()> {
+            for ((pid, _), f) in moves.iter().zip(&all) {
+                arrive::dress(t, *pid, &f.state).map_err(|e| about(*pid, e))?;
+            }
+            moves
+                .into_iter()
+                .try_for_each(|(pid, mv)| arrive::flip(t, pid, &link, mv))
+        };
+        let flipped = keep.hand.run(flip).unwrap_or(Err(MigrateError::Ended));
+        flipped.map(|()| Done {
+            bytes,
+            pause: frozen.map_or(Duration::ZERO, |f| f.elapsed()),
+            ..Done::default()
+        })
+    });
+    for (pid, mv, news) in &moves {
+        if flipped.is_err() {
+            arrive::give_back(keep, *pid, link, *mv);
+        }
+        keep.end_move(*mv);
+        if let (Err(_), Ok(MoveEvent::Failed { stay, detail })) = (&flipped, news.try_recv()) {
+            eprintln!("process {pid} of a group: {stay}: {detail}");
+        }
+    }
+    flipped
+}
+
+/// Whose fault it is that nobody moves.
+fn about(pid: Pid, e: MigrateError) -> MigrateError {
+    match e {
+        MigrateError::Stays(stay, why) => {
+            MigrateError::Stays(stay, format!("process {pid}, which shares memory: {why}"))
+        }
+        e => e,
+    }
+}
