@@ -380,6 +380,16 @@ pub fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
     Ok(())
 }
 
+/// They are deputies for some time yet: nothing of the program's stays with the kernel.
+pub fn undress(t: &mut Tree, pid: Pid, state: &State) {
+    let Some(code) = t.code_of(pid) else { return };
+    for s in &state.threads {
+        if let Ok(mut h) = Hold::take(s.tid, Arc::new(Unfiltered)) {
+            let _ = h.batch(&code, &thread::forget_calls(&code, s));
+        }
+    }
+}
+
 fn dress_one(
     code: &Code,
     d: &Deputy,

@@ -212,6 +212,9 @@ pub fn prepare(t: &mut Tree, pid: Pid, with: &[Pid]) -> Result<Prepared> {
             Ok(prep)
         }
         Err(e) => {
+            for h in &grip.halted {
+                t.remember_block(h.tid);
+            }
             if at_exec {
                 // It stays in our hand: the mover lets it go.
                 t.passing.retain(|tid| !grip.seized.contains(tid));

@@ -19,6 +19,7 @@ use armento_migrate::image::objects::Views;
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, NodeName, Pid, Stay};
+use armento_tracee::status;
 use armento_wire::talk::{Purpose, ToHost};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -35,8 +36,15 @@ pub fn place(keep: &Keep, group: &[Pid]) -> Result<Place> {
     }
     let pids = group.to_vec();
     let look = move |t: &mut Tree| -> Result<Place> {
+        if pids.iter().any(|p| !t.procs.contains_key(p)) {
+            // Its parent's fork was just now.
+            t.scan();
+        }
         let mut place = None;
         for pid in pids {
+            if dead(pid) {
+                continue;
+            }
             let p = t.procs.get(&pid).ok_or_else(|| {
                 let why = format!("it shares memory with process {pid}, which is not of its tree");
                 MigrateError::Stays(Stay::SharedMemory, why)
@@ -59,7 +67,10 @@ struct Member {
 pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
     let mut need = 0;
     for pid in group {
-        need += reasons::may_leave(*pid).map_err(|e| about(*pid, e))?;
+        need += match reasons::may_leave(*pid) {
+            Err(MigrateError::Ended) => 0,
+            need => need.map_err(|e| about(*pid, e))?,
+        };
     }
     let link = links::to(keep, node, group[0], need)?;
     let frozen = Instant::now();
@@ -98,8 +109,10 @@ fn halt(keep: &Arc<Keep>, group: &[Pid], members: &mut Vec<Member>) -> Result<()
     for &pid in group {
         let with = group.to_vec();
         let prep = keep.hand.run(move |t| depart::prepare(t, pid, &with));
-        let prep = prep.unwrap_or(Err(MigrateError::Ended));
-        let prep = prep.map_err(|e| about(pid, e))?;
+        let prep = match prep.unwrap_or(Err(MigrateError::Ended)) {
+            Err(MigrateError::Ended) => continue,
+            prep => prep.map_err(|e| about(pid, e))?,
+        };
         let (tx, news) = mpsc::channel();
         let mv = keep.new_move(tx);
         members.push(Member {
@@ -153,8 +166,13 @@ fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Resu
     keep.hand.run(flip).unwrap_or(Err(MigrateError::Ended))
 }
 
+/// A member on its way home, and what the host says of it.
+type Homeward = (Pid, MoveId, Receiver<MoveEvent>);
+/// One that has come.
+type Here = (Pid, MoveId, Fetched);
+
 pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Done> {
-    let moves: Vec<_> = group
+    let moves: Vec<Homeward> = group
         .iter()
         .map(|pid| {
             let (tx, news) = mpsc::channel();
@@ -162,7 +180,7 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Do
         })
         .collect();
     let got: Vec<Result<_>> = std::thread::scope(|s| {
-        let fetch = |(pid, mv, _): &(Pid, MoveId, _)| {
+        let fetch = |(pid, mv, _): &Homeward| {
             let (pid, mv) = (*pid, *mv);
             let work = move || arrive::fetch(keep, pid, link, mv).map_err(|e| about(pid, e));
             std::thread::Builder::new().spawn_scoped(s, work)
@@ -174,20 +192,11 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Do
         };
         all.into_iter().map(wait).collect()
     });
-    let all: Result<Vec<Fetched>> = got.into_iter().collect();
-    let flipped = all.and_then(|all| {
-        let bytes = all.iter().map(|f| f.bytes).sum();
-        let frozen = all.iter().map(|f| f.frozen).min();
-        let moves: Vec<_> = moves.iter().map(|(pid, mv, _)| (*pid, *mv)).collect();
+    let flipped = all_here(keep, &moves, got).and_then(|all| {
+        let bytes = all.iter().map(|(.., f)| f.bytes).sum();
+        let frozen = all.iter().map(|(.., f)| f.frozen).min();
         let link = link.clone();
-        let flip = move |t: &mut Tree| -> Result<()> {
-            for ((pid, _), f) in moves.iter().zip(&all) {
-                arrive::dress(t, *pid, &f.state).map_err(|e| about(*pid, e))?;
-            }
-            moves
-                .into_iter()
-                .try_for_each(|(pid, mv)| arrive::flip(t, pid, &link, mv))
-        };
+        let flip = move |t: &mut Tree| flip(t, &link, &all);
         let flipped = keep.hand.run(flip).unwrap_or(Err(MigrateError::Ended));
         flipped.map(|()| Done {
             bytes,
@@ -205,6 +214,52 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Do
         }
     }
     flipped
+}
+
+/// What came of each that still lives: one that ended on the way is no hindrance.
+fn all_here(keep: &Keep, moves: &[Homeward], got: Vec<Result<Fetched>>) -> Result<Vec<Here>> {
+    let mut all = Vec::new();
+    for ((pid, mv, _), one) in moves.iter().zip(got) {
+        match one {
+            Ok(f) => all.push((*pid, *mv, f)),
+            Err(_) if ended(keep, *pid) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(all)
+}
+
+fn ended(keep: &Keep, pid: Pid) -> bool {
+    dead(pid) || keep.deputy(pid).is_none()
+}
+
+fn dead(pid: Pid) -> bool {
+    status::read(pid).map_or(true, |s| s.state == 'Z' || s.state == 'X')
+}
+
+/// All of them are programs again, or none.
+fn flip(t: &mut Tree, link: &Arc<HostLink>, all: &[Here]) -> Result<()> {
+    let mut dressed: Vec<&Here> = Vec::new();
+    for one in all {
+        let (pid, _, f) = one;
+        match arrive::dress(t, *pid, &f.state) {
+            Ok(()) => dressed.push(one),
+            Err(_) if ended(&t.keep, *pid) => {}
+            Err(e) => {
+                for (pid, _, f) in dressed {
+                    arrive::undress(t, *pid, &f.state);
+                }
+                return Err(about(*pid, e));
+            }
+        }
+    }
+    for (pid, mv, _) in dressed {
+        match arrive::flip(t, *pid, link, *mv) {
+            Err(e) if !ended(&t.keep, *pid) => return Err(about(*pid, e)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Whose fault it is that nobody moves.
