@@ -56,6 +56,12 @@ pub const REAL: &[Real] = &[
         needs: &[("python3", "python3")],
     },
     Real {
+        name: "python-pool",
+        about: "python3: multiprocessing, whose processes share semaphores: pool, lock, queue, event.",
+        line: include_str!("../real/python-pool.sh"),
+        needs: &[("python3", "python3")],
+    },
+    Real {
         name: "perl",
         about: "perl: regular expressions, hashes, fork and wait, pipes, sort, pack, sockets.",
         line: include_str!("../real/perl.sh"),

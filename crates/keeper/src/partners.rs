@@ -39,6 +39,11 @@ pub fn only(with: &[Pid], areas: &[Area]) -> Result<()> {
     if mine.is_empty() {
         return Ok(());
     }
+    if let Some(p) = all_pids().into_iter().find(|p| has_open(*p, &mine)) {
+        let name = status::comm(p, p);
+        let why = format!("process {p} ({name}) has a file open that it maps shared");
+        return Err(MigrateError::Stays(Stay::SharedMemory, why));
+    }
     match all(&mine).into_iter().find(|p| !with.contains(p)) {
         Some(p) => {
             let name = status::comm(p, p);
@@ -52,14 +57,27 @@ pub fn only(with: &[Pid], areas: &[Area]) -> Result<()> {
 /// Every process that maps one of `objects`. What has no name goes to children only, and a child that may have
 /// become another user is one of a process, and so of a keeper, that may look at any.
 fn all(objects: &HashSet<ObjectId>) -> Vec<Pid> {
-    let Ok(dir) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let number = |e: std::fs::DirEntry| e.file_name().to_str()?.parse::<Pid>().ok();
     let maps_one = |pid: &Pid| {
         let list = maps::read(*pid).unwrap_or_default();
         let mut theirs = list.iter().filter_map(objects::nameless);
         theirs.any(|o| objects.contains(&o))
     };
-    dir.flatten().filter_map(number).filter(maps_one).collect()
+    all_pids().into_iter().filter(maps_one).collect()
+}
+
+fn all_pids() -> Vec<Pid> {
+    let Ok(dir) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let number = |e: std::fs::DirEntry| e.file_name().to_str()?.parse::<Pid>().ok();
+    dir.flatten().filter_map(number).collect()
+}
+
+/// Through a descriptor it could be read and written at home, or mapped by others.
+fn has_open(pid: Pid, objects: &HashSet<ObjectId>) -> bool {
+    let Ok(dir) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    let mut opened = dir.flatten().filter_map(|e| objects::opened(&e.path()));
+    opened.any(|o| objects.contains(&o))
 }

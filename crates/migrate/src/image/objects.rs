@@ -1,4 +1,5 @@
-//! Memory that processes share and that has no name: MAP_SHARED | MAP_ANONYMOUS.
+//! Memory that processes share and that has no name: MAP_SHARED | MAP_ANONYMOUS, and files of /dev/shm that are
+//! unlinked and that nobody has open any more (glibc's semaphores after sem_unlink).
 //!
 //! At home the deputies keep such mappings, so that the object lives as long as anybody maps it. At a host a
 //! file of memory stands for it; its name, which [`object_of`] parses, tells the next survey whose it is.
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 /// Largest that travels, bytes: it is looked through and sent while its processes stand still.
@@ -42,12 +43,22 @@ impl ObjectId {
     }
 }
 
-/// The object behind a mapping at home, if it has no name.
+/// The object behind a mapping at home, if it has no name. Somebody may yet have it open: [`opened`].
 pub fn nameless(v: &Vma) -> Option<ObjectId> {
-    (v.shared && v.name == "/dev/zero (deleted)").then_some(ObjectId {
+    let name = v.name.strip_suffix(" (deleted)")?;
+    let unlinked = name == "/dev/zero" || name.starts_with("/dev/shm/");
+    (v.shared && unlinked).then_some(ObjectId {
         dev: v.dev,
         ino: v.ino,
     })
+}
+
+/// A descriptor of a process, if it is one of an object.
+pub fn opened(fd: &std::path::Path) -> Option<ObjectId> {
+    let m = std::fs::metadata(fd).ok()?;
+    let dev = u64::from(libc::major(m.dev())) << 32 | u64::from(libc::minor(m.dev()));
+    let unlinked = m.nlink() == 0 && m.file_type().is_file();
+    unlinked.then_some(ObjectId { dev, ino: m.ino() })
 }
 
 /// The object that a host's file of memory stands for.
