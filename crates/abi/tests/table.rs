@@ -80,6 +80,8 @@ fn rows_hold_together() {
     for row in describe() {
         let name = row.name;
         assert!(row.args.len() <= 6, "{name}");
+        let conditional = matches!(row.place, Place::BodyIf(..));
+        assert_eq!(!row.when.is_empty(), conditional, "{name}: when?");
         let served = !matches!(row.place, Place::ComeHome);
         assert!(
             served || !row.note.is_empty(),
@@ -260,10 +262,15 @@ fn restarts() {
 }
 
 #[test]
-fn places_have_words() {
+fn places_and_restarts_have_words() {
     for row in describe() {
         let words = row.place.to_string();
         let conditional = matches!(row.place, Place::BodyIf(_, Otherwise::Host));
         assert_eq!(words == "body or host", conditional, "{}", row.name);
+        // Tables are cut at bars, and lines are wrapped at blanks.
+        let plain = |c: char| c.is_ascii() && c != '|' && !c.is_control();
+        assert!(row.remarks().chars().all(plain), "{}", row.name);
     }
+    let words: BTreeSet<_> = Restart::ALL.iter().map(|r| r.word()).collect();
+    assert_eq!(words.len(), Restart::ALL.len());
 }
