@@ -20,6 +20,7 @@ mod links;
 mod loading;
 mod mover;
 mod onward;
+mod partner;
 mod partners;
 mod privileged;
 mod queue;
