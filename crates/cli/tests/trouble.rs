@@ -167,6 +167,7 @@ fn every_reason_to_stay_is_told_with_its_remedy() {
         return;
     };
     reasons::of_programs(&farm);
+    reasons::of_calls(&farm);
     reasons::of_memory(&farm);
     reasons::of_the_policy(&farm);
     reasons::of_nodes(&farm);

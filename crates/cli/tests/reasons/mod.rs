@@ -61,9 +61,7 @@ impl Case<'_> {
     }
 
     fn perl<'a>(farm: &'a Farm, user: &str, script: &str) -> Case<'a> {
-        let ready = "open R, q(>), q(/tmp/r/ready); close R; sleep 600";
-        let run = format!("{user} armento run --stay perl -e '{script}; {ready}'");
-        Case::start(farm, &run)
+        Case::start(farm, &format!("{user} armento run --stay {}", perl(script)))
     }
 
     /// Its one child, once there is one.
@@ -136,6 +134,11 @@ impl Drop for Case<'_> {
     }
 }
 
+fn perl(script: &str) -> String {
+    let ready = "open R, q(>), q(/tmp/r/ready); close R; sleep 600";
+    format!("perl -e '{script}; {ready}'")
+}
+
 fn json(said: &str) -> Value {
     serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"))
 }
@@ -187,6 +190,24 @@ pub fn of_programs(farm: &Farm) {
         "touch /tmp/r/ready; exec armento run --stay /tmp/pause32",
     );
     case.stays("n2", Stay::ThirtyTwoBit, None);
+}
+
+/// What they do away brings them home, and keeps them there although their user names another node.
+pub fn of_calls(farm: &Farm) {
+    // A limit binds who leaves: one that has left has the room already.
+    let calls = PROGRAMS
+        .iter()
+        .filter(|(stay, _)| *stay != Stay::LimitLower);
+    for (stay, script) in calls {
+        let case = Case::start(farm, &format!("armento run --on n2 {}", perl(script)));
+        case.is_told(*stay);
+        let listed = case.listed().expect("it lives");
+        assert_eq!(listed["place"], "n1", "{listed}");
+        assert!(
+            listed["forwarded"].as_u64() > Some(0),
+            "it was never away: {listed}"
+        );
+    }
 }
 
 /// More than n2 has left, less than n1.
