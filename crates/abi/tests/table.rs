@@ -245,6 +245,10 @@ fn restarts() {
         libc::SYS_accept,
         libc::SYS_connect,
         libc::SYS_read,
+        libc::SYS_preadv2,
+        libc::SYS_pwritev2,
+        libc::SYS_sendfile,
+        libc::SYS_splice,
     ] {
         check(nr, Restart::Eintr);
     }
