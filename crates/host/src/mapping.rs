@@ -29,13 +29,13 @@ const BLOCK_MAX: Duration = Duration::from_secs(30);
 pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let flags = n.args[3] as i32;
     if flags & libc::MAP_ANONYMOUS != 0 {
-        return come_home(
-            sh,
-            cell,
-            n.id,
-            Stay::SharedMemory,
-            "it maps memory to share",
-        );
+        // The table leaves plain private memory to the body.
+        let (stay, why) = if flags & libc::MAP_PRIVATE == 0 {
+            (Stay::SharedMemory, "it maps memory to share")
+        } else {
+            (Stay::UnsupportedCall, "it maps huge pages")
+        };
+        return come_home(sh, cell, n.id, stay, why);
     }
     if flags & libc::MAP_PRIVATE == 0 && n.args[2] as i32 & libc::PROT_WRITE != 0 {
         return come_home(

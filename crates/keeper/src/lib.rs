@@ -20,7 +20,6 @@ mod links;
 mod loading;
 mod mover;
 mod onward;
-mod partner;
 mod partners;
 mod privileged;
 mod queue;

@@ -9,7 +9,6 @@ use crate::keep::{Keep, lock};
 use crate::links;
 use crate::loading::{self, Loaded};
 use crate::onward;
-use crate::partner;
 use crate::partners;
 use crate::reasons::Kept;
 use crate::tree::{Place, Tree};
@@ -170,7 +169,7 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
     // Storms fail all the time, and nobody asks why.
     let kept = r.as_ref().err().map(|e| match storm {
         true => Kept::new(e.stay(), &e.detail()),
-        false => Kept::new(e.stay(), &e.detail()).with(partner::of(pid, e.stay())),
+        false => Kept::new(e.stay(), &e.detail()).with(partners::because_of(pid, e.stay())),
     });
     keep.hand.run(move |t| t.note(pid, kept));
     if let Err(e) = &r {
