@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use armento_abi::{
-    Arg, Len, NR_LIMIT, Otherwise, Place, Restart, Verdict, begun_again, describe, place_of, row,
+    Arg, Len, NR_LIMIT, Otherwise, Place, Restart, Verdict, begun_again, describe, maps_shared,
+    place_of, row,
 };
 
 /// KERNEL: syscall_64.tbl of Linux 6.18.
@@ -225,6 +226,18 @@ fn places() {
     check(libc::SYS_get_robust_list, &[7], "come");
     check(libc::SYS_restart_syscall, &[], "host");
     check(libc::SYS_io_uring_setup, &[], "come");
+}
+
+#[test]
+fn what_is_shared_is_not_private() {
+    let check = |flags: i32, want| assert_eq!(maps_shared(flags as u64), want, "{flags:#x}");
+    check(libc::MAP_SHARED, true);
+    check(libc::MAP_SHARED_VALIDATE, true);
+    check(libc::MAP_PRIVATE, false);
+    check(
+        libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS,
+        false,
+    );
 }
 
 #[test]
