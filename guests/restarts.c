@@ -1,6 +1,7 @@
 /* Blocking calls in a program without any handler: poll, select, epoll_wait, read, accept, recv
- * with SO_RCVTIMEO, futex, sigtimedwait, semop, msgrcv, inotify, io_getevents, nanosleep, wait.
- * Nobody signals it, so none of them may ever say EINTR, however often it is moved. About 3 s. */
+ * with SO_RCVTIMEO, preadv2, pwritev2, splice and sendfile on sockets with such limits, futex,
+ * sigtimedwait, semop, msgrcv, inotify, io_getevents, nanosleep, wait.
+ * Nobody signals it, so none of them may ever say EINTR, however often it is moved. About 4 s. */
 #include "show.h"
 #include <linux/aio_abi.h>
 #include <sys/epoll.h>
@@ -9,6 +10,8 @@
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 
 #define WAIT_MS 130
@@ -25,6 +28,54 @@
         child_;                                                                                    \
     })
 #define REAP(child) HOLDS(waitpid(child, NULL, 0) == child)
+
+static char big[1 << 16];
+
+static void fill(int s)
+{
+    while (send(s, big, sizeof big, MSG_DONTWAIT) > 0)
+        ;
+}
+
+static void drain(int s)
+{
+    while (recv(s, big, sizeof big, MSG_DONTWAIT) > 0)
+        ;
+}
+
+/* A socket with a limit of time: there the kernel says EINTR, where it would else begin anew. */
+static void limited(void)
+{
+    int s[2], p[2], file = open("sent", O_CREAT | O_RDWR, 0600);
+    char b[5] = "bytes";
+    socketpair(AF_UNIX, SOCK_STREAM, 0, s);
+    pipe(p);
+    struct timeval tv = {60, 0};
+    setsockopt(s[0], SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
+    setsockopt(s[0], SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv);
+    struct iovec v = {b, sizeof b};
+    HOLDS(write(file, b, sizeof b) == sizeof b);
+
+    pid_t child = LATER(write(s[1], b, sizeof b));
+    SHOW(preadv2(s[0], &v, 1, -1, 0));
+    REAP(child);
+    child = LATER(write(s[1], b, sizeof b));
+    SHOW(splice(s[0], NULL, p[1], NULL, sizeof b, 0));
+    REAP(child);
+    fill(s[0]);
+    child = LATER(drain(s[1]));
+    SHOW(pwritev2(s[0], &v, 1, -1, 0));
+    REAP(child);
+    fill(s[0]);
+    child = LATER(drain(s[1]));
+    off_t from = 0;
+    SHOW(sendfile(s[0], file, &from, sizeof b));
+    REAP(child);
+    fill(s[0]);
+    child = LATER(drain(s[1]));
+    SHOW(splice(p[0], NULL, s[0], NULL, sizeof b, 0));
+    REAP(child);
+}
 
 int main(void)
 {
@@ -67,6 +118,7 @@ int main(void)
     SHOW(recv(sv[1], b, 10, MSG_WAITALL));
     REAP(child);
 
+    limited();
     struct sockaddr_un a = {AF_UNIX, "accept.sock"};
     int s = socket(AF_UNIX, SOCK_STREAM, 0);
     bind(s, (void *)&a, sizeof a);

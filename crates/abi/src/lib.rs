@@ -28,7 +28,7 @@ pub use cond::Cond;
 pub use marshal::{Dest, Plan, Refuse, Upto, pack, unpack};
 pub use mem::{Fault, Mem};
 pub use packed::{BadCall, Out, OutRule, Packed, out_len};
-pub use place::{Verdict, place_of};
+pub use place::{Verdict, maps_shared, place_of};
 pub use procfs::proc_self_needs_home;
 pub use row::{Otherwise, Place, Restart, Row};
 pub use wait::{

@@ -25,6 +25,11 @@ const WALL_CLOCKS: &[u32] = &[0, 1, 7, 8, 9, 11];
 /// CLOCK_THREAD_CPUTIME_ID: sleeping on it is EINVAL, which home can say as well.
 const THREAD_CLOCK: u32 = 3;
 
+/// Does mmap(2) with these flags share what it maps? MAP_SHARED_VALIDATE has the bits of both others.
+pub fn maps_shared(flags: u64) -> bool {
+    flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE
+}
+
 /// Decides for one call. Numbers without a row come home.
 pub fn place_of(call: u64, args: &[u64; 6]) -> Verdict {
     let Some(row) = row(call) else {

@@ -42,12 +42,43 @@ pub enum Restart {
     Never,
 }
 
+impl Restart {
+    pub const ALL: [Restart; 4] = [
+        Restart::Kernel,
+        Restart::Eintr,
+        Restart::Block,
+        Restart::Never,
+    ];
+
+    /// One word for tables and scripts.
+    pub fn word(self) -> &'static str {
+        match self {
+            Restart::Kernel => "kernel",
+            Restart::Eintr => "again",
+            Restart::Block => "goes on",
+            Restart::Never => "once",
+        }
+    }
+
+    /// What becomes of the call when a stop or a move meets it and no handler runs.
+    pub fn explain(self) -> &'static str {
+        match self {
+            Restart::Kernel => "it does not wait, or the kernel itself begins it again",
+            Restart::Eintr => "where the kernel says EINTR, it is made again with the time left",
+            Restart::Block => "the kernel goes on with it (restart_syscall)",
+            Restart::Never => "it is not made again, whatever it said",
+        }
+    }
+}
+
 /// One system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub nr: u16,
     pub name: &'static str,
     pub place: Place,
+    /// The condition of a [`Place::BodyIf`] in words: "at the body when ...". Empty for the others.
+    pub when: &'static str,
     /// Shapes of the arguments; missing ones are plain values.
     pub args: &'static [Arg],
     pub restart: Restart,
@@ -57,17 +88,56 @@ pub struct Row {
     pub note: &'static str,
 }
 
+impl Place {
+    /// Every word of [`Place::words`] with what it means.
+    pub const WORDS: [(&'static str, &'static str); 4] = [
+        (
+            "body",
+            "the kernel of the node it is on serves it, natively",
+        ),
+        (
+            "host",
+            "Armento serves it on that node: fork, exec, mapped files, CPU time",
+        ),
+        ("home", "it is sent home and made there by the deputy"),
+        (
+            "comes home",
+            "the process comes home, where the kernel serves it",
+        ),
+    ];
+
+    /// Where it runs, and where else when the condition of the row does not hold.
+    pub fn words(self) -> (&'static str, Option<&'static str>) {
+        let word = |i: usize| Place::WORDS[i].0;
+        match self {
+            Place::Body => (word(0), None),
+            Place::BodyIf(_, Otherwise::Host) => (word(0), Some(word(1))),
+            Place::BodyIf(_, Otherwise::Home) => (word(0), Some(word(2))),
+            Place::BodyIf(_, Otherwise::ComeHome) => (word(0), Some(word(3))),
+            Place::Host => (word(1), None),
+            Place::Home => (word(2), None),
+            Place::ComeHome => (word(3), None),
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Place::Body => "body",
-            Place::BodyIf(_, Otherwise::Host) => "body or host",
-            Place::BodyIf(_, Otherwise::Home) => "body or home",
-            Place::BodyIf(_, Otherwise::ComeHome) => "body or comes home",
-            Place::Host => "host",
-            Place::Home => "home",
-            Place::ComeHome => "comes home",
-        })
+        match self.words() {
+            (place, None) => f.write_str(place),
+            (place, Some(otherwise)) => write!(f, "{place} or {otherwise}"),
+        }
+    }
+}
+
+impl Row {
+    /// The condition and the note in one sentence; empty when there is nothing to say.
+    pub fn remarks(&self) -> String {
+        match (self.when, self.note) {
+            ("", note) => note.to_owned(),
+            (when, "") => format!("at the body when {when}"),
+            (when, note) => format!("at the body when {when}; {note}"),
+        }
     }
 }
 
@@ -78,6 +148,7 @@ const fn new(nr: u16, name: &'static str, place: Place, args: &'static [Arg]) ->
         nr,
         name,
         place,
+        when: "",
         args,
         restart: Restart::Kernel,
         removable: false,
@@ -93,10 +164,13 @@ pub(crate) const fn body_if(
     nr: u16,
     name: &'static str,
     cond: &'static Cond,
+    when: &'static str,
     otherwise: Otherwise,
     args: &'static [Arg],
 ) -> Row {
-    new(nr, name, Place::BodyIf(cond, otherwise), args)
+    let mut row = new(nr, name, Place::BodyIf(cond, otherwise), args);
+    row.when = when;
+    row
 }
 
 pub(crate) const fn host(nr: u16, name: &'static str, args: &'static [Arg]) -> Row {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use armento_abi::{
-    Arg, Len, NR_LIMIT, Otherwise, Place, Restart, Verdict, begun_again, describe, place_of, row,
+    Arg, Len, NR_LIMIT, Otherwise, Place, Restart, Verdict, begun_again, describe, maps_shared,
+    place_of, row,
 };
 
 /// KERNEL: syscall_64.tbl of Linux 6.18.
@@ -80,6 +81,8 @@ fn rows_hold_together() {
     for row in describe() {
         let name = row.name;
         assert!(row.args.len() <= 6, "{name}");
+        let conditional = matches!(row.place, Place::BodyIf(..));
+        assert_eq!(!row.when.is_empty(), conditional, "{name}: when?");
         let served = !matches!(row.place, Place::ComeHome);
         assert!(
             served || !row.note.is_empty(),
@@ -226,6 +229,18 @@ fn places() {
 }
 
 #[test]
+fn what_is_shared_is_not_private() {
+    let check = |flags: i32, want| assert_eq!(maps_shared(flags as u64), want, "{flags:#x}");
+    check(libc::MAP_SHARED, true);
+    check(libc::MAP_SHARED_VALIDATE, true);
+    check(libc::MAP_PRIVATE, false);
+    check(
+        libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS,
+        false,
+    );
+}
+
+#[test]
 fn restarts() {
     let check = |nr: libc::c_long, want: Restart| {
         let row = row(nr as u64).expect("row");
@@ -243,6 +258,10 @@ fn restarts() {
         libc::SYS_accept,
         libc::SYS_connect,
         libc::SYS_read,
+        libc::SYS_preadv2,
+        libc::SYS_pwritev2,
+        libc::SYS_sendfile,
+        libc::SYS_splice,
     ] {
         check(nr, Restart::Eintr);
     }
@@ -260,10 +279,15 @@ fn restarts() {
 }
 
 #[test]
-fn places_have_words() {
+fn places_and_restarts_have_words() {
     for row in describe() {
         let words = row.place.to_string();
         let conditional = matches!(row.place, Place::BodyIf(_, Otherwise::Host));
         assert_eq!(words == "body or host", conditional, "{}", row.name);
+        // Tables are cut at bars, and lines are wrapped at blanks.
+        let plain = |c: char| c.is_ascii() && c != '|' && !c.is_control();
+        assert!(row.remarks().chars().all(plain), "{}", row.name);
     }
+    let words: BTreeSet<_> = Restart::ALL.iter().map(|r| r.word()).collect();
+    assert_eq!(words.len(), Restart::ALL.len());
 }

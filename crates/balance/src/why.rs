@@ -4,7 +4,15 @@ use crate::decide::{bound, decide};
 use crate::weigh::{can_run, has_room, need_kib, reachable};
 use crate::{Node, Policy, View};
 use armento_gossip::Tick;
-use armento_model::{Pid, Stay};
+use armento_model::{NodeName, Pid, Stay};
+
+/// Why not even a person may send one of home's programs to `to`: it would die there of an instruction
+/// that it found at home. A node that has not told its features yet is believed.
+pub fn barred(view: &View, to: &NodeName) -> Option<Stay> {
+    let node = view.nodes.iter().find(|node| node.entry.node == *to)?;
+    let told = !node.entry.cpu.vendor.is_empty();
+    (told && !can_run(view, node, None)).then_some(Stay::CpuFeatures)
+}
 
 /// Why the policy leaves `pid` where it is; `None` when it is unknown here or is to move now.
 pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {

@@ -1,7 +1,7 @@
 //! Single decisions, each from a view written down in one line.
 
 use armento_balance::{
-    Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, decide, place, why,
+    Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, barred, decide, place, why,
 };
 use armento_gossip::{CpuSet, Entry, Tick};
 use armento_model::{NodeName, Stay};
@@ -306,6 +306,14 @@ fn only_where_it_fits_runs_and_is_welcome() {
     view.nodes[0].entry.cpu.flags[2] = 1;
     check("features missing there", &mosix, &view, "-");
     assert_eq!(why(&view, &mosix, 100, NOW), Some(Stay::CpuFeatures));
+    // By hand neither, once its features are known.
+    assert_eq!(barred(&view, &name("n2")), None);
+    view.nodes[1].entry.cpu.vendor = "GenuineIntel".into();
+    assert_eq!(barred(&view, &name("n2")), Some(Stay::CpuFeatures));
+    assert_eq!(barred(&view, &name("n1")), None);
+    view.nodes[1].entry.cpu = view.nodes[0].entry.cpu.clone();
+    assert_eq!(barred(&view, &name("n2")), None);
+    view.nodes[1].entry.cpu = CpuSet::default();
     view.procs
         .iter_mut()
         .for_each(|p| p.needs = Some(CpuSet::default()));

@@ -4,6 +4,7 @@
 //! Start at [`Verb`]. Exit codes: 125 Armento itself failed, 126 and 127 the program cannot be
 //! run or found, 128+N it ended by signal N; otherwise the program's own.
 
+mod calls;
 mod farm;
 mod join;
 mod leave;
@@ -102,6 +103,10 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Why(args) => why::run(&args),
         Verb::Lab(cmd) => armento_lab::run(cmd),
         Verb::Conform(args) => armento_conform::run(&args),
+        Verb::Doctor(args) if args.calls => {
+            calls::run(args.json);
+            Ok(0)
+        }
         Verb::Doctor(args) => armento_lab::doctor::run(args),
         Verb::Demo(args) => armento_lab::demo::run(args),
     }

@@ -137,6 +137,12 @@ pub fn table(heads: &[(&str, bool)], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Command lines and names of files hold anything; a terminal must not act on it.
+pub fn clean(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { '?' } else { c };
+    text.chars().map(shown).collect()
+}
+
 /// 512 K, 3.4 M, 12 G.
 pub fn size(kib: u64) -> String {
     match kib {

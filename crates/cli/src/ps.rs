@@ -1,8 +1,9 @@
 //! `armento ps`.
 
-use crate::out::{ANSWER, ask, confused, say, say_json, size, table};
+use crate::out::{ANSWER, ask, clean, confused, say, say_json, size, table};
 use armento_client::api::{Answer, Ask, ProcInfo};
-use serde_json::json;
+use armento_model::Stay;
+use serde_json::{Value, json};
 
 const HELP: &str = "Examples:
   armento ps
@@ -28,11 +29,21 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     };
     procs.sort_by(|a, b| (&a.home, a.pid).cmp(&(&b.home, b.pid)));
     if args.json {
+        let procs: Vec<Value> = procs.iter().map(fields).collect();
         say_json("armento.ps/1", json!({ "procs": procs }));
     } else {
         say(&render(&procs));
     }
     Ok(0)
+}
+
+/// What the daemon tells, and its reason in words.
+fn fields(p: &ProcInfo) -> Value {
+    let mut doc = json!(p);
+    doc["detail"] = json!((!p.detail.is_empty()).then_some(&p.detail));
+    doc["explanation"] = json!(p.stay.map(Stay::explain));
+    doc["remedy"] = json!(p.stay.map(Stay::remedy));
+    doc
 }
 
 fn render(procs: &[ProcInfo]) -> String {
@@ -72,20 +83,13 @@ fn row(p: &ProcInfo) -> Vec<String> {
     ]
 }
 
-/// A command line holds anything; a terminal must not act on it.
-fn clean(command: &str) -> String {
-    let shown = |c: char| if c.is_control() { '?' } else { c };
-    command.chars().map(shown).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn one_line_a_process() {
+    fn proc() -> ProcInfo {
         let name = |n: &str| n.parse().expect("name");
-        let proc = ProcInfo {
+        ProcInfo {
             pid: 4711,
             ppid: 1,
             tree: armento_model::TreeId(1),
@@ -101,13 +105,38 @@ mod tests {
             moves: 2,
             forwarded: 345,
             stay: None,
+            detail: String::new(),
+            partner: None,
             locked: false,
             age_ms: 15_000,
-        };
+        }
+    }
+
+    #[test]
+    fn one_line_a_process() {
         let golden = "\
 \x20PID  HOME  WHERE   CPU  AWAY  MEMORY  MOVES  CALLS  STAY  COMMAND
 4711  n1    n3     12.3  12.0   5.0 M      2    345  -     lame a?[2J.wav
 ";
-        assert_eq!(render(&[proc]), golden);
+        assert_eq!(render(&[proc()]), golden);
+    }
+
+    #[test]
+    fn scripts_get_the_reason_in_words() {
+        let free = fields(&proc());
+        for field in ["stay", "explanation", "remedy", "detail", "partner"] {
+            assert!(free[field].is_null(), "{field}");
+        }
+        let traced = fields(&ProcInfo {
+            stay: Some(Stay::Traced),
+            detail: "it is traced already".into(),
+            partner: Some(4712),
+            ..proc()
+        });
+        assert_eq!(traced["stay"], "traced");
+        assert_eq!(traced["explanation"], Stay::Traced.explain());
+        assert_eq!(traced["remedy"], Stay::Traced.remedy());
+        assert_eq!(traced["partner"], 4712);
+        assert_eq!(traced["pid"], 4711);
     }
 }

@@ -1,6 +1,7 @@
 //! Programs that cannot move, and farms that break: one clear line, and the program goes on or ends truthfully.
 
 mod lab;
+mod reasons;
 
 use lab::{Farm, until};
 use std::process::Output;
@@ -13,16 +14,29 @@ const USER: &str = "setpriv --reuid 1000 --regid 1000 --clear-groups";
 const PROGRAM: &str =
     r#"$|=1; for $i (1..60) { $x=0; for $j (1..400000) { $x+=$j%7 } print "$i $x\n"; }"#;
 
-/// A 32-bit program that writes "32" and exits with 5.
-fn elf32() -> Vec<u8> {
-    const BASE: u32 = 0x0804_8000;
-    const HEAD: u32 = 52 + 32;
+/// Where 32-bit programs of ours are loaded, and how long their headers are.
+const BASE: u32 = 0x0804_8000;
+const HEAD: u32 = 52 + 32;
+
+/// It writes "32" and exits with 5.
+fn prints_32() -> Vec<u8> {
     let mut code = vec![0xb8, 4, 0, 0, 0, 0xbb, 1, 0, 0, 0, 0xb9];
     code.extend((BASE + HEAD + 34).to_le_bytes());
     code.extend([0xba, 3, 0, 0, 0, 0xcd, 0x80]);
     code.extend([0xb8, 1, 0, 0, 0, 0xbb, 5, 0, 0, 0, 0xcd, 0x80]);
     assert_eq!(code.len(), 34);
     code.extend(b"32\n");
+    code
+}
+
+/// A 32-bit program on n1.
+fn install32(farm: &Farm, path: &str, code: &[u8]) {
+    let bytes: String = elf32(code).iter().map(|b| format!("\\x{b:02x}")).collect();
+    let make = format!("perl -e 'print \"{bytes}\"' > {path}; chmod 755 {path}");
+    farm.sh("n1", &make);
+}
+
+fn elf32(code: &[u8]) -> Vec<u8> {
     let size = HEAD + code.len() as u32;
     let mut f = b"\x7fELF\x01\x01\x01".to_vec();
     f.resize(16, 0);
@@ -72,9 +86,7 @@ fn programs_that_stay(farm: &Farm) {
     );
     assert_eq!(text(&out.stdout), "4242\n4242\n", "{out:?}");
 
-    let bytes: String = elf32().iter().map(|b| format!("\\x{b:02x}")).collect();
-    let make = format!("perl -e 'print \"{bytes}\"' > /tmp/e32; chmod 755 /tmp/e32");
-    farm.sh("n1", &make);
+    install32(farm, "/tmp/e32", &prints_32());
     let out = farm.run("n1", "armento run --on n2 /tmp/e32");
     assert_eq!(
         (out.status.code(), text(&out.stdout).as_str()),
@@ -147,6 +159,18 @@ fn what_cannot_move_and_what_breaks() {
     let (out, native) = a_cut(&farm, 1);
     assert_eq!(text(&out.stdout), native, "{out:?}");
     assert!(out.status.success(), "{out:?}");
+}
+
+#[test]
+fn every_reason_to_stay_is_told_with_its_remedy() {
+    let Some(farm) = Farm::up("reasons", &["--mem", "450M"]) else {
+        return;
+    };
+    reasons::of_programs(&farm);
+    reasons::of_calls(&farm);
+    reasons::of_memory(&farm);
+    reasons::of_the_policy(&farm);
+    reasons::of_nodes(&farm);
 }
 
 /// Hosts freeze after 10 s and end after 30 s, as a user has it.

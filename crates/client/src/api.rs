@@ -159,6 +159,11 @@ pub enum Answer {
         stay: Option<Stay>,
         explanation: String,
         remedy: String,
+        /// As in [`ProcInfo`].
+        #[serde(default)]
+        detail: String,
+        #[serde(default)]
+        partner: Option<Pid>,
     },
     Moved {
         pid: Pid,
@@ -253,6 +258,12 @@ pub struct ProcInfo {
     pub forwarded: u64,
     /// Why the last move did not happen, or why it may not move.
     pub stay: Option<Stay>,
+    /// … what of it is in the way: a file, a call, the other node's words. Empty when nothing more is known.
+    #[serde(default)]
+    pub detail: String,
+    /// … and the process for whose sake, where there is one: the tracer, who shares its memory.
+    #[serde(default)]
+    pub partner: Option<Pid>,
     pub locked: bool,
     /// Age of the process, milliseconds.
     pub age_ms: u64,

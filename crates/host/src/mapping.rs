@@ -6,6 +6,7 @@ use crate::serve::come_home;
 use crate::shared::{Cell, Shared, Special, Waiting, lock};
 use crate::sys;
 use crate::world::Zoo;
+use armento_abi::maps_shared;
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::{MigrateError, Result};
 use armento_model::Stay;
@@ -29,15 +30,15 @@ const BLOCK_MAX: Duration = Duration::from_secs(30);
 pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     let flags = n.args[3] as i32;
     if flags & libc::MAP_ANONYMOUS != 0 {
-        return come_home(
-            sh,
-            cell,
-            n.id,
-            Stay::SharedMemory,
-            "it maps memory to share",
-        );
+        // The table leaves plain private memory to the body.
+        let (stay, why) = if maps_shared(n.args[3]) {
+            (Stay::SharedMemory, "it maps memory to share")
+        } else {
+            (Stay::UnsupportedCall, "it maps huge pages")
+        };
+        return come_home(sh, cell, n.id, stay, why);
     }
-    if flags & libc::MAP_PRIVATE == 0 && n.args[2] as i32 & libc::PROT_WRITE != 0 {
+    if maps_shared(n.args[3]) && n.args[2] as i32 & libc::PROT_WRITE != 0 {
         return come_home(
             sh,
             cell,
@@ -77,7 +78,7 @@ fn serve(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         sh.listener.reply(n.id, ret);
         return;
     };
-    let shared = n.args[3] as i32 & libc::MAP_PRIVATE == 0;
+    let shared = maps_shared(n.args[3]);
     let Some(file) = fetch(sh, &key, shared) else {
         return come_home(
             sh,

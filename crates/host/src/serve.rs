@@ -82,6 +82,7 @@ fn reason(nr: i32) -> Stay {
             Stay::IoUring
         }
         libc::SYS_seccomp => Stay::OwnFilter,
+        libc::SYS_mseal => Stay::SealedMapping,
         libc::SYS_shmat | libc::SYS_shmget | libc::SYS_mmap => Stay::SharedMemory,
         _ => Stay::UnsupportedCall,
     }

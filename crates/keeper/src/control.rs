@@ -3,7 +3,7 @@
 
 use crate::keep::Keep;
 use crate::mover::{Task, Why};
-use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, ProcInfo, Report};
+use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, ProcInfo, Report, socket_path};
 use armento_client::{AskError, Session};
 use armento_model::NodeName;
 use armento_tracee::sys;
@@ -137,7 +137,10 @@ fn handle(session: &mut Option<Session>, item: Item) -> bool {
         }
         (Some(s), Item::Report(r)) => s.report(*r).is_ok(),
         (None, Item::Ask(_, _, tx)) => {
-            let _ = tx.send(Err(AskError::Late));
+            let _ = tx.send(Err(AskError::NoDaemon {
+                path: socket_path().display().to_string(),
+                cause: std::io::ErrorKind::NotConnected.into(),
+            }));
             true
         }
         _ => true,
@@ -185,4 +188,17 @@ fn report(keep: &Arc<Keep>, session: &Option<Session>) -> bool {
     };
     let procs: Vec<ProcInfo> = procs;
     s.report(Report::Procs { procs }).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_session_there_is_no_daemon() {
+        let (tx, rx) = mpsc::sync_channel(1);
+        let ask = Item::Ask(Box::new(Ask::Status), Duration::ZERO, tx);
+        assert!(handle(&mut None, ask));
+        assert!(matches!(rx.recv(), Ok(Err(AskError::NoDaemon { .. }))));
+    }
 }

@@ -128,7 +128,7 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
     if key.size > FILE_MAX {
         return Err(Stay::NoRoom);
     }
-    let shared = args[3] as i32 & libc::MAP_PRIVATE == 0;
+    let shared = armento_abi::maps_shared(args[3]);
     let leased = shared && !unwritable(d.pid, &f);
     if leased && !sys::take_lease(&f) {
         return Err(Stay::SharedMemory);

@@ -68,6 +68,20 @@ fn lost(e: impl std::fmt::Display) -> MigrateError {
     MigrateError::Stays(Stay::LinkLost, e.to_string())
 }
 
+/// The daemon's no, or its silence.
+fn no_route(e: AskError) -> MigrateError {
+    match e {
+        AskError::Refused(no) => {
+            let stay = Stay::from_code(&no.code).unwrap_or(Stay::NotTrusted);
+            MigrateError::Stays(stay, no.message)
+        }
+        AskError::NoDaemon { .. } | AskError::Line(_) => {
+            MigrateError::Stays(Stay::NoDaemon, e.to_string())
+        }
+        AskError::Late => lost(e),
+    }
+}
+
 /// The link to `node`, made if there is none.
 pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<HostLink>> {
     if let Some(l) = lock(&keep.links).get(node)
@@ -83,13 +97,8 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
     };
     let pass = match keep.control.ask(ask, ROUTE_MAX) {
         Ok(Answer::Route(p)) => p,
-        Err(AskError::Refused(no)) => {
-            let stay = Stay::from_code(&no.code).unwrap_or(Stay::NotTrusted);
-            return Err(MigrateError::Stays(stay, no.message));
-        }
-        Ok(_) | Err(_) => {
-            return Err(lost(format!("this node's daemon did not reach {node}")));
-        }
+        Err(e) => return Err(no_route(e)),
+        Ok(_) => return Err(lost(format!("this node's daemon knows no way to {node}"))),
     };
     *lock(&keep.identity) = Some((pass.identity.clone(), Instant::now()));
     let (r, w) = open(keep, &pass, Purpose::Calls)?;
@@ -165,5 +174,34 @@ pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
 pub fn news(keep: &Keep, mv: MoveId, e: MoveEvent) {
     if let Some(tx) = lock(&keep.moves).get(&mv) {
         let _ = tx.send(e);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armento_client::api::Refusal;
+    use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn who_is_silent_decides_the_reason() {
+        let refused = |code: &str| {
+            AskError::Refused(Refusal {
+                code: code.into(),
+                message: String::new(),
+                hint: String::new(),
+            })
+        };
+        let gone = || Error::from(ErrorKind::NotConnected);
+        let (path, cause) = (String::new(), gone());
+        for (e, want) in [
+            (refused("no-room"), Stay::NoRoom),
+            (refused("leaving"), Stay::NotTrusted),
+            (AskError::NoDaemon { path, cause }, Stay::NoDaemon),
+            (AskError::from(gone()), Stay::NoDaemon),
+            (AskError::Late, Stay::LinkLost),
+        ] {
+            assert_eq!(no_route(e).stay(), want);
+        }
     }
 }

@@ -10,6 +10,7 @@ use crate::links;
 use crate::loading::{self, Loaded};
 use crate::onward;
 use crate::partners;
+use crate::reasons::Kept;
 use crate::tree::{Place, Tree};
 use armento_client::api::{Answer, Ask, Dest, Report};
 use armento_migrate::{MigrateError, Result};
@@ -165,8 +166,12 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
         Dest::Node(n) => n.clone(),
         _ => keep.settings.node.clone(),
     };
-    let stay = r.as_ref().err().map(MigrateError::stay);
-    keep.hand.run(move |t| t.note(pid, stay));
+    // Storms fail all the time, and nobody asks why.
+    let kept = r.as_ref().err().map(|e| match storm {
+        true => Kept::new(e.stay(), &e.detail()),
+        false => Kept::new(e.stay(), &e.detail()).with(partners::because_of(pid, e.stay())),
+    });
+    keep.hand.run(move |t| t.note(pid, kept));
     if let Err(e) = &r {
         eprintln!("process {pid} to {here}: {e}");
     }
@@ -208,7 +213,8 @@ fn come_home(keep: &Arc<Keep>, pid: Pid, stay: Stay, why: &str) {
     for _ in 0..TRY_AGAIN {
         match go(keep, pid, &Dest::Home, false) {
             Ok(_) => {
-                keep.hand.run(move |t| t.hold_home(pid, stay, storm));
+                let kept = Kept::new(stay, why);
+                keep.hand.run(move |t| t.hold_home(pid, kept, storm));
                 return;
             }
             Err(MigrateError::Ended) => return,
@@ -291,16 +297,16 @@ impl Tree {
         }
     }
 
-    pub fn note(&mut self, pid: Pid, stay: Option<Stay>) {
+    pub fn note(&mut self, pid: Pid, kept: Option<Kept>) {
         if let Some(p) = self.procs.get_mut(&pid) {
-            p.stay = stay;
-            p.moves += u64::from(stay.is_none());
+            p.moves += u64::from(kept.is_none());
+            p.kept = kept;
         }
     }
 
-    pub fn hold_home(&mut self, pid: Pid, stay: Stay, storm: bool) {
+    pub fn hold_home(&mut self, pid: Pid, why: Kept, storm: bool) {
         if let Some(p) = self.procs.get_mut(&pid) {
-            p.hold_home(stay, storm);
+            p.hold_home(why, storm);
         }
     }
 }

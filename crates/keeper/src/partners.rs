@@ -1,4 +1,5 @@
-//! Who else maps the memory that a process shares: without them it cannot move.
+//! Who else maps the memory that a process shares: without them it cannot move. And for whose sake one stayed:
+//! his, or its tracer's.
 //!
 //! From: `mover.rs`, `depart.rs`. Next: `group.rs`.
 
@@ -6,8 +7,13 @@ use armento_migrate::image::Area;
 use armento_migrate::image::objects::{self, ObjectId};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::{maps, status};
+use armento_tracee::maps::{self, Vma};
+use armento_tracee::status;
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// A partner who is not found by then is not named: the move is over, but others of the tree wait for theirs.
+const SEARCH_MAX: Duration = Duration::from_millis(200);
 
 /// Who shares memory with `pid`, directly or through others, and itself, in order. Away, its deputy still maps
 /// at home what it maps, and perhaps something that the body has given up: then more move than have to.
@@ -39,7 +45,7 @@ pub fn only(with: &[Pid], areas: &[Area]) -> Result<()> {
     if mine.is_empty() {
         return Ok(());
     }
-    if let Some(p) = all_pids().into_iter().find(|p| has_open(*p, &mine)) {
+    if let Some(p) = processes().find(|p| has_open(*p, &mine)) {
         let name = status::comm(p, p);
         let why = format!("process {p} ({name}) has a file open that it maps shared");
         return Err(MigrateError::Stays(Stay::SharedMemory, why));
@@ -57,20 +63,8 @@ pub fn only(with: &[Pid], areas: &[Area]) -> Result<()> {
 /// Every process that maps one of `objects`. What has no name goes to children only, and a child that may have
 /// become another user is one of a process, and so of a keeper, that may look at any.
 fn all(objects: &HashSet<ObjectId>) -> Vec<Pid> {
-    let maps_one = |pid: &Pid| {
-        let list = maps::read(*pid).unwrap_or_default();
-        let mut theirs = list.iter().filter_map(objects::nameless);
-        theirs.any(|o| objects.contains(&o))
-    };
-    all_pids().into_iter().filter(maps_one).collect()
-}
-
-fn all_pids() -> Vec<Pid> {
-    let Ok(dir) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let number = |e: std::fs::DirEntry| e.file_name().to_str()?.parse::<Pid>().ok();
-    dir.flatten().filter_map(number).collect()
+    let one = |v: &Vma| objects::nameless(v).is_some_and(|o| objects.contains(&o));
+    processes().filter(|p| maps_one(*p, one)).collect()
 }
 
 /// Through a descriptor it could be read and written at home, or mapped by others.
@@ -80,4 +74,102 @@ fn has_open(pid: Pid, objects: &HashSet<ObjectId>) -> bool {
     };
     let mut opened = dir.flatten().filter_map(|e| objects::opened(&e.path()));
     opened.any(|o| objects.contains(&o))
+}
+
+fn processes() -> impl Iterator<Item = Pid> {
+    let dir = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    dir.filter_map(|e| e.file_name().to_str()?.parse().ok())
+}
+
+/// Has it a mapping that is `wanted`, as far as we may look?
+fn maps_one(pid: Pid, wanted: impl Fn(&Vma) -> bool) -> bool {
+    maps::read(pid).unwrap_or_default().iter().any(wanted)
+}
+
+/// Whom `pid` stays for; `None` when the reason has no partner, or he is not to be seen from here.
+pub fn because_of(pid: Pid, stay: Stay) -> Option<Pid> {
+    match stay {
+        Stay::Traced => tracer(pid),
+        Stay::SharedMemory => sharer(pid),
+        _ => None,
+    }
+}
+
+/// Threads are traced one by one.
+fn tracer(pid: Pid) -> Option<Pid> {
+    let me = std::process::id() as Pid;
+    let tids = status::threads(pid).ok()?.into_iter();
+    let mut tracers = tids.filter_map(|t| Some(status::read(t).ok()?.tracer));
+    tracers.find(|t| *t != 0 && *t != me)
+}
+
+/// Somebody with the same file, nameless memory or System V segment; all have device and inode.
+fn sharer(pid: Pid) -> Option<Pid> {
+    let writable = |v: &&Vma| v.shared && v.prot & libc::PROT_WRITE != 0 && v.is_file();
+    let key = |v: &Vma| (v.dev, v.ino);
+    let maps = maps::read(pid).ok()?;
+    let mine: HashSet<(u64, u64)> = maps.iter().filter(writable).map(key).collect();
+    if mine.is_empty() {
+        return None;
+    }
+    let end = Instant::now() + SEARCH_MAX;
+    let wanted = |v: &Vma| writable(&v) && mine.contains(&key(v));
+    // Our region, should it still be there, is mapped by us, too.
+    let me = std::process::id() as Pid;
+    let mut others = processes().take_while(|_| Instant::now() < end);
+    others.find(|p| *p != pid && *p != me && maps_one(*p, wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Command, Stdio};
+
+    /// A program that says a line when it is ready and ends with its standard input.
+    fn perl(script: &str, arg: &str) -> Child {
+        let mut child = Command::new("perl")
+            .args([
+                "-e",
+                &format!("{script}; $|=1; print qq(ready\\n); <STDIN>"),
+                arg,
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("perl");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("piped");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n");
+        child
+    }
+
+    fn end(mut child: Child) {
+        drop(child.stdin.take());
+        child.wait().expect("it ends");
+    }
+
+    #[test]
+    fn who_shares_memory_is_found() {
+        let path = std::env::temp_dir().join(format!("armento-partner-{}", std::process::id()));
+        File::create(&path)
+            .and_then(|f| f.set_len(4096))
+            .expect("a file");
+        let name = path.to_str().expect("a plain name");
+        // KERNEL: mmap is call 9; PROT_READ | PROT_WRITE, MAP_SHARED.
+        let map = "open F, '+<', $ARGV[0]; syscall(9, 0, 4096, 3, 1, fileno(F), 0)";
+        let (one, two, other) = (perl(map, name), perl(map, name), perl("1", name));
+        let pid = |c: &Child| c.id() as Pid;
+        assert_eq!(because_of(pid(&one), Stay::SharedMemory), Some(pid(&two)));
+        assert_eq!(because_of(pid(&two), Stay::SharedMemory), Some(pid(&one)));
+        assert_eq!(because_of(pid(&other), Stay::SharedMemory), None);
+        assert_eq!(because_of(pid(&one), Stay::Busy), None);
+        assert_eq!(because_of(pid(&one), Stay::Traced), None);
+        for child in [one, two, other] {
+            end(child);
+        }
+        std::fs::remove_file(&path).expect("our file");
+    }
 }

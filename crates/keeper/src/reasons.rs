@@ -6,7 +6,32 @@ use crate::sys as ksys;
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::{status, sys};
+use armento_tracee::{maps, status, sys};
+
+/// Longest detail that is kept and told; names of files are longer.
+const DETAIL_MAX: usize = 200;
+
+/// Why a process is where it is, for `armento why` and `ps`.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    pub stay: Stay,
+    pub detail: String,
+    pub partner: Option<Pid>,
+}
+
+impl Kept {
+    pub fn new(stay: Stay, detail: &str) -> Kept {
+        Kept {
+            stay,
+            detail: detail.chars().take(DETAIL_MAX).collect(),
+            partner: None,
+        }
+    }
+
+    pub fn with(self, partner: Option<Pid>) -> Kept {
+        Kept { partner, ..self }
+    }
+}
 
 /// Reasons to stay that can be seen from outside; the memory in use otherwise, KiB.
 pub fn may_leave(pid: Pid) -> Result<u64> {
@@ -39,6 +64,11 @@ pub fn may_leave(pid: Pid) -> Result<u64> {
     }
     delicate(pid)?;
     open_files(pid)?;
+    // Its deputy could not give them up, and a body would have them unsealed.
+    if let Ok(Some(v)) = maps::sealed(pid) {
+        let what = format!("{:x}-{:x} {}", v.start, v.end, v.name);
+        return stays(Stay::SealedMapping, what.trim_end());
+    }
     Ok(st.rss_kib)
 }
 

@@ -6,6 +6,7 @@ use crate::deputy::{Common, Deputy, Work};
 use crate::keep::{Keep, lock};
 use crate::links::HostLink;
 use crate::mover::{Task, Why};
+use crate::reasons::Kept;
 use crate::signals;
 use crate::summary::Summary;
 use crate::waits::Waits;
@@ -68,7 +69,7 @@ pub struct Proc {
     /// Dispositions to ignore that the next exec must inherit.
     pub ignored: u64,
     pub moves: u64,
-    pub stay: Option<Stay>,
+    pub kept: Option<Kept>,
     pub locked: bool,
     pub born: Instant,
     pub hold_until: Option<Instant>,
@@ -102,7 +103,7 @@ impl Proc {
             before_exec: false,
             ignored: 0,
             moves: 0,
-            stay: None,
+            kept: None,
             locked,
             born: Instant::now(),
             hold_until: None,
@@ -165,8 +166,8 @@ impl Proc {
     }
 
     /// A call brought it home: keep it there a while.
-    pub fn hold_home(&mut self, stay: Stay, storm: bool) {
-        self.stay = Some(stay);
+    pub fn hold_home(&mut self, why: Kept, storm: bool) {
+        self.kept = Some(why);
         let span = if storm {
             Duration::from_millis(60)
         } else {
@@ -446,7 +447,12 @@ impl Tree {
                 busy_percent: p.seen.busy_percent,
                 moves: p.moves,
                 forwarded: p.common.calls.load(Ordering::Relaxed),
-                stay: p.stay,
+                stay: p.kept.as_ref().map(|k| k.stay),
+                detail: p
+                    .kept
+                    .as_ref()
+                    .map_or_else(String::new, |k| k.detail.clone()),
+                partner: p.kept.as_ref().and_then(|k| k.partner),
                 locked: p.locked || p.hold_until.is_some_and(|t| Instant::now() < t),
                 age_ms: p.born.elapsed().as_millis() as u64,
             });
@@ -483,7 +489,7 @@ impl Tree {
         p.region = None;
         p.at_exec = traced;
         p.before_exec = false;
-        p.stay = None;
+        p.kept = None;
         p.common.breaking.store(false, Ordering::Release);
         // What a move kept back for the body is for the new program; home's kernel queues it.
         let held = std::mem::take(&mut p.held);

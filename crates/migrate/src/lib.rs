@@ -62,6 +62,14 @@ impl MigrateError {
             MigrateError::Trace(_) => Stay::TargetFailed,
         }
     }
+
+    /// What stands beside the reason.
+    pub fn detail(&self) -> String {
+        match self {
+            MigrateError::Stays(_, detail) | MigrateError::Declined(_, detail) => detail.clone(),
+            other => other.to_string(),
+        }
+    }
 }
 
 pub type Result<T> = std::result::Result<T, MigrateError>;

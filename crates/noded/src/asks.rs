@@ -174,6 +174,8 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
             explanation: "it was not started by `armento run`, so nothing moves it by itself"
                 .into(),
             remedy: format!("armento migrate {pid} NODE moves it"),
+            detail: String::new(),
+            partner: None,
         });
     };
     let proc = keeper.holds(pid);
@@ -193,14 +195,22 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
             "nothing is wrong: ask again".into(),
         ),
     };
+    // What the keeper knows more of is its own reason.
+    let (detail, partner) = match proc.filter(|_| own.is_some()) {
+        Some(p) => (p.detail.clone(), p.partner),
+        None => (String::new(), None),
+    };
     Ok(Answer::Why {
         pid,
         place: Some(place),
         stay,
         explanation,
         remedy,
+        detail,
+        partner,
     })
 }
+
 /// Asks another daemon, off the daemon's own thread.
 pub async fn call(
     node: &Arc<Node>,

@@ -4,6 +4,7 @@ use crate::asks::{Asker, Result, call, may, no_such, owner_of};
 use crate::core::Node;
 use crate::error::{refusal, stays};
 use crate::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk};
+use armento_balance::barred;
 use armento_client::api::{Answer, Dest, Order, Pass, Refusal};
 use armento_link::{Badge, Identity, Role};
 use armento_model::{NodeName, Pid, Stay, TreeId};
@@ -34,7 +35,7 @@ pub fn no_such_node(node: &Node, name: &NodeName) -> Refusal {
 
 /// A node that exists, lives, and that this home sends to.
 fn check_target(node: &Node, subject: &str, uid: u32, to: &NodeName) -> Result<()> {
-    let core = node.lock();
+    let mut core = node.lock();
     if core.leaving {
         return Err(refusal(
             "leaving",
@@ -52,7 +53,11 @@ fn check_target(node: &Node, subject: &str, uid: u32, to: &NodeName) -> Result<(
     if uid == 0 && !node.config.allow_root {
         return Err(stays(subject, Stay::Privileged, "uid 0"));
     }
-    Ok(())
+    let view = node.view(&mut core);
+    match barred(&view, to) {
+        Some(stay) => Err(stays(subject, stay, to.as_str())),
+        None => Ok(()),
+    }
 }
 
 pub async fn migrate(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {

@@ -11,6 +11,7 @@ const WALL: crate::Cond = OneOf {
     arg: 0,
     set: &[0, 1, 4, 5, 6, 7, 11],
 };
+const WALL_WORDS: &str = "the clock is neither one of CPU time nor an alarm";
 const CPU_CLOCKS: &str = "clocks of CPU time are answered by the host, with carried sums";
 const MASK_NOTE: &str = "the signal mask is set by the engine, not sent";
 
@@ -19,6 +20,7 @@ const CPU_ITIMER: &crate::Cond = &crate::Cond::OneOf {
     arg: 0,
     set: &[1, 2],
 };
+const ITIMER_WORDS: &str = "the timer is one of CPU time";
 const TIMESPEC: crate::Arg = In(Const(16));
 const ITIMER: crate::Arg = In(Const(32));
 const OLD_ITIMER: crate::Arg = Out(Const(32));
@@ -32,6 +34,7 @@ pub const ROWS: &[Row] = &[
         36,
         "getitimer",
         CPU_ITIMER,
+        ITIMER_WORDS,
         Otherwise::Home,
         &[Val, OLD_ITIMER],
     ),
@@ -40,6 +43,7 @@ pub const ROWS: &[Row] = &[
         38,
         "setitimer",
         CPU_ITIMER,
+        ITIMER_WORDS,
         Otherwise::Home,
         &[Val, ITIMER, OLD_ITIMER],
     )
@@ -62,6 +66,7 @@ pub const ROWS: &[Row] = &[
         228,
         "clock_gettime",
         &WALL,
+        WALL_WORDS,
         Otherwise::Host,
         &[Val, Out(Const(16))],
     )
@@ -70,6 +75,7 @@ pub const ROWS: &[Row] = &[
         229,
         "clock_getres",
         &WALL,
+        WALL_WORDS,
         Otherwise::Host,
         &[Val, Out(Const(16))],
     ),

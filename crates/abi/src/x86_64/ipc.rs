@@ -15,7 +15,7 @@ pub const ROWS: &[Row] = &[
     home(68, "msgget", &[Val, Val]),
     home(69, "msgsnd", &[Val, In(ArgPlus(2, MTYPE)), Val, Val]).removable(),
     home(70, "msgrcv", &[Val, Out(RetPlus(2, MTYPE)), Val, Val, Val]).removable(),
-    home(71, "msgctl", &[Val, Val, Sub]),
+    home(71, "msgctl", &[Val, Val, Sub]).note("commands outside the sub-table come home"),
     home(220, "semtimedop", &[Val, OPS, Val, In(Const(16))])
         .eintr()
         .removable(),

@@ -26,8 +26,15 @@ const PKEY: &str = "protection keys do not travel";
 const SHM: &str = "System V shared memory has its home here";
 
 pub const ROWS: &[Row] = &[
-    body_if(9, "mmap", &PRIVATE, Otherwise::Host, &[])
-        .note("files are mapped by the host; writable shared mappings come home"),
+    body_if(
+        9,
+        "mmap",
+        &PRIVATE,
+        "the memory is private and anonymous, without huge pages",
+        Otherwise::Host,
+        &[],
+    )
+    .note("files are mapped by the host; writable shared mappings come home"),
     body(10, "mprotect"),
     body(11, "munmap"),
     body(12, "brk"),
@@ -43,9 +50,16 @@ pub const ROWS: &[Row] = &[
     body(150, "munlock"),
     body(151, "mlockall").note("locks memory of the node the body runs on"),
     body(152, "munlockall"),
-    body_if(202, "futex", &UNTIMED, Otherwise::Host, &[])
-        .block()
-        .note("a relative timeout goes through the host"),
+    body_if(
+        202,
+        "futex",
+        &UNTIMED,
+        "it is not FUTEX_WAIT with a timeout",
+        Otherwise::Host,
+        &[],
+    )
+    .block()
+    .note("that timeout is relative, and a move must shorten it"),
     come(216, "remap_file_pages", "scatters pages of a file mapping"),
     come(237, "mbind", NUMA),
     come(238, "set_mempolicy", NUMA),
@@ -60,6 +74,7 @@ pub const ROWS: &[Row] = &[
             mask: u32::MAX,
             value: 0,
         },
+        "it asks for the calling thread's own",
         Otherwise::ComeHome,
         &[],
     ),

@@ -16,8 +16,15 @@ const SIGINFO: crate::Arg = In(Const(128));
 const SIGACTION: &[crate::Arg] = &[Val, In(Const(32)), Out(Const(32)), Val];
 
 pub const ROWS: &[Row] = &[
-    body_if(13, "rt_sigaction", &NOT_SIGCHLD, Otherwise::Host, SIGACTION)
-        .note("the disposition of SIGCHLD is kept at home too"),
+    body_if(
+        13,
+        "rt_sigaction",
+        &NOT_SIGCHLD,
+        "the signal is not SIGCHLD",
+        Otherwise::Host,
+        SIGACTION,
+    )
+    .note("the disposition of SIGCHLD is kept at home too"),
     body(14, "rt_sigprocmask"),
     body(15, "rt_sigreturn"),
     body(34, "pause"),

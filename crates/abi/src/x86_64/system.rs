@@ -41,7 +41,7 @@ pub const ROWS: &[Row] = &[
     gone(185, "security"),
     gone(205, "set_thread_area"),
     gone(211, "get_thread_area"),
-    come(212, "lookup_dcookie", ADMIN),
+    gone(212, "lookup_dcookie"),
     gone(236, "vserver"),
     come(246, "kexec_load", ADMIN),
     come(

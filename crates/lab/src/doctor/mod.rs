@@ -18,15 +18,21 @@ const JSON_VERSION: u32 = 1;
 const HELP: &str = "Examples:
   armento doctor
   armento doctor --json | jq '.checks[] | select(.state != \"ok\")'
+  armento doctor --calls
+  armento doctor --calls | grep futex
+  armento doctor --calls --json | jq -r '.calls[] | select(.place == \"comes home\") | .name'
 
 Exits with 0 when this machine can be a node of a farm, with 1 when not.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// Print JSON
+    /// Print the table of system calls instead: where each runs when its process is away
     #[arg(long)]
-    json: bool,
+    pub calls: bool,
+    /// Print JSON (with --calls: schema armento.calls/1)
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

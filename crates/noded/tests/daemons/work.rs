@@ -55,6 +55,8 @@ fn proc(place: &str) -> ProcInfo {
         moves: 0,
         forwarded: 0,
         stay: None,
+        detail: String::new(),
+        partner: None,
         locked: false,
         age_ms: 3000,
     }

@@ -1,0 +1,275 @@
+//! Each reason to stay that a farm can be brought to: the move is refused with it, and `why` and `ps` tell it.
+
+use super::{Farm, install32, text, until};
+use armento_model::Stay;
+use serde_json::Value;
+
+/// What happens before the program says that it is ready and sleeps. KERNEL: numbers of syscall_64.tbl.
+const PROGRAMS: &[(Stay, &str)] = &[
+    (
+        Stay::SharedMemory,
+        "open F, q(+>), q(/tmp/r/map); truncate F, 4096; syscall(9, 0, 4096, 3, 1, fileno(F), 0); fork",
+    ),
+    (
+        Stay::DeviceMapping,
+        "open F, q(/dev/zero); syscall(9, 0, 4096, 1, 2, fileno(F), 0)",
+    ),
+    (
+        Stay::OwnFilter,
+        "syscall(157, 38, 1, 0, 0, 0); $f = pack(q(SCCL), 6, 0, 0, 0x7fff0000); \
+         $p = pack(q(Sx6P), 1, $f); syscall(317, 1, 0, $p) and die",
+    ),
+    (
+        Stay::IoUring,
+        "$p = chr(0) x 120; syscall(425, 4, $p) < 0 and die $!",
+    ),
+    (
+        Stay::SealedMapping,
+        "$a = syscall(9, 0, 4096, 1, 0x22, -1, 0); syscall(462, $a, 4096, 0) and die $!",
+    ),
+    // RLIMIT_AS: no room for our region.
+    (
+        Stay::LimitLower,
+        "$l = pack(q(QQ), 64 << 20, 64 << 20); syscall(160, 9, $l) and die $!",
+    ),
+    // A signalfd for SIGUSR1.
+    (
+        Stay::UnsupportedCall,
+        "$s = pack(q(Q), 1 << 9); syscall(289, -1, $s, 8, 0) < 0 and die $!",
+    ),
+    (Stay::ProcSelfOpen, "open F, q(/proc/self/maps)"),
+];
+
+/// A process on n1, and what must be killed when it is done with.
+struct Case<'a> {
+    farm: &'a Farm,
+    pid: String,
+    root: String,
+}
+
+impl Case<'_> {
+    /// Starts it there; `command` writes /tmp/r/ready when it has come so far.
+    fn start<'a>(farm: &'a Farm, command: &str) -> Case<'a> {
+        farm.sh("n1", "mkdir -p /tmp/r; chmod 777 /tmp/r; rm -f /tmp/r/*");
+        let start = format!("{command} > /tmp/log 2>&1 & echo $!");
+        let pid = farm.sh("n1", &start).trim().to_owned();
+        let root = pid.clone();
+        let case = Case { farm, pid, root };
+        let ready = || farm.run("n1", "test -e /tmp/r/ready").status.success();
+        until(&format!("the start of: {command}"), ready);
+        case
+    }
+
+    fn perl<'a>(farm: &'a Farm, user: &str, script: &str) -> Case<'a> {
+        Case::start(farm, &format!("{user} armento run --stay {}", perl(script)))
+    }
+
+    /// Its one child, once there is one.
+    fn child(&self) -> String {
+        let mut child = String::new();
+        until("a child", || {
+            let out = self.farm.run("n1", &format!("pgrep -P {}", self.root));
+            child = text(&out.stdout).trim().to_owned();
+            out.status.success()
+        });
+        child
+    }
+
+    fn listed(&self) -> Option<Value> {
+        let doc = json(&self.farm.sh("n1", "armento ps --json"));
+        let procs = doc["procs"].as_array().cloned().unwrap_or_default();
+        let pid: Option<u64> = self.pid.parse().ok();
+        procs.into_iter().find(|p| p["pid"].as_u64() == pid)
+    }
+
+    fn why(&self) -> Value {
+        json(
+            &self
+                .farm
+                .sh("n1", &format!("armento why {} --json", self.pid)),
+        )
+    }
+
+    /// Ordered to `node`, it stays for `stay`; `partner`: for the sake of that process.
+    fn stays(&self, node: &str, stay: Stay, partner: Option<&str>) {
+        let line = format!("a line of process {} for {stay:?}", self.pid);
+        until(&line, || self.listed().is_some());
+        let out = self
+            .farm
+            .run("n1", &format!("armento migrate {} {node}", self.pid));
+        assert_eq!(out.status.code(), Some(125), "{stay:?}: {out:?}");
+        let err = text(&out.stderr);
+        assert!(err.contains(stay.explain()), "{stay:?}: {err}");
+        assert!(err.contains(&format!("hint: {}", stay.remedy())), "{err}");
+        until(&format!("{stay:?} in ps"), || {
+            self.listed().is_some_and(|p| p["stay"] == stay.code())
+        });
+        let listed = self.listed().expect("it lives");
+        for doc in [&listed, &self.why()] {
+            assert_eq!(doc["stay"], stay.code(), "{doc}");
+            assert_eq!(doc["explanation"], stay.explain(), "{doc}");
+            assert_eq!(doc["remedy"], stay.remedy(), "{doc}");
+            assert!(doc["detail"].is_string(), "{doc}");
+            let named = partner.map_or_else(|| "null".into(), str::to_owned);
+            assert_eq!(doc["partner"].to_string(), named, "{stay:?}: {doc}");
+        }
+        let said = self.farm.sh("n1", &format!("armento why {}", self.pid));
+        assert!(said.contains(&format!("[{}]", stay.code())), "{said}");
+        let because = partner.map(|p| format!("\nbecause of: process {p} "));
+        assert!(because.is_none_or(|b| said.contains(&b)), "{said}");
+    }
+
+    /// Nobody ordered anything: what `why` says by itself.
+    fn is_told(&self, stay: Stay) {
+        until(&format!("{stay:?}"), || {
+            self.listed().is_some() && self.why()["stay"] == stay.code()
+        });
+    }
+}
+
+impl Drop for Case<'_> {
+    fn drop(&mut self) {
+        let end = format!("pkill -KILL -P {0}; kill -KILL {0}", self.root);
+        self.farm.run("n1", &end);
+    }
+}
+
+fn perl(script: &str) -> String {
+    let ready = "open R, q(>), q(/tmp/r/ready); close R; sleep 600";
+    format!("perl -e '{script}; {ready}'")
+}
+
+fn json(said: &str) -> Value {
+    serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
+pub fn of_programs(farm: &Farm) {
+    for (stay, script) in PROGRAMS {
+        let case = Case::perl(farm, "", script);
+        let partner = (*stay == Stay::SharedMemory).then(|| case.child());
+        case.stays("n2", *stay, partner.as_deref());
+    }
+    // Its keeper is the user's, too.
+    let case = Case::perl(farm, super::USER, "syscall(157, 4, 0, 0, 0, 0)");
+    case.stays("n2", Stay::NotDumpable, None);
+    drop(case);
+
+    let case = Case::perl(farm, "", "1");
+    let strace = format!(
+        "strace -o /dev/null -p {0} >/dev/null 2>&1 & \
+         until grep -q ^TracerPid:.*[1-9] /proc/{0}/status; do sleep 0.05; done; echo $!",
+        case.pid
+    );
+    let tracer = farm.sh("n1", &strace).trim().to_owned();
+    case.stays("n2", Stay::Traced, Some(&tracer));
+    drop(case);
+
+    let apart = "armento run --stay unshare -fp sh -c 'touch /tmp/r/ready; exec sleep 600'";
+    let mut case = Case::start(farm, apart);
+    case.pid = case.child();
+    case.stays("n2", Stay::ForeignPidNamespace, None);
+    drop(case);
+
+    // posix_spawn is a vfork, and its child waits for somebody to write.
+    let script = "import os; os.mkfifo(\"/tmp/r/fifo\"); open(\"/tmp/r/ready\", \"w\"); \
+                  wait = (os.POSIX_SPAWN_OPEN, 0, \"/tmp/r/fifo\", os.O_RDONLY, 0); \
+                  os.posix_spawn(\"/bin/true\", [\"true\"], {}, file_actions=[wait])";
+    let case = Case::start(farm, &format!("armento run --stay python3 -c '{script}'"));
+    case.child();
+    case.stays("n2", Stay::Busy, None);
+    drop(case);
+
+    // again: mov eax, 29 (pause); int 0x80; jmp again
+    install32(
+        farm,
+        "/tmp/pause32",
+        &[0xb8, 29, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7],
+    );
+    let case = Case::start(
+        farm,
+        "touch /tmp/r/ready; exec armento run --stay /tmp/pause32",
+    );
+    case.stays("n2", Stay::ThirtyTwoBit, None);
+}
+
+/// What they do away brings them home, and keeps them there although their user names another node.
+pub fn of_calls(farm: &Farm) {
+    // A limit binds who leaves: one that has left has the room already.
+    let calls = PROGRAMS
+        .iter()
+        .filter(|(stay, _)| *stay != Stay::LimitLower);
+    for (stay, script) in calls {
+        let case = Case::start(farm, &format!("armento run --on n2 {}", perl(script)));
+        case.is_told(*stay);
+        let listed = case.listed().expect("it lives");
+        assert_eq!(listed["place"], "n1", "{listed}");
+        assert!(
+            listed["forwarded"].as_u64() > Some(0),
+            "it was never away: {listed}"
+        );
+    }
+}
+
+/// More than n2 has left, less than n1.
+pub fn of_memory(farm: &Farm) {
+    let ballast = "perl -e '$x = q(x) x (100 << 20); sleep 600' >/tmp/log 2>&1 & echo $!";
+    let ballast = farm.sh("n2", ballast);
+    let case = Case::perl(farm, "", "$x = q(x) x (140 << 20)");
+    until("n2 is full", || {
+        let nodes = json(&farm.sh("n1", "armento nodes --json"));
+        let n2 = nodes["nodes"]
+            .as_array()
+            .and_then(|all| all.iter().find(|n| n["name"] == "n2"));
+        n2.is_some_and(|n| {
+            n["mem_free_kib"]
+                .as_u64()
+                .is_some_and(|free| free < 270 << 10)
+        })
+    });
+    case.stays("n2", Stay::NoRoom, None);
+    farm.sh("n2", &format!("kill -KILL {ballast}"));
+}
+
+pub fn of_the_policy(farm: &Farm) {
+    let case = Case::perl(farm, "", "1");
+    case.is_told(Stay::Locked);
+    drop(case);
+    let case = Case::start(farm, "touch /tmp/r/ready; exec armento run sleep 600");
+    case.is_told(Stay::WouldNotPay);
+}
+
+/// Settings and defects of n3, and a link that is cut.
+pub fn of_nodes(farm: &Farm) {
+    let with = |setting: &str| {
+        let file = "/etc/armento/config.toml";
+        let other = format!("echo '{setting}' >> {file}");
+        let down =
+            "pkill -f '[a]rmento node'; while pgrep -f '[a]rmento node'; do sleep 0.05; done";
+        farm.sh("n3", &format!("{other}; {down}"));
+        farm.daemon("n3");
+        let alive = || {
+            farm.sh("n1", "armento nodes --json")
+                .matches("\"alive\"")
+                .count()
+                == 3
+        };
+        until("three nodes again", alive);
+    };
+    farm.sh("n3", "sed -i /allow_root/d /etc/armento/config.toml");
+    with("allow_root = false");
+    let case = Case::perl(farm, "", "1");
+    case.stays("n3", Stay::Privileged, None);
+    with("accept_from = []");
+    case.stays("n3", Stay::NotTrusted, None);
+    drop(case);
+
+    farm.sh(
+        "n2",
+        "mkdir -p /var/lib/armento/hosts; mount -t tmpfs -o ro tmpfs /var/lib/armento/hosts",
+    );
+    let case = Case::perl(farm, "", "1");
+    case.stays("n2", Stay::TargetFailed, None);
+    farm.sh("n2", "umount /var/lib/armento/hosts; ip link set eth0 down");
+    case.stays("n2", Stay::LinkLost, None);
+    farm.sh("n2", "ip link set eth0 up");
+}
