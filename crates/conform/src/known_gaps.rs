@@ -32,6 +32,11 @@ pub const GAPS: &[Gap] = &[
         reason: "MADV_DONTFORK and MADV_WIPEONFORK do not travel: children get those pages after a move",
     },
     Gap {
+        guest: "beyond",
+        mode: Mode::Storm,
+        reason: "the mapping of a deleted file is anonymous memory once its process has moved: no SIGBUS behind its end, and zeros where it grows",
+    },
+    Gap {
         guest: "childfiles",
         mode: Mode::Away,
         reason: "/proc/PID of a child that is away shows its deputy: state S while it computes, no name by prctl, no stack or program in maps, no ignored signals",
