@@ -38,7 +38,7 @@ static char state(void) { return *line("\nState:"); }
 /* Waits until the child is in the state: it gets there by itself. */
 static void until(char wanted)
 {
-    for (int i = 0; i < 400 && state() != wanted; i++)
+    for (int i = 0; i < 100 && state() != wanted; i++)
         rest(5);
     say("state %c", state());
 }

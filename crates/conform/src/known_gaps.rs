@@ -47,6 +47,11 @@ pub const GAPS: &[Gap] = &[
         reason: "a child's /proc/PID/status shows state t instead of T while our keeper holds its stop; a SIGSTOP can be lost when a move begins, then waitpid(WUNTRACED) waits for ever",
     },
     Gap {
+        guest: "personas",
+        mode: Mode::Storm,
+        reason: "the personality does not travel: what a body maps under READ_IMPLIES_EXEC is not executable",
+    },
+    Gap {
         guest: "pidfds",
         mode: Mode::Storm,
         reason: "a SIGSTOP can be lost when a move of its process begins: who waits for the stop waits for ever",
