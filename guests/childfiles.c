@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     readlink("/proc/self/exe", self, sizeof self - 1);
     mkdir("its-place", 0700);
     pipe(to), pipe(from);
-    alarm(12); /* a lost stop would wait for ever */
+    alarm(8); /* a lost stop would wait for ever */
     child = fork();
     if (!child) {
         pthread_t t;

@@ -33,7 +33,7 @@ int main(void)
 
     int p[2];
     char b[16] = {0};
-    alarm(12); /* a lost stop would be waited for for ever */
+    alarm(8); /* a lost stop would be waited for for ever */
     pipe(p);
     pid_t child = fork();
     if (!child) {

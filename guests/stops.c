@@ -38,7 +38,7 @@ int main(void)
 {
     char b;
     pipe(to), pipe(from);
-    alarm(12); /* a lost stop would wait for ever */
+    alarm(8); /* a lost stop would wait for ever */
     struct sigaction a = {.sa_handler = on_chld, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
     sigaction(SIGCHLD, &a, NULL);
     /* A child with handlers, blocked in a read that goes on. */

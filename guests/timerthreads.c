@@ -62,7 +62,7 @@ int main(void)
     sigaction(SIGRTMIN + 2, &a, NULL);
     pthread_t t[3];
     timer_t id[3];
-    alarm(12); /* a lost expiration would be waited for for ever */
+    alarm(8); /* a lost expiration would be waited for for ever */
     pthread_barrier_init(&gate, NULL, 4);
     for (long i = 0; i < 3; i++)
         pthread_create(&t[i], NULL, target, (void *)i);
