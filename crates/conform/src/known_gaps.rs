@@ -26,6 +26,121 @@ pub const GAPS: &[Gap] = &[
         mode: Mode::Storm,
         reason: "recv with MSG_WAITALL returns what it had when a move interrupts it: such a process stays, but one that begins the call between the look and the stop is missed",
     },
+    Gap {
+        guest: "advice",
+        mode: Mode::Storm,
+        reason: "MADV_DONTFORK and MADV_WIPEONFORK do not travel: children get those pages after a move",
+    },
+    Gap {
+        guest: "beyond",
+        mode: Mode::Storm,
+        reason: "the mapping of a deleted file is anonymous memory once its process has moved: no SIGBUS behind its end, and zeros where it grows",
+    },
+    Gap {
+        guest: "childfiles",
+        mode: Mode::Away,
+        reason: "/proc/PID of a child that is away shows its deputy: state S while it computes, no name by prctl, no stack or program in maps, no ignored signals",
+    },
+    Gap {
+        guest: "childfiles",
+        mode: Mode::Storm,
+        reason: "a child's /proc/PID/status shows state t instead of T while our keeper holds its stop; a SIGSTOP can be lost when a move begins, then waitpid(WUNTRACED) waits for ever",
+    },
+    Gap {
+        guest: "personas",
+        mode: Mode::Storm,
+        reason: "the personality does not travel: what a body maps under READ_IMPLIES_EXEC is not executable",
+    },
+    Gap {
+        guest: "pidfds",
+        mode: Mode::Storm,
+        reason: "a SIGSTOP can be lost when a move of its process begins: who waits for the stop waits for ever",
+    },
+    Gap {
+        guest: "laterwrites",
+        mode: Mode::Away,
+        reason: "private file mappings show the file as it was when it was mapped: later writes and truncations are not seen, so no SIGBUS where a file shrank",
+    },
+    Gap {
+        guest: "laterwrites",
+        mode: Mode::Storm,
+        reason: "private file mappings show the file as it was when it was mapped: later writes and truncations are not seen, so no SIGBUS where a file shrank",
+    },
+    Gap {
+        guest: "mapsfile",
+        mode: Mode::Away,
+        reason: "the mapping of a deleted file is anonymous memory once its process has moved: no name and inode in maps",
+    },
+    Gap {
+        guest: "mapsfile",
+        mode: Mode::Storm,
+        reason: "the mapping of a deleted file is anonymous memory once its process has moved: no name and inode in maps, all of it anonymous in smaps",
+    },
+    Gap {
+        guest: "memfile",
+        mode: Mode::Storm,
+        reason: "/proc/PID/mem of a child that is away is that of its hollow deputy: reading and writing it from home says EIO",
+    },
+    Gap {
+        guest: "profiles",
+        mode: Mode::Storm,
+        reason: "five expirations of ITIMER_PROF at 20 ms came within less than 95 ms of CLOCK_PROCESS_CPUTIME_ID: a move seems to shorten an interval",
+    },
+    Gap {
+        guest: "ptys",
+        mode: Mode::Storm,
+        reason: "a terminal read with VMIN returns what it had when a move interrupts it, as the kernel does at any signal",
+    },
+    Gap {
+        guest: "queued",
+        mode: Mode::Away,
+        reason: "signals that wait, blocked, at an exec are lost; those sent to a thread wait behind those sent to its process",
+    },
+    Gap {
+        guest: "queued",
+        mode: Mode::Storm,
+        reason: "signals that wait, blocked, at an exec are lost; those sent to a thread wait behind those sent to its process",
+    },
+    Gap {
+        guest: "remaps",
+        mode: Mode::Storm,
+        reason: "MAP_GROWSDOWN does not travel: after a move such a mapping no longer grows and the next page is SIGSEGV",
+    },
+    Gap {
+        guest: "rlimits",
+        mode: Mode::Away,
+        reason: "RLIMIT_STACK does not bound the stack of a body, which has its whole room from the start: no SIGSEGV where native has one",
+    },
+    Gap {
+        guest: "selflinks",
+        mode: Mode::Away,
+        reason: "/proc/self/cmdline does not show what the program wrote over its arguments while it was away (setproctitle)",
+    },
+    Gap {
+        guest: "selflinks",
+        mode: Mode::Storm,
+        reason: "/proc/self/cmdline does not show what the program wrote over its arguments while it was away; names that threads got by writing to /proc/thread-self/comm are lost by a move",
+    },
+    Gap {
+        guest: "statfiles",
+        mode: Mode::Storm,
+        reason: "VmSize in /proc/self/status can count what the engine has mapped at that moment",
+    },
+    Gap {
+        guest: "stops",
+        mode: Mode::Storm,
+        reason: "a SIGSTOP can be lost when a move of its process begins: waitpid(WUNTRACED) waits for ever",
+    },
+    Gap {
+        guest: "timerthreads",
+        mode: Mode::Away,
+        reason: "a timer that expires while timer_settime is being served is void with the old setting's signals: nothing ever comes of a time that is past",
+    },
+    Gap {
+        guest: "timerthreads",
+        mode: Mode::Storm,
+        reason: "a timer that expires while timer_settime is being served is void with the old setting's signals: nothing ever comes of a time that is past",
+    },
 ];
 
 /// Why `guest` may differ in `mode`.

@@ -85,8 +85,18 @@ fn wish(n: &Notice, here: Tid) -> Option<Wish> {
     })
 }
 
+/// What the kernel refuses is refused at home, by itself: a deputy's child is made without the flags that say so.
+///
+/// KERNEL: copy_process and clone3_args_valid in kernel/fork.c.
+fn refused(w: &Wish) -> bool {
+    let has = |flag: i32| w.flags & flag as u64 != 0;
+    has(libc::CLONE_THREAD) && (!has(libc::CLONE_SIGHAND) || w.exit_signal != 0)
+        || has(libc::CLONE_SIGHAND) && !has(libc::CLONE_VM)
+        || !(0..=64).contains(&w.exit_signal)
+}
+
 pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
-    let Some(w) = wish(n, cell.here) else {
+    let Some(w) = wish(n, cell.here).filter(|w| !refused(w)) else {
         return come_home(sh, cell, n.id, Stay::UnsupportedCall, "an unusual clone3");
     };
     let vm_only = w.flags & libc::CLONE_VM as u64 != 0

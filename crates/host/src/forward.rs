@@ -169,8 +169,10 @@ pub fn send_fixed(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice, fix: Fix) {
 
 /// Continues in the deputy what a stop interrupted there.
 pub fn restart(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    // The kernel wants no arguments; home needs those of the call that goes on, for its results.
     let packed = Packed {
         nr: n.nr as u16,
+        args: n.args,
         ..Packed::default()
     };
     post(

@@ -249,8 +249,11 @@ unsafe fn zygote(pass: RawFd, region: RawFd, len: u64) -> ! {
         }
         libc::dup2(pass, 0);
         libc::syscall(libc::SYS_close_range, 1, u32::MAX, 0);
+        // Not through the C library: it refuses its own two signals, which it makes its children ignore.
+        let default = [0u64; 4];
         for s in 1..65 {
-            libc::signal(s, libc::SIG_DFL);
+            let none = std::ptr::null_mut::<u64>();
+            libc::syscall(libc::SYS_rt_sigaction, s, default.as_ptr(), none, 8);
         }
         let none: libc::sigset_t = std::mem::zeroed();
         libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());

@@ -11,6 +11,7 @@ use armento_abi::{Out, Packed, out_len};
 use armento_model::{Pid, Tid};
 use armento_tracee::region::Slot;
 use armento_wire::call::{self, Call};
+use armento_wire::talk::ToHost;
 use armento_wire::write_frame;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -72,6 +73,8 @@ struct State {
     deadline: Option<Instant>,
     /// The thread's restart block was set by a call that we ran for the body: number and deadline.
     block: Option<(u16, Option<Instant>)>,
+    /// Where in the slot that call's results come to lie, whoever continues it.
+    results: Vec<Out>,
     /// Addresses of the program that the deputy's restart block writes to: copied to the body.
     kept: Option<(u64, usize)>,
 }
@@ -289,8 +292,9 @@ impl Deputy {
             }
             let mut st = lock(&self.st);
             let doing = st.doing.take();
-            if let Some(Doing::Call { nr, .. }) = &doing {
-                self.settle(&mut st, *nr, ret);
+            let late = self.late(&st, doing.as_ref(), ret);
+            if let Some(Doing::Call { nr, outs, .. }) = &doing {
+                self.settle(&mut st, *nr, ret, outs);
             }
             let kept = if ret > 0 || ret == -516 || ret == -4 {
                 st.kept
@@ -315,6 +319,8 @@ impl Deputy {
                         && let Some(k) = kept
                     {
                         self.link().poke(self.tid, k);
+                    } else if let Some(poke) = late {
+                        self.link().tell(&poke);
                     }
                     self.link().reply(self.tid, seq, ret, &outs);
                 }
@@ -326,14 +332,39 @@ impl Deputy {
     }
 
     /// Remembers what a restart needs.
-    fn settle(&self, st: &mut State, nr: u16, ret: i64) {
+    fn settle(&self, st: &mut State, nr: u16, ret: i64, outs: &[Out]) {
         if !(-516..=-512).contains(&ret) {
             st.deadline = None;
             st.block = None;
         } else if ret == -516 && i64::from(nr) != libc::SYS_restart_syscall {
             st.block = Some((nr, st.deadline));
+            st.results = outs.to_vec();
             st.kept = None;
         }
+    }
+
+    /// A continuation has no results of its own: those of the call that we ran for the body go where its
+    /// registers, which nobody changed, still point.
+    fn late(&self, st: &State, doing: Option<&Doing>, ret: i64) -> Option<ToHost> {
+        let Some(Doing::Call { nr, args, .. }) = doing else {
+            return None;
+        };
+        let (call, _) = st.block?;
+        if i64::from(*nr) != libc::SYS_restart_syscall {
+            return None;
+        }
+        let addr = match i64::from(call) {
+            libc::SYS_poll => args[0],
+            libc::SYS_nanosleep => args[1],
+            libc::SYS_clock_nanosleep => args[3],
+            _ => return None,
+        };
+        let bytes = self.collect(&st.results, ret);
+        (addr != 0 && !bytes.is_empty()).then_some(ToHost::Poke {
+            tid: self.tid,
+            addr,
+            bytes,
+        })
     }
 
     /// Children that were away used more than home's kernel knows.

@@ -177,7 +177,11 @@ impl<M: Mem> Packer<'_, M> {
             Len::Int(i, max) => (count(arg(i)).min(max.into()), all),
             Len::Uint(i, max) => (uint(i).min(max.into()), all),
             Len::ArgTimes(i, each) => (uint(i) * u64::from(each), all),
-            Len::ArgPlus(i, head) => (arg(i).saturating_add(head.into()), all),
+            // KERNEL: ipc/msg.c reads the type first, then refuses a size above INT_MAX.
+            Len::ArgPlus(i, head) => {
+                let text = if arg(i) > i32::MAX as u64 { 0 } else { arg(i) };
+                (text + u64::from(head), all)
+            }
             Len::Ret(i) => (arg(i), returned),
             Len::RetInt(i) => (count(arg(i)), returned),
             Len::RetPlus(i, head) => {

@@ -308,6 +308,9 @@ fn timers_and_queues() {
         home.read(home.args[1], 13).map(|_| 0)
     });
     assert_eq!(send, 0);
+    // A size that no queue has is the kernel's to refuse (EINVAL), after the type.
+    let huge = plan(nr(libc::SYS_msgsnd), &[1, A, u64::MAX, 0], &mut body).expect("packs");
+    assert_eq!((huge.packed.data.len(), huge.packed.args[2]), (8, u64::MAX));
     let ops = plan(nr(libc::SYS_semop), &[1, A, 2], &mut body).expect("packs");
     assert_eq!(ops.packed.data.len(), 12);
     let attr = body.put(A, &56u32.to_le_bytes());
