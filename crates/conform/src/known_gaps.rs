@@ -47,11 +47,6 @@ pub const GAPS: &[Gap] = &[
         reason: "a child's /proc/PID/status shows state t instead of T while our keeper holds its stop; a SIGSTOP can be lost when a move begins, then waitpid(WUNTRACED) waits for ever",
     },
     Gap {
-        guest: "personas",
-        mode: Mode::Storm,
-        reason: "the personality does not travel: what a body maps under READ_IMPLIES_EXEC is not executable",
-    },
-    Gap {
         guest: "pidfds",
         mode: Mode::Storm,
         reason: "a SIGSTOP can be lost when a move of its process begins: who waits for the stop waits for ever",
@@ -94,12 +89,12 @@ pub const GAPS: &[Gap] = &[
     Gap {
         guest: "queued",
         mode: Mode::Away,
-        reason: "signals that wait, blocked, at an exec are lost; those sent to a thread wait behind those sent to its process",
+        reason: "a signal that rt_tgsigqueueinfo sends to the first thread waits behind those sent to its process: its siginfo does not tell",
     },
     Gap {
         guest: "queued",
         mode: Mode::Storm,
-        reason: "signals that wait, blocked, at an exec are lost; those sent to a thread wait behind those sent to its process",
+        reason: "a signal that rt_tgsigqueueinfo sends to the first thread waits behind those sent to its process: its siginfo does not tell",
     },
     Gap {
         guest: "remaps",

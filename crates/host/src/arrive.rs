@@ -415,6 +415,11 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         "rt_sigaction",
         &sigs::set_calls(&code, &state.actions, None),
     )?;
+    if state.persona != 0 {
+        // Behind our own mappings: under READ_IMPLIES_EXEC they would not be what they were.
+        let call = (libc::SYS_personality, [state.persona.into(), 0, 0, 0, 0, 0]);
+        h.batch_ok(&code, "personality", &[call])?;
+    }
     h.batch_ok(
         &code,
         "setitimer",

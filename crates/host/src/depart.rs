@@ -286,6 +286,7 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
             mm: numbers,
             overruns,
             itimers,
+            persona: status::personality(here),
             pending,
             cpu,
         },

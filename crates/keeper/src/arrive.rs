@@ -446,11 +446,11 @@ fn rearm(
     r.rax = nr as u64;
     r.orig_rax = u64::MAX;
     trace::set_regs(h.tid, &r)?;
-    trace::resume_to_call(h.tid, 0)?;
-    expect_stop(h.tid)?;
-    trace::interrupt(h.tid)?;
-    trace::resume(h.tid, 0)?;
-    expect_stop(h.tid)?;
+    h.until_stop(|tid| trace::resume_to_call(tid, 0))?;
+    h.until_stop(|tid| {
+        trace::interrupt(tid)?;
+        trace::resume(tid, 0)
+    })?;
     let after = trace::regs(h.tid)?;
     regs.rax = after.rax;
     regs.rip = r.rip + 2;
@@ -460,13 +460,6 @@ fn rearm(
         u64::MAX
     };
     Ok(())
-}
-
-fn expect_stop(tid: Tid) -> Result<()> {
-    match trace::wait_for(tid, Duration::from_secs(2))? {
-        trace::Status::Stopped(_) => Ok(()),
-        _ => Err(MigrateError::Ended),
-    }
 }
 
 /// A thread that ended away while its end was on the way home: it ends here, before our page is gone.

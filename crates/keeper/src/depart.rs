@@ -424,6 +424,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
         mm: l.numbers.clone(),
         overruns,
         itimers: l.itimers,
+        persona: status::personality(pid),
         pending: Vec::new(),
         cpu: t.keep.cpu.leaves(pid),
     };

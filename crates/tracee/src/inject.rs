@@ -6,10 +6,12 @@
 //! While held, the thread blocks every signal that can wait, so that nothing runs in between.
 
 use crate::region::Code;
+use crate::status;
 use crate::sys;
 use crate::trace::{self, Regs, Result, Status, Stop, TraceError};
 use armento_model::Tid;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Signals that must stay deliverable: the kernel's own faults, our int3, and those nobody can block.
 const NEVER_BLOCK: u64 = bit(libc::SIGTRAP)
@@ -38,13 +40,16 @@ impl Passage for Unfiltered {
 /// One call: number and arguments.
 pub type Call = (i64, [u64; 6]);
 
+/// A thread that is let go for one call of the kernel's stops in microseconds.
+const STOP_MAX: Duration = Duration::from_secs(2);
+
 pub struct Hold {
     pub tid: Tid,
     /// What the thread gets back. May be changed while held.
     pub regs: Regs,
     pub mask: u64,
-    /// Stop signals that arrived while held; the owner passes them on.
-    pub deferred: Vec<i32>,
+    /// A SIGSTOP came while it was held.
+    stopped: bool,
     passage: Arc<dyn Passage>,
     armed: bool,
 }
@@ -60,7 +65,7 @@ impl Hold {
             tid,
             regs,
             mask,
-            deferred: Vec::new(),
+            stopped: false,
             passage,
             armed: true,
         })
@@ -121,9 +126,8 @@ impl Hold {
         loop {
             match trace::wait_certain(self.tid)? {
                 Status::Stopped(Stop::Signal(libc::SIGTRAP)) => return Ok(child),
-                Status::Stopped(Stop::Signal(sig)) if sig == libc::SIGSTOP => {
-                    self.deferred.push(sig)
-                }
+                // No mask holds it back: it is sent again when the thread is its own.
+                Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
                 Status::Stopped(Stop::Signal(sig)) => {
                     return Err(TraceError::Odd(format!(
                         "signal {sig} in our own code in thread {}",
@@ -145,12 +149,29 @@ impl Hold {
         }
     }
 
+    /// Lets the thread go on by `resume` until it stops of itself or for us; at a SIGSTOP it goes on once more.
+    pub fn until_stop(&mut self, resume: impl Fn(Tid) -> Result<()>) -> Result<()> {
+        loop {
+            resume(self.tid)?;
+            match trace::wait_for(self.tid, STOP_MAX)? {
+                Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
+                Status::Stopped(_) => return Ok(()),
+                _ => return Err(TraceError::Gone(self.tid)),
+            }
+        }
+    }
+
     /// Gives the thread back with other registers (a deputy, a finished body).
-    pub fn finish(mut self, regs: Regs, mask: u64) -> Result<Vec<i32>> {
+    pub fn finish(mut self, regs: Regs, mask: u64) -> Result<()> {
         self.regs = regs;
         self.mask = mask;
-        self.put_back()?;
-        Ok(std::mem::take(&mut self.deferred))
+        self.put_back()
+    }
+
+    /// SIGCONT takes back a stop that was sent before it. KERNEL: prepare_signal; a traced process's waits.
+    fn continued(&self) -> bool {
+        status::read(self.tid)
+            .is_ok_and(|s| (s.sig_pending | s.shared_pending) & bit(libc::SIGCONT) != 0)
     }
 
     fn put_back(&mut self) -> Result<()> {
@@ -158,6 +179,10 @@ impl Hold {
             return Ok(());
         }
         self.passage.close(self.tid);
+        if std::mem::take(&mut self.stopped) && !self.continued() {
+            // To the whole process, as every SIGSTOP.
+            let _ = sys::kill(self.tid, libc::SIGSTOP);
+        }
         trace::set_regs(self.tid, &self.regs)?;
         trace::set_sigmask(self.tid, self.mask)
     }

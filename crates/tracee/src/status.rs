@@ -144,6 +144,12 @@ pub fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
+/// personality(2) of a process we may trace. KERNEL: /proc/PID/personality, hexadecimal.
+pub fn personality(pid: i32) -> u32 {
+    let text = text::read(format!("/proc/{pid}/personality")).unwrap_or_default();
+    u32::from_str_radix(text.trim(), 16).unwrap_or(0)
+}
+
 pub fn comm(pid: i32, tid: i32) -> String {
     text::read(format!("/proc/{pid}/task/{tid}/comm"))
         .unwrap_or_default()
