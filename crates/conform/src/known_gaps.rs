@@ -44,12 +44,7 @@ pub const GAPS: &[Gap] = &[
     Gap {
         guest: "childfiles",
         mode: Mode::Storm,
-        reason: "a child's /proc/PID/status shows state t instead of T while our keeper holds its stop; a SIGSTOP can be lost when a move begins, then waitpid(WUNTRACED) waits for ever",
-    },
-    Gap {
-        guest: "pidfds",
-        mode: Mode::Storm,
-        reason: "a SIGSTOP can be lost when a move of its process begins: who waits for the stop waits for ever",
+        reason: "a child's /proc/PID/status shows state t instead of T while our keeper holds its stop",
     },
     Gap {
         guest: "laterwrites",
@@ -124,7 +119,7 @@ pub const GAPS: &[Gap] = &[
     Gap {
         guest: "stops",
         mode: Mode::Storm,
-        reason: "a SIGSTOP can be lost when a move of its process begins: waitpid(WUNTRACED) waits for ever",
+        reason: "the stop of a process with threads can be lost under load when a move begins: waitpid(WUNTRACED) waits for ever",
     },
     Gap {
         guest: "timerthreads",

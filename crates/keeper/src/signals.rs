@@ -22,6 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// A deputy stops in microseconds, on a loaded machine in some ticks. Given up, its body would wait for ever.
+const STOP_MAX: Duration = Duration::from_secs(5);
 const ERESTARTNOHAND: i64 = -514;
 const ERESTARTNOINTR: i64 = -513;
 
@@ -266,7 +268,7 @@ impl Tree {
             if trace::interrupt(tid).is_err() {
                 return;
             }
-            match trace::wait_for(tid, Duration::from_millis(500)) {
+            match trace::wait_for(tid, STOP_MAX) {
                 Ok(Status::Stopped(Stop::Trap)) => {
                     let forced = force_result(&self.keep, tid, code, true).unwrap_or(false);
                     let _ = trace::resume(tid, 0);
@@ -308,7 +310,7 @@ impl Tree {
         // What did the kernel make of it? A stop of ours tells.
         let _ = trace::interrupt(tid);
         loop {
-            match trace::wait_for(tid, Duration::from_millis(500)) {
+            match trace::wait_for(tid, STOP_MAX) {
                 Ok(Status::Stopped(Stop::Group(_))) => {
                     let _ = trace::listen(tid);
                     if let Some(p) = self.procs.get_mut(&pid) {
@@ -335,7 +337,7 @@ impl Tree {
             return false;
         }
         loop {
-            match trace::wait_for(tid, Duration::from_millis(500)) {
+            match trace::wait_for(tid, STOP_MAX) {
                 Ok(Status::Stopped(Stop::Trap)) => {
                     let _ = force_result(&self.keep, tid, code, true);
                     return true;
