@@ -202,7 +202,14 @@ pub struct Pass {
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Order {
     /// Move `pid`; report `Moved` or `Stayed` with the same ticket.
-    Move { pid: Pid, to: Dest, ticket: u64 },
+    Move {
+        pid: Pid,
+        to: Dest,
+        ticket: u64,
+        /// Nobody asked: it would even out the load.
+        #[serde(default)]
+        balances: bool,
+    },
     /// Bring every process of the tree home (the node leaves, or an administrator asks).
     Recall { ticket: u64 },
     /// To a host: send your guests away; keepers bring them home.

@@ -163,10 +163,19 @@ fn orders(keep: &Arc<Keep>, session: &mut Option<Session>) -> bool {
 
 fn take(keep: &Arc<Keep>, order: Order) {
     match order {
-        Order::Move { pid, to, ticket } => keep.tasks.push(Task {
+        Order::Move {
             pid,
             to,
-            why: Why::Order(ticket),
+            ticket,
+            balances,
+        } => keep.tasks.push(Task {
+            pid,
+            to,
+            why: if balances {
+                Why::Balance(ticket)
+            } else {
+                Why::Order(ticket)
+            },
         }),
         Order::Recall { ticket } => {
             for pid in keep.pids() {

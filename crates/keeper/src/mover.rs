@@ -33,6 +33,8 @@ const TRY_AGAIN: u32 = 200;
 pub enum Why {
     /// The daemon's, with its ticket.
     Order(u64),
+    /// … to even out the load.
+    Balance(u64),
     Storm,
     Exec,
     /// A call that only home can serve.
@@ -97,6 +99,7 @@ pub fn run(keep: &Arc<Keep>) {
             Why::Call(stay, why) => come_home(keep, task.pid, *stay, why),
             Why::Storm => storm(keep, &task),
             Why::Order(ticket) => order(keep, &task, *ticket),
+            Why::Balance(ticket) => balance(keep, &task, *ticket),
         }
     }
 }
@@ -106,6 +109,27 @@ fn storm(keep: &Arc<Keep>, task: &Task) {
     if let Some(calls) = &keep.storm_call {
         calls.moved(task.pid);
     }
+}
+
+/// The balancer counts one process and would be given all that share memory with it.
+fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
+    let others = partners::of(task.pid).len() - 1;
+    if others == 0 {
+        return order(keep, task, ticket);
+    }
+    let pid = task.pid;
+    let (stay, detail) = (
+        Stay::SharedMemory,
+        format!("it shares memory with {others} others: they move together, and by hand only"),
+    );
+    let kept = Kept::new(stay, &detail).with(partners::because_of(pid, stay));
+    keep.hand.run(move |t| t.note(pid, Some(kept)));
+    keep.control.report(Report::Stayed {
+        ticket,
+        pid,
+        stay,
+        detail,
+    });
 }
 
 fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
@@ -150,7 +174,7 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
     }
     let group = partners::of(pid);
     let r = match (to, &now) {
-        _ if group.len() > 1 && *to != Dest::Balance => together(keep, &group, to, storm),
+        _ if group.len() > 1 && *to != Dest::Balance => together(keep, (pid, &group), to, storm),
         (Dest::Balance, _) => {
             keep.hand.run(move |t| t.unlock(pid));
             Ok(Done::default())
@@ -182,7 +206,12 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
 }
 
 /// Those who share memory move as one. Between two hosts their way is over home.
-fn together(keep: &Arc<Keep>, group: &[Pid], to: &Dest, storm: bool) -> Result<Done> {
+fn together(
+    keep: &Arc<Keep>,
+    (first, group): (Pid, &[Pid]),
+    to: &Dest,
+    storm: bool,
+) -> Result<Done> {
     let node = match to {
         Dest::Node(n) if *n != keep.settings.node => Some(n),
         _ => None,
@@ -200,10 +229,13 @@ fn together(keep: &Arc<Keep>, group: &[Pid], to: &Dest, storm: bool) -> Result<D
         }
         done = group::bring(keep, group, &link)?;
     }
-    match node {
-        Some(node) => group::out(keep, group, node),
-        None => Ok(done),
+    if let Some(node) = node {
+        done = group::out(keep, group, node)?;
     }
+    let others: Vec<Pid> = group.iter().copied().filter(|p| *p != first).collect();
+    keep.hand
+        .run(move |t| others.into_iter().for_each(|p| t.note(p, None)));
+    Ok(done)
 }
 
 /// A body waits for a call that only home can serve: it must come, however busy it is.

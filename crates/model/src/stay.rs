@@ -26,7 +26,7 @@ macro_rules! stays {
 }
 
 stays! {
-    SharedMemory "shared-memory" "it shares writable memory with another process or a file" "let it unmap the shared memory, or use pipes, sockets or private mappings";
+    SharedMemory "shared-memory" "it shares writable memory with another process or a file" "those who share memory without a name move together by hand: `armento migrate PID NODE`; else let it unmap the memory";
     DeviceMapping "device-mapping" "it has a device mapped into its memory" "let it unmap the device; such programs belong on the node that has the device";
     Traced "traced" "another program traces it (a debugger, strace)" "detach the tracer, then move it again";
     OwnFilter "own-filter" "it installed its own seccomp filter" "run it without its sandbox, or leave it at home";

@@ -43,7 +43,12 @@ fn order(core: &mut Core, chosen: &Move, now: armento_gossip::Tick) {
         Dest::Node(chosen.to.clone())
     };
     let (pid, ticket) = (chosen.pid, core.next());
-    let order = Order::Move { pid, to, ticket };
+    let order = Order::Move {
+        pid,
+        to,
+        ticket,
+        balances: true,
+    };
     if core.keepers.order(tree, pid, ticket, order, None) {
         tracing::debug!("{} goes from {} to {}", pid, chosen.from, chosen.to);
         core.ledger.moving(chosen, now);

@@ -89,7 +89,12 @@ pub async fn migrate(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
             Dest::Balance => {}
         }
         let free = to == Dest::Balance;
-        let order = Order::Move { pid, to, ticket };
+        let order = Order::Move {
+            pid,
+            to,
+            ticket,
+            balances: false,
+        };
         let waits = (!free).then_some(waiter);
         let told = core.keepers.order(tree, pid, ticket, order, waits);
         if told && free {
