@@ -14,7 +14,7 @@ use std::sync::RwLock;
 const PIECE: u64 = 32 << 20;
 /// What is watched is rounded to a huge page, so that none is split and neighbours join.
 const BLOCK: u64 = 2 << 20;
-/// Every watched run may cut a mapping in three. KERNEL: vm.max_map_count is 65530.
+/// Runs on the books at most: each is a call in every round.
 const WATCHED_MAX: usize = 8192;
 
 /// Ranges whose writes are noted since their pages were sent. What lies outside counts as never sent.
@@ -43,6 +43,7 @@ impl Watch {
     ) -> Result<()> {
         let backing = area.backing();
         let (mut at, end) = area.run();
+        let mut registered = false;
         // From one piece that holds pages to the next: sanitizers reserve 16 TB and touch a few of them.
         while let Some(first) = map.first((at, end)).unwrap_or_default() {
             let piece = piece(first, (at, end));
@@ -51,7 +52,8 @@ impl Watch {
             for run in blocks(&before, piece) {
                 let armed = self.watched.len() < WATCHED_MAX && {
                     let _quiet = writes.write().unwrap_or_else(|e| e.into_inner());
-                    uffd.arm(run).is_ok()
+                    registered = registered || uffd.watch(area.run()).is_ok();
+                    registered && uffd.arm(run).is_ok()
                 };
                 // A mapping that vanished or cannot be watched counts as never sent: the freeze sends it.
                 if !armed {

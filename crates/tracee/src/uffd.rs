@@ -79,9 +79,14 @@ impl Uffd {
         self.0.as_raw_fd()
     }
 
-    /// Registers `run` and arms its pages.
+    /// Pages of `run`, a whole mapping, can be armed from now on. Of a part the kernel would make a mapping of its
+    /// own, and mremap(2) of what the program takes for one mapping says EFAULT when it is several.
+    pub fn watch(&self, run: Run) -> io::Result<()> {
+        self.register(run, MODE_WP)
+    }
+
+    /// Before: watched. Notes the next write to each page of `run`.
     pub fn arm(&self, run: Run) -> io::Result<()> {
-        self.register(run, MODE_WP)?;
         let mut p = Protect {
             start: run.0,
             len: run.1 - run.0,
