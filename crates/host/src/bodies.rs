@@ -14,18 +14,15 @@ use armento_migrate::stop::{DEFAULT_NOTHING, Halted, signal_waits};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::sys::{self, SigInfo};
-use armento_tracee::{aside, status, trace};
+use armento_tracee::{status, trace};
 use armento_wire::talk::{Signal, ToHome};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// ERESTARTNOINTR: issue it again whatever happens.
 const AGAIN: i64 = -513;
 /// KERNEL: struct rt_sigframe: pretcode 8, ucontext: flags 8, link 8, stack 24, sigcontext 256, then the mask.
 const FRAME_MASK: u64 = 304;
-/// Some ticks of a kernel with HZ 100: who was let go at home runs by then.
-const DROP_AFTER: Duration = Duration::from_millis(30);
 
 /// A thread stopped by our interruption, or for the first time.
 pub fn at_trap(zoo: &mut Zoo, here: Tid) {
@@ -273,6 +270,7 @@ pub fn run_on(zoo: &mut Zoo, pid: Pid) {
     let Some(body) = zoo.bodies.get_mut(&pid) else {
         return;
     };
+    // Not thawed yet, or somebody stopped it.
     if body.quiet || body.stopped || body.proc.frozen() {
         return;
     }
@@ -462,30 +460,6 @@ pub fn release_parent(zoo: &mut Zoo, body: &Body) {
             let _ = trace::resume(th.cell.here, 0);
         }
     }
-}
-
-/// A body that runs elsewhere now. It is stopped for good; the end of its memory would only keep a processor
-/// from who waits for one, itself among them where home is the same machine.
-pub fn drop_soon(zoo: &mut Zoo, pid: Pid) {
-    let sh = zoo.sh();
-    if lock(&sh.expelled).is_some() {
-        // This node leaves its farm, and nothing of a guest stays behind.
-        return remove(zoo, pid);
-    }
-    let Some(body) = zoo.bodies.get_mut(&pid) else {
-        return;
-    };
-    body.quiet = true;
-    let proc = body.proc.clone();
-    aside::soon("drop", move || {
-        std::thread::sleep(DROP_AFTER);
-        sh.hand.post(move |zoo| {
-            let same = |b: &Body| Arc::ptr_eq(&b.proc, &proc);
-            if zoo.bodies.get(&pid).is_some_and(same) {
-                remove(zoo, pid);
-            }
-        });
-    });
 }
 
 /// Ends a body without telling home: it exec'd, died there, or runs elsewhere.

@@ -107,7 +107,7 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
             z.early.retain(|e| e.id != pid);
             bodies::remove(z, pid);
         }),
-        ToHost::Drop { pid, .. } => sh.hand.post(move |z| bodies::drop_soon(z, pid)),
+        ToHost::Drop { pid, .. } => sh.hand.post(move |z| bodies::remove(z, pid)),
         ToHost::Signal { pid, tid, info } => {
             if let Ok(info) = info.0.as_slice().try_into() {
                 let info: sys::SigInfo = info;
