@@ -73,6 +73,25 @@ int main(void)
         rest(80); /* alone again */
         chew(30 * CHEW_MS);
     }
+    /* protected while away, and calls that need home: the protection must hold everywhere, nothing be lost */
+    char *closed = share(6 * 4096);
+    for (int i = 0; i < 6; i++)
+        memset(closed + i * 4096, 'p' + i, 4096);
+    rest(60);
+    SHOW(mprotect(closed, 4096, PROT_READ));
+    SHOW(mprotect(closed + 2 * 4096, 2 * 4096, PROT_NONE));
+    rest(60);
+    chew(20 * CHEW_MS);
+    pid_t tester = fork();
+    if (!tester)
+        closed[2 * 4096] = 'X'; /* SIGSEGV */
+    int how = 0;
+    HOLDS(waitpid(tester, &how, 0) == tester);
+    say("protected %d %c %lx", WTERMSIG(how), closed[1], hash(closed + 4 * 4096, 2 * 4096));
+    rest(60);
+    SHOW(mprotect(closed, 6 * 4096, PROT_READ | PROT_WRITE));
+    say("opened %lx", hash(closed, 6 * 4096));
+
     char *late = share(8192);
     strcpy(late + 4000, "made in between");
     rest(60);

@@ -335,7 +335,8 @@ fn shape(zoo: &mut Zoo, pid: Pid, areas: Vec<Area>) -> Result<()> {
         ok("map a file", h.tid, r)?;
         Ok(())
     };
-    relayout(&mut h, &code, &b.areas, &areas, &mut map)?;
+    let (old, new) = (objects::opened_up(&b.areas), objects::opened_up(&areas));
+    relayout(&mut h, &code, &old, &new, &mut map)?;
     b.areas = areas;
     Ok(())
 }
@@ -405,9 +406,10 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
             o.arrived()?;
         }
     }
-    let here = b.here;
+    let (here, close) = (b.here, objects::close_calls(&b.areas));
     lock(&b.proc.cpu).carried = state.cpu;
     let mut h = Hold::take(here, zoo.passage())?;
+    h.batch_ok(&code, "mprotect", &close)?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     ok("set the memory map's numbers", here, r[0])?;
     h.batch_ok(

@@ -14,14 +14,14 @@ use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::{
-    self, Accept, Head, Layout, State, ThreadState, itimers, mm, sigs, thread,
+    self, Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
 };
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::target::{self, Builder, relayout};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay, Tid};
 use armento_tracee::hand::World;
-use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
+use armento_tracee::inject::{Call, Hold, Unfiltered, vdso_syscall};
 use armento_tracee::region::{BASE, Code};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::{maps, sys, trace};
@@ -46,12 +46,13 @@ pub fn bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>) -> Result<Done> {
 fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Done> {
     let l = link.clone();
     let done = fetch(keep, pid, link, mv).and_then(|got| {
+        let (bytes, frozen) = (got.bytes, got.frozen);
         let flip = move |t: &mut Tree| {
-            dress(t, pid, &got.state)?;
+            dress(t, pid, &got)?;
             flip(t, pid, &l, mv)
         };
         let flipped = keep.hand.run(flip).unwrap_or(Err(MigrateError::Ended));
-        flipped.map(|()| (got.bytes, got.frozen))
+        flipped.map(|()| (bytes, frozen))
     });
     match done {
         Ok((bytes, frozen)) => Ok(Done {
@@ -69,6 +70,8 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
 /// What came of a process, and when it was frozen.
 pub struct Fetched {
     pub state: State,
+    /// What protects its shared memory again.
+    close: Vec<Call>,
     pub bytes: u64,
     pub frozen: Instant,
 }
@@ -86,12 +89,14 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         pid,
         frozen: None,
         early: false,
+        close: Vec::new(),
         state: None,
     };
     let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Fetch(mv))?;
     let bytes = target::receive(&mut r, &mut w, &mut b)?;
     Ok(Fetched {
         state: b.state.ok_or(MigrateError::Ended)?,
+        close: b.close,
         bytes,
         frozen: b.frozen.unwrap_or_else(Instant::now),
     })
@@ -110,6 +115,7 @@ struct Return {
     frozen: Option<Instant>,
     /// Its memory is mapped already, and pages came before the freeze.
     early: bool,
+    close: Vec<Call>,
     state: Option<State>,
 }
 
@@ -142,6 +148,7 @@ impl Builder for Return {
     fn layout(&mut self, layout: Layout) -> Result<()> {
         self.frozen = Some(Instant::now());
         let (pid, early) = (self.pid, self.early);
+        self.close = objects::close_calls(&layout.areas);
         self.keep
             .hand
             .run(move |t| rebuild(t, pid, &layout, early))
@@ -193,7 +200,8 @@ fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
     // Before the layout, which may bring a file's bytes to where pages were sent. Holes do not matter.
     let drop = if early { &layout.dropped } else { &stale };
     h.batch(&code, &target::drop_calls(drop))?;
-    if views_again(&mut h, &code, &old, &layout.areas)? {
+    let new = objects::opened_up(&layout.areas);
+    if views_again(&mut h, &code, &old, &new)? {
         old = now()?;
     }
     let mut map = |h: &mut Hold, a: &Area| match &a.kind {
@@ -203,7 +211,7 @@ fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
             "memory that it shared is gone here".into(),
         )),
     };
-    relayout(&mut h, &code, &old, &layout.areas, &mut map)
+    relayout(&mut h, &code, &old, &new, &mut map)
 }
 
 /// Views of shared memory that the body has elsewhere than home, made from those that the deputy kept. Before
@@ -316,7 +324,8 @@ fn copy_file(
 }
 
 /// Gives every thread its own state back; they stay stopped.
-pub fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
+pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
+    let state = &got.state;
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
     t.keep.cpu.came(pid, state);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
@@ -339,6 +348,7 @@ pub fn dress(t: &mut Tree, pid: Pid, state: &State) -> Result<()> {
         image::timers::hold(&mut signals, to, &info);
     }
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
+    h.batch_ok(&code, "mprotect", &got.close)?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     armento_tracee::inject::ok("set the memory map's numbers", pid, r[0])?;
     let now = sigs::read(&mut h, &code)?;

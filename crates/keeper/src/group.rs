@@ -77,13 +77,13 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
     let mut members = Vec::new();
     let sent = halt(keep, group, &mut members)
         .and_then(|()| send(keep, group, &link, &mut members))
-        .and_then(|bytes| hand_over(keep, &link, &members).map(|()| bytes));
+        .and_then(|bytes| Ok((bytes, hand_over(keep, &link, &members)?)));
     for m in &members {
         keep.end_move(m.mv);
     }
     match sent {
-        Ok(bytes) => {
-            for m in members {
+        Ok((bytes, away)) => {
+            for m in members.into_iter().filter(|m| away.contains(&m.pid)) {
                 m.prep.keep_leases(keep, m.pid);
             }
             Ok(Done {
@@ -156,12 +156,25 @@ fn send(
     Ok(bytes)
 }
 
-fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Result<()> {
+/// All of them, or none: one that ended meanwhile is no hindrance, and nothing else can fail once the link is whole.
+/// Returns who is away now.
+fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Result<Vec<Pid>> {
     let all: Vec<_> = members.iter().map(|m| (m.pid, m.mv)).collect();
     let link = link.clone();
-    let flip = move |t: &mut Tree| {
-        all.into_iter()
-            .try_for_each(|(pid, mv)| depart::hand_over(t, pid, &link, mv))
+    let flip = move |t: &mut Tree| -> Result<Vec<Pid>> {
+        link.whole()?;
+        let mut away = Vec::new();
+        for (pid, mv) in all {
+            match depart::hand_over(t, pid, &link, mv) {
+                Ok(()) => away.push(pid),
+                // Its end has been reported.
+                Err(_) if !t.leaving.contains_key(&pid) => {
+                    link.tell(&ToHost::Abort { mv, pid });
+                }
+                Err(e) => return Err(about(pid, e)),
+            }
+        }
+        Ok(away)
     };
     keep.hand.run(flip).unwrap_or(Err(MigrateError::Ended))
 }
@@ -242,7 +255,7 @@ fn flip(t: &mut Tree, link: &Arc<HostLink>, all: &[Here]) -> Result<()> {
     let mut dressed: Vec<&Here> = Vec::new();
     for one in all {
         let (pid, _, f) = one;
-        match arrive::dress(t, *pid, &f.state) {
+        match arrive::dress(t, *pid, f) {
             Ok(()) => dressed.push(one),
             Err(_) if ended(&t.keep, *pid) => {}
             Err(e) => {

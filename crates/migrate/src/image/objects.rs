@@ -9,7 +9,7 @@
 use super::{Area, Kind};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
-use armento_tracee::inject::Hold;
+use armento_tracee::inject::{Call, Hold};
 use armento_tracee::maps::Vma;
 use armento_tracee::pages::{self, Run};
 use armento_tracee::region::Code;
@@ -103,6 +103,33 @@ pub fn travels(areas: &[Area]) -> Result<()> {
     Ok(())
 }
 
+/// `areas`, with those of objects open for reading and writing: so they are mapped until their pages are there.
+/// KERNEL: access_remote_vm; what a shared mapping forbids cannot be forced from outside, unlike in a private one.
+pub fn opened_up(areas: &[Area]) -> Vec<Area> {
+    let mut all = areas.to_vec();
+    for a in all.iter_mut().filter(|a| is_shared(a)) {
+        a.prot |= libc::PROT_READ | libc::PROT_WRITE;
+    }
+    all
+}
+
+/// Calls that give the mappings in `areas` their own protection again.
+pub fn close_calls(areas: &[Area]) -> Vec<Call> {
+    let open = libc::PROT_READ | libc::PROT_WRITE;
+    let closed = areas
+        .iter()
+        .filter(|a| is_shared(a) && a.prot & open != open);
+    let call = |a: &Area| {
+        let args = [a.start, a.end - a.start, a.prot as u64, 0, 0, 0];
+        (libc::SYS_mprotect, args)
+    };
+    closed.map(call).collect()
+}
+
+fn is_shared(a: &Area) -> bool {
+    matches!(a.kind, Kind::Shared { .. })
+}
+
 /// What some processes map of each object, as offsets in it.
 #[derive(Clone, Debug, Default)]
 pub struct Views(BTreeMap<ObjectId, Vec<Run>>);
@@ -139,8 +166,7 @@ impl Views {
 /// swap, all of it counts.
 pub fn resident(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<Vec<Run>> {
     let all: Vec<Run> = shared(areas).map(|(_, _, run)| run).collect();
-    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
-    if swaps.lines().nth(1).is_some() {
+    if swaps() {
         return Ok(all);
     }
     let mut found = Vec::new();
@@ -161,6 +187,11 @@ pub fn resident(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<Vec<Run>> {
     Ok(pages::union(found, &[]))
 }
 
+fn swaps() -> bool {
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    swaps.lines().nth(1).is_some()
+}
+
 /// Before: frozen, at home. What is not zero of the objects that a process maps and `others`, which are sent
 /// already, do not. `known`: what has pages at all.
 pub fn filled(pid: i32, areas: &[Area], others: &Views, known: &[Run]) -> Result<Vec<Run>> {
@@ -172,18 +203,37 @@ pub fn filled(pid: i32, areas: &[Area], others: &Views, known: &[Run]) -> Result
     for (mut at, end) in pages::both(&pages::union(parts, &[]), known) {
         while at < end {
             let want = ((end - at) as usize).min(LOOK);
-            // Behind the end of the object there is nothing (SIGBUS).
-            let got = mem.read_at(&mut buf[..want], at).unwrap_or(0);
+            let got = match mem.read_at(&mut buf[..want], at) {
+                Ok(got) if got > 0 => got,
+                // Behind the end of the object there is nothing (SIGBUS).
+                _ if swaps() && readable(areas, at) => {
+                    at += PAGE;
+                    continue;
+                }
+                r => return Err(hidden(at, r)),
+            };
             let pages = buf[..got].chunks(PAGE as usize).enumerate();
             let full = pages.filter(|(_, page)| *page != &EMPTY[..page.len()]);
             runs.extend(full.map(|(n, _)| {
                 let from = at + n as u64 * PAGE;
                 (from, from + PAGE)
             }));
-            at += want as u64;
+            at += got as u64;
         }
     }
     Ok(pages::union(runs, &[]))
+}
+
+fn readable(areas: &[Area], at: u64) -> bool {
+    let mut here = areas.iter().filter(|a| a.start <= at && at < a.end);
+    here.any(|a| a.prot & libc::PROT_READ != 0)
+}
+
+/// KERNEL: proc_mem.force_override=never hides from us what the process itself may not read.
+fn hidden(at: u64, r: std::io::Result<usize>) -> MigrateError {
+    let why = r.map_or_else(|e| e.to_string(), |_| "nothing".into());
+    let why = format!("shared memory at {at:#x} cannot be read from outside: {why}");
+    MigrateError::Stays(Stay::SharedMemory, why)
 }
 
 /// A host's file of memory that stands for an object.
