@@ -5,28 +5,26 @@
 use crate::deputy::Deputy;
 use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
+use crate::mappings::{map_early, rebuild};
 use crate::mover::Done;
-use crate::signals::thread_directed;
 use crate::tree::{Place, Tree};
 use crate::waits::Waits;
 use crate::{queue, timers};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
-use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::{
     self, Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
 };
 use armento_migrate::stop::{Grip, Halted};
-use armento_migrate::target::{self, Builder, relayout};
+use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay, Tid};
 use armento_tracee::hand::World;
 use armento_tracee::inject::{Call, Hold, Unfiltered, vdso_syscall};
 use armento_tracee::region::{BASE, Code};
 use armento_tracee::sys::SigInfo;
-use armento_tracee::{maps, sys, trace};
+use armento_tracee::trace;
 use armento_wire::talk::{FileKey, Purpose, ToHost, Whither};
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -160,167 +158,6 @@ impl Builder for Return {
         self.state = Some(state);
         Ok(())
     }
-}
-
-/// Stops the deputies and gives the process its mappings back.
-fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
-    let keep = t.keep.clone();
-    let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
-    t.break_calls(pid);
-    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    let mut grip = Grip::new(pid);
-    grip.seized.extend(p.threads.keys().copied());
-    let stopped = grip
-        .seized
-        .iter()
-        .copied()
-        .collect::<Vec<_>>()
-        .into_iter()
-        .try_for_each(|tid| {
-            trace::interrupt(tid)?;
-            grip.halt_one(tid)
-        });
-    for h in &grip.halted {
-        if let Some((_, info)) = h.signal {
-            let to = thread_directed(&keep, pid, h.tid, &info).then_some(h.tid);
-            image::timers::hold(&mut p.held, to, &info);
-        }
-    }
-    let halted = grip.disband();
-    t.returning.insert(pid, halted);
-    stopped?;
-    let now = || -> Result<Vec<Area>> {
-        let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
-        let areas = areas::of_home(pid, &list)?.areas;
-        Ok(if early { areas } else { kept_areas(areas) })
-    };
-    let mut old = now()?;
-    let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
-    let stale: Vec<_> = old.iter().map(Area::run).collect();
-    // Before the layout, which may bring a file's bytes to where pages were sent. Holes do not matter.
-    let drop = if early { &layout.dropped } else { &stale };
-    h.batch(&code, &target::drop_calls(drop))?;
-    let new = objects::opened_up(&layout.areas);
-    if views_again(&mut h, &code, &old, &new)? {
-        old = now()?;
-    }
-    let mut map = |h: &mut Hold, a: &Area| match &a.kind {
-        Kind::File { key, off, .. } => copy_file(&keep, &code, h, a, key, *off),
-        _ => Err(MigrateError::Stays(
-            Stay::TargetFailed,
-            "memory that it shared is gone here".into(),
-        )),
-    };
-    relayout(&mut h, &code, &old, &new, &mut map)
-}
-
-/// Views of shared memory that the body has elsewhere than home, made from those that the deputy kept. Before
-/// anything is unmapped: what has no name cannot be mapped again. Returns whether there were any.
-/// KERNEL: mremap(2) with an old size of 0 makes another view of a shared mapping.
-fn views_again(h: &mut Hold, code: &Code, old: &[Area], new: &[Area]) -> Result<bool> {
-    let lacks = |s: &Step| match s {
-        Step::Map(a) if matches!(a.kind, Kind::Shared { .. }) => Some(a.clone()),
-        _ => None,
-    };
-    let lacking: Vec<Area> = areas::steps(old, new).iter().filter_map(lacks).collect();
-    for a in &lacking {
-        let from = old.iter().find_map(|o| match (&o.kind, &a.kind) {
-            (Kind::Shared { object: x, off: p }, Kind::Shared { object: y, off: q }) if x == y => {
-                let at = (o.start + q).checked_sub(*p)?;
-                (at >= o.start && at < o.end).then_some(at)
-            }
-            _ => None,
-        });
-        let Some(from) = from else { continue };
-        let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
-        let len = a.end - a.start;
-        let calls = [
-            (libc::SYS_mremap, [from, 0, len, flags, a.start, 0]),
-            (libc::SYS_mprotect, [a.start, len, a.prot as u64, 0, 0, 0]),
-        ];
-        h.batch_ok(code, "mremap", &calls)?;
-    }
-    Ok(!lacking.is_empty())
-}
-
-/// What a deputy kept of the stack (arguments, environment) is no part of the stack that comes: that is
-/// mapped as one, or the kernel would know only a piece of it by its name.
-fn kept_areas(mut areas: Vec<Area>) -> Vec<Area> {
-    for a in &mut areas {
-        if a.kind == Kind::Stack {
-            a.kind = Kind::Anon;
-        }
-    }
-    areas
-}
-
-/// One call of the early mapping; longer means that the body blocks in a call of its own.
-const EARLY_MAX: Duration = Duration::from_millis(100);
-
-/// Maps what the body had at the offer, by the deputy itself and while the body runs. `None`: it
-/// cannot be done now; the pages then come with the freeze.
-fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<()> {
-    d.forget_housekeeping();
-    // What it is just giving up must be gone before we look, or we would count on it.
-    d.tidy(libc::SYS_getpid, [0; 6], EARLY_MAX)?;
-    let old = kept_areas(areas::of_home(pid, &maps::read(pid).ok()?).ok()?.areas);
-    let mut steps = areas::steps(&old, areas);
-    // A file may have been mapped for the body since the offer: what is too much goes at the freeze.
-    steps.retain(|s| !matches!(s, Step::Unmap(_)));
-    if steps.iter().any(
-        |s| matches!(s, Step::Map(a) if matches!(a.kind, Kind::File { .. } | Kind::Shared { .. })),
-    ) {
-        return None;
-    }
-    let stale: Vec<_> = old.iter().map(Area::run).collect();
-    for (nr, args) in target::drop_calls(&stale) {
-        d.tidy(nr, args, EARLY_MAX)?;
-    }
-    for step in &steps {
-        let (nr, args) = target::step_call(step)?;
-        d.tidy(nr, args, EARLY_MAX).filter(|r| *r >= 0)?;
-    }
-    Some(())
-}
-
-/// A file mapping that the deputy does not hold (the body moved it): an anonymous copy of its bytes.
-fn copy_file(
-    keep: &Keep,
-    code: &Code,
-    h: &mut Hold,
-    a: &Area,
-    key: &FileKey,
-    off: u64,
-) -> Result<()> {
-    let file = crate::keep::lock(&keep.files).get(key).cloned();
-    let file = file.ok_or_else(|| {
-        MigrateError::Stays(Stay::TargetFailed, "a mapped file is not known here".into())
-    })?;
-    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
-    let rw = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-    let len = a.end - a.start;
-    h.batch_ok(
-        code,
-        "map",
-        &[(libc::SYS_mmap, [a.start, len, rw, flags, u64::MAX, 0])],
-    )?;
-    let mut buf = vec![0u8; 256 << 10];
-    let mut at = 0;
-    while at < len {
-        let want = ((len - at) as usize).min(buf.len());
-        let n = file.read_at(&mut buf[..want], off + at)?;
-        if n == 0 {
-            break;
-        }
-        sys::vm_write(h.tid, a.start + at, &buf[..n])?;
-        at += n as u64;
-    }
-    h.batch_ok(
-        code,
-        "mprotect",
-        &[(libc::SYS_mprotect, [a.start, len, a.prot as u64, 0, 0, 0])],
-    )?;
-    Ok(())
 }
 
 /// Gives every thread its own state back; they stay stopped.

@@ -14,7 +14,7 @@ use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
 use crate::tree::{Place, Tree};
-use crate::{depart, reasons};
+use crate::{depart, freeze, hollow, reasons};
 use armento_migrate::image::objects::Views;
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
@@ -144,7 +144,7 @@ fn send(
             let (pid, with, others) = (m.pid, group.to_vec(), sent.clone());
             let frozen = keep
                 .hand
-                .run(move |t| depart::freeze(t, pid, &with, &others));
+                .run(move |t| freeze::freeze(t, pid, &with, &others));
             let (last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
             sent.add(&last.areas);
             job.finish(&last, &state, false)?;
@@ -165,7 +165,7 @@ fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Resu
         link.whole()?;
         let mut away = Vec::new();
         for (pid, mv) in all {
-            match depart::hand_over(t, pid, &link, mv) {
+            match hollow::hand_over(t, pid, &link, mv) {
                 Ok(()) => away.push(pid),
                 // Its end has been reported.
                 Err(_) if !t.leaving.contains_key(&pid) => {

@@ -1,0 +1,122 @@
+//! A process that leaves stands still: everything of it but its memory is read.
+//!
+//! From: `depart.rs`, `group.rs`. Next: `migrate/src/source.rs`.
+
+use crate::depart::survey;
+use crate::tree::Tree;
+use crate::waits::Waits;
+use crate::{partners, reasons, timers};
+use armento_migrate::image::areas::Survey;
+use armento_migrate::image::objects::{self, Views};
+use armento_migrate::image::{State, ThreadState, itimers, mm, sigs, thread};
+use armento_migrate::stop::{delicate, signal_waits};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay};
+use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::{status, trace};
+use std::sync::Arc;
+
+/// Halts it for good and reads everything but memory. `with`: who may share it; `others`: what of shared memory
+/// is sent already.
+pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(Survey, State)> {
+    let blocks = t.blocks.clone();
+    let l = t
+        .leaving
+        .get_mut(&pid)
+        .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
+    delicate(pid)?;
+    l.grip.halt(trace::WATCH)?;
+    t.passing.extend(l.grip.seized.iter().copied());
+    for h in &l.grip.halted {
+        trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
+    }
+    let code = l.region.code();
+    let mut last = survey(pid)?;
+    partners::only(with, &last.areas)?;
+    if objects::shared(&last.areas).next().is_some() {
+        let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
+        let known = objects::resident(&mut hold, &code, &last.areas)?;
+        drop(hold);
+        last.objects = objects::filled(pid, &last.areas, others, &known)?;
+    }
+    reasons::open_files(pid)?;
+    let mut threads = Vec::new();
+    let (mut actions, mut overruns) = (Vec::new(), Vec::new());
+    for h in &l.grip.halted {
+        let waits = signal_waits(h.tid) || h.signal.is_some();
+        let slept = t.watch.led.look(pid, h);
+        let mut hold = Hold::take(h.tid, Arc::new(Unfiltered))?;
+        if h.tid == pid {
+            overruns = timers::overruns(&mut hold, &code, pid)?;
+            actions = sigs::read(&mut hold, &code)?;
+            l.itimers = itimers::read(&mut hold, &code)?;
+            mm::read_brk(&mut hold, &code, &mut l.numbers)?;
+            if l.ignored_trap {
+                actions[libc::SIGTRAP as usize - 1] = [1, 0, 0, 0];
+            }
+        }
+        let mut s = thread::read(&mut hold, &code, h.tid, waits)?;
+        s.cpu = t.keep.cpu.thread_leaves(pid, h.tid);
+        restarted(&mut s, blocks.get(&h.tid).copied())?;
+        wait_on(&mut s, &t.waits);
+        if let Some(nr) = slept {
+            s.again = true;
+            s.slept_in(nr);
+        }
+        threads.push(s);
+    }
+    l.ignored = actions
+        .iter()
+        .enumerate()
+        .filter(|(_, a)| a[0] == 1)
+        .map(|(i, _)| 1 << i)
+        .sum();
+    l.states.clone_from(&threads);
+    let state = State {
+        threads,
+        actions,
+        mm: l.numbers.clone(),
+        overruns,
+        itimers: l.itimers,
+        persona: status::personality(pid),
+        pending: Vec::new(),
+        cpu: t.keep.cpu.leaves(pid),
+    };
+    Ok((last, state))
+}
+
+/// Which call the thread's restart block belongs to; `known`: what it was doing when we let it go last.
+pub fn restarting(s: &ThreadState, known: Option<i64>) -> Option<i64> {
+    match s.number() {
+        libc::SYS_restart_syscall | -1 => known,
+        nr => Some(nr),
+    }
+}
+
+/// A call that was restarted before has lost its number; what it was decides where it goes on.
+fn restarted(s: &mut ThreadState, known: Option<i64>) -> Result<()> {
+    if !s.at_deputy {
+        return Ok(());
+    }
+    match restarting(s, known) {
+        Some(libc::SYS_futex) => {
+            s.begin_anew(libc::SYS_futex);
+            Ok(())
+        }
+        Some(_) => Ok(()),
+        None => Err(MigrateError::Stays(
+            Stay::Busy,
+            "it is in a restarted call that we do not know".into(),
+        )),
+    }
+}
+
+/// A call that is issued again waits for what is left of its time, where we know.
+fn wait_on(s: &mut ThreadState, waits: &Waits) {
+    let regs = thread::from_words(&s.regs).filter(|_| s.again);
+    if let Some(mut regs) = regs
+        && waits.leaves(s.tid, &mut regs)
+    {
+        s.regs = thread::words(&regs);
+    }
+}

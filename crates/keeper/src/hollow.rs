@@ -1,0 +1,190 @@
+//! A process that leaves becomes a hollow one: its threads deputies, its memory given up.
+//!
+//! From: `depart.rs`, `group.rs`. Next: `deputy.rs`.
+
+use crate::deputy::{Deputy, Work};
+use crate::freeze::restarting;
+use crate::links::HostLink;
+use crate::partners;
+use crate::room::forkable;
+use crate::tree::Tree;
+use armento_migrate::fault::point;
+use armento_migrate::image::itimers::{self, Itimers};
+use armento_migrate::image::{ThreadState, mm, objects, thread};
+use armento_migrate::stop::{Grip, Halted};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{MoveId, Pid, Stay};
+use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::pages::{self, Pagemap, Run};
+use armento_tracee::region::{BASE, Code, Region};
+use armento_tracee::uffd::Uffd;
+use armento_tracee::{aside, maps, trace};
+use armento_wire::talk::ToHost;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// One munmap of the teardown: a few milliseconds, so that calls of the body come between.
+const CHUNK: u64 = 64 << 20;
+
+/// Memory of the program that a deputy's restart block writes to.
+fn kept_memory(s: &ThreadState, known: Option<i64>) -> Option<(u64, usize)> {
+    if !s.at_deputy {
+        return None;
+    }
+    let nr = restarting(s, known)?;
+    let (rdi, rsi, r10) = (s.regs[14], s.regs[13], s.regs[7]);
+    match nr {
+        libc::SYS_poll => Some((rdi, (rsi as usize).min(65536) * 8)),
+        libc::SYS_nanosleep if rsi != 0 => Some((rsi, 16)),
+        libc::SYS_clock_nanosleep if r10 != 0 => Some((r10, 16)),
+        _ => None,
+    }
+}
+
+/// The target is ready: the threads become deputies, the body is thawed, the memory given up.
+pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
+    let keep = t.keep.clone();
+    link.whole()?;
+    let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
+    let code = l.region.code();
+    let halted: Vec<Halted> = l.grip.halted.clone();
+    let mut deputies = Vec::new();
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    p.common
+        .breaking
+        .store(false, std::sync::atomic::Ordering::Release);
+    let mut kept_all = Vec::new();
+    let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
+    let Some(slots) = slots else {
+        t.leaving.insert(pid, l);
+        return Err(MigrateError::Stays(Stay::TooManyThreads, "no slots".into()));
+    };
+    for (s, slot) in l.states.iter().zip(slots) {
+        let leader = (s.tid == pid).then_some((&*l.region, &l.itimers));
+        if let Err(e) = become_deputy(s, &code, slot.addr(), leader) {
+            // Only a thread that died meanwhile gets here; its process dies with it.
+            eprintln!("deputy {}: {e}", s.tid);
+            continue;
+        }
+        let kept = kept_memory(s, t.blocks.get(&s.tid).copied());
+        kept_all.extend(kept);
+        let d = Deputy::start(s.tid, pid, slot, link.clone(), p.common.clone(), kept);
+        keep.enter(&d);
+        p.threads.insert(s.tid, d.clone());
+        deputies.push(d);
+    }
+    p.now_at(link);
+    p.region = Some(l.region.clone());
+    p.at_exec = false;
+    p.ignored = l.ignored;
+    // Before it runs: SIGPIPE comes before write's EPIPE.
+    t.hold_halted(pid, &halted);
+    t.release_held(pid);
+    link.tell(&ToHost::Thaw { mv, pid });
+    point("home.thawed");
+    t.watch.forget(pid);
+    for h in &halted {
+        t.passing.remove(&h.tid);
+        let _ = trace::resume(h.tid, 0);
+    }
+    let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
+    if let Some(d) = deputies.iter().find(|d| d.tid == pid) {
+        tear_down(pid, d, &l.numbers, &kept_all, l.uffd.take());
+    }
+    Ok(())
+}
+
+/// Dispositions stay as they are: no signal is let through to a deputy, so no handler runs; and setting
+/// SIGCHLD to its default would throw away one that waits (POSIX 2.4.3).
+fn become_deputy(
+    s: &ThreadState,
+    code: &Code,
+    slot: u64,
+    leader: Option<(&Region, &Itimers)>,
+) -> trace::Result<()> {
+    let mut h = Hold::take(s.tid, Arc::new(Unfiltered))?;
+    let mut calls = thread::forget_calls(code, s);
+    if let Some((region, itimers)) = leader {
+        calls.push((libc::SYS_madvise, forkable(region, true)));
+        calls.extend(itimers::stop_calls(code, itimers));
+    }
+    h.batch(code, &calls)?;
+    let mut r = h.regs;
+    r.rip = code.deputy;
+    r.r15 = slot;
+    r.rsp = 0;
+    r.orig_rax = u64::MAX;
+    r.eflags = 0x202;
+    h.finish(r, 0)?;
+    Ok(())
+}
+
+/// Gives up the memory piece by piece, through the deputy itself. Kept: files (their descriptors may be
+/// closed by now), arguments and environment (for ps), what a restart block writes to, the vDSO, our region.
+fn tear_down(
+    pid: Pid,
+    d: &Arc<Deputy>,
+    mm: &mm::Mm,
+    kept: &[(u64, usize)],
+    uffd: Option<Arc<Uffd>>,
+) {
+    let page = |a: u64| a & !4095;
+    let mut spare: Vec<(u64, u64)> = kept
+        .iter()
+        .map(|&(a, n)| (page(a), page(a + n as u64 + 4095)))
+        .collect();
+    spare.push((page(mm.fields[7]), page(mm.fields[10] + 4095)));
+    spare.sort_unstable();
+    let Ok(all) = maps::read(pid) else { return };
+    let ours = |v: &maps::Vma| v.start >= BASE && v.start < BASE + (1 << 40);
+    // What comes home again is all that they hold. Not of a group's: one of it may not get away.
+    let shares = all.iter().any(|v| objects::nameless(v).is_some());
+    let alone = shares && partners::of(pid).len() == 1;
+    let given_up = |v: &&maps::Vma| alone && objects::nameless(v).is_some();
+    for v in all.iter().filter(given_up) {
+        d.submit(Work::Tidy {
+            nr: libc::SYS_madvise,
+            args: [v.start, v.len(), libc::MADV_REMOVE as u64, 0, 0, 0],
+            done: mpsc::channel().0,
+        });
+    }
+    let map = Pagemap::open(pid).ok();
+    let mut last = None;
+    for v in all
+        .iter()
+        .filter(|v| !v.is_vdso() && !v.is_vsyscall() && !ours(v) && !v.is_file())
+    {
+        for (mut a, e) in pages::minus(&[(v.start, v.end)], &spare) {
+            while a < e {
+                let n = share(map.as_ref(), (a, e));
+                let (tx, rx) = mpsc::channel();
+                d.submit(Work::Tidy {
+                    nr: libc::SYS_munmap,
+                    args: [a, n, 0, 0, 0, 0],
+                    done: tx,
+                });
+                last = Some(rx);
+                a += n;
+            }
+        }
+    }
+    if let (Some(u), Some(rx)) = (uffd, last) {
+        // Closed after the memory is gone: closing it first walks all pages.
+        // Without a thread for it, at once.
+        let _ = aside::start("uffd", move || {
+            let _ = rx.recv_timeout(Duration::from_secs(60));
+            drop(u);
+        });
+    }
+}
+
+/// How much of `run` to give up in one call: what holds no page costs nothing, however big it is.
+fn share(map: Option<&Pagemap>, (start, end): Run) -> u64 {
+    let bare = match map.map(|m| m.first((start, end))) {
+        Some(Ok(Some(first))) => first.saturating_sub(start),
+        Some(Ok(None)) => end - start,
+        Some(Err(_)) | None => 0,
+    };
+    (end - start).min(bare + CHUNK)
+}
