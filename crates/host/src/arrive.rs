@@ -254,7 +254,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
     if let Some(b) = zoo.bodies.get_mut(&head.pid) {
         b.stack = stack.min(STACK_MAX);
     }
-    make_objects(&sh, &head.areas, &head.brings)?;
+    make_objects(&sh, &head.areas, &head.brings, &head.lasting)?;
     shape(zoo, head.pid, head.areas.clone())?;
     let uffd = begin_filling(zoo, head.pid);
     Ok(Filler { pid: here, uffd })
@@ -365,12 +365,17 @@ fn backing(sh: &Shared, a: &Area) -> Result<(Arc<File>, i32, u64)> {
 
 /// Files of memory for the objects that `areas` map, big enough. Those that come with this move (`brings`), or
 /// are not there yet, with nothing in them.
-fn make_objects(sh: &Shared, areas: &[Area], brings: &[ObjectId]) -> Result<()> {
+fn make_objects(
+    sh: &Shared,
+    areas: &[Area],
+    brings: &[ObjectId],
+    lasting: &[ObjectId],
+) -> Result<()> {
     let mut all = lock(&sh.objects);
     for (object, size) in objects::sizes(areas) {
         if brings.contains(&object) || !all.contains_key(&object) {
             let file = tsys::memfd(&object.name(), 0)?;
-            all.insert(object, Object::new(file));
+            all.insert(object, Object::new(file, lasting.contains(&object)));
         }
         let file = &all[&object].file;
         if file.metadata()?.len() < size {
@@ -382,7 +387,7 @@ fn make_objects(sh: &Shared, areas: &[Area], brings: &[ObjectId]) -> Result<()> 
 
 fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
     // Files mapped since the offer were fetched by the body's first host, not by us: they come as anonymous copies.
-    make_objects(&zoo.sh(), &layout.areas, &[])?;
+    make_objects(&zoo.sh(), &layout.areas, &[], &[])?;
     shape(zoo, pid, layout.areas)?;
     let code = zoo.code.clone();
     let here = zoo

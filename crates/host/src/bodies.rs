@@ -494,6 +494,6 @@ pub fn remove(zoo: &mut Zoo, pid: Pid) {
         let mut all = zoo.bodies.values().flat_map(|b| objects::sizes(&b.areas));
         all.any(|(object, _)| object == *o)
     };
-    lock(&sh.objects).retain(|o, _| used(o));
+    lock(&sh.objects).retain(|o, it| it.lasts || used(o));
     release_parent(zoo, &body);
 }

@@ -6,7 +6,7 @@ use crate::shared::{Pair, Shared, lock, says};
 use crate::veils::{Face, Veils};
 use crate::world::Zoo;
 use crate::{cpu, freeze};
-use armento_link::{Badge, dial};
+use armento_link::{Badge, Writer, dial};
 use armento_migrate::image::areas::{self, Kind, Survey};
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Area, Head, State, itimers, mm, sigs, thread};
@@ -17,9 +17,10 @@ use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::Hold;
 use armento_tracee::pages::Pagemap;
 use armento_tracee::{maps, status, sys, trace};
-use armento_wire::bulk::HELLO;
-use armento_wire::talk::{self, Hello, Purpose, Signal, ToHome, Whither};
+use armento_wire::bulk::{self, HELLO, pages_head};
+use armento_wire::talk::{self, Hello, ObjectId, Purpose, Signal, ToHome, Whither};
 use armento_wire::write_frame;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -165,6 +166,7 @@ fn head(pid: Pid, here: i32, s: &Survey) -> Result<Head> {
         command: st.name,
         areas: s.areas.clone(),
         brings: Views::default().lack(&s.areas),
+        lasting: Vec::new(),
         mm: mm::read(here, s.vdso)?,
         limits: sys::limits(here),
         need_kib: st.rss_kib,
@@ -195,6 +197,32 @@ fn partners(zoo: &Zoo, pid: Pid) -> Result<Vec<(Pid, Vec<Area>)>> {
         }
     }
     Ok(all)
+}
+
+/// Bytes of an object in one frame.
+const PIECE: u64 = 256 << 10;
+
+/// Tells home what an object holds, as offsets in it. Who maps it stands still, or has ended.
+pub fn object(sh: &Shared, object: ObjectId, mut w: Writer) -> Result<()> {
+    let known = match lock(&sh.objects).get(&object) {
+        Some(o) => Some((o.file.clone(), o.all()?)),
+        None => None,
+    };
+    if let Some((file, runs)) = known {
+        let mut buf = vec![0; PIECE as usize];
+        for (mut at, end) in runs {
+            while at < end {
+                let n = file.read_at(&mut buf[..(end - at).min(PIECE) as usize], at)?;
+                if n == 0 {
+                    break;
+                }
+                write_frame(&mut w, bulk::PAGES, &[&pages_head(&[(at, n)]), &buf[..n]])?;
+                at += n as u64;
+            }
+        }
+    }
+    write_frame(&mut w, bulk::END, &[])?;
+    Ok(())
 }
 
 /// Waits until everybody who shares memory with `pid` stands still, too: home asks for all of them at once.
@@ -229,7 +257,7 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let mut last = survey(here)?;
     objects::travels(&last.areas)?;
-    for (object, o) in lock(&sh.objects).iter() {
+    for (object, o) in lock(&sh.objects).iter().filter(|(_, o)| !o.lasts) {
         last.objects.extend(o.held(*object, &last.areas, &others)?);
     }
     let mut numbers = mm::read(here, last.vdso)?;

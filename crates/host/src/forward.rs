@@ -58,6 +58,10 @@ pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             "it reads its own /proc files",
         );
     }
+    if opens_what_is_away(sh, cell, n) {
+        let why = "it opens a file in /dev/shm";
+        return come_home(sh, cell, n.id, Stay::SharedMemory, why);
+    }
     match armento_abi::pack(n.nr as u64, &n.args, &mut mem, DATA as usize) {
         Ok(plan) => {
             let mask = if i64::from(n.nr) == libc::SYS_ioctl {
@@ -331,6 +335,21 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
         }
     }
     sh.listener.reply(id, ret);
+}
+
+/// In /dev/shm a process may find what is here with its tree's bodies. Who opens that at home waits until they are
+/// there; a deputy cannot wait for itself.
+fn opens_what_is_away(sh: &Shared, cell: &Cell, n: &Notice) -> bool {
+    const SHM: &[u8] = b"/dev/shm/";
+    let at = match i64::from(n.nr) {
+        libc::SYS_open | libc::SYS_creat | libc::SYS_truncate => n.args[0],
+        libc::SYS_openat | libc::SYS_openat2 => n.args[1],
+        _ => return false,
+    };
+    let mut b = [0u8; SHM.len()];
+    lock(&sh.objects).values().any(|o| o.lasts)
+        && matches!(sys::vm_read(cell.here, at, &mut b), Ok(n) if n == b.len())
+        && b == SHM
 }
 
 /// Opening one's own /proc files would show the hollow deputy.

@@ -41,6 +41,10 @@ pub fn welcome(sh: &Arc<Shared>, link: Duplex) {
             calls(sh, r);
         }
         Purpose::Bring(mv) => arrive::receive(sh, mv, r, w),
+        Purpose::Object(object) => {
+            // A home that does not get it asks again.
+            let _ = depart::object(sh, object, w);
+        }
         Purpose::Fetch(mv) => {
             // The Send may still be on its way over the other connection.
             let until = Instant::now() + Duration::from_secs(10);
@@ -107,6 +111,7 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
             z.early.retain(|e| e.id != pid);
             bodies::remove(z, pid);
         }),
+        ToHost::Forget { object } => drop(lock(&sh.objects).remove(&object)),
         ToHost::Drop { pid, .. } => sh.hand.post(move |z| bodies::remove(z, pid)),
         ToHost::Signal { pid, tid, info } => {
             if let Ok(info) = info.0.as_slice().try_into() {

@@ -272,6 +272,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepa
         tids,
         command: status::comm(pid, pid),
         brings: Views::default().lack(&first.areas),
+        lasting: Vec::new(),
         areas: first.areas,
         mm: numbers.clone(),
         limits: sys::limits(pid),

@@ -3,6 +3,7 @@
 //! From: `depart.rs`, `group.rs`. Next: `migrate/src/source.rs`.
 
 use crate::depart::survey;
+use crate::keep::Keep;
 use crate::tree::Tree;
 use crate::waits::Waits;
 use crate::{partners, reasons, timers};
@@ -13,7 +14,7 @@ use armento_migrate::stop::{delicate, signal_waits};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered};
-use armento_tracee::{status, trace};
+use armento_tracee::{maps, status, trace};
 use std::sync::Arc;
 
 /// Halts it for good and reads everything but memory. `with`: who may share it; `others`: what of shared memory
@@ -33,6 +34,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
     let code = l.region.code();
     let mut last = survey(pid)?;
     partners::only(with, &last.areas)?;
+    guarded(&t.keep, pid)?;
     if objects::shared(&last.areas).next().is_some() {
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
         let known = objects::resident(&mut hold, &code, &last.areas)?;
@@ -83,6 +85,21 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
         cpu: t.keep.cpu.leaves(pid),
     };
     Ok((last, state))
+}
+
+/// What others can find is not to be left behind as it is.
+fn guarded(keep: &Keep, pid: Pid) -> Result<()> {
+    let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
+    let mut lasting = list
+        .iter()
+        .filter_map(|v| Some((v, objects::lasting(v)?.0)));
+    match lasting.find(|(_, o)| !keep.guards.has(o)) {
+        Some((v, _)) => {
+            let why = format!("{} was mapped just now", v.name);
+            Err(MigrateError::Stays(Stay::Busy, why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Which call the thread's restart block belongs to; `known`: what it was doing when we let it go last.

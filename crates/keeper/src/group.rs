@@ -14,8 +14,8 @@ use crate::keep::Keep;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
 use crate::tree::{Place, Tree};
-use crate::{depart, freeze, hollow, reasons};
-use armento_migrate::image::objects::Views;
+use crate::{depart, freeze, hollow, lasting, reasons};
+use armento_migrate::image::objects::{self, Views};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, NodeName, Pid, Stay};
@@ -75,9 +75,17 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
     let link = links::to(keep, node, group[0], need)?;
     let frozen = Instant::now();
     let mut members = Vec::new();
-    let sent = halt(keep, group, &mut members)
-        .and_then(|()| send(keep, group, &link, &mut members))
-        .and_then(|bytes| Ok((bytes, hand_over(keep, &link, &members)?)));
+    // Nobody settles what is on its way.
+    let turn = keep.guards.turn();
+    let sent = (|| {
+        halt(keep, group, &mut members)?;
+        let lasting = lasting::guard(keep, group, &link)?;
+        let bytes = send(keep, group, &link, &mut members)?;
+        let away = hand_over(keep, &link, &members)?;
+        keep.guards.gone(&lasting);
+        Ok((bytes, away))
+    })();
+    drop(turn);
     for m in &members {
         keep.end_move(m.mv);
     }
@@ -93,6 +101,7 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
             })
         }
         Err(e) => {
+            lasting::release(keep, &lasting::of(keep, group));
             for m in &members {
                 let (pid, mv) = (m.pid, m.mv);
                 link.tell(&ToHost::Abort { mv, pid });
@@ -137,6 +146,11 @@ fn send(
         let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(m.mv))?;
         let mut job = Job::new(m.pid, &mut r, &mut w);
         m.prep.head.brings = sent.lack(&m.prep.head.areas);
+        m.prep.head.lasting = objects::sizes(&m.prep.head.areas)
+            .into_iter()
+            .map(|(object, _)| object)
+            .filter(|o| keep.guards.has(o))
+            .collect();
         let one = (|| {
             job.offer(&m.prep.head, &mut |k| {
                 m.prep.files.get(k).and_then(|f| f.try_clone().ok())
@@ -205,7 +219,11 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Do
         };
         all.into_iter().map(wait).collect()
     });
+    let away = lasting::of(keep, group);
+    let mut turn = None;
     let flipped = all_here(keep, &moves, got).and_then(|all| {
+        turn = Some(keep.guards.turn());
+        lasting::fetch(keep, &away)?;
         let bytes = all.iter().map(|(.., f)| f.bytes).sum();
         let frozen = all.iter().map(|(.., f)| f.frozen).min();
         let link = link.clone();
@@ -217,6 +235,10 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Do
             ..Done::default()
         })
     });
+    if flipped.is_ok() {
+        lasting::release(keep, &away);
+    }
+    drop(turn);
     for (pid, mv, news) in &moves {
         if flipped.is_err() {
             arrive::give_back(keep, *pid, link, *mv);

@@ -138,9 +138,10 @@ fn tear_down(
     spare.sort_unstable();
     let Ok(all) = maps::read(pid) else { return };
     let ours = |v: &maps::Vma| v.start >= BASE && v.start < BASE + (1 << 40);
-    // What comes home again is all that they hold. Not of a group's: one of it may not get away.
+    // What comes home again is all that they hold. Not what lasts, and not of a group's: one of it may not get away.
+    let lasts = all.iter().any(|v| objects::lasting(v).is_some());
     let shares = all.iter().any(|v| objects::nameless(v).is_some());
-    let alone = shares && partners::of(pid).len() == 1;
+    let alone = shares && !lasts && partners::of(pid).len() == 1;
     let given_up = |v: &&maps::Vma| alone && objects::nameless(v).is_some();
     for v in all.iter().filter(given_up) {
         d.submit(Work::Tidy {

@@ -54,6 +54,8 @@ pub struct Keep {
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
     /// Files that an away process maps shared, leased against writers.
     pub leases: Mutex<Vec<(Pid, Arc<File>)>>,
+    /// Shared memory that is away and that others could find.
+    pub guards: crate::lasting::Guards,
     /// Descriptors that hosts read ahead.
     pub ahead: Mutex<crate::ahead::Streams>,
     /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
@@ -87,6 +89,7 @@ impl Keep {
             next_move: AtomicU64::new(1),
             files: Mutex::default(),
             leases: Mutex::default(),
+            guards: Default::default(),
             ahead: Mutex::default(),
             inherited,
             storm_call,

@@ -17,6 +17,7 @@ mod freeze;
 mod group;
 mod hollow;
 mod keep;
+mod lasting;
 mod led;
 mod links;
 mod loading;

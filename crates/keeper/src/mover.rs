@@ -6,6 +6,7 @@ use crate::arrive;
 use crate::depart;
 use crate::group;
 use crate::keep::{Keep, lock};
+use crate::lasting;
 use crate::links;
 use crate::loading::{self, Loaded};
 use crate::onward;
@@ -173,8 +174,9 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
         ));
     }
     let group = partners::of(pid);
+    let joint = group.len() > 1 || lasting::maps_one(keep, pid);
     let r = match (to, &now) {
-        _ if group.len() > 1 && *to != Dest::Balance => together(keep, (pid, &group), to, storm),
+        _ if joint && *to != Dest::Balance => together(keep, (pid, &group), to, storm),
         (Dest::Balance, _) => {
             keep.hand.run(move |t| t.unlock(pid));
             Ok(Done::default())

@@ -20,7 +20,7 @@ const SEARCH_MAX: Duration = Duration::from_millis(200);
 pub fn of(pid: Pid) -> Vec<Pid> {
     let objects_of = |p: Pid| -> HashSet<ObjectId> {
         let list = maps::read(p).unwrap_or_default();
-        list.iter().filter_map(objects::nameless).collect()
+        list.iter().filter_map(objects::of).collect()
     };
     let (mut group, mut seen) = (vec![pid], objects_of(pid));
     loop {
@@ -45,7 +45,9 @@ pub fn only(with: &[Pid], areas: &[Area]) -> Result<()> {
     if mine.is_empty() {
         return Ok(());
     }
-    if let Some(p) = processes().find(|p| has_open(*p, &mine)) {
+    // We have open what we guard.
+    let me = std::process::id() as Pid;
+    if let Some(p) = processes().find(|p| *p != me && has_open(*p, &mine)) {
         let name = status::comm(p, p);
         let why = format!("process {p} ({name}) has a file open that it maps shared");
         return Err(MigrateError::Stays(Stay::SharedMemory, why));
@@ -61,9 +63,10 @@ pub fn only(with: &[Pid], areas: &[Area]) -> Result<()> {
 }
 
 /// Every process that maps one of `objects`. What has no name goes to children only, and a child that may have
-/// become another user is one of a process, and so of a keeper, that may look at any.
-fn all(objects: &HashSet<ObjectId>) -> Vec<Pid> {
-    let one = |v: &Vma| objects::nameless(v).is_some_and(|o| objects.contains(&o));
+/// become another user is one of a process, and so of a keeper, that may look at any; what has one leaves only
+/// with a keeper that may.
+pub fn all(objects: &HashSet<ObjectId>) -> Vec<Pid> {
+    let one = |v: &Vma| objects::of(v).is_some_and(|o| objects.contains(&o));
     processes().filter(|p| maps_one(*p, one)).collect()
 }
 

@@ -8,11 +8,13 @@ use crate::family;
 use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Task, Why};
-use crate::signals;
+use crate::tree::Tree;
+use crate::{lasting, signals};
 use armento_abi::{Otherwise, Place};
 use armento_client::api::Dest;
 use armento_link::Reader;
-use armento_model::Tid;
+use armento_model::{Pid, Tid};
+use armento_tracee::aside;
 use armento_tracee::region::DATA;
 use armento_wire::call::{CALL, decode_call};
 use armento_wire::read_frame;
@@ -87,6 +89,18 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
     true
 }
 
+/// The end of a body, behind what it shared and others can find: who learns of the end may look for it.
+fn behind(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'static) {
+    if keep.guards.is_empty() {
+        return keep.hand.post(end);
+    }
+    let keep = keep.clone();
+    aside::soon("settle", move || {
+        lasting::settle(&keep, pid);
+        keep.hand.post(end);
+    });
+}
+
 fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
     match m {
         ToHome::Fork {
@@ -131,7 +145,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Exit { pid, code, away } => {
             let l = link.clone();
-            keep.hand.post(move |t| t.exit(&l, pid, code, away));
+            behind(keep, pid, move |t| t.exit(&l, pid, code, away));
         }
         ToHome::ThreadExit { tid, .. } => {
             if let Some(d) = deputy(keep, link, tid) {
@@ -143,7 +157,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Died { pid, sig } => {
             let l = link.clone();
-            keep.hand.post(move |t| t.died(&l, pid, sig));
+            behind(keep, pid, move |t| t.died(&l, pid, sig));
         }
         ToHome::Default {
             pid,

@@ -4,6 +4,7 @@
 
 use crate::deputy::{Common, Deputy, Work};
 use crate::keep::{Keep, lock};
+use crate::lasting;
 use crate::links::HostLink;
 use crate::mover::{Task, Why};
 use crate::reasons::Kept;
@@ -344,6 +345,7 @@ impl Tree {
         crate::ahead::forget(&self.keep, pid);
         self.watch.forget(pid);
         p.close_deputies(&self.keep);
+        lasting::left(&self.keep, pid);
         p.seen
             .finish(p.moves, p.common.calls.load(Ordering::Relaxed));
         self.publish();
@@ -485,6 +487,7 @@ impl Tree {
             p.seen.back_home();
         }
         p.close_deputies(&self.keep);
+        lasting::left(&self.keep, pid);
         p.place = Place::Home;
         p.region = None;
         p.at_exec = traced;

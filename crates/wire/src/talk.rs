@@ -25,6 +25,22 @@ pub enum Purpose {
     Bring(MoveId),
     /// The keeper fetches the image of a process that comes home.
     Fetch(MoveId),
+    /// … what shared memory that lasts holds now.
+    Object(ObjectId),
+}
+
+/// Memory that processes share, as home's kernel numbers it, for as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ObjectId {
+    pub dev: u64,
+    pub ino: u64,
+}
+
+impl ObjectId {
+    /// Name of the file of memory that stands for it at a host.
+    pub fn name(&self) -> String {
+        format!("as-{:x}-{:x}", self.dev, self.ino)
+    }
 }
 
 /// The file behind a mapping, as home knows it. Equal keys mean equal bytes.
@@ -204,6 +220,10 @@ pub enum ToHost {
     /// The deputy is dead.
     Kill {
         pid: Pid,
+    },
+    /// Home has what this object held, and nobody maps it here.
+    Forget {
+        object: ObjectId,
     },
     /// Address or negative errno; the file's key; or why it must come home for this.
     Mapped {

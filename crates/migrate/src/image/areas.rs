@@ -35,7 +35,7 @@ pub enum Kind {
         off: u64,
         shared: bool,
     },
-    /// Writable by others, too; it has no name.
+    /// Writable by others, too.
     Shared {
         object: ObjectId,
         off: u64,
@@ -124,7 +124,7 @@ pub fn of_home(pid: i32, maps: &[Vma]) -> Result<Survey> {
     for v in maps.iter().filter(|v| !v.is_vsyscall() && !ours(v)) {
         if v.is_vdso() {
             s.note_vdso(v);
-        } else if let Some(object) = objects::nameless(v) {
+        } else if let Some(object) = objects::of(v) {
             s.push(v, Kind::Shared { object, off: v.off });
         } else if v.is_file() || v.name.starts_with('/') {
             home_file(pid, v, &mut s, &mut known)?;

@@ -31,6 +31,8 @@ pub struct Head {
     pub areas: Vec<Area>,
     /// Objects of shared memory that come with it. Others that it maps came with a partner.
     pub brings: Vec<ObjectId>,
+    /// Those among all it maps that outlive their mappings: home asks for them as a whole.
+    pub lasting: Vec<ObjectId>,
     pub mm: Mm,
     /// Soft and hard limits that its memory depends on: resource, soft, hard.
     pub limits: Vec<(u32, u64, u64)>,

@@ -1,5 +1,8 @@
-//! Memory that processes share and that has no name: MAP_SHARED | MAP_ANONYMOUS, and files of /dev/shm that are
-//! unlinked and that nobody has open any more (glibc's semaphores after sem_unlink).
+//! Memory that processes share: objects of the kernel's that are not of a file system on a disk.
+//!
+//! Some have no name: MAP_SHARED | MAP_ANONYMOUS, and files of /dev/shm that are unlinked and that nobody has open any
+//! more (glibc's semaphores after sem_unlink). Others last, whoever maps them: System V segments and files in
+//! /dev/shm; they travel under a guard (`keeper/src/lasting.rs`).
 //!
 //! At home the deputies keep such mappings, so that the object lives as long as anybody maps it. At a host a
 //! file of memory stands for it; its name, which [`object_of`] parses, tells the next survey whose it is.
@@ -14,7 +17,7 @@ use armento_tracee::maps::Vma;
 use armento_tracee::pages::{self, Run};
 use armento_tracee::region::Code;
 use armento_tracee::{PAGE, sys};
-use serde::{Deserialize, Serialize};
+pub use armento_wire::talk::ObjectId;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -29,20 +32,6 @@ const EMPTY: [u8; PAGE as usize] = [0; PAGE as usize];
 /// Bytes looked at in one read.
 const LOOK: usize = 1 << 20;
 
-/// As home's kernel numbers it, for as long as it lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ObjectId {
-    pub dev: u64,
-    pub ino: u64,
-}
-
-impl ObjectId {
-    /// Name of the file of memory that stands for it at a host.
-    pub fn name(&self) -> String {
-        format!("as-{:x}-{:x}", self.dev, self.ino)
-    }
-}
-
 /// The object behind a mapping at home, if it has no name. Somebody may yet have it open: [`opened`].
 pub fn nameless(v: &Vma) -> Option<ObjectId> {
     let name = v.name.strip_suffix(" (deleted)")?;
@@ -53,12 +42,45 @@ pub fn nameless(v: &Vma) -> Option<ObjectId> {
     })
 }
 
-/// A descriptor of a process, if it is one of an object.
+/// How others can find an object that outlives its mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasting {
+    /// By key or number, which is the inode's. KERNEL: ipc/shm.c, newseg.
+    SystemV,
+    /// In /dev/shm.
+    Named,
+}
+
+/// The object behind a mapping at home that lasts.
+pub fn lasting(v: &Vma) -> Option<(ObjectId, Lasting)> {
+    let unlinked = v.name.ends_with(" (deleted)");
+    let how = match &*v.name {
+        name if name.starts_with("/SYSV") && unlinked => Lasting::SystemV,
+        name if name.starts_with("/dev/shm/") && !unlinked => Lasting::Named,
+        _ => return None,
+    };
+    let object = ObjectId {
+        dev: v.dev,
+        ino: v.ino,
+    };
+    v.shared.then_some((object, how))
+}
+
+/// The object behind a mapping at home.
+pub fn of(v: &Vma) -> Option<ObjectId> {
+    nameless(v).or_else(|| lasting(v).map(|(object, _)| object))
+}
+
+/// A descriptor of a process, if it may be one of an object.
 pub fn opened(fd: &std::path::Path) -> Option<ObjectId> {
     let m = std::fs::metadata(fd).ok()?;
+    m.file_type().is_file().then(|| id(&m))
+}
+
+/// As maps have it, where device numbers are written apart.
+pub fn id(m: &std::fs::Metadata) -> ObjectId {
     let dev = u64::from(libc::major(m.dev())) << 32 | u64::from(libc::minor(m.dev()));
-    let unlinked = m.nlink() == 0 && m.file_type().is_file();
-    unlinked.then_some(ObjectId { dev, ino: m.ino() })
+    ObjectId { dev, ino: m.ino() }
 }
 
 /// The object that a host's file of memory stands for.
@@ -241,13 +263,16 @@ pub struct Object {
     pub file: Arc<File>,
     /// What came with the move, as offsets: home has it, too. All else came to be here.
     arrived: Vec<Run>,
+    /// Home asks for it as a whole; until then it is kept, whoever maps it.
+    pub lasts: bool,
 }
 
 impl Object {
-    pub fn new(file: File) -> Object {
+    pub fn new(file: File, lasts: bool) -> Object {
         Object {
             file: Arc::new(file),
             arrived: Vec::new(),
+            lasts,
         }
     }
 
@@ -258,10 +283,16 @@ impl Object {
         Ok(())
     }
 
+    /// What home must be told of it as a whole, as offsets.
+    pub fn all(&self) -> Result<Vec<Run>> {
+        let now = sys::extents(self.file.as_raw_fd())?;
+        Ok(pages::union(now, &self.arrived))
+    }
+
     /// Before: frozen. What home must be told of the mappings in `areas` beyond what `others` tell it: what is
     /// here, and what came and was emptied.
     pub fn held(&self, object: ObjectId, areas: &[Area], others: &Views) -> Result<Vec<Run>> {
-        let known = pages::union(sys::extents(self.file.as_raw_fd())?, &self.arrived);
+        let known = self.all()?;
         let mut runs = Vec::new();
         for (_, off, run) in shared(areas).filter(|(o, ..)| *o == object) {
             let at = |(a, b): &Run| (a - off + run.0, b - off + run.0);
