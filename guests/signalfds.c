@@ -1,6 +1,6 @@
 /* signalfd: several signals in one read, order and values of real-time signals, a mask set anew, signals of
  * threads and children, poll, a blocking read, EINVAL, EAGAIN; a handler again once it is closed.
- * Stays home while a signalfd is open: what it would read is queued at the body. About 0.8 s. */
+ * About 0.8 s. */
 #include "show.h"
 #include <sys/signalfd.h>
 

@@ -31,6 +31,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// ARCH_MAP_VDSO_64. KERNEL: arch_prctl, CONFIG_CHECKPOINT_RESTORE.
@@ -460,6 +461,7 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         dress(h, &code, t, zoo, child)?;
     }
     if let Some(b) = zoo.bodies.get(&pid) {
+        b.proc.signalfds.store(state.signalfds, Ordering::Relaxed);
         *lock(&b.proc.overruns) = state.overruns.iter().copied().collect();
     }
     requeue(zoo, pid, &state.pending);

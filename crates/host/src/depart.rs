@@ -314,6 +314,7 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
             mm: numbers,
             overruns,
             itimers,
+            signalfds: b.proc.signalfds.load(Ordering::Relaxed),
             persona: status::personality(here),
             pending,
             cpu,

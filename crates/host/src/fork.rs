@@ -217,7 +217,10 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
     let proc = if thread {
         cell.proc.clone()
     } else {
-        Proc::new(here)
+        let proc = Proc::new(here);
+        let read = cell.proc.signalfds.load(Ordering::Relaxed);
+        proc.signalfds.store(read, Ordering::Relaxed);
+        proc
     };
     let new = Arc::new(Cell {
         tid,

@@ -127,6 +127,10 @@ fn post(
     let again = st.again.take() == Some(n.nr);
     st.slept &= again;
     let flags = if again { AGAIN } else { 0 };
+    let mask = match cell.proc.signalfds.load(Ordering::Relaxed) {
+        0 => mask,
+        _ => status::read(cell.here).map_or(mask, |s| s.blocked),
+    };
     st.wait_mask = wait_mask;
     st.seq = seq;
     st.sent = Some(Instant::now());

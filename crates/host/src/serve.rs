@@ -60,7 +60,7 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
                 &cell,
                 n.id,
                 Stay::UnsupportedCall,
-                "it reads signals from a descriptor",
+                "it makes a descriptor that signals are read from",
             );
         }
         _ => {}

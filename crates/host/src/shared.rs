@@ -57,6 +57,8 @@ pub struct Proc {
     pub ahead: Mutex<Ahead>,
     /// Overruns of each timer's signal that was delivered last; those not named had none.
     pub overruns: Mutex<BTreeMap<i32, i32>>,
+    /// Signals that it reads from descriptors: home must know which of them a thread blocks.
+    pub signalfds: AtomicU64,
     /// exit_group was called: home knows, nothing moves any more.
     pub exiting: AtomicBool,
 }

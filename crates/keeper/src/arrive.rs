@@ -373,7 +373,7 @@ fn back_to_deputies(t: &mut Tree, pid: Pid) {
             r.rsp = 0;
             r.orig_rax = u64::MAX;
             let _ = trace::set_regs(h.tid, &r);
-            let _ = trace::set_sigmask(h.tid, 0);
+            let _ = trace::set_sigmask(h.tid, d.slot.idle());
         }
         let _ = trace::resume(h.tid, 0);
     }

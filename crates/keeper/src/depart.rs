@@ -54,6 +54,8 @@ pub struct Leaving {
     pub numbers: mm::Mm,
     /// Signals it ignores, as a mask.
     pub ignored: u64,
+    /// … and those it reads from descriptors.
+    pub signalfds: u64,
 }
 
 /// What the bulk side needs.
@@ -297,6 +299,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepa
             itimers: Itimers::default(),
             numbers,
             ignored: 0,
+            signalfds: 0,
         },
     ))
 }

@@ -85,6 +85,8 @@ pub struct Common {
     /// Calls from the body are turned back: a move is under way.
     pub breaking: Arc<AtomicBool>,
     pub calls: Arc<AtomicU64>,
+    /// Signals that it reads from descriptors. KERNEL: signalfd(2).
+    pub signalfds: Arc<AtomicU64>,
     /// The tree's.
     pub cpu: Arc<Books>,
 }
@@ -242,15 +244,15 @@ impl Deputy {
             Work::Call(c) => self.begin_call(st, *c),
             Work::Own { nr, args, done } | Work::Tidy { nr, args, done } => {
                 st.doing = Some(Doing::Own(Some(done)));
-                self.slot.post(nr, args, 0, None);
+                self.slot.post(nr, args, None, None);
             }
             Work::End { nr, code } => {
                 st.doing = Some(Doing::Own(None));
-                self.slot.post(nr, [code, 0, 0, 0, 0, 0], 0, None);
+                self.slot.post(nr, [code, 0, 0, 0, 0, 0], None, None);
             }
             Work::Clone { flags, child, done } => {
                 let args = [flags, 0, 0, 0, 0, 0];
-                self.slot.post(libc::SYS_clone, args, 0, Some(&child));
+                self.slot.post(libc::SYS_clone, args, None, Some(&child));
                 st.doing = Some(Doing::Clone(child, done));
             }
         }
@@ -281,7 +283,19 @@ impl Deputy {
             nr: packed.nr,
             args: packed.args,
         });
+        let mask = self.mask(mask);
         self.slot.post(packed.nr.into(), at, mask, None);
+    }
+
+    /// What to block during a call of a thread that blocks `mask` (told where it matters). What of that its process
+    /// reads from a descriptor stays blocked behind the call, too: it must wait here, not at the body.
+    fn mask(&self, mask: u64) -> Option<u64> {
+        let read = self.common.signalfds.load(Ordering::Relaxed);
+        if read == 0 {
+            return (mask != 0).then_some(mask);
+        }
+        self.slot.set_idle(mask & read);
+        Some(mask)
     }
 
     fn wait_loop(&self) {

@@ -73,6 +73,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
         .filter(|(_, a)| a[0] == 1)
         .map(|(i, _)| 1 << i)
         .sum();
+    l.signalfds = reasons::signalfds(pid);
     l.states.clone_from(&threads);
     let state = State {
         threads,
@@ -80,6 +81,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
         mm: l.numbers.clone(),
         overruns,
         itimers: l.itimers,
+        signalfds: l.signalfds,
         persona: status::personality(pid),
         pending: Vec::new(),
         cpu: t.keep.cpu.leaves(pid),

@@ -16,11 +16,12 @@ use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::pages::{self, Pagemap, Run};
-use armento_tracee::region::{BASE, Code, Region};
+use armento_tracee::region::{BASE, Code, Region, Slot};
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{aside, maps, trace};
 use armento_wire::talk::ToHost;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -51,18 +52,19 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     let halted: Vec<Halted> = l.grip.halted.clone();
     let mut deputies = Vec::new();
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    p.common
-        .breaking
-        .store(false, std::sync::atomic::Ordering::Release);
+    p.common.breaking.store(false, Ordering::Release);
     let mut kept_all = Vec::new();
     let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
+    let read = l.signalfds;
+    p.common.signalfds.store(read, Ordering::Relaxed);
     let Some(slots) = slots else {
         t.leaving.insert(pid, l);
         return Err(MigrateError::Stays(Stay::TooManyThreads, "no slots".into()));
     };
     for (s, slot) in l.states.iter().zip(slots) {
         let leader = (s.tid == pid).then_some((&*l.region, &l.itimers));
-        if let Err(e) = become_deputy(s, &code, slot.addr(), leader) {
+        slot.set_idle(s.mask & read);
+        if let Err(e) = become_deputy(s, &code, &slot, leader) {
             // Only a thread that died meanwhile gets here; its process dies with it.
             eprintln!("deputy {}: {e}", s.tid);
             continue;
@@ -100,7 +102,7 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
 fn become_deputy(
     s: &ThreadState,
     code: &Code,
-    slot: u64,
+    slot: &Slot,
     leader: Option<(&Region, &Itimers)>,
 ) -> trace::Result<()> {
     let mut h = Hold::take(s.tid, Arc::new(Unfiltered))?;
@@ -112,11 +114,11 @@ fn become_deputy(
     h.batch(code, &calls)?;
     let mut r = h.regs;
     r.rip = code.deputy;
-    r.r15 = slot;
+    r.r15 = slot.addr();
     r.rsp = 0;
     r.orig_rax = u64::MAX;
     r.eflags = 0x202;
-    h.finish(r, 0)?;
+    h.finish(r, slot.idle())?;
     Ok(())
 }
 

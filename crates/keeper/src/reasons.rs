@@ -6,7 +6,7 @@ use crate::sys as ksys;
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::{maps, status, sys};
+use armento_tracee::{maps, status, sys, text};
 
 /// Longest detail that is kept and told; names of files are longer.
 const DETAIL_MAX: usize = 200;
@@ -87,9 +87,7 @@ pub fn open_files(pid: Pid) -> Result<()> {
         let to = to.to_string_lossy();
         let stay = match &*to {
             "anon_inode:[io_uring]" => Stay::IoUring,
-            "anon_inode:[signalfd]" | "anon_inode:[userfaultfd]" | "anon_inode:[perf_event]" => {
-                Stay::UnsupportedCall
-            }
+            "anon_inode:[userfaultfd]" | "anon_inode:[perf_event]" => Stay::UnsupportedCall,
             p if p.starts_with("/proc/")
                 && armento_abi::proc_self_needs_home(p.as_bytes(), pid as u32) =>
             {
@@ -100,6 +98,25 @@ pub fn open_files(pid: Pid) -> Result<()> {
         return Err(MigrateError::Stays(stay, format!("it has {to} open")));
     }
     Ok(())
+}
+
+/// Signals that it reads from descriptors, as a mask. KERNEL: signalfd_show_fdinfo.
+pub fn signalfds(pid: Pid) -> u64 {
+    let dir = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter();
+    let one = |e: std::fs::DirEntry| {
+        let to = std::fs::read_link(e.path()).ok()?;
+        if to.as_os_str() != "anon_inode:[signalfd]" {
+            return None;
+        }
+        let number = e.file_name().into_string().ok()?;
+        let text = text::read(format!("/proc/{pid}/fdinfo/{number}")).ok()?;
+        let mask = text.lines().find_map(|l| l.strip_prefix("sigmask:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    };
+    dir.flatten()
+        .flatten()
+        .filter_map(one)
+        .fold(0, |a, m| a | m)
 }
 
 /// Has it a file open with O_DIRECT? Devices write into pinned pages behind the page tables, so that its

@@ -84,6 +84,7 @@ impl Proc {
         let common = Common {
             breaking: Arc::default(),
             calls: Arc::default(),
+            signalfds: Arc::default(),
             cpu: keep.cpu.clone(),
         };
         Proc {
@@ -242,6 +243,8 @@ impl Tree {
             .or_insert_with(|| Proc::new(&self.keep, pid, locked));
         if !thread {
             p.ignored = ignored;
+            let read = parent.common.signalfds.load(Ordering::Relaxed);
+            p.common.signalfds.store(read, Ordering::Relaxed);
         }
         p.now_at(&link);
         p.region = Some(region);
@@ -400,6 +403,15 @@ impl Tree {
                     why: Why::Storm,
                 });
             }
+        }
+    }
+
+    /// A descriptor that signals were read from may be closed by now.
+    fn watch_signalfds(&mut self) {
+        let away = self.procs.values().filter(|p| p.link().is_some());
+        for p in away.filter(|p| p.common.signalfds.load(Ordering::Relaxed) != 0) {
+            let read = crate::reasons::signalfds(p.pid);
+            p.common.signalfds.store(read, Ordering::Relaxed);
         }
     }
 
@@ -578,6 +590,7 @@ impl World for Tree {
             self.watched = Instant::now();
             self.send_back();
             self.watch_leases();
+            self.watch_signalfds();
             crate::ahead::watch(&self.keep);
         }
         !self.procs.is_empty()

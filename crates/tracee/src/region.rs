@@ -35,6 +35,7 @@ const RET: u64 = 64;
 const CHILD: u64 = 72;
 const MASKED: u64 = 80;
 const MASK: u64 = 96;
+const IDLE: u64 = 104;
 
 /// Addresses of our code in the tracee, and the way to its batch.
 #[derive(Clone)]
@@ -195,16 +196,29 @@ impl Slot {
             .read((self.off + 0x1000 + off) as usize, buf);
     }
 
-    /// Posts a call. `mask`: signals the deputy blocks during it. `child`: the slot of a thread or
-    /// process the call makes. Before: the slot is idle and its last result was taken.
-    pub fn post(&self, nr: i64, args: [u64; 6], mask: u64, child: Option<&Slot>) {
+    /// Signals that the deputy blocks between calls. It holds from the end of the next call with a mask of its own;
+    /// `child`s begin with it.
+    pub fn set_idle(&self, mask: u64) {
+        self.set(IDLE, mask);
+    }
+
+    pub fn idle(&self) -> u64 {
+        self.region.map.u64((self.off + IDLE) as usize)
+    }
+
+    /// Posts a call. `mask`: signals the deputy blocks during it, if others than before. `child`: the slot of a thread
+    /// or process the call makes. Before: the slot is idle and its last result was taken.
+    pub fn post(&self, nr: i64, args: [u64; 6], mask: Option<u64>, child: Option<&Slot>) {
+        if let Some(child) = child {
+            child.set_idle(self.idle());
+        }
         self.set(NR, nr as u64);
         for (i, a) in args.iter().enumerate() {
             self.set(NR + 8 + 8 * i as u64, *a);
         }
         self.set(CHILD, child.map_or(0, Slot::addr));
-        self.set(MASKED, u64::from(mask != 0));
-        self.set(MASK, mask);
+        self.set(MASKED, u64::from(mask.is_some()));
+        self.set(MASK, mask.unwrap_or(0));
         self.word(GO).store(1, Ordering::Release);
         sys::futex_wake(self.word(GO));
     }

@@ -70,6 +70,8 @@ pub struct State {
     /// How many expirations the last signal of each timer stood for beside its own.
     pub overruns: timers::Overruns,
     pub itimers: itimers::Itimers,
+    /// Signals that it reads from descriptors, as a mask: those wait at home.
+    pub signalfds: u64,
     /// personality(2): flags that later mappings and execs obey.
     pub persona: u32,
     /// Of the whole process: threads that ended count, too.
