@@ -14,6 +14,7 @@ mod depart;
 mod deputy;
 mod family;
 mod freeze;
+mod follow;
 mod group;
 mod hollow;
 mod keep;
