@@ -2,6 +2,7 @@
 
 mod lab;
 mod reasons;
+mod spread;
 
 use lab::{Farm, until};
 use std::process::Output;
@@ -171,6 +172,16 @@ fn every_reason_to_stay_is_told_with_its_remedy() {
     reasons::of_memory(&farm);
     reasons::of_the_policy(&farm);
     reasons::of_nodes(&farm);
+}
+
+#[test]
+fn a_tree_is_spread_from_the_first_instant() {
+    let Some(farm) = Farm::up("spread", &[]) else {
+        return;
+    };
+    spread::every_program_is_placed(&farm);
+    spread::rights_are_kept(&farm);
+    spread::tracers_of_its_own_work(&farm);
 }
 
 /// Hosts freeze after 10 s and end after 30 s, as a user has it.

@@ -5,7 +5,7 @@
 //!
 //! Whoever runs at home stays in our hand. He stops at forks, execs and signals and runs at full speed
 //! otherwise. A child stops at its calls, too, until it execs, for the first of them: one that is about to be
-//! traced by its parent (a debugger's) is let go before.
+//! traced by its parent (a debugger's) is let go before. Whoever is stopped by job control is let go, too.
 
 use crate::tree::Tree;
 use crate::watch;
@@ -74,9 +74,8 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     // One that died meanwhile needs nothing.
     let _ = match stop {
         Stop::Signal(sig) => undo_wake(tid, sig).and_then(|()| t.follow.go(tid, sig)),
-        // It waits for a tracer of its own (strace).
-        Stop::Group(_) if t.follow.fresh.contains_key(&tid) => t.follow.let_go(tid),
-        Stop::Group(_) => trace::listen(tid),
+        // It may wait for a tracer of its own (strace), and others are to see it stopped, not traced.
+        Stop::Group(_) => t.follow.let_go(tid),
         // A move that was given up may have left it other options.
         Stop::Trap => trace::set_options(tid, trace::FOLLOW).and_then(|()| t.follow.go(tid, 0)),
         Stop::Call => at_call(t, tid),
