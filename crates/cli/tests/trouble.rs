@@ -1,6 +1,7 @@
 //! Programs that cannot move, and farms that break: one clear line, and the program goes on or ends truthfully.
 
 mod lab;
+mod leaks;
 mod reasons;
 mod spread;
 
@@ -172,6 +173,14 @@ fn every_reason_to_stay_is_told_with_its_remedy() {
     reasons::of_memory(&farm);
     reasons::of_the_policy(&farm);
     reasons::of_nodes(&farm);
+}
+
+#[test]
+fn many_moves_leave_nothing_behind() {
+    let Some(farm) = Farm::up("leaks", &[]) else {
+        return;
+    };
+    leaks::of_many_moves(&farm);
 }
 
 #[test]
