@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static char buffer[65536];
+static char buffer[1 << 17];
 
 static void send_all(int fd, size_t n)
 {

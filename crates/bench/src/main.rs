@@ -1,4 +1,4 @@
-//! `armento-bench`: the measured bars of the first herd, each a ratio or difference of two things
+//! `armento-bench`: the measured bars, each a ratio or difference of two things
 //! measured in turn in one run, A B A B, medians, raw samples kept.
 //!
 //! It never judges by an earlier run or another machine, and never changes the machine outside the
@@ -27,7 +27,7 @@ const WHOLE: Duration = Duration::from_secs(320);
 /// Version of what `--json` writes.
 const SCHEMA: &str = "armento.bench/1";
 
-const HELP: &str = "Benches: home start call bulk pause (all of them if none is named)
+const HELP: &str = "Benches: home start birth local call bulk pause (all of them if none is named)
 Examples:
   cargo xtask bench                        all bars, on a release build
   cargo xtask bench --quick                fewer samples, no gigabyte

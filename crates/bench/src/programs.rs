@@ -12,6 +12,8 @@ const SOURCES: &[(&str, &str)] = &[
     ("bulk", include_str!("../programs/bulk.c")),
     ("calls", include_str!("../programs/calls.c")),
     ("echo", include_str!("../programs/echo.c")),
+    ("execs", include_str!("../programs/execs.c")),
+    ("forks", include_str!("../programs/forks.c")),
     ("hold", include_str!("../programs/hold.c")),
     ("pair", include_str!("../programs/pair.c")),
     ("spin", include_str!("../programs/spin.c")),

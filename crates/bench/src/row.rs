@@ -61,7 +61,7 @@ impl Row {
         what: impl Into<String>,
         over: Samples,
         under: Samples,
-        bar: Bar,
+        bar: impl Into<Option<Bar>>,
     ) -> Row {
         let (a, b) = (median(&over.values), median(&under.values));
         Row {
@@ -69,7 +69,7 @@ impl Row {
             what: what.into(),
             value: Some(a / b),
             unit: "x",
-            bar: Some(bar),
+            bar: bar.into(),
             note: format!("{over}, {under} {}", over.unit),
             samples: vec![over, under],
         }
@@ -95,6 +95,26 @@ impl Row {
         }
     }
 
+    /// The median of one side, with no bar of its own.
+    pub fn alone(bench: &'static str, what: impl Into<String>, one: Samples) -> Row {
+        Row {
+            bench,
+            what: what.into(),
+            value: Some(median(&one.values)).filter(|v| v.is_finite()),
+            unit: one.unit,
+            bar: None,
+            note: format!("{one} {}", one.unit),
+            samples: vec![one],
+        }
+    }
+
+    pub fn barred(self, bar: Bar) -> Row {
+        Row {
+            bar: Some(bar),
+            ..self
+        }
+    }
+
     pub fn noted(mut self, more: &str) -> Row {
         self.note += &format!("; {more}");
         self
@@ -104,7 +124,9 @@ impl Row {
         match (self.value, self.bar) {
             (Some(v), Some(Bar::AtMost(b))) => v <= b,
             (Some(v), Some(Bar::AtLeast(b))) => v >= b,
-            _ => false,
+            // Measured to be known.
+            (Some(_), None) => true,
+            (None, _) => false,
         }
     }
 
@@ -127,7 +149,11 @@ impl fmt::Display for Row {
             Some(Bar::AtLeast(b)) => format!(">= {b}"),
             None => "-".into(),
         };
-        let word = if self.pass() { "PASS" } else { "MISS" };
+        let word = match (self.pass(), self.bar) {
+            (true, None) => "told",
+            (true, Some(_)) => "PASS",
+            (false, _) => "MISS",
+        };
         write!(
             f,
             "{:<6} {:<36} {measured:>12} {bar:>10}  {word:<5} {}",

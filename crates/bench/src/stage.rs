@@ -29,6 +29,8 @@ pub struct Farm {
     pub plain: bool,
     /// Nobody moves but on our word.
     pub no_policy: bool,
+    /// Fresh programs are dealt to the nodes in turn.
+    pub deals: bool,
 }
 
 impl Farm {
@@ -39,6 +41,9 @@ impl Farm {
         }
         if self.no_policy {
             text += "policy = \"none\"\n";
+        }
+        if self.deals {
+            text += "policy = \"static\"\n";
         }
         text
     }
@@ -162,6 +167,7 @@ mod tests {
             plain: true,
             no_policy: true,
             one_core: true,
+            deals: false,
         };
         assert_eq!(farm.config(), "wire = \"plain\"\npolicy = \"none\"\n");
     }

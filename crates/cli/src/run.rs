@@ -12,6 +12,7 @@ use std::io::ErrorKind;
 const HELP: &str = "Examples:
   armento run lame -b 256 song.wav song.mp3
   armento run make -j8               processes of the tree go where there is room
+  armento run --spread make -j8      … from the first instant: make stays, what it starts is placed
   armento run --on n3 ./simulate     on that node, wherever else there may be room
   armento run --storm 20 ./test      to a random node every 20 ms: the honest test of everything
   armento run --storm-call ./test    a move at every forwarded call: the hardest one (and slow)
@@ -28,6 +29,9 @@ pub struct Args {
     /// Keep the program at home
     #[arg(long, conflicts_with_all = ["storm", "storm_call"])]
     stay: bool,
+    /// Follow the program's forks and execs: each new program is placed at the moment of its exec
+    #[arg(long, conflicts_with_all = ["on", "stay", "storm", "storm_call"])]
+    spread: bool,
     /// Use only CPU features that every node of the farm has (accepted; without effect so far)
     #[arg(long)]
     portable: bool,
@@ -66,6 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         command: args.command,
         on: args.on,
         stay: args.stay,
+        spread: args.spread,
         portable: args.portable,
         storm,
         seed: args.seed,

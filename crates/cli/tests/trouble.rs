@@ -1,7 +1,9 @@
 //! Programs that cannot move, and farms that break: one clear line, and the program goes on or ends truthfully.
 
 mod lab;
+mod leaks;
 mod reasons;
+mod spread;
 
 use lab::{Farm, until};
 use std::process::Output;
@@ -171,6 +173,24 @@ fn every_reason_to_stay_is_told_with_its_remedy() {
     reasons::of_memory(&farm);
     reasons::of_the_policy(&farm);
     reasons::of_nodes(&farm);
+}
+
+#[test]
+fn many_moves_leave_nothing_behind() {
+    let Some(farm) = Farm::up("leaks", &[]) else {
+        return;
+    };
+    leaks::of_many_moves(&farm);
+}
+
+#[test]
+fn a_tree_is_spread_from_the_first_instant() {
+    let Some(farm) = Farm::up("spread", &[]) else {
+        return;
+    };
+    spread::every_program_is_placed(&farm);
+    spread::rights_are_kept(&farm);
+    spread::tracers_of_its_own_work(&farm);
 }
 
 /// Hosts freeze after 10 s and end after 30 s, as a user has it.

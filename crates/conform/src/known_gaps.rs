@@ -136,6 +136,21 @@ pub const GAPS: &[Gap] = &[
         mode: Mode::Storm,
         reason: "a timer that expires while timer_settime is being served is void with the old setting's signals: nothing ever comes of a time that is past",
     },
+    Gap {
+        guest: "queued",
+        mode: Mode::Spread,
+        reason: "a signal that rt_tgsigqueueinfo sends to the first thread waits behind those sent to its process, when its program leaves at its exec: its siginfo does not tell",
+    },
+    Gap {
+        guest: "restarts",
+        mode: Mode::Spread,
+        reason: "a program that is followed at home is woken by signals that do nothing: recv with MSG_WAITALL then returns what it had",
+    },
+    Gap {
+        guest: "statfiles",
+        mode: Mode::Spread,
+        reason: "/proc/self/status of a program that is followed at home names its keeper as TracerPid",
+    },
 ];
 
 /// Why `guest` may differ in `mode`.

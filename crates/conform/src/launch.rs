@@ -118,6 +118,7 @@ pub fn prefix(task: &Task) -> Result<Vec<String>> {
             "--seed".into(),
             task.seed.to_string(),
         ],
+        Mode::Spread => vec!["--spread".into()],
     });
     Ok(words)
 }

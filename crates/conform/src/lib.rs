@@ -45,6 +45,7 @@ pub use task::Mode;
   armento conform                              every guest, every mode
   armento conform --mode storm pipes signals   two guests, moved about
   armento conform --mode storm-call pipes      moved at every forwarded call: the hardest, and slow
+  armento conform --mode spread 'real-*'       what it starts is placed at its exec; it is followed at home
   armento conform --mode native --runs 3       are the guests deterministic here?
   armento conform --list                       names and what they prove")]
 pub struct Args {

@@ -24,7 +24,7 @@ impl Watch {
     /// Starts watching the tree whose first process is `pid`, when there may be moves to see.
     pub fn start(task: &Task, pid: u32) -> Watch {
         let asker = match (&task.armento, task.mode) {
-            (Some(armento), Mode::Home | Mode::Away | Mode::Storm | Mode::StormCall) => {
+            (Some(armento), mode) if mode != Mode::Native => {
                 let (stop, stopped) = mpsc::channel();
                 let armento = armento.clone();
                 let thread = std::thread::spawn(move || {

@@ -114,7 +114,8 @@ impl Row {
         run.verdict.equal()
             && match run.mode {
                 Mode::Native => false,
-                Mode::Home => run.away.is_none(),
+                // What it starts goes where the farm wants it.
+                Mode::Home | Mode::Spread => run.away.is_none(),
                 Mode::Away | Mode::Storm | Mode::StormCall if self.stays => run.away.is_none(),
                 Mode::Away => run.away != Some(true),
                 Mode::Storm | Mode::StormCall => run.moves.unwrap_or(0) == 0,

@@ -21,6 +21,8 @@ pub enum Mode {
     Storm,
     /// `armento run --storm-call`.
     StormCall,
+    /// `armento run --spread`.
+    Spread,
 }
 
 impl Mode {
@@ -31,6 +33,7 @@ impl Mode {
             Mode::Away => "away",
             Mode::Storm => "storm",
             Mode::StormCall => "storm-call",
+            Mode::Spread => "spread",
         }
     }
 }

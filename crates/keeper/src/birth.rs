@@ -36,6 +36,7 @@ pub struct Birth {
     pub command: Vec<OsString>,
     pub on: Option<NodeName>,
     pub stay: bool,
+    pub spread: bool,
     pub portable: bool,
     pub storm: Option<Storm>,
     pub seed: Option<u64>,
@@ -105,6 +106,7 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
         command: vec![command.into()],
         on: None,
         stay: false,
+        spread: false,
         portable: false,
         storm: None,
         seed: None,
@@ -176,6 +178,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         root: program,
         pinned: b.on.clone(),
         stay: b.stay,
+        spread: b.spread,
         storm: b.storm.is_some(),
         hello,
     };
@@ -216,7 +219,11 @@ fn start_threads(
     let k = keep.clone();
     aside::start("control", move || control::run(&k, session, inbox))?;
     let k = keep.clone();
-    aside::start("moves", move || mover::run(&k))?;
+    aside::start("moves", move || mover::run(&k, &k.tasks))?;
+    if keep.settings.spread {
+        let k = keep.clone();
+        aside::start("placements", move || mover::run(&k, k.placements()))?;
+    }
     if let Some((storm, seed)) = storm {
         let k = keep.clone();
         let ms = match storm {

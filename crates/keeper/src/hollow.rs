@@ -86,6 +86,7 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     link.tell(&ToHost::Thaw { mv, pid });
     point("home.thawed");
     t.watch.forget(pid);
+    t.follow.forget(pid);
     for h in &halted {
         t.passing.remove(&h.tid);
         let _ = trace::resume(h.tid, 0);

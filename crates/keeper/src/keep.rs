@@ -1,13 +1,13 @@
 //! What the threads of a keeper share.
 //!
-//! Lock order: `deputies`, then a deputy's state, then a link's writer. The hand takes any of them
+//! Lock order: `linking`, `deputies`, then a deputy's state, then a link's writer. The hand takes any of them
 //! for a moment; nobody waits for the hand while holding one.
 
 use crate::control::Control;
 use crate::cpu::Books;
 use crate::deputy::Deputy;
 use crate::links::{HostLink, MoveEvent};
-use crate::mover::Tasks;
+use crate::mover::{Tasks, Turns};
 use crate::storm_call::CallStorm;
 use crate::tree::Tree;
 use armento_client::api::KeeperHello;
@@ -32,6 +32,8 @@ pub struct Settings {
     pub root: Pid,
     pub pinned: Option<NodeName>,
     pub stay: bool,
+    /// Forks and execs at home are followed.
+    pub spread: bool,
     /// Moved about for a test: nobody else decides.
     pub storm: bool,
     pub hello: KeeperHello,
@@ -42,9 +44,15 @@ pub struct Keep {
     pub hand: Hand<Tree>,
     pub control: Control,
     pub tasks: Tasks,
+    /// Programs at their exec under `--spread`: they do not wait for longer moves of others.
+    fresh: Tasks,
+    /// Who is being moved: one move of a process at a time.
+    pub turns: Turns,
     pub cpu: Arc<Books>,
     pub deputies: RwLock<HashMap<Tid, Arc<Deputy>>>,
     pub links: Mutex<HashMap<NodeName, Arc<HostLink>>>,
+    /// Held by who makes a link: a host serves one stream of calls.
+    pub linking: Mutex<()>,
     /// What we show at doors, and since when we have it.
     pub identity: Mutex<Option<(armento_link::Identity, Instant)>>,
     /// Who waits for news of a move.
@@ -81,9 +89,12 @@ impl Keep {
             hand,
             control,
             tasks: Tasks::default(),
+            fresh: Tasks::default(),
+            turns: Turns::default(),
             cpu: Arc::default(),
             deputies: RwLock::default(),
             links: Mutex::default(),
+            linking: Mutex::default(),
             identity: Mutex::default(),
             moves: Mutex::default(),
             next_move: AtomicU64::new(1),
@@ -94,6 +105,15 @@ impl Keep {
             inherited,
             storm_call,
             known,
+        }
+    }
+
+    /// Where programs at their exec wait for their placement.
+    pub fn placements(&self) -> &Tasks {
+        if self.settings.spread {
+            &self.fresh
+        } else {
+            &self.tasks
         }
     }
 

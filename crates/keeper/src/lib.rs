@@ -13,6 +13,7 @@ mod cpu;
 mod depart;
 mod deputy;
 mod family;
+mod follow;
 mod freeze;
 mod group;
 mod hollow;

@@ -84,6 +84,7 @@ fn no_route(e: AskError) -> MigrateError {
 
 /// The link to `node`, made if there is none.
 pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<HostLink>> {
+    let _only = lock(&keep.linking);
     if let Some(l) = lock(&keep.links).get(node)
         && !l.broken.load(Ordering::Acquire)
     {

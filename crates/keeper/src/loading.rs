@@ -12,6 +12,7 @@ use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::trace::{self, Stop};
 use armento_tracee::{status, sys};
+use std::collections::HashMap;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
@@ -85,19 +86,17 @@ fn begin(t: &mut Tree, pid: Pid, tell: Sender<Loaded>) -> bool {
 
 /// Where a dynamically linked program begins; `None` for others, which load nothing.
 fn entry(pid: Pid) -> Option<u64> {
+    let auxv = auxv(pid)?;
+    auxv.get(&AT_BASE).filter(|base| **base != 0)?;
+    auxv.get(&AT_ENTRY).copied().filter(|entry| *entry != 0)
+}
+
+/// What the kernel told a program at its exec.
+pub fn auxv(pid: Pid) -> Option<HashMap<u64, u64>> {
     let raw = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
-    let mut words = raw
-        .chunks_exact(8)
-        .map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default()));
-    let (mut base, mut entry) = (0, 0);
-    while let (Some(kind), Some(value)) = (words.next(), words.next()) {
-        match kind {
-            AT_BASE => base = value,
-            AT_ENTRY => entry = value,
-            _ => {}
-        }
-    }
-    (base != 0 && entry != 0).then_some(entry)
+    let word = |w: &[u8]| u64::from_le_bytes(w.try_into().unwrap_or_default());
+    let pair = |p: &[u8]| (word(&p[..8]), word(&p[8..]));
+    Some(raw.chunks_exact(16).map(pair).collect())
 }
 
 impl Tree {

@@ -16,7 +16,7 @@ use crate::tree::{Place, Tree};
 use armento_client::api::{Answer, Ask, Dest, Report};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, NodeName, Pid, Stay};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -84,6 +84,42 @@ impl Tasks {
     }
 }
 
+/// Longest wait for another move of the same process: it ends when it notices an exec.
+const TURN_MAX: Duration = Duration::from_secs(30);
+
+/// Who is being moved.
+#[derive(Default)]
+pub struct Turns {
+    busy: Mutex<HashSet<Pid>>,
+    less: Condvar,
+}
+
+/// A process that is moved by nobody else meanwhile.
+struct Turn<'a>(&'a Turns, Pid);
+
+impl Turns {
+    fn take(&self, pid: Pid) -> Result<Turn<'_>> {
+        let busy = lock(&self.busy);
+        let wait = self
+            .less
+            .wait_timeout_while(busy, TURN_MAX, |b| b.contains(&pid));
+        let (mut busy, late) = wait.unwrap_or_else(|e| e.into_inner());
+        if late.timed_out() {
+            let why = "another move of it does not end".into();
+            return Err(MigrateError::Stays(Stay::Busy, why));
+        }
+        busy.insert(pid);
+        Ok(Turn(self, pid))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.busy).remove(&self.1);
+        self.0.less.notify_all();
+    }
+}
+
 /// What a move cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
@@ -92,9 +128,10 @@ pub struct Done {
     pub bytes: u64,
 }
 
-pub fn run(keep: &Arc<Keep>) {
+/// Carries out what comes into `tasks`, for ever.
+pub fn run(keep: &Arc<Keep>, tasks: &Tasks) {
     loop {
-        let task = keep.tasks.pop();
+        let task = tasks.pop();
         match &task.why {
             Why::Exec => at_exec(keep, task.pid),
             Why::Call(stay, why) => come_home(keep, task.pid, *stay, why),
@@ -163,8 +200,18 @@ fn place(keep: &Keep, pid: Pid) -> Result<(Place, bool)> {
         .ok_or(MigrateError::Ended)
 }
 
-/// Moves one process; remembers why when it stays.
+/// Moves one process when nobody else does.
 fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, Done)> {
+    let _turn = keep.turns.take(pid)?;
+    if keep.settings.spread && is_at_exec(keep, pid) {
+        let why = "its program is just being placed".into();
+        return Err(MigrateError::Stays(Stay::Busy, why));
+    }
+    move_it(keep, pid, to, storm)
+}
+
+/// Moves one process; remembers why when it stays.
+fn move_it(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, Done)> {
     let begun = Instant::now();
     let (now, held) = place(keep, pid)?;
     if held && (storm || *to == Dest::Balance) {
@@ -183,7 +230,9 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
         }
         (Dest::Home, Place::Home) => Ok(Done::default()),
         (Dest::Home, Place::Away(l)) => arrive::bring(keep, pid, l),
-        (Dest::Node(n), _) if *n == keep.settings.node => return go(keep, pid, &Dest::Home, storm),
+        (Dest::Node(n), _) if *n == keep.settings.node => {
+            return move_it(keep, pid, &Dest::Home, storm);
+        }
         (Dest::Node(n), Place::Home) => depart::out(keep, pid, n),
         (Dest::Node(n), Place::Away(l)) if l.node == *n => Ok(Done::default()),
         (Dest::Node(n), Place::Away(l)) => onward::onward(keep, pid, l, n),
@@ -224,6 +273,10 @@ fn together(
             return Err(MigrateError::Stays(Stay::UnsupportedCall, why));
         }
     }
+    let others = group.iter().filter(|p| **p != first);
+    let _turns = others
+        .map(|p| keep.turns.take(*p))
+        .collect::<Result<Vec<_>>>()?;
     let mut done = Done::default();
     if let Place::Away(link) = group::place(keep, group)? {
         if node == Some(&link.node) {
@@ -260,19 +313,18 @@ fn come_home(keep: &Arc<Keep>, pid: Pid, stay: Stay, why: &str) {
 
 /// A fresh image stands at its exec stop: where should it run?
 fn at_exec(keep: &Arc<Keep>, pid: Pid) {
-    let waits = keep
-        .hand
-        .run(move |t| t.procs.get(&pid).is_some_and(|p| p.at_exec));
-    if waits != Some(true) {
+    // A move of what it was before notices soon that it is no more.
+    let turn = keep.turns.take(pid);
+    if !is_at_exec(keep, pid) {
         return;
     }
     let node = choose(keep, pid);
-    if let Some(node) = node.filter(|n| *n != keep.settings.node) {
+    if let Some(node) = node.filter(|n| turn.is_ok() && *n != keep.settings.node) {
         if loading::load(keep, pid) == Loaded::Gone {
             keep.control.report(Report::Placed { pid });
             return;
         }
-        let gone = go(keep, pid, &Dest::Node(node), false);
+        let gone = move_it(keep, pid, &Dest::Node(node), false);
         keep.control.report(Report::Placed { pid });
         match gone {
             Ok(_) => return,
@@ -284,6 +336,11 @@ fn at_exec(keep: &Arc<Keep>, pid: Pid) {
             t.let_go(pid);
         }
     });
+}
+
+fn is_at_exec(keep: &Keep, pid: Pid) -> bool {
+    let at_exec = move |t: &mut Tree| t.procs.get(&pid).is_some_and(|p| p.at_exec);
+    keep.hand.run(at_exec) == Some(true)
 }
 
 fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {

@@ -1,14 +1,19 @@
 //! Programs that give their caller rights it does not have: set-uid, set-gid, file capabilities.
 //!
 //! The kernel gives no rights to a program that is traced (ptrace(2), execve(2)), so such a program runs at
-//! home untraced, whoever execs it. From: `cli/src/run.rs` (the first program), `signals.rs` (a body's exec).
+//! home untraced, whoever execs it. From: `cli/src/run.rs` (the first program), `signals.rs` (a body's exec),
+//! `tree.rs` (an exec at home that nobody saw before it was made).
 
 use crate::deputy::{Deputy, Work};
 use crate::keep::Keep;
+use crate::loading::auxv;
 use crate::tree::Tree;
+use armento_migrate::Result;
+use armento_migrate::stop::Grip;
 use armento_model::{Pid, Tid};
+use armento_tracee::PAGE;
 use armento_tracee::region::BASE;
-use armento_tracee::{aside, maps, trace};
+use armento_tracee::{aside, inject, maps, sys, trace};
 use armento_wire::call::Call;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -30,17 +35,43 @@ pub fn command_gains(command: &[OsString]) -> Option<&'static str> {
 
 /// What an exec of `path` by process `pid` would give it; `dir`: the descriptor it is relative to.
 pub fn exec_gains(pid: Pid, dir: Option<i32>, path: &[u8]) -> Option<&'static str> {
+    gains(&path_of(pid, dir, path))
+}
+
+/// A path as `pid` means it.
+fn path_of(pid: Pid, dir: Option<i32>, path: &[u8]) -> PathBuf {
     let base = match dir {
         Some(fd) if fd >= 0 => format!("/proc/{pid}/fd/{fd}"),
         _ => format!("/proc/{pid}/cwd"),
     };
     let path = Path::new(OsStr::from_bytes(path));
-    let full = match path.strip_prefix("/") {
+    match path.strip_prefix("/") {
         Ok(rest) => PathBuf::from(format!("/proc/{pid}/root")).join(rest),
         Err(_) if path.as_os_str().is_empty() => base.into(),
         Err(_) => Path::new(&base).join(path),
-    };
-    gains(&full)
+    }
+}
+
+/// Bytes of a program's path. KERNEL: PATH_MAX.
+const PATH_MAX: usize = 4096;
+
+/// A path in the memory of a thread.
+pub fn path_at(tid: Tid, path: u64) -> Vec<u8> {
+    let mut b = vec![0u8; PATH_MAX];
+    let mut have = 0;
+    // A path may end at the last page that is mapped.
+    while have < PATH_MAX {
+        let at = path + have as u64;
+        let room = ((PAGE - at % PAGE) as usize).min(PATH_MAX - have);
+        let got = sys::vm_read(tid, at, &mut b[have..have + room]).unwrap_or(0);
+        have += got;
+        if got < room || b[..have].contains(&0) {
+            break;
+        }
+    }
+    let len = b[..have].iter().position(|c| *c == 0).unwrap_or(have);
+    b.truncate(len);
+    b
 }
 
 fn gains(path: &Path) -> Option<&'static str> {
@@ -70,6 +101,62 @@ fn has_capabilities(path: &Path) -> bool {
         return false;
     };
     crate::sys::has_attribute(&path, c"security.capability")
+}
+
+/// Address of the program's path, as its caller gave it. KERNEL: elf.h.
+const AT_EXECFN: u64 = 31;
+/// Bytes below a fresh stack's head: behind them ours cannot be in the way of anything.
+const STACK_ROOM: u64 = 8192;
+
+/// A program that stands at its exec, in our hand and so without the rights that its file gives: it execs
+/// itself once more, untraced. Nothing of it has run. False: it is no such program.
+pub fn exec_again(pid: Pid) -> bool {
+    let exe = format!("/proc/{pid}/exe");
+    let Some(what) = gains(Path::new(&exe)) else {
+        return false;
+    };
+    if let Err(e) = aim_at_itself(pid, &exe) {
+        // It runs, as it would under any tracer.
+        eprintln!("process {pid} is {what} and does not get it: {e}");
+    }
+    // The move's grip is gone with the image that it held.
+    let _ = trace::detach(pid, 0);
+    true
+}
+
+fn aim_at_itself(pid: Pid, exe: &str) -> Result<()> {
+    let mut grip = Grip::new(pid);
+    grip.seized.insert(pid);
+    // From the exec event to a stop at the user-mode boundary.
+    let stopped = trace::interrupt(pid)
+        .and_then(|()| trace::resume(pid, 0))
+        .map_err(Into::into)
+        .and_then(|()| grip.halt_one(pid));
+    drop(grip.disband());
+    stopped?;
+    let mut regs = trace::regs(pid)?;
+    let given = auxv(pid).and_then(|a| a.get(&AT_EXECFN).copied());
+    let path = match given.filter(|at| is_file(pid, &path_at(pid, *at), exe)) {
+        Some(at) => at,
+        None => {
+            let mut path = std::fs::read_link(exe)?.into_os_string().into_vec();
+            path.push(0);
+            let at = regs.rsp - STACK_ROOM;
+            sys::vm_write(pid, at, &path)?;
+            at
+        }
+    };
+    let mut argc = [0u8; 8];
+    sys::vm_read(pid, regs.rsp, &mut argc)?;
+    inject::aim_exec(&mut regs, path, u64::from_le_bytes(argc), pid)?;
+    trace::set_regs(pid, &regs)?;
+    Ok(())
+}
+
+/// Does an exec of `path` by `pid` mean the file that it runs?
+fn is_file(pid: Pid, path: &[u8], exe: &str) -> bool {
+    let id = |p: &Path| std::fs::metadata(p).map(|m| (m.dev(), m.ino())).ok();
+    !path.is_empty() && id(&path_of(pid, None, path)) == id(Path::new(exe))
 }
 
 /// An exec takes milliseconds; a slow disk may take longer.

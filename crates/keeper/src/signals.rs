@@ -4,6 +4,7 @@
 //! then is the interrupted call's result let out: the body's kernel gets them in that order.
 
 use crate::deputy::{Deputy, Work};
+use crate::follow;
 use crate::keep::Keep;
 use crate::links::HostLink;
 use crate::privileged;
@@ -32,7 +33,7 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) {
         return;
     }
     let Some(pid) = t.keep.deputy(tid).map(|d| d.pid) else {
-        if !watch::stopped(t, tid, stop) {
+        if !watch::stopped(t, tid, stop) && !follow::stopped(t, tid, stop) {
             pass(t, tid, stop);
         }
         return;

@@ -3,10 +3,12 @@
 //! From: `birth.rs`. Next: `mover.rs` (who moves), `signals.rs` (what deputies report).
 
 use crate::deputy::{Common, Deputy, Work};
+use crate::follow::Follow;
 use crate::keep::{Keep, lock};
 use crate::lasting;
 use crate::links::HostLink;
 use crate::mover::{Task, Why};
+use crate::privileged;
 use crate::reasons::Kept;
 use crate::signals;
 use crate::summary::Summary;
@@ -193,6 +195,8 @@ pub struct Tree {
     pub loading: BTreeMap<Pid, crate::loading::Loading>,
     /// At home, and corrected in what they read of their CPU time.
     pub watch: Watch,
+    /// At home under `--spread`.
+    pub follow: Follow,
     /// What a thread that we let go in a restartable sleep was doing.
     pub blocks: HashMap<Tid, i64>,
     /// … or how long it still has to wait.
@@ -206,17 +210,18 @@ impl Tree {
         let locked = keep.settings.stay || keep.settings.pinned.is_some();
         let procs = [(root, Proc::new(&keep, root, locked))].into();
         Tree {
-            keep,
             procs,
             passing: BTreeSet::new(),
             leaving: BTreeMap::new(),
             returning: BTreeMap::new(),
             loading: BTreeMap::new(),
             watch: Watch::default(),
+            follow: Follow::new(keep.settings.spread),
             blocks: HashMap::new(),
             waits: Waits::default(),
             scanned: Instant::now(),
             watched: Instant::now(),
+            keep,
         }
     }
 
@@ -347,11 +352,20 @@ impl Tree {
         }
         crate::ahead::forget(&self.keep, pid);
         self.watch.forget(pid);
+        self.follow.forget(pid);
         p.close_deputies(&self.keep);
         lasting::left(&self.keep, pid);
         p.seen
             .finish(p.moves, p.common.calls.load(Ordering::Relaxed));
         self.publish();
+    }
+
+    /// A child that was born at home.
+    pub fn meet(&mut self, child: Pid, parent: Pid) {
+        let locked = self.procs.get(&parent).is_some_and(|p| p.locked);
+        self.procs
+            .entry(child)
+            .or_insert_with(|| Proc::new(&self.keep, child, locked));
     }
 
     fn publish(&self) {
@@ -372,11 +386,9 @@ impl Tree {
             if !home {
                 continue;
             }
-            let locked = self.procs.get(&pid).is_some_and(|p| p.locked);
             for child in status::children(pid) {
                 if !self.procs.contains_key(&child) && child != std::process::id() as Pid {
-                    self.procs
-                        .insert(child, Proc::new(&self.keep, child, locked));
+                    self.meet(child, pid);
                     queue.push(child);
                 }
             }
@@ -485,6 +497,7 @@ impl Tree {
         self.blocks.remove(&tid);
         self.loading.remove(&tid);
         self.watch.forget(pid);
+        self.follow.forget(pid);
         // KERNEL: the event's message is the number that the thread had before it became the leader.
         let former = trace::event_msg(tid).ok().filter(|_| traced);
         self.keep.cpu.execed(pid, former.map_or(pid, |m| m as Tid));
@@ -503,7 +516,7 @@ impl Tree {
         p.place = Place::Home;
         p.region = None;
         p.at_exec = traced;
-        p.before_exec = false;
+        let first = std::mem::take(&mut p.before_exec);
         p.kept = None;
         p.common.breaking.store(false, Ordering::Release);
         // What a move kept back for the body is for the new program; home's kernel queues it.
@@ -516,21 +529,37 @@ impl Tree {
         if !traced {
             return;
         }
+        if privileged::exec_again(pid) {
+            // It is not in our hand any more.
+            if let Some(p) = self.procs.get_mut(&pid) {
+                p.at_exec = false;
+            }
+            return;
+        }
         self.passing.insert(pid);
-        self.keep.tasks.push_urgent(Task {
+        if first && self.follow.on {
+            // It is the one that makes the others: they go where there is room.
+            return self.let_go(pid);
+        }
+        self.keep.placements().push_urgent(Task {
             pid,
             to: Dest::Balance,
             why: Why::Exec,
         });
     }
 
-    /// Lets a process that stays at home go on untraced.
+    /// Lets a process that stays at home go on, untraced unless it is followed.
     pub fn let_go(&mut self, pid: Pid) {
         self.passing.remove(&pid);
         if let Some(p) = self.procs.get_mut(&pid) {
             p.at_exec = false;
         }
-        let _ = trace::detach(pid, 0);
+        // One that died meanwhile needs nothing.
+        let _ = if self.follow.on {
+            self.follow_one(pid, pid)
+        } else {
+            trace::detach(pid, 0)
+        };
     }
 
     /// Signals that came during a move are passed to where it is now.
@@ -601,6 +630,7 @@ impl Tree {
     fn ended(&mut self, tid: Tid) {
         self.passing.remove(&tid);
         self.loading.remove(&tid);
+        self.follow.ended(tid);
         if let Some(pid) = self.watch.ended(tid) {
             self.keep.cpu.thread_ended(pid, tid);
         }

@@ -16,7 +16,7 @@ use armento_migrate::image::thread;
 use armento_migrate::stop::{Calls, DEFAULT_NOTHING, Grip, Halted};
 use armento_model::{Pid, Tid};
 use armento_tracee::trace::{self, Regs, Stop};
-use armento_tracee::{PAGE, status, sys};
+use armento_tracee::{status, sys};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 const WATCHED: u64 = trace::WATCH | libc::PTRACE_O_TRACECLONE as u64;
 /// How often we look whether home's kernel tells enough by now.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Bytes of a program's path. KERNEL: PATH_MAX.
-const PATH_MAX: usize = 4096;
 /// Enough of every struct that is changed: the times come first.
 const HEAD: usize = 32;
 
@@ -139,8 +137,12 @@ fn settle(books: &Books, pid: Pid, tid: Tid, at: &At) -> bool {
     at.entry
 }
 
-/// Would this call, at its entry, not do what it does untraced?
-fn needs_freedom(pid: Pid, tid: Tid, a: &At) -> bool {
+/// Is the thread at the entry of a call that would not do what it does untraced?
+pub fn needs_freedom(pid: Pid, tid: Tid) -> bool {
+    at(tid).is_some_and(|a| a.entry && is_bound(pid, tid, &a))
+}
+
+fn is_bound(pid: Pid, tid: Tid, a: &At) -> bool {
     let r = &a.regs;
     match a.nr {
         libc::SYS_ptrace => r.rdi == u64::from(libc::PTRACE_TRACEME),
@@ -151,20 +153,7 @@ fn needs_freedom(pid: Pid, tid: Tid, a: &At) -> bool {
 }
 
 fn gains(pid: Pid, tid: Tid, dir: Option<i32>, path: u64) -> bool {
-    let mut b = vec![0u8; PATH_MAX];
-    let mut have = 0;
-    // A path may end at the last page that is mapped.
-    while have < PATH_MAX {
-        let at = path + have as u64;
-        let room = ((PAGE - at % PAGE) as usize).min(PATH_MAX - have);
-        let got = sys::vm_read(tid, at, &mut b[have..have + room]).unwrap_or(0);
-        have += got;
-        if got < room || b[..have].contains(&0) {
-            break;
-        }
-    }
-    let path = b[..have].split(|c| *c == 0).next().unwrap_or(&[]);
-    privileged::exec_gains(pid, dir, path).is_some()
+    privileged::exec_gains(pid, dir, &privileged::path_at(tid, path)).is_some()
 }
 
 /// A stop of a thread at home; `false` when it is none of ours.
@@ -206,6 +195,8 @@ fn newborn(t: &mut Tree, tid: Tid) -> bool {
     let _ = if t.watch.has(s.tgid) {
         t.watch.threads.insert(tid, (s.tgid, None));
         trace::resume_to_call(tid, 0)
+    } else if t.follow.on {
+        return false;
     } else {
         trace::detach(tid, 0)
     };
@@ -233,12 +224,15 @@ fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
     if !ours && t.watch.due(pid) && !books.owes(pid) {
         t.watch.procs.remove(&pid);
     }
-    if led || t.watch.has(pid) && !(a.entry && needs_freedom(pid, tid, &a)) {
+    let bound = a.entry && is_bound(pid, tid, &a);
+    if led || t.watch.has(pid) && !bound {
         return trace::resume_to_call(tid, 0);
     }
     t.watch.threads.remove(&tid);
     if t.leaving.contains_key(&pid) {
         trace::resume(tid, 0)
+    } else if t.follow.on && !bound {
+        t.follow_one(tid, pid)
     } else {
         trace::detach(tid, 0)
     }
@@ -269,7 +263,7 @@ fn wait_on(tid: Tid, r: &mut Regs, since: Option<Instant>) -> trace::Result<()> 
 }
 
 /// Does a signal wait that would have ended its call untraced, by a handler or by stopping it?
-fn ends_calls(tid: Tid) -> bool {
+pub fn ends_calls(tid: Tid) -> bool {
     status::read(tid).is_ok_and(|s| {
         let nothing = s.ignored | DEFAULT_NOTHING & !s.caught;
         (s.sig_pending | s.shared_pending) & !s.blocked & !nothing != 0
@@ -300,7 +294,9 @@ impl Tree {
 
     /// How a process is seized that goes on at home while it is copied.
     pub fn passing_options(&self, pid: Pid) -> u64 {
-        if self.watch.has(pid) {
+        if self.follow.on {
+            trace::FOLLOW
+        } else if self.watch.has(pid) {
             WATCHED
         } else {
             trace::WATCH
@@ -338,13 +334,17 @@ impl Tree {
         for h in grip.halted.extract_if(.., |h| led.look(pid, h).is_some()) {
             grip.seized.remove(&h.tid);
             self.watch.threads.insert(h.tid, (pid, None));
-            let _ = watch_on(&h, trace::WATCH);
+            let _ = watch_on(&h, self.passing_options(pid));
+        }
+        if self.follow.on {
+            return self.follow_all(pid, grip);
         }
         grip.release();
     }
 
     fn watch_all(&mut self, pid: Pid, grip: Grip) {
         self.watch.procs.insert(pid, Instant::now());
+        let options = self.passing_options(pid);
         for &tid in &grip.seized {
             self.watch.threads.insert(tid, (pid, None));
             if !grip.halted.iter().any(|h| h.tid == tid) {
@@ -355,7 +355,7 @@ impl Tree {
         for h in grip.disband() {
             let _ = self.watch.led.look(pid, &h);
             // A thread that died meanwhile needs nothing.
-            let _ = watch_on(&h, WATCHED);
+            let _ = watch_on(&h, options);
         }
     }
 }

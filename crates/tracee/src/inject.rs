@@ -208,6 +208,18 @@ pub fn ok(what: &'static str, tid: Tid, r: i64) -> Result<u64> {
     }
 }
 
+/// Makes the registers of a program that has just begun those of one that execs `path` with the arguments and
+/// environment it was given itself: on its stack, below which `argc` lies.
+pub fn aim_exec(r: &mut Regs, path: u64, argc: u64, pid: i32) -> Result<()> {
+    r.rip = vdso_syscall(pid)?.0;
+    r.rax = libc::SYS_execve as u64;
+    r.orig_rax = u64::MAX;
+    r.rdi = path;
+    r.rsi = r.rsp + 8;
+    r.rdx = r.rsi + 8 * (argc + 1);
+    Ok(())
+}
+
 /// Address of a `syscall` instruction in the vDSO of `pid`, and of a zero byte (for an empty name).
 pub fn vdso_syscall(pid: i32) -> Result<(u64, u64)> {
     let maps = crate::maps::read(pid).map_err(|err| TraceError::Os {

@@ -1,5 +1,5 @@
 //! A forwarded call against a bare TCP round trip of the same bytes between the same two nodes,
-//! everything on one core.
+//! everything on one core: one that carries next to nothing, one that brings 4 KiB, one that takes 64 KiB.
 //!
 //! The bytes are measured, not assumed: what the node's cable carried for a start with the calls less
 //! what it carried for one with next to none, without headers.
@@ -8,72 +8,120 @@ use crate::row::{Bar, Row, Samples};
 use crate::run::{self, Limit, Running};
 use crate::stage::{Farm, SOON, Stage};
 use anyhow::{Context, Result, bail};
-use armento_lab::Node;
+use armento_lab::{Lab, Node};
 
 /// Calls and round trips of one batch, and batches of one start.
 const N: u64 = 4000;
 const BATCHES: &str = "3";
 const PORT: &str = "7900";
+
+/// A call, and its bars on a plain and on an encrypted farm.
+struct Kind {
+    call: &'static str,
+    what: &'static str,
+    plain: Bar,
+    tls: Option<Bar>,
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        call: "getppid",
+        what: "getppid",
+        plain: Bar::AtMost(2.2),
+        tls: Some(Bar::AtMost(3.0)),
+    },
+    Kind {
+        call: "pread",
+        what: "pread 4 KiB",
+        plain: Bar::AtMost(2.2),
+        tls: Some(Bar::AtMost(3.0)),
+    },
+    Kind {
+        call: "write",
+        what: "write 64 KiB",
+        plain: Bar::AtMost(3.0),
+        tls: None,
+    },
+];
 /// Ethernet, IPv4, TCP with timestamps.
 const HEADERS: f64 = 14.0 + 20.0 + 32.0;
 /// Fewer bytes a call mean that the calls did not travel.
 const BYTES_MIN: f64 = 8.0;
 
 pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
-    for (wire, plain, bar) in [("plain", true, 2.5), ("tls", false, 3.5)] {
+    for (wire, plain) in [("plain", true), ("tls", false)] {
         let lab = stage.farm(Farm {
             one_core: true,
             plain,
             no_policy: true,
+            ..Farm::default()
         })?;
         check_wire(lab.node(1), wire)?;
-        let (home, away) = (lab.node(1), lab.node(2));
-        let (mut calls, ask, answer) = first(stage, home, away)?;
-        let mut trips = Vec::new();
-        let mut serve =
-            Running::start(stage.native(home, "echo", &["serve", PORT, &ask, &answer]))?;
-        serve.line(Limit::secs(SOON))?;
-        for round in 0..stage.rounds(5, 2) {
-            let (n, addr) = (N.to_string(), home.addr.as_str());
-            let args = ["ping", addr, PORT, &ask, &answer, &n, BATCHES];
-            let ping = stage.native(away, "echo", &args);
-            trips.extend(run::numbers(ping, Limit::secs(SOON))?);
-            if round > 0 {
-                calls.extend(forwarded(stage, home, away, N, BATCHES)?);
-            }
+        for kind in &KINDS {
+            rows.push(one(stage, &lab, kind, wire)?);
         }
-        rows.push(
-            Row::ratio(
-                "call",
-                format!("forwarded getppid / TCP, {wire}"),
-                side("call", &calls),
-                side("round trip", &trips),
-                Bar::AtMost(bar),
-            )
-            .noted(&format!("{ask} bytes there, {answer} back, one core")),
-        );
-        drop(serve);
         lab.down()?;
     }
     Ok(())
 }
 
+fn one(stage: &Stage, lab: &Lab, kind: &Kind, wire: &str) -> Result<Row> {
+    let (home, away) = (lab.node(1), lab.node(2));
+    let (mut calls, ask, answer) = first(stage, home, away, kind.call)?;
+    let mut trips = Vec::new();
+    let mut serve = Running::start(stage.native(home, "echo", &["serve", PORT, &ask, &answer]))?;
+    serve.line(Limit::secs(SOON))?;
+    for round in 0..stage.rounds(5, 2) {
+        let (n, addr) = (N.to_string(), home.addr.as_str());
+        let args = ["ping", addr, PORT, &ask, &answer, &n, BATCHES];
+        let ping = stage.native(away, "echo", &args);
+        trips.extend(run::numbers(ping, Limit::secs(SOON))?);
+        if round > 0 {
+            calls.extend(forwarded(stage, home, away, kind.call, (N, BATCHES))?);
+        }
+    }
+    let bar = if wire == "plain" {
+        Some(kind.plain)
+    } else {
+        kind.tls
+    };
+    let row = Row::ratio(
+        "call",
+        format!("forwarded {} / TCP, {wire}", kind.what),
+        side("call", &calls),
+        side("round trip", &trips),
+        bar,
+    );
+    Ok(row.noted(&format!("{ask} bytes there, {answer} back, one core")))
+}
+
 /// One start of the calls; and the bytes of one, asked by the body and answered by its home.
-fn first(stage: &Stage, home: &Node, away: &Node) -> Result<(Vec<f64>, String, String)> {
+fn first(
+    stage: &Stage,
+    home: &Node,
+    away: &Node,
+    call: &str,
+) -> Result<(Vec<f64>, String, String)> {
     // The first start on a node brings the program's files there, once.
-    forwarded(stage, home, away, 1, "1")?;
+    forwarded(stage, home, away, call, (1, "1"))?;
     let before = Carried::by(away)?;
-    forwarded(stage, home, away, 1, "1")?;
+    forwarded(stage, home, away, call, (1, "1"))?;
     let few = Carried::by(away)?;
-    let calls = forwarded(stage, home, away, N, BATCHES)?;
+    let calls = forwarded(stage, home, away, call, (N, BATCHES))?;
     let many = Carried::by(away)?;
     let (ask, answer) = many.since(&few).a_call(&few.since(&before))?;
     Ok((calls, ask, answer))
 }
 
-fn forwarded(stage: &Stage, home: &Node, away: &Node, n: u64, batches: &str) -> Result<Vec<f64>> {
+fn forwarded(
+    stage: &Stage,
+    home: &Node,
+    away: &Node,
+    call: &str,
+    (n, batches): (u64, &str),
+) -> Result<Vec<f64>> {
     let on = ["--on", &away.name];
-    let command = stage.armento(home, &on, "calls", &[&n.to_string(), batches]);
+    let command = stage.armento(home, &on, "calls", &[call, &n.to_string(), batches]);
     run::numbers(command, Limit::secs(2 * SOON))
 }
 

@@ -1,8 +1,10 @@
 //! The benches, the longest last: what it has no time for is said.
 
+mod birth;
 mod bulk;
 mod call;
 mod home;
+mod local;
 mod pause;
 mod start;
 
@@ -16,7 +18,7 @@ pub struct Bench {
     pub run: fn(&Stage, &mut Vec<Row>) -> Result<()>,
 }
 
-pub const BENCHES: [Bench; 5] = [
+pub const BENCHES: [Bench; 7] = [
     Bench {
         name: "home",
         run: home::run,
@@ -24,6 +26,14 @@ pub const BENCHES: [Bench; 5] = [
     Bench {
         name: "start",
         run: start::run,
+    },
+    Bench {
+        name: "birth",
+        run: birth::run,
+    },
+    Bench {
+        name: "local",
+        run: local::run,
     },
     Bench {
         name: "call",

@@ -92,9 +92,14 @@ impl Drop for Farm {
     }
 }
 
-/// Is this `make test-all`? A test of minutes says so when it is not.
+/// Is this `make test-all`?
+pub fn is_long() -> bool {
+    std::env::var_os("ARMENTO_LONG_TESTS").is_some()
+}
+
+/// A test of minutes says so when it is not.
 pub fn long() -> bool {
-    let long = std::env::var_os("ARMENTO_LONG_TESTS").is_some();
+    let long = is_long();
     if !long {
         println!("skipped: takes minutes; `make test-all` runs it");
     }
