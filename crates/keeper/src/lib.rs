@@ -6,6 +6,7 @@
 //! but through authenticated links. Start at [`birth`], then `tree.rs` and `serve.rs`.
 
 mod ahead;
+mod aimed;
 mod arrive;
 pub mod birth;
 mod control;
@@ -35,6 +36,7 @@ mod storm;
 mod storm_call;
 mod summary;
 mod sys;
+mod timer_set;
 mod timers;
 mod tree;
 mod waits;
