@@ -191,6 +191,14 @@ impl Deputy {
         }
     }
 
+    /// The call of its body under way, its numbers as the body passed them.
+    pub fn call(&self) -> Option<(i64, [u64; 6])> {
+        match &lock(&self.st).doing {
+            Some(Doing::Call { nr, args, .. }) => Some((i64::from(*nr), *args)),
+            _ => None,
+        }
+    }
+
     /// Number of the call under way, for its restart rule.
     pub fn call_nr(&self) -> Option<u16> {
         match lock(&self.st).doing {

@@ -29,6 +29,7 @@ mod partners;
 mod privileged;
 mod queue;
 mod reasons;
+mod remainder;
 mod room;
 mod serve;
 mod signals;

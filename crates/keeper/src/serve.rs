@@ -207,6 +207,12 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             keep.hand.post(move |t| {
                 // A move that was given up meanwhile has cleaned up behind itself.
                 if t.keep.is_moving(mv) {
+                    if let Err(e) = t.unbroken(pid) {
+                        // Its source is told at once: a thread in such a call would not stop.
+                        let (stay, detail) = (e.stay(), e.detail());
+                        links::news(&t.keep, mv, MoveEvent::Failed { stay, detail });
+                        return link.tell(&ToHost::Abort { mv, pid });
+                    }
                     t.break_calls(pid);
                 }
                 link.tell(&ToHost::Held { seq });

@@ -10,7 +10,9 @@ use crate::privileged;
 use crate::tree::{Proc, Tree};
 use crate::watch;
 use armento_abi::Restart;
+use armento_migrate::MigrateError;
 use armento_migrate::image::timers;
+use armento_migrate::stop::delicate_call;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
@@ -243,6 +245,15 @@ impl Tree {
 
     pub fn code_of(&self, pid: Pid) -> Option<Code> {
         self.procs.get(&pid)?.region.as_ref().map(|r| r.code())
+    }
+
+    /// Is it in a call that must not be broken? Before: no new one is made meanwhile.
+    pub fn unbroken(&self, pid: Pid) -> armento_migrate::Result<()> {
+        let p = self.procs.get(&pid).ok_or(MigrateError::Ended)?;
+        let calls = p.threads.values().filter_map(|d| d.call());
+        calls
+            .into_iter()
+            .try_for_each(|(nr, args)| delicate_call(pid, nr, &args))
     }
 
     /// Breaks every call of a body that waits at home, and turns new ones back, until the move is over.
