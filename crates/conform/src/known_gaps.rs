@@ -82,16 +82,6 @@ pub const GAPS: &[Gap] = &[
         reason: "a terminal read with VMIN returns what it had when a move interrupts it, as the kernel does at any signal",
     },
     Gap {
-        guest: "queued",
-        mode: Mode::Away,
-        reason: "a signal that rt_tgsigqueueinfo sends to the first thread waits behind those sent to its process: its siginfo does not tell",
-    },
-    Gap {
-        guest: "queued",
-        mode: Mode::Storm,
-        reason: "a signal that rt_tgsigqueueinfo sends to the first thread waits behind those sent to its process: its siginfo does not tell",
-    },
-    Gap {
         guest: "remaps",
         mode: Mode::Storm,
         reason: "MAP_GROWSDOWN does not travel: after a move such a mapping no longer grows and the next page is SIGSEGV",
@@ -125,16 +115,6 @@ pub const GAPS: &[Gap] = &[
         guest: "stops",
         mode: Mode::Storm,
         reason: "the stop of a process with threads can be lost under load when a move begins: waitpid(WUNTRACED) waits for ever",
-    },
-    Gap {
-        guest: "timerthreads",
-        mode: Mode::Away,
-        reason: "a timer that expires while timer_settime is being served is void with the old setting's signals: nothing ever comes of a time that is past",
-    },
-    Gap {
-        guest: "timerthreads",
-        mode: Mode::Storm,
-        reason: "a timer that expires while timer_settime is being served is void with the old setting's signals: nothing ever comes of a time that is past",
     },
     Gap {
         guest: "queued",

@@ -324,8 +324,11 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
     match fix {
         Fix::None => {}
         Fix::Overrun(timer) if ret >= 0 => ret = timers::overrun(&cell.proc, timer),
-        Fix::TimerSet(timer) if ret == 0 => timers::set(sh, &cell, timer),
-        Fix::Overrun(_) | Fix::TimerSet(_) => {}
+        Fix::TimerGone(timer) if ret == 0 => {
+            let pid = cell.pid;
+            sh.hand.run(move |zoo| timers::set(zoo, pid, timer));
+        }
+        Fix::Overrun(_) | Fix::TimerGone(_) => {}
         Fix::Rusage(at) if ret == 0 => cpu::add_rusage(&cell, at, false),
         Fix::ThreadRusage(at) if ret == 0 => cpu::add_rusage(&cell, at, true),
         Fix::Times(at) if ret >= 0 => cpu::add_times(&cell, at),

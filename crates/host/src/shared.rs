@@ -146,8 +146,8 @@ pub enum Fix {
     Times(u64),
     /// timer_getoverrun: what was delivered here counts, not what the deputy took.
     Overrun(i32),
-    /// timer_settime or timer_delete: a signal of this timer that waits here is void.
-    TimerSet(i32),
+    /// timer_delete: a signal of this timer that waits here is void.
+    TimerGone(i32),
     /// Set the same limit for the body: resource, soft, hard.
     Limit(u32, u64, u64),
     /// Then run the call at the body as well (SIGCHLD's disposition).

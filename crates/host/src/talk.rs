@@ -2,7 +2,7 @@
 
 use crate::shared::{ALONE, Shared, lock};
 use crate::world::Zoo;
-use crate::{ahead, arrive, bodies, depart, forward, freeze};
+use crate::{ahead, arrive, bodies, depart, forward, freeze, timers};
 use armento_link::{Duplex, Reader};
 use armento_model::{ENGINE_VERSION, Stay};
 use armento_tracee::{aside, cpu, status, sys};
@@ -129,6 +129,9 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
             .hand
             .post(move |z| bodies::defaulted(z, pid, tid, stopped)),
         ToHost::Continue { pid } => sh.hand.post(move |z| bodies::continued(z, pid)),
+        ToHost::TimerVoid { pid, timer } => {
+            sh.hand.run(move |z| timers::set(z, pid, timer));
+        }
         ToHost::Poke { tid, addr, bytes } => {
             if let Some(c) = sh.cell_of(tid) {
                 c.write(addr, &bytes);

@@ -1,6 +1,6 @@
 //! POSIX timers run at home; how many expirations a signal of theirs stands for is settled where it is taken.
 
-use crate::shared::{Cell, Fix, Proc, Shared, lock};
+use crate::shared::{Fix, Proc, lock};
 use crate::world::Zoo;
 use armento_migrate::image::timers::{absorb, overrun as overrun_of, timer_of};
 use armento_model::Pid;
@@ -8,14 +8,13 @@ use armento_tracee::inject::bit;
 use armento_tracee::notify::Notice;
 use armento_tracee::status;
 use armento_tracee::sys::SigInfo;
-use std::sync::Arc;
 
 /// What a call on a timer means to the signals that wait here.
 pub fn fix(n: &Notice) -> Fix {
     let timer = n.args[0] as i32;
     match i64::from(n.nr) {
         libc::SYS_timer_getoverrun => Fix::Overrun(timer),
-        libc::SYS_timer_settime | libc::SYS_timer_delete => Fix::TimerSet(timer),
+        libc::SYS_timer_delete => Fix::TimerGone(timer),
         _ => Fix::None,
     }
 }
@@ -35,11 +34,12 @@ pub fn overrun(proc: &Proc, timer: i32) -> i64 {
         .into()
 }
 
-/// A timer was set anew or deleted: what it sent before came on the same stream before this answer.
-pub fn set(sh: &Arc<Shared>, cell: &Cell, timer: i32) {
-    lock(&cell.proc.overruns).remove(&timer);
-    let pid = cell.pid;
-    sh.hand.run(move |zoo| zoo.veils.void(pid, timer));
+/// A timer was set anew or deleted: what it sent before came on the same stream before we heard of it.
+pub fn set(zoo: &mut Zoo, pid: Pid, timer: i32) {
+    if let Some(b) = zoo.bodies.get(&pid) {
+        lock(&b.proc.overruns).remove(&timer);
+    }
+    zoo.veils.void(pid, timer);
 }
 
 /// Does a signal of the same timer wait here already? It stands for this one, too.

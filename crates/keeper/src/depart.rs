@@ -187,7 +187,8 @@ pub fn prepare(t: &mut Tree, pid: Pid, with: &[Pid]) -> Result<Prepared> {
         grip.halt_one(pid)?;
     } else {
         delicate(pid)?;
-        if let Err(e) = halt(&mut grip) {
+        let led = t.watch.led.clone();
+        if let Err(e) = halt(&mut grip).and_then(|()| led.whole(pid, &grip.halted)) {
             t.go_on(pid, grip);
             return Err(e);
         }

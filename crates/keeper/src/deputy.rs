@@ -4,7 +4,7 @@
 //! idle ──submit──► posted ──(deputy's loop)──► done ──waiter──► reply sent, next in the queue posted
 //! ```
 
-use crate::cpu::{self, Books, Done, Results};
+use crate::cpu::{self, Books, Results};
 use crate::keep::lock;
 use crate::links::HostLink;
 use armento_abi::{Out, Packed, out_len};
@@ -26,9 +26,17 @@ const QUEUE_MAX: usize = 4096;
 /// How long a call of ours may wait behind a call of the body.
 const OWN_MAX: Duration = Duration::from_secs(30);
 
+/// Hears what a part of a call said and wrote.
+pub type Done = Box<dyn FnOnce(i64, Vec<u8>) + Send>;
+
 /// Something for the deputy to do.
 pub enum Work {
     Call(Box<Call>),
+    /// A part of a call that we make in several: it is not turned back, and its result is ours.
+    Part {
+        call: Box<Call>,
+        done: Done,
+    },
     /// A call of our own that somebody waits for.
     Own {
         nr: i64,
@@ -61,6 +69,7 @@ enum Doing {
         nr: u16,
         args: [u64; 6],
     },
+    Part(Vec<Out>, Done),
     Own(Option<Sender<i64>>),
     Clone(Box<Slot>, Sender<(i64, Box<Slot>)>),
 }
@@ -184,6 +193,14 @@ impl Deputy {
         }
     }
 
+    /// The call of its body under way, its numbers as the body passed them.
+    pub fn call(&self) -> Option<(i64, [u64; 6])> {
+        match &lock(&self.st).doing {
+            Some(Doing::Call { nr, args, .. }) => Some((i64::from(*nr), *args)),
+            _ => None,
+        }
+    }
+
     /// Number of the call under way, for its restart rule.
     pub fn call_nr(&self) -> Option<u16> {
         match lock(&self.st).doing {
@@ -209,7 +226,7 @@ impl Deputy {
         }
         // A body's call goes before our housekeeping.
         match w {
-            Work::Call(_) | Work::End { .. } => st.queue.push_front(w),
+            Work::Call(_) | Work::Part { .. } | Work::End { .. } => st.queue.push_front(w),
             w if st.queue.len() < QUEUE_MAX => st.queue.push_back(w),
             Work::Own { done, .. } | Work::Tidy { done, .. } => {
                 let _ = done.send(-i64::from(libc::EAGAIN));
@@ -241,7 +258,21 @@ impl Deputy {
 
     fn begin(&self, st: &mut State, w: Work) {
         match w {
-            Work::Call(c) => self.begin_call(st, *c),
+            Work::Call(mut c) => {
+                timing(st, c.flags, &mut c.packed);
+                self.post(&mut c.packed, c.mask);
+                let Call { seq, packed, .. } = *c;
+                st.doing = Some(Doing::Call {
+                    seq,
+                    outs: packed.outs,
+                    nr: packed.nr,
+                    args: packed.args,
+                });
+            }
+            Work::Part { mut call, done } => {
+                self.post(&mut call.packed, call.mask);
+                st.doing = Some(Doing::Part(call.packed.outs, done));
+            }
             Work::Own { nr, args, done } | Work::Tidy { nr, args, done } => {
                 st.doing = Some(Doing::Own(Some(done)));
                 self.slot.post(nr, args, None, None);
@@ -258,16 +289,9 @@ impl Deputy {
         }
     }
 
-    fn begin_call(&self, st: &mut State, c: Call) {
-        let Call {
-            seq,
-            flags,
-            mask,
-            mut packed,
-            ..
-        } = c;
+    /// Before: the state is locked, so that its waiter finds in there what it does.
+    fn post(&self, packed: &mut Packed, mask: u64) {
         self.common.calls.fetch_add(1, Ordering::Relaxed);
-        timing(st, flags, &mut packed);
         let base = self.slot.data_addr();
         let mut area = std::mem::take(&mut packed.data);
         for &at in &packed.relocs {
@@ -276,15 +300,9 @@ impl Deputy {
             area[at..at + 8].copy_from_slice(&v.wrapping_add(base).to_le_bytes());
         }
         self.slot.write_data(0, &area);
-        let at = packed.args_at(base);
-        st.doing = Some(Doing::Call {
-            seq,
-            outs: packed.outs,
-            nr: packed.nr,
-            args: packed.args,
-        });
         let mask = self.mask(mask);
-        self.slot.post(packed.nr.into(), at, mask, None);
+        self.slot
+            .post(packed.nr.into(), packed.args_at(base), mask, None);
     }
 
     /// What to block during a call of a thread that blocks `mask` (told where it matters). What of that its process
@@ -321,6 +339,7 @@ impl Deputy {
                     self.add_cpu(i64::from(*nr), *args, ret, &mut Results(outs, &mut all));
                     all
                 }
+                Some(Doing::Part(outs, _)) => self.collect(outs, ret),
                 _ => Vec::new(),
             };
             if let Some(w) = st.queue.pop_front() {
@@ -338,6 +357,7 @@ impl Deputy {
                     }
                     self.link().reply(self.tid, seq, ret, &outs);
                 }
+                Some(Doing::Part(_, done)) => done(ret, outs),
                 Some(Doing::Own(Some(tx))) => drop(tx.send(ret)),
                 Some(Doing::Clone(slot, tx)) => drop(tx.send((ret, slot))),
                 Some(Doing::Own(None)) | None => {}
@@ -385,7 +405,7 @@ impl Deputy {
     fn add_cpu(&self, nr: i64, args: [u64; 6], ret: i64, results: &mut Results<'_>) {
         if cpu::tells(nr) {
             let (pid, tid) = (self.pid, self.tid);
-            let done = Done {
+            let done = cpu::Done {
                 pid,
                 tid,
                 nr,

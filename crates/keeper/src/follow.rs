@@ -7,6 +7,7 @@
 //! otherwise. A child stops at its calls, too, until it execs, for the first of them: one that is about to be
 //! traced by its parent (a debugger's) is let go before. Whoever is stopped by job control is let go, too.
 
+use crate::led;
 use crate::tree::Tree;
 use crate::watch;
 use armento_abi::Restart;
@@ -125,7 +126,7 @@ fn undo_wake(tid: Tid, sig: i32) -> trace::Result<()> {
         return Ok(());
     };
     let nothing = s.ignored | DEFAULT_NOTHING & !s.caught;
-    if nothing & bit(sig) == 0 || watch::ends_calls(tid) {
+    if nothing & bit(sig) == 0 || led::ends_calls(tid) {
         return Ok(());
     }
     let mut r = trace::regs(tid)?;

@@ -27,6 +27,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
         .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
     delicate(pid)?;
     l.grip.halt(trace::WATCH)?;
+    t.watch.led.whole(pid, &l.grip.halted)?;
     t.passing.extend(l.grip.seized.iter().copied());
     for h in &l.grip.halted {
         trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
@@ -46,7 +47,6 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
     let (mut actions, mut overruns) = (Vec::new(), Vec::new());
     for h in &l.grip.halted {
         let waits = signal_waits(h.tid) || h.signal.is_some();
-        let slept = t.watch.led.look(pid, h);
         let mut hold = Hold::take(h.tid, Arc::new(Unfiltered))?;
         if h.tid == pid {
             overruns = timers::overruns(&mut hold, &code, pid)?;
@@ -61,7 +61,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
         s.cpu = t.keep.cpu.thread_leaves(pid, h.tid);
         restarted(&mut s, blocks.get(&h.tid).copied())?;
         wait_on(&mut s, &t.waits);
-        if let Some(nr) = slept {
+        if let Some(nr) = t.watch.led.slept(h.tid) {
             s.again = true;
             s.slept_in(nr);
         }

@@ -6,10 +6,12 @@ use crate::deputy::{Deputy, Work};
 use crate::freeze::restarting;
 use crate::links::HostLink;
 use crate::partners;
+use crate::queue;
 use crate::room::forkable;
-use crate::tree::Tree;
+use crate::tree::{Proc, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::image::itimers::{self, Itimers};
+use armento_migrate::image::timers::hold;
 use armento_migrate::image::{ThreadState, mm, objects, thread};
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::{MigrateError, Result};
@@ -43,6 +45,15 @@ fn kept_memory(s: &ThreadState, known: Option<i64>) -> Option<(u64, usize)> {
     }
 }
 
+/// A signal (with the stop that carried it) that a thread had when it was frozen at home.
+fn hold_halted(p: &mut Proc, halted: &[Halted]) {
+    for h in halted {
+        if let Some((_, info)) = h.signal {
+            hold(&mut p.held, Some(h.tid), &info);
+        }
+    }
+}
+
 /// The target is ready: the threads become deputies, the body is thawed, the memory given up.
 pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
     let keep = t.keep.clone();
@@ -61,6 +72,15 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         t.leaving.insert(pid, l);
         return Err(MigrateError::Stays(Stay::TooManyThreads, "no slots".into()));
     };
+    // What waits here is told before it runs: it may ask, and SIGPIPE comes before write's EPIPE.
+    hold_halted(p, &halted);
+    for s in &l.states {
+        // Only a thread that died meanwhile fails; its process dies with it.
+        let waits = queue::leave(&code, pid, s.tid).unwrap_or_default();
+        for (to, info) in waits {
+            hold(&mut p.held, to, &info);
+        }
+    }
     for (s, slot) in l.states.iter().zip(slots) {
         let leader = (s.tid == pid).then_some((&*l.region, &l.itimers));
         slot.set_idle(s.mask & read);
@@ -80,8 +100,6 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     p.region = Some(l.region.clone());
     p.at_exec = false;
     p.ignored = l.ignored;
-    // Before it runs: SIGPIPE comes before write's EPIPE.
-    t.hold_halted(pid, &halted);
     t.release_held(pid);
     link.tell(&ToHost::Thaw { mv, pid });
     point("home.thawed");

@@ -3,6 +3,7 @@
 //! Lock order: `linking`, `deputies`, then a deputy's state, then a link's writer. The hand takes any of them
 //! for a moment; nobody waits for the hand while holding one.
 
+use crate::aimed::Aimed;
 use crate::control::Control;
 use crate::cpu::Books;
 use crate::deputy::Deputy;
@@ -69,6 +70,7 @@ pub struct Keep {
     /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
     /// one that was adopted.
     pub inherited: Option<HashSet<(u64, u64)>>,
+    pub aimed: Aimed,
     /// `--storm-call`.
     pub storm_call: Option<CallStorm>,
     /// Processes of the tree as last seen, for those who must not wait for the hand.
@@ -103,6 +105,7 @@ impl Keep {
             guards: Default::default(),
             ahead: Mutex::default(),
             inherited,
+            aimed: Aimed::default(),
             storm_call,
             known,
         }

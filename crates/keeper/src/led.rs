@@ -1,30 +1,62 @@
-//! Calls at home that slept on something which may be gone before they are issued again.
+//! Calls at home that a stop has changed, and that are led to their end.
 //!
-//! From: `watch.rs`, whose stops lead their threads; `depart.rs`.
+//! From: `watch.rs`, whose stops lead their threads; `depart.rs`. Next: `remainder.rs`.
 //!
 //! ```text
-//! interrupted by a stop ──look──► issued again by the kernel ──► its end: the result is set right
+//! interrupted by a stop ──look──► issued again, by the kernel or by us ──► its end: the result is set right
 //! ```
-//! The kernel issues such a call again by itself, but semop, msgrcv and msgsnd then find nothing where they
-//! slept and say EINVAL. Away the host does the same by its own books (`host/src/forward.rs`).
+//! - semop, msgrcv and msgsnd slept on something which may be gone when the kernel issues them again: they
+//!   then say EINVAL. Away the host does the same by its own books (`host/src/forward.rs`).
+//! - recv with MSG_WAITALL, a terminal's read with MIN, have ended with what there was: the thread asks for the
+//!   rest, and stays so long.
 
 use crate::keep::lock;
+use crate::remainder::{self, Remainder};
 use armento_migrate::image::thread;
-use armento_migrate::stop::Halted;
-use armento_model::{Pid, Tid};
+use armento_migrate::stop::{DEFAULT_NOTHING, Halted};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::trace::{self, Regs};
 use armento_tracee::{status, sys};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// By thread: its process, and the number of its call. Grips look here, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    /// By its number. It slept on what may be gone.
+    Slept(i64),
+    Rest(Remainder),
+}
+
+impl Call {
+    fn number(self) -> i64 {
+        match self {
+            Call::Slept(nr) => nr,
+            Call::Rest(rest) => rest.number(),
+        }
+    }
+}
+
+/// By thread: its process and the call. Grips look here, too.
 #[derive(Clone, Default)]
-pub struct Led(Arc<Mutex<HashMap<Tid, (Pid, i64)>>>);
+pub struct Led(Arc<Mutex<HashMap<Tid, (Pid, Call)>>>);
 
 impl Led {
-    pub fn call(&self, tid: Tid) -> Option<i64> {
-        lock(&self.0).get(&tid).map(|(_, nr)| *nr)
+    fn call(&self, tid: Tid) -> Option<Call> {
+        lock(&self.0).get(&tid).map(|(_, call)| *call)
+    }
+
+    pub fn has(&self, tid: Tid) -> bool {
+        self.call(tid).is_some()
+    }
+
+    /// The call in which a thread slept, for the registers that travel (`ThreadState::slept_in`).
+    pub fn slept(&self, tid: Tid) -> Option<i64> {
+        match self.call(tid)? {
+            Call::Slept(nr) => Some(nr),
+            Call::Rest(_) => None,
+        }
     }
 
     pub fn forget(&self, tid: Tid) {
@@ -41,58 +73,115 @@ impl Led {
         lock(&self.0).retain(|tid, (p, _)| *p != pid || traced(*tid));
     }
 
-    /// A thread is in our hand and not yet let go: the call that must be led, if it is in one.
-    pub fn look(&self, pid: Pid, h: &Halted) -> Option<i64> {
-        let nr = self.slept_in(h);
-        match nr {
-            Some(nr) => drop(lock(&self.0).insert(h.tid, (pid, nr))),
-            None => self.forget(h.tid),
+    /// All threads of a process were stopped to move it: none may still have to ask for the rest of a message.
+    pub fn whole(&self, pid: Pid, halted: &[Halted]) -> Result<()> {
+        for h in halted {
+            self.look(pid, h);
         }
-        nr
+        let rest = halted.iter().find_map(|h| match self.call(h.tid) {
+            Some(Call::Rest(rest)) => Some(rest),
+            _ => None,
+        });
+        rest.map_or(Ok(()), |rest| {
+            Err(MigrateError::Stays(Stay::Busy, rest.why().into()))
+        })
     }
 
-    fn slept_in(&self, h: &Halted) -> Option<i64> {
-        // A handler ends it: EINTR. So does a stop by job control, or natively it is issued again, too.
-        if h.signal.is_some_and(|(sig, _)| catches(h.tid, sig)) || trace::in_group_stop(h.tid) {
-            return None;
+    /// A thread is in our hand and about to go on: is it in a call that must be led?
+    pub fn look(&self, pid: Pid, h: &Halted) -> bool {
+        let call = match self.call(h.tid) {
+            Some(Call::Rest(rest)) => self.rest_of(h).then_some(Call::Rest(rest)),
+            _ => slept_or_cut(pid, h, self.slept(h.tid)),
+        };
+        match call {
+            Some(call) => drop(lock(&self.0).insert(h.tid, (pid, call))),
+            None => self.forget(h.tid),
         }
-        let r = trace::regs(h.tid).ok()?;
-        if let Some(nr) = sleeper(&r) {
-            return Some(nr);
+        call.is_some()
+    }
+
+    /// Does it still have to ask? Not when a handler is about to run.
+    fn rest_of(&self, h: &Halted) -> bool {
+        if let Some((sig, _)) = h.signal {
+            self.at_signal(h.tid, sig);
         }
-        self.call(h.tid).filter(|nr| turned_back(h.tid, &r, *nr))
+        self.has(h.tid)
     }
 
     /// It begins a call: another than the one it was led to ends the story.
     pub fn at_entry(&self, tid: Tid, nr: i64) {
-        if self.call(tid).is_some_and(|led| led != nr) {
+        if self.call(tid).is_some_and(|led| led.number() != nr) {
             self.forget(tid);
         }
     }
 
     /// A call ended, or was interrupted by something that is no business of the program's.
     pub fn at_end(&self, pid: Pid, tid: Tid, r: &mut Regs) -> trace::Result<()> {
-        if let Some(nr) = sleeper(r) {
-            lock(&self.0).insert(tid, (pid, nr));
-            return Ok(());
-        }
-        let Some((_, nr)) = lock(&self.0).remove(&tid) else {
-            return Ok(());
+        let (before, led) = (*r, self.call(tid));
+        let next = match led {
+            Some(Call::Rest(mut rest)) => {
+                let over = rest.ended(r, ends_calls(tid));
+                (!over).then_some(Call::Rest(rest))
+            }
+            _ if sleeper(r).is_some() => sleeper(r).map(Call::Slept),
+            Some(Call::Slept(nr)) if nr == r.orig_rax as i64 => {
+                r.rax = armento_abi::begun_again(nr as u64, r.rax as i64) as u64;
+                None
+            }
+            // Traced, it is woken by signals that are nothing to it.
+            _ => remainder::cut(pid, r).filter(|_| woken(tid)).map(|rest| {
+                rest.ask(r);
+                Call::Rest(rest)
+            }),
         };
-        let ret = armento_abi::begun_again(nr as u64, r.rax as i64) as u64;
-        if nr == r.orig_rax as i64 && ret != r.rax {
-            r.rax = ret;
+        match next {
+            Some(call) => drop(lock(&self.0).insert(tid, (pid, call))),
+            None => self.forget(tid),
+        }
+        if thread::words(r) != thread::words(&before) {
             trace::set_regs(tid, r)?;
         }
         Ok(())
     }
 
-    /// A signal is about to be delivered.
+    /// A signal is about to be delivered: a handler ends the call.
     pub fn at_signal(&self, tid: Tid, sig: i32) {
-        if self.call(tid).is_some() && catches(tid, sig) {
+        let Some(call) = self.call(tid).filter(|_| catches(tid, sig)) else {
+            return;
+        };
+        self.forget(tid);
+        if let (Call::Rest(rest), Ok(mut r)) = (call, trace::regs(tid)) {
+            rest.give_up(&mut r);
+            // One that died meanwhile needs nothing.
+            let _ = trace::set_regs(tid, &r);
+        }
+    }
+
+    /// It stops by job control, which ends a call that slept or leaves it to the kernel, as natively.
+    pub fn at_group_stop(&self, tid: Tid) {
+        if self.slept(tid).is_some() {
             self.forget(tid);
         }
     }
+}
+
+/// A thread in our hand: what a stop did to its call. `led`: the call to which it was led before.
+fn slept_or_cut(pid: Pid, h: &Halted, led: Option<i64>) -> Option<Call> {
+    // A handler ends it: EINTR. So does a stop by job control, or natively it is issued again, too.
+    if h.signal.is_some_and(|(sig, _)| catches(h.tid, sig)) || trace::in_group_stop(h.tid) {
+        return None;
+    }
+    let mut r = trace::regs(h.tid).ok()?;
+    if let Some(nr) = sleeper(&r) {
+        return Some(Call::Slept(nr));
+    }
+    if let Some(rest) = remainder::cut(pid, &r).filter(|_| !ends_calls(h.tid)) {
+        rest.ask(&mut r);
+        trace::set_regs(h.tid, &r).ok()?;
+        return Some(Call::Rest(rest));
+    }
+    led.filter(|nr| turned_back(h.tid, &r, *nr))
+        .map(Call::Slept)
 }
 
 /// The call in which it slept until it was interrupted. -513 would be one that was not made yet.
@@ -111,4 +200,18 @@ fn turned_back(tid: Tid, r: &Regs, nr: i64) -> bool {
 
 fn catches(tid: Tid, sig: i32) -> bool {
     status::read(tid).is_ok_and(|s| s.caught & bit(sig) != 0)
+}
+
+/// Does a signal wait that would have ended its call untraced, by a handler or by stopping it?
+pub fn ends_calls(tid: Tid) -> bool {
+    status::read(tid).is_ok_and(|s| {
+        let nothing = s.ignored | DEFAULT_NOTHING & !s.caught;
+        (s.sig_pending | s.shared_pending) & !s.blocked & !nothing != 0
+    })
+}
+
+/// Does one wait that would not have been seen?
+fn woken(tid: Tid) -> bool {
+    status::read(tid).is_ok_and(|s| (s.sig_pending | s.shared_pending) & !s.blocked != 0)
+        && !ends_calls(tid)
 }

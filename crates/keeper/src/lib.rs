@@ -6,6 +6,7 @@
 //! but through authenticated links. Start at [`birth`], then `tree.rs` and `serve.rs`.
 
 mod ahead;
+mod aimed;
 mod arrive;
 pub mod birth;
 mod control;
@@ -29,6 +30,7 @@ mod partners;
 mod privileged;
 mod queue;
 mod reasons;
+mod remainder;
 mod room;
 mod serve;
 mod signals;
@@ -36,6 +38,7 @@ mod storm;
 mod storm_call;
 mod summary;
 mod sys;
+mod timer_set;
 mod timers;
 mod tree;
 mod waits;

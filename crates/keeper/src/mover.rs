@@ -145,7 +145,7 @@ pub fn run(keep: &Arc<Keep>, tasks: &Tasks) {
 fn storm(keep: &Arc<Keep>, task: &Task) {
     let _ = go(keep, task.pid, &task.to, true);
     if let Some(calls) = &keep.storm_call {
-        calls.moved(task.pid);
+        calls.moved(keep, task.pid);
     }
 }
 

@@ -1,14 +1,15 @@
-//! A process comes home with signals that wait: home's kernel queues them.
+//! Signals that wait in home's kernel when a process leaves, and those with which it comes home.
 //!
-//! Since the deputies were stopped it may have queued later ones of its own. Real-time signals of one number
+//! Out: all are taken and told to the body before it runs. Home: the kernel queues them. Since the deputies were stopped it may have queued later ones of its own. Real-time signals of one number
 //! are taken in the order in which they were sent (signal(7)): what came later is queued again behind.
 
 use armento_migrate::Result;
 use armento_model::{Pid, Tid};
-use armento_tracee::inject::{Hold, bit};
+use armento_tracee::inject::{Hold, Unfiltered, bit};
 use armento_tracee::region::Code;
 use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::{timers, trace};
+use std::sync::Arc;
 
 /// Places in the scratch area.
 const SIGNALS: u64 = 0x9000;
@@ -20,6 +21,8 @@ const PART: usize = 32;
 const TRIES: u32 = 8;
 /// Taken beyond those that were there: one may be sent as fast as we take.
 const MORE_MAX: usize = 1024;
+/// Those that a call may take. KERNEL: sigtimedwait(2).
+const CAN_WAIT: u64 = !(bit(libc::SIGKILL) | bit(libc::SIGSTOP));
 /// KERNEL: SIGRTMIN.
 const FIRST_REALTIME: i32 = 32;
 
@@ -46,6 +49,16 @@ pub fn requeue(h: &mut Hold, code: &Code, pid: Pid, waited: &[&Directed]) -> Res
         }
     }
     Ok(())
+}
+
+/// Takes what waits for a thread that leaves, and, at the leader, for its process. Before: the thread is halted.
+pub fn leave(code: &Code, pid: Pid, tid: Tid) -> Result<Vec<Directed>> {
+    let some = |shared| trace::pending(tid, shared).map(|all| !all.is_empty());
+    if !some(false)? && (tid != pid || !some(true)?) {
+        return Ok(Vec::new());
+    }
+    let mut h = Hold::take(tid, Arc::new(Unfiltered))?;
+    drain(&mut h, code, pid, CAN_WAIT)
 }
 
 fn number(info: &SigInfo) -> i32 {

@@ -9,14 +9,14 @@ use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Task, Why};
 use crate::tree::Tree;
-use crate::{lasting, signals};
+use crate::{lasting, signals, timer_set};
 use armento_abi::{Otherwise, Place};
 use armento_client::api::Dest;
 use armento_link::Reader;
 use armento_model::{Pid, Tid};
 use armento_tracee::aside;
 use armento_tracee::region::DATA;
-use armento_wire::call::{CALL, decode_call};
+use armento_wire::call::{CALL, Call, decode_call};
 use armento_wire::read_frame;
 use armento_wire::talk::{self, TALK, ToHome, ToHost};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
         }
         Some(d) => match &keep.storm_call {
             Some(storm) => storm.call(keep, d, Box::new(c)),
-            None => d.submit(Work::Call(Box::new(c))),
+            None => make(keep, d, Box::new(c)),
         },
         // Its end is on the way to the host.
         None => {}
@@ -99,6 +99,15 @@ fn behind(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'stat
         lasting::settle(&keep, pid);
         keep.hand.post(end);
     });
+}
+
+/// The deputy makes the call; one that means more to home than that is made with care.
+pub fn make(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
+    if timer_set::is_set(c.packed.nr) {
+        return timer_set::begin(keep, d, c);
+    }
+    keep.aimed.note(&c);
+    d.submit(Work::Call(c));
 }
 
 fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
@@ -198,6 +207,12 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             keep.hand.post(move |t| {
                 // A move that was given up meanwhile has cleaned up behind itself.
                 if t.keep.is_moving(mv) {
+                    if let Err(e) = t.unbroken(pid) {
+                        // Its source is told at once: a thread in such a call would not stop.
+                        let (stay, detail) = (e.stay(), e.detail());
+                        links::news(&t.keep, mv, MoveEvent::Failed { stay, detail });
+                        return link.tell(&ToHost::Abort { mv, pid });
+                    }
                     t.break_calls(pid);
                 }
                 link.tell(&ToHost::Held { seq });

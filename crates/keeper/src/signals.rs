@@ -11,11 +11,14 @@ use crate::privileged;
 use crate::tree::{Proc, Tree};
 use crate::watch;
 use armento_abi::Restart;
+use armento_migrate::MigrateError;
 use armento_migrate::image::timers;
+use armento_migrate::stop::delicate_call;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
 use armento_tracee::sys::{self, SigInfo};
+use armento_tracee::timers::list as timers_of;
 use armento_tracee::trace::{self, Status, Stop};
 use armento_wire::call::Call;
 use armento_wire::talk::{Signal, ToHost};
@@ -102,12 +105,22 @@ pub fn is_exec(nr: u16) -> bool {
     matches!(i64::from(nr), libc::SYS_execve | libc::SYS_execveat)
 }
 
-/// Was it meant for this thread? SI_TKILL says so; and the kernel gives process-wide signals to the
-/// leader first, whose deputy blocks nothing.
+/// Was it meant for this thread alone? Which deputy took it says nothing: the kernel passes over one that has a
+/// signal already, or stands still. Asked once a signal.
 pub fn thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool {
-    let code = sys::siginfo_code(info);
-    let leader_free = keep.deputy(pid).is_some();
-    code == libc::SI_TKILL || tid != pid && leader_free
+    let word = |at: usize| i32::from_le_bytes(info[at..at + 4].try_into().unwrap_or_default());
+    match sys::siginfo_code(info) {
+        libc::SI_TKILL => true,
+        libc::SI_TIMER => {
+            let all = timers_of(pid);
+            let timer = all.iter().find(|t| Some(t.id) == timers::timer_of(info));
+            // One that was deleted meanwhile tells no more.
+            timer.map_or(tid != pid, |t| t.thread == Some(tid))
+        }
+        // KERNEL: what the thread's own write has earned it (send_sig to current) says that it sent it.
+        libc::SI_USER if [libc::SIGPIPE, libc::SIGXFSZ].contains(&word(0)) => word(16) == pid,
+        _ => keep.aimed.hit(tid, info),
+    }
 }
 
 /// Sends a signal that was taken from a process to it again.
@@ -233,6 +246,15 @@ impl Tree {
 
     pub fn code_of(&self, pid: Pid) -> Option<Code> {
         self.procs.get(&pid)?.region.as_ref().map(|r| r.code())
+    }
+
+    /// Is it in a call that must not be broken? Before: no new one is made meanwhile.
+    pub fn unbroken(&self, pid: Pid) -> armento_migrate::Result<()> {
+        let p = self.procs.get(&pid).ok_or(MigrateError::Ended)?;
+        let calls = p.threads.values().filter_map(|d| d.call());
+        calls
+            .into_iter()
+            .try_for_each(|(nr, args)| delicate_call(pid, nr, &args))
     }
 
     /// Breaks every call of a body that waits at home, and turns new ones back, until the move is over.

@@ -8,9 +8,10 @@
 //! ```
 //! At home nobody sees a process call: there the timer of `storm.rs` sends it out again.
 
-use crate::deputy::{AGAIN, Deputy, Work};
+use crate::deputy::{AGAIN, Deputy};
 use crate::keep::{Keep, lock};
 use crate::mover::{Task, Why};
+use crate::serve::make;
 use crate::signals;
 use crate::storm::{Dice, destination};
 use armento_model::{NodeName, Pid, Tid};
@@ -77,11 +78,11 @@ impl CallStorm {
         let held_before = st.passes.remove(&d.tid);
         if !held_before && c.flags & call::AGAIN != 0 {
             // Moved inside it already. Again and again, a wait whose time begins anew would never end.
-            return d.submit(Work::Call(c));
+            return make(keep, d, c);
         }
         if held_before {
             let (at, seq) = (Instant::now() + BLOCKS, c.seq);
-            d.submit(Work::Call(c));
+            make(keep, d.clone(), c);
             if st.looks.len() < LOOKS_MAX {
                 st.looks.push_back(Look { at, deputy: d, seq });
                 self.more.notify_one();
@@ -89,7 +90,7 @@ impl CallStorm {
             return;
         }
         if !queue(keep, &mut st, &d) {
-            return d.submit(Work::Call(c));
+            return make(keep, d, c);
         }
         st.held.push((d, c));
     }
@@ -105,11 +106,11 @@ impl CallStorm {
     }
 
     /// A move of the process is over, or there was none: what is held yet is made now.
-    pub fn moved(&self, pid: Pid) {
+    pub fn moved(&self, keep: &Keep, pid: Pid) {
         let mut st = lock(&self.st);
         st.queued.remove(&pid);
         for (d, c) in take(&mut st.held, pid) {
-            d.submit(Work::Call(c));
+            make(keep, d, c);
         }
     }
 

@@ -15,7 +15,6 @@ use crate::summary::Summary;
 use crate::waits::Waits;
 use crate::watch::Watch;
 use armento_client::api::{Dest, ProcInfo};
-use armento_migrate::image::timers;
 use armento_migrate::stop::Halted;
 use armento_model::{CpuTime, NodeName, Pid, Stay, Tid};
 use armento_tracee::hand::World;
@@ -570,18 +569,6 @@ impl Tree {
         p.common.breaking.store(false, Ordering::Release);
         for (tid, info) in std::mem::take(&mut p.held) {
             p.pass_on(tid, &info);
-        }
-    }
-
-    /// A signal (with the stop that carried it) that a thread had when it was frozen at home.
-    pub fn hold_halted(&mut self, pid: Pid, halted: &[Halted]) {
-        let Some(p) = self.procs.get_mut(&pid) else {
-            return;
-        };
-        for h in halted {
-            if let Some((_, info)) = h.signal {
-                timers::hold(&mut p.held, Some(h.tid), &info);
-            }
         }
     }
 }

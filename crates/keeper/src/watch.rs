@@ -8,12 +8,12 @@
 //! as a deputy is: it gets no rights by an exec and cannot be traced by others; before either it is let go.
 
 use crate::cpu::{self, Books, Done, Written};
-use crate::led::Led;
+use crate::led::{Led, ends_calls};
 use crate::privileged;
 use crate::tree::Tree;
 use armento_abi::Restart;
 use armento_migrate::image::thread;
-use armento_migrate::stop::{Calls, DEFAULT_NOTHING, Grip, Halted};
+use armento_migrate::stop::{Calls, Grip, Halted};
 use armento_model::{Pid, Tid};
 use armento_tracee::trace::{self, Regs, Stop};
 use armento_tracee::{status, sys};
@@ -167,7 +167,7 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
             trace::resume_to_call(tid, sig)
         }
         Stop::Group(_) => {
-            t.watch.led.forget(tid);
+            t.watch.led.at_group_stop(tid);
             trace::listen(tid)
         }
         Stop::Call => at_call(t, pid, tid),
@@ -216,7 +216,7 @@ fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
         wait_on(tid, &mut a.regs, t.watch.since(tid))?;
         t.watch.led.at_end(pid, tid, &mut a.regs)?;
     }
-    let led = t.watch.led.call(tid).is_some();
+    let led = t.watch.led.has(tid);
     if t.leaving.contains_key(&pid) && (led || t.watch.has(pid)) {
         // Its move holds it.
         return trace::resume_to_call(tid, 0);
@@ -262,14 +262,6 @@ fn wait_on(tid: Tid, r: &mut Regs, since: Option<Instant>) -> trace::Result<()> 
     trace::set_regs(tid, r)
 }
 
-/// Does a signal wait that would have ended its call untraced, by a handler or by stopping it?
-pub fn ends_calls(tid: Tid) -> bool {
-    status::read(tid).is_ok_and(|s| {
-        let nothing = s.ignored | DEFAULT_NOTHING & !s.caught;
-        (s.sig_pending | s.shared_pending) & !s.blocked & !nothing != 0
-    })
-}
-
 impl Tree {
     /// What a grip on the process does at stops of its calls.
     pub fn calls_of(&self, pid: Pid) -> Calls {
@@ -283,12 +275,12 @@ impl Tree {
             let tells = books.as_ref().is_some_and(|b| settle(b, pid, tid, &a));
             if a.entry {
                 led.at_entry(tid, a.nr);
-            } else if led.call(tid).is_some() {
+            } else if led.has(tid) {
                 // One that died meanwhile needs nothing.
                 let _ = wait_on(tid, &mut a.regs, None);
                 let _ = led.at_end(pid, tid, &mut a.regs);
             }
-            tells || a.entry && led.call(tid).is_some()
+            tells || a.entry && led.has(tid)
         })
     }
 
@@ -306,7 +298,7 @@ impl Tree {
     /// Lets a process run on that stays in the hand of its move. Before: its options are set.
     pub fn run_on(&mut self, pid: Pid, grip: &mut Grip) {
         for h in std::mem::take(&mut grip.halted) {
-            let led = self.watch.led.look(pid, &h).is_some();
+            let led = self.watch.led.look(pid, &h);
             if led {
                 self.watch.threads.insert(h.tid, (pid, None));
             }
@@ -331,7 +323,7 @@ impl Tree {
         self.watch.procs.remove(&pid);
         self.watch.threads.retain(|_, (p, _)| *p != pid);
         let led = self.watch.led.clone();
-        for h in grip.halted.extract_if(.., |h| led.look(pid, h).is_some()) {
+        for h in grip.halted.extract_if(.., |h| led.look(pid, h)) {
             grip.seized.remove(&h.tid);
             self.watch.threads.insert(h.tid, (pid, None));
             let _ = watch_on(&h, self.passing_options(pid));
@@ -353,7 +345,7 @@ impl Tree {
             }
         }
         for h in grip.disband() {
-            let _ = self.watch.led.look(pid, &h);
+            self.watch.led.look(pid, &h);
             // A thread that died meanwhile needs nothing.
             let _ = watch_on(&h, options);
         }

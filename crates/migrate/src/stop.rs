@@ -4,7 +4,7 @@ use crate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop, TraceError};
-use armento_tracee::{inject, status};
+use armento_tracee::{inject, status, tty};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,26 +52,38 @@ pub struct Grip {
 /// again, and nobody outside can say how far they were: they end by themselves, or the process stays.
 pub fn delicate(pid: Pid) -> Result<()> {
     for tid in status::threads(pid).map_err(|_| MigrateError::Ended)? {
-        if let Some(why) = status::call(pid, tid).and_then(|(nr, args)| cannot_stop(nr, &args)) {
-            return Err(MigrateError::Stays(Stay::Busy, why.into()));
+        if let Some((nr, args)) = status::call(pid, tid) {
+            delicate_call(pid, nr, &args)?;
         }
     }
     Ok(())
 }
 
-/// KERNEL: signal(7), "interruption of system calls by stop signals"; recv(2), MSG_WAITALL.
-fn cannot_stop(nr: i64, args: &[u64; 6]) -> Option<&'static str> {
-    let all = |flags: u64| flags as i32 & libc::MSG_WAITALL != 0;
-    let partial = match nr {
-        libc::SYS_recvfrom | libc::SYS_recvmmsg => all(args[3]),
-        libc::SYS_recvmsg => all(args[2]),
-        _ => false,
-    };
-    if partial {
-        return Some("it waits for the whole of a message (MSG_WAITALL)");
+/// The same of a call that is known. A thread that was preempted on its way into one does not show it.
+pub fn delicate_call(pid: Pid, nr: i64, args: &[u64; 6]) -> Result<()> {
+    match cannot_stop(pid, nr, args) {
+        Some(why) => Err(MigrateError::Stays(Stay::Busy, why.into())),
+        None => Ok(()),
     }
-    (nr == libc::SYS_rt_sigtimedwait && args[2] != 0)
-        .then_some("it waits for a signal with a limit of time (sigtimedwait)")
+}
+
+pub const WHOLE_MESSAGE: &str = "it waits for the whole of a message (MSG_WAITALL)";
+pub const WHOLE_INPUT: &str = "it waits for several bytes of a terminal (VMIN)";
+
+/// KERNEL: signal(7), "interruption of system calls by stop signals"; recv(2), MSG_WAITALL; termios(3).
+fn cannot_stop(pid: Pid, nr: i64, args: &[u64; 6]) -> Option<&'static str> {
+    let all = |flags: u64| flags as i32 & libc::MSG_WAITALL != 0;
+    match nr {
+        libc::SYS_recvfrom | libc::SYS_recvmmsg if all(args[3]) => Some(WHOLE_MESSAGE),
+        libc::SYS_recvmsg if all(args[2]) => Some(WHOLE_MESSAGE),
+        libc::SYS_read | libc::SYS_readv => {
+            tty::takes_many(pid, args[0] as i32).map(|_| WHOLE_INPUT)
+        }
+        libc::SYS_rt_sigtimedwait if args[2] != 0 => {
+            Some("it waits for a signal with a limit of time (sigtimedwait)")
+        }
+        _ => None,
+    }
 }
 
 impl Grip {

@@ -50,6 +50,8 @@ pub struct Hold {
     pub mask: u64,
     /// A SIGSTOP came while it was held.
     stopped: bool,
+    /// Signals that no mask of ours held back, but somebody sent them.
+    sent: Vec<i32>,
     passage: Arc<dyn Passage>,
     armed: bool,
 }
@@ -66,6 +68,7 @@ impl Hold {
             regs,
             mask,
             stopped: false,
+            sent: Vec::new(),
             passage,
             armed: true,
         })
@@ -125,6 +128,14 @@ impl Hold {
         let mut child = None;
         loop {
             match trace::wait_certain(self.tid)? {
+                // KERNEL: a fault's own code is above 0 (sigaction(2)): ours, when it is a trap.
+                Status::Stopped(Stop::Signal(sig))
+                    if bit(sig) & NEVER_BLOCK != 0
+                        && sys::siginfo_code(&trace::siginfo(self.tid)?) <= 0 =>
+                {
+                    // Of each number one may wait. It is sent again when the thread is its own.
+                    self.sent.push(sig);
+                }
                 Status::Stopped(Stop::Signal(libc::SIGTRAP)) => return Ok(child),
                 // No mask holds it back: it is sent again when the thread is its own.
                 Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
@@ -182,6 +193,10 @@ impl Hold {
         if std::mem::take(&mut self.stopped) && !self.continued() {
             // To the whole process, as every SIGSTOP.
             let _ = sys::kill(self.tid, libc::SIGSTOP);
+        }
+        for sig in std::mem::take(&mut self.sent) {
+            let tgid = status::read(self.tid).map_or(self.tid, |s| s.tgid);
+            let _ = sys::tgkill(tgid, self.tid, sig);
         }
         trace::set_regs(self.tid, &self.regs)?;
         trace::set_sigmask(self.tid, self.mask)

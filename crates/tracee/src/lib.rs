@@ -19,6 +19,7 @@ pub mod sys;
 pub mod text;
 pub mod timers;
 pub mod trace;
+pub mod tty;
 pub mod uffd;
 pub mod usage;
 

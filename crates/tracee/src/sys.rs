@@ -157,6 +157,12 @@ pub fn ioctl<T>(fd: RawFd, req: u64, arg: &mut T) -> io::Result<i64> {
     check(unsafe { libc::ioctl(fd, req, std::ptr::from_mut(arg)) } as i64)
 }
 
+/// F_GETFL.
+pub fn status_flags(fd: RawFd) -> io::Result<i32> {
+    // SAFETY: plain numbers.
+    check(unsafe { libc::fcntl(fd, libc::F_GETFL) } as i64).map(|f| f as i32)
+}
+
 /// ioctl(2) whose argument is a number.
 pub fn ioctl_val(fd: RawFd, req: u64, arg: u64) -> io::Result<i64> {
     // SAFETY: no pointer is passed.

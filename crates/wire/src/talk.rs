@@ -259,6 +259,11 @@ pub enum ToHost {
         pid: Pid,
         fd: i32,
     },
+    /// A timer is being set anew: its signals before this are void, those behind it are not.
+    TimerVoid {
+        pid: Pid,
+        timer: i32,
+    },
     /// Bytes that the deputy's kernel wrote at an address of the program.
     Poke {
         tid: Tid,

@@ -1,0 +1,56 @@
+//! Terminals of other processes.
+
+use crate::sys;
+use armento_model::Pid;
+use std::os::fd::AsRawFd;
+
+/// struct termios of the kernel (asm-generic/termbits.h): four words of flags, the line, 19 characters.
+const LEN: usize = 36;
+const LFLAG: usize = 12;
+const CC: usize = 17;
+
+/// With how many bytes a read of this descriptor ends, when that is more than one: termios(3), MIN > 0, TIME == 0.
+/// `None`: no terminal, or one that gives what it has.
+pub fn takes_many(pid: Pid, fd: i32) -> Option<u64> {
+    let name = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    let terminal = ["/dev/pts/", "/dev/tty", "/dev/console"];
+    if !terminal
+        .iter()
+        .any(|t| name.to_string_lossy().starts_with(t))
+    {
+        return None;
+    }
+    let own = sys::steal_fd(pid, fd).ok()?;
+    let mut raw = [0u8; LEN];
+    sys::ioctl(own.as_raw_fd(), libc::TCGETS, &mut raw).ok()?;
+    if sys::status_flags(own.as_raw_fd()).ok()? & libc::O_NONBLOCK != 0 {
+        return None;
+    }
+    many(&raw)
+}
+
+fn many(raw: &[u8; LEN]) -> Option<u64> {
+    let lines = raw[LFLAG] & libc::ICANON as u8 != 0;
+    let (min, time) = (raw[CC + libc::VMIN], raw[CC + libc::VTIME]);
+    (!lines && time == 0 && min > 1).then_some(min.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_count_without_a_time_is_waited_for() {
+        let check = |lflag: u8, min, time, want| {
+            let mut raw = [0; LEN];
+            raw[LFLAG] = lflag;
+            (raw[CC + libc::VMIN], raw[CC + libc::VTIME]) = (min, time);
+            assert_eq!(many(&raw), want, "{lflag} {min} {time}");
+        };
+        check(0, 5, 0, Some(5));
+        check(libc::ICANON as u8, 5, 0, None);
+        check(0, 1, 0, None);
+        check(0, 0, 3, None);
+        check(0, 5, 3, None);
+    }
+}
