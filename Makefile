@@ -3,7 +3,7 @@
 #   make demo       24 encoders spread over a farm of four nodes on this machine;
 #                   data in target/demo.json, picture in target/demo.svg
 #   make test       everything the server checks (at most 25 minutes on 2 cores, cold)
-#   make test-all   make test, then conformance twice more and the long tests
+#   make test-all   make test, then conformance twice more, the test suites of programs, the long tests
 #   make bench      the measured bars (cargo xtask bench)
 #   make clean-lab  remove every trace of laboratories, also of killed ones
 
@@ -21,9 +21,12 @@ LAB = iproute2 ethtool util-linux procps
 DEMO = lame sox alsa-utils
 # What the conformance guests run, beside the small C programs.
 GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils findutils \
-	grep sed gawk bc file diffutils
+	grep sed gawk bc file diffutils g++ redis-server redis-tools rsync lua5.4 tcl tmux nano \
+	vim-tiny
+# The big ones, and what suites need: make test-all only.
+GUESTS_ALL = nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev
 
-.PHONY: all build demo test test-all bench clean-lab need-build need-demo need-test
+.PHONY: all build demo test test-all bench clean-lab need-build need-demo need-test need-test-all
 
 all: build
 
@@ -46,7 +49,10 @@ demo: need-demo
 test: need-test
 	@$(XTASK) ci
 
-test-all: need-test
+need-test-all: need-test
+	@scripts/need.sh --soft $(GUESTS_ALL)
+
+test-all: need-test-all
 	@$(XTASK) ci --long
 
 bench: need-test

@@ -1,4 +1,4 @@
-//! Lists `guests/*.c` and `guests/*.h`, so that an installed binary carries its guests.
+//! Lists `guests/*.c`, `*.cc`, `*.go` and `*.h`, so that an installed binary carries its guests.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,7 +13,10 @@ fn main() {
     let mut files: Vec<PathBuf> = fs::read_dir(&folder)
         .expect("guests/ can be read")
         .filter_map(|entry| entry.ok().map(|e| e.path()))
-        .filter(|path| path.extension().is_some_and(|x| x == "c" || x == "h"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|x| x == "c" || x == "cc" || x == "go" || x == "h")
+        })
         .collect();
     files.sort();
     let mut text = String::from("pub const FILES: &[(&str, &str)] = &[\n");

@@ -35,8 +35,11 @@ pub fn run(long: bool) -> Result<bool> {
     for _ in 0..if long { 3 } else { 1 } {
         note(
             "conformance",
-            step("conformance", || conformance(&mut sum))?,
+            step("conformance", || conformance(&mut sum, &usual(long)))?,
         );
+    }
+    if long {
+        note("suites", step("suites", || conformance(&mut sum, &SUITES))?);
     }
 
     if bad.is_empty() {
@@ -187,18 +190,58 @@ fn tests(sum: &mut Count, long: bool) -> Result<bool> {
     Ok(good)
 }
 
+/// A call of `armento conform`.
+struct Conform {
+    words: &'static [&'static str],
+    seconds_max: u32,
+    /// Its report, below the build.
+    file: &'static str,
+}
+
 /// Every guest in every mode, once.
-fn conformance(sum: &mut Count) -> Result<bool> {
+fn usual(long: bool) -> Conform {
+    let file = "conform.json";
+    if long {
+        // Those that need big packages, too.
+        return Conform {
+            words: &["--mode", MODES, "--long", "--timeout", "180"],
+            seconds_max: 3 * CONFORMANCE_S_MAX,
+            file,
+        };
+    }
+    Conform {
+        words: &["--mode", MODES],
+        seconds_max: CONFORMANCE_S_MAX,
+        file,
+    }
+}
+
+/// The test suites of well-known programs, fetched as Debian sources.
+const SUITES: Conform = Conform {
+    words: &[
+        "--suite",
+        "all",
+        "--mode",
+        "away,storm,storm-call",
+        "--timeout",
+        "300",
+    ],
+    seconds_max: 7200,
+    file: "suites.json",
+};
+
+fn conformance(sum: &mut Count, what: &Conform) -> Result<bool> {
     let armento = target().join("release/armento");
-    let out = bounded(&armento, CONFORMANCE_S_MAX)
-        .args(["conform", "--mode", MODES, "--json"])
+    let out = bounded(&armento, what.seconds_max)
+        .args(["conform", "--json"])
+        .args(what.words)
         .current_dir(root())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("{} did not start", armento.display()))?;
     let text = String::from_utf8_lossy(&out.stdout);
-    let kept = keep(&target().join("conform.json"), &text);
+    let kept = keep(&target().join(what.file), &text);
     match count::conform(&text) {
         Some((count, lines)) => {
             for line in &lines {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask ci [--long] | tidy | gen | bench [ARGS…]
   ci      formatting, clippy, tidy, every test, conformance once per mode;
-          --long: conformance three times, and the long tests
+          --long: conformance three times with all guests, the test suites of programs, the long tests
   tidy    the rules of the house: layers, file lengths, words, unsafe, stale paths
   gen     write the generated pages of the manual
   bench   run the measured bars (armento-bench)";

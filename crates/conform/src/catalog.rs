@@ -2,36 +2,48 @@
 
 use anyhow::{Result, bail};
 
+use crate::editors::EDITORS;
+use crate::programs::{LONG, PROGRAMS};
 use crate::real::{REAL, Real};
+use crate::suites::{self, Suite};
 use crate::terminal::{SCRIPTS, Script};
 
 mod sources {
     include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum How {
-    /// A C file of `guests/`.
-    C { source: &'static str },
+    /// A C, C++ or Go file of `guests/`.
+    Source {
+        file: &'static str,
+        source: &'static str,
+    },
     /// A command line for `sh -c`.
     Shell { line: &'static str },
     /// A program on a terminal, with keys to press.
     Terminal { script: &'static Script },
+    /// One test file of a program's own suite.
+    Suite { suite: &'static Suite, unit: String },
 }
 
 #[derive(Clone)]
 pub struct Guest {
-    pub name: &'static str,
+    pub name: String,
     pub about: String,
     pub how: How,
     /// Program and the Debian package that has it.
     pub needs: &'static [(&'static str, &'static str)],
     /// It may never leave home, by design; it must still be right.
     pub stays: bool,
+    /// Run only when it is named, or with `--long`.
+    pub long: bool,
 }
 
 /// What a C guest needs.
 const COMPILER: &[(&str, &str)] = &[("gcc", "gcc")];
+const GO_COMPILER: &[(&str, &str)] = &[("go", "golang-go")];
+const CXX_COMPILER: &[(&str, &str)] = &[("g++", "g++")];
 /// Marks a C guest that is expected to stay home; followed by the reason.
 const STAYS: &str = "Stays home:";
 
@@ -45,61 +57,70 @@ pub fn headers() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 pub fn all() -> Vec<Guest> {
     let c = sources::FILES.iter().filter_map(|&(file, source)| {
-        let name = file.strip_suffix(".c")?;
+        let (name, needs) = match file.rsplit_once('.')? {
+            (name, "c") => (name, COMPILER),
+            (name, "cc") => (name, CXX_COMPILER),
+            (name, "go") => (name, GO_COMPILER),
+            _ => return None,
+        };
         Some(Guest {
-            name,
+            name: name.into(),
             about: first_comment(source),
-            how: How::C { source },
-            needs: COMPILER,
+            how: How::Source { file, source },
+            needs,
             stays: source.contains(STAYS),
+            // Go builds its library first.
+            long: file.ends_with(".go"),
         })
     });
-    let real = REAL.iter().map(
-        |&Real {
-             name,
-             about,
-             line,
-             needs,
-         }| Guest {
-            name,
-            about: about.into(),
-            how: How::Shell { line },
-            needs,
-            stays: false,
-        },
-    );
-    let terminal = SCRIPTS.iter().map(|script| Guest {
-        name: script.name,
+    let usual = REAL.iter().chain(PROGRAMS).map(|real| program(real, false));
+    let long = LONG.iter().map(|real| program(real, true));
+    let terminal = SCRIPTS.iter().chain(EDITORS).map(|script| Guest {
+        name: script.name.into(),
         about: script.about.into(),
         how: How::Terminal { script },
         needs: script.needs,
         stays: false,
+        long: false,
     });
-    c.chain(real).chain(terminal).collect()
+    c.chain(usual).chain(terminal).chain(long).collect()
+}
+
+fn program(real: &Real, long: bool) -> Guest {
+    Guest {
+        name: real.name.into(),
+        about: real.about.into(),
+        how: How::Shell { line: real.line },
+        needs: real.needs,
+        stays: false,
+        long,
+    }
 }
 
 pub fn find(name: &str) -> Option<Guest> {
-    all().into_iter().find(|guest| guest.name == name)
+    suites::find(name).or_else(|| all().into_iter().find(|guest| guest.name == name))
 }
 
-/// The guests that match one of `wanted` (all, when it is empty), in catalogue order.
-pub fn select(wanted: &[String]) -> Result<Vec<Guest>> {
-    let guests = all();
+/// The guests that match one of `wanted`, in catalogue order; when it is empty all, but those that
+/// take long only if `long`.
+pub fn select(wanted: &[String], long: bool) -> Result<Vec<Guest>> {
+    let mut guests = all();
     if wanted.is_empty() {
+        guests.retain(|guest| long || !guest.long);
         return Ok(guests);
     }
     for want in wanted {
-        if !guests.iter().any(|guest| matches(want, guest.name)) {
+        if !guests.iter().any(|guest| matches(want, &guest.name)) {
             bail!("there is no guest named {want}\nhint: armento conform --list names them");
         }
     }
     Ok(guests
         .into_iter()
-        .filter(|g| wanted.iter().any(|want| matches(want, g.name)))
+        .filter(|g| wanted.iter().any(|want| matches(want, &g.name)))
         .collect())
 }
 
-fn matches(want: &str, name: &str) -> bool {
+pub fn matches(want: &str, name: &str) -> bool {
     match want.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => want == name,
@@ -125,7 +146,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_plain() {
-        let mut names: Vec<_> = all().iter().map(|guest| guest.name).collect();
+        let mut names: Vec<_> = all().into_iter().map(|guest| guest.name).collect();
         assert!(
             names
                 .iter()
@@ -149,9 +170,18 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_long_is_asked_for() {
+        let has =
+            |guests: Result<Vec<Guest>>| guests.expect("known").iter().any(|g| g.name == "java");
+        assert!(!has(select(&[], false)));
+        assert!(has(select(&[], true)));
+        assert!(has(select(&["java".into()], false)));
+    }
+
+    #[test]
     fn a_star_matches_the_rest() {
         assert!(matches("time*", "timers"));
         assert!(!matches("time", "timers"));
-        assert!(select(&["nobody-of-this-name".into()]).is_err());
+        assert!(select(&["nobody-of-this-name".into()], false).is_err());
     }
 }

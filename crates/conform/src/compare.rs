@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::catalog::{Guest, How};
+use crate::suites::Shows;
 use crate::task::{Capture, End, Entry, Outcome};
+use crate::verdicts;
 
 /// Lines of a stream shown on each side.
 const LINES_MAX: usize = 6;
@@ -51,8 +54,32 @@ pub fn faults(native: &Outcome) -> Vec<Difference> {
     list
 }
 
-/// Everything a user could see that is not the same.
-pub fn differences(native: &Outcome, other: &Outcome) -> Vec<Difference> {
+/// Why nothing can be compared with the native run of a suite's unit, if so.
+pub fn no_reference(guest: &Guest, native: &Outcome) -> Option<String> {
+    let How::Suite { suite, .. } = &guest.how else {
+        return None;
+    };
+    let faults = faults(native);
+    if let Some(fault) = faults.first() {
+        return Some(format!("no reference: natively {}", fault.shown.join(", ")));
+    }
+    let empty = suite.shows == Shows::Verdicts && verdicts::is_empty(&native.stdout);
+    empty.then(|| "no reference: natively no test of it passes here".into())
+}
+
+/// Everything a user could see that is not the same; of a suite with verdicts, those.
+pub fn differences(guest: &Guest, native: &Outcome, other: &Outcome) -> Vec<Difference> {
+    let verdicts = matches!(&guest.how, How::Suite { suite, .. } if suite.shows == Shows::Verdicts);
+    if !verdicts {
+        return all_differences(native, other);
+    }
+    let mut list = all_differences(native, other);
+    list.retain(|found| !matches!(found.what.as_str(), "stdout" | "stderr" | "files"));
+    list.extend(verdicts::difference(&native.stdout, &other.stdout));
+    list
+}
+
+fn all_differences(native: &Outcome, other: &Outcome) -> Vec<Difference> {
     let mut list = Vec::new();
     if native.end != other.end {
         list.push(Difference::new("status", &native.end, &other.end));
@@ -176,16 +203,16 @@ mod tests {
     #[test]
     fn the_same_is_the_same() {
         let one = outcome(End::Exit(0), b"a\nb\n");
-        assert_eq!(differences(&one, &one.clone()), vec![]);
+        assert_eq!(all_differences(&one, &one.clone()), vec![]);
         let mut slower = one.clone();
         (slower.wall_ms, slower.moves, slower.away) = (999, Some(7), Some(true));
-        assert_eq!(differences(&one, &slower), vec![]);
+        assert_eq!(all_differences(&one, &slower), vec![]);
     }
 
     #[test]
     fn status_and_signal_are_told_apart() {
         let (a, b) = (outcome(End::Exit(9), b""), outcome(End::Signal(9), b""));
-        assert_eq!(differences(&a, &b)[0].shown, ["- exit 9", "+ signal 9"]);
+        assert_eq!(all_differences(&a, &b)[0].shown, ["- exit 9", "+ signal 9"]);
     }
 
     #[test]
@@ -194,7 +221,7 @@ mod tests {
             outcome(End::Exit(0), b"a\nb\nc\n"),
             outcome(End::Exit(0), b"a\nB\r\nc\n"),
         );
-        let found = differences(&a, &b);
+        let found = all_differences(&a, &b);
         assert_eq!(found.len(), 1);
         assert!(found[0].shown[0].starts_with("line 2,"));
         assert_eq!(found[0].shown[1], "- b");
@@ -208,7 +235,7 @@ mod tests {
         *long.last_mut().expect("not empty") = b'y';
         let b = outcome(End::Exit(0), &long);
         assert_eq!(a.stdout.head, b.stdout.head);
-        assert_eq!(differences(&a, &b).len(), 1);
+        assert_eq!(all_differences(&a, &b).len(), 1);
     }
 
     #[test]
@@ -225,7 +252,7 @@ mod tests {
             file("mode", 0o644, "cc"),
             file("new", 0o644, "dd"),
         ];
-        let shown = differences(&a, &b)[0].shown.join("\n");
+        let shown = all_differences(&a, &b)[0].shown.join("\n");
         for (text, wanted) in [
             ("gone", true),
             ("new", true),
@@ -247,6 +274,6 @@ mod tests {
         let a = outcome(End::Exit(0), b"");
         let mut b = a.clone();
         b.left = vec!["armento".into()];
-        assert_eq!(differences(&a, &b)[0].what, "left");
+        assert_eq!(all_differences(&a, &b)[0].what, "left");
     }
 }

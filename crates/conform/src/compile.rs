@@ -1,4 +1,4 @@
-//! C guests become programs, once per source text, in a cache that any user can run from.
+//! Guests in C, C++ and Go become programs, once per source text, in a cache that any user can run from.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,11 +10,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::catalog::headers;
+use crate::launch::PATH;
 use crate::sys;
 use crate::tree::sha256;
 
 /// Optimised as little as a distribution would, with threads.
-const FLAGS: &[&str] = &["-std=gnu11", "-O1", "-pthread", "-w"];
+const FLAGS: &[&str] = &["-O1", "-pthread", "-w"];
+const C: (&str, &str) = ("gcc", "-std=gnu11");
+const CXX: (&str, &str) = ("g++", "-std=gnu++17");
 const LIBRARIES: &[&str] = &["-lm", "-lrt"];
 
 /// Programs of other sources are kept this long, so that the cache does not grow for ever.
@@ -25,26 +28,25 @@ fn cache() -> PathBuf {
     PathBuf::from(format!("/var/tmp/armento-guests-{}", sys::user()))
 }
 
-/// Makes the cache, and refuses one that somebody else made.
-fn own_cache() -> Result<PathBuf> {
-    let cache = cache();
-    if let Err(cause) = fs::create_dir(&cache)
+/// Makes a cache, and refuses one that somebody else made.
+pub fn own_folder(cache: &Path) -> Result<()> {
+    if let Err(cause) = fs::create_dir(cache)
         && cause.kind() != ErrorKind::AlreadyExists
     {
         return Err(cause).with_context(|| format!("cannot make {}", cache.display()));
     }
-    let meta = fs::symlink_metadata(&cache)?;
+    let meta = fs::symlink_metadata(cache)?;
     if !meta.is_dir() || meta.uid() != sys::user() {
         bail!(
             "{0} is not ours; nothing was run\nhint: remove {0}",
             cache.display()
         );
     }
-    fs::set_permissions(&cache, fs::Permissions::from_mode(0o755))?;
-    Ok(cache)
+    fs::set_permissions(cache, fs::Permissions::from_mode(0o755))?;
+    Ok(())
 }
 
-fn forget_old(cache: &Path) {
+pub fn forget_old(cache: &Path) {
     let entries = fs::read_dir(cache).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let age = fs::metadata(&path).and_then(|meta| meta.modified()).ok();
@@ -59,13 +61,14 @@ fn forget_old(cache: &Path) {
 }
 
 /// Compiles `source` unless the cache has it, and returns the program's path.
-pub fn ensure(name: &str, source: &str) -> Result<PathBuf> {
+pub fn ensure(name: &str, file: &str, source: &str) -> Result<PathBuf> {
     let everything: String = headers()
         .map(|(_, text)| text)
         .chain([source])
         .chain(FLAGS.iter().copied())
         .collect();
-    let cache = own_cache()?;
+    let cache = cache();
+    own_folder(&cache)?;
     let folder = cache.join(&sha256(everything.as_bytes())[..16]);
     let program = folder.join(name);
     if program.is_file() {
@@ -78,28 +81,48 @@ pub fn ensure(name: &str, source: &str) -> Result<PathBuf> {
     }
     // Two runners may compile the same guest: each writes its own file, the last rename wins.
     let own = folder.join(format!("{name}.{}", std::process::id()));
-    compile(name, source, &folder, &own)?;
+    compile(file, source, &folder, &own)?;
     fs::rename(&own, &program)?;
     Ok(program)
 }
 
-fn compile(name: &str, source: &str, folder: &Path, program: &Path) -> Result<()> {
+/// Compiler and command for `file`, which is written already.
+fn compiler(file: &str, folder: &Path, program: &Path) -> (&'static str, Command) {
+    let go = file.ends_with(".go");
+    let (name, standard) = match go {
+        true => ("go", "build"),
+        false if file.ends_with(".cc") => CXX,
+        false => C,
+    };
+    let mut command = Command::new(name);
+    command.arg(standard).arg("-o").arg(program);
+    if go {
+        // Without the network and without anybody's settings.
+        command
+            .env("PATH", PATH)
+            .env("GOCACHE", folder.join("go-build"))
+            .env("GOTOOLCHAIN", "local")
+            .env("GO111MODULE", "off")
+            .env("CGO_ENABLED", "0")
+            .arg(folder.join(file));
+    } else {
+        command.args(FLAGS).arg(folder.join(file)).args(LIBRARIES);
+    }
+    (name, command)
+}
+
+fn compile(file: &str, source: &str, folder: &Path, program: &Path) -> Result<()> {
     for (header, text) in headers() {
         fs::write(folder.join(header), text)?;
     }
-    let file = folder.join(format!("{name}.c"));
-    fs::write(&file, source)?;
-    let done = Command::new("gcc")
-        .args(FLAGS)
-        .arg("-o")
-        .arg(program)
-        .arg(&file)
-        .args(LIBRARIES)
-        .output()
-        .context("cannot start gcc\nhint: install the package gcc")?;
+    fs::write(folder.join(file), source)?;
+    let (compiler, mut command) = compiler(file, folder, program);
+    let done = command.output().with_context(|| {
+        format!("cannot start {compiler}\nhint: install the package {compiler}")
+    })?;
     if !done.status.success() {
         bail!(
-            "{name}.c does not compile:\n{}",
+            "{file} does not compile:\n{}",
             String::from_utf8_lossy(&done.stderr)
         );
     }

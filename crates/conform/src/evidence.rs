@@ -16,7 +16,7 @@ pub fn keep(
 ) -> Option<PathBuf> {
     let folder = std::env::temp_dir()
         .join(format!("armento-conform-{}", std::process::id()))
-        .join(format!("{}.{}.{round}", task.guest, task.mode.word()));
+        .join(format!("{}.{}.{round}", task.folder(), task.mode.word()));
     let write = || -> Result<()> {
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join("repeat"), format!("{repeat}\n"))?;

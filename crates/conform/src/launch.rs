@@ -9,29 +9,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::catalog::{Guest, How};
 use crate::moves::Watch;
 use crate::pty::Typist;
+use crate::suites::Suite;
 use crate::task::{End, Mode, Outcome, Task};
 use crate::tree::{self, Stream};
-use crate::{compile, left, sys};
+use crate::{compile, fetch, left, sys};
 
 /// The ordinary user a guest runs as when the harness is root; not in /etc/passwd.
-const USER: u32 = 4242;
+pub const USER: u32 = 4242;
 /// How often a waiting harness looks at the clock, milliseconds.
 const LOOK_MS: u64 = 50;
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+/// Copying a suite's files.
+const STAGE_S_MAX: u32 = 60;
+/// Of the user; Go's own archives install below /usr/local/go.
+pub const PATH: &str =
+    "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/go/bin";
 
 /// The first missing program's package.
-pub fn missing(guest: &Guest) -> Option<&'static str> {
+pub fn missing(needs: &'static [(&'static str, &'static str)]) -> Option<&'static str> {
     let there = |program: &str| {
         PATH.split(':')
             .any(|dir| Path::new(dir).join(program).exists())
     };
-    guest
-        .needs
+    needs
         .iter()
         .find(|(program, _)| !there(program))
         .map(|&(_, package)| package)
@@ -45,8 +49,8 @@ struct Dirs {
 impl Dirs {
     fn make(task: &Task) -> Result<Dirs> {
         let dirs = Dirs {
-            home: task.base.join(&task.guest),
-            tmp: task.base.join("tmp").join(&task.guest),
+            home: task.base.join(task.folder()),
+            tmp: task.base.join("tmp").join(task.folder()),
         };
         dirs.remove();
         for dir in [&task.base, &task.base.join("tmp")] {
@@ -85,9 +89,17 @@ impl Dirs {
 
 /// The guest's own words, without `armento run`.
 fn words(guest: &Guest) -> Result<Vec<String>> {
-    Ok(match guest.how {
-        How::C { source } => vec![compile::ensure(guest.name, source)?.display().to_string()],
-        How::Shell { line } => vec!["/bin/sh".into(), "-c".into(), line.into()],
+    Ok(match &guest.how {
+        How::Source { file, source } => vec![
+            compile::ensure(&guest.name, file, source)?
+                .display()
+                .to_string(),
+        ],
+        How::Shell { line } => vec!["/bin/sh".into(), "-c".into(), (*line).into()],
+        How::Suite { suite, unit } => {
+            let words = ["/bin/sh", "-c", suite.script, suite.name, "run", unit];
+            words.map(String::from).to_vec()
+        }
         How::Terminal { script } => script.command.iter().map(|&w| w.into()).collect(),
     })
 }
@@ -143,7 +155,7 @@ fn for_user(program: &Path, base: &Path) -> Result<PathBuf> {
 
 /// Runs `guest` once. An error means that the harness itself failed.
 pub fn once(guest: &Guest, task: &Task) -> Result<Outcome> {
-    if let Some(package) = missing(guest) {
+    if let Some(package) = missing(guest.needs) {
         return Ok(Outcome::without_run(End::Missing(package.into())));
     }
     let dirs = Dirs::make(task)?;
@@ -155,16 +167,39 @@ pub fn once(guest: &Guest, task: &Task) -> Result<Outcome> {
     if sys::is_root() {
         command.uid(USER).gid(USER);
     }
+    if let How::Suite { suite, unit } = &guest.how {
+        command.env("SUITE", fetch::folder(suite));
+        stage(suite, unit, &dirs)?;
+    }
     let outcome = drive(command, guest, task).with_context(|| format!("cannot run {}", all[0]));
     let outcome = outcome.and_then(|mut outcome| {
         outcome.left = left::clear_out();
-        outcome.files = tree::list(&dirs.home)?;
+        if !matches!(guest.how, How::Suite { .. }) {
+            outcome.files = tree::list(&dirs.home)?;
+        }
         Ok(outcome)
     });
     if !task.keep {
         dirs.remove();
     }
     outcome
+}
+
+/// Puts into the guest's directory what a suite's unit finds there; no part of what is run.
+fn stage(suite: &Suite, unit: &str, dirs: &Dirs) -> Result<()> {
+    let mut command = fetch::bounded(suite.script, suite.name, &["stage", unit], STAGE_S_MAX);
+    command
+        .current_dir(&dirs.home)
+        .env("SUITE", fetch::folder(suite))
+        .stdout(Stdio::null());
+    if sys::is_root() {
+        command.uid(USER).gid(USER);
+    }
+    let status = command.status()?;
+    if !status.success() {
+        bail!("cannot stage {unit} ({status})");
+    }
+    Ok(())
 }
 
 fn environment(command: &mut Command, task: &Task, dirs: &Dirs) {
@@ -187,7 +222,7 @@ fn environment(command: &mut Command, task: &Task, dirs: &Dirs) {
 /// Starts the command on pipes or on a terminal and follows it to its end.
 fn drive(mut command: Command, guest: &Guest, task: &Task) -> Result<Outcome> {
     let started = Instant::now();
-    let run = match guest.how {
+    let run = match &guest.how {
         How::Terminal { script } => {
             let (ours, theirs) = sys::openpty()?;
             if sys::is_root() {

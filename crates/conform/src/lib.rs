@@ -17,23 +17,28 @@
 mod catalog;
 mod compare;
 mod compile;
+mod editors;
 mod evidence;
 mod farm;
+mod fetch;
 mod handler;
 mod known_gaps;
 mod launch;
 mod left;
 mod moves;
+mod programs;
 mod pty;
 pub mod real;
 mod report;
 mod runner;
 mod session;
 mod show;
+pub mod suites;
 mod sys;
 mod task;
 pub mod terminal;
 mod tree;
+mod verdicts;
 
 use std::path::PathBuf;
 
@@ -47,11 +52,19 @@ pub use task::Mode;
   armento conform --mode storm-call pipes      moved at every forwarded call: the hardest, and slow
   armento conform --mode spread 'real-*'       what it starts is placed at its exec; it is followed at home
   armento conform --mode native --runs 3       are the guests deterministic here?
+  armento conform --suite perl:op/* --mode away  a program's own tests
   armento conform --list                       names and what they prove")]
 pub struct Args {
     /// Guests to run (a trailing * matches the rest of a name); all when none is named.
     #[arg(value_name = "GUEST")]
     pub guests: Vec<String>,
+    /// With no guest named: also those that need big packages or much time.
+    #[arg(long)]
+    pub long: bool,
+    /// Instead of guests: test suites of well-known programs, or one test (`all`, `perl`, `perl:op/fork.t`).
+    /// Their Debian sources are fetched once.
+    #[arg(long, value_name = "SUITE", value_delimiter = ',')]
+    pub suite: Vec<String>,
     /// Ways to run each guest; native is always run once, to compare with.
     #[arg(
         long,
@@ -104,10 +117,17 @@ pub fn run(args: &Args) -> Result<i32> {
         runner::serve().context("conform runner")?;
         return Ok(0);
     }
-    let guests = catalog::select(&args.guests)?;
+    let chosen = suites::select(&args.suite)?;
+    let mut guests = chosen.units;
+    if args.suite.is_empty() || !args.guests.is_empty() {
+        guests.extend(catalog::select(&args.guests, args.long || args.list)?);
+    }
     if args.list {
         show::list(&guests)?;
+        for (name, why) in &chosen.absent {
+            eprintln!("the test suite of {name} cannot be had: {why}");
+        }
         return Ok(0);
     }
-    session::run(args, &guests)
+    session::run(args, &guests, &chosen.absent)
 }

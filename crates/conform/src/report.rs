@@ -23,7 +23,7 @@ pub enum Verdict {
     },
     /// It is listed as a gap, for this reason, and is equal.
     GapClosed(&'static str),
-    /// The Debian package that is missing.
+    /// What is missing, and what to do.
     Skipped(String),
 }
 
@@ -64,21 +64,21 @@ pub struct Run {
 
 #[derive(Debug, Serialize)]
 pub struct Row {
-    pub name: &'static str,
+    pub name: String,
     /// Expected to stay home.
     pub stays: bool,
     pub runs: Vec<Run>,
 }
 
 impl Row {
-    pub fn skip(&mut self, modes: &[Mode], package: &str) {
+    pub fn skip(&mut self, modes: &[Mode], why: &str) {
         self.runs = modes
             .iter()
             .map(|&mode| Run {
                 mode,
                 round: 0,
                 seed: 0,
-                verdict: Verdict::Skipped(package.into()),
+                verdict: Verdict::Skipped(why.into()),
                 end: String::new(),
                 wall_ms: 0,
                 moves: None,
@@ -195,7 +195,7 @@ impl Report {
         let mut out = std::io::stdout().lock();
         if json {
             let mut rows: Vec<&Row> = self.rows.iter().collect();
-            rows.sort_by_key(|row| row.name);
+            rows.sort_by_key(|row| &row.name);
             let whole = serde_json::json!({
                 "schema": SCHEMA, "passed": passed, "failed": failed, "skipped": skipped,
                 "gaps": self.gaps(), "interrupted": self.interrupted, "guests": rows,
@@ -255,7 +255,7 @@ mod tests {
 
     fn row(stays: bool, run: Run) -> Row {
         Row {
-            name: "guest",
+            name: "guest".into(),
             stays,
             runs: vec![run],
         }

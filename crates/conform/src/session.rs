@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Interrupted runners have this long to end their guests.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-pub fn run(args: &Args, guests: &[Guest]) -> Result<i32> {
+pub fn run(args: &Args, guests: &[Guest], absent: &[(&'static str, String)]) -> Result<i32> {
     sys::catch_interrupts();
     let plan = Plan::new(args)?;
     prepare(guests)?;
@@ -28,7 +28,7 @@ pub fn run(args: &Args, guests: &[Guest]) -> Result<i32> {
         Some(armento) => Some(Farm::up(armento, args.lab.as_deref())?),
         None => None,
     };
-    let finished = suite(&plan, guests, farm.as_ref());
+    let finished = suite(&plan, guests, absent, farm.as_ref());
     let down = match farm {
         Some(farm) if args.keep => {
             eprintln!("kept the lab; look: {}", farm.hint());
@@ -85,7 +85,7 @@ impl Plan {
 
     fn task(&self, guest: &Guest, mode: Mode, round: u32) -> Task {
         Task {
-            guest: guest.name.into(),
+            guest: guest.name.clone(),
             mode,
             base: self.base.clone(),
             storm_ms: self.args.storm_ms,
@@ -101,16 +101,21 @@ impl Plan {
 /// Compiles before anything is measured or raised; a node finds the programs on its root disk.
 fn prepare(guests: &[Guest]) -> Result<()> {
     for guest in guests {
-        if let How::C { source } = guest.how
-            && crate::launch::missing(guest).is_none()
+        if let How::Source { file, source } = guest.how
+            && crate::launch::missing(guest.needs).is_none()
         {
-            compile::ensure(guest.name, source)?;
+            compile::ensure(&guest.name, file, source)?;
         }
     }
     Ok(())
 }
 
-fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
+fn suite(
+    plan: &Plan,
+    guests: &[Guest],
+    absent: &[(&'static str, String)],
+    farm: Option<&Farm>,
+) -> Result<Report> {
     let queue = Arc::new(Mutex::new(guests.iter().cloned().collect::<VecDeque<_>>()));
     let (results, rows) = mpsc::channel();
     let jobs = plan.args.jobs.min(guests.len() as u32).max(1);
@@ -123,14 +128,14 @@ fn suite(plan: &Plan, guests: &[Guest], farm: Option<&Farm>) -> Result<Report> {
     }
     drop(results);
     let mut report = Report::new(plan.args.strict);
+    for (name, why) in absent {
+        report.take(plan, absent_suite(name, &plan.modes, why))?;
+    }
     let mut give_up = None;
     loop {
         match rows.recv_timeout(LOOK) {
             Ok(row) => {
-                if !plan.args.json {
-                    show::line(&row, &plan.modes)?;
-                }
-                report.rows.push(row);
+                report.take(plan, row)?;
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if sys::interrupted() => {
@@ -164,16 +169,31 @@ fn work(mut runner: Runner, plan: &Plan, queue: &Mutex<VecDeque<Guest>>, results
     }
 }
 
+/// The row of a suite that cannot be had.
+fn absent_suite(name: &str, modes: &[Mode], why: &str) -> Row {
+    let mut row = Row {
+        name: format!("{name}:*"),
+        stays: false,
+        runs: Vec::new(),
+    };
+    row.skip(modes, why);
+    row
+}
+
 /// All runs of one guest.
 fn examine(runner: &mut Runner, plan: &Plan, guest: &Guest) -> Row {
     let mut row = Row {
-        name: guest.name,
+        name: guest.name.clone(),
         stays: guest.stays,
         runs: Vec::new(),
     };
     let native = runner.ask(&plan.task(guest, Mode::Native, 0));
     if let End::Missing(package) = &native.end {
-        row.skip(&plan.modes, package);
+        row.skip(&plan.modes, &format!("install the package {package}"));
+        return row;
+    }
+    if let Some(why) = compare::no_reference(guest, &native) {
+        row.skip(&plan.modes, &why);
         return row;
     }
     let faults = compare::faults(&native);
@@ -199,8 +219,8 @@ fn examine(runner: &mut Runner, plan: &Plan, guest: &Guest) -> Row {
                 return row;
             }
             let other = runner.ask(&plan.task(guest, mode, round));
-            let found = compare::differences(&native, &other);
-            let verdict = Verdict::new(found, known_gaps::reason(guest.name, mode));
+            let found = compare::differences(guest, &native, &other);
+            let verdict = Verdict::new(found, known_gaps::reason(&guest.name, mode));
             row.runs
                 .push(Run::new(plan, guest, mode, round, verdict, &native, &other));
         }
@@ -220,10 +240,15 @@ impl Run {
     ) -> Run {
         let task = plan.task(guest, mode, round);
         let repeat = format!(
-            "armento conform --mode {} --storm-ms {} --seed {} {}",
+            "armento conform --mode {} --storm-ms {} --seed {} {}{}",
             mode.word(),
             task.storm_ms,
             task.seed,
+            if matches!(guest.how, How::Suite { .. }) {
+                "--suite "
+            } else {
+                ""
+            },
             guest.name
         );
         let kept = match &verdict {
@@ -244,5 +269,16 @@ impl Run {
             repeat,
             kept,
         }
+    }
+}
+
+impl Report {
+    /// Adds a row, and shows it.
+    fn take(&mut self, plan: &Plan, row: Row) -> Result<()> {
+        if !plan.args.json {
+            show::line(&row, &plan.modes)?;
+        }
+        self.rows.push(row);
+        Ok(())
     }
 }

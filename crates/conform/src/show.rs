@@ -33,6 +33,9 @@ pub fn line(row: &Row, modes: &[Mode]) -> Result<()> {
         write!(out, "  {moves} moves")?;
     }
     writeln!(out)?;
+    if let Some(Verdict::Skipped(why)) = row.runs.first().map(|run| &run.verdict) {
+        writeln!(out, "    skipped: {why}")?;
+    }
     for run in &row.runs {
         // What was never seen away closes no gap.
         if !row.doubtful(run) {
@@ -66,11 +69,8 @@ fn detail(out: &mut impl Write, run: &Run) -> Result<()> {
             )?;
             writeln!(out, "      repeat: {}", run.repeat)?;
         }
-        Verdict::Skipped(package) => {
-            if run.mode == Mode::Native {
-                writeln!(out, "    skipped: install the package {package}")?;
-            }
-        }
+        // Said below, once.
+        Verdict::Skipped(_) => {}
         Verdict::Differs(list) => {
             writeln!(
                 out,
@@ -102,10 +102,11 @@ fn detail(out: &mut impl Write, run: &Run) -> Result<()> {
 pub fn list(guests: &[Guest]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for guest in guests {
-        let kind = match guest.how {
-            How::C { .. } => "c",
+        let kind = match &guest.how {
+            How::Source { .. } => "source",
             How::Shell { .. } => "program",
             How::Terminal { .. } => "terminal",
+            How::Suite { .. } => "suite",
         };
         writeln!(
             out,

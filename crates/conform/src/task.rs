@@ -55,6 +55,13 @@ pub struct Task {
     pub keep: bool,
 }
 
+impl Task {
+    /// The guest's name as one part of a path: units of suites have slashes.
+    pub fn folder(&self) -> String {
+        self.guest.replace('/', "+")
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

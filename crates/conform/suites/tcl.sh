@@ -1,0 +1,22 @@
+# See suites.rs for the verbs.
+set -u
+case $1 in
+prepare)
+    cd source/tests
+    for file in *.test; do
+        case $file in
+        # Of other systems, or about the time and the network of the day.
+        mac* | win* | registry.test | http*) ;;
+        *) echo "$file" ;;
+        esac
+    done
+    ;;
+stage) ln -s "$SUITE/source/tests" . && mkdir tmp ;;
+run)
+    tclsh8.6 "tests/$2" -verbose 'pass skip error' -tmpdir "$PWD/tmp" > log 2>&1
+    status=$?
+    sed -n -e 's/^++++ \([^ ]*\) PASSED.*/ok \1/p' -e 's/^++++ \([^ ]*\) SKIPPED.*/skip \1/p' \
+        -e 's/^==== \([^ ]*\) .*FAILED$/FAIL \1/p' log
+    echo "ended with $status"
+    ;;
+esac
