@@ -336,7 +336,8 @@ fn shape(zoo: &mut Zoo, pid: Pid, areas: Vec<Area>) -> Result<()> {
         ok("map a file", h.tid, r)?;
         Ok(())
     };
-    let (old, new) = (objects::opened_up(&b.areas), objects::opened_up(&areas));
+    let open = |areas: &[Area]| objects::opened_up(areas, |_| true);
+    let (old, new) = (open(&b.areas), open(&areas));
     relayout(&mut h, &code, &old, &new, &mut map)?;
     b.areas = areas;
     Ok(())

@@ -192,7 +192,7 @@ pub fn map_file(
 }
 
 /// Our copy of a home file: from the cache, or fetched whole.
-fn fetch(sh: &Shared, key: &FileKey, shared: bool) -> Option<Arc<File>> {
+pub fn fetch(sh: &Shared, key: &FileKey, shared: bool) -> Option<Arc<File>> {
     if let Some(f) = lock(&sh.files).get(key) {
         return Some(f.clone());
     }

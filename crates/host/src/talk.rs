@@ -2,7 +2,7 @@
 
 use crate::shared::{ALONE, Shared, lock};
 use crate::world::Zoo;
-use crate::{ahead, arrive, bodies, depart, forward, freeze, timers};
+use crate::{ahead, arrive, bodies, depart, forward, freeze, mapping, timers};
 use armento_link::{Duplex, Reader};
 use armento_model::{ENGINE_VERSION, Stay};
 use armento_tracee::{aside, cpu, status, sys};
@@ -111,6 +111,16 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
             z.early.retain(|e| e.id != pid);
             bodies::remove(z, pid);
         }),
+        ToHost::Warm { mv, files } => {
+            let sh = sh.clone();
+            aside::soon("warm", move || {
+                for key in &files {
+                    // One that does not come now comes with its process.
+                    mapping::fetch(&sh, key, false);
+                }
+                sh.tell(&ToHome::Warmed { mv });
+            });
+        }
         ToHost::Forget { object } => drop(lock(&sh.objects).remove(&object)),
         ToHost::Drop { pid, .. } => sh.hand.post(move |z| bodies::remove(z, pid)),
         ToHost::Signal { pid, tid, info } => {

@@ -98,7 +98,7 @@ fn try_out(
     let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(mv))?;
     let hand = &keep.hand;
     let prep = hand
-        .run(move |t| prepare(t, pid, &[pid]))
+        .run(move |t| prepare(t, pid, false))
         .unwrap_or(Err(MigrateError::Ended))?;
     let mut frozen = Instant::now();
     let mut job = Job::new(pid, &mut r, &mut w);
@@ -113,7 +113,7 @@ fn try_out(
         };
         frozen = Instant::now();
         let (last, state) = hand
-            .run(move |t| freeze(t, pid, &[pid], &Views::default()))
+            .run(move |t| freeze(t, pid, false, &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
         job.finish(&last, &state, tracked)?;
         await_ready(news, READY_MAX)
@@ -169,8 +169,8 @@ pub fn survey(pid: Pid) -> Result<Survey> {
 }
 
 /// Halts the process, maps our region into it, and looks at it. It runs on meanwhile when it is big.
-/// `with`: who may share its memory. Where that is others, too, it stands still from now on.
-pub fn prepare(t: &mut Tree, pid: Pid, with: &[Pid]) -> Result<Prepared> {
+/// `joint`: it leaves with others, stands still from now on, and who shares its memory is looked at for all of them.
+pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
     let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
     if !matches!(p.place, Place::Home) {
         return Err(MigrateError::Stays(Stay::Busy, "it is not at home".into()));
@@ -194,7 +194,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, with: &[Pid]) -> Result<Prepared> {
         }
     }
     t.passing.extend(grip.seized.iter().copied());
-    match look(pid, &mut grip, at_exec, with) {
+    match look(pid, &mut grip, at_exec, joint) {
         Ok((prep, leaving)) => {
             let mut leaving = Leaving { grip, ..leaving };
             for h in &leaving.grip.halted {
@@ -237,7 +237,7 @@ fn halt(grip: &mut Grip) -> Result<()> {
     Ok(())
 }
 
-fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepared, Leaving)> {
+fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepared, Leaving)> {
     let ignored_trap = ignores_trap(pid);
     let regs = trace::regs(pid)?;
     if regs.cs == CS_32 {
@@ -248,7 +248,9 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepa
     }
     let first = survey(pid)?;
     objects::travels(&first.areas)?;
-    partners::only(with, &first.areas)?;
+    if !joint {
+        partners::only(&[pid], &first.areas)?;
+    }
     let rss = status::read(pid).map(|s| s.rss_kib).unwrap_or(0);
     let tids: Vec<Tid> = grip.seized.iter().copied().collect();
     let slots = tids.len() as u32 + SLOTS_SPARE;
@@ -258,8 +260,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepa
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;
     // One that has not begun yet loses nothing by a stop.
-    let alone = with == [pid];
-    let uffd = if alone && rss > PRECOPY_MIN_KIB && !at_exec && !reasons::direct_io(pid) {
+    let uffd = if !joint && rss > PRECOPY_MIN_KIB && !at_exec && !reasons::direct_io(pid) {
         make_uffd(&mut h, &code)?
     } else {
         None

@@ -17,9 +17,9 @@ use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::{maps, status, trace};
 use std::sync::Arc;
 
-/// Halts it for good and reads everything but memory. `with`: who may share it; `others`: what of shared memory
-/// is sent already.
-pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(Survey, State)> {
+/// Halts it for good and reads everything but memory. `joint`: who shares it stands still, too; `others`: what
+/// of shared memory is sent already.
+pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Survey, State)> {
     let blocks = t.blocks.clone();
     let l = t
         .leaving
@@ -34,7 +34,9 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
     }
     let code = l.region.code();
     let mut last = survey(pid)?;
-    partners::only(with, &last.areas)?;
+    if !joint {
+        partners::only(&[pid], &last.areas)?;
+    }
     guarded(&t.keep, pid)?;
     if objects::shared(&last.areas).next().is_some() {
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;

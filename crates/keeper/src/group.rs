@@ -10,23 +10,28 @@
 //! a write of one into what another has sent would be lost.
 
 use crate::arrive::{self, Fetched};
-use crate::keep::Keep;
+use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
 use crate::tree::{Place, Tree};
-use crate::{depart, freeze, hollow, lasting, reasons};
+use crate::{depart, freeze, hollow, lasting, partners, reasons};
+use armento_migrate::image::areas;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, NodeName, Pid, Stay};
-use armento_tracee::status;
-use armento_wire::talk::{Purpose, ToHost};
+use armento_tracee::{maps, status};
+use armento_wire::talk::{FileKey, Purpose, ToHost};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 /// One move of a group holds all of them still for so long that more would not be bearable.
 const MEMBERS_MAX: usize = 256;
+
+/// How long the other node may take to get files that it lacks, before its processes are halted all the same.
+const WARM_MAX: Duration = Duration::from_secs(10);
 
 /// Where all of them are. Those who share memory are at one place, always.
 pub fn place(keep: &Keep, group: &[Pid]) -> Result<Place> {
@@ -73,6 +78,7 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
         };
     }
     let link = links::to(keep, node, group[0], need)?;
+    warm(keep, group, &link);
     let frozen = Instant::now();
     let mut members = Vec::new();
     // Nobody settles what is on its way.
@@ -80,7 +86,9 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
     let sent = (|| {
         halt(keep, group, &mut members)?;
         let lasting = lasting::guard(keep, group, &link)?;
-        let bytes = send(keep, group, &link, &mut members)?;
+        let areas = members.iter().flat_map(|m| &m.prep.head.areas);
+        partners::only(group, &areas.cloned().collect::<Vec<_>>())?;
+        let bytes = send(keep, &link, &mut members)?;
         let away = hand_over(keep, &link, &members)?;
         keep.guards.gone(&lasting);
         Ok((bytes, away))
@@ -113,11 +121,34 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
     }
 }
 
+/// Sends the files that they map while they run: programs and libraries are the most of a small process. What is not
+/// there in time comes with its process.
+fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
+    let mut files = HashMap::new();
+    for pid in group {
+        let list = maps::read(*pid).unwrap_or_default();
+        files.extend(areas::of_home(*pid, &list).unwrap_or_default().files);
+    }
+    let mut known = lock(&keep.files);
+    files.retain(|key, _| !known.contains_key(key));
+    let keys: Vec<FileKey> = files.keys().copied().collect();
+    known.extend(files.into_iter().map(|(key, f)| (key, Arc::new(f))));
+    drop(known);
+    let (tx, news) = mpsc::channel();
+    let mv = keep.new_move(tx);
+    link.tell(&ToHost::Warm {
+        mv,
+        files: keys.clone(),
+    });
+    let _ = news.recv_timeout(WARM_MAX);
+    keep.end_move(mv);
+    lock(&keep.files).retain(|key, _| !keys.contains(key));
+}
+
 /// Halts one after the other: from then on nobody writes into what they share.
 fn halt(keep: &Arc<Keep>, group: &[Pid], members: &mut Vec<Member>) -> Result<()> {
     for &pid in group {
-        let with = group.to_vec();
-        let prep = keep.hand.run(move |t| depart::prepare(t, pid, &with));
+        let prep = keep.hand.run(move |t| depart::prepare(t, pid, true));
         let prep = match prep.unwrap_or(Err(MigrateError::Ended)) {
             Err(MigrateError::Ended) => continue,
             prep => prep.map_err(|e| about(pid, e))?,
@@ -135,12 +166,7 @@ fn halt(keep: &Arc<Keep>, group: &[Pid], members: &mut Vec<Member>) -> Result<()
 }
 
 /// Everybody's state and memory; the target then holds all of them, complete and stopped.
-fn send(
-    keep: &Arc<Keep>,
-    group: &[Pid],
-    link: &Arc<HostLink>,
-    members: &mut [Member],
-) -> Result<u64> {
+fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Result<u64> {
     let (mut sent, mut bytes) = (Views::default(), 0);
     for m in members {
         let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(m.mv))?;
@@ -155,10 +181,10 @@ fn send(
             job.offer(&m.prep.head, &mut |k| {
                 m.prep.files.get(k).and_then(|f| f.try_clone().ok())
             })?;
-            let (pid, with, others) = (m.pid, group.to_vec(), sent.clone());
+            let (pid, others) = (m.pid, sent.clone());
             let frozen = keep
                 .hand
-                .run(move |t| freeze::freeze(t, pid, &with, &others));
+                .run(move |t| freeze::freeze(t, pid, true, &others));
             let (last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
             sent.add(&last.areas);
             job.finish(&last, &state, false)?;

@@ -27,9 +27,17 @@ pub const DEAD_AFTER: Duration = Duration::from_secs(30);
 /// News of a move, from its source or target.
 #[derive(Debug)]
 pub enum MoveEvent {
-    Ready { bytes: u64, away: CpuTime },
-    Failed { stay: Stay, detail: String },
+    Ready {
+        bytes: u64,
+        away: CpuTime,
+    },
+    Failed {
+        stay: Stay,
+        detail: String,
+    },
     Thawed,
+    /// The files that were asked for are there.
+    Warmed,
 }
 
 pub struct HostLink {

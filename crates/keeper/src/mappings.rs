@@ -58,7 +58,7 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<(
     // Before the layout, which may bring a file's bytes to where pages were sent. Holes do not matter.
     let drop = if early { &layout.dropped } else { &stale };
     h.batch(&code, &target::drop_calls(drop))?;
-    let new = objects::opened_up(&layout.areas);
+    let new = objects::opened_up(&layout.areas, |o| !keep.guards.has(o));
     if views_again(&mut h, &code, &old, &new)? {
         old = now()?;
     }

@@ -370,7 +370,7 @@ pub fn await_ready(
     match news.recv_timeout(limit) {
         Ok(links::MoveEvent::Ready { bytes, away }) => Ok((bytes, away)),
         Ok(links::MoveEvent::Failed { stay, detail }) => Err(MigrateError::Declined(stay, detail)),
-        Ok(links::MoveEvent::Thawed) => Err(MigrateError::Stays(
+        Ok(links::MoveEvent::Thawed | links::MoveEvent::Warmed) => Err(MigrateError::Stays(
             Stay::TargetFailed,
             "thawed too early".into(),
         )),

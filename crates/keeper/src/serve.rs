@@ -13,8 +13,10 @@ use crate::{lasting, signals, timer_set};
 use armento_abi::{Otherwise, Place};
 use armento_client::api::Dest;
 use armento_link::Reader;
+use armento_migrate::stop::DEFAULT_NOTHING;
 use armento_model::{Pid, Tid};
 use armento_tracee::aside;
+use armento_tracee::inject::bit;
 use armento_tracee::region::DATA;
 use armento_wire::call::{CALL, Call, decode_call};
 use armento_wire::read_frame;
@@ -88,6 +90,13 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
     }
     true
 }
+
+/// Signals whose default is not an end. POSIX.1-2017, signal.h.
+const NOT_FATAL: u64 = DEFAULT_NOTHING
+    | bit(libc::SIGSTOP)
+    | bit(libc::SIGTSTP)
+    | bit(libc::SIGTTIN)
+    | bit(libc::SIGTTOU);
 
 /// The end of a body, behind what it shared and others can find: who learns of the end may look for it.
 fn behind(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'static) {
@@ -179,8 +188,11 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 keep.cpu.told(d.pid, away);
             }
             let l = link.clone();
-            keep.hand
-                .post(move |t| t.take_default(&l, pid, tid, sig, &info));
+            let take = move |t: &mut Tree| t.take_default(&l, pid, tid, sig, &info);
+            match NOT_FATAL & bit(sig) {
+                0 => behind(keep, pid, take),
+                _ => keep.hand.post(take),
+            }
         }
         ToHome::ComeHome { pid, stay, why, .. } => {
             keep.tasks.push_urgent(Task {
@@ -224,6 +236,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         ToHome::Failed { mv, stay, detail } => {
             links::news(keep, mv, MoveEvent::Failed { stay, detail })
         }
+        ToHome::Warmed { mv } => links::news(keep, mv, MoveEvent::Warmed),
         ToHome::Thawed { mv } => links::news(keep, mv, MoveEvent::Thawed),
         ToHome::Usage { list } => {
             let l = link.clone();

@@ -156,6 +156,9 @@ pub enum ToHome {
     Thawed {
         mv: MoveId,
     },
+    Warmed {
+        mv: MoveId,
+    },
     /// A signal was queued at the body for a thread that waits for this call: break it, if it blocks.
     Nudge {
         tid: Tid,
@@ -220,6 +223,11 @@ pub enum ToHost {
     /// The deputy is dead.
     Kill {
         pid: Pid,
+    },
+    /// Processes that map these files are about to come: fetch what is not here. Answered by `ToHome::Warmed`.
+    Warm {
+        mv: MoveId,
+        files: Vec<FileKey>,
     },
     /// Home has what this object held, and nobody maps it here.
     Forget {

@@ -35,7 +35,9 @@ const LOOK: usize = 1 << 20;
 /// The object behind a mapping at home, if it has no name. Somebody may yet have it open: [`opened`].
 pub fn nameless(v: &Vma) -> Option<ObjectId> {
     let name = v.name.strip_suffix(" (deleted)")?;
-    let unlinked = name == "/dev/zero" || name.starts_with("/dev/shm/");
+    // A file that was opened for reading only can never be mapped writable again: nothing could be brought home.
+    let writable = v.prot & libc::PROT_WRITE != 0;
+    let unlinked = name == "/dev/zero" || name.starts_with("/dev/shm/") && writable;
     (v.shared && unlinked).then_some(ObjectId {
         dev: v.dev,
         ino: v.ino,
@@ -125,12 +127,15 @@ pub fn travels(areas: &[Area]) -> Result<()> {
     Ok(())
 }
 
-/// `areas`, with those of objects open for reading and writing: so they are mapped until their pages are there.
+/// `areas`, with those of objects whose pages are `sent` with their processes open for reading and writing: so they are
+/// mapped until their pages are there.
 /// KERNEL: access_remote_vm; what a shared mapping forbids cannot be forced from outside, unlike in a private one.
-pub fn opened_up(areas: &[Area]) -> Vec<Area> {
+pub fn opened_up(areas: &[Area], sent: impl Fn(&ObjectId) -> bool) -> Vec<Area> {
     let mut all = areas.to_vec();
-    for a in all.iter_mut().filter(|a| is_shared(a)) {
-        a.prot |= libc::PROT_READ | libc::PROT_WRITE;
+    for a in &mut all {
+        if matches!(&a.kind, Kind::Shared { object, .. } if sent(object)) {
+            a.prot |= libc::PROT_READ | libc::PROT_WRITE;
+        }
     }
     all
 }
@@ -138,18 +143,14 @@ pub fn opened_up(areas: &[Area]) -> Vec<Area> {
 /// Calls that give the mappings in `areas` their own protection again.
 pub fn close_calls(areas: &[Area]) -> Vec<Call> {
     let open = libc::PROT_READ | libc::PROT_WRITE;
-    let closed = areas
-        .iter()
-        .filter(|a| is_shared(a) && a.prot & open != open);
+    let shared = |a: &&Area| matches!(a.kind, Kind::Shared { .. });
+    let closed = areas.iter().filter(shared);
+    let closed = closed.filter(|a| a.prot & open != open);
     let call = |a: &Area| {
         let args = [a.start, a.end - a.start, a.prot as u64, 0, 0, 0];
         (libc::SYS_mprotect, args)
     };
     closed.map(call).collect()
-}
-
-fn is_shared(a: &Area) -> bool {
-    matches!(a.kind, Kind::Shared { .. })
 }
 
 /// What some processes map of each object, as offsets in it.
