@@ -27,11 +27,6 @@ pub const GAPS: &[Gap] = &[
         reason: "recv with MSG_WAITALL returns what it had when a move interrupts it: such a process stays, but one that begins the call between the look and the stop is missed",
     },
     Gap {
-        guest: "advice",
-        mode: Mode::Storm,
-        reason: "MADV_DONTFORK and MADV_WIPEONFORK do not travel: children get those pages after a move",
-    },
-    Gap {
         guest: "beyond",
         mode: Mode::Storm,
         reason: "the mapping of a deleted file is anonymous memory once its process has moved: no SIGBUS behind its end, and zeros where it grows",
@@ -80,21 +75,6 @@ pub const GAPS: &[Gap] = &[
         guest: "ptys",
         mode: Mode::Storm,
         reason: "a terminal read with VMIN returns what it had when a move interrupts it, as the kernel does at any signal",
-    },
-    Gap {
-        guest: "remaps",
-        mode: Mode::Storm,
-        reason: "MAP_GROWSDOWN does not travel: after a move such a mapping no longer grows and the next page is SIGSEGV",
-    },
-    Gap {
-        guest: "rlimits",
-        mode: Mode::Away,
-        reason: "RLIMIT_STACK does not bound the stack of a body, which has its whole room from the start: no SIGSEGV where native has one",
-    },
-    Gap {
-        guest: "rlimits",
-        mode: Mode::Storm,
-        reason: "RLIMIT_STACK does not bound the stack of a body, which has its whole room from the start: no SIGSEGV where native has one",
     },
     Gap {
         guest: "selflinks",

@@ -18,6 +18,7 @@ use crate::room::{forkable, make_uffd, map_region};
 use crate::tree::{Place, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
+use armento_migrate::image::flags::Noted;
 use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Head, ThreadState, mm, thread};
@@ -28,7 +29,7 @@ use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
 use armento_tracee::region::{BASE, Region};
 use armento_tracee::uffd::Uffd;
-use armento_tracee::{maps, status, sys, trace};
+use armento_tracee::{maps, status, trace};
 use armento_wire::talk::{FileKey, Purpose, ToHost};
 use std::collections::HashMap;
 use std::fs::File;
@@ -97,9 +98,11 @@ fn try_out(
 ) -> Result<Done> {
     let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(mv))?;
     let hand = &keep.hand;
-    let prep = hand
+    let noted = Noted::now(pid)?;
+    let mut prep = hand
         .run(move |t| prepare(t, pid, &[pid]))
         .unwrap_or(Err(MigrateError::Ended))?;
+    noted.mark(&mut prep.head.areas);
     let mut frozen = Instant::now();
     let mut job = Job::new(pid, &mut r, &mut w);
     let sent = (|| {
@@ -108,13 +111,19 @@ fn try_out(
         })?;
         let tracked = match &prep.uffd {
             // At home nobody of ours writes into it; the kernel does so through its page tables.
-            Some(u) => job.precopy(u, &survey(pid)?, &RwLock::new(())).is_ok(),
+            Some(u) => {
+                let mut now = survey(pid)?;
+                noted.mark(&mut now.areas);
+                job.precopy(u, &now, &RwLock::new(())).is_ok()
+            }
             None => false,
         };
+        let noted = Noted::before_freeze(pid);
         frozen = Instant::now();
-        let (last, state) = hand
+        let (mut last, state) = hand
             .run(move |t| freeze(t, pid, &[pid], &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
+        Noted::frozen(pid, noted)?.mark(&mut last.areas);
         job.finish(&last, &state, tracked)?;
         await_ready(news, READY_MAX)
     })();
@@ -278,7 +287,6 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepa
         lasting: Vec::new(),
         areas: first.areas,
         mm: numbers.clone(),
-        limits: sys::limits(pid),
         need_kib: rss,
         xstate_len: trace::xstate(pid)?.len() as u32,
     };

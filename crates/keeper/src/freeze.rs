@@ -14,7 +14,7 @@ use armento_migrate::stop::{delicate, signal_waits};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered};
-use armento_tracee::{maps, status, trace};
+use armento_tracee::{maps, status, sys, trace};
 use std::sync::Arc;
 
 /// Halts it for good and reads everything but memory. `with`: who may share it; `others`: what of shared memory
@@ -82,6 +82,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
         overruns,
         itimers: l.itimers,
         signalfds: l.signalfds,
+        limits: sys::limits(pid),
         persona: status::personality(pid),
         pending: Vec::new(),
         cpu: t.keep.cpu.leaves(pid),

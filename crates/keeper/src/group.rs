@@ -15,6 +15,7 @@ use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
 use crate::tree::{Place, Tree};
 use crate::{depart, freeze, hollow, lasting, reasons};
+use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
@@ -152,6 +153,8 @@ fn send(
             .filter(|o| keep.guards.has(o))
             .collect();
         let one = (|| {
+            let noted = Noted::now(m.pid)?;
+            noted.mark(&mut m.prep.head.areas);
             job.offer(&m.prep.head, &mut |k| {
                 m.prep.files.get(k).and_then(|f| f.try_clone().ok())
             })?;
@@ -159,7 +162,8 @@ fn send(
             let frozen = keep
                 .hand
                 .run(move |t| freeze::freeze(t, pid, &with, &others));
-            let (last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
+            let (mut last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
+            noted.mark(&mut last.areas);
             sent.add(&last.areas);
             job.finish(&last, &state, false)?;
             await_ready(&m.news, READY_MAX)

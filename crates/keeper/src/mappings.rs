@@ -7,6 +7,7 @@ use crate::keep::Keep;
 use crate::signals::thread_directed;
 use crate::tree::Tree;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
+use armento_migrate::image::flags::{self, Noted};
 use armento_migrate::image::{self, Layout, objects};
 use armento_migrate::stop::Grip;
 use armento_migrate::target::{self, relayout};
@@ -20,8 +21,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Stops the deputies and gives the process its mappings back.
-pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<()> {
+/// Stops the deputies and gives the process its mappings back. `early`: what [`map_early`] noted.
+pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: Option<&Noted>) -> Result<()> {
     let keep = t.keep.clone();
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
     t.break_calls(pid);
@@ -49,14 +50,27 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: bool) -> Result<(
     stopped?;
     let now = || -> Result<Vec<Area>> {
         let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
-        let areas = areas::of_home(pid, &list)?.areas;
-        Ok(if early { areas } else { kept_areas(areas) })
+        let mut areas = areas::of_home(pid, &list)?.areas;
+        match early {
+            Some(noted) => noted.mark(&mut areas),
+            None => Noted::now(pid)?.mark(&mut areas),
+        }
+        Ok(if early.is_some() {
+            areas
+        } else {
+            kept_areas(areas)
+        })
     };
     let mut old = now()?;
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     let stale: Vec<_> = old.iter().map(Area::run).collect();
     // Before the layout, which may bring a file's bytes to where pages were sent. Holes do not matter.
-    let drop = if early { &layout.dropped } else { &stale };
+    let drop = if early.is_some() {
+        &layout.dropped
+    } else {
+        &stale
+    };
+    h.batch(&code, &flags::unlock_calls(&old))?;
     h.batch(&code, &target::drop_calls(drop))?;
     let new = objects::opened_up(&layout.areas);
     if views_again(&mut h, &code, &old, &new)? {
@@ -115,13 +129,14 @@ fn kept_areas(mut areas: Vec<Area>) -> Vec<Area> {
 /// One call of the early mapping; longer means that the body blocks in a call of its own.
 const EARLY_MAX: Duration = Duration::from_millis(100);
 
-/// Maps what the body had at the offer, by the deputy itself and while the body runs. `None`: it
-/// cannot be done now; the pages then come with the freeze.
-pub fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<()> {
+/// Maps what the body had at the offer, by the deputy itself and while the body runs. Returns the flags of what is
+/// mapped then. `None`: it cannot be done now; the pages then come with the freeze.
+pub fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Noted> {
     d.forget_housekeeping();
     // What it is just giving up must be gone before we look, or we would count on it.
     d.tidy(libc::SYS_getpid, [0; 6], EARLY_MAX)?;
-    let old = kept_areas(areas::of_home(pid, &maps::read(pid).ok()?).ok()?.areas);
+    let mut old = kept_areas(areas::of_home(pid, &maps::read(pid).ok()?).ok()?.areas);
+    Noted::now(pid).ok()?.mark(&mut old);
     let mut steps = areas::steps(&old, areas);
     // A file may have been mapped for the body since the offer: what is too much goes at the freeze.
     steps.retain(|s| !matches!(s, Step::Unmap(_)));
@@ -131,14 +146,20 @@ pub fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<()> {
         return None;
     }
     let stale: Vec<_> = old.iter().map(Area::run).collect();
-    for (nr, args) in target::drop_calls(&stale) {
+    let empty = flags::unlock_calls(&old).into_iter();
+    for (nr, args) in empty.chain(target::drop_calls(&stale)) {
         d.tidy(nr, args, EARLY_MAX)?;
     }
     for step in &steps {
-        let (nr, args) = target::step_call(step)?;
-        d.tidy(nr, args, EARLY_MAX).filter(|r| *r >= 0)?;
+        let (must, hints) = target::flag_calls(step);
+        for (nr, args) in target::step_call(step).into_iter().chain(must) {
+            d.tidy(nr, args, EARLY_MAX).filter(|r| *r >= 0)?;
+        }
+        for (nr, args) in hints {
+            d.tidy(nr, args, EARLY_MAX)?;
+        }
     }
-    Some(())
+    Noted::now(pid).ok()
 }
 
 /// A file mapping that the deputy does not hold (the body moved it): an anonymous copy of its bytes.

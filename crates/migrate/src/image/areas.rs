@@ -1,5 +1,6 @@
 //! Memory areas: what is mapped where, from the maps of a home process or of a body.
 
+use super::flags::{Flags, GROWS};
 use super::objects::{self, ObjectId};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
@@ -22,6 +23,7 @@ pub struct Area {
     pub end: u64,
     pub prot: i32,
     pub kind: Kind,
+    pub flags: Flags,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +47,11 @@ pub enum Kind {
 impl Area {
     pub fn run(&self) -> Run {
         (self.start, self.end)
+    }
+
+    /// Does the kernel make it bigger by itself?
+    pub fn grows(&self) -> bool {
+        self.kind == Kind::Stack || self.flags.has(GROWS)
     }
 
     pub fn backing(&self) -> Backing {
@@ -108,6 +115,7 @@ impl Survey {
             end: v.end,
             prot: v.prot,
             kind,
+            flags: Flags::default(),
         });
     }
 }
@@ -328,6 +336,8 @@ pub enum Step {
     Unmap(Run),
     Map(Area),
     Protect(Run, i32),
+    /// From these flags to those.
+    Advise(Run, Flags, Flags),
 }
 
 /// How to turn mappings `old` into `new` and keep the pages of what is in both.
@@ -353,6 +363,9 @@ pub fn steps(old: &[Area], new: &[Area]) -> Vec<Step> {
                 if o.prot != n.prot {
                     join(&mut out, Step::Protect(run, n.prot));
                 }
+                if o.flags != n.flags {
+                    out.push(Step::Advise(run, o.flags, n.flags));
+                }
             }
             (_, Some(n)) => join(&mut out, Step::Map(cut(&n, run))),
         }
@@ -362,7 +375,15 @@ pub fn steps(old: &[Area], new: &[Area]) -> Vec<Step> {
     out
 }
 
+/// Can one become the other and keep its pages? One that grew by itself cannot: mapped in two parts it would be
+/// two to the kernel, which bounds a stack by the size of the mapping that grows.
 fn same_kind(o: &Area, n: &Area) -> bool {
+    let whole = (o.start, o.end) == (n.start, n.end);
+    let plain = o.backing() == Backing::Memory;
+    same_backing(o, n) && (!plain || o.flags.mapped_as(n.flags) && (whole || !o.grows()))
+}
+
+fn same_backing(o: &Area, n: &Area) -> bool {
     match (&o.kind, &n.kind) {
         (Kind::File { key: a, off: x, .. }, Kind::File { key: b, off: y, .. }) => {
             a == b && o.start.wrapping_sub(*x) == n.start.wrapping_sub(*y)
@@ -406,6 +427,7 @@ fn cut(a: &Area, run: Run) -> Area {
         end: run.1,
         prot: a.prot,
         kind,
+        flags: a.flags,
     }
 }
 
@@ -415,7 +437,7 @@ fn join(out: &mut Vec<Step>, step: Step) {
         (Some(Step::Unmap(a)), Step::Unmap(b)) if a.1 == b.0 => a.1 = b.1,
         (Some(Step::Protect(a, p)), Step::Protect(b, q)) if a.1 == b.0 && p == q => a.1 = b.1,
         (Some(Step::Map(a)), Step::Map(b))
-            if a.end == b.start && a.prot == b.prot && same_kind(a, b) =>
+            if a.end == b.start && a.prot == b.prot && a.flags == b.flags && same_backing(a, b) =>
         {
             a.end = b.end
         }
@@ -425,6 +447,7 @@ fn join(out: &mut Vec<Step>, step: Step) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::flags::NO_RESERVE;
     use super::*;
 
     fn anon(start: u64, end: u64, prot: i32) -> Area {
@@ -433,6 +456,7 @@ mod tests {
             end,
             prot,
             kind: Kind::Anon,
+            flags: Flags::default(),
         }
     }
 
@@ -451,6 +475,21 @@ mod tests {
             &[Step::Unmap((2, 4)), Step::Protect((4, 9), 1)],
         );
         check(&[anon(1, 3, 3)], &[], &[Step::Unmap((1, 3))]);
+        let flagged = |start, end, flags| Area {
+            flags,
+            ..anon(start, end, 3)
+        };
+        check(
+            &[anon(1, 3, 3)],
+            &[flagged(1, 3, NO_RESERVE)],
+            &[Step::Map(flagged(1, 3, NO_RESERVE))],
+        );
+        // A mapping that grew is mapped as one; one that did not is left alone.
+        check(
+            &[flagged(5, 9, GROWS), flagged(20, 21, GROWS)],
+            &[flagged(3, 9, GROWS), flagged(20, 21, GROWS)],
+            &[Step::Map(flagged(3, 9, GROWS))],
+        );
         let key = FileKey {
             dev: 1,
             ino: 2,
@@ -466,6 +505,7 @@ mod tests {
                 off,
                 shared: false,
             },
+            flags: Flags::default(),
         };
         check(
             &[file(10, 20, 0)],
@@ -500,6 +540,7 @@ mod tests {
                 off: 0,
                 shared: false,
             },
+            flags: Flags::default(),
         };
         let a = [anon(0, 10, 3), anon(20, 40, 3)];
         let b = [anon(5, 25, 1), file];
