@@ -109,7 +109,17 @@ int main(void)
     for (int i = 0; i < 60; i++)
         wrong += down[-i * 4096] != i + 1;
     say("grown down, wrong %d", wrong);
-    munmap(down - 60 * 4096, 61 * 4096);
+    /* Calls make it grow as well, and the stack of the program. */
+    int zero = open("/dev/zero", O_RDONLY);
+    char *deep = (char *)__builtin_frame_address(0) - (600 << 10);
+    SHOW(read(zero, down - 70 * 4096, 5000));
+    SHOW(write(1, down - 80 * 4096, 1));
+    SHOW(read(zero, down - 2000 * 4096, 10));
+    SHOW(read(zero, deep, 5000));
+    rest(30);
+    say("below %d %d", down[-75 * 4096], deep[100]);
+    close(zero);
+    munmap(down - 80 * 4096, 81 * 4096);
 
     char *start = sbrk(0);
     for (int i = 0; i < 30; i++) {

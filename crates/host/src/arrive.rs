@@ -12,9 +12,10 @@ use armento_link::{Reader, Writer};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{Area, Kind};
+use armento_migrate::image::files::rescued;
 use armento_migrate::image::objects::{Object, ObjectId};
 use armento_migrate::image::{
-    Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
+    Accept, Head, Layout, State, ThreadState, flags, itimers, mm, objects, sigs, thread,
 };
 use armento_migrate::source::files_of;
 use armento_migrate::stop::Halted;
@@ -43,6 +44,7 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
         sh: sh.clone(),
         head: None,
         fresh: BTreeMap::new(),
+        came: Vec::new(),
         pid: 0,
         away: CpuTime::default(),
     };
@@ -78,6 +80,8 @@ struct Arrival {
     head: Option<Head>,
     /// Files that came with this move, while they are not complete.
     fresh: BTreeMap<FileKey, Draft>,
+    /// … and those that are: nobody forgets what an arrival holds.
+    came: Vec<Arc<File>>,
     pid: Pid,
     /// CPU that it used away before.
     away: CpuTime,
@@ -137,7 +141,9 @@ impl Builder for Arrival {
     fn ready_for_pages(&mut self) -> Result<Filler> {
         let mut files = lock(&self.sh.files);
         for (key, draft) in std::mem::take(&mut self.fresh) {
-            files.insert(key, Arc::new(self.sh.cache.publish(draft)));
+            let file = Arc::new(self.sh.cache.publish(draft));
+            self.came.push(file.clone());
+            files.insert(key, file);
         }
         drop(files);
         let head = self.head.take().ok_or_else(|| {
@@ -180,6 +186,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         bodies::remove(zoo, head.pid);
     }
     let sh = zoo.sh();
+    forget_rescued(zoo, &head.areas);
     let here = new_body(zoo.zygote, &zoo.code, &sh.open, head.pid)?;
     let cell = Arc::new(Cell {
         tid: head.pid,
@@ -212,13 +219,9 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         busy_percent: 100,
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),
-        stack: STACK_MAX,
         areas: Vec::new(),
     };
     zoo.bodies.insert(head.pid, body);
-    for &(res, soft, hard) in &head.limits {
-        sys::set_limit(here, res, soft, hard);
-    }
     let code = zoo.code.clone();
     let mut h = Hold::take(here, zoo.passage())?;
     if let Some((first, _, _)) = head.mm.vdso {
@@ -247,18 +250,19 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
     if let Some(b) = zoo.bodies.get_mut(&head.pid) {
         b.uffd = uffd.map(Arc::new);
     }
-    let stack = head
-        .limits
-        .iter()
-        .find(|l| l.0 == libc::RLIMIT_STACK)
-        .map_or(STACK_MAX, |l| l.1);
-    if let Some(b) = zoo.bodies.get_mut(&head.pid) {
-        b.stack = stack.min(STACK_MAX);
-    }
     make_objects(&sh, &head.areas, &head.brings, &head.lasting)?;
     shape(zoo, head.pid, head.areas.clone())?;
     let uffd = begin_filling(zoo, head.pid);
     Ok(Filler { pid: here, uffd })
+}
+
+/// Copies for one move go when nobody maps them any more: each departure from home makes new ones.
+fn forget_rescued(zoo: &Zoo, coming: &[Area]) {
+    let here = zoo.bodies.values().flat_map(|b| files_of(&b.areas));
+    let used: Vec<FileKey> = here.chain(files_of(coming)).collect();
+    let sh = zoo.sh();
+    let held = |f: &Arc<File>| Arc::strong_count(f) > 1;
+    lock(&sh.files).retain(|k, f| !rescued(k) || used.contains(k) || held(f));
 }
 
 /// Lets the pages of everything that is plain memory be made by userfaultfd. `None`: they are written.
@@ -287,41 +291,16 @@ fn end_filling(b: &mut Body) -> Result<()> {
     Ok(())
 }
 
-/// A stack whose growth is limited by nothing gets this much room, bytes.
-const STACK_MAX: u64 = 64 << 20;
-/// KERNEL: stack_guard_gap, 256 pages.
-const GUARD: u64 = 256 << 12;
-
-/// Makes the whole room of the stack its own from the start. The kernel lays out new mappings of a body
-/// by the zygote's address space, not the program's, and would put them where the stack must grow.
-/// The source cuts it back to what is used (see `depart.rs`).
-fn with_room(mut areas: Vec<Area>, room: u64) -> Vec<Area> {
-    for i in 0..areas.len() {
-        if areas[i].kind != Kind::Stack || i > 0 && areas[i - 1].kind == Kind::Stack {
-            continue;
-        }
-        let top = areas
-            .get(i + 1)
-            .filter(|n| n.kind == Kind::Stack && n.start == areas[i].end)
-            .map_or(areas[i].end, |n| n.end);
-        let floor = i.checked_sub(1).map_or(GUARD, |p| areas[p].end + GUARD);
-        let low = top.saturating_sub(room).max(floor) & !4095;
-        areas[i].start = areas[i].start.min(low);
-    }
-    areas
-}
-
 /// Brings the mappings of an unthawed body to `areas`.
 fn shape(zoo: &mut Zoo, pid: Pid, areas: Vec<Area>) -> Result<()> {
     let (sh, code, passage) = (zoo.sh(), zoo.code.clone(), zoo.passage());
     let Some(b) = zoo.bodies.get_mut(&pid) else {
         return Err(MigrateError::Ended);
     };
-    let areas = with_room(areas, b.stack);
     let mut h = Hold::take(b.here, passage)?;
     let mut map = |h: &mut Hold, a: &Area| -> Result<()> {
         let (file, view, off) = backing(&sh, a)?;
-        let flags = view | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let flags = view | libc::MAP_FIXED | a.flags.of_mmap();
         let r = map_file(
             h,
             &code,
@@ -414,9 +393,15 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         }
     }
     let (here, close) = (b.here, objects::close_calls(&b.areas));
+    let locks = flags::lock_calls(&b.areas);
     lock(&b.proc.cpu).carried = state.cpu;
+    for &(res, soft, hard) in &state.limits {
+        sys::set_limit(here, res, soft, hard);
+    }
     let mut h = Hold::take(here, zoo.passage())?;
     h.batch_ok(&code, "mprotect", &close)?;
+    // A limit of this node may be lower than home's: then it is memory as any other.
+    h.batch(&code, &locks)?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     ok("set the memory map's numbers", here, r[0])?;
     h.batch_ok(

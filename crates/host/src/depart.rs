@@ -8,6 +8,7 @@ use crate::world::Zoo;
 use crate::{cpu, freeze};
 use armento_link::{Badge, Writer, dial};
 use armento_migrate::image::areas::{self, Kind, Survey};
+use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Area, Head, State, itimers, mm, sigs, thread};
 use armento_migrate::source::Job;
@@ -15,7 +16,6 @@ use armento_migrate::stop::signal_waits;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::Hold;
-use armento_tracee::pages::Pagemap;
 use armento_tracee::{maps, status, sys, trace};
 use armento_wire::bulk::{self, HELLO, pages_head};
 use armento_wire::talk::{self, Hello, ObjectId, Purpose, Signal, ToHome, Whither};
@@ -75,7 +75,9 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         .flatten()
         .ok_or(MigrateError::Ended)?;
     let mapped = proc.mapped.load(Ordering::Acquire);
-    let first = survey(here)?;
+    let noted = Noted::now(here)?;
+    let mut first = survey(here)?;
+    noted.mark(&mut first.areas);
     let head = head(pid, here, &first)?;
     let mut job = Job::new(here, &mut r, &mut w);
     let files = sh.clone();
@@ -83,18 +85,24 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         lock(&files.files).get(k).and_then(|f| f.try_clone().ok())
     })?;
     let tracked = match uffd.filter(|_| accept.precopy) {
-        Some(u) => job.precopy(&u, &survey(here)?, &proc.writes).is_ok(),
+        Some(u) => {
+            let mut now = survey(here)?;
+            noted.mark(&mut now.areas);
+            job.precopy(&u, &now, &proc.writes).is_ok()
+        }
         None => false,
     };
+    let noted = Noted::before_freeze(here);
     freeze::freeze(sh, mv, pid)?;
     all_frozen(sh, pid)?;
     if aborted(sh, mv) {
         return Err(MigrateError::Ended);
     }
-    let (last, state) = sh
+    let (mut last, state) = sh
         .hand
         .run(move |zoo| capture(zoo, pid, here))
         .unwrap_or(Err(MigrateError::Ended))?;
+    Noted::frozen(here, noted)?.mark(&mut last.areas);
     // A file mapped meanwhile has replaced at home what was sent there: everything goes again.
     let tracked = tracked && proc.mapped.load(Ordering::Acquire) == mapped;
     job.finish(&last, &state, tracked)
@@ -146,15 +154,7 @@ pub fn meet(
 }
 
 fn survey(here: i32) -> Result<Survey> {
-    let mut s = areas::of_body(&maps::read(here).map_err(|_| MigrateError::Ended)?)?;
-    let pages = Pagemap::open(here)?;
-    for a in s.areas.iter_mut().filter(|a| a.kind == Kind::Stack) {
-        // Only what was used: the room below was ours (see `arrive.rs`).
-        if let Some(first) = pages.held(a.run(), a.backing())?.all().first() {
-            a.start = first.0;
-        }
-    }
-    Ok(s)
+    areas::of_body(&maps::read(here).map_err(|_| MigrateError::Ended)?)
 }
 
 fn head(pid: Pid, here: i32, s: &Survey) -> Result<Head> {
@@ -168,7 +168,6 @@ fn head(pid: Pid, here: i32, s: &Survey) -> Result<Head> {
         brings: Views::default().lack(&s.areas),
         lasting: Vec::new(),
         mm: mm::read(here, s.vdso)?,
-        limits: sys::limits(here),
         need_kib: st.rss_kib,
         xstate_len: 0,
     })
@@ -315,6 +314,7 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
             overruns,
             itimers,
             signalfds: b.proc.signalfds.load(Ordering::Relaxed),
+            limits: sys::limits(here),
             persona: status::personality(here),
             pending,
             cpu,

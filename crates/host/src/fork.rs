@@ -262,7 +262,6 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         busy_percent: 100,
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),
-        stack: 0,
         areas,
     };
     zoo.bodies.insert(pid, body);

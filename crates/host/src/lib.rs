@@ -14,6 +14,7 @@ mod depart;
 mod fork;
 mod forward;
 mod freeze;
+mod growth;
 mod mapping;
 mod serve;
 mod shared;

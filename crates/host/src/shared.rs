@@ -5,6 +5,7 @@
 use crate::ahead::Ahead;
 use crate::cache::Cache;
 use crate::cpu::Account;
+use crate::growth;
 use crate::world::Zoo;
 use armento_abi::{Mem, Plan};
 use armento_client::api::HostStart;
@@ -289,7 +290,17 @@ impl Cell {
     /// Writes into the guest's memory as its own protections allow; true when all of it was written.
     pub fn write(&self, addr: u64, data: &[u8]) -> bool {
         let _quiet = self.proc.writes.read().unwrap_or_else(|e| e.into_inner());
-        matches!(tsys::vm_write(self.here, addr, data), Ok(n) if n == data.len())
+        let wrote = || matches!(tsys::vm_write(self.here, addr, data), Ok(n) if n == data.len());
+        wrote() || growth::reach(self.here, addr, data.len()) && wrote()
+    }
+
+    /// As much as is there; returns the bytes read.
+    fn read(&self, addr: u64, buf: &mut [u8]) -> usize {
+        let got = tsys::vm_read(self.here, addr, buf).unwrap_or(0);
+        if got < buf.len() && growth::reach(self.here, addr, buf.len()) {
+            return tsys::vm_read(self.here, addr, buf).unwrap_or(0);
+        }
+        got
     }
 }
 
@@ -298,14 +309,15 @@ pub struct BodyMem<'a>(pub &'a Cell);
 
 impl Mem for BodyMem<'_> {
     fn read(&mut self, addr: u64, buf: &mut [u8]) -> Result<(), armento_abi::Fault> {
-        match tsys::vm_read(self.0.here, addr, buf) {
-            Ok(n) if n == buf.len() => Ok(()),
-            _ => Err(armento_abi::Fault),
+        if self.0.read(addr, buf) == buf.len() {
+            Ok(())
+        } else {
+            Err(armento_abi::Fault)
         }
     }
 
     fn read_some(&mut self, addr: u64, buf: &mut [u8]) -> usize {
-        tsys::vm_read(self.0.here, addr, buf).unwrap_or(0)
+        self.0.read(addr, buf)
     }
 
     fn write(&mut self, addr: u64, data: &[u8]) -> Result<(), armento_abi::Fault> {

@@ -63,6 +63,11 @@ fn run() -> Result<(), Failure> {
     let open = Arc::new(Open::default());
     let (zygote, listener) = zygote::prepare(&guests, &region.code())?;
     tsys::short_slices();
+    // Stacks of guests that we reach into grow by our limit (see `growth.rs`).
+    let me = std::process::id() as i32;
+    if let Some((_, hard)) = tsys::limit(me, libc::RLIMIT_STACK) {
+        sys::set_limit(me, libc::RLIMIT_STACK, hard, hard);
+    }
     let sh = Arc::new(Shared {
         identity: Mutex::new(start.identity.clone()),
         start,

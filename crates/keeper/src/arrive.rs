@@ -12,6 +12,7 @@ use crate::waits::Waits;
 use crate::{queue, timers};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
+use armento_migrate::image::flags::{self, Noted};
 use armento_migrate::image::{
     self, Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
 };
@@ -70,6 +71,8 @@ pub struct Fetched {
     pub state: State,
     /// What protects its shared memory again.
     close: Vec<Call>,
+    /// What locks its memory again.
+    lock: Vec<Call>,
     pub bytes: u64,
     pub frozen: Instant,
 }
@@ -86,8 +89,9 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         keep: keep.clone(),
         pid,
         frozen: None,
-        early: false,
+        early: None,
         close: Vec::new(),
+        lock: Vec::new(),
         state: None,
     };
     let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Fetch(mv))?;
@@ -95,6 +99,7 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     Ok(Fetched {
         state: b.state.ok_or(MigrateError::Ended)?,
         close: b.close,
+        lock: b.lock,
         bytes,
         frozen: b.frozen.unwrap_or_else(Instant::now),
     })
@@ -111,9 +116,10 @@ struct Return {
     keep: Arc<Keep>,
     pid: Pid,
     frozen: Option<Instant>,
-    /// Its memory is mapped already, and pages came before the freeze.
-    early: bool,
+    /// Its memory is mapped already, with these flags, and pages came before the freeze.
+    early: Option<Noted>,
     close: Vec<Call>,
+    lock: Vec<Call>,
     state: Option<State>,
 }
 
@@ -121,14 +127,14 @@ impl Builder for Return {
     fn offered(&mut self, head: Head) -> Result<Accept> {
         // Deputies keep the file mappings. Pages can come early if the leader's deputy is free to map.
         let leader = self.keep.deputy(self.pid).filter(|d| !d.in_call());
-        self.early = leader.is_some_and(|d| {
-            let done = map_early(self.pid, &d, &head.areas).is_some();
+        self.early = leader.and_then(|d| {
+            let noted = map_early(&self.keep, self.pid, &d, &head.areas);
             d.forget_housekeeping();
-            done
+            noted
         });
         Ok(Accept {
             files: Vec::new(),
-            precopy: self.early,
+            precopy: self.early.is_some(),
         })
     }
 
@@ -145,11 +151,12 @@ impl Builder for Return {
 
     fn layout(&mut self, layout: Layout) -> Result<()> {
         self.frozen = Some(Instant::now());
-        let (pid, early) = (self.pid, self.early);
+        let (pid, early) = (self.pid, self.early.take());
         self.close = objects::close_calls(&layout.areas);
+        self.lock = flags::lock_calls(&layout.areas);
         self.keep
             .hand
-            .run(move |t| rebuild(t, pid, &layout, early))
+            .run(move |t| rebuild(t, pid, &layout, early.as_ref()))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
@@ -186,6 +193,8 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     }
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     h.batch_ok(&code, "mprotect", &got.close)?;
+    // A limit that was lowered since it was locked is no reason to stay away.
+    h.batch(&code, &got.lock)?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     armento_tracee::inject::ok("set the memory map's numbers", pid, r[0])?;
     let now = sigs::read(&mut h, &code)?;

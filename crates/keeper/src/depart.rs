@@ -18,6 +18,8 @@ use crate::room::{forkable, make_uffd, map_region};
 use crate::tree::{Place, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
+use armento_migrate::image::files::{self, Names};
+use armento_migrate::image::flags::Noted;
 use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Head, ThreadState, mm, thread};
@@ -28,7 +30,7 @@ use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
 use armento_tracee::region::{BASE, Region};
 use armento_tracee::uffd::Uffd;
-use armento_tracee::{maps, status, sys, trace};
+use armento_tracee::{maps, status, trace};
 use armento_wire::talk::{FileKey, Purpose, ToHost};
 use std::collections::HashMap;
 use std::fs::File;
@@ -48,6 +50,8 @@ pub struct Leaving {
     pub grip: Grip,
     pub region: Arc<Region>,
     pub uffd: Option<Arc<Uffd>>,
+    /// The files that it mapped when it was looked at first.
+    pub names: Names,
     pub states: Vec<ThreadState>,
     pub ignored_trap: bool,
     pub itimers: Itimers,
@@ -63,6 +67,7 @@ pub struct Prepared {
     pub head: Head,
     pub files: HashMap<FileKey, File>,
     pub leased: Vec<FileKey>,
+    names: Names,
     uffd: Option<Arc<Uffd>>,
 }
 
@@ -97,9 +102,11 @@ fn try_out(
 ) -> Result<Done> {
     let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(mv))?;
     let hand = &keep.hand;
-    let prep = hand
+    let noted = Noted::now(pid)?;
+    let mut prep = hand
         .run(move |t| prepare(t, pid, false))
         .unwrap_or(Err(MigrateError::Ended))?;
+    noted.mark(&mut prep.head.areas);
     let mut frozen = Instant::now();
     let mut job = Job::new(pid, &mut r, &mut w);
     let sent = (|| {
@@ -108,13 +115,19 @@ fn try_out(
         })?;
         let tracked = match &prep.uffd {
             // At home nobody of ours writes into it; the kernel does so through its page tables.
-            Some(u) => job.precopy(u, &survey(pid)?, &RwLock::new(())).is_ok(),
+            Some(u) => {
+                let mut now = survey(pid, Some(&prep.names))?;
+                noted.mark(&mut now.areas);
+                job.precopy(u, &now, &RwLock::new(())).is_ok()
+            }
             None => false,
         };
+        let noted = Noted::before_freeze(pid);
         frozen = Instant::now();
-        let (last, state) = hand
+        let (mut last, state) = hand
             .run(move |t| freeze(t, pid, false, &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
+        Noted::frozen(pid, noted)?.mark(&mut last.areas);
         job.finish(&last, &state, tracked)?;
         await_ready(news, READY_MAX)
     })();
@@ -164,8 +177,10 @@ pub fn better(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
     }
 }
 
-pub fn survey(pid: Pid) -> Result<Survey> {
-    areas::of_home(pid, &maps::read(pid).map_err(|_| MigrateError::Ended)?)
+/// `known`: its files at an earlier look.
+pub fn survey(pid: Pid, known: Option<&Names>) -> Result<Survey> {
+    let maps = maps::read(pid).map_err(|_| MigrateError::Ended)?;
+    areas::of_home(pid, &maps, known)
 }
 
 /// Halts the process, maps our region into it, and looks at it. It runs on meanwhile when it is big.
@@ -207,6 +222,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
                 }
                 t.run_on(pid, &mut leaving.grip);
             }
+            crate::keep::lock(&t.keep.names).extend(&prep.names);
             t.leaving.insert(pid, leaving);
             Ok(prep)
         }
@@ -246,7 +262,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
             "a 32-bit program".into(),
         ));
     }
-    let first = survey(pid)?;
+    let first = survey(pid, None)?;
     objects::travels(&first.areas)?;
     if !joint {
         partners::only(&[pid], &first.areas)?;
@@ -259,6 +275,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
     let code = region.code();
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;
+    files::look_below(&mut h, &code, &first)?;
     // One that has not begun yet loses nothing by a stop.
     let uffd = if !joint && rss > PRECOPY_MIN_KIB && !at_exec && !reasons::direct_io(pid) {
         make_uffd(&mut h, &code)?
@@ -279,7 +296,6 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
         lasting: Vec::new(),
         areas: first.areas,
         mm: numbers.clone(),
-        limits: sys::limits(pid),
         need_kib: rss,
         xstate_len: trace::xstate(pid)?.len() as u32,
     };
@@ -287,6 +303,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
         head,
         files: first.files,
         leased: first.leased,
+        names: first.names.clone(),
         uffd: uffd.clone(),
     };
     let grip = Grip::new(pid);
@@ -296,6 +313,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
             grip,
             region,
             uffd,
+            names: first.names,
             states: Vec::new(),
             ignored_trap,
             itimers: Itimers::default(),

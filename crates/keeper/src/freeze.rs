@@ -14,7 +14,7 @@ use armento_migrate::stop::{delicate, signal_waits};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered};
-use armento_tracee::{maps, status, trace};
+use armento_tracee::{maps, status, sys, trace};
 use std::sync::Arc;
 
 /// Halts it for good and reads everything but memory. `joint`: who shares it stands still, too; `others`: what
@@ -33,7 +33,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
     }
     let code = l.region.code();
-    let mut last = survey(pid)?;
+    let mut last = survey(pid, Some(&l.names))?;
     if !joint {
         partners::only(&[pid], &last.areas)?;
     }
@@ -84,6 +84,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         overruns,
         itimers: l.itimers,
         signalfds: l.signalfds,
+        limits: sys::limits(pid),
         persona: status::personality(pid),
         pending: Vec::new(),
         cpu: t.keep.cpu.leaves(pid),

@@ -16,6 +16,7 @@ use crate::mover::{Done, READY_MAX, await_ready};
 use crate::tree::{Place, Tree};
 use crate::{depart, freeze, hollow, lasting, partners, reasons};
 use armento_migrate::image::areas;
+use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
@@ -127,7 +128,7 @@ fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
     let mut files = HashMap::new();
     for pid in group {
         let list = maps::read(*pid).unwrap_or_default();
-        files.extend(areas::of_home(*pid, &list).unwrap_or_default().files);
+        files.extend(areas::of_home(*pid, &list, None).unwrap_or_default().files);
     }
     let mut known = lock(&keep.files);
     files.retain(|key, _| !known.contains_key(key));
@@ -178,6 +179,8 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             .filter(|o| keep.guards.has(o))
             .collect();
         let one = (|| {
+            let noted = Noted::now(m.pid)?;
+            noted.mark(&mut m.prep.head.areas);
             job.offer(&m.prep.head, &mut |k| {
                 m.prep.files.get(k).and_then(|f| f.try_clone().ok())
             })?;
@@ -185,7 +188,8 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             let frozen = keep
                 .hand
                 .run(move |t| freeze::freeze(t, pid, true, &others));
-            let (last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
+            let (mut last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
+            noted.mark(&mut last.areas);
             sent.add(&last.areas);
             job.finish(&last, &state, false)?;
             await_ready(&m.news, READY_MAX)

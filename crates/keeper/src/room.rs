@@ -6,8 +6,8 @@ use armento_migrate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Hold, ok, vdso_syscall};
 use armento_tracee::region::{BASE, Code, Region};
-use armento_tracee::sys;
 use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
+use armento_tracee::{PAGE, sys};
 use std::fs::File;
 use std::sync::Arc;
 
@@ -26,6 +26,12 @@ pub fn forkable(region: &Region, yes: bool) -> [u64; 6] {
 /// The process makes a memory file, we take a copy of its descriptor, it maps it and forgets it.
 pub fn map_region(h: &mut Hold, slots: u32) -> Result<Arc<Region>> {
     let (at, empty) = vdso_syscall(h.tid)?;
+    if locks_future(h, at)? {
+        return Err(MigrateError::Stays(
+            Stay::UnsupportedCall,
+            "it locks all memory to come (mlockall)".into(),
+        ));
+    }
     let flags = u64::from(libc::MFD_CLOEXEC);
     let mut fd = h.call_at(
         at,
@@ -54,6 +60,21 @@ pub fn map_region(h: &mut Hold, slots: u32) -> Result<Arc<Region>> {
         ));
     }
     Ok(Arc::new(region))
+}
+
+/// Has it called mlockall(MCL_FUTURE)? Its next mapping tells, nothing else does. Ours would be locked, too.
+/// KERNEL: madvise(2): locked memory cannot be emptied; mmap(2): EAGAIN when more cannot be locked.
+fn locks_future(h: &mut Hold, at: u64) -> Result<bool> {
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let page = h.call_at(at, libc::SYS_mmap, [0, PAGE, 0, flags, u64::MAX, 0])?;
+    if page < 0 {
+        return Ok(page == -i64::from(libc::EAGAIN));
+    }
+    let page = page as u64;
+    let advice = libc::MADV_DONTNEED as u64;
+    let emptied = h.call_at(at, libc::SYS_madvise, [page, PAGE, advice, 0, 0, 0])?;
+    h.call_at(at, libc::SYS_munmap, [page, PAGE, 0, 0, 0, 0])?;
+    Ok(emptied == -i64::from(libc::EINVAL))
 }
 
 pub fn make_uffd(h: &mut Hold, code: &Code) -> Result<Option<Arc<Uffd>>> {

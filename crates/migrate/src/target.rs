@@ -6,6 +6,7 @@ use crate::Result;
 use crate::fault::point;
 use crate::fill::Filler;
 use crate::image::areas::{self, Step};
+use crate::image::flags::Flags;
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::pages::Run;
@@ -100,45 +101,59 @@ pub fn relayout(
     map: &mut dyn FnMut(&mut Hold, &Area) -> Result<()>,
 ) -> Result<()> {
     let mut calls: Vec<Call> = Vec::new();
+    let mut hints: Vec<Call> = Vec::new();
     for step in areas::steps(old, new) {
-        match (step_call(&step), &step) {
-            (Some(call), _) => calls.push(call),
-            (None, Step::Map(a)) => {
+        match (&step, step_call(&step)) {
+            (_, Some(call)) => calls.push(call),
+            (Step::Map(a), None) => {
                 h.batch_ok(code, "map", &std::mem::take(&mut calls))?;
                 map(h, a)?;
             }
-            (None, _) => {}
+            _ => {}
         }
+        let (must, more) = flag_calls(&step);
+        calls.extend(must);
+        hints.extend(more);
     }
     h.batch_ok(code, "map", &calls)?;
+    // A kernel without huge pages refuses what is said of them, and nothing is lost.
+    h.batch(code, &hints)?;
     Ok(())
 }
 
-/// The one call that takes a step; a file mapping needs more.
+/// The one call that takes a step; a file mapping needs more, and flags none.
 pub fn step_call(step: &Step) -> Option<Call> {
     Some(match step {
         Step::Unmap((a, b)) => (libc::SYS_munmap, [*a, b - a, 0, 0, 0, 0]),
         Step::Protect((a, b), prot) => (libc::SYS_mprotect, [*a, b - a, *prot as u64, 0, 0, 0]),
         Step::Map(a) if matches!(a.kind, Kind::File { .. } | Kind::Shared { .. }) => return None,
-        Step::Map(a) => map_anon(a, a.kind == Kind::Stack),
+        Step::Map(a) => map_anon(a),
+        Step::Advise(..) => return None,
     })
 }
 
-fn map_anon(a: &Area, stack: bool) -> Call {
-    let grow = if stack { libc::MAP_GROWSDOWN } else { 0 };
-    let flags =
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE | grow;
-    (
-        libc::SYS_mmap,
-        [
-            a.start,
-            a.end - a.start,
-            a.prot as u64,
-            flags as u64,
-            u64::MAX,
-            0,
-        ],
-    )
+/// What a step says of flags behind that: calls that must succeed, and hints.
+pub fn flag_calls(step: &Step) -> (Vec<Call>, Vec<Call>) {
+    match step {
+        Step::Map(a) => a.flags.calls(Flags::default(), a.run()),
+        Step::Advise(run, old, new) => new.calls(*old, *run),
+        _ => Default::default(),
+    }
+}
+
+fn map_anon(a: &Area) -> Call {
+    let grows = if a.grows() { libc::MAP_GROWSDOWN } else { 0 };
+    let plain = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let flags = plain | grows | a.flags.of_mmap();
+    let args = [
+        a.start,
+        a.end - a.start,
+        a.prot as u64,
+        flags as u64,
+        u64::MAX,
+        0,
+    ];
+    (libc::SYS_mmap, args)
 }
 
 /// Calls that empty pages which the source dropped after sending them.

@@ -73,20 +73,36 @@ pub fn sealed(pid: i32) -> io::Result<Option<Vma>> {
     Ok(first_sealed(&text::read(format!("/proc/{pid}/smaps"))?))
 }
 
+/// Each mapping's place and its VmFlags, two letters a flag. As slow as [`sealed`].
+pub fn flags(pid: i32) -> io::Result<Vec<((u64, u64), String)>> {
+    let smaps = text::read(format!("/proc/{pid}/smaps"))?;
+    let all = flagged(&smaps).map(|(v, flags)| ((v.start, v.end), flags.trim().to_owned()));
+    Ok(all.collect())
+}
+
 /// KERNEL: proc_pid_smaps(5): VmFlags `sl`, since 6.10.
 fn first_sealed(smaps: &str) -> Option<Vma> {
+    let mut all = flagged(smaps).filter(|(v, _)| !v.is_vdso() && !v.is_vsyscall());
+    let sealed = |flags: &str| flags.split_whitespace().any(|f| f == "sl");
+    all.find(|(_, flags)| sealed(flags)).map(|(v, _)| v)
+}
+
+/// The mappings in a text of smaps, and what stands behind their VmFlags.
+fn flagged(smaps: &str) -> impl Iterator<Item = (Vma, &str)> {
     let mut at = None;
-    for line in smaps.lines() {
-        let Some(flags) = line.strip_prefix("VmFlags:") else {
-            at = parse_line(line).or(at);
-            continue;
-        };
-        let here = at.take().filter(|v: &Vma| !v.is_vdso() && !v.is_vsyscall());
-        if here.is_some() && flags.split_whitespace().any(|f| f == "sl") {
-            return here;
+    smaps.lines().filter_map(move |line| {
+        // Fields have a colon behind their name, and are by far the most.
+        match line.strip_prefix("VmFlags:") {
+            Some(flags) => at.take().map(|v| (v, flags)),
+            None => {
+                let name = line.split(' ').next().unwrap_or_default();
+                if !name.ends_with(':') {
+                    at = parse_line(line);
+                }
+                None
+            }
         }
-    }
-    None
+    })
 }
 
 #[cfg(test)]

@@ -21,6 +21,13 @@ const TIMED: crate::Cond = All(&[
 ]);
 const UNTIMED: crate::Cond = Not(&TIMED);
 
+/// Without MCL_FUTURE.
+const NOW: crate::Cond = Bits {
+    arg: 0,
+    mask: 2,
+    value: 0,
+};
+
 const NUMA: &str = "memory policy names nodes of this machine";
 const PKEY: &str = "protection keys do not travel";
 const SHM: &str = "System V shared memory has its home here";
@@ -48,7 +55,15 @@ pub const ROWS: &[Row] = &[
     come(67, "shmdt", SHM),
     body(149, "mlock").note("locks memory of the node the body runs on"),
     body(150, "munlock"),
-    body(151, "mlockall").note("locks memory of the node the body runs on"),
+    body_if(
+        151,
+        "mlockall",
+        &NOW,
+        "it locks what is mapped now",
+        Otherwise::ComeHome,
+        &[],
+    )
+    .note("locks memory of the node the body runs on; who locks what is to come (MCL_FUTURE) stays home"),
     body(152, "munlockall"),
     body_if(
         202,

@@ -2,6 +2,8 @@
 
 pub mod areas;
 pub mod cpu;
+pub mod files;
+pub mod flags;
 pub mod itimers;
 pub mod mm;
 pub mod objects;
@@ -34,8 +36,6 @@ pub struct Head {
     /// Those among all it maps that outlive their mappings: home asks for them as a whole.
     pub lasting: Vec<ObjectId>,
     pub mm: Mm,
-    /// Soft and hard limits that its memory depends on: resource, soft, hard.
-    pub limits: Vec<(u32, u64, u64)>,
     pub need_kib: u64,
     /// Bytes of xstate of its threads: a target with another layout declines.
     pub xstate_len: u32,
@@ -72,6 +72,8 @@ pub struct State {
     pub itimers: itimers::Itimers,
     /// Signals that it reads from descriptors, as a mask: those wait at home.
     pub signalfds: u64,
+    /// Soft and hard limits that its memory depends on: resource, soft, hard.
+    pub limits: Vec<(u32, u64, u64)>,
     /// personality(2): flags that later mappings and execs obey.
     pub persona: u32,
     /// Of the whole process: threads that ended count, too.

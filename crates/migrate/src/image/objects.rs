@@ -325,6 +325,7 @@ mod tests {
             end,
             prot: 3,
             kind: Kind::Shared { object, off },
+            flags: Default::default(),
         };
         let areas = [area(0x1000, 0x3000, 0x4000), area(0x8000, 0x9000, 0)];
         assert_eq!(sizes(&areas), [(object, 0x6000)]);

@@ -1,0 +1,229 @@
+//! What the kernel remembers of an area beside its rights and its backing: mmap's flags, the advice of madvise(2),
+//! mlock(2).
+//!
+//! KERNEL: proc_pid_smaps(5), the line VmFlags; there is no other way to ask. Looking walks the pages, too.
+
+use super::Area;
+use crate::{MigrateError, Result};
+use armento_tracee::inject::Call;
+use armento_tracee::pages::Run;
+use armento_tracee::{maps, status};
+use serde::{Deserialize, Serialize};
+
+/// A process with more than this, KiB, is looked at right before it is frozen and not once more behind it: a
+/// GiB in 4 KiB pages takes 19 ms. What it maps or advises in that moment travels without its flags.
+const BIG_KIB: u64 = 128 << 10;
+
+/// One bit for each of [`WORDS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flags(u16);
+
+/// As smaps writes them.
+const WORDS: [&str; 12] = [
+    "gd", "nr", "dc", "wf", "dd", "hg", "nh", "mg", "sr", "rr", "lo", "lf",
+];
+pub const GROWS: Flags = Flags(1 << 0);
+pub const NO_RESERVE: Flags = Flags(1 << 1);
+const LOCKED: Flags = Flags(1 << 10);
+const LOCKED_ON_FAULT: Flags = Flags(1 << 11);
+/// Of madvise: the bit, what sets it, what takes it back. A huge page's two have no way back but each other.
+const ADVICE: [(u16, i32, i32); 8] = [
+    (1 << 2, libc::MADV_DONTFORK, libc::MADV_DOFORK),
+    (1 << 3, libc::MADV_WIPEONFORK, libc::MADV_KEEPONFORK),
+    (1 << 4, libc::MADV_DONTDUMP, libc::MADV_DODUMP),
+    (1 << 5, libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE),
+    (1 << 6, libc::MADV_NOHUGEPAGE, libc::MADV_HUGEPAGE),
+    (1 << 7, libc::MADV_MERGEABLE, libc::MADV_UNMERGEABLE),
+    (1 << 8, libc::MADV_SEQUENTIAL, libc::MADV_NORMAL),
+    (1 << 9, libc::MADV_RANDOM, libc::MADV_NORMAL),
+];
+/// A program can tell whether it has these; the rest is for speed, and a kernel without it says EINVAL.
+const MUST: u16 = 0b1_1100;
+
+impl Flags {
+    fn of(words: &str) -> Flags {
+        let bit = |w: &str| WORDS.iter().position(|x| *x == w).map_or(0, |i| 1 << i);
+        Flags(words.split_whitespace().map(bit).sum())
+    }
+
+    pub fn has(self, f: Flags) -> bool {
+        self.0 & f.0 == f.0
+    }
+
+    pub fn with(self, f: Flags) -> Flags {
+        Flags(self.0 | f.0)
+    }
+
+    /// What an area must be mapped with: nothing can change it later.
+    pub fn of_mmap(self) -> i32 {
+        let grows = if self.has(GROWS) {
+            libc::MAP_GROWSDOWN
+        } else {
+            0
+        };
+        let unreserved = if self.has(NO_RESERVE) {
+            libc::MAP_NORESERVE
+        } else {
+            0
+        };
+        grows | unreserved
+    }
+
+    /// Were both mapped alike?
+    pub fn mapped_as(self, other: Flags) -> bool {
+        self.of_mmap() == other.of_mmap()
+    }
+
+    /// Calls that take `run` from `old` to this: those that must succeed, and hints.
+    pub fn calls(self, old: Flags, run: Run) -> (Vec<Call>, Vec<Call>) {
+        let (mut must, mut hints) = (Vec::new(), Vec::new());
+        let changed = self.0 ^ old.0;
+        let (gone, new) = (changed & old.0, changed & self.0);
+        // Taking one back may take its opposite with it: first.
+        let back = ADVICE
+            .iter()
+            .filter(|a| gone & a.0 != 0)
+            .map(|a| (a.0, a.2));
+        let set = ADVICE.iter().filter(|a| new & a.0 != 0).map(|a| (a.0, a.1));
+        for (bit, advice) in back.chain(set) {
+            let args = [run.0, run.1 - run.0, advice as u64, 0, 0, 0];
+            let list = if bit & MUST != 0 {
+                &mut must
+            } else {
+                &mut hints
+            };
+            list.push((libc::SYS_madvise, args));
+        }
+        (must, hints)
+    }
+}
+
+/// Locks again what was locked. Before: the pages are there. A node may grant less than home did.
+pub fn lock_calls(areas: &[Area]) -> Vec<Call> {
+    let locked = areas.iter().filter(|a| a.flags.has(LOCKED));
+    let call = |a: &Area| {
+        let on_fault = u64::from(a.flags.has(LOCKED_ON_FAULT));
+        let args = [a.start, a.end - a.start, on_fault, 0, 0, 0];
+        (libc::SYS_mlock2, args)
+    };
+    locked.map(call).collect()
+}
+
+/// Lets go what is locked: it cannot be emptied otherwise.
+pub fn unlock_calls(areas: &[Area]) -> Vec<Call> {
+    let locked = areas.iter().filter(|a| a.flags.has(LOCKED));
+    locked
+        .map(|a| (libc::SYS_munlock, [a.start, a.end - a.start, 0, 0, 0, 0]))
+        .collect()
+}
+
+/// The flags of a process's mappings at one moment.
+#[derive(Clone, Debug)]
+pub struct Noted(Vec<(Run, Flags)>);
+
+impl Noted {
+    pub fn now(pid: i32) -> Result<Noted> {
+        let all = maps::flags(pid).map_err(|_| MigrateError::Ended)?;
+        let all = all.iter().map(|(run, words)| (*run, Flags::of(words)));
+        Ok(Noted(all.filter(|(_, f)| *f != Flags::default()).collect()))
+    }
+
+    /// Before: it runs and will be frozen at once.
+    pub fn before_freeze(pid: i32) -> Option<Noted> {
+        let big = status::read(pid).is_ok_and(|s| s.rss_kib > BIG_KIB);
+        big.then(|| Noted::now(pid).ok()).flatten()
+    }
+
+    /// Before: frozen. `before`: what [`Noted::before_freeze`] saw.
+    pub fn frozen(pid: i32, before: Option<Noted>) -> Result<Noted> {
+        before.map_or_else(|| Noted::now(pid), Ok)
+    }
+
+    /// Tells `areas` their flags. Of one that was several then, those of most of it.
+    pub fn mark(&self, areas: &mut [Area]) {
+        for a in areas {
+            let shared = |(s, e): Run| e.min(a.end).saturating_sub(s.max(a.start));
+            let best = self.0.iter().max_by_key(|(run, _)| shared(*run));
+            let known = best.filter(|(run, _)| shared(*run) > 0);
+            a.flags = known.map_or(Flags::default(), |(_, f)| *f);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+
+    #[test]
+    fn advice_is_given_and_taken_back() {
+        let run = (0x1000, 0x3000);
+        let advice = |f: Flags, old: Flags| {
+            let (must, hints) = f.calls(old, run);
+            let of = |c: &Call| {
+                assert_eq!((c.0, c.1[0], c.1[1]), (libc::SYS_madvise, 0x1000, 0x2000));
+                c.1[2] as i32
+            };
+            let (must, hints): (Vec<i32>, Vec<i32>) = (
+                must.iter().map(of).collect(),
+                hints.iter().map(of).collect(),
+            );
+            (must, hints)
+        };
+        let none = Flags::default();
+        let some = Flags::of("rd wr mr dc nh sd");
+        assert_eq!(
+            advice(some, none),
+            (vec![libc::MADV_DONTFORK], vec![libc::MADV_NOHUGEPAGE])
+        );
+        assert_eq!(advice(some, some), (vec![], vec![]));
+        assert_eq!(
+            advice(Flags::of("wf rr"), Flags::of("dc sr")),
+            (
+                vec![libc::MADV_DOFORK, libc::MADV_WIPEONFORK],
+                vec![libc::MADV_NORMAL, libc::MADV_RANDOM]
+            )
+        );
+        assert_eq!(
+            Flags::of("gd nr dd").of_mmap(),
+            libc::MAP_GROWSDOWN | libc::MAP_NORESERVE
+        );
+        assert!(!Flags::of("gd").mapped_as(none) && some.mapped_as(none));
+    }
+
+    #[test]
+    fn areas_take_the_flags_of_most_of_them() {
+        let area = |start, end| Area {
+            start,
+            end,
+            prot: 3,
+            kind: Kind::Anon,
+            flags: Flags::default(),
+        };
+        let noted = Noted(vec![
+            ((0x1000, 0x2000), Flags::of("dc")),
+            ((0x2000, 0x8000), GROWS),
+        ]);
+        let mut areas = [area(0x1000, 0x9000), area(0x9000, 0xa000)];
+        noted.mark(&mut areas);
+        assert_eq!((areas[0].flags, areas[1].flags), (GROWS, Flags::default()));
+    }
+
+    #[test]
+    fn own_memory_says_what_it_was_told() {
+        let page = vec![1u8; 3 << 20];
+        assert!(page.iter().all(|b| *b == 1));
+        let at = page.as_ptr() as u64;
+        let all = Noted::now(std::process::id() as i32).expect("own smaps");
+        let mut own = [Area {
+            start: at,
+            end: at + 4096,
+            prot: 3,
+            kind: Kind::Anon,
+            flags: GROWS,
+        }];
+        all.mark(&mut own);
+        assert!(!own[0].flags.has(GROWS));
+        assert!(lock_calls(&own).is_empty() && unlock_calls(&own).is_empty());
+    }
+}
