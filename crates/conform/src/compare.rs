@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::catalog::{Guest, How};
 use crate::suites::Shows;
 use crate::task::{Capture, End, Entry, Outcome};
-use crate::verdicts;
+use crate::{screen, verdicts};
 
 /// Lines of a stream shown on each side.
 const LINES_MAX: usize = 6;
@@ -16,7 +16,7 @@ const WIDTH_MAX: usize = 160;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// `status`, `stdout`, `stderr`, `files`, `left` or `script`.
+    /// `status`, `stdout`, `stderr`, `files`, `left`, `script`, `screen` or `tests`.
     pub what: String,
     /// Lines for people: `-` native, `+` the other.
     pub shown: Vec<String>,
@@ -69,6 +69,9 @@ pub fn no_reference(guest: &Guest, native: &Outcome) -> Option<String> {
 
 /// Everything a user could see that is not the same; of a suite with verdicts, those.
 pub fn differences(guest: &Guest, native: &Outcome, other: &Outcome) -> Vec<Difference> {
+    if matches!(guest.how, How::Terminal { script } if script.screen) {
+        return on_screens(native, other);
+    }
     let verdicts = matches!(&guest.how, How::Suite { suite, .. } if suite.shows == Shows::Verdicts);
     if !verdicts {
         return all_differences(native, other);
@@ -76,6 +79,27 @@ pub fn differences(guest: &Guest, native: &Outcome, other: &Outcome) -> Vec<Diff
     let mut list = all_differences(native, other);
     list.retain(|found| !matches!(found.what.as_str(), "stdout" | "stderr" | "files"));
     list.extend(verdicts::difference(&native.stdout, &other.stdout));
+    list
+}
+
+/// Those of full-screen programs.
+fn on_screens(native: &Outcome, other: &Outcome) -> Vec<Difference> {
+    let mut list = all_differences(native, other);
+    list.retain(|found| found.what != "stdout");
+    let rows = |side: &Outcome| {
+        let bytes = side.stdout.head.chars();
+        screen::rows(bytes.map(|c| u8::try_from(c).unwrap_or(b'?')))
+    };
+    let (a, b) = (rows(native), rows(other));
+    let mut shown = Vec::new();
+    for (x, y) in a.iter().zip(&b).filter(|(x, y)| x != y).take(LINES_MAX) {
+        shown.push(format!("- {}", plain(x)));
+        shown.push(format!("+ {}", plain(y)));
+    }
+    if !shown.is_empty() {
+        let what = "screen".into();
+        list.push(Difference { what, shown });
+    }
     list
 }
 

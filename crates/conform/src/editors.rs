@@ -1,6 +1,6 @@
 //! Full-screen programs on a terminal: editors, and one that draws with curses.
 //!
-//! They draw less when more keys wait, so a key is pressed when the one before it has been shown.
+//! They draw less when more keys wait, so the screen is compared that is there in the end.
 
 use crate::terminal::Script;
 use crate::terminal::Step::{self, Press, See};
@@ -39,7 +39,17 @@ const NANO: &[Step] = &[
     See("n"),
     Press("\r"),
     See("\x1b"),
-    // Suspended by its shell, and continued; then it leaves.
+    // A command's output, which takes a while; a key at a time, as always.
+    Press("\x14"),
+    See("Execute"),
+    Press("s"),
+    See("s"),
+    Press("\r"),
+    See("ran"),
+    Press("\x0f"),
+    See("Write"),
+    Press("\r"),
+    See("Wrote"),
     Press("\x18"),
     See("left 0"),
 ];
@@ -71,7 +81,7 @@ const VI: &[Step] = &[
     Press("\r"),
     See("x"),
     Press(":r !sleep 0.3; seq 3\r"),
-    See("3"),
+    See("3 more lines"),
     Press(":wq\r"),
     See("left 0"),
 ];
@@ -126,9 +136,10 @@ pub const EDITORS: &[Script] = &[
         command: &[
             "/bin/sh",
             "-c",
-            "TERM=vt100 nano -I note; echo left $?; cat note",
+            "echo sleep 0.7 > s; echo echo ran >> s; chmod +x s; PATH=.:$PATH TERM=vt100 nano -I note; echo left $?; cat note",
         ],
         steps: NANO,
+        screen: true,
         needs: &[("nano", "nano")],
     },
     Script {
@@ -140,6 +151,7 @@ pub const EDITORS: &[Script] = &[
             "TERM=vt100 vi -u NONE -i NONE -N -n note; echo left $?; cat note",
         ],
         steps: VI,
+        screen: true,
         needs: &[("vi", "vim-tiny")],
     },
     Script {
@@ -147,6 +159,7 @@ pub const EDITORS: &[Script] = &[
         about: "python3 with curses: windows, keys, time-outs, leaving the screen and coming back.",
         command: &["/usr/bin/env", "TERM=vt100", "python3", "-c", CURSES_PY],
         steps: CURSES,
+        screen: true,
         needs: &[("python3", "python3")],
     },
 ];

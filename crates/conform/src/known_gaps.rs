@@ -96,6 +96,16 @@ pub const GAPS: &[Gap] = &[
         mode: Mode::Spread,
         reason: "/proc/self/status of a program that is followed at home names its keeper as TracerPid",
     },
+    Gap {
+        guest: "perl:op/magic.t",
+        mode: Mode::Away,
+        reason: "/proc/PID/cmdline and comm do not show what the program wrote there while it was away ($0 of perl): home shows its deputy",
+    },
+    Gap {
+        guest: "perl:op/magic.t",
+        mode: Mode::Storm,
+        reason: "/proc/PID/cmdline and comm do not show what the program wrote there while it was away ($0 of perl): home shows its deputy",
+    },
 ];
 
 /// Why `guest` may differ in `mode`.

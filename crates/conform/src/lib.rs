@@ -31,6 +31,7 @@ mod pty;
 pub mod real;
 mod report;
 mod runner;
+mod screen;
 mod session;
 mod show;
 pub mod suites;

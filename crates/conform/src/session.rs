@@ -17,6 +17,10 @@ use crate::{Args, compare, compile, evidence, known_gaps, show, sys};
 
 /// How often a waiting session looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
+/// A unit of a suite may take so many times as long as natively, on top of `--timeout`.
+const PACE: u64 = 50;
+/// But never longer than this, seconds.
+const SUITE_S_MAX: u32 = 1200;
 /// Interrupted runners have this long to end their guests.
 const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -180,6 +184,16 @@ fn absent_suite(name: &str, modes: &[Mode], why: &str) -> Row {
     row
 }
 
+/// Seconds that a run may take. Tests of suites differ too much for one limit: a file that makes a thousand
+/// children takes them elsewhere at a fiftieth of the pace, and hangs no more than natively.
+fn patience(guest: &Guest, timeout_s: u32, native_ms: u64) -> u32 {
+    if !matches!(guest.how, How::Suite { .. }) {
+        return timeout_s;
+    }
+    let paced_s = u32::try_from(native_ms * PACE / 1000).unwrap_or(u32::MAX);
+    timeout_s.saturating_add(paced_s).min(SUITE_S_MAX)
+}
+
 /// All runs of one guest.
 fn examine(runner: &mut Runner, plan: &Plan, guest: &Guest) -> Row {
     let mut row = Row {
@@ -218,7 +232,9 @@ fn examine(runner: &mut Runner, plan: &Plan, guest: &Guest) -> Row {
             if sys::interrupted() {
                 return row;
             }
-            let other = runner.ask(&plan.task(guest, mode, round));
+            let mut task = plan.task(guest, mode, round);
+            task.timeout_s = patience(guest, task.timeout_s, native.wall_ms);
+            let other = runner.ask(&task);
             let found = compare::differences(guest, &native, &other);
             let verdict = Verdict::new(found, known_gaps::reason(&guest.name, mode));
             row.runs

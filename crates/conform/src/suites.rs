@@ -75,6 +75,28 @@ pub const SUITES: &[Suite] = &[
         shows: Shows::Verdicts,
         needs: &[DPKG, ("gzip", "gzip")],
     },
+    Suite {
+        name: "lua",
+        about: "make -j2 builds Lua from its source; what it made runs.",
+        package: "lua5.4",
+        script: include_str!("../suites/lua.sh"),
+        shows: Shows::Everything,
+        needs: &[DPKG, ("make", "make"), ("gcc", "gcc")],
+    },
+    Suite {
+        name: "zstd",
+        about: "zstd's tests of its program: threads, pipes, many files, errors.",
+        package: "libzstd",
+        script: include_str!("../suites/zstd.sh"),
+        shows: Shows::Verdicts,
+        needs: &[
+            DPKG,
+            ("zstd", "zstd"),
+            ("python3", "python3"),
+            ("make", "make"),
+            ("gcc", "gcc"),
+        ],
+    },
 ];
 
 /// The guest of a name like `perl:op/fork.t`.

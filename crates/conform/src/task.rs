@@ -56,9 +56,9 @@ pub struct Task {
 }
 
 impl Task {
-    /// The guest's name as one part of a path: units of suites have slashes.
+    /// The guest's name as one part of a path, also of a list of paths: units of suites have slashes and colons.
     pub fn folder(&self) -> String {
-        self.guest.replace('/', "+")
+        self.guest.replace(['/', ':'], "+")
     }
 }
 

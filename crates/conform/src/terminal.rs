@@ -1,6 +1,6 @@
 //! Programs on a terminal: what to wait for, what to press.
 //!
-//! Nothing of what the terminal shows is filtered before comparing, so a script may only press keys
+//! Nothing of what the terminal shows is filtered before comparing (but for full-screen programs), so a script may only press keys
 //! when it has seen that the program waits for them, and must not make anything print a pid, a time
 //! or two things at once.
 
@@ -16,6 +16,8 @@ pub struct Script {
     pub about: &'static str,
     pub command: &'static [&'static str],
     pub steps: &'static [Step],
+    /// The bytes depend on when keys come: the screen at the end is compared.
+    pub screen: bool,
     pub needs: &'static [(&'static str, &'static str)],
 }
 
@@ -164,6 +166,7 @@ pub const SCRIPTS: &[Script] = &[
         about: "Interactive bash: Ctrl-C, Ctrl-Z, jobs, fg, Ctrl-D, Ctrl-\\.",
         command: &["/bin/bash", "--norc", "--noprofile", "--noediting", "-i"],
         steps: JOB_CONTROL,
+        screen: false,
         needs: &[("bash", "bash")],
     },
     Script {
@@ -171,6 +174,7 @@ pub const SCRIPTS: &[Script] = &[
         about: "The same with readline, which switches the terminal for every line.",
         command: &["/bin/bash", "--norc", "--noprofile", "-i"],
         steps: JOB_CONTROL,
+        screen: false,
         needs: &[("bash", "bash")],
     },
     Script {
@@ -178,6 +182,7 @@ pub const SCRIPTS: &[Script] = &[
         about: "Interactive python3: lines, input, Ctrl-C while sleeping and computing, getpass.",
         command: &["/usr/bin/env", "python3", "-q", "-i"],
         steps: PYTHON,
+        screen: false,
         needs: &[("python3", "python3")],
     },
     Script {
@@ -185,6 +190,7 @@ pub const SCRIPTS: &[Script] = &[
         about: "An interactive sh: echo, erase and kill keys, Ctrl-C, stty, end of file.",
         command: &["/bin/sh", "-i"],
         steps: DASH,
+        screen: false,
         needs: &[("stty", "coreutils")],
     },
 ];

@@ -8,7 +8,7 @@ prepare)
         case $file in
         run-all | run-minimal | run-gprof) ;;
         # Two processes that speak in any order, reads that time out or not, a minute of sleeps.
-        run-glob-test | run-coproc | run-read | run-jobs) ;;
+        run-glob-test | run-coproc | run-nameref | run-read | run-jobs) ;;
         *) echo "${file#run-}" ;;
         esac
     done
