@@ -109,6 +109,9 @@ pub enum Ask {
         node: NodeName,
         /// Memory the process uses now, KiB.
         need_kib: u64,
+        /// The keeper's engine: it may be older than its daemon.
+        #[serde(default)]
+        engine: u32,
     },
 
     // --- from a host; the session then carries its reports ---

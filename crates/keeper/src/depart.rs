@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 /// Below this much memory a stop-copy is shorter than preparing a pre-copy.
 const PRECOPY_MIN_KIB: u64 = 2048;
 /// Spare slots for threads and children made away.
-const SLOTS_SPARE: u32 = 192;
+pub const SLOTS_SPARE: u32 = 192;
 /// Code segment of 32-bit programs. KERNEL: __USER32_CS.
 const CS_32: u64 = 0x23;
 

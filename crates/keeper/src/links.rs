@@ -103,6 +103,7 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
         pid,
         node: node.clone(),
         need_kib,
+        engine: ENGINE_VERSION,
     };
     let pass = match keep.control.ask(ask, ROUTE_MAX) {
         Ok(Answer::Route(p)) => p,

@@ -2,14 +2,18 @@
 //!
 //! From: `depart.rs`. Next: nothing: the reasons are `armento_model::Stay`.
 
+use crate::depart::SLOTS_SPARE;
 use crate::sys as ksys;
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::{maps, status, sys, text};
+use armento_tracee::{maps, status, sys, text, trace};
+use armento_wire::FRAME_MAX;
 
 /// Longest detail that is kept and told; names of files are longer.
 const DETAIL_MAX: usize = 200;
+/// What travels of a thread beside its extended state: registers, masks, what it registered with the kernel.
+const THREAD_BYTES: usize = 1024;
 
 /// Why a process is where it is, for `armento why` and `ps`.
 #[derive(Clone, Debug)]
@@ -62,6 +66,8 @@ pub fn may_leave(pid: Pid) -> Result<u64> {
     if ksys::cpu_limited(pid) {
         return stays(Stay::UnsupportedCall, "it has a limit of CPU time");
     }
+    // Before any of them is stopped: that takes as long as there are many.
+    few_enough(status::threads(pid).map_or(0, |t| t.len()))?;
     delicate(pid)?;
     open_files(pid)?;
     // Its deputy could not give them up, and a body would have them unsealed.
@@ -70,6 +76,16 @@ pub fn may_leave(pid: Pid) -> Result<u64> {
         return stays(Stay::SealedMapping, what.trim_end());
     }
     Ok(st.rss_kib)
+}
+
+/// The state of all threads travels in one message, also of those that it makes away.
+fn few_enough(threads: usize) -> Result<()> {
+    let most = FRAME_MAX / (trace::xstate_len() + THREAD_BYTES) - SLOTS_SPARE as usize;
+    if threads <= most {
+        return Ok(());
+    }
+    let why = format!("it has {threads}, at most {most} can be moved");
+    Err(MigrateError::Stays(Stay::TooManyThreads, why))
 }
 
 /// Descriptors that tie a process to home.

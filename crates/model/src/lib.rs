@@ -4,10 +4,12 @@
 
 mod cpu;
 mod id;
+mod kernel;
 mod stay;
 
 pub use cpu::{CpuTime, Shown};
 pub use id::{BadName, MoveId, NodeName, Pid, Tid, TreeId};
+pub use kernel::{KERNEL_FULL, KERNEL_MIN, kernel_version};
 pub use stay::Stay;
 
 /// Version of the engine's own protocol (calls, bulk). Both sides must match

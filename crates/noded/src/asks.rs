@@ -3,7 +3,7 @@
 use crate::control::Client;
 use crate::core::Node;
 use crate::error::{refusal, stays};
-use crate::moves::{migrate, no_such_node, route};
+use crate::moves::{Wants, migrate, no_such_node, route};
 use crate::peer::{self, CallError, PeerAnswer, PeerAsk};
 use crate::{daemon, leave};
 use armento_balance::why;
@@ -78,7 +78,16 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             pid,
             node,
             need_kib,
-        } => route(asker, tree, pid, node, need_kib).await,
+            engine,
+        } => {
+            let wants = Wants {
+                tree,
+                pid,
+                need_kib,
+                engine,
+            };
+            route(asker, wants, node).await
+        }
         Ask::Leave => {
             if !may(asker.uid, crate::sys::euid()) {
                 let who = "only root, or the daemon's own user, takes a node out of its farm";

@@ -15,7 +15,7 @@ use armento_client::api::{Body, Line, NodeInfo, ProcInfo};
 use armento_gossip::{Dice, Tick, Vector};
 use armento_link::{Badge, Identity, LinkError, NodeKeys};
 use armento_model::{CONTROL_VERSION, NodeName};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -68,6 +68,8 @@ pub struct Core {
     pub keepers: KeeperTable,
     pub hosts: HostTable,
     pub leaving: bool,
+    /// Whose clocks were seen to be near ours, in which life of theirs, and when.
+    pub clocks_near: HashMap<NodeName, (u64, Instant)>,
     /// Number of the newest session or ticket.
     pub count: u64,
 }
@@ -107,6 +109,7 @@ impl Node {
             keepers: KeeperTable::default(),
             hosts: HostTable::recover(&state),
             leaving: false,
+            clocks_near: HashMap::new(),
             count: 0,
             me,
         };

@@ -9,6 +9,7 @@
 
 mod act;
 mod asks;
+mod clocks;
 mod config;
 mod control;
 mod core;

@@ -1,13 +1,14 @@
 //! Moves that somebody asked for: commands (`migrate`) and keepers (`route`).
 
 use crate::asks::{Asker, Result, call, may, no_such, owner_of};
+use crate::clocks;
 use crate::core::Node;
 use crate::error::{refusal, stays};
 use crate::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk};
 use armento_balance::barred;
 use armento_client::api::{Answer, Dest, Order, Pass, Refusal};
 use armento_link::{Badge, Identity, Role};
-use armento_model::{NodeName, Pid, Stay, TreeId};
+use armento_model::{KERNEL_MIN, NodeName, Pid, Stay, TreeId, kernel_version};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -53,11 +54,22 @@ fn check_target(node: &Node, subject: &str, uid: u32, to: &NodeName) -> Result<(
     if uid == 0 && !node.config.allow_root {
         return Err(stays(subject, Stay::Privileged, "uid 0"));
     }
+    check_kernel(subject, &node.farm.node)?;
     let view = node.view(&mut core);
     match barred(&view, to) {
         Some(stay) => Err(stays(subject, stay, to.as_str())),
         None => Ok(()),
     }
+}
+
+/// Both ends need a kernel that the engine can use.
+pub fn check_kernel(subject: &str, me: &NodeName) -> Result<()> {
+    let release = crate::sys::kernel_release();
+    if kernel_version(&release) >= KERNEL_MIN {
+        return Ok(());
+    }
+    let which = format!("{me} has {release}");
+    Err(stays(subject, Stay::KernelTooOld, &which))
 }
 
 pub async fn migrate(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
@@ -132,19 +144,23 @@ fn unheld(uid: u32, pid: Pid) -> Refusal {
     }
 }
 
+/// What a keeper wants to take elsewhere.
+#[derive(Clone, Copy)]
+pub struct Wants {
+    pub tree: TreeId,
+    pub pid: Pid,
+    pub need_kib: u64,
+    /// The keeper's.
+    pub engine: u32,
+}
+
 /// A keeper wants to go to `target`: ask it for a host, hand out keys.
-pub async fn route(
-    asker: &Asker,
-    tree: TreeId,
-    pid: Pid,
-    target: NodeName,
-    need_kib: u64,
-) -> Result<Answer> {
-    let node = &asker.node;
+pub async fn route(asker: &Asker, wants: Wants, target: NodeName) -> Result<Answer> {
+    let (node, pid) = (&asker.node, wants.pid);
     let uid = {
         let core = node.lock();
         let keeper = core.keepers.of_session(asker.session);
-        let own = keeper.filter(|k| k.hello.tree == tree);
+        let own = keeper.filter(|k| k.hello.tree == wants.tree);
         own.map(|k| k.hello.uid).ok_or_else(|| {
             refusal(
                 "not-trusted",
@@ -155,7 +171,7 @@ pub async fn route(
     };
     let now = node.now();
     node.lock().ledger.flies_to(pid, &target, now);
-    let passed = pass(node, tree, pid, uid, &target, need_kib).await;
+    let passed = pass(node, wants, uid, &target).await;
     if let Err(no) = &passed {
         let stay = Stay::ALL.iter().find(|s| s.code() == no.code);
         let stay = stay.copied().unwrap_or(Stay::LinkLost);
@@ -165,25 +181,28 @@ pub async fn route(
     passed.map(Answer::Route)
 }
 
-async fn pass(
-    node: &Arc<Node>,
-    tree: TreeId,
-    pid: Pid,
-    uid: u32,
-    target: &NodeName,
-    need_kib: u64,
-) -> Result<Pass> {
+async fn pass(node: &Arc<Node>, wants: Wants, uid: u32, target: &NodeName) -> Result<Pass> {
+    let Wants { tree, pid, .. } = wants;
     let subject = format!("process {pid}");
     check_target(node, &subject, uid, target)?;
+    clocks::near(node, &subject, target).await?;
     let ask = PeerAsk::Admit(AdmitAsk {
         tree,
         pid,
         uid,
-        need_kib,
+        need_kib: wants.need_kib,
+        engine: wants.engine,
     });
     let (addr, plain) = match call(node, target, ask, ADMIT).await {
-        Ok(PeerAnswer::Admitted { addr, plain }) => (addr, plain),
-        Ok(_) => return Err(stays(&subject, Stay::EngineVersion, target.as_str())),
+        Ok(PeerAnswer::Admitted {
+            addr,
+            plain,
+            engine,
+        }) if engine == wants.engine => (addr, plain),
+        Ok(_) => {
+            let which = format!("{target} does not run engine {}", wants.engine);
+            return Err(stays(&subject, Stay::EngineVersion, &which));
+        }
         Err(CallError::Refused(no)) => return Err(no),
         Err(e) => return Err(stays(&subject, Stay::LinkLost, &format!("{target}: {e}"))),
     };

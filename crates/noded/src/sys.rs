@@ -1,4 +1,4 @@
-//! flock(2), user ids.
+//! flock(2), user ids, the kernel's release, the time of day.
 
 use std::fs::File;
 use std::io;
@@ -29,6 +29,18 @@ pub fn lock(file: &File) -> io::Result<()> {
             e => return Err(e),
         }
     }
+}
+
+/// As the kernel tells it to this process (its personality may ask for an older one).
+pub fn kernel_release() -> String {
+    // SAFETY: all zeros are valid arrays of characters.
+    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes the struct, each field with its zero; it cannot fail otherwise.
+    if unsafe { libc::uname(&raw mut name) } != 0 {
+        return String::new();
+    }
+    let release = name.release.iter().take_while(|c| **c != 0);
+    release.map(|c| char::from(c.cast_unsigned())).collect()
 }
 
 pub fn euid() -> u32 {

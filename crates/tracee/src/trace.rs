@@ -220,6 +220,11 @@ pub fn xstate(tid: Tid) -> Result<Vec<u8>> {
     Ok(b)
 }
 
+/// Most bytes that [`xstate`] gives on this machine. SDM vol. 1, 13.2: leaf 0xd, what the system has enabled.
+pub fn xstate_len() -> usize {
+    std::arch::x86_64::__cpuid_count(0xd, 0).ebx as usize
+}
+
 pub fn set_xstate(tid: Tid, b: &[u8]) -> Result<()> {
     let mut b = b.to_vec();
     os(

@@ -61,9 +61,15 @@ impl Farm {
     }
 
     pub fn daemon(&self, node: &str) {
-        let start =
-            "ARMENTO_FAULTS=/tmp/faults setsid armento node >/tmp/node.log 2>&1 </dev/null &";
-        self.sh(node, start);
+        self.daemon_behind(node, "");
+    }
+
+    /// `before`: words that lead to it.
+    pub fn daemon_behind(&self, node: &str, before: &str) {
+        let start = format!(
+            "ARMENTO_FAULTS=/tmp/faults setsid {before} armento node >/tmp/node.log 2>&1 </dev/null &"
+        );
+        self.sh(node, &start);
         let up = || self.run(node, "armento nodes").status.success();
         until("the daemon", up);
     }

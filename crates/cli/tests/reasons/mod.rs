@@ -179,6 +179,14 @@ pub fn of_programs(farm: &Farm) {
     case.stays("n2", Stay::Busy, None);
     drop(case);
 
+    let script = "import threading, time; threading.stack_size(65536); \
+                  wait = threading.Event().wait; \
+                  [threading.Thread(target=wait, daemon=True).start() for _ in range(6000)]; \
+                  open(\"/tmp/r/ready\", \"w\"); time.sleep(600)";
+    let case = Case::start(farm, &format!("armento run --stay python3 -c '{script}'"));
+    case.stays("n2", Stay::TooManyThreads, None);
+    drop(case);
+
     // again: mov eax, 29 (pause); int 0x80; jmp again
     install32(
         farm,
@@ -238,15 +246,29 @@ pub fn of_the_policy(farm: &Farm) {
     case.is_told(Stay::WouldNotPay);
 }
 
+/// A daemon that is started behind this reads a time of day that is a second ahead.
+const AHEAD: &str = r#"
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	int r = syscall(SYS_clock_gettime, id, t);
+	t->tv_sec += id == CLOCK_REALTIME;
+	return r;
+}
+"#;
+
 /// Settings and defects of n3, and a link that is cut.
 pub fn of_nodes(farm: &Farm) {
-    let with = |setting: &str| {
+    // `before`: words that lead to the daemon.
+    let again = |setting: &str, before: &str| {
         let file = "/etc/armento/config.toml";
         let other = format!("echo '{setting}' >> {file}");
         let down =
             "pkill -f '[a]rmento node'; while pgrep -f '[a]rmento node'; do sleep 0.05; done";
         farm.sh("n3", &format!("{other}; {down}"));
-        farm.daemon("n3");
+        farm.daemon_behind("n3", before);
         let alive = || {
             farm.sh("n1", "armento nodes --json")
                 .matches("\"alive\"")
@@ -255,11 +277,21 @@ pub fn of_nodes(farm: &Farm) {
         };
         until("three nodes again", alive);
     };
+    let case = Case::perl(farm, "", "1");
+    // KERNEL: personality(2), UNAME26.
+    again("", "setarch --uname-2.6");
+    case.stays("n3", Stay::KernelTooOld, None);
+    let compile = "gcc -shared -fPIC -o /tmp/ahead.so -x c -";
+    farm.sh("n3", &format!("cat <<'EOF' | {compile}\n{AHEAD}EOF"));
+    again("", "env LD_PRELOAD=/tmp/ahead.so");
+    case.stays("n3", Stay::ClocksApart, None);
+    drop(case);
+
     farm.sh("n3", "sed -i /allow_root/d /etc/armento/config.toml");
-    with("allow_root = false");
+    again("allow_root = false", "");
     let case = Case::perl(farm, "", "1");
     case.stays("n3", Stay::Privileged, None);
-    with("accept_from = []");
+    again("accept_from = []", "");
     case.stays("n3", Stay::NotTrusted, None);
     drop(case);
 

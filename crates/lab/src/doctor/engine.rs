@@ -1,6 +1,7 @@
 //! What the engine asks of the kernel.
 
 use super::{Check, Need, State, Tier, sys};
+use armento_model::{KERNEL_FULL, KERNEL_MIN, kernel_version};
 use std::fs;
 use std::io;
 
@@ -64,17 +65,11 @@ pub(super) fn tier(checks: &[Check]) -> Tier {
     }
 }
 
-/// Full from 6.7, where PAGEMAP_SCAN and asynchronous write-protection appeared; tested down
-/// to 6.1.
 fn kernel(release: &str) -> Check {
     let release = release.trim();
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|n| n.parse::<u32>().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    let state = match version {
-        v if v >= (6, 7) => State::Ok,
-        v if v >= (6, 1) => State::Limited,
+    let state = match kernel_version(release) {
+        v if v >= KERNEL_FULL => State::Ok,
+        v if v >= KERNEL_MIN => State::Limited,
         _ => State::Missing,
     };
     Check::new(

@@ -18,6 +18,7 @@ fn core() -> Core {
         keepers: KeeperTable::default(),
         hosts: HostTable::default(),
         leaving: false,
+        clocks_near: HashMap::new(),
         count: 0,
     }
 }

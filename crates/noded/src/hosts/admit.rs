@@ -5,10 +5,11 @@ use super::start::{START, start};
 use super::{Entry, Record, Stage};
 use crate::core::{Core, Node};
 use crate::error::{refusal, stays};
+use crate::moves::check_kernel;
 use crate::peer::{AdmitAsk, PeerAnswer};
 use armento_balance::{Need, admit as weigh};
 use armento_client::api::Refusal;
-use armento_model::{NodeName, Stay};
+use armento_model::{ENGINE_VERSION, NodeName, Stay};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -78,6 +79,7 @@ fn answer(r: &Record) -> PeerAnswer {
     PeerAnswer::Admitted {
         addr: r.addr,
         plain: r.plain,
+        engine: ENGINE_VERSION,
     }
 }
 
@@ -103,6 +105,14 @@ fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Re
     if ask.uid == 0 && !node.config.allow_root {
         return no(Stay::Privileged);
     }
+    if ask.engine != ENGINE_VERSION {
+        let which = format!(
+            "{me} runs engine {ENGINE_VERSION}, the process {}",
+            ask.engine
+        );
+        return Err(stays("the process", Stay::EngineVersion, &which));
+    }
+    check_kernel("the process", me)?;
     let need = Need {
         rss_kib: ask.need_kib,
         cpu: None,

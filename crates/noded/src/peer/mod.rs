@@ -29,6 +29,8 @@ pub enum PeerAsk {
     Join(JoinAsk),
     /// Room and a host for a tree of the asker's.
     Admit(AdmitAsk),
+    /// What time of day is it there?
+    Clock,
     /// Processes whose home is there; of one user, or of all.
     Ps { uid: Option<u32> },
     /// The asker leaves the farm for good.
@@ -53,14 +55,28 @@ pub struct AdmitAsk {
     pub pid: Pid,
     pub uid: u32,
     pub need_kib: u64,
+    /// Of the keeper that asks; one that does not say is older than those that do.
+    #[serde(default)]
+    pub engine: u32,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum PeerAnswer {
     Joined(Joined),
-    Admitted { addr: SocketAddr, plain: bool },
-    Ps { procs: Vec<ProcInfo> },
+    Admitted {
+        addr: SocketAddr,
+        plain: bool,
+        #[serde(default)]
+        engine: u32,
+    },
+    /// The time of day there.
+    Clock {
+        realtime_ns: i64,
+    },
+    Ps {
+        procs: Vec<ProcInfo>,
+    },
     Done,
 }
 

@@ -1,6 +1,7 @@
 //! The side of a daemon that other daemons, and nodes that want to join, speak to.
 
 use super::{PeerAnswer, PeerAsk, Question, Reply, bound, join};
+use crate::clocks;
 use crate::core::Node;
 use crate::error::refusal;
 use crate::hosts;
@@ -104,6 +105,9 @@ fn answer(
     match question.ask {
         PeerAsk::Join(_) => Err(stranger()),
         PeerAsk::Admit(ask) => hosts::admit(node, &who.node, &ask),
+        PeerAsk::Clock => Ok(PeerAnswer::Clock {
+            realtime_ns: clocks::realtime_ns(),
+        }),
         PeerAsk::Ps { uid } => Ok(PeerAnswer::Ps {
             procs: node.lock().procs(uid),
         }),

@@ -1,12 +1,12 @@
 //! Keepers, hosts and commands against real daemons.
 
 use crate::common::{Dir, LONG, Node, farm, until};
-use armento_client::Session;
 use armento_client::api::{
     Answer, Ask, Dest, HostStart, KeeperHello, Order, Pass, ProcInfo, Report,
 };
+use armento_client::{AskError, Session};
 use armento_link::{Badge, Identity, Role};
-use armento_model::{NodeName, Stay, TreeId};
+use armento_model::{ENGINE_VERSION, NodeName, Stay, TreeId};
 use armento_noded::Wire;
 use std::os::unix::fs::MetadataExt;
 use std::thread;
@@ -93,6 +93,7 @@ fn route(s: &mut Session, to: &str) -> Pass {
         pid: pid(),
         node: name(to),
         need_kib: 4096,
+        engine: ENGINE_VERSION,
     };
     match s.ask(ask, LONG) {
         Ok(Answer::Route(pass)) => pass,
@@ -145,12 +146,27 @@ fn a_route_is_a_host_there_and_keys_for_both() {
     assert!(stranger.ask(Ask::Identity, LONG).is_err());
     // A second process of the tree shares the host.
     assert_eq!(route(&mut s, "n2").addr, pass.addr);
+    // A keeper that is older or newer than the other node's engine.
+    for engine in [0, ENGINE_VERSION + 1] {
+        let other = Ask::Route {
+            tree: TREE,
+            pid: pid(),
+            node: name("n2"),
+            need_kib: 1,
+            engine,
+        };
+        match s.ask(other, LONG) {
+            Err(AskError::Refused(no)) => assert_eq!(no.code, "engine-version", "{no:?}"),
+            answer => panic!("{answer:?}"),
+        }
+    }
     // Nobody asks for another's tree.
     let stolen = Ask::Route {
         tree: TreeId(1),
         pid: pid(),
         node: name("n2"),
         need_kib: 1,
+        engine: ENGINE_VERSION,
     };
     assert!(s.ask(stolen, LONG).is_err());
 }
@@ -251,6 +267,7 @@ fn a_daemon_that_comes_back_knows_everybody_again() {
             pid: pid(),
             node: name("n2"),
             need_kib: 1,
+            engine: ENGINE_VERSION,
         };
         match s.ask(ask, LONG) {
             Ok(Answer::Route(pass)) => after = Some(pass.addr),
