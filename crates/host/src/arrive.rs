@@ -414,6 +414,10 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
     }
     let (here, close) = (b.here, objects::close_calls(&b.areas));
     lock(&b.proc.cpu).carried = state.cpu;
+    let timed = state.itimers != itimers::Itimers::default();
+    b.proc
+        .cpu_timer
+        .store(timed, std::sync::atomic::Ordering::Release);
     let mut h = Hold::take(here, zoo.passage())?;
     h.batch_ok(&code, "mprotect", &close)?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
