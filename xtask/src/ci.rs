@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Modes of conformance, as `armento conform --mode` takes them.
-const MODES: &str = "native,home,away,storm";
+const MODES: &str = "native,home,away,storm,storm-call";
 
 /// `Ok(true)` when every step passed.
 pub fn run(long: bool) -> Result<bool> {

@@ -204,8 +204,8 @@ fn places() {
     check(libc::SYS_ioctl, &[0, 0xc020_660b], "come");
     check(libc::SYS_fcntl, &[0, 3], "home");
     check(libc::SYS_fcntl, &[0, 777], "come");
-    check(libc::SYS_setitimer, &[0], "home");
-    check(libc::SYS_setitimer, &[1], "body");
+    check(libc::SYS_setitimer, &[0], "host");
+    check(libc::SYS_setitimer, &[1], "host");
     check(libc::SYS_getitimer, &[2], "body");
     check(libc::SYS_timer_create, &[1], "home");
     check(libc::SYS_timer_create, &[2], "come");

@@ -71,7 +71,7 @@ pub struct Args {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "native,home,away,storm"
+        default_value = "native,home,away,storm,storm-call"
     )]
     pub mode: Vec<Mode>,
     /// Print one JSON document (schema armento.conform/1) instead of lines.

@@ -398,6 +398,10 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
     for &(res, soft, hard) in &state.limits {
         sys::set_limit(here, res, soft, hard);
     }
+    let timed = state.itimers != itimers::Itimers::default();
+    b.proc
+        .cpu_timer
+        .store(timed, std::sync::atomic::Ordering::Release);
     let mut h = Hold::take(here, zoo.passage())?;
     h.batch_ok(&code, "mprotect", &close)?;
     // A limit of this node may be lower than home's: then it is memory as any other.

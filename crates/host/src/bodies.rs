@@ -361,7 +361,10 @@ fn nudge(zoo: &Zoo, pid: Pid, to: Option<Tid>, sig: i32) {
         return;
     };
     let open = |here: Tid, mask: Option<u64>| {
-        status::read(here).is_ok_and(|s| (mask.unwrap_or(s.blocked) | s.ignored) & bit(sig) == 0)
+        status::read(here).is_ok_and(|s| {
+            let nothing = s.ignored | DEFAULT_NOTHING & !s.caught;
+            (mask.unwrap_or(s.blocked) | nothing) & bit(sig) == 0
+        })
     };
     for th in body
         .threads

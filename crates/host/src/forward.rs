@@ -6,8 +6,9 @@ use crate::serve::come_home;
 use crate::shared::{BodyMem, Cell, Fix, Shared, Waiting, lock};
 use crate::talk::CALL_SHORT;
 use crate::world::Zoo;
-use crate::{bodies, cpu, timers};
+use crate::{bodies, cpu, timers, whole};
 use armento_abi::{Packed, Plan, Refuse};
+use armento_migrate::stop::DEFAULT_NOTHING;
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::bit;
 use armento_tracee::notify::Notice;
@@ -69,7 +70,8 @@ pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             } else {
                 0
             };
-            post(sh, cell, n, plan, wait_mask, mask, timers::fix(n));
+            let fix = whole::fix(n).unwrap_or_else(|| timers::fix(n));
+            post(sh, cell, n, plan, wait_mask, mask, fix);
         }
         Err(Refuse::Errno(e)) => {
             sh.listener.reply(n.id, -i64::from(e));
@@ -158,9 +160,9 @@ fn post(
 }
 
 /// A signal waits at the body that its thread would take.
-fn waits(cell: &Cell, mask: Option<u64>) -> bool {
+pub fn waits(cell: &Cell, mask: Option<u64>) -> bool {
     status::read(cell.here).is_ok_and(|s| {
-        let shut = mask.unwrap_or(s.blocked) | s.ignored;
+        let shut = mask.unwrap_or(s.blocked) | s.ignored | DEFAULT_NOTHING & !s.caught;
         (s.sig_pending | s.shared_pending) & !shut != 0
     })
 }
@@ -210,6 +212,11 @@ pub fn exec(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             if waits && !is_vfork_child(sh, cell.pid) {
                 // The new image is to have them, and they would end with this body.
                 let why = "an exec while blocked signals wait";
+                return come_home(sh, cell, n.id, Stay::UnsupportedCall, why);
+            }
+            if cell.proc.cpu_timer.load(Ordering::Acquire) {
+                // The new image is to have it, which only the kernel that runs it can do.
+                let why = "an exec with a timer of CPU time";
                 return come_home(sh, cell, n.id, Stay::UnsupportedCall, why);
             }
             sh.tell(&ToHome::Ignored {
@@ -300,6 +307,15 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
     } else {
         armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(&cell))
     };
+    let mut ret = ret;
+    if let Fix::Whole(w) = fix {
+        drop(st);
+        match whole::reply(sh, &cell, id, w, ret) {
+            Some(all) => ret = all,
+            None => return,
+        }
+        st = lock(&cell.st);
+    }
     if is_restart(ret) {
         // A continuation that was turned back before it was made still waits there.
         let continued = i64::from(plan.packed.nr) == libc::SYS_restart_syscall;
@@ -322,7 +338,7 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
         ret
     };
     match fix {
-        Fix::None => {}
+        Fix::None | Fix::Whole(_) => {}
         Fix::Overrun(timer) if ret >= 0 => ret = timers::overrun(&cell.proc, timer),
         Fix::TimerGone(timer) if ret == 0 => {
             let pid = cell.pid;

@@ -23,6 +23,7 @@ mod sys;
 mod talk;
 mod timers;
 mod veils;
+mod whole;
 mod world;
 mod zygote;
 

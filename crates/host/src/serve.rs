@@ -3,7 +3,7 @@
 //! From: `migrate/src/target.rs` (the body runs). Next: `forward.rs` (the call goes home).
 
 use crate::shared::{Cell, Shared, Waiting, lock};
-use crate::{ahead, cpu, fork, forward, mapping};
+use crate::{ahead, cpu, fork, forward, mapping, timers};
 use armento_abi::Verdict;
 use armento_model::Stay;
 use armento_tracee::notify::Notice;
@@ -112,6 +112,7 @@ fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         }
         libc::SYS_clock_gettime | libc::SYS_clock_getres => cpu::clock(sh, cell, n),
         libc::SYS_getrusage | libc::SYS_times => cpu::usage(sh, cell, n),
+        libc::SYS_setitimer => timers::set_itimer(sh, cell, n),
         libc::SYS_rt_sigaction => forward::sigchld(sh, cell, n),
         libc::SYS_rt_sigtimedwait => sigwait(sh, cell, n),
         _ => come_home(

@@ -6,6 +6,7 @@ use crate::ahead::Ahead;
 use crate::cache::Cache;
 use crate::cpu::Account;
 use crate::growth;
+use crate::whole::Whole;
 use crate::world::Zoo;
 use armento_abi::{Mem, Plan};
 use armento_client::api::HostStart;
@@ -60,6 +61,8 @@ pub struct Proc {
     pub overruns: Mutex<BTreeMap<i32, i32>>,
     /// Signals that it reads from descriptors: home must know which of them a thread blocks.
     pub signalfds: AtomicU64,
+    /// It has, or had, a timer of CPU time: home's kernel does not know of it.
+    pub cpu_timer: AtomicBool,
     /// exit_group was called: home knows, nothing moves any more.
     pub exiting: AtomicBool,
 }
@@ -149,6 +152,8 @@ pub enum Fix {
     Overrun(i32),
     /// timer_delete: a signal of this timer that waits here is void.
     TimerGone(i32),
+    /// recv with MSG_WAITALL: less than that may be no end.
+    Whole(Whole),
     /// Set the same limit for the body: resource, soft, hard.
     Limit(u32, u64, u64),
     /// Then run the call at the body as well (SIGCHLD's disposition).

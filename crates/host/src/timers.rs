@@ -1,13 +1,16 @@
 //! POSIX timers run at home; how many expirations a signal of theirs stands for is settled where it is taken.
 
-use crate::shared::{Fix, Proc, lock};
+use crate::forward;
+use crate::shared::{Cell, Fix, Proc, Shared, lock};
 use crate::world::Zoo;
 use armento_migrate::image::timers::{absorb, overrun as overrun_of, timer_of};
 use armento_model::Pid;
 use armento_tracee::inject::bit;
 use armento_tracee::notify::Notice;
-use armento_tracee::status;
 use armento_tracee::sys::SigInfo;
+use armento_tracee::{status, sys};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What a call on a timer means to the signals that wait here.
 pub fn fix(n: &Notice) -> Fix {
@@ -17,6 +20,19 @@ pub fn fix(n: &Notice) -> Fix {
         libc::SYS_timer_delete => Fix::TimerGone(timer),
         _ => Fix::None,
     }
+}
+
+/// A timer of CPU time runs here; home has the other.
+pub fn set_itimer(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    if n.args[0] == libc::ITIMER_REAL as u64 {
+        return forward::send(sh, cell, n);
+    }
+    let mut raw = [0u8; 32];
+    let new = matches!(sys::vm_read(cell.here, n.args[1], &mut raw), Ok(32));
+    if new && raw[16..] != [0; 16] {
+        cell.proc.cpu_timer.store(true, Ordering::Release);
+    }
+    sh.listener.let_through(n.id);
 }
 
 /// A signal reaches the program.

@@ -17,6 +17,7 @@ use armento_migrate::stop::delicate_call;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
+use armento_tracee::status;
 use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::timers::list as timers_of;
 use armento_tracee::trace::{self, Status, Stop};
@@ -28,6 +29,8 @@ use std::time::Duration;
 
 /// A deputy stops in microseconds, on a loaded machine in some ticks. Given up, its body would wait for ever.
 const STOP_MAX: Duration = Duration::from_secs(5);
+/// Signals for children that are not known yet, which takes as long as a message between two threads.
+const EARLY_MAX: usize = 1024;
 const ERESTARTNOHAND: i64 = -514;
 const ERESTARTNOINTR: i64 = -513;
 
@@ -59,28 +62,61 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) {
     }
 }
 
-/// A thread of a process at home, seized on the way out or in: nothing of ours.
-fn pass(t: &Tree, tid: Tid, stop: Stop) {
+/// A thread of a process at home, seized on the way out or in: nothing of ours. Or a deputy's child that nobody
+/// knows yet: what comes for it is kept until it is known.
+fn pass(t: &mut Tree, tid: Tid, stop: Stop) {
     let _ = match stop {
-        Stop::Signal(sig) if t.passing.contains(&tid) => trace::resume(tid, sig),
+        Stop::Signal(sig) if t.passing.contains(&tid) || !newborn(t, tid) => {
+            trace::resume(tid, sig)
+        }
+        Stop::Signal(_) => {
+            if let Ok(info) = trace::siginfo(tid)
+                && t.early.len() < EARLY_MAX
+            {
+                t.early.push((tid, info));
+            }
+            trace::resume(tid, 0)
+        }
         Stop::Group(_) => trace::listen(tid),
         _ => trace::resume(tid, 0),
     };
+}
+
+/// Was it made by a deputy?
+fn newborn(t: &Tree, tid: Tid) -> bool {
+    let away = |pid| t.procs.get(&pid).is_some_and(|p| p.link().is_some());
+    status::read(tid).is_ok_and(|s| away(s.tgid) || away(s.ppid))
+}
+
+/// A child of a deputy is known now.
+pub fn known(t: &mut Tree, pid: Pid, tid: Tid) {
+    for (_, info) in t
+        .early
+        .extract_if(.., |(to, _)| *to == tid)
+        .collect::<Vec<_>>()
+    {
+        hand_on(t, pid, tid, &info);
+    }
+}
+
+/// To the body, or kept for it while it moves.
+fn hand_on(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
+    let directed = thread_directed(&t.keep, pid, tid, info).then_some(tid);
+    let Some(p) = t.procs.get_mut(&pid) else {
+        return;
+    };
+    if p.common.breaking.load(Ordering::Acquire) {
+        timers::hold(&mut p.held, directed, info);
+    } else {
+        p.pass_on(directed, info);
+    }
 }
 
 fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
     let Ok(info) = trace::siginfo(tid) else {
         return;
     };
-    let directed = thread_directed(&t.keep, pid, tid, &info).then_some(tid);
-    let Some(p) = t.procs.get_mut(&pid) else {
-        return;
-    };
-    if p.common.breaking.load(Ordering::Acquire) {
-        timers::hold(&mut p.held, directed, &info);
-    } else {
-        p.pass_on(directed, &info);
-    }
+    hand_on(t, pid, tid, &info);
     if let Some(code) = t.code_of(pid) {
         let exec = turn_back_exec(&t.keep, tid);
         let _ = force_result(&t.keep, tid, &code, exec);

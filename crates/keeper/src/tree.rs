@@ -186,6 +186,8 @@ pub struct Tree {
     pub procs: BTreeMap<Pid, Proc>,
     /// Threads seized while their process is at home: signals and stops pass through.
     pub passing: BTreeSet<Tid>,
+    /// Signals for children of deputies that are not known yet.
+    pub early: Vec<(Tid, SigInfo)>,
     /// On the way out, between two visits.
     pub leaving: BTreeMap<Pid, crate::depart::Leaving>,
     /// On the way home: the stopped deputies.
@@ -211,6 +213,7 @@ impl Tree {
         Tree {
             procs,
             passing: BTreeSet::new(),
+            early: Vec::new(),
             leaving: BTreeMap::new(),
             returning: BTreeMap::new(),
             loading: BTreeMap::new(),
@@ -255,6 +258,7 @@ impl Tree {
         let d = Deputy::start(tid, pid, slot, link, p.common.clone(), None);
         self.keep.enter(&d);
         p.threads.insert(tid, d);
+        signals::known(self, pid, tid);
     }
 
     /// The dispositions that an exec must start with: which ones differ from the deputy's.
@@ -616,6 +620,7 @@ impl World for Tree {
 impl Tree {
     fn ended(&mut self, tid: Tid) {
         self.passing.remove(&tid);
+        self.early.retain(|(t, _)| *t != tid);
         self.loading.remove(&tid);
         self.follow.ended(tid);
         if let Some(pid) = self.watch.ended(tid) {

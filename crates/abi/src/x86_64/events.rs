@@ -39,15 +39,8 @@ pub const ROWS: &[Row] = &[
         &[Val, OLD_ITIMER],
     ),
     home(37, "alarm", &[Val]),
-    body_if(
-        38,
-        "setitimer",
-        CPU_ITIMER,
-        ITIMER_WORDS,
-        Otherwise::Home,
-        &[Val, ITIMER, OLD_ITIMER],
-    )
-    .note("timers of CPU time run where the body runs; an exec forgets them"),
+    host(38, "setitimer", &[Val, ITIMER, OLD_ITIMER])
+        .note("timers of CPU time run where the body runs, and an exec with one comes home"),
     body(96, "gettimeofday"),
     home(159, "adjtimex", &[InOut(Const(208))]),
     home(164, "settimeofday", &[TIMESPEC, In(Const(8))]),
