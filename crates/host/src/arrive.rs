@@ -213,6 +213,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),
         stack: STACK_MAX,
+        words: 0,
         areas: Vec::new(),
     };
     zoo.bodies.insert(head.pid, body);

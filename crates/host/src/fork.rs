@@ -263,6 +263,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),
         stack: 0,
+        words: 0,
         areas,
     };
     zoo.bodies.insert(pid, body);

@@ -22,6 +22,7 @@ mod sys;
 mod talk;
 mod timers;
 mod veils;
+mod words;
 mod world;
 mod zygote;
 

@@ -47,6 +47,8 @@ pub struct Body {
     pub demand: Demand,
     /// How far its stack may grow, bytes.
     pub stack: u64,
+    /// What of its arguments and environment home was told, hashed.
+    pub words: u64,
     /// Layout as last built.
     pub areas: Vec<armento_migrate::image::Area>,
 }
