@@ -24,7 +24,7 @@ GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils fi
 	grep sed gawk bc file diffutils g++ redis-server redis-tools rsync lua5.4 tcl tmux nano \
 	vim-tiny
 # The big ones, and what suites need: make test-all only.
-GUESTS_ALL = nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev
+GUESTS_ALL = postgresql nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev
 
 .PHONY: all build demo test test-all bench clean-lab need-build need-demo need-test need-test-all
 

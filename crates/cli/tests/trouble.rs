@@ -1,5 +1,6 @@
 //! Programs that cannot move, and farms that break: one clear line, and the program goes on or ends truthfully.
 
+mod groups;
 mod lab;
 mod leaks;
 mod reasons;
@@ -181,6 +182,18 @@ fn many_moves_leave_nothing_behind() {
         return;
     };
     leaks::of_many_moves(&farm);
+}
+
+#[test]
+fn a_database_moves_as_a_group() {
+    let Some(bin) = groups::postgres() else {
+        println!("skipped: PostgreSQL is not installed (package postgresql)");
+        return;
+    };
+    let Some(farm) = Farm::up("group", &[]) else {
+        return;
+    };
+    groups::a_database_moves_under_load(&farm, &bin);
 }
 
 #[test]
