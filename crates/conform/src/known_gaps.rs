@@ -27,11 +27,6 @@ pub const GAPS: &[Gap] = &[
         reason: "recv with MSG_WAITALL returns what it had when a move interrupts it: such a process stays, but one that begins the call between the look and the stop is missed",
     },
     Gap {
-        guest: "beyond",
-        mode: Mode::Storm,
-        reason: "the mapping of a deleted file is anonymous memory once its process has moved: no SIGBUS behind its end, and zeros where it grows",
-    },
-    Gap {
         guest: "childfiles",
         mode: Mode::Away,
         reason: "/proc/PID of a child that is away shows its deputy: state S while it computes, no name by prctl, no stack or program in maps, no ignored signals",
@@ -44,22 +39,12 @@ pub const GAPS: &[Gap] = &[
     Gap {
         guest: "laterwrites",
         mode: Mode::Away,
-        reason: "private file mappings show the file as it was when it was mapped: later writes and truncations are not seen, so no SIGBUS where a file shrank",
+        reason: "away, private file mappings show the file as it was when it was mapped or left home: what is written or cut off later is seen at home again",
     },
     Gap {
         guest: "laterwrites",
         mode: Mode::Storm,
-        reason: "private file mappings show the file as it was when it was mapped: later writes and truncations are not seen, so no SIGBUS where a file shrank",
-    },
-    Gap {
-        guest: "mapsfile",
-        mode: Mode::Away,
-        reason: "the mapping of a deleted file is anonymous memory once its process has moved: no name and inode in maps",
-    },
-    Gap {
-        guest: "mapsfile",
-        mode: Mode::Storm,
-        reason: "the mapping of a deleted file is anonymous memory once its process has moved: no name and inode in maps, all of it anonymous in smaps",
+        reason: "away, private file mappings show the file as it was when it was mapped or left home: what is written or cut off later is seen at home again",
     },
     Gap {
         guest: "memfile",

@@ -12,6 +12,7 @@ use armento_link::{Reader, Writer};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::areas::{Area, Kind};
+use armento_migrate::image::files::rescued;
 use armento_migrate::image::objects::{Object, ObjectId};
 use armento_migrate::image::{
     Accept, Head, Layout, State, ThreadState, flags, itimers, mm, objects, sigs, thread,
@@ -43,6 +44,7 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
         sh: sh.clone(),
         head: None,
         fresh: BTreeMap::new(),
+        came: Vec::new(),
         pid: 0,
         away: CpuTime::default(),
     };
@@ -78,6 +80,8 @@ struct Arrival {
     head: Option<Head>,
     /// Files that came with this move, while they are not complete.
     fresh: BTreeMap<FileKey, Draft>,
+    /// … and those that are: nobody forgets what an arrival holds.
+    came: Vec<Arc<File>>,
     pid: Pid,
     /// CPU that it used away before.
     away: CpuTime,
@@ -137,7 +141,9 @@ impl Builder for Arrival {
     fn ready_for_pages(&mut self) -> Result<Filler> {
         let mut files = lock(&self.sh.files);
         for (key, draft) in std::mem::take(&mut self.fresh) {
-            files.insert(key, Arc::new(self.sh.cache.publish(draft)));
+            let file = Arc::new(self.sh.cache.publish(draft));
+            self.came.push(file.clone());
+            files.insert(key, file);
         }
         drop(files);
         let head = self.head.take().ok_or_else(|| {
@@ -180,6 +186,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         bodies::remove(zoo, head.pid);
     }
     let sh = zoo.sh();
+    forget_rescued(zoo, &head.areas);
     let here = new_body(zoo.zygote, &zoo.code, &sh.open, head.pid)?;
     let cell = Arc::new(Cell {
         tid: head.pid,
@@ -247,6 +254,15 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
     shape(zoo, head.pid, head.areas.clone())?;
     let uffd = begin_filling(zoo, head.pid);
     Ok(Filler { pid: here, uffd })
+}
+
+/// Copies for one move go when nobody maps them any more: each departure from home makes new ones.
+fn forget_rescued(zoo: &Zoo, coming: &[Area]) {
+    let here = zoo.bodies.values().flat_map(|b| files_of(&b.areas));
+    let used: Vec<FileKey> = here.chain(files_of(coming)).collect();
+    let sh = zoo.sh();
+    let held = |f: &Arc<File>| Arc::strong_count(f) > 1;
+    lock(&sh.files).retain(|k, f| !rescued(k) || used.contains(k) || held(f));
 }
 
 /// Lets the pages of everything that is plain memory be made by userfaultfd. `None`: they are written.

@@ -8,6 +8,7 @@ use crate::mapping::new_copy;
 use crate::sys;
 use armento_migrate::Result;
 use armento_migrate::image::areas::memfd_name;
+use armento_migrate::image::files::rescued;
 use armento_wire::talk::FileKey;
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -61,6 +62,7 @@ impl Cache {
     ) -> Result<std::result::Result<File, Draft>> {
         let name = memfd_name(key, shared);
         if key.size <= ONE_MAX
+            && !rescued(key)
             && let Some(file) = self.part(&name, wait)
         {
             if let Some(done) = self.get(key, shared) {

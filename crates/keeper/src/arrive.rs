@@ -128,7 +128,7 @@ impl Builder for Return {
         // Deputies keep the file mappings. Pages can come early if the leader's deputy is free to map.
         let leader = self.keep.deputy(self.pid).filter(|d| !d.in_call());
         self.early = leader.and_then(|d| {
-            let noted = map_early(self.pid, &d, &head.areas);
+            let noted = map_early(&self.keep, self.pid, &d, &head.areas);
             d.forget_housekeeping();
             noted
         });

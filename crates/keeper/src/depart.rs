@@ -18,6 +18,7 @@ use crate::room::{forkable, make_uffd, map_region};
 use crate::tree::{Place, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
+use armento_migrate::image::files::{self, Names};
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::objects::{self, Views};
@@ -49,6 +50,8 @@ pub struct Leaving {
     pub grip: Grip,
     pub region: Arc<Region>,
     pub uffd: Option<Arc<Uffd>>,
+    /// The files that it mapped when it was looked at first.
+    pub names: Names,
     pub states: Vec<ThreadState>,
     pub ignored_trap: bool,
     pub itimers: Itimers,
@@ -64,6 +67,7 @@ pub struct Prepared {
     pub head: Head,
     pub files: HashMap<FileKey, File>,
     pub leased: Vec<FileKey>,
+    names: Names,
     uffd: Option<Arc<Uffd>>,
 }
 
@@ -112,7 +116,7 @@ fn try_out(
         let tracked = match &prep.uffd {
             // At home nobody of ours writes into it; the kernel does so through its page tables.
             Some(u) => {
-                let mut now = survey(pid)?;
+                let mut now = survey(pid, Some(&prep.names))?;
                 noted.mark(&mut now.areas);
                 job.precopy(u, &now, &RwLock::new(())).is_ok()
             }
@@ -173,8 +177,10 @@ pub fn better(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
     }
 }
 
-pub fn survey(pid: Pid) -> Result<Survey> {
-    areas::of_home(pid, &maps::read(pid).map_err(|_| MigrateError::Ended)?)
+/// `known`: its files at an earlier look.
+pub fn survey(pid: Pid, known: Option<&Names>) -> Result<Survey> {
+    let maps = maps::read(pid).map_err(|_| MigrateError::Ended)?;
+    areas::of_home(pid, &maps, known)
 }
 
 /// Halts the process, maps our region into it, and looks at it. It runs on meanwhile when it is big.
@@ -216,6 +222,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, with: &[Pid]) -> Result<Prepared> {
                 }
                 t.run_on(pid, &mut leaving.grip);
             }
+            crate::keep::lock(&t.keep.names).extend(&prep.names);
             t.leaving.insert(pid, leaving);
             Ok(prep)
         }
@@ -255,7 +262,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepa
             "a 32-bit program".into(),
         ));
     }
-    let first = survey(pid)?;
+    let first = survey(pid, None)?;
     objects::travels(&first.areas)?;
     partners::only(with, &first.areas)?;
     let rss = status::read(pid).map(|s| s.rss_kib).unwrap_or(0);
@@ -266,6 +273,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepa
     let code = region.code();
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;
+    files::look_below(&mut h, &code, &first)?;
     // One that has not begun yet loses nothing by a stop.
     let alone = with == [pid];
     let uffd = if alone && rss > PRECOPY_MIN_KIB && !at_exec && !reasons::direct_io(pid) {
@@ -294,6 +302,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepa
         head,
         files: first.files,
         leased: first.leased,
+        names: first.names.clone(),
         uffd: uffd.clone(),
     };
     let grip = Grip::new(pid);
@@ -303,6 +312,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, with: &[Pid]) -> Result<(Prepa
             grip,
             region,
             uffd,
+            names: first.names,
             states: Vec::new(),
             ignored_trap,
             itimers: Itimers::default(),

@@ -3,10 +3,10 @@
 use crate::deputy::{Deputy, Work};
 use crate::keep::{Keep, lock};
 use crate::links::HostLink;
-use armento_migrate::image::areas::{FILE_MAX, file_key, unwritable};
-use armento_model::Stay;
+use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
+use armento_model::{Pid, Stay};
 use armento_tracee::region::DATA;
-use armento_tracee::{aside, sys};
+use armento_tracee::{aside, maps, sys};
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -100,6 +100,9 @@ pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
                 let ret = d
                     .own(libc::SYS_mmap, args)
                     .unwrap_or(-i64::from(libc::ENOMEM));
+                if let (Some(key), Ok(at)) = (key, u64::try_from(ret)) {
+                    learn(&keep, d.pid, at, key);
+                }
                 ToHost::Mapped {
                     seq,
                     ret,
@@ -110,6 +113,14 @@ pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
         };
         d.link().tell(&answer);
     });
+}
+
+/// Home's kernel calls the file just mapped at `at` by a number of its own: it is known by that when it comes home.
+fn learn(keep: &Keep, pid: Pid, at: u64, key: FileKey) {
+    let all = maps::read(pid).unwrap_or_default();
+    if let Some(v) = all.iter().find(|v| v.start <= at && at < v.end) {
+        lock(&keep.names).learn(v, key);
+    }
 }
 
 /// Which file a mapping would show. `Ok(None)`: the kernel will refuse, and says why itself.

@@ -33,7 +33,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, with: &[Pid], others: &Views) -> Result<(S
         trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
     }
     let code = l.region.code();
-    let mut last = survey(pid)?;
+    let mut last = survey(pid, Some(&l.names))?;
     partners::only(with, &last.areas)?;
     guarded(&t.keep, pid)?;
     if objects::shared(&last.areas).next().is_some() {

@@ -12,6 +12,7 @@ use crate::mover::{Tasks, Turns};
 use crate::storm_call::CallStorm;
 use crate::tree::Tree;
 use armento_client::api::KeeperHello;
+use armento_migrate::image::files::Names;
 use armento_model::{MoveId, NodeName, Pid, Tid, TreeId};
 use armento_tracee::hand::Hand;
 use armento_wire::talk::FileKey;
@@ -61,6 +62,8 @@ pub struct Keep {
     next_move: AtomicU64,
     /// Files behind mappings of bodies, for hosts that lack their bytes.
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
+    /// What the files are called that deputies map.
+    pub names: Mutex<Names>,
     /// Files that an away process maps shared, leased against writers.
     pub leases: Mutex<Vec<(Pid, Arc<File>)>>,
     /// Shared memory that is away and that others could find.
@@ -101,6 +104,7 @@ impl Keep {
             moves: Mutex::default(),
             next_move: AtomicU64::new(1),
             files: Mutex::default(),
+            names: Mutex::default(),
             leases: Mutex::default(),
             guards: Default::default(),
             ahead: Mutex::default(),

@@ -3,7 +3,7 @@
 //! From: `arrive.rs`. Next: `migrate/src/fill.rs`.
 
 use crate::deputy::Deputy;
-use crate::keep::Keep;
+use crate::keep::{Keep, lock};
 use crate::signals::thread_directed;
 use crate::tree::Tree;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
@@ -50,7 +50,7 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: Option<&Noted>) -
     stopped?;
     let now = || -> Result<Vec<Area>> {
         let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
-        let mut areas = areas::of_home(pid, &list)?.areas;
+        let mut areas = areas::of_deputy(&list, &lock(&keep.names));
         match early {
             Some(noted) => noted.mark(&mut areas),
             None => Noted::now(pid)?.mark(&mut areas),
@@ -72,12 +72,14 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: Option<&Noted>) -
     };
     h.batch(&code, &flags::unlock_calls(&old))?;
     h.batch(&code, &target::drop_calls(drop))?;
-    let new = objects::opened_up(&layout.areas);
-    if views_again(&mut h, &code, &old, &new)? {
+    let new = areas::bare(&objects::opened_up(&layout.areas));
+    let viewed = views_again(&mut h, &code, &old, &new)?;
+    let moved = files_moved(&mut h, &code, &old, &new)?;
+    if viewed || moved {
         old = now()?;
     }
     let mut map = |h: &mut Hold, a: &Area| match &a.kind {
-        Kind::File { key, off, .. } => copy_file(&keep, &code, h, a, key, *off),
+        Kind::File { off, .. } => copy_file(&keep, &code, h, a, version(&layout.areas, a), *off),
         _ => Err(MigrateError::Stays(
             Stay::TargetFailed,
             "memory that it shared is gone here".into(),
@@ -115,6 +117,61 @@ fn views_again(h: &mut Hold, code: &Code, old: &[Area], new: &[Area]) -> Result<
     Ok(!lacking.is_empty())
 }
 
+/// The body moved mappings of files about with mremap: so does home with those that the deputy kept, since nobody
+/// may be able to open the file again. What it has of pages comes with the others. Returns whether there were any.
+fn files_moved(h: &mut Hold, code: &Code, old: &[Area], new: &[Area]) -> Result<bool> {
+    let file = |a: &Area| match a.kind {
+        Kind::File { key, off, .. } => Some((key, off)),
+        _ => None,
+    };
+    let steps = areas::steps(old, new);
+    let mapped = |s: &Step| match s {
+        Step::Map(a) => Some(a.clone()),
+        _ => None,
+    };
+    let lacking: Vec<Area> = steps.iter().filter_map(mapped).collect();
+    // What the new layout has no use for where it is.
+    let spare = |at: u64, end: u64| {
+        let kept = areas::in_both(old, new);
+        kept.iter().all(|k| k.end <= at || end <= k.start)
+    };
+    let mut taken: Vec<(u64, u64)> = Vec::new();
+    let apart = |a: u64, b: u64, list: &[(u64, u64)]| list.iter().all(|t| t.1 <= a || b <= t.0);
+    for a in &lacking {
+        let Some((key, off)) = file(a) else { continue };
+        let from = old.iter().find_map(|o| {
+            let (_, begins) = file(o).filter(|(k, _)| *k == key)?;
+            let at = o.start + off.checked_sub(begins)?;
+            let end = o.end.min(at.saturating_add(a.end - a.start));
+            let free = apart(at, end, &taken) && apart(at, end, &[a.run()]);
+            (at < end && free && spare(at, end)).then_some((at, end))
+        });
+        let Some((at, end)) = from else { continue };
+        taken.extend([(at, end), a.run()]);
+        let len = a.end - a.start;
+        let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+        let empty = libc::MADV_DONTNEED as u64;
+        let calls = [
+            (libc::SYS_mremap, [at, end - at, len, flags, a.start, 0]),
+            (libc::SYS_mprotect, [a.start, len, a.prot as u64, 0, 0, 0]),
+            (libc::SYS_madvise, [a.start, len, empty, 0, 0, 0]),
+        ];
+        h.batch_ok(code, "mremap", &calls)?;
+    }
+    Ok(!taken.is_empty())
+}
+
+/// The file of `a`, one of `areas` but for its version.
+fn version(areas: &[Area], a: &Area) -> Option<FileKey> {
+    let own = areas
+        .iter()
+        .find(|o| o.start <= a.start && a.start < o.end)?;
+    match own.kind {
+        Kind::File { key, .. } => Some(key),
+        _ => None,
+    }
+}
+
 /// What a deputy kept of the stack (arguments, environment) is no part of the stack that comes: that is
 /// mapped as one, or the kernel would know only a piece of it by its name.
 fn kept_areas(mut areas: Vec<Area>) -> Vec<Area> {
@@ -131,13 +188,14 @@ const EARLY_MAX: Duration = Duration::from_millis(100);
 
 /// Maps what the body had at the offer, by the deputy itself and while the body runs. Returns the flags of what is
 /// mapped then. `None`: it cannot be done now; the pages then come with the freeze.
-pub fn map_early(pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Noted> {
+pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Noted> {
     d.forget_housekeeping();
     // What it is just giving up must be gone before we look, or we would count on it.
     d.tidy(libc::SYS_getpid, [0; 6], EARLY_MAX)?;
-    let mut old = kept_areas(areas::of_home(pid, &maps::read(pid).ok()?).ok()?.areas);
+    let list = maps::read(pid).ok()?;
+    let mut old = kept_areas(areas::of_deputy(&list, &lock(&keep.names)));
     Noted::now(pid).ok()?.mark(&mut old);
-    let mut steps = areas::steps(&old, areas);
+    let mut steps = areas::steps(&old, &areas::bare(areas));
     // A file may have been mapped for the body since the offer: what is too much goes at the freeze.
     steps.retain(|s| !matches!(s, Step::Unmap(_)));
     if steps.iter().any(
@@ -168,10 +226,10 @@ fn copy_file(
     code: &Code,
     h: &mut Hold,
     a: &Area,
-    key: &FileKey,
+    key: Option<FileKey>,
     off: u64,
 ) -> Result<()> {
-    let file = crate::keep::lock(&keep.files).get(key).cloned();
+    let file = key.and_then(|k| lock(&keep.files).get(&k).cloned());
     let file = file.ok_or_else(|| {
         MigrateError::Stays(Stay::TargetFailed, "a mapped file is not known here".into())
     })?;

@@ -5,7 +5,7 @@
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::uffd::Uffd;
-use armento_tracee::{PAGE, sys};
+use armento_tracee::{PAGE, maps, sys};
 use armento_wire::bulk::decode_pages;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -51,6 +51,15 @@ impl Filler {
         self.uffd.as_ref().map_or(0, |u| u.fill(at, bytes))
     }
 
+    /// Does `at` lie behind the end of its file, which was cut off meanwhile? The kernel takes such pages away from
+    /// who has them, too.
+    fn cut_off(&self, at: u64) -> bool {
+        let missing = sys::vm_read(self.pid, at, &mut [0]).is_err();
+        let all = || maps::read(self.pid).unwrap_or_default();
+        let of_file = |v: &maps::Vma| v.start <= at && at < v.end && v.is_file() && v.prot != 0;
+        missing && all().iter().any(of_file)
+    }
+
     /// Some are there and some not, or the mapping is read-only: page by page. One without a place is the
     /// end of the move: the source counts it as sent and would never send it again.
     fn one_by_one(&self, parts: &[(u64, &[u8])]) -> Result<()> {
@@ -60,7 +69,7 @@ impl Filler {
         for (at, bytes) in parts {
             for (i, page) in bytes.chunks(PAGE as usize).enumerate() {
                 let at = at + i as u64 * PAGE;
-                if self.make(at, page) < page.len() {
+                if self.make(at, page) < page.len() && !self.cut_off(at) {
                     force_write(&mem, at, page)?;
                 }
             }

@@ -112,10 +112,6 @@ impl Watch {
                 rest.todo.extend(pages::both(&survey.objects, &[run]));
                 continue;
             }
-            if survey.whole.contains(&run) {
-                rest.todo.push(run);
-                continue;
-            }
             for part in pages::minus(&[run], &known) {
                 let have = map.held(part, a.backing())?.all();
                 rest.empty.extend(pages::minus(&[part], &have));

@@ -1,5 +1,6 @@
 //! Memory areas: what is mapped where, from the maps of a home process or of a body.
 
+use super::files::{self, FILE_MAX, Names};
 use super::flags::{Flags, GROWS};
 use super::objects::{self, ObjectId};
 use crate::{MigrateError, Result};
@@ -7,15 +8,11 @@ use armento_model::Stay;
 use armento_tracee::maps::Vma;
 use armento_tracee::pages::{Backing, Run};
 use armento_tracee::region::BASE;
-use armento_tracee::{PAGE, sys};
+use armento_tracee::sys;
 use armento_wire::talk::FileKey;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-
-/// Largest file that travels whole for the sake of a mapping, bytes.
-pub const FILE_MAX: u64 = 256 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Area {
@@ -66,8 +63,8 @@ impl Area {
 #[derive(Default)]
 pub struct Survey {
     pub areas: Vec<Area>,
-    /// Ranges to send whole because nobody else has their bytes (deleted files).
-    pub whole: Vec<Run>,
+    /// Which files it maps, and those of them that were looked at just now.
+    pub names: Names,
     pub files: HashMap<FileKey, File>,
     /// Files mapped shared that the user could write: leased, so that he cannot without our knowing.
     pub leased: Vec<FileKey>,
@@ -125,69 +122,99 @@ fn ours(v: &Vma) -> bool {
     v.start >= BASE && v.start < BASE + (1 << 40)
 }
 
-/// Areas of a process at home.
-pub fn of_home(pid: i32, maps: &[Vma]) -> Result<Survey> {
-    let mut s = Survey::default();
-    let mut known: HashMap<(u64, u64), Option<FileKey>> = HashMap::new();
-    for v in maps.iter().filter(|v| !v.is_vsyscall() && !ours(v)) {
+/// Areas of a process at home. `known`: its files at an earlier look, which are not looked at again.
+pub fn of_home(pid: i32, maps: &[Vma], known: Option<&Names>) -> Result<Survey> {
+    let mut s = Survey {
+        names: known.cloned().unwrap_or_default(),
+        ..Survey::default()
+    };
+    for v in travelling(maps) {
         if v.is_vdso() {
             s.note_vdso(v);
         } else if let Some(object) = objects::of(v) {
             s.push(v, Kind::Shared { object, off: v.off });
-        } else if v.is_file() || v.name.starts_with('/') {
-            home_file(pid, v, &mut s, &mut known)?;
+        } else if named(v) {
+            let kind = home_file(pid, v, maps, &mut s, known.is_some())?;
+            s.push(v, kind);
         } else if v.shared {
             return Err(MigrateError::Stays(
                 Stay::SharedMemory,
                 format!("{} at {:x}", v.name, v.start),
             ));
         } else {
-            s.push(
-                v,
-                if v.is_stack() {
-                    Kind::Stack
-                } else {
-                    Kind::Anon
-                },
-            );
+            s.push(v, plain(v));
         }
     }
     s.mend_stack();
     Ok(s)
 }
 
-fn home_file(
-    pid: i32,
-    v: &Vma,
-    s: &mut Survey,
-    known: &mut HashMap<(u64, u64), Option<FileKey>>,
-) -> Result<()> {
+/// Areas of a hollow process; of its files only which they are (see [`bare`]).
+pub fn of_deputy(maps: &[Vma], names: &Names) -> Vec<Area> {
+    let mut s = Survey::default();
+    for v in travelling(maps).filter(|v| !v.is_vdso()) {
+        let kind = match objects::of(v) {
+            Some(object) => Kind::Shared { object, off: v.off },
+            None if named(v) => Kind::File {
+                key: names.identity(v),
+                off: v.off,
+                shared: v.shared,
+            },
+            None => plain(v),
+        };
+        s.push(v, kind);
+    }
+    s.mend_stack();
+    s.areas
+}
+
+/// `areas` with their files in any version: at home a mapping shows what its file holds now.
+pub fn bare(areas: &[Area]) -> Vec<Area> {
+    let mut all = areas.to_vec();
+    for a in &mut all {
+        if let Kind::File { key, .. } = &mut a.kind {
+            *key = files::bare(key);
+        }
+    }
+    all
+}
+
+fn travelling(maps: &[Vma]) -> impl Iterator<Item = &Vma> {
+    maps.iter().filter(|v| !v.is_vsyscall() && !ours(v))
+}
+
+fn named(v: &Vma) -> bool {
+    v.is_file() || v.name.starts_with('/')
+}
+
+fn plain(v: &Vma) -> Kind {
+    if v.is_stack() {
+        Kind::Stack
+    } else {
+        Kind::Anon
+    }
+}
+
+fn home_file(pid: i32, v: &Vma, all: &[Vma], s: &mut Survey, again: bool) -> Result<Kind> {
     let stays = |stay, why: &str| Err(MigrateError::Stays(stay, format!("{} ({why})", v.name)));
     if v.shared && v.prot & libc::PROT_WRITE != 0 {
         return stays(Stay::SharedMemory, "mapped shared and writable");
     }
-    let key = match known.get(&(v.dev, v.ino)) {
-        Some(k) => *k,
+    let key = match s.names.get(v) {
+        Some(key) => key,
         None => {
-            let found = open_mapped(pid, v);
-            if let Some(f) = &found {
-                let m = f.metadata()?;
-                if m.file_type().is_char_device() || m.file_type().is_block_device() {
-                    return stays(Stay::DeviceMapping, "a device");
-                }
-            }
-            let key = found.as_ref().and_then(file_key);
-            if let (Some(k), Some(f)) = (key, found) {
-                s.files.insert(k, f);
-            }
-            known.insert((v.dev, v.ino), key);
+            let (key, file) = files::find(pid, v, all)?;
+            s.names.learn(v, key);
+            s.files.insert(key, file);
             key
         }
     };
-    if v.shared {
-        match key {
-            Some(k) if unwritable(pid, &s.files[&k]) => {}
-            Some(k) if sys::take_lease(&s.files[&k]) => s.leased.push(k),
+    // One that was known was looked at then.
+    let file = s.files.get(&key);
+    if v.shared && (file.is_some() || !again) {
+        match file {
+            Some(f) if files::unwritable(pid, f) => {}
+            Some(f) if sys::take_lease(f) => s.leased.push(key),
             _ => {
                 return stays(
                     Stay::SharedMemory,
@@ -196,69 +223,14 @@ fn home_file(
             }
         }
     }
-    match key {
-        Some(key) if key.size <= FILE_MAX => s.push(
-            v,
-            Kind::File {
-                key,
-                off: v.off,
-                shared: v.shared,
-            },
-        ),
-        Some(_) => return stays(Stay::NoRoom, "a mapped file too big to travel"),
-        None => {
-            // Deleted or replaced: its bytes live in this mapping only.
-            s.whole.push((v.start, v.end));
-            s.push(v, Kind::Anon);
-        }
+    if key.size > FILE_MAX {
+        return stays(Stay::NoRoom, "a mapped file too big to travel");
     }
-    Ok(())
-}
-
-/// Opens the file behind a mapping and makes sure that it is the one.
-fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
-    if let Ok(f) = File::open(format!("/proc/{pid}/map_files/{:x}-{:x}", v.start, v.end)) {
-        return Some(f);
-    }
-    if v.name.ends_with(" (deleted)") {
-        return None;
-    }
-    let f = File::open(format!("/proc/{pid}/root{}", v.name)).ok()?;
-    let m = f.metadata().ok()?;
-    if m.ino() == v.ino || same_bytes(pid, v, &f) {
-        Some(f)
-    } else {
-        None
-    }
-}
-
-/// Overlay file systems show other inode numbers in maps: compare the first page instead.
-fn same_bytes(pid: i32, v: &Vma, f: &File) -> bool {
-    use std::os::unix::fs::FileExt;
-    let (mut a, mut b) = ([0u8; PAGE as usize], [0u8; PAGE as usize]);
-    v.prot & libc::PROT_WRITE == 0
-        && matches!(sys::vm_read(pid, v.start, &mut a), Ok(n) if n == a.len())
-        && f.read_at(&mut b, v.off).is_ok()
-        && a == b
-}
-
-/// The key of an open regular file.
-pub fn file_key(f: &File) -> Option<FileKey> {
-    let m = f.metadata().ok()?;
-    m.file_type().is_file().then(|| FileKey {
-        dev: m.dev(),
-        ino: m.ino(),
-        size: m.size(),
-        mtime_ns: m.mtime() * 1_000_000_000 + m.mtime_nsec(),
+    Ok(Kind::File {
+        key,
+        off: v.off,
+        shared: v.shared,
     })
-}
-
-/// Can the user of `pid` not write this file? Then nobody he runs can change it under our copy.
-pub fn unwritable(pid: i32, f: &File) -> bool {
-    let (Ok(st), Ok(m)) = (armento_tracee::status::read(pid), f.metadata()) else {
-        return false;
-    };
-    st.uid[1] != 0 && m.uid() != st.uid[1] && m.mode() & 0o022 == 0
 }
 
 /// Name of the file (of memory, or in the node's cache) that stands for a file at a host; parsed by [`of_body`].
@@ -299,7 +271,7 @@ fn parse_memfd(name: &str) -> Option<(FileKey, bool)> {
 /// Areas of a body.
 pub fn of_body(maps: &[Vma]) -> Result<Survey> {
     let mut s = Survey::default();
-    for v in maps.iter().filter(|v| !v.is_vsyscall() && !ours(v)) {
+    for v in travelling(maps) {
         if v.is_vdso() {
             s.note_vdso(v);
         } else if let Some((key, shared)) = parse_memfd(&v.name) {
@@ -316,14 +288,7 @@ pub fn of_body(maps: &[Vma]) -> Result<Survey> {
         } else if v.is_file() || v.shared {
             return Err(MigrateError::Stays(Stay::SharedMemory, v.name.clone()));
         } else {
-            s.push(
-                v,
-                if v.is_stack() {
-                    Kind::Stack
-                } else {
-                    Kind::Anon
-                },
-            );
+            s.push(v, plain(v));
         }
     }
     s.mend_stack();

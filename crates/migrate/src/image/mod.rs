@@ -2,6 +2,7 @@
 
 pub mod areas;
 pub mod cpu;
+pub mod files;
 pub mod flags;
 pub mod itimers;
 pub mod mm;

@@ -1,0 +1,250 @@
+//! Files behind the mappings of a process at home: which they are, and their bytes.
+//!
+//! A private mapping travels as its file and the pages that are the process's own. At home it stays what it is: the
+//! deputy keeps it, under the number that home's kernel has for its file, whatever becomes of the name.
+
+use super::Kind;
+use super::areas::Survey;
+use crate::{MigrateError, Result};
+use armento_model::Stay;
+use armento_tracee::inject::{Hold, ok};
+use armento_tracee::maps::Vma;
+use armento_tracee::pages::{Backing, Pagemap, Run};
+use armento_tracee::region::Code;
+use armento_tracee::{PAGE, sys};
+use armento_wire::talk::FileKey;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+
+/// Largest file that travels whole for the sake of a mapping, bytes.
+pub const FILE_MAX: u64 = 256 << 20;
+/// MREMAP_DONTUNMAP, which the C library of ours may not know.
+const DONTUNMAP: u64 = 4;
+/// Bytes of a file without a name in one read.
+const LOOK: usize = 1 << 20;
+
+/// What files are called, by device and inode as maps shows them. Overlay and btrfs show others in stat.
+#[derive(Clone, Debug, Default)]
+pub struct Names(HashMap<(u64, u64), FileKey>);
+
+impl Names {
+    pub fn get(&self, v: &Vma) -> Option<FileKey> {
+        self.0.get(&(v.dev, v.ino)).copied()
+    }
+
+    pub fn learn(&mut self, v: &Vma, key: FileKey) {
+        self.0.insert((v.dev, v.ino), key);
+    }
+
+    pub fn extend(&mut self, more: &Names) {
+        self.0.extend(&more.0);
+    }
+
+    /// The file of a mapping in any version.
+    pub fn identity(&self, v: &Vma) -> FileKey {
+        bare(&self.get(v).unwrap_or_else(|| unversioned(v)))
+    }
+}
+
+/// The file in any version: what it holds and when that was written does not count.
+pub fn bare(key: &FileKey) -> FileKey {
+    FileKey {
+        size: 0,
+        mtime_ns: 0,
+        ..*key
+    }
+}
+
+/// Is this the key of a copy for one move, which nobody else can use?
+pub fn rescued(key: &FileKey) -> bool {
+    key.mtime_ns < 0
+}
+
+/// By number alone, as stat shows it on file systems that have one device.
+fn unversioned(v: &Vma) -> FileKey {
+    let (major, minor) = ((v.dev >> 32) as u32, v.dev as u32);
+    FileKey {
+        dev: libc::makedev(major, minor),
+        ino: v.ino,
+        size: 0,
+        mtime_ns: 0,
+    }
+}
+
+/// The file behind `v`, one of `all`, and its key. A device has none of its own memory: such a process stays.
+pub fn find(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
+    if let Some(f) = open_mapped(pid, v) {
+        let kind = f.metadata()?.file_type();
+        if kind.is_char_device() || kind.is_block_device() {
+            let why = format!("{} (a device)", v.name);
+            return Err(MigrateError::Stays(Stay::DeviceMapping, why));
+        }
+        if let Some(key) = file_key(&f) {
+            return Ok((key, f));
+        }
+    }
+    rescue(pid, v, all)
+}
+
+/// A file that nobody can open any more (deleted, or replaced): what of it the process maps. Where that has pages of
+/// its own they stand for those of the file until [`look_below`].
+/// After: the key is this copy's alone (see [`rescued`]).
+fn rescue(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
+    let mine = |o: &&Vma| !o.shared && (o.dev, o.ino) == (v.dev, v.ino);
+    let views: Vec<&Vma> = all.iter().filter(mine).collect();
+    let end = views.iter().map(|o| o.off + o.len()).max().unwrap_or(0);
+    if end > FILE_MAX {
+        let why = format!("{} (a mapped file too big to travel)", v.name);
+        return Err(MigrateError::Stays(Stay::NoRoom, why));
+    }
+    let copy = sys::memfd("armento-rescued", 0)?;
+    let mem = File::open(format!("/proc/{pid}/mem"))?;
+    let mut buf = vec![0u8; LOOK];
+    for view in views {
+        let mut at = view.start;
+        while at < view.end {
+            let want = ((view.end - at) as usize).min(LOOK);
+            // Behind the end of the file there is nothing.
+            let got = mem.read_at(&mut buf[..want], at).unwrap_or(0);
+            if got == 0 {
+                break;
+            }
+            copy.write_all_at(&buf[..got], view.off + (at - view.start))?;
+            at += got as u64;
+        }
+    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let key = FileKey {
+        size: copy.metadata()?.len(),
+        mtime_ns: now.map_or(-1, |t| -(t.as_nanos() as i64)),
+        ..unversioned(v)
+    };
+    Ok((key, copy))
+}
+
+/// What the files that were rescued hold below the process's own pages: it would see that if it gave those up.
+/// Before: nothing of it runs, and it dies with us: its pages are elsewhere for a moment.
+/// KERNEL: mremap(2) with MREMAP_DONTUNMAP (since 5.13 for files): the pages move, the mapping stays, and shows the file.
+pub fn look_below(h: &mut Hold, code: &Code, survey: &Survey) -> Result<()> {
+    let map = Pagemap::open(h.tid)?;
+    let mem = File::open(format!("/proc/{}/mem", h.tid))?;
+    let moves = libc::MREMAP_MAYMOVE as u64;
+    for a in &survey.areas {
+        let Kind::File { key, off, .. } = a.kind else {
+            continue;
+        };
+        let Some(copy) = survey.files.get(&key).filter(|_| rescued(&key)) else {
+            continue;
+        };
+        let own = map.held(a.run(), Backing::File)?.all();
+        let len = a.end - a.start;
+        if own.is_empty() {
+            continue;
+        }
+        let flags = moves | DONTUNMAP;
+        let aside = h.call(code, libc::SYS_mremap, [a.start, len, len, flags, 0, 0])?;
+        let Ok(aside) = ok("mremap", h.tid, aside.0) else {
+            // No room in its address space: its own pages go on standing in.
+            continue;
+        };
+        let read = copy_runs(&mem, copy, &own, off.wrapping_sub(a.start));
+        let back = [
+            aside,
+            len,
+            len,
+            moves | libc::MREMAP_FIXED as u64,
+            a.start,
+            0,
+        ];
+        h.batch_ok(code, "mremap", &[(libc::SYS_mremap, back)])?;
+        read?;
+    }
+    Ok(())
+}
+
+/// Bytes of `runs` to `shift` farther in a file. What is cut off by now is left.
+fn copy_runs(mem: &File, to: &File, runs: &[Run], shift: u64) -> Result<()> {
+    let mut buf = vec![0u8; PAGE as usize];
+    for &(start, end) in runs {
+        for at in (start..end).step_by(PAGE as usize) {
+            if mem.read_exact_at(&mut buf, at).is_ok() {
+                to.write_all_at(&buf, at.wrapping_add(shift))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Opens the file behind a mapping and makes sure that it is the one.
+fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
+    if let Ok(f) = File::open(format!("/proc/{pid}/map_files/{:x}-{:x}", v.start, v.end)) {
+        return Some(f);
+    }
+    if v.name.ends_with(" (deleted)") {
+        return None;
+    }
+    let f = File::open(format!("/proc/{pid}/root{}", v.name)).ok()?;
+    let m = f.metadata().ok()?;
+    if m.ino() == v.ino || same_bytes(pid, v, &f) {
+        Some(f)
+    } else {
+        None
+    }
+}
+
+/// Overlay file systems show other inode numbers in maps: compare the first page instead.
+fn same_bytes(pid: i32, v: &Vma, f: &File) -> bool {
+    let (mut a, mut b) = ([0u8; PAGE as usize], [0u8; PAGE as usize]);
+    v.prot & libc::PROT_WRITE == 0
+        && matches!(sys::vm_read(pid, v.start, &mut a), Ok(n) if n == a.len())
+        && f.read_at(&mut b, v.off).is_ok()
+        && a == b
+}
+
+/// The key of an open regular file.
+pub fn file_key(f: &File) -> Option<FileKey> {
+    let m = f.metadata().ok()?;
+    m.file_type().is_file().then(|| FileKey {
+        dev: m.dev(),
+        ino: m.ino(),
+        size: m.size(),
+        mtime_ns: m.mtime() * 1_000_000_000 + m.mtime_nsec(),
+    })
+}
+
+/// Can the user of `pid` not write this file? Then nobody he runs can change it under our copy.
+pub fn unwritable(pid: i32, f: &File) -> bool {
+    let (Ok(st), Ok(m)) = (armento_tracee::status::read(pid), f.metadata()) else {
+        return false;
+    };
+    st.uid[1] != 0 && m.uid() != st.uid[1] && m.mode() & 0o022 == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armento_tracee::maps;
+
+    #[test]
+    fn own_program_is_found_and_rescued() {
+        let me = std::process::id() as i32;
+        let all = maps::read(me).expect("own maps");
+        let here = own_program_is_found_and_rescued as fn() as usize as u64;
+        let v = all.iter().find(|v| v.start <= here && here < v.end);
+        let v = v.expect("own code");
+        let (key, f) = find(me, v, &all).expect("own program");
+        let mut names = Names::default();
+        assert_eq!((names.get(v), names.identity(v).ino), (None, v.ino));
+        names.learn(v, key);
+        assert_eq!(names.identity(v), bare(&key));
+
+        let (copied, copy) = rescue(me, v, &all).expect("a copy");
+        assert_eq!((copied.ino, copied.size % PAGE), (v.ino, 0));
+        assert!(rescued(&copied) && !rescued(&key));
+        let (mut a, mut b) = ([0u8; 64], [0u8; 64]);
+        f.read_exact_at(&mut a, v.off).expect("the program");
+        copy.read_exact_at(&mut b, v.off).expect("the copy");
+        assert_eq!(a, b);
+    }
+}
