@@ -26,34 +26,82 @@ const OF_THE_BODY: &[&str] = &[
     "wchan",
 ];
 
-/// Whether opening `path` needs the process at home: its own /proc files about memory,
-/// registers and CPU time. Paths relative to a directory in /proc are not recognised.
-pub fn proc_self_needs_home(path: &[u8], pid: u32) -> bool {
+/// … and of those the ones that show its memory: nobody opens them in passing.
+const OF_MEMORY: &[&str] = &[
+    "clear_refs",
+    "map_files",
+    "maps",
+    "mem",
+    "numa_maps",
+    "pagemap",
+    "smaps",
+    "smaps_rollup",
+];
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// That of whoever opens it.
+    Own,
+    /// Of a process or thread, as home numbers it.
+    Of(u32),
+}
+
+/// A file of /proc whose answer is wrong when it comes from a hollow deputy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyFile {
+    pub whose: Whose,
+    /// It shows memory, where the others show state and sums.
+    pub memory: bool,
+}
+
+/// Whose file of /proc `path` is, and which. Only paths from the root are recognised.
+fn file_of(path: &[u8]) -> Option<(Whose, &[u8])> {
     if !path.starts_with(b"/") {
-        return false;
+        return None;
     }
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|&b| b == b'/') {
         match part {
             b"" | b"." => {}
-            b".." => {
-                parts.pop();
-            }
+            b".." => drop(parts.pop()),
             part => parts.push(part),
         }
     }
     let [b"proc", who, rest @ ..] = parts.as_slice() else {
-        return false;
+        return None;
     };
-    let own = match *who {
-        b"self" | b"thread-self" => true,
-        number => number == pid.to_string().as_bytes(),
+    let number = |s: &[u8]| std::str::from_utf8(s).ok()?.parse().ok();
+    let whose = match *who {
+        b"self" | b"thread-self" => Whose::Own,
+        other => Whose::Of(number(other)?),
     };
-    let file = match *rest {
-        [b"task", _, file, ..] | [file, ..] => file,
-        [] => return false,
-    };
-    own && OF_THE_BODY.iter().any(|name| name.as_bytes() == file)
+    match *rest {
+        [b"task", _, file, ..] | [file, ..] => Some((whose, file)),
+        [] => None,
+    }
+}
+
+/// Which such file `path` is.
+pub fn body_file(path: &[u8]) -> Option<BodyFile> {
+    let (whose, file) = file_of(path)?;
+    let among = |list: &[&str]| list.iter().any(|name| name.as_bytes() == file);
+    among(OF_THE_BODY).then_some(BodyFile {
+        whose,
+        memory: among(OF_MEMORY),
+    })
+}
+
+/// Whose arguments or environment `path` shows.
+pub fn whose_words(path: &[u8]) -> Option<Whose> {
+    let (whose, file) = file_of(path)?;
+    matches!(file, b"cmdline" | b"environ").then_some(whose)
+}
+
+/// Whether opening `path` needs the process `pid` at home: its own /proc files about memory,
+/// registers and CPU time.
+pub fn proc_self_needs_home(path: &[u8], pid: u32) -> bool {
+    body_file(path).is_some_and(|f| f.whose == Whose::Own || f.whose == Whose::Of(pid))
 }
 
 #[cfg(test)]
@@ -101,5 +149,24 @@ mod tests {
         check("proc/self/maps", false);
         check("/tmp/proc/self/maps", false);
         check("", false);
+    }
+
+    #[test]
+    fn files_of_others_are_told_apart() {
+        let check = |path: &str, want: Option<(Whose, bool)>| {
+            let got = body_file(path.as_bytes()).map(|f| (f.whose, f.memory));
+            assert_eq!(got, want, "{path}");
+        };
+        check("/proc/43/maps", Some((Whose::Of(43), true)));
+        check("/proc/43/task/44/smaps", Some((Whose::Of(43), true)));
+        check("/proc/43/status", Some((Whose::Of(43), false)));
+        check("/proc/self/mem", Some((Whose::Own, true)));
+        check("/proc/43/comm", None);
+        check("/proc/sys/mem", None);
+        check("/proc/99999999999/mem", None);
+        assert_eq!(whose_words(b"/proc/43/cmdline"), Some(Whose::Of(43)));
+        assert_eq!(whose_words(b"/proc/self/task/4/environ"), Some(Whose::Own));
+        assert_eq!(whose_words(b"/proc/cmdline"), None);
+        assert_eq!(whose_words(b"/tmp/self/cmdline"), None);
     }
 }

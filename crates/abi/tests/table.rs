@@ -190,7 +190,8 @@ fn places() {
     check(libc::SYS_arch_prctl, &[0x1002], "body");
     check(libc::SYS_arch_prctl, &[0x1012], "come");
     check(libc::SYS_arch_prctl, &[0x5001], "come");
-    check(libc::SYS_prctl, &[15], "body");
+    check(libc::SYS_prctl, &[15], "home");
+    check(libc::SYS_prctl, &[40, 1], "body");
     check(libc::SYS_prctl, &[0x5356_4d41], "body");
     check(libc::SYS_prctl, &[38, 1], "home");
     check(libc::SYS_prctl, &[4, 0], "come");

@@ -6,6 +6,7 @@
 
 mod calls;
 mod farm;
+mod hold;
 mod join;
 mod leave;
 mod migrate;
@@ -14,6 +15,7 @@ mod nodes;
 mod out;
 mod ps;
 mod run;
+mod sys;
 mod why;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -53,6 +55,8 @@ enum Verb {
     Ps(ps::Args),
     /// Move a running process
     Migrate(migrate::Args),
+    /// Bring a process home and leave it there, for a debugger
+    Hold(hold::Args),
     /// Say why a process is where it is
     Why(why::Args),
     /// A farm on this one machine
@@ -100,6 +104,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Nodes(args) => nodes::run(&args),
         Verb::Ps(args) => ps::run(&args),
         Verb::Migrate(args) => migrate::run(&args),
+        Verb::Hold(args) => hold::run(&args),
         Verb::Why(args) => why::run(&args),
         Verb::Lab(cmd) => armento_lab::run(cmd),
         Verb::Conform(args) => armento_conform::run(&args),

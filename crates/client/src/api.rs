@@ -65,7 +65,9 @@ pub struct Refusal {
 pub enum Dest {
     Node(NodeName),
     Home,
-    /// Unlock it and let the policy choose.
+    /// Home, and there it stays, untraced, until somebody moves it by hand or says `Balance`.
+    Hold,
+    /// It is held no more; or, if it was not, unlock it. Then the policy chooses.
     Balance,
 }
 

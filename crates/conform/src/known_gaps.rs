@@ -23,13 +23,8 @@ pub const GAPS: &[Gap] = &[
     },
     Gap {
         guest: "childfiles",
-        mode: Mode::Away,
-        reason: "/proc/PID of a child that is away shows its deputy: state S while it computes, no name by prctl, no stack or program in maps, no ignored signals",
-    },
-    Gap {
-        guest: "childfiles",
         mode: Mode::Storm,
-        reason: "a child's /proc/PID/status shows state t instead of T while our keeper holds its stop",
+        reason: "from home, /proc/PID of a child that is away is its deputy's: state t instead of T while it is stopped, S while it computes, no program in maps",
     },
     Gap {
         guest: "childfiles",
@@ -54,7 +49,7 @@ pub const GAPS: &[Gap] = &[
     Gap {
         guest: "memfile",
         mode: Mode::Storm,
-        reason: "/proc/PID/mem of a child that is away is that of its hollow deputy: reading and writing it from home says EIO",
+        reason: "/proc/PID/mem of a child that is away, opened by a process at home, which nobody sees: reading and writing says EIO, or finds zeros while the child comes home",
     },
     Gap {
         guest: "memfile",
@@ -70,16 +65,6 @@ pub const GAPS: &[Gap] = &[
         guest: "profiles",
         mode: Mode::StormCall,
         reason: "clock_nanosleep by the CPU clock of a child that computes away sleeps for ever: home's kernel counts what its deputy uses",
-    },
-    Gap {
-        guest: "selflinks",
-        mode: Mode::Away,
-        reason: "/proc/self/cmdline does not show what the program wrote over its arguments while it was away (setproctitle)",
-    },
-    Gap {
-        guest: "selflinks",
-        mode: Mode::Storm,
-        reason: "/proc/self/cmdline does not show what the program wrote over its arguments while it was away; names that threads got by writing to /proc/thread-self/comm are lost by a move",
     },
     Gap {
         guest: "statfiles",

@@ -219,6 +219,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         busy_percent: 100,
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),
+        words: 0,
         areas: Vec::new(),
     };
     zoo.bodies.insert(head.pid, body);

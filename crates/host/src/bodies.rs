@@ -250,6 +250,14 @@ pub fn defaulted(zoo: &mut Zoo, pid: Pid, tid: Tid, stopped: bool) {
     }
 }
 
+/// Home brings it home for the default action: the signal travels with its thread.
+pub fn dumps(zoo: &mut Zoo, pid: Pid, tid: Tid) {
+    let body = zoo.bodies.get_mut(&pid);
+    if let Some(th) = body.and_then(|b| b.threads.get_mut(&tid)) {
+        th.asking = false;
+    }
+}
+
 fn stop(body: &mut Body) {
     body.stopped = true;
     for th in body.threads.values().filter(|t| t.halted.is_none()) {

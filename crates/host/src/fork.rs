@@ -262,6 +262,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         busy_percent: 100,
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),
+        words: 0,
         areas,
     };
     zoo.bodies.insert(pid, body);

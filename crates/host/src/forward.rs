@@ -6,7 +6,7 @@ use crate::serve::come_home;
 use crate::shared::{BodyMem, Cell, Fix, Shared, Waiting, lock};
 use crate::talk::CALL_SHORT;
 use crate::world::Zoo;
-use crate::{bodies, cpu, timers, whole};
+use crate::{bodies, cpu, timers, whole, words};
 use armento_abi::{Packed, Plan, Refuse};
 use armento_migrate::stop::DEFAULT_NOTHING;
 use armento_model::{Pid, Stay};
@@ -50,14 +50,14 @@ pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             .post(move |zoo| bodies::restart(zoo, &cell, id, ERESTARTNOHAND));
         return;
     }
-    if opens_own_proc(cell, n) {
-        return come_home(
-            sh,
-            cell,
-            n.id,
-            Stay::UnsupportedCall,
-            "it reads its own /proc files",
-        );
+    if let Some(path) = opens_proc(cell, n) {
+        if armento_abi::proc_self_needs_home(&path, cell.pid as u32) {
+            let why = "it reads its own /proc files";
+            return come_home(sh, cell, n.id, Stay::UnsupportedCall, why);
+        }
+        if armento_abi::whose_words(&path).is_some() {
+            words::tell(sh);
+        }
     }
     if opens_what_is_away(sh, cell, n) {
         let why = "it opens a file in /dev/shm";
@@ -375,20 +375,19 @@ fn opens_what_is_away(sh: &Shared, cell: &Cell, n: &Notice) -> bool {
         && b == SHM
 }
 
-/// Opening one's own /proc files would show the hollow deputy.
-fn opens_own_proc(cell: &Cell, n: &Notice) -> bool {
+/// The path of a file in /proc that a call is about.
+fn opens_proc(cell: &Cell, n: &Notice) -> Option<Vec<u8>> {
     let at = match i64::from(n.nr) {
         libc::SYS_open | libc::SYS_creat | libc::SYS_stat | libc::SYS_access => n.args[0],
         libc::SYS_openat | libc::SYS_openat2 => n.args[1],
-        _ => return false,
+        _ => return None,
     };
     let mut b = [0u8; 64];
     let got = sys::vm_read(cell.here, at, &mut b[..6]).unwrap_or(0);
     if got != 6 || &b[..6] != b"/proc/" {
-        return false;
+        return None;
     }
     let room = (4096 - (at & 4095)).min(64) as usize;
     let got = sys::vm_read(cell.here, at, &mut b[..room]).unwrap_or(0);
-    let path = b[..got].split(|c| *c == 0).next().unwrap_or(&[]);
-    armento_abi::proc_self_needs_home(path, cell.pid as u32)
+    Some(b[..got].split(|c| *c == 0).next()?.to_vec())
 }

@@ -24,6 +24,7 @@ mod talk;
 mod timers;
 mod veils;
 mod whole;
+mod words;
 mod world;
 mod zygote;
 

@@ -2,10 +2,10 @@
 //!
 //! From: `migrate/src/target.rs` (the body runs). Next: `forward.rs` (the call goes home).
 
-use crate::shared::{Cell, Shared, Waiting, lock};
+use crate::shared::{Cell, Fix, Shared, Waiting, lock};
 use crate::{ahead, cpu, fork, forward, mapping, timers};
 use armento_abi::Verdict;
-use armento_model::Stay;
+use armento_model::{Pid, Stay};
 use armento_tracee::notify::Notice;
 use armento_wire::talk::ToHome;
 use std::sync::Arc;
@@ -53,6 +53,10 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
         return;
     }
     match i64::from(n.nr) {
+        // Where others see it; then at the body as well.
+        libc::SYS_prctl if n.args[0] as i32 == libc::PR_SET_NAME => {
+            return forward::send_fixed(sh, &cell, n, Fix::Through);
+        }
         libc::SYS_setrlimit | libc::SYS_prlimit64 => return forward::limit(sh, &cell, n),
         libc::SYS_signalfd | libc::SYS_signalfd4 => {
             return come_home(
@@ -71,7 +75,7 @@ fn notice(sh: &Arc<Shared>, n: &Notice) {
         }
         Verdict::Host => special(sh, &cell, n),
         Verdict::Home => forward::send(sh, &cell, n),
-        Verdict::ComeHome(why) => come_home(sh, &cell, n.id, reason(n.nr), why),
+        Verdict::ComeHome(why) => come_home_about(sh, &cell, n.id, (reason(n.nr), why), about(n)),
     }
 }
 
@@ -89,13 +93,33 @@ fn reason(nr: i32) -> Stay {
 }
 
 pub fn come_home(sh: &Arc<Shared>, cell: &Arc<Cell>, id: u64, stay: Stay, why: &str) {
+    come_home_about(sh, cell, id, (stay, why), None);
+}
+
+fn come_home_about(
+    sh: &Arc<Shared>,
+    cell: &Arc<Cell>,
+    id: u64,
+    (stay, why): (Stay, &str),
+    about: Option<Pid>,
+) {
     lock(&cell.st).waiting = Some(Waiting::Parked { id });
     sh.tell(&ToHome::ComeHome {
         pid: cell.pid,
         tid: cell.tid,
         stay,
         why: why.to_owned(),
+        about,
     });
+}
+
+/// Another process whose memory or registers a call wants.
+fn about(n: &Notice) -> Option<Pid> {
+    match (i64::from(n.nr), n.args[0] as u32) {
+        (libc::SYS_process_vm_readv | libc::SYS_process_vm_writev, pid) => Some(pid as Pid),
+        (libc::SYS_ptrace, libc::PTRACE_ATTACH | libc::PTRACE_SEIZE) => Some(n.args[1] as Pid),
+        _ => None,
+    }
 }
 
 fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {

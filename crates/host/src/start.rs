@@ -245,6 +245,7 @@ fn expel(zoo: &mut Zoo) {
             tid: b.pid,
             stay: Stay::NotTrusted,
             why: "the node where it ran leaves the farm".into(),
+            about: None,
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::shared::{ALONE, Shared, lock};
 use crate::world::Zoo;
-use crate::{ahead, arrive, bodies, depart, forward, freeze, mapping, timers};
+use crate::{ahead, arrive, bodies, depart, forward, freeze, mapping, timers, words};
 use armento_link::{Duplex, Reader};
 use armento_model::{ENGINE_VERSION, Stay};
 use armento_tracee::{aside, cpu, status, sys};
@@ -138,6 +138,7 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
         ToHost::Defaulted { pid, tid, stopped } => sh
             .hand
             .post(move |z| bodies::defaulted(z, pid, tid, stopped)),
+        ToHost::Dumps { pid, tid } => sh.hand.post(move |z| bodies::dumps(z, pid, tid)),
         ToHost::Continue { pid } => sh.hand.post(move |z| bodies::continued(z, pid)),
         ToHost::TimerVoid { pid, timer } => {
             sh.hand.run(move |z| timers::set(z, pid, timer));
@@ -194,6 +195,7 @@ pub fn pulse(sh: &Arc<Shared>) {
                 ahead::tell_positions(sh, &c.proc, u.pid);
             }
         }
+        words::tell(sh);
         sh.tell(&ToHome::Usage { list });
         let alone = lock(&sh.heard).elapsed().as_millis() as u64;
         if alone > sh.start.dead_ms || empty && lock(&sh.out).is_none() && alone > 2000 {

@@ -21,10 +21,10 @@ use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay, Tid};
 use armento_tracee::hand::World;
-use armento_tracee::inject::{Call, Hold, Unfiltered, vdso_syscall};
+use armento_tracee::inject::{Call, Hold, NEVER_BLOCK, Unfiltered, bit, vdso_syscall};
 use armento_tracee::region::{BASE, Code};
 use armento_tracee::sys::SigInfo;
-use armento_tracee::trace;
+use armento_tracee::{status, trace};
 use armento_wire::talk::{FileKey, Purpose, ToHost, Whither};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -80,6 +80,7 @@ pub struct Fetched {
 /// Everything of a process that is away. After `Ok` its memory is here, its threads are still deputies, stopped,
 /// and the host has it all the same.
 pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Fetched> {
+    keep.hand.run(move |t| t.coming(pid, true));
     link.tell(&ToHost::Send {
         mv,
         pid,
@@ -108,7 +109,10 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
 /// The return is off: the host's body goes on.
 pub fn give_back(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
     keep.end_move(mv);
-    keep.hand.run(move |t| back_to_deputies(t, pid));
+    keep.hand.run(move |t| {
+        back_to_deputies(t, pid);
+        t.coming(pid, false);
+    });
     link.tell(&ToHost::Abort { mv, pid });
 }
 
@@ -212,13 +216,23 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     timers::restore(pid, &code, &mut signals, &state.overruns)?;
     let deputies: Vec<Arc<Deputy>> = p.threads.values().cloned().collect();
     let (mut blocks, mut over) = (Vec::new(), Vec::new());
+    let mut faults = Vec::new();
     for d in &deputies {
         match state.threads.iter().find(|s| s.tid == d.tid) {
             Some(s) => {
-                let mine: Vec<_> = signals
+                let mut mine: Vec<_> = signals
                     .iter()
                     .filter(|(to, _)| to.unwrap_or(pid) == d.tid)
                     .collect();
+                // A fault in the midst of calls of ours would be theirs: it is delivered when the thread goes on.
+                let fault = |(_, i): &&_| bit(queue::number(i)) & NEVER_BLOCK != 0;
+                if let Some(at) = mine.iter().position(fault) {
+                    let (_, info) = mine.remove(at);
+                    faults.push(Halted {
+                        tid: d.tid,
+                        signal: Some((queue::number(info), *info)),
+                    });
+                }
                 dress_one(&code, d, s, &mine, (&mut blocks, &mut t.waits))?;
             }
             None => over.push(d.tid),
@@ -226,6 +240,12 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     }
     if let Some(halted) = t.returning.get_mut(&pid) {
         halted.retain(|h| !over.contains(&h.tid));
+        for h in halted {
+            h.signal = faults
+                .iter()
+                .find(|f| f.tid == h.tid)
+                .and_then(|f| f.signal);
+        }
     }
     for tid in over {
         if let Some(end) = retire(tid, &code) {
@@ -255,6 +275,11 @@ fn dress_one(
 ) -> Result<()> {
     let pid = d.pid;
     let mut h = Hold::take(d.tid, Arc::new(Unfiltered))?;
+    // Names live at home: by writing to a file of /proc, anybody may have changed it there.
+    let s = &ThreadState {
+        name: status::comm(pid, d.tid),
+        ..s.clone()
+    };
     h.batch_ok(code, "restore thread", &thread::set_calls(code, s))?;
     queue::requeue(&mut h, code, pid, signals)?;
     trace::set_xstate(d.tid, &s.xstate)?;
@@ -352,6 +377,9 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     };
     p.close_deputies(&keep);
     p.place = Place::Home;
+    p.common
+        .coming
+        .store(false, std::sync::atomic::Ordering::Release);
     p.patience = timers::PATIENCE;
     p.region = None;
     p.seen.back_home();
@@ -363,11 +391,7 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
         t.remember_block(h.tid);
         grip.seized.insert(h.tid);
     }
-    // Their signals were queued again.
-    grip.halted = halted
-        .into_iter()
-        .map(|h| Halted { signal: None, ..h })
-        .collect();
+    grip.halted = halted;
     t.go_on(pid, grip);
     Ok(())
 }

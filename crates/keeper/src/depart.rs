@@ -84,7 +84,7 @@ impl Prepared {
 }
 
 pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<Done> {
-    let need = reasons::may_leave(pid)?;
+    let need = reasons::may_leave(keep, pid)?;
     let link = links::to(keep, node, pid, need)?;
     let (tx, news) = mpsc::channel();
     let mv = keep.new_move(tx);

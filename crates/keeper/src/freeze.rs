@@ -6,7 +6,7 @@ use crate::depart::survey;
 use crate::keep::Keep;
 use crate::tree::Tree;
 use crate::waits::Waits;
-use crate::{partners, reasons, timers};
+use crate::{looks, partners, reasons, timers};
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{State, ThreadState, itimers, mm, sigs, thread};
@@ -45,6 +45,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         last.objects = objects::filled(pid, &last.areas, others, &known)?;
     }
     reasons::open_files(pid)?;
+    looks::unseen(&t.keep, pid)?;
     let mut threads = Vec::new();
     let (mut actions, mut overruns) = (Vec::new(), Vec::new());
     for h in &l.grip.halted {

@@ -73,7 +73,7 @@ struct Member {
 pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
     let mut need = 0;
     for pid in group {
-        need += match reasons::may_leave(*pid) {
+        need += match reasons::may_leave(keep, *pid) {
             Err(MigrateError::Ended) => 0,
             need => need.map_err(|e| about(*pid, e))?,
         };

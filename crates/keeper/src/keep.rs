@@ -8,6 +8,7 @@ use crate::control::Control;
 use crate::cpu::Books;
 use crate::deputy::Deputy;
 use crate::links::{HostLink, MoveEvent};
+use crate::looks::Looks;
 use crate::mover::{Tasks, Turns};
 use crate::storm_call::CallStorm;
 use crate::tree::Tree;
@@ -76,6 +77,8 @@ pub struct Keep {
     pub aimed: Aimed,
     /// `--storm-call`.
     pub storm_call: Option<CallStorm>,
+    /// Opens of files about those who are away.
+    pub looks: Looks,
     /// Processes of the tree as last seen, for those who must not wait for the hand.
     pub known: Mutex<Vec<Pid>>,
 }
@@ -111,6 +114,7 @@ impl Keep {
             inherited,
             aimed: Aimed::default(),
             storm_call,
+            looks: Looks::default(),
             known,
         }
     }

@@ -5,6 +5,7 @@
 use crate::arrive;
 use crate::depart;
 use crate::group;
+use crate::hold;
 use crate::keep::{Keep, lock};
 use crate::lasting;
 use crate::links;
@@ -29,6 +30,8 @@ pub const READY_MAX: Duration = Duration::from_secs(20);
 const TASKS_MAX: usize = 10_000;
 /// How often a busy process is tried again when it must come home.
 const TRY_AGAIN: u32 = 200;
+/// … when somebody only looks at it, and waits.
+const TRY_FOR_A_LOOK: u32 = 50;
 
 #[derive(Clone, Debug)]
 pub enum Why {
@@ -40,6 +43,10 @@ pub enum Why {
     Exec,
     /// A call that only home can serve.
     Call(Stay, String),
+    /// This process of the tree opens a file of /proc about it.
+    Look(Pid),
+    /// It ends, and home's kernel is to dump its core. Tried again as often as its host asks.
+    Dump,
 }
 
 #[derive(Clone, Debug)]
@@ -134,9 +141,21 @@ pub fn run(keep: &Arc<Keep>, tasks: &Tasks) {
         let task = tasks.pop();
         match &task.why {
             Why::Exec => at_exec(keep, task.pid),
-            Why::Call(stay, why) => come_home(keep, task.pid, *stay, why),
+            Why::Call(stay, why) => {
+                come_home(keep, task.pid, &Kept::new(*stay, why), TRY_AGAIN);
+            }
+            Why::Look(by) => look(keep, task.pid, *by),
+            Why::Dump => {
+                let kept = Kept::new(Stay::UnsupportedCall, "it dumps core");
+                come_home(keep, task.pid, &kept, 1);
+            }
             Why::Storm => storm(keep, &task),
-            Why::Order(ticket) => order(keep, &task, *ticket),
+            Why::Order(ticket) => {
+                if task.to != Dest::Balance {
+                    hold::untie(keep, task.pid);
+                }
+                order(keep, &task, *ticket);
+            }
             Why::Balance(ticket) => balance(keep, &task, *ticket),
         }
     }
@@ -172,7 +191,10 @@ fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
 
 fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
     let pid = task.pid;
-    let r = go(keep, pid, &task.to, false);
+    let r = match task.to {
+        Dest::Hold => hold::tie(keep, pid, || go(keep, pid, &Dest::Hold, false)),
+        _ => go(keep, pid, &task.to, false),
+    };
     let report = match r {
         Ok((node, d)) => Report::Moved {
             ticket,
@@ -214,6 +236,9 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
 fn move_it(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, Done)> {
     let begun = Instant::now();
     let (now, held) = place(keep, pid)?;
+    if matches!(to, Dest::Node(_)) {
+        hold::refuses(keep, pid)?;
+    }
     if held && (storm || *to == Dest::Balance) {
         return Err(MigrateError::Stays(
             Stay::UnsupportedCall,
@@ -228,8 +253,8 @@ fn move_it(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeNa
             keep.hand.run(move |t| t.unlock(pid));
             Ok(Done::default())
         }
-        (Dest::Home, Place::Home) => Ok(Done::default()),
-        (Dest::Home, Place::Away(l)) => arrive::bring(keep, pid, l),
+        (Dest::Home | Dest::Hold, Place::Home) => Ok(Done::default()),
+        (Dest::Home | Dest::Hold, Place::Away(l)) => arrive::bring(keep, pid, l),
         (Dest::Node(n), _) if *n == keep.settings.node => {
             return move_it(keep, pid, &Dest::Home, storm);
         }
@@ -293,22 +318,31 @@ fn together(
     Ok(done)
 }
 
-/// A body waits for a call that only home can serve: it must come, however busy it is.
-fn come_home(keep: &Arc<Keep>, pid: Pid, stay: Stay, why: &str) {
+/// A body waits for a call that only home can serve: it must come, however busy it is. True: it did, or ended.
+fn come_home(keep: &Arc<Keep>, pid: Pid, kept: &Kept, tries: u32) -> bool {
     let storm = keep.settings.storm;
-    eprintln!("process {pid} comes home: {why}");
-    for _ in 0..TRY_AGAIN {
+    eprintln!("process {pid} comes home: {}", kept.detail);
+    for _ in 0..tries {
         match go(keep, pid, &Dest::Home, false) {
             Ok(_) => {
-                let kept = Kept::new(stay, why);
+                let kept = kept.clone();
                 keep.hand.run(move |t| t.hold_home(pid, kept, storm));
-                return;
+                return true;
             }
-            Err(MigrateError::Ended) => return,
+            Err(MigrateError::Ended) => return true,
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     }
-    eprintln!("process {pid} cannot come home for {why}");
+    eprintln!("process {pid} cannot come home for {}", kept.detail);
+    false
+}
+
+/// What others of its tree are to see of a process is its body's.
+fn look(keep: &Arc<Keep>, pid: Pid, by: Pid) {
+    let why = format!("process {by} looks at it in /proc");
+    let kept = Kept::new(Stay::ProcSelfOpen, &why).with(Some(by));
+    let home = come_home(keep, pid, &kept, TRY_FOR_A_LOOK);
+    keep.looks.over(keep, pid, home);
 }
 
 /// A fresh image stands at its exec stop: where should it run?
@@ -382,12 +416,6 @@ pub fn await_ready(
 }
 
 impl Tree {
-    pub fn unlock(&mut self, pid: Pid) {
-        if let Some(p) = self.procs.get_mut(&pid) {
-            p.locked = false;
-        }
-    }
-
     pub fn note(&mut self, pid: Pid, kept: Option<Kept>) {
         if let Some(p) = self.procs.get_mut(&pid) {
             p.moves += u64::from(kept.is_none());

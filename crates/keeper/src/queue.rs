@@ -61,7 +61,7 @@ pub fn leave(code: &Code, pid: Pid, tid: Tid) -> Result<Vec<Directed>> {
     drain(&mut h, code, pid, CAN_WAIT)
 }
 
-fn number(info: &SigInfo) -> i32 {
+pub fn number(info: &SigInfo) -> i32 {
     info[0].into()
 }
 

@@ -3,6 +3,8 @@
 //! From: `depart.rs`. Next: nothing: the reasons are `armento_model::Stay`.
 
 use crate::depart::SLOTS_SPARE;
+use crate::keep::Keep;
+use crate::looks;
 use crate::sys as ksys;
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
@@ -38,7 +40,7 @@ impl Kept {
 }
 
 /// Reasons to stay that can be seen from outside; the memory in use otherwise, KiB.
-pub fn may_leave(pid: Pid) -> Result<u64> {
+pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     let st = status::read(pid).map_err(|_| MigrateError::Ended)?;
     let stays = |s: Stay, why: &str| Err(MigrateError::Stays(s, why.to_owned()));
     if st.state == 'Z' || st.state == 'X' {
@@ -70,6 +72,7 @@ pub fn may_leave(pid: Pid) -> Result<u64> {
     few_enough(status::threads(pid).map_or(0, |t| t.len()))?;
     delicate(pid)?;
     open_files(pid)?;
+    looks::unseen(keep, pid)?;
     // Its deputy could not give them up, and a body would have them unsealed.
     if let Ok(Some(v)) = maps::sealed(pid) {
         let what = format!("{:x}-{:x} {}", v.start, v.end, v.name);

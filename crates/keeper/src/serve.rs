@@ -7,6 +7,7 @@ use crate::deputy::{AGAIN, Deputy, Work};
 use crate::family;
 use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
+use crate::looks;
 use crate::mover::{Task, Why};
 use crate::tree::Tree;
 use crate::{lasting, signals, timer_set};
@@ -82,9 +83,9 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
             // In the hand, where signals are seen: none can come between the look and the exec.
             keep.hand.post(move |t| t.exec(&d, Box::new(c)));
         }
-        Some(d) => match &keep.storm_call {
-            Some(storm) => storm.call(keep, d, Box::new(c)),
-            None => make(keep, d, Box::new(c)),
+        Some(d) => match looks::target(keep, &d, &c.packed) {
+            Some(whom) => looks::hold(keep, whom, d, Box::new(c)),
+            None => issue(keep, d, Box::new(c)),
         },
         // Its end is on the way to the host.
         None => {}
@@ -109,6 +110,13 @@ fn behind(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'stat
         lasting::settle(&keep, pid);
         keep.hand.post(end);
     });
+}
+
+fn issue(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
+    match &keep.storm_call {
+        Some(storm) => storm.call(keep, d, c),
+        None => make(keep, d, c),
+    }
 }
 
 /// The deputy makes the call; one that means more to home than that is made with care.
@@ -195,12 +203,22 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 _ => keep.hand.post(take),
             }
         }
-        ToHome::ComeHome { pid, stay, why, .. } => {
+        ToHome::ComeHome {
+            pid,
+            stay,
+            why,
+            about,
+            ..
+        } => {
             keep.tasks.push_urgent(Task {
                 pid,
                 to: Dest::Home,
                 why: Why::Call(stay, why),
             });
+            // Before the other.
+            if let Some(whom) = about.and_then(|p| keep.deputy(p)).map(|d| d.pid) {
+                looks::come_first(keep, whom, pid);
+            }
         }
         ToHome::Map { tid, seq, args } => match deputy(keep, link, tid) {
             Some(d) => family::map(keep, &d, seq, args),
@@ -239,6 +257,11 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Warmed { mv } => links::news(keep, mv, MoveEvent::Warmed),
         ToHome::Thawed { mv } => links::news(keep, mv, MoveEvent::Thawed),
+        ToHome::Words(w) => {
+            let l = link.clone();
+            // Written before the call that wants to read it.
+            keep.hand.run(move |t| t.words(&l, &w));
+        }
         ToHome::Usage { list } => {
             let l = link.clone();
             keep.hand.post(move |t| t.usage(&l, list));

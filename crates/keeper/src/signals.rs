@@ -3,14 +3,17 @@
 //! A deputy's kernel sees a signal first. It is taken away from the deputy, sent to the body, and only
 //! then is the interrupted call's result let out: the body's kernel gets them in that order.
 
+use crate::cores;
 use crate::deputy::{Deputy, Work};
 use crate::follow;
 use crate::keep::Keep;
 use crate::links::HostLink;
+use crate::mover::{Task, Why};
 use crate::privileged;
 use crate::tree::{Proc, Tree};
 use crate::watch;
 use armento_abi::Restart;
+use armento_client::api::Dest;
 use armento_migrate::MigrateError;
 use armento_migrate::image::timers;
 use armento_migrate::stop::delicate_call;
@@ -266,6 +269,7 @@ impl Tree {
 
     /// The body has a signal for a thread whose call is still on its way to its deputy, or in it.
     pub fn nudge(&mut self, tid: Tid, seq: u32) {
+        self.keep.looks.nudge(tid, seq);
         let Some(d) = self.keep.deputy(tid) else {
             return;
         };
@@ -303,6 +307,7 @@ impl Tree {
         };
         p.froze = Some(std::time::Instant::now());
         p.common.breaking.store(true, Ordering::Release);
+        self.keep.looks.turn_back(pid);
         if let Some(calls) = &self.keep.storm_call {
             calls.turn_back(pid);
         }
@@ -355,11 +360,16 @@ impl Tree {
         let Some(code) = self.code_of(pid) else {
             return;
         };
-        let known = self
-            .procs
-            .get(&pid)
-            .is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)));
-        if !known || !self.stop_one(tid, &code) {
+        let p = self.procs.get_mut(&pid);
+        let p = p.filter(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)));
+        let Some(p) = p else { return };
+        if p.dumps < cores::TRIES && cores::wanted(pid, sig) {
+            p.dumps += 1;
+            link.tell(&ToHost::Dumps { pid, tid });
+            let (to, why) = (Dest::Home, Why::Dump);
+            return self.keep.tasks.push_urgent(Task { pid, to, why });
+        }
+        if !self.stop_one(tid, &code) {
             return;
         }
         let info: SigInfo = info.0.as_slice().try_into().unwrap_or([0; 128]);

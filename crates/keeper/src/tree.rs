@@ -73,6 +73,10 @@ pub struct Proc {
     pub moves: u64,
     pub kept: Option<Kept>,
     pub locked: bool,
+    /// Its user wants it at home and free of our hand: a debugger is to have it.
+    pub tied: bool,
+    /// How often it was to come home to dump core.
+    pub dumps: u32,
     pub born: Instant,
     pub hold_until: Option<Instant>,
     pub hold: Duration,
@@ -84,6 +88,7 @@ impl Proc {
         keep.cpu.begin(pid);
         let common = Common {
             breaking: Arc::default(),
+            coming: Arc::default(),
             calls: Arc::default(),
             signalfds: Arc::default(),
             cpu: keep.cpu.clone(),
@@ -108,6 +113,8 @@ impl Proc {
             moves: 0,
             kept: None,
             locked,
+            tied: false,
+            dumps: 0,
             born: Instant::now(),
             hold_until: None,
             hold: HOLD_MIN,
@@ -408,6 +415,7 @@ impl Tree {
         for p in self.procs.values_mut() {
             let waits = p.link().is_some()
                 || p.at_exec
+                || p.tied
                 || p.held_back()
                 || p.sent_back.elapsed() < HOLD_MIN;
             if !waits && p.moves > 0 {
@@ -482,7 +490,7 @@ impl Tree {
                     .as_ref()
                     .map_or_else(String::new, |k| k.detail.clone()),
                 partner: p.kept.as_ref().and_then(|k| k.partner),
-                locked: p.locked || p.hold_until.is_some_and(|t| Instant::now() < t),
+                locked: p.locked || p.tied || p.hold_until.is_some_and(|t| Instant::now() < t),
                 age_ms: p.born.elapsed().as_millis() as u64,
             });
         }
@@ -517,6 +525,7 @@ impl Tree {
         p.close_deputies(&self.keep);
         lasting::left(&self.keep, pid);
         p.place = Place::Home;
+        p.common.coming.store(false, Ordering::Release);
         p.region = None;
         p.at_exec = traced;
         let first = std::mem::take(&mut p.before_exec);

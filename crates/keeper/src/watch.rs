@@ -316,7 +316,8 @@ impl Tree {
         for tid in &grip.seized {
             self.passing.remove(tid);
         }
-        if self.keep.cpu.owes(pid) {
+        let tied = self.procs.get(&pid).is_some_and(|p| p.tied);
+        if self.keep.cpu.owes(pid) && !tied {
             return self.watch_all(pid, grip);
         }
         grip.stop_seized();
@@ -328,7 +329,7 @@ impl Tree {
             self.watch.threads.insert(h.tid, (pid, None));
             let _ = watch_on(&h, self.passing_options(pid));
         }
-        if self.follow.on {
+        if self.follow.on && !tied {
             return self.follow_all(pid, grip);
         }
         grip.release();

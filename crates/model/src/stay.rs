@@ -52,7 +52,7 @@ stays! {
     NoDaemon "no-daemon" "this node's daemon does not answer" "start it: `armento node`";
     LinkLost "link-lost" "the link to the other node was lost" "check the network; `armento nodes` shows who answers";
     TargetFailed "target-failed" "the other node could not build it" "see that node's log; it goes on where it was";
-    ProcSelfOpen "proc-self-open" "it has one of its own /proc files open" "nothing is wrong: it moves when the file is closed";
+    ProcSelfOpen "proc-self-open" "one of its /proc files is open, by itself or another of its tree" "nothing is wrong: it moves when the file is closed";
 }
 
 impl std::fmt::Display for Stay {

@@ -97,7 +97,7 @@ pub async fn migrate(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
         let ticket = core.next();
         match &to {
             Dest::Node(target) => core.ledger.flies_to(pid, target, now),
-            Dest::Home => core.ledger.flies_to(pid, &me, now),
+            Dest::Home | Dest::Hold => core.ledger.flies_to(pid, &me, now),
             Dest::Balance => {}
         }
         let free = to == Dest::Balance;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Signals that must stay deliverable: the kernel's own faults, our int3, and those nobody can block.
-const NEVER_BLOCK: u64 = bit(libc::SIGTRAP)
+pub const NEVER_BLOCK: u64 = bit(libc::SIGTRAP)
     | bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGILL)

@@ -109,6 +109,8 @@ pub enum ToHome {
         tid: Tid,
         stay: Stay,
         why: String,
+        /// The other process that the call is about.
+        about: Option<Pid>,
     },
     /// The deputy maps a file (arguments of mmap); answered by `ToHost::Mapped`.
     Map {
@@ -164,6 +166,8 @@ pub enum ToHome {
         tid: Tid,
         seq: u32,
     },
+    /// Arguments and environment, as far as they have changed: the body wrote over them.
+    Words(Words),
     /// About once a second: CPU used away by each body; resident KiB; how busy.
     Usage {
         list: Vec<Usage>,
@@ -173,6 +177,15 @@ pub enum ToHome {
         asked_ns: u64,
     },
     Alive,
+}
+
+/// Bytes of a process that others read as its command line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Words {
+    pub pid: Pid,
+    pub at: u64,
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
 }
 
 /// Where a reading program and its read-ahead stand, bytes from the beginning of the file.
@@ -215,6 +228,11 @@ pub enum ToHost {
         pid: Pid,
         tid: Tid,
         stopped: bool,
+    },
+    /// It comes home for its default action: its thread waits.
+    Dumps {
+        pid: Pid,
+        tid: Tid,
     },
     /// SIGCONT ended the stop.
     Continue {

@@ -14,10 +14,10 @@ const SCHED_PARAM: u32 = 4;
 /// Bytes of the largest CPU mask a kernel is built for: NR_CPUS 8192.
 const CPUS: u32 = 1024;
 
-/// PR_SET_NAME, PR_GET_NAME, PR_GET_TID_ADDRESS, PR_GET_AUXV, PR_SET_VMA.
+/// PR_GET_TID_ADDRESS, PR_GET_AUXV, PR_SET_VMA.
 const PRCTL: crate::Cond = OneOf {
     arg: 0,
-    set: &[15, 16, 40, 0x4155_5856, 0x5356_4d41],
+    set: &[40, 0x4155_5856, 0x5356_4d41],
 };
 
 /// ARCH_SET_GS, SET_FS, GET_FS, GET_GS; ARCH_GET_XCOMP_SUPP and _PERM; 0x3001 is
@@ -86,11 +86,11 @@ pub const ROWS: &[Row] = &[
         157,
         "prctl",
         &PRCTL,
-        "it names threads or memory, or asks for the thread's address or the auxiliary vector",
+        "it names memory, or asks for the thread's address or the auxiliary vector",
         Otherwise::Home,
         &[Val, Sub, Val, Val, Val],
     )
-    .note("names are set at the body and copied home; options outside the sub-table come home"),
+    .note("names of threads are home's; options outside the sub-table come home"),
     body_if(
         158,
         "arch_prctl",

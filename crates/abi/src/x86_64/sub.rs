@@ -61,7 +61,7 @@ const PRCTL: &[Command] = &[
     (8, Val),             // PR_SET_KEEPCAPS
     (13, Val),            // PR_GET_TIMING
     (14, Val),            // PR_SET_TIMING
-    (15, Path),           // PR_SET_NAME: for the host, which copies the name home
+    (15, Path),           // PR_SET_NAME: the host gives the body the same
     (16, Out(Const(16))), // PR_GET_NAME
     (21, Val),            // PR_GET_SECCOMP: the body's own answer would be the engine's filter
     (23, Val),            // PR_CAPBSET_READ

@@ -1,0 +1,70 @@
+//! `armento hold PID [-- COMMAND]`.
+
+use crate::out::{Failure, confused, say};
+use crate::sys;
+use armento_client::api::{Answer, Ask, Dest};
+use armento_client::{AskError, Session};
+use armento_model::Pid;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const HELP: &str = "Examples:
+  armento hold 4711 -- gdb -p 4711         until gdb ends
+  armento hold 4711 -- strace -p 4711
+  armento hold 4711                        until `armento migrate 4711 balance`
+
+While a process is away its half at home is traced by Armento and has no memory: debuggers are refused.";
+
+/// Longer than the daemon waits for a move's end.
+const MOVE: Duration = Duration::from_secs(130);
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// The process, as its home numbers it
+    pid: Pid,
+    /// Run this meanwhile; the process is held no longer than it runs
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<i32> {
+    let managed = send(args.pid, Dest::Hold)?;
+    let Some((program, words)) = args.command.split_first() else {
+        let left = match managed {
+            true => format!(
+                "is held at home until `armento migrate {} balance`",
+                args.pid
+            ),
+            false => "was never moved by Armento, and is not".into(),
+        };
+        say(&format!("{} {left}\n", args.pid));
+        return Ok(0);
+    };
+    let status = sys::run(Command::new(program).args(words));
+    // Unless it has ended meanwhile.
+    if managed && Path::new(&format!("/proc/{}", args.pid)).exists() {
+        send(args.pid, Dest::Balance)?;
+    }
+    let status = status.map_err(|e| Failure {
+        message: format!("cannot run {}: {e}", program.display()),
+        hint: format!("process {} is at home and goes on", args.pid),
+    })?;
+    Ok(status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+/// False: nobody manages it, so it is at home and stays there.
+fn send(pid: Pid, to: Dest) -> anyhow::Result<bool> {
+    let mut session = Session::connect().map_err(Failure::from)?;
+    match session.ask(Ask::Migrate { pid, to }, MOVE) {
+        Ok(Answer::Moved { .. } | Answer::Done) => Ok(true),
+        Ok(_) => Err(confused()),
+        Err(AskError::Refused(no)) if no.code == "not-held" => Ok(false),
+        Err(e) => Err(Failure::from(e).into()),
+    }
+}

@@ -1,0 +1,43 @@
+//! Arguments and environment of one who is away, as its body has them, put where `ps` reads them.
+//!
+//! From: `serve.rs`. A deputy keeps the pages that hold them.
+
+use crate::links::HostLink;
+use crate::tree::Tree;
+use armento_model::Pid;
+use armento_tracee::{status, sys};
+use armento_wire::talk::Words;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Tree {
+    pub fn coming(&mut self, pid: Pid, yes: bool) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.common.coming.store(yes, Ordering::Release);
+        }
+    }
+
+    pub fn words(&mut self, link: &Arc<HostLink>, w: &Words) {
+        let Some(p) = self.procs.get_mut(&w.pid) else {
+            return;
+        };
+        // On its way home its pages come by themselves, and may be newer.
+        if p.common.coming.load(Ordering::Acquire)
+            || !p.link().is_some_and(|l| Arc::ptr_eq(l, link))
+        {
+            return;
+        }
+        // What cannot be written shows what was there.
+        if inside(w) && sys::vm_write(w.pid, w.at, &w.bytes).is_ok() {
+            p.seen.renamed();
+        }
+    }
+}
+
+/// Home's kernel knows where they are. KERNEL: proc_pid_stat(5), fields 48 and 51.
+fn inside(w: &Words) -> bool {
+    let f = status::stat_fields(w.pid).unwrap_or_default();
+    let field = |n: usize| f.get(n - 3).copied().unwrap_or(0) as u64;
+    let end = w.at.saturating_add(w.bytes.len() as u64);
+    field(48) != 0 && w.at >= field(48) && end <= field(51)
+}
