@@ -3,6 +3,7 @@
 mod groups;
 mod lab;
 mod leaks;
+mod looks;
 mod reasons;
 mod spread;
 
@@ -255,4 +256,11 @@ fn a_node_leaves_with_guests_on_it() {
         !farm.run("n1", "pgrep '^perl$'").status.success()
     });
     assert_eq!(farm.sh("n1", "cat /tmp/out"), native);
+}
+
+#[test]
+fn one_who_is_away_is_seen_and_handled_at_home() {
+    if let Some(farm) = Farm::up("looks", &[]) {
+        looks::at_home(&farm);
+    }
 }

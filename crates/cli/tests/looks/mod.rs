@@ -1,0 +1,169 @@
+//! What others see of a process that is away, and what they do to it, at home: ps, top, kill, renice, taskset,
+//! prlimit, gdb, strace, a core dump.
+
+use super::{Farm, until};
+use std::process::Output;
+
+/// It has a name of its own and computes.
+const PROGRAM: &str = "perl -e '$0 = q(a title of its own); 1 while 1'";
+/// It ends by SIGSEGV; its core is 2 MiB at least.
+const FALLS: &str = "perl -e '$x = q(marked) x (1 << 19); select(undef, undef, undef, 0.3); kill 11, $$; 1 while 1'";
+
+struct Away<'a> {
+    farm: &'a Farm,
+    pid: String,
+}
+
+impl Away<'_> {
+    fn start(farm: &Farm) -> Away<'_> {
+        let start = format!("armento run --on n2 {PROGRAM} > /tmp/log 2>&1 & echo $!");
+        let pid = farm.sh("n1", &start).trim().to_owned();
+        let away = Away { farm, pid };
+        away.is_at("n2");
+        away
+    }
+
+    fn is_at(&self, node: &str) {
+        until(&format!("process {} at {node}", self.pid), || {
+            self.listed()["place"] == node
+        });
+    }
+
+    fn listed(&self) -> serde_json::Value {
+        let said = self.farm.sh("n1", "armento ps --json");
+        let doc: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+        let procs = doc["procs"].as_array().cloned().unwrap_or_default();
+        let pid: u64 = self.pid.parse().expect("a number");
+        procs
+            .into_iter()
+            .find(|p| p["pid"] == pid)
+            .unwrap_or_default()
+    }
+
+    /// A command in which PID is its number.
+    fn run(&self, script: &str) -> Output {
+        self.farm.run("n1", &script.replace("PID", &self.pid))
+    }
+
+    /// … that succeeds: what it says.
+    fn sh(&self, script: &str) -> String {
+        self.farm.sh("n1", &script.replace("PID", &self.pid))
+    }
+}
+
+impl Drop for Away<'_> {
+    fn drop(&mut self) {
+        self.run("kill -KILL PID");
+    }
+}
+
+/// Debuggers are not part of every machine: a skip says which is missing.
+fn there(farm: &Farm, tool: &str) -> bool {
+    let there = farm
+        .run("n1", &format!("command -v {tool}"))
+        .status
+        .success();
+    if !there {
+        println!("skipped: this part needs {tool}");
+    }
+    there
+}
+
+pub fn at_home(farm: &Farm) {
+    let p = Away::start(farm);
+    is_listed(&p);
+    stops_and_goes_on(&p);
+    is_tuned(&p);
+    debuggers_have_it(&p);
+    drop(p);
+    core_is_whole(farm);
+}
+
+fn is_listed(p: &Away) {
+    until("its title in ps", || {
+        p.sh("ps -o args= -p PID").trim() == "a title of its own"
+    });
+    assert_eq!(p.sh("ps -o comm= -p PID").trim(), "a title of its");
+    let top = p.sh("top -b -n 1 -w 200 -p PID");
+    assert!(top.contains("a title of its"), "{top}");
+    // CPU time and memory are the body's: Armento's own list has them.
+    until("its CPU time in `armento ps`", || {
+        p.listed()["cpu_ms"].as_u64() > Some(300)
+    });
+    assert!(p.listed()["rss_kib"].as_u64() > Some(500), "{}", p.listed());
+    assert_eq!(p.listed()["command"], "a title of its own");
+}
+
+fn stops_and_goes_on(p: &Away) {
+    p.sh("kill -STOP PID");
+    until("its stop", || {
+        p.sh("ps -o stat= -p PID").to_lowercase().starts_with('t')
+    });
+    let stands = p.listed()["cpu_ms"].clone();
+    p.sh("kill -CONT PID");
+    until("that it goes on", || {
+        p.listed()["cpu_ms"].as_u64() > stands.as_u64().map(|ms| ms + 300)
+    });
+    p.is_at("n2");
+}
+
+/// What the deputy has the program has when it is at home.
+fn is_tuned(p: &Away) {
+    p.sh("renice -n 7 -p PID && taskset -p 1 PID && prlimit -p PID --nofile=99:200");
+    p.sh("armento migrate PID home");
+    assert_eq!(p.sh("ps -o ni= -p PID").trim(), "7");
+    assert!(p.sh("taskset -p PID").trim().ends_with(": 1"));
+    let files = p.sh("grep 'open files' /proc/PID/limits");
+    let limits: Vec<&str> = files.split_whitespace().skip(3).take(2).collect();
+    assert_eq!(limits, ["99", "200"]);
+    p.sh("armento migrate PID n2");
+}
+
+fn debuggers_have_it(p: &Away) {
+    if there(p.farm, "gdb") {
+        let refused = p.run("gdb -nx -batch -p PID -ex 'info registers rip' 2>&1");
+        let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+        assert!(said.contains("Operation not permitted"), "{said}");
+        let said = p.sh("armento hold PID -- gdb -nx -batch -p PID -ex 'info registers rip' 2>&1");
+        assert!(said.contains("rip  "), "{said}");
+        // It goes where `--on` says.
+        p.is_at("n2");
+    }
+    p.sh("armento hold PID");
+    p.is_at("n1");
+    assert!(p.sh("armento why PID").contains("[locked]"));
+    if there(p.farm, "strace") {
+        let traced = p.run("timeout 2 strace -o /tmp/strace -p PID");
+        assert_eq!(traced.status.code(), Some(124), "{traced:?}");
+    }
+    p.is_at("n1");
+    p.sh("armento migrate PID balance");
+    p.is_at("n2");
+}
+
+fn core_is_whole(farm: &Farm) {
+    if farm
+        .sh("n1", "cat /proc/sys/kernel/core_pattern")
+        .starts_with(['|', '/'])
+    {
+        println!(
+            "skipped: this machine's core_pattern keeps cores elsewhere than beside the program"
+        );
+        return;
+    }
+    let falls = format!(
+        "mkdir -p /tmp/core; cd /tmp/core; ulimit -c unlimited; armento run --on n2 {FALLS}; echo $?"
+    );
+    let said = farm.sh("n1", &falls);
+    assert!(said.trim().ends_with("139"), "{said}");
+    let marks = farm.sh("n1", "cat /tmp/core/core* | grep -ao markedmarked | wc -l");
+    let marks: u64 = marks.trim().parse().expect("a number");
+    assert!(marks > 1 << 17, "{marks} marks in its core");
+    if there(farm, "gdb") {
+        let said = farm.sh(
+            "n1",
+            "gdb -nx -batch $(command -v perl) /tmp/core/core* -ex bt 2>&1",
+        );
+        assert!(said.contains("SIGSEGV") && said.contains("#0"), "{said}");
+    }
+}
