@@ -77,11 +77,6 @@ pub const GAPS: &[Gap] = &[
         reason: "the stop of a process with threads can be lost under load when a move begins: waitpid(WUNTRACED) waits for ever",
     },
     Gap {
-        guest: "queued",
-        mode: Mode::Spread,
-        reason: "a signal that rt_tgsigqueueinfo sends to the first thread waits behind those sent to its process, when its program leaves at its exec: its siginfo does not tell",
-    },
-    Gap {
         guest: "restarts",
         mode: Mode::Spread,
         reason: "a program that is followed at home is woken by signals that do nothing: recv with MSG_WAITALL then returns what it had",

@@ -32,11 +32,8 @@ const PROGRAMS: &[(Stay, &str)] = &[
         Stay::LimitLower,
         "$l = pack(q(QQ), 64 << 20, 64 << 20); syscall(160, 9, $l) and die $!",
     ),
-    // A signalfd for SIGUSR1.
-    (
-        Stay::UnsupportedCall,
-        "$s = pack(q(Q), 1 << 9); syscall(289, -1, $s, 8, 0) < 0 and die $!",
-    ),
+    // KERNEL: userfaultfd(2), UFFD_USER_MODE_ONLY.
+    (Stay::UnsupportedCall, "syscall(323, 1) < 0 and die $!"),
     (Stay::ProcSelfOpen, "open F, q(/proc/self/maps)"),
 ];
 
@@ -143,6 +140,10 @@ fn json(said: &str) -> Value {
     serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"))
 }
 
+fn compile(farm: &Farm, node: &str, options: &str, text: &str) {
+    farm.sh(node, &format!("gcc {options} -x c - <<'EOF'{text}EOF"));
+}
+
 pub fn of_programs(farm: &Farm) {
     for (stay, script) in PROGRAMS {
         let case = Case::perl(farm, "", script);
@@ -179,11 +180,8 @@ pub fn of_programs(farm: &Farm) {
     case.stays("n2", Stay::Busy, None);
     drop(case);
 
-    let script = "import threading, time; threading.stack_size(65536); \
-                  wait = threading.Event().wait; \
-                  [threading.Thread(target=wait, daemon=True).start() for _ in range(6000)]; \
-                  open(\"/tmp/r/ready\", \"w\"); time.sleep(600)";
-    let case = Case::start(farm, &format!("armento run --stay python3 -c '{script}'"));
+    compile(farm, "n1", "-pthread -o /tmp/many", MANY);
+    let case = Case::start(farm, "armento run --stay /tmp/many");
     case.stays("n2", Stay::TooManyThreads, None);
     drop(case);
 
@@ -246,6 +244,30 @@ pub fn of_the_policy(farm: &Farm) {
     case.is_told(Stay::WouldNotPay);
 }
 
+/// More threads than the state of one message holds, wherever registers are larger than 500 bytes.
+const MANY: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+static void *wait(void *none)
+{
+	for (;;)
+		pause();
+}
+int main(void)
+{
+	pthread_attr_t small;
+	pthread_t t;
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 16384);
+	for (int i = 0; i < 6000; i++)
+		if (pthread_create(&t, &small, wait, NULL))
+			return 1;
+	close(open("/tmp/r/ready", O_CREAT | O_WRONLY, 0600));
+	wait(NULL);
+}
+"#;
+
 /// A daemon that is started behind this reads a time of day that is a second ahead.
 const AHEAD: &str = r#"
 #include <sys/syscall.h>
@@ -281,8 +303,7 @@ pub fn of_nodes(farm: &Farm) {
     // KERNEL: personality(2), UNAME26.
     again("", "setarch --uname-2.6");
     case.stays("n3", Stay::KernelTooOld, None);
-    let compile = "gcc -shared -fPIC -o /tmp/ahead.so -x c -";
-    farm.sh("n3", &format!("cat <<'EOF' | {compile}\n{AHEAD}EOF"));
+    compile(farm, "n3", "-shared -fPIC -o /tmp/ahead.so", AHEAD);
     again("", "env LD_PRELOAD=/tmp/ahead.so");
     case.stays("n3", Stay::ClocksApart, None);
     drop(case);
