@@ -8,6 +8,7 @@ use crate::links::HostLink;
 use crate::partners;
 use crate::queue;
 use crate::room::forkable;
+use crate::signals::in_order;
 use crate::tree::{Proc, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::image::itimers::{self, Itimers};
@@ -47,10 +48,8 @@ fn kept_memory(s: &ThreadState, known: Option<i64>) -> Option<(u64, usize)> {
 
 /// A signal (with the stop that carried it) that a thread had when it was frozen at home.
 fn hold_halted(p: &mut Proc, halted: &[Halted]) {
-    for h in halted {
-        if let Some((_, info)) = h.signal {
-            hold(&mut p.held, Some(h.tid), &info);
-        }
+    for (tid, info) in in_order(halted) {
+        hold(&mut p.held, Some(tid), &info);
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::deputy::Deputy;
 use crate::keep::{Keep, lock};
-use crate::signals::thread_directed;
+use crate::signals::{in_order, thread_directed};
 use crate::tree::Tree;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::flags::{self, Noted};
@@ -39,11 +39,9 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: Option<&Noted>) -
             trace::interrupt(tid)?;
             grip.halt_one(tid)
         });
-    for h in &grip.halted {
-        if let Some((_, info)) = h.signal {
-            let to = thread_directed(&keep, pid, h.tid, &info).then_some(h.tid);
-            image::timers::hold(&mut p.held, to, &info);
-        }
+    for (tid, info) in in_order(&grip.halted) {
+        let to = thread_directed(&keep, pid, tid, &info).then_some(tid);
+        image::timers::hold(&mut p.held, to, &info);
     }
     let halted = grip.disband();
     t.returning.insert(pid, halted);

@@ -1,4 +1,5 @@
-//! What is left of a `recv` with MSG_WAITALL, or of a terminal's read with MIN, that a stop cut short.
+//! What is left of a `recv` with MSG_WAITALL, or of a read from a terminal with MIN or a socket with SO_RCVLOWAT,
+//! that a stop cut short.
 //!
 //! From: `led.rs`. The kernel says how much there was until then, where it would have waited for the rest.
 //! So the thread asks for the rest, and is told the sum:
@@ -10,8 +11,8 @@
 use armento_migrate::image::thread;
 use armento_migrate::stop::{WHOLE_INPUT, WHOLE_MESSAGE};
 use armento_model::Pid;
+use armento_tracee::minimum;
 use armento_tracee::trace::Regs;
-use armento_tracee::tty;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remainder {
@@ -25,20 +26,17 @@ pub struct Remainder {
     from: (u64, u64),
 }
 
-/// Has the call of a thread ended with less than it waits for? KERNEL: recv(2), MSG_WAITALL; termios(3).
+/// Has the call of a thread ended with less than it waits for? KERNEL: recv(2), MSG_WAITALL; termios(3); socket(7).
 pub fn cut(pid: Pid, r: &Regs) -> Option<Remainder> {
     let short = |want| (1..want as i64).contains(&(r.rax as i64));
     if !short(r.rdx) {
         return None;
     }
     let want = match r.orig_rax as i64 {
-        libc::SYS_recvfrom => {
-            let flags = r.r10 as i32;
-            let whole = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
-            whole.then_some(r.rdx)?
-        }
+        libc::SYS_recvfrom if r.r10 as i32 & libc::MSG_PEEK != 0 => return None,
+        libc::SYS_recvfrom if r.r10 as i32 & libc::MSG_WAITALL != 0 => r.rdx,
         // More than that the call for the rest would not get: it would wait for as much again.
-        libc::SYS_read => tty::takes_many(pid, r.rdi as i32)?.min(r.rdx),
+        libc::SYS_read | libc::SYS_recvfrom => minimum::of(pid, r.rdi as i32)?.min(r.rdx),
         _ => return None,
     };
     short(want).then_some(Remainder {
@@ -59,8 +57,8 @@ impl Remainder {
     /// Why its process stays so long.
     pub fn why(&self) -> &'static str {
         match self.nr {
-            libc::SYS_read => WHOLE_INPUT,
-            _ => WHOLE_MESSAGE,
+            libc::SYS_recvfrom if self.want == self.len => WHOLE_MESSAGE,
+            _ => WHOLE_INPUT,
         }
     }
 

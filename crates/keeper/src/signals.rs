@@ -16,9 +16,9 @@ use armento_abi::Restart;
 use armento_client::api::Dest;
 use armento_migrate::MigrateError;
 use armento_migrate::image::timers;
-use armento_migrate::stop::delicate_call;
+use armento_migrate::stop::{Halted, delicate_call};
 use armento_model::{Pid, Tid};
-use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::inject::{Hold, Unfiltered, bit};
 use armento_tracee::region::Code;
 use armento_tracee::status;
 use armento_tracee::sys::{self, SigInfo};
@@ -32,6 +32,8 @@ use std::time::Duration;
 
 /// A deputy stops in microseconds, on a loaded machine in some ticks. Given up, its body would wait for ever.
 const STOP_MAX: Duration = Duration::from_secs(5);
+const STOPS: u64 =
+    bit(libc::SIGSTOP) | bit(libc::SIGTSTP) | bit(libc::SIGTTIN) | bit(libc::SIGTTOU);
 /// Signals for children that are not known yet, which takes as long as a message between two threads.
 const EARLY_MAX: usize = 1024;
 const ERESTARTNOHAND: i64 = -514;
@@ -115,10 +117,35 @@ fn hand_on(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
     }
 }
 
+/// SIGCONT throws away a stop that waits. Taken by two deputies, the two have lost their order: whoever waits to see
+/// a process go on and then stops it again is to see it stop.
+fn go_on_first(t: &mut Tree, pid: Pid, tid: Tid) {
+    let p = t.procs.get(&pid);
+    let tids: Vec<Tid> = p.map_or_else(Vec::new, |p| p.threads.keys().copied().collect());
+    for other in tids.into_iter().filter(|other| *other != tid) {
+        if let Ok(status) = trace::wait_for(other, Duration::ZERO) {
+            armento_tracee::hand::World::report(t, other, status);
+        }
+    }
+}
+
+/// The signals of halted threads in the order in which they are handed on: see [`go_on_first`].
+pub fn in_order(halted: &[Halted]) -> Vec<(Tid, SigInfo)> {
+    let with = halted.iter().filter_map(|h| Some((h.tid, h.signal?)));
+    let mut all: Vec<_> = with.collect();
+    all.sort_by_key(|(_, (sig, _))| *sig != libc::SIGCONT);
+    all.into_iter()
+        .map(|(tid, (_, info))| (tid, info))
+        .collect()
+}
+
 fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
     let Ok(info) = trace::siginfo(tid) else {
         return;
     };
+    if STOPS & bit(info[0].into()) != 0 {
+        go_on_first(t, pid, tid);
+    }
     hand_on(t, pid, tid, &info);
     if let Some(code) = t.code_of(pid) {
         let exec = turn_back_exec(&t.keep, tid);

@@ -161,6 +161,7 @@ impl Proc {
     pub fn now_at(&mut self, link: &Arc<HostLink>) {
         self.place = Place::Away(link.clone());
         (self.told, self.heard, self.waited) = (0, 0, 0);
+        self.patience = crate::timers::PATIENCE;
     }
 
     /// Every deputy is gone or about to become the program again.

@@ -4,7 +4,7 @@ use crate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop, TraceError};
-use armento_tracee::{inject, status, tty};
+use armento_tracee::{inject, minimum, status};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,16 +68,16 @@ pub fn delicate_call(pid: Pid, nr: i64, args: &[u64; 6]) -> Result<()> {
 }
 
 pub const WHOLE_MESSAGE: &str = "it waits for the whole of a message (MSG_WAITALL)";
-pub const WHOLE_INPUT: &str = "it waits for several bytes of a terminal (VMIN)";
+pub const WHOLE_INPUT: &str = "it waits for several bytes (VMIN of a terminal, SO_RCVLOWAT)";
 
-/// KERNEL: signal(7), "interruption of system calls by stop signals"; recv(2), MSG_WAITALL; termios(3).
+/// KERNEL: signal(7), "interruption of system calls by stop signals"; recv(2), MSG_WAITALL; termios(3); socket(7).
 fn cannot_stop(pid: Pid, nr: i64, args: &[u64; 6]) -> Option<&'static str> {
     let all = |flags: u64| flags as i32 & libc::MSG_WAITALL != 0;
     match nr {
         libc::SYS_recvfrom | libc::SYS_recvmmsg if all(args[3]) => Some(WHOLE_MESSAGE),
         libc::SYS_recvmsg if all(args[2]) => Some(WHOLE_MESSAGE),
-        libc::SYS_read | libc::SYS_readv => {
-            tty::takes_many(pid, args[0] as i32).map(|_| WHOLE_INPUT)
+        libc::SYS_read | libc::SYS_readv | libc::SYS_recvfrom | libc::SYS_recvmsg => {
+            minimum::of(pid, args[0] as i32).map(|_| WHOLE_INPUT)
         }
         libc::SYS_rt_sigtimedwait if args[2] != 0 => {
             Some("it waits for a signal with a limit of time (sigtimedwait)")

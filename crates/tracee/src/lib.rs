@@ -11,6 +11,7 @@ pub mod demand;
 pub mod hand;
 pub mod inject;
 pub mod maps;
+pub mod minimum;
 pub mod notify;
 pub mod pages;
 pub mod region;
@@ -19,7 +20,6 @@ pub mod sys;
 pub mod text;
 pub mod timers;
 pub mod trace;
-pub mod tty;
 pub mod uffd;
 pub mod usage;
 

@@ -157,6 +157,15 @@ pub fn ioctl<T>(fd: RawFd, req: u64, arg: &mut T) -> io::Result<i64> {
     check(unsafe { libc::ioctl(fd, req, std::ptr::from_mut(arg)) } as i64)
 }
 
+/// SO_RCVLOWAT of a socket.
+pub fn receive_low(fd: RawFd) -> io::Result<i32> {
+    let (mut low, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
+    let at = std::ptr::from_mut(&mut low).cast();
+    // SAFETY: `at` and `len` describe one live int.
+    let r = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, at, &mut len) };
+    check(r.into()).map(|_| low)
+}
+
 /// F_GETFL.
 pub fn status_flags(fd: RawFd) -> io::Result<i32> {
     // SAFETY: plain numbers.

@@ -1,4 +1,4 @@
-//! Terminals of other processes.
+//! With how many bytes a read of somebody's descriptor ends.
 
 use crate::sys;
 use armento_model::Pid;
@@ -9,23 +9,26 @@ const LEN: usize = 36;
 const LFLAG: usize = 12;
 const CC: usize = 17;
 
-/// With how many bytes a read of this descriptor ends, when that is more than one: termios(3), MIN > 0, TIME == 0.
-/// `None`: no terminal, or one that gives what it has.
-pub fn takes_many(pid: Pid, fd: i32) -> Option<u64> {
-    let name = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+/// … when that is more than one: termios(3), MIN > 0 and TIME == 0; socket(7), SO_RCVLOWAT. `None`: it ends with
+/// what there is.
+pub fn of(pid: Pid, fd: i32) -> Option<u64> {
+    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    let name = link.to_string_lossy();
     let terminal = ["/dev/pts/", "/dev/tty", "/dev/console"];
-    if !terminal
-        .iter()
-        .any(|t| name.to_string_lossy().starts_with(t))
-    {
+    let terminal = terminal.iter().any(|t| name.starts_with(t));
+    if !terminal && !name.starts_with("socket:") {
         return None;
     }
     let own = sys::steal_fd(pid, fd).ok()?;
-    let mut raw = [0u8; LEN];
-    sys::ioctl(own.as_raw_fd(), libc::TCGETS, &mut raw).ok()?;
     if sys::status_flags(own.as_raw_fd()).ok()? & libc::O_NONBLOCK != 0 {
         return None;
     }
+    if !terminal {
+        let low = sys::receive_low(own.as_raw_fd()).ok()?;
+        return u64::try_from(low).ok().filter(|n| *n > 1);
+    }
+    let mut raw = [0u8; LEN];
+    sys::ioctl(own.as_raw_fd(), libc::TCGETS, &mut raw).ok()?;
     many(&raw)
 }
 
