@@ -91,9 +91,13 @@ fn maps_one(pid: Pid, wanted: impl Fn(&Vma) -> bool) -> bool {
 
 /// Whom `pid` stays for; `None` when the reason has no partner, or he is not to be seen from here.
 pub fn because_of(pid: Pid, stay: Stay) -> Option<Pid> {
+    search(pid, stay, SEARCH_MAX)
+}
+
+fn search(pid: Pid, stay: Stay, max: Duration) -> Option<Pid> {
     match stay {
         Stay::Traced => tracer(pid),
-        Stay::SharedMemory => sharer(pid),
+        Stay::SharedMemory => sharer(pid, max),
         _ => None,
     }
 }
@@ -107,7 +111,7 @@ fn tracer(pid: Pid) -> Option<Pid> {
 }
 
 /// Somebody with the same file, nameless memory or System V segment; all have device and inode.
-fn sharer(pid: Pid) -> Option<Pid> {
+fn sharer(pid: Pid, max: Duration) -> Option<Pid> {
     let writable = |v: &&Vma| v.shared && v.prot & libc::PROT_WRITE != 0 && v.is_file();
     let key = |v: &Vma| (v.dev, v.ino);
     let maps = maps::read(pid).ok()?;
@@ -115,7 +119,7 @@ fn sharer(pid: Pid) -> Option<Pid> {
     if mine.is_empty() {
         return None;
     }
-    let end = Instant::now() + SEARCH_MAX;
+    let end = Instant::now() + max;
     let wanted = |v: &Vma| writable(&v) && mine.contains(&key(v));
     // Our region, should it still be there, is mapped by us, too.
     let me = std::process::id() as Pid;
@@ -165,6 +169,8 @@ mod tests {
         let map = "open F, '+<', $ARGV[0]; syscall(9, 0, 4096, 3, 1, fileno(F), 0)";
         let (one, two, other) = (perl(map, name), perl(map, name), perl("1", name));
         let pid = |c: &Child| c.id() as Pid;
+        // A loaded machine may be slow: how quick the search is, is not asked here.
+        let because_of = |pid, stay| search(pid, stay, Duration::from_secs(60));
         assert_eq!(because_of(pid(&one), Stay::SharedMemory), Some(pid(&two)));
         assert_eq!(because_of(pid(&two), Stay::SharedMemory), Some(pid(&one)));
         assert_eq!(because_of(pid(&other), Stay::SharedMemory), None);
