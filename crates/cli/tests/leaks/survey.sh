@@ -13,7 +13,7 @@ for p in /proc/[0-9]*; do
 	pss=$(awk '/^Pss:/ { print $2 }' $p/smaps_rollup)
 	echo $what fds $(ls $p/fd | wc -l) threads $(ls $p/task | wc -l) maps $(wc -l <$p/maps) kib $pss
 done
-dirs="/var/lib/armento /tmp/armento* /run /dev/shm /etc/armento"
+dirs="/var/lib/armento /tmp /run /dev/shm /etc/armento"
 echo node namespaces $(readlink /proc/*/ns/* | sort -u | wc -l) mounts $(cat /proc/*/mountinfo | sort -u | wc -l) \
 	cgroups $(find /sys/fs/cgroup -type d | wc -l) files $(find $dirs | wc -l) keys $(wc -l </proc/keys) \
 	processes $(ls -d /proc/[0-9]* | wc -l)
