@@ -1,42 +1,11 @@
 /* Private file mappings: pages behind the end (SIGBUS), holes, bytes in the last page, writes that stay private,
  * a child that has its own copy, a file that is renamed, replaced, unlinked, mappings that outlive their
  * descriptor, MAP_POPULATE, system calls that meet the end. The file itself keeps its bytes. About 0.9 s. */
-#include "show.h"
-
-static sigjmp_buf back;
-static volatile int signo, code;
-static void fault(int s, siginfo_t *i, void *u)
-{
-    signo = s, code = i->si_code;
-    siglongjmp(back, 1);
-}
-
-/* One letter a page: its first byte, ! for SIGBUS. */
-static void look(const char *when, volatile char *p, int pages)
-{
-    static char line[65];
-    memset(line, 0, sizeof line);
-    for (volatile int i = 0; i < pages; i++)
-        if (!sigsetjmp(back, 1))
-            line[i] = p[i * 4096] ?: '.';
-        else
-            line[i] = signo == SIGBUS ? '!' : '?';
-    say("%s: %s", when, line);
-}
-
-static void fill(int fd, int from, int to, char base)
-{
-    char page[4096];
-    for (int i = from; i < to; i++) {
-        memset(page, base + i, sizeof page);
-        pwrite(fd, page, sizeof page, i * 4096l);
-    }
-}
+#include "pages.h"
 
 int main(void)
 {
-    struct sigaction a = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO};
-    sigaction(SIGBUS, &a, NULL), sigaction(SIGSEGV, &a, NULL);
+    catch_faults();
     int fd = open("file", O_CREAT | O_RDWR, 0600), status;
     fill(fd, 0, 12, 'a');
     ftruncate(fd, 18 * 4096 + 100);

@@ -1,42 +1,11 @@
 /* Private file mappings that see what is written to the file later, as they do on Linux until a page is their
  * own: bytes written, a file that grows, that shrinks (SIGBUS) and grows by a hole, from this process and from
  * a child. About 0.8 s. */
-#include "show.h"
-
-static sigjmp_buf back;
-static volatile int signo, code;
-static void fault(int s, siginfo_t *i, void *u)
-{
-    signo = s, code = i->si_code;
-    siglongjmp(back, 1);
-}
-
-/* One letter a page: its first byte, ! for SIGBUS. */
-static void look(const char *when, volatile char *p, int pages)
-{
-    static char line[65];
-    memset(line, 0, sizeof line);
-    for (volatile int i = 0; i < pages; i++)
-        if (!sigsetjmp(back, 1))
-            line[i] = p[i * 4096] ?: '.';
-        else
-            line[i] = signo == SIGBUS ? '!' : '?';
-    say("%s: %s", when, line);
-}
-
-static void fill(int fd, int from, int to, char base)
-{
-    char page[4096];
-    for (int i = from; i < to; i++) {
-        memset(page, base + i, sizeof page);
-        pwrite(fd, page, sizeof page, i * 4096l);
-    }
-}
+#include "pages.h"
 
 int main(void)
 {
-    struct sigaction a = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO};
-    sigaction(SIGBUS, &a, NULL), sigaction(SIGSEGV, &a, NULL);
+    catch_faults();
     int fd = open("file", O_CREAT | O_RDWR, 0600);
     fill(fd, 0, 16, 'a');
     char *p = mmap(NULL, 24 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);

@@ -1,20 +1,7 @@
 /* /proc/self/maps and smaps against what the program knows: each mapping it made, its rights, offset and file,
  * holes, splits by mprotect, growth by mremap, a file that was deleted, sizes and private bytes in smaps, the
  * sum in smaps_rollup and the total in statm. About 0.7 s. */
-#include "show.h"
-
-static char text[1 << 20];
-static char *slurp(const char *path)
-{
-    int fd = open(path, O_RDONLY), at = 0;
-    for (int n; fd >= 0 && (n = read(fd, text + at, sizeof text - 1 - at)) > 0;)
-        at += n;
-    text[at] = 0;
-    if (fd < 0)
-        say("%s: %s", path, errno_name(errno));
-    close(fd);
-    return text;
-}
+#include "slurp.h"
 
 struct line { unsigned long low, high, offset, inode; char rights[5], name[512]; };
 

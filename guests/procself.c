@@ -1,27 +1,12 @@
 /* /proc/self: exe, cwd, root and fd links, maps with heap and stack, status, comm, cmdline,
  * environ, limits, task, fdinfo, stat fields, auxv. Proves that a program that looks at itself sees
  * itself as at home. About 0.7 s. */
-#include "show.h"
+#include "slurp.h"
 #include <dirent.h>
-
-static char text[1 << 20];
-static int slurp(const char *path)
-{
-    int fd = open(path, O_RDONLY), at = 0;
-    if (fd < 0) {
-        say("%s: %s", path, errno_name(errno));
-        return -1;
-    }
-    for (int n; (n = read(fd, text + at, sizeof text - 1 - at)) > 0;)
-        at += n;
-    text[at] = 0;
-    close(fd);
-    return at;
-}
 
 static long field(const char *name)
 {
-    slurp("/proc/self/status");
+    take("/proc/self/status");
     char *p = strstr(text, name);
     return p ? atol(p + strlen(name)) : -1;
 }
@@ -41,7 +26,7 @@ static int count(const char *path)
 /* Permissions of the mapping that holds an address. */
 static void mapped(const char *what, void *address)
 {
-    slurp("/proc/self/maps");
+    take("/proc/self/maps");
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         unsigned long low, high;
         char rights[8], name[512] = "";
@@ -84,7 +69,7 @@ int main(int argc, char **argv)
         memset(link, 0, sizeof link);
         readlink(path, link, sizeof link);
         HOLDS(!strcmp(strrchr(link, '/'), "/some-file"));
-        slurp("/proc/self/comm");
+        take("/proc/self/comm");
         say("comm %s", text);
         HOLDS(field("\nPid:") == getpid());
         HOLDS(field("\nPPid:") == getppid());
@@ -94,30 +79,30 @@ int main(int argc, char **argv)
         mapped("data", &global);
         mapped("stack", &local);
         mapped("heap", heap);
-        slurp("/proc/self/maps");
+        take("/proc/self/maps");
         HOLDS(strstr(text, "[vdso]") && strstr(text, "[stack]") && strstr(text, "[heap]"));
         rest(70);
         chew(40 * CHEW_MS);
     }
-    n = slurp("/proc/self/cmdline");
+    n = take("/proc/self/cmdline");
     say("cmdline ends in 0: %d, same %d", n > 0 && !text[n - 1], !strcmp(text, argv[0]));
-    slurp("/proc/self/environ");
+    take("/proc/self/environ");
     HOLDS(!!memmem(text, sizeof text, "LC_ALL=C", 8));
-    slurp("/proc/self/limits");
+    take("/proc/self/limits");
     HOLDS(!!strstr(text, "Max open files"));
     int pid;
     char name[64], state;
-    slurp("/proc/self/stat");
+    take("/proc/self/stat");
     sscanf(text, "%d (%63[^)]) %c", &pid, name, &state);
     say("stat: mine %d name %s state %c", pid == getpid(), name, state);
     char path[64];
     sprintf(path, "/proc/self/fdinfo/%d", fd);
-    slurp(path);
+    take(path);
     long pos = -1, flags = -1;
     sscanf(text, "pos: %ld flags: %lo", &pos, &flags);
     say("fdinfo pos %ld flags %lo", pos, flags);
     sprintf(path, "/proc/%d/comm", getpid());
-    slurp(path);
+    take(path);
     say("by pid: %s", text);
     pthread_t t[3];
     pthread_mutex_lock(&gate);
@@ -130,7 +115,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 3; i++)
         pthread_join(t[i], NULL);
     prctl(PR_SET_NAME, "new name");
-    slurp("/proc/self/comm");
+    take("/proc/self/comm");
     say("comm %s", text);
     int comm = open("/proc/self/comm", O_WRONLY);
     SHOW(write(comm, "written", 7));
@@ -145,6 +130,6 @@ int main(int argc, char **argv)
     SHOW(pwrite(mem, &value, sizeof value, (long)&global));
     rest(60);
     say("global %d", global);
-    SHOW(slurp("/proc/self/none"));
+    SHOW(take("/proc/self/none"));
     return 0;
 }

@@ -1,23 +1,10 @@
 /* Links and lists in /proc/self: fd and fdinfo of files, pipes, sockets, eventfds and deleted files, opening a
  * file again through its link, exe, cwd and root, cmdline and environ and their limits, comm of threads, task,
  * limits, mountinfo, cgroup, loginuid. About 0.7 s. */
-#include "show.h"
+#include "slurp.h"
 #include <dirent.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-
-static char text[65536];
-static int slurp(const char *path)
-{
-    int fd = open(path, O_RDONLY), at = 0;
-    for (int n; fd >= 0 && (n = read(fd, text + at, sizeof text - 1 - at)) > 0;)
-        at += n;
-    text[at] = 0;
-    if (fd < 0)
-        say("%s: %s", path, errno_name(errno));
-    close(fd);
-    return at;
-}
 
 /* Prints a link without numbers of inodes. */
 static void link_of(const char *what, int fd)
@@ -38,7 +25,7 @@ static void info_of(const char *what, int fd, const char *field)
 {
     char path[64];
     sprintf(path, "/proc/self/fdinfo/%d", fd);
-    slurp(path);
+    take(path);
     char *at = strstr(text, field), value[64] = "absent";
     if (at)
         sscanf(at + strlen(field), " %63[^\n]", value);
@@ -125,14 +112,14 @@ int main(int argc, char **argv)
     memset(to, 0, sizeof to);
     SHOW(readlink("/proc/self/root", to, sizeof to - 1));
     say("%s", to);
-    int n = slurp("/proc/self/cmdline");
+    int n = take("/proc/self/cmdline");
     HOLDS(n == (int)strlen(argv[0]) + 1 && !strcmp(text, argv[0]));
-    n = slurp("/proc/self/environ");
+    n = take("/proc/self/environ");
     setenv("ADDED", "later", 1);
-    HOLDS(n > 0 && slurp("/proc/self/environ") == n);
+    HOLDS(n > 0 && take("/proc/self/environ") == n);
     memcpy(argv[0], "/short\0", 7); /* seen by ps */
     rest(100);
-    slurp("/proc/self/cmdline");
+    take("/proc/self/cmdline");
     say("%.30s", text);
     pthread_t t[3];
     pthread_barrier_init(&gate, NULL, 4);
@@ -146,7 +133,7 @@ int main(int argc, char **argv)
         if (e->d_name[0] != '.') {
             sprintf(path, "/proc/self/task/%.20s/comm", e->d_name);
             tasks++;
-            slurp(path);
+            take(path);
             if (!strncmp(text, "named-", 6))
                 letters += 1 << (text[6] - '0');
         }
@@ -155,14 +142,14 @@ int main(int argc, char **argv)
     pthread_barrier_wait(&gate);
     for (int i = 0; i < 3; i++)
         pthread_join(t[i], NULL);
-    HOLDS(slurp("/proc/self/mountinfo") > 0);
-    HOLDS(slurp("/proc/self/cgroup") > 0);
-    slurp("/proc/self/limits");
+    HOLDS(take("/proc/self/mountinfo") > 0);
+    HOLDS(take("/proc/self/cgroup") > 0);
+    take("/proc/self/limits");
     char *at = strstr(text, "Max open files");
     struct rlimit r;
     getrlimit(RLIMIT_NOFILE, &r);
     HOLDS(at && strtoul(at + 14, NULL, 10) == r.rlim_cur);
-    slurp("/proc/self/oom_score_adj");
+    take("/proc/self/oom_score_adj");
     say("oom %s", strtok(text, "\n"));
     return 0;
 }

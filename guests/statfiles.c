@@ -1,21 +1,8 @@
 /* /proc/self/stat, statm and status against getpid and friends, thread counts, signal masks, memory that grows,
  * limits, name changes, capabilities, CPU lists; the same by /proc/PID, /proc/thread-self and for each task.
  * About 0.8 s. */
-#include "show.h"
+#include "slurp.h"
 #include <dirent.h>
-
-static char text[65536];
-static char *slurp(const char *path)
-{
-    int fd = open(path, O_RDONLY), at = 0;
-    for (int n; fd >= 0 && (n = read(fd, text + at, sizeof text - 1 - at)) > 0;)
-        at += n;
-    text[at] = 0;
-    if (fd < 0)
-        say("%s: %s", path, errno_name(errno));
-    close(fd);
-    return text;
-}
 
 /* The nth field of stat, counted as proc(5) does; those behind the name. */
 static long stat_field(const char *path, int n)
