@@ -75,7 +75,7 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     hold_halted(p, &halted);
     for s in &l.states {
         // Only a thread that died meanwhile fails; its process dies with it.
-        let waits = queue::leave(&code, pid, s.tid).unwrap_or_default();
+        let waits = queue::leave(&code, pid, s.tid, s.mask & read).unwrap_or_default();
         for (to, info) in waits {
             hold(&mut p.held, to, &info);
         }

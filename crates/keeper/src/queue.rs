@@ -1,7 +1,8 @@
 //! Signals that wait in home's kernel when a process leaves, and those with which it comes home.
 //!
-//! Out: all are taken and told to the body before it runs. Home: the kernel queues them. Since the deputies were stopped it may have queued later ones of its own. Real-time signals of one number
-//! are taken in the order in which they were sent (signal(7)): what came later is queued again behind.
+//! Out: they are taken and told to the body before it runs. Home: the kernel queues them. Since the deputies were
+//! stopped it may have queued later ones of its own. Real-time signals of one number are taken in the order in
+//! which they were sent (signal(7)): what came later is queued again behind.
 
 use armento_migrate::Result;
 use armento_model::{Pid, Tid};
@@ -51,14 +52,15 @@ pub fn requeue(h: &mut Hold, code: &Code, pid: Pid, waited: &[&Directed]) -> Res
     Ok(())
 }
 
-/// Takes what waits for a thread that leaves, and, at the leader, for its process. Before: the thread is halted.
-pub fn leave(code: &Code, pid: Pid, tid: Tid) -> Result<Vec<Directed>> {
+/// Takes what waits for a thread that leaves, and, at the leader, for its process, but those of `stay`, which it reads
+/// from a descriptor here. Before: the thread is halted.
+pub fn leave(code: &Code, pid: Pid, tid: Tid, stay: u64) -> Result<Vec<Directed>> {
     let some = |shared| trace::pending(tid, shared).map(|all| !all.is_empty());
     if !some(false)? && (tid != pid || !some(true)?) {
         return Ok(Vec::new());
     }
     let mut h = Hold::take(tid, Arc::new(Unfiltered))?;
-    drain(&mut h, code, pid, CAN_WAIT)
+    drain(&mut h, code, pid, CAN_WAIT & !stay)
 }
 
 pub fn number(info: &SigInfo) -> i32 {
