@@ -22,6 +22,11 @@ pub const GAPS: &[Gap] = &[
         reason: "what a process at home writes with process_vm_writev into one that moves or is away is lost: nobody sees that call",
     },
     Gap {
+        guest: "copying",
+        mode: Mode::StormCall,
+        reason: "what a process at home writes with process_vm_writev into one that moves or is away is lost: nobody sees that call",
+    },
+    Gap {
         guest: "childfiles",
         mode: Mode::Storm,
         reason: "from home, /proc/PID of a child that is away is its deputy's: state t instead of T while it is stopped, S while it computes, no program in maps",

@@ -219,7 +219,6 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         busy_percent: 100,
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),
-        words: 0,
         areas: Vec::new(),
     };
     zoo.bodies.insert(head.pid, body);
@@ -517,6 +516,7 @@ pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
     };
     point("host.thawing");
     b.quiet = false;
+    b.proc.live.store(true, Ordering::Release);
     zoo.sh().tell(&ToHome::Thawed { mv });
     bodies::run_on(zoo, pid);
 }

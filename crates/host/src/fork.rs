@@ -248,6 +248,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         .map(|b| b.areas.clone())
         .unwrap_or_default();
     let releases = vfork.then_some((cell.pid, cell.tid));
+    proc.live.store(!vfork, Ordering::Release);
     let body = Body {
         pid,
         here,
@@ -262,7 +263,6 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         busy_percent: 100,
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),
-        words: 0,
         areas,
     };
     zoo.bodies.insert(pid, body);

@@ -5,11 +5,10 @@
 use crate::serve::come_home;
 use crate::shared::{BodyMem, Cell, Fix, Shared, Waiting, lock};
 use crate::talk::CALL_SHORT;
-use crate::world::Zoo;
 use crate::{bodies, cpu, timers, whole, words};
 use armento_abi::{Packed, Plan, Refuse};
 use armento_migrate::stop::DEFAULT_NOTHING;
-use armento_model::{Pid, Stay};
+use armento_model::Stay;
 use armento_tracee::inject::bit;
 use armento_tracee::notify::Notice;
 use armento_tracee::region::DATA;
@@ -209,7 +208,8 @@ pub fn exec(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             let heard = cell.proc.heard.load(Ordering::SeqCst);
             let st = status::read(cell.here).unwrap_or_default();
             let waits = (st.sig_pending | st.shared_pending) & st.blocked != 0;
-            if waits && !is_vfork_child(sh, cell.pid) {
+            // A child by vfork has its parent's memory until it execs, and cannot move.
+            if waits && cell.proc.live.load(Ordering::Acquire) {
                 // The new image is to have them, and they would end with this body.
                 let why = "an exec while blocked signals wait";
                 return come_home(sh, cell, n.id, Stay::UnsupportedCall, why);
@@ -234,12 +234,6 @@ pub fn exec(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         }
         Err(Refuse::ComeHome(why)) => come_home(sh, cell, n.id, Stay::UnsupportedCall, why),
     }
-}
-
-/// It has its parent's memory until it execs, and cannot move.
-fn is_vfork_child(sh: &Shared, pid: Pid) -> bool {
-    let borrows = move |z: &mut Zoo| z.bodies.get(&pid).is_some_and(|b| b.releases.is_some());
-    sh.hand.run(borrows).unwrap_or(true)
 }
 
 /// SIGCHLD's disposition decides about zombies, which are at home: set it there too, then here.

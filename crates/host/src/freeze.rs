@@ -98,7 +98,7 @@ pub fn thaw(sh: &Arc<Shared>, pid: Pid) {
         if let Some(b) = zoo.bodies.get_mut(&pid) {
             b.freezer = None;
             // What its deputy held of them may be gone: home had begun to make room.
-            b.words = 0;
+            b.proc.words.store(0, Ordering::Relaxed);
             b.proc.freeze(FOR_MOVE, false);
         }
         bodies::run_on(zoo, pid);

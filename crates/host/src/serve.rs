@@ -1,6 +1,8 @@
 //! The listener: every call of a guest that is not native arrives here.
 //!
 //! From: `migrate/src/target.rs` (the body runs). Next: `forward.rs` (the call goes home).
+//!
+//! Nothing here waits for the hand: it may itself wait for a call of a guest that this thread lets through.
 
 use crate::shared::{Cell, Fix, Shared, Waiting, lock};
 use crate::{ahead, cpu, fork, forward, mapping, timers};

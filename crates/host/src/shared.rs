@@ -63,6 +63,10 @@ pub struct Proc {
     pub signalfds: AtomicU64,
     /// It has, or had, a timer of CPU time: home's kernel does not know of it.
     pub cpu_timer: AtomicBool,
+    /// It runs here, in memory of its own: it was thawed, or forked here, and is no child by vfork.
+    pub live: AtomicBool,
+    /// What of its arguments and environment home was told, hashed.
+    pub words: AtomicU64,
     /// exit_group was called: home knows, nothing moves any more.
     pub exiting: AtomicBool,
 }
@@ -188,6 +192,8 @@ pub struct Shared {
     pub aborted: Mutex<VecDeque<MoveId>>,
     /// When this node last said that it leaves: nobody comes in for a while.
     pub expelled: Mutex<Option<Instant>>,
+    /// Held by who tells home arguments and environments.
+    pub telling: Mutex<()>,
     /// Bodies' end of descriptor passing.
     pub pass: OwnedFd,
 }
@@ -219,6 +225,13 @@ impl Passage for Open {
 impl Shared {
     pub fn knows(&self, key: &FileKey) -> bool {
         lock(&self.files).contains_key(key)
+    }
+
+    /// The first threads of all bodies.
+    pub fn leaders(&self) -> Vec<Arc<Cell>> {
+        let cells = self.cells.read().unwrap_or_else(|e| e.into_inner());
+        let all = cells.home.values().filter(|c| c.tid == c.pid);
+        all.cloned().collect()
     }
 
     pub fn cell(&self, here: Tid) -> Option<Arc<Cell>> {

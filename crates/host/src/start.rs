@@ -85,6 +85,7 @@ fn run() -> Result<(), Failure> {
         meetings: Mutex::new(HashMap::new()),
         aborted: Default::default(),
         expelled: Mutex::new(None),
+        telling: Mutex::default(),
         pass: guests.pass,
     });
     let mut zoo = Zoo {

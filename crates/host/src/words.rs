@@ -2,40 +2,38 @@
 //!
 //! From: `talk.rs` (now and then), `forward.rs` (an open of such a file). Next: `keeper/src/words.rs`.
 
-use crate::shared::Shared;
-use crate::world::{Body, Zoo};
+use crate::shared::{Cell, Shared, lock};
 use armento_tracee::{status, sys};
 use armento_wire::talk::{ToHome, Words};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Bytes that are looked at: what lies behind them home shows as it was when the process left.
 const LEN_MAX: u64 = 64 << 10;
 
-/// Tells home what has changed since the last look.
-pub fn tell(sh: &Arc<Shared>) {
-    let news = sh.hand.run(look).unwrap_or_default();
-    news.into_iter().for_each(|w| sh.tell(&ToHome::Words(w)));
+/// Tells home what has changed since the last look. Not by the hand: it may wait for a call that our caller serves.
+pub fn tell(sh: &Shared) {
+    // Who finds nothing new knows that it is told.
+    let _one = lock(&sh.telling);
+    let leaders = sh.leaders();
+    let live = leaders
+        .iter()
+        .filter(|c| c.proc.live.load(Ordering::Acquire));
+    for w in live.filter_map(|c| changed(c)) {
+        sh.tell(&ToHome::Words(w));
+    }
 }
 
-fn look(zoo: &mut Zoo) -> Vec<Words> {
-    let live = zoo
-        .bodies
-        .values_mut()
-        .filter(|b| !b.quiet && b.releases.is_none());
-    live.filter_map(changed).collect()
-}
-
-fn changed(b: &mut Body) -> Option<Words> {
-    let (at, len) = place(b.here)?;
+fn changed(c: &Cell) -> Option<Words> {
+    let (at, len) = place(c.here)?;
     let mut bytes = vec![0; len as usize];
-    let got = sys::vm_read(b.here, at, &mut bytes).ok()?;
+    let got = sys::vm_read(c.here, at, &mut bytes).ok()?;
     bytes.truncate(got);
     let mut h = DefaultHasher::new();
     (at, &bytes).hash(&mut h);
-    let told = std::mem::replace(&mut b.words, h.finish()) == b.words;
-    (!told).then_some(Words {
-        pid: b.pid,
+    let now = h.finish();
+    (c.proc.words.swap(now, Ordering::Relaxed) != now).then_some(Words {
+        pid: c.pid,
         at,
         bytes,
     })

@@ -45,8 +45,6 @@ pub struct Body {
     /// CPU it had used here at the last look, and when that was.
     pub looked: (u64, std::time::Instant),
     pub demand: Demand,
-    /// What of its arguments and environment home was told, hashed.
-    pub words: u64,
     /// Layout as last built.
     pub areas: Vec<armento_migrate::image::Area>,
 }

@@ -42,7 +42,14 @@ const SERVED_IN_PART: [i64; 9] = [
 /// Reads a host's calls stream until it breaks.
 pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, mut r: Reader) {
     let mut buf = Vec::new();
-    while let Ok(kind) = read_frame(&mut r, &mut buf) {
+    loop {
+        let kind = match read_frame(&mut r, &mut buf) {
+            Ok(kind) => kind,
+            Err(e) => {
+                eprintln!("{}: {e}", link.node);
+                break;
+            }
+        };
         *lock(&link.heard) = Instant::now();
         let fine = match kind {
             CALL => call(keep, link, &buf),
