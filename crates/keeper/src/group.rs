@@ -24,6 +24,7 @@ use armento_model::{MoveId, NodeName, Pid, Stay};
 use armento_tracee::{maps, status};
 use armento_wire::talk::{FileKey, Purpose, ToHost};
 use std::collections::HashMap;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -133,17 +134,19 @@ fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
     let mut known = lock(&keep.files);
     files.retain(|key, _| !known.contains_key(key));
     let keys: Vec<FileKey> = files.keys().copied().collect();
-    known.extend(files.into_iter().map(|(key, f)| (key, Arc::new(f))));
+    let files: HashMap<FileKey, Arc<File>> =
+        files.into_iter().map(|(k, f)| (k, Arc::new(f))).collect();
+    known.extend(files.iter().map(|(key, f)| (*key, f.clone())));
     drop(known);
     let (tx, news) = mpsc::channel();
     let mv = keep.new_move(tx);
-    link.tell(&ToHost::Warm {
-        mv,
-        files: keys.clone(),
-    });
+    link.tell(&ToHost::Warm { mv, files: keys });
     let _ = news.recv_timeout(WARM_MAX);
     keep.end_move(mv);
-    lock(&keep.files).retain(|key, _| !keys.contains(key));
+    // One that a body mapped meanwhile is its own.
+    let ours =
+        |key: &FileKey, f: &Arc<File>| files.get(key).is_some_and(|mine| Arc::ptr_eq(mine, f));
+    lock(&keep.files).retain(|key, f| !ours(key, f));
 }
 
 /// Halts one after the other: from then on nobody writes into what they share.
