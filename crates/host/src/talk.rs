@@ -42,7 +42,7 @@ pub fn welcome(sh: &Arc<Shared>, link: Duplex) {
         }
         Purpose::Bring(mv) => arrive::receive(sh, mv, r, w),
         Purpose::Object(object) => {
-            // A home that does not get it asks again.
+            // Home sees the broken stream: a return is tried again, the end of a process says what is lost.
             let _ = depart::object(sh, object, w);
         }
         Purpose::Fetch(mv) => {

@@ -23,7 +23,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Who opens a guarded file waits so long at most, then is refused: a tree that lost its host ends after 30 s.
@@ -36,6 +36,8 @@ const HELD_MAX: usize = 4096;
 #[derive(Default)]
 pub struct Guards {
     held: Mutex<HashMap<ObjectId, Held>>,
+    /// One of them is home.
+    less: Condvar,
     /// The fanotify group, made with the first file.
     watch: Mutex<Option<Arc<OwnedFd>>>,
     /// Who brings them home: a group, or what settles the end of one of it. What is fetched must not meet
@@ -236,7 +238,10 @@ fn come_home(keep: &Arc<Keep>, object: ObjectId, opener: Pid) -> bool {
                 keep.tasks.push_urgent(Task { pid, to, why });
             }
         }
-        std::thread::sleep(Duration::from_millis(1));
+        let held = lock(&keep.guards.held);
+        let away = |held: &mut HashMap<_, _>| held.contains_key(&object);
+        // It is looked at again above.
+        drop(keep.guards.less.wait_timeout_while(held, ASK_AGAIN, away));
     }
     true
 }
@@ -282,6 +287,7 @@ pub fn release(keep: &Keep, wanted: &HashSet<ObjectId>) {
         }
         held.link.tell(&ToHost::Forget { object: *object });
     }
+    keep.guards.less.notify_all();
 }
 
 /// What of it is away that `group` maps.
@@ -304,7 +310,10 @@ pub fn settle(keep: &Arc<Keep>, ended: Pid) {
     };
     let last: HashSet<ObjectId> = away.filter(alone).collect();
     if let Err(e) = fetch(keep, &last) {
-        eprintln!("shared memory of process {ended} did not come home: {e}");
+        eprintln!(
+            "what process {ended} shared did not come home: {e}; in /dev/shm and System V segments is what it had when \
+             it left: start it again"
+        );
     }
     release(keep, &last);
 }
