@@ -10,16 +10,6 @@ static pthread_cond_t cond, room = PTHREAD_COND_INITIALIZER, items = PTHREAD_CON
 static int queue[8], held, put_at, take_at, produced, consumed, woken, generation;
 static long sum;
 
-static struct timespec soon(clockid_t id, int ms)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    t.tv_nsec += ms * 1000000l;
-    t.tv_sec += t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
-}
-
 static void *producer(void *arg)
 {
     for (;;) {

@@ -90,16 +90,6 @@ static void owner_death(const char *what, pthread_mutex_t *m)
     say("%s: not recovered %s", what, errno_name(pthread_mutex_lock(m)));
 }
 
-static struct timespec soon(clockid_t id, int ms)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    t.tv_nsec += ms * 1000000l;
-    t.tv_sec += t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
-}
-
 static void *timed(void *arg)
 {
     pthread_mutex_t *m = arg;

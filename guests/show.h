@@ -125,4 +125,15 @@ __attribute__((unused)) static void say_status(const char *who, int status)
     else
         say("%s: status %x", who, status);
 }
+
+/* So many milliseconds from now. */
+__attribute__((unused)) static struct timespec soon(clockid_t id, int ms)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    t.tv_nsec += ms * 1000000l;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
 #endif

@@ -87,16 +87,9 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
 
 /// The first stop of one whom a followed thread has made. Those that deputies make are known by their process.
 fn newborn(t: &mut Tree, tid: Tid) -> bool {
-    if t.passing.contains(&tid) {
-        return false;
-    }
-    let Ok(s) = status::read(tid) else {
+    let Some(s) = t.born_at_home(tid) else {
         return false;
     };
-    let away = |pid| t.procs.get(&pid).is_some_and(|p| p.link().is_some());
-    if away(s.tgid) || away(s.ppid) {
-        return false;
-    }
     t.follow.threads.insert(tid, s.tgid);
     if s.tgid == tid {
         t.follow.fresh.insert(tid, STOPS_MAX);

@@ -182,16 +182,12 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
 /// The first stop of one whom a watched thread has made: a thread, or (by an unusual clone) a process, which is
 /// none of ours. Those that deputies make are known by their process.
 fn newborn(t: &mut Tree, tid: Tid) -> bool {
-    if t.watch.threads.is_empty() || t.passing.contains(&tid) {
+    if t.watch.threads.is_empty() {
         return false;
     }
-    let Ok(s) = status::read(tid) else {
+    let Some(s) = t.born_at_home(tid) else {
         return false;
     };
-    let away = |pid| t.procs.get(&pid).is_some_and(|p| p.link().is_some());
-    if away(s.tgid) || away(s.ppid) {
-        return false;
-    }
     let _ = if t.watch.has(s.tgid) {
         t.watch.threads.insert(tid, (s.tgid, None));
         trace::resume_to_call(tid, 0)
@@ -263,6 +259,15 @@ fn wait_on(tid: Tid, r: &mut Regs, since: Option<Instant>) -> trace::Result<()> 
 }
 
 impl Tree {
+    /// A thread that is new to us and that somebody at home has made.
+    pub fn born_at_home(&self, tid: Tid) -> Option<status::ProcStatus> {
+        let s = status::read(tid)
+            .ok()
+            .filter(|_| !self.passing.contains(&tid))?;
+        let away = |pid| self.procs.get(&pid).is_some_and(|p| p.link().is_some());
+        (!away(s.tgid) && !away(s.ppid)).then_some(s)
+    }
+
     /// What a grip on the process does at stops of its calls.
     pub fn calls_of(&self, pid: Pid) -> Calls {
         let books = self.watch.has(pid).then(|| self.keep.cpu.clone());
