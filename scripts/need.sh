@@ -30,6 +30,8 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 echo "need: installing$missing"
+# In a log, what apt-get says besides errors only hides what matters.
+[ -t 1 ] || exec >/dev/null
 export DEBIAN_FRONTEND=noninteractive
 # Mirrors hiccup: three attempts, then the truth. The lock may be held by unattended-upgrades.
 attempt=1

@@ -1,12 +1,15 @@
 //! What the server runs, in order: formatting, clippy, tidy, tests, conformance.
 //!
-//! Every step runs even when one before it failed, so that one run tells everything. The last line
-//! counts tests: `N passed, N failed, N skipped`.
+//! Every step runs even when one before it failed, so that one run tells everything. What is told is
+//! short: failures, gaps and what was skipped; files below the build have the rest. The last line counts
+//! tests: `N passed, N failed, N skipped`.
 
 use crate::count::{self, Count, Tally};
+use crate::terse::Terse;
 use crate::{root, tidy};
 use anyhow::{Context, Result};
-use std::io::{BufRead, BufReader, IsTerminal};
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -132,7 +135,12 @@ fn quiet(c: &mut Command) -> bool {
 }
 
 fn cargo(args: &[&str]) -> Result<bool> {
-    let status = Command::new("cargo")
+    let mut c = Command::new("cargo");
+    // A log needs no line for each crate; warnings and errors are told all the same.
+    if !std::io::stderr().is_terminal() {
+        c.env("CARGO_TERM_QUIET", "true");
+    }
+    let status = c
         .args(args)
         .current_dir(root())
         .stdin(Stdio::null())
@@ -166,22 +174,29 @@ fn tests(sum: &mut Count, long: bool) -> Result<bool> {
         "--no-fail-fast",
     ]);
     c.args(["--", "--show-output"]);
+    let kept = target().join("tests.log");
+    let mut log = File::create(&kept).with_context(|| format!("{} not made", kept.display()))?;
     c.current_dir(root())
         .stdin(Stdio::null())
-        .stdout(Stdio::piped());
+        .stdout(Stdio::piped())
+        .stderr(log.try_clone()?);
     if long {
         c.env("ARMENTO_LONG_TESTS", "1");
     }
     let mut child = c.spawn().context("cargo test did not start")?;
-    let mut tally = Tally::default();
+    let (mut tally, mut terse) = (Tally::default(), Terse::default());
     let out = child.stdout.take().context("cargo test has no output")?;
     for line in BufReader::new(out).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
-        println!("{line}");
+        writeln!(log, "{line}")?;
+        if let Some(told) = terse.line(&line) {
+            println!("{told}");
+        }
         tally.line(&line);
     }
     let good = child.wait()?.success();
+    println!("tests: {} (all output: {})", tally.count, kept.display());
     // It did not compile, or died: that is a failure even if no test said so.
     if !good && tally.count.failed == 0 {
         tally.count.failed = 1;

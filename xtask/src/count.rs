@@ -121,11 +121,30 @@ fn failure(guest: &Value, run: &Value) -> String {
         format!("; differs: {}", what.join(", "))
     };
     format!(
-        "{}: {end}{differs}; repeat: {}",
+        "{}: {end}{differs}; repeat: {}{}",
         place(guest, run),
-        text(run, "repeat")
+        text(run, "repeat"),
+        shown(all)
     )
 }
+
+/// The first lines of each difference, as `armento conform` shows them.
+fn shown(differences: &[Value]) -> String {
+    let mut out = String::new();
+    for line in differences
+        .iter()
+        .filter_map(|d| d["shown"].as_array())
+        .flat_map(|lines| lines.iter().take(SHOWN_MAX))
+    {
+        let line: String = line.as_str().unwrap_or("?").chars().take(160).collect();
+        out.push_str("\n    ");
+        out.push_str(&line);
+    }
+    out
+}
+
+/// Lines of a difference that a log needs; the report has all that were kept.
+const SHOWN_MAX: usize = 14;
 
 #[cfg(test)]
 mod tests {
@@ -158,7 +177,7 @@ mod tests {
         let text = r#"{"schema":"armento.conform/1","passed":1,"failed":1,"guests":[
             {"name":"files","runs":[{"mode":"home","verdict":"equal"},{"mode":"away","verdict":"equal"}]},
             {"name":"pipes","runs":[{"mode":"storm","verdict":"differs","end":"exit 1","repeat":"again",
-                "detail":[{"what":"stdout"},{"what":"files"}]}]},
+                "detail":[{"what":"stdout","shown":["- a","+ b"]},{"what":"files"}]}]},
             {"name":"timers","runs":[{"mode":"home","verdict":"gap-closed","detail":"why"},
                 {"mode":"away","verdict":"gap","detail":{"reason":"why","differences":[]}}]},
             {"name":"lame","runs":[{"mode":"home","verdict":"skipped","detail":"lame"}]}]}"#;
@@ -174,7 +193,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "FAILED: pipes storm: exit 1; differs: stdout, files; repeat: again",
+                "FAILED: pipes storm: exit 1; differs: stdout, files; repeat: again\n    - a\n    + b",
                 "GAP CLOSED: timers home: remove it from known_gaps.rs",
                 "gap: timers away: why",
             ]

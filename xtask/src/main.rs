@@ -6,6 +6,7 @@
 mod ci;
 mod count;
 mod generate;
+mod terse;
 mod tidy;
 
 use anyhow::{Result, bail};

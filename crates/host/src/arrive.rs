@@ -406,6 +406,7 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
     h.batch_ok(&code, "mprotect", &close)?;
     // A limit of this node may be lower than home's: then it is memory as any other.
     h.batch(&code, &locks)?;
+    h.batch(&code, &flags::zero_calls(&state.zeros))?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     ok("set the memory map's numbers", here, r[0])?;
     h.batch_ok(

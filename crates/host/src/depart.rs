@@ -105,7 +105,7 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     Noted::frozen(here, noted)?.mark(&mut last.areas);
     // A file mapped meanwhile has replaced at home what was sent there: everything goes again.
     let tracked = tracked && proc.mapped.load(Ordering::Acquire) == mapped;
-    job.finish(&last, &state, tracked)
+    job.finish(&last, state, tracked)
 }
 
 fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
@@ -308,6 +308,7 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
     Ok((
         last,
         State {
+            zeros: Vec::new(),
             threads,
             actions,
             mm: numbers,

@@ -199,6 +199,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     h.batch_ok(&code, "mprotect", &got.close)?;
     // A limit that was lowered since it was locked is no reason to stay away.
     h.batch(&code, &got.lock)?;
+    h.batch(&code, &flags::zero_calls(&state.zeros))?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     armento_tracee::inject::ok("set the memory map's numbers", pid, r[0])?;
     let now = sigs::read(&mut h, &code)?;

@@ -128,7 +128,7 @@ fn try_out(
             .run(move |t| freeze(t, pid, false, &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
         Noted::frozen(pid, noted)?.mark(&mut last.areas);
-        job.finish(&last, &state, tracked)?;
+        job.finish(&last, state, tracked)?;
         await_ready(news, READY_MAX)
     })();
     let bytes = job.bytes;

@@ -79,6 +79,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
     l.signalfds = reasons::signalfds(pid);
     l.states.clone_from(&threads);
     let state = State {
+        zeros: Vec::new(),
         threads,
         actions,
         mm: l.numbers.clone(),

@@ -194,7 +194,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             let (mut last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
             noted.mark(&mut last.areas);
             sent.add(&last.areas);
-            job.finish(&last, &state, false)?;
+            job.finish(&last, state, false)?;
             await_ready(&m.news, READY_MAX)
         })();
         bytes += job.bytes;

@@ -103,6 +103,18 @@ impl Pagemap {
         Ok(held)
     }
 
+    /// Pages of `range` that are the zero page.
+    pub fn zeros(&self, range: Run) -> io::Result<Vec<Run>> {
+        let mut out = Vec::new();
+        let query = ScanArg {
+            mask: PRESENT | PFNZERO,
+            want: PRESENT,
+            ..ScanArg::default()
+        };
+        self.scan(range, query, |run, _| grow(&mut out, run))?;
+        Ok(out)
+    }
+
     /// Address of the first page of `range` that is there in any way. Cheap where nothing is: what was
     /// reserved and never touched has no page tables to walk.
     pub fn first(&self, range: Run) -> io::Result<Option<u64>> {
@@ -286,5 +298,20 @@ mod tests {
         assert_eq!(pm.first((start, start + 4096)).expect("scan"), Some(start));
         // Nobody maps the first page of all.
         assert_eq!(pm.first((0, 4096)).expect("scan"), None);
+    }
+
+    #[test]
+    fn what_was_only_read_is_the_zero_page() {
+        let fresh = vec![0u8; 1 << 20];
+        let page = ((fresh.as_ptr() as u64) + 4 * 4096) & !4095;
+        let read = fresh[(page - fresh.as_ptr() as u64) as usize];
+        assert_eq!(std::hint::black_box(read), 0);
+        let pm = Pagemap::open(std::process::id() as i32).expect("own pagemap");
+        let run = (page, page + 4096);
+        assert_eq!(pm.zeros((page, page + 8192)).expect("scan"), [run]);
+        assert_eq!(
+            pm.held(run, Backing::Memory).expect("scan"),
+            Held::default()
+        );
     }
 }

@@ -109,6 +109,14 @@ pub fn lock_calls(areas: &[Area]) -> Vec<Call> {
     locked.map(call).collect()
 }
 
+/// Has the zero page where the source had it. Before: the other pages are there. A hint: what cannot be read cannot
+/// be populated. KERNEL: MADV_POPULATE_READ since 5.14.
+pub fn zero_calls(zeros: &[Run]) -> Vec<Call> {
+    let advice = libc::MADV_POPULATE_READ as u64;
+    let call = |r: &Run| (libc::SYS_madvise, [r.0, r.1 - r.0, advice, 0, 0, 0]);
+    zeros.iter().map(call).collect()
+}
+
 /// Lets go what is locked: it cannot be emptied otherwise.
 pub fn unlock_calls(areas: &[Area]) -> Vec<Call> {
     let locked = areas.iter().filter(|a| a.flags.has(LOCKED));

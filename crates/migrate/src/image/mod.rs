@@ -65,6 +65,8 @@ pub struct State {
     /// 64 kernel sigactions of 32 bytes.
     pub actions: Vec<[u64; 4]>,
     pub mm: Mm,
+    /// Memory where it has the zero page.
+    pub zeros: Vec<Run>,
     /// Signals that wait at the source: the thread they are for, or none for the process.
     pub pending: Vec<(Option<Tid>, Signal)>,
     /// How many expirations the last signal of each timer stood for beside its own.
