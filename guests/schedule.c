@@ -21,8 +21,8 @@ static void state(const char *when)
     struct sched_param p = {-1};
     sched_getparam(0, &p);
     get_attr(0, &a, sizeof a);
-    say("%s: policy %d priority %d nice %d attr %u %d flags %lx", when, sched_getscheduler(0), p.sched_priority,
-        getpriority(PRIO_PROCESS, 0), a.policy, a.nice, (long)a.flags);
+    say("%s: policy %d priority %d nice %d attr %u %d flags %lx slice %lu", when, sched_getscheduler(0), p.sched_priority,
+        getpriority(PRIO_PROCESS, 0), a.policy, a.nice, (long)a.flags, (unsigned long)a.runtime);
 }
 
 static void *nicer(void *arg)

@@ -105,6 +105,18 @@ fn programs_that_stay(farm: &Farm) {
     told(&out, &["traces"]);
 }
 
+/// A program has what `armento run` was started with, not what our language's start-up makes of it.
+fn what_is_inherited(farm: &Farm) {
+    let look = "sh -c 'grep SigIgn /proc/self/status; readlink /proc/self/fd/0; exit 0'";
+    for set in ["true", "trap \"\" PIPE", "exec <&-", "exec 2>&-"] {
+        let native = farm.sh("n1", &format!("{set}; {look}"));
+        for how in ["--stay", "--on n2"] {
+            let ours = farm.sh("n1", &format!("{set}; armento run {how} {look}"));
+            assert_eq!(ours, native, "{set}, {how}");
+        }
+    }
+}
+
 fn a_full_disk(farm: &Farm) {
     let dd = "dd if=/dev/zero of=/tmp/small/f bs=64k count=100 2>&1 | grep -v copied";
     let mount = "mkdir -p /tmp/small; mount -t tmpfs -o size=1m tmpfs /tmp/small";
@@ -156,6 +168,7 @@ fn what_cannot_move_and_what_breaks() {
     let Some(farm) = Farm::up("trouble", &["--mem", "300M"]) else {
         return;
     };
+    what_is_inherited(&farm);
     programs_that_stay(&farm);
     a_full_disk(&farm);
     no_memory(&farm);

@@ -29,6 +29,11 @@ pub fn prepare(command: &mut Command, terminal: bool) {
                 return Err(io::Error::last_os_error());
             }
             libc::umask(0o022);
+            // The C library's own signals, which it changes with our first thread and with posix_spawn.
+            let default = [0u64; 4];
+            for sig in [32, 33] {
+                libc::syscall(libc::SYS_rt_sigaction, sig, &default, 0, 8);
+            }
             for (what, soft, hard) in LIMITS {
                 let mut limit = libc::rlimit {
                     rlim_cur: 0,

@@ -146,7 +146,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
     if let Some(path) = std::env::var_os("ARMENTO_KEEPER_LOG") {
         sys::log_to(path.as_ref());
     }
-    armento_tracee::sys::short_slices();
+    armento_tracee::slice::short();
     let mut door = door;
     let mut kind = [0u8; 1];
     if door.read_exact(&mut kind).is_err() {

@@ -14,7 +14,7 @@ use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
 use crate::partners;
 use crate::reasons;
-use crate::room::{forkable, make_uffd, map_region};
+use crate::room::{make_uffd, map_region, unmap_region};
 use crate::tree::{Place, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
@@ -27,8 +27,8 @@ use armento_migrate::source::Job;
 use armento_migrate::stop::{Grip, delicate, ignores_trap};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
-use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
-use armento_tracee::region::{BASE, Region};
+use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::region::Region;
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{maps, status, trace};
 use armento_wire::talk::{FileKey, Purpose, ToHost};
@@ -49,6 +49,8 @@ const CS_32: u64 = 0x23;
 pub struct Leaving {
     pub grip: Grip,
     pub region: Arc<Region>,
+    /// Is the region in its memory? Not while it runs: it could see it, and its children inherit it.
+    pub mapped: bool,
     pub uffd: Option<Arc<Uffd>>,
     /// The files that it mapped when it was looked at first.
     pub names: Names,
@@ -282,9 +284,9 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
     } else {
         None
     };
-    if uffd.is_some() {
-        // It runs on meanwhile: a child that it forks must not inherit our region.
-        h.call(&code, libc::SYS_madvise, forkable(&region, false))?;
+    let mapped = uffd.is_none();
+    if !mapped {
+        unmap_region(&mut h, &region)?;
     }
     drop(h);
     let head = Head {
@@ -312,6 +314,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
         Leaving {
             grip,
             region,
+            mapped,
             uffd,
             names: first.names,
             states: Vec::new(),
@@ -335,9 +338,9 @@ pub fn undo(t: &mut Tree, pid: Pid) {
             t.remember_block(h.tid);
         }
         if let Ok(mut h) = Hold::take(pid, Arc::new(Unfiltered))
-            && let Ok((at, _)) = vdso_syscall(pid)
+            && l.mapped
         {
-            let _ = h.call_at(at, libc::SYS_munmap, [BASE, l.region.len(), 0, 0, 0, 0]);
+            let _ = unmap_region(&mut h, &l.region);
         }
     }
     if let Some(p) = t.procs.get_mut(&pid) {

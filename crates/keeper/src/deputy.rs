@@ -10,6 +10,7 @@ use crate::links::HostLink;
 use armento_abi::{Out, Packed, out_len};
 use armento_model::{Pid, Tid};
 use armento_tracee::region::Slot;
+use armento_tracee::slice;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::ToHost;
 use armento_wire::write_frame;
@@ -110,10 +111,12 @@ pub struct Deputy {
     link: Mutex<Arc<HostLink>>,
     pub common: Common,
     closed: AtomicBool,
+    /// The slice of its own, while it has a short one: it serves its body.
+    slice: Mutex<Option<u64>>,
 }
 
 impl Deputy {
-    /// Makes a deputy's record and starts its waiter.
+    /// Makes a deputy's record and starts its waiter. `parent`: the deputy that it was cloned from.
     pub fn start(
         tid: Tid,
         pid: Pid,
@@ -121,7 +124,11 @@ impl Deputy {
         link: Arc<HostLink>,
         common: Common,
         kept: Option<(u64, usize)>,
+        parent: Option<&Deputy>,
     ) -> Arc<Deputy> {
+        // A child has its parent's slice already. KERNEL: sched_fork.
+        let inherited = parent.and_then(|p| *lock(&p.slice));
+        let own = inherited.or_else(|| slice::shorten(tid));
         let st = Mutex::new(State {
             kept,
             ..State::default()
@@ -134,6 +141,7 @@ impl Deputy {
             link: Mutex::new(link),
             common,
             closed: AtomicBool::new(false),
+            slice: Mutex::new(own),
         });
         let me = d.clone();
         let built = std::thread::Builder::new()
@@ -154,8 +162,16 @@ impl Deputy {
         *lock(&self.link) = l.clone();
     }
 
+    /// From now on it is scheduled as the program would be.
+    pub fn own_slice(&self) {
+        if let Some(old) = lock(&self.slice).take() {
+            slice::restore(self.tid, old);
+        }
+    }
+
     /// The deputy is no more; its waiter ends.
     pub fn close(&self) {
+        self.own_slice();
         self.closed.store(true, Ordering::Release);
         self.slot.fail(AGAIN);
     }

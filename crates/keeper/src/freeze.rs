@@ -2,8 +2,9 @@
 //!
 //! From: `depart.rs`, `group.rs`. Next: `migrate/src/source.rs`.
 
-use crate::depart::survey;
+use crate::depart::{SLOTS_SPARE, survey};
 use crate::keep::Keep;
+use crate::room::map_region;
 use crate::tree::Tree;
 use crate::waits::Waits;
 use crate::{looks, partners, reasons, timers};
@@ -31,6 +32,12 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
     t.passing.extend(l.grip.seized.iter().copied());
     for h in &l.grip.halted {
         trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
+    }
+    if !l.mapped {
+        let slots = l.grip.seized.len() as u32 + SLOTS_SPARE;
+        let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
+        l.region = map_region(&mut hold, slots)?;
+        l.mapped = true;
     }
     let code = l.region.code();
     let mut last = survey(pid, Some(&l.names))?;

@@ -7,7 +7,6 @@ use crate::freeze::restarting;
 use crate::links::HostLink;
 use crate::partners;
 use crate::queue;
-use crate::room::forkable;
 use crate::signals::in_order;
 use crate::tree::{Proc, Tree};
 use armento_migrate::fault::point;
@@ -19,7 +18,7 @@ use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::pages::{self, Pagemap, Run};
-use armento_tracee::region::{BASE, Code, Region, Slot};
+use armento_tracee::region::{BASE, Code, Slot};
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{aside, maps, trace};
 use armento_wire::talk::ToHost;
@@ -81,7 +80,7 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         }
     }
     for (s, slot) in l.states.iter().zip(slots) {
-        let leader = (s.tid == pid).then_some((&*l.region, &l.itimers));
+        let leader = (s.tid == pid).then_some(&l.itimers);
         slot.set_idle(s.mask & read);
         if let Err(e) = become_deputy(s, &code, &slot, leader) {
             // Only a thread that died meanwhile gets here; its process dies with it.
@@ -90,7 +89,7 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         }
         let kept = kept_memory(s, t.blocks.get(&s.tid).copied());
         kept_all.extend(kept);
-        let d = Deputy::start(s.tid, pid, slot, link.clone(), p.common.clone(), kept);
+        let d = Deputy::start(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
         keep.enter(&d);
         p.threads.insert(s.tid, d.clone());
         deputies.push(d);
@@ -121,12 +120,11 @@ fn become_deputy(
     s: &ThreadState,
     code: &Code,
     slot: &Slot,
-    leader: Option<(&Region, &Itimers)>,
+    leader: Option<&Itimers>,
 ) -> trace::Result<()> {
     let mut h = Hold::take(s.tid, Arc::new(Unfiltered))?;
     let mut calls = thread::forget_calls(code, s);
-    if let Some((region, itimers)) = leader {
-        calls.push((libc::SYS_madvise, forkable(region, true)));
+    if let Some(itimers) = leader {
         calls.extend(itimers::stop_calls(code, itimers));
     }
     h.batch(code, &calls)?;

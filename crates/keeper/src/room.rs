@@ -13,16 +13,6 @@ use std::sync::Arc;
 
 const MFD_EXEC: u64 = 0x10;
 
-/// Arguments of madvise(2): do the process's children get our region?
-pub fn forkable(region: &Region, yes: bool) -> [u64; 6] {
-    let advice = if yes {
-        libc::MADV_DOFORK
-    } else {
-        libc::MADV_DONTFORK
-    };
-    [BASE, region.len(), advice as u64, 0, 0, 0]
-}
-
 /// The process makes a memory file, we take a copy of its descriptor, it maps it and forgets it.
 pub fn map_region(h: &mut Hold, slots: u32) -> Result<Arc<Region>> {
     let (at, empty) = vdso_syscall(h.tid)?;
@@ -60,6 +50,12 @@ pub fn map_region(h: &mut Hold, slots: u32) -> Result<Arc<Region>> {
         ));
     }
     Ok(Arc::new(region))
+}
+
+pub fn unmap_region(h: &mut Hold, region: &Region) -> Result<()> {
+    let (at, _) = vdso_syscall(h.tid)?;
+    h.call_at(at, libc::SYS_munmap, [BASE, region.len(), 0, 0, 0, 0])?;
+    Ok(())
 }
 
 /// Has it called mlockall(MCL_FUTURE)? Its next mapping tells, nothing else does. Ours would be locked, too.

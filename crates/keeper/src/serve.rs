@@ -131,6 +131,14 @@ pub fn make(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
     if timer_set::is_set(c.packed.nr) {
         return timer_set::begin(keep, d, c);
     }
+    if matches!(
+        i64::from(c.packed.nr),
+        libc::SYS_sched_getattr | libc::SYS_sched_setattr
+    ) {
+        // What it is told, or what it sets, is the program's own. 0 is the caller.
+        let whom = keep.deputy(c.packed.args[0] as Tid);
+        whom.as_ref().unwrap_or(&d).own_slice();
+    }
     keep.aimed.note(&c);
     d.submit(Work::Call(c));
 }

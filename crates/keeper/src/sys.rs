@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// In which process `fork_keeper` returns.
 pub enum Side {
@@ -116,13 +117,51 @@ pub fn exec(command: &[OsString]) -> io::Error {
     };
     let mut argv: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).collect();
     argv.push(std::ptr::null());
-    // SAFETY: argv is a NULL-terminated array of live strings; SIGPIPE gets its default back, which
-    // Rust's start-up had changed and an exec'd program would inherit.
+    let found = FOUND.load(Ordering::Relaxed);
+    let pipes = if found & PIPES_IGNORED != 0 {
+        libc::SIG_IGN
+    } else {
+        libc::SIG_DFL
+    };
+    // SAFETY: argv is a NULL-terminated array of live strings; the rest are plain numbers.
     unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::signal(libc::SIGPIPE, pipes);
+        for fd in (0..3).filter(|fd| found & 1 << fd != 0) {
+            libc::close(fd);
+        }
         libc::execvp(argv[0], argv.as_ptr());
     }
     io::Error::last_os_error()
+}
+
+/// What Rust's start-up changes and an exec'd program would inherit: it ignores SIGPIPE, and opens /dev/null for
+/// what is closed of standard input, output and error.
+static FOUND: AtomicU8 = AtomicU8::new(0);
+/// SIGPIPE was ignored; bits 0 to 2 are descriptors that were closed.
+const PIPES_IGNORED: u8 = 1 << 3;
+
+/// Runs before Rust's start-up. ELF: gABI, "Initialization and Termination Functions".
+#[used]
+// SAFETY: a pointer to a function of the C calling convention is what this section holds.
+#[unsafe(link_section = ".init_array")]
+static LOOK_FIRST: extern "C" fn() = look_first;
+
+extern "C" fn look_first() {
+    let mut found = 0;
+    // SAFETY: plain numbers, and a live struct that the kernel fills.
+    unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut old);
+        if old.sa_sigaction == libc::SIG_IGN {
+            found |= PIPES_IGNORED;
+        }
+        for fd in 0..3 {
+            if libc::fcntl(fd, libc::F_GETFD) < 0 {
+                found |= 1 << fd;
+            }
+        }
+    }
+    FOUND.store(found, Ordering::Relaxed);
 }
 
 /// Writes if that is possible without waiting. KERNEL: a writable pipe takes PIPE_BUF bytes, pipe(7).

@@ -263,7 +263,7 @@ impl Tree {
         }
         p.now_at(&link);
         p.region = Some(region);
-        let d = Deputy::start(tid, pid, slot, link, p.common.clone(), None);
+        let d = Deputy::start(tid, pid, slot, link, p.common.clone(), None, Some(parent));
         self.keep.enter(&d);
         p.threads.insert(tid, d);
         signals::known(self, pid, tid);

@@ -11,6 +11,7 @@ use crate::watch::Watch;
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::pages::{self, Pagemap, Run};
+use armento_tracee::slice::Patient;
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{PAGE, status, sys};
 use armento_wire::bulk::{self, pages_head};
@@ -115,7 +116,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     /// `writes`: held for reading by whoever writes into the process from outside.
     pub fn precopy(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
         point("source.copying");
-        let _patient = sys::Patient::begin();
+        let _patient = Patient::begin();
         let map = Pagemap::open(self.pid)?;
         let mut watch = std::mem::take(&mut self.watch);
         let both = areas::in_both(&self.offered, &now.areas);

@@ -11,7 +11,7 @@ use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
-use armento_tracee::sys::Patient;
+use armento_tracee::slice::Patient;
 use armento_wire::bulk;
 use armento_wire::talk::{self, FileKey};
 use armento_wire::{WireError, read_frame, write_frame};

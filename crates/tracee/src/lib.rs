@@ -15,6 +15,7 @@ pub mod minimum;
 pub mod notify;
 pub mod pages;
 pub mod region;
+pub mod slice;
 pub mod status;
 pub mod sys;
 pub mod text;

@@ -418,63 +418,29 @@ pub fn poll_in(fds: &[RawFd], ms: i32) -> Vec<bool> {
     p.iter().map(|p| p.revents != 0).collect()
 }
 
-/// The shortest slice that the kernel takes.
-const SLICE_NS: u64 = 100_000;
-/// Bytes of struct sched_attr as sched_setattr(2) first had it; `sched_runtime` is at 24.
-const SCHED_ATTR: usize = 48;
+/// Bytes of struct sched_attr as sched_setattr(2) first had it.
+pub const SCHED_ATTR: usize = 48;
 
-/// struct sched_attr as the kernel gave it.
-type Sched = [u8; SCHED_ATTR];
-
-/// How the calling thread is scheduled, if as an ordinary one: who was given a policy (chrt) keeps it.
-fn ordinary() -> Option<Sched> {
+/// How a thread is scheduled; 0 is the calling one.
+pub fn sched_attr(tid: i32) -> io::Result<[u8; SCHED_ATTR]> {
     let mut attr = [0u8; SCHED_ATTR];
-    // SAFETY: 0 is the calling thread; the kernel writes at most the bytes of `attr` that it is told of.
-    let got =
-        unsafe { libc::syscall(libc::SYS_sched_getattr, 0, attr.as_mut_ptr(), SCHED_ATTR, 0) };
-    // Its second word is the policy.
-    (got == 0 && attr[4..8] == libc::SCHED_OTHER.to_ne_bytes()).then_some(attr)
+    // SAFETY: the kernel writes at most the bytes of `attr` that it is told of.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            tid,
+            attr.as_mut_ptr(),
+            SCHED_ATTR,
+            0,
+        )
+    };
+    check(got).map(|_| attr)
 }
 
-fn schedule(attr: &Sched) {
-    // SAFETY: `attr` is a live struct sched_attr, with its size in it. Refusal changes nothing.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, attr.as_ptr(), 0) };
-}
-
-/// Who serves others computes little and many wait for it: the calling thread, and those it will start,
-/// ask for short slices, so that a computing neighbour gives way at once instead of after its own slice.
-/// It gets no more of the processor for that.
-/// KERNEL: sched(7), sched_setattr(2); since 6.12 an ordinary thread's `sched_runtime` is its slice, at
-/// least 0.1 ms; before, it is not looked at. Everybody keeps his nice value.
-pub fn short_slices() {
-    if let Some(mut attr) = ordinary() {
-        attr[24..32].copy_from_slice(&SLICE_NS.to_ne_bytes());
-        schedule(&attr);
-    }
-}
-
-/// The calling thread copies a lot and nobody waits for it: until the end of this it takes its turn and
-/// never somebody else's. KERNEL: sched(7), SCHED_BATCH: its wake-ups preempt nobody.
-pub struct Patient(Option<Sched>, std::marker::PhantomData<*const ()>);
-
-impl Patient {
-    pub fn begin() -> Patient {
-        let before = ordinary();
-        if let Some(mut attr) = before {
-            attr[4..8].copy_from_slice(&libc::SCHED_BATCH.to_ne_bytes());
-            attr[24..32].fill(0); // the kernel's own slice
-            schedule(&attr);
-        }
-        Patient(before, std::marker::PhantomData)
-    }
-}
-
-impl Drop for Patient {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            schedule(before);
-        }
-    }
+pub fn set_sched_attr(tid: i32, attr: &[u8; SCHED_ATTR]) -> io::Result<()> {
+    // SAFETY: `attr` is a live struct sched_attr, with its size in it.
+    let got = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, attr.as_ptr(), 0) };
+    check(got).map(|_| ())
 }
 
 /// Empties a signalfd or eventfd.

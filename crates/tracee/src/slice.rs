@@ -1,0 +1,99 @@
+//! Who gives way to whom on a processor: slices of threads that serve, and of those that copy.
+//!
+//! KERNEL: sched(7), sched_setattr(2); since 6.12 an ordinary thread's `sched_runtime` is its slice, at least
+//! 0.1 ms; before, it is not looked at. Everybody keeps his nice value and gets no more of the processor.
+
+use crate::sys::{SCHED_ATTR, sched_attr, set_sched_attr};
+
+/// The shortest slice that the kernel takes.
+const SHORT_NS: u64 = 100_000;
+/// Where struct sched_attr has the slice.
+const SLICE: std::ops::Range<usize> = 24..32;
+const POLICY: std::ops::Range<usize> = 4..8;
+
+type Sched = [u8; SCHED_ATTR];
+
+/// How a thread is scheduled, if as an ordinary one: who was given a policy (chrt) keeps it.
+fn ordinary(tid: i32) -> Option<Sched> {
+    let attr = sched_attr(tid).ok()?;
+    (attr[POLICY] == libc::SCHED_OTHER.to_ne_bytes()).then_some(attr)
+}
+
+/// Refusal changes nothing.
+fn schedule(tid: i32, attr: &Sched) {
+    let _ = set_sched_attr(tid, attr);
+}
+
+/// Who serves others computes little and many wait for it: the calling thread, and those it will start,
+/// ask for short slices, so that a computing neighbour gives way at once instead of after its own slice.
+pub fn short() {
+    let _ = shorten(0);
+}
+
+/// Gives `tid` a short slice; what it had, for [`restore`]. `None`: it stays as it is.
+pub fn shorten(tid: i32) -> Option<u64> {
+    let mut attr = ordinary(tid)?;
+    let old = u64::from_ne_bytes(attr[SLICE].try_into().ok()?);
+    attr[SLICE].copy_from_slice(&SHORT_NS.to_ne_bytes());
+    set_sched_attr(tid, &attr).ok().map(|()| old)
+}
+
+/// `tid` has the slice `old` again, unless somebody gave it another meanwhile.
+pub fn restore(tid: i32, old: u64) {
+    if let Some(mut attr) = ordinary(tid)
+        && attr[SLICE] == SHORT_NS.to_ne_bytes()
+    {
+        attr[SLICE].copy_from_slice(&old.to_ne_bytes());
+        schedule(tid, &attr);
+    }
+}
+
+/// The calling thread copies a lot and nobody waits for it: until the end of this it takes its turn and
+/// never somebody else's. KERNEL: sched(7), SCHED_BATCH: its wake-ups preempt nobody.
+pub struct Patient(Option<Sched>, std::marker::PhantomData<*const ()>);
+
+impl Patient {
+    pub fn begin() -> Patient {
+        let before = ordinary(0);
+        if let Some(mut attr) = before {
+            attr[POLICY].copy_from_slice(&libc::SCHED_BATCH.to_ne_bytes());
+            attr[SLICE].fill(0); // the kernel's own slice
+            schedule(0, &attr);
+        }
+        Patient(before, std::marker::PhantomData)
+    }
+}
+
+impl Drop for Patient {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            schedule(0, before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_is_shortened_and_restored() {
+        // A thread of its own: the harness keeps its slice.
+        let slices = std::thread::spawn(|| {
+            let slice = || ordinary(0).map(|a| a[SLICE].to_vec());
+            let before = slice();
+            let old = shorten(0);
+            let short = slice();
+            if let Some(old) = old {
+                restore(0, old);
+            }
+            (before, short, slice())
+        });
+        let (before, short, after) = slices.join().expect("it ends");
+        assert_eq!(before, after);
+        // Before Linux 6.12 slices are not told.
+        if before != Some(vec![0; 8]) {
+            assert_eq!(short, Some(SHORT_NS.to_ne_bytes().to_vec()));
+        }
+    }
+}
