@@ -240,6 +240,8 @@ impl Deputy {
         let mut st = lock(&self.st);
         if st.doing.is_none() && st.queue.is_empty() {
             self.begin(&mut st, w);
+            drop(st);
+            self.slot.wake();
             return;
         }
         // A body's call goes before our housekeeping.
@@ -274,6 +276,7 @@ impl Deputy {
         rx.recv_timeout(limit).ok()
     }
 
+    /// Posts the next work. The deputy is woken when the lock is given back: its waiter takes it then.
     fn begin(&self, st: &mut State, w: Work) {
         match w {
             Work::Call(mut c) => {
@@ -360,10 +363,15 @@ impl Deputy {
                 Some(Doing::Part(outs, _)) => self.collect(outs, ret),
                 _ => Vec::new(),
             };
-            if let Some(w) = st.queue.pop_front() {
+            let next = st.queue.pop_front();
+            let posted = next.is_some();
+            if let Some(w) = next {
                 self.begin(&mut st, w);
             }
             drop(st);
+            if posted {
+                self.slot.wake();
+            }
             match doing {
                 Some(Doing::Call { seq, nr, .. }) => {
                     if i64::from(nr) == libc::SYS_restart_syscall

@@ -206,8 +206,8 @@ impl Slot {
         self.region.map.u64((self.off + IDLE) as usize)
     }
 
-    /// Posts a call. `mask`: signals the deputy blocks during it, if others than before. `child`: the slot of a thread
-    /// or process the call makes. Before: the slot is idle and its last result was taken.
+    /// Posts a call; [`Slot::wake`] follows. `mask`: signals the deputy blocks during it, if others than before.
+    /// `child`: the slot of a thread or process the call makes. Before: the slot is idle and its last result was taken.
     pub fn post(&self, nr: i64, args: [u64; 6], mask: Option<u64>, child: Option<&Slot>) {
         if let Some(child) = child {
             child.set_idle(self.idle());
@@ -220,6 +220,11 @@ impl Slot {
         self.set(MASKED, u64::from(mask.is_some()));
         self.set(MASK, mask.unwrap_or(0));
         self.word(GO).store(1, Ordering::Release);
+    }
+
+    /// Wakes the deputy, which looks for a posted call. By whoever posted, when it holds no lock that the
+    /// result needs: it may be preempted here by everybody whom this sets going.
+    pub fn wake(&self) {
         sys::futex_wake(self.word(GO));
     }
 
