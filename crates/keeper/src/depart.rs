@@ -9,7 +9,7 @@
 
 use crate::freeze::freeze;
 use crate::hollow::hand_over;
-use crate::keep::Keep;
+use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
 use crate::partners;
@@ -54,6 +54,8 @@ pub struct Leaving {
     pub uffd: Option<Arc<Uffd>>,
     /// The files that it mapped when it was looked at first.
     pub names: Names,
+    /// All of it that was seen then, where that stays true.
+    pub still: Option<Survey>,
     pub states: Vec<ThreadState>,
     pub ignored_trap: bool,
     pub itimers: Itimers,
@@ -71,6 +73,8 @@ pub struct Prepared {
     pub leased: Vec<FileKey>,
     names: Names,
     uffd: Option<Arc<Uffd>>,
+    /// It has not begun yet, and stands still until it is away: what was seen of it stays true.
+    at_exec: bool,
 }
 
 impl Prepared {
@@ -81,7 +85,7 @@ impl Prepared {
             .leased
             .iter()
             .filter_map(|k| Some((pid, Arc::new(files.remove(k)?))));
-        crate::keep::lock(&keep.leases).extend(held);
+        lock(&keep.leases).extend(held);
     }
 }
 
@@ -102,7 +106,11 @@ fn try_out(
     mv: MoveId,
     news: &Receiver<MoveEvent>,
 ) -> Result<Done> {
-    let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(mv))?;
+    let early = lock(&keep.early).remove(&pid);
+    let (mut r, mut w) = match early {
+        Some(early) => early.open(keep, Purpose::Bring(mv))?,
+        None => links::open(keep, &link.pass, Purpose::Bring(mv))?,
+    };
     let hand = &keep.hand;
     let noted = Noted::now(pid)?;
     let mut prep = hand
@@ -124,7 +132,10 @@ fn try_out(
             }
             None => false,
         };
-        let noted = Noted::before_freeze(pid);
+        let noted = match prep.at_exec {
+            true => Some(noted),
+            false => Noted::before_freeze(pid),
+        };
         frozen = Instant::now();
         let (mut last, state) = hand
             .run(move |t| freeze(t, pid, false, &Views::default()))
@@ -224,7 +235,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
                 }
                 t.run_on(pid, &mut leaving.grip);
             }
-            crate::keep::lock(&t.keep.names).extend(&prep.names);
+            lock(&t.keep.names).extend(&prep.names);
             t.leaving.insert(pid, leaving);
             Ok(prep)
         }
@@ -289,6 +300,12 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
         unmap_region(&mut h, &region)?;
     }
     drop(h);
+    let still = (at_exec && !joint).then(|| Survey {
+        areas: first.areas.clone(),
+        names: first.names.clone(),
+        vdso: first.vdso,
+        ..Survey::default()
+    });
     let head = Head {
         engine: ENGINE_VERSION,
         pid,
@@ -307,6 +324,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
         leased: first.leased,
         names: first.names.clone(),
         uffd: uffd.clone(),
+        at_exec,
     };
     let grip = Grip::new(pid);
     Ok((
@@ -317,6 +335,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
             mapped,
             uffd,
             names: first.names,
+            still,
             states: Vec::new(),
             ignored_trap,
             itimers: Itimers::default(),

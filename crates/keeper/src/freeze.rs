@@ -40,8 +40,10 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         l.mapped = true;
     }
     let code = l.region.code();
-    let mut last = survey(pid, Some(&l.names))?;
-    if !joint {
+    let still = l.still.take();
+    let again = still.is_none();
+    let mut last = still.map_or_else(|| survey(pid, Some(&l.names)), Ok)?;
+    if again && !joint {
         partners::only(&[pid], &last.areas)?;
     }
     guarded(&t.keep, pid)?;

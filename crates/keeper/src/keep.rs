@@ -7,7 +7,7 @@ use crate::aimed::Aimed;
 use crate::control::Control;
 use crate::cpu::Books;
 use crate::deputy::Deputy;
-use crate::links::{HostLink, MoveEvent};
+use crate::links::{Early, HostLink, MoveEvent};
 use crate::looks::Looks;
 use crate::mover::{Tasks, Turns};
 use crate::storm_call::CallStorm;
@@ -54,6 +54,8 @@ pub struct Keep {
     pub cpu: Arc<Books>,
     pub deputies: RwLock<HashMap<Tid, Arc<Deputy>>>,
     pub links: Mutex<HashMap<NodeName, Arc<HostLink>>>,
+    /// Connections for programs that are being placed.
+    pub early: Mutex<HashMap<Pid, Early>>,
     /// Held by who makes a link: a host serves one stream of calls.
     pub linking: Mutex<()>,
     /// What we show at doors, and since when we have it.
@@ -102,6 +104,7 @@ impl Keep {
             cpu: Arc::default(),
             deputies: RwLock::default(),
             links: Mutex::default(),
+            early: Mutex::default(),
             linking: Mutex::default(),
             identity: Mutex::default(),
             moves: Mutex::default(),

@@ -12,6 +12,7 @@ use armento_wire::bulk::HELLO;
 use armento_wire::talk::{self, Hello, Purpose, ToHost};
 use armento_wire::write_frame;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -131,10 +132,40 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
     Ok(link)
 }
 
+type Connection = (Reader, Writer);
+
+/// A connection that is made while a move is prepared: with its handshakes it takes longer than that.
+pub struct Early(Receiver<Result<Connection>>);
+
+/// Begins to connect to `node`, if there is a link to it: its pass opens the door.
+pub fn early(keep: &Arc<Keep>, node: &NodeName) -> Option<Early> {
+    let link = lock(&keep.links).get(node).cloned()?;
+    let keep = keep.clone();
+    let (tx, rx) = mpsc::channel();
+    aside::soon("dial", move || {
+        let _ = tx.send(connect(&keep, &link.pass));
+    });
+    Some(Early(rx))
+}
+
+impl Early {
+    pub fn open(self, keep: &Keep, purpose: Purpose) -> Result<Connection> {
+        let made = self.0.recv().map_err(lost)?;
+        greet(keep, made?, purpose)
+    }
+}
+
 /// A connection to a host's door.
-pub fn open(keep: &Keep, pass: &Pass, purpose: Purpose) -> Result<(Reader, Writer)> {
+pub fn open(keep: &Keep, pass: &Pass, purpose: Purpose) -> Result<Connection> {
+    greet(keep, connect(keep, pass)?, purpose)
+}
+
+fn connect(keep: &Keep, pass: &Pass) -> Result<Connection> {
     let link = dial(&pass.addr, &me(keep, pass), &pass.expect, DIAL_MAX).map_err(lost)?;
-    let (r, mut w) = link.split().map_err(lost)?;
+    link.split().map_err(lost)
+}
+
+fn greet(keep: &Keep, (r, mut w): Connection, purpose: Purpose) -> Result<Connection> {
     let hello = Hello {
         engine: ENGINE_VERSION,
         tree: keep.settings.tree,

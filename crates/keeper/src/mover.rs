@@ -354,11 +354,16 @@ fn at_exec(keep: &Arc<Keep>, pid: Pid) {
     }
     let node = choose(keep, pid);
     if let Some(node) = node.filter(|n| turn.is_ok() && *n != keep.settings.node) {
+        if let Some(e) = links::early(keep, &node) {
+            lock(&keep.early).insert(pid, e);
+        }
         if loading::load(keep, pid) == Loaded::Gone {
+            lock(&keep.early).remove(&pid);
             keep.control.report(Report::Placed { pid });
             return;
         }
         let gone = move_it(keep, pid, &Dest::Node(node), false);
+        lock(&keep.early).remove(&pid);
         keep.control.report(Report::Placed { pid });
         match gone {
             Ok(_) => return,

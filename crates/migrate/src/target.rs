@@ -22,7 +22,7 @@ pub trait Builder {
     /// Says yes (with the files it lacks) or no, and makes an empty process of this shape.
     fn offered(&mut self, head: Head) -> Result<Accept>;
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()>;
-    /// The process, ready to be written: called before the first pages.
+    /// The process, ready to be written: called before the first pages, when its files are there.
     fn ready_for_pages(&mut self) -> Result<Filler>;
     /// The source is frozen: this is the last layout.
     fn layout(&mut self, layout: Layout) -> Result<()>;
@@ -35,20 +35,27 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
     let mut buf = Vec::new();
     expect(read_frame(r, &mut buf)?, bulk::OFFER)?;
     point("target.offered");
-    match b.offered(talk::decode(&buf, "offer")?) {
-        Ok(a) => write_frame(w, bulk::ACCEPT, &[&talk::encode(&a)])?,
+    let accept = match b.offered(talk::decode(&buf, "offer")?) {
+        Ok(a) => {
+            write_frame(w, bulk::ACCEPT, &[&talk::encode(&a)])?;
+            a
+        }
         Err(e) => {
             let why = (e.stay(), e.to_string());
             write_frame(w, bulk::DECLINE, &[&talk::encode(&why)])?;
             return Err(e);
         }
-    }
+    };
     let mut file: Option<(FileKey, u64)> = None;
     let mut state: Option<State> = None;
     let mut to: Option<Filler> = None;
     let mut total = 0;
     // What comes before the last layout was sent while the process runs.
     let mut patient = Some(Patient::begin());
+    if accept.files.is_empty() {
+        // While the source is at its own next step.
+        to = Some(b.ready_for_pages()?);
+    }
     loop {
         match read_frame(r, &mut buf)? {
             bulk::FILE => file = Some((talk::decode(&buf, "file")?, 0)),
