@@ -64,12 +64,12 @@ pub const GAPS: &[Gap] = &[
     Gap {
         guest: "profiles",
         mode: Mode::Storm,
-        reason: "five expirations of ITIMER_PROF at 20 ms came within less than 95 ms of CLOCK_PROCESS_CPUTIME_ID: a move seems to shorten an interval",
+        reason: "a process at home reads its CPU clocks without what it used away, until it would read less than before",
     },
     Gap {
         guest: "profiles",
         mode: Mode::StormCall,
-        reason: "clock_nanosleep by the CPU clock of a child that computes away sleeps for ever: home's kernel counts what its deputy uses",
+        reason: "a process at home reads its CPU clocks without what it used away, until it would read less than before",
     },
     Gap {
         guest: "statfiles",

@@ -6,7 +6,7 @@
 
 use crate::shared::{Cell, Fix, Shared, Waiting, lock};
 use crate::{ahead, cpu, fork, forward, mapping, timers};
-use armento_abi::Verdict;
+use armento_abi::{CpuClock, Verdict, cpu_clock};
 use armento_model::{Pid, Stay};
 use armento_tracee::notify::Notice;
 use armento_wire::talk::ToHome;
@@ -115,10 +115,14 @@ fn come_home_about(
     });
 }
 
-/// Another process whose memory or registers a call wants.
+/// Another process whose memory, registers or CPU time a call wants.
 fn about(n: &Notice) -> Option<Pid> {
     match (i64::from(n.nr), n.args[0] as u32) {
         (libc::SYS_process_vm_readv | libc::SYS_process_vm_writev, pid) => Some(pid as Pid),
+        (libc::SYS_clock_nanosleep, clock) => match cpu_clock(clock as i32, 0, 0)? {
+            CpuClock::Process(pid) => Some(pid).filter(|p| *p != 0),
+            CpuClock::Thread(_) => None,
+        },
         (libc::SYS_ptrace, libc::PTRACE_ATTACH | libc::PTRACE_SEIZE) => Some(n.args[1] as Pid),
         _ => None,
     }

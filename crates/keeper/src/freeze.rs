@@ -15,6 +15,7 @@ use armento_migrate::stop::{delicate, signal_waits};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::timers::is_cpu_clock;
 use armento_tracee::{maps, status, sys, trace};
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         last.objects = objects::filled(pid, &last.areas, others, &known)?;
     }
     reasons::open_files(pid)?;
+    reasons::uncounted(pid)?;
     looks::unseen(&t.keep, pid)?;
     let mut threads = Vec::new();
     let (mut actions, mut overruns) = (Vec::new(), Vec::new());
@@ -132,6 +134,11 @@ fn restarted(s: &mut ThreadState, known: Option<i64>) -> Result<()> {
         return Ok(());
     }
     match restarting(s, known) {
+        // It fell asleep between our look and its stop.
+        Some(libc::SYS_clock_nanosleep) if by_cpu_time(s) => Err(MigrateError::Stays(
+            Stay::Busy,
+            "it sleeps on a clock of CPU time".into(),
+        )),
         Some(libc::SYS_futex) => {
             s.begin_anew(libc::SYS_futex);
             Ok(())
@@ -142,6 +149,10 @@ fn restarted(s: &mut ThreadState, known: Option<i64>) -> Result<()> {
             "it is in a restarted call that we do not know".into(),
         )),
     }
+}
+
+fn by_cpu_time(s: &ThreadState) -> bool {
+    thread::from_words(&s.regs).is_some_and(|r| is_cpu_clock(r.rdi as i32))
 }
 
 /// A call that is issued again waits for what is left of its time, where we know.

@@ -167,6 +167,12 @@ impl Keep {
         lock(&self.moves).contains_key(&mv)
     }
 
+    /// Processes that have deputies.
+    pub fn away(&self) -> Vec<Pid> {
+        let all = self.deputies.read().unwrap_or_else(|e| e.into_inner());
+        all.values().map(|d| d.pid).collect()
+    }
+
     pub fn pids(&self) -> Vec<Pid> {
         lock(&self.known).clone()
     }

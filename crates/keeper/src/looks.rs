@@ -1,5 +1,5 @@
-//! One of the tree looks at another's memory or state in /proc while that is away: its deputy is hollow, so it
-//! comes home first, and stays as long as such a file is open.
+//! One of the tree looks at another's memory or state in /proc, or sleeps by its CPU clock, while that is away: its
+//! deputy is hollow and idle, so it comes home first, and stays as long as such a file is open or such a sleep lasts.
 //!
 //! From: `serve.rs` (an open came), `depart.rs`. Next: `mover.rs`; `signals.rs` turns back what is held here.
 //!
@@ -13,7 +13,7 @@ use crate::deputy::{AGAIN, Deputy};
 use crate::keep::{Keep, lock};
 use crate::mover::{Task, Why};
 use crate::{serve, signals};
-use armento_abi::{BodyFile, Packed, Whose, body_file, whose_words};
+use armento_abi::{BodyFile, CpuClock, Packed, Whose, body_file, cpu_clock, whose_words};
 use armento_client::api::Dest;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
@@ -140,6 +140,52 @@ impl Looks {
     fn take(&self, which: impl Fn(&Held) -> bool) -> Vec<Held> {
         lock(&self.0).extract_if(.., |h| which(h)).collect()
     }
+}
+
+/// By whose CPU clock a thread sleeps, at home. KERNEL: proc_pid_syscall(5).
+fn sleeps_by(pid: Pid, tid: Tid) -> Option<Pid> {
+    let (nr, args) = status::call(pid, tid)?;
+    // A sleep that a signal stopped for a moment goes on as restart_syscall, with its arguments.
+    let asleep = [libc::SYS_clock_nanosleep, libc::SYS_restart_syscall].contains(&nr);
+    match cpu_clock(args[0] as i32, pid, tid).filter(|_| asleep)? {
+        CpuClock::Process(whose) => Some(whose),
+        CpuClock::Thread(_) => None,
+    }
+}
+
+/// Threads that are asked at a time what they sleep by: in larger trees such a sleep may be too long.
+const SLEEPERS_MAX: usize = 64;
+
+/// Those who sleep by somebody's CPU clock, and whose. Only home knows such sleeps.
+fn sleepers(keep: &Keep) -> impl Iterator<Item = (Pid, Pid)> + use<> {
+    let away: Vec<Pid> = keep.away();
+    let home = keep.pids().into_iter().filter(move |p| !away.contains(p));
+    let threads = |p: Pid| status::threads(p).unwrap_or_default();
+    home.flat_map(move |p| threads(p).into_iter().map(move |t| (p, t)))
+        .take(SLEEPERS_MAX)
+        .filter_map(|(p, t)| Some((p, sleeps_by(p, t)?)))
+}
+
+/// Who is waited for so, and away, comes home.
+pub fn watch(keep: &Keep) {
+    if keep.away().is_empty() {
+        return;
+    }
+    for (by, whose) in sleepers(keep) {
+        if let Some(d) = keep.deputy(whose) {
+            come_first(keep, d.pid, by);
+        }
+    }
+}
+
+/// Nobody of the tree waits for `pid` to use its processor.
+pub fn unawaited(keep: &Keep, pid: Pid) -> Result<()> {
+    let Some((by, _)) = sleepers(keep).find(|(_, whose)| *whose == pid) else {
+        return Ok(());
+    };
+    let name = status::comm(by, by);
+    let why = format!("process {by} ({name}) sleeps by its CPU clock");
+    Err(MigrateError::Stays(Stay::UnsupportedCall, why))
 }
 
 /// Nobody of the tree has a file open that would show the deputy of `pid`, were it away.

@@ -9,7 +9,7 @@ use crate::sys as ksys;
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::{maps, status, sys, text, trace};
+use armento_tracee::{maps, status, sys, text, timers, trace};
 use armento_wire::FRAME_MAX;
 
 /// Longest detail that is kept and told; names of files are longer.
@@ -68,17 +68,30 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     if ksys::cpu_limited(pid) {
         return stays(Stay::UnsupportedCall, "it has a limit of CPU time");
     }
+    uncounted(pid)?;
     // Before any of them is stopped: that takes as long as there are many.
     few_enough(status::threads(pid).map_or(0, |t| t.len()))?;
     delicate(pid)?;
     open_files(pid)?;
     looks::unseen(keep, pid)?;
+    looks::unawaited(keep, pid)?;
     // Its deputy could not give them up, and a body would have them unsealed.
     if let Ok(Some(v)) = maps::sealed(pid) {
         let what = format!("{:x}-{:x} {}", v.start, v.end, v.name);
         return stays(Stay::SealedMapping, what.trim_end());
     }
     Ok(st.rss_kib)
+}
+
+/// A timer of CPU time counts where it was made: at home only. (What setitimer makes travels.)
+pub fn uncounted(pid: Pid) -> Result<()> {
+    match timers::of_cpu_time(pid) {
+        true => {
+            let why = "it has a timer of CPU time (timer_create)".into();
+            Err(MigrateError::Stays(Stay::UnsupportedCall, why))
+        }
+        false => Ok(()),
+    }
 }
 
 /// The state of all threads travels in one message, also of those that it makes away.

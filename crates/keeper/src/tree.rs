@@ -622,6 +622,7 @@ impl World for Tree {
             self.watch_leases();
             self.watch_signalfds();
             crate::ahead::watch(&self.keep);
+            crate::looks::watch(&self.keep);
         }
         !self.procs.is_empty()
     }

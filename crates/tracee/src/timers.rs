@@ -18,6 +18,26 @@ pub fn list(pid: Pid) -> Vec<Timer> {
     parse(&std::fs::read_to_string(format!("/proc/{pid}/timers")).unwrap_or_default())
 }
 
+/// Has it a timer that counts somebody's CPU time? Also one that tells nobody when it expires.
+pub fn of_cpu_time(pid: Pid) -> bool {
+    counts(&std::fs::read_to_string(format!("/proc/{pid}/timers")).unwrap_or_default())
+}
+
+/// KERNEL: linux/posix-timers_types.h: a negative number is a CPU clock's, or a descriptor's when its low bits are 3.
+pub fn is_cpu_clock(id: i32) -> bool {
+    let named = [
+        libc::CLOCK_PROCESS_CPUTIME_ID,
+        libc::CLOCK_THREAD_CPUTIME_ID,
+    ];
+    named.contains(&id) || id < 0 && id & 3 != 3
+}
+
+fn counts(text: &str) -> bool {
+    let clocks = text.lines().filter_map(|l| l.strip_prefix("ClockID: "));
+    let mut clocks = clocks.filter_map(|v| v.trim().parse().ok());
+    clocks.any(is_cpu_clock)
+}
+
 fn parse(text: &str) -> Vec<Timer> {
     let mut all: Vec<Timer> = Vec::new();
     for line in text.lines() {
@@ -65,5 +85,7 @@ mod tests {
         let want = [timer(0, 60, None, 0), timer(3, 32, Some(2640), 1)];
         assert_eq!(parse(text), want);
         assert_eq!(parse(""), []);
+        assert!(!counts(text) && !counts("ClockID: -5\n"));
+        assert!(counts("ID: 1\nClockID: 2\n") && counts("ClockID: -6\n"));
     }
 }
