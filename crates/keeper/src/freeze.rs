@@ -15,7 +15,7 @@ use armento_migrate::stop::{delicate, signal_waits};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered};
-use armento_tracee::timers::is_cpu_clock;
+use armento_tracee::timers::sleeps_by_cpu_time;
 use armento_tracee::{maps, status, sys, trace};
 use std::sync::Arc;
 
@@ -133,12 +133,12 @@ fn restarted(s: &mut ThreadState, known: Option<i64>) -> Result<()> {
     if !s.at_deputy {
         return Ok(());
     }
-    match restarting(s, known) {
+    if by_cpu_time(s) {
         // It fell asleep between our look and its stop.
-        Some(libc::SYS_clock_nanosleep) if by_cpu_time(s) => Err(MigrateError::Stays(
-            Stay::Busy,
-            "it sleeps on a clock of CPU time".into(),
-        )),
+        let why = "it sleeps on a clock of CPU time".into();
+        return Err(MigrateError::Stays(Stay::Busy, why));
+    }
+    match restarting(s, known) {
         Some(libc::SYS_futex) => {
             s.begin_anew(libc::SYS_futex);
             Ok(())
@@ -152,7 +152,8 @@ fn restarted(s: &mut ThreadState, known: Option<i64>) -> Result<()> {
 }
 
 fn by_cpu_time(s: &ThreadState) -> bool {
-    thread::from_words(&s.regs).is_some_and(|r| is_cpu_clock(r.rdi as i32))
+    let first = thread::from_words(&s.regs).map_or(0, |r| r.rdi);
+    sleeps_by_cpu_time(s.number(), &[first, 0, 0, 0, 0, 0])
 }
 
 /// A call that is issued again waits for what is left of its time, where we know.

@@ -18,6 +18,7 @@ use armento_client::api::Dest;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::status;
+use armento_tracee::timers::sleeps_by_cpu_time;
 use armento_wire::call::Call;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -145,9 +146,7 @@ impl Looks {
 /// By whose CPU clock a thread sleeps, at home. KERNEL: proc_pid_syscall(5).
 fn sleeps_by(pid: Pid, tid: Tid) -> Option<Pid> {
     let (nr, args) = status::call(pid, tid)?;
-    // A sleep that a signal stopped for a moment goes on as restart_syscall, with its arguments.
-    let asleep = [libc::SYS_clock_nanosleep, libc::SYS_restart_syscall].contains(&nr);
-    match cpu_clock(args[0] as i32, pid, tid).filter(|_| asleep)? {
+    match cpu_clock(args[0] as i32, pid, tid).filter(|_| sleeps_by_cpu_time(nr, &args))? {
         CpuClock::Process(whose) => Some(whose),
         CpuClock::Thread(_) => None,
     }

@@ -79,12 +79,7 @@ fn cannot_stop(pid: Pid, nr: i64, args: &[u64; 6]) -> Option<&'static str> {
         libc::SYS_read | libc::SYS_readv | libc::SYS_recvfrom | libc::SYS_recvmsg => {
             minimum::of(pid, args[0] as i32).map(|_| WHOLE_INPUT)
         }
-        // Also one that goes on behind a stop: its arguments are still there.
-        libc::SYS_clock_nanosleep | libc::SYS_restart_syscall
-            if timers::is_cpu_clock(args[0] as i32) =>
-        {
-            Some("it sleeps on a clock of CPU time")
-        }
+        _ if timers::sleeps_by_cpu_time(nr, args) => Some("it sleeps on a clock of CPU time"),
         libc::SYS_rt_sigtimedwait if args[2] != 0 => {
             Some("it waits for a signal with a limit of time (sigtimedwait)")
         }

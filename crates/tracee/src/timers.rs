@@ -32,6 +32,20 @@ pub fn is_cpu_clock(id: i32) -> bool {
     named.contains(&id) || id < 0 && id & 3 != 3
 }
 
+/// Is a call, or what goes on of it behind a stop, a sleep on a CPU clock? Arguments outlive a stop, the number does
+/// not: a clock's number fits into 32 bits, unlike the addresses that other sleeps begin with.
+pub fn sleeps_by_cpu_time(nr: i64, args: &[u64; 6]) -> bool {
+    let clock = args[0];
+    match nr {
+        libc::SYS_clock_nanosleep => is_cpu_clock(clock as i32),
+        libc::SYS_restart_syscall => {
+            let fits = clock <= u32::MAX.into() || clock as i64 == i64::from(clock as i32);
+            fits && is_cpu_clock(clock as i32)
+        }
+        _ => false,
+    }
+}
+
 fn counts(text: &str) -> bool {
     let clocks = text.lines().filter_map(|l| l.strip_prefix("ClockID: "));
     let mut clocks = clocks.filter_map(|v| v.trim().parse().ok());
@@ -85,6 +99,10 @@ mod tests {
         let want = [timer(0, 60, None, 0), timer(3, 32, Some(2640), 1)];
         assert_eq!(parse(text), want);
         assert_eq!(parse(""), []);
+        let sleeps = |nr, clock| sleeps_by_cpu_time(nr, &[clock, 0, 0, 0, 0, 0]);
+        let (sleep, again) = (libc::SYS_clock_nanosleep, libc::SYS_restart_syscall);
+        assert!(sleeps(sleep, 2) && sleeps(again, 0xffff_fe02) && sleeps(again, -510i64 as u64));
+        assert!(!sleeps(sleep, 1) && !sleeps(again, 0x7ffc_996b_c720) && !sleeps(35, 2));
         assert!(!counts(text) && !counts("ClockID: -5\n"));
         assert!(counts("ID: 1\nClockID: 2\n") && counts("ClockID: -6\n"));
     }
