@@ -393,8 +393,12 @@ impl Tree {
                 self.gone(pid);
                 continue;
             }
-            // Whose body is away forks by our hand alone.
+            // Whose body is away forks by our hand alone. A deputy that was killed before its birth was on
+            // our books has been reported, and forgotten, as a stranger.
             if !home {
+                if !std::fs::exists(format!("/proc/{pid}")).unwrap_or(true) {
+                    self.gone(pid);
+                }
                 continue;
             }
             for child in status::children(pid) {
