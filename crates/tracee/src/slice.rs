@@ -38,9 +38,12 @@ pub fn shorten(tid: i32) -> Option<u64> {
     set_sched_attr(tid, &attr).ok().map(|()| old)
 }
 
-/// `tid` has the slice `old` again, unless somebody gave it another meanwhile.
+/// `tid` has the slice `old` again, unless somebody gave it another meanwhile. It may have another policy by now
+/// (sched_setscheduler(2)): those that take turns keep the slice, the others have none.
 pub fn restore(tid: i32, old: u64) {
-    if let Some(mut attr) = ordinary(tid)
+    let turns = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
+    if let Ok(mut attr) = sched_attr(tid)
+        && turns.iter().any(|p| attr[POLICY] == p.to_ne_bytes())
         && attr[SLICE] == SHORT_NS.to_ne_bytes()
     {
         attr[SLICE].copy_from_slice(&old.to_ne_bytes());
@@ -84,10 +87,16 @@ mod tests {
             let before = slice();
             let old = shorten(0);
             let short = slice();
+            // As the thread itself may.
+            if let Some(mut attr) = ordinary(0) {
+                attr[POLICY].copy_from_slice(&libc::SCHED_BATCH.to_ne_bytes());
+                schedule(0, &attr);
+            }
             if let Some(old) = old {
                 restore(0, old);
             }
-            (before, short, slice())
+            let after = sched_attr(0).ok().map(|a| a[SLICE].to_vec());
+            (before, short, after)
         });
         let (before, short, after) = slices.join().expect("it ends");
         assert_eq!(before, after);
