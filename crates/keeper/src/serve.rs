@@ -133,9 +133,10 @@ pub fn make(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
     }
     if matches!(
         i64::from(c.packed.nr),
-        libc::SYS_sched_getattr | libc::SYS_sched_setattr
+        libc::SYS_sched_getattr | libc::SYS_sched_setattr | libc::SYS_sched_setscheduler
     ) {
-        // What it is told, or what it sets, is the program's own. 0 is the caller.
+        // What it is told, or what it sets, is the program's own. 0 is the caller. KERNEL: the slice of a thread
+        // under SCHED_IDLE cannot be set any more (6.18).
         let whom = keep.deputy(c.packed.args[0] as Tid);
         whom.as_ref().unwrap_or(&d).own_slice();
     }
