@@ -107,7 +107,7 @@ fn try_out(
     news: &Receiver<MoveEvent>,
 ) -> Result<Done> {
     let early = lock(&keep.early).remove(&pid);
-    let (mut r, mut w) = match early {
+    let (mut r, mut w) = match early.filter(|e| e.leads_to(link)) {
         Some(early) => early.open(keep, Purpose::Bring(mv))?,
         None => links::open(keep, &link.pass, Purpose::Bring(mv))?,
     };

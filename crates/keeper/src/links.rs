@@ -135,22 +135,31 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
 type Connection = (Reader, Writer);
 
 /// A connection that is made while a move is prepared: with its handshakes it takes longer than that.
-pub struct Early(Receiver<Result<Connection>>);
+pub struct Early {
+    link: Arc<HostLink>,
+    made: Receiver<Result<Connection>>,
+}
 
 /// Begins to connect to `node`, if there is a link to it: its pass opens the door.
 pub fn early(keep: &Arc<Keep>, node: &NodeName) -> Option<Early> {
-    let link = lock(&keep.links).get(node).cloned()?;
-    let keep = keep.clone();
-    let (tx, rx) = mpsc::channel();
+    let known = lock(&keep.links).get(node).cloned();
+    let link = known.filter(|l| !l.broken.load(Ordering::Acquire))?;
+    let (keep, to) = (keep.clone(), link.clone());
+    let (tx, made) = mpsc::channel();
     aside::soon("dial", move || {
-        let _ = tx.send(connect(&keep, &link.pass));
+        let _ = tx.send(connect(&keep, &to.pass));
     });
-    Some(Early(rx))
+    Some(Early { link, made })
 }
 
 impl Early {
+    /// Does it lead to the host behind `link`? A host that was lost meanwhile has another in its place.
+    pub fn leads_to(&self, link: &Arc<HostLink>) -> bool {
+        Arc::ptr_eq(&self.link, link)
+    }
+
     pub fn open(self, keep: &Keep, purpose: Purpose) -> Result<Connection> {
-        let made = self.0.recv().map_err(lost)?;
+        let made = self.made.recv().map_err(lost)?;
         greet(keep, made?, purpose)
     }
 }

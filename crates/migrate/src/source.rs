@@ -6,6 +6,7 @@
 
 use crate::fault::point;
 use crate::image::areas::{self, Survey};
+use crate::image::flags::ZEROS_MAX;
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use crate::watch::Watch;
 use crate::{MigrateError, Result};
@@ -203,21 +204,17 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     }
 }
 
-/// Runs of zero pages that a target is told of at most.
-const ZEROS_MAX: usize = 512;
-/// Of a process with more memory than this, KiB, nobody asks: looking takes as long as it is big, 5 to 20 ns a page.
+/// Of a process with more memory than this, KiB, nobody asks for zero pages: looking takes as long as it is big,
+/// 5 to 20 ns a page.
 const ZEROS_KIB: u64 = 32 << 10;
 
-/// Pages of memory that were read and never written: mincore(2) shows them.
+/// Pages of memory that were read and never written: mincore(2) shows them. As many as a target makes.
 fn zeros(map: &Pagemap, areas: &[Area]) -> Result<Vec<Run>> {
     let mut all = Vec::new();
     for a in areas.iter().filter(|a| a.kind == Kind::Anon) {
-        all.extend(map.zeros(a.run())?);
-        if all.len() >= ZEROS_MAX {
-            break;
-        }
+        let left = ZEROS_MAX.saturating_sub(pages::total(&all));
+        all.extend(map.zeros(a.run(), left / PAGE)?);
     }
-    all.truncate(ZEROS_MAX);
     Ok(all)
 }
 

@@ -437,6 +437,7 @@ pub fn sched_attr(tid: i32) -> io::Result<[u8; SCHED_ATTR]> {
     check(got).map(|_| attr)
 }
 
+/// Refused (EPERM, EINVAL) it changes nothing.
 pub fn set_sched_attr(tid: i32, attr: &[u8; SCHED_ATTR]) -> io::Result<()> {
     // SAFETY: `attr` is a live struct sched_attr, with its size in it.
     let got = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, attr.as_ptr(), 0) };

@@ -109,12 +109,21 @@ pub fn lock_calls(areas: &[Area]) -> Vec<Call> {
     locked.map(call).collect()
 }
 
-/// Has the zero page where the source had it. Before: the other pages are there. A hint: what cannot be read cannot
-/// be populated. KERNEL: MADV_POPULATE_READ since 5.14.
+/// Bytes of zero pages that are made at a target: in the pause, 0.7 us a page in one run and 1.6 each for itself
+/// (measured, 6.18), so 0.4 ms at most. The rest comes when it is touched; only mincore(2) could tell.
+pub const ZEROS_MAX: u64 = 1 << 20;
+
+/// Has the zero page where the source had it, within [`ZEROS_MAX`] whatever the source says. Before: the other pages are
+/// there. A hint: what cannot be read cannot be populated. KERNEL: MADV_POPULATE_READ since 5.14.
 pub fn zero_calls(zeros: &[Run]) -> Vec<Call> {
     let advice = libc::MADV_POPULATE_READ as u64;
-    let call = |r: &Run| (libc::SYS_madvise, [r.0, r.1 - r.0, advice, 0, 0, 0]);
-    zeros.iter().map(call).collect()
+    let mut left = ZEROS_MAX;
+    let fits = zeros.iter().map_while(|r| {
+        let len = r.1.checked_sub(r.0)?;
+        left = left.checked_sub(len)?;
+        Some((libc::SYS_madvise, [r.0, len, advice, 0, 0, 0]))
+    });
+    fits.collect()
 }
 
 /// Lets go what is locked: it cannot be emptied otherwise.
@@ -197,6 +206,16 @@ mod tests {
             libc::MAP_GROWSDOWN | libc::MAP_NORESERVE
         );
         assert!(!Flags::of("gd").mapped_as(none) && some.mapped_as(none));
+    }
+
+    #[test]
+    fn zero_pages_are_made_within_bounds() {
+        let call = |r: Run| (libc::SYS_madvise, [r.0, r.1 - r.0, 22, 0, 0, 0]);
+        let small = (0x1000, 0x3000);
+        assert_eq!(zero_calls(&[small]), [call(small)]);
+        // A hostile source may say anything.
+        assert_eq!(zero_calls(&[small, (0, 1 << 46)]), [call(small)]);
+        assert_eq!(zero_calls(&[(0x3000, 0x1000), small]), []);
     }
 
     #[test]
