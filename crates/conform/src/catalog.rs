@@ -1,6 +1,9 @@
-//! All guests: C sources carried in the binary, real programs, terminal scripts.
+//! All guests: C sources carried in the binary, real programs, terminal scripts, and scripts of the user's own.
 
-use anyhow::{Result, bail};
+use std::borrow::Cow;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::editors::EDITORS;
 use crate::programs::{LONG, PROGRAMS};
@@ -20,7 +23,7 @@ pub enum How {
         source: &'static str,
     },
     /// A command line for `sh -c`.
-    Shell { line: &'static str },
+    Shell { line: Cow<'static, str> },
     /// A program on a terminal, with keys to press.
     Terminal { script: &'static Script },
     /// One test file of a program's own suite.
@@ -90,14 +93,47 @@ fn program(real: &Real, long: bool) -> Guest {
     Guest {
         name: real.name.into(),
         about: real.about.into(),
-        how: How::Shell { line: real.line },
+        how: How::Shell {
+            line: real.line.into(),
+        },
         needs: real.needs,
         stays: false,
         long,
     }
 }
 
+/// Longest script of the user's own, in bytes: it travels as one argument of `sh -c`.
+/// KERNEL: execve(2), MAX_ARG_STRLEN is 128 KiB.
+const SCRIPT_MAX: usize = 100 << 10;
+
+/// A shell script of the user's own, by its absolute path. Its text is what is run: the guest's user need
+/// not be able to read the file.
+fn own(path: &Path) -> Result<Guest> {
+    let name = path.to_str().context("its name is not UTF-8")?;
+    let line = std::fs::read_to_string(path)?;
+    ensure!(
+        line.len() <= SCRIPT_MAX && !line.contains('\0'),
+        "it is no shell script of at most {} KiB",
+        SCRIPT_MAX >> 10
+    );
+    Ok(Guest {
+        name: name.into(),
+        about: "A script of your own.".into(),
+        how: How::Shell { line: line.into() },
+        needs: &[],
+        stays: false,
+        long: true,
+    })
+}
+
+fn is_path(name: &str) -> bool {
+    !name.contains(':') && name.contains('/')
+}
+
 pub fn find(name: &str) -> Option<Guest> {
+    if is_path(name) {
+        return own(Path::new(name)).ok();
+    }
     suites::find(name).or_else(|| all().into_iter().find(|guest| guest.name == name))
 }
 
@@ -109,15 +145,22 @@ pub fn select(wanted: &[String], long: bool) -> Result<Vec<Guest>> {
         guests.retain(|guest| long || !guest.long);
         return Ok(guests);
     }
-    for want in wanted {
+    let (paths, wanted): (Vec<&String>, Vec<&String>) = wanted.iter().partition(|w| is_path(w));
+    for want in &wanted {
         if !guests.iter().any(|guest| matches(want, &guest.name)) {
-            bail!("there is no guest named {want}\nhint: armento conform --list names them");
+            bail!(
+                "there is no guest named {want}\nhint: armento conform --list names them; \
+                 a script of your own is given by its path, ./{want}"
+            );
         }
     }
-    Ok(guests
-        .into_iter()
-        .filter(|g| wanted.iter().any(|want| matches(want, &g.name)))
-        .collect())
+    guests.retain(|g| wanted.iter().any(|want| matches(want, &g.name)));
+    for path in paths {
+        let script = std::fs::canonicalize(path).map_err(Into::into);
+        let script = script.and_then(|path| own(&path));
+        guests.push(script.with_context(|| format!("cannot run the script {path}"))?);
+    }
+    Ok(guests)
 }
 
 pub fn matches(want: &str, name: &str) -> bool {
@@ -176,6 +219,19 @@ mod tests {
         assert!(!has(select(&[], false)));
         assert!(has(select(&[], true)));
         assert!(has(select(&["java".into()], false)));
+    }
+
+    #[test]
+    fn a_path_is_a_script_of_the_users_own() {
+        let path = std::env::temp_dir().join(format!("own-{}.sh", std::process::id()));
+        std::fs::write(&path, "echo mine").expect("written");
+        let name = path.to_str().expect("UTF-8").to_string();
+        let chosen = select(&[name.clone(), "pipes".into()], false).expect("known");
+        let names: Vec<&str> = chosen.iter().map(|g| g.name.as_str()).collect();
+        assert_eq!(names, ["pipes", &name]);
+        assert!(matches!(&chosen[1].how, How::Shell { line } if line == "echo mine"));
+        std::fs::remove_file(&path).expect("removed");
+        assert!(select(&[name], false).is_err());
     }
 
     #[test]

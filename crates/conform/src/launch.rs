@@ -95,7 +95,7 @@ fn words(guest: &Guest) -> Result<Vec<String>> {
                 .display()
                 .to_string(),
         ],
-        How::Shell { line } => vec!["/bin/sh".into(), "-c".into(), (*line).into()],
+        How::Shell { line } => vec!["/bin/sh".into(), "-c".into(), line.to_string()],
         How::Suite { suite, unit } => {
             let words = ["/bin/sh", "-c", suite.script, suite.name, "run", unit];
             words.map(String::from).to_vec()

@@ -54,9 +54,11 @@ pub use task::Mode;
   armento conform --mode spread 'real-*'       what it starts is placed at its exec; it is followed at home
   armento conform --mode native --runs 3       are the guests deterministic here?
   armento conform --suite perl:op/* --mode away  a program's own tests
+  armento conform ./mine.sh --mode storm       a script of your own: does it show the same when it is moved about?
   armento conform --list                       names and what they prove")]
 pub struct Args {
-    /// Guests to run (a trailing * matches the rest of a name); all when none is named.
+    /// Guests to run (a trailing * matches the rest of a name; a path is a shell script of your own); all when
+    /// none is named.
     #[arg(value_name = "GUEST")]
     pub guests: Vec<String>,
     /// With no guest named: also those that need big packages or much time.

@@ -52,6 +52,14 @@ pub const SUITES: &[Suite] = &[
         needs: &[DPKG, ("perl", "perl")],
     },
     Suite {
+        name: "python",
+        about: "CPython's tests: the system, processes, threads, files, sockets, and parts of the language.",
+        package: "python3.11",
+        script: include_str!("../suites/python.sh"),
+        shows: Shows::Verdicts,
+        needs: &[DPKG, ("python3.11", "python3.11")],
+    },
+    Suite {
         name: "tcl",
         about: "Tcl's tests: channels, events, processes, sockets, files, and the language.",
         package: "tcl8.6",

@@ -134,6 +134,15 @@ pub fn of_many_moves(farm: &Farm) {
     let after = settled(farm, LOOKS_MORE, |now| grown(&before, now).is_empty());
     println!("before: {before:?}\nafter: {after:?}");
     let moves = moves(farm);
+    if !grown(&before, &after).is_empty() {
+        let all = |node| {
+            format!(
+                "{node}:\n{}",
+                farm.sh(node, "ps -eo pid,ppid,stat,etimes,args")
+            )
+        };
+        println!("{}", NODES.map(all).join("\n"));
+    }
     assert_eq!(grown(&before, &after), [""; 0], "after {moves} moves");
     farm.sh("n1", "touch /tmp/leak/stop");
     until("its end", || {
