@@ -99,6 +99,12 @@ pub fn auxv(pid: Pid) -> Option<HashMap<u64, u64>> {
     Some(raw.chunks_exact(16).map(pair).collect())
 }
 
+/// Has it met the break already, and our interruption only came first? KERNEL: get_signal looks at traps of ptrace
+/// before it takes a signal; left there, the break's would end the program.
+fn arrived(tid: Tid) -> bool {
+    status::read(tid).is_ok_and(|s| s.sig_pending & bit(libc::SIGTRAP) != 0)
+}
+
 impl Tree {
     /// A stop of a program that is loading; `false` when it is an ordinary one.
     pub fn loads(&mut self, tid: Tid, stop: Stop) -> bool {
@@ -109,6 +115,10 @@ impl Tree {
             && trace::siginfo(tid).is_ok_and(|i| sys::siginfo_code(&i) == libc::TRAP_HWBKPT);
         if !(there || late && stop == Stop::Trap) {
             return false;
+        }
+        if !there && arrived(tid) {
+            // The break's own stop comes next.
+            return trace::resume(tid, 0).is_ok();
         }
         let Some(l) = self.loading.remove(&tid) else {
             return false;
