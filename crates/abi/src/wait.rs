@@ -98,7 +98,7 @@ fn form(packed: &Packed) -> Option<Form> {
         nr::NANOSLEEP => Form::Spec(0),
         nr::CLOCK_NANOSLEEP if !absolute => Form::Spec(2),
         nr::PPOLL => Form::Spec(2),
-        nr::EPOLL_PWAIT2 => Form::Spec(3),
+        nr::EPOLL_PWAIT2 | nr::SEMTIMEDOP => Form::Spec(3),
         nr::PSELECT6 => Form::Spec(4),
         nr::SELECT => Form::Val(4),
         _ => return None,

@@ -409,11 +409,7 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
     h.batch(&code, &flags::zero_calls(&state.zeros))?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     ok("set the memory map's numbers", here, r[0])?;
-    h.batch_ok(
-        &code,
-        "rt_sigaction",
-        &sigs::set_calls(&code, &state.actions, None),
-    )?;
+    sigs::set(&mut h, &code, &state.actions, None)?;
     if state.persona != 0 {
         // Behind our own mappings: under READ_IMPLIES_EXEC they would not be what they were.
         let call = (libc::SYS_personality, [state.persona.into(), 0, 0, 0, 0, 0]);

@@ -4,28 +4,26 @@
 //! decision (it may kill, stop, or be ignored in an orphaned group), so the thread waits for it.
 
 use crate::cpu;
+use crate::resume;
 use crate::shared::{Cell, Waiting, lock};
 use crate::timers;
 use crate::veils::Face;
 use crate::world::{Body, EARLY_MAX, Early, Zoo};
 use armento_migrate::image::objects::{self, ObjectId};
-use armento_migrate::image::thread;
-use armento_migrate::stop::{DEFAULT_NOTHING, Halted, signal_waits};
+use armento_migrate::image::thread::ERESTARTNOINTR;
+use armento_migrate::stop::{Halted, without_effect};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
+use armento_tracee::status;
 use armento_tracee::sys::{self, SigInfo};
-use armento_tracee::{status, trace};
+use armento_tracee::trace;
 use armento_wire::talk::{Signal, ToHome};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// ERESTARTNOINTR: issue it again whatever happens.
-const AGAIN: i64 = -513;
-/// KERNEL: struct rt_sigframe: pretcode 8, ucontext: flags 8, link 8, stack 24, sigcontext 256, then the mask.
-const FRAME_MASK: u64 = 304;
-
 /// A thread stopped by our interruption, or for the first time.
 pub fn at_trap(zoo: &mut Zoo, here: Tid) {
+    resume::unsent(zoo, here);
     let Some((body, tid)) = zoo.thread(here) else {
         return;
     };
@@ -41,109 +39,14 @@ pub fn at_trap(zoo: &mut Zoo, here: Tid) {
         });
         tell_freezer(body);
     } else {
-        lift_mask(&th.cell);
-        thread::settle_stopped(here, signal_waits(here));
-        let _ = trace::resume(here, 0);
-    }
-}
-
-/// A call that waits under its own mask was interrupted: if a signal that only this mask lets through
-/// waits, take the mask for its delivery (see `deliver`, which puts the real one into the frame).
-fn lift_mask(cell: &Cell) {
-    let mut st = lock(&cell.st);
-    let Some(mask) = st.wait_mask.take() else {
-        return;
-    };
-    let Ok(s) = status::read(cell.here) else {
-        return;
-    };
-    if (s.sig_pending | s.shared_pending) & !mask != 0 {
-        // The kernel does the same with its saved mask; we remember ours in the same place.
-        st.wait_mask = Some(s.blocked);
-        let _ = trace::set_sigmask(cell.here, mask);
-    }
-}
-
-/// sigtimedwait takes signals without a stop of ours: its thread is led to the call's end, where the
-/// siginfo it got is shown its true face.
-pub fn lead_wait(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, info: u64) {
-    match crate::fork::break_out(zoo, cell, id) {
-        Ok(h) => {
-            drop(h);
-            lock(&cell.st).sigwait = Some((info, false));
-            let _ = trace::resume_to_call(cell.here, 0);
-        }
-        Err(e) => eprintln!("sigtimedwait of {}: {e}", cell.tid),
-    }
-}
-
-/// Entry or exit of a led call.
-pub fn at_call(zoo: &mut Zoo, here: Tid) {
-    let Some(cell) = zoo.sh().cell(here) else {
-        return;
-    };
-    let mut st = lock(&cell.st);
-    match st.sigwait {
-        Some((info, false)) => {
-            st.sigwait = Some((info, true));
-            let _ = trace::resume_to_call(here, 0);
-        }
-        Some((at, true)) => {
-            st.sigwait = None;
-            drop(st);
-            undo_eintr(here);
-            if let Ok(sig @ 1..=64) = trace::regs(here).map(|r| r.rax) {
-                took(zoo, &cell, sig as i32, at);
-            }
-            let _ = trace::resume(here, 0);
-        }
-        None => drop(trace::resume(here, 0)),
-    }
-}
-
-/// A led wait has taken a signal. `at`: where its siginfo is, if the program wants it.
-fn took(zoo: &mut Zoo, cell: &Cell, sig: i32, at: u64) {
-    let mut info: SigInfo = [0; 128];
-    let face = if at == 0 {
-        zoo.veils.taken(cell.pid, cell.tid, sig)
-    } else if matches!(sys::vm_read(cell.here, at, &mut info), Ok(128)) {
-        zoo.veils.lift(&info)
-    } else {
-        None
-    };
-    match face {
-        Some(Face::Real(real)) => {
-            timers::delivered(&cell.proc, &real);
-            if at != 0 {
-                cell.write(at, &real);
-            }
-        }
-        Some(Face::Void) => end_with(cell.here, AGAIN),
-        None => {}
-    }
-}
-
-/// An interrupted wait for signals: whether a handler runs, which alone ends it, the kernel sees better. Traced,
-/// it is woken even by signals that are ignored.
-fn undo_eintr(here: Tid) {
-    if trace::regs(here).is_ok_and(|r| r.rax as i64 == -i64::from(libc::EINTR)) {
-        end_with(here, thread::ERESTARTNOHAND);
-    }
-}
-
-/// At the exit of a call: it ends with one of the kernel's restart errors, which the kernel looks at because
-/// of the interruption.
-fn end_with(here: Tid, ret: i64) {
-    if let Ok(mut r) = trace::regs(here)
-        && trace::interrupt(here).is_ok()
-    {
-        r.rax = ret as u64;
-        let _ = trace::set_regs(here, &r);
+        resume::lift_mask(&th.cell);
+        resume::go_on(zoo, here);
     }
 }
 
 /// A signal is about to be delivered in a guest.
 pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
+    resume::unsent(zoo, here);
     let Ok(mut info) = trace::siginfo(here) else {
         return;
     };
@@ -189,8 +92,8 @@ fn settle(zoo: &mut Zoo, here: Tid, sig: i32, info: SigInfo) {
     };
     if st.caught & bit(sig) != 0 {
         timers::delivered(&body.proc, &info);
-        deliver(&th.cell, sig);
-    } else if st.ignored & bit(sig) != 0 || DEFAULT_NOTHING & bit(sig) != 0 {
+        resume::deliver(&th.cell, sig);
+    } else if without_effect(&st) & bit(sig) != 0 {
         let _ = trace::resume(here, 0);
     } else {
         th.halted = Some(Halted {
@@ -206,28 +109,6 @@ fn settle(zoo: &mut Zoo, here: Tid, sig: i32, info: SigInfo) {
             info: Signal(info.to_vec()),
             away,
         });
-    }
-}
-
-fn deliver(cell: &Cell, sig: i32) {
-    let mut st = lock(&cell.st);
-    // A handler ends every story of restarted calls.
-    st.again = None;
-    st.slept = false;
-    st.at_deputy = false;
-    let Some(real) = st.wait_mask.take() else {
-        drop(trace::resume(cell.here, sig));
-        return;
-    };
-    drop(st);
-    if trace::step(cell.here, sig).is_err() {
-        return;
-    }
-    if let Ok(trace::Status::Stopped(_)) = trace::wait_certain(cell.here)
-        && let Ok(r) = trace::regs(cell.here)
-    {
-        cell.write(r.rsp + FRAME_MASK, &real.to_le_bytes());
-        let _ = trace::resume(cell.here, 0);
     }
 }
 
@@ -282,7 +163,7 @@ pub fn run_on(zoo: &mut Zoo, pid: Pid) {
     if body.quiet || body.stopped || body.proc.frozen() {
         return;
     }
-    let mut signals = Vec::new();
+    let (mut signals, mut others) = (Vec::new(), Vec::new());
     for th in body.threads.values_mut().filter(|t| !t.asking) {
         match th.halted.take() {
             Some(Halted {
@@ -290,12 +171,14 @@ pub fn run_on(zoo: &mut Zoo, pid: Pid) {
                 signal: Some((sig, info)),
             }) => signals.push((tid, sig, info)),
             Some(h) => {
-                lift_mask(&th.cell);
-                thread::settle_stopped(h.tid, signal_waits(h.tid));
-                let _ = trace::resume(h.tid, 0);
+                resume::lift_mask(&th.cell);
+                others.push(h.tid);
             }
             None => {}
         }
+    }
+    for here in others {
+        resume::go_on(zoo, here);
     }
     for (here, sig, info) in signals {
         // Calls of ours came between, or a timer expired again: the stop has forgotten what it was for.
@@ -369,10 +252,8 @@ fn nudge(zoo: &Zoo, pid: Pid, to: Option<Tid>, sig: i32) {
         return;
     };
     let open = |here: Tid, mask: Option<u64>| {
-        status::read(here).is_ok_and(|s| {
-            let nothing = s.ignored | DEFAULT_NOTHING & !s.caught;
-            (mask.unwrap_or(s.blocked) | nothing) & bit(sig) == 0
-        })
+        status::read(here)
+            .is_ok_and(|s| (mask.unwrap_or(s.blocked) | without_effect(&s)) & bit(sig) == 0)
     };
     for th in body
         .threads
@@ -409,7 +290,7 @@ pub fn unpark(zoo: &mut Zoo, cell: &Arc<Cell>) {
     if let Some(Waiting::Parked { id }) = st.waiting {
         st.waiting = None;
         drop(st);
-        restart(zoo, cell, id, AGAIN);
+        restart(zoo, cell, id, ERESTARTNOINTR);
     }
 }
 

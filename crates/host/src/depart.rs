@@ -9,10 +9,10 @@ use crate::{cpu, freeze};
 use armento_link::{Badge, Writer, dial};
 use armento_migrate::image::areas::{self, Kind, Survey};
 use armento_migrate::image::flags::Noted;
+use armento_migrate::image::masked::signal_waits;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Area, Head, State, itimers, mm, sigs, thread};
 use armento_migrate::source::Job;
-use armento_migrate::stop::signal_waits;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::Hold;
@@ -281,6 +281,7 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
         {
             let st = lock(&th.cell.st);
             t.at_deputy = st.at_deputy;
+            t.mask = st.lifted.unwrap_or(t.mask);
             if let Some(nr) = st.again.filter(|_| st.slept) {
                 t.slept_in(nr.into());
             }

@@ -7,7 +7,8 @@ use crate::shared::{BodyMem, Cell, Fix, Shared, Waiting, lock};
 use crate::talk::CALL_SHORT;
 use crate::{bodies, cpu, timers, whole, words};
 use armento_abi::{Packed, Plan, Refuse};
-use armento_migrate::stop::DEFAULT_NOTHING;
+use armento_migrate::image::thread::ERESTARTNOHAND;
+use armento_migrate::stop::without_effect;
 use armento_model::Stay;
 use armento_tracee::inject::bit;
 use armento_tracee::notify::Notice;
@@ -18,9 +19,6 @@ use armento_wire::talk::ToHome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-/// The kernel issues it again unless a handler runs.
-const ERESTARTNOHAND: i64 = -514;
 
 /// The kernel's own "issue it again" range: ERESTARTSYS … ERESTART_RESTARTBLOCK.
 pub fn is_restart(ret: i64) -> bool {
@@ -161,7 +159,7 @@ fn post(
 /// A signal waits at the body that its thread would take.
 pub fn waits(cell: &Cell, mask: Option<u64>) -> bool {
     status::read(cell.here).is_ok_and(|s| {
-        let shut = mask.unwrap_or(s.blocked) | s.ignored | DEFAULT_NOTHING & !s.caught;
+        let shut = mask.unwrap_or(s.blocked) | without_effect(&s);
         (s.sig_pending | s.shared_pending) & !shut != 0
     })
 }

@@ -128,6 +128,11 @@ fn about(n: &Notice) -> Option<Pid> {
     }
 }
 
+/// Calls that are looked at, and may then wait in the body's own kernel.
+pub fn waits_here(nr: i64) -> bool {
+    matches!(nr, libc::SYS_restart_syscall | libc::SYS_futex)
+}
+
 fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     match i64::from(n.nr) {
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
@@ -137,7 +142,7 @@ fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         libc::SYS_exit_group => exit(sh, cell, n),
         libc::SYS_mmap => mapping::begin(sh, cell, n),
         libc::SYS_restart_syscall if lock(&cell.st).at_deputy => forward::restart(sh, cell, n),
-        libc::SYS_restart_syscall | libc::SYS_futex => {
+        nr if waits_here(nr) => {
             sh.listener.let_through(n.id);
         }
         libc::SYS_clock_gettime | libc::SYS_clock_getres => cpu::clock(sh, cell, n),
@@ -163,7 +168,7 @@ fn sigwait(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     }
     let (cell, id, info) = (cell.clone(), n.id, n.args[1]);
     sh.hand
-        .post(move |zoo| crate::bodies::lead_wait(zoo, &cell, id, info));
+        .post(move |zoo| crate::sigwaits::lead_wait(zoo, &cell, id, info));
 }
 
 fn exit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {

@@ -126,6 +126,8 @@ pub struct CellState {
     pub at_deputy: bool,
     /// The call under way waits under this mask instead of the thread's own.
     pub wait_mask: Option<u64>,
+    /// The thread has that mask itself, until a signal that it lets in is delivered; this is its own.
+    pub lifted: Option<u64>,
     /// In a sigtimedwait that is led to its end: where its siginfo goes, and whether it has begun.
     pub sigwait: Option<(u64, bool)>,
 }

@@ -2,6 +2,7 @@
 
 use crate::bodies;
 use crate::shared::{Cell, Proc, Shared};
+use crate::sigwaits;
 use crate::veils::Veils;
 use armento_migrate::stop::Halted;
 use armento_model::{Pid, Tid};
@@ -102,7 +103,7 @@ impl World for Zoo {
             Status::Killed(sig) => bodies::ended(self, tid, 0, Some(sig)),
             Status::Stopped(Stop::Signal(sig)) => bodies::at_signal(self, tid, sig),
             Status::Stopped(Stop::Trap | Stop::Group(_)) => bodies::at_trap(self, tid),
-            Status::Stopped(Stop::Call) => bodies::at_call(self, tid),
+            Status::Stopped(Stop::Call) => sigwaits::at_call(self, tid),
             Status::Stopped(Stop::Event(_)) => drop(armento_tracee::trace::resume(tid, 0)),
             Status::Continued => {}
         }

@@ -203,11 +203,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     armento_tracee::inject::ok("set the memory map's numbers", pid, r[0])?;
     let now = sigs::read(&mut h, &code)?;
-    h.batch_ok(
-        &code,
-        "rt_sigaction",
-        &sigs::set_calls(&code, &state.actions, Some(&now)),
-    )?;
+    sigs::set(&mut h, &code, &state.actions, Some(&now))?;
     h.batch_ok(
         &code,
         "setitimer",

@@ -28,7 +28,7 @@ pub enum Storm {
 }
 
 /// At home nobody sees calls: from there a process leaves after this.
-const CALL_STORM_HOME_MS: u64 = 20;
+const CALL_STORM_HOME_MS: u64 = 3;
 
 /// What `armento run` was asked.
 #[derive(Clone, Debug)]

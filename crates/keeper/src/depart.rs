@@ -24,7 +24,7 @@ use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Head, ThreadState, mm, thread};
 use armento_migrate::source::Job;
-use armento_migrate::stop::{Grip, delicate, ignores_trap};
+use armento_migrate::stop::{Grip, delicate};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
@@ -57,7 +57,6 @@ pub struct Leaving {
     /// All of it that was seen then, where that stays true.
     pub still: Option<Survey>,
     pub states: Vec<ThreadState>,
-    pub ignored_trap: bool,
     pub itimers: Itimers,
     pub numbers: mm::Mm,
     /// Signals it ignores, as a mask.
@@ -267,7 +266,6 @@ fn halt(grip: &mut Grip) -> Result<()> {
 }
 
 fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepared, Leaving)> {
-    let ignored_trap = ignores_trap(pid);
     let regs = trace::regs(pid)?;
     if regs.cs == CS_32 {
         return Err(MigrateError::Stays(
@@ -337,7 +335,6 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
             names: first.names,
             still,
             states: Vec::new(),
-            ignored_trap,
             itimers: Itimers::default(),
             numbers,
             ignored: 0,

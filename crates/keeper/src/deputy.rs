@@ -8,6 +8,7 @@ use crate::cpu::{self, Books, Results};
 use crate::keep::lock;
 use crate::links::HostLink;
 use armento_abi::{Out, Packed, out_len};
+use armento_migrate::image::thread::ERESTARTNOINTR;
 use armento_model::{Pid, Tid};
 use armento_tracee::region::Slot;
 use armento_tracee::slice;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// ERESTARTNOINTR: not executed, issue it again.
-pub const AGAIN: i64 = -513;
+pub const AGAIN: i64 = ERESTARTNOINTR;
 /// Most calls that may wait for one deputy: its body has one at a time, the rest is our own housekeeping.
 const QUEUE_MAX: usize = 4096;
 /// How long a call of ours may wait behind a call of the body.

@@ -9,10 +9,11 @@
 
 use crate::led;
 use crate::tree::Tree;
+use crate::wakes::Wakes;
 use crate::watch;
 use armento_abi::Restart;
 use armento_migrate::image::thread::ERESTARTNOHAND;
-use armento_migrate::stop::{DEFAULT_NOTHING, Grip};
+use armento_migrate::stop::{Grip, without_effect};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::status;
@@ -29,6 +30,8 @@ pub struct Follow {
     threads: HashMap<Tid, Pid>,
     /// Children that have not exec'd, and at how many more stops we look.
     fresh: HashMap<Tid, u32>,
+    /// Those in waits that our tracing has woken.
+    wakes: Wakes,
 }
 
 impl Follow {
@@ -37,22 +40,26 @@ impl Follow {
             on,
             threads: HashMap::new(),
             fresh: HashMap::new(),
+            wakes: Wakes::default(),
         }
     }
 
     /// It leaves, ended or exec'd.
     pub fn forget(&mut self, pid: Pid) {
-        self.threads.retain(|_, p| *p != pid);
+        for (tid, _) in self.threads.extract_if(|_, p| *p == pid) {
+            self.wakes.forget(tid);
+        }
         self.fresh.remove(&pid);
     }
 
     pub fn ended(&mut self, tid: Tid) {
         self.threads.remove(&tid);
         self.fresh.remove(&tid);
+        self.wakes.forget(tid);
     }
 
     fn go(&self, tid: Tid, sig: i32) -> trace::Result<()> {
-        if self.fresh.contains_key(&tid) {
+        if self.fresh.contains_key(&tid) || self.wakes.has(tid) {
             trace::resume_to_call(tid, sig)
         } else {
             trace::resume(tid, sig)
@@ -74,7 +81,9 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     }
     // One that died meanwhile needs nothing.
     let _ = match stop {
-        Stop::Signal(sig) => undo_wake(tid, sig).and_then(|()| t.follow.go(tid, sig)),
+        Stop::Signal(sig) => {
+            undo_wake(&mut t.follow.wakes, tid, sig).and_then(|()| t.follow.go(tid, sig))
+        }
         // It may wait for a tracer of its own (strace), and others are to see it stopped, not traced.
         Stop::Group(_) => t.follow.let_go(tid),
         // A move that was given up may have left it other options.
@@ -103,6 +112,14 @@ fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
     if watch::needs_freedom(pid, tid) {
         return t.follow.let_go(tid);
     }
+    if t.follow.wakes.has(tid) {
+        let mut r = trace::regs(tid)?;
+        if watch::at_entry(&r) {
+            t.follow.wakes.entered(tid, r.orig_rax);
+        } else if t.follow.wakes.ended(tid, &mut r) {
+            trace::set_regs(tid, &r)?;
+        }
+    }
     if let Some(left) = t.follow.fresh.get_mut(&tid) {
         *left -= 1;
         if *left == 0 {
@@ -113,13 +130,12 @@ fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
 }
 
 /// Traced, a thread is woken by signals that do nothing, and some calls end by that: the kernel issues such a
-/// one again unless a handler runs. Its time begins anew.
-fn undo_wake(tid: Tid, sig: i32) -> trace::Result<()> {
+/// one again unless a handler runs.
+fn undo_wake(wakes: &mut Wakes, tid: Tid, sig: i32) -> trace::Result<()> {
     let Ok(s) = status::read(tid) else {
         return Ok(());
     };
-    let nothing = s.ignored | DEFAULT_NOTHING & !s.caught;
-    if nothing & bit(sig) == 0 || led::ends_calls(tid) {
+    if without_effect(&s) & bit(sig) == 0 || led::ends_calls(tid) {
         return Ok(());
     }
     let mut r = trace::regs(tid)?;
@@ -127,6 +143,7 @@ fn undo_wake(tid: Tid, sig: i32) -> trace::Result<()> {
     let row = armento_abi::row(r.orig_rax).filter(|_| eintr);
     if row.is_some_and(|row| row.restart == Restart::Eintr) {
         r.rax = ERESTARTNOHAND as u64;
+        wakes.woken(tid, &mut r);
         trace::set_regs(tid, &r)?;
     }
     Ok(())
@@ -148,11 +165,7 @@ impl Tree {
         for h in grip.disband() {
             // One that died meanwhile needs nothing.
             let _ = trace::set_options(h.tid, trace::FOLLOW);
-            let _ = if trace::in_group_stop(h.tid) {
-                trace::listen(h.tid)
-            } else {
-                self.follow.go(h.tid, h.deliver())
-            };
+            let _ = h.go(|tid, sig| self.follow.go(tid, sig));
         }
     }
 }

@@ -9,9 +9,10 @@ use crate::tree::Tree;
 use crate::waits::Waits;
 use crate::{looks, partners, reasons, timers};
 use armento_migrate::image::areas::Survey;
+use armento_migrate::image::masked::signal_waits;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{State, ThreadState, itimers, mm, sigs, thread};
-use armento_migrate::stop::{delicate, signal_waits};
+use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered};
@@ -67,9 +68,6 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
             actions = sigs::read(&mut hold, &code)?;
             l.itimers = itimers::read(&mut hold, &code)?;
             mm::read_brk(&mut hold, &code, &mut l.numbers)?;
-            if l.ignored_trap {
-                actions[libc::SIGTRAP as usize - 1] = [1, 0, 0, 0];
-            }
         }
         let mut s = thread::read(&mut hold, &code, h.tid, waits)?;
         s.cpu = t.keep.cpu.thread_leaves(pid, h.tid);

@@ -13,7 +13,7 @@
 use crate::keep::lock;
 use crate::remainder::{self, Remainder};
 use armento_migrate::image::thread;
-use armento_migrate::stop::{DEFAULT_NOTHING, Halted};
+use armento_migrate::stop::{Halted, without_effect};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::inject::bit;
@@ -204,10 +204,8 @@ fn catches(tid: Tid, sig: i32) -> bool {
 
 /// Does a signal wait that would have ended its call untraced, by a handler or by stopping it?
 pub fn ends_calls(tid: Tid) -> bool {
-    status::read(tid).is_ok_and(|s| {
-        let nothing = s.ignored | DEFAULT_NOTHING & !s.caught;
-        (s.sig_pending | s.shared_pending) & !s.blocked & !nothing != 0
-    })
+    status::read(tid)
+        .is_ok_and(|s| (s.sig_pending | s.shared_pending) & !s.blocked & !without_effect(&s) != 0)
 }
 
 /// Does one wait that would not have been seen?

@@ -45,6 +45,7 @@ mod timer_set;
 mod timers;
 mod tree;
 mod waits;
+mod wakes;
 mod watch;
 mod words;
 

@@ -162,9 +162,12 @@ pub fn run(keep: &Arc<Keep>, tasks: &Tasks) {
 }
 
 fn storm(keep: &Arc<Keep>, task: &Task) {
-    let _ = go(keep, task.pid, &task.to, true);
+    let gone = go(keep, task.pid, &task.to, true);
     if let Some(calls) = &keep.storm_call {
         calls.moved(keep, task.pid);
+        if gone.is_ok() && task.to == Dest::Home {
+            calls.out_again(keep, task.pid);
+        }
     }
 }
 
@@ -320,7 +323,7 @@ fn together(
 
 /// A body waits for a call that only home can serve: it must come, however busy it is. True: it did, or ended.
 fn come_home(keep: &Arc<Keep>, pid: Pid, kept: &Kept, tries: u32) -> bool {
-    let storm = keep.settings.storm;
+    let storm = crate::storm::hold(keep);
     eprintln!("process {pid} comes home: {}", kept.detail);
     for _ in 0..tries {
         match go(keep, pid, &Dest::Home, false) {
@@ -384,6 +387,9 @@ fn is_at_exec(keep: &Keep, pid: Pid) -> bool {
 
 fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
     let s = &keep.settings;
+    if let Some(calls) = keep.storm_call.as_ref().filter(|_| !s.stay) {
+        return calls.start(keep);
+    }
     if s.pinned.is_some() || s.stay || s.storm {
         return s.pinned.clone().filter(|_| !s.stay);
     }
@@ -428,7 +434,7 @@ impl Tree {
         }
     }
 
-    pub fn hold_home(&mut self, pid: Pid, why: Kept, storm: bool) {
+    pub fn hold_home(&mut self, pid: Pid, why: Kept, storm: Option<Duration>) {
         if let Some(p) = self.procs.get_mut(&pid) {
             p.hold_home(why, storm);
         }

@@ -6,6 +6,7 @@ use crate::depart::SLOTS_SPARE;
 use crate::keep::Keep;
 use crate::looks;
 use crate::sys as ksys;
+use armento_migrate::image::areas;
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
@@ -72,7 +73,9 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     // Before any of them is stopped: that takes as long as there are many.
     few_enough(status::threads(pid).map_or(0, |t| t.len()))?;
     delicate(pid)?;
+    // Tells of one that cannot be looked into, whose mappings cannot be read either.
     open_files(pid)?;
+    areas::may_travel(&maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
     looks::unseen(keep, pid)?;
     looks::unawaited(keep, pid)?;
     // Its deputy could not give them up, and a body would have them unsealed.

@@ -15,6 +15,7 @@ use crate::watch;
 use armento_abi::Restart;
 use armento_client::api::Dest;
 use armento_migrate::MigrateError;
+use armento_migrate::image::thread::{ERESTARTNOHAND, ERESTARTNOINTR};
 use armento_migrate::image::timers;
 use armento_migrate::stop::{Halted, delicate_call};
 use armento_model::{Pid, Tid};
@@ -36,8 +37,6 @@ const STOPS: u64 =
     bit(libc::SIGSTOP) | bit(libc::SIGTSTP) | bit(libc::SIGTTIN) | bit(libc::SIGTTOU);
 /// Signals for children that are not known yet, which takes as long as a message between two threads.
 const EARLY_MAX: usize = 1024;
-const ERESTARTNOHAND: i64 = -514;
-const ERESTARTNOINTR: i64 = -513;
 
 pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) {
     if t.loads(tid, stop) {
@@ -89,8 +88,7 @@ fn pass(t: &mut Tree, tid: Tid, stop: Stop) {
 
 /// Was it made by a deputy?
 fn newborn(t: &Tree, tid: Tid) -> bool {
-    let away = |pid| t.procs.get(&pid).is_some_and(|p| p.link().is_some());
-    status::read(tid).is_ok_and(|s| away(s.tgid) || away(s.ppid))
+    status::read(tid).is_ok_and(|s| t.made_away(tid, &s))
 }
 
 /// A child of a deputy is known now.
@@ -454,8 +452,10 @@ fn deliver(tid: Tid, code: &Code, sig: i32, info: &SigInfo) -> trace::Result<()>
     let mut h = Hold::take(tid, Arc::new(Unfiltered))?;
     let act = code.scratch(0x700, &[0u8; 32]);
     h.call(code, libc::SYS_rt_sigaction, [sig as u64, act, 0, 8, 0, 0])?;
+    // The thread is in the stop of our trap, a signal stop: another signal can be put in its place. To let it
+    // ignore SIGTRAP again would end in a stop that takes none.
+    h.ignore_trap(false);
     drop(h);
-    // The thread is in the stop of our trap, a signal stop: another signal can be put in its place.
     let _ = trace::set_siginfo(tid, info);
     trace::resume(tid, sig)
 }

@@ -9,6 +9,18 @@ use armento_model::NodeName;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// How long a storm leaves at home whom a call has brought there: long enough to make it.
+const HOLD: Duration = Duration::from_millis(60);
+const HOLD_OF_CALLS: Duration = Duration::from_millis(3);
+
+/// `None`: there is no storm.
+pub fn hold(keep: &Keep) -> Option<Duration> {
+    match (&keep.storm_call, keep.settings.storm) {
+        (Some(_), _) => Some(HOLD_OF_CALLS),
+        (None, storm) => storm.then_some(HOLD),
+    }
+}
+
 /// KERNEL-independent small generator (splitmix64), so that a seed repeats a storm.
 pub struct Dice(pub u64);
 
@@ -29,15 +41,9 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
     loop {
         std::thread::sleep(every);
         if asked.is_none_or(|t| t.elapsed() > Duration::from_secs(5)) {
-            if let Ok(Answer::Nodes { nodes: n }) =
-                keep.control.ask(Ask::Nodes, Duration::from_secs(2))
-            {
-                nodes = n
-                    .into_iter()
-                    .filter(|n| n.state == "alive")
-                    .map(|n| n.name)
-                    .collect();
-                nodes.sort();
+            let known = self::nodes(keep);
+            if !known.is_empty() {
+                nodes = known;
                 if let Some(calls) = &keep.storm_call {
                     calls.know(&nodes);
                 }
@@ -52,7 +58,11 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
         }
         let away = |pid| keep.storm_call.is_some() && keep.deputy(pid).is_some();
         for pid in keep.pids().into_iter().filter(|p| !away(*p)) {
-            let node = nodes[dice.roll(nodes.len())].clone();
+            let node = match &keep.storm_call {
+                Some(calls) => calls.start(keep),
+                None => Some(nodes[dice.roll(nodes.len())].clone()),
+            };
+            let Some(node) = node else { continue };
             keep.tasks.push(Task {
                 pid,
                 to: destination(keep, node),
@@ -60,6 +70,17 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
             });
         }
     }
+}
+
+/// The nodes that are up, in order of their names; none when the daemon does not say.
+pub fn nodes(keep: &Keep) -> Vec<NodeName> {
+    let Ok(Answer::Nodes { nodes }) = keep.control.ask(Ask::Nodes, Duration::from_secs(2)) else {
+        return Vec::new();
+    };
+    let alive = nodes.into_iter().filter(|n| n.state == "alive");
+    let mut names: Vec<NodeName> = alive.map(|n| n.name).collect();
+    names.sort();
+    names
 }
 
 pub fn destination(keep: &Keep, node: NodeName) -> Dest {

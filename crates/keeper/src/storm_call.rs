@@ -6,14 +6,16 @@
 //! ```text
 //! call ──held──► move begins: turned back ──► issued again on the other node: made ──blocks──► move inside
 //! ```
-//! At home nobody sees a process call: there the timer of `storm.rs` sends it out again.
+//! At home nobody sees a process call: a program starts on another node (`mover.rs`, placement at exec), goes out
+//! again as soon as it is home, and the timer of `storm.rs` sends out what came home for a call.
 
 use crate::deputy::{AGAIN, Deputy};
 use crate::keep::{Keep, lock};
 use crate::mover::{Task, Why};
 use crate::serve::make;
 use crate::signals;
-use crate::storm::{Dice, destination};
+use crate::storm::{Dice, destination, nodes};
+use armento_client::api::Dest;
 use armento_model::{NodeName, Pid, Tid};
 use armento_wire::call::{self, Call};
 use std::collections::{HashSet, VecDeque};
@@ -23,6 +25,8 @@ use std::time::{Duration, Instant};
 
 /// A call that lasts longer than this blocks.
 const BLOCKS: Duration = Duration::from_millis(3);
+/// Of so many moves one is to home, where calls are not seen: until it is out again it makes what it likes.
+const HOME_ONE_IN: usize = 6;
 /// Calls under way: one a thread, and a tree has fewer threads. What is more is not looked at.
 const LOOKS_MAX: usize = 10_000;
 
@@ -68,6 +72,32 @@ impl CallStorm {
         lock(&self.st).nodes = nodes.to_vec();
     }
 
+    /// Where a program starts: any node but home. `None`: there is no other.
+    pub fn start(&self, keep: &Keep) -> Option<NodeName> {
+        let mut st = lock(&self.st);
+        if st.nodes.is_empty() {
+            st.nodes = nodes(keep);
+        }
+        let others: Vec<_> = st
+            .nodes
+            .iter()
+            .filter(|n| **n != keep.settings.node)
+            .cloned()
+            .collect();
+        (!others.is_empty()).then(|| others[st.dice.roll(others.len())].clone())
+    }
+
+    /// A process has come home by this storm: it goes on to another node.
+    pub fn out_again(&self, keep: &Keep, pid: Pid) {
+        if let Some(node) = self.start(keep) {
+            keep.tasks.push(Task {
+                pid,
+                to: Dest::Node(node),
+                why: Why::Storm,
+            });
+        }
+    }
+
     /// A call of a body came: made at once, or held until its process moves.
     pub fn call(&self, keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
         let mut st = lock(&self.st);
@@ -89,9 +119,7 @@ impl CallStorm {
             }
             return;
         }
-        if !queue(keep, &mut st, &d) {
-            return make(keep, d, c);
-        }
+        queue(keep, &mut st, &d);
         st.held.push((d, c));
     }
 
@@ -136,22 +164,27 @@ impl CallStorm {
     }
 }
 
-/// Queues a move to another node; false when there is none, or no other node.
-fn queue(keep: &Keep, st: &mut State, d: &Deputy) -> bool {
+/// Queues a move to another node, if none is queued.
+fn queue(keep: &Keep, st: &mut State, d: &Deputy) {
     let here = d.link().node.clone();
-    let others: Vec<_> = st.nodes.iter().filter(|n| **n != here).cloned().collect();
-    if others.is_empty() {
-        return false;
-    }
-    if st.queued.insert(d.pid) {
-        let node = others[st.dice.roll(others.len())].clone();
+    let home = &keep.settings.node;
+    let hosts: Vec<_> = (st.nodes.iter())
+        .filter(|n| **n != here && *n != home)
+        .cloned()
+        .collect();
+    if !st.queued.contains(&d.pid) {
+        let to_home = hosts.is_empty() || st.dice.roll(HOME_ONE_IN) == 0;
+        let node = match to_home {
+            true => home.clone(),
+            false => hosts[st.dice.roll(hosts.len())].clone(),
+        };
+        st.queued.insert(d.pid);
         keep.tasks.push_urgent(Task {
             pid: d.pid,
             to: destination(keep, node),
             why: Why::Storm,
         });
     }
-    true
 }
 
 fn take<T>(all: &mut Vec<(Arc<Deputy>, T)>, pid: Pid) -> Vec<(Arc<Deputy>, T)> {

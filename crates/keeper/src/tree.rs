@@ -177,14 +177,9 @@ impl Proc {
     }
 
     /// A call brought it home: keep it there a while.
-    pub fn hold_home(&mut self, why: Kept, storm: bool) {
+    pub fn hold_home(&mut self, why: Kept, storm: Option<Duration>) {
         self.kept = Some(why);
-        let span = if storm {
-            Duration::from_millis(60)
-        } else {
-            self.hold
-        };
-        self.hold_until = Some(Instant::now() + span);
+        self.hold_until = Some(Instant::now() + storm.unwrap_or(self.hold));
         self.hold = (self.hold * 2).min(HOLD_MAX);
     }
 }

@@ -105,16 +105,17 @@ struct At {
     entry: bool,
 }
 
+/// Of a thread that stands at a call.
+pub fn at_entry(regs: &Regs) -> bool {
+    regs.rax as i64 == -i64::from(libc::ENOSYS)
+}
+
 fn at(tid: Tid) -> Option<At> {
     let regs = trace::regs(tid).ok()?;
-    let entry = regs.rax as i64 == -i64::from(libc::ENOSYS);
+    let entry = at_entry(&regs);
     let nr = regs.orig_rax as i64;
     // KERNEL: __USER_CS; 32-bit programs number their calls differently.
     (regs.cs == 0x33).then_some(At { regs, nr, entry })
-}
-
-fn args(r: &Regs) -> [u64; 6] {
-    [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]
 }
 
 /// Corrects what a call has told. True at the entry of such a call: its end is to be seen.
@@ -123,7 +124,7 @@ fn settle(books: &Books, pid: Pid, tid: Tid, at: &At) -> bool {
         return false;
     }
     if !at.entry {
-        let args = args(&at.regs);
+        let args = trace::args(&at.regs);
         let (nr, ret) = (at.nr, at.regs.rax as i64);
         let d = Done {
             pid,
@@ -264,8 +265,13 @@ impl Tree {
         let s = status::read(tid)
             .ok()
             .filter(|_| !self.passing.contains(&tid))?;
+        (!self.made_away(tid, &s)).then_some(s)
+    }
+
+    /// Is it a deputy, or has one made it? A thread at home may have a parent that is away.
+    pub fn made_away(&self, tid: Tid, s: &status::ProcStatus) -> bool {
         let away = |pid| self.procs.get(&pid).is_some_and(|p| p.link().is_some());
-        (!away(s.tgid) && !away(s.ppid)).then_some(s)
+        away(s.tgid) || s.tgid == tid && away(s.ppid)
     }
 
     /// What a grip on the process does at stops of its calls.
@@ -312,7 +318,7 @@ impl Tree {
             } else {
                 trace::resume
             };
-            let _ = go(h.tid, h.deliver());
+            let _ = h.go(go);
         }
     }
 
@@ -360,8 +366,5 @@ impl Tree {
 
 fn watch_on(h: &Halted, options: u64) -> trace::Result<()> {
     trace::set_options(h.tid, options)?;
-    if trace::in_group_stop(h.tid) {
-        return trace::listen(h.tid);
-    }
-    trace::resume_to_call(h.tid, h.deliver())
+    h.go(trace::resume_to_call)
 }

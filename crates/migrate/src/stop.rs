@@ -1,7 +1,9 @@
 //! Stops every thread of a process and keeps it so.
 
+use crate::image::{masked, thread};
 use crate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
+use armento_tracee::status::ProcStatus;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop, TraceError};
 use armento_tracee::{inject, minimum, status, timers};
@@ -18,6 +20,11 @@ pub const DEFAULT_NOTHING: u64 = inject::bit(libc::SIGCHLD)
     | inject::bit(libc::SIGURG)
     | inject::bit(libc::SIGWINCH);
 
+/// The signals that do nothing to a process now: it ignores them, or they are nothing by default.
+pub fn without_effect(s: &ProcStatus) -> u64 {
+    s.ignored | DEFAULT_NOTHING & !s.caught
+}
+
 /// A thread in a ptrace stop.
 #[derive(Clone, Copy, Debug)]
 pub struct Halted {
@@ -27,12 +34,28 @@ pub struct Halted {
 }
 
 impl Halted {
-    /// What to let it go on with. Calls of ours that came between have made the stop forget its signal.
+    /// What to let it go on with; it stands at the entry of its call then, if that waits under a mask of its own, or
+    /// in a group stop. Calls of ours that came between have made the stop forget its signal.
     pub fn deliver(&self) -> i32 {
-        self.signal.map_or(0, |(sig, info)| {
-            let _ = trace::set_siginfo(self.tid, &info);
-            sig
-        })
+        let Some((sig, info)) = self.signal else {
+            return match masked::lead(self.tid) {
+                Some(Status::Stopped(Stop::Signal(sig))) => sig,
+                _ => 0,
+            };
+        };
+        let _ = trace::set_siginfo(self.tid, &info);
+        masked::deliver_before(self.tid, sig);
+        sig
+    }
+
+    /// Lets it go on by `resume`; one in a group stop goes on standing, and is heard of again.
+    pub fn go(&self, resume: impl FnOnce(Tid, i32) -> trace::Result<()>) -> trace::Result<()> {
+        let sig = self.deliver();
+        if trace::in_group_stop(self.tid) {
+            trace::listen(self.tid)
+        } else {
+            resume(self.tid, sig)
+        }
     }
 }
 
@@ -157,7 +180,7 @@ impl Grip {
         loop {
             match trace::wait_for(tid, STOP_MAX) {
                 Ok(Status::Stopped(Stop::Trap)) => {
-                    crate::image::thread::settle_stopped(tid, signal_waits(tid));
+                    thread::settle_stopped(tid);
                     self.halted.push(Halted { tid, signal: None });
                     return Ok(());
                 }
@@ -244,14 +267,4 @@ impl Drop for Grip {
     fn drop(&mut self) {
         self.let_go();
     }
-}
-
-/// Is a signal with a handler waiting for this thread, so that an EINTR is its own?
-pub fn signal_waits(tid: Tid) -> bool {
-    status::read(tid).is_ok_and(|s| (s.sig_pending | s.shared_pending) & !s.blocked & s.caught != 0)
-}
-
-/// Does the process ignore SIGTRAP? Our own traps would reset that.
-pub fn ignores_trap(pid: Pid) -> bool {
-    status::read(pid).is_ok_and(|s| s.ignored & inject::bit(libc::SIGTRAP) != 0)
 }

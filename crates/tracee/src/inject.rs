@@ -9,6 +9,7 @@ use crate::region::Code;
 use crate::status;
 use crate::sys;
 use crate::trace::{self, Regs, Result, Status, Stop, TraceError};
+use crate::trap;
 use armento_model::Tid;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,9 @@ pub type Call = (i64, [u64; 6]);
 /// A thread that is let go for one call of the kernel's stops in microseconds.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
+/// Offset in the scratch memory: the action of SIGTRAP. Behind it is nothing of anybody's up to 0x10000.
+const TRAP_ACTION: u64 = 0xf000;
+
 pub struct Hold {
     pub tid: Tid,
     /// What the thread gets back. May be changed while held.
@@ -53,6 +57,10 @@ pub struct Hold {
     /// Signals that no mask of ours held back, but somebody sent them.
     sent: Vec<i32>,
     passage: Arc<dyn Passage>,
+    /// Its program ignores SIGTRAP, which our traps undo.
+    ignores_trap: bool,
+    /// Memory of ours in it.
+    scratch: Option<u64>,
     armed: bool,
 }
 
@@ -70,13 +78,24 @@ impl Hold {
             stopped: false,
             sent: Vec::new(),
             passage,
+            ignores_trap: trap::ignored(tid),
+            scratch: None,
             armed: true,
         })
     }
 
+    /// Is its program to ignore SIGTRAP from now on? That action would not outlast the trap of the call that set it.
+    pub fn ignore_trap(&mut self, yes: bool) {
+        self.ignores_trap = yes;
+    }
+
+    pub fn ignores_trap(&self) -> bool {
+        self.ignores_trap
+    }
+
     /// One call at the `syscall` instruction `at` (the vDSO's, when nothing of ours is mapped yet).
     pub fn call_at(&mut self, at: u64, nr: i64, args: [u64; 6]) -> Result<i64> {
-        trace::set_regs(self.tid, &self.aim(at, nr, args))?;
+        trace::set_regs(self.tid, &aim(&self.regs, at, nr, args))?;
         trace::step(self.tid, 0)?;
         self.until_trap(true)?;
         Ok(trace::regs(self.tid)?.rax as i64)
@@ -84,7 +103,8 @@ impl Hold {
 
     /// One call through the gate of our own page. A child it makes is returned beside the result.
     pub fn call(&mut self, code: &Code, nr: i64, args: [u64; 6]) -> Result<(i64, Option<Tid>)> {
-        trace::set_regs(self.tid, &self.aim(code.gate, nr, args))?;
+        self.scratch = Some(code.scratch_at(TRAP_ACTION));
+        trace::set_regs(self.tid, &aim(&self.regs, code.gate, nr, args))?;
         trace::resume(self.tid, 0)?;
         let child = self.until_trap(false)?;
         Ok((trace::regs(self.tid)?.rax as i64, child))
@@ -93,9 +113,10 @@ impl Hold {
     /// Many calls in one go; returns their results in order.
     pub fn batch(&mut self, code: &Code, calls: &[Call]) -> Result<Vec<i64>> {
         let mut all = Vec::with_capacity(calls.len());
+        self.scratch = Some(code.scratch_at(TRAP_ACTION));
         for part in calls.chunks(code.batch_max) {
             code.write_batch(part);
-            let mut r = self.aim(code.start, 0, [0; 6]);
+            let mut r = aim(&self.regs, code.start, 0, [0; 6]);
             r.r15 = code.batch;
             trace::set_regs(self.tid, &r)?;
             trace::resume(self.tid, 0)?;
@@ -111,16 +132,6 @@ impl Hold {
             ok(what, self.tid, r)?;
         }
         Ok(())
-    }
-
-    fn aim(&self, rip: u64, nr: i64, a: [u64; 6]) -> Regs {
-        let mut r = self.regs;
-        r.rip = rip;
-        r.rax = nr as u64;
-        r.orig_rax = u64::MAX; // no restart logic of the kernel
-        (r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9) = (a[0], a[1], a[2], a[3], a[4], a[5]);
-        r.eflags &= !0x100;
-        r
     }
 
     /// Runs until our int3 (or the end of a single step). Event stops of new children are passed over.
@@ -189,6 +200,11 @@ impl Hold {
         if !std::mem::take(&mut self.armed) {
             return Ok(());
         }
+        // Whatever comes of it: the rest must be given back.
+        let ignored = match self.ignores_trap {
+            true => trap::ignore_again(self.tid, &self.regs, self.scratch, &mut self.sent),
+            false => Ok(()),
+        };
         self.passage.close(self.tid);
         if std::mem::take(&mut self.stopped) && !self.continued() {
             // To the whole process, as every SIGSTOP.
@@ -199,7 +215,8 @@ impl Hold {
             let _ = sys::tgkill(tgid, self.tid, sig);
         }
         trace::set_regs(self.tid, &self.regs)?;
-        trace::set_sigmask(self.tid, self.mask)
+        trace::set_sigmask(self.tid, self.mask)?;
+        ignored
     }
 }
 
@@ -221,6 +238,17 @@ pub fn ok(what: &'static str, tid: Tid, r: i64) -> Result<u64> {
     } else {
         Ok(r as u64)
     }
+}
+
+/// The registers of a thread with `regs` that is to make a call at the instruction at `rip`.
+pub(crate) fn aim(regs: &Regs, rip: u64, nr: i64, a: [u64; 6]) -> Regs {
+    let mut r = *regs;
+    r.rip = rip;
+    r.rax = nr as u64;
+    r.orig_rax = u64::MAX; // no restart logic of the kernel
+    (r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9) = (a[0], a[1], a[2], a[3], a[4], a[5]);
+    r.eflags &= !0x100;
+    r
 }
 
 /// Makes the registers of a program that has just begun those of one that execs `path` with the arguments and

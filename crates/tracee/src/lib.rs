@@ -21,6 +21,7 @@ pub mod sys;
 pub mod text;
 pub mod timers;
 pub mod trace;
+pub mod trap;
 pub mod uffd;
 pub mod usage;
 

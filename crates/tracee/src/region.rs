@@ -73,6 +73,10 @@ impl Code {
     pub fn scratch(&self, off: u64, data: &[u8]) -> u64 {
         assert!(off + data.len() as u64 <= SCRATCH_LEN);
         self.map.write((SCRATCH + off) as usize, data);
+        self.scratch_at(off)
+    }
+
+    pub fn scratch_at(&self, off: u64) -> u64 {
         self.start + SCRATCH + off
     }
 

@@ -64,6 +64,29 @@ pub fn waitpid(pid: i32, flags: i32) -> io::Result<Option<(i32, i32)>> {
     }
 }
 
+/// Waits until a traced thread has something to report, which stays to be waited for: is that its end?
+pub fn ends(tid: i32) -> io::Result<bool> {
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
+    loop {
+        // SAFETY: siginfo_t is plain data, and live.
+        let (r, code) = unsafe {
+            let mut i: libc::siginfo_t = std::mem::zeroed();
+            (
+                libc::waitid(libc::P_PID, tid as u32, &mut i, flags),
+                i.si_code,
+            )
+        };
+        if r == 0 {
+            let ends = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED];
+            return Ok(ends.contains(&code));
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    }
+}
+
 /// Copies from another process; returns how many bytes were readable.
 pub fn vm_read(pid: i32, addr: u64, buf: &mut [u8]) -> io::Result<usize> {
     let l = libc::iovec {

@@ -375,6 +375,19 @@ pub fn wait_certain(tid: Tid) -> Result<Status> {
     }
 }
 
+/// As [`wait_certain`], but the end of a thread stays to be waited for: `Gone`.
+pub fn wait_stop(tid: Tid) -> Result<Status> {
+    match os("wait", tid, sys::ends(tid))? {
+        true => Err(TraceError::Gone(tid)),
+        false => wait_certain(tid),
+    }
+}
+
+/// The arguments of a call that a thread is in.
+pub fn args(r: &Regs) -> [u64; 6] {
+    [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]
+}
+
 /// Any report of any thread seized by this OS thread, without waiting.
 pub fn next_report() -> Option<(Tid, Status)> {
     match sys::waitpid(-1, libc::__WALL | libc::WNOHANG) {

@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = &[
     gone(214, "epoll_ctl_old"),
     gone(215, "epoll_wait_old"),
     home(222, "timer_create", &[Val, In(Const(64)), Out(Const(4))])
-        .note("timers of CPU time come home"),
+        .note("for a timer of CPU time the process comes home, and stays while it has it"),
     home(223, "timer_settime", &[Val, Val, ITIMER, OLD_ITIMER]),
     home(224, "timer_gettime", &[Val, OLD_ITIMER]),
     home(225, "timer_getoverrun", &[Val]),

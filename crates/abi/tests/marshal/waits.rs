@@ -217,6 +217,8 @@ fn timeouts_are_read_and_shortened() {
     check(libc::SYS_epoll_pwait, &[3, A, 1, 2500, 0, 8], two_and_half);
     check(libc::SYS_epoll_pwait2, &[3, A, 1, A, 0, 8], two_and_half);
     check(libc::SYS_epoll_pwait2, &[3, A, 1, 0, 0, 8], None);
+    check(libc::SYS_semtimedop, &[0, A, 1, A], two_and_half);
+    check(libc::SYS_semtimedop, &[0, A, 1, 0], None);
     check(libc::SYS_read, &[0, A, 10], None);
     // A rest below the unit must not become a busy loop.
     let mut poll = plan(nr(libc::SYS_poll), &[0, 0, 50], &mut body)

@@ -122,6 +122,22 @@ fn ours(v: &Vma) -> bool {
     v.start >= BASE && v.start < BASE + (1 << 40)
 }
 
+/// Refuses what maps memory that never travels: a shared mapping of a file that it may write. To know it before
+/// anything is stopped spares it a stop that would wake its sleeping calls.
+pub fn may_travel(maps: &[Vma]) -> Result<()> {
+    let written = |v: &&Vma| v.shared && v.prot & libc::PROT_WRITE != 0;
+    let kept = |v: &&Vma| !v.is_vdso() && objects::of(v).is_none() && named(v);
+    match travelling(maps).filter(written).find(kept) {
+        Some(v) => Err(written_by_others(v)),
+        None => Ok(()),
+    }
+}
+
+fn written_by_others(v: &Vma) -> MigrateError {
+    let why = format!("{} (mapped shared and writable)", v.name);
+    MigrateError::Stays(Stay::SharedMemory, why)
+}
+
 /// Areas of a process at home. `known`: its files at an earlier look, which are not looked at again.
 pub fn of_home(pid: i32, maps: &[Vma], known: Option<&Names>) -> Result<Survey> {
     let mut s = Survey {
@@ -198,7 +214,7 @@ fn plain(v: &Vma) -> Kind {
 fn home_file(pid: i32, v: &Vma, all: &[Vma], s: &mut Survey, again: bool) -> Result<Kind> {
     let stays = |stay, why: &str| Err(MigrateError::Stays(stay, format!("{} ({why})", v.name)));
     if v.shared && v.prot & libc::PROT_WRITE != 0 {
-        return stays(Stay::SharedMemory, "mapped shared and writable");
+        return Err(written_by_others(v));
     }
     let key = match s.names.get(v) {
         Some(key) => key,

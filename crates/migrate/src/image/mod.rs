@@ -5,6 +5,7 @@ pub mod cpu;
 pub mod files;
 pub mod flags;
 pub mod itimers;
+pub mod masked;
 pub mod mm;
 pub mod objects;
 pub mod sigs;

@@ -24,7 +24,7 @@ pub fn read(h: &mut Hold, code: &Code) -> Result<Vec<Action>> {
     let mut raw = vec![0u8; 64 * 32];
     code.read_scratch(SCRATCH, &mut raw);
     let word = |b: &[u8]| u64::from_le_bytes(b.try_into().unwrap_or_default());
-    Ok(raw
+    let mut all: Vec<Action> = raw
         .chunks_exact(32)
         .map(|c| {
             [
@@ -34,11 +34,23 @@ pub fn read(h: &mut Hold, code: &Code) -> Result<Vec<Action>> {
                 word(&c[24..]),
             ]
         })
-        .collect())
+        .collect();
+    if h.ignores_trap() {
+        // Our traps have undone that.
+        all[libc::SIGTRAP as usize - 1][0] = libc::SIG_IGN as u64;
+    }
+    Ok(all)
 }
 
-/// Calls that set those that differ from `now` (default everywhere when `None`).
-pub fn set_calls(code: &Code, want: &[Action], now: Option<&[Action]>) -> Vec<Call> {
+/// Sets those that differ from `now` (default everywhere when `None`).
+pub fn set(h: &mut Hold, code: &Code, want: &[Action], now: Option<&[Action]>) -> Result<()> {
+    h.batch_ok(code, "set signal actions", &set_calls(code, want, now))?;
+    let trap = want.get(libc::SIGTRAP as usize - 1);
+    h.ignore_trap(trap.is_some_and(|a| a[0] == libc::SIG_IGN as u64));
+    Ok(())
+}
+
+fn set_calls(code: &Code, want: &[Action], now: Option<&[Action]>) -> Vec<Call> {
     let raw: Vec<u8> = want
         .iter()
         .flatten()

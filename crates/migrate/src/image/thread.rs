@@ -1,7 +1,7 @@
 //! One thread: registers, extended state, mask, and what the kernel remembers for it.
 
 use crate::Result;
-use crate::image::Cpu;
+use crate::image::{Cpu, masked};
 use armento_abi::Restart;
 use armento_model::Tid;
 use armento_tracee::inject::{Call, Hold};
@@ -79,7 +79,10 @@ const RIP: usize = 16;
 const PR_SET_NAME: u64 = 15;
 const PR_GET_TID_ADDRESS: u64 = 40;
 const RSEQ_UNREGISTER: u64 = 1;
-const ERESTARTSYS: i64 = -512;
+/// KERNEL: include/linux/errno.h: issued again unless a handler without SA_RESTART runs; whatever happens; unless any
+/// handler runs; continued by restart_syscall.
+pub const ERESTARTSYS: i64 = -512;
+pub const ERESTARTNOINTR: i64 = -513;
 pub const ERESTARTNOHAND: i64 = -514;
 pub const ERESTART_RESTARTBLOCK: i64 = -516;
 /// System call numbers that need care here.
@@ -165,19 +168,28 @@ pub fn settle(r: &mut Regs, signals: bool) {
     }
     if ret == ERESTART_RESTARTBLOCK && nr == FUTEX {
         // glibc's timed waits are absolute: issuing them again is exact. A relative one starts anew.
-        r.rax = nr;
-        r.orig_rax = u64::MAX;
-        r.rip -= 2;
+        begin_anew(r);
     }
 }
 
+/// Turned back to its `syscall` instruction, as if the call had not been issued.
+pub fn begin_anew(r: &mut Regs) {
+    r.rax = r.orig_rax;
+    r.orig_rax = u64::MAX;
+    r.rip -= 2;
+}
+
 /// A thread that was stopped and will run on where it is: its EINTR, if it is our doing, is undone.
-pub fn settle_stopped(tid: Tid, signals: bool) {
+pub fn settle_stopped(tid: Tid) {
     let Ok(mut r) = trace::regs(tid) else { return };
+    let signals = masked::signal_waits(tid);
+    let before = r.rax;
     let (nr, ret) = (r.orig_rax, r.rax as i64);
     let ours = (nr as i64) >= 0 && ret == -i64::from(libc::EINTR) && !signals;
     if ours && armento_abi::row(nr).is_some_and(|row| row.restart == Restart::Eintr) {
         r.rax = ERESTARTNOHAND as u64;
+    }
+    if r.rax != before {
         // A thread that died needs nothing.
         let _ = trace::set_regs(tid, &r);
     }

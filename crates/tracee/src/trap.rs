@@ -1,0 +1,94 @@
+//! What our own traps do to a program that ignores SIGTRAP, undone.
+//!
+//! From: `inject.rs`. Next: nothing.
+//!
+//! KERNEL: a trap that is forced on a thread that ignores SIGTRAP gives it back its default action, which ends the
+//! program (force_sig_info_to_task, kernel/signal.c). So the last thing that a held thread does is to ignore it
+//! again, by calls that end in stops of system calls, which force nothing.
+
+use crate::inject::{aim, bit, vdso_syscall};
+use crate::trace::{self, Regs, Result, Status, Stop, TraceError};
+use crate::{status, sys};
+use armento_model::Tid;
+
+/// KERNEL: struct kernel_sigaction on x86-64: handler, flags, restorer, mask.
+const ACTION: usize = 32;
+/// sizeof(sigset_t) of the kernel.
+const SIGSET: u64 = 8;
+/// Below what a function without a frame may use of its stack (System V ABI, 3.2.2), aligned.
+const BELOW_STACK: u64 = 512;
+/// Stops at the start and the end of a call, and few of others between.
+const STOPS_MAX: usize = 16;
+
+/// Does it ignore SIGTRAP?
+pub fn ignored(tid: Tid) -> bool {
+    status::read(tid).is_ok_and(|s| s.ignored & bit(libc::SIGTRAP) != 0)
+}
+
+/// Lets it ignore SIGTRAP again. `r` are its registers; it is left with others. `scratch`: memory of ours, maybe
+/// unmapped meanwhile: then what lies below its stack is borrowed. Stray signals go to `sent`.
+pub fn ignore_again(tid: Tid, r: &Regs, scratch: Option<u64>, sent: &mut Vec<i32>) -> Result<()> {
+    let gate = vdso_syscall(tid)?.0;
+    let below = r.rsp.wrapping_sub(BELOW_STACK) & !15;
+    let places = scratch.into_iter().chain([below]);
+    let done = places
+        .map(|at| ignore_at(tid, r, (gate, at), sent))
+        .find(|done| !matches!(done, Ok(false)));
+    to_boundary(tid, sent)?;
+    match done {
+        Some(done) => done.map(drop),
+        None => Err(TraceError::Odd(format!("no room for an action of {tid}"))),
+    }
+}
+
+/// The flags and the mask of the action are as they were, and so is what lay at `at`. `false`: nothing can lie there.
+fn ignore_at(tid: Tid, r: &Regs, (gate, at): (u64, u64), sent: &mut Vec<i32>) -> Result<bool> {
+    let mut before = [0u8; ACTION];
+    if !sys::vm_read(tid, at, &mut before).is_ok_and(|n| n == ACTION) {
+        return Ok(false);
+    }
+    let ignore = (libc::SIG_IGN as u64).to_le_bytes();
+    let old = call(tid, r, gate, [0, at], sent)?;
+    let set = match old == 0 && sys::vm_write(tid, at, &ignore).is_ok() {
+        true => call(tid, r, gate, [at, 0], sent),
+        false => Ok(-i64::from(libc::EFAULT)),
+    };
+    // What could not be written is as it was.
+    let _ = sys::vm_write(tid, at, &before);
+    Ok(set? == 0)
+}
+
+/// rt_sigaction(2) of SIGTRAP with these two addresses: the new action, and where the old one goes.
+fn call(tid: Tid, r: &Regs, gate: u64, a: [u64; 2], sent: &mut Vec<i32>) -> Result<i64> {
+    let args = [libc::SIGTRAP as u64, a[0], a[1], SIGSET, 0, 0];
+    trace::set_regs(tid, &aim(r, gate, libc::SYS_rt_sigaction, args))?;
+    let mut begun = false;
+    for _ in 0..STOPS_MAX {
+        trace::resume_to_call(tid, 0)?;
+        match trace::wait_certain(tid)? {
+            Status::Stopped(Stop::Call) if begun => return Ok(trace::regs(tid)?.rax as i64),
+            Status::Stopped(Stop::Call) => begun = true,
+            Status::Stopped(Stop::Signal(sig)) => sent.push(sig),
+            Status::Stopped(_) | Status::Continued => {}
+            Status::Exited(_) | Status::Killed(_) => return Err(TraceError::Gone(tid)),
+        }
+    }
+    Err(TraceError::Odd(format!("no end of a call in thread {tid}")))
+}
+
+/// From the end of a call to a stop behind which the kernel looks whether the call is to be issued again: from
+/// here it would hand its own restart errors to the program.
+fn to_boundary(tid: Tid, sent: &mut Vec<i32>) -> Result<()> {
+    for _ in 0..STOPS_MAX {
+        // Any stop takes back what was asked for before.
+        trace::interrupt(tid)?;
+        trace::resume(tid, 0)?;
+        match trace::wait_certain(tid)? {
+            Status::Stopped(Stop::Trap) => return Ok(()),
+            Status::Stopped(Stop::Signal(sig)) => sent.push(sig),
+            Status::Stopped(_) | Status::Continued => {}
+            Status::Exited(_) | Status::Killed(_) => return Err(TraceError::Gone(tid)),
+        }
+    }
+    Err(TraceError::Odd(format!("thread {tid} does not stop")))
+}
