@@ -19,6 +19,7 @@ mod packed;
 mod place;
 mod procfs;
 mod row;
+pub mod sends;
 mod wait;
 mod x86_64;
 

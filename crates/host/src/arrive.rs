@@ -500,6 +500,7 @@ fn dress(
         st.at_deputy = t.at_deputy;
         st.again = t.again.then_some(regs.orig_rax as i32);
         st.slept = regs.rax as i64 == thread::ERESTARTNOHAND;
+        st.written = t.written;
         drop(st);
         lock(&cell.cpu).carried = t.cpu;
     }

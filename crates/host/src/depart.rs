@@ -285,6 +285,9 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
             if let Some(nr) = st.again.filter(|_| st.slept) {
                 t.slept_in(nr.into());
             }
+            if let (Some(nr), 1..) = (st.again, st.written) {
+                t.has_written(st.written, nr.into());
+            }
         }
         if !t.at_deputy && t.restarts() {
             // The one restartable call that bodies make themselves.

@@ -6,7 +6,7 @@ use crate::serve::come_home;
 use crate::shared::{BodyMem, Cell, Fix, Shared, Waiting, lock};
 use crate::talk::CALL_SHORT;
 use crate::{bodies, cpu, timers, whole, words};
-use armento_abi::{Packed, Plan, Refuse};
+use armento_abi::{Packed, Plan, Refuse, sends};
 use armento_migrate::image::thread::ERESTARTNOHAND;
 use armento_migrate::stop::without_effect;
 use armento_model::Stay;
@@ -26,6 +26,9 @@ pub fn is_restart(ret: i64) -> bool {
 }
 
 pub fn send(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    if whole::go_on(sh, cell, n) {
+        return;
+    }
     let mut mem = BodyMem(cell);
     let wait_mask = match armento_abi::read_mask(n.nr as u64, &n.args, &mut mem) {
         Ok(m) => m,
@@ -111,7 +114,7 @@ pub fn limit(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
 }
 
 /// Remembers what waits, then sends it.
-fn post(
+pub fn post(
     sh: &Shared,
     cell: &Cell,
     n: &Notice,
@@ -293,7 +296,7 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
     if let Some(short) = took.filter(|t| *t < CALL_SHORT) {
         st.asked_ns += short.as_nanos() as u64;
     }
-    let turned_back = is_restart(r.ret) && r.outs.is_empty();
+    let turned_back = is_restart(r.ret) && (r.outs.is_empty() || r.written().is_some());
     let ret = if turned_back {
         r.ret
     } else {
@@ -302,7 +305,8 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
     let mut ret = ret;
     if let Fix::Whole(w) = fix {
         drop(st);
-        match whole::reply(sh, &cell, id, w, ret) {
+        let asked = sends::packed_payload(&plan.packed);
+        match whole::reply(sh, (&cell, id), w, asked, (r, ret)) {
             Some(all) => ret = all,
             None => return,
         }
@@ -312,7 +316,10 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
         // A continuation that was turned back before it was made still waits there.
         let continued = i64::from(plan.packed.nr) == libc::SYS_restart_syscall;
         st.at_deputy = ret == -516 || st.at_deputy && continued;
-        st.again = Some(plan.packed.nr.into());
+        st.again = Some(match &fix {
+            Fix::Whole(w) => w.nr,
+            _ => plan.packed.nr.into(),
+        });
         // Turned back before it was made, it says another.
         st.slept |= ret == ERESTARTNOHAND;
         drop(st);

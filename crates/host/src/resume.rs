@@ -4,7 +4,7 @@
 
 use crate::shared::{Cell, lock};
 use crate::world::Zoo;
-use crate::{bodies, serve};
+use crate::{bodies, serve, whole};
 use armento_migrate::image::{masked, thread};
 use armento_migrate::stop::without_effect;
 use armento_model::Tid;
@@ -79,6 +79,10 @@ pub fn deliver(cell: &Cell, sig: i32) {
     st.again = None;
     st.slept = false;
     st.at_deputy = false;
+    match std::mem::take(&mut st.written) {
+        0 => {}
+        written => whole::give_up(cell, written),
+    }
     let Some(real) = st.lifted.take() else {
         masked::deliver_before(cell.here, sig);
         drop(trace::resume(cell.here, sig));

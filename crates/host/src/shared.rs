@@ -122,6 +122,8 @@ pub struct CellState {
     pub again: Option<i32>,
     /// … and the thread slept in it already.
     pub slept: bool,
+    /// … and has put so many bytes.
+    pub written: u64,
     /// The interrupted call lives in the deputy's restart block.
     pub at_deputy: bool,
     /// The call under way waits under this mask instead of the thread's own.
@@ -158,7 +160,7 @@ pub enum Fix {
     Overrun(i32),
     /// timer_delete: a signal of this timer that waits here is void.
     TimerGone(i32),
-    /// recv with MSG_WAITALL: less than that may be no end.
+    /// recv with MSG_WAITALL, and what puts bytes: less than that may be no end.
     Whole(Whole),
     /// Set the same limit for the body: resource, soft, hard.
     Limit(u32, u64, u64),

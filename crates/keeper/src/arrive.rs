@@ -4,6 +4,7 @@
 
 use crate::deputy::Deputy;
 use crate::keep::Keep;
+use crate::led::Led;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mappings::{map_early, rebuild};
 use crate::mover::Done;
@@ -230,7 +231,8 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
                         signal: Some((queue::number(info), *info)),
                     });
                 }
-                dress_one(&code, d, s, &mine, (&mut blocks, &mut t.waits))?;
+                let books = (&mut blocks, &mut t.waits, &t.watch.led);
+                dress_one(&code, d, s, &mine, books)?;
             }
             None => over.push(d.tid),
         }
@@ -268,7 +270,7 @@ fn dress_one(
     d: &Deputy,
     s: &ThreadState,
     signals: &[&(Option<Tid>, SigInfo)],
-    (blocks, waits): (&mut Vec<(Tid, i64)>, &mut Waits),
+    (blocks, waits, led): (&mut Vec<(Tid, i64)>, &mut Waits, &Led),
 ) -> Result<()> {
     let pid = d.pid;
     let mut h = Hold::take(d.tid, Arc::new(Unfiltered))?;
@@ -289,6 +291,9 @@ fn dress_one(
         blocks.push((d.tid, i64::from(nr)));
     } else if s.again {
         waits.home(d.tid, &mut regs, d.deadline());
+    }
+    if s.written > 0 {
+        led.came((pid, d.tid), &mut regs, s.written);
     }
     h.finish(regs, s.mask)?;
     Ok(())
@@ -397,6 +402,7 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
 fn back_to_deputies(t: &mut Tree, pid: Pid) {
     let Some(code) = t.code_of(pid) else { return };
     for h in t.returning.remove(&pid).unwrap_or_default() {
+        t.watch.led.forget(h.tid);
         if let (Some(d), Ok(mut r)) = (t.keep.deputy(h.tid), trace::regs(h.tid)) {
             r.rip = code.deputy;
             r.r15 = d.slot.addr();

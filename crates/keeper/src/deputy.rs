@@ -7,11 +7,11 @@
 use crate::cpu::{self, Books, Results};
 use crate::keep::lock;
 use crate::links::HostLink;
-use armento_abi::{Out, Packed, out_len};
+use armento_abi::{Out, Packed, out_len, sends};
 use armento_migrate::image::thread::ERESTARTNOINTR;
 use armento_model::{Pid, Tid};
 use armento_tracee::region::Slot;
-use armento_tracee::slice;
+use armento_tracee::{patience, slice};
 use armento_wire::call::{self, Call};
 use armento_wire::talk::ToHost;
 use armento_wire::write_frame;
@@ -70,6 +70,10 @@ enum Doing {
         outs: Vec<Out>,
         nr: u16,
         args: [u64; 6],
+        /// How many bytes it is to put, if it is such a call.
+        payload: Option<u64>,
+        /// We interrupted it when it had put a part of them.
+        cut: bool,
     },
     Part(Vec<Out>, Done),
     Own(Option<Sender<i64>>),
@@ -220,6 +224,20 @@ impl Deputy {
         }
     }
 
+    /// Its call was interrupted, and has `put` so many bytes. True when it would have waited for the rest: its body will.
+    pub fn cut_short(&self, put: u64) -> bool {
+        match &mut lock(&self.st).doing {
+            Some(Doing::Call {
+                args, payload, cut, ..
+            }) => {
+                let part = payload.is_some_and(|all| put < all);
+                *cut = part && patience::waits(self.pid, args[0] as i32);
+                *cut
+            }
+            _ => false,
+        }
+    }
+
     /// Number of the call under way, for its restart rule.
     pub fn call_nr(&self) -> Option<u16> {
         match lock(&self.st).doing {
@@ -282,6 +300,7 @@ impl Deputy {
         match w {
             Work::Call(mut c) => {
                 timing(st, c.flags, &mut c.packed);
+                let payload = sends::packed_payload(&c.packed);
                 self.post(&mut c.packed, c.mask);
                 let Call { seq, packed, .. } = *c;
                 st.doing = Some(Doing::Call {
@@ -289,6 +308,8 @@ impl Deputy {
                     outs: packed.outs,
                     nr: packed.nr,
                     args: packed.args,
+                    payload,
+                    cut: false,
                 });
             }
             Work::Part { mut call, done } => {
@@ -374,6 +395,10 @@ impl Deputy {
                 self.slot.wake();
             }
             match doing {
+                Some(Doing::Call { seq, cut: true, .. }) => {
+                    let put = ret.to_le_bytes();
+                    self.link().reply(self.tid, seq, AGAIN, &put);
+                }
                 Some(Doing::Call { seq, nr, .. }) => {
                     if i64::from(nr) == libc::SYS_restart_syscall
                         && let Some(k) = kept

@@ -81,9 +81,7 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     }
     // One that died meanwhile needs nothing.
     let _ = match stop {
-        Stop::Signal(sig) => {
-            undo_wake(&mut t.follow.wakes, tid, sig).and_then(|()| t.follow.go(tid, sig))
-        }
+        Stop::Signal(sig) => at_signal(t, tid, sig),
         // It may wait for a tracer of its own (strace), and others are to see it stopped, not traced.
         Stop::Group(_) => t.follow.let_go(tid),
         // A move that was given up may have left it other options.
@@ -129,15 +127,23 @@ fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
     t.follow.go(tid, 0)
 }
 
-/// Traced, a thread is woken by signals that do nothing, and some calls end by that: the kernel issues such a
-/// one again unless a handler runs.
-fn undo_wake(wakes: &mut Wakes, tid: Tid, sig: i32) -> trace::Result<()> {
-    let Ok(s) = status::read(tid) else {
-        return Ok(());
-    };
-    if without_effect(&s) & bit(sig) == 0 || led::ends_calls(tid) {
-        return Ok(());
+/// Traced, a thread is woken by signals that do nothing, and some calls end by that. What has done a part is led to
+/// its end.
+fn at_signal(t: &mut Tree, tid: Tid, sig: i32) -> trace::Result<()> {
+    let nothing = |s: status::ProcStatus| without_effect(&s) & bit(sig) != 0;
+    if status::read(tid).is_ok_and(nothing) && !led::ends_calls(tid) {
+        let pid = t.follow.threads.get(&tid).copied().unwrap_or(tid);
+        if t.watch.lead_rest(pid, tid)? {
+            t.follow.threads.remove(&tid);
+            return trace::resume_to_call(tid, sig);
+        }
+        undo_wake(&mut t.follow.wakes, tid)?;
     }
+    t.follow.go(tid, sig)
+}
+
+/// The kernel issues a call again that has ended by that, unless a handler runs.
+fn undo_wake(wakes: &mut Wakes, tid: Tid) -> trace::Result<()> {
     let mut r = trace::regs(tid)?;
     let eintr = r.rax as i64 == -i64::from(libc::EINTR) && r.orig_rax as i64 >= 0;
     let row = armento_abi::row(r.orig_rax).filter(|_| eintr);

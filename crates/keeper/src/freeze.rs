@@ -77,6 +77,9 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
             s.again = true;
             s.slept_in(nr);
         }
+        if let Some(rest) = t.watch.led.rest(h.tid) {
+            rest.travels(&mut s);
+        }
         threads.push(s);
     }
     l.ignored = actions

@@ -8,7 +8,7 @@
 //! - semop, msgrcv and msgsnd slept on something which may be gone when the kernel issues them again: they
 //!   then say EINVAL. Away the host does the same by its own books (`host/src/forward.rs`).
 //! - recv with MSG_WAITALL, a terminal's read with MIN, have ended with what there was: the thread asks for the
-//!   rest, and stays so long.
+//!   rest, and stays so long. So have writes that wait until all is put, which may travel meanwhile.
 
 use crate::keep::lock;
 use crate::remainder::{self, Remainder};
@@ -33,7 +33,7 @@ impl Call {
     fn number(self) -> i64 {
         match self {
             Call::Slept(nr) => nr,
-            Call::Rest(rest) => rest.number(),
+            Call::Rest(rest) => rest.asks,
         }
     }
 }
@@ -78,26 +78,56 @@ impl Led {
         for h in halted {
             self.look(pid, h);
         }
-        let rest = halted.iter().find_map(|h| match self.call(h.tid) {
-            Some(Call::Rest(rest)) => Some(rest),
-            _ => None,
-        });
-        rest.map_or(Ok(()), |rest| {
-            Err(MigrateError::Stays(Stay::Busy, rest.why().into()))
+        let why = halted.iter().find_map(|h| self.rest(h.tid)?.why());
+        why.map_or(Ok(()), |why| {
+            Err(MigrateError::Stays(Stay::Busy, why.into()))
         })
+    }
+
+    /// What a thread still has to ask for.
+    pub fn rest(&self, tid: Tid) -> Option<Remainder> {
+        match self.call(tid)? {
+            Call::Rest(rest) => Some(rest),
+            Call::Slept(_) => None,
+        }
+    }
+
+    /// Has a stopped thread done a part of its call? Then it asks for the rest. Before: nothing ends the call.
+    pub fn cut(&self, pid: Pid, tid: Tid) -> trace::Result<bool> {
+        let mut r = trace::regs(tid)?;
+        let Some(mut rest) = remainder::cut(pid, tid, &r) else {
+            return Ok(false);
+        };
+        rest.ask(tid, &mut r);
+        trace::set_regs(tid, &r)?;
+        lock(&self.0).insert(tid, (pid, Call::Rest(rest)));
+        Ok(true)
+    }
+
+    /// A thread has come home in the midst of a write: it goes on with what is left. `r` are its registers.
+    pub fn came(&self, (pid, tid): (Pid, Tid), r: &mut Regs, written: u64) {
+        if let Some(rest) = Remainder::of_traveller(tid, r, written) {
+            lock(&self.0).insert(tid, (pid, Call::Rest(rest)));
+        }
     }
 
     /// A thread is in our hand and about to go on: is it in a call that must be led?
     pub fn look(&self, pid: Pid, h: &Halted) -> bool {
-        let call = match self.call(h.tid) {
-            Some(Call::Rest(rest)) => self.rest_of(h).then_some(Call::Rest(rest)),
-            _ => slept_or_cut(pid, h, self.slept(h.tid)),
-        };
-        match call {
-            Some(call) => drop(lock(&self.0).insert(h.tid, (pid, call))),
+        if self.rest(h.tid).is_some() {
+            return self.rest_of(h);
+        }
+        // A handler ends it: EINTR. So does a stop by job control, or natively it is issued again, too.
+        let ends = h.signal.is_some_and(|(sig, _)| catches(h.tid, sig));
+        if ends || trace::in_group_stop(h.tid) {
+            self.forget(h.tid);
+            return false;
+        }
+        match sleeper_of(h.tid, self.slept(h.tid)) {
+            Some(nr) => drop(lock(&self.0).insert(h.tid, (pid, Call::Slept(nr)))),
             None => self.forget(h.tid),
         }
-        call.is_some()
+        // One that died meanwhile needs nothing.
+        self.has(h.tid) || !ends_calls(h.tid) && self.cut(pid, h.tid).unwrap_or(false)
     }
 
     /// Does it still have to ask? Not when a handler is about to run.
@@ -120,7 +150,7 @@ impl Led {
         let (before, led) = (*r, self.call(tid));
         let next = match led {
             Some(Call::Rest(mut rest)) => {
-                let over = rest.ended(r, ends_calls(tid));
+                let over = rest.ended(tid, r, ends_calls(tid));
                 (!over).then_some(Call::Rest(rest))
             }
             _ if sleeper(r).is_some() => sleeper(r).map(Call::Slept),
@@ -129,10 +159,12 @@ impl Led {
                 None
             }
             // Traced, it is woken by signals that are nothing to it.
-            _ => remainder::cut(pid, r).filter(|_| woken(tid)).map(|rest| {
-                rest.ask(r);
-                Call::Rest(rest)
-            }),
+            _ => remainder::cut(pid, tid, r)
+                .filter(|_| woken(tid))
+                .map(|mut rest| {
+                    rest.ask(tid, r);
+                    Call::Rest(rest)
+                }),
         };
         match next {
             Some(call) => drop(lock(&self.0).insert(tid, (pid, call))),
@@ -165,23 +197,10 @@ impl Led {
     }
 }
 
-/// A thread in our hand: what a stop did to its call. `led`: the call to which it was led before.
-fn slept_or_cut(pid: Pid, h: &Halted, led: Option<i64>) -> Option<Call> {
-    // A handler ends it: EINTR. So does a stop by job control, or natively it is issued again, too.
-    if h.signal.is_some_and(|(sig, _)| catches(h.tid, sig)) || trace::in_group_stop(h.tid) {
-        return None;
-    }
-    let mut r = trace::regs(h.tid).ok()?;
-    if let Some(nr) = sleeper(&r) {
-        return Some(Call::Slept(nr));
-    }
-    if let Some(rest) = remainder::cut(pid, &r).filter(|_| !ends_calls(h.tid)) {
-        rest.ask(&mut r);
-        trace::set_regs(h.tid, &r).ok()?;
-        return Some(Call::Rest(rest));
-    }
-    led.filter(|nr| turned_back(h.tid, &r, *nr))
-        .map(Call::Slept)
+/// The call in which a thread in our hand slept. `led`: the one to which it was led before.
+fn sleeper_of(tid: Tid, led: Option<i64>) -> Option<i64> {
+    let r = trace::regs(tid).ok()?;
+    sleeper(&r).or_else(|| led.filter(|nr| turned_back(tid, &r, *nr)))
 }
 
 /// The call in which it slept until it was interrupted. -513 would be one that was not made yet.

@@ -1,5 +1,5 @@
-//! What is left of a `recv` with MSG_WAITALL, or of a read from a terminal with MIN or a socket with SO_RCVLOWAT,
-//! that a stop cut short.
+//! What is left of a call that a stop cut short: a `recv` with MSG_WAITALL, a read from a terminal with MIN or a socket
+//! with SO_RCVLOWAT, and what puts bytes into a pipe, a stream or a terminal that blocks.
 //!
 //! From: `led.rs`. The kernel says how much there was until then, where it would have waited for the rest.
 //! So the thread asks for the rest, and is told the sum:
@@ -7,73 +7,117 @@
 //! ```text
 //! recv(buf, 10) = 4 ──ask──► recv(buf + 4, 6) = 6 ──ended──► recv(buf, 10) = 10
 //! ```
+//! The rest of scattered bytes goes piece by piece. Who writes may travel meanwhile (`ThreadState::written`).
 
+use armento_abi::sends;
+use armento_migrate::image::ThreadState;
+use armento_migrate::image::masked::Memory;
 use armento_migrate::image::thread;
 use armento_migrate::stop::{WHOLE_INPUT, WHOLE_MESSAGE};
-use armento_model::Pid;
-use armento_tracee::minimum;
-use armento_tracee::trace::Regs;
+use armento_model::{Pid, Tid};
+use armento_tracee::trace::{self, Regs};
+use armento_tracee::{minimum, patience};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remainder {
+    /// The program's call.
     nr: i64,
+    args: [u64; 6],
     got: u64,
     /// It waits until there is so much.
     want: u64,
-    /// What the program passed: buffer, length, where the address goes.
-    buf: u64,
-    len: u64,
-    from: (u64, u64),
+    sends: bool,
+    /// Number of the call that asks for the rest.
+    pub asks: i64,
 }
 
 /// Has the call of a thread ended with less than it waits for? KERNEL: recv(2), MSG_WAITALL; termios(3); socket(7).
-pub fn cut(pid: Pid, r: &Regs) -> Option<Remainder> {
-    let short = |want| (1..want as i64).contains(&(r.rax as i64));
-    if !short(r.rdx) {
+pub fn cut(pid: Pid, tid: Tid, r: &Regs) -> Option<Remainder> {
+    let ret = r.rax as i64;
+    if ret <= 0 || (r.orig_rax as i64) < 0 {
         return None;
     }
-    let want = match r.orig_rax as i64 {
+    let (nr, args) = (r.orig_rax as i64, trace::args(r));
+    let sends = sends::sends(r.orig_rax, &args);
+    let want = match nr {
+        _ if sends => sent_in_part(pid, tid, r, &args)?,
         libc::SYS_recvfrom if r.r10 as i32 & libc::MSG_PEEK != 0 => return None,
         libc::SYS_recvfrom if r.r10 as i32 & libc::MSG_WAITALL != 0 => r.rdx,
         // More than that the call for the rest would not get: it would wait for as much again.
-        libc::SYS_read | libc::SYS_recvfrom => minimum::of(pid, r.rdi as i32)?.min(r.rdx),
+        libc::SYS_read | libc::SYS_recvfrom if (r.rax) < r.rdx => {
+            minimum::of(pid, r.rdi as i32)?.min(r.rdx)
+        }
         _ => return None,
     };
-    short(want).then_some(Remainder {
-        nr: r.orig_rax as i64,
+    (r.rax < want && want <= i64::MAX as u64).then_some(Remainder {
+        nr,
+        args,
         got: r.rax,
         want,
-        buf: r.rsi,
-        len: r.rdx,
-        from: (r.r8, r.r9),
+        sends,
+        asks: nr,
     })
 }
 
+/// All that a write is about which would have waited until that was put.
+fn sent_in_part(pid: Pid, tid: Tid, r: &Regs, args: &[u64; 6]) -> Option<u64> {
+    let all = sends::payload(r.orig_rax, args, &mut Memory(tid))?;
+    (r.rax < all && patience::waits(pid, args[0] as i32)).then_some(all)
+}
+
 impl Remainder {
-    pub fn number(&self) -> i64 {
-        self.nr
+    /// One that has come home with a part put. `r`: as it would issue its call again.
+    pub fn of_traveller(tid: Tid, r: &mut Regs, written: u64) -> Option<Remainder> {
+        if !thread::interrupted(r) {
+            return None;
+        }
+        let (nr, args) = (r.orig_rax as i64, trace::args(r));
+        let mut rest = Remainder {
+            nr,
+            args,
+            got: written,
+            want: sends::payload(r.orig_rax, &args, &mut Memory(tid))?,
+            sends: true,
+            asks: nr,
+        };
+        rest.ask(tid, r);
+        Some(rest)
     }
 
-    /// Why its process stays so long.
-    pub fn why(&self) -> &'static str {
+    /// Why its process stays so long; `None`: it need not.
+    pub fn why(&self) -> Option<&'static str> {
         match self.nr {
-            libc::SYS_recvfrom if self.want == self.len => WHOLE_MESSAGE,
-            _ => WHOLE_INPUT,
+            _ if self.sends => None,
+            libc::SYS_recvfrom if self.want == self.args[2] => Some(WHOLE_MESSAGE),
+            _ => Some(WHOLE_INPUT),
         }
     }
 
     /// Before: its call has ended. When it goes on it asks for the rest.
-    pub fn ask(&self, r: &mut Regs) {
-        (r.rsi, r.rdx) = (self.buf + self.got, self.want - self.got);
-        // A stream's sender was told already.
-        (r.r8, r.r9) = (0, 0);
-        (r.rax, r.orig_rax) = (self.nr as u64, u64::MAX);
+    pub fn ask(&mut self, tid: Tid, r: &mut Regs) {
+        let (nr, args) = self.rest(tid);
+        [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] = args;
+        (r.rax, r.orig_rax) = (nr, u64::MAX);
         r.rip -= 2;
+        self.asks = nr as i64;
+    }
+
+    /// The call for the rest.
+    fn rest(&self, tid: Tid) -> (u64, [u64; 6]) {
+        let (nr, [fd, buf, len, flags, ..]) = (self.nr as u64, self.args);
+        if self.sends {
+            let rest = sends::rest(nr, &self.args, &mut Memory(tid), self.got);
+            // Another thread has changed what is to be written: nothing is left.
+            return rest.unwrap_or((nr, [fd, buf, 0, 0, 0, 0]));
+        }
+        // A stream's sender was told already.
+        let left = self.want.min(len) - self.got;
+        (nr, [fd, buf + self.got, left, flags, 0, 0])
     }
 
     /// The call for the rest ended, or was interrupted. `ends`: by something that is the program's business.
     /// True when there is nothing left to ask for.
-    pub fn ended(&mut self, r: &mut Regs, ends: bool) -> bool {
+    pub fn ended(&mut self, tid: Tid, r: &mut Regs, ends: bool) -> bool {
         let ret = r.rax as i64;
         self.got += ret.max(0) as u64;
         if thread::interrupted(r) && !ends {
@@ -81,7 +125,7 @@ impl Remainder {
             return false;
         }
         if ret > 0 && self.got < self.want && !ends {
-            self.ask(r);
+            self.ask(tid, r);
             return false;
         }
         self.tell(r);
@@ -97,9 +141,20 @@ impl Remainder {
         self.tell(r);
     }
 
+    /// The state of a thread that writes, as the next host goes on with it.
+    pub fn travels(&self, s: &mut ThreadState) {
+        let Some(mut r) = thread::from_words(&s.regs).filter(|_| self.sends) else {
+            return;
+        };
+        self.give_up(&mut r);
+        r.rax = thread::ERESTARTNOINTR as u64;
+        r.orig_rax = self.nr as u64;
+        s.regs = thread::words(&r);
+        (s.again, s.written) = (true, self.got);
+    }
+
     fn tell(&self, r: &mut Regs) {
-        (r.rsi, r.rdx) = (self.buf, self.len);
-        (r.r8, r.r9) = self.from;
+        [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] = self.args;
         (r.rax, r.orig_rax) = (self.got, u64::MAX);
     }
 }
@@ -132,7 +187,7 @@ mod tests {
     #[test]
     fn only_the_whole_of_a_message_that_is_not_there_is_cut() {
         let all = libc::MSG_WAITALL;
-        assert!(cut(1, &returned(4, all)).is_some());
+        assert!(cut(1, 1, &returned(4, all)).is_some());
         for (ret, flags) in [
             (10, all),
             (0, all),
@@ -141,25 +196,25 @@ mod tests {
             (4, 0),
             (4, all | libc::MSG_PEEK),
         ] {
-            assert_eq!(cut(1, &returned(ret, flags)), None, "{ret} {flags}");
+            assert_eq!(cut(1, 1, &returned(ret, flags)), None, "{ret} {flags}");
         }
     }
 
     #[test]
     fn the_rest_is_asked_for_until_it_is_there() {
         let mut r = returned(4, libc::MSG_WAITALL);
-        let mut rest = cut(1, &r).expect("cut");
-        rest.ask(&mut r);
+        let mut rest = cut(1, 1, &r).expect("cut");
+        rest.ask(1, &mut r);
         assert_eq!((r.rsi, r.rdx, r.r8), (1004, 6, 0));
         again(&mut r, -512);
-        assert!(!rest.ended(&mut r, false));
+        assert!(!rest.ended(1, &mut r, false));
         assert_eq!(r.rax as i64, -512);
         (r.rax, r.rip) = (RECVFROM, 500);
         again(&mut r, 1);
-        assert!(!rest.ended(&mut r, false));
+        assert!(!rest.ended(1, &mut r, false));
         assert_eq!((r.rsi, r.rdx), (1005, 5));
         again(&mut r, 5);
-        assert!(rest.ended(&mut r, false));
+        assert!(rest.ended(1, &mut r, false));
         assert_eq!(told(&r), (10, 502, 1000, 10));
     }
 
@@ -172,24 +227,49 @@ mod tests {
             (3, true, 7),
         ] {
             let mut r = returned(4, libc::MSG_WAITALL);
-            let mut rest = cut(1, &r).expect("cut");
-            rest.ask(&mut r);
+            let mut rest = cut(1, 1, &r).expect("cut");
+            rest.ask(1, &mut r);
             again(&mut r, ret);
-            assert!(rest.ended(&mut r, ends), "{ret} {ends}");
+            assert!(rest.ended(1, &mut r, ends), "{ret} {ends}");
             assert_eq!(told(&r), (want, 502, 1000, 10), "{ret} {ends}");
         }
     }
 
     #[test]
+    fn a_write_is_told_and_travels_as_the_program_made_it() {
+        let mut rest = Remainder {
+            nr: libc::SYS_write,
+            args: [3, 1000, 10, 7, 2000, 3000],
+            got: 4,
+            want: 10,
+            sends: true,
+            asks: libc::SYS_write,
+        };
+        let mut r = returned(4, 7);
+        rest.ask(1, &mut r);
+        assert_eq!((r.rdi, r.rsi, r.rdx, r.rip), (3, 1004, 6, 500));
+        assert_eq!(rest.why(), None);
+        let mut s = ThreadState {
+            regs: thread::words(&r),
+            ..ThreadState::default()
+        };
+        rest.travels(&mut s);
+        let away = thread::from_words(&s.regs).expect("registers");
+        assert_eq!((s.written, away.rax as i64), (4, thread::ERESTARTNOINTR));
+        assert_eq!((away.orig_rax, away.rip), (1, 502));
+        assert_eq!((away.rsi, away.rdx, away.r8), (1000, 10, 2000));
+    }
+
+    #[test]
     fn a_handler_may_come_before_the_rest_is_asked_for() {
         let mut r = returned(4, libc::MSG_WAITALL);
-        let mut rest = cut(1, &r).expect("cut");
-        rest.ask(&mut r);
+        let mut rest = cut(1, 1, &r).expect("cut");
+        rest.ask(1, &mut r);
         let mut turned_back = r;
         rest.give_up(&mut turned_back);
         assert_eq!(told(&turned_back), (4, 502, 1000, 10));
         again(&mut r, -512);
-        assert!(!rest.ended(&mut r, false));
+        assert!(!rest.ended(1, &mut r, false));
         rest.give_up(&mut r);
         assert_eq!(told(&r), (4, 502, 1000, 10));
     }

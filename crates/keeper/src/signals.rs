@@ -205,16 +205,18 @@ enum At {
     Before,
     /// In the call, interrupted.
     Interrupted,
+    /// At its end, with a result above 0: maybe a part of what it would have put.
+    Done(u64),
 }
 
 fn place(r: &trace::Regs, code: &Code, eintr: bool) -> At {
     let ret = r.rax as i64;
     if r.rip == code.after && (r.orig_rax as i64) >= 0 {
         let restart = (-516..=-512).contains(&ret) || eintr && ret == -i64::from(libc::EINTR);
-        return if restart {
-            At::Interrupted
-        } else {
-            At::Elsewhere
+        return match u64::try_from(ret) {
+            _ if restart => At::Interrupted,
+            Ok(some @ 1..) => At::Done(some),
+            _ => At::Elsewhere,
         };
     }
     if r.rip > code.idle + 2 && r.rip <= code.call {
@@ -225,7 +227,7 @@ fn place(r: &trace::Regs, code: &Code, eintr: bool) -> At {
 }
 
 /// Makes an interrupted (or not yet made) call of a stopped deputy end with the kernel's restart error
-/// instead of being restarted here. Returns whether it did. `unmade`: turn back calls not yet made, too.
+/// instead of being restarted here; one that was interrupted in its midst, too, with what it has put. Returns whether it did. `unmade`: turn back calls not yet made, too.
 fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::Result<bool> {
     let Some(d) = keep.deputy(tid) else {
         return Ok(false);
@@ -245,6 +247,7 @@ fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::Resu
             r.rip = code.after;
             r.rax = unmade_result(nr) as u64;
         }
+        At::Done(put) if d.cut_short(put) => {}
         _ => return Ok(false),
     }
     r.orig_rax = u64::MAX;

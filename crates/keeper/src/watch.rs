@@ -50,6 +50,15 @@ impl Watch {
         self.led.forget_process(pid);
     }
 
+    /// A thread was interrupted by nothing of the program's: has it done a part of its call, it is led to the end.
+    pub fn lead_rest(&mut self, pid: Pid, tid: Tid) -> trace::Result<bool> {
+        let cut = self.led.cut(pid, tid)?;
+        if cut {
+            self.threads.insert(tid, (pid, None));
+        }
+        Ok(cut)
+    }
+
     /// Whose thread ended, if it was watched.
     pub fn ended(&mut self, tid: Tid) -> Option<Pid> {
         self.led.forget(tid);

@@ -14,6 +14,7 @@ pub mod maps;
 pub mod minimum;
 pub mod notify;
 pub mod pages;
+pub mod patience;
 pub mod region;
 pub mod slice;
 pub mod status;

@@ -182,11 +182,32 @@ pub fn ioctl<T>(fd: RawFd, req: u64, arg: &mut T) -> io::Result<i64> {
 
 /// SO_RCVLOWAT of a socket.
 pub fn receive_low(fd: RawFd) -> io::Result<i32> {
-    let (mut low, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
-    let at = std::ptr::from_mut(&mut low).cast();
-    // SAFETY: `at` and `len` describe one live int.
-    let r = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, at, &mut len) };
-    check(r.into()).map(|_| low)
+    socket_option(fd, libc::SO_RCVLOWAT).map(|[low, ..]| low)
+}
+
+/// An option of SOL_SOCKET: an int, or a struct timeval (four words).
+fn socket_option(fd: RawFd, option: i32) -> io::Result<[i32; 4]> {
+    let mut value = [0i32; 4];
+    let mut len = size_of_val(&value) as libc::socklen_t;
+    let at = value.as_mut_ptr().cast();
+    // SAFETY: `at` and `len` describe live memory.
+    let r = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, option, at, &mut len) };
+    check(r.into()).map(|_| value)
+}
+
+/// A socket of SOCK_STREAM?
+pub fn is_stream(fd: RawFd) -> bool {
+    socket_option(fd, libc::SO_TYPE).is_ok_and(|[kind, ..]| kind == libc::SOCK_STREAM)
+}
+
+/// Has it a limit of time for sending? KERNEL: socket(7), SO_SNDTIMEO.
+pub fn limits_sends(fd: RawFd) -> bool {
+    socket_option(fd, libc::SO_SNDTIMEO).is_ok_and(|time| time != [0; 4])
+}
+
+pub fn is_terminal(fd: RawFd) -> bool {
+    // SAFETY: plain numbers.
+    unsafe { libc::isatty(fd) == 1 }
 }
 
 /// F_GETFL.

@@ -5,6 +5,7 @@
 //!        · relocs u16 · outs u16 · data u32 · relocs×u32 · outs×4×u32 · data
 //! Reply  tid i32 · seq u32 · ret i64 · bytes of the outs, in order
 //! ```
+//! A reply that says "issue it again" has no outs, but for a call that has put a part of its bytes: how many, u64.
 
 use crate::WireError;
 use armento_abi::{Out, Packed};
@@ -29,6 +30,15 @@ pub struct Reply<'a> {
     pub seq: u32,
     pub ret: i64,
     pub outs: &'a [u8],
+}
+
+impl Reply<'_> {
+    /// How many bytes a call has put that is to be issued again for the rest.
+    pub fn written(&self) -> Option<u64> {
+        let interrupted = (-516..=-512).contains(&self.ret);
+        let raw = self.outs.try_into().ok().filter(|_| interrupted);
+        raw.map(u64::from_le_bytes)
+    }
 }
 
 /// Everything of a call but its data, ready to be written before it.

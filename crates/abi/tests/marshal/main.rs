@@ -4,6 +4,7 @@ mod common;
 mod files;
 mod kernel;
 mod real;
+mod sends;
 mod sockets;
 mod sys;
 mod waits;

@@ -17,7 +17,8 @@ use armento_tracee::{status, sys};
 /// A stop of ours that comes between is passed over; more are not expected.
 const STOPS_MAX: usize = 16;
 
-struct Memory(Tid);
+/// Memory of a stopped thread, to be read.
+pub struct Memory(pub Tid);
 
 impl Mem for Memory {
     fn read(&mut self, addr: u64, buf: &mut [u8]) -> Result<(), Fault> {

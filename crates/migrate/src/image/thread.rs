@@ -10,7 +10,7 @@ use armento_tracee::trace::{self, Regs, Rseq};
 use armento_tracee::{status, sys};
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadState {
     /// As home numbers it.
     pub tid: Tid,
@@ -29,6 +29,8 @@ pub struct ThreadState {
     pub at_deputy: bool,
     /// The kernel is about to issue its last call again: an earlier deadline stands.
     pub again: bool,
+    /// How many bytes that call (a write, as it were) has put already.
+    pub written: u64,
     pub cpu: Cpu,
 }
 
@@ -61,6 +63,22 @@ impl ThreadState {
         }
         self.regs[RAX] = ERESTARTNOHAND as u64;
         self.regs[ORIG] = nr as u64;
+    }
+
+    /// It has put `written` bytes in a call that it is about to issue again: let the registers say so, whatever the
+    /// kernel has made of them since. False: it is in no call any more.
+    pub fn has_written(&mut self, written: u64, nr: i64) -> bool {
+        if !self.again {
+            return false;
+        }
+        if self.regs[RAX] == nr as u64 {
+            // Turned back to its `syscall` already.
+            self.regs[RIP] += 2;
+        }
+        self.regs[RAX] = ERESTARTNOINTR as u64;
+        self.regs[ORIG] = nr as u64;
+        self.written = written;
+        true
     }
 
     /// Is it about to continue a call by its restart block, or in such a continuation?
@@ -218,6 +236,7 @@ pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<Thread
         at_deputy: regs.rax as i64 == ERESTART_RESTARTBLOCK && (regs.orig_rax as i64) >= 0
             || back && regs.rax == RESTART,
         again: interrupted(&regs) || back,
+        written: 0,
         regs: words(&regs),
         xstate: trace::xstate(h.tid)?,
         mask: h.mask,
@@ -307,18 +326,9 @@ mod tests {
             let mut regs = vec![0; 27];
             (regs[ORIG], regs[RAX], regs[RIP]) = (orig as u64, rax as u64, 100);
             let mut s = ThreadState {
-                tid: 1,
                 regs,
-                xstate: Vec::new(),
-                mask: 0,
-                rseq: (0, 0, 0),
-                robust: (0, 0),
-                clear_tid: 0,
-                altstack: [0; 3],
-                name: String::new(),
-                at_deputy: false,
                 again,
-                cpu: Cpu::default(),
+                ..ThreadState::default()
             };
             s.slept_in(nr);
             let got = (s.regs[ORIG] as i64, s.regs[RAX] as i64, s.regs[RIP]);

@@ -1,0 +1,136 @@
+//! Calls that put bytes into pipes, sockets and terminals, and may be interrupted with a part of them put.
+
+use crate::Packed;
+use crate::mem::{Fault, Mem};
+use crate::x86_64::nr;
+
+/// KERNEL: UIO_MAXIOV; more is refused.
+const SEGMENTS_MAX: u64 = 1024;
+/// sizeof(struct iovec); in struct msghdr: where the array is. Its length follows.
+const IOVEC: u64 = 16;
+const MSG_IOV: u64 = 16;
+
+/// Bytes that lie together.
+struct Piece {
+    addr: u64,
+    len: u64,
+}
+
+/// Where its array of segments is, or the one segment itself.
+enum Form {
+    One(Piece),
+    Many { array: u64, count: u64 },
+}
+
+/// Is it such a call, and one that waits until all is put? Its descriptor decides as well.
+pub fn sends(call: u64, args: &[u64; 6]) -> bool {
+    let waits = |flags: u64| flags as i32 & libc::MSG_DONTWAIT == 0;
+    match call {
+        nr::WRITE | nr::WRITEV => true,
+        nr::SENDTO => waits(args[3]),
+        nr::SENDMSG => waits(args[2]),
+        _ => false,
+    }
+}
+
+/// How many bytes such a call is about. `None`: it is none, or its memory cannot be read.
+pub fn payload<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M) -> Option<u64> {
+    match form(call, args, mem)? {
+        Form::One(piece) => Some(piece.len),
+        Form::Many { array, count } => {
+            let all = segments(array, count, mem).ok()?;
+            all.iter().try_fold(0u64, |sum, s| sum.checked_add(s.len))
+        }
+    }
+}
+
+/// The same of one that is packed.
+pub fn packed_payload(p: &Packed) -> Option<u64> {
+    if !sends(p.nr.into(), &p.args) || p.arg_ptrs & 0b10 == 0 {
+        return None;
+    }
+    payload(p.nr.into(), &p.args, &mut Area(&p.data))
+}
+
+/// The call, by number and arguments, for what is left behind the first `put` bytes: of scattered ones, for what lies
+/// together. `None`: nothing is left.
+pub fn rest<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M, put: u64) -> Option<(u64, [u64; 6])> {
+    let all = match form(call, args, mem)? {
+        Form::One(piece) => vec![piece],
+        Form::Many { array, count } => segments(array, count, mem).ok()?,
+    };
+    let mut left = put;
+    let next = all.into_iter().find_map(|s| {
+        let skip = left.min(s.len);
+        left -= skip;
+        (skip < s.len).then_some((s.addr.wrapping_add(skip), s.len - skip))
+    });
+    let ((addr, len), fd) = (next?, args[0]);
+    // A stream's receiver is known, and descriptors went with the first byte.
+    Some(match call {
+        nr::SENDTO => (nr::SENDTO, [fd, addr, len, args[3], 0, 0]),
+        nr::SENDMSG => (nr::SENDTO, [fd, addr, len, args[2], 0, 0]),
+        _ => (nr::WRITE, [fd, addr, len, 0, 0, 0]),
+    })
+}
+
+fn form<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M) -> Option<Form> {
+    let (addr, len) = (args[1], args[2]);
+    match call {
+        nr::WRITE | nr::SENDTO => Some(Form::One(Piece { addr, len })),
+        nr::WRITEV => Some(Form::Many {
+            array: addr,
+            // KERNEL: import_iovec takes an unsigned int.
+            count: u64::from(len as u32),
+        }),
+        nr::SENDMSG => Some(Form::Many {
+            array: word(mem, addr.checked_add(MSG_IOV)?).ok()?,
+            count: word(mem, addr.checked_add(MSG_IOV + 8)?).ok()?,
+        }),
+        _ => None,
+    }
+}
+
+fn segments<M: Mem>(array: u64, count: u64, mem: &mut M) -> Result<Vec<Piece>, Fault> {
+    if count > SEGMENTS_MAX {
+        return Err(Fault);
+    }
+    let mut raw = vec![0; (count * IOVEC) as usize];
+    mem.read(array, &mut raw)?;
+    let word = |b: &[u8]| u64::from_le_bytes(b.try_into().unwrap_or_default());
+    let one = |e: &[u8]| Piece {
+        addr: word(&e[..8]),
+        len: word(&e[8..]),
+    };
+    Ok(raw.chunks_exact(IOVEC as usize).map(one).collect())
+}
+
+fn word<M: Mem>(mem: &mut M, addr: u64) -> Result<u64, Fault> {
+    let mut raw = [0; 8];
+    mem.read(addr, &mut raw)?;
+    Ok(u64::from_le_bytes(raw))
+}
+
+/// The bytes of a packed call, at their offsets.
+struct Area<'a>(&'a [u8]);
+
+impl Mem for Area<'_> {
+    fn read(&mut self, addr: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        match self.read_some(addr, buf) == buf.len() {
+            true => Ok(()),
+            false => Err(Fault),
+        }
+    }
+
+    fn read_some(&mut self, addr: u64, buf: &mut [u8]) -> usize {
+        let there = usize::try_from(addr).ok().and_then(|at| self.0.get(at..));
+        let there = there.unwrap_or_default();
+        let n = there.len().min(buf.len());
+        buf[..n].copy_from_slice(&there[..n]);
+        n
+    }
+
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault)
+    }
+}
