@@ -82,11 +82,6 @@ pub const GAPS: &[Gap] = &[
         reason: "utime and stime in /proc/self/stat, read at home, lack what was used away",
     },
     Gap {
-        guest: "restarts",
-        mode: Mode::Spread,
-        reason: "a program that is followed at home is woken by signals that do nothing: recv with MSG_WAITALL then returns what it had",
-    },
-    Gap {
         guest: "statfiles",
         mode: Mode::Spread,
         reason: "/proc/self/status of a program that is followed at home names its keeper as TracerPid",
