@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 pub const AGAIN: i64 = ERESTARTNOINTR;
 /// Most calls that may wait for one deputy: its body has one at a time, the rest is our own housekeeping.
 const QUEUE_MAX: usize = 4096;
+/// Most bytes of results with which the thread that brought a call answers it, too.
+const SHORT: usize = 8 << 10;
 /// How long a call of ours may wait behind a call of the body.
 const OWN_MAX: Duration = Duration::from_secs(30);
 
@@ -365,55 +367,97 @@ impl Deputy {
             if self.closed.load(Ordering::Acquire) {
                 return;
             }
-            let mut st = lock(&self.st);
-            let doing = st.doing.take();
-            let late = self.late(&st, doing.as_ref(), ret);
-            if let Some(Doing::Call { nr, outs, .. }) = &doing {
-                self.settle(&mut st, *nr, ret, outs);
-            }
-            let kept = if ret > 0 || ret == -516 || ret == -4 {
-                st.kept
-            } else {
-                None
-            };
-            let outs = match &doing {
-                Some(Doing::Call { outs, nr, args, .. }) => {
-                    let mut all = self.collect(outs, ret);
-                    self.add_cpu(i64::from(*nr), *args, ret, &mut Results(outs, &mut all));
-                    all
-                }
-                Some(Doing::Part(outs, _)) => self.collect(outs, ret),
-                _ => Vec::new(),
-            };
-            let next = st.queue.pop_front();
-            let posted = next.is_some();
-            if let Some(w) = next {
-                self.begin(&mut st, w);
-            }
+            self.finish(ret);
+        }
+    }
+
+    /// Makes a call of its body, and answers it at once when it is short: on one core the deputy has mostly run already
+    /// by the time it is woken. What blocks, says much or could not be sent now is its waiter's.
+    pub fn serve(&self, c: Box<Call>) {
+        let mut st = lock(&self.st);
+        if st.doing.is_some() || !st.queue.is_empty() {
             drop(st);
-            if posted {
-                self.slot.wake();
+            return self.submit(Work::Call(c));
+        }
+        self.slot.watch(false);
+        self.begin(&mut st, Work::Call(c));
+        drop(st);
+        self.slot.wake();
+        let done = self.slot.result();
+        self.slot.watch(true);
+        let Some(ret) = done.or_else(|| self.slot.result()) else {
+            return;
+        };
+        if !self.is_short(ret) || !self.link().takes_more() {
+            return self.slot.wake_waiter();
+        }
+        let Some(ret) = self.slot.take() else { return };
+        if self.closed.load(Ordering::Acquire) {
+            // It was its waiter's.
+            return self.slot.fail(AGAIN);
+        }
+        self.finish(ret);
+    }
+
+    fn is_short(&self, ret: i64) -> bool {
+        match &lock(&self.st).doing {
+            Some(Doing::Call { outs, .. }) => {
+                outs.iter().map(|o| out_len(o, ret)).sum::<usize>() <= SHORT
             }
-            match doing {
-                Some(Doing::Call { seq, cut: true, .. }) => {
-                    let put = ret.to_le_bytes();
-                    self.link().reply(self.tid, seq, AGAIN, &put);
-                }
-                Some(Doing::Call { seq, nr, .. }) => {
-                    if i64::from(nr) == libc::SYS_restart_syscall
-                        && let Some(k) = kept
-                    {
-                        self.link().poke(self.tid, k);
-                    } else if let Some(poke) = late {
-                        self.link().tell(&poke);
-                    }
-                    self.link().reply(self.tid, seq, ret, &outs);
-                }
-                Some(Doing::Part(_, done)) => done(ret, outs),
-                Some(Doing::Own(Some(tx))) => drop(tx.send(ret)),
-                Some(Doing::Clone(slot, tx)) => drop(tx.send((ret, slot))),
-                Some(Doing::Own(None)) | None => {}
+            _ => false,
+        }
+    }
+
+    /// Its call has ended, and the result was taken.
+    fn finish(&self, ret: i64) {
+        let mut st = lock(&self.st);
+        let doing = st.doing.take();
+        let late = self.late(&st, doing.as_ref(), ret);
+        if let Some(Doing::Call { nr, outs, .. }) = &doing {
+            self.settle(&mut st, *nr, ret, outs);
+        }
+        let kept = if ret > 0 || ret == -516 || ret == -4 {
+            st.kept
+        } else {
+            None
+        };
+        let outs = match &doing {
+            Some(Doing::Call { outs, nr, args, .. }) => {
+                let mut all = self.collect(outs, ret);
+                self.add_cpu(i64::from(*nr), *args, ret, &mut Results(outs, &mut all));
+                all
             }
+            Some(Doing::Part(outs, _)) => self.collect(outs, ret),
+            _ => Vec::new(),
+        };
+        let next = st.queue.pop_front();
+        let posted = next.is_some();
+        if let Some(w) = next {
+            self.begin(&mut st, w);
+        }
+        drop(st);
+        if posted {
+            self.slot.wake();
+        }
+        match doing {
+            Some(Doing::Call { seq, cut: true, .. }) => {
+                let put = ret.to_le_bytes();
+                self.link().reply(self.tid, seq, AGAIN, &put);
+            }
+            Some(Doing::Call { seq, nr, .. }) => {
+                if i64::from(nr) == libc::SYS_restart_syscall
+                    && let Some(k) = kept
+                {
+                    self.link().poke(self.tid, k);
+                } else if let Some(poke) = late {
+                    self.link().tell(&poke);
+                }
+                self.link().reply(self.tid, seq, ret, &outs);
+            }
+            Some(Doing::Part(_, done)) => done(ret, outs),
+            Some(Doing::Own(Some(tx))) => drop(tx.send(ret)),
+            Some(Doing::Clone(slot, tx)) => drop(tx.send((ret, slot))),
+            Some(Doing::Own(None)) | None => {}
         }
     }
 

@@ -55,6 +55,11 @@ impl HostLink {
         let _ = talk::send(&mut *lock(&self.writer), m);
     }
 
+    /// Would it take a short message at once, from who may not wait?
+    pub fn takes_more(&self) -> bool {
+        self.writer.try_lock().is_ok_and(|w| w.takes_more())
+    }
+
     /// Before a process is handed over, in the hand: what is lost with a link is counted there when it breaks,
     /// and only then.
     pub fn whole(&self) -> Result<()> {

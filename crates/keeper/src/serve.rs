@@ -141,7 +141,7 @@ pub fn make(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
         whom.as_ref().unwrap_or(&d).own_slice();
     }
     keep.aimed.note(&c);
-    d.submit(Work::Call(c));
+    d.serve(c);
 }
 
 fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {

@@ -7,9 +7,12 @@
 use crate::LinkError;
 use crate::conn::{Conn, RECORD, Step, torn};
 use crate::handshake::Handshake;
+use crate::sys;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Read from the socket at once: sixteen full records.
 const READ_MAX: usize = 16 * RECORD;
@@ -291,6 +294,13 @@ impl Writer {
             tls.drain(&mut self.sock)?;
         }
         self.sock.shutdown(Shutdown::Write)
+    }
+
+    /// Would a few KiB be taken without waiting for the peer? KERNEL: a TCP socket is writable while a third of its
+    /// buffer is free (sk_stream_is_writeable).
+    pub fn takes_more(&self) -> bool {
+        let mut fds = [sys::pollfd(self.sock.as_raw_fd(), false, true)];
+        sys::poll(&mut fds, Some(Instant::now())).is_ok_and(|ready| ready)
     }
 
     /// True when ciphertext waits that a non-blocking socket did not take: call `flush` when it can.

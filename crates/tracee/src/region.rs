@@ -7,7 +7,8 @@
 //! +1 MiB    slot 0        header page, then DATA bytes of data, then the next slot
 //! ```
 //! A slot is idle (`go` = 0, the deputy waits on it) or has a request (`go` = 1); the deputy sets
-//! `done` = 1 when the result stands. Offsets are those of the assembly in `sys.rs`.
+//! `done` = 1 when the result stands, and then wakes who waits for it, while `watched` is not 0. Offsets are those of
+//! the assembly in `sys.rs`.
 
 use crate::inject::Call;
 use crate::sys::{self, SharedMap};
@@ -36,6 +37,7 @@ const CHILD: u64 = 72;
 const MASKED: u64 = 80;
 const MASK: u64 = 96;
 const IDLE: u64 = 104;
+const WATCHED: u64 = 112;
 
 /// Addresses of our code in the tracee, and the way to its batch.
 #[derive(Clone)]
@@ -146,6 +148,7 @@ impl Region {
             index: i,
         };
         self.map.write(s.off as usize, &[0u8; 256]);
+        s.watch(true);
         Some(s)
     }
 }
@@ -239,20 +242,46 @@ impl Slot {
             .is_ok()
     }
 
+    /// Is somebody to be woken when a result stands? Only who posts a call and looks for its result himself says no,
+    /// before, and yes, then.
+    pub fn watch(&self, yes: bool) {
+        // Either the deputy sees this behind its result, or who looks behind this sees the result.
+        self.word(WATCHED).swap(yes.into(), Ordering::SeqCst);
+    }
+
+    /// The result, if it stands; it is not taken.
+    pub fn result(&self) -> Option<i64> {
+        let stands = self.word(DONE).load(Ordering::SeqCst) == 1;
+        stands.then(|| self.region.map.u64((self.off + RET) as usize) as i64)
+    }
+
+    /// Takes the result that stands. `None`: somebody else was faster.
+    pub fn take(&self) -> Option<i64> {
+        let done = self.word(DONE);
+        done.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Acquire)
+            .ok()
+            .map(|_| self.region.map.u64((self.off + RET) as usize) as i64)
+    }
+
+    /// Wakes who waits in [`Slot::take_result`].
+    pub fn wake_waiter(&self) {
+        sys::futex_wake(self.word(DONE));
+    }
+
     /// Waits for a result and takes it. One thread at a time waits on a slot.
     pub fn take_result(&self) -> i64 {
-        while self.word(DONE).load(Ordering::Acquire) == 0 {
-            sys::futex_wait(self.word(DONE), 0, 0);
+        loop {
+            match self.take() {
+                Some(ret) => return ret,
+                None => sys::futex_wait(self.word(DONE), 0, 0),
+            }
         }
-        let ret = self.region.map.u64((self.off + RET) as usize) as i64;
-        self.word(DONE).store(0, Ordering::Release);
-        ret
     }
 
     /// Ends the posted call from our side with `ret`: for a deputy that will never run it.
     pub fn fail(&self, ret: i64) {
         self.set(RET, ret as u64);
         self.word(DONE).store(1, Ordering::Release);
-        sys::futex_wake(self.word(DONE));
+        self.wake_waiter();
     }
 }

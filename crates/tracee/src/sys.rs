@@ -585,7 +585,10 @@ armento_blob_after:
     mov r10d, 8
     mov eax, 14
     syscall
-7:  mov dword ptr [r15 + 4], 1
+7:  mov eax, 1
+    xchg eax, [r15 + 4]
+    cmp dword ptr [r15 + 112], 0
+    je 3b
     lea rdi, [r15 + 4]
     mov esi, 1
     mov edx, 1
