@@ -31,7 +31,7 @@ fn may_grow(here: Pid, v: &Vma, to: u64) -> bool {
     let room = sys::limit(here, libc::RLIMIT_STACK).map_or(0, |(soft, _)| soft);
     let grows = || {
         let all = maps::flags(here).unwrap_or_default();
-        let mut of = all.iter().filter(|(run, _)| run.0 == v.start);
+        let mut of = all.iter().filter(|(of, _)| of.start == v.start);
         of.any(|(_, flags)| flags.split(' ').any(|f| f == "gd"))
     };
     v.end - to <= room && grows()

@@ -89,11 +89,11 @@ impl Prepared {
 }
 
 pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<Done> {
-    let need = reasons::may_leave(keep, pid)?;
+    let (need, noted) = reasons::may_leave(keep, pid)?;
     let link = links::to(keep, node, pid, need)?;
     let (tx, news) = mpsc::channel();
     let mv = keep.new_move(tx);
-    let r = try_out(keep, pid, &link, mv, &news);
+    let r = try_out(keep, pid, noted, &link, (mv, &news));
     keep.end_move(mv);
     r
 }
@@ -101,9 +101,9 @@ pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<Done> {
 fn try_out(
     keep: &Arc<Keep>,
     pid: Pid,
+    noted: Noted,
     link: &Arc<HostLink>,
-    mv: MoveId,
-    news: &Receiver<MoveEvent>,
+    (mv, news): (MoveId, &Receiver<MoveEvent>),
 ) -> Result<Done> {
     let early = lock(&keep.early).remove(&pid);
     let (mut r, mut w) = match early.filter(|e| e.leads_to(link)) {
@@ -111,7 +111,6 @@ fn try_out(
         None => links::open(keep, &link.pass, Purpose::Bring(mv))?,
     };
     let hand = &keep.hand;
-    let noted = Noted::now(pid)?;
     let mut prep = hand
         .run(move |t| prepare(t, pid, false))
         .unwrap_or(Err(MigrateError::Ended))?;

@@ -45,18 +45,21 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
     let still = l.still.take();
     let again = still.is_none();
     let mut last = still.map_or_else(|| survey(pid, Some(&l.names)), Ok)?;
-    if again && !joint {
-        partners::only(&[pid], &last.areas)?;
+    if again {
+        // One that stands at its exec since it was looked at has nothing new.
+        if !joint {
+            partners::only(&[pid], &last.areas)?;
+        }
+        guarded(&t.keep, pid)?;
+        reasons::open_files(pid)?;
+        reasons::uncounted(pid)?;
     }
-    guarded(&t.keep, pid)?;
     if objects::shared(&last.areas).next().is_some() {
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
         let known = objects::resident(&mut hold, &code, &last.areas)?;
         drop(hold);
         last.objects = objects::filled(pid, &last.areas, others, &known)?;
     }
-    reasons::open_files(pid)?;
-    reasons::uncounted(pid)?;
     looks::unseen(&t.keep, pid)?;
     let mut threads = Vec::new();
     let (mut actions, mut overruns) = (Vec::new(), Vec::new());

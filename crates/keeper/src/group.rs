@@ -76,7 +76,7 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
     for pid in group {
         need += match reasons::may_leave(keep, *pid) {
             Err(MigrateError::Ended) => 0,
-            need => need.map_err(|e| about(*pid, e))?,
+            need => need.map_err(|e| about(*pid, e))?.0,
         };
     }
     let link = links::to(keep, node, group[0], need)?;

@@ -47,6 +47,8 @@ pub struct HostLink {
     pub writer: Mutex<Writer>,
     pub heard: Mutex<Instant>,
     pub broken: AtomicBool,
+    /// A connection for the next move, and since when it is made: whoever placed a program there will place another.
+    spare: Mutex<Option<(Instant, Dialled)>>,
 }
 
 impl HostLink {
@@ -124,6 +126,7 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
         writer: Mutex::new(w),
         heard: Mutex::new(Instant::now()),
         broken: AtomicBool::new(false),
+        spare: Mutex::default(),
     });
     lock(&keep.links).insert(node.clone(), link.clone());
     let (k, l) = (keep.clone(), link.clone());
@@ -138,23 +141,47 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
 }
 
 type Connection = (Reader, Writer);
+/// A connection that is being made: with its handshakes it takes longer than to prepare a move.
+type Dialled = Receiver<Result<Connection>>;
 
-/// A connection that is made while a move is prepared: with its handshakes it takes longer than that.
+/// How long a host's thread waits for what a spare connection is for.
+const SPARE_MAX: Duration = Duration::from_secs(5);
+
+/// A connection that was begun before its move.
 pub struct Early {
     link: Arc<HostLink>,
-    made: Receiver<Result<Connection>>,
+    made: Dialled,
 }
 
-/// Begins to connect to `node`, if there is a link to it: its pass opens the door.
+/// The spare connection to `node`, or the beginning of one, if there is a link to it: its pass opens the door.
 pub fn early(keep: &Arc<Keep>, node: &NodeName) -> Option<Early> {
+    let link = whole(keep, node)?;
+    let spare = lock(&link.spare).take();
+    let fresh = spare.filter(|(since, _)| since.elapsed() < SPARE_MAX);
+    let made = fresh.map_or_else(|| dialled(keep, &link), |(_, made)| made);
+    Some(Early { link, made })
+}
+
+/// A program was placed there: the next one finds a connection.
+pub fn keep_spare(keep: &Arc<Keep>, node: &NodeName) {
+    if let Some(link) = whole(keep, node) {
+        let made = dialled(keep, &link);
+        *lock(&link.spare) = Some((Instant::now(), made));
+    }
+}
+
+fn whole(keep: &Keep, node: &NodeName) -> Option<Arc<HostLink>> {
     let known = lock(&keep.links).get(node).cloned();
-    let link = known.filter(|l| !l.broken.load(Ordering::Acquire))?;
+    known.filter(|l| !l.broken.load(Ordering::Acquire))
+}
+
+fn dialled(keep: &Arc<Keep>, link: &Arc<HostLink>) -> Dialled {
     let (keep, to) = (keep.clone(), link.clone());
     let (tx, made) = mpsc::channel();
     aside::soon("dial", move || {
         let _ = tx.send(connect(&keep, &to.pass));
     });
-    Some(Early { link, made })
+    made
 }
 
 impl Early {
@@ -164,8 +191,11 @@ impl Early {
     }
 
     pub fn open(self, keep: &Keep, purpose: Purpose) -> Result<Connection> {
-        let made = self.made.recv().map_err(lost)?;
-        greet(keep, made?, purpose)
+        match self.made.recv() {
+            Ok(Ok(made)) => greet(keep, made, purpose),
+            // What could not be reached then may be now.
+            _ => open(keep, &self.link.pass, purpose),
+        }
     }
 }
 
@@ -210,6 +240,7 @@ fn watch(keep: &Arc<Keep>, link: &Arc<HostLink>) {
         if lock(&link.heard).elapsed() > DEAD_AFTER {
             break;
         }
+        lock(&link.spare).take_if(|(since, _)| since.elapsed() > SPARE_MAX);
         std::thread::sleep(Duration::from_millis(500));
     }
     dead(keep, link);
@@ -221,6 +252,7 @@ pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
         return;
     }
     lock(&keep.links).remove(&link.node);
+    *lock(&link.spare) = None;
     let l = link.clone();
     keep.hand.post(move |t| t.host_lost(&l));
 }

@@ -365,11 +365,11 @@ fn at_exec(keep: &Arc<Keep>, pid: Pid) {
             keep.control.report(Report::Placed { pid });
             return;
         }
-        let gone = move_it(keep, pid, &Dest::Node(node), false);
+        let gone = move_it(keep, pid, &Dest::Node(node.clone()), false);
         lock(&keep.early).remove(&pid);
         keep.control.report(Report::Placed { pid });
         match gone {
-            Ok(_) => return,
+            Ok(_) => return links::keep_spare(keep, &node),
             Err(e) => eprintln!("placement of {pid}: {e}"),
         }
     }

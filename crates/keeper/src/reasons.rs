@@ -7,6 +7,7 @@ use crate::keep::Keep;
 use crate::looks;
 use crate::sys as ksys;
 use armento_migrate::image::areas;
+use armento_migrate::image::flags::Noted;
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
@@ -40,8 +41,8 @@ impl Kept {
     }
 }
 
-/// Reasons to stay that can be seen from outside; the memory in use otherwise, KiB.
-pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
+/// Reasons to stay that can be seen from outside; otherwise the memory in use, KiB, and what is known of it now.
+pub fn may_leave(keep: &Keep, pid: Pid) -> Result<(u64, Noted)> {
     let st = status::read(pid).map_err(|_| MigrateError::Ended)?;
     let stays = |s: Stay, why: &str| Err(MigrateError::Stays(s, why.to_owned()));
     if st.state == 'Z' || st.state == 'X' {
@@ -79,11 +80,12 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     looks::unseen(keep, pid)?;
     looks::unawaited(keep, pid)?;
     // Its deputy could not give them up, and a body would have them unsealed.
-    if let Ok(Some(v)) = maps::sealed(pid) {
+    let noted = Noted::now(pid)?;
+    if let Some(v) = &noted.sealed {
         let what = format!("{:x}-{:x} {}", v.start, v.end, v.name);
         return stays(Stay::SealedMapping, what.trim_end());
     }
-    Ok(st.rss_kib)
+    Ok((st.rss_kib, noted))
 }
 
 /// A timer of CPU time counts where it was made: at home only. (What setitimer makes travels.)

@@ -6,8 +6,9 @@
 use super::Area;
 use crate::{MigrateError, Result};
 use armento_tracee::inject::Call;
+use armento_tracee::maps::{self, Vma};
 use armento_tracee::pages::Run;
-use armento_tracee::{maps, status};
+use armento_tracee::status;
 use serde::{Deserialize, Serialize};
 
 /// A process with more than this, KiB, is looked at right before it is frozen and not once more behind it: a
@@ -136,13 +137,22 @@ pub fn unlock_calls(areas: &[Area]) -> Vec<Call> {
 
 /// The flags of a process's mappings at one moment.
 #[derive(Clone, Debug)]
-pub struct Noted(Vec<(Run, Flags)>);
+pub struct Noted {
+    flags: Vec<(Run, Flags)>,
+    /// A mapping of its own that is sealed.
+    pub sealed: Option<Vma>,
+}
 
 impl Noted {
     pub fn now(pid: i32) -> Result<Noted> {
         let all = maps::flags(pid).map_err(|_| MigrateError::Ended)?;
-        let all = all.iter().map(|(run, words)| (*run, Flags::of(words)));
-        Ok(Noted(all.filter(|(_, f)| *f != Flags::default()).collect()))
+        let flags = all
+            .iter()
+            .map(|(v, words)| ((v.start, v.end), Flags::of(words)));
+        Ok(Noted {
+            flags: flags.filter(|(_, f)| *f != Flags::default()).collect(),
+            sealed: maps::sealed(&all).cloned(),
+        })
     }
 
     /// Before: it runs and will be frozen at once.
@@ -160,7 +170,7 @@ impl Noted {
     pub fn mark(&self, areas: &mut [Area]) {
         for a in areas {
             let shared = |(s, e): Run| e.min(a.end).saturating_sub(s.max(a.start));
-            let best = self.0.iter().max_by_key(|(run, _)| shared(*run));
+            let best = self.flags.iter().max_by_key(|(run, _)| shared(*run));
             let known = best.filter(|(run, _)| shared(*run) > 0);
             a.flags = known.map_or(Flags::default(), |(_, f)| *f);
         }
@@ -227,10 +237,13 @@ mod tests {
             kind: Kind::Anon,
             flags: Flags::default(),
         };
-        let noted = Noted(vec![
-            ((0x1000, 0x2000), Flags::of("dc")),
-            ((0x2000, 0x8000), GROWS),
-        ]);
+        let noted = Noted {
+            flags: vec![
+                ((0x1000, 0x2000), Flags::of("dc")),
+                ((0x2000, 0x8000), GROWS),
+            ],
+            sealed: None,
+        };
         let mut areas = [area(0x1000, 0x9000), area(0x9000, 0xa000)];
         noted.mark(&mut areas);
         assert_eq!((areas[0].flags, areas[1].flags), (GROWS, Flags::default()));
