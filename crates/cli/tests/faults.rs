@@ -154,7 +154,7 @@ fn attempt(
 }
 
 fn campaign(what: &str, ways: &[usize], fault: &str) {
-    let Some(farm) = Farm::up(what, &[]) else {
+    let Some(farm) = Farm::up(what, None) else {
         return;
     };
     let native = farm.sh("n1", &format!("perl -e '{PROGRAM}' /dev/stdout"));

@@ -165,7 +165,7 @@ fn a_cut(farm: &Farm, seconds: u32) -> (Output, String) {
 
 #[test]
 fn what_cannot_move_and_what_breaks() {
-    let Some(farm) = Farm::up("trouble", &["--mem", "300M"]) else {
+    let Some(farm) = Farm::up("trouble", Some(300)) else {
         return;
     };
     what_is_inherited(&farm);
@@ -180,7 +180,7 @@ fn what_cannot_move_and_what_breaks() {
 
 #[test]
 fn every_reason_to_stay_is_told_with_its_remedy() {
-    let Some(farm) = Farm::up("reasons", &["--mem", "450M"]) else {
+    let Some(farm) = Farm::up("reasons", Some(450)) else {
         return;
     };
     reasons::of_programs(&farm);
@@ -192,7 +192,7 @@ fn every_reason_to_stay_is_told_with_its_remedy() {
 
 #[test]
 fn many_moves_leave_nothing_behind() {
-    let Some(farm) = Farm::up("leaks", &[]) else {
+    let Some(farm) = Farm::up("leaks", None) else {
         return;
     };
     leaks::of_many_moves(&farm);
@@ -204,7 +204,7 @@ fn a_database_moves_as_a_group() {
         println!("skipped: PostgreSQL is not installed (package postgresql)");
         return;
     };
-    let Some(farm) = Farm::up("group", &[]) else {
+    let Some(farm) = Farm::up("group", None) else {
         return;
     };
     groups::a_database_moves_under_load(&farm, &bin);
@@ -212,7 +212,7 @@ fn a_database_moves_as_a_group() {
 
 #[test]
 fn a_tree_is_spread_from_the_first_instant() {
-    let Some(farm) = Farm::up("spread", &[]) else {
+    let Some(farm) = Farm::up("spread", None) else {
         return;
     };
     spread::every_program_is_placed(&farm);
@@ -226,7 +226,7 @@ fn a_link_is_cut_for_five_seconds_and_for_good() {
     if !lab::long() {
         return;
     }
-    let Some(farm) = Farm::up("cut", &[]) else {
+    let Some(farm) = Farm::up("cut", None) else {
         return;
     };
     farm.sh("n2", "sed -i 's/^freeze_ms.*//; s/^dead_ms.*//' /etc/armento/config.toml; pkill -f '[a]rmento node'; sleep 1");
@@ -245,7 +245,7 @@ fn a_link_is_cut_for_five_seconds_and_for_good() {
 
 #[test]
 fn a_node_leaves_with_guests_on_it() {
-    let Some(farm) = Farm::up("leave", &[]) else {
+    let Some(farm) = Farm::up("leave", None) else {
         return;
     };
     let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
@@ -273,7 +273,7 @@ fn a_node_leaves_with_guests_on_it() {
 
 #[test]
 fn one_who_is_away_is_seen_and_handled_at_home() {
-    if let Some(farm) = Farm::up("looks", &[]) {
+    if let Some(farm) = Farm::up("looks", None) {
         looks::at_home(&farm);
     }
 }

@@ -62,6 +62,7 @@ fn run() -> Result<(), Failure> {
     let (handle, palm) = hand::new::<Zoo>()?;
     let open = Arc::new(Open::default());
     let (zygote, listener) = zygote::prepare(&guests, &region.code())?;
+    tsys::few_arenas();
     armento_tracee::slice::short();
     // Stacks of guests that we reach into grow by our limit (see `growth.rs`).
     let me = std::process::id() as i32;

@@ -146,6 +146,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
     if let Some(path) = std::env::var_os("ARMENTO_KEEPER_LOG") {
         sys::log_to(path.as_ref());
     }
+    armento_tracee::sys::few_arenas();
     armento_tracee::slice::short();
     let mut door = door;
     let mut kind = [0u8; 1];

@@ -205,6 +205,19 @@ pub fn limits_sends(fd: RawFd) -> bool {
     socket_option(fd, libc::SO_SNDTIMEO).is_ok_and(|time| time != [0; 4])
 }
 
+/// Arenas of malloc in a process of ours. Each thread would take and keep one of its own, 64 MiB of addresses, and what
+/// lies unused in it; ours live for a move and allocate little. mallopt(3), M_ARENA_MAX.
+const ARENAS_MAX: i32 = 2;
+
+/// Before: no thread was started.
+pub fn few_arenas() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: plain numbers; only the allocator's own settings change.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, ARENAS_MAX)
+    };
+}
+
 pub fn is_terminal(fd: RawFd) -> bool {
     // SAFETY: plain numbers.
     unsafe { libc::isatty(fd) == 1 }

@@ -1,5 +1,5 @@
 //! What a body pays where nothing is forwarded: a call of its own node's kernel, under our filter, against the
-//! same call without it.
+//! same call without it. Beside it the least that any filter costs on this kernel: one that looks at nothing.
 
 use crate::row::{Bar, Row, Samples};
 use crate::run::{self, Limit};
@@ -19,12 +19,14 @@ pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
     let (home, away) = (lab.node(1), lab.node(2));
     let n = N.to_string();
     let args = ["getpid", &n, BATCHES];
-    let (mut body, mut native) = (Vec::new(), Vec::new());
+    let (mut body, mut native, mut empty) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..stage.rounds(7, 2) {
         let there = stage.armento(home, &["--on", &away.name], "calls", &args);
         body.extend(run::numbers(there, Limit::secs(SOON))?);
         let plain = stage.native(away, "calls", &args);
         native.extend(run::numbers(plain, Limit::secs(SOON))?);
+        let filtered = stage.native(away, "calls", &["getpid", &n, BATCHES, "filtered"]);
+        empty.extend(run::numbers(filtered, Limit::secs(SOON))?);
     }
     let side = |what: &str, ns: Vec<f64>| Samples {
         what: what.into(),
@@ -35,8 +37,15 @@ pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
         "local",
         "getpid in a body / native",
         side("body", body),
-        side("native", native),
+        side("native", native.clone()),
         BAR,
+    ));
+    rows.push(Row::ratio(
+        "local",
+        "getpid under an empty filter / native",
+        side("empty", empty),
+        side("native", native),
+        None,
     ));
     lab.down()
 }

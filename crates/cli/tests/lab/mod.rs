@@ -1,5 +1,6 @@
 //! A laboratory whose daemons are started by the test, with the settings and fault points that it wants.
 
+use armento_lab::{Lab, Link, Spec};
 use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
@@ -11,14 +12,16 @@ const CONFIG: &str = "allow_root = true\nfreeze_ms = 1500\ndead_ms = 4000\n";
 /// Longest wait for anything that must happen.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A lab with a farm whose daemons and hosts know the fault points.
+/// A lab with a farm whose daemons and hosts know the fault points. It goes with this value, and with this
+/// process however that ends.
 pub struct Farm {
     pub name: String,
+    _lab: Lab,
 }
 
 impl Farm {
-    /// `more`: options of `lab up`.
-    pub fn up(what: &str, more: &[&str]) -> Option<Farm> {
+    /// `mem`: memory of a node, MiB.
+    pub fn up(what: &str, mem: Option<u64>) -> Option<Farm> {
         let root =
             fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
         if !root {
@@ -26,15 +29,17 @@ impl Farm {
             return None;
         }
         let name = format!("f{}-{what}", std::process::id());
-        let farm = Farm { name };
-        let up = ["lab", "up", "--no-farm", "--nodes", "3", "--link", "none"];
-        let out = Command::new(ARMENTO)
-            .args(up)
-            .args(["--speed", "1", "--name", &farm.name])
-            .args(more)
-            .output()
-            .expect("armento runs");
-        assert!(out.status.success(), "{out:?}");
+        let spec = Spec {
+            name: name.clone(),
+            nodes: 3,
+            speeds: vec![1.0],
+            mem: mem.map(|mib| mib << 20),
+            link: Link::None,
+            farm: false,
+            exe: Some(ARMENTO.into()),
+        };
+        let _lab = Lab::up(spec).expect("a lab");
+        let farm = Farm { name, _lab };
         for node in ["n1", "n2", "n3"] {
             let make = format!(
                 "mkdir -p /etc/armento /tmp/faults; chmod 777 /tmp/faults; printf '{CONFIG}' > /etc/armento/config.toml"
@@ -88,13 +93,6 @@ impl Farm {
         let out = self.run(node, script);
         assert!(out.status.success(), "{node}: {script}: {out:?}");
         String::from_utf8_lossy(&out.stdout).into_owned()
-    }
-}
-
-impl Drop for Farm {
-    fn drop(&mut self) {
-        let down = ["lab", "down", "--name", &self.name];
-        let _ = Command::new(ARMENTO).args(down).output();
     }
 }
 
