@@ -147,7 +147,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         sys::log_to(path.as_ref());
     }
     armento_tracee::sys::few_arenas();
-    armento_tracee::slice::short();
+    armento_tracee::slice::waking();
     let mut door = door;
     let mut kind = [0u8; 1];
     if door.read_exact(&mut kind).is_err() {

@@ -7,6 +7,8 @@ use crate::sys::{SCHED_ATTR, sched_attr, set_sched_attr};
 
 /// The shortest slice that the kernel takes.
 const SHORT_NS: u64 = 100_000;
+/// Of who wakes those with the shortest: they run at once then, and he finds their work done.
+const WAKING_NS: u64 = 200_000;
 /// Where struct sched_attr has the slice.
 const SLICE: std::ops::Range<usize> = 24..32;
 const POLICY: std::ops::Range<usize> = 4..8;
@@ -27,14 +29,23 @@ fn schedule(tid: i32, attr: &Sched) {
 /// Who serves others computes little and many wait for it: the calling thread, and those it will start,
 /// ask for short slices, so that a computing neighbour gives way at once instead of after its own slice.
 pub fn short() {
-    let _ = shorten(0);
+    let _ = set(0, SHORT_NS);
+}
+
+/// The same for one who gives way to those whom he wakes (see [`shorten`]).
+pub fn waking() {
+    let _ = set(0, WAKING_NS);
 }
 
 /// Gives `tid` a short slice; what it had, for [`restore`]. `None`: it stays as it is.
 pub fn shorten(tid: i32) -> Option<u64> {
+    set(tid, SHORT_NS)
+}
+
+fn set(tid: i32, ns: u64) -> Option<u64> {
     let mut attr = ordinary(tid)?;
     let old = u64::from_ne_bytes(attr[SLICE].try_into().ok()?);
-    attr[SLICE].copy_from_slice(&SHORT_NS.to_ne_bytes());
+    attr[SLICE].copy_from_slice(&ns.to_ne_bytes());
     set_sched_attr(tid, &attr).ok().map(|()| old)
 }
 
