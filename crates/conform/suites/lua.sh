@@ -29,6 +29,6 @@ run)
     [ "$2" = build ] && exit
     echo 'local n = 0 for i = 1, 3000000 do n = (n * 31 + i) % 1000003 end print(n, _VERSION)' > sum.lua
     ./luac -o sum.luac sum.lua && ./lua sum.luac
-    touch -d 2030-01-01 src/lapi.c && make -j2 all && ./lua -e 'print(("x"):rep(3))'
+    touch -d 2001-01-01 lapi.o && make -j2 all && ./lua -e 'print(("x"):rep(3))'
     ;;
 esac
