@@ -20,6 +20,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+/// Stacks of a host's threads, which live for a move, go with them: the C library would keep as many as there ever
+/// were at once. glibc, "POSIX Thread Tunables", since 2.34; other libraries do not look.
+const NO_SPARE_STACKS: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.stack_cache_size=0");
+
 /// From fork to `HostUp`: namespaces and a mount tree on a loaded machine.
 pub const START: Duration = Duration::from_secs(10);
 
@@ -42,6 +46,7 @@ pub fn start(
         .stdout(Stdio::piped())
         .stderr(log)
         .current_dir("/")
+        .env(NO_SPARE_STACKS.0, NO_SPARE_STACKS.1)
         .env("ARMENTO_SOCKET", node.config.socket_path());
     // A group of its own: signals to the daemon's do not reach it. Nothing else is asked for, so that the
     // child is spawned and not forked: a daemon's page tables are large, and many may start at once.
