@@ -87,16 +87,6 @@ pub const GAPS: &[Gap] = &[
         reason: "/proc/self/status of a program that is followed at home names its keeper as TracerPid",
     },
     Gap {
-        guest: "perl:op/magic.t",
-        mode: Mode::Away,
-        reason: "/proc/PID/cmdline and comm do not show what the program wrote there while it was away ($0 of perl): home shows its deputy",
-    },
-    Gap {
-        guest: "perl:op/magic.t",
-        mode: Mode::Storm,
-        reason: "/proc/PID/cmdline and comm do not show what the program wrote there while it was away ($0 of perl): home shows its deputy",
-    },
-    Gap {
         guest: "timers",
         mode: Mode::StormCall,
         reason: "timer_getoverrun in a handler says 0 on a loaded machine when the next signal waits by the time its process is home: the kernel forgets it when a timer is set",

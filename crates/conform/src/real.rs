@@ -160,6 +160,12 @@ pub const REAL: &[Real] = &[
         needs: &[("make", "make"), ("gcc", "gcc")],
     },
     Real {
+        name: "titles",
+        about: "perl gives itself new names; ps, its child, shows each at once.",
+        line: "perl -e 'for my $i (1..12) { $0 = \"title number $i\"; print `ps -o command= -p $$`, `ps -o comm= -p $$`; }'",
+        needs: &[("perl", "perl"), ("ps", "procps")],
+    },
+    Real {
         name: "find-xargs",
         about: "find over a tree, xargs with two processes, -exec, tests by size, mode and name.",
         line: "set -e; mkdir -p d/1 d/2 d/3; for i in $(seq 150); do echo $i > d/$((i % 3 + 1))/f$i; done; \

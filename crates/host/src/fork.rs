@@ -3,6 +3,7 @@
 use crate::forward;
 use crate::serve::come_home;
 use crate::shared::{Cell, Proc, Shared, Special, Waiting, lock};
+use crate::words;
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, wait_first_stop};
 use armento_migrate::Result;
@@ -116,6 +117,10 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     lock(&cell.st).waiting = Some(Waiting::Special);
     let (sh, cell, id) = (sh.clone(), cell.clone(), n.id);
     let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
+    if !thread {
+        // The child may look at its parent from home, where nobody sees it look: `$0 = "x"; system "ps"`.
+        words::tell_one(&sh, &cell);
+    }
     let answer = sh.ask_stream(|seq| ToHome::Fork {
         tid: cell.tid,
         seq,

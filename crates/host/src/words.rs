@@ -1,11 +1,12 @@
 //! Arguments and environment as the body has them: what it writes over them (setproctitle) is seen at home.
 //!
-//! From: `talk.rs` (now and then), `forward.rs` (an open of such a file). Next: `keeper/src/words.rs`.
+//! From: `talk.rs` (now and then), `forward.rs` (an open of such a file), `fork.rs` (a child may be about to look). Next: `keeper/src/words.rs`.
 
 use crate::shared::{Cell, Shared, lock};
 use armento_tracee::{status, sys};
 use armento_wire::talk::{ToHome, Words};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Bytes that are looked at: what lies behind them home shows as it was when the process left.
@@ -13,12 +14,18 @@ const LEN_MAX: u64 = 64 << 10;
 
 /// Tells home what has changed since the last look. Not by the hand: it may wait for a call that our caller serves.
 pub fn tell(sh: &Shared) {
+    of_these(sh, &sh.leaders());
+}
+
+/// The same of one process, by any thread of it.
+pub fn tell_one(sh: &Shared, cell: &Arc<Cell>) {
+    of_these(sh, std::slice::from_ref(cell));
+}
+
+fn of_these(sh: &Shared, cells: &[Arc<Cell>]) {
     // Who finds nothing new knows that it is told.
     let _one = lock(&sh.telling);
-    let leaders = sh.leaders();
-    let live = leaders
-        .iter()
-        .filter(|c| c.proc.live.load(Ordering::Acquire));
+    let live = cells.iter().filter(|c| c.proc.live.load(Ordering::Acquire));
     for w in live.filter_map(|c| changed(c)) {
         sh.tell(&ToHome::Words(w));
     }
