@@ -66,10 +66,12 @@ pub fn rest<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M, put: u64) -> Option
         (skip < s.len).then_some((s.addr.wrapping_add(skip), s.len - skip))
     });
     let ((addr, len), fd) = (next?, args[0]);
-    // A stream's receiver is known, and descriptors went with the first byte.
+    // A stream's receiver is known, and descriptors went with the first byte. KERNEL: a send that has put a part
+    // says so, without SIGPIPE, when the other side goes away then (do_error in tcp_sendmsg_locked).
+    let quiet = |flags: u64| flags | libc::MSG_NOSIGNAL as u64;
     Some(match call {
-        nr::SENDTO => (nr::SENDTO, [fd, addr, len, args[3], 0, 0]),
-        nr::SENDMSG => (nr::SENDTO, [fd, addr, len, args[2], 0, 0]),
+        nr::SENDTO => (nr::SENDTO, [fd, addr, len, quiet(args[3]), 0, 0]),
+        nr::SENDMSG => (nr::SENDTO, [fd, addr, len, quiet(args[2]), 0, 0]),
         _ => (nr::WRITE, [fd, addr, len, 0, 0, 0]),
     })
 }

@@ -1,6 +1,7 @@
 //! Arguments and environment as the body has them: what it writes over them (setproctitle) is seen at home.
 //!
-//! From: `talk.rs` (now and then), `forward.rs` (an open of such a file), `fork.rs` (a child may be about to look). Next: `keeper/src/words.rs`.
+//! From: `talk.rs` (now and then), `forward.rs` (an open of such a file), `fork.rs` (a child may be
+//! about to look). Next: `keeper/src/words.rs`.
 
 use crate::shared::{Cell, Shared, lock};
 use armento_tracee::{status, sys};

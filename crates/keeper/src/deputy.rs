@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 pub const AGAIN: i64 = ERESTARTNOINTR;
 /// Most calls that may wait for one deputy: its body has one at a time, the rest is our own housekeeping.
 const QUEUE_MAX: usize = 4096;
-/// Most bytes of results with which the thread that brought a call answers it, too.
+/// Most bytes of results with which the thread that brought a call answers it, too: two pages, which a link that
+/// [`HostLink::takes_more`] takes at once.
 const SHORT: usize = 8 << 10;
 /// How long a call of ours may wait behind a call of the body.
 const OWN_MAX: Duration = Duration::from_secs(30);

@@ -155,7 +155,7 @@ pub struct Early {
 
 /// The spare connection to `node`, or the beginning of one, if there is a link to it: its pass opens the door.
 pub fn early(keep: &Arc<Keep>, node: &NodeName) -> Option<Early> {
-    let link = whole(keep, node)?;
+    let link = working(keep, node)?;
     let spare = lock(&link.spare).take();
     let fresh = spare.filter(|(since, _)| since.elapsed() < SPARE_MAX);
     let made = fresh.map_or_else(|| dialled(keep, &link), |(_, made)| made);
@@ -164,13 +164,13 @@ pub fn early(keep: &Arc<Keep>, node: &NodeName) -> Option<Early> {
 
 /// A program was placed there: the next one finds a connection.
 pub fn keep_spare(keep: &Arc<Keep>, node: &NodeName) {
-    if let Some(link) = whole(keep, node) {
+    if let Some(link) = working(keep, node) {
         let made = dialled(keep, &link);
         *lock(&link.spare) = Some((Instant::now(), made));
     }
 }
 
-fn whole(keep: &Keep, node: &NodeName) -> Option<Arc<HostLink>> {
+fn working(keep: &Keep, node: &NodeName) -> Option<Arc<HostLink>> {
     let known = lock(&keep.links).get(node).cloned();
     known.filter(|l| !l.broken.load(Ordering::Acquire))
 }

@@ -70,3 +70,16 @@ fn who_asks_not_to_wait_does_not() {
     check(libc::SYS_sendmsg, [4, A, dont, 0, 0, 0], false);
     check(libc::SYS_pwrite64, [4, A, 9, 0, 0, 0], false);
 }
+
+#[test]
+fn the_rest_of_a_send_raises_no_signal_of_its_own() {
+    let mut body = body();
+    let [_, _, (sendto, mut args, _), (sendmsg, message, _)] = calls();
+    args[3] = libc::MSG_MORE as u64;
+    let quiet = libc::MSG_NOSIGNAL as u64;
+    let flags = |rest: Option<(u64, [u64; 6])>| rest.map(|(_, args)| args[3]);
+    let rest = sends::rest(sendto, &args, &mut body, 1);
+    assert_eq!(flags(rest), Some(libc::MSG_MORE as u64 | quiet));
+    let rest = sends::rest(sendmsg, &message, &mut body, 1);
+    assert_eq!(flags(rest), Some(quiet));
+}
