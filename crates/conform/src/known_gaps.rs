@@ -87,26 +87,6 @@ pub const GAPS: &[Gap] = &[
         reason: "/proc/self/status of a program that is followed at home names its keeper as TracerPid",
     },
     Gap {
-        guest: "titles",
-        mode: Mode::Storm,
-        reason: "while a process comes home, /proc/PID/cmdline is empty for some milliseconds, until its pages are there",
-    },
-    Gap {
-        guest: "titles",
-        mode: Mode::StormCall,
-        reason: "while a process comes home, /proc/PID/cmdline is empty for some milliseconds, until its pages are there",
-    },
-    Gap {
-        guest: "perl:op/magic.t",
-        mode: Mode::Storm,
-        reason: "while a process comes home, /proc/PID/cmdline is empty for some milliseconds, until its pages are there",
-    },
-    Gap {
-        guest: "perl:op/magic.t",
-        mode: Mode::StormCall,
-        reason: "while a process comes home, /proc/PID/cmdline is empty for some milliseconds, until its pages are there",
-    },
-    Gap {
         guest: "timers",
         mode: Mode::StormCall,
         reason: "timer_getoverrun in a handler says 0 on a loaded machine when the next signal waits by the time its process is home: the kernel forgets it when a timer is set",

@@ -10,7 +10,7 @@ use crate::zygote::{clone_args, new_body, wait_first_stop};
 use crate::{bodies, sys};
 use armento_link::{Reader, Writer};
 use armento_migrate::fault::point;
-use armento_migrate::fill::Filler;
+use armento_migrate::fill::{Filler, StandIns};
 use armento_migrate::image::areas::{Area, Kind};
 use armento_migrate::image::files::rescued;
 use armento_migrate::image::objects::{Object, ObjectId};
@@ -253,7 +253,11 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
     make_objects(&sh, &head.areas, &head.brings, &head.lasting)?;
     shape(zoo, head.pid, head.areas.clone())?;
     let uffd = begin_filling(zoo, head.pid);
-    Ok(Filler { pid: here, uffd })
+    Ok(Filler {
+        pid: here,
+        uffd,
+        stand_ins: StandIns::default(),
+    })
 }
 
 /// Copies for one move go when nobody maps them any more: each departure from home makes new ones.

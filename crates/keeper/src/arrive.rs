@@ -6,14 +6,14 @@ use crate::deputy::Deputy;
 use crate::keep::Keep;
 use crate::led::Led;
 use crate::links::{self, HostLink, MoveEvent};
-use crate::mappings::{map_early, rebuild};
+use crate::mappings::{Early, map_early, rebuild};
 use crate::mover::Done;
 use crate::tree::{Place, Tree};
 use crate::waits::Waits;
 use crate::{queue, timers};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
-use armento_migrate::image::flags::{self, Noted};
+use armento_migrate::image::flags;
 use armento_migrate::image::{
     self, Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
 };
@@ -70,6 +70,8 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
 /// What came of a process, and when it was frozen.
 pub struct Fetched {
     pub state: State,
+    /// What empties pages that the body has none of.
+    stale: Vec<Call>,
     /// What protects its shared memory again.
     close: Vec<Call>,
     /// What locks its memory again.
@@ -91,7 +93,7 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         keep: keep.clone(),
         pid,
         frozen: None,
-        early: None,
+        early: Early::default(),
         close: Vec::new(),
         lock: Vec::new(),
         state: None,
@@ -100,6 +102,7 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     let bytes = target::receive(&mut r, &mut w, &mut b)?;
     Ok(Fetched {
         state: b.state.ok_or(MigrateError::Ended)?,
+        stale: target::drop_calls(&b.early.stand_ins.left()),
         close: b.close,
         lock: b.lock,
         bytes,
@@ -121,8 +124,8 @@ struct Return {
     keep: Arc<Keep>,
     pid: Pid,
     frozen: Option<Instant>,
-    /// Its memory is mapped already, with these flags, and pages came before the freeze.
-    early: Option<Noted>,
+    /// Where its memory is mapped already, pages came before the freeze.
+    early: Early,
     close: Vec<Call>,
     lock: Vec<Call>,
     state: Option<State>,
@@ -132,14 +135,15 @@ impl Builder for Return {
     fn offered(&mut self, head: Head) -> Result<Accept> {
         // Deputies keep the file mappings. Pages can come early if the leader's deputy is free to map.
         let leader = self.keep.deputy(self.pid).filter(|d| !d.in_call());
-        self.early = leader.and_then(|d| {
-            let noted = map_early(&self.keep, self.pid, &d, &head.areas);
+        let early = leader.and_then(|d| {
+            let early = map_early(&self.keep, self.pid, &d, &head.areas);
             d.forget_housekeeping();
-            noted
+            early
         });
+        self.early = early.unwrap_or_default();
         Ok(Accept {
             files: Vec::new(),
-            precopy: self.early.is_some(),
+            precopy: self.early.noted.is_some(),
         })
     }
 
@@ -151,17 +155,22 @@ impl Builder for Return {
         Ok(Filler {
             pid: self.pid,
             uffd: None,
+            stand_ins: self.early.stand_ins.clone(),
         })
     }
 
     fn layout(&mut self, layout: Layout) -> Result<()> {
         self.frozen = Some(Instant::now());
-        let (pid, early) = (self.pid, self.early.take());
+        let pid = self.pid;
+        let early = Early {
+            noted: self.early.noted.take(),
+            stand_ins: self.early.stand_ins.clone(),
+        };
         self.close = objects::close_calls(&layout.areas);
         self.lock = flags::lock_calls(&layout.areas);
         self.keep
             .hand
-            .run(move |t| rebuild(t, pid, &layout, early.as_ref()))
+            .run(move |t| rebuild(t, pid, &layout, &early))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
@@ -197,6 +206,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
         image::timers::hold(&mut signals, to, &info);
     }
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
+    h.batch(&code, &got.stale)?;
     h.batch_ok(&code, "mprotect", &got.close)?;
     // A limit that was lowered since it was locked is no reason to stay away.
     h.batch(&code, &got.lock)?;

@@ -6,6 +6,8 @@ use crate::deputy::Deputy;
 use crate::keep::{Keep, lock};
 use crate::signals::{in_order, thread_directed};
 use crate::tree::Tree;
+use crate::words;
+use armento_migrate::fill::StandIns;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::flags::{self, Noted};
 use armento_migrate::image::{self, Layout, objects};
@@ -13,16 +15,27 @@ use armento_migrate::stop::Grip;
 use armento_migrate::target::{self, relayout};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::inject::{Call, Hold, Unfiltered};
+use armento_tracee::pages::{self, Run};
 use armento_tracee::region::Code;
-use armento_tracee::{maps, sys, trace};
+use armento_tracee::{PAGE, maps, sys, trace};
 use armento_wire::talk::FileKey;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Stops the deputies and gives the process its mappings back. `early`: what [`map_early`] noted.
-pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: Option<&Noted>) -> Result<()> {
+/// What has been mapped while the body runs.
+#[derive(Default)]
+pub struct Early {
+    /// Its flags. `None`: nothing could be mapped, and the pages come with the freeze.
+    pub noted: Option<Noted>,
+    pub stand_ins: StandIns,
+}
+
+/// Stops the deputies and gives the process its mappings back. `early`: by [`map_early`].
+pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &Early) -> Result<()> {
+    let stand_ins = &early.stand_ins;
+    let early = early.noted.as_ref();
     let keep = t.keep.clone();
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
     t.break_calls(pid);
@@ -56,20 +69,21 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: Option<&Noted>) -
         Ok(if early.is_some() {
             areas
         } else {
-            kept_areas(areas)
+            kept_areas(areas, &layout.areas)
         })
     };
-    let mut old = now()?;
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
-    let stale: Vec<_> = old.iter().map(Area::run).collect();
+    if let Some(call) = grow_call(pid, &layout.areas, stand_ins)? {
+        h.batch(&code, &[call])?;
+    }
+    let mut old = now()?;
     // Before the layout, which may bring a file's bytes to where pages were sent. Holes do not matter.
-    let drop = if early.is_some() {
-        &layout.dropped
-    } else {
-        &stale
+    let drop = match early {
+        Some(_) => layout.dropped.clone(),
+        None => stale(pid, &old, stand_ins),
     };
     h.batch(&code, &flags::unlock_calls(&old))?;
-    h.batch(&code, &target::drop_calls(drop))?;
+    h.batch(&code, &target::drop_calls(&drop))?;
     let open = objects::opened_up(&layout.areas, |o| !keep.guards.has(o));
     let new = areas::bare(&open);
     let viewed = views_again(&mut h, &code, &old, &new)?;
@@ -171,28 +185,61 @@ fn version(areas: &[Area], a: &Area) -> Option<FileKey> {
     }
 }
 
-/// What a deputy kept of the stack (arguments, environment) is no part of the stack that comes: that is
-/// mapped as one, or the kernel would know only a piece of it by its name.
-fn kept_areas(mut areas: Vec<Area>) -> Vec<Area> {
+/// What a deputy kept of the stack (arguments, environment) is no part of the stack that comes unless it has grown to
+/// it: that is mapped as one, or the kernel would know only a piece of it by its name.
+fn kept_areas(mut areas: Vec<Area>, new: &[Area]) -> Vec<Area> {
+    let whole = new.iter().find(|a| a.kind == Kind::Stack).map(Area::run);
     for a in &mut areas {
-        if a.kind == Kind::Stack {
+        if a.kind == Kind::Stack && Some(a.run()) != whole {
             a.kind = Kind::Anon;
         }
     }
     areas
 }
 
+/// Has the deputy's piece of the stack grow to what the body has of it, so that others can read arguments and
+/// environment there at all times. The kernel grows it at a write below, unless something lies there.
+/// KERNEL: clock_gettime(2) writes 16 bytes.
+fn grow_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Option<Call>> {
+    let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
+    let stack = new.iter().find(|a| a.kind == Kind::Stack);
+    // Its name is that of the piece with the first frame, which may lie lower.
+    let smaller = |s: &&Area| list.iter().any(|v| v.end == s.end && s.start < v.start);
+    Ok(stack.filter(smaller).map(|s| {
+        stand_ins.add((s.start, s.start + PAGE));
+        let args = [libc::CLOCK_MONOTONIC as u64, s.start, 0, 0, 0, 0];
+        (libc::SYS_clock_gettime, args)
+    }))
+}
+
+/// What a deputy has of memory that comes: nobody needs it, but for what ps reads, until the body's pages are there.
+fn stale(pid: Pid, old: &[Area], stand_ins: &StandIns) -> Vec<Run> {
+    let all: Vec<Run> = old.iter().map(Area::run).collect();
+    let (from, to) = words::pages(pid);
+    let stack = old.iter().find(|a| a.kind == Kind::Stack);
+    match stack.filter(|s| s.start <= from && from < to && to <= s.end) {
+        Some(_) => {
+            stand_ins.add((from, to));
+            pages::minus(&all, &[(from, to)])
+        }
+        None => all,
+    }
+}
+
 /// One call of the early mapping; longer means that the body blocks in a call of its own.
 const EARLY_MAX: Duration = Duration::from_millis(100);
 
-/// Maps what the body had at the offer, by the deputy itself and while the body runs. Returns the flags of what is
-/// mapped then. `None`: it cannot be done now; the pages then come with the freeze.
-pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Noted> {
+/// Maps what the body had at the offer, by the deputy itself and while the body runs. `None`: it cannot be done now.
+pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Early> {
     d.forget_housekeeping();
     // What it is just giving up must be gone before we look, or we would count on it.
     d.tidy(libc::SYS_getpid, [0; 6], EARLY_MAX)?;
+    let stand_ins = StandIns::default();
+    if let Some((nr, args)) = grow_call(pid, areas, &stand_ins).ok()? {
+        d.tidy(nr, args, EARLY_MAX)?;
+    }
     let list = maps::read(pid).ok()?;
-    let mut old = kept_areas(areas::of_deputy(&list, &lock(&keep.names)));
+    let mut old = kept_areas(areas::of_deputy(&list, &lock(&keep.names)), areas);
     Noted::now(pid).ok()?.mark(&mut old);
     let mut steps = areas::steps(&old, &areas::bare(areas));
     // A file may have been mapped for the body since the offer: what is too much goes at the freeze.
@@ -202,7 +249,7 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<No
     ) {
         return None;
     }
-    let stale: Vec<_> = old.iter().map(Area::run).collect();
+    let stale = stale(pid, &old, &stand_ins);
     let empty = flags::unlock_calls(&old).into_iter();
     for (nr, args) in empty.chain(target::drop_calls(&stale)) {
         d.tidy(nr, args, EARLY_MAX)?;
@@ -216,7 +263,10 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<No
             d.tidy(nr, args, EARLY_MAX)?;
         }
     }
-    Noted::now(pid).ok()
+    Some(Early {
+        noted: Some(Noted::now(pid).ok()?),
+        stand_ins,
+    })
 }
 
 /// A file mapping that the deputy does not hold (the body moved it): an anonymous copy of its bytes.

@@ -1,11 +1,12 @@
 //! Arguments and environment of one who is away, as its body has them, put where `ps` reads them.
 //!
-//! From: `serve.rs`. A deputy keeps the pages that hold them.
+//! From: `serve.rs`, `mappings.rs`. A deputy keeps the pages that hold them.
 
 use crate::links::HostLink;
 use crate::tree::Tree;
 use armento_model::Pid;
-use armento_tracee::{status, sys};
+use armento_tracee::pages::Run;
+use armento_tracee::{PAGE, status, sys};
 use armento_wire::talk::Words;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,10 +35,21 @@ impl Tree {
     }
 }
 
-/// Home's kernel knows where they are. KERNEL: proc_pid_stat(5), fields 48 and 51.
+/// Home's kernel knows where they are.
 fn inside(w: &Words) -> bool {
-    let f = status::stat_fields(w.pid).unwrap_or_default();
-    let field = |n: usize| f.get(n - 3).copied().unwrap_or(0) as u64;
+    let (first, last) = place(w.pid);
     let end = w.at.saturating_add(w.bytes.len() as u64);
-    field(48) != 0 && w.at >= field(48) && end <= field(51)
+    first != 0 && w.at >= first && end <= last
+}
+
+/// The pages where others read them. KERNEL: proc_pid_stat(5), fields 48 and 51.
+pub fn pages(pid: Pid) -> Run {
+    let (first, last) = place(pid);
+    (first & !(PAGE - 1), last.next_multiple_of(PAGE))
+}
+
+fn place(pid: Pid) -> Run {
+    let f = status::stat_fields(pid).unwrap_or_default();
+    let field = |n: usize| f.get(n - 3).copied().unwrap_or(0) as u64;
+    (field(48), field(51))
 }

@@ -4,15 +4,50 @@
 
 use crate::{MigrateError, Result};
 use armento_model::Stay;
+use armento_tracee::pages::Run;
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{PAGE, maps, sys};
 use armento_wire::bulk::decode_pages;
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Addresses in one vector call. KERNEL: UIO_MAXIOV.
 const PARTS: usize = 1024;
+
+/// Pages that hold something older until their own bytes come: others read it meanwhile.
+#[derive(Clone, Default)]
+pub struct StandIns(Arc<Mutex<BTreeSet<u64>>>);
+
+impl StandIns {
+    pub fn add(&self, run: Run) {
+        let all = (run.0..run.1).step_by(PAGE as usize);
+        self.with(|s| s.extend(all));
+    }
+
+    fn came(&self, runs: &[(u64, usize)]) {
+        self.with(|s| {
+            if s.is_empty() {
+                return;
+            }
+            let came = |page: u64| {
+                runs.iter()
+                    .any(|&(at, n)| page >= at && page - at < n as u64)
+            };
+            s.retain(|page| !came(*page));
+        });
+    }
+
+    /// Those whose bytes never came: the source has none.
+    pub fn left(&self) -> Vec<Run> {
+        self.with(|s| s.iter().map(|&at| (at, at + PAGE)).collect())
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut BTreeSet<u64>) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// Where one process's pages go.
 pub struct Filler {
@@ -20,12 +55,14 @@ pub struct Filler {
     pub pid: i32,
     /// Makes pages that are not there; without one they are all written.
     pub uffd: Option<Arc<Uffd>>,
+    pub stand_ins: StandIns,
 }
 
 impl Filler {
     /// One frame of pages. Returns their bytes.
     pub fn pages(&self, body: &[u8]) -> Result<u64> {
         let (runs, bytes) = decode_pages(body)?;
+        self.stand_ins.came(&runs);
         let mut rest = bytes;
         let mut there: Vec<(u64, &[u8])> = Vec::new();
         for &(at, n) in &runs {
