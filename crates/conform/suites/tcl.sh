@@ -13,8 +13,8 @@ prepare)
     ;;
 stage) ln -s "$SUITE/source/tests" . && mkdir tmp ;;
 run)
-    # Those skipped count on a timer not being late.
-    tclsh8.6 "tests/$2" -verbose 'pass skip error' -skip 'timer-6.4 timer-6.5 timer-6.29' -tmpdir "$PWD/tmp" > log 2>&1
+    # Those skipped count on a timer of some milliseconds not being late.
+    tclsh8.6 "tests/$2" -verbose 'pass skip error' -skip 'timer-6.4 timer-6.5 timer-6.29 socket_inet-2.13 socket_inet6-2.13' -tmpdir "$PWD/tmp" > log 2>&1
     status=$?
     sed -n -e 's/^++++ \([^ ]*\) PASSED.*/ok \1/p' -e 's/^++++ \([^ ]*\) SKIPPED.*/skip \1/p' \
         -e 's/^==== \([^ ]*\) .*FAILED$/FAIL \1/p' log

@@ -57,7 +57,7 @@ fn run() -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&up)?)?;
     // The namespaces are made while this process has one thread, so the first keeper is met alone.
     let (r, w, ahead) = first(&door, &start)?;
-    let region = Arc::new(Region::new(tsys::memfd("armento", 0)?, 1)?);
+    let region = Arc::new(Region::new(tsys::memfd("armento", 0)?, 1, 1)?);
     let guests = sys::start_guests(&region.file, region.len(), ahead)?;
     let (handle, palm) = hand::new::<Zoo>()?;
     let open = Arc::new(Open::default());

@@ -306,6 +306,12 @@ pub fn send_fd(sock: RawFd, fd: RawFd) -> io::Result<()> {
     }
 }
 
+/// Gives a thread its niceness; a lower one than it has only where we may.
+pub fn set_nice(tid: i32, nice: i32) {
+    // SAFETY: no pointers.
+    unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, tid, nice) };
+}
+
 /// Sets a limit of another process; what exceeds our own is cut to it.
 pub fn set_limit(pid: i32, resource: u32, soft: u64, hard: u64) {
     let mut now = libc::rlimit64 {

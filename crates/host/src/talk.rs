@@ -148,6 +148,20 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
                 c.write(addr, &bytes);
             }
         }
+        ToHost::Limits { pid, limits } => {
+            if let Some(c) = sh.cell_of(pid) {
+                for (resource, soft, hard) in limits {
+                    crate::sys::set_limit(c.here, resource, soft, hard);
+                }
+            }
+        }
+        ToHost::Nice { list } => {
+            for (tid, nice) in list {
+                if let Some(c) = sh.cell_of(tid) {
+                    crate::sys::set_nice(c.here, nice);
+                }
+            }
+        }
         ToHost::Send { mv, pid, to } => {
             let s = sh.clone();
             if let Err(e) = aside::start("send", move || depart::run(&s, mv, pid, to)) {

@@ -12,6 +12,7 @@ use crate::hollow::hand_over;
 use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
+use crate::outside::Limits;
 use crate::partners;
 use crate::reasons;
 use crate::room::{make_uffd, map_region, unmap_region};
@@ -40,8 +41,6 @@ use std::time::{Duration, Instant};
 
 /// Below this much memory a stop-copy is shorter than preparing a pre-copy.
 const PRECOPY_MIN_KIB: u64 = 2048;
-/// Spare slots for threads and children made away.
-pub const SLOTS_SPARE: u32 = 192;
 /// Code segment of 32-bit programs. KERNEL: __USER32_CS.
 const CS_32: u64 = 0x23;
 
@@ -63,6 +62,7 @@ pub struct Leaving {
     pub ignored: u64,
     /// … and those it reads from descriptors.
     pub signalfds: u64,
+    pub limits: Limits,
 }
 
 /// What the bulk side needs.
@@ -279,9 +279,8 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
     }
     let rss = status::read(pid).map(|s| s.rss_kib).unwrap_or(0);
     let tids: Vec<Tid> = grip.seized.iter().copied().collect();
-    let slots = tids.len() as u32 + SLOTS_SPARE;
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
-    let region = map_region(&mut h, slots)?;
+    let region = map_region(&mut h, tids.len())?;
     let code = region.code();
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;
@@ -338,6 +337,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
             numbers,
             ignored: 0,
             signalfds: 0,
+            limits: Limits::new(),
         },
     ))
 }

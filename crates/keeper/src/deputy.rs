@@ -9,6 +9,7 @@ mod turns;
 use crate::cpu::Books;
 use crate::keep::lock;
 use crate::links::HostLink;
+use crate::outside::Limits;
 use armento_abi::Out;
 use armento_migrate::image::thread::ERESTARTNOINTR;
 use armento_model::{Pid, Tid};
@@ -104,6 +105,10 @@ pub struct Common {
     pub calls: Arc<AtomicU64>,
     /// Signals that it reads from descriptors. KERNEL: signalfd(2).
     pub signalfds: Arc<AtomicU64>,
+    /// Limits that its host knows.
+    pub limits: Arc<Mutex<Limits>>,
+    /// Bytes of the region that they have in their memory at least.
+    pub mapped: Arc<Mutex<u64>>,
     /// The tree's.
     pub cpu: Arc<Books>,
 }

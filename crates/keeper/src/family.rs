@@ -3,14 +3,16 @@
 use crate::deputy::{Deputy, Work};
 use crate::keep::{Keep, lock};
 use crate::links::HostLink;
+use crate::room;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
-use armento_model::{Pid, Stay};
-use armento_tracee::region::DATA;
+use armento_model::{Pid, Stay, Tid};
+use armento_tracee::region::{DATA, Slot};
 use armento_tracee::{aside, maps, sys};
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 /// Bytes of a file in one message.
 const BLOCK: usize = 1 << 20;
@@ -36,40 +38,55 @@ pub fn fork(
     let tid = d.tid;
     let Some(child) = d.slot.region().slot() else {
         // Its region was made for the threads it had when it left, and some more. The next will be bigger.
-        return d.link().tell(&ToHost::Forked {
-            tid,
-            seq,
-            ret: 0,
-            stay: Some(Stay::UnsupportedCall),
-        });
+        return d
+            .link()
+            .tell(&forked(tid, seq, 0, Some(Stay::UnsupportedCall)));
     };
     let flags = if thread {
         THREAD_FLAGS
     } else {
         flags & PROCESS_FLAGS | (exit_signal as u64 & 0xff)
     };
-    let (tx, rx) = std::sync::mpsc::channel();
-    d.submit(Work::Clone {
-        flags,
-        child: Box::new(child),
-        done: tx,
-    });
     let (keep, d) = (keep.clone(), d.clone());
+    // At once, while a thread is begun that waits; unless its slot has to be made first.
+    let made = match room::has(&d, &child) {
+        true => Ok(clone(&d, flags, child)),
+        false => Err(child),
+    };
     aside::soon("fork", move || {
-        let Ok((ret, slot)) = rx.recv() else { return };
+        let made = made.or_else(|child| match room::make(&d, &child) {
+            true => Ok(clone(&d, flags, child)),
+            false => Err(child),
+        });
+        let Ok(made) = made else {
+            return d.link().tell(&forked(tid, seq, 0, Some(Stay::LimitLower)));
+        };
+        let Ok((ret, slot)) = made.recv() else { return };
         if ret > 0 {
             // Registered before the host knows its number, so that its first call finds its deputy.
             let parent = d.clone();
             keep.hand
                 .run(move |t| t.born(&parent, ret as i32, *slot, thread));
         }
-        d.link().tell(&ToHost::Forked {
-            tid,
-            seq,
-            ret,
-            stay: None,
-        });
+        d.link().tell(&forked(tid, seq, ret, None));
     });
+}
+
+/// What the call says is received; nothing, where the deputy ends.
+fn clone(d: &Deputy, flags: u64, child: Slot) -> Receiver<(i64, Box<Slot>)> {
+    let (done, made) = std::sync::mpsc::channel();
+    let child = Box::new(child);
+    d.submit(Work::Clone { flags, child, done });
+    made
+}
+
+fn forked(tid: Tid, seq: u32, ret: i64, stay: Option<Stay>) -> ToHost {
+    ToHost::Forked {
+        tid,
+        seq,
+        ret,
+        stay,
+    }
 }
 
 /// Sets which signals the deputy ignores, for the exec that will inherit them.

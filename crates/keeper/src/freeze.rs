@@ -2,7 +2,7 @@
 //!
 //! From: `depart.rs`, `group.rs`. Next: `migrate/src/source.rs`.
 
-use crate::depart::{SLOTS_SPARE, survey};
+use crate::depart::survey;
 use crate::keep::Keep;
 use crate::room::map_region;
 use crate::tree::Tree;
@@ -36,9 +36,8 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
     }
     if !l.mapped {
-        let slots = l.grip.seized.len() as u32 + SLOTS_SPARE;
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
-        l.region = map_region(&mut hold, slots)?;
+        l.region = map_region(&mut hold, l.grip.seized.len())?;
         l.mapped = true;
     }
     let code = l.region.code();
@@ -93,6 +92,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         .sum();
     l.signalfds = reasons::signalfds(pid);
     l.states.clone_from(&threads);
+    l.limits = sys::limits(pid);
     let state = State {
         zeros: Vec::new(),
         threads,
@@ -101,7 +101,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         overruns,
         itimers: l.itimers,
         signalfds: l.signalfds,
-        limits: sys::limits(pid),
+        limits: l.limits.clone(),
         persona: status::personality(pid),
         pending: Vec::new(),
         cpu: t.keep.cpu.leaves(pid),

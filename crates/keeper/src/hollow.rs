@@ -4,9 +4,11 @@
 
 use crate::deputy::{Deputy, Work};
 use crate::freeze::restarting;
+use crate::keep::lock;
 use crate::links::HostLink;
 use crate::partners;
 use crate::queue;
+use crate::room;
 use crate::signals::in_order;
 use crate::tree::{Proc, Tree};
 use armento_migrate::fault::point;
@@ -18,7 +20,7 @@ use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::pages::{self, Pagemap, Run};
-use armento_tracee::region::{BASE, Code, Slot};
+use armento_tracee::region::{BASE, Code, Region, Slot};
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{aside, maps, trace};
 use armento_wire::talk::ToHost;
@@ -66,10 +68,13 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
     let read = l.signalfds;
     p.common.signalfds.store(read, Ordering::Relaxed);
-    let Some(slots) = slots else {
+    let slots = slots.and_then(|s| Some((with_room(pid, &code, &l.region, &s)?, s)));
+    let Some((mapped, slots)) = slots else {
         t.leaving.insert(pid, l);
         return Err(MigrateError::Stays(Stay::TooManyThreads, "no slots".into()));
     };
+    *lock(&p.common.mapped) = mapped;
+    lock(&p.common.limits).clone_from(&l.limits);
     // What waits here is told before it runs: it may ask, and SIGPIPE comes before write's EPIPE.
     hold_halted(p, &halted);
     for s in &l.states {
@@ -112,6 +117,15 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         tear_down(pid, d, &l.numbers, &kept_all, l.uffd.take());
     }
     Ok(())
+}
+
+/// Threads that it made since the region was mapped may need more of it. Returns the bytes that are mapped.
+fn with_room(pid: Pid, code: &Code, region: &Region, slots: &[Slot]) -> Option<u64> {
+    let end = slots.iter().map(Slot::end).max()?;
+    room::grow(region, region.first_len(), end, |nr, args| {
+        let mut h = Hold::take(pid, Arc::new(Unfiltered)).ok()?;
+        Some(h.call(code, nr, args).ok()?.0)
+    })
 }
 
 /// Dispositions stay as they are: no signal is let through to a deputy, so no handler runs; and setting

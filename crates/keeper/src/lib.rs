@@ -29,6 +29,7 @@ mod looks;
 mod mappings;
 mod mover;
 mod onward;
+mod outside;
 mod partners;
 mod privileged;
 mod queue;

@@ -6,8 +6,8 @@
 //! ```text
 //! open ──held──► the other comes home ──► turned back unmade ──► issued again: made
 //! ```
-//! Memory is looked at on purpose, so anybody's look counts; state is read in passing by whoever lists all
-//! processes, so of that only a look at a descendant does. Who opens the file at home is not seen by anybody.
+//! A look on purpose counts: at memory, at a descendant, at one who was named. State is read in passing by whoever
+//! lists all processes (and so has /proc itself open), which would bring everybody home. Who opens the file at home is not seen by anybody.
 
 use crate::deputy::{AGAIN, Deputy};
 use crate::keep::{Keep, lock};
@@ -74,7 +74,16 @@ fn path_of(d: &Deputy, c: &Packed) -> Option<Vec<u8>> {
 }
 
 fn counts(by: Pid, target: Pid, f: BodyFile) -> bool {
-    by == target || f.memory || descends(target, by)
+    by == target || f.memory || descends(target, by) || !lists(by)
+}
+
+/// Is it going through all processes?
+fn lists(pid: Pid) -> bool {
+    let fds = std::fs::read_dir(format!("/proc/{pid}/fd"));
+    let all = |e: std::fs::DirEntry| {
+        std::fs::read_link(e.path()).is_ok_and(|to| to == Path::new("/proc"))
+    };
+    fds.is_ok_and(|d| d.flatten().any(all))
 }
 
 /// By job control: it does not move before it goes on, and computes no more than its deputy does.
@@ -220,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_counts_for_descendants_memory_for_all() {
+    fn looks_on_purpose_count() {
         let (me, parent) = (
             std::process::id() as Pid,
             std::os::unix::process::parent_id(),
@@ -230,8 +239,12 @@ mod tests {
             assert_eq!(counts(by, target, f), want, "{by} {target} {file}");
         };
         check(parent as Pid, me, "stat", true);
+        check(me, parent as Pid, "stat", true);
+        let all = std::fs::read_dir("/proc").expect("/proc");
         check(me, parent as Pid, "stat", false);
         check(me, parent as Pid, "maps", true);
+        check(parent as Pid, me, "stat", true);
+        drop(all);
         check(me, me, "stat", true);
     }
 

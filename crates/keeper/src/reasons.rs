@@ -2,9 +2,9 @@
 //!
 //! From: `depart.rs`. Next: nothing: the reasons are `armento_model::Stay`.
 
-use crate::depart::SLOTS_SPARE;
 use crate::keep::Keep;
 use crate::looks;
+use crate::room;
 use crate::sys as ksys;
 use armento_migrate::image::areas;
 use armento_migrate::image::flags::Noted;
@@ -101,7 +101,7 @@ pub fn uncounted(pid: Pid) -> Result<()> {
 
 /// The state of all threads travels in one message, also of those that it makes away.
 fn few_enough(threads: usize) -> Result<()> {
-    let most = FRAME_MAX / (trace::xstate_len() + THREAD_BYTES) - SLOTS_SPARE as usize;
+    let most = FRAME_MAX / (trace::xstate_len() + THREAD_BYTES) - room::slots(0);
     if threads <= most {
         return Ok(());
     }

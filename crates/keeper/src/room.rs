@@ -2,19 +2,31 @@
 //!
 //! From: `depart.rs`.
 
+use crate::deputy::Deputy;
+use crate::keep::lock;
 use armento_migrate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Hold, ok, vdso_syscall};
-use armento_tracee::region::{BASE, Code, Region};
+use armento_tracee::region::{BASE, Code, Region, Slot};
 use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
-use armento_tracee::{PAGE, sys};
+use armento_tracee::{PAGE, maps, sys};
 use std::fs::File;
 use std::sync::Arc;
 
 const MFD_EXEC: u64 = 0x10;
 
+/// Spare slots for threads and children made away …
+const SPARE: u32 = 192;
+/// … and how many of them are mapped at once.
+const SPARE_MAPPED: u32 = 2;
+
+/// Threads that fit into a region made for `threads`.
+pub const fn slots(threads: usize) -> usize {
+    threads + SPARE as usize
+}
+
 /// The process makes a memory file, we take a copy of its descriptor, it maps it and forgets it.
-pub fn map_region(h: &mut Hold, slots: u32) -> Result<Arc<Region>> {
+pub fn map_region(h: &mut Hold, threads: usize) -> Result<Arc<Region>> {
     let (at, empty) = vdso_syscall(h.tid)?;
     if locks_future(h, at)? {
         return Err(MigrateError::Stays(
@@ -32,12 +44,19 @@ pub fn map_region(h: &mut Hold, slots: u32) -> Result<Arc<Region>> {
         fd = h.call_at(at, libc::SYS_memfd_create, [empty, flags, 0, 0, 0, 0])?;
     }
     let fd = ok("memfd_create", h.tid, fd)?;
-    let region = sys::steal_fd(h.tid, fd as i32).and_then(|f| Region::new(File::from(f), slots));
+    let region = sys::steal_fd(h.tid, fd as i32).and_then(|f| {
+        let first = threads as u32 + SPARE_MAPPED;
+        Region::new(File::from(f), slots(threads) as u32, first)
+    });
     let mapped = match &region {
         Ok(r) => {
             let prot = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
             let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE) as u64;
-            h.call_at(at, libc::SYS_mmap, [BASE, r.len(), prot, flags, fd, 0])?
+            h.call_at(
+                at,
+                libc::SYS_mmap,
+                [BASE, r.first_len(), prot, flags, fd, 0],
+            )?
         }
         Err(_) => 0,
     };
@@ -50,6 +69,46 @@ pub fn map_region(h: &mut Hold, slots: u32) -> Result<Arc<Region>> {
         ));
     }
     Ok(Arc::new(region))
+}
+
+/// Has its mapping of the region, `now` bytes long, reach `end`; `call` makes a call in it. Returns how long it is then.
+/// `None`: there is no room.
+pub fn grow(
+    region: &Region,
+    now: u64,
+    end: u64,
+    call: impl FnOnce(i64, [u64; 6]) -> Option<i64>,
+) -> Option<u64> {
+    if end <= now {
+        return Some(now);
+    }
+    let want = end.max(now * 2).min(region.len());
+    let at = call(libc::SYS_mremap, [BASE, now, want, 0, 0, 0])?;
+    (at == BASE as i64).then_some(want)
+}
+
+/// Has a deputy `slot` in its memory, as far as is known at once?
+pub fn has(d: &Deputy, slot: &Slot) -> bool {
+    let known = d.common.mapped.try_lock();
+    known.is_ok_and(|k| slot.end() <= *k)
+}
+
+/// Gives a deputy the memory of `slot`, and waits for it.
+pub fn make(d: &Deputy, slot: &Slot) -> bool {
+    let mut known = lock(&d.common.mapped);
+    if slot.end() <= *known {
+        return true;
+    }
+    // One that was forked may have more than it knows of.
+    let all = maps::read(d.pid).unwrap_or_default();
+    let Some(v) = all.iter().find(|v| v.start == BASE) else {
+        return false;
+    };
+    let grown = grow(slot.region(), v.len(), slot.end(), |nr, args| {
+        d.own(nr, args)
+    });
+    *known = grown.unwrap_or(*known);
+    grown.is_some()
 }
 
 pub fn unmap_region(h: &mut Hold, region: &Region) -> Result<()> {

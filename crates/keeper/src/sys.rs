@@ -220,6 +220,13 @@ pub fn cpu_limited(pid: i32) -> bool {
         .is_some_and(|(soft, _)| soft != libc::RLIM_INFINITY)
 }
 
+/// Niceness of a thread. KERNEL: sys_getpriority says 20 less it, which is never negative.
+pub fn nice(tid: i32) -> Option<i32> {
+    // SAFETY: no pointers.
+    let r = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
+    (r >= 1).then(|| 20 - r as i32)
+}
+
 /// A fanotify group that holds up who opens a marked file. KERNEL: fanotify(7); asks for CAP_SYS_ADMIN.
 pub fn fanotify() -> io::Result<OwnedFd> {
     let flags = libc::FAN_CLASS_CONTENT | libc::FAN_CLOEXEC;

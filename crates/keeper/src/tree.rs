@@ -70,6 +70,8 @@ pub struct Proc {
     pub before_exec: bool,
     /// Dispositions to ignore that the next exec must inherit.
     pub ignored: u64,
+    /// Niceness that the host was told of each thread; 0 before.
+    pub nice: BTreeMap<Tid, i32>,
     pub moves: u64,
     pub kept: Option<Kept>,
     pub locked: bool,
@@ -91,6 +93,8 @@ impl Proc {
             coming: Arc::default(),
             calls: Arc::default(),
             signalfds: Arc::default(),
+            limits: Arc::default(),
+            mapped: Arc::default(),
             cpu: keep.cpu.clone(),
         };
         Proc {
@@ -110,6 +114,7 @@ impl Proc {
             at_exec: false,
             before_exec: false,
             ignored: 0,
+            nice: BTreeMap::new(),
             moves: 0,
             kept: None,
             locked,
@@ -161,6 +166,7 @@ impl Proc {
     pub fn now_at(&mut self, link: &Arc<HostLink>) {
         self.place = Place::Away(link.clone());
         (self.told, self.heard, self.waited) = (0, 0, 0);
+        self.nice.clear();
         self.patience = crate::timers::PATIENCE;
     }
 
@@ -255,6 +261,8 @@ impl Tree {
             p.ignored = ignored;
             let read = parent.common.signalfds.load(Ordering::Relaxed);
             p.common.signalfds.store(read, Ordering::Relaxed);
+            *lock(&p.common.mapped) = slot.end();
+            lock(&p.common.limits).clone_from(&lock(&parent.common.limits));
         }
         p.now_at(&link);
         p.region = Some(region);
@@ -620,6 +628,7 @@ impl World for Tree {
             self.send_back();
             self.watch_leases();
             self.watch_signalfds();
+            self.watch_outside();
             crate::ahead::watch(&self.keep);
             crate::looks::watch(&self.keep);
         }

@@ -92,6 +92,8 @@ pub struct Region {
     map: Arc<SharedMap>,
     pub file: File,
     slots: u32,
+    /// Slots that its maker maps; who needs more grows its mapping.
+    first: u32,
     used: std::sync::Mutex<Vec<bool>>,
 }
 
@@ -101,8 +103,9 @@ impl Region {
         SLOTS + u64::from(slots) * STRIDE
     }
 
-    /// `file` is an empty memfd; the tracee maps it itself at [`BASE`].
-    pub fn new(file: File, slots: u32) -> io::Result<Region> {
+    /// `file` is an empty memfd; the tracee maps it itself at [`BASE`], at first `first` of its `slots`: what is mapped
+    /// counts as its memory with everybody who looks, and in its limit.
+    pub fn new(file: File, slots: u32, first: u32) -> io::Result<Region> {
         file.set_len(Region::size(slots))?;
         let map = Arc::new(SharedMap::new(&file, Region::size(slots) as usize)?);
         map.write(0, sys::blob().code);
@@ -110,12 +113,18 @@ impl Region {
             map,
             file,
             slots,
+            first: first.min(slots),
             used: std::sync::Mutex::new(vec![false; slots as usize]),
         })
     }
 
     pub fn len(&self) -> u64 {
         Region::size(self.slots)
+    }
+
+    /// Bytes that its maker maps.
+    pub fn first_len(&self) -> u64 {
+        Region::size(self.first)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -170,6 +179,11 @@ impl Slot {
     /// Address in the deputy: r15 of its loop.
     pub fn addr(&self) -> u64 {
         BASE + self.off
+    }
+
+    /// Bytes of the region up to its end.
+    pub fn end(&self) -> u64 {
+        self.off + STRIDE
     }
 
     /// Address of its data area in the deputy.

@@ -322,6 +322,15 @@ pub enum ToHost {
         asked_ns: u64,
         ns: u64,
     },
+    /// Resource, soft and hard limit, as somebody at home has set them.
+    Limits {
+        pid: Pid,
+        limits: Vec<(u32, u64, u64)>,
+    },
+    /// Niceness of threads.
+    Nice {
+        list: Vec<(Tid, i32)>,
+    },
     Alive,
 }
 

@@ -6,6 +6,7 @@ use super::{AGAIN, Deputy, Doing, State, Work};
 use crate::cpu::{self, Results};
 use crate::keep::lock;
 use crate::links::HostLink;
+use crate::outside;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_model::Tid;
 use armento_wire::call::{self, Call};
@@ -89,8 +90,13 @@ impl Deputy {
             if self.closed.load(Ordering::Acquire) {
                 return;
             }
+            self.tell_limits();
             self.finish(ret);
         }
+    }
+
+    fn tell_limits(&self) {
+        outside::tell_limits(&self.common, self.pid, &self.link());
     }
 
     /// Makes a call of its body, and answers it at once when it is short: on one core the deputy has mostly run already
@@ -102,6 +108,7 @@ impl Deputy {
             return self.submit(Work::Call(c));
         }
         self.slot.watch(false);
+        let hears = outside::hears(c.packed.nr);
         self.begin(&mut st, Work::Call(c));
         drop(st);
         self.slot.wake();
@@ -117,6 +124,9 @@ impl Deputy {
         if self.closed.load(Ordering::Acquire) {
             // It was its waiter's.
             return self.slot.fail(AGAIN);
+        }
+        if hears {
+            self.tell_limits();
         }
         self.finish(ret);
     }
