@@ -66,7 +66,8 @@ pub const ROWS: &[Row] = &[
     home(126, "capset", &[InOut(Const(8)), In(Const(24))]),
     home(135, "personality", &[Val]).note("only asking; a change comes home"),
     home(140, "getpriority", &[Val, Val]),
-    home(141, "setpriority", &[Val, Val, Val]).note("the host gives the body the same, within 0.2 s"),
+    home(141, "setpriority", &[Val, Val, Val])
+        .note("the host gives the body the same, within 0.2 s"),
     home(142, "sched_setparam", &[Val, In(Const(SCHED_PARAM))]).note(SCHED),
     home(143, "sched_getparam", &[Val, Out(Const(SCHED_PARAM))]),
     home(
