@@ -180,7 +180,9 @@ pub fn watch(keep: &Keep) {
         return;
     }
     for (by, whose) in sleepers(keep) {
-        if let Some(d) = keep.deputy(whose) {
+        if let Some(d) = keep.deputy(whose)
+            && !keep.tasks.call_home(d.pid)
+        {
             come_first(keep, d.pid, by);
         }
     }

@@ -76,6 +76,12 @@ impl Tasks {
         self.more.notify_one();
     }
 
+    /// Is `pid` to come home anyway?
+    pub fn call_home(&self, pid: Pid) -> bool {
+        let queue = lock(&self.queue);
+        queue.iter().any(|t| t.pid == pid && t.to == Dest::Home)
+    }
+
     pub fn len(&self) -> usize {
         lock(&self.queue).len()
     }

@@ -53,7 +53,7 @@ impl Tree {
             if !list.is_empty() {
                 link.tell(&ToHost::Nice { list });
             }
-            if ksys::cpu_limited(p.pid) {
+            if ksys::cpu_limited(p.pid) && !self.keep.tasks.call_home(p.pid) {
                 let why = "it has a limit of CPU time".to_owned();
                 self.keep.tasks.push_urgent(Task {
                     pid: p.pid,

@@ -107,9 +107,20 @@ fn stops_and_goes_on(p: &Away) {
     p.is_at("n2");
 }
 
-/// What the deputy has the program has when it is at home.
+/// What it is given at home it has where it runs, or else when it is home again.
 fn is_tuned(p: &Away) {
-    p.sh("renice -n 7 -p PID && taskset -p 1 PID && prlimit -p PID --nofile=99:200");
+    p.sh(
+        "renice -n 7 -p PID && taskset -p 1 PID && prlimit -p PID --nofile=99:200 --as=5000000000",
+    );
+    // Nobody else computes there.
+    let body = "ps -eo pid=,ni= --sort=-pcpu | head -n 1";
+    until("its niceness at its node", || {
+        p.farm.sh("n2", body).trim().ends_with(" 7")
+    });
+    let limit = format!("set -- $({body}); grep 'address space' /proc/$1/limits");
+    until("its limit at its node", || {
+        p.farm.sh("n2", &limit).contains(" 5000000000 ")
+    });
     p.sh("armento migrate PID home");
     assert_eq!(p.sh("ps -o ni= -p PID").trim(), "7");
     assert!(p.sh("taskset -p PID").trim().ends_with(": 1"));
