@@ -13,8 +13,9 @@ use crate::outside::Limits;
 use armento_abi::Out;
 use armento_migrate::image::thread::ERESTARTNOINTR;
 use armento_model::{Pid, Tid};
+use armento_tracee::pages::Run;
 use armento_tracee::region::Slot;
-use armento_tracee::{patience, slice};
+use armento_tracee::{PAGE, patience, slice};
 use armento_wire::call::Call;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -241,6 +242,13 @@ impl Deputy {
             }
             _ => false,
         }
+    }
+
+    /// The pages of the program that its restart block reads and writes.
+    pub fn kept_memory(&self) -> Option<Run> {
+        let page = |a: u64| a & !(PAGE - 1);
+        let (at, len) = lock(&self.st).kept?;
+        Some((page(at), page(at + len as u64 + PAGE - 1)))
     }
 
     /// Number of the call under way, for its restart rule.

@@ -64,7 +64,6 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     let mut deputies = Vec::new();
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     p.common.breaking.store(false, Ordering::Release);
-    let mut kept_all = Vec::new();
     let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
     let read = l.signalfds;
     p.common.signalfds.store(read, Ordering::Relaxed);
@@ -93,7 +92,6 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
             continue;
         }
         let kept = kept_memory(s, t.blocks.get(&s.tid).copied());
-        kept_all.extend(kept);
         let d = Deputy::start(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
         keep.enter(&d);
         p.threads.insert(s.tid, d.clone());
@@ -114,7 +112,7 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     }
     let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
     if let Some(d) = deputies.iter().find(|d| d.tid == pid) {
-        tear_down(pid, d, &l.numbers, &kept_all, l.uffd.take());
+        tear_down(pid, d, &l.numbers, keep.kept_memory(pid), l.uffd.take());
     }
     Ok(())
 }
@@ -154,18 +152,9 @@ fn become_deputy(
 
 /// Gives up the memory piece by piece, through the deputy itself. Kept: files (their descriptors may be
 /// closed by now), arguments and environment (for ps), what a restart block writes to, the vDSO, our region.
-fn tear_down(
-    pid: Pid,
-    d: &Arc<Deputy>,
-    mm: &mm::Mm,
-    kept: &[(u64, usize)],
-    uffd: Option<Arc<Uffd>>,
-) {
+fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Option<Arc<Uffd>>) {
     let page = |a: u64| a & !4095;
-    let mut spare: Vec<(u64, u64)> = kept
-        .iter()
-        .map(|&(a, n)| (page(a), page(a + n as u64 + 4095)))
-        .collect();
+    let mut spare = kept;
     spare.push((page(mm.fields[7]), page(mm.fields[10] + 4095)));
     spare.sort_unstable();
     let Ok(all) = maps::read(pid) else { return };

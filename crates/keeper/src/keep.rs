@@ -16,6 +16,7 @@ use armento_client::api::KeeperHello;
 use armento_migrate::image::files::Names;
 use armento_model::{MoveId, NodeName, Pid, Tid, TreeId};
 use armento_tracee::hand::Hand;
+use armento_tracee::pages::Run;
 use armento_wire::talk::FileKey;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -165,6 +166,13 @@ impl Keep {
 
     pub fn is_moving(&self, mv: MoveId) -> bool {
         lock(&self.moves).contains_key(&mv)
+    }
+
+    /// What restart blocks of its deputies read and write, in whole pages.
+    pub fn kept_memory(&self, pid: Pid) -> Vec<Run> {
+        let all = self.deputies.read().unwrap_or_else(|e| e.into_inner());
+        let kept = all.values().filter(|d| d.pid == pid);
+        kept.filter_map(|d| d.kept_memory()).collect()
     }
 
     /// Processes that have deputies.

@@ -80,7 +80,7 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &Early) -> Result
     // Before the layout, which may bring a file's bytes to where pages were sent. Holes do not matter.
     let drop = match early {
         Some(_) => layout.dropped.clone(),
-        None => stale(pid, &old, stand_ins),
+        None => stale(pid, &old, &[], stand_ins),
     };
     h.batch(&code, &flags::unlock_calls(&old))?;
     h.batch(&code, &target::drop_calls(&drop))?;
@@ -212,18 +212,21 @@ fn grow_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Option<Call
     }))
 }
 
-/// What a deputy has of memory that comes: nobody needs it, but for what ps reads, until the body's pages are there.
-fn stale(pid: Pid, old: &[Area], stand_ins: &StandIns) -> Vec<Run> {
+/// What a deputy has of memory that comes: nobody needs it until the body's pages are there, but for what ps reads, and
+/// `busy`, which calls under way read.
+fn stale(pid: Pid, old: &[Area], busy: &[Run], stand_ins: &StandIns) -> Vec<Run> {
     let all: Vec<Run> = old.iter().map(Area::run).collect();
     let (from, to) = words::pages(pid);
     let stack = old.iter().find(|a| a.kind == Kind::Stack);
-    match stack.filter(|s| s.start <= from && from < to && to <= s.end) {
-        Some(_) => {
-            stand_ins.add((from, to));
-            pages::minus(&all, &[(from, to)])
-        }
-        None => all,
+    let mut needed = busy.to_vec();
+    if stack.is_some_and(|s| s.start <= from && from < to && to <= s.end) {
+        needed.push((from, to));
     }
+    needed.sort_unstable();
+    for run in pages::both(&all, &needed) {
+        stand_ins.add(run);
+    }
+    pages::minus(&all, &needed)
 }
 
 /// One call of the early mapping; longer means that the body blocks in a call of its own.
@@ -249,7 +252,11 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Ea
     ) {
         return None;
     }
-    let stale = stale(pid, &old, &stand_ins);
+    let busy = keep.kept_memory(pid);
+    if steps.iter().any(|s| maps_over(s, &busy)) {
+        return None;
+    }
+    let stale = stale(pid, &old, &busy, &stand_ins);
     let empty = flags::unlock_calls(&old).into_iter();
     for (nr, args) in empty.chain(target::drop_calls(&stale)) {
         d.tidy(nr, args, EARLY_MAX)?;
@@ -267,6 +274,11 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Ea
         noted: Some(Noted::now(pid).ok()?),
         stand_ins,
     })
+}
+
+fn maps_over(step: &Step, busy: &[Run]) -> bool {
+    let meets = |a: &Area| busy.iter().any(|b| a.start < b.1 && b.0 < a.end);
+    matches!(step, Step::Map(a) if meets(a))
 }
 
 /// A file mapping that the deputy does not hold (the body moved it): an anonymous copy of its bytes.

@@ -30,7 +30,7 @@ const PROGRAMS: &[(Stay, &str)] = &[
     // RLIMIT_AS: no room for our region.
     (
         Stay::LimitLower,
-        "$l = pack(q(QQ), 64 << 20, 64 << 20); syscall(160, 9, $l) and die $!",
+        "$l = pack(q(QQ), 24 << 20, 24 << 20); syscall(160, 9, $l) and die $!",
     ),
     // KERNEL: userfaultfd(2), UFFD_USER_MODE_ONLY.
     (Stay::UnsupportedCall, "syscall(323, 1) < 0 and die $!"),
