@@ -5,7 +5,8 @@ use armento_client::api::{Answer, Ask, Dest};
 use armento_client::{AskError, Session};
 use armento_model::Pid;
 use serde_json::json;
-use std::time::Duration;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
 
 const HELP: &str = "Examples:
   armento migrate 4711 n3          to a node; also a process not started by `armento run`
@@ -15,6 +16,13 @@ const HELP: &str = "Examples:
 
 /// Longer than the daemon waits for a move's end.
 const MOVE: Duration = Duration::from_secs(130);
+
+/// A program is born within milliseconds.
+const BORN: Duration = Duration::from_secs(5);
+/// Keepers report each half second.
+const TOLD: Duration = Duration::from_secs(2);
+/// Between two questions.
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -54,13 +62,22 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         let to = args.to.clone();
         session.ask(Ask::Migrate { pid: args.pid, to }, MOVE)
     };
-    let answer = match ask() {
-        Err(AskError::Refused(no)) if no.code == "not-held" => {
-            adopt(args.pid)?;
-            ask()
+    let mut answer = ask();
+    let born = Instant::now() + BORN;
+    while not_held(&answer) && is_being_born(args.pid) && Instant::now() < born {
+        std::thread::sleep(LOOK);
+        answer = ask();
+    }
+    if not_held(&answer) {
+        adopt(args.pid)?;
+        // A keeper that has it already tells the daemon when it looks next.
+        let told = Instant::now() + TOLD;
+        answer = ask();
+        while not_held(&answer) && Instant::now() < told {
+            std::thread::sleep(LOOK);
+            answer = ask();
         }
-        answer => answer,
-    };
+    }
     match answer.map_err(Failure::from)? {
         Answer::Moved {
             pid,
@@ -88,6 +105,19 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         _ => return Err(confused()),
     }
     Ok(0)
+}
+
+fn not_held(answer: &Result<Answer, AskError>) -> bool {
+    matches!(answer, Err(AskError::Refused(no)) if no.code == "not-held")
+}
+
+/// An `armento run` whose keeper has not said hello yet: the program is exec'd behind that.
+fn is_being_born(pid: Pid) -> bool {
+    let program = |who: &str| std::fs::metadata(format!("/proc/{who}/exe"));
+    match (program(&pid.to_string()), program("self")) {
+        (Ok(it), Ok(me)) => (it.dev(), it.ino()) == (me.dev(), me.ino()),
+        _ => false,
+    }
 }
 
 /// Gives a keeper to a process that was not started by `armento run`. After `Ok` that keeper has

@@ -1,6 +1,7 @@
 //! Programs that cannot move, and farms that break: one clear line, and the program goes on or ends truthfully.
 
 mod groups;
+mod keepers;
 mod lab;
 mod leaks;
 mod looks;
@@ -276,4 +277,14 @@ fn one_who_is_away_is_seen_and_handled_at_home() {
     if let Some(farm) = Farm::up("looks", None) {
         looks::at_home(&farm);
     }
+}
+
+#[test]
+fn a_process_has_one_keeper() {
+    let Some(farm) = Farm::up("keepers", None) else {
+        return;
+    };
+    keepers::trees_in_trees(&farm);
+    keepers::moved_at_once(&farm);
+    keepers::adopted_above(&farm);
 }

@@ -130,6 +130,9 @@ pub struct KeeperHello {
     pub keeper: Pid,
     /// The process it was started for.
     pub root: Pid,
+    /// That process and those that it descends from, when the tree is new: none of them may be held already.
+    #[serde(default)]
+    pub above: Vec<Pid>,
     pub uid: u32,
     pub command: String,
     /// `--on NODE`: nobody else moves it.

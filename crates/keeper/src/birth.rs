@@ -10,7 +10,7 @@ use armento_client::api::KeeperHello;
 use armento_client::{AskError, Session};
 use armento_migrate::stop::Grip;
 use armento_model::{NodeName, Pid, TreeId};
-use armento_tracee::{aside, hand, trace};
+use armento_tracee::{aside, hand, status, trace};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -30,6 +30,11 @@ pub enum Storm {
 /// At home nobody sees calls: from there a process leaves after this.
 const CALL_STORM_HOME_MS: u64 = 3;
 
+/// What a keeper says at its door that is not needed: the process has one.
+const HELD: [u8; 1] = *b"h";
+/// More are nobody's shell.
+const GENERATIONS_MAX: usize = 256;
+
 /// What `armento run` was asked.
 #[derive(Clone, Debug)]
 pub struct Birth {
@@ -40,6 +45,13 @@ pub struct Birth {
     pub portable: bool,
     pub storm: Option<Storm>,
     pub seed: Option<u64>,
+}
+
+impl Birth {
+    /// Does it ask for more than to be run where there is room?
+    fn is_special(&self) -> bool {
+        self.on.is_some() || self.stay || self.spread || self.storm.is_some()
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -91,14 +103,21 @@ fn with_keeper(b: &Birth, probe: Session) -> std::io::Result<BirthError> {
             sys::allow_tracer(keeper);
             ours.write_all(b"t")?;
             // The keeper has us in its hand, or could not: the program runs either way.
-            let _ = ours.read(&mut [0u8; 1]);
+            let mut said = [0u8; 1];
+            let _ = ours.read(&mut said);
+            if said == HELD && b.is_special() {
+                eprintln!(
+                    "armento: this is a program of another `armento run` already: it runs as that one was told\n\
+                     hint: move it with `armento migrate`, or start it from outside"
+                );
+            }
             Ok(run_native(b))
         }
     }
 }
 
 /// Forks a keeper for a process that was not started by `run` (`armento migrate PID`).
-/// Returns when the keeper serves it.
+/// Returns when the keeper serves it, or another does.
 pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
     drop(Session::connect().map_err(BirthError::NoDaemon)?);
     let (mut ours, theirs) = UnixStream::pair()?;
@@ -131,6 +150,13 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
     }
 }
 
+/// A process and those that it descends from.
+fn above(pid: Pid) -> Vec<Pid> {
+    let parent = |pid: &Pid| Some(status::read(*pid).ok()?.ppid).filter(|p| *p > 1);
+    let all = std::iter::successors(Some(pid), parent);
+    all.take(GENERATIONS_MAX).collect()
+}
+
 fn random() -> u64 {
     let mut b = [0u8; 8];
     let got = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut b));
@@ -160,6 +186,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         tree: tree_id,
         keeper: std::process::id() as Pid,
         root: program,
+        above: above(program),
         uid: sys::uid(),
         command: words.join(" "),
         pinned: b.on.clone(),
@@ -168,7 +195,15 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
     };
     let (session, node) = match control::introduce(&hello) {
         Ok(s) => s,
+        Err(AskError::Refused(no)) if no.code == "held" => {
+            let _ = door.write_all(&HELD);
+            return;
+        }
         Err(e) => return eprintln!("keeper: {e}"),
+    };
+    let hello = KeeperHello {
+        above: Vec::new(),
+        ..hello
     };
     let Ok((handle, palm)) = hand::new::<tree::Tree>() else {
         return;

@@ -3,7 +3,7 @@
 
 use crate::keep::Keep;
 use crate::mover::{Task, Why};
-use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, ProcInfo, Report, socket_path};
+use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
 use armento_client::{AskError, Session};
 use armento_model::NodeName;
 use armento_tracee::sys;
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// How often processes are reported when nothing changes.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// … and while there is none yet.
+const BORN_EVERY: Duration = Duration::from_millis(50);
 /// How often a lost daemon is looked for.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
@@ -102,6 +104,9 @@ pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
                 let _ = tx.send(());
                 return;
             }
+            if matches!(&item, Item::Report(r) if matches!(**r, Report::Moved { .. })) {
+                next = Instant::now();
+            }
             if !handle(&mut session, item) {
                 session = None;
             }
@@ -111,8 +116,10 @@ pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
         }
         if Instant::now() >= next {
             next = Instant::now() + REPORT_EVERY;
-            if !report(keep, &session) {
-                session = None;
+            match report(keep, &session) {
+                Some(0) => next = Instant::now() + BORN_EVERY,
+                Some(_) => {}
+                None => session = None,
             }
         }
     }
@@ -190,13 +197,15 @@ fn take(keep: &Arc<Keep>, order: Order) {
     }
 }
 
-fn report(keep: &Arc<Keep>, session: &Option<Session>) -> bool {
-    let Some(s) = session else { return true };
-    let Some(procs) = keep.hand.run(|t| t.report()) else {
-        return true;
+/// Tells what is held, and returns how many. `None`: the session is over.
+fn report(keep: &Arc<Keep>, session: &Option<Session>) -> Option<usize> {
+    let told = || Some((session.as_ref()?, keep.hand.run(|t| t.report())?));
+    let Some((session, procs)) = told() else {
+        return Some(1);
     };
-    let procs: Vec<ProcInfo> = procs;
-    s.report(Report::Procs { procs }).is_ok()
+    let count = procs.len();
+    session.report(Report::Procs { procs }).ok()?;
+    Some(count)
 }
 
 #[cfg(test)]

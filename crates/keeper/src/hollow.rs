@@ -33,11 +33,7 @@ use std::time::Duration;
 const CHUNK: u64 = 64 << 20;
 
 /// Memory of the program that a deputy's restart block writes to.
-fn kept_memory(s: &ThreadState, known: Option<i64>) -> Option<(u64, usize)> {
-    if !s.at_deputy {
-        return None;
-    }
-    let nr = restarting(s, known)?;
+fn kept_memory(s: &ThreadState, nr: i64) -> Option<(u64, usize)> {
     let (rdi, rsi, r10) = (s.regs[14], s.regs[13], s.regs[7]);
     match nr {
         libc::SYS_poll => Some((rdi, (rsi as usize).min(65536) * 8)),
@@ -91,7 +87,12 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
             eprintln!("deputy {}: {e}", s.tid);
             continue;
         }
-        let kept = kept_memory(s, t.blocks.get(&s.tid).copied());
+        // It may have fallen asleep since it was halted first, and shows its call no more when it comes home.
+        let sleeps = s
+            .at_deputy
+            .then(|| restarting(s, t.blocks.get(&s.tid).copied()));
+        t.blocks.extend(sleeps.flatten().map(|nr| (s.tid, nr)));
+        let kept = sleeps.flatten().and_then(|nr| kept_memory(s, nr));
         let d = Deputy::start(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
         keep.enter(&d);
         p.threads.insert(s.tid, d.clone());

@@ -122,6 +122,10 @@ fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
         let what = "this tree is another user's";
         return Err(refusal("not-trusted", what, "start it again"));
     }
+    if let Some(held) = core.keepers.held_above(hello) {
+        let what = format!("process {held} has a keeper, which keeps what it starts, too");
+        return Err(refusal("held", what, "armento migrate moves it"));
+    }
     let out = client.out.clone();
     core.keepers.enter(client.session, hello.clone(), out);
     Ok(Answer::Done)

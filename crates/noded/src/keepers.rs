@@ -6,7 +6,7 @@ use armento_balance::{Ledger, Seen};
 use armento_client::api::{Answer, Body, KeeperHello, Order, ProcInfo, Refusal, Report};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, TreeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::oneshot;
 
 /// Processes of one tree that are shown and balanced.
@@ -115,6 +115,17 @@ impl KeeperTable {
         self.all().find(reported).or_else(|| self.all().find(begun))
     }
 
+    /// Whom another keeper of this user holds already, of the process for which `hello` is said and of those that it
+    /// descends from: of two keepers each would take the other for a debugger.
+    pub fn held_above(&self, hello: &KeeperHello) -> Option<Pid> {
+        let held = |pid: &&Pid| {
+            let of = |k: &Keeper| k.hello.root == **pid || k.holds(**pid).is_some();
+            let mut others = self.all().filter(|k| k.hello.tree != hello.tree);
+            others.any(|k| k.hello.uid == hello.uid && of(k))
+        };
+        hello.above.iter().find(held).copied()
+    }
+
     /// Sends an order that ends with `Moved` or `Stayed`. False when the keeper cannot be told.
     pub fn order(
         &mut self,
@@ -158,6 +169,7 @@ impl KeeperTable {
                 bytes,
             } => {
                 ledger.moved(pid, &node, now);
+                self.is_at(session, pid, &node);
                 let answer = Answer::Moved {
                     pid,
                     node,
@@ -183,10 +195,12 @@ impl KeeperTable {
     }
 
     fn procs_of(&mut self, session: u64, mut procs: Vec<ProcInfo>, me: &NodeName) -> bool {
+        let theirs = self.of_others(session, &procs);
         let keeper = self.by_tree.values_mut().find(|k| k.session == session);
         let Some(keeper) = keeper else { return false };
         let locked = keeper.locked();
         procs.truncate(PROCS_MAX);
+        procs.retain(|p| !theirs.contains(&p.pid));
         for p in &mut procs {
             p.tree = keeper.hello.tree;
             p.uid = keeper.hello.uid;
@@ -197,6 +211,38 @@ impl KeeperTable {
         keeper.procs = procs;
         self.dirty = true;
         fewer
+    }
+
+    /// Shown as moved before its keeper reports again.
+    fn is_at(&mut self, session: u64, pid: Pid, node: &NodeName) {
+        let keeper = self.by_tree.values_mut().find(|k| k.session == session);
+        let procs = keeper.into_iter().flat_map(|k| &mut k.procs);
+        for p in procs.filter(|p| p.pid == pid && p.place != *node) {
+            p.place = node.clone();
+            p.moves += 1;
+        }
+    }
+
+    /// Of what the keeper of `session` reports, what other keepers hold: one that was adopted meets the trees that its
+    /// process started before among its children.
+    fn of_others(&self, session: u64, procs: &[ProcInfo]) -> BTreeSet<Pid> {
+        let others = || self.all().filter(|k| k.session != session);
+        let own = self.of_session(session).map(|k| k.hello.root);
+        let mut theirs: BTreeSet<Pid> = others().map(|k| k.hello.root).collect();
+        theirs.extend(others().flat_map(|k| k.procs.iter().map(|p| p.pid)));
+        theirs.retain(|pid| Some(*pid) != own);
+        // As often as there are generations.
+        loop {
+            let below = |p: &&ProcInfo| {
+                let known = theirs.contains(&p.pid) || Some(p.pid) == own;
+                !known && theirs.contains(&p.ppid)
+            };
+            let more: Vec<Pid> = procs.iter().filter(below).map(|p| p.pid).collect();
+            if more.is_empty() {
+                return theirs;
+            }
+            theirs.extend(more);
+        }
     }
 
     fn end(&mut self, ticket: u64, result: Result<Answer, Refusal>) {

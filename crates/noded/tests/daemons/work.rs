@@ -30,6 +30,7 @@ fn hello() -> KeeperHello {
         tree: TREE,
         keeper: pid(),
         root: pid(),
+        above: Vec::new(),
         uid: uid(),
         command: "lame a.wav".into(),
         pinned: None,
@@ -388,6 +389,58 @@ fn strangers_and_nonsense_end_no_session_but_their_own() {
     line.clear();
     assert_eq!(from.read_line(&mut line).unwrap_or(0), 0);
     assert_eq!(nodes[0].nodes().len(), 1);
+}
+
+#[test]
+fn a_process_has_one_keeper() {
+    let dir = Dir::new();
+    let mut node = Node::new(&dir, "n1");
+    node.init(Wire::Plain);
+    node.start();
+    let first = keeper(&node);
+    listed(&node);
+    let of = |tree: u64, above: Vec<i32>| KeeperHello {
+        tree: TreeId(tree),
+        root: 1_000_000,
+        above,
+        ..hello()
+    };
+    let mut second = node.session();
+    let no = second.ask(Ask::Keep(of(7, vec![1_000_000, pid()])), LONG);
+    match no {
+        Err(AskError::Refused(no)) => assert_eq!(no.code, "held"),
+        other => panic!("{other:?}"),
+    }
+    // One that was there before, and finds the daemon again.
+    let kept = second
+        .ask(Ask::Keep(of(7, Vec::new())), LONG)
+        .expect("keep");
+    assert!(matches!(kept, Answer::Done));
+    let child = |pid, ppid| ProcInfo {
+        pid,
+        ppid,
+        tree: TreeId(7),
+        ..proc("n1")
+    };
+    let (root, below) = (child(1_000_000, pid()), child(1_000_001, 1_000_000));
+    let both = || vec![root.clone(), below.clone()];
+    second
+        .report(Report::Procs { procs: both() })
+        .expect("report");
+    until("three processes", || {
+        (ps(&node, false).len() == 3).then_some(())
+    });
+    // The keeper of their parent meets them, too.
+    let mut all = both();
+    all.push(proc("n1"));
+    first.report(Report::Procs { procs: all }).expect("report");
+    for _ in 0..20 {
+        let seen = ps(&node, false);
+        assert_eq!(seen.len(), 3, "{seen:?}");
+        let of_second = seen.iter().filter(|p| p.tree == TreeId(7)).count();
+        assert_eq!(of_second, 2, "{seen:?}");
+        thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
 
 #[test]
