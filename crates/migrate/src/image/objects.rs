@@ -21,11 +21,12 @@ pub use armento_wire::talk::ObjectId;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt};
 use std::sync::Arc;
 
 /// Largest that travels, bytes: it is looked through and sent while its processes stand still.
 pub const OBJECT_MAX: u64 = 1 << 30;
+const SHM: &str = "/dev/shm/";
 /// Pages that one mincore tells of.
 const VECTOR: u64 = 0x8_0000;
 const EMPTY: [u8; PAGE as usize] = [0; PAGE as usize];
@@ -37,8 +38,8 @@ pub fn nameless(v: &Vma) -> Option<ObjectId> {
     let name = v.name.strip_suffix(" (deleted)")?;
     // A file that was opened for reading only can never be mapped writable again: nothing could be brought home.
     let writable = v.prot & libc::PROT_WRITE != 0;
-    let unlinked = name == "/dev/zero" || name.starts_with("/dev/shm/") && writable;
-    (v.shared && unlinked).then_some(ObjectId {
+    let unlinked = || name == "/dev/zero" || name.starts_with(SHM) && writable && !linked(v);
+    (v.shared && unlinked()).then_some(ObjectId {
         dev: v.dev,
         ino: v.ino,
     })
@@ -53,12 +54,20 @@ pub enum Lasting {
     Named,
 }
 
+/// Has a file of /dev/shm a name there, whatever its mapping is called? glibc's sem_open maps it under a name for the
+/// moment, links it to its own and unlinks the first, which maps go on to show as deleted.
+fn linked(v: &Vma) -> bool {
+    let here = std::fs::metadata(SHM).is_ok_and(|m| id(&m).dev == v.dev);
+    let entries = || std::fs::read_dir(SHM).into_iter().flatten().flatten();
+    here && entries().any(|e| e.ino() == v.ino)
+}
+
 /// The object behind a mapping at home that lasts.
 pub fn lasting(v: &Vma) -> Option<(ObjectId, Lasting)> {
     let unlinked = v.name.ends_with(" (deleted)");
     let how = match &*v.name {
         name if name.starts_with("/SYSV") && unlinked => Lasting::SystemV,
-        name if name.starts_with("/dev/shm/") && !unlinked => Lasting::Named,
+        name if v.shared && name.starts_with(SHM) && (!unlinked || linked(v)) => Lasting::Named,
         _ => return None,
     };
     let object = ObjectId {
