@@ -33,7 +33,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// ARCH_MAP_VDSO_64. KERNEL: arch_prctl, CONFIG_CHECKPOINT_RESTORE.
 const MAP_VDSO: u64 = 0x2003;
@@ -75,6 +75,10 @@ pub fn drop_unthawed(zoo: &mut Zoo, pid: Pid) {
 /// A node that leaves takes a minute at most (`noded/src/leave.rs`).
 const EXPELLED: Duration = Duration::from_secs(60);
 
+/// An earlier body goes in less, unless the link stands still.
+const DROP_MAX: Duration = Duration::from_millis(500);
+const DROP_LOOK: Duration = Duration::from_micros(200);
+
 struct Arrival {
     sh: Arc<Shared>,
     head: Option<Head>,
@@ -108,6 +112,17 @@ impl Arrival {
             }
         }
         Ok(missing)
+    }
+}
+
+impl Arrival {
+    /// Home's word that an earlier body of the same process is to go comes on another stream: this one may be quicker.
+    fn await_drop(&self) {
+        let (pid, until) = (self.pid, Instant::now() + DROP_MAX);
+        let runs = move |zoo: &mut Zoo| zoo.bodies.get(&pid).is_some_and(|b| !b.quiet);
+        while self.sh.hand.run(runs) == Some(true) && Instant::now() < until {
+            std::thread::sleep(DROP_LOOK);
+        }
     }
 }
 
@@ -150,6 +165,7 @@ impl Builder for Arrival {
             MigrateError::Stays(Stay::TargetFailed, "pages before an offer".into())
         })?;
         self.pid = head.pid;
+        self.await_drop();
         self.sh
             .hand
             .run(move |zoo| begin(zoo, &head))
@@ -217,7 +233,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         releases: None,
         quiet: true,
         busy_percent: 100,
-        looked: (0, std::time::Instant::now()),
+        looked: (0, Instant::now()),
         demand: Default::default(),
         areas: Vec::new(),
     };
