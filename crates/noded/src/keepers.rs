@@ -6,7 +6,7 @@ use armento_balance::{Ledger, Seen};
 use armento_client::api::{Answer, Body, KeeperHello, Order, ProcInfo, Refusal, Report};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, TreeId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::sync::oneshot;
 
 /// Processes of one tree that are shown and balanced.
@@ -32,6 +32,8 @@ struct Ticket {
 #[derive(Default)]
 pub struct KeeperTable {
     by_tree: BTreeMap<TreeId, Keeper>,
+    /// Whose each process is, as far as it was reported, and whose each root.
+    holders: HashMap<Pid, TreeId>,
     tickets: BTreeMap<u64, Ticket>,
     /// Reports came that the ledger has not seen.
     dirty: bool,
@@ -58,6 +60,7 @@ impl KeeperTable {
             procs: before.map(|k| k.procs).unwrap_or_default(),
             hello,
         };
+        self.holders.insert(keeper.hello.root, keeper.hello.tree);
         self.by_tree.insert(keeper.hello.tree, keeper);
         self.dirty = true;
     }
@@ -68,6 +71,7 @@ impl KeeperTable {
             return Vec::new();
         };
         let keeper = self.by_tree.remove(&tree);
+        self.holders.retain(|_, holder| *holder != tree);
         let ended = keeper.map_or_else(Vec::new, |k| {
             let procs = k.procs.iter().map(|p| p.pid);
             procs.chain([k.hello.root]).collect()
@@ -195,9 +199,13 @@ impl KeeperTable {
     }
 
     fn procs_of(&mut self, session: u64, mut procs: Vec<ProcInfo>, me: &NodeName) -> bool {
-        let theirs = self.of_others(session, &procs);
-        let keeper = self.by_tree.values_mut().find(|k| k.session == session);
-        let Some(keeper) = keeper else { return false };
+        let Some(own) = self.of_session(session).map(|k| k.hello.clone()) else {
+            return false;
+        };
+        let theirs = self.of_others(&own, &procs);
+        let Some(keeper) = self.by_tree.get_mut(&own.tree) else {
+            return false;
+        };
         let locked = keeper.locked();
         procs.truncate(PROCS_MAX);
         procs.retain(|p| !theirs.contains(&p.pid));
@@ -208,7 +216,17 @@ impl KeeperTable {
             p.locked |= locked;
         }
         let fewer = procs.len() < keeper.procs.len();
-        keeper.procs = procs;
+        let (root, tree) = (own.root, own.tree);
+        let before = std::mem::replace(&mut keeper.procs, procs);
+        for pid in before.iter().map(|p| p.pid).chain([root]) {
+            if self.holders.get(&pid) == Some(&tree) {
+                self.holders.remove(&pid);
+            }
+        }
+        // Its root may have ended, and another process have its number.
+        let begun = keeper.procs.is_empty().then_some(root);
+        let now = keeper.procs.iter().map(|p| p.pid).chain(begun);
+        self.holders.extend(now.map(|pid| (pid, tree)));
         self.dirty = true;
         fewer
     }
@@ -223,19 +241,19 @@ impl KeeperTable {
         }
     }
 
-    /// Of what the keeper of `session` reports, what other keepers hold: one that was adopted meets the trees that its
-    /// process started before among its children.
-    fn of_others(&self, session: u64, procs: &[ProcInfo]) -> BTreeSet<Pid> {
-        let others = || self.all().filter(|k| k.session != session);
-        let own = self.of_session(session).map(|k| k.hello.root);
-        let mut theirs: BTreeSet<Pid> = others().map(|k| k.hello.root).collect();
-        theirs.extend(others().flat_map(|k| k.procs.iter().map(|p| p.pid)));
-        theirs.retain(|pid| Some(*pid) != own);
+    /// Of what a keeper reports, what others hold: one that was adopted meets the trees that its process started
+    /// before among its children.
+    fn of_others(&self, own: &KeeperHello, procs: &[ProcInfo]) -> BTreeSet<Pid> {
+        let others = |pid: &Pid| {
+            let holder = self.holders.get(pid).filter(|tree| **tree != own.tree);
+            let uid = holder.and_then(|tree| Some(self.by_tree.get(tree)?.hello.uid));
+            *pid != own.root && uid.is_some_and(|uid| uid == own.uid || uid == 0)
+        };
+        let mut theirs: BTreeSet<Pid> = procs.iter().map(|p| p.pid).filter(others).collect();
         // As often as there are generations.
         loop {
             let below = |p: &&ProcInfo| {
-                let known = theirs.contains(&p.pid) || Some(p.pid) == own;
-                !known && theirs.contains(&p.ppid)
+                p.pid != own.root && !theirs.contains(&p.pid) && theirs.contains(&p.ppid)
             };
             let more: Vec<Pid> = procs.iter().filter(below).map(|p| p.pid).collect();
             if more.is_empty() {
