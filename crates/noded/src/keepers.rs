@@ -122,12 +122,14 @@ impl KeeperTable {
     /// Whom another keeper of this user holds already, of the process for which `hello` is said and of those that it
     /// descends from: of two keepers each would take the other for a debugger.
     pub fn held_above(&self, hello: &KeeperHello) -> Option<Pid> {
-        let held = |pid: &&Pid| {
-            let of = |k: &Keeper| k.hello.root == **pid || k.holds(**pid).is_some();
-            let mut others = self.all().filter(|k| k.hello.tree != hello.tree);
-            others.any(|k| k.hello.uid == hello.uid && of(k))
-        };
+        let held = |pid: &&Pid| self.of_another(hello, **pid) == Some(hello.uid);
         hello.above.iter().find(held).copied()
+    }
+
+    /// The user of the keeper that holds `pid`, if it is another than `own`.
+    fn of_another(&self, own: &KeeperHello, pid: Pid) -> Option<u32> {
+        let tree = self.holders.get(&pid).filter(|tree| **tree != own.tree)?;
+        Some(self.by_tree.get(tree)?.hello.uid)
     }
 
     /// Sends an order that ends with `Moved` or `Stayed`. False when the keeper cannot be told.
@@ -245,8 +247,7 @@ impl KeeperTable {
     /// before among its children.
     fn of_others(&self, own: &KeeperHello, procs: &[ProcInfo]) -> BTreeSet<Pid> {
         let others = |pid: &Pid| {
-            let holder = self.holders.get(pid).filter(|tree| **tree != own.tree);
-            let uid = holder.and_then(|tree| Some(self.by_tree.get(tree)?.hello.uid));
+            let uid = self.of_another(own, *pid);
             *pid != own.root && uid.is_some_and(|uid| uid == own.uid || uid == 0)
         };
         let mut theirs: BTreeSet<Pid> = procs.iter().map(|p| p.pid).filter(others).collect();
