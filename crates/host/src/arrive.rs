@@ -77,6 +77,7 @@ const EXPELLED: Duration = Duration::from_secs(60);
 
 /// An earlier body goes in less, unless the link stands still.
 const DROP_MAX: Duration = Duration::from_millis(500);
+/// Between two looks: a small part of what making a body takes.
 const DROP_LOOK: Duration = Duration::from_micros(200);
 
 struct Arrival {
@@ -113,9 +114,7 @@ impl Arrival {
         }
         Ok(missing)
     }
-}
 
-impl Arrival {
     /// Home's word that an earlier body of the same process is to go comes on another stream: this one may be quicker.
     fn await_drop(&self) {
         let (pid, until) = (self.pid, Instant::now() + DROP_MAX);
