@@ -9,6 +9,8 @@ use std::collections::HashSet;
 
 const PLACED: Bar = Bar::AtMost(5.0);
 const FORKED: Bar = Bar::AtMost(1.0);
+/// Two for each of the three nodes: in the first its host starts and its files are brought there.
+const FIRST: usize = 6;
 /// Where the keeper says which process has moved, in a node.
 const SUMMARY: &str = "/tmp/birth.json";
 
@@ -40,7 +42,7 @@ fn execs(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
         spread.env("ARMENTO_SUMMARY", SUMMARY);
         let all = begun(spread)?;
         let moved = moved(home)?;
-        for (pid, ms) in all.into_iter().skip(6) {
+        for (pid, ms) in all.into_iter().skip(FIRST) {
             let side = if moved.contains(&pid) {
                 &mut there
             } else {
