@@ -16,7 +16,7 @@ mod sys;
 use anyhow::{Context, Result, bail};
 use bench::{BENCHES, Bench};
 use clap::Parser;
-use row::Row;
+use row::{Row, Table};
 use run::Limit;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,13 +24,20 @@ use std::time::Duration;
 
 /// No new round begins after this, so that a whole run takes at most 6 minutes.
 const WHOLE: Duration = Duration::from_secs(320);
+/// … and one of everything about moves, with four gigabytes again and again, at most half an hour.
+const ENGINE_WHOLE: Duration = Duration::from_secs(1700);
+/// The group of benches that measure moves.
+const ENGINE: &str = "engine";
 /// Version of what `--json` writes.
 const SCHEMA: &str = "armento.bench/1";
 
-const HELP: &str = "Benches: home start birth local call bulk pause (all of them if none is named)
+const HELP: &str = "Benches: home start birth local call, and of moves (together: engine) bulk pause first bytes stalls.
+If none is named: home start birth local call bulk.
 Examples:
-  cargo xtask bench                        all bars, on a release build
+  cargo xtask bench                        the everyday bars, on a release build
+  cargo xtask bench engine                 moves of every size: some 25 minutes
   cargo xtask bench --quick                fewer samples, no gigabyte
+  cargo xtask bench pause --only threads
   cargo xtask bench call pause --json bench.json
 
 Exit codes: 0 every bar is met, 1 one is missed or could not be measured, 125 nothing was measured.";
@@ -41,10 +48,13 @@ Exit codes: 0 every bar is met, 1 one is missed or could not be measured, 125 no
 struct Args {
     /// Only these
     #[arg(value_name = "BENCH", value_parser = bench_named)]
-    benches: Vec<&'static Bench>,
+    benches: Vec<String>,
     /// Fewer samples and less memory: shows that it works, not what it is worth
     #[arg(long)]
     quick: bool,
+    /// Of `pause`: only the cases whose names contain this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
     /// Keep facts, rows and raw samples
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -53,12 +63,14 @@ struct Args {
     armento: Option<PathBuf>,
 }
 
-fn bench_named(word: &str) -> Result<&'static Bench, String> {
-    let known = || BENCHES.map(|b| b.name).join(", ");
-    BENCHES
-        .iter()
-        .find(|b| b.name == word)
-        .ok_or_else(|| format!("the benches are {}", known()))
+fn bench_named(word: &str) -> Result<String, String> {
+    if word == ENGINE || BENCHES.iter().any(|b| b.name == word) {
+        return Ok(word.to_owned());
+    }
+    let known = BENCHES.map(|b| b.name).join(", ");
+    Err(format!(
+        "the benches are {known}, and {ENGINE} for those of moves"
+    ))
 }
 
 fn main() -> ExitCode {
@@ -74,7 +86,12 @@ fn main() -> ExitCode {
 
 /// `Ok(true)`: every bar asked for was measured and met.
 fn run(args: &Args) -> Result<bool> {
-    let limit = Limit::of(WHOLE);
+    let benches = chosen(&args.benches);
+    let limit = Limit::of(if args.benches.iter().any(|b| b == ENGINE) {
+        ENGINE_WHOLE
+    } else {
+        WHOLE
+    });
     let armento = armento(args.armento.as_deref())?;
     let programs = programs::Programs::compile()?;
     let mut facts = facts::Facts::before(&armento)?;
@@ -84,14 +101,14 @@ fn run(args: &Args) -> Result<bool> {
         armento,
         programs,
         quick: args.quick,
+        only: args.only.clone(),
         limit,
     };
-    let mut rows = Vec::new();
-    for bench in chosen(&args.benches) {
-        let found = measure(bench, &stage);
-        found.iter().for_each(|row| println!("{row}"));
-        rows.extend(found);
+    let mut table = Table::default();
+    for bench in &benches {
+        measure(bench, &stage, &mut table);
     }
+    let rows = table.0;
     if args.benches.is_empty() {
         println!("{}", bench::ELSEWHERE);
     }
@@ -103,23 +120,23 @@ fn run(args: &Args) -> Result<bool> {
     Ok(rows.iter().all(Row::pass))
 }
 
-fn chosen(named: &[&'static Bench]) -> Vec<&'static Bench> {
-    if named.is_empty() {
-        return BENCHES.iter().collect();
-    }
-    named.to_vec()
+/// Those named, each once, in the order of the list; the everyday ones if none is named.
+fn chosen(named: &[String]) -> Vec<&'static Bench> {
+    let asked = |b: &&Bench| match named {
+        [] => !b.engine || b.everyday,
+        _ => named.iter().any(|n| n == b.name || n == ENGINE && b.engine),
+    };
+    BENCHES.iter().filter(asked).collect()
 }
 
 /// A bench that fails says so in a row of its own; the others go on.
-fn measure(bench: &Bench, stage: &stage::Stage) -> Vec<Row> {
+fn measure(bench: &Bench, stage: &stage::Stage, table: &mut Table) {
     if stage.limit.is_over() {
-        return vec![Row::failed(bench.name, "no time was left for it")];
+        return table.push(Row::failed(bench.name, "no time was left for it"));
     }
-    let mut rows = Vec::new();
-    if let Err(e) = (bench.run)(stage, &mut rows) {
-        rows.push(Row::failed(bench.name, &format!("{e:#}")));
+    if let Err(e) = (bench.run)(stage, table) {
+        table.push(Row::failed(bench.name, &format!("{e:#}")));
     }
-    rows
 }
 
 fn keep(file: &Path, facts: &facts::Facts, quick: bool, rows: &[Row]) -> Result<()> {
@@ -157,7 +174,14 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         <Args as clap::CommandFactory>::command().debug_assert();
-        assert!(bench_named("call").is_ok_and(|b| b.name == "call"));
+        assert!(bench_named("call").is_ok_and(|b| b == "call"));
         assert!(bench_named("cal").is_err_and(|e| e.contains("home, start")));
+        let names = |named: &[&str]| -> Vec<&str> {
+            let named: Vec<String> = named.iter().map(|n| n.to_string()).collect();
+            chosen(&named).iter().map(|b| b.name).collect()
+        };
+        assert_eq!(names(&["pause", "call"]), ["call", "pause"]);
+        assert!(names(&["engine"]).contains(&"stalls") && !names(&["engine"]).contains(&"call"));
+        assert!(names(&[]).contains(&"bulk") && !names(&[]).contains(&"pause"));
     }
 }

@@ -45,7 +45,7 @@ impl Programs {
         let source = self.dir.join(format!("{name}.c"));
         fs::write(&source, text)?;
         let gcc = Command::new("gcc")
-            .args(["-std=gnu11", "-O2", "-o"])
+            .args(["-std=gnu11", "-O2", "-pthread", "-o"])
             .arg(self.dir.join(name))
             .arg(&source)
             .output()

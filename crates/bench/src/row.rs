@@ -162,6 +162,21 @@ impl fmt::Display for Row {
     }
 }
 
+/// The rows so far; each is printed as it comes, for who waits for a long table.
+#[derive(Debug, Default)]
+pub struct Table(pub Vec<Row>);
+
+impl Table {
+    pub fn push(&mut self, row: Row) {
+        println!("{row}");
+        self.0.push(row);
+    }
+
+    pub fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
+        rows.into_iter().for_each(|row| self.push(row));
+    }
+}
+
 /// The middle one, or the mean of the two middle ones; NaN (which passes no bar) of none.
 pub fn median(values: &[f64]) -> f64 {
     let mut v = values.to_vec();

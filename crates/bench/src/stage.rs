@@ -18,6 +18,8 @@ pub struct Stage {
     pub armento: PathBuf,
     pub programs: Programs,
     pub quick: bool,
+    /// Part of the names of the cases that are wanted; empty: all.
+    pub only: String,
     pub limit: Limit,
 }
 
@@ -31,6 +33,8 @@ pub struct Farm {
     pub no_policy: bool,
     /// Fresh programs are dealt to the nodes in turn.
     pub deals: bool,
+    /// Unlimited if not given.
+    pub link: Option<Link>,
 }
 
 impl Farm {
@@ -57,7 +61,7 @@ impl Stage {
             nodes: 3,
             speeds: vec![1.0],
             mem: None,
-            link: Link::None,
+            link: farm.link.unwrap_or(Link::None),
             farm: false,
             exe: Some(self.armento.clone()),
         };
@@ -119,34 +123,38 @@ pub struct Moved {
     pub begin_ns: u64,
     pub end_ns: u64,
     pub pause_ms: f64,
+    /// From the order to where it runs there.
+    pub took_ms: f64,
     pub bytes: f64,
 }
 
 /// `armento migrate PID TO`, asked on the home node.
 pub fn migrate(home: &Node, pid: u32, to: &str, limit: Limit) -> Result<Moved> {
     let mut c = home.command("armento");
-    c.args(["migrate", &pid.to_string(), to]);
+    c.args(["migrate", &pid.to_string(), to, "--json"]);
     let begin_ns = sys::now_ns();
     let lines = run::lines(c, limit)?;
     let end_ns = sys::now_ns();
-    let Some((pause_ms, bytes)) = lines.iter().find_map(|l| told(l)) else {
+    let Some([pause_us, total_us, bytes]) = told(&lines.concat()) else {
         bail!("`armento migrate` said: {}", lines.join(" / "))
     };
     Ok(Moved {
         begin_ns,
         end_ns,
-        pause_ms,
+        pause_ms: pause_us / 1e3,
+        took_ms: total_us / 1e3,
         bytes,
     })
 }
 
-/// `PID is on NODE (stood still for 1.5 ms, took 300 ms, 67.1 MB)`: milliseconds, bytes.
-fn told(line: &str) -> Option<(f64, f64)> {
-    let inside = line.split_once("(stood still for ")?.1.strip_suffix(')')?;
-    let mut parts = inside.split(", ");
-    let pause = parts.next()?.strip_suffix(" ms")?.parse().ok()?;
-    let mb: f64 = parts.nth(1)?.strip_suffix(" MB")?.parse().ok()?;
-    Some((pause, mb * 1e6))
+/// What `armento migrate --json` prints: microseconds of pause and in all, bytes.
+fn told(json: &str) -> Option<[f64; 3]> {
+    let said: serde_json::Value = serde_json::from_str(json).ok()?;
+    let all = ["pause_us", "total_us", "bytes"].map(|k| said[k].as_f64());
+    let [Some(pause), Some(total), Some(bytes)] = all else {
+        return None;
+    };
+    Some([pause, total, bytes])
 }
 
 #[cfg(test)]
@@ -155,9 +163,9 @@ mod tests {
 
     #[test]
     fn what_migrate_says_is_understood() {
-        let line = "812 is on n2 (stood still for 4.2 ms, took 1.9 s, 1073.8 MB)";
-        assert_eq!(told(line), Some((4.2, 1_073_800_000.0)));
-        assert_eq!(told("812 goes where the farm wants it"), None);
+        let json = r#"{"pid": 8, "node": "n2", "pause_us": 4200, "total_us": 9000, "bytes": 70}"#;
+        assert_eq!(told(json), Some([4200.0, 9000.0, 70.0]));
+        assert_eq!(told(r#"{"pid": 812, "node": null}"#), None);
     }
 
     #[test]
@@ -167,7 +175,7 @@ mod tests {
             plain: true,
             no_policy: true,
             one_core: true,
-            deals: false,
+            ..Farm::default()
         };
         assert_eq!(farm.config(), "wire = \"plain\"\npolicy = \"none\"\n");
     }

@@ -446,6 +446,7 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         | libc::CLONE_SIGHAND
         | libc::CLONE_THREAD
         | libc::CLONE_SYSVSEM;
+    point("host.set");
     let mut made = Vec::new();
     for t in &others {
         let args = clone_args(&code, flags as u64, 0, 0, 0, 0, Some(t.tid));
@@ -460,6 +461,7 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         .iter()
         .find(|t| t.tid == pid)
         .ok_or(MigrateError::Ended)?;
+    point("host.threads");
     dress(h, &code, leader, zoo, here)?;
     for (child, t) in made {
         enter(zoo, pid, child, t.tid);

@@ -7,6 +7,7 @@ use crate::veils::{Face, Veils};
 use crate::world::Zoo;
 use crate::{cpu, freeze};
 use armento_link::{Badge, Writer, dial};
+use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Kind, Survey};
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::masked::signal_waits;
@@ -93,7 +94,9 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         None => false,
     };
     let noted = Noted::before_freeze(here);
+    point("host.freezing");
     freeze::freeze(sh, mv, pid)?;
+    point("host.frozen");
     all_frozen(sh, pid)?;
     if aborted(sh, mv) {
         return Err(MigrateError::Ended);
@@ -105,6 +108,7 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     Noted::frozen(here, noted)?.mark(&mut last.areas);
     // A file mapped meanwhile has replaced at home what was sent there: everything goes again.
     let tracked = tracked && proc.mapped.load(Ordering::Acquire) == mapped;
+    point("host.captured");
     job.finish(&last, state, tracked)
 }
 

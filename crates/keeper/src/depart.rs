@@ -134,6 +134,7 @@ fn try_out(
             true => Some(noted),
             false => Noted::before_freeze(pid),
         };
+        point("home.freezing");
         frozen = Instant::now();
         let (mut last, state) = hand
             .run(move |t| freeze(t, pid, false, &Views::default()))

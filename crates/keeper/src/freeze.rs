@@ -8,6 +8,7 @@ use crate::room::map_region;
 use crate::tree::Tree;
 use crate::waits::Waits;
 use crate::{looks, partners, reasons, timers};
+use armento_migrate::fault::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::masked::signal_waits;
 use armento_migrate::image::objects::{self, Views};
@@ -31,6 +32,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
     delicate(pid)?;
     l.grip.halt(trace::WATCH)?;
     t.watch.led.whole(pid, &l.grip.halted)?;
+    point("home.halted");
     t.passing.extend(l.grip.seized.iter().copied());
     for h in &l.grip.halted {
         trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
@@ -60,6 +62,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         last.objects = objects::filled(pid, &last.areas, others, &known)?;
     }
     looks::unseen(&t.keep, pid)?;
+    point("home.surveyed");
     let mut threads = Vec::new();
     let (mut actions, mut overruns) = (Vec::new(), Vec::new());
     for h in &l.grip.halted {
@@ -84,6 +87,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         }
         threads.push(s);
     }
+    point("home.read");
     l.ignored = actions
         .iter()
         .enumerate()

@@ -98,6 +98,7 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         p.threads.insert(s.tid, d.clone());
         deputies.push(d);
     }
+    point("home.hollow");
     p.now_at(link);
     p.region = Some(l.region.clone());
     p.at_exec = false;

@@ -21,15 +21,19 @@ use armento_wire::{read_frame, write_frame};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::RwLock;
+use std::time::{Duration, Instant};
 
 /// Bytes of pages in one frame.
 const BLOCK: usize = 512 << 10;
 /// process_vm_readv takes at most IOV_MAX ranges.
 const RANGES: usize = 1024;
-/// Pre-copy ends when a round leaves no more than this to send: about a millisecond of copying.
-const ENOUGH: u64 = 2 << 20;
-/// … or after so many rounds: a program that writes faster than the link carries never converges.
-const ROUNDS_MAX: u32 = 8;
+/// Pre-copy ends with a round that took no longer than this, until the target had put its pages where they belong:
+/// what was written meanwhile takes as long again, in the pause (bar: 10 ms, `design.md` §10).
+const ENOUGH: Duration = Duration::from_millis(3);
+/// … or after so many rounds, or when a round is no shorter than this share of the one before: a program that
+/// writes faster than the link carries never converges.
+const ROUNDS_MAX: u32 = 12;
+const SHRINKS: f64 = 0.9;
 
 /// What a source says of its process before the freeze.
 pub struct Job<'a, R: Read, W: Write> {
@@ -128,16 +132,33 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         {
             watch.begin((&map, uffd, writes), area, &mut |runs| self.runs(runs))?;
         }
-        self.flush()?;
+        self.sync()?;
+        let mut last = f64::INFINITY;
         for _ in 1..ROUNDS_MAX {
-            let left = watch.round(&map, writes, &mut |runs| self.runs(runs))?;
-            self.flush()?;
-            if left <= ENOUGH {
+            let begun = Instant::now();
+            watch.round(&map, writes, &mut |runs| self.runs(runs))?;
+            self.sync()?;
+            point("source.round");
+            let took = begun.elapsed();
+            if took <= ENOUGH || took.as_secs_f64() > last * SHRINKS {
                 break;
             }
+            last = took.as_secs_f64();
         }
         self.watch = watch;
         Ok(())
+    }
+
+    /// Waits until the target has put everything where it belongs. Sockets hold megabytes: what lies there when
+    /// the process is frozen would be part of its pause.
+    fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        write_frame(self.w, bulk::SYNC, &[])?;
+        let mut buf = Vec::new();
+        match read_frame(self.r, &mut buf)? {
+            bulk::SYNCED => Ok(()),
+            _ => Err(armento_wire::WireError::Garbled("answer to a round").into()),
+        }
     }
 
     /// Before: frozen. Sends the layout, every page not sent or written since, and the state.
@@ -146,6 +167,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         if !tracked {
             self.watch = Watch::default();
         }
+        point("source.copied");
         let map = Pagemap::open(self.pid)?;
         let rest = self.watch.rest(&map, (&self.offered, survey), &self.sent)?;
         if status::read(self.pid).is_ok_and(|s| s.rss_kib <= ZEROS_KIB) {

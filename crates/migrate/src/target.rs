@@ -71,6 +71,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                 };
                 total += to.pages(&buf)?;
             }
+            bulk::SYNC => write_frame(w, bulk::SYNCED, &[])?,
             bulk::LAYOUT => {
                 drop(patient.take());
                 if to.is_none() {
@@ -79,7 +80,10 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                 b.layout(talk::decode(&buf, "layout")?)?;
                 point("target.laid-out");
             }
-            bulk::STATE => state = Some(talk::decode(&buf, "state")?),
+            bulk::STATE => {
+                point("target.filled");
+                state = Some(talk::decode(&buf, "state")?);
+            }
             bulk::END => {
                 b.build(state.ok_or(WireError::Garbled("state"))?)?;
                 point("target.built");

@@ -14,7 +14,7 @@ pub use stay::Stay;
 
 /// Version of the engine's own protocol (calls, bulk). Both sides must match
 /// exactly; a difference is [`Stay::EngineVersion`].
-pub const ENGINE_VERSION: u32 = 15;
+pub const ENGINE_VERSION: u32 = 16;
 
 /// Version of the control API, which speaks N and N-1.
 pub const CONTROL_VERSION: u32 = 1;

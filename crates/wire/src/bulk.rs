@@ -6,7 +6,8 @@
 //! OFFER(head) ────────────────────────► checks, builds an empty body
 //!            ◄──────────────────────── ACCEPT(files it lacks) | DECLINE(stay)
 //! FILE(key) · BYTES … ────────────────►
-//! PAGES … (rounds) ───────────────────►
+//! PAGES … SYNC (a round) ─────────────►
+//!            ◄──────────────────────── SYNCED, when they are where they belong
 //! STATE(layout, dropped, rest) ───────►
 //! PAGES … END ────────────────────────► builds
 //!            ◄──────────────────────── READY | FAILED
@@ -26,6 +27,8 @@ pub const STATE: u8 = 24;
 pub const END: u8 = 25;
 pub const READY: u8 = 26;
 pub const FAILED: u8 = 27;
+pub const SYNC: u8 = 28;
+pub const SYNCED: u8 = 29;
 
 /// Header of a PAGES frame: how many runs, then (address u64, bytes u32) each, then the bytes.
 pub fn pages_head(runs: &[(u64, usize)]) -> Vec<u8> {

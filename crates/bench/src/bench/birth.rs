@@ -1,6 +1,6 @@
 //! What it costs to be born: an exec that is placed, here or elsewhere, on top of an exec; a fork at a body.
 
-use crate::row::{Bar, Row, Samples};
+use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit};
 use crate::stage::{Farm, SOON, Stage};
 use anyhow::{Context, Result};
@@ -14,7 +14,7 @@ const FIRST: usize = 6;
 /// Where the keeper says which process has moved, in a node.
 const SUMMARY: &str = "/tmp/birth.json";
 
-pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
+pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
     execs(stage, rows)?;
     for (wire, plain) in [("plain", true), ("tls", false)] {
         rows.push(forks(stage, wire, plain)?);
@@ -24,7 +24,7 @@ pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
 
 /// Programs are dealt in turn: a third of them stays. The first on each node has its host started and its files
 /// brought there; those are not what is asked.
-fn execs(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
+fn execs(stage: &Stage, rows: &mut Table) -> Result<()> {
     let lab = stage.farm(Farm {
         deals: true,
         ..Farm::default()

@@ -4,7 +4,7 @@
 //! The bytes are measured, not assumed: what the node's cable carried for a start with the calls less
 //! what it carried for one with next to none, without headers.
 
-use crate::row::{Bar, Row, Samples};
+use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit, Running};
 use crate::stage::{Farm, SOON, Stage};
 use anyhow::{Context, Result, bail};
@@ -48,7 +48,7 @@ const HEADERS: f64 = 14.0 + 20.0 + 32.0;
 /// Fewer bytes a call mean that the calls did not travel.
 const BYTES_MIN: f64 = 8.0;
 
-pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
+pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
     for (wire, plain) in [("plain", true), ("tls", false)] {
         let lab = stage.farm(Farm {
             one_core: true,

@@ -2,7 +2,7 @@
 //!
 //! Timed inside the program: what starting costs is bench `start`.
 
-use crate::row::{Bar, Row, Samples};
+use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit};
 use crate::stage::{Farm, SOON, Stage};
 use anyhow::Result;
@@ -12,7 +12,7 @@ const SPIN: &[&str] = &["120000000"];
 const CALLS: &[&str] = &["getppid", "1500000", "1"];
 const BAR: Bar = Bar::AtMost(1.01);
 
-pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
+pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
     let lab = stage.farm(Farm::default())?;
     for (what, program, args) in [
         ("CPU-bound", "spin", SPIN),

@@ -1,7 +1,7 @@
 //! What a body pays where nothing is forwarded: a call of its own node's kernel, under our filter, against the
 //! same call without it. Beside it the least that any filter costs on this kernel: one that looks at nothing.
 
-use crate::row::{Bar, Row, Samples};
+use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit};
 use crate::stage::{Farm, SOON, Stage};
 use anyhow::Result;
@@ -11,7 +11,7 @@ const N: u64 = 600_000;
 const BATCHES: &str = "3";
 const BAR: Bar = Bar::AtMost(1.25);
 
-pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
+pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
     let lab = stage.farm(Farm {
         no_policy: true,
         ..Farm::default()

@@ -2,54 +2,64 @@
 
 mod birth;
 mod bulk;
+mod bytes;
 mod call;
+mod first;
 mod home;
 mod local;
 mod pause;
+mod stalls;
 mod start;
 
-use crate::row::Row;
+use crate::row::Table;
 use crate::stage::Stage;
 use anyhow::Result;
 
 /// One bench. `run` adds its rows as it gets them; after `Err` those it has are good.
 pub struct Bench {
     pub name: &'static str,
-    pub run: fn(&Stage, &mut Vec<Row>) -> Result<()>,
+    pub run: fn(&Stage, &mut Table) -> Result<()>,
+    /// One of those about moves.
+    pub engine: bool,
+    /// Measured when none is named.
+    pub everyday: bool,
 }
 
-pub const BENCHES: [Bench; 7] = [
+type Run = fn(&Stage, &mut Table) -> Result<()>;
+
+const fn everyday(name: &'static str, run: Run, engine: bool) -> Bench {
     Bench {
-        name: "home",
-        run: home::run,
-    },
+        name,
+        run,
+        engine,
+        everyday: true,
+    }
+}
+
+const fn of_moves(name: &'static str, run: Run) -> Bench {
     Bench {
-        name: "start",
-        run: start::run,
-    },
-    Bench {
-        name: "birth",
-        run: birth::run,
-    },
-    Bench {
-        name: "local",
-        run: local::run,
-    },
-    Bench {
-        name: "call",
-        run: call::run,
-    },
-    Bench {
-        name: "bulk",
-        run: bulk::run,
-    },
-    Bench {
-        name: "pause",
-        run: pause::run,
-    },
+        name,
+        run,
+        engine: true,
+        everyday: false,
+    }
+}
+
+pub const BENCHES: [Bench; 10] = [
+    everyday("home", home::run, false),
+    everyday("start", start::run, false),
+    everyday("birth", birth::run, false),
+    everyday("local", local::run, false),
+    everyday("call", call::run, false),
+    everyday("bulk", bulk::run, true),
+    of_moves("first", first::run),
+    of_moves("bytes", bytes::run),
+    of_moves("stalls", stalls::run),
+    of_moves("pause", pause::run),
 ];
 
 /// The bars that need runs of their own.
 pub const ELSEWHERE: &str = "\
+moves of every size: cargo xtask bench engine
 conform: all guests, four modes, three times, all equal to native: armento conform --strict --runs 3
 demo: farm time / single-node time <= 0.30: armento demo --json demo.json";

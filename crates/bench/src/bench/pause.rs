@@ -1,7 +1,7 @@
 //! How long a program stands still while it moves: the longest gap between two looks at its clock
 //! during the move, minus the longest gap a native one sees in a time as long on the same node.
 
-use crate::row::{Bar, Row, Samples, median};
+use crate::row::{Bar, Row, Samples, Table, median};
 use crate::run::{Limit, Running};
 use crate::stage::{Farm, Moved, SOON, Stage, migrate};
 use crate::sys;
@@ -9,9 +9,6 @@ use anyhow::{Context, Result, bail};
 use armento_lab::{Lab, Node};
 use std::time::Duration;
 
-const BAR: Bar = Bar::AtMost(15.0);
-/// 20 MB/s.
-const DIRTY: u64 = 20_000_000;
 /// One tour of moves: kind and target. Each is between nodes on different processors where there are two
 /// (lab nodes take them in turn): n3 and n1 share one, and then the program waits for both sides' copying.
 const TOUR: [(&str, &str); 4] = [
@@ -20,34 +17,69 @@ const TOUR: [(&str, &str); 4] = [
     ("back", "n2"),
     ("home", "home"),
 ];
-/// A gigabyte on a slow day.
-const MOVE: u64 = 40;
+/// Four gigabytes on a slow day.
+const MOVE: u64 = 120;
+/// A native run as long as the moves, but no longer than this: the longest gap of more time is only longer.
+const QUIET_MAX_NS: u64 = 8_000_000_000;
 
-pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
+/// A process to move about.
+pub struct Case {
+    pub name: &'static str,
+    /// What `hold` is told.
+    hold: &'static [&'static str],
+    rounds: usize,
+    bar: Bar,
+}
+
+const fn case(
+    name: &'static str,
+    hold: &'static [&'static str],
+    rounds: usize,
+    most_ms: f64,
+) -> Case {
+    let bar = Bar::AtMost(most_ms);
+    Case {
+        name,
+        hold,
+        rounds,
+        bar,
+    }
+}
+
+/// Bars: issue 4's table and `design.md` §10.
+const CASES: [Case; 12] = [
+    case("64 MB idle", &["64", "0", "spin"], 3, 10.0),
+    case("64 MB 20 MB/s", &["64", "20000000", "spin"], 3, 10.0),
+    case("64 MB 200 MB/s", &["64", "200000000", "spin"], 3, 10.0),
+    case("64 threads", &["64", "0", "spin", "64"], 3, 10.0),
+    case("2000 mappings", &["64", "0", "spin", "1", "2000"], 3, 10.0),
+    case("1 GB idle", &["1024", "0", "spin"], 2, 10.0),
+    case("1 GB 20 MB/s", &["1024", "20000000", "spin"], 2, 10.0),
+    case("1 GB 200 MB/s", &["1024", "200000000", "spin"], 2, 10.0),
+    case("4 GB idle", &["4096", "0", "spin"], 1, 10.0),
+    case("4 GB 20 MB/s", &["4096", "20000000", "spin"], 1, 10.0),
+    case("4 GB 200 MB/s", &["4096", "200000000", "spin"], 1, 10.0),
+    case("4 GB 1 GB/s", &["4096", "1000000000", "spin"], 1, 20.0),
+];
+
+pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
     let lab = stage.farm(Farm {
         no_policy: true,
         ..Farm::default()
     })?;
-    let sizes: &[(u64, usize)] = if stage.quick {
-        &[(64, 1)]
-    } else {
-        &[(64, 3), (1024, 2)]
-    };
-    for &(mib, rounds) in sizes {
-        for (word, rate) in [("idle", 0), ("20 MB/s", DIRTY)] {
-            let case = format!("{mib} MB {word}");
-            match tours(stage, &lab, (mib, rate), rounds) {
-                Ok(tours) => rows.extend(judge(&case, &tours)),
-                Err(e) => rows.push(Row::failed("pause", &format!("{case}: {e:#}"))),
-            }
+    let wanted = |c: &&Case| (!stage.quick || c.hold[0] == "64") && c.name.contains(&stage.only);
+    for case in CASES.iter().filter(wanted) {
+        match tours(stage, &lab, case) {
+            Ok(tours) => table.extend(judge(case, &tours)),
+            Err(e) => table.push(Row::failed("pause", &format!("{}: {e:#}", case.name))),
         }
     }
     lab.down()
 }
 
-fn tours(stage: &Stage, lab: &Lab, case: (u64, u64), rounds: usize) -> Result<Vec<Vec<Step>>> {
+fn tours(stage: &Stage, lab: &Lab, case: &Case) -> Result<Vec<Vec<Step>>> {
     let mut tours = Vec::new();
-    while tours.len() < rounds && !stage.limit.is_over() {
+    while tours.len() < stage.rounds(case.rounds, 1) && !stage.limit.is_over() {
         tours.push(one_round(stage, lab, case)?);
     }
     if tours.is_empty() {
@@ -65,18 +97,21 @@ struct Step {
 }
 
 /// A B: one tour under Armento, then a native run as long.
-fn one_round(stage: &Stage, lab: &Lab, (mib, rate): (u64, u64)) -> Result<Vec<Step>> {
-    let (size, dirty) = (mib.to_string(), rate.to_string());
-    let args = [&size[..], &dirty, "spin"];
-    let home = lab.node(1);
-    let (moves, seen) = tour(stage.armento(home, &[], "hold", &args), home)?;
+fn one_round(stage: &Stage, lab: &Lab, case: &Case) -> Result<Vec<Step>> {
+    let (home, args) = (lab.node(1), case.hold);
+    let (moves, seen) = tour(stage.armento(home, &[], "hold", args), home)?;
     let length = |m: &Moved| m.end_ns - m.begin_ns;
     let whole: u64 = moves.iter().map(length).sum();
-    let (begin, quiet) = idle(stage.native(home, "hold", &args), whole)?;
+    let scale = (QUIET_MAX_NS as f64 / whole as f64).min(1.0);
+    let (begin, quiet) = idle(
+        stage.native(home, "hold", args),
+        (whole as f64 * scale) as u64,
+    )?;
     let mut at = begin;
     let mut step = |m: &Moved| {
-        let native = longest(&quiet, at, at + length(m));
-        at += length(m);
+        let share = (length(m) as f64 * scale) as u64;
+        let native = longest(&quiet, at, at + share);
+        at += share;
         Step {
             longest: longest(&seen, m.begin_ns, m.end_ns),
             native,
@@ -87,7 +122,7 @@ fn one_round(stage: &Stage, lab: &Lab, (mib, rate): (u64, u64)) -> Result<Vec<St
     Ok(moves.iter().map(&mut step).collect())
 }
 
-fn judge(case: &str, tours: &[Vec<Step>]) -> Vec<Row> {
+fn judge(case: &Case, tours: &[Vec<Step>]) -> Vec<Row> {
     let row = |(i, (kind, _)): (usize, &(&str, &str))| {
         let side = |what: &str, of: fn(&Step) -> f64| Samples {
             what: what.into(),
@@ -105,8 +140,14 @@ fn judge(case: &str, tours: &[Vec<Step>]) -> Vec<Row> {
             side("longest gap", |s| s.longest),
             side("native", |s| s.native),
         );
-        let mut row =
-            Row::difference("pause", format!("{case}, {kind}"), moved, native, BAR).noted(&told);
+        let mut row = Row::difference(
+            "pause",
+            format!("{}, {kind}", case.name),
+            moved,
+            native,
+            case.bar,
+        )
+        .noted(&told);
         row.samples.extend([keeper, took]);
         row
     };
@@ -142,7 +183,7 @@ pub fn start(command: std::process::Command) -> Result<(Running, u32)> {
     Ok((holder, pid.with_context(|| format!("`hold` said: {line}"))?))
 }
 
-fn gaps(holder: Running) -> Result<Vec<Gap>> {
+pub fn gaps(holder: Running) -> Result<Vec<Gap>> {
     holder.signal(sys::SIGUSR1)?;
     let lines = holder.finish(Limit::secs(SOON))?;
     let (last, lines) = lines.split_last().context("`hold` printed nothing")?;
@@ -190,7 +231,7 @@ mod tests {
             took: 100.0,
         };
         let tours: Vec<Vec<Step>> = (0..2).map(|_| TOUR.map(|_| step()).into()).collect();
-        let rows = judge("64 MB idle", &tours);
+        let rows = judge(&CASES[0], &tours);
         assert_eq!(rows.len(), TOUR.len());
         assert_eq!(rows[0].value, Some(8.0));
         assert!(rows[3].what.contains("home") && rows[3].pass());

@@ -1,6 +1,6 @@
 //! What `armento run` adds to the start and the end of a program.
 
-use crate::row::{Bar, Row, Samples};
+use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit};
 use crate::stage::{Farm, SOON, Stage};
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ use armento_lab::Lab;
 const SECONDS: &str = "10";
 const BAR: Bar = Bar::AtMost(15.0);
 
-pub fn run(stage: &Stage, rows: &mut Vec<Row>) -> Result<()> {
+pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
     let lab = stage.farm(Farm::default())?;
     // The first is placed where the farm wants it, as a user's would be; the second tells how much
     // of that is the way out and back.

@@ -1,0 +1,35 @@
+//! What a move sends of a process half of whose memory was read and never written: its bytes against those of
+//! its own pages.
+
+use crate::bench::pause::start;
+use crate::row::{Bar, Row, Samples, Table};
+use crate::run::Limit;
+use crate::stage::{Farm, Stage, migrate};
+use anyhow::Result;
+
+const MOVE: u64 = 60;
+
+pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
+    let lab = stage.farm(Farm {
+        no_policy: true,
+        ..Farm::default()
+    })?;
+    let mib: u64 = if stage.quick { 128 } else { 1024 };
+    let (size, home) = (mib.to_string(), lab.node(1));
+    let mut sent = Vec::new();
+    for _ in 0..stage.rounds(2, 1) {
+        let (_holder, pid) = start(stage.armento(home, &[], "hold", &[&size, "0", "half"]))?;
+        sent.push(migrate(home, pid, "n2", Limit::secs(MOVE))?.bytes / 1e6);
+    }
+    let side = |what: &str, values| Samples {
+        what: what.into(),
+        unit: "MB",
+        values,
+    };
+    let own = side("written", vec![(mib << 19) as f64 / 1e6]);
+    let what = format!("{mib} MiB, half of it zero: sent / written");
+    // Bar: issue 4's table.
+    let row = Row::ratio("bytes", what, side("sent", sent), own, Bar::AtMost(1.05));
+    table.push(row);
+    lab.down()
+}
