@@ -48,6 +48,8 @@ pub struct Job<'a, R: Read, W: Write> {
     offered: Vec<Area>,
     pub bytes: u64,
     block: Block,
+    /// While the process runs.
+    patient: Option<Patient>,
 }
 
 #[derive(Default)]
@@ -71,6 +73,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
                 buf: vec![0; BLOCK],
                 ..Block::default()
             },
+            patient: None,
         }
     }
 
@@ -121,7 +124,13 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     /// `writes`: held for reading by whoever writes into the process from outside.
     pub fn precopy(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
         point("source.copying");
-        let _patient = Patient::begin();
+        self.patient = Some(Patient::begin());
+        let r = self.rounds(uffd, now, writes);
+        self.patient = None;
+        r
+    }
+
+    fn rounds(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
         let map = Pagemap::open(self.pid)?;
         let mut watch = std::mem::take(&mut self.watch);
         let both = areas::in_both(&self.offered, &now.areas);
@@ -202,6 +211,9 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             }
         }
         self.sent = pages::union(std::mem::take(&mut self.sent), runs);
+        if let Some(p) = &self.patient {
+            p.breathe();
+        }
         Ok(())
     }
 

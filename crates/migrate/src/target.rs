@@ -70,6 +70,9 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                     None => to.insert(b.ready_for_pages()?),
                 };
                 total += to.pages(&buf)?;
+                if let Some(p) = &patient {
+                    p.breathe();
+                }
             }
             bulk::SYNC => write_frame(w, bulk::SYNCED, &[])?,
             bulk::LAYOUT => {

@@ -3,7 +3,9 @@
 //! KERNEL: sched(7), sched_setattr(2); since 6.12 an ordinary thread's `sched_runtime` is its slice, at least
 //! 0.1 ms; before, it is not looked at. Everybody keeps his nice value and gets no more of the processor.
 
-use crate::sys::{SCHED_ATTR, sched_attr, set_sched_attr};
+use crate::sys::{SCHED_ATTR, sched_attr, set_sched_attr, switches};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 /// The shortest slice that the kernel takes.
 const SHORT_NS: u64 = 100_000;
@@ -64,7 +66,16 @@ pub fn restore(tid: i32, old: u64) {
 
 /// The calling thread copies a lot and nobody waits for it: until the end of this it takes its turn and
 /// never somebody else's. KERNEL: sched(7), SCHED_BATCH: its wake-ups preempt nobody.
-pub struct Patient(Option<Sched>, std::marker::PhantomData<*const ()>);
+pub struct Patient {
+    before: Option<Sched>,
+    /// Since when it runs at a stretch, and the switches there were before.
+    stretch: Cell<(Instant, i64)>,
+    _here: std::marker::PhantomData<*const ()>,
+}
+
+/// Longest time at a stretch. The kernel looks at each tick (4 ms at HZ=250) whose turn it is, and after a sleep it may
+/// be ours two or three times in a row: that would be the longest gap of the program that is copied.
+const STRETCH_MAX: Duration = Duration::from_millis(3);
 
 impl Patient {
     pub fn begin() -> Patient {
@@ -74,13 +85,29 @@ impl Patient {
             attr[SLICE].fill(0); // the kernel's own slice
             schedule(0, &attr);
         }
-        Patient(before, std::marker::PhantomData)
+        Patient {
+            before,
+            stretch: Cell::new((Instant::now(), switches())),
+            _here: std::marker::PhantomData,
+        }
+    }
+
+    /// Called between two blocks: gives way after a long stretch.
+    pub fn breathe(&self) {
+        let (since, seen) = self.stretch.get();
+        let now = switches();
+        if now != seen {
+            self.stretch.set((Instant::now(), now));
+        } else if since.elapsed() > STRETCH_MAX {
+            std::thread::yield_now();
+            self.stretch.set((Instant::now(), switches()));
+        }
     }
 }
 
 impl Drop for Patient {
     fn drop(&mut self) {
-        if let Some(before) = &self.0 {
+        if let Some(before) = &self.before {
             schedule(0, before);
         }
     }
