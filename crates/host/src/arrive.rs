@@ -7,7 +7,7 @@ use crate::mapping::{OTHER_MAX, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
-use crate::{bodies, sys};
+use crate::{bodies, start, sys};
 use armento_link::{Reader, Writer};
 use armento_migrate::fault::point;
 use armento_migrate::fill::{Filler, StandIns};
@@ -133,7 +133,7 @@ impl Builder for Arrival {
                 format!("we run {ENGINE_VERSION}, it comes with {}", head.engine),
             ));
         }
-        if lock(&self.sh.expelled).is_some_and(|t| t.elapsed() < EXPELLED) {
+        if expelled(&self.sh) {
             let why = "the node leaves the farm".into();
             return Err(MigrateError::Stays(Stay::NotTrusted, why));
         }
@@ -462,10 +462,11 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         .find(|t| t.tid == pid)
         .ok_or(MigrateError::Ended)?;
     point("host.threads");
+    let ignores = h.ignores_trap();
     dress(h, &code, leader, zoo, here)?;
     for (child, t) in made {
         enter(zoo, pid, child, t.tid);
-        let h = Hold::take(child, zoo.passage())?;
+        let h = Hold::take_known(child, zoo.passage(), ignores)?;
         dress(h, &code, t, zoo, child)?;
     }
     if let Some(b) = zoo.bodies.get(&pid) {
@@ -528,6 +529,11 @@ fn dress(
     Ok(())
 }
 
+/// Does this node leave its farm?
+pub fn expelled(sh: &Shared) -> bool {
+    lock(&sh.expelled).is_some_and(|t| t.elapsed() < EXPELLED)
+}
+
 /// Home says: you own it now. Signals that travelled are queued first.
 pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
     let Some(b) = zoo.bodies.get_mut(&pid) else {
@@ -536,8 +542,13 @@ pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
     point("host.thawing");
     b.quiet = false;
     b.proc.live.store(true, Ordering::Release);
-    zoo.sh().tell(&ToHome::Thawed { mv });
+    let sh = zoo.sh();
+    sh.tell(&ToHome::Thawed { mv });
     bodies::run_on(zoo, pid);
+    if expelled(&sh) {
+        // It was on its way here when the others were sent away.
+        start::send_home(&sh, pid);
+    }
 }
 
 /// Signals that waited at the source wait here.

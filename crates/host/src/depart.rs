@@ -10,13 +10,12 @@ use armento_link::{Badge, Writer, dial};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Kind, Survey};
 use armento_migrate::image::flags::Noted;
-use armento_migrate::image::masked::signal_waits;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Area, Head, State, itimers, mm, sigs, thread};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
-use armento_tracee::inject::Hold;
+use armento_tracee::inject::{self, Hold};
 use armento_tracee::{maps, status, sys, trace};
 use armento_wire::bulk::{self, HELLO, pages_head};
 use armento_wire::talk::{self, Hello, ObjectId, Purpose, Signal, ToHome, Whither};
@@ -93,7 +92,7 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         }
         None => false,
     };
-    let noted = Noted::before_freeze(here);
+    let noted = Noted::before_freeze(here, head.areas.len());
     point("host.freezing");
     freeze::freeze(sh, mv, pid)?;
     point("host.frozen");
@@ -270,16 +269,17 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
     let mut itimers = itimers::Itimers::default();
     // Before calls of ours use any.
     let cpu = cpu::process_travels(&b.proc);
+    let ignores = inject::ignores_trap(here);
     for th in b.threads.values() {
         let (tid, t_here) = (th.cell.tid, th.cell.here);
         let used = cpu::thread_travels(&th.cell);
-        let mut h = Hold::take(t_here, passage.clone())?;
+        let mut h = Hold::take_known(t_here, passage.clone(), ignores)?;
         if tid == pid {
             mm::read_brk(&mut h, &code, &mut numbers)?;
             actions = sigs::read(&mut h, &code)?;
             itimers = itimers::read(&mut h, &code)?;
         }
-        let mut t = thread::read(&mut h, &code, tid, signal_waits(t_here))?;
+        let mut t = thread::read(&mut h, &code, tid, thread::own_eintr(t_here))?;
         t.cpu = used;
         // Until the next call, whatever the kernel has made of the registers since.
         {

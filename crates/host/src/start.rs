@@ -4,13 +4,13 @@ use crate::cache::Cache;
 use crate::shared::{Cells, Open, Shared, lock};
 use crate::veils::Veils;
 use crate::world::Zoo;
-use crate::{serve, sys, talk, zygote};
+use crate::{arrive, serve, sys, talk, zygote};
 use armento_client::api::{
     Answer, Ask, GuestInfo, HostHello, HostStart, HostUp, Order, RENEW, Report,
 };
 use armento_client::{AskError, Session};
 use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role};
-use armento_model::Stay;
+use armento_model::{Pid, Stay};
 use armento_tracee::region::Region;
 use armento_tracee::{aside, cpu, hand, status, sys as tsys};
 use armento_wire::read_frame;
@@ -242,19 +242,26 @@ fn expel(zoo: &mut Zoo) {
     let sh = zoo.sh();
     *lock(&sh.expelled) = Some(Instant::now());
     for b in zoo.bodies.values().filter(|b| !b.quiet) {
-        sh.tell(&ToHome::ComeHome {
-            pid: b.pid,
-            tid: b.pid,
-            stay: Stay::NotTrusted,
-            why: "the node where it ran leaves the farm".into(),
-            about: None,
-        });
+        send_home(&sh, b.pid);
     }
+}
+
+/// Asks home to fetch it, for this node leaves.
+pub fn send_home(sh: &Shared, pid: Pid) {
+    sh.tell(&ToHome::ComeHome {
+        pid,
+        tid: pid,
+        stay: Stay::NotTrusted,
+        why: "the node where it ran leaves the farm".into(),
+        about: None,
+    });
 }
 
 fn guest_list(zoo: &mut Zoo) -> Vec<GuestInfo> {
     let sh = zoo.sh();
-    let live = zoo.bodies.values().filter(|b| !b.quiet);
+    // Who sends its guests away waits for those on their way here, too.
+    let all = arrive::expelled(&sh);
+    let live = zoo.bodies.values().filter(|b| all || !b.quiet);
     live.map(|b| GuestInfo {
         pid: b.pid,
         tree: sh.start.tree,

@@ -22,7 +22,7 @@ use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay, Tid};
 use armento_tracee::hand::World;
-use armento_tracee::inject::{Call, Hold, NEVER_BLOCK, Unfiltered, bit, vdso_syscall};
+use armento_tracee::inject::{self, Call, Hold, NEVER_BLOCK, Unfiltered, bit, vdso_syscall};
 use armento_tracee::region::{BASE, Code};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::{status, trace};
@@ -224,6 +224,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     timers::restore(pid, &code, &mut signals, &state.overruns)?;
     let deputies: Vec<Arc<Deputy>> = p.threads.values().cloned().collect();
     let (mut blocks, mut over) = (Vec::new(), Vec::new());
+    let ignores = inject::ignores_trap(pid);
     let mut faults = Vec::new();
     for d in &deputies {
         match state.threads.iter().find(|s| s.tid == d.tid) {
@@ -242,7 +243,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
                     });
                 }
                 let books = (&mut blocks, &mut t.waits, &t.watch.led);
-                dress_one(&code, d, s, &mine, books)?;
+                dress_one(&code, d, (s, &mine), ignores, books)?;
             }
             None => over.push(d.tid),
         }
@@ -278,12 +279,12 @@ pub fn undress(t: &mut Tree, pid: Pid, state: &State) {
 fn dress_one(
     code: &Code,
     d: &Deputy,
-    s: &ThreadState,
-    signals: &[&(Option<Tid>, SigInfo)],
+    (s, signals): (&ThreadState, &[&(Option<Tid>, SigInfo)]),
+    ignores: bool,
     (blocks, waits, led): (&mut Vec<(Tid, i64)>, &mut Waits, &Led),
 ) -> Result<()> {
     let pid = d.pid;
-    let mut h = Hold::take(d.tid, Arc::new(Unfiltered))?;
+    let mut h = Hold::take_known(d.tid, Arc::new(Unfiltered), ignores)?;
     // Names live at home: by writing to a file of /proc, anybody may have changed it there.
     let s = &ThreadState {
         name: status::comm(pid, d.tid),

@@ -132,7 +132,7 @@ fn try_out(
         };
         let noted = match prep.at_exec {
             true => Some(noted),
-            false => Noted::before_freeze(pid),
+            false => Noted::before_freeze(pid, prep.head.areas.len()),
         };
         point("home.freezing");
         frozen = Instant::now();

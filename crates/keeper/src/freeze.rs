@@ -10,13 +10,12 @@ use crate::waits::Waits;
 use crate::{looks, partners, reasons, timers};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::Survey;
-use armento_migrate::image::masked::signal_waits;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{State, ThreadState, itimers, mm, sigs, thread};
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::timers::sleeps_by_cpu_time;
 use armento_tracee::{maps, status, sys, trace};
 use std::sync::Arc;
@@ -63,11 +62,12 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
     }
     looks::unseen(&t.keep, pid)?;
     point("home.surveyed");
+    let ignores = inject::ignores_trap(pid);
     let mut threads = Vec::new();
     let (mut actions, mut overruns) = (Vec::new(), Vec::new());
     for h in &l.grip.halted {
-        let waits = signal_waits(h.tid) || h.signal.is_some();
-        let mut hold = Hold::take(h.tid, Arc::new(Unfiltered))?;
+        let waits = h.signal.is_some() || thread::own_eintr(h.tid);
+        let mut hold = Hold::take_known(h.tid, Arc::new(Unfiltered), ignores)?;
         if h.tid == pid {
             overruns = timers::overruns(&mut hold, &code, pid)?;
             actions = sigs::read(&mut hold, &code)?;

@@ -18,7 +18,7 @@ use armento_migrate::image::{ThreadState, mm, objects, thread};
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};
-use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::pages::{self, Pagemap, Run};
 use armento_tracee::region::{BASE, Code, Region, Slot};
 use armento_tracee::uffd::Uffd;
@@ -79,10 +79,11 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
             hold(&mut p.held, to, &info);
         }
     }
+    let ignores = inject::ignores_trap(pid);
     for (s, slot) in l.states.iter().zip(slots) {
         let leader = (s.tid == pid).then_some(&l.itimers);
         slot.set_idle(s.mask & read);
-        if let Err(e) = become_deputy(s, &code, &slot, leader) {
+        if let Err(e) = become_deputy(s, &code, &slot, leader, ignores) {
             // Only a thread that died meanwhile gets here; its process dies with it.
             eprintln!("deputy {}: {e}", s.tid);
             continue;
@@ -135,8 +136,9 @@ fn become_deputy(
     code: &Code,
     slot: &Slot,
     leader: Option<&Itimers>,
+    ignores: bool,
 ) -> trace::Result<()> {
-    let mut h = Hold::take(s.tid, Arc::new(Unfiltered))?;
+    let mut h = Hold::take_known(s.tid, Arc::new(Unfiltered), ignores)?;
     let mut calls = thread::forget_calls(code, s);
     if let Some(itimers) = leader {
         calls.extend(itimers::stop_calls(code, itimers));

@@ -106,19 +106,22 @@ impl Watch {
         let watched: Vec<Run> = self.watched.iter().map(|(run, _)| *run).collect();
         let known = pages::both(&pages::union(watched, &[]), &pages::union(stays, &[]));
         let mut rest = Rest::default();
-        for a in &survey.areas {
-            let run = a.run();
-            if matches!(a.kind, Kind::Shared { .. }) {
-                rest.todo.extend(pages::both(&survey.objects, &[run]));
-                continue;
-            }
-            for part in pages::minus(&[run], &known) {
-                let have = map.held(part, a.backing())?.all();
+        let shared = |a: &Area| matches!(a.kind, Kind::Shared { .. });
+        let of = |wanted: &dyn Fn(&Area) -> bool| -> Vec<Run> {
+            let all = survey.areas.iter().filter(|a| wanted(a));
+            // Neighbours become one: thousands of small mappings are one look.
+            pages::union(all.map(Area::run).collect(), &[])
+        };
+        rest.todo.extend(pages::both(&survey.objects, &of(&shared)));
+        for backing in [Backing::Memory, Backing::File] {
+            let own = of(&|a| !shared(a) && a.backing() == backing);
+            for part in pages::minus(&own, &known) {
+                let have = map.held(part, backing)?.all();
                 rest.empty.extend(pages::minus(&[part], &have));
                 rest.todo.extend(have);
             }
-            for part in pages::both(&[run], &known) {
-                match a.backing() {
+            for part in pages::both(&own, &known) {
+                match backing {
                     Backing::Memory => self.memory(map, part, &mut rest)?,
                     Backing::File => file(map, part, sent, &mut rest)?,
                 }

@@ -7,7 +7,7 @@ use crate::moves::{Wants, migrate, no_such_node, route};
 use crate::peer::{self, CallError, PeerAnswer, PeerAsk};
 use crate::{daemon, leave};
 use armento_balance::why;
-use armento_client::api::{Answer, Ask, KeeperHello, ProcInfo, Refusal};
+use armento_client::api::{Answer, Ask, Body, KeeperHello, Order, ProcInfo, Refusal};
 use armento_link::{Badge, Role};
 use armento_model::{NodeName, Pid, Stay};
 use std::os::unix::fs::MetadataExt;
@@ -50,10 +50,12 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         Ask::Keep(hello) => keep(client, hello),
         Ask::Host(hello) => {
             let out = client.out.clone();
-            let known = node
-                .lock()
-                .hosts
-                .enter(hello, client.pid, client.session, out);
+            let mut core = node.lock();
+            let leaving = core.leaving.then(|| out.clone());
+            let known = core.hosts.enter(hello, client.pid, client.session, out);
+            if let Some(out) = leaving.filter(|_| known) {
+                out.send(0, Body::Order(Order::Expel));
+            }
             known.then_some(Answer::Done).ok_or_else(|| {
                 refusal(
                     "not-trusted",

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Time for everybody to go where they belong.
 const HOMEWARD: Duration = Duration::from_secs(60);
+/// A host that was just started says hello within this time.
+const HELLO: Duration = Duration::from_secs(5);
 /// Between two looks at who is still away.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A member that does not answer in this time learns it from the others.
@@ -58,6 +60,7 @@ pub async fn leave(node: &Arc<Node>) -> Result<Answer, Refusal> {
 }
 
 async fn send_home(node: &Node) -> Result<(), Refusal> {
+    let told = Instant::now();
     {
         let mut core = node.lock();
         let ticket = core.next();
@@ -70,19 +73,20 @@ async fn send_home(node: &Node) -> Result<(), Refusal> {
     }
     let until = Instant::now() + HOMEWARD;
     loop {
-        let (away, guests) = {
+        let (away, guests, unheard) = {
             let core = node.lock();
             let away = core.keepers.procs().filter(|p| p.place != core.me).count();
-            (away, core.hosts.guests().count())
+            let unheard = core.hosts.unheard(told, HELLO);
+            (away, core.hosts.guests().count(), unheard)
         };
-        if away + guests == 0 {
+        if away + guests + unheard == 0 {
             return Ok(());
         }
         if Instant::now() >= until {
             return Err(refusal(
                 "busy",
                 format!(
-                    "{away} processes are not home and {guests} guests not gone yet; this node stays in the farm"
+                    "{away} processes are not home, {guests} guests not gone yet, {unheard} hosts silent; this node stays in the farm"
                 ),
                 "see `armento ps`; end or move them, then leave again",
             ));

@@ -25,6 +25,11 @@ pub const fn bit(sig: i32) -> u64 {
     1 << (sig - 1)
 }
 
+/// Does the program of `tid` ignore SIGTRAP? See [`Hold::take_known`].
+pub fn ignores_trap(tid: Tid) -> bool {
+    trap::ignored(tid)
+}
+
 /// Told before and after a filtered thread makes calls of ours, so that its listener lets them through.
 pub trait Passage: Send + Sync {
     fn open(&self, tid: Tid);
@@ -67,6 +72,11 @@ pub struct Hold {
 impl Hold {
     /// Before: `tid` is in a ptrace stop at the user-mode boundary (not an exec event).
     pub fn take(tid: Tid, passage: Arc<dyn Passage>) -> Result<Hold> {
+        Hold::take_known(tid, passage, trap::ignored(tid))
+    }
+
+    /// The same of one of many threads: whether their program ignores SIGTRAP was asked once for all of them.
+    pub fn take_known(tid: Tid, passage: Arc<dyn Passage>, ignores_trap: bool) -> Result<Hold> {
         let regs = trace::regs(tid)?;
         let mask = trace::sigmask(tid)?;
         trace::set_sigmask(tid, !NEVER_BLOCK)?;
@@ -78,7 +88,7 @@ impl Hold {
             stopped: false,
             sent: Vec::new(),
             passage,
-            ignores_trap: trap::ignored(tid),
+            ignores_trap,
             scratch: None,
             armed: true,
         })

@@ -3,6 +3,7 @@
 use crate::sys::{self, SigInfo};
 use armento_model::Tid;
 use std::io;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 pub type Regs = sys::UserRegs;
@@ -222,11 +223,15 @@ pub fn xstate(tid: Tid) -> Result<Vec<u8>> {
 
 /// Most bytes that [`xstate`] gives on this machine. SDM vol. 1, 13.2: leaf 0xd, what the system has enabled.
 pub fn xstate_len() -> usize {
-    std::arch::x86_64::__cpuid_count(0xd, 0).ebx as usize
+    // CPUID leaves a virtual machine: dozens of microseconds.
+    static LEN: OnceLock<usize> = OnceLock::new();
+    *LEN.get_or_init(|| std::arch::x86_64::__cpuid_count(0xd, 0).ebx as usize)
 }
 
+/// `b` may lack zeros at its end. KERNEL: the whole of it is wanted (xstateregs_set).
 pub fn set_xstate(tid: Tid, b: &[u8]) -> Result<()> {
     let mut b = b.to_vec();
+    b.resize(b.len().max(xstate_len()), 0);
     os(
         "set xstate",
         tid,

@@ -6,8 +6,8 @@ use armento_abi::Restart;
 use armento_model::Tid;
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::region::Code;
+use armento_tracee::sys;
 use armento_tracee::trace::{self, Regs, Rseq};
-use armento_tracee::{status, sys};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,8 @@ pub struct ThreadState {
     pub tid: Tid,
     /// `struct user_regs_struct`, 27 words.
     pub regs: Vec<u64>,
+    /// Without the zeros at its end: [`trace::set_xstate`] wants them back.
+    #[serde(with = "serde_bytes")]
     pub xstate: Vec<u8>,
     pub mask: u64,
     /// Address, size, signature; size 0: none.
@@ -95,6 +97,7 @@ const ORIG: usize = 15;
 const RIP: usize = 16;
 
 const PR_SET_NAME: u64 = 15;
+const PR_GET_NAME: u64 = 16;
 const PR_GET_TID_ADDRESS: u64 = 40;
 const RSEQ_UNREGISTER: u64 = 1;
 /// KERNEL: include/linux/errno.h: issued again unless a handler without SA_RESTART runs; whatever happens; unless any
@@ -180,8 +183,7 @@ pub fn settle(r: &mut Regs, signals: bool) {
     if (nr as i64) < 0 {
         return;
     }
-    let eintr_by_stop = ret == -i64::from(libc::EINTR) && !signals;
-    if eintr_by_stop && armento_abi::row(nr).is_some_and(|row| row.restart == Restart::Eintr) {
+    if maybe_ours(r) && !signals {
         r.rax = ERESTARTNOHAND as u64;
     }
     if ret == ERESTART_RESTARTBLOCK && nr == FUTEX {
@@ -200,29 +202,36 @@ pub fn begin_anew(r: &mut Regs) {
 /// A thread that was stopped and will run on where it is: its EINTR, if it is our doing, is undone.
 pub fn settle_stopped(tid: Tid) {
     let Ok(mut r) = trace::regs(tid) else { return };
-    let signals = masked::signal_waits(tid);
-    let before = r.rax;
-    let (nr, ret) = (r.orig_rax, r.rax as i64);
-    let ours = (nr as i64) >= 0 && ret == -i64::from(libc::EINTR) && !signals;
-    if ours && armento_abi::row(nr).is_some_and(|row| row.restart == Restart::Eintr) {
+    if maybe_ours(&r) && !masked::signal_waits(tid) {
         r.rax = ERESTARTNOHAND as u64;
-    }
-    if r.rax != before {
         // A thread that died needs nothing.
         let _ = trace::set_regs(tid, &r);
     }
+}
+
+/// Has its call ended with the EINTR of a stop, or of a signal with a handler?
+fn maybe_ours(r: &Regs) -> bool {
+    let eintr = (r.orig_rax as i64) >= 0 && r.rax as i64 == -i64::from(libc::EINTR);
+    eintr && armento_abi::row(r.orig_rax).is_some_and(|row| row.restart == Restart::Eintr)
+}
+
+/// Is its call's EINTR, if it shows one, that of a signal with a handler? Before: not held.
+pub fn own_eintr(tid: Tid) -> bool {
+    trace::regs(tid).is_ok_and(|r| maybe_ours(&r)) && masked::signal_waits(tid)
 }
 
 /// Before: held. `tid` is the home's number. Its CPU time is the owner's to say.
 pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<ThreadState> {
     let alt = code.scratch(0x8000, &[0u8; 24]);
     let clear = code.scratch(0x8020, &[0u8; 8]);
+    let name = code.scratch(0x8028, &[0u8; 16]);
     let calls = [
         (libc::SYS_sigaltstack, [0, alt, 0, 0, 0, 0]),
         (libc::SYS_prctl, [PR_GET_TID_ADDRESS, clear, 0, 0, 0, 0]),
+        (libc::SYS_prctl, [PR_GET_NAME, name, 0, 0, 0, 0]),
     ];
     h.batch_ok(code, "read thread", &calls)?;
-    let mut raw = [0u8; 40];
+    let mut raw = [0u8; 56];
     code.read_scratch(0x8000, &mut raw);
     let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
     let mut regs = h.regs;
@@ -238,16 +247,30 @@ pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<Thread
         again: interrupted(&regs) || back,
         written: 0,
         regs: words(&regs),
-        xstate: trace::xstate(h.tid)?,
+        xstate: trimmed(trace::xstate(h.tid)?),
         mask: h.mask,
         rseq: (rseq.ptr, rseq.len, rseq.sig),
         robust: sys::robust_list(h.tid).unwrap_or((0, 24)),
         clear_tid: word(32),
         // SS_ONSTACK is the kernel's answer, not a setting.
         altstack: [word(0), word(8) & !1, word(16)],
-        name: status::comm(h.tid, h.tid),
+        name: name_in(&raw[40..]),
         cpu: Cpu::default(),
     })
+}
+
+/// Up to its zero byte. A name may be any bytes; what is no text was never shown as such either.
+fn name_in(raw: &[u8]) -> String {
+    let end = raw.iter().position(|b| *b == 0).unwrap_or(raw.len());
+    String::from_utf8_lossy(&raw[..end]).into_owned()
+}
+
+/// Most of it is zeros in most threads: of 11 KiB with tile registers some hundred bytes travel.
+fn trimmed(mut xstate: Vec<u8>) -> Vec<u8> {
+    let used = xstate.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
+    // Whoever fills it up again may begin with whole words.
+    xstate.truncate(used.next_multiple_of(8).min(xstate.len()));
+    xstate
 }
 
 /// Calls that give the kernel back what it remembered. `fresh`: nothing is registered yet.

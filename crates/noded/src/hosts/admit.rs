@@ -55,6 +55,7 @@ pub(crate) fn admit(
             stage: Stage::Starting { guest_uid },
             session: None,
             silent: Instant::now(),
+            told: None,
             guests: Vec::new(),
         };
         core.hosts.0.insert(key.clone(), entry);

@@ -57,6 +57,8 @@ struct Entry {
     session: Option<(u64, Outlet)>,
     /// Since when it has no session.
     silent: Instant,
+    /// When it last told which guests it has.
+    told: Option<Instant>,
     guests: Vec<GuestInfo>,
 }
 
@@ -87,6 +89,7 @@ impl HostTable {
         let entry = Entry {
             session: None,
             silent: Instant::now(),
+            told: None,
             guests: Vec::new(),
             stage: Stage::Up(record.clone()),
         };
@@ -149,12 +152,22 @@ impl HostTable {
                     g.tree = *tree;
                 }
                 e.guests = std::mem::take(&mut guests);
+                e.told = Some(Instant::now());
             }
         }
     }
 
     pub fn guests(&self) -> impl Iterator<Item = &GuestInfo> {
         self.0.values().flat_map(|e| &e.guests)
+    }
+
+    /// Hosts that have not said since `then` which guests they have. One that says hello to nobody for longer than
+    /// `patience` has none that could be asked for.
+    pub fn unheard(&self, then: Instant, patience: Duration) -> usize {
+        let heard = |e: &Entry| e.told.is_some_and(|t| t > then);
+        let mute = |e: &Entry| e.session.is_none() && e.silent.elapsed() > patience;
+        let all = self.0.values();
+        all.filter(|e| !heard(e) && !mute(e)).count()
     }
 
     pub fn count(&self) -> usize {
