@@ -2,6 +2,7 @@
 
 use crate::enter::{self, Entry};
 use crate::lab::Lab;
+use crate::proxy::{self, Fault, Plan};
 use crate::spec::{self, Link, Spec};
 use crate::state::Dir;
 use crate::{down, sys};
@@ -9,6 +10,9 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::ffi::OsString;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::ops::RangeInclusive;
 
 /// Version of what `--json` prints.
 const JSON_VERSION: u32 = 1;
@@ -52,6 +56,64 @@ pub enum Cmd {
         #[arg(long, conflicts_with = "name")]
         all: bool,
     },
+    /// Run a cable that breaks by a plan
+    #[command(hide = true)]
+    Proxy(Proxy),
+}
+
+#[derive(Debug, Args)]
+pub struct Proxy {
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "IP:PORT")]
+    listen: SocketAddr,
+    /// Where connections lead [default: each says so in its first line, as with ARMENTO_DIAL_VIA]
+    #[arg(long, value_name = "IP:PORT")]
+    to: Option<SocketAddr>,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Bytes between two faults of one direction
+    #[arg(long, default_value = "1000..1000000", value_parser = range, value_name = "A..B")]
+    bytes: RangeInclusive<u64>,
+    /// Milliseconds between two faults of one direction
+    #[arg(long, default_value = "100..1000", value_parser = range, value_name = "A..B")]
+    every: RangeInclusive<u64>,
+    /// How long delays and stalls take, milliseconds
+    #[arg(long, default_value = "1..300", value_parser = range, value_name = "A..B")]
+    pause: RangeInclusive<u64>,
+    /// What happens; nothing if none is named
+    #[arg(long, value_delimiter = ',')]
+    faults: Vec<Fault>,
+}
+
+/// `A..B`, both included.
+fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let number = |t: &str| t.parse().map_err(|e| format!("{t:?}: {e}"));
+    match text.split_once("..") {
+        Some((a, b)) if number(a)? <= number(b)? => Ok(number(a)?..=number(b)?),
+        _ => Err("it is two numbers, `A..B`, the smaller first".into()),
+    }
+}
+
+/// Tells where it listens, then what it does.
+fn break_cables(p: Proxy) -> Result<i32> {
+    let door = TcpListener::bind(p.listen)?;
+    println!("{}", door.local_addr()?);
+    std::io::stdout().flush()?;
+    let plan = Plan {
+        seed: p.seed,
+        bytes: p.bytes,
+        every_ms: p.every,
+        pause_ms: p.pause,
+        faults: p.faults,
+    };
+    proxy::serve(&door, p.to, &plan, |connection, direction, fault| {
+        // Who does not read what happens wants only that it does.
+        let _ = writeln!(
+            std::io::stdout(),
+            "connection {connection} direction {direction} {fault:?}"
+        );
+    })?;
+    Ok(0)
 }
 
 #[derive(Debug, Args)]
@@ -116,6 +178,7 @@ pub fn run(cmd: Cmd) -> Result<i32> {
         })),
         Cmd::List { json } => list(json),
         Cmd::Down { name, all } => take_down(&name, all),
+        Cmd::Proxy(p) => break_cables(p),
     }
 }
 

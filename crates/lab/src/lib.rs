@@ -23,6 +23,7 @@ mod hierarchy;
 mod lab;
 mod net;
 mod node;
+pub mod proxy;
 mod root;
 mod spec;
 mod state;

@@ -308,3 +308,15 @@ pub fn redirect_stdio(fd: &impl AsRawFd) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Breaks a TCP connection: its peer sees RST, whoever reads it here the end.
+pub fn reset(s: &std::net::TcpStream) -> io::Result<()> {
+    // KERNEL: tcp(7), connect(2): AF_UNSPEC dissolves the association; an open one with RST.
+    // SAFETY: a sockaddr of zeroes is AF_UNSPEC, and lives as long as the call.
+    let rc = unsafe {
+        let none: libc::sockaddr = std::mem::zeroed();
+        let len = std::mem::size_of_val(&none) as libc::socklen_t;
+        libc::connect(s.as_raw_fd(), &raw const none, len)
+    };
+    check(rc.into()).map(drop)
+}
