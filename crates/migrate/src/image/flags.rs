@@ -160,7 +160,7 @@ impl Noted {
 
     /// Before: it runs and will be frozen at once. `mappings`: about how many it has.
     pub fn before_freeze(pid: i32, mappings: usize) -> Option<Noted> {
-        let pages_us = status::rss_kib(pid) * LOOK_US_GIB >> 20;
+        let pages_us = (status::rss_kib(pid) * LOOK_US_GIB) >> 20;
         let took = pages_us + mappings as u64 * LOOK_NS_MAPPING / 1000;
         (took > LOOK_MAX_US).then(|| Noted::now(pid).ok()).flatten()
     }
