@@ -14,7 +14,7 @@ XTASK = $(CARGO) run --quiet --release --locked --bin xtask --
 BUILT = $(or $(CARGO_TARGET_DIR),target)
 ARMENTO = $(BUILT)/release/armento
 
-# To build: ring compiles C. To raise a lab: iproute2, ethtool, util-linux, procps.
+# To build: ring and zstd compile C. To raise a lab: iproute2, ethtool, util-linux, procps.
 BUILD = gcc libc6-dev make
 LAB = iproute2 ethtool util-linux procps
 # alsa-utils brings recorded voices as WAV; sox joins them; lame is the encoder.

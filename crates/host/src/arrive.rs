@@ -268,11 +268,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
     make_objects(&sh, &head.areas, &head.brings, &head.lasting)?;
     shape(zoo, head.pid, head.areas.clone())?;
     let uffd = begin_filling(zoo, head.pid);
-    Ok(Filler {
-        pid: here,
-        uffd,
-        stand_ins: StandIns::default(),
-    })
+    Ok(Filler::new(here, uffd, StandIns::default()))
 }
 
 /// Copies for one move go when nobody maps them any more: each departure from home makes new ones.

@@ -17,7 +17,8 @@ use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::{self, Hold};
 use armento_tracee::{maps, status, sys, trace};
-use armento_wire::bulk::{self, HELLO, pages_head};
+use armento_wire::bulk::{self, HELLO};
+use armento_wire::pages::plain_head;
 use armento_wire::talk::{self, Hello, ObjectId, Purpose, Signal, ToHome, Whither};
 use armento_wire::write_frame;
 use std::os::unix::fs::FileExt;
@@ -218,7 +219,7 @@ pub fn object(sh: &Shared, object: ObjectId, mut w: Writer) -> Result<()> {
                 if n == 0 {
                     break;
                 }
-                write_frame(&mut w, bulk::PAGES, &[&pages_head(&[(at, n)]), &buf[..n]])?;
+                write_frame(&mut w, bulk::PAGES, &[&plain_head(&[(at, n)]), &buf[..n]])?;
                 at += n as u64;
             }
         }

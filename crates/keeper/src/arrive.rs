@@ -152,11 +152,8 @@ impl Builder for Return {
     }
 
     fn ready_for_pages(&mut self) -> Result<Filler> {
-        Ok(Filler {
-            pid: self.pid,
-            uffd: None,
-            stand_ins: self.early.stand_ins.clone(),
-        })
+        let stand_ins = self.early.stand_ins.clone();
+        Ok(Filler::new(self.pid, None, stand_ins))
     }
 
     fn layout(&mut self, layout: Layout) -> Result<()> {

@@ -16,9 +16,11 @@ use armento_migrate::image::objects::{self, Lasting, ObjectId};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::{aside, maps};
-use armento_wire::bulk::{self, decode_pages};
-use armento_wire::read_frame;
+use armento_wire::bulk;
+use armento_wire::codec::Grow;
+use armento_wire::pages::{self, Holds};
 use armento_wire::talk::{Purpose, ToHost};
+use armento_wire::{WireError, read_frame};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -261,15 +263,18 @@ pub fn fetch(keep: &Arc<Keep>, wanted: &HashSet<ObjectId>) -> Result<()> {
 fn fetch_one(keep: &Keep, object: ObjectId, held: &Held) -> Result<()> {
     let (mut r, _w) = links::open(keep, &held.link.pass, Purpose::Object(object))?;
     let size = held.file.metadata()?.len();
-    let mut buf = Vec::new();
+    let (mut buf, mut grow) = (Vec::new(), Grow::default());
     while read_frame(&mut r, &mut buf)? == bulk::PAGES {
-        let (runs, mut rest) = decode_pages(&buf)?;
-        for (at, n) in runs {
-            let (bytes, others) = rest.split_at(n);
+        let (parts, mut rest) = pages::decode(&buf, &mut grow)?;
+        for p in parts {
+            if p.holds != Holds::Bytes {
+                return Err(WireError::Garbled("piece of shared memory").into());
+            }
+            let (bytes, others) = rest.split_at(p.len);
             rest = others;
             // The last page of a file is more than the file.
-            let n = n.min(size.saturating_sub(at) as usize);
-            held.file.write_all_at(&bytes[..n], at)?;
+            let n = p.len.min(size.saturating_sub(p.at) as usize);
+            held.file.write_all_at(&bytes[..n], p.at)?;
         }
     }
     Ok(())

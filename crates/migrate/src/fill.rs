@@ -7,7 +7,8 @@ use armento_model::Stay;
 use armento_tracee::pages::Run;
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{PAGE, maps, sys};
-use armento_wire::bulk::decode_pages;
+use armento_wire::codec::Grow;
+use armento_wire::pages::{self, Holds, Part};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -26,14 +27,15 @@ impl StandIns {
         self.with(|s| s.extend(all));
     }
 
-    fn came(&self, runs: &[(u64, usize)]) {
+    fn came(&self, parts: &[Part]) {
         self.with(|s| {
             if s.is_empty() {
                 return;
             }
             let came = |page: u64| {
-                runs.iter()
-                    .any(|&(at, n)| page >= at && page - at < n as u64)
+                parts
+                    .iter()
+                    .any(|p| page >= p.at && page - p.at < p.len as u64)
             };
             s.retain(|page| !came(*page));
         });
@@ -49,6 +51,10 @@ impl StandIns {
     }
 }
 
+/// Zeros to fill pages with, a part at a time. Not the zero page: mincore(2) and the next move would take those for
+/// pages that were only read.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
 /// Where one process's pages go.
 pub struct Filler {
     /// As this node numbers it.
@@ -56,24 +62,58 @@ pub struct Filler {
     /// Makes pages that are not there; without one they are all written.
     pub uffd: Option<Arc<Uffd>>,
     pub stand_ins: StandIns,
+    grow: Grow,
 }
 
 impl Filler {
-    /// One frame of pages. Returns their bytes.
-    pub fn pages(&self, body: &[u8]) -> Result<u64> {
-        let (runs, bytes) = decode_pages(body)?;
-        self.stand_ins.came(&runs);
-        let mut rest = bytes;
+    pub fn new(pid: i32, uffd: Option<Arc<Uffd>>, stand_ins: StandIns) -> Filler {
+        Filler {
+            pid,
+            uffd,
+            stand_ins,
+            grow: Grow::default(),
+        }
+    }
+
+    /// One frame of pages. Returns its bytes.
+    pub fn pages(&mut self, body: &[u8]) -> Result<u64> {
+        let mut grow = std::mem::take(&mut self.grow);
+        let told = pages::decode(body, &mut grow)?;
+        self.tell(&told.0, told.1)?;
+        self.grow = grow;
+        Ok(body.len() as u64)
+    }
+
+    fn tell(&self, parts: &[Part], mut rest: &[u8]) -> Result<()> {
+        self.stand_ins.came(parts);
         let mut there: Vec<(u64, &[u8])> = Vec::new();
-        for &(at, n) in &runs {
-            let (run, others) = rest.split_at(n);
-            rest = others;
-            let made = self.make(at, run);
-            if made < n {
-                there.push((at + made as u64, &run[made..]));
+        for p in parts {
+            match p.holds {
+                Holds::Bytes => {
+                    let run;
+                    (run, rest) = rest.split_at(p.len);
+                    there.extend(self.left(p.at, run));
+                }
+                Holds::Zeros => {
+                    for at in (0..p.len).step_by(ZEROS.len()) {
+                        let zeros = &ZEROS[..ZEROS.len().min(p.len - at)];
+                        there.extend(self.left(p.at + at as u64, zeros));
+                    }
+                }
+                Holds::Like { .. } => {}
             }
         }
-        for parts in there.chunks(PARTS) {
+        self.write(&there)?;
+        for p in parts {
+            if let Holds::Like { at, sum } = p.holds {
+                self.copy(p.at, (at, sum))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, all: &[(u64, &[u8])]) -> Result<()> {
+        for parts in all.chunks(PARTS) {
             let len: usize = parts.iter().map(|p| p.1.len()).sum();
             match sys::vm_write_many(self.pid, parts) {
                 Ok(wrote) if wrote == len => {}
@@ -81,7 +121,30 @@ impl Filler {
                 _ => self.one_by_one(parts)?,
             }
         }
-        Ok(bytes.len() as u64)
+        Ok(())
+    }
+
+    /// A page that is like another which came before.
+    fn copy(&self, at: u64, (from, sum): (u64, u64)) -> Result<()> {
+        let mut page = [0; pages::PAGE];
+        let read = sys::vm_read(self.pid, from, &mut page);
+        if !matches!(read, Ok(pages::PAGE)) {
+            // What the process itself may not read.
+            let mem = File::open(format!("/proc/{}/mem", self.pid))?;
+            mem.read_exact_at(&mut page, from)
+                .map_err(|e| no_memory(&e))?;
+        }
+        if pages::sum(&page) != sum {
+            let why = "a page that others are like is not as it was sent".into();
+            return Err(MigrateError::Stays(Stay::TargetFailed, why));
+        }
+        self.left(at, &page).map_or(Ok(()), |l| self.write(&[l]))
+    }
+
+    /// Makes the pages that are not there; the rest is to be written.
+    fn left<'a>(&self, at: u64, bytes: &'a [u8]) -> Option<(u64, &'a [u8])> {
+        let made = self.make(at, bytes);
+        (made < bytes.len()).then(|| (at + made as u64, &bytes[made..]))
     }
 
     fn make(&self, at: u64, bytes: &[u8]) -> usize {

@@ -8,14 +8,15 @@ use crate::fault::point;
 use crate::image::areas::{self, Survey};
 use crate::image::flags::ZEROS_MAX;
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
+use crate::pack::Pack;
 use crate::watch::Watch;
 use crate::{MigrateError, Result};
 use armento_model::Stay;
-use armento_tracee::pages::{self, Pagemap, Run};
+use armento_tracee::pages::{self, Backing, Pagemap, Run};
 use armento_tracee::slice::Patient;
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{PAGE, status, sys};
-use armento_wire::bulk::{self, pages_head};
+use armento_wire::bulk;
 use armento_wire::talk::{self, FileKey};
 use armento_wire::{read_frame, write_frame};
 use std::io::{Read, Write};
@@ -48,6 +49,7 @@ pub struct Job<'a, R: Read, W: Write> {
     offered: Vec<Area>,
     pub bytes: u64,
     block: Block,
+    pack: Pack,
     /// While the process runs.
     patient: Option<Patient>,
 }
@@ -73,6 +75,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
                 buf: vec![0; BLOCK],
                 ..Block::default()
             },
+            pack: Pack::default(),
             patient: None,
         }
     }
@@ -134,6 +137,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         let map = Pagemap::open(self.pid)?;
         let mut watch = std::mem::take(&mut self.watch);
         let both = areas::in_both(&self.offered, &now.areas);
+        self.pack.begin(plain(&both));
         // Others write into shared memory unwatched: it is sent at the end.
         for area in both
             .iter()
@@ -145,6 +149,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         let mut last = f64::INFINITY;
         for _ in 1..ROUNDS_MAX {
             let begun = Instant::now();
+            self.pack.begin(plain(&both));
             watch.round(&map, writes, &mut |runs| self.runs(runs))?;
             self.sync()?;
             point("source.round");
@@ -189,6 +194,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         point("source.frozen");
         write_frame(self.w, bulk::LAYOUT, &[&talk::encode(&layout)])?;
         point("source.laid-out");
+        self.pack.begin(plain(&survey.areas));
         self.runs(&rest.todo)?;
         self.flush()?;
         write_frame(self.w, bulk::STATE, &[&talk::encode(&state)])?;
@@ -226,16 +232,19 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         if !matches!(got, Ok(n) if n == b.len) {
             one_by_one(self.pid, b);
         }
-        self.bytes += b.len as u64;
-        write_frame(
-            self.w,
-            bulk::PAGES,
-            &[&pages_head(&b.runs), &b.buf[..b.len]],
-        )?;
+        let (head, kept) = self.pack.pack(&b.runs, &mut b.buf[..b.len]);
+        self.bytes += (head.len() + kept) as u64;
+        write_frame(self.w, bulk::PAGES, &[head, &b.buf[..kept]])?;
         b.runs.clear();
         b.len = 0;
         Ok(())
     }
+}
+
+/// Memory that nobody but the process itself has.
+fn plain(areas: &[Area]) -> Vec<Run> {
+    let own = areas.iter().filter(|a| a.backing() == Backing::Memory);
+    pages::union(own.map(Area::run).collect(), &[])
 }
 
 /// Of a process with more memory than this, KiB, nobody asks for zero pages: looking takes as long as it is big,

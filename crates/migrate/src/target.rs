@@ -65,7 +65,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                 *at += buf.len() as u64;
             }
             bulk::PAGES => {
-                let to = match &to {
+                let to = match &mut to {
                     Some(t) => t,
                     None => to.insert(b.ready_for_pages()?),
                 };

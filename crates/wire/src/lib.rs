@@ -3,12 +3,14 @@
 //! ```text
 //! frame = length u32 (of what follows) · kind u8 · body
 //! ```
-//! Calls and replies are laid out by hand because they are the hot path; the rest is postcard. Page
-//! bytes travel raw behind their header. The version is settled in [`Hello`]; both sides must match.
+//! Calls and replies are laid out by hand because they are the hot path; the rest is postcard. The
+//! bytes of pages follow what is said of them ([`pages`]). The version is settled in [`Hello`]; both sides must match.
 
 pub mod bulk;
 pub mod call;
+pub mod codec;
 mod frame;
+pub mod pages;
 pub mod talk;
 
 pub use frame::{FRAME_MAX, WireError, read_frame, write_frame};

@@ -1,0 +1,233 @@
+//! What of a block of pages must travel: not those full of zeros, not those that are like one that travelled already.
+//!
+//! From: `source.rs`. Next: `fill.rs`, by way of the frames of `wire/src/pages.rs`.
+
+use armento_tracee::pages::Run;
+use armento_wire::codec::Codec;
+use armento_wire::pages::{self, Holds, PAGE, Part, digest};
+
+const ZEROS: [u8; PAGE] = [0; PAGE];
+
+/// Makes frames of blocks of pages.
+#[derive(Default)]
+pub struct Pack {
+    parts: Vec<Part>,
+    head: Vec<u8>,
+    seen: Seen,
+}
+
+impl Pack {
+    /// A new round: the target may change what it has of the last one. Pages of `plain`, sorted, are the process's
+    /// alone there, whatever happens, until the next round.
+    pub fn begin(&mut self, plain: Vec<Run>) {
+        self.seen.forget();
+        self.seen.plain = plain;
+    }
+
+    /// The head of a frame that tells of `runs`, whose bytes lie behind each other in `bytes`, and how many bytes
+    /// follow it: they are brought to the front of `bytes`.
+    pub fn pack(&mut self, runs: &[(u64, usize)], bytes: &mut [u8]) -> (&[u8], usize) {
+        self.parts.clear();
+        let (mut from, mut kept) = (0, 0);
+        for &(at, n) in runs {
+            let mut done = 0;
+            while done < n {
+                let len = (n - done).min(PAGE);
+                let holds = self.look(at + done as u64, &bytes[from..from + len]);
+                if holds == Holds::Bytes {
+                    if kept < from {
+                        bytes.copy_within(from..from + len, kept);
+                    }
+                    kept += len;
+                }
+                self.add(at + done as u64, len, holds);
+                done += len;
+                from += len;
+            }
+        }
+        self.head.clear();
+        pages::head(&self.parts, (Codec::Plain, kept), &mut self.head);
+        (&self.head, kept)
+    }
+
+    fn look(&mut self, at: u64, page: &[u8]) -> Holds {
+        if page.len() < PAGE {
+            Holds::Bytes
+        } else if page[0] == 0 && page == ZEROS {
+            Holds::Zeros
+        } else {
+            self.seen.look(at, page).unwrap_or(Holds::Bytes)
+        }
+    }
+
+    fn add(&mut self, at: u64, len: usize, holds: Holds) {
+        match self.parts.last_mut() {
+            Some(p) if p.holds == holds && p.at + p.len as u64 == at && !is_like(holds) => {
+                p.len += len;
+            }
+            _ => self.parts.push(Part {
+                at,
+                len,
+                holds,
+                huge: false,
+            }),
+        }
+    }
+}
+
+fn is_like(holds: Holds) -> bool {
+    matches!(holds, Holds::Like { .. })
+}
+
+/// Pages that are remembered, 32 bytes each: a newer one takes the place of an older one.
+const SEEN_MAX: usize = 1 << 16;
+/// After so many pages of which next to none was like another, most are not looked at any more: that takes 0.3 us each.
+const LOOKS: u32 = 1024;
+/// One in so many is enough to go on.
+const PAYS: u32 = 64;
+/// Of so many stretches of [`LOOKS`] pages one is looked at.
+const REST: u32 = 8;
+
+/// Pages that the target holds as they were sent.
+#[derive(Default)]
+struct Seen {
+    /// Where it is, by what it holds. Empty until the first page.
+    table: Vec<(u128, u64)>,
+    plain: Vec<Run>,
+    looked: u32,
+    found: u32,
+    /// Pages that are passed over.
+    pass: u32,
+    /// Behind the last page that was looked at: within a round none comes twice.
+    behind: u64,
+}
+
+impl Seen {
+    fn forget(&mut self) {
+        self.table.clear();
+        self.behind = 0;
+    }
+
+    fn look(&mut self, at: u64, page: &[u8]) -> Option<Holds> {
+        if at < self.behind {
+            self.forget();
+        }
+        self.behind = at + PAGE as u64;
+        if self.pass > 0 {
+            self.pass -= 1;
+            return None;
+        }
+        self.looked += 1;
+        if self.looked == LOOKS {
+            if self.found < LOOKS / PAYS {
+                self.pass = (REST - 1) * LOOKS;
+            }
+            (self.looked, self.found) = (0, 0);
+        }
+        let whole = digest(page);
+        let slot = whole as usize % SEEN_MAX;
+        if self.table.is_empty() {
+            self.table.resize(SEEN_MAX, (0, 0));
+        }
+        let (known, from) = self.table[slot];
+        if known == whole && from != 0 {
+            self.found += 1;
+            let sum = whole as u64;
+            return Some(Holds::Like { at: from, sum });
+        }
+        let next = self.plain.partition_point(|run| run.1 <= at);
+        if self.plain.get(next).is_some_and(|run| run.0 <= at) {
+            self.table[slot] = (whole, at);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armento_wire::codec::Grow;
+
+    const AT: u64 = 0x10_0000;
+    const STEP: u64 = PAGE as u64;
+
+    /// What of a block of pages, each full of its number, travels: its parts and the first byte of each page.
+    fn packed(pack: &mut Pack, at: u64, fill: &[u8]) -> (Vec<Part>, Vec<u8>) {
+        let mut bytes: Vec<u8> = fill.iter().flat_map(|b| [*b; PAGE]).collect();
+        let (head, kept) = pack.pack(&[(at, bytes.len())], &mut bytes);
+        let body = [head, &bytes[..kept]].concat();
+        let mut grow = Grow::default();
+        let (parts, bytes) = pages::decode(&body, &mut grow).expect("own frame");
+        (parts, bytes.chunks(PAGE).map(|p| p[0]).collect())
+    }
+
+    fn told(parts: &[Part]) -> Vec<(u64, usize, u64)> {
+        let kind = |p: &Part| match p.holds {
+            Holds::Bytes => 1,
+            Holds::Zeros => 0,
+            Holds::Like { at, .. } => at,
+        };
+        parts
+            .iter()
+            .map(|p| (p.at, p.len / PAGE, kind(p)))
+            .collect()
+    }
+
+    #[test]
+    fn zeros_and_pages_like_others_stay() {
+        let mut pack = Pack::default();
+        pack.begin(vec![(AT, AT + 64 * STEP)]);
+        let (parts, came) = packed(&mut pack, AT, &[1, 0, 0, 2, 1, 3]);
+        let want = [
+            (AT, 1, 1),
+            (AT + STEP, 2, 0),
+            (AT + 3 * STEP, 1, 1),
+            (AT + 4 * STEP, 1, AT),
+            (AT + 5 * STEP, 1, 1),
+        ];
+        assert_eq!(told(&parts), want);
+        assert_eq!(came, [1, 2, 3]);
+        // Also by later frames, but not by a later round.
+        let (parts, came) = packed(&mut pack, AT + 9 * STEP, &[2]);
+        assert_eq!(told(&parts), [(AT + 9 * STEP, 1, AT + 3 * STEP)]);
+        assert_eq!(came, []);
+        pack.begin(vec![(AT, AT + 64 * STEP)]);
+        assert_eq!(packed(&mut pack, AT + 9 * STEP, &[2]).1, [2]);
+    }
+
+    #[test]
+    fn only_what_stays_as_it_is_is_told_of() {
+        let mut pack = Pack::default();
+        // The first page is shared with others.
+        pack.begin(vec![(AT + STEP, AT + 64 * STEP)]);
+        assert_eq!(packed(&mut pack, AT, &[1, 1, 1]).1, [1, 1]);
+        // Who goes back to where he was may change what he sent.
+        assert_eq!(packed(&mut pack, AT, &[2, 1]).1, [2, 1]);
+    }
+
+    #[test]
+    fn few_are_looked_at_where_none_is_like_another() {
+        let mut pack = Pack::default();
+        let all = (AT, AT + 100 * u64::from(LOOKS) * STEP);
+        pack.begin(vec![all]);
+        let mut bytes = vec![0u8; PAGE];
+        let mut sent = 0;
+        let mut send = |pack: &mut Pack, i: u64, word: u64| {
+            bytes[..8].copy_from_slice(&word.to_le_bytes());
+            sent += pack.pack(&[(AT + i * STEP, PAGE)], &mut bytes).1 / PAGE;
+            sent
+        };
+        let looks = u64::from(LOOKS);
+        for i in 0..looks {
+            send(&mut pack, i, i + 1);
+        }
+        assert_eq!(pack.seen.pass, (REST - 1) * LOOKS);
+        // Those passed over travel, though alike; then one more stretch is looked at.
+        let passed = looks * u64::from(REST - 1);
+        for i in 0..passed {
+            send(&mut pack, looks + i, 1);
+        }
+        let now = looks + passed;
+        assert_eq!(send(&mut pack, now, 1), now as usize);
+    }
+}

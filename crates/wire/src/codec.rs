@@ -1,0 +1,177 @@
+//! Bytes that travel smaller: lz4, zstd, or as they are.
+//!
+//! Which one pays is the sender's to know; a receiver takes all of them, and never more than it was told.
+
+use crate::WireError;
+use zstd::zstd_safe::CompressionLevel;
+
+/// Of zstd: the levels above take twice the time and more for a few per cent.
+const LEVEL: CompressionLevel = 1;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Codec {
+    #[default]
+    Plain,
+    Lz4,
+    Zstd,
+}
+
+impl Codec {
+    pub const fn byte(self) -> u8 {
+        match self {
+            Codec::Plain => 0,
+            Codec::Lz4 => 1,
+            Codec::Zstd => 2,
+        }
+    }
+
+    pub fn of(byte: u8) -> Option<Codec> {
+        let all = [Codec::Plain, Codec::Lz4, Codec::Zstd];
+        all.into_iter().find(|c| c.byte() == byte)
+    }
+}
+
+/// Makes bytes smaller; keeps what that needs.
+#[derive(Default)]
+pub struct Shrink {
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+    out: Vec<u8>,
+}
+
+impl Shrink {
+    /// `raw` in `codec`; `None` if it would not be smaller.
+    pub fn shrink(&mut self, codec: Codec, raw: &[u8]) -> Option<&[u8]> {
+        let room = match codec {
+            Codec::Plain => return None,
+            Codec::Lz4 => lz4_flex::block::get_maximum_output_size(raw.len()),
+            Codec::Zstd => zstd::zstd_safe::compress_bound(raw.len()),
+        };
+        if self.out.len() < room {
+            self.out.resize(room, 0);
+        }
+        let n = match codec {
+            Codec::Zstd => {
+                let zstd = match &mut self.zstd {
+                    Some(z) => z,
+                    None => self.zstd.insert(zstd::bulk::Compressor::new(LEVEL).ok()?),
+                };
+                zstd.compress_to_buffer(raw, &mut self.out[..room]).ok()?
+            }
+            _ => lz4_flex::block::compress_into(raw, &mut self.out).ok()?,
+        };
+        (n < raw.len()).then(|| &self.out[..n])
+    }
+}
+
+/// The way back.
+#[derive(Default)]
+pub struct Grow {
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    out: Vec<u8>,
+}
+
+impl Grow {
+    /// The `len` bytes that `bytes` stand for. Before: the caller bounds `len`.
+    pub fn grow<'a>(
+        &'a mut self,
+        codec: Codec,
+        bytes: &'a [u8],
+        len: usize,
+    ) -> Result<&'a [u8], WireError> {
+        const BAD: WireError = WireError::Garbled("compressed block");
+        if codec == Codec::Plain {
+            return if bytes.len() == len {
+                Ok(bytes)
+            } else {
+                Err(BAD)
+            };
+        }
+        if self.out.len() < len {
+            self.out.resize(len, 0);
+        }
+        let room = &mut self.out[..len];
+        let n = match codec {
+            Codec::Zstd => {
+                let zstd = match &mut self.zstd {
+                    Some(z) => z,
+                    None => self.zstd.insert(zstd::bulk::Decompressor::new()?),
+                };
+                zstd.decompress_to_buffer(bytes, room).map_err(|_| BAD)?
+            }
+            _ => lz4_flex::block::decompress_into(bytes, room).map_err(|_| BAD)?,
+        };
+        if n == len {
+            Ok(&self.out[..len])
+        } else {
+            Err(BAD)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALLER: [Codec; 2] = [Codec::Lz4, Codec::Zstd];
+
+    fn text() -> Vec<u8> {
+        (0..20_000u32).flat_map(|i| (i / 7).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn what_was_made_smaller_comes_back() {
+        let (mut shrink, mut grow) = (Shrink::default(), Grow::default());
+        for codec in SMALLER {
+            // Twice: what is kept in between does no harm.
+            for raw in [text(), text()[..5000].to_vec()] {
+                let small = shrink.shrink(codec, &raw).expect("text").to_vec();
+                assert!(small.len() < raw.len() / 2, "{codec:?}");
+                assert_eq!(grow.grow(codec, &small, raw.len()).expect("own"), raw);
+            }
+            assert_eq!(Codec::of(codec.byte()), Some(codec));
+        }
+        assert_eq!(shrink.shrink(Codec::Plain, &text()), None);
+        assert_eq!(grow.grow(Codec::Plain, b"ab", 2).expect("plain"), b"ab");
+        assert!(grow.grow(Codec::Plain, b"ab", 3).is_err());
+        assert_eq!(Codec::of(3), None);
+    }
+
+    #[test]
+    fn what_would_grow_stays() {
+        let mut x = 88172645463325252u64;
+        let mut dice = || {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x
+        };
+        let noise: Vec<u8> = (0..4096).flat_map(|_| dice().to_le_bytes()).collect();
+        let mut shrink = Shrink::default();
+        for codec in SMALLER {
+            assert_eq!(shrink.shrink(codec, &noise), None, "{codec:?}");
+        }
+    }
+
+    #[test]
+    fn lies_are_refused() {
+        let (mut shrink, mut grow) = (Shrink::default(), Grow::default());
+        let raw = text();
+        for codec in SMALLER {
+            let small = shrink.shrink(codec, &raw).expect("text").to_vec();
+            for len in [0, 1, raw.len() - 1, raw.len() + 1, raw.len() * 2] {
+                assert!(grow.grow(codec, &small, len).is_err(), "{codec:?} {len}");
+            }
+            for cut in [0, 1, 4, small.len() / 2, small.len() - 1] {
+                assert!(grow.grow(codec, &small[..cut], raw.len()).is_err());
+            }
+            // Changed anywhere it is refused, or is as long as it was told: never more, and nobody panics.
+            for at in (0..small.len()).step_by(97) {
+                let mut other = small.clone();
+                other[at] ^= 0x55;
+                if let Ok(got) = grow.grow(codec, &other, raw.len()) {
+                    assert_eq!(got.len(), raw.len());
+                }
+            }
+        }
+    }
+}
