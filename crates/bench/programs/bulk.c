@@ -1,7 +1,9 @@
 /* The plain transfer that a move is measured against.
- *   bulk receive PORT MIB    into fresh memory of 4 KiB pages; the kernel's copy touches them first;
- *                            prints nanoseconds from the connection to the last byte
- *   bulk send ADDR PORT MIB  out of memory that was filled before */
+ *   bulk receive PORT MIB [huge]  into fresh memory of 4 KiB pages, or huge ones; the kernel's copy touches them first;
+ *                                 prints nanoseconds from the connection to the last byte
+ *   bulk send ADDR PORT MIB       out of memory that was filled before
+ *   bulk warm MIB [huge]          has so much memory and ends: in a virtual machine it may have been given back to
+ *                                 the one below, and who touches it first then would pay for that */
 #include "clock.h"
 #include <arpa/inet.h>
 #include <sys/mman.h>
@@ -11,11 +13,13 @@
 /* A move reads and writes blocks of about this size too. */
 #define BLOCK (1u << 20)
 
+static int advice = MADV_NOHUGEPAGE;
+
 static char *fresh(size_t size)
 {
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	check(p != MAP_FAILED, "mmap");
-	madvise(p, size, MADV_NOHUGEPAGE);
+	madvise(p, size, advice);
 	return p;
 }
 
@@ -59,6 +63,13 @@ static int transmit(struct sockaddr_in to, size_t size)
 int main(int argc, char **argv)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET };
+	if (!strcmp(argv[argc - 1], "huge"))
+		advice = MADV_HUGEPAGE, argc--;
+	if (argc > 1 && !strcmp(argv[1], "warm")) {
+		size_t size = number(argc, argv, 2) << 20;
+		memset(fresh(size), 1, size);
+		return 0;
+	}
 	int sends = argc > 1 && !strcmp(argv[1], "send");
 	int i = sends ? 3 : 2;
 	if (sends)

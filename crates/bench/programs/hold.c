@@ -2,7 +2,7 @@
  * in order or (MODE random) anywhere. Says "ready PID". With spin or random it reads the clock without pause and
  * remembers when it did not run; SIGUSR1 makes it print these gaps, "START LENGTH" in nanoseconds, and end; but first
  * it proves that every byte is what it should be, because a move that loses memory is not worth timing.
- * With sleep it waits until it is killed. THREADS - 1 more threads wake up now and then and must all be alive at the
+ * With sleep it waits until it is killed, with huge too, in huge pages. THREADS - 1 more threads wake up now and then and must all be alive at the
  * end; MAPPINGS more mappings of two pages lie beside each other, each unlike its neighbours. With half every other
  * part of 64 KiB of the memory was never more than read. */
 #include "clock.h"
@@ -42,7 +42,7 @@ static uint64_t next(uint64_t x)
 
 #define SEED 88172645463325252u
 
-static int half;
+static int half, huge;
 
 static int is_left_out(size_t at)
 {
@@ -53,7 +53,7 @@ static char *hold(size_t size)
 {
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	check(p != MAP_FAILED, "mmap");
-	madvise(p, size, MADV_NOHUGEPAGE);
+	madvise(p, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	uint64_t x = SEED;
 	for (size_t i = 0; i < size / 8; i++) {
 		x = next(x);
@@ -180,6 +180,7 @@ int main(int argc, char **argv)
 	check(argc > 3, "arguments");
 	int dices = !strcmp(argv[3], "random");
 	half = !strcmp(argv[3], "half");
+	huge = !strcmp(argv[3], "huge");
 	size_t threads = argc > 4 ? number(argc, argv, 4) : 1;
 	size_t mappings = argc > 5 ? number(argc, argv, 5) : 0;
 	struct sigaction on = { .sa_handler = end };
@@ -190,7 +191,7 @@ int main(int argc, char **argv)
 	start_threads(threads);
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
-	if (!strcmp(argv[3], "sleep"))
+	if (huge || !strcmp(argv[3], "sleep"))
 		for (;;)
 			pause();
 	uint64_t steps = watch(p, size, rate, dices ? &seed : NULL);

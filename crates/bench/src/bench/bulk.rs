@@ -1,8 +1,9 @@
-//! How fast memory moves: bytes of a move over its whole time, against a plain TCP receive into
+//! How fast memory moves: the memory of a process over the whole time of its move, against a plain TCP receive into
 //! fresh memory of the same page size between the same two nodes; on a shaped link against that link.
 //!
 //! The program sleeps, so that the mover has its core to itself. The move is timed around
-//! `armento migrate`, whose own start (tens of milliseconds) counts against us.
+//! `armento migrate`, whose own start (tens of milliseconds) counts against us. Both sides find memory that this
+//! machine has (`bulk warm`).
 
 use crate::bench::pause::start;
 use crate::row::{Bar, Row, Samples, Table};
@@ -25,7 +26,9 @@ pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
             ..Farm::default()
         };
         let lab = stage.farm(farm)?;
-        table.push(against_receive(stage, &lab, word, Bar::AtLeast(least))?);
+        for pages in [Pages::Small, Pages::Huge] {
+            table.push(against_receive(stage, &lab, (word, pages), least)?);
+        }
         lab.down()?;
     }
     let lab = stage.farm(Farm {
@@ -47,43 +50,89 @@ fn side(what: &str, values: Vec<f64>) -> Samples {
     }
 }
 
-fn against_receive(stage: &Stage, lab: &Lab, word: &str, bar: Bar) -> Result<Row> {
+/// Of the program, and of the memory that it is compared with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    Small,
+    Huge,
+}
+
+impl Pages {
+    fn told(self) -> &'static str {
+        match self {
+            Pages::Small => "4 KiB pages",
+            Pages::Huge => "huge pages",
+        }
+    }
+
+    fn held(self) -> &'static str {
+        match self {
+            Pages::Small => "sleep",
+            Pages::Huge => "huge",
+        }
+    }
+
+    fn extra(self) -> &'static [&'static str] {
+        match self {
+            Pages::Small => &[],
+            Pages::Huge => &["huge"],
+        }
+    }
+}
+
+fn against_receive(
+    stage: &Stage,
+    lab: &Lab,
+    (word, pages): (&str, Pages),
+    least: f64,
+) -> Result<Row> {
     let mib: u64 = if stage.quick { 128 } else { 1024 };
     let (mut moves, mut plain) = (Vec::new(), Vec::new());
-    for _ in 0..stage.rounds(3, 2) {
-        moves.push(moved(stage, lab, mib)?);
-        plain.push(received(stage, lab, mib)?);
+    for _ in 0..stage.rounds(5, 2) {
+        moves.push(moved(stage, lab, mib, pages)?);
+        plain.push(received(stage, lab, mib, pages)?);
     }
-    let what = format!("move of {mib} MiB, {word} / plain receive");
+    let what = format!("{mib} MiB, {}, {word} / plain receive", pages.told());
     let (moves, plain) = (side("move", moves), side("plain", plain));
-    Ok(Row::ratio("bulk", what, moves, plain, bar))
+    Ok(Row::ratio("bulk", what, moves, plain, Bar::AtLeast(least)))
 }
 
 fn against_link(stage: &Stage, lab: &Lab) -> Result<Row> {
     let mib: u64 = if stage.quick { 128 } else { 512 };
-    let moves = (0..stage.rounds(3, 1)).map(|_| moved(stage, lab, mib));
+    let moves = (0..stage.rounds(3, 1)).map(|_| moved(stage, lab, mib, Pages::Small));
     let moves = side("move", moves.collect::<Result<_>>()?);
-    let what = format!("move of {mib} MiB, TLS / link of 1 Gbit");
+    let what = format!("{mib} MiB, TLS / link of 1 Gbit");
     let link = side("TCP payload", vec![GBIT]);
     Ok(Row::ratio("bulk", what, moves, link, Bar::AtLeast(0.95)))
 }
 
-fn moved(stage: &Stage, lab: &Lab, mib: u64) -> Result<f64> {
+fn moved(stage: &Stage, lab: &Lab, mib: u64, pages: Pages) -> Result<f64> {
     let home = lab.node(1);
     let size = mib.to_string();
+    let hold = [&size, "0", pages.held()];
     // Dropped at the end, and with that killed.
-    let (_holder, pid) = start(stage.armento(home, &[], "hold", &[&size, "0", "sleep"]))?;
+    let (_holder, pid) = start(stage.armento(home, &[], "hold", &hold))?;
+    warm(stage, lab, mib, pages)?;
     let m = migrate(home, pid, "n2", Limit::secs(MOVE))?;
-    Ok(m.bytes * 1e3 / (m.end_ns - m.begin_ns) as f64)
+    Ok((mib << 20) as f64 * 1e3 / (m.end_ns - m.begin_ns) as f64)
 }
 
-fn received(stage: &Stage, lab: &Lab, mib: u64) -> Result<f64> {
+fn received(stage: &Stage, lab: &Lab, mib: u64, pages: Pages) -> Result<f64> {
     let (home, away) = (lab.node(1), lab.node(2));
     let size = mib.to_string();
-    let mut sink = Running::start(stage.native(away, "bulk", &["receive", PORT, &size]))?;
+    // The sender's memory is as much again.
+    warm(stage, lab, 2 * mib, pages)?;
+    let receive = [&["receive", PORT, &size], pages.extra()].concat();
+    let mut sink = Running::start(stage.native(away, "bulk", &receive))?;
     sink.line(Limit::secs(SOON))?;
     let send = stage.native(home, "bulk", &["send", &away.addr, PORT, &size]);
     run::lines(send, Limit::secs(MOVE))?;
     let ns: f64 = sink.line(Limit::secs(SOON))?.parse()?;
     Ok((mib << 20) as f64 * 1e3 / ns)
+}
+
+fn warm(stage: &Stage, lab: &Lab, mib: u64, pages: Pages) -> Result<()> {
+    let size = mib.to_string();
+    let warm = [&["warm", &size], pages.extra()].concat();
+    run::lines(stage.native(lab.node(2), "bulk", &warm), Limit::secs(SOON)).map(drop)
 }
