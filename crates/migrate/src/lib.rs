@@ -7,6 +7,7 @@
 pub mod fault;
 pub mod fill;
 pub mod image;
+mod pace;
 mod pack;
 pub mod source;
 pub mod stop;

@@ -2,9 +2,14 @@
 //!
 //! From: `source.rs`. Next: `fill.rs`, by way of the frames of `wire/src/pages.rs`.
 
+use crate::Result;
+use crate::pace::Pace;
 use armento_tracee::pages::Run;
-use armento_wire::codec::Codec;
+use armento_wire::codec::{self, Codec, Shrink};
 use armento_wire::pages::{self, Holds, PAGE, Part, digest};
+use armento_wire::{bulk, write_frame};
+use std::io::Write;
+use std::time::Instant;
 
 const ZEROS: [u8; PAGE] = [0; PAGE];
 
@@ -14,6 +19,8 @@ pub struct Pack {
     parts: Vec<Part>,
     head: Vec<u8>,
     seen: Seen,
+    pace: Pace,
+    shrink: Shrink,
 }
 
 impl Pack {
@@ -24,9 +31,39 @@ impl Pack {
         self.seen.plain = plain;
     }
 
-    /// The head of a frame that tells of `runs`, whose bytes lie behind each other in `bytes`, and how many bytes
-    /// follow it: they are brought to the front of `bytes`.
-    pub fn pack(&mut self, runs: &[(u64, usize)], bytes: &mut [u8]) -> (&[u8], usize) {
+    /// Writes a frame that tells of `runs`, whose bytes lie behind each other in `bytes` since `begun`. Returns its bytes.
+    pub fn send(
+        &mut self,
+        w: &mut impl Write,
+        runs: &[(u64, usize)],
+        bytes: &mut [u8],
+        begun: Instant,
+    ) -> Result<u64> {
+        let kept = self.sort(runs, bytes);
+        let raw = &bytes[..kept];
+        let (codec, body) = squeeze(&mut self.pace, &mut self.shrink, raw);
+        self.head.clear();
+        pages::head(&self.parts, (codec, kept), &mut self.head);
+        let len = self.head.len() + body.len();
+        let writing = Instant::now();
+        write_frame(w, bulk::PAGES, &[&self.head, body])?;
+        self.pace.wrote(len, begun.elapsed(), writing.elapsed());
+        Ok(len as u64)
+    }
+
+    /// The same for a piece of a file.
+    pub fn send_bytes(&mut self, w: &mut impl Write, raw: &[u8], begun: Instant) -> Result<u64> {
+        let (codec, body) = squeeze(&mut self.pace, &mut self.shrink, raw);
+        let head = codec::head(codec, raw.len());
+        let len = head.len() + body.len();
+        let writing = Instant::now();
+        write_frame(w, bulk::BYTES, &[&head, body])?;
+        self.pace.wrote(len, begun.elapsed(), writing.elapsed());
+        Ok(len as u64)
+    }
+
+    /// Notes what `runs` hold, and brings the bytes that must travel to the front of `bytes`: how many are they?
+    fn sort(&mut self, runs: &[(u64, usize)], bytes: &mut [u8]) -> usize {
         self.parts.clear();
         let (mut from, mut kept) = (0, 0);
         for &(at, n) in runs {
@@ -45,9 +82,7 @@ impl Pack {
                 from += len;
             }
         }
-        self.head.clear();
-        pages::head(&self.parts, (Codec::Plain, kept), &mut self.head);
-        (&self.head, kept)
+        kept
     }
 
     fn look(&mut self, at: u64, page: &[u8]) -> Holds {
@@ -72,6 +107,15 @@ impl Pack {
                 huge: false,
             }),
         }
+    }
+}
+
+/// `raw` as it is to travel.
+fn squeeze<'a>(pace: &mut Pace, shrink: &'a mut Shrink, raw: &'a [u8]) -> (Codec, &'a [u8]) {
+    let codec = pace.choose(raw, shrink);
+    match shrink.shrink(codec, raw) {
+        Some(small) => (codec, small),
+        None => (Codec::Plain, raw),
     }
 }
 
@@ -147,6 +191,7 @@ impl Seen {
 mod tests {
     use super::*;
     use armento_wire::codec::Grow;
+    use armento_wire::read_frame;
 
     const AT: u64 = 0x10_0000;
     const STEP: u64 = PAGE as u64;
@@ -154,8 +199,11 @@ mod tests {
     /// What of a block of pages, each full of its number, travels: its parts and the first byte of each page.
     fn packed(pack: &mut Pack, at: u64, fill: &[u8]) -> (Vec<Part>, Vec<u8>) {
         let mut bytes: Vec<u8> = fill.iter().flat_map(|b| [*b; PAGE]).collect();
-        let (head, kept) = pack.pack(&[(at, bytes.len())], &mut bytes);
-        let body = [head, &bytes[..kept]].concat();
+        let (mut out, mut body) = (Vec::new(), Vec::new());
+        let runs = [(at, bytes.len())];
+        let len = pack.send(&mut out, &runs, &mut bytes, Instant::now());
+        let kind = read_frame(&mut &out[..], &mut body).expect("own frame");
+        assert_eq!((kind, len.expect("sent")), (bulk::PAGES, body.len() as u64));
         let mut grow = Grow::default();
         let (parts, bytes) = pages::decode(&body, &mut grow).expect("own frame");
         (parts, bytes.chunks(PAGE).map(|p| p[0]).collect())
@@ -214,7 +262,7 @@ mod tests {
         let mut sent = 0;
         let mut send = |pack: &mut Pack, i: u64, word: u64| {
             bytes[..8].copy_from_slice(&word.to_le_bytes());
-            sent += pack.pack(&[(AT + i * STEP, PAGE)], &mut bytes).1 / PAGE;
+            sent += pack.sort(&[(AT + i * STEP, PAGE)], &mut bytes) / PAGE;
             sent
         };
         let looks = u64::from(LOOKS);

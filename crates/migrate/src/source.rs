@@ -111,13 +111,14 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         write_frame(self.w, bulk::FILE, &[&talk::encode(key)])?;
         let mut at = 0;
         while at < key.size {
+            let begun = Instant::now();
             let n = f.read_at(&mut self.block.buf, at)?;
             if n == 0 {
                 break;
             }
-            write_frame(self.w, bulk::BYTES, &[&self.block.buf[..n]])?;
+            let raw = &self.block.buf[..n];
+            self.bytes += self.pack.send_bytes(self.w, raw, begun)?;
             at += n as u64;
-            self.bytes += n as u64;
         }
         Ok(())
     }
@@ -228,13 +229,13 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         if b.len == 0 {
             return Ok(());
         }
+        let begun = Instant::now();
         let got = sys::vm_read_many(self.pid, &b.runs, &mut b.buf);
         if !matches!(got, Ok(n) if n == b.len) {
             one_by_one(self.pid, b);
         }
-        let (head, kept) = self.pack.pack(&b.runs, &mut b.buf[..b.len]);
-        self.bytes += (head.len() + kept) as u64;
-        write_frame(self.w, bulk::PAGES, &[head, &b.buf[..kept]])?;
+        let bytes = &mut b.buf[..b.len];
+        self.bytes += self.pack.send(self.w, &b.runs, bytes, begun)?;
         b.runs.clear();
         b.len = 0;
         Ok(())

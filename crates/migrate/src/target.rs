@@ -13,6 +13,8 @@ use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
 use armento_tracee::slice::Patient;
 use armento_wire::bulk;
+use armento_wire::codec::Grow;
+use armento_wire::pages;
 use armento_wire::talk::{self, FileKey};
 use armento_wire::{WireError, read_frame, write_frame};
 use std::io::{Read, Write};
@@ -49,7 +51,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
     let mut file: Option<(FileKey, u64)> = None;
     let mut state: Option<State> = None;
     let mut to: Option<Filler> = None;
-    let mut total = 0;
+    let (mut total, mut grow) = (0, Grow::default());
     // What comes before the last layout was sent while the process runs.
     let mut patient = Some(Patient::begin());
     if accept.files.is_empty() {
@@ -61,8 +63,9 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
             bulk::FILE => file = Some((talk::decode(&buf, "file")?, 0)),
             bulk::BYTES => {
                 let (key, at) = file.as_mut().ok_or(WireError::Garbled("file"))?;
-                b.file(key, *at, &buf)?;
-                *at += buf.len() as u64;
+                let bytes = grow.body(&buf, pages::SPAN_MAX)?;
+                b.file(key, *at, bytes)?;
+                *at += bytes.len() as u64;
             }
             bulk::PAGES => {
                 let to = match &mut to {

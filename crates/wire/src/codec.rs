@@ -31,6 +31,15 @@ impl Codec {
     }
 }
 
+/// What stands before bytes in `codec` that were `raw`.
+pub fn head(codec: Codec, raw: usize) -> [u8; HEAD] {
+    let [a, b, c, d] = (raw as u32).to_le_bytes();
+    [codec.byte(), a, b, c, d]
+}
+
+/// … and how long it is.
+pub const HEAD: usize = 5;
+
 /// Makes bytes smaller; keeps what that needs.
 #[derive(Default)]
 pub struct Shrink {
@@ -71,6 +80,16 @@ pub struct Grow {
 }
 
 impl Grow {
+    /// What `body`, a [`head`] and bytes, stands for: `most` bytes at most.
+    pub fn body<'a>(&'a mut self, body: &'a [u8], most: usize) -> Result<&'a [u8], WireError> {
+        const BAD: WireError = WireError::Garbled("block of bytes");
+        let (head, bytes) = body.split_first_chunk::<HEAD>().ok_or(BAD)?;
+        let [codec, raw @ ..] = *head;
+        let raw = u32::from_le_bytes(raw) as usize;
+        let codec = Codec::of(codec).filter(|_| raw <= most).ok_or(BAD)?;
+        self.grow(codec, bytes, raw)
+    }
+
     /// The `len` bytes that `bytes` stand for. Before: the caller bounds `len`.
     pub fn grow<'a>(
         &'a mut self,
@@ -134,6 +153,11 @@ mod tests {
         assert_eq!(grow.grow(Codec::Plain, b"ab", 2).expect("plain"), b"ab");
         assert!(grow.grow(Codec::Plain, b"ab", 3).is_err());
         assert_eq!(Codec::of(3), None);
+        let small = shrink.shrink(Codec::Lz4, &text()).expect("text");
+        let body = [&head(Codec::Lz4, text().len()), small].concat();
+        assert_eq!(grow.body(&body, text().len()).expect("own"), text());
+        assert!(grow.body(&body, text().len() - 1).is_err());
+        assert!(grow.body(&body[..HEAD - 1], text().len()).is_err());
     }
 
     #[test]

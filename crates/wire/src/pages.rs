@@ -6,7 +6,7 @@
 //! A frame tells of each page once. The parts of kind `Bytes` share the bytes behind, in order.
 
 use crate::WireError;
-use crate::codec::{Codec, Grow};
+use crate::codec::{self, Codec, Grow};
 
 /// Most memory that one frame tells of. What it brings fits a frame as it is.
 pub const SPAN_MAX: usize = 4 << 20;
@@ -67,8 +67,7 @@ pub fn head(parts: &[Part], (codec, raw): (Codec, usize), out: &mut Vec<u8>) {
             }
         }
     }
-    out.push(codec.byte());
-    out.extend_from_slice(&(raw as u32).to_le_bytes());
+    out.extend_from_slice(&codec::head(codec, raw));
 }
 
 /// The head of a frame that brings `runs` (address, bytes) as they are.
@@ -108,13 +107,11 @@ pub fn decode<'a>(body: &'a [u8], grow: &'a mut Grow) -> Result<(Vec<Part>, &'a 
         }
         parts.push(p);
     }
-    let [codec] = take(&mut rest)?;
-    let codec = Codec::of(codec).ok_or(BAD)?;
-    let raw = u32::from_le_bytes(take(&mut rest)?) as usize;
-    if raw != brings {
+    let bytes = grow.body(rest, brings)?;
+    if bytes.len() != brings {
         return Err(BAD);
     }
-    Ok((parts, grow.grow(codec, rest, raw)?))
+    Ok((parts, bytes))
 }
 
 fn part(rest: &mut &[u8]) -> Result<Part, WireError> {
