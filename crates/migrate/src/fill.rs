@@ -63,7 +63,12 @@ pub struct Filler {
     pub uffd: Option<Arc<Uffd>>,
     pub stand_ins: StandIns,
     grow: Grow,
+    /// Blocks of [`HUGE_PAGE`] that the kernel fills as ever: it makes huge pages, `uffd` small ones only.
+    open: BTreeSet<u64>,
 }
+
+/// What x86-64 calls a huge page.
+const HUGE_PAGE: u64 = 2 << 20;
 
 impl Filler {
     pub fn new(pid: i32, uffd: Option<Arc<Uffd>>, stand_ins: StandIns) -> Filler {
@@ -72,6 +77,7 @@ impl Filler {
             uffd,
             stand_ins,
             grow: Grow::default(),
+            open: BTreeSet::new(),
         }
     }
 
@@ -84,20 +90,25 @@ impl Filler {
         Ok(body.len() as u64)
     }
 
-    fn tell(&self, parts: &[Part], mut rest: &[u8]) -> Result<()> {
+    fn tell(&mut self, parts: &[Part], mut rest: &[u8]) -> Result<()> {
         self.stand_ins.came(parts);
+        for p in parts.iter().filter(|p| p.huge) {
+            self.make_room(p);
+        }
         let mut there: Vec<(u64, &[u8])> = Vec::new();
         for p in parts {
             match p.holds {
                 Holds::Bytes => {
                     let run;
                     (run, rest) = rest.split_at(p.len);
-                    there.extend(self.left(p.at, run));
+                    for (at, n) in pieces(p, HUGE_PAGE as usize) {
+                        let from = (at - p.at) as usize;
+                        there.extend(self.left(at, &run[from..from + n]));
+                    }
                 }
                 Holds::Zeros => {
-                    for at in (0..p.len).step_by(ZEROS.len()) {
-                        let zeros = &ZEROS[..ZEROS.len().min(p.len - at)];
-                        there.extend(self.left(p.at + at as u64, zeros));
+                    for (at, n) in pieces(p, ZEROS.len()) {
+                        there.extend(self.left(at, &ZEROS[..n]));
                     }
                 }
                 Holds::Like { .. } => {}
@@ -110,6 +121,19 @@ impl Filler {
             }
         }
         Ok(())
+    }
+
+    /// Lets a huge page come where `p` is, unless there is something already.
+    fn make_room(&mut self, p: &Part) {
+        let Some(uffd) = &self.uffd else { return };
+        let first = p.at / HUGE_PAGE * HUGE_PAGE;
+        let end = p.at + p.len as u64;
+        for block in (first..end).step_by(HUGE_PAGE as usize) {
+            // What cannot be had so comes in small pages.
+            if !self.open.contains(&block) && uffd.filled((block, block + HUGE_PAGE)).is_ok() {
+                self.open.insert(block);
+            }
+        }
     }
 
     fn write(&self, all: &[(u64, &[u8])]) -> Result<()> {
@@ -148,6 +172,9 @@ impl Filler {
     }
 
     fn make(&self, at: u64, bytes: &[u8]) -> usize {
+        if self.open.contains(&(at / HUGE_PAGE * HUGE_PAGE)) {
+            return 0;
+        }
         self.uffd.as_ref().map_or(0, |u| u.fill(at, bytes))
     }
 
@@ -178,6 +205,17 @@ impl Filler {
     }
 }
 
+/// A part in pieces of at most `most`, none of which lies in two of what `most` divides memory into.
+fn pieces(p: &Part, most: usize) -> impl Iterator<Item = (u64, usize)> {
+    let (mut at, end) = (p.at, p.at + p.len as u64);
+    std::iter::from_fn(move || {
+        let next = (at / most as u64 + 1).saturating_mul(most as u64).min(end);
+        let piece = (at, (next - at) as usize);
+        at = next;
+        (piece.1 > 0).then_some(piece)
+    })
+}
+
 /// Through /proc/PID/mem, which ignores the protection of a private mapping.
 fn force_write(mem: &File, at: u64, bytes: &[u8]) -> Result<()> {
     mem.write_all_at(bytes, at).map_err(|e| no_memory(&e))
@@ -187,5 +225,39 @@ fn no_memory(e: &std::io::Error) -> MigrateError {
     match e.raw_os_error() {
         Some(libc::ESRCH) => MigrateError::Ended,
         _ => MigrateError::Stays(Stay::NoRoom, format!("its memory could not be filled: {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_a_part_and_lie_in_one_block_each() {
+        let all = |at, len, most| -> Vec<(u64, usize)> {
+            let holds = Holds::Zeros;
+            let huge = false;
+            pieces(
+                &Part {
+                    at,
+                    len,
+                    holds,
+                    huge,
+                },
+                most,
+            )
+            .collect()
+        };
+        assert_eq!(
+            all(0x1000, 0x2000, 0x1000),
+            [(0x1000, 0x1000), (0x2000, 0x1000)]
+        );
+        assert_eq!(
+            all(0x1800, 0x1000, 0x1000),
+            [(0x1800, 0x800), (0x2000, 0x800)]
+        );
+        assert_eq!(all(0x1000, 0x800, 0x1000), [(0x1000, 0x800)]);
+        let last = u64::MAX - 0xfff;
+        assert_eq!(all(last, 0xfff, 0x1000), [(last, 0xfff)]);
     }
 }

@@ -19,6 +19,8 @@ pub struct Pack {
     parts: Vec<Part>,
     head: Vec<u8>,
     seen: Seen,
+    /// Sorted: blocks that are one huge page each. Those of pages that were sent are of no use any more.
+    huge: Vec<Run>,
     pace: Pace,
     shrink: Shrink,
 }
@@ -29,6 +31,12 @@ impl Pack {
     pub fn begin(&mut self, plain: Vec<Run>) {
         self.seen.forget();
         self.seen.plain = plain;
+        self.huge.clear();
+    }
+
+    /// `run`, behind all that were named before in this round, lies in huge pages.
+    pub fn is_huge(&mut self, run: Run) {
+        self.huge.push(run);
     }
 
     /// Writes a frame that tells of `runs`, whose bytes lie behind each other in `bytes` since `begun`. Returns its bytes.
@@ -96,15 +104,22 @@ impl Pack {
     }
 
     fn add(&mut self, at: u64, len: usize, holds: Holds) {
+        let next = self.huge.partition_point(|run| run.1 <= at);
+        let huge = self.huge.get(next).is_some_and(|run| run.0 <= at);
         match self.parts.last_mut() {
-            Some(p) if p.holds == holds && p.at + p.len as u64 == at && !is_like(holds) => {
+            Some(p)
+                if p.holds == holds
+                    && p.huge == huge
+                    && p.at + p.len as u64 == at
+                    && !is_like(holds) =>
+            {
                 p.len += len;
             }
             _ => self.parts.push(Part {
                 at,
                 len,
                 holds,
-                huge: false,
+                huge,
             }),
         }
     }
@@ -241,6 +256,17 @@ mod tests {
         assert_eq!(came, []);
         pack.begin(vec![(AT, AT + 64 * STEP)]);
         assert_eq!(packed(&mut pack, AT + 9 * STEP, &[2]).1, [2]);
+    }
+
+    #[test]
+    fn huge_pages_are_told_of() {
+        let mut pack = Pack::default();
+        pack.begin(Vec::new());
+        pack.is_huge((AT + STEP, AT + 3 * STEP));
+        let (parts, _) = packed(&mut pack, AT, &[1, 2, 0, 3]);
+        let huge: Vec<bool> = parts.iter().map(|p| p.huge).collect();
+        assert_eq!(told(&parts).len(), 4);
+        assert_eq!(huge, [false, true, true, false]);
     }
 
     #[test]

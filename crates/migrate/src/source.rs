@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of pages in one frame.
 const BLOCK: usize = 512 << 10;
+/// What x86-64 calls a huge page.
+const HUGE_PAGE: u64 = 2 << 20;
 /// process_vm_readv takes at most IOV_MAX ranges.
 const RANGES: usize = 1024;
 /// Pre-copy ends with a round that took no longer than this, until the target had put its pages where they belong:
@@ -50,6 +52,7 @@ pub struct Job<'a, R: Read, W: Write> {
     pub bytes: u64,
     block: Block,
     pack: Pack,
+    map: Option<Pagemap>,
     /// While the process runs.
     patient: Option<Patient>,
 }
@@ -76,6 +79,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
                 ..Block::default()
             },
             pack: Pack::default(),
+            map: None,
             patient: None,
         }
     }
@@ -168,6 +172,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     /// the process is frozen would be part of its pause.
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
+        self.pack.begin(Vec::new());
         write_frame(self.w, bulk::SYNC, &[])?;
         let mut buf = Vec::new();
         match read_frame(self.r, &mut buf)? {
@@ -204,7 +209,25 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         Ok(())
     }
 
+    /// Where whole huge pages are among `runs` the target is to make such again.
+    fn huge(&mut self, runs: &[Run]) {
+        let whole = |r: &Run| (r.0.next_multiple_of(HUGE_PAGE), r.1 / HUGE_PAGE * HUGE_PAGE);
+        for run in runs.iter().map(whole).filter(|r| r.0 < r.1) {
+            let map = match &self.map {
+                Some(m) => m,
+                None => match Pagemap::open(self.pid) {
+                    Ok(m) => self.map.insert(m),
+                    Err(_) => return,
+                },
+            };
+            for found in map.huge(run).unwrap_or_default() {
+                self.pack.is_huge(found);
+            }
+        }
+    }
+
     fn runs(&mut self, runs: &[Run]) -> Result<()> {
+        self.huge(runs);
         for &(mut at, end) in runs {
             while at < end {
                 let room = BLOCK - self.block.len;

