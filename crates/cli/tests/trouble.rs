@@ -1,5 +1,6 @@
 //! Programs that cannot move, and farms that break: one clear line, and the program goes on or ends truthfully.
 
+mod behind;
 mod groups;
 mod keepers;
 mod lab;
@@ -287,4 +288,12 @@ fn a_process_has_one_keeper() {
     keepers::trees_in_trees(&farm);
     keepers::moved_at_once(&farm);
     keepers::adopted_above(&farm);
+}
+
+#[test]
+fn memory_comes_behind_the_flip() {
+    if let Some(farm) = Farm::up("behind", None) {
+        behind::nothing_is_lost(&farm);
+        behind::a_source_dies(&farm);
+    }
 }

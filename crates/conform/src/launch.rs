@@ -214,8 +214,12 @@ fn environment(command: &mut Command, task: &Task, dirs: &Dirs) {
         .env("USER", "guest")
         .env("LOGNAME", "guest")
         .env("SHELL", "/bin/sh");
-    if let Some(socket) = std::env::var_os("ARMENTO_SOCKET") {
-        command.env("ARMENTO_SOCKET", socket);
+    // Which daemon; and whether all memory is to come behind the flip.
+    for name in ["ARMENTO_SOCKET", "ARMENTO_POSTCOPY"] {
+        let Some(value) = std::env::var_os(name) else {
+            continue;
+        };
+        command.env(name, value);
     }
 }
 

@@ -7,9 +7,10 @@ use crate::mapping::{OTHER_MAX, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
-use crate::{bodies, start, sys};
+use crate::{behind, bodies, start, sys};
 use armento_link::{Reader, Writer};
 use armento_migrate::fault::point;
+use armento_migrate::fetch::Fetch;
 use armento_migrate::fill::{Filler, StandIns};
 use armento_migrate::image::areas::{Area, Kind};
 use armento_migrate::image::files::rescued;
@@ -47,13 +48,17 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
         came: Vec::new(),
         pid: 0,
         away: CpuTime::default(),
+        later: Vec::new(),
+        rest: None,
     };
     match target::receive(&mut r, &mut w, &mut a) {
-        Ok(bytes) => sh.tell(&ToHome::Ready {
-            mv,
-            bytes,
-            away: a.away,
-        }),
+        Ok(bytes) => {
+            let away = a.away;
+            sh.tell(&ToHome::Ready { mv, bytes, away });
+            if let Some((proc, rest)) = a.rest {
+                behind::fetch(sh, (a.pid, &proc), rest, (&mut r, &mut w));
+            }
+        }
         Err(e) => {
             if a.pid != 0 {
                 let pid = a.pid;
@@ -90,6 +95,9 @@ struct Arrival {
     pid: Pid,
     /// CPU that it used away before.
     away: CpuTime,
+    /// Pages that come behind the flip, and who receives them.
+    later: Vec<Run>,
+    rest: Option<(Arc<Proc>, Fetch)>,
 }
 
 impl Arrival {
@@ -142,6 +150,7 @@ impl Builder for Arrival {
         Ok(Accept {
             files,
             precopy: true,
+            postcopy: behind::can(&self.sh),
         })
     }
 
@@ -171,8 +180,17 @@ impl Builder for Arrival {
             .unwrap_or(Err(MigrateError::Ended))
     }
 
-    fn layout(&mut self, layout: Layout) -> Result<()> {
+    fn give_up(&mut self, runs: Vec<Run>) -> Result<()> {
         let pid = self.pid;
+        self.sh
+            .hand
+            .run(move |zoo| give_up(zoo, pid, &runs))
+            .unwrap_or(Err(MigrateError::Ended))
+    }
+
+    fn layout(&mut self, mut layout: Layout) -> Result<()> {
+        let pid = self.pid;
+        self.later = std::mem::take(&mut layout.later);
         self.sh
             .hand
             .run(move |zoo| lay_out(zoo, pid, layout))
@@ -182,10 +200,13 @@ impl Builder for Arrival {
     fn build(&mut self, state: State) -> Result<()> {
         let pid = self.pid;
         self.away = state.cpu.away;
-        self.sh
+        let later = std::mem::take(&mut self.later);
+        self.rest = self
+            .sh
             .hand
-            .run(move |zoo| finish(zoo, pid, &state))
-            .unwrap_or(Err(MigrateError::Ended))
+            .run(move |zoo| finish(zoo, pid, &state, &later))
+            .unwrap_or(Err(MigrateError::Ended))?;
+        Ok(())
     }
 }
 
@@ -231,6 +252,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         stopped: false,
         releases: None,
         quiet: true,
+        serving: false,
         busy_percent: 100,
         looked: (0, Instant::now()),
         demand: Default::default(),
@@ -385,19 +407,26 @@ fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
     // Files mapped since the offer were fetched by the body's first host, not by us: they come as anonymous copies.
     make_objects(&zoo.sh(), &layout.areas, &[], &[])?;
     shape(zoo, pid, layout.areas)?;
-    let code = zoo.code.clone();
-    let here = zoo
-        .bodies
-        .get(&pid)
-        .map(|b| b.here)
-        .ok_or(MigrateError::Ended)?;
-    let mut h = Hold::take(here, zoo.passage())?;
-    h.batch_ok(&code, "drop pages", &drop_calls(&layout.dropped))?;
+    give_up(zoo, pid, &layout.dropped)
+}
+
+/// Nothing is where these pages were.
+fn give_up(zoo: &mut Zoo, pid: Pid, runs: &[Run]) -> Result<()> {
+    let (code, passage) = (zoo.code.clone(), zoo.passage());
+    let b = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?;
+    let mut h = Hold::take(b.here, passage)?;
+    h.batch_ok(&code, "drop pages", &drop_calls(runs))?;
     Ok(())
 }
 
-/// Threads, dispositions, everything the kernel remembers. The body stays stopped.
-fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
+/// Threads, dispositions, everything the kernel remembers. The body stays stopped. Returns who receives what is still
+/// to come.
+fn finish(
+    zoo: &mut Zoo,
+    pid: Pid,
+    state: &State,
+    later: &[Run],
+) -> Result<Option<(Arc<Proc>, Fetch)>> {
     let (code, sh) = (zoo.code.clone(), zoo.sh());
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
     // Before anything of its own runs: the kernel, too, would wait for a page.
@@ -424,6 +453,11 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
     h.batch(&code, &flags::zero_calls(&state.zeros))?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     ok("set the memory map's numbers", here, r[0])?;
+    let b = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?;
+    let rest = match later {
+        [] => None,
+        _ => Some((b.proc.clone(), behind::begin(&sh, &mut h, &code, b, later)?)),
+    };
     sigs::set(&mut h, &code, &state.actions, None)?;
     if state.persona != 0 {
         // Behind our own mappings: under READ_IMPLIES_EXEC they would not be what they were.
@@ -470,7 +504,7 @@ fn finish(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         *lock(&b.proc.overruns) = state.overruns.iter().copied().collect();
     }
     requeue(zoo, pid, &state.pending);
-    Ok(())
+    Ok(rest)
 }
 
 fn enter(zoo: &mut Zoo, pid: Pid, here: i32, tid: i32) {

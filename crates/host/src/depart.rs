@@ -5,7 +5,7 @@
 use crate::shared::{Pair, Shared, lock, says};
 use crate::veils::{Face, Veils};
 use crate::world::Zoo;
-use crate::{cpu, freeze};
+use crate::{behind, brake, cpu, freeze};
 use armento_link::{Badge, Writer, dial};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Kind, Survey};
@@ -65,6 +65,7 @@ fn aborted(sh: &Shared, mv: MoveId) -> bool {
 
 fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let (mut r, mut w) = connect(sh, mv, to)?;
+    let closer = r.closer().ok();
     let (here, uffd, proc) = sh
         .hand
         .run(move |zoo| {
@@ -75,12 +76,15 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         })
         .flatten()
         .ok_or(MigrateError::Ended)?;
+    behind::whole(&proc)?;
     let mapped = proc.mapped.load(Ordering::Acquire);
     let noted = Noted::now(here)?;
     let mut first = survey(here)?;
     noted.mark(&mut first.areas);
     let head = head(pid, here, &first)?;
     let mut job = Job::new(here, &mut r, &mut w);
+    let slowed = sh.clone();
+    job.brake = Some(Box::new(move || Box::new(brake::on(&slowed, pid))));
     let files = sh.clone();
     let accept = job.offer(&head, &mut |k| {
         lock(&files.files).get(k).and_then(|f| f.try_clone().ok())
@@ -109,7 +113,14 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     // A file mapped meanwhile has replaced at home what was sent there: everything goes again.
     let tracked = tracked && proc.mapped.load(Ordering::Acquire) == mapped;
     point("host.captured");
-    job.finish(&last, state, tracked)
+    // Before home can say Drop.
+    let keeps = job.may_owe().then(|| behind::Kept::begin(sh, pid, here));
+    job.finish(&last, state, tracked, &[])?;
+    if job.owes() {
+        behind::serve(pid, &mut job, closer.as_ref());
+    }
+    drop(keeps);
+    Ok(())
 }
 
 fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {

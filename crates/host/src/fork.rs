@@ -1,11 +1,11 @@
 //! fork, vfork, clone and clone3 of a guest: the deputy forks first and gives the number, then the body.
 
-use crate::forward;
 use crate::serve::come_home;
 use crate::shared::{Cell, Proc, Shared, Special, Waiting, lock};
 use crate::words;
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, wait_first_stop};
+use crate::{behind, forward};
 use armento_migrate::Result;
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::inject::Hold;
@@ -116,6 +116,22 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     };
     lock(&cell.st).waiting = Some(Waiting::Special);
     let (sh, cell, id) = (sh.clone(), cell.clone(), n.id);
+    if w.flags & libc::CLONE_VM as u64 == 0 && cell.proc.coming.any() {
+        // A child would have empty pages where its parent's are still to come.
+        armento_tracee::aside::soon("whole", move || match behind::whole(&cell.proc) {
+            Ok(()) => ask(sh, cell, id, w, special),
+            Err(e) => {
+                drop(special);
+                come_home(&sh, &cell, id, e.stay(), "a fork");
+            }
+        });
+        return;
+    }
+    ask(sh, cell, id, w, special);
+}
+
+/// Home forks, and then the body.
+fn ask(sh: Arc<Shared>, cell: Arc<Cell>, id: u64, w: Wish, special: Special) {
     let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
     if !thread {
         // The child may look at its parent from home, where nobody sees it look: `$0 = "x"; system "ps"`.
@@ -265,6 +281,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         stopped: false,
         releases,
         quiet: false,
+        serving: false,
         busy_percent: 100,
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),

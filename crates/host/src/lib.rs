@@ -7,7 +7,9 @@
 
 mod ahead;
 mod arrive;
+mod behind;
 mod bodies;
+mod brake;
 mod cache;
 mod cpu;
 mod depart;

@@ -163,6 +163,19 @@ pub fn map_file(
     flags: i32,
     off: u64,
 ) -> Result<i64> {
+    let fd = pass_in(h, code, pass, file)?;
+    let calls = [
+        (
+            libc::SYS_mmap,
+            [addr, len, prot as u64, flags as u64, fd, off],
+        ),
+        (libc::SYS_close, [fd, 0, 0, 0, 0, 0]),
+    ];
+    Ok(h.batch(code, &calls)?[0])
+}
+
+/// Gives the held process a descriptor of `file`; it must not keep it. Returns its number there.
+pub fn pass_in(h: &mut Hold, code: &Code, pass: i32, file: &File) -> Result<u64> {
     sys::send_fd(pass, file.as_raw_fd())?;
     // struct msghdr with one byte of data and room for one descriptor.
     let control = code.scratch(0x500, &[0u8; 32]);
@@ -178,17 +191,9 @@ pub fn map_file(
     ok("recvmsg", h.tid, got)?;
     let mut raw = [0u8; 24];
     code.read_scratch(0x500, &mut raw);
-    let fd = u64::from(u32::from_le_bytes(
+    Ok(u64::from(u32::from_le_bytes(
         raw[16..20].try_into().unwrap_or_default(),
-    ));
-    let calls = [
-        (
-            libc::SYS_mmap,
-            [addr, len, prot as u64, flags as u64, fd, off],
-        ),
-        (libc::SYS_close, [fd, 0, 0, 0, 0, 0]),
-    ];
-    Ok(h.batch(code, &calls)?[0])
+    )))
 }
 
 /// Our copy of a home file: from the cache, or fetched whole.

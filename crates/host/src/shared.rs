@@ -26,8 +26,8 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
+use std::time::{Duration, Instant};
 
 pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     // A thread that panicked is a defect of ours; the data stays usable for the others.
@@ -40,7 +40,7 @@ pub struct Proc {
     /// As this node numbers it.
     pub here: Pid,
     pub cpu: Mutex<Account>,
-    /// Why it must not run (`FOR_MOVE`, `ALONE`): nothing new is forwarded either.
+    /// Why it must not run (`FOR_MOVE`, `ALONE`, `BRAKE`): nothing new is forwarded either.
     pub freezing: AtomicU8,
     /// Forks, mappings and the like under way: the freeze waits for them.
     pub specials: AtomicU32,
@@ -69,12 +69,41 @@ pub struct Proc {
     pub words: AtomicU64,
     /// exit_group was called: home knows, nothing moves any more.
     pub exiting: AtomicBool,
+    /// Pages of it are still coming from where it was.
+    pub coming: Coming,
+}
+
+/// Whether a process has all its pages; those who need it whole wait here.
+#[derive(Default)]
+pub struct Coming {
+    some: Mutex<bool>,
+    all: Condvar,
+}
+
+impl Coming {
+    pub fn set(&self, some: bool) {
+        *lock(&self.some) = some;
+        self.all.notify_all();
+    }
+
+    pub fn any(&self) -> bool {
+        *lock(&self.some)
+    }
+
+    /// False when they are not all there after `max`.
+    pub fn wait(&self, max: Duration) -> bool {
+        let some = lock(&self.some);
+        let all = self.all.wait_timeout_while(some, max, |some| *some);
+        !all.unwrap_or_else(|e| e.into_inner()).1.timed_out()
+    }
 }
 
 /// A move has begun its freeze.
 pub const FOR_MOVE: u8 = 1;
 /// Home has not been heard for too long: it might have been declared dead there.
 pub const ALONE: u8 = 2;
+/// It writes faster than it can be sent.
+pub const BRAKE: u8 = 4;
 
 impl Proc {
     pub fn new(here: Pid) -> Arc<Proc> {
@@ -200,6 +229,17 @@ pub struct Shared {
     pub telling: Mutex<()>,
     /// Bodies' end of descriptor passing.
     pub pass: OwnedFd,
+    /// How bodies get a userfaultfd that serves their kernel's faults, too.
+    pub asking: Asking,
+}
+
+pub enum Asking {
+    /// From this device, which whoever started us may open.
+    Device(File),
+    /// From the call itself: vm.unprivileged_userfaultfd is 1.
+    Call,
+    /// Not at all: nothing comes behind a flip.
+    No,
 }
 
 #[derive(Default)]

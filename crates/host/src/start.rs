@@ -1,7 +1,7 @@
 //! `armento host`: one line of JSON in, one out, then guests.
 
 use crate::cache::Cache;
-use crate::shared::{Cells, Open, Shared, lock};
+use crate::shared::{Asking, Cells, Open, Shared, lock};
 use crate::veils::Veils;
 use crate::world::Zoo;
 use crate::{arrive, serve, sys, talk, zygote};
@@ -12,10 +12,11 @@ use armento_client::{AskError, Session};
 use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role};
 use armento_model::{Pid, Stay};
 use armento_tracee::region::Region;
-use armento_tracee::{aside, cpu, hand, status, sys as tsys};
+use armento_tracee::{aside, cpu, hand, status, sys as tsys, uffd};
 use armento_wire::read_frame;
 use armento_wire::talk::{self as wire, Purpose, ToHome, ToHost};
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::io::{BufRead, Write};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
@@ -48,6 +49,7 @@ fn run() -> Result<(), Failure> {
     std::io::stdin().lock().read_line(&mut line)?;
     let start: HostStart = serde_json::from_str(&line)?;
     let cache = Cache::open(start.files.as_deref());
+    let asking = asking();
     sys::become_user(start.guest_uid)?;
     let door = Arc::new(Door::bind(&start.listen, &start.identity)?);
     let up = HostUp {
@@ -88,6 +90,7 @@ fn run() -> Result<(), Failure> {
         expelled: Mutex::new(None),
         telling: Mutex::default(),
         pass: guests.pass,
+        asking,
     });
     let mut zoo = Zoo {
         sh: Some(sh.clone()),
@@ -112,6 +115,22 @@ fn run() -> Result<(), Failure> {
     palm.hold(&mut zoo);
     drop(guests.alive);
     Ok(())
+}
+
+/// Before: as whoever started us.
+fn asking() -> Asking {
+    let device = File::options().read(true).write(true).open(uffd::DEVICE);
+    match device {
+        Ok(device) => Asking::Device(device),
+        Err(_) if unprivileged() => Asking::Call,
+        Err(_) => Asking::No,
+    }
+}
+
+/// KERNEL: Documentation/admin-guide/sysctl/vm.rst, unprivileged_userfaultfd.
+fn unprivileged() -> bool {
+    let text = std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd");
+    text.is_ok_and(|t| t.trim() == "1")
 }
 
 fn first(

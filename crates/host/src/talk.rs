@@ -2,7 +2,7 @@
 
 use crate::shared::{ALONE, Shared, lock};
 use crate::world::Zoo;
-use crate::{ahead, arrive, bodies, depart, forward, freeze, mapping, timers, words};
+use crate::{ahead, arrive, behind, bodies, depart, forward, freeze, mapping, timers, words};
 use armento_link::{Duplex, Reader};
 use armento_model::{ENGINE_VERSION, Stay};
 use armento_tracee::{aside, cpu, status, sys};
@@ -122,7 +122,7 @@ fn hear(sh: &Arc<Shared>, m: ToHost) {
             });
         }
         ToHost::Forget { object } => drop(lock(&sh.objects).remove(&object)),
-        ToHost::Drop { pid, .. } => sh.hand.post(move |z| bodies::remove(z, pid)),
+        ToHost::Drop { pid, .. } => sh.hand.post(move |z| behind::drop_later(z, pid)),
         ToHost::Signal { pid, tid, info } => {
             if let Ok(info) = info.0.as_slice().try_into() {
                 let info: sys::SigInfo = info;

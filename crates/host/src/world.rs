@@ -41,6 +41,8 @@ pub struct Body {
     pub releases: Option<(Pid, Tid)>,
     /// Built but not thawed, or frozen and handed over: its end is nobody's news.
     pub quiet: bool,
+    /// Pages of it are sent to where it runs now: its memory must stay.
+    pub serving: bool,
     /// Share of its time, of late, in which a thread of it wanted a processor, percent.
     pub busy_percent: u8,
     /// CPU it had used here at the last look, and when that was.

@@ -25,7 +25,7 @@ use armento_tracee::hand::World;
 use armento_tracee::inject::{self, Call, Hold, NEVER_BLOCK, Unfiltered, bit, vdso_syscall};
 use armento_tracee::region::{BASE, Code};
 use armento_tracee::sys::SigInfo;
-use armento_tracee::{status, trace};
+use armento_tracee::{pages, status, trace};
 use armento_wire::talk::{FileKey, Purpose, ToHost, Whither};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -144,6 +144,7 @@ impl Builder for Return {
         Ok(Accept {
             files: Vec::new(),
             precopy: self.early.noted.is_some(),
+            postcopy: false,
         })
     }
 
@@ -154,6 +155,13 @@ impl Builder for Return {
     fn ready_for_pages(&mut self) -> Result<Filler> {
         let stand_ins = self.early.stand_ins.clone();
         Ok(Filler::new(self.pid, None, stand_ins))
+    }
+
+    fn give_up(&mut self, _: Vec<pages::Run>) -> Result<()> {
+        Err(MigrateError::Stays(
+            Stay::TargetFailed,
+            "home takes no pages behind the flip".into(),
+        ))
     }
 
     fn layout(&mut self, layout: Layout) -> Result<()> {

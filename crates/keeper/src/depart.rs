@@ -8,7 +8,7 @@
 //! Home is the arbiter: until Thaw is said the process can go on where it was.
 
 use crate::freeze::freeze;
-use crate::hollow::hand_over;
+use crate::hollow::{give_up, hand_over, perhaps_kept};
 use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
@@ -29,12 +29,14 @@ use armento_migrate::stop::{Grip, delicate};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::pages::Run;
 use armento_tracee::region::Region;
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{maps, status, trace};
 use armento_wire::talk::{FileKey, Purpose, ToHost};
 use std::collections::HashMap;
 use std::fs::File;
+use std::net::Shutdown;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
@@ -110,6 +112,7 @@ fn try_out(
         Some(early) => early.open(keep, Purpose::Bring(mv))?,
         None => links::open(keep, &link.pass, Purpose::Bring(mv))?,
     };
+    let closer = r.closer().ok();
     let hand = &keep.hand;
     let mut prep = hand
         .run(move |t| prepare(t, pid, false))
@@ -140,34 +143,65 @@ fn try_out(
             .run(move |t| freeze(t, pid, false, &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
         Noted::frozen(pid, noted)?.mark(&mut last.areas);
-        job.finish(&last, state, tracked)?;
+        let used = used(&prep.head.mm, &state.threads);
+        job.finish(&last, state, tracked, &used)?;
         await_ready(news, READY_MAX)
     })();
-    let bytes = job.bytes;
     let l = link.clone();
     let sent = sent.map_err(|e| better(e, news));
     point("home.ready");
+    let owes = job.owes();
     let over = match sent {
         Ok(_) => hand
-            .run(move |t| hand_over(t, pid, &l, mv))
+            .run(move |t| {
+                let husk = hand_over(t, pid, &l, mv)?;
+                match husk {
+                    Some(husk) if !owes => give_up(t, pid, husk),
+                    husk => return Ok(husk),
+                }
+                Ok(None)
+            })
             .unwrap_or(Err(MigrateError::Ended)),
         Err(e) => Err(e),
     };
+    let pause = frozen.elapsed();
     if over.is_ok() {
         prep.keep_leases(keep, pid);
     }
     match over {
-        Ok(()) => Ok(Done {
-            pause: frozen.elapsed(),
-            bytes,
-            ..Done::default()
-        }),
+        Ok(husk) => {
+            let cut = || drop(closer.as_ref().map(|c| c.shutdown(Shutdown::Both)));
+            if let Err(e) = job.serve(&cut)
+                && !matches!(e, MigrateError::Ended)
+            {
+                // There the process ends, and its host says so.
+                eprintln!("process {pid}: the rest of its memory was not sent: {e}");
+            }
+            if let Some(husk) = husk {
+                hand.run(move |t| give_up(t, pid, husk));
+            }
+            Ok(Done {
+                pause,
+                bytes: job.bytes,
+                ..Done::default()
+            })
+        }
         Err(e) => {
             link.tell(&ToHost::Abort { mv, pid });
             hand.run(move |t| undo(t, pid));
             Err(e)
         }
     }
+}
+
+/// What goes on being used here: by the kernel for calls that sleep, and by those who look at its arguments.
+fn used(numbers: &mm::Mm, threads: &[ThreadState]) -> Vec<Run> {
+    let mut all: Vec<Run> = threads.iter().flat_map(perhaps_kept).collect();
+    all.push((
+        numbers.fields[7] & !4095,
+        (numbers.fields[10] + 4095) & !4095,
+    ));
+    all
 }
 
 /// A target that fails closes its connection; why, it says on the calls stream.

@@ -194,7 +194,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             let (mut last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
             noted.mark(&mut last.areas);
             sent.add(&last.areas);
-            job.finish(&last, state, false)?;
+            job.finish(&last, state, false, &[])?;
             await_ready(&m.news, READY_MAX)
         })();
         bytes += job.bytes;
@@ -213,7 +213,12 @@ fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Resu
         let mut away = Vec::new();
         for (pid, mv) in all {
             match hollow::hand_over(t, pid, &link, mv) {
-                Ok(()) => away.push(pid),
+                Ok(husk) => {
+                    if let Some(husk) = husk {
+                        hollow::give_up(t, pid, husk);
+                    }
+                    away.push(pid);
+                }
                 // Its end has been reported.
                 Err(_) if !t.leaving.contains_key(&pid) => {
                     link.tell(&ToHost::Abort { mv, pid });

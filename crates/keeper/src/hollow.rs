@@ -50,8 +50,38 @@ fn hold_halted(p: &mut Proc, halted: &[Halted]) {
     }
 }
 
-/// The target is ready: the threads become deputies, the body is thawed, the memory given up.
-pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
+/// What a restart block of this thread's may write to, whichever call it belongs to: that memory cannot come later.
+pub fn perhaps_kept(s: &ThreadState) -> Vec<Run> {
+    let calls = [
+        libc::SYS_poll,
+        libc::SYS_nanosleep,
+        libc::SYS_clock_nanosleep,
+    ];
+    let all = calls.into_iter().filter(|_| s.at_deputy);
+    let page = |a: u64| a & !4095;
+    all.filter_map(|nr| kept_memory(s, nr))
+        .map(|(at, len)| (page(at), page(at.saturating_add(len as u64 + 4095))))
+        .collect()
+}
+
+/// A deputy whose memory the body does not have yet, or not needs any more.
+pub struct Husk {
+    deputy: Arc<Deputy>,
+    numbers: mm::Mm,
+    uffd: Option<Arc<Uffd>>,
+}
+
+/// Gives its memory up. One that exec'd meanwhile, or ended, has other memory, or none.
+pub fn give_up(t: &Tree, pid: Pid, mut husk: Husk) {
+    let now = t.procs.get(&pid).and_then(|p| p.threads.get(&pid));
+    if now.is_some_and(|d| Arc::ptr_eq(d, &husk.deputy)) {
+        let kept = t.keep.kept_memory(pid);
+        tear_down(pid, &husk.deputy, &husk.numbers, kept, husk.uffd.take());
+    }
+}
+
+/// The target is ready: the threads become deputies, the body is thawed. Next: [`give_up`].
+pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Option<Husk>> {
     let keep = t.keep.clone();
     link.whole()?;
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
@@ -114,10 +144,12 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         let _ = trace::resume(h.tid, 0);
     }
     let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
-    if let Some(d) = deputies.iter().find(|d| d.tid == pid) {
-        tear_down(pid, d, &l.numbers, keep.kept_memory(pid), l.uffd.take());
-    }
-    Ok(())
+    let leader = deputies.into_iter().find(|d| d.tid == pid);
+    Ok(leader.map(|deputy| Husk {
+        deputy,
+        numbers: l.numbers.clone(),
+        uffd: l.uffd.take(),
+    }))
 }
 
 /// Threads that it made since the region was mapped may need more of it. Returns the bytes that are mapped.

@@ -5,12 +5,15 @@
 //! that is left to `keeper` and `host`, which own the threads. Start at [`image`].
 
 pub mod fault;
+pub mod fetch;
 pub mod fill;
 pub mod image;
+mod later;
 mod pace;
 mod pack;
 pub mod source;
 pub mod stop;
+mod sweep;
 pub mod target;
 mod watch;
 

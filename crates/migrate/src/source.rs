@@ -2,14 +2,16 @@
 //!
 //! From: `keeper/src/depart.rs` (home) or `host/src/depart.rs` (body). Next: `target.rs`.
 //!
-//! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest.
+//! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest. Of one that writes faster
+//! than the link carries, most comes behind the flip: `sweep.rs`.
 
 use crate::fault::point;
 use crate::image::areas::{self, Survey};
-use crate::image::flags::ZEROS_MAX;
-use crate::image::{Accept, Area, Head, Kind, Layout, State};
+use crate::image::flags::{self, ZEROS_MAX};
+use crate::image::{Accept, Area, Head, Kind, Layout, State, ThreadState, thread};
+use crate::later::Unsent;
 use crate::pack::Pack;
-use crate::watch::Watch;
+use crate::watch::{Rest, Watch};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::pages::{self, Backing, Pagemap, Run};
@@ -21,7 +23,7 @@ use armento_wire::talk::{self, FileKey};
 use armento_wire::{read_frame, write_frame};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
-use std::sync::RwLock;
+use std::sync::{OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 /// Bytes of pages in one frame.
@@ -37,25 +39,46 @@ const ENOUGH: Duration = Duration::from_millis(3);
 /// writes faster than the link carries never converges.
 const ROUNDS_MAX: u32 = 12;
 const SHRINKS: f64 = 0.9;
+/// What it writes while one round gives pages up at the target is given up in the next. Giving up is some 20 times as
+/// fast as sending (Linux 6.18: 40 ms a GiB), so that a few end below …
+const DROPS_MAX: usize = 8;
+/// … this much, which is given up in the pause.
+const DROP_ENOUGH: u64 = 4 << 20;
+/// Less than this that was written since the last round is sent in the pause: a millisecond.
+const LATE_MIN: u64 = 1 << 20;
+/// Runs in one message.
+const DROP_RUNS: usize = 8192;
 
 /// What a source says of its process before the freeze.
 pub struct Job<'a, R: Read, W: Write> {
     /// As this node numbers it.
     pub pid: i32,
-    pub r: &'a mut R,
+    /// Until the pages that come behind the flip take it over.
+    pub r: Option<&'a mut R>,
     pub w: &'a mut W,
     /// Pages sent so far.
     pub sent: Vec<Run>,
     watch: Watch,
     /// What the target has mapped.
     offered: Vec<Area>,
+    /// May pages come behind the flip?
+    postcopy: bool,
+    /// Those that will, round by round: what was sent of them is given up at the target.
+    pub given_up: Vec<Vec<Run>>,
+    pub unsent: Unsent,
     pub bytes: u64,
+    /// … of memory, as it is.
+    read: u64,
     block: Block,
     pack: Pack,
     map: Option<Pagemap>,
     /// While the process runs.
     patient: Option<Patient>,
+    /// Slows the process down until what it returns is dropped: for targets that take no pages behind the flip.
+    pub brake: Option<Slow<'a>>,
 }
+
+type Slow<'a> = Box<dyn FnOnce() -> Box<dyn std::any::Any> + 'a>;
 
 #[derive(Default)]
 struct Block {
@@ -68,12 +91,16 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     pub fn new(pid: i32, r: &'a mut R, w: &'a mut W) -> Self {
         Job {
             pid,
-            r,
+            r: Some(r),
             w,
             sent: Vec::new(),
             watch: Watch::default(),
             offered: Vec::new(),
+            postcopy: false,
+            given_up: Vec::new(),
+            unsent: Unsent::default(),
             bytes: 0,
+            read: 0,
             block: Block {
                 buf: vec![0; BLOCK],
                 ..Block::default()
@@ -81,6 +108,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             pack: Pack::default(),
             map: None,
             patient: None,
+            brake: None,
         }
     }
 
@@ -94,7 +122,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.offered.clone_from(&head.areas);
         point("source.offered");
         let mut buf = Vec::new();
-        match read_frame(self.r, &mut buf)? {
+        match self.hear(&mut buf)? {
             bulk::ACCEPT => {}
             bulk::DECLINE => {
                 let (stay, why): (Stay, String) = talk::decode(&buf, "refusal")?;
@@ -103,12 +131,18 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             _ => return Err(armento_wire::WireError::Garbled("answer to an offer").into()),
         }
         let accept: Accept = talk::decode(&buf, "answer to an offer")?;
+        self.postcopy = accept.postcopy;
         for key in &accept.files {
             let f = files(key)
                 .ok_or_else(|| MigrateError::Stays(Stay::Busy, "a mapped file went away".into()))?;
             self.file(key, &f)?;
         }
         Ok(accept)
+    }
+
+    fn hear(&mut self, buf: &mut Vec<u8>) -> Result<u8> {
+        let r = self.r.as_mut().ok_or(MigrateError::Ended)?;
+        Ok(read_frame(&mut **r, buf)?)
     }
 
     fn file(&mut self, key: &FileKey, f: &std::fs::File) -> Result<()> {
@@ -151,20 +185,84 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             watch.begin((&map, uffd, writes), area, &mut |runs| self.runs(runs))?;
         }
         self.sync()?;
+        let mut enough = self.converge(&both, (&watch, &map), writes)?;
+        if !self.postcopy && !enough {
+            if let Some(brake) = self.brake.take() {
+                let slow = brake();
+                enough = self.converge(&both, (&watch, &map), writes)?;
+                drop(slow);
+            }
+        }
+        if self.postcopy && forced() {
+            self.give_up_all()?;
+        }
+        if self.postcopy && !enough {
+            self.give_up(&watch, &map, writes)?;
+        }
+        self.watch = watch;
+        Ok(())
+    }
+
+    /// Rounds, until one is short (then `true`), or they do not get shorter.
+    fn converge(
+        &mut self,
+        both: &[Area],
+        (watch, map): (&Watch, &Pagemap),
+        writes: &RwLock<()>,
+    ) -> Result<bool> {
         let mut last = f64::INFINITY;
         for _ in 1..ROUNDS_MAX {
             let begun = Instant::now();
-            self.pack.begin(plain(&both));
-            watch.round(&map, writes, &mut |runs| self.runs(runs))?;
+            self.pack.begin(plain(both));
+            watch.round(map, writes, &mut |_, runs| self.runs(runs))?;
             self.sync()?;
             point("source.round");
             let took = begun.elapsed();
-            if took <= ENOUGH || took.as_secs_f64() > last * SHRINKS {
+            if took <= ENOUGH {
+                return Ok(true);
+            }
+            if took.as_secs_f64() > last * SHRINKS {
                 break;
             }
             last = took.as_secs_f64();
         }
-        self.watch = watch;
+        Ok(false)
+    }
+
+    /// Everything comes behind the flip: a test's wish.
+    fn give_up_all(&mut self) -> Result<()> {
+        let waits = pages::both(&self.sent, &can_wait(&self.offered));
+        for part in waits.chunks(DROP_RUNS) {
+            write_frame(self.w, bulk::DROP, &[&talk::encode(&part.to_vec())])?;
+        }
+        self.given_up.push(waits);
+        self.sync()
+    }
+
+    /// What was written since the last round comes behind the flip. Where the target has it, it has an old one.
+    fn give_up(&mut self, watch: &Watch, map: &Pagemap, writes: &RwLock<()>) -> Result<()> {
+        let can = can_wait(&self.offered);
+        for _ in 0..DROPS_MAX {
+            let mut waits = Vec::new();
+            watch.round(map, writes, &mut |backing, runs| match backing {
+                Backing::Memory => {
+                    waits.extend(pages::both(runs, &can));
+                    self.runs(&pages::minus(runs, &can))
+                }
+                Backing::File => self.runs(runs),
+            })?;
+            let waits = pages::union(waits, &[]);
+            for part in waits.chunks(DROP_RUNS) {
+                write_frame(self.w, bulk::DROP, &[&talk::encode(&part.to_vec())])?;
+            }
+            self.sync()?;
+            point("source.given-up");
+            let bytes = pages::total(&waits);
+            self.given_up.push(waits);
+            if bytes < DROP_ENOUGH {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -175,27 +273,37 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.pack.begin(Vec::new());
         write_frame(self.w, bulk::SYNC, &[])?;
         let mut buf = Vec::new();
-        match read_frame(self.r, &mut buf)? {
+        match self.hear(&mut buf)? {
             bulk::SYNCED => Ok(()),
             _ => Err(armento_wire::WireError::Garbled("answer to a round").into()),
         }
     }
 
     /// Before: frozen. Sends the layout, every page not sent or written since, and the state.
-    /// `tracked`: what pre-copy noted still holds.
-    pub fn finish(&mut self, survey: &Survey, mut state: State, tracked: bool) -> Result<()> {
+    /// `tracked`: what pre-copy noted still holds. `used`: what others go on using here, which cannot come later.
+    pub fn finish(
+        &mut self,
+        survey: &Survey,
+        mut state: State,
+        tracked: bool,
+        used: &[Run],
+    ) -> Result<()> {
         if !tracked {
             self.watch = Watch::default();
+            self.given_up.clear();
         }
         point("source.copied");
         let map = Pagemap::open(self.pid)?;
-        let rest = self.watch.rest(&map, (&self.offered, survey), &self.sent)?;
+        let mut rest = self.watch.rest(&map, (&self.offered, survey), &self.sent)?;
+        let used = [used, &touched(&state)].concat();
+        let later = self.later(survey, &mut rest, &used);
         if status::read(self.pid).is_ok_and(|s| s.rss_kib <= ZEROS_KIB) {
             state.zeros = zeros(&map, &survey.areas)?;
         }
         let layout = Layout {
             areas: survey.areas.clone(),
             dropped: pages::both(&self.sent, &rest.empty),
+            later,
         };
         point("source.frozen");
         write_frame(self.w, bulk::LAYOUT, &[&talk::encode(&layout)])?;
@@ -226,8 +334,67 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
     }
 
+    /// Takes what comes behind the flip out of `rest`: what was given up at the target and is still there, and what was
+    /// written since, if it is much.
+    fn later(&mut self, survey: &Survey, rest: &mut Rest, used: &[Run]) -> Vec<Run> {
+        if self.given_up.is_empty() {
+            return Vec::new();
+        }
+        let used = pages::union(used.to_vec(), &[]);
+        let can = pages::minus(
+            &can_wait(&areas::in_both(&self.offered, &survey.areas)),
+            &used,
+        );
+        let fresh = pages::both(&rest.todo, &can);
+        let fresh = match pages::total(&fresh) {
+            n if n < LATE_MIN => Vec::new(),
+            _ => fresh,
+        };
+        let mut order = vec![fresh.clone()];
+        order.extend(std::mem::take(&mut self.given_up).into_iter().rev());
+        let order = order.concat();
+        let given_up = pages::minus(&pages::union(order.clone(), &[]), &rest.empty);
+        let known = |runs: &[Run]| {
+            let there: Vec<Run> = survey.areas.iter().map(Area::run).collect();
+            pages::both(runs, &pages::union(there, &[]))
+        };
+        // What is sent now, because it was written again or may not wait.
+        let now = pages::union(
+            pages::minus(&rest.todo, &fresh),
+            &known(&pages::minus(&given_up, &can)),
+        );
+        let later = pages::minus(&pages::both(&given_up, &can), &now);
+        rest.empty = pages::union(std::mem::take(&mut rest.empty), &fresh);
+        rest.todo = now;
+        self.unsent = Unsent::new(&later, order);
+        later
+    }
+
+    /// Sends these pages at once. Returns what that took on the link; an error when they cannot be read.
+    pub fn now(&mut self, runs: &[Run]) -> Result<u64> {
+        let (read, sent) = (self.read, self.bytes);
+        // Nothing that came before is at the target for certain: the program runs.
+        self.pack.begin(Vec::new());
+        self.put(runs)?;
+        self.flush()?;
+        if self.read - read < pages::total(runs) {
+            // It was killed here, or changed: what is missing would be missing there for good.
+            return Err(MigrateError::Ended);
+        }
+        Ok(self.bytes - sent)
+    }
+
     fn runs(&mut self, runs: &[Run]) -> Result<()> {
         self.huge(runs);
+        self.put(runs)?;
+        self.sent = pages::union(std::mem::take(&mut self.sent), runs);
+        if let Some(p) = &self.patient {
+            p.breathe();
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, runs: &[Run]) -> Result<()> {
         for &(mut at, end) in runs {
             while at < end {
                 let room = BLOCK - self.block.len;
@@ -239,10 +406,6 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
                     self.flush()?;
                 }
             }
-        }
-        self.sent = pages::union(std::mem::take(&mut self.sent), runs);
-        if let Some(p) = &self.patient {
-            p.breathe();
         }
         Ok(())
     }
@@ -257,6 +420,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         if !matches!(got, Ok(n) if n == b.len) {
             one_by_one(self.pid, b);
         }
+        self.read += b.len as u64;
         let bytes = &mut b.buf[..b.len];
         self.bytes += self.pack.send(self.w, &b.runs, bytes, begun)?;
         b.runs.clear();
@@ -319,6 +483,35 @@ fn force_read(mem: &Option<std::fs::File>, pid: i32, at: u64, buf: &mut [u8]) ->
             .and_then(|f| f.read_at(buf, at).ok())
             .unwrap_or(0),
     }
+}
+
+/// Pages that a thread needs before it has run a hundred instructions: what its kernel writes as it goes on (rseq), its
+/// stack, and what its segment base points to.
+fn touched(state: &State) -> Vec<Run> {
+    let page = |at: u64| {
+        let start = at & !(PAGE - 1);
+        (start, start.saturating_add(PAGE))
+    };
+    let of = |t: &ThreadState| {
+        let regs = thread::from_words(&t.regs);
+        let (sp, fs) = regs.map_or((0, 0), |r| (r.rsp, r.fs_base));
+        [t.rseq.0, t.clear_tid, t.robust.0, sp, fs].map(page)
+    };
+    state.threads.iter().flat_map(of).collect()
+}
+
+/// Tests have all memory come behind the flip, also that of a process that hardly writes.
+fn forced() -> bool {
+    static FORCED: OnceLock<bool> = OnceLock::new();
+    *FORCED.get_or_init(|| std::env::var_os("ARMENTO_POSTCOPY").is_some())
+}
+
+/// Memory whose pages a target can fetch while the program runs. A stack grows by itself, and is small.
+fn can_wait(areas: &[Area]) -> Vec<Run> {
+    // What is locked is there before it runs.
+    let free = |a: &&Area| flags::lock_calls(std::slice::from_ref(*a)).is_empty();
+    let plain = areas.iter().filter(|a| a.kind == Kind::Anon).filter(free);
+    pages::union(plain.map(Area::run).collect(), &[])
 }
 
 /// Areas whose pages may be private: everything but the kernel's own.

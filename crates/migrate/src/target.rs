@@ -1,6 +1,7 @@
 //! The target: reads what [`crate::source`] writes and rebuilds the process.
 //!
-//! From: `source.rs`. Next: the owner's thaw (`host/src/arrive.rs`, `keeper/src/arrive.rs`).
+//! From: `source.rs`. Next: the owner's thaw (`host/src/arrive.rs`, `keeper/src/arrive.rs`); what comes behind the
+//! flip: `fetch.rs`.
 
 use crate::Result;
 use crate::fault::point;
@@ -26,6 +27,8 @@ pub trait Builder {
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()>;
     /// The process, ready to be written: called before the first pages, when its files are there.
     fn ready_for_pages(&mut self) -> Result<Filler>;
+    /// Pages that came are to be given up: they come again behind the flip. Before: it said so in `Accept`.
+    fn give_up(&mut self, runs: Vec<Run>) -> Result<()>;
     /// The source is frozen: this is the last layout.
     fn layout(&mut self, layout: Layout) -> Result<()>;
     /// Everything is there: finish it, but do not let it run.
@@ -77,6 +80,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                     p.breathe();
                 }
             }
+            bulk::DROP => b.give_up(talk::decode(&buf, "pages to give up")?)?,
             bulk::SYNC => write_frame(w, bulk::SYNCED, &[])?,
             bulk::LAYOUT => {
                 drop(patient.take());

@@ -71,23 +71,21 @@ impl Watch {
         Ok(())
     }
 
-    /// One round: hands what was written since the last to `send`. Returns its bytes.
+    /// One round: hands what was written since the last to `send`.
     pub fn round(
         &self,
         map: &Pagemap,
         writes: &RwLock<()>,
-        send: &mut dyn FnMut(&[Run]) -> Result<()>,
-    ) -> Result<u64> {
-        let mut bytes = 0;
+        send: &mut dyn FnMut(Backing, &[Run]) -> Result<()>,
+    ) -> Result<()> {
         for &(run, backing) in &self.watched {
             let runs = {
                 let _quiet = writes.write().unwrap_or_else(|e| e.into_inner());
                 map.take_written(run, backing).unwrap_or_default()
             };
-            bytes += pages::total(&runs);
-            send(&runs)?;
+            send(backing, &runs)?;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Before: frozen. `offered` is what the target mapped, `sent` what was sent so far.

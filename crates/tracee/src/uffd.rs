@@ -1,15 +1,18 @@
 //! userfaultfd: what a process writes is noted, and its pages are made from outside.
 //!
 //! KERNEL: userfaultfd(2) with UFFD_FEATURE_WP_ASYNC (6.7): armed pages take one cheap fault at their next
-//! write, which clears the mark; nobody has to answer.
+//! write, which clears the mark; nobody has to answer. One of a second kind ([`Uffd::adopt_asking`]) says which pages
+//! somebody waits for.
 
+use crate::PAGE;
 use crate::pages::Run;
 use crate::sys;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// A userfaultfd that lives in another process's address space but is driven from here.
-pub struct Uffd(OwnedFd);
+pub struct Uffd(File);
 
 #[repr(C)]
 struct Api {
@@ -48,12 +51,53 @@ struct Copy {
     done: i64,
 }
 
+/// `struct uffd_msg`, 32 bytes: the event, then its numbers.
+pub const MESSAGE: usize = 32;
+
+/// What a body is told of in its userfaultfd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Somebody waits for the page of this address.
+    Page(u64),
+    /// Given up (madvise) or unmapped: empty, or nobody's, from now on.
+    Gone(Run),
+    /// What was at the first address is at the second now.
+    Moved {
+        from: u64,
+        to: u64,
+        len: u64,
+    },
+    Other,
+}
+
+/// Pages could not be put where they belong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unput {
+    /// Its memory is about to change: read what it has to tell first.
+    Changing,
+    /// There is something already.
+    There,
+    /// No such mapping any more.
+    Nowhere,
+    /// The process is gone, or the kernel has no memory.
+    Failed,
+}
+
 const UFFD_API: u64 = 0xaa;
 const UFFDIO_API: u64 = 0xc018_aa3f;
 const UFFDIO_REGISTER: u64 = 0xc020_aa00;
 const UFFDIO_UNREGISTER: u64 = 0x8010_aa01;
 const UFFDIO_COPY: u64 = 0xc028_aa03;
 const UFFDIO_WRITEPROTECT: u64 = 0xc018_aa06;
+const UFFDIO_WAKE: u64 = 0x8010_aa02;
+const UFFDIO_ZEROPAGE: u64 = 0xc020_aa04;
+const EVENT_PAGEFAULT: u8 = 0x12;
+const EVENT_REMAP: u8 = 0x14;
+const EVENT_REMOVE: u8 = 0x15;
+const EVENT_UNMAP: u8 = 0x16;
+const FEATURE_EVENT_REMAP: u64 = 1 << 2;
+const FEATURE_EVENT_REMOVE: u64 = 1 << 3;
+const FEATURE_EVENT_UNMAP: u64 = 1 << 6;
 const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
 const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
 const FEATURE_WP_ASYNC: u64 = 1 << 15;
@@ -61,6 +105,10 @@ const MODE_MISSING: u64 = 1 << 0;
 const MODE_WP: u64 = 1 << 1;
 /// UFFD_USER_MODE_ONLY: the flag that lets ordinary users create one.
 pub const USER_MODE_ONLY: u64 = 1;
+/// The device whose owner may make such that serve the kernel's faults, too. KERNEL: 6.1, userfaultfd(2).
+pub const DEVICE: &str = "/dev/userfaultfd";
+/// USERFAULTFD_IOC_NEW on it.
+pub const DEVICE_NEW: u64 = 0xaa00;
 
 impl Uffd {
     /// `fd` was made by the tracee with userfaultfd(O_CLOEXEC | USER_MODE_ONLY).
@@ -72,7 +120,74 @@ impl Uffd {
             ioctls: 0,
         };
         sys::ioctl(fd.as_raw_fd(), UFFDIO_API, &mut a)?;
-        Ok(Uffd(fd))
+        Ok(Uffd(fd.into()))
+    }
+
+    /// `fd` was made so that it serves the kernel's faults, too, and does not block. It asks for pages.
+    pub fn adopt_asking(fd: OwnedFd) -> io::Result<Uffd> {
+        let features = FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP;
+        let mut a = Api {
+            api: UFFD_API,
+            features,
+            ioctls: 0,
+        };
+        sys::ioctl(fd.as_raw_fd(), UFFDIO_API, &mut a)?;
+        Ok(Uffd(fd.into()))
+    }
+
+    /// What it has to tell, if anything; [`sys::poll_in`] waits for more.
+    pub fn asked(&self) -> io::Result<Option<Asked>> {
+        let mut raw = [0u8; MESSAGE];
+        match (&self.0).read(&mut raw) {
+            Ok(MESSAGE) => Ok(Some(decode(&raw))),
+            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Makes pages of `bytes` at `at`. Returns how many bytes of them, and why no more.
+    pub fn put(&self, at: u64, bytes: &[u8]) -> (usize, Option<Unput>) {
+        let mut c = Copy {
+            to: at,
+            from: bytes.as_ptr() as u64,
+            len: bytes.len() as u64,
+            mode: 0,
+            done: 0,
+        };
+        match sys::ioctl(self.raw(), UFFDIO_COPY, &mut c) {
+            Ok(_) => (bytes.len(), None),
+            Err(e) => (usize::try_from(c.done).unwrap_or(0), Some(unput(&e))),
+        }
+    }
+
+    /// Makes an empty page.
+    pub fn put_zero(&self, at: u64) -> Option<Unput> {
+        #[repr(C)]
+        struct Zero {
+            start: u64,
+            len: u64,
+            mode: u64,
+            done: i64,
+        }
+        let mut z = Zero {
+            start: at,
+            len: PAGE,
+            mode: 0,
+            done: 0,
+        };
+        let r = sys::ioctl(self.raw(), UFFDIO_ZEROPAGE, &mut z);
+        r.err().map(|e| unput(&e))
+    }
+
+    /// Who waits for a page that is there by now looks again.
+    pub fn wake(&self, at: u64) {
+        let mut r = Range {
+            start: at,
+            len: PAGE,
+        };
+        // Nobody waits where nothing is registered.
+        let _ = sys::ioctl(self.raw(), UFFDIO_WAKE, &mut r);
     }
 
     pub fn raw(&self) -> RawFd {
@@ -135,5 +250,29 @@ impl Uffd {
             ioctls: 0,
         };
         sys::ioctl(self.raw(), UFFDIO_REGISTER, &mut r).map(drop)
+    }
+}
+
+fn unput(e: &io::Error) -> Unput {
+    match e.raw_os_error() {
+        Some(libc::EAGAIN) => Unput::Changing,
+        Some(libc::EEXIST) => Unput::There,
+        Some(libc::ENOENT | libc::EINVAL) => Unput::Nowhere,
+        _ => Unput::Failed,
+    }
+}
+
+fn decode(raw: &[u8; MESSAGE]) -> Asked {
+    let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
+    match raw[0] {
+        // Behind the flags.
+        EVENT_PAGEFAULT => Asked::Page(word(16) & !(PAGE - 1)),
+        EVENT_REMAP => Asked::Moved {
+            from: word(8),
+            to: word(16),
+            len: word(24),
+        },
+        EVENT_REMOVE | EVENT_UNMAP => Asked::Gone((word(8), word(16))),
+        _ => Asked::Other,
     }
 }

@@ -12,6 +12,17 @@
 //! PAGES … END ────────────────────────► builds
 //!            ◄──────────────────────── READY | FAILED
 //! ```
+//!
+//! Of a program that writes faster than the link carries, what is written again and again comes last (post-copy):
+//!
+//! ```text
+//! DROP … SYNC (while it runs) ────────►
+//! LAYOUT(later) … END ────────────────► builds; at home's word it runs
+//!            ◄──────────────────────── WANT, TAKEN
+//! PAGES … LAST ───────────────────────►
+//!            ◄──────────────────────── WHOLE
+//! ```
+//!
 //! What PAGES says: `pages.rs`.
 
 pub const HELLO: u8 = 16;
@@ -28,3 +39,13 @@ pub const READY: u8 = 26;
 pub const FAILED: u8 = 27;
 pub const SYNC: u8 = 28;
 pub const SYNCED: u8 = 29;
+/// Pages that the target is to give up again: they come behind the flip.
+pub const DROP: u8 = 40;
+/// Behind the flip, to the source: this page is waited for.
+pub const WANT: u8 = 41;
+/// … so many bytes of pages are where they belong, or nobody's any more.
+pub const TAKEN: u8 = 42;
+/// … from the source: there are no more.
+pub const LAST: u8 = 43;
+/// … and everything is there.
+pub const WHOLE: u8 = 44;

@@ -49,6 +49,8 @@ pub struct Accept {
     pub files: Vec<armento_wire::talk::FileKey>,
     /// It can take pages before the freeze.
     pub precopy: bool,
+    /// … and behind the flip.
+    pub postcopy: bool,
 }
 
 /// Said at the freeze, before the last pages.
@@ -57,6 +59,8 @@ pub struct Layout {
     pub areas: Vec<Area>,
     /// Pages sent before that are no more: zero, or the file's own bytes again.
     pub dropped: Vec<Run>,
+    /// Pages that come behind the flip.
+    pub later: Vec<Run>,
 }
 
 /// Everything but memory.
