@@ -186,12 +186,13 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
         self.sync()?;
         let mut enough = self.converge(&both, (&watch, &map), writes)?;
-        if !self.postcopy && !enough {
-            if let Some(brake) = self.brake.take() {
-                let slow = brake();
-                enough = self.converge(&both, (&watch, &map), writes)?;
-                drop(slow);
-            }
+        if !self.postcopy
+            && !enough
+            && let Some(brake) = self.brake.take()
+        {
+            let slow = brake();
+            enough = self.converge(&both, (&watch, &map), writes)?;
+            drop(slow);
         }
         if self.postcopy && forced() {
             self.give_up_all()?;
