@@ -5,10 +5,12 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring as ring_provider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
+};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
     SignatureScheme,
 };
 use std::sync::{Arc, OnceLock};
@@ -33,6 +35,7 @@ struct Parts {
     ca: CertificateDer<'static>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    removed: Vec<CertificateRevocationListDer<'static>>,
 }
 
 /// The error itself is not shown: it may quote a key.
@@ -45,6 +48,7 @@ fn parts(me: &Identity) -> Result<Option<Parts>, LinkError> {
         ca_pem,
         chain_pem,
         key_pem,
+        crl_pem,
     } = me
     else {
         return Ok(None);
@@ -54,7 +58,16 @@ fn parts(me: &Identity) -> Result<Option<Parts>, LinkError> {
         .collect::<Result<_, _>>()
         .map_err(bad("certificate chain"))?;
     let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).map_err(bad("key"))?;
-    Ok(Some(Parts { ca, chain, key }))
+    let removed = crl_pem.as_ref().map(|pem| {
+        let crl = CertificateRevocationListDer::from_pem_slice(pem.as_bytes());
+        crl.map_err(bad("list of removed nodes"))
+    });
+    Ok(Some(Parts {
+        ca,
+        chain,
+        key,
+        removed: removed.transpose()?.into_iter().collect(),
+    }))
 }
 
 fn roots(ca: &CertificateDer<'static>) -> Result<Arc<RootCertStore>, Error> {
@@ -74,7 +87,10 @@ pub(crate) fn server(me: &Identity, open: bool) -> Result<Option<Arc<ServerConfi
         return Ok(None);
     };
     let roots = roots(&parts.ca).map_err(unusable)?;
-    let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+    // The list speaks of nodes; what those sign lives for a day and stands on none.
+    let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
+        .with_crls(parts.removed)
+        .allow_unknown_revocation_status();
     if open {
         verifier = verifier.allow_unauthenticated();
         parts.chain.push(parts.ca);
@@ -95,10 +111,16 @@ pub(crate) fn client(me: &Identity) -> Result<Option<Arc<ClientConfig>>, LinkErr
     let Some(parts) = parts(me)? else {
         return Ok(None);
     };
+    let roots = roots(&parts.ca).map_err(unusable)?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider())
+        .with_crls(parts.removed)
+        .allow_unknown_revocation_status()
+        .build()
+        .map_err(unusable)?;
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(unusable)?
-        .with_root_certificates(roots(&parts.ca).map_err(unusable)?)
+        .with_webpki_verifier(verifier)
         .with_client_auth_cert(parts.chain, parts.key)
         .map_err(unusable)?;
     config.resumption = rustls::client::Resumption::disabled();
@@ -201,6 +223,10 @@ pub(crate) fn refusal(e: Error) -> LinkError {
         }
         Error::InvalidCertificate(C::UnknownIssuer | C::BadSignature) => {
             "its certificate comes from another farm".to_owned()
+        }
+        Error::InvalidCertificate(C::Revoked) => "its node was removed from the farm".to_owned(),
+        Error::AlertReceived(AlertDescription::CertificateRevoked) => {
+            "this node was removed from the farm".to_owned()
         }
         Error::InvalidCertificate(C::NotValidForName | C::NotValidForNameContext { .. }) => {
             "its certificate names somebody else than was expected".to_owned()

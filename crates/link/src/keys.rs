@@ -17,7 +17,7 @@ use time::OffsetDateTime;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// A farm outlives its machines; the CA is renewed by making a new farm.
-const FARM_TTL: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
+pub(crate) const FARM_TTL: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 /// A node's certificate. Ours; joining again renews it.
 const NODE_TTL: Duration = Duration::from_secs(5 * 365 * 24 * 3600);
 /// Bounds of a short certificate: long enough to do work, short enough to need no revocation.
@@ -48,7 +48,7 @@ pub struct NodeKeys {
     pub key_pem: String,
 }
 
-fn bad(what: &'static str) -> impl Fn(rcgen::Error) -> LinkError {
+pub(crate) fn bad(what: &'static str) -> impl Fn(rcgen::Error) -> LinkError {
     move |e| LinkError::Keys(format!("{what}: {e}"))
 }
 
@@ -102,7 +102,7 @@ impl FarmKeys {
         Ok(cert.pem())
     }
 
-    fn issuer(&self) -> Result<Issuer<'static, KeyPair>, LinkError> {
+    pub(crate) fn issuer(&self) -> Result<Issuer<'static, KeyPair>, LinkError> {
         let key = KeyPair::from_pem(&self.ca_key_pem).map_err(bad("farm key"))?;
         Issuer::from_ca_cert_pem(&self.ca_pem, key).map_err(bad("farm certificate"))
     }
@@ -171,6 +171,7 @@ impl NodeKeys {
             ca_pem: self.ca_pem.clone(),
             chain_pem: cert.pem() + &self.cert_pem,
             key_pem: key.serialize_pem(),
+            crl_pem: None,
         })
     }
 

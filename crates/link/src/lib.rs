@@ -42,7 +42,20 @@ pub enum Identity {
         /// Leaf first, then the node's intermediate certificate.
         chain_pem: String,
         key_pem: String,
+        /// The farm's list of nodes that were removed, once there is one: their certificates open nothing.
+        #[serde(default)]
+        crl_pem: Option<String>,
     },
+}
+
+impl Identity {
+    /// The same keys, knowing who was removed.
+    pub fn with_removed(mut self, crl: Option<String>) -> Identity {
+        if let Identity::Tls { crl_pem, .. } = &mut self {
+            *crl_pem = crl;
+        }
+        self
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +81,7 @@ mod dial;
 mod handshake;
 mod keys;
 mod listen;
+mod removed;
 mod stream;
 mod sys;
 mod token;
@@ -75,5 +89,6 @@ mod token;
 pub use dial::{dial, dial_unknown};
 pub use keys::{FarmKeys, NodeKeys, Request};
 pub use listen::{Closer, Listener};
+pub use removed::{serial_of, signed_by};
 pub use stream::{Duplex, Reader, Writer};
 pub use token::{BadToken, Token, ca_hash, random_hex};

@@ -1,7 +1,8 @@
 //! Streams between two sides of one farm, and everybody who must stay outside.
 
 use armento_link::{
-    Badge, FarmKeys, Identity, LinkError, Listener, NodeKeys, Role, dial, dial_unknown,
+    Badge, FarmKeys, Identity, LinkError, Listener, NodeKeys, Role, dial, dial_unknown, serial_of,
+    signed_by,
 };
 use armento_model::{NodeName, TreeId};
 use std::io::{self, Read, Write};
@@ -198,12 +199,60 @@ fn another_farm_is_refused_both_ways() {
             ca_pem,
             chain_pem,
             key_pem,
+            crl_pem: None,
         },
         Identity::Plain => panic!("TLS"),
     };
     let (met, called) = meet(&farm.host(), &mixed);
     refused(met, "another farm");
     refused(called, "did not accept our certificate");
+}
+
+/// A removed node still has its keys: they open no door, and whoever knows of it calls there no more. Its name may be
+/// given to other keys.
+#[test]
+fn a_removed_node_is_nobody_both_ways() {
+    let farm = Farm::new();
+    let serials = [serial_of(&farm.n1.cert_pem).expect("serial")];
+    let list = Some(farm.keys.removed(&serials, 1).expect("list"));
+    let (met, called) = meet(&farm.host().with_removed(list.clone()), &farm.keeper());
+    refused(met, "removed from the farm");
+    refused(called, "this node was removed from the farm");
+    // Who is called is the removed one.
+    let serials = [serial_of(&farm.n2.cert_pem).expect("serial")];
+    let other = Some(farm.keys.removed(&serials, 2).expect("list"));
+    let (_, called) = meet(&farm.host(), &farm.keeper().with_removed(other.clone()));
+    refused(called, "its node was removed from the farm");
+    // Those who are not on the list go on, and so does the name with new keys.
+    let again = farm.keys.first_node(&node("n1")).expect("n1");
+    let keeper = again.sign_short(&badge("n1", Role::Keeper, 7), DAY);
+    let keeper = keeper.expect("sign").with_removed(list.clone());
+    let (met, called) = meet(&farm.host().with_removed(list.clone()), &keeper);
+    assert_eq!(met.expect("accept").1, badge("n1", Role::Keeper, 7));
+    called.expect("dial");
+    // A list that another farm signed opens no door; it closes them.
+    let forged = Farm::new();
+    let serials = [serial_of(&again.cert_pem).expect("serial")];
+    let forged = Some(forged.keys.removed(&serials, 9).expect("list"));
+    refused(meet(&farm.host().with_removed(forged), &keeper).0, "");
+}
+
+#[test]
+fn the_farm_signs_and_nobody_else() {
+    let (farm, other) = (Farm::new(), Farm::new());
+    let signature = farm.keys.sign(b"n3 is removed").expect("sign");
+    let ca = &farm.keys.ca_pem;
+    assert!(signed_by(ca, b"n3 is removed", &signature));
+    assert!(!signed_by(ca, b"n2 is removed", &signature));
+    assert!(!signed_by(&other.keys.ca_pem, b"n3 is removed", &signature));
+    let member = FarmKeys {
+        ca_pem: farm.n1.cert_pem.clone(),
+        ca_key_pem: farm.n1.key_pem.clone(),
+    };
+    let theirs = member.sign(b"n3 is removed").expect("sign");
+    assert!(!signed_by(ca, b"n3 is removed", &theirs));
+    assert!(!signed_by(ca, b"n3 is removed", b""));
+    assert!(!signed_by("", b"n3 is removed", &signature));
 }
 
 #[test]
@@ -274,10 +323,12 @@ fn a_node_cannot_sign_for_another() {
             ca_pem,
             chain_pem,
             key_pem,
+            crl_pem,
         } => Identity::Tls {
             ca_pem,
             chain_pem: chain_pem + &farm.n2.cert_pem,
             key_pem,
+            crl_pem,
         },
         Identity::Plain => panic!("TLS"),
     };
