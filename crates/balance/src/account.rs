@@ -25,6 +25,7 @@ const FORWARD_KEEP_PERMILLE: u64 = 926;
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub pid: Pid,
+    pub uid: u32,
     pub place: NodeName,
     pub cpu_ms: u64,
     pub rss_kib: u64,
@@ -72,6 +73,7 @@ impl Account {
     pub fn open(seen: &Seen, now: Tick) -> Account {
         let proc = Proc {
             pid: seen.pid,
+            uid: seen.uid,
             place: seen.place.clone(),
             demand: DEMAND_FULL,
             cpu_ms: seen.cpu_ms,

@@ -21,7 +21,7 @@ pub struct Need {
 /// `taken_kib` of its own node count what was promised and has not arrived.
 pub fn admit(view: &View, policy: &Policy, need: &Need) -> Result<(), Stay> {
     let own = view.own().ok_or(Stay::NoRoom)?;
-    if !own.open {
+    if own.open.is_nobody() {
         return Err(Stay::NotTrusted);
     }
     if need

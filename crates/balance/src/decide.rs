@@ -181,7 +181,7 @@ fn candidate<'a>(view: &View, policy: &Policy, here: &[&'a Proc], to: &Node) -> 
 }
 
 fn suits(view: &View, policy: &Policy, to: &Node, proc: &Proc) -> bool {
-    reachable(view, policy, to) && can_run(view, to, proc.needs.as_ref())
+    reachable(view, policy, to, proc.uid) && can_run(view, to, proc.needs.as_ref())
 }
 
 fn order(proc: &Proc, to: &Node) -> Move {

@@ -10,7 +10,7 @@ use crate::view::DEMAND_FULL;
 use crate::weigh::need_kib;
 use crate::{Flight, Fresh, Guest, Move, Node, Proc, Seen, View};
 use armento_gossip::{Known, Tick};
-use armento_model::{NodeName, Pid, Stay};
+use armento_model::{NodeName, Pid, Stay, Users};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A placed program that was never reported is given up after this: two dozen keepers that start
@@ -232,9 +232,14 @@ impl Ledger {
         u32::try_from(self.others_here() + ours).unwrap_or(u32::MAX)
     }
 
-    /// Everything a decision may look at. `known` is the load vector's view; `open` says whether
-    /// this home sends to a node and is accepted there (for this node: whether it takes guests).
-    pub fn view(&mut self, known: Vec<Known>, open: impl Fn(&NodeName) -> bool, now: Tick) -> View {
+    /// Everything a decision may look at. `known` is the load vector's view; `open` says whose
+    /// programs this home sends to a node and has accepted there (for this node: whether it takes guests).
+    pub fn view(
+        &mut self,
+        known: Vec<Known>,
+        open: impl Fn(&NodeName) -> Users,
+        now: Tick,
+    ) -> View {
         self.expire(now);
         let seat = |known: Known| {
             let open = open(&known.entry.node);
@@ -255,7 +260,7 @@ impl Ledger {
         }
     }
 
-    fn seat(&self, known: Known, open: bool, now: Tick) -> Node {
+    fn seat(&self, known: Known, open: Users, now: Tick) -> Node {
         let Known { mut entry, age_ms } = known;
         if entry.node == self.me {
             entry.load = self.load();

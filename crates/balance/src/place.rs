@@ -17,6 +17,7 @@ const HOME_BONUS: u64 = DEMAND_FULL / 2;
 /// What is known of a program at its exec stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fresh {
+    pub uid: u32,
     pub need_kib: u64,
     /// CPU features it needs if not all of home's (`--portable`).
     pub needs: Option<CpuSet>,
@@ -25,6 +26,7 @@ pub struct Fresh {
 impl Default for Fresh {
     fn default() -> Fresh {
         Fresh {
+            uid: 0,
             need_kib: FRESH_KIB,
             needs: None,
         }
@@ -39,7 +41,7 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
     }
     let fits = |seat: &Seat| {
         *seat.name() == view.me
-            || (reachable(view, policy, seat.node)
+            || (reachable(view, policy, seat.node, fresh.uid)
                 && can_run(view, seat.node, fresh.needs.as_ref())
                 && has_room(view, policy, seat.node, fresh.need_kib))
     };

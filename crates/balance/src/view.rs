@@ -1,7 +1,7 @@
 //! All that a decision may look at.
 
 use armento_gossip::{CpuSet, Entry, Tick};
-use armento_model::{NodeName, Pid, Stay};
+use armento_model::{NodeName, Pid, Stay, Users};
 
 /// The work of one process that always wants a processor. Work is counted in hundredths.
 pub const DEMAND_FULL: u64 = 100;
@@ -28,8 +28,8 @@ pub struct View {
 pub struct Node {
     pub entry: Entry,
     pub age_ms: u64,
-    /// This home sends there and that node accepts it: `send_to`, `accept_from`, not leaving.
-    pub open: bool,
+    /// Whose programs this home sends there and that node accepts: `send_to`, `accept_from`, not leaving.
+    pub open: Users,
     /// Work there that is not ours: its own programs and other homes' guests, hundredths.
     pub others: u64,
     /// Memory that ours took there since it last spoke, KiB.
@@ -40,6 +40,7 @@ pub struct Node {
 #[derive(Clone, Debug)]
 pub struct Proc {
     pub pid: Pid,
+    pub uid: u32,
     /// Where it runs now.
     pub place: NodeName,
     /// How much of a processor it wants, smoothed, at most [`DEMAND_FULL`].

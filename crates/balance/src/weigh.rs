@@ -120,9 +120,14 @@ pub(crate) fn has_room(view: &View, policy: &Policy, node: &Node, need: u64) -> 
     free_kib(view, node) >= need + reserve_kib(node, policy)
 }
 
-/// Whether this home may send anything there at all. Home itself is always open to its own.
-pub(crate) fn reachable(view: &View, policy: &Policy, node: &Node) -> bool {
-    node.entry.node == view.me || (node.open && node.age_ms <= policy.age_ms_max)
+/// Whether this home may send anything of `uid` there at all. Home itself is always open to its own.
+pub(crate) fn reachable(view: &View, policy: &Policy, node: &Node, uid: u32) -> bool {
+    trusted(view, node, uid)
+        && (node.entry.node == view.me || node.age_ms <= policy.age_ms_max)
+}
+
+pub(crate) fn trusted(view: &View, node: &Node, uid: u32) -> bool {
+    node.entry.node == view.me || node.open.has(uid)
 }
 
 /// Whether the processor of `node` can run what started with `needs`, or else with all of home's.

@@ -1,7 +1,7 @@
 //! Why a process is where it is, for `armento why`.
 
 use crate::decide::{bound, decide};
-use crate::weigh::{can_run, has_room, need_kib, reachable};
+use crate::weigh::{can_run, has_room, need_kib, reachable, trusted};
 use crate::{Node, Policy, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, Stay};
@@ -31,12 +31,12 @@ pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
             .iter()
             .filter(|node| node.entry.node != proc.place)
     };
-    let open = || elsewhere().filter(|node| reachable(view, policy, node));
+    let open = || elsewhere().filter(|node| reachable(view, policy, node, proc.uid));
     let able = || open().filter(|node| can_run(view, node, proc.needs.as_ref()));
     let roomy = |node: &Node| has_room(view, policy, node, need_kib(proc.rss_kib));
     Some(if elsewhere().count() == 0 {
         Stay::NoRoom
-    } else if elsewhere().all(|node| !node.open && node.entry.node != view.me) {
+    } else if elsewhere().all(|node| !trusted(view, node, proc.uid)) {
         Stay::NotTrusted
     } else if open().count() == 0 {
         Stay::LinkLost

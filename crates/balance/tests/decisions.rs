@@ -4,7 +4,7 @@ use armento_balance::{
     Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, barred, decide, place, why,
 };
 use armento_gossip::{CpuSet, Entry, Tick};
-use armento_model::{NodeName, Stay};
+use armento_model::{NodeName, Stay, Users};
 
 const NOW: Tick = Tick(100_000);
 const GIB: u64 = 1 << 20;
@@ -19,7 +19,7 @@ fn node(text: &str) -> Node {
     Node {
         entry,
         age_ms: 500,
-        open: true,
+        open: Users::everybody(),
         others: 0,
         taken_kib: 0,
     }
@@ -29,6 +29,7 @@ fn node(text: &str) -> Node {
 fn procs(place: &str, count: i32, first: i32) -> Vec<Proc> {
     let one = |pid| Proc {
         pid,
+        uid: 1000,
         place: name(place),
         demand: 100,
         cpu_ms: 1000 + u64::from(pid.unsigned_abs()),
@@ -300,7 +301,7 @@ fn only_where_it_fits_runs_and_is_welcome() {
         n.entry.mem_free_kib = 0
     });
     shut("memory promised", Stay::NoRoom, &|n| n.taken_kib = 4 * GIB);
-    shut("not trusted", Stay::NotTrusted, &|n| n.open = false);
+    shut("not trusted", Stay::NotTrusted, &|n| n.open = Users::nobody());
     shut("not heard of", Stay::LinkLost, &|n| n.age_ms = 15_001);
     let mut view = farm(&[3, 0]);
     view.nodes[0].entry.cpu.flags[2] = 1;
@@ -318,9 +319,25 @@ fn only_where_it_fits_runs_and_is_welcome() {
         .iter_mut()
         .for_each(|p| p.needs = Some(CpuSet::default()));
     check("portable", &mosix, &view, "n1>n2");
+    // A node may be shut for one user.
+    let mut view = farm(&[3, 0]);
+    view.nodes[1].open = Users::AllBut([1000].into());
+    check("user not trusted", &mosix, &view, "-");
+    assert_eq!(why(&view, &mosix, 100, NOW), Some(Stay::NotTrusted));
+    let start = |uid| {
+        let fresh = Fresh {
+            uid,
+            ..Fresh::default()
+        };
+        place(&view, &mosix, &fresh)
+    };
+    assert_eq!(start(1000), Some(name("n1")));
+    assert_eq!(start(1001), Some(name("n2")));
+    view.nodes[1].open = Users::Only([1000].into());
+    check("user trusted", &mosix, &view, "n1>n2");
     // Back home it always may.
     let mut view = farm(&[0, 3]);
-    view.nodes[0].open = false;
+    view.nodes[0].open = Users::nobody();
     view.nodes[0].entry.cpu.flags[2] = 1;
     check("homewards", &mosix, &view, "n2>n1");
     assert_eq!(why(&farm(&[1]), &mosix, 100, NOW), Some(Stay::NoRoom));
@@ -392,8 +409,8 @@ fn programs_started_at_once_are_spread() {
     check("mosix", &[0, 0, 0, 0], 3, &|n| n[0].others = 300, "0 1 1 1");
     check("mosix", &[0, 0], 9, &|n| n[1].entry.speed = 20_000, "3 6");
     check("mosix", &[0, 0], 10, &|n| n[1].entry.cores = 4, "2 8");
-    check("mosix", &[0, 0, 0], 4, &|n| n[1].open = false, "2 0 2");
-    check("static", &[0, 0, 0], 4, &|n| n[1].open = false, "2 0 2");
+    check("mosix", &[0, 0, 0], 4, &|n| n[1].open = Users::nobody(), "2 0 2");
+    check("static", &[0, 0, 0], 4, &|n| n[1].open = Users::nobody(), "2 0 2");
     // Speeds measured a little apart must not cost evenness.
     check(
         "mosix",
@@ -448,7 +465,7 @@ fn a_target_admits_what_it_can_bear() {
     check(
         "closed",
         &small,
-        &|v| v.nodes[0].open = false,
+        &|v| v.nodes[0].open = Users::nobody(),
         Err(Stay::NotTrusted),
     );
     check(

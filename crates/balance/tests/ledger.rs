@@ -2,7 +2,7 @@
 
 use armento_balance::{Fresh, Guest, Kind, Ledger, Move, Policy, Seen, View, decide, place};
 use armento_gossip::{Entry, Known, Tick};
-use armento_model::{NodeName, Stay};
+use armento_model::{NodeName, Stay, Users};
 
 fn name(text: &str) -> NodeName {
     text.parse().unwrap()
@@ -11,6 +11,7 @@ fn name(text: &str) -> NodeName {
 fn seen(pid: i32, place: &str) -> Seen {
     Seen {
         pid,
+        uid: 1000,
         place: name(place),
         cpu_ms: 5000,
         rss_kib: 10_000,
@@ -40,7 +41,7 @@ fn known(node: &str, load: u32, age_ms: u64) -> Known {
 }
 
 fn view(ledger: &mut Ledger, far: Known, now: Tick) -> View {
-    ledger.view(vec![known("n1", 0, 0), far], |_| true, now)
+    ledger.view(vec![known("n1", 0, 0), far], |_| Users::everybody(), now)
 }
 
 fn others(ledger: &mut Ledger, load: u32, age_ms: u64, now: u64) -> u64 {
@@ -229,7 +230,7 @@ fn demand_follows_what_a_process_does_and_calls_are_remembered() {
 fn without_a_sample_of_this_node_nothing_is_decided() {
     let mut ledger = Ledger::new(name("n1"));
     ledger.observe(&[seen(1, "n1"), seen(2, "n1"), seen(3, "n1")], Tick(1000));
-    let blind = ledger.view(vec![known("n2", 0, 0)], |_| true, Tick(9000));
+    let blind = ledger.view(vec![known("n2", 0, 0)], |_| Users::everybody(), Tick(9000));
     for kind in Kind::ALL {
         let policy = Policy::of(kind);
         assert!(decide(&blind, &policy, Tick(9000)).is_empty(), "{kind}");

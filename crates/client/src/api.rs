@@ -91,6 +91,20 @@ pub enum Ask {
     Leave,
     /// Who am I, what version, which farm.
     Status,
+    /// Whom this node trusts; with `change`, from now on.
+    Trust {
+        #[serde(default)]
+        change: Option<TrustChange>,
+    },
+    /// Read the configuration again, as SIGHUP does. What of it holds for running work holds at once.
+    Reload,
+    /// Take a node out of the farm for good, whether it likes it or not.
+    Remove {
+        node: NodeName,
+        /// Without waiting for its guests and ours to go where they belong.
+        #[serde(default)]
+        now: bool,
+    },
 
     // --- from a keeper; the session then carries its reports and orders ---
     /// First line of a keeper's session. The daemon checks the peer's uid.
@@ -189,10 +203,52 @@ pub enum Answer {
     Placed {
         node: Option<NodeName>,
     },
+    Trust(TrustInfo),
+    Removed {
+        node: NodeName,
+        /// Processes that were lost with it: of ours there, and of its own elsewhere.
+        lost: u64,
+        /// Members that learn it later, from the others.
+        untold: Vec<NodeName>,
+    },
     Route(Pass),
     Identity {
         identity: armento_link::Identity,
     },
+}
+
+/// What `armento farm trust` changes; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustChange {
+    /// Rules as the manual page of `armento farm` has them.
+    #[serde(default)]
+    pub send_to: Option<Vec<String>>,
+    #[serde(default)]
+    pub accept_from: Option<Vec<String>>,
+    #[serde(default)]
+    pub allow_root: Option<bool>,
+    /// First forget what was changed before: the configuration holds again.
+    #[serde(default)]
+    pub reset: bool,
+    /// Say what would hold; change nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Whom a node trusts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustInfo {
+    pub node: NodeName,
+    /// `None`: every node and user.
+    pub send_to: Option<Vec<String>>,
+    pub accept_from: Option<Vec<String>>,
+    pub allow_root: bool,
+    /// Which of them were changed by command and hold instead of the configuration.
+    pub changed: Vec<String>,
+    /// Processes of ours at nodes that they may not be at any more, on their way home.
+    pub homeward: u64,
+    /// Guests here that are not welcome any more, on their way home.
+    pub expelled: u64,
 }
 
 /// A way to a host that was admitted for one tree.
@@ -204,6 +260,11 @@ pub struct Pass {
     /// Our short-lived identity for this link, and whom to expect there.
     pub identity: armento_link::Identity,
     pub expect: armento_link::Badge,
+}
+
+/// A node that leaves takes a minute at most (`noded/src/leave.rs`).
+fn expelled_ms() -> u64 {
+    60_000
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -220,8 +281,19 @@ pub enum Order {
     },
     /// Bring every process of the tree home (the node leaves, or an administrator asks).
     Recall { ticket: u64 },
-    /// To a host: send your guests away; keepers bring them home.
-    Expel,
+    /// To a host: send your guests away; keepers bring them home. Nobody comes in for a while.
+    Expel {
+        /// For the keepers' users; empty: the node leaves the farm.
+        #[serde(default)]
+        why: String,
+        #[serde(default = "expelled_ms")]
+        for_ms: u64,
+    },
+    /// To a keeper: nothing of yours goes to these nodes; who is there may come home.
+    Closed { nodes: Vec<NodeName> },
+    /// To a keeper or host: that node is no member any more. Links to it end, with whoever is there; ask for a new
+    /// identity, with which no new ones begin.
+    Cut { node: NodeName },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -150,9 +150,11 @@ impl Session {
         loop {
             if let Some(end) = self.input.iter().position(|b| *b == b'\n') {
                 let line: Vec<u8> = self.input.drain(..=end).collect();
-                return serde_json::from_slice(&line)
-                    .map(Some)
-                    .map_err(|e| LineError::Garbled(e.to_string()));
+                match serde_json::from_slice(&line) {
+                    Ok(line) => return Ok(Some(line)),
+                    Err(_) if is_order(&line) => continue,
+                    Err(e) => return Err(LineError::Garbled(e.to_string())),
+                }
             }
             if self.input.len() > crate::api::LINE_MAX {
                 return Err(LineError::TooLong(self.input.len()));
@@ -181,6 +183,16 @@ impl Session {
             Err(e) => Err(e.into()),
         }
     }
+}
+
+/// An order of a later daemon than this program knows: it cannot be carried out, and is passed over.
+fn is_order(line: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Unknown {
+        #[serde(rename = "order")]
+        _order: serde::de::IgnoredAny,
+    }
+    serde_json::from_slice::<Unknown>(line).is_ok()
 }
 
 impl Reporter {
@@ -233,7 +245,7 @@ mod tests {
             let mut from = BufReader::new(s.try_clone().expect("clone"));
             let asked: Line = read_line(&mut from).expect("question");
             assert!(matches!(asked.body, Body::Ask(Ask::Nodes)));
-            let mut out = line(0, Body::Order(Order::Expel));
+            let mut out = line(0, Body::Order(Order::Expel { why: String::new(), for_ms: 1 }));
             out.extend(line(asked.id + 7, Body::Ok(Answer::Done)));
             out.extend(line(asked.id, Body::Ok(Answer::Nodes { nodes: vec![] })));
             s.write_all(&out).expect("write");
@@ -247,7 +259,7 @@ mod tests {
         assert!(matches!(answer, Answer::Nodes { .. }));
         assert!(session.has_order());
         let order = session.order(Some(long)).expect("order");
-        assert!(matches!(order, Some(Order::Expel)));
+        assert!(matches!(order, Some(Order::Expel { for_ms: 1, .. })));
         let none = session.order(Some(Duration::ZERO)).expect("no order");
         assert!(none.is_none());
         session

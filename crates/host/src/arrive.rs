@@ -77,9 +77,6 @@ pub fn drop_unthawed(zoo: &mut Zoo, pid: Pid) {
     }
 }
 
-/// A node that leaves takes a minute at most (`noded/src/leave.rs`).
-const EXPELLED: Duration = Duration::from_secs(60);
-
 /// An earlier body goes in less, unless the link stands still.
 const DROP_MAX: Duration = Duration::from_millis(500);
 /// Between two looks: a small part of what making a body takes.
@@ -141,8 +138,7 @@ impl Builder for Arrival {
                 format!("we run {ENGINE_VERSION}, it comes with {}", head.engine),
             ));
         }
-        if expelled(&self.sh) {
-            let why = "the node leaves the farm".into();
+        if let Some(why) = expelled(&self.sh) {
             return Err(MigrateError::Stays(Stay::NotTrusted, why));
         }
         let files = self.missing(files_of(&head.areas))?;
@@ -559,9 +555,11 @@ fn dress(
     Ok(())
 }
 
-/// Does this node leave its farm?
-pub fn expelled(sh: &Shared) -> bool {
-    lock(&sh.expelled).is_some_and(|t| t.elapsed() < EXPELLED)
+/// Why guests are sent away just now, if they are.
+pub fn expelled(sh: &Shared) -> Option<String> {
+    let now = Instant::now();
+    let until = lock(&sh.expelled).clone();
+    until.filter(|(t, _)| now < *t).map(|(_, why)| why)
 }
 
 /// Home says: you own it now. Signals that travelled are queued first.
@@ -575,7 +573,7 @@ pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
     let sh = zoo.sh();
     sh.tell(&ToHome::Thawed { mv });
     bodies::run_on(zoo, pid);
-    if expelled(&sh) {
+    if expelled(&sh).is_some() {
         // It was on its way here when the others were sent away.
         start::send_home(&sh, pid);
     }

@@ -223,8 +223,8 @@ pub struct Shared {
     pub meetings: Mutex<HashMap<MoveId, Sender<Pair>>>,
     /// Moves from here that home gave up, the latest last.
     pub aborted: Mutex<VecDeque<MoveId>>,
-    /// When this node last said that it leaves: nobody comes in for a while.
-    pub expelled: Mutex<Option<Instant>>,
+    /// Until when nobody comes in, and why: this node leaves, or does not trust the home any more.
+    pub expelled: Mutex<Option<(Instant, String)>>,
     /// Held by who tells home arguments and environments.
     pub telling: Mutex<()>,
     /// Bodies' end of descriptor passing.

@@ -233,7 +233,12 @@ fn report(sh: &Arc<Shared>, door: &Door) {
                         break;
                     }
                     match s.order(Some(REPORT_EVERY)) {
-                        Ok(Some(Order::Expel)) => drop(sh.hand.run(expel)),
+                        Ok(Some(Order::Expel { why, for_ms })) => {
+                            let until = Instant::now() + Duration::from_millis(for_ms);
+                            sh.hand.run(move |zoo| expel(zoo, until, why));
+                        }
+                        // What it signed was refused anyhow; from now on we refuse it.
+                        Ok(Some(Order::Cut { .. })) => drop(renew(sh, door, &mut s)),
                         Ok(_) | Err(AskError::Late) => {}
                         Err(_) => break,
                     }
@@ -256,22 +261,30 @@ fn renew(sh: &Shared, door: &Door, s: &mut Session) -> bool {
     done
 }
 
-/// This node leaves the farm: every guest is to go home. Home decides when; the daemon waits for it.
-fn expel(zoo: &mut Zoo) {
+/// Every guest is to go home, and nobody to come until then. Home decides when; the daemon waits for it.
+fn expel(zoo: &mut Zoo, until: Instant, why: String) {
     let sh = zoo.sh();
-    *lock(&sh.expelled) = Some(Instant::now());
+    let why = if why.is_empty() {
+        "the node where it ran leaves the farm".into()
+    } else {
+        why
+    };
+    *lock(&sh.expelled) = Some((until, why));
     for b in zoo.bodies.values().filter(|b| !b.quiet) {
         send_home(&sh, b.pid);
     }
 }
 
-/// Asks home to fetch it, for this node leaves.
+/// Asks home to fetch it, for it may not be here any longer.
 pub fn send_home(sh: &Shared, pid: Pid) {
+    let Some(why) = arrive::expelled(sh) else {
+        return;
+    };
     sh.tell(&ToHome::ComeHome {
         pid,
         tid: pid,
         stay: Stay::NotTrusted,
-        why: "the node where it ran leaves the farm".into(),
+        why,
         about: None,
     });
 }
@@ -279,7 +292,7 @@ pub fn send_home(sh: &Shared, pid: Pid) {
 fn guest_list(zoo: &mut Zoo) -> Vec<GuestInfo> {
     let sh = zoo.sh();
     // Who sends its guests away waits for those on their way here, too.
-    let all = arrive::expelled(&sh);
+    let all = arrive::expelled(&sh).is_some();
     let live = zoo.bodies.values().filter(|b| all || !b.quiet);
     live.map(|b| GuestInfo {
         pid: b.pid,

@@ -1,7 +1,8 @@
 //! The session with this node's daemon: orders in, reports and questions out. It may break and is
 //! taken up again; while there is none, nothing moves and everything runs.
 
-use crate::keep::Keep;
+use crate::keep::{Keep, lock};
+use crate::links;
 use crate::mover::{Task, Why};
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
 use armento_client::{AskError, Session};
@@ -193,7 +194,9 @@ fn take(keep: &Arc<Keep>, order: Order) {
                 });
             }
         }
-        Order::Expel => {}
+        Order::Closed { nodes } => *lock(&keep.closed) = nodes.into_iter().collect(),
+        Order::Cut { node } => links::cut(keep, &node),
+        Order::Expel { .. } => {}
     }
 }
 

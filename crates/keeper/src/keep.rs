@@ -55,6 +55,8 @@ pub struct Keep {
     pub cpu: Arc<Books>,
     pub deputies: RwLock<HashMap<Tid, Arc<Deputy>>>,
     pub links: Mutex<HashMap<NodeName, Arc<HostLink>>>,
+    /// Nodes to which nothing of ours goes (`send_to`); who is there may come home.
+    pub closed: Mutex<HashSet<NodeName>>,
     /// Connections for programs that are being placed.
     pub early: Mutex<HashMap<Pid, Early>>,
     /// Held by who makes a link: a host serves one stream of calls.
@@ -105,6 +107,7 @@ impl Keep {
             cpu: Arc::default(),
             deputies: RwLock::default(),
             links: Mutex::default(),
+            closed: Mutex::default(),
             early: Mutex::default(),
             linking: Mutex::default(),
             identity: Mutex::default(),

@@ -101,10 +101,11 @@ fn no_route(e: AskError) -> MigrateError {
 /// The link to `node`, made if there is none.
 pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<HostLink>> {
     let _only = lock(&keep.linking);
-    if let Some(l) = lock(&keep.links).get(node)
-        && !l.broken.load(Ordering::Acquire)
-    {
-        return Ok(l.clone());
+    let known = working(keep, node);
+    // Where nobody may go any more the daemon is asked again, and says why not.
+    let closed = lock(&keep.closed).contains(node);
+    if let Some(l) = known.clone().filter(|_| !closed) {
+        return Ok(l);
     }
     let ask = Ask::Route {
         tree: keep.settings.tree,
@@ -119,6 +120,9 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
         Ok(_) => return Err(lost(format!("this node's daemon knows no way to {node}"))),
     };
     *lock(&keep.identity) = Some((pass.identity.clone(), Instant::now()));
+    if let Some(l) = known {
+        return Ok(l);
+    }
     let (r, w) = open(keep, &pass, Purpose::Calls)?;
     let link = Arc::new(HostLink {
         node: node.clone(),
@@ -255,6 +259,20 @@ pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
     *lock(&link.spare) = None;
     let l = link.clone();
     keep.hand.post(move |t| t.host_lost(&l));
+}
+
+/// `node` is no member of the farm any more: nothing goes there or comes from there.
+pub fn cut(keep: &Arc<Keep>, node: &NodeName) {
+    // The next one knows that it was removed.
+    *lock(&keep.identity) = None;
+    let Some(link) = lock(&keep.links).get(node).cloned() else {
+        return;
+    };
+    // Who writes just now meets the end of the process it writes for.
+    if let Ok(w) = link.writer.try_lock() {
+        w.shutdown();
+    }
+    dead(keep, &link);
 }
 
 /// Hands news of a move to whoever waits for it.

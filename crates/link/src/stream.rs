@@ -296,6 +296,12 @@ impl Writer {
         self.sock.shutdown(Shutdown::Write)
     }
 
+    /// Ends both directions at once, whatever is on its way.
+    pub fn shutdown(&self) {
+        // Fails only when they have ended.
+        let _ = self.sock.shutdown(Shutdown::Both);
+    }
+
     /// Would a few KiB be taken without waiting for the peer? KERNEL: a TCP socket is writable while a third of its
     /// buffer is free (sk_stream_is_writeable).
     pub fn takes_more(&self) -> bool {

@@ -6,11 +6,13 @@ mod cpu;
 mod id;
 mod kernel;
 mod stay;
+mod users;
 
 pub use cpu::{CpuTime, Shown};
 pub use id::{BadName, MoveId, NodeName, Pid, Tid, TreeId};
 pub use kernel::{KERNEL_FULL, KERNEL_MIN, kernel_version};
 pub use stay::Stay;
+pub use users::Users;
 
 /// Version of the engine's own protocol (calls, bulk). Both sides must match
 /// exactly; a difference is [`Stay::EngineVersion`].

@@ -61,14 +61,17 @@ pub fn choose(node: &Node, session: u64, pid: Pid) -> Option<NodeName> {
     let now = node.now();
     let mut core = node.lock();
     let hello = core.keepers.of_session(session)?.hello.clone();
-    let stays = hello.stay || core.leaving || (hello.uid == 0 && !node.config.allow_root);
+    let stays = hello.stay || core.leaving || (hello.uid == 0 && !node.trust().allow_root);
     if stays {
         return None;
     }
     if hello.pinned.is_some() {
         return hello.pinned;
     }
-    let fresh = Fresh::default();
+    let fresh = Fresh {
+        uid: hello.uid,
+        ..Fresh::default()
+    };
     let mut view = node.view(&mut core);
     // Where it is now it is only because it was born there.
     view.procs.retain(|p| p.pid != pid);

@@ -5,9 +5,9 @@ use crate::core::Node;
 use crate::error::{refusal, stays};
 use crate::moves::{Wants, migrate, no_such_node, route};
 use crate::peer::{self, CallError, PeerAnswer, PeerAsk};
-use crate::{daemon, leave};
+use crate::{daemon, leave, remove};
 use armento_balance::why;
-use armento_client::api::{Answer, Ask, Body, KeeperHello, Order, ProcInfo, Refusal};
+use armento_client::api::{Answer, Ask, Body, KeeperHello, ProcInfo, Refusal};
 use armento_link::{Badge, Role};
 use armento_model::{NodeName, Pid, Stay};
 use std::os::unix::fs::MetadataExt;
@@ -54,7 +54,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             let leaving = core.leaving.then(|| out.clone());
             let known = core.hosts.enter(hello, client.pid, client.session, out);
             if let Some(out) = leaving.filter(|_| known) {
-                out.send(0, Body::Order(Order::Expel));
+                out.send(0, Body::Order(leave::expel()));
             }
             known.then_some(Answer::Done).ok_or_else(|| {
                 refusal(
@@ -65,7 +65,28 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             })
         }
         Ask::Identity => identity(client),
-        Ask::Ps { all: true } | Ask::Migrate { .. } | Ask::Leave => return None,
+        Ask::Trust { change } => {
+            let changes = change.as_ref().is_some_and(|c| !c.dry_run);
+            if changes && !may(client.uid, crate::sys::euid()) {
+                let who = "only root, or the daemon's own user, changes whom a node trusts";
+                return Some(Err(refusal("not-trusted", who, "use sudo")));
+            }
+            node.change_trust(change.as_ref()).map(Answer::Trust)
+        }
+        Ask::Reload => {
+            if !may(client.uid, crate::sys::euid()) {
+                let who = "only root, or the daemon's own user, has the configuration read again";
+                return Some(Err(refusal("not-trusted", who, "use sudo")));
+            }
+            let failed = |e: crate::FarmError| {
+                let what = format!("{e}; what held before holds");
+                refusal("bad-configuration", what, e.hint())
+            };
+            node.reload().map(Answer::Trust).map_err(failed)
+        }
+        Ask::Ps { all: true } | Ask::Migrate { .. } | Ask::Leave | Ask::Remove { .. } => {
+            return None;
+        }
         Ask::Place { .. } | Ask::Route { .. } => return None,
     })
 }
@@ -97,6 +118,7 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             }
             leave::leave(&asker.node).await
         }
+        Ask::Remove { node, now } => remove::remove(asker, node, now).await,
         _ => Err(refusal(
             "unknown-question",
             "this cannot be answered",
@@ -196,7 +218,7 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
     let proc = keeper.holds(pid);
     let place = proc.map_or_else(|| me.clone(), |p| p.place.clone());
     let own = proc.and_then(|p| p.stay);
-    let root = keeper.hello.uid == 0 && !node.config.allow_root;
+    let root = keeper.hello.uid == 0 && !node.trust().allow_root;
     let stay = match own {
         Some(stay) => Some(stay),
         None if root => Some(Stay::Privileged),

@@ -1,6 +1,7 @@
 //! Settings: a TOML file, then the environment.
 
 use crate::FarmError;
+use crate::trust::Rules;
 use armento_balance::Policy;
 use armento_model::NodeName;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub enum Wire {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// Where all this stands, to be read again.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
     /// Must be the name this node joined under, if given.
     pub name: Option<NodeName>,
     /// `ip:port`, TCP and UDP; that of joining if not given.
@@ -32,10 +36,10 @@ pub struct Config {
     pub wire: Option<Wire>,
     /// Processes of uid 0 may leave, guests of uid 0 may come. For labs.
     pub allow_root: bool,
-    /// Nodes this home sends to; all if not given.
-    pub send_to: Option<Vec<NodeName>>,
-    /// Homes whose processes may come; all if not given.
-    pub accept_from: Option<Vec<NodeName>>,
+    /// Nodes this home sends to, and whose programs; all if not given. See `trust.rs`.
+    pub send_to: Option<Rules>,
+    /// Homes whose processes may come, and whose; all if not given.
+    pub accept_from: Option<Rules>,
     /// `mosix`, `static` or `none`.
     pub policy: String,
     /// A guest tree without word from its home is frozen after this, and ended after `dead_ms`.
@@ -51,6 +55,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
+            file: None,
             name: None,
             listen: None,
             state: None,
@@ -84,8 +89,9 @@ impl Config {
             why,
         };
         let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
-        let config: Config = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        let mut config: Config = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
         config.check().map_err(bad)?;
+        config.file = Some(path.to_owned());
         Ok(config)
     }
 
@@ -126,14 +132,6 @@ impl Config {
         }
         policy
     }
-
-    pub(crate) fn sends_to(&self, node: &NodeName) -> bool {
-        self.send_to.as_ref().is_none_or(|l| l.contains(node))
-    }
-
-    pub(crate) fn accepts_from(&self, home: &NodeName) -> bool {
-        self.accept_from.as_ref().is_none_or(|l| l.contains(home))
-    }
 }
 
 #[cfg(test)]
@@ -150,9 +148,7 @@ mod tests {
         let c = parse("name = \"n1\"\nallow_root = true\nsend_to = [\"n2\"]\nwire = \"plain\"")
             .expect("good");
         assert!(c.allow_root && c.wire == Some(Wire::Plain));
-        let node = |s: &str| s.parse().expect("name");
-        assert!(c.sends_to(&node("n2")) && !c.sends_to(&node("n3")));
-        assert!(c.accepts_from(&node("n3")));
+        assert!(c.send_to.is_some() && c.accept_from.is_none());
         let check = |text: &str, part: &str| {
             let e = parse(text).expect_err(text);
             assert!(e.contains(part), "{e}");
@@ -160,6 +156,7 @@ mod tests {
         check("policy = \"slurm\"", "slurm");
         check("nmae = \"n1\"", "nmae");
         check("name = \"N 1\"", "N 1");
+        check("send_to = [\"a@\"]", "a@");
         check("freeze_ms = 5000\ndead_ms = 5000", "dead_ms");
         check("gossip_period_ms = 0", "gossip_period_ms");
     }

@@ -8,16 +8,18 @@ use crate::departures::Departures;
 use crate::hosts::HostTable;
 use crate::keepers::KeeperTable;
 use crate::members::{Life, Standing, State};
+use crate::news::{News, Said};
 use crate::state::{Farm, Member, StateDir};
+use crate::trust::{Changes, Trust};
 use crate::{FarmError, Wire};
 use armento_balance::{Ledger, Policy, View};
 use armento_client::api::{Body, Line, NodeInfo, ProcInfo};
 use armento_gossip::{Dice, Tick, Vector};
-use armento_link::{Badge, Identity, LinkError, NodeKeys};
-use armento_model::{CONTROL_VERSION, NodeName};
+use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
+use armento_model::{CONTROL_VERSION, NodeName, Pid, Users};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -32,6 +34,17 @@ pub const SHORT_TTL: Duration = Duration::from_secs(24 * 3600);
 
 pub struct Node {
     pub config: Config,
+    /// As last read: what of it can change has changed.
+    pub given: Mutex<Config>,
+    pub trust: Mutex<Arc<Trust>>,
+    /// What the farm last said to all of its members, and its words.
+    pub news: Mutex<(Arc<News>, Option<Said>)>,
+    /// One piece of news at a time.
+    pub hearing: Mutex<()>,
+    /// One removal at a time.
+    pub removing: tokio::sync::Mutex<()>,
+    /// Where other nodes come in, once it is open.
+    pub doors: OnceLock<Arc<Listener>>,
     pub farm: Farm,
     pub keys: NodeKeys,
     pub state: StateDir,
@@ -68,6 +81,12 @@ pub struct Core {
     pub keepers: KeeperTable,
     pub hosts: HostTable,
     pub leaving: bool,
+    /// Nodes that are about to be removed, until then: everybody goes where they belong.
+    pub draining: BTreeMap<NodeName, Instant>,
+    /// Targets that did not trust us with a user's programs, and until when they are not tried again.
+    pub refused: BTreeMap<(NodeName, u32), Instant>,
+    /// Who was told to come home, and when.
+    pub recalled: BTreeMap<Pid, Instant>,
     /// Whose clocks were seen to be near ours, in which life of theirs, and when.
     pub clocks_near: HashMap<NodeName, (u64, Instant)>,
     /// Number of the newest session or ticket.
@@ -94,9 +113,16 @@ impl Node {
         host_program: PathBuf,
     ) -> Result<Node, FarmError> {
         let keys = state.keys(&farm)?;
+        let (news, said) = News::read(&state, &farm, &keys)?;
         let identity = keys
             .sign_short(&Badge::daemon(&farm.node), SHORT_TTL)
-            .map_err(FarmError::Keys)?;
+            .map_err(FarmError::Keys)?
+            .with_removed(news.crl_pem.clone());
+        let bad = |why: String| FarmError::Config {
+            path: config.file.as_ref().map_or("trust".into(), |f| f.display().to_string()),
+            why,
+        };
+        let trust = Trust::new(&config, &Changes::read(&state)?).map_err(bad)?;
         let members = state.roster()?.into_iter().map(standing);
         let me = farm.node.clone();
         let core = Core {
@@ -109,6 +135,9 @@ impl Node {
             keepers: KeeperTable::default(),
             hosts: HostTable::recover(&state),
             leaving: false,
+            draining: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            recalled: BTreeMap::new(),
             clocks_near: HashMap::new(),
             count: 0,
             me,
@@ -116,6 +145,12 @@ impl Node {
         Ok(Node {
             policy: config.policy(),
             wire: config.wire.unwrap_or(farm.wire),
+            given: Mutex::new(config.clone()),
+            trust: Mutex::new(Arc::new(trust)),
+            news: Mutex::new((Arc::new(news), said)),
+            hearing: Mutex::new(()),
+            removing: tokio::sync::Mutex::new(()),
+            doors: OnceLock::new(),
             config,
             farm,
             keys,
@@ -153,8 +188,33 @@ impl Node {
     pub fn short(&self, badge: &Badge) -> Result<Identity, LinkError> {
         match self.wire {
             Wire::Plain => Ok(Identity::Plain),
-            Wire::Tls => self.keys.sign_short(badge, SHORT_TTL),
+            Wire::Tls => self.signed(badge),
         }
+    }
+
+    /// … which knows who was removed.
+    fn signed(&self, badge: &Badge) -> Result<Identity, LinkError> {
+        let identity = self.keys.sign_short(badge, SHORT_TTL)?;
+        Ok(identity.with_removed(self.news().crl_pem.clone()))
+    }
+
+    /// A new identity of our own, for connections to come.
+    pub fn renew(&self) -> Result<(), LinkError> {
+        let fresh = self.signed(&Badge::daemon(&self.farm.node))?;
+        if let Some(doors) = self.doors.get() {
+            doors.renew(&fresh)?;
+        }
+        *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+
+    pub fn news(&self) -> Arc<News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// The farm's own words, for those who were not there.
+    pub fn said(&self) -> Option<Said> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
     /// Everything a decision may look at.
@@ -166,12 +226,20 @@ impl Node {
         keepers.settle(ledger, now);
         let known = core.vector.view(now);
         let (members, me, leaving) = (&core.members, &core.me, core.leaving);
+        let (draining, refused) = (&core.draining, &core.refused);
+        let trust = self.trust();
         let open = |name: &NodeName| {
-            if name == me {
-                return !leaving;
+            if name == me && !leaving {
+                return Users::everybody();
             }
             let alive = members.get(name).is_some_and(|m| m.state == State::Alive);
-            alive && self.config.sends_to(name)
+            if !alive || draining.contains_key(name) {
+                return Users::nobody();
+            }
+            let mut users = trust.sends_to(name);
+            let theirs = refused.keys().filter(|(node, _)| node == name);
+            theirs.for_each(|(_, uid)| users.remove(*uid));
+            users
         };
         core.ledger.view(known, open, now)
     }

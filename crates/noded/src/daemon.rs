@@ -4,18 +4,18 @@
 //! are nobody's children here.
 
 use crate::config::Config;
-use crate::core::{Node, SHORT_TTL};
+use crate::core::Node;
 use crate::gossip::Gossip;
 use crate::peer::serve as peers;
 use crate::state::{Lock, StateDir};
 use crate::{FarmError, act, control};
 use armento_client::api::RENEW;
-use armento_link::{Badge, Closer, Listener};
+use armento_link::Closer;
 use armento_sense::boot_incarnation;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::net::{UdpSocket, UnixListener};
@@ -45,7 +45,6 @@ struct Parts {
     node: Arc<Node>,
     gossip: Gossip,
     control: UnixListener,
-    doors: Arc<Listener>,
     closer: Closer,
     lock: Lock,
 }
@@ -168,11 +167,12 @@ fn open(options: Options) -> Result<Parts, FarmError> {
         .map_err(|e| busy(e.to_string()))?;
     let control = control::bind(&socket)?;
     let (doors, closer) = peers::listen(&node, &node.me()).map_err(|e| busy(e.to_string()))?;
+    // Empty until now: nobody else opens doors.
+    let _ = node.doors.set(doors);
     Ok(Parts {
         gossip: Gossip::new(node.clone(), datagrams),
         node,
         control,
-        doors,
         closer,
         lock,
     })
@@ -183,7 +183,6 @@ async fn serve(parts: Parts, signals: bool) {
         node,
         gossip,
         control,
-        doors,
         closer,
         lock,
     } = parts;
@@ -191,7 +190,7 @@ async fn serve(parts: Parts, signals: bool) {
     let gossip = tokio::spawn(gossip.run(node.stop.subscribe()));
     tokio::spawn(control::serve(node.clone(), control));
     tokio::spawn(act::use_room(node.clone()));
-    tokio::spawn(renew(node.clone(), doors));
+    tokio::spawn(renew(node.clone()));
     if signals {
         tokio::spawn(obey(node.clone()));
     }
@@ -208,31 +207,34 @@ async fn serve(parts: Parts, signals: bool) {
 }
 
 async fn obey(node: Arc<Node>) {
-    let signals =
-        signal(SignalKind::terminate()).and_then(|t| Ok((t, signal(SignalKind::interrupt())?)));
-    let Ok((mut term, mut int)) = signals else {
+    let watch = |kind| signal(kind);
+    let signals = watch(SignalKind::terminate())
+        .and_then(|t| Ok((t, watch(SignalKind::interrupt())?, watch(SignalKind::hangup())?)));
+    let Ok((mut term, mut int, mut hup)) = signals else {
         tracing::warn!("signals cannot be watched; the default action is taken");
         return;
     };
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+    loop {
+        tokio::select! {
+            _ = term.recv() => break,
+            _ = int.recv() => break,
+            _ = hup.recv() => match node.reload() {
+                Ok(_) => tracing::info!("the configuration was read again"),
+                Err(e) => tracing::error!("{e}; what held before holds"),
+            },
+        }
     }
     tracing::info!("told to end; processes and guests go on");
     node.stop.send_replace(true);
 }
 
-async fn renew(node: Arc<Node>, doors: Arc<Listener>) {
+async fn renew(node: Arc<Node>) {
     let mut ticks = tokio::time::interval(RENEW);
     ticks.tick().await;
     loop {
         ticks.tick().await;
-        let fresh = node
-            .keys
-            .sign_short(&Badge::daemon(&node.farm.node), SHORT_TTL);
-        match fresh.and_then(|id| doors.renew(&id).map(|()| id)) {
-            Ok(id) => *node.identity.lock().unwrap_or_else(PoisonError::into_inner) = id,
-            Err(e) => tracing::error!("our certificate could not be renewed: {e}"),
+        if let Err(e) = node.renew() {
+            tracing::error!("our certificate could not be renewed: {e}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Making a farm and joining one: what `armento farm init`, `farm token` and `join` do.
 
 use crate::error::FarmError;
+use crate::news::{self, News};
 use crate::peer::{self, JoinAsk, PeerAnswer, PeerAsk};
 use crate::state::{Farm, Member, StateDir};
 use crate::tokens::{self, unix_now};
@@ -70,6 +71,8 @@ pub fn init(config: &Config, options: &InitOptions) -> Result<Enrolled, FarmErro
         admitted: unix_now(),
         heard: false,
     };
+    let serial = armento_link::serial_of(&keys.cert_pem).map_err(FarmError::Keys)?;
+    dir.note_issued(&node, news::hex(&serial))?;
     dir.enrol(&farm, &keys, Some(&ca), &[me])?;
     Ok(Enrolled {
         node,
@@ -152,6 +155,10 @@ pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmErro
         admits: false,
         boot: 0,
     };
+    if let Some(said) = joined.news.filter(|s| s.word(&keys.ca_pem).is_some()) {
+        dir.create()?;
+        News::write(&said, &dir)?;
+    }
     dir.enrol(&farm, &keys, None, &joined.seeds)?;
     Ok(Enrolled {
         node,

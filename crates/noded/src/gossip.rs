@@ -6,7 +6,7 @@ use crate::core::Node;
 use crate::datagram::{Kind, Seal};
 use crate::members::{Life, State, swim_config};
 use crate::state::Member;
-use crate::{act, hosts};
+use crate::{act, hosts, news};
 use armento_gossip::{Entry, Message, Wire as WireWord};
 use armento_sense::Sampler;
 use foca::{AccumulatingRuntime, Foca, NoCustomBroadcast, PostcardCodec, Timer};
@@ -36,6 +36,8 @@ pub struct Gossip {
     node: Arc<Node>,
     socket: UdpSocket,
     seal: Seal,
+    /// Of which news the seal is.
+    epoch: u64,
     swim: Swim,
     runtime: AccumulatingRuntime<Life>,
     timers: BinaryHeap<Reverse<Due>>,
@@ -75,8 +77,10 @@ impl Gossip {
         };
         let dice =
             StdRng::seed_from_u64(node.farm.boot ^ u64::from(std::process::id()).rotate_left(32));
+        let news = node.news();
         Gossip {
-            seal: Seal::new(&node.farm.secret),
+            seal: Seal::new(&news.secret),
+            epoch: news.epoch,
             swim: Foca::new(me, swim_config(), dice, PostcardCodec),
             runtime: AccumulatingRuntime::new(),
             timers: BinaryHeap::new(),
@@ -119,7 +123,16 @@ impl Gossip {
         }
     }
 
+    /// The secret changes when a node is removed.
+    fn reseal(&mut self) {
+        let news = self.node.news();
+        if news.epoch != self.epoch {
+            (self.seal, self.epoch) = (Seal::new(&news.secret), news.epoch);
+        }
+    }
+
     fn hear(&mut self, datagram: &[u8], from: SocketAddr) {
+        self.reseal();
         let Some((kind, payload)) = self.seal.open(datagram) else {
             tracing::debug!("{from}: not a member's datagram");
             return;
@@ -191,6 +204,7 @@ impl Gossip {
             }
         }
         act::act(&self.node);
+        self.node.enforce();
         if self.periods.is_multiple_of(SLOW_PERIODS) {
             self.slow();
         }
@@ -230,6 +244,8 @@ impl Gossip {
                 tracing::debug!("calling {}: {e}", m.name);
             }
         }
+        let (node, turn) = (self.node.clone(), self.periods / SLOW_PERIODS);
+        tokio::task::spawn_blocking(move || news::ask_one(&node, turn));
         if let Err(e) = hosts::trim_logs(&self.node.state) {
             tracing::warn!("{e}");
         }
@@ -278,7 +294,8 @@ impl Gossip {
         });
     }
 
-    async fn send(&self, to: SocketAddr, kind: Kind, payload: &[u8]) {
+    async fn send(&mut self, to: SocketAddr, kind: Kind, payload: &[u8]) {
+        self.reseal();
         let sealed = self.seal.close(kind, payload);
         // A lost datagram is what SWIM expects of a network.
         if let Err(e) = self.socket.send_to(&sealed, to).await {

@@ -21,6 +21,8 @@ pub struct Keeper {
     pub hello: KeeperHello,
     pub out: Outlet,
     pub procs: Vec<ProcInfo>,
+    /// Where it was told that nothing of its goes.
+    closed: Vec<NodeName>,
 }
 
 struct Ticket {
@@ -58,6 +60,7 @@ impl KeeperTable {
             session,
             out,
             procs: before.map(|k| k.procs).unwrap_or_default(),
+            closed: Vec::new(),
             hello,
         };
         self.holders.insert(keeper.hello.root, keeper.hello.tree);
@@ -130,6 +133,19 @@ impl KeeperTable {
     fn of_another(&self, own: &KeeperHello, pid: Pid) -> Option<u32> {
         let tree = self.holders.get(&pid).filter(|tree| **tree != own.tree)?;
         Some(self.by_tree.get(tree)?.hello.uid)
+    }
+
+    /// Tells each keeper of which it has changed where nothing of its user's goes.
+    pub fn close(&mut self, closed: impl Fn(u32) -> Vec<NodeName>) {
+        for keeper in self.by_tree.values_mut() {
+            let nodes = closed(keeper.hello.uid);
+            let order = || Order::Closed {
+                nodes: nodes.clone(),
+            };
+            if nodes != keeper.closed && keeper.out.send(0, Body::Order(order())) {
+                keeper.closed = nodes;
+            }
+        }
     }
 
     /// Sends an order that ends with `Moved` or `Stayed`. False when the keeper cannot be told.
@@ -284,6 +300,7 @@ impl KeeperTable {
 fn seen(p: &ProcInfo) -> Seen {
     Seen {
         pid: p.pid,
+        uid: p.uid,
         place: p.place.clone(),
         cpu_ms: p.cpu_ms,
         rss_kib: p.rss_kib,

@@ -59,6 +59,14 @@ pub async fn leave(node: &Arc<Node>) -> Result<Answer, Refusal> {
     Ok(Answer::Done)
 }
 
+/// To a host, by a node that leaves.
+pub fn expel() -> Order {
+    Order::Expel {
+        why: String::new(),
+        for_ms: HOMEWARD.as_millis() as u64,
+    }
+}
+
 async fn send_home(node: &Node) -> Result<(), Refusal> {
     let told = Instant::now();
     {
@@ -68,7 +76,7 @@ async fn send_home(node: &Node) -> Result<(), Refusal> {
             keeper.out.send(0, Body::Order(Order::Recall { ticket }));
         }
         for host in core.hosts.outlets() {
-            host.send(0, Body::Order(Order::Expel));
+            host.send(0, Body::Order(expel()));
         }
     }
     let until = Instant::now() + HOMEWARD;

@@ -3,6 +3,7 @@
 use crate::asks::{Asker, Result, call, may, no_such, owner_of};
 use crate::clocks;
 use crate::core::Node;
+use crate::enforce::REFUSED;
 use crate::error::{refusal, stays};
 use crate::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk};
 use armento_balance::barred;
@@ -10,13 +11,16 @@ use armento_client::api::{Answer, Dest, Order, Pass, Refusal};
 use armento_link::{Badge, Identity, Role};
 use armento_model::{KERNEL_MIN, NodeName, Pid, Stay, TreeId, kernel_version};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// A move that has not ended by then is no longer waited for; it may still end well.
 const MOVE: Duration = Duration::from_secs(120);
 /// Another daemon's answer when it starts a host.
 const ADMIT: Duration = Duration::from_secs(12);
+
+/// Refusals for want of trust that are remembered.
+const REFUSED_MAX: usize = 4096;
 
 pub fn no_such_node(node: &Node, name: &NodeName) -> Refusal {
     let core = node.lock();
@@ -48,11 +52,17 @@ fn check_target(node: &Node, subject: &str, uid: u32, to: &NodeName) -> Result<(
         drop(core);
         return Err(no_such_node(node, to));
     }
-    if !node.config.sends_to(to) {
-        return Err(stays(subject, Stay::NotTrusted, "send_to"));
-    }
-    if uid == 0 && !node.config.allow_root {
+    let (trust, me) = (node.trust(), &node.farm.node);
+    if uid == 0 && !trust.allow_root {
         return Err(stays(subject, Stay::Privileged, "uid 0"));
+    }
+    if core.draining.contains_key(to) {
+        let why = format!("{to} is being removed from the farm");
+        return Err(stays(subject, Stay::NotTrusted, &why));
+    }
+    if !trust.sends_to(to).has(uid) {
+        let why = format!("send_to of {me} leaves out {to} for user {uid}");
+        return Err(stays(subject, Stay::NotTrusted, &why));
     }
     check_kernel(subject, &node.farm.node)?;
     let view = node.view(&mut core);
@@ -176,7 +186,12 @@ pub async fn route(asker: &Asker, wants: Wants, target: NodeName) -> Result<Answ
         let stay = Stay::ALL.iter().find(|s| s.code() == no.code);
         let stay = stay.copied().unwrap_or(Stay::LinkLost);
         let now = node.now();
-        node.lock().ledger.stayed(pid, stay, now);
+        let mut core = node.lock();
+        if stay == Stay::NotTrusted && core.refused.len() < REFUSED_MAX {
+            let until = Instant::now() + REFUSED;
+            core.refused.insert((target, uid), until);
+        }
+        core.ledger.stayed(pid, stay, now);
     }
     passed.map(Answer::Route)
 }

@@ -5,6 +5,9 @@
 //! ca.pem node.pem node.key [ca.key]
 //! roster.json members and where they were last
 //! tokens.json who may join (see tokens.rs)
+//! issued.json certificates that were signed here
+//! news.json   what the farm last said to all (see news.rs)
+//! trust.json  whom `armento farm trust` said we trust
 //! lock        held by the daemon; its pid
 //! hosts/      one record a running host, and its log
 //! ```
@@ -14,6 +17,7 @@ use armento_link::{FarmKeys, NodeKeys};
 use armento_model::NodeName;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -22,8 +26,10 @@ use std::path::{Path, PathBuf};
 
 /// Larger files are not ours.
 const FILE_MAX: u64 = 8 << 20;
+/// Certificates of one name that are remembered; who joins more often was removed or left in between.
+const ISSUED_MAX: usize = 64;
 /// Everything that makes a node a member.
-const MEMBERSHIP: [&str; 7] = [
+const MEMBERSHIP: [&str; 10] = [
     "farm.json",
     "ca.key",
     "node.key",
@@ -31,6 +37,9 @@ const MEMBERSHIP: [&str; 7] = [
     "ca.pem",
     "roster.json",
     "tokens.json",
+    "news.json",
+    "issued.json",
+    "trust.json",
 ];
 
 /// Who we are in which farm.
@@ -178,6 +187,22 @@ impl StateDir {
 
     pub fn save_roster(&self, roster: &[Member]) -> Result<(), FarmError> {
         self.write_json("roster.json", &roster)
+    }
+
+    /// Serial numbers of the node certificates that were signed here, by name.
+    pub fn issued(&self) -> Result<BTreeMap<NodeName, Vec<String>>, FarmError> {
+        Ok(self.read_json("issued.json")?.unwrap_or_default())
+    }
+
+    /// Before: nobody else does the same (`Node::joining`).
+    pub fn note_issued(&self, node: &NodeName, serial: String) -> Result<(), FarmError> {
+        let mut issued = self.issued()?;
+        let serials = issued.entry(node.clone()).or_default();
+        if serials.len() >= ISSUED_MAX {
+            serials.remove(0);
+        }
+        serials.push(serial);
+        self.write_json("issued.json", &issued)
     }
 
     fn text(&self, name: &str) -> Result<String, FarmError> {

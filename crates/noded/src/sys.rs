@@ -1,8 +1,11 @@
-//! flock(2), user ids, the kernel's release, the time of day.
+//! flock(2), users and their ids, the kernel's release, the time of day.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+
+/// Room for the texts of one user, bytes; getpwnam(3) suggests 1024 here.
+const PASSWD_MAX: usize = 16 << 10;
 
 /// Takes the lock of `file` without waiting; false when somebody else holds it. The kernel gives
 /// it back when the file is closed, by whatever end.
@@ -46,6 +49,26 @@ pub fn kernel_release() -> String {
 pub fn euid() -> u32 {
     // SAFETY: cannot fail, no memory involved.
     unsafe { libc::geteuid() }
+}
+
+/// The number of a user of this machine; `None` also when that cannot be found out now.
+pub fn uid_of(name: &str) -> Option<u32> {
+    let name = std::ffi::CString::new(name).ok()?;
+    // SAFETY: all zeros are a valid passwd: null pointers and numbers.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut text = vec![0 as libc::c_char; PASSWD_MAX];
+    let mut found = std::ptr::null_mut();
+    // SAFETY: every pointer is valid for the call; the library writes at most `text.len()` bytes of text.
+    let rc = unsafe {
+        libc::getpwnam_r(
+            name.as_ptr(),
+            &raw mut entry,
+            text.as_mut_ptr(),
+            text.len(),
+            &raw mut found,
+        )
+    };
+    (rc == 0 && !found.is_null()).then_some(entry.pw_uid)
 }
 
 /// Kills a process.

@@ -71,6 +71,14 @@ pub(crate) fn add(
     })
 }
 
+/// No token made so far opens anything: a node that was removed may know one.
+pub(crate) fn void(dir: &StateDir) -> Result<(), FarmError> {
+    locked(dir, |tokens| {
+        tokens.clear();
+        Ok(())
+    })
+}
+
 /// Why a token opens nothing. Nothing was changed.
 pub(crate) enum Denied {
     No(Refusal),

@@ -3,7 +3,7 @@
 
 use armento_balance::{Fresh, Guest, Kind, Ledger, Need, Policy, Seen, View, admit, decide, place};
 use armento_gossip::{Dice, Entry, Message, Tick, Vector};
-use armento_model::{NodeName, Stay};
+use armento_model::{NodeName, Stay, Users};
 
 const STEP_MS: u64 = 50;
 /// What daemons do how often (`client::api`: reports about twice a second; one sample a second).
@@ -245,6 +245,7 @@ impl Farm {
         let now = Tick(self.now);
         let seen = |r: &Running| Seen {
             pid: r.pid,
+            uid: 1000,
             place: self.names[r.place].clone(),
             cpu_ms: r.cpu_us / 1000,
             rss_kib: 5_000,
@@ -321,7 +322,7 @@ impl Farm {
     fn view_of(&mut self, i: usize) -> View {
         let now = Tick(self.now);
         let node = &mut self.nodes[i];
-        node.ledger.view(node.vector.view(now), |_| true, now)
+        node.ledger.view(node.vector.view(now), |_| Users::everybody(), now)
     }
 
     fn act(&mut self, i: usize) {

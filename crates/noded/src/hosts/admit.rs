@@ -57,6 +57,7 @@ pub(crate) fn admit(
             silent: Instant::now(),
             told: None,
             guests: Vec::new(),
+            expelled: None,
         };
         core.hosts.0.insert(key.clone(), entry);
         guest_uid
@@ -100,11 +101,19 @@ fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Re
             "choose another node",
         ));
     }
-    if !node.config.accepts_from(home) {
-        return no(Stay::NotTrusted);
-    }
-    if ask.uid == 0 && !node.config.allow_root {
+    let trust = node.trust();
+    if ask.uid == 0 && !trust.allow_root {
         return no(Stay::Privileged);
+    }
+    // `home` is that of the certificate; of its users it speaks itself, and its keepers must show the same.
+    if core.draining.contains_key(home) || !trust.accepts_from(home).has(ask.uid) {
+        let why = format!("accept_from of {me} leaves out user {} of {home}", ask.uid);
+        return Err(stays("the process", Stay::NotTrusted, &why));
+    }
+    let other = core.hosts.owner_of(home, ask.tree);
+    if other.is_some_and(|uid| uid != ask.uid) {
+        let why = format!("{home} said before that this tree is another user's");
+        return Err(stays("the process", Stay::NotTrusted, &why));
     }
     if ask.engine != ENGINE_VERSION {
         let which = format!(

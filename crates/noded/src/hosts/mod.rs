@@ -14,11 +14,11 @@ use crate::core::{Core, Outlet};
 use crate::state::StateDir;
 use crate::sys;
 use armento_balance::Guest;
-use armento_client::api::{GuestInfo, HostHello};
+use armento_client::api::{Body, GuestInfo, HostHello, Order};
 use armento_model::{NodeName, TreeId};
 use files::{records, started};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -60,6 +60,8 @@ struct Entry {
     /// When it last told which guests it has.
     told: Option<Instant>,
     guests: Vec<GuestInfo>,
+    /// Its home is not trusted any more: since when it knows, and when it was last told.
+    expelled: Option<(Instant, Instant)>,
 }
 
 #[derive(Default)]
@@ -91,6 +93,7 @@ impl HostTable {
             silent: Instant::now(),
             told: None,
             guests: Vec::new(),
+            expelled: None,
             stage: Stage::Up(record.clone()),
         };
         self.0.insert((record.home, record.tree), entry);
@@ -170,6 +173,79 @@ impl HostTable {
         all.filter(|e| !heard(e) && !mute(e)).count()
     }
 
+    /// Homes and users whose trees are here.
+    pub fn owners(&self) -> BTreeSet<(NodeName, u32)> {
+        let up = self.records();
+        up.map(|r| (r.home.clone(), r.uid)).collect()
+    }
+
+    /// The user of a tree that is here.
+    pub fn owner_of(&self, home: &NodeName, tree: TreeId) -> Option<u32> {
+        let entry = self.0.get(&(home.clone(), tree))?;
+        entry.record().map(|r| r.uid)
+    }
+
+    pub fn of_home(&self, home: &NodeName) -> Vec<Record> {
+        let theirs = self.records().filter(|r| r.home == *home);
+        theirs.cloned().collect()
+    }
+
+    pub fn all(&self) -> Vec<Record> {
+        self.records().cloned().collect()
+    }
+
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        self.0.values().filter_map(Entry::record)
+    }
+
+    /// Orders guests of that user away, each host again after a while. Returns the hosts that had guests for longer
+    /// than `patience`.
+    pub fn expel(
+        &mut self,
+        home: &NodeName,
+        uid: u32,
+        order: &Order,
+        again: Duration,
+        patience: Duration,
+    ) -> Vec<Record> {
+        let now = Instant::now();
+        let mut lost = Vec::new();
+        let theirs = |e: &&mut Entry| e.record().is_some_and(|r| r.home == *home && r.uid == uid);
+        for e in self.0.values_mut().filter(theirs) {
+            let (since, told) = e.expelled.unwrap_or((now, now));
+            if now.duration_since(since) > patience && !e.guests.is_empty() {
+                lost.extend(e.record().cloned());
+            }
+            let due = e.expelled.is_none() || now.duration_since(told) >= again;
+            let heard = due
+                && e.session
+                    .as_ref()
+                    .is_some_and(|(_, out)| out.send(0, Body::Order(order.clone())));
+            if heard {
+                e.expelled = Some((since, now));
+            }
+        }
+        lost
+    }
+
+    /// That user is trusted (again).
+    pub fn welcome(&mut self, home: &NodeName, uid: u32) {
+        let theirs = |e: &&mut Entry| e.record().is_some_and(|r| r.home == *home && r.uid == uid);
+        for e in self.0.values_mut().filter(theirs) {
+            let told = e.expelled.take().is_some();
+            if let Some((_, out)) = e.session.as_ref().filter(|_| told) {
+                let (why, for_ms) = (String::new(), 0);
+                out.send(0, Body::Order(Order::Expel { why, for_ms }));
+            }
+        }
+    }
+
+    /// Guests that were told to go and have not gone.
+    pub fn expelled_guests(&self) -> u64 {
+        let told = self.0.values().filter(|e| e.expelled.is_some());
+        told.map(|e| e.guests.len() as u64).sum()
+    }
+
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -215,6 +291,13 @@ impl HostTable {
 }
 
 impl Entry {
+    fn record(&self) -> Option<&Record> {
+        match &self.stage {
+            Stage::Up(r) => Some(r),
+            Stage::Starting { .. } => None,
+        }
+    }
+
     fn pid(&self) -> Option<i32> {
         match &self.stage {
             Stage::Up(r) => Some(r.pid),

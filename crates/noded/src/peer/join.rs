@@ -44,6 +44,13 @@ pub(crate) fn admit(node: &Arc<Node>, ask: JoinAsk) -> Result<PeerAnswer, Refusa
             "update Armento there",
         )
     })?;
+    let serial = armento_link::serial_of(&node_pem).map_err(|e| {
+        let what = format!("{e}; nothing was changed");
+        refusal("failed", what, "see the files of the state directory")
+    })?;
+    node.state
+        .note_issued(&ask.name, crate::news::hex(&serial))
+        .map_err(failed)?;
     let member = Member {
         name: ask.name.clone(),
         addr: ask.addr,
@@ -63,7 +70,8 @@ pub(crate) fn admit(node: &Arc<Node>, ask: JoinAsk) -> Result<PeerAnswer, Refusa
         ca_pem: ca.ca_pem,
         node_pem,
         wire: node.farm.wire,
-        secret: node.farm.secret.clone(),
+        secret: node.news().secret.clone(),
+        news: node.said(),
         seeds,
     }))
 }

@@ -6,6 +6,7 @@ pub(crate) mod join;
 pub(crate) mod serve;
 
 use crate::Wire;
+use crate::news::Said;
 use crate::state::Member;
 use armento_client::api::{ProcInfo, Refusal};
 use armento_client::{LineError, encode, read_line};
@@ -35,6 +36,10 @@ pub enum PeerAsk {
     Ps { uid: Option<u32> },
     /// The asker leaves the farm for good.
     Left,
+    /// The farm says it; whoever passes it on.
+    Said(Said),
+    /// What was said since `epoch`?
+    News { epoch: u64 },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,6 +82,13 @@ pub enum PeerAnswer {
     Ps {
         procs: Vec<ProcInfo>,
     },
+    News {
+        said: Option<Said>,
+    },
+    /// So many are not yet where they belong.
+    Left {
+        count: u64,
+    },
     Done,
 }
 
@@ -86,6 +98,8 @@ pub struct Joined {
     pub node_pem: String,
     pub wire: Wire,
     pub secret: String,
+    #[serde(default)]
+    pub news: Option<Said>,
     pub seeds: Vec<Member>,
 }
 

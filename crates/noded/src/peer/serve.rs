@@ -4,7 +4,8 @@ use super::{PeerAnswer, PeerAsk, Question, Reply, bound, join};
 use crate::clocks;
 use crate::core::Node;
 use crate::error::refusal;
-use crate::hosts;
+use crate::news::{self, Word};
+use crate::{hosts, remove};
 use armento_client::api::Refusal;
 use armento_client::{encode, read_line};
 use armento_link::{Badge, Closer, Duplex, Identity, LinkError, Listener, Role};
@@ -110,6 +111,18 @@ fn answer(
         }),
         PeerAsk::Ps { uid } => Ok(PeerAnswer::Ps {
             procs: node.lock().procs(uid),
+        }),
+        PeerAsk::Said(said) => {
+            news::take(node, &said)?;
+            Ok(match said.word(&node.keys.ca_pem) {
+                Some(Word::Drain { node: name, .. }) => PeerAnswer::Left {
+                    count: remove::here(node, &name),
+                },
+                _ => PeerAnswer::Done,
+            })
+        }
+        PeerAsk::News { epoch } => Ok(PeerAnswer::News {
+            said: node.said().filter(|_| node.news().epoch > epoch),
         }),
         PeerAsk::Left => {
             node.lock().left(&who.node);

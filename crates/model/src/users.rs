@@ -1,0 +1,57 @@
+//! Users for whom something holds.
+
+use std::collections::BTreeSet;
+
+/// By number. What is not said holds for nobody, or for everybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Users {
+    AllBut(BTreeSet<u32>),
+    Only(BTreeSet<u32>),
+}
+
+impl Users {
+    pub fn everybody() -> Users {
+        Users::AllBut(BTreeSet::new())
+    }
+
+    pub fn nobody() -> Users {
+        Users::Only(BTreeSet::new())
+    }
+
+    pub fn has(&self, uid: u32) -> bool {
+        match self {
+            Users::AllBut(others) => !others.contains(&uid),
+            Users::Only(these) => these.contains(&uid),
+        }
+    }
+
+    pub fn is_nobody(&self) -> bool {
+        *self == Users::nobody()
+    }
+
+    pub fn remove(&mut self, uid: u32) {
+        match self {
+            Users::AllBut(others) => drop(others.insert(uid)),
+            Users::Only(these) => drop(these.remove(&uid)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_or_all_but_some() {
+        let check = |mut users: Users, uid: u32, before: bool| {
+            assert_eq!(users.has(uid), before, "{users:?}");
+            users.remove(uid);
+            assert!(!users.has(uid), "{users:?}");
+        };
+        check(Users::everybody(), 7, true);
+        check(Users::nobody(), 7, false);
+        check(Users::Only([7, 8].into()), 7, true);
+        check(Users::AllBut([7].into()), 7, false);
+        assert!(Users::nobody().is_nobody() && !Users::everybody().is_nobody());
+    }
+}

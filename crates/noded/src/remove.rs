@@ -1,0 +1,168 @@
+//! Removing a node for good, at a member that holds the farm's key: everybody goes where they belong, then its
+//! certificates and the secret that it knows are worth nothing.
+//!
+//! From: `asks.rs`. Next: `news.rs`.
+
+use crate::asks::{Asker, Result, call, may};
+use crate::core::Node;
+use crate::error::refusal;
+use crate::moves::no_such_node;
+use crate::news::{News, REMOVED_MAX, Removed, Said, Word, hex, unhex};
+use crate::peer::{CallError, PeerAnswer, PeerAsk};
+use crate::{news, tokens};
+use armento_client::api::{Answer, Refusal};
+use armento_link::{FarmKeys, LinkError, random_hex};
+use armento_model::NodeName;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+/// Time for everybody to go where they belong; what is not there by then is lost.
+const HOMEWARD: Duration = Duration::from_secs(30);
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A member that does not answer in this time learns it from the others.
+const TELL: Duration = Duration::from_secs(3);
+/// Members told at once.
+const TOLD_AT_ONCE: usize = 64;
+
+pub async fn remove(asker: &Asker, name: NodeName, now: bool) -> Result<Answer> {
+    let node = &asker.node;
+    if !may(asker.uid, crate::sys::euid()) {
+        let who = "only root, or the daemon's own user, removes nodes";
+        return Err(refusal("not-trusted", who, "use sudo"));
+    }
+    let ca = node.state.farm_keys().map_err(|_| {
+        let what = format!("{} does not hold the farm's key; nothing was changed", node.farm.node);
+        refusal("no-farm-key", what, "run it where `armento farm init` was run")
+    })?;
+    if name == node.farm.node {
+        let what = "a node does not remove itself; nothing was changed";
+        return Err(refusal("itself", what, "`armento leave` takes this node out"));
+    }
+    let _turn = node.removing.try_lock().map_err(|_| {
+        let what = "a node is being removed just now; nothing was changed";
+        refusal("busy", what, "wait for it")
+    })?;
+    let issued = node.state.issued().map_err(failed)?;
+    let Some(serials) = issued.get(&name).cloned() else {
+        return Err(no_such_node(node, &name));
+    };
+    let before = node.news();
+    let known: usize = before.removed.iter().map(|r| r.serials.len()).sum();
+    if known + serials.len() > REMOVED_MAX {
+        let what = format!("the list of removed nodes is full ({REMOVED_MAX}); nothing was changed");
+        return Err(refusal("full", what, "make a new farm: `armento farm init`"));
+    }
+    let left = if now { here(node, &name) } else { drain(node, &ca, &name).await? };
+    let mut news = News {
+        epoch: before.epoch + 1,
+        removed: before.removed.clone(),
+        secret: random_hex(32),
+        crl_pem: None,
+    };
+    news.removed.retain(|r| r.node != name);
+    news.removed.push(Removed { node: name.clone(), serials });
+    let numbers = news.removed.iter().flat_map(|r| &r.serials);
+    let numbers: Vec<Vec<u8>> = numbers.filter_map(|s| unhex(s)).collect();
+    news.crl_pem = Some(ca.removed(&numbers, news.epoch).map_err(unsigned)?);
+    let said = sign(&ca, &Word::News(news))?;
+    // It hears it too, while we can still speak to it.
+    let theirs = call(node, &name, PeerAsk::Said(said.clone()), TELL);
+    if let Err(e) = theirs.await {
+        tracing::info!("telling {name}: {e}");
+    }
+    news::take(node, &said)?;
+    tokens::void(&node.state).map_err(failed)?;
+    let untold = tell(node, &said).await;
+    Ok(Answer::Removed {
+        node: name,
+        lost: left,
+        untold,
+    })
+}
+
+fn failed(e: crate::FarmError) -> Refusal {
+    refusal("failed", format!("{e}; nothing was changed"), e.hint())
+}
+
+fn unsigned(e: LinkError) -> Refusal {
+    refusal("failed", format!("{e}; nothing was changed"), "see the files of the state directory")
+}
+
+fn sign(ca: &FarmKeys, word: &Word) -> Result<Said> {
+    let text = serde_json::to_string(word).map_err(|e| {
+        refusal("failed", format!("{e}; nothing was changed"), "tell us: this is a bug")
+    })?;
+    let signature = hex(&ca.sign(text.as_bytes()).map_err(unsigned)?);
+    Ok(Said { text, signature })
+}
+
+/// Who of ours is at `name`, and who of its own is here.
+pub fn here(node: &Node, name: &NodeName) -> u64 {
+    let core = node.lock();
+    let ours = core.keepers.procs().filter(|p| p.place == *name).count();
+    let theirs = core.hosts.guests().filter(|g| g.home == *name).count();
+    (ours + theirs) as u64
+}
+
+/// Everybody goes where they belong, everywhere. Returns how many have not.
+async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> {
+    let epoch = node.news().epoch;
+    let said = sign(ca, &Word::Drain { node: name.clone(), epoch })?;
+    let until = Instant::now() + HOMEWARD;
+    news::take(node, &said)?;
+    let mut left: BTreeMap<NodeName, u64> = BTreeMap::new();
+    let mut open: Vec<NodeName> = node.lock().peers();
+    open.retain(|n| n != name);
+    loop {
+        // Again for those who have some left: a word that was lost costs nothing but a turn.
+        let ask = || PeerAsk::Said(said.clone());
+        for (peer, answer) in all(node, &open, ask).await {
+            match answer {
+                Ok(PeerAnswer::Left { count }) => drop(left.insert(peer, count)),
+                Ok(_) => {}
+                Err(e) => {
+                    // Who cannot be asked is not waited for.
+                    tracing::info!("{peer}, asked to let go of {name}: {e}");
+                    left.remove(&peer);
+                }
+            }
+        }
+        left.retain(|_, count| *count > 0);
+        let count = here(node, name) + left.values().sum::<u64>();
+        if count == 0 || Instant::now() >= until {
+            return Ok(count);
+        }
+        open = left.keys().cloned().collect();
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Tells every member; those who could not be told.
+async fn tell(node: &Arc<Node>, said: &Said) -> Vec<NodeName> {
+    let members: Vec<NodeName> = node.lock().members.keys().cloned().collect();
+    let told = all(node, &members, || PeerAsk::Said(said.clone())).await;
+    let silent = told.into_iter().filter(|(_, answer)| answer.is_err());
+    silent.map(|(name, _)| name).collect()
+}
+
+type Answers = Vec<(NodeName, std::result::Result<PeerAnswer, CallError>)>;
+
+async fn all(node: &Arc<Node>, names: &[NodeName], ask: impl Fn() -> PeerAsk) -> Answers {
+    let mut answers = Vec::new();
+    for some in names.chunks(TOLD_AT_ONCE) {
+        let mut asked = JoinSet::new();
+        for name in some {
+            let (node, name, ask) = (node.clone(), name.clone(), ask());
+            asked.spawn(async move { (call(&node, &name, ask, TELL).await, name) });
+        }
+        while let Some(done) = asked.join_next().await {
+            if let Ok((answer, name)) = done {
+                answers.push((name, answer));
+            }
+        }
+    }
+    answers
+}
