@@ -122,8 +122,7 @@ pub(crate) fn has_room(view: &View, policy: &Policy, node: &Node, need: u64) -> 
 
 /// Whether this home may send anything of `uid` there at all. Home itself is always open to its own.
 pub(crate) fn reachable(view: &View, policy: &Policy, node: &Node, uid: u32) -> bool {
-    trusted(view, node, uid)
-        && (node.entry.node == view.me || node.age_ms <= policy.age_ms_max)
+    trusted(view, node, uid) && (node.entry.node == view.me || node.age_ms <= policy.age_ms_max)
 }
 
 pub(crate) fn trusted(view: &View, node: &Node, uid: u32) -> bool {

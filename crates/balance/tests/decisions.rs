@@ -301,7 +301,9 @@ fn only_where_it_fits_runs_and_is_welcome() {
         n.entry.mem_free_kib = 0
     });
     shut("memory promised", Stay::NoRoom, &|n| n.taken_kib = 4 * GIB);
-    shut("not trusted", Stay::NotTrusted, &|n| n.open = Users::nobody());
+    shut("not trusted", Stay::NotTrusted, &|n| {
+        n.open = Users::nobody()
+    });
     shut("not heard of", Stay::LinkLost, &|n| n.age_ms = 15_001);
     let mut view = farm(&[3, 0]);
     view.nodes[0].entry.cpu.flags[2] = 1;
@@ -409,8 +411,20 @@ fn programs_started_at_once_are_spread() {
     check("mosix", &[0, 0, 0, 0], 3, &|n| n[0].others = 300, "0 1 1 1");
     check("mosix", &[0, 0], 9, &|n| n[1].entry.speed = 20_000, "3 6");
     check("mosix", &[0, 0], 10, &|n| n[1].entry.cores = 4, "2 8");
-    check("mosix", &[0, 0, 0], 4, &|n| n[1].open = Users::nobody(), "2 0 2");
-    check("static", &[0, 0, 0], 4, &|n| n[1].open = Users::nobody(), "2 0 2");
+    check(
+        "mosix",
+        &[0, 0, 0],
+        4,
+        &|n| n[1].open = Users::nobody(),
+        "2 0 2",
+    );
+    check(
+        "static",
+        &[0, 0, 0],
+        4,
+        &|n| n[1].open = Users::nobody(),
+        "2 0 2",
+    );
     // Speeds measured a little apart must not cost evenness.
     check(
         "mosix",

@@ -1,6 +1,7 @@
-//! `armento farm init`, `armento farm token`.
+//! `armento farm init`, `token`; `trust`, `reload` and `remove` in `trust.rs`.
 
 use crate::out::{Failure, say};
+use crate::trust;
 use armento_noded::{Config, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, new_token};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +22,15 @@ pub enum Cmd {
     /// Make another token with which nodes join
     #[command(after_help = TOKEN_HELP)]
     Token(Token),
+    /// Show or change whom this node trusts: where it sends to, whose guests it takes
+    #[command(after_help = trust::HELP)]
+    Trust(trust::Trust),
+    /// Have the daemon read its configuration again
+    #[command(after_help = trust::RELOAD_HELP)]
+    Reload(trust::Reload),
+    /// Take a node out of the farm for good; its keys open nothing any more
+    #[command(after_help = trust::REMOVE_HELP)]
+    Remove(trust::Remove),
 }
 
 #[derive(clap::Args)]
@@ -62,6 +72,9 @@ pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
     match cmd {
         Cmd::Init(args) => make(args),
         Cmd::Token(args) => token(&args),
+        Cmd::Trust(args) => trust::trust(args),
+        Cmd::Reload(args) => trust::reload(&args),
+        Cmd::Remove(args) => trust::remove(args),
     }
 }
 

@@ -16,6 +16,7 @@ mod out;
 mod ps;
 mod run;
 mod sys;
+mod trust;
 mod why;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -16,7 +16,7 @@ Keys of the configuration (TOML), with what holds if they are not given:
   wire = \"tls\" | \"plain\"     of keepers and hosts        (the farm's)
   policy = \"mosix\" | \"static\" | \"none\"                   (mosix)
   allow_root = false         processes of root may move
-  send_to = [\"n2\"]           nodes we send to            (all)
+  send_to = [\"n2\"]           nodes we send to            (all; rules: armento farm trust --help)
   accept_from = [\"n2\"]       homes whose guests may come (all)
   freeze_ms, dead_ms         guests without word from home (10000, 30000)
   gossip_period_ms           between two load messages   (1000)

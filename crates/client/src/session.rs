@@ -245,7 +245,13 @@ mod tests {
             let mut from = BufReader::new(s.try_clone().expect("clone"));
             let asked: Line = read_line(&mut from).expect("question");
             assert!(matches!(asked.body, Body::Ask(Ask::Nodes)));
-            let mut out = line(0, Body::Order(Order::Expel { why: String::new(), for_ms: 1 }));
+            let mut out = line(
+                0,
+                Body::Order(Order::Expel {
+                    why: String::new(),
+                    for_ms: 1,
+                }),
+            );
             out.extend(line(asked.id + 7, Body::Ok(Answer::Done)));
             out.extend(line(asked.id, Body::Ok(Answer::Nodes { nodes: vec![] })));
             s.write_all(&out).expect("write");

@@ -43,7 +43,7 @@ stays! {
     Privileged "privileged" "it runs as root, with capabilities, or is set-uid" "run it as an ordinary user, or set allow_root in the node's configuration";
     Locked "locked" "its user or administrator keeps it here (`--stay`, `--on`, a lock)" "start it without --stay, or `armento migrate PID balance`";
     NoRoom "no-room" "no node has room for it" "free memory on a node, or add one";
-    NotTrusted "not-trusted" "its home does not send to that node, or that node does not accept it" "see send_to and accept_from in the nodes' configuration";
+    NotTrusted "not-trusted" "its home does not send to that node, or that node does not accept it" "`armento farm trust` on that node and at home shows accept_from and send_to, and changes them";
     TooYoung "too-young" "it has not run long enough to be worth moving" "wait a moment, or name the node: `armento migrate PID NODE`";
     WouldNotPay "would-not-pay" "moving it would cost more than it gains" "nothing is wrong: it moves when another node is clearly better";
     ThirtyTwoBit "32-bit" "it is a 32-bit program" "use the 64-bit build";

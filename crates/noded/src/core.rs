@@ -19,7 +19,7 @@ use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
 use armento_model::{CONTROL_VERSION, NodeName, Pid, Users};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -43,8 +43,8 @@ pub struct Node {
     pub hearing: Mutex<()>,
     /// One removal at a time.
     pub removing: tokio::sync::Mutex<()>,
-    /// Where other nodes come in, once it is open.
-    pub doors: OnceLock<Arc<Listener>>,
+    /// Where other nodes come in, while it is open.
+    pub doors: Mutex<Option<Arc<Listener>>>,
     pub farm: Farm,
     pub keys: NodeKeys,
     pub state: StateDir,
@@ -119,7 +119,10 @@ impl Node {
             .map_err(FarmError::Keys)?
             .with_removed(news.crl_pem.clone());
         let bad = |why: String| FarmError::Config {
-            path: config.file.as_ref().map_or("trust".into(), |f| f.display().to_string()),
+            path: config
+                .file
+                .as_ref()
+                .map_or("trust".into(), |f| f.display().to_string()),
             why,
         };
         let trust = Trust::new(&config, &Changes::read(&state)?).map_err(bad)?;
@@ -150,7 +153,7 @@ impl Node {
             news: Mutex::new((Arc::new(news), said)),
             hearing: Mutex::new(()),
             removing: tokio::sync::Mutex::new(()),
-            doors: OnceLock::new(),
+            doors: Mutex::default(),
             config,
             farm,
             keys,
@@ -201,20 +204,30 @@ impl Node {
     /// A new identity of our own, for connections to come.
     pub fn renew(&self) -> Result<(), LinkError> {
         let fresh = self.signed(&Badge::daemon(&self.farm.node))?;
-        if let Some(doors) = self.doors.get() {
+        let doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(doors) = &*doors {
             doors.renew(&fresh)?;
         }
+        drop(doors);
         *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
 
     pub fn news(&self) -> Arc<News> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+        self.news
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+            .clone()
     }
 
     /// The farm's own words, for those who were not there.
     pub fn said(&self) -> Option<Said> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+        self.news
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+            .clone()
     }
 
     /// Everything a decision may look at.

@@ -15,7 +15,7 @@ use armento_sense::boot_incarnation;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::net::{UdpSocket, UnixListener};
@@ -167,8 +167,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
         .map_err(|e| busy(e.to_string()))?;
     let control = control::bind(&socket)?;
     let (doors, closer) = peers::listen(&node, &node.me()).map_err(|e| busy(e.to_string()))?;
-    // Empty until now: nobody else opens doors.
-    let _ = node.doors.set(doors);
+    *node.doors.lock().unwrap_or_else(PoisonError::into_inner) = Some(doors);
     Ok(Parts {
         gossip: Gossip::new(node.clone(), datagrams),
         node,
@@ -200,6 +199,10 @@ async fn serve(parts: Parts, signals: bool) {
         tracing::error!("membership ended badly: {e}");
     }
     closer.close();
+    node.doors
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
     // One breath for answers on their way, that of `leave` among them.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let _ = std::fs::remove_file(node.config.socket_path());
@@ -208,8 +211,13 @@ async fn serve(parts: Parts, signals: bool) {
 
 async fn obey(node: Arc<Node>) {
     let watch = |kind| signal(kind);
-    let signals = watch(SignalKind::terminate())
-        .and_then(|t| Ok((t, watch(SignalKind::interrupt())?, watch(SignalKind::hangup())?)));
+    let signals = watch(SignalKind::terminate()).and_then(|t| {
+        Ok((
+            t,
+            watch(SignalKind::interrupt())?,
+            watch(SignalKind::hangup())?,
+        ))
+    });
     let Ok((mut term, mut int, mut hup)) = signals else {
         tracing::warn!("signals cannot be watched; the default action is taken");
         return;

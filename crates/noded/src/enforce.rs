@@ -45,7 +45,9 @@ impl Node {
             }
             let me = &self.farm.node;
             let order = Order::Expel {
-                why: format!("{me} accepts no guests of user {uid} of {home} any more (accept_from)"),
+                why: format!(
+                    "{me} accepts no guests of user {uid} of {home} any more (accept_from)"
+                ),
                 for_ms: SHUT.as_millis() as u64,
             };
             for record in core.hosts.expel(&home, uid, &order, AGAIN, PATIENCE) {
@@ -124,7 +126,10 @@ impl Node {
         };
         let changes = Changes::read(&self.state)?;
         let trust = Trust::new(&fresh, &changes).map_err(|why| FarmError::Config {
-            path: fresh.file.as_ref().map_or("trust".into(), |f| f.display().to_string()),
+            path: fresh
+                .file
+                .as_ref()
+                .map_or("trust".into(), |f| f.display().to_string()),
             why,
         })?;
         *self.given.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
@@ -134,8 +139,13 @@ impl Node {
 
     /// `armento farm trust`.
     pub fn change_trust(&self, change: Option<&TrustChange>) -> Result<TrustInfo, Refusal> {
-        let failed = |e: FarmError| refusal("failed", format!("{e}; nothing was changed"), e.hint());
-        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failed =
+            |e: FarmError| refusal("failed", format!("{e}; nothing was changed"), e.hint());
+        let given = self
+            .given
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let mut changes = Changes::read(&self.state).map_err(failed)?;
         let Some(change) = change else {
             return Ok(self.trust_info(&given, &changes));

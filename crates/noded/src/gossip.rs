@@ -4,7 +4,7 @@
 
 use crate::core::Node;
 use crate::datagram::{Kind, Seal};
-use crate::members::{Life, State, swim_config};
+use crate::members::{Life, Standing, State, swim_config};
 use crate::state::Member;
 use crate::{act, hosts, news};
 use armento_gossip::{Entry, Message, Wire as WireWord};
@@ -68,6 +68,10 @@ impl PartialOrd for Due {
     }
 }
 
+fn dice(node: &Node) -> StdRng {
+    StdRng::seed_from_u64(node.farm.boot ^ u64::from(std::process::id()).rotate_left(32))
+}
+
 impl Gossip {
     pub fn new(node: Arc<Node>, socket: UdpSocket) -> Gossip {
         let me = Life {
@@ -75,13 +79,11 @@ impl Gossip {
             boot: node.farm.boot,
             addr: node.farm.addr,
         };
-        let dice =
-            StdRng::seed_from_u64(node.farm.boot ^ u64::from(std::process::id()).rotate_left(32));
         let news = node.news();
         Gossip {
             seal: Seal::new(&news.secret),
             epoch: news.epoch,
-            swim: Foca::new(me, swim_config(), dice, PostcardCodec),
+            swim: Foca::new(me, swim_config(), dice(&node), PostcardCodec),
             runtime: AccumulatingRuntime::new(),
             timers: BinaryHeap::new(),
             sampler: Sampler::new(),
@@ -98,6 +100,7 @@ impl Gossip {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut buf = vec![0; DATAGRAM_MAX];
         loop {
+            self.reseal();
             let due = self.timers.peek().map(|Reverse(d)| d.at);
             let timer = async {
                 match due {
@@ -123,11 +126,26 @@ impl Gossip {
         }
     }
 
-    /// The secret changes when a node is removed.
+    /// When a node is removed the secret changes, and with it the membership begins anew: what is said of the removed
+    /// one under the old secret, by those who do not know yet, must find no way over.
     fn reseal(&mut self) {
         let news = self.node.news();
-        if news.epoch != self.epoch {
-            (self.seal, self.epoch) = (Seal::new(&news.secret), news.epoch);
+        if news.epoch == self.epoch {
+            return;
+        }
+        (self.seal, self.epoch) = (Seal::new(&news.secret), news.epoch);
+        let me = self.swim.identity().clone();
+        self.swim = Foca::new(me, swim_config(), dice(&self.node), PostcardCodec);
+        self.runtime = AccumulatingRuntime::new();
+        self.timers.clear();
+        let lives: Vec<Life> = {
+            let core = self.node.lock();
+            let up = core.members.values().filter(|m| m.is_up());
+            up.map(Standing::life).collect()
+        };
+        let alive = lives.into_iter().map(foca::Member::alive);
+        if let Err(e) = self.swim.apply_many(alive, true, &mut self.runtime) {
+            tracing::warn!("membership begins without its members: {e}");
         }
     }
 
@@ -294,8 +312,7 @@ impl Gossip {
         });
     }
 
-    async fn send(&mut self, to: SocketAddr, kind: Kind, payload: &[u8]) {
-        self.reseal();
+    async fn send(&self, to: SocketAddr, kind: Kind, payload: &[u8]) {
         let sealed = self.seal.close(kind, payload);
         // A lost datagram is what SWIM expects of a network.
         if let Err(e) = self.socket.send_to(&sealed, to).await {

@@ -65,6 +65,14 @@ impl Standing {
     pub fn is_up(&self) -> bool {
         self.state != State::Down
     }
+
+    pub fn life(&self) -> Life {
+        Life {
+            name: self.known.name.clone(),
+            boot: self.boot,
+            addr: self.known.addr,
+        }
+    }
 }
 
 fn some(n: usize) -> NonZeroUsize {

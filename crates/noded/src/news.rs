@@ -34,7 +34,10 @@ pub struct Said {
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Word {
     /// Everybody goes where they belong: `node` will be removed. Holds in this epoch only.
-    Drain { node: NodeName, epoch: u64 },
+    Drain {
+        node: NodeName,
+        epoch: u64,
+    },
     News(News),
 }
 
@@ -82,7 +85,11 @@ impl Said {
 
 impl News {
     /// As this node last heard them; before the first, what it joined with.
-    pub fn read(state: &StateDir, farm: &Farm, keys: &NodeKeys) -> Result<(News, Option<Said>), FarmError> {
+    pub fn read(
+        state: &StateDir,
+        farm: &Farm,
+        keys: &NodeKeys,
+    ) -> Result<(News, Option<Said>), FarmError> {
         let first = News {
             secret: farm.secret.clone(),
             ..News::default()
@@ -154,8 +161,14 @@ fn hold(node: &Arc<Node>, said: &Said, news: News) -> Result<bool, Refusal> {
         return Ok(true);
     }
     let fresh = |r: &&Removed| r.serials.iter().any(|s| !before.names(s));
-    let gone: Vec<NodeName> = news.removed.iter().filter(fresh).map(|r| r.node.clone()).collect();
-    *node.news.lock().unwrap_or_else(PoisonError::into_inner) = (Arc::new(news), Some(said.clone()));
+    let gone: Vec<NodeName> = news
+        .removed
+        .iter()
+        .filter(fresh)
+        .map(|r| r.node.clone())
+        .collect();
+    *node.news.lock().unwrap_or_else(PoisonError::into_inner) =
+        (Arc::new(news), Some(said.clone()));
     if let Err(e) = node.renew() {
         tracing::error!("our certificate could not be renewed: {e}");
     }
@@ -175,7 +188,12 @@ fn cut(node: &Node, name: &NodeName) {
         let mut core = node.lock();
         core.left(name);
         core.draining.remove(name);
-        for out in core.keepers.all().map(|k| &k.out).chain(core.hosts.outlets()) {
+        for out in core
+            .keepers
+            .all()
+            .map(|k| &k.out)
+            .chain(core.hosts.outlets())
+        {
             out.send(0, Body::Order(Order::Cut { node: name.clone() }));
         }
         core.hosts.of_home(name)
@@ -208,8 +226,13 @@ pub(crate) fn ask_one(node: &Arc<Node>, turn: u64) {
         let core = node.lock();
         let up: Vec<_> = core.members.values().filter(|m| m.is_up()).collect();
         let all: Vec<_> = core.members.values().collect();
-        let from = if up.is_empty() { all } else { up };
-        let at = turn.checked_rem(from.len() as u64).unwrap_or(0) as usize;
+        // Who answers soon, and everybody else: those who are heard here may be those who were removed.
+        let from = if up.is_empty() || turn % 2 == 1 {
+            all
+        } else {
+            up
+        };
+        let at = (turn / 2).checked_rem(from.len() as u64).unwrap_or(0) as usize;
         from.get(at).map(|m| (m.known.name.clone(), m.known.addr))
     };
     let Some((name, addr)) = chosen else { return };
@@ -234,7 +257,10 @@ mod tests {
 
     #[test]
     fn only_the_farm_speaks_for_it() {
-        let (farm, other) = (FarmKeys::create().expect("keys"), FarmKeys::create().expect("keys"));
+        let (farm, other) = (
+            FarmKeys::create().expect("keys"),
+            FarmKeys::create().expect("keys"),
+        );
         let text = serde_json::to_string(&Word::News(News::default())).expect("text");
         let signature = hex(&farm.sign(text.as_bytes()).expect("sign"));
         let said = Said { text, signature };
@@ -242,7 +268,10 @@ mod tests {
         assert!(said.word(&other.ca_pem).is_none());
         for signature in ["", "0", "zz", "é0", "00"] {
             let signature = signature.into();
-            let forged = Said { signature, ..said.clone() };
+            let forged = Said {
+                signature,
+                ..said.clone()
+            };
             assert!(forged.word(&farm.ca_pem).is_none());
         }
     }

@@ -34,12 +34,23 @@ pub async fn remove(asker: &Asker, name: NodeName, now: bool) -> Result<Answer> 
         return Err(refusal("not-trusted", who, "use sudo"));
     }
     let ca = node.state.farm_keys().map_err(|_| {
-        let what = format!("{} does not hold the farm's key; nothing was changed", node.farm.node);
-        refusal("no-farm-key", what, "run it where `armento farm init` was run")
+        let what = format!(
+            "{} does not hold the farm's key; nothing was changed",
+            node.farm.node
+        );
+        refusal(
+            "no-farm-key",
+            what,
+            "run it where `armento farm init` was run",
+        )
     })?;
     if name == node.farm.node {
         let what = "a node does not remove itself; nothing was changed";
-        return Err(refusal("itself", what, "`armento leave` takes this node out"));
+        return Err(refusal(
+            "itself",
+            what,
+            "`armento leave` takes this node out",
+        ));
     }
     let _turn = node.removing.try_lock().map_err(|_| {
         let what = "a node is being removed just now; nothing was changed";
@@ -52,10 +63,19 @@ pub async fn remove(asker: &Asker, name: NodeName, now: bool) -> Result<Answer> 
     let before = node.news();
     let known: usize = before.removed.iter().map(|r| r.serials.len()).sum();
     if known + serials.len() > REMOVED_MAX {
-        let what = format!("the list of removed nodes is full ({REMOVED_MAX}); nothing was changed");
-        return Err(refusal("full", what, "make a new farm: `armento farm init`"));
+        let what =
+            format!("the list of removed nodes is full ({REMOVED_MAX}); nothing was changed");
+        return Err(refusal(
+            "full",
+            what,
+            "make a new farm: `armento farm init`",
+        ));
     }
-    let left = if now { here(node, &name) } else { drain(node, &ca, &name).await? };
+    let left = if now {
+        here(node, &name)
+    } else {
+        drain(node, &ca, &name).await?
+    };
     let mut news = News {
         epoch: before.epoch + 1,
         removed: before.removed.clone(),
@@ -63,7 +83,10 @@ pub async fn remove(asker: &Asker, name: NodeName, now: bool) -> Result<Answer> 
         crl_pem: None,
     };
     news.removed.retain(|r| r.node != name);
-    news.removed.push(Removed { node: name.clone(), serials });
+    news.removed.push(Removed {
+        node: name.clone(),
+        serials,
+    });
     let numbers = news.removed.iter().flat_map(|r| &r.serials);
     let numbers: Vec<Vec<u8>> = numbers.filter_map(|s| unhex(s)).collect();
     news.crl_pem = Some(ca.removed(&numbers, news.epoch).map_err(unsigned)?);
@@ -88,12 +111,20 @@ fn failed(e: crate::FarmError) -> Refusal {
 }
 
 fn unsigned(e: LinkError) -> Refusal {
-    refusal("failed", format!("{e}; nothing was changed"), "see the files of the state directory")
+    refusal(
+        "failed",
+        format!("{e}; nothing was changed"),
+        "see the files of the state directory",
+    )
 }
 
 fn sign(ca: &FarmKeys, word: &Word) -> Result<Said> {
     let text = serde_json::to_string(word).map_err(|e| {
-        refusal("failed", format!("{e}; nothing was changed"), "tell us: this is a bug")
+        refusal(
+            "failed",
+            format!("{e}; nothing was changed"),
+            "tell us: this is a bug",
+        )
     })?;
     let signature = hex(&ca.sign(text.as_bytes()).map_err(unsigned)?);
     Ok(Said { text, signature })
@@ -110,7 +141,13 @@ pub fn here(node: &Node, name: &NodeName) -> u64 {
 /// Everybody goes where they belong, everywhere. Returns how many have not.
 async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> {
     let epoch = node.news().epoch;
-    let said = sign(ca, &Word::Drain { node: name.clone(), epoch })?;
+    let said = sign(
+        ca,
+        &Word::Drain {
+            node: name.clone(),
+            epoch,
+        },
+    )?;
     let until = Instant::now() + HOMEWARD;
     news::take(node, &said)?;
     let mut left: BTreeMap<NodeName, u64> = BTreeMap::new();

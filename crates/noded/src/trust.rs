@@ -235,9 +235,7 @@ mod tests {
     #[test]
     fn lists_say_who_and_where() {
         let check = |list: &[&str], node: &str, want: &[(u32, bool)]| {
-            let users = rules(list)
-                .expect("good")
-                .at(&node.parse().expect("name"));
+            let users = rules(list).expect("good").at(&node.parse().expect("name"));
             for (uid, has) in want {
                 assert_eq!(users.has(*uid), *has, "{list:?} {node} {uid}");
             }
@@ -260,7 +258,12 @@ mod tests {
         let list = ["n2", "!n3", "alice@n2", "!1000@*", "*"];
         let texts: Vec<String> = rules(&list).expect("good").into();
         assert_eq!(texts, list);
-        for (bad, part) in [("@n2", "lacks a user"), ("N 2", "N 2"), ("!", "!"), ("a@", "a@")] {
+        for (bad, part) in [
+            ("@n2", "lacks a user"),
+            ("N 2", "N 2"),
+            ("!", "!"),
+            ("a@", "a@"),
+        ] {
             assert!(rules(&[bad]).expect_err(bad).contains(part), "{bad}");
         }
     }
@@ -291,7 +294,11 @@ mod tests {
             let e = Trust::new(&config, &Changes::default()).expect_err(part);
             assert!(e.contains(part), "{e}");
         };
-        check(&["nobody-of-that-name@n2"], &["*"], "send_to: this machine has no user");
+        check(
+            &["nobody-of-that-name@n2"],
+            &["*"],
+            "send_to: this machine has no user",
+        );
         check(&["*"], &["root@n2"], "given by number");
     }
 }

@@ -322,7 +322,8 @@ impl Farm {
     fn view_of(&mut self, i: usize) -> View {
         let now = Tick(self.now);
         let node = &mut self.nodes[i];
-        node.ledger.view(node.vector.view(now), |_| Users::everybody(), now)
+        node.ledger
+            .view(node.vector.view(now), |_| Users::everybody(), now)
     }
 
     fn act(&mut self, i: usize) {

@@ -18,6 +18,9 @@ fn core() -> Core {
         keepers: KeeperTable::default(),
         hosts: HostTable::default(),
         leaving: false,
+        draining: BTreeMap::new(),
+        refused: BTreeMap::new(),
+        recalled: BTreeMap::new(),
         clocks_near: HashMap::new(),
         count: 0,
     }

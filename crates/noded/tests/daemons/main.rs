@@ -2,4 +2,5 @@
 
 mod common;
 mod farm;
+mod trust;
 mod work;

@@ -11,21 +11,21 @@ use armento_noded::Wire;
 use std::os::unix::fs::MetadataExt;
 use std::thread;
 
-const TREE: TreeId = TreeId(0x5eed);
+pub const TREE: TreeId = TreeId(0x5eed);
 /// A pid that is really ours, since the daemon looks.
-fn pid() -> i32 {
+pub fn pid() -> i32 {
     std::process::id() as i32
 }
 
-fn uid() -> u32 {
+pub fn uid() -> u32 {
     std::fs::metadata("/proc/self").expect("proc").uid()
 }
 
-fn name(n: &str) -> NodeName {
+pub fn name(n: &str) -> NodeName {
     n.parse().expect("name")
 }
 
-fn hello() -> KeeperHello {
+pub fn hello() -> KeeperHello {
     KeeperHello {
         tree: TREE,
         keeper: pid(),
@@ -39,7 +39,7 @@ fn hello() -> KeeperHello {
     }
 }
 
-fn proc(place: &str) -> ProcInfo {
+pub fn proc(place: &str) -> ProcInfo {
     ProcInfo {
         pid: pid(),
         ppid: 1,
@@ -64,7 +64,7 @@ fn proc(place: &str) -> ProcInfo {
 }
 
 /// A keeper in session that has reported its one process.
-fn keeper(node: &Node) -> Session {
+pub fn keeper(node: &Node) -> Session {
     let mut s = node.session();
     let kept = s.ask(Ask::Keep(hello()), LONG).expect("keep");
     assert!(matches!(kept, Answer::Done));
@@ -103,7 +103,7 @@ fn route(s: &mut Session, to: &str) -> Pass {
 }
 
 /// What the fake host of `node` was told at its start.
-fn started(node: &Node) -> HostStart {
+pub fn started(node: &Node) -> HostStart {
     let path = node.host.with_file_name("started");
     let text = std::fs::read(path).expect("the host was started");
     serde_json::from_slice(&text).expect("HostStart")

@@ -1,0 +1,196 @@
+//! `armento farm trust`, `armento farm reload`, `armento farm remove`.
+
+use crate::out::{ANSWER, ask, confused, say, say_json};
+use armento_client::api::{Answer, Ask, TrustChange, TrustInfo};
+use armento_model::NodeName;
+use serde_json::json;
+use std::time::Duration;
+
+pub const HELP: &str = "Examples:
+  armento farm trust
+  armento farm trust --send-to n2,alice@n3      only there, to n3 only what is alice's
+  armento farm trust --accept-from '!1000@n2'   everybody but user 1000 of n2
+  armento farm trust --accept-from ''           nobody
+  armento farm trust --send-to '*'              everywhere
+  armento farm trust --reset                    as the configuration has it
+
+A rule is NODE or USER@NODE, either may be *, and ! before it denies. What runs where it may not be any more
+goes home at once. Users of --accept-from are those of the other node and given by number.";
+pub const RELOAD_HELP: &str = "Example:
+  armento farm reload
+
+send_to, accept_from and allow_root hold at once, also for what runs; the rest when the daemon is started again.";
+pub const REMOVE_HELP: &str = "Examples:
+  armento farm remove n3
+  armento farm remove n3 --now    it is not to be trusted: do not wait for anything of it
+
+Run it on a member that holds the farm's key. Tokens made so far are void. The name can join again.";
+
+/// Everybody has half a minute to go where they belong, and each member is told.
+const REMOVING: Duration = Duration::from_secs(90);
+
+#[derive(clap::Args)]
+pub struct Trust {
+    /// To which nodes programs of this home go
+    #[arg(long, value_name = "RULES")]
+    send_to: Option<String>,
+    /// From which homes guests come
+    #[arg(long, value_name = "RULES")]
+    accept_from: Option<String>,
+    /// May processes of root leave, and root's guests come?
+    #[arg(long, value_enum, value_name = "yes|no")]
+    allow_root: Option<YesNo>,
+    /// Forget what was changed here before
+    #[arg(long)]
+    reset: bool,
+    /// Say what would hold; change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON (schema armento.trust/1)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum YesNo {
+    Yes,
+    No,
+}
+
+#[derive(clap::Args)]
+pub struct Reload {
+    /// Print JSON (schema armento.trust/1)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct Remove {
+    node: NodeName,
+    /// Do not wait until its guests and ours have gone where they belong
+    #[arg(long)]
+    now: bool,
+    /// Print JSON (schema armento.removed/1)
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn trust(args: Trust) -> anyhow::Result<i32> {
+    let rules = |text: &String| {
+        let rules = text.split(',').map(str::trim).filter(|r| !r.is_empty());
+        rules.map(str::to_owned).collect()
+    };
+    let change = TrustChange {
+        send_to: args.send_to.as_ref().map(rules),
+        accept_from: args.accept_from.as_ref().map(rules),
+        allow_root: args.allow_root.map(|a| a == YesNo::Yes),
+        reset: args.reset,
+        dry_run: args.dry_run,
+    };
+    let nothing = TrustChange {
+        dry_run: args.dry_run,
+        ..TrustChange::default()
+    };
+    let change = Some(change).filter(|c| *c != nothing);
+    let Answer::Trust(info) = ask(Ask::Trust { change }, ANSWER)? else {
+        return Err(confused());
+    };
+    show(&info, args.json);
+    Ok(0)
+}
+
+pub fn reload(args: &Reload) -> anyhow::Result<i32> {
+    let Answer::Trust(info) = ask(Ask::Reload, ANSWER)? else {
+        return Err(confused());
+    };
+    show(&info, args.json);
+    Ok(0)
+}
+
+fn show(info: &TrustInfo, as_json: bool) {
+    if as_json {
+        say_json("armento.trust/1", json!(info));
+    } else {
+        say(&render(info));
+    }
+}
+
+fn render(info: &TrustInfo) -> String {
+    let line = |key: &str, what: String| {
+        let by_command = info.changed.iter().any(|c| c == key);
+        let note = if by_command { "  (by command)" } else { "" };
+        format!("{key:<11}  {what}{note}\n")
+    };
+    let list = |rules: &Option<Vec<String>>| match rules.as_deref() {
+        None => "*".to_owned(),
+        Some([]) => "nobody".to_owned(),
+        Some(rules) => rules.join(", "),
+    };
+    let mut text = line("send_to", list(&info.send_to))
+        + &line("accept_from", list(&info.accept_from))
+        + &line(
+            "allow_root",
+            if info.allow_root { "yes" } else { "no" }.into(),
+        );
+    if info.homeward > 0 {
+        text += &format!("{} of ours on their way home\n", info.homeward);
+    }
+    if info.expelled > 0 {
+        text += &format!("{} guests on their way home\n", info.expelled);
+    }
+    text
+}
+
+pub fn remove(args: Remove) -> anyhow::Result<i32> {
+    let asked = Ask::Remove {
+        node: args.node,
+        now: args.now,
+    };
+    let Answer::Removed { node, lost, untold } = ask(asked, REMOVING)? else {
+        return Err(confused());
+    };
+    if args.json {
+        let fields = json!({ "node": node, "lost": lost, "untold": untold });
+        say_json("armento.removed/1", fields);
+        return Ok(0);
+    }
+    let mut text =
+        format!("{node} is removed; its keys open nothing any more, nor do tokens made so far\n");
+    if lost > 0 {
+        text += &format!("{lost} processes were lost with it\n");
+    }
+    if !untold.is_empty() {
+        let names: Vec<String> = untold.iter().map(NodeName::to_string).collect();
+        text += &format!(
+            "not reached, they learn it when they come back: {}\n",
+            names.join(", ")
+        );
+    }
+    say(&text);
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_is_shown_in_three_lines() {
+        let mut info = TrustInfo {
+            node: "n1".parse().expect("name"),
+            send_to: None,
+            accept_from: Some(Vec::new()),
+            allow_root: false,
+            changed: vec!["accept_from".into()],
+            homeward: 0,
+            expelled: 0,
+        };
+        let said = "send_to      *\naccept_from  nobody  (by command)\nallow_root   no\n";
+        assert_eq!(render(&info), said);
+        info.send_to = Some(vec!["n2".into(), "!7@n3".into()]);
+        info.expelled = 2;
+        let text = render(&info);
+        assert!(text.contains("send_to      n2, !7@n3\n"), "{text}");
+        assert!(text.ends_with("2 guests on their way home\n"), "{text}");
+    }
+}
