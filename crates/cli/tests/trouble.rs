@@ -8,6 +8,7 @@ mod leaks;
 mod looks;
 mod reasons;
 mod spread;
+mod trust;
 
 use lab::{Farm, until};
 use std::process::Output;
@@ -296,4 +297,14 @@ fn memory_comes_behind_the_flip() {
         behind::nothing_is_lost(&farm);
         behind::a_source_dies(&farm);
     }
+}
+
+#[test]
+fn trust_is_chosen_and_taken_back() {
+    let Some(farm) = Farm::up("trust", None) else {
+        return;
+    };
+    trust::settings_hold_for_what_runs(&farm);
+    trust::storms_obey(&farm);
+    trust::a_node_is_removed(&farm);
 }

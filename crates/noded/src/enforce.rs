@@ -43,11 +43,14 @@ impl Node {
                 core.hosts.welcome(&home, uid);
                 continue;
             }
-            let me = &self.farm.node;
+            let why = if core.draining.contains_key(&home) {
+                format!("{home} is being removed from the farm")
+            } else {
+                let me = &self.farm.node;
+                format!("accept_from of {me} leaves out user {uid} of {home}")
+            };
             let order = Order::Expel {
-                why: format!(
-                    "{me} accepts no guests of user {uid} of {home} any more (accept_from)"
-                ),
+                why,
                 for_ms: SHUT.as_millis() as u64,
             };
             for record in core.hosts.expel(&home, uid, &order, AGAIN, PATIENCE) {

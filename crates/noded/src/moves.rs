@@ -31,9 +31,9 @@ pub fn no_such_node(node: &Node, name: &NodeName) -> Refusal {
         format!("living nodes: {} (see `armento nodes`)", names.join(", "))
     };
     let what = if core.members.contains_key(name) {
-        format!("node `{name}` is down; nothing was moved")
+        format!("node `{name}` is down; nothing was changed")
     } else {
-        format!("the farm has no node `{name}`; nothing was moved")
+        format!("the farm has no node `{name}`; nothing was changed")
     };
     refusal("no-such-node", what, hint)
 }

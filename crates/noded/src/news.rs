@@ -110,7 +110,8 @@ impl News {
         state.write_json(FILE, said)
     }
 
-    fn names(&self, serial: &str) -> bool {
+    /// Is that certificate on the list?
+    pub fn names(&self, serial: &str) -> bool {
         let mut serials = self.removed.iter().flat_map(|r| &r.serials);
         serials.any(|s| s == serial)
     }

@@ -20,6 +20,8 @@ use tokio::task::JoinSet;
 
 /// Time for everybody to go where they belong; what is not there by then is lost.
 const HOMEWARD: Duration = Duration::from_secs(30);
+/// Keepers and hosts report twice a second: nobody is elsewhere who was not seen by then.
+const REPORTED: Duration = Duration::from_secs(1);
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// A member that does not answer in this time learns it from the others.
@@ -57,10 +59,11 @@ pub async fn remove(asker: &Asker, name: NodeName, now: bool) -> Result<Answer> 
         refusal("busy", what, "wait for it")
     })?;
     let issued = node.state.issued().map_err(failed)?;
-    let Some(serials) = issued.get(&name).cloned() else {
+    let before = node.news();
+    let anew = |serials: &&Vec<String>| serials.iter().any(|s| !before.names(s));
+    let Some(serials) = issued.get(&name).filter(anew).cloned() else {
         return Err(no_such_node(node, &name));
     };
-    let before = node.news();
     let known: usize = before.removed.iter().map(|r| r.serials.len()).sum();
     if known + serials.len() > REMOVED_MAX {
         let what =
@@ -148,7 +151,7 @@ async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> 
             epoch,
         },
     )?;
-    let until = Instant::now() + HOMEWARD;
+    let (sure, until) = (Instant::now() + REPORTED, Instant::now() + HOMEWARD);
     news::take(node, &said)?;
     let mut left: BTreeMap<NodeName, u64> = BTreeMap::new();
     let mut open: Vec<NodeName> = node.lock().peers();
@@ -169,10 +172,13 @@ async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> 
         }
         left.retain(|_, count| *count > 0);
         let count = here(node, name) + left.values().sum::<u64>();
-        if count == 0 || Instant::now() >= until {
+        let now = Instant::now();
+        if count == 0 && now >= sure || now >= until {
             return Ok(count);
         }
-        open = left.keys().cloned().collect();
+        if now >= sure {
+            open = left.keys().cloned().collect();
+        }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
