@@ -80,7 +80,7 @@ impl Case<'_> {
     }
 
     /// It was killed, and its user knows why.
-    fn is_lost(self) {
+    fn ends_lost(self) {
         self.has_ended();
         assert_eq!(self.file("code").trim(), "137");
         assert!(self.file("err").contains("lost"), "{}", self.file("err"));
@@ -181,7 +181,7 @@ pub fn a_node_is_removed(farm: &Farm) {
     ours.is_at("n2");
     let said = farm.sh("n1", "armento farm remove n2 --now");
     assert!(said.contains("1 processes were lost"), "{said}");
-    ours.is_lost();
+    ours.ends_lost();
     let out = farm.run("n1", "armento farm remove n2");
     assert!(text(&out.stderr).contains("no node"), "{out:?}");
 }
