@@ -1,4 +1,4 @@
-//! What the server runs, in order: formatting, clippy, tidy, tests, conformance.
+//! What the server runs, in order: formatting, clippy, tidy, tests, fuzzing, conformance.
 //!
 //! Every step runs even when one before it failed, so that one run tells everything. What is told is
 //! short: failures, gaps and what was skipped; files below the build have the rest. The last line counts
@@ -6,7 +6,7 @@
 
 use crate::count::{self, Count, Tally};
 use crate::terse::Terse;
-use crate::{root, tidy};
+use crate::{fuzz, root, tidy};
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -35,6 +35,15 @@ pub fn run(long: bool) -> Result<bool> {
     note("tidy", step("tidy", || tidy::run(&root()))?);
     note("build", step("build", build)?);
     note("tests", step("tests", || tests(&mut sum, long))?);
+    let (seconds, seed) = if long {
+        (FUZZ_LONG_S, None)
+    } else {
+        (FUZZ_S, Some(1))
+    };
+    note(
+        "fuzz",
+        step("fuzz", || fuzz::step(&mut sum, seconds, seed))?,
+    );
     for _ in 0..if long { 3 } else { 1 } {
         note(
             "conformance",
@@ -58,6 +67,11 @@ pub fn run(long: bool) -> Result<bool> {
 /// build with clippy takes 8 minutes on two cores, the tests three and a quarter; conformance has the rest.
 const TESTS_S_MAX: u32 = 360;
 const CONFORMANCE_S_MAX: u32 = 660;
+
+/// Seconds that the decoders are fuzzed, all together: two to three each on two cores, so that one that broke since is
+/// seen; and an hour, so that what was always broken is.
+const FUZZ_S: u32 = 15;
+const FUZZ_LONG_S: u32 = 3600;
 
 /// `program` under timeout(1), which ends it and its children when the time is over. On a terminal
 /// it stays in the foreground, so that Ctrl-C reaches it.
@@ -125,7 +139,7 @@ fn component(sum: &mut Count, name: &str, args: &[&str]) -> Result<bool> {
     step(name, || cargo(args))
 }
 
-fn quiet(c: &mut Command) -> bool {
+pub fn quiet(c: &mut Command) -> bool {
     let c = c
         .current_dir(root())
         .stdin(Stdio::null())
@@ -284,7 +298,7 @@ fn conformance(sum: &mut Count, what: &Conform) -> Result<bool> {
 }
 
 /// Where cargo builds.
-fn target() -> PathBuf {
+pub fn target() -> PathBuf {
     let dir = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     root().join(dir)
 }

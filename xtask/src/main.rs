@@ -1,10 +1,11 @@
-//! House keeping: `cargo xtask ci | tidy | gen | bench`. `ci` is exactly what the server runs.
+//! House keeping: `cargo xtask ci | tidy | gen | fuzz | bench`. `ci` is exactly what the server runs.
 //!
 //! It never changes the product's sources (`gen` writes generated pages of the manual).
 //! Start at [`ci::run`]; the rules of the house are in [`tidy`].
 
 mod ci;
 mod count;
+mod fuzz;
 mod generate;
 mod terse;
 mod tidy;
@@ -13,11 +14,13 @@ use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask ci [--long] | tidy | gen | bench [ARGS…]
-  ci      formatting, clippy, tidy, every test, conformance once per mode;
-          --long: conformance three times with all guests, the test suites of programs, the long tests
+const USAGE: &str = "usage: cargo xtask ci [--long] | tidy | gen | fuzz [ARGS…] | bench [ARGS…]
+  ci      formatting, clippy, tidy, every test, the decoders fuzzed for seconds, conformance once per mode;
+          --long: conformance three times with all guests, the test suites of programs, the long tests,
+          the decoders fuzzed for an hour
   tidy    the rules of the house: layers, file lengths, words, unsafe, stale paths
   gen     write the generated pages of the manual
+  fuzz    decoders under libFuzzer: [--seconds N] (in all; 60) [TARGET…]
   bench   run the measured bars (armento-bench)";
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn dispatch(args: &[String]) -> Result<bool> {
         Some("ci") => ci::run(rest.iter().any(|a| a == "--long")),
         Some("tidy") => tidy::run(&root()),
         Some("gen") => generate::write(&root()).map(|()| true),
+        Some("fuzz") => fuzz::command(rest),
         Some("bench") => ci::bench(rest),
         Some("-h" | "--help" | "help") => {
             println!("{USAGE}");

@@ -105,16 +105,16 @@ impl Out {
         [self.off, self.len, code, n]
     }
 
-    /// Undoes [`Out::to_words`]; `None` for a rule that does not exist.
+    /// Undoes [`Out::to_words`]; `None` for a rule that does not exist, or has a number and takes none.
     pub fn from_words([off, len, code, n]: [u32; 4]) -> Option<Out> {
-        let rule = match code {
-            0 => OutRule::OnSuccess,
-            1 => OutRule::RetBytes { skip: n },
-            2 => OutRule::RetPlus(n),
-            3 => OutRule::RetTimes(n),
-            4 => OutRule::AtLeast(n),
-            5 => OutRule::OnEintr,
-            6 => OutRule::Always,
+        let rule = match (code, n) {
+            (0, 0) => OutRule::OnSuccess,
+            (1, n) => OutRule::RetBytes { skip: n },
+            (2, n) => OutRule::RetPlus(n),
+            (3, n) => OutRule::RetTimes(n),
+            (4, n) => OutRule::AtLeast(n),
+            (5, 0) => OutRule::OnEintr,
+            (6, 0) => OutRule::Always,
             _ => return None,
         };
         Some(Out { off, len, rule })

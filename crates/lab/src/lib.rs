@@ -32,7 +32,7 @@ mod sys;
 
 pub use cmd::{Cmd, run};
 pub use lab::{Lab, Node};
-pub use spec::{Link, NodePlan, Plan, Spec};
+pub use spec::{Link, NodePlan, Plan, Spec, parse_rate, parse_size};
 
 use std::ffi::OsString;
 

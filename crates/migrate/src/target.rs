@@ -40,7 +40,9 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
     let mut buf = Vec::new();
     expect(read_frame(r, &mut buf)?, bulk::OFFER)?;
     point("target.offered");
-    let accept = match b.offered(talk::decode(&buf, "offer")?) {
+    let head: Head = talk::decode(&buf, "offer")?;
+    head.check()?;
+    let accept = match b.offered(head) {
         Ok(a) => {
             write_frame(w, bulk::ACCEPT, &[&talk::encode(&a)])?;
             a
@@ -87,12 +89,16 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                 if to.is_none() {
                     to = Some(b.ready_for_pages()?);
                 }
-                b.layout(talk::decode(&buf, "layout")?)?;
+                let layout: Layout = talk::decode(&buf, "layout")?;
+                layout.check()?;
+                b.layout(layout)?;
                 point("target.laid-out");
             }
             bulk::STATE => {
                 point("target.filled");
-                state = Some(talk::decode(&buf, "state")?);
+                let came: State = talk::decode(&buf, "state")?;
+                came.check()?;
+                state = Some(came);
             }
             bulk::END => {
                 b.build(state.ok_or(WireError::Garbled("state"))?)?;

@@ -89,9 +89,15 @@ impl Config {
             why,
         };
         let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
-        let mut config: Config = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
-        config.check().map_err(bad)?;
+        let mut config = Config::parse(&text).map_err(bad)?;
         config.file = Some(path.to_owned());
+        Ok(config)
+    }
+
+    /// The settings that this text says, or what is wrong with it.
+    pub fn parse(text: &str) -> Result<Config, String> {
+        let config: Config = toml::from_str(text).map_err(|e| e.to_string())?;
+        config.check()?;
         Ok(config)
     }
 
@@ -139,8 +145,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Config, String> {
-        let config: Config = toml::from_str(text).map_err(|e| e.to_string())?;
-        config.check().map(|()| config)
+        Config::parse(text)
     }
 
     #[test]

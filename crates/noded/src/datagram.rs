@@ -3,7 +3,7 @@
 //! ```text
 //! version 1 | kind 1 | payload | HMAC-SHA256 of all before, first 16 bytes
 //! ```
-//! A repeated datagram does no harm: SWIM and the load vector take the newest and drop the rest.
+//! Public for the fuzzer. A repeated datagram does no harm: SWIM and the load vector take the newest and drop the rest.
 
 use ring::hmac;
 

@@ -14,7 +14,7 @@ mod config;
 mod control;
 mod core;
 mod daemon;
-mod datagram;
+pub mod datagram;
 mod departures;
 mod enforce;
 mod enrol;

@@ -55,9 +55,11 @@ pub fn parse_line(line: &str) -> Option<Vma> {
     let ino = it.next()?.parse().ok()?;
     let name = it.next().unwrap_or("").trim_start().to_owned();
     let bit = |i: usize, c: u8, v: i32| if perms.get(i) == Some(&c) { v } else { 0 };
+    let (start, end) = (hex(a)?, hex(b)?);
+    (start <= end).then_some(())?;
     Some(Vma {
-        start: hex(a)?,
-        end: hex(b)?,
+        start,
+        end,
         prot: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4),
         shared: perms.get(3) == Some(&b's'),
         off,
@@ -71,8 +73,13 @@ pub fn parse_line(line: &str) -> Option<Vma> {
 /// pages).
 pub fn flags(pid: i32) -> io::Result<Vec<(Vma, String)>> {
     let smaps = text::read(format!("/proc/{pid}/smaps"))?;
-    let all = flagged(&smaps).map(|(v, flags)| (v, flags.trim().to_owned()));
-    Ok(all.collect())
+    Ok(parse_flags(&smaps))
+}
+
+/// The same of a text.
+pub fn parse_flags(smaps: &str) -> Vec<(Vma, String)> {
+    let all = flagged(smaps).map(|(v, flags)| (v, flags.trim().to_owned()));
+    all.collect()
 }
 
 /// A mapping that mseal(2) sealed, if there is one. Those of the kernel's own, which some kernels seal
@@ -121,6 +128,7 @@ mod tests {
                 && v.dev == 0xfe << 32 | 0x10
         );
         assert_eq!(parse_line("Size: 4 kB"), None);
+        assert_eq!(parse_line("2000-1000 rw-p 00000000 00:00 0"), None);
     }
 
     #[test]

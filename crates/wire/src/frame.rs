@@ -23,9 +23,25 @@ pub fn read_frame(r: &mut impl Read, buf: &mut Vec<u8>) -> Result<u8, WireError>
     if len == 0 || len > FRAME_MAX {
         return Err(WireError::TooLong(len));
     }
-    buf.resize(len - 1, 0);
-    r.read_exact(buf)?;
+    fill(r, buf, len - 1)?;
     Ok(head[4])
+}
+
+/// A buffer grows with what comes, not with what is announced: a peer that says 9 MiB and sends nothing costs this much.
+const STEP: usize = 256 << 10;
+
+fn fill(r: &mut impl Read, buf: &mut Vec<u8>, len: usize) -> io::Result<()> {
+    let mut have = 0;
+    while have < len {
+        let to = len.min(buf.capacity().max(have + STEP));
+        if buf.len() < to {
+            buf.resize(to, 0);
+        }
+        r.read_exact(&mut buf[have..to])?;
+        have = to;
+    }
+    buf.truncate(len);
+    Ok(())
 }
 
 /// Writes one frame and flushes it.
@@ -77,5 +93,23 @@ mod tests {
             read_frame(&mut &bytes[..4], &mut buf),
             Err(WireError::Io(_))
         ));
+    }
+
+    #[test]
+    fn a_buffer_grows_with_what_comes() {
+        let mut buf = Vec::new();
+        let long: Vec<u8> = (0..3 * STEP + 7).map(|i| i as u8).collect();
+        let mut bytes = Vec::new();
+        write_frame(&mut bytes, 1, &[&long]).expect("into memory");
+        for _ in 0..2 {
+            read_frame(&mut &bytes[..], &mut buf).expect("own frame");
+            assert!(buf == long);
+        }
+        read_frame(&mut &[1u8, 0, 0, 0, 9][..], &mut buf).expect("an empty frame");
+        assert!(buf.is_empty());
+        let announced = [&(FRAME_MAX as u32).to_le_bytes()[..], b"\x01few"].concat();
+        let mut buf = Vec::new();
+        assert!(read_frame(&mut &announced[..], &mut buf).is_err());
+        assert!(buf.capacity() <= STEP);
     }
 }

@@ -30,7 +30,9 @@ pub enum Purpose {
 }
 
 /// Memory that processes share, as home's kernel numbers it, for as long as it lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct ObjectId {
     pub dev: u64,
     pub ino: u64,

@@ -94,7 +94,7 @@ pub fn verbs(main: &File, root: &Path) -> Vec<Complaint> {
 
 fn is_path(p: &str) -> bool {
     const TOPS: &[&str] = &[
-        "crates/", "docs/", "guests/", "papers/", "xtask/", "scripts/", ".ci/",
+        "crates/", "docs/", "guests/", "papers/", "xtask/", "fuzz/", "scripts/", ".ci/",
     ];
     TOPS.iter().any(|t| p.starts_with(t)) && !p.contains([' ', '*'])
 }

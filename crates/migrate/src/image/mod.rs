@@ -9,6 +9,7 @@ pub mod masked;
 pub mod mm;
 pub mod objects;
 pub mod sigs;
+mod sound;
 pub mod thread;
 pub mod timers;
 

@@ -45,7 +45,7 @@ impl ThreadState {
     /// Its restart block is lost or will be: the call `nr` is issued from the beginning.
     pub fn begin_anew(&mut self, nr: i64) {
         if self.regs[RAX] != RESTART {
-            self.regs[RIP] -= 2;
+            self.regs[RIP] = self.regs[RIP].wrapping_sub(2);
         }
         self.regs[RAX] = nr as u64;
         self.regs[ORIG] = u64::MAX;
@@ -61,7 +61,7 @@ impl ThreadState {
         }
         if self.regs[RAX] == nr as u64 {
             // Turned back to its `syscall` already.
-            self.regs[RIP] += 2;
+            self.regs[RIP] = self.regs[RIP].wrapping_add(2);
         }
         self.regs[RAX] = ERESTARTNOHAND as u64;
         self.regs[ORIG] = nr as u64;
@@ -75,7 +75,7 @@ impl ThreadState {
         }
         if self.regs[RAX] == nr as u64 {
             // Turned back to its `syscall` already.
-            self.regs[RIP] += 2;
+            self.regs[RIP] = self.regs[RIP].wrapping_add(2);
         }
         self.regs[RAX] = ERESTARTNOINTR as u64;
         self.regs[ORIG] = nr as u64;
@@ -196,7 +196,7 @@ pub fn settle(r: &mut Regs, signals: bool) {
 pub fn begin_anew(r: &mut Regs) {
     r.rax = r.orig_rax;
     r.orig_rax = u64::MAX;
-    r.rip -= 2;
+    r.rip = r.rip.wrapping_sub(2);
 }
 
 /// A thread that was stopped and will run on where it is: its EINTR, if it is our doing, is undone.

@@ -1,0 +1,44 @@
+//! JSON lines: control sessions, what daemons ask each other, what a host is started with.
+
+use armento_client::api::{HostStart, HostUp, Line, Pass};
+use armento_client::{LineError, encode, read_line};
+use armento_noded::Config;
+use armento_noded::peer::{Question, Reply};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Lines; the first byte says of whom.
+pub fn control(data: &[u8]) {
+    let Some((which, text)) = data.split_first() else {
+        return;
+    };
+    match which {
+        b'l' => lines::<Line>(text),
+        b'q' => lines::<Question>(text),
+        b'r' => lines::<Reply>(text),
+        b'h' => lines::<HostStart>(text),
+        b'u' => lines::<HostUp>(text),
+        b'p' => lines::<Pass>(text),
+        _ => {
+            let _ = Config::parse(&String::from_utf8_lossy(text));
+        }
+    }
+}
+
+fn lines<T: Serialize + DeserializeOwned>(text: &[u8]) {
+    let mut rest = text;
+    loop {
+        match read_line::<T>(&mut rest) {
+            Ok(value) => comes_back(&value),
+            Err(LineError::Garbled(_)) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn comes_back<T: Serialize + DeserializeOwned>(value: &T) {
+    // Longer than what was read: a text whose characters need escapes.
+    let Ok(bytes) = encode(value) else { return };
+    let again: T = read_line(&mut &bytes[..]).expect("its own encoding");
+    assert_eq!(encode(&again).expect("as long as before"), bytes);
+}
