@@ -10,8 +10,9 @@ use armento_migrate::image::flags::{Flags, GROWS, NO_RESERVE};
 use armento_migrate::image::{Accept, Area, Head, Kind, Layout, Mm, State, ThreadState};
 use armento_model::{CpuTime, ENGINE_VERSION, NodeName, Stay, TreeId};
 use armento_noded::peer::{AdmitAsk, PeerAnswer, PeerAsk, Question, Reply};
-use armento_wire::bulk::pages_head;
 use armento_wire::call::{CALL, Call, REPLY, call_head, reply_head};
+use armento_wire::codec::{Codec, Shrink};
+use armento_wire::pages::{Holds, PAGE, Part, head, plain_head};
 use armento_wire::talk::{
     FileKey, Hello, ObjectId, Purpose, Signal, TALK, ToHome, ToHost, Whither, encode,
 };
@@ -206,10 +207,38 @@ fn talk() -> Vec<Seed> {
 }
 
 fn bulk() -> Vec<Seed> {
-    let mut one = pages_head(&[(0x40_0000, 8), (0x50_0000, 4)]);
-    one.extend_from_slice(b"pagebytes123");
-    let none = pages_head(&[]);
-    vec![seed("pages", "two", one), seed("pages", "none", none)]
+    let part = |at, len, holds| Part {
+        at,
+        len,
+        holds,
+        huge: false,
+    };
+    let parts = [
+        part(0x40_0000, PAGE, Holds::Bytes),
+        part(0x60_0000, 9 * PAGE, Holds::Zeros),
+        part(
+            0x50_0000,
+            PAGE,
+            Holds::Like {
+                at: 0x40_0000,
+                sum: 7,
+            },
+        ),
+    ];
+    let raw: Vec<u8> = (0..PAGE).map(|i| (i / 100) as u8).collect();
+    let mut shrink = Shrink::default();
+    let mut all = Vec::new();
+    for (name, codec) in [("lz4", Codec::Lz4), ("zstd", Codec::Zstd)] {
+        let mut body = Vec::new();
+        head(&parts, (codec, raw.len()), &mut body);
+        body.extend_from_slice(shrink.shrink(codec, &raw).expect("it repeats itself"));
+        all.push(seed("pages", name, body));
+    }
+    let mut plain = plain_head(&[(0x40_0000, 8), (0x50_0000, 4)]);
+    plain.extend_from_slice(b"pagebytes123");
+    all.push(seed("pages", "plain", plain));
+    all.push(seed("pages", "none", plain_head(&[])));
+    all
 }
 
 fn areas() -> Vec<Area> {

@@ -3,8 +3,9 @@
 use armento_abi::sends::packed_payload;
 use armento_abi::{deadline, out_len, set_timeout};
 use armento_tracee::region::DATA;
-use armento_wire::bulk::{decode_pages, pages_head};
 use armento_wire::call::{CALL, REPLY, call_head, decode_call, decode_reply, reply_head};
+use armento_wire::codec::{Codec, Grow, Shrink};
+use armento_wire::pages::{self, SPAN_MAX};
 use armento_wire::talk::{Hello, TALK, ToHome, ToHost, decode, encode};
 use armento_wire::{read_frame, write_frame};
 use serde::Serialize;
@@ -99,13 +100,24 @@ pub fn message<T: Serialize + DeserializeOwned>(body: &[u8]) {
     assert_eq!(encode(&again), bytes);
 }
 
+/// A frame of pages: what it brings is bounded whatever it says, and comes back in every codec.
 pub fn pages(data: &[u8]) {
-    let Ok((runs, bytes)) = decode_pages(data) else {
+    let mut grow = Grow::default();
+    let Ok((parts, bytes)) = pages::decode(data, &mut grow) else {
         return;
     };
-    let sum: usize = runs.iter().map(|r| r.1).sum();
-    assert_eq!(sum, bytes.len());
-    let mut again = pages_head(&runs);
-    again.extend_from_slice(bytes);
-    assert_eq!(again, data);
+    let span: usize = parts.iter().map(|p| p.len).sum();
+    assert!(span <= SPAN_MAX && bytes.len() <= span);
+    let mut shrink = Shrink::default();
+    for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd] {
+        // What does not become smaller travels as it is.
+        let small = shrink.shrink(codec, bytes);
+        let codec = if small.is_some() { codec } else { Codec::Plain };
+        let mut again = Vec::new();
+        pages::head(&parts, (codec, bytes.len()), &mut again);
+        again.extend_from_slice(small.unwrap_or(bytes));
+        let mut grow = Grow::default();
+        let back = pages::decode(&again, &mut grow).expect("its own encoding");
+        assert_eq!(back, (parts.clone(), bytes));
+    }
 }
