@@ -50,6 +50,7 @@ pub fn run(long: bool) -> Result<bool> {
             step("conformance", || conformance(&mut sum, &usual(long)))?,
         );
     }
+    note("faults", step("faults", || faults(&mut sum, long))?);
     if long {
         note("suites", step("suites", || conformance(&mut sum, &SUITES))?);
     }
@@ -291,6 +292,44 @@ fn conformance(sum: &mut Count, what: &Conform) -> Result<bool> {
         }
         None => {
             println!("conformance: no report, {}; its output: {kept}", out.status);
+            sum.failed += 1;
+            Ok(false)
+        }
+    }
+}
+
+/// Moves of the fault campaign and what it may take, seconds: about thirty moves a second on two cores, and behind them up
+/// to 45 s until the last body without a home is gone.
+const FAULTS: (&str, u32) = ("200", 240);
+const FAULTS_LONG: (&str, u32) = ("10000", 3600);
+
+/// Programs are moved about while everything breaks.
+fn faults(sum: &mut Count, long: bool) -> Result<bool> {
+    let (moves, seconds_max) = if long { FAULTS_LONG } else { FAULTS };
+    let armento = target().join("release/armento");
+    let out = bounded(&armento, seconds_max)
+        .args([
+            "conform", "--faults", "--json", "--seed", "1", "--jobs", "4",
+        ])
+        .args(["--moves", moves])
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("{} did not start", armento.display()))?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    let kept = keep(&target().join("faults.json"), &text);
+    match count::faults(&text) {
+        Some((count, line)) if out.status.success() || count.failed > 0 => {
+            println!("faults: {line} (details: {kept})");
+            *sum += count;
+            Ok(count.failed == 0)
+        }
+        _ => {
+            println!(
+                "faults: FAILED: no report, {}; its output: {kept}",
+                out.status
+            );
             sum.failed += 1;
             Ok(false)
         }

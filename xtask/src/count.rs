@@ -104,6 +104,27 @@ pub fn conform(text: &str) -> Option<(Count, Vec<String>)> {
     Some((count, lines))
 }
 
+/// Reads `armento conform --faults --json` (schema `armento.faults/1`): one test a campaign, a failure for each program
+/// that ended wrongly; and what it was.
+pub fn faults(text: &str) -> Option<(Count, String)> {
+    let v: Value = serde_json::from_str(text).ok()?;
+    let mut failed = v.get("wrong")?.as_array()?.len() as u64;
+    failed += u64::from(!v["broken"].is_null());
+    let count = Count {
+        passed: u64::from(failed == 0),
+        failed,
+        skipped: 0,
+    };
+    let n = |key: &str| v[key].as_u64().unwrap_or(0);
+    let line = format!(
+        "{} moves of {} programs, {} died of what kills, {failed} wrong",
+        n("moves"),
+        n("lives"),
+        n("died")
+    );
+    Some((count, line))
+}
+
 /// Guest and mode.
 fn place(guest: &Value, run: &Value) -> String {
     let text = |v: &Value| v.as_str().unwrap_or("?").to_owned();
@@ -199,5 +220,19 @@ mod tests {
             ]
         );
         assert_eq!(conform("no json"), None);
+    }
+
+    #[test]
+    fn a_campaign_is_one_test() {
+        let told = |wrong: &str, broken: &str| {
+            let text =
+                format!(r#"{{"moves":9,"lives":3,"died":1,"wrong":{wrong},"broken":{broken}}}"#);
+            faults(&text).map(|(c, line)| (c.passed, c.failed, line))
+        };
+        let line = |n| format!("9 moves of 3 programs, 1 died of what kills, {n} wrong");
+        assert_eq!(told("[]", "null"), Some((1, 0, line(0))));
+        assert_eq!(told("[{}]", "null"), Some((0, 1, line(1))));
+        assert_eq!(told("[]", "\"why\""), Some((0, 1, line(1))));
+        assert_eq!(faults("{}"), None);
     }
 }

@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask ci [--long] | tidy | gen | fuzz [ARGS…] | bench [ARGS…]
-  ci      formatting, clippy, tidy, every test, the decoders fuzzed for seconds, conformance once per mode;
+  ci      formatting, clippy, tidy, every test, the decoders fuzzed for seconds, conformance once per mode,
+          a small fault campaign;
           --long: conformance three times with all guests, the test suites of programs, the long tests,
-          the decoders fuzzed for an hour
+          the decoders fuzzed for an hour, 10,000 moves of the fault campaign
   tidy    the rules of the house: layers, file lengths, words, unsafe, stale paths
   gen     write the generated pages of the manual
   fuzz    decoders under libFuzzer: [--seconds N] (in all; 60) [TARGET…]

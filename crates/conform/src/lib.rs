@@ -20,6 +20,10 @@ mod compile;
 mod editors;
 mod evidence;
 mod farm;
+mod fault_farm;
+mod fault_life;
+mod fault_plan;
+mod fault_run;
 mod fetch;
 mod handler;
 mod known_gaps;
@@ -55,6 +59,7 @@ pub use task::Mode;
   armento conform --mode native --runs 3       are the guests deterministic here?
   armento conform --suite perl:op/* --mode away  a program's own tests
   armento conform ./mine.sh --mode storm       a script of your own: does it show the same when it is moved about?
+  armento conform --faults --moves 1000 --seed 7  does every program survive, or die truthfully, when things break?
   armento conform --list                       names and what they prove")]
 pub struct Args {
     /// Guests to run (a trailing * matches the rest of a name; a path is a shell script of your own); all when
@@ -106,6 +111,16 @@ pub struct Args {
     /// A known gap fails, and so does a guest not seen where its mode should have put it.
     #[arg(long)]
     pub strict: bool,
+    /// Instead of guests: move programs about while keepers, hosts, daemons, nodes and links are killed, frozen and cut,
+    /// and judge what becomes of each.
+    #[arg(long, conflicts_with_all = ["guests", "suite", "list", "lab"])]
+    pub faults: bool,
+    /// With --faults: moves to be made.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub moves: u64,
+    /// With --faults: only this program of the seed's, by its number.
+    #[arg(long, requires = "faults", value_name = "N")]
+    pub life: Option<u64>,
     /// The `armento` to test; by default this program.
     #[arg(long, value_name = "FILE", hide = true)]
     pub armento: Option<PathBuf>,
@@ -119,6 +134,9 @@ pub fn run(args: &Args) -> Result<i32> {
     if args.runner {
         runner::serve().context("conform runner")?;
         return Ok(0);
+    }
+    if args.faults {
+        return fault_run::run(args);
     }
     let chosen = suites::select(&args.suite)?;
     let mut guests = chosen.units;

@@ -101,6 +101,7 @@ fn run() -> Result<(), Failure> {
         early: Default::default(),
         over: false,
     };
+    armento_migrate::fault::side_of(sh.start.tree);
     let s = sh.clone();
     aside::start("serve", move || serve::run(&s))?;
     let s = sh.clone();

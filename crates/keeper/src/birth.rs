@@ -205,6 +205,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         above: Vec::new(),
         ..hello
     };
+    armento_migrate::fault::side_of(tree_id);
     let Ok((handle, palm)) = hand::new::<tree::Tree>() else {
         return;
     };

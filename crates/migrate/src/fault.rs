@@ -1,26 +1,78 @@
 //! Fault points: places where a test kills or freezes one side of a move.
 //!
-//! From: `crates/cli/tests/faults.rs`. Only where `ARMENTO_FAULTS` names a directory: a file there, called
-//! like the point, says what is to happen (`kill`, or `freeze SECONDS`), once. Where `ARMENTO_LAPS` is set each
-//! point is noted in the log with its time, so that one sees what a pause is made of.
+//! From: `crates/cli/tests/faults.rs`, `conform/src/fault_run.rs`. Only where `ARMENTO_FAULTS` names a directory: a file
+//! there, or in its folder of the process's tree, called like the point, says what is to happen (`kill`, or `freeze
+//! SECONDS`), once; one called [`ANY`] happens wherever the process is. The points passed are noted in the folder of the
+//! tree. Where `ARMENTO_LAPS` is set each point is noted in the log with its time, so that one sees what a pause is
+//! made of.
 
-use std::fs;
-use std::path::PathBuf;
+use armento_model::TreeId;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
+
+/// A fault at no point in particular.
+pub const ANY: &str = "any";
+/// How often a process looks for one.
+const LOOK: Duration = Duration::from_millis(10);
+
+static DIR: OnceLock<Option<PathBuf>> = OnceLock::new();
+/// Folder of the tree below it.
+static OWN: OnceLock<PathBuf> = OnceLock::new();
+
+fn dir() -> Option<&'static Path> {
+    let named = || std::env::var_os("ARMENTO_FAULTS").map(PathBuf::from);
+    DIR.get_or_init(named).as_deref()
+}
+
+/// This process is a side of `tree` from now on.
+pub fn side_of(tree: TreeId) {
+    let Some(own) = dir().map(|d| d.join(tree.to_string())) else {
+        return;
+    };
+    // Whoever tests made the directory, and this one is for whoever tests.
+    let _ = fs::create_dir(&own);
+    if OWN.set(own.clone()).is_ok() {
+        let watch = move || {
+            while own.exists() {
+                happens(&own.join(ANY));
+                std::thread::sleep(LOOK);
+            }
+        };
+        // Without room for a thread there are the points.
+        let _ = armento_tracee::aside::start("faults", watch);
+    }
+}
 
 /// Passes a point of a move.
 pub fn point(name: &str) {
-    static DIR: OnceLock<Option<PathBuf>> = OnceLock::new();
     static LAPS: OnceLock<bool> = OnceLock::new();
     if *LAPS.get_or_init(|| std::env::var_os("ARMENTO_LAPS").is_some()) {
         let ms = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0) as f64 / 1e6;
         eprintln!("lap {ms:.3} {name}");
     }
-    let dir = DIR.get_or_init(|| std::env::var_os("ARMENTO_FAULTS").map(PathBuf::from));
-    if let Some(path) = dir.as_ref().map(|d| d.join(name))
-        && let Ok(what) = fs::read_to_string(&path)
-        && fs::remove_file(&path).is_ok()
+    let Some(dir) = dir() else { return };
+    happens(&dir.join(name));
+    if let Some(own) = OWN.get() {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(own.join("points"));
+        if let Ok(mut log) = log {
+            // A point that is not noted was passed all the same.
+            let _ = log.write_all(format!("{name}\n").as_bytes());
+        }
+        happens(&own.join(name));
+    }
+}
+
+/// What the file says, if it is there; once.
+fn happens(file: &Path) {
+    if let Ok(what) = fs::read_to_string(file)
+        && fs::remove_file(file).is_ok()
     {
         happen(what.trim());
     }

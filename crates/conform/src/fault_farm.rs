@@ -1,0 +1,257 @@
+//! The farm of a fault campaign: nodes whose daemons we start, and can kill, freeze and cut off.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::fault_plan::{DEAD_MS, FREEZE_MS, NODES, Weather};
+
+/// Where fault points look, in each node.
+pub const FAULTS: &str = "/tmp/faults";
+/// Longest wait for daemons that start.
+const UP_MAX: Duration = Duration::from_secs(30);
+/// What a cable does that breaks: somewhere in the first megabytes, or within a second.
+const CABLE: &str = "--faults reset,close,delay,stall,repeat --bytes 2000..4000000 --every 300..6000 --pause 1..500";
+
+pub struct Farm {
+    armento: PathBuf,
+    pub name: String,
+    /// The process of each node that all others descend from, as we see it.
+    inits: Vec<u32>,
+}
+
+impl Farm {
+    pub fn up(armento: &Path, seed: u64) -> Result<Farm> {
+        let name = format!("faults-{}", std::process::id());
+        let mut farm = Farm {
+            armento: armento.into(),
+            name,
+            inits: Vec::new(),
+        };
+        let nodes = NODES.to_string();
+        let up = [
+            "up",
+            "--nodes",
+            &nodes,
+            "--no-farm",
+            "--link",
+            "none",
+            "--speed",
+            "1",
+            "--json",
+            "--name",
+        ];
+        let out = farm.lab(&up)?;
+        ensure!(
+            out.status.success(),
+            "armento lab up failed; nothing was run\nhint: armento doctor says what this machine lacks: {}",
+            String::from_utf8_lossy(&out.stderr).trim()
+        );
+        let said: serde_json::Value = serde_json::from_slice(&out.stdout)?;
+        let pid = |n: &serde_json::Value| n["pid"].as_u64().map(|p| p as u32);
+        let nodes = said["nodes"].as_array().context("a lab has nodes")?;
+        farm.inits = nodes.iter().filter_map(pid).collect();
+        match farm.found(seed) {
+            Ok(()) => Ok(farm),
+            Err(e) => {
+                farm.down()?;
+                Err(e)
+            }
+        }
+    }
+
+    fn lab(&self, words: &[&str]) -> Result<Output> {
+        let mut c = Command::new(&self.armento);
+        c.arg("lab").args(words).arg(&self.name);
+        let out = c.stdin(Stdio::null()).output();
+        out.with_context(|| format!("cannot start {}", self.armento.display()))
+    }
+
+    /// A shell in a node.
+    pub fn shell(&self, node: usize, script: &str) -> Command {
+        let mut c = Command::new(&self.armento);
+        let name = format!("n{}", node + 1);
+        c.args(["lab", "exec", "--name", &self.name, &name, "--", "sh", "-c"])
+            .arg(script)
+            .stdin(Stdio::null());
+        c
+    }
+
+    fn sh(&self, node: usize, script: &str) -> Result<String> {
+        let out = self.shell(node, script).output()?;
+        if !out.status.success() {
+            let why = String::from_utf8_lossy(&out.stderr).into_owned();
+            bail!("n{}: `{script}` failed: {}", node + 1, why.trim());
+        }
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// A path of a node, as we reach it.
+    pub fn path(&self, node: usize, path: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{path}", self.inits[node]))
+    }
+
+    fn found(&self, seed: u64) -> Result<()> {
+        let config = format!("allow_root = true\nfreeze_ms = {FREEZE_MS}\ndead_ms = {DEAD_MS}\n");
+        let address = "--listen $(hostname -i | cut -d' ' -f1):7717";
+        for node in 0..NODES {
+            self.sh(
+                node,
+                &format!("mkdir -p /etc/armento {FAULTS} /tmp/lives; chmod 777 {FAULTS}"),
+            )?;
+            fs::write(self.path(node, "/etc/armento/config.toml"), &config)?;
+            let proxy = format!(
+                "setsid armento lab proxy --listen 127.0.0.1:7000 --seed {} {CABLE} >/tmp/proxy.log 2>&1 </dev/null &",
+                seed.wrapping_add(node as u64)
+            );
+            self.sh(node, &proxy)?;
+        }
+        let said = self.sh(0, &format!("armento farm init --name n1 {address}"))?;
+        let join = said
+            .split_once("armento join ")
+            .context("no way to join")?
+            .1;
+        let join = join.lines().next().unwrap_or_default();
+        for node in 0..NODES {
+            if node > 0 {
+                self.sh(
+                    node,
+                    &format!("armento join {join} --name n{} {address}", node + 1),
+                )?;
+            }
+            self.daemon(node)?;
+        }
+        let limit = Instant::now() + UP_MAX;
+        while self
+            .sh(0, "armento nodes --json")?
+            .matches("\"alive\"")
+            .count()
+            < NODES
+        {
+            ensure!(Instant::now() < limit, "the nodes do not find each other");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    fn daemon(&self, node: usize) -> Result<()> {
+        let start = format!(
+            "ARMENTO_FAULTS={FAULTS} setsid sh -c 'echo $$ >/tmp/node.pid; exec armento node' >>/tmp/node.log 2>&1 </dev/null & \
+             for i in $(seq 150); do armento nodes >/dev/null 2>&1 && exit 0; sleep 0.1; done; exit 1"
+        );
+        self.sh(node, &start).map(drop)
+    }
+
+    /// Lets it happen, to its end.
+    pub fn suffer(&self, node: usize, what: Weather) -> Result<()> {
+        let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
+        match what {
+            Weather::Daemon { down_ms } => {
+                self.sh(node, "kill -9 $(cat /tmp/node.pid)")?;
+                wait(down_ms);
+                self.daemon(node)?;
+            }
+            Weather::DaemonFrozen { ms } => {
+                self.sh(node, "kill -STOP $(cat /tmp/node.pid)")?;
+                wait(ms);
+                self.sh(node, "kill -CONT $(cat /tmp/node.pid)")?;
+            }
+            Weather::Frozen { ms } => {
+                self.freeze(node, true)?;
+                wait(ms);
+                self.freeze(node, false)?;
+            }
+            Weather::Cut { ms } => {
+                self.sh(node, "ip link set eth0 down")?;
+                wait(ms);
+                self.sh(node, "ip link set eth0 up")?;
+            }
+            Weather::Killed => {
+                self.sh(node, "kill -9 -1; true")?;
+                self.daemon(node)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// By a control group, which nobody inside can see. KERNEL: cgroups(7), freezer of either version.
+    fn freeze(&self, node: usize, yes: bool) -> Result<()> {
+        let of = |pid: &str, name: &str| -> Option<String> {
+            let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+            groups
+                .lines()
+                .find_map(|l| Some(l.split_once(name)?.1.trim_end_matches('/').to_owned()))
+        };
+        let (file, word) = if of("self", ":freezer:").is_some() {
+            let group = self.group(node);
+            fs::create_dir_all(&group)
+                .with_context(|| format!("cannot make {}", group.display()))?;
+            self.gather(node, &group);
+            let word = if yes { "FROZEN" } else { "THAWED" };
+            (group.join("freezer.state"), word)
+        } else {
+            let group = of(&self.inits[node].to_string(), "0::")
+                .context("a node without a control group")?;
+            let word = if yes { "1" } else { "0" };
+            (
+                PathBuf::from(format!("/sys/fs/cgroup{group}/cgroup.freeze")),
+                word,
+            )
+        };
+        fs::write(&file, word).with_context(|| format!("cannot freeze by {}", file.display()))
+    }
+
+    fn group(&self, node: usize) -> PathBuf {
+        PathBuf::from(format!(
+            "/sys/fs/cgroup/freezer/{}-n{}",
+            self.name,
+            node + 1
+        ))
+    }
+
+    /// Everybody of the node into its freezer: those in its namespace of processes, and what descends from them.
+    fn gather(&self, node: usize, group: &Path) {
+        let space = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+        let here = space(self.inits[node]);
+        let mut all: Vec<(u32, u32)> = Vec::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let pid = entry.file_name().to_str().and_then(|n| n.parse().ok());
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            let parent = stat
+                .rsplit_once(") ")
+                .and_then(|(_, r)| r.split(' ').nth(1)?.parse().ok());
+            all.extend(pid.zip(parent));
+        }
+        let mut found: Vec<u32> = all
+            .iter()
+            .map(|p| p.0)
+            .filter(|p| space(*p) == here)
+            .collect();
+        let mut at = 0;
+        while at < found.len() {
+            let more: Vec<u32> = all
+                .iter()
+                .filter(|(p, of)| *of == found[at] && !found.contains(p))
+                .map(|p| p.0)
+                .collect();
+            found.extend(more);
+            at += 1;
+        }
+        for pid in found {
+            // Who has ended meanwhile needs no freezer.
+            let _ = fs::write(group.join("cgroup.procs"), pid.to_string());
+        }
+    }
+
+    pub fn down(&self) -> Result<()> {
+        let done = self.lab(&["down", "--name"]).map(drop);
+        for node in 0..NODES {
+            // There is one only if the node was ever frozen.
+            let _ = fs::remove_dir(self.group(node));
+        }
+        done
+    }
+}

@@ -1,0 +1,262 @@
+//! What breaks in a fault campaign, when, and where: everything from the seed.
+
+use serde::Serialize;
+
+/// SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
+pub struct Dice(u64);
+
+impl Dice {
+    /// The `n`th stream of a seed.
+    pub fn new(seed: u64, n: u64) -> Dice {
+        let mut mixed = Dice(n);
+        Dice(seed ^ mixed.roll())
+    }
+
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From `low` to `high`, both included.
+    pub fn within(&mut self, low: u64, high: u64) -> u64 {
+        low + self.roll() % (high - low + 1)
+    }
+
+    fn percent(&mut self, n: u64) -> bool {
+        self.within(0, 99) < n
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.within(0, all.len() as u64 - 1) as usize]
+    }
+}
+
+/// Nodes of the campaign; programs are born at the first.
+pub const NODES: usize = 3;
+/// A tree without its home is frozen and ended after these, milliseconds.
+pub const FREEZE_MS: u64 = 1000;
+pub const DEAD_MS: u64 = 3000;
+/// A pause that nobody may die of, and one that ends trees, milliseconds. A machine full of moves is late: the first stays
+/// well below [`DEAD_MS`].
+const SHORT_MS: (u64, u64) = (50, 700);
+const LONG_MS: (u64, u64) = (4000, 6000);
+
+/// Points that keepers pass, and hosts (`migrate/src/fault.rs`).
+const HOME: &[&str] = &[
+    "source.offered",
+    "source.copying",
+    "source.frozen",
+    "source.laid-out",
+    "source.sent",
+    "home.freezing",
+    "home.halted",
+    "home.surveyed",
+    "home.read",
+    "home.ready",
+    "home.hollow",
+    "home.thawed",
+    "target.offered",
+    "target.laid-out",
+    "target.filled",
+    "target.built",
+    "onward.ready",
+    "onward.thawed",
+    "return.built",
+    "return.dropped",
+];
+const AWAY: &[&str] = &[
+    "source.offered",
+    "source.copying",
+    "source.frozen",
+    "source.laid-out",
+    "source.sent",
+    "host.freezing",
+    "host.frozen",
+    "host.captured",
+    "target.offered",
+    "target.laid-out",
+    "target.filled",
+    "host.set",
+    "host.threads",
+    "target.built",
+    "host.thawing",
+];
+/// At no point in particular.
+const ANY: &str = "any";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    Kill,
+    Freeze { ms: u64 },
+}
+
+impl What {
+    /// May somebody die of it?
+    pub fn deadly(self) -> bool {
+        match self {
+            What::Kill => true,
+            What::Freeze { ms } => ms > SHORT_MS.1,
+        }
+    }
+
+    fn roll(dice: &mut Dice) -> What {
+        let (low, high) = match dice.within(0, 99) {
+            0..50 => return What::Kill,
+            50..88 => SHORT_MS,
+            _ => LONG_MS,
+        };
+        What::Freeze {
+            ms: dice.within(low, high),
+        }
+    }
+}
+
+/// One thing that happens to a keeper, or to a host of its tree.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fault {
+    pub home: bool,
+    pub point: &'static str,
+    pub what: What,
+    /// It waits at its point from then on, after the start of the program.
+    pub at_ms: u64,
+}
+
+impl Fault {
+    fn roll(dice: &mut Dice) -> Fault {
+        let home = dice.percent(50);
+        let points = if home { HOME } else { AWAY };
+        let point = match dice.percent(30) {
+            true => ANY,
+            false => dice.pick(points),
+        };
+        Fault {
+            home,
+            point,
+            what: What::roll(dice),
+            at_ms: dice.within(100, 2500),
+        }
+    }
+}
+
+/// One program, from its start to its end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Life {
+    pub number: u64,
+    pub storm_ms: u64,
+    pub storm_seed: u64,
+    /// Its links run through a cable that breaks at random bytes.
+    pub cable: bool,
+    pub faults: Vec<Fault>,
+}
+
+impl Life {
+    pub fn new(seed: u64, number: u64) -> Life {
+        let mut dice = Dice::new(seed, 2 * number);
+        let faults = match dice.within(0, 9) {
+            0..3 => 0,
+            3..8 => 1,
+            _ => 2,
+        };
+        Life {
+            number,
+            storm_ms: dice.within(20, 120),
+            storm_seed: dice.within(0, 1 << 32),
+            cable: dice.percent(25),
+            faults: (0..faults).map(|_| Fault::roll(&mut dice)).collect(),
+        }
+    }
+}
+
+/// What happens to a whole node, and so to everybody there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weather {
+    /// Killed, and started again behind that.
+    Daemon {
+        down_ms: u64,
+    },
+    DaemonFrozen {
+        ms: u64,
+    },
+    /// Everything of the node stands still.
+    Frozen {
+        ms: u64,
+    },
+    /// Its cable is out.
+    Cut {
+        ms: u64,
+    },
+    /// Everything of the node is killed; then its daemon starts again. Never the first node's: its programs would die with
+    /// whoever is to judge them.
+    Killed,
+}
+
+impl Weather {
+    /// May a program die of it?
+    pub fn deadly(self) -> bool {
+        match self {
+            Weather::Daemon { .. } | Weather::DaemonFrozen { .. } => false,
+            Weather::Frozen { ms } | Weather::Cut { ms } => ms > SHORT_MS.1,
+            Weather::Killed => true,
+        }
+    }
+}
+
+/// The `n`th thing that happens to a node: how long behind the one before, which node, what.
+pub fn weather(seed: u64, n: u64) -> (u64, usize, Weather) {
+    let mut dice = Dice::new(seed, 2 * n + 1);
+    let node = dice.within(0, NODES as u64 - 1) as usize;
+    let (low, high) = if dice.percent(20) { LONG_MS } else { SHORT_MS };
+    let ms = dice.within(low, high);
+    let what = match dice.within(0, 4) {
+        0 => Weather::Daemon {
+            down_ms: ms.min(2000),
+        },
+        1 => Weather::DaemonFrozen { ms },
+        2 => Weather::Frozen { ms },
+        3 => Weather::Cut { ms },
+        _ if node == 0 => Weather::DaemonFrozen { ms },
+        _ => Weather::Killed,
+    };
+    (dice.within(1500, 6000), node, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_repeats_its_campaign() {
+        let all = |seed| -> Vec<String> {
+            let life = |n| format!("{:?} {:?}", Life::new(seed, n), weather(seed, n));
+            (0..50).map(life).collect()
+        };
+        assert_eq!(all(1), all(1));
+        assert_ne!(all(1), all(2));
+    }
+
+    #[test]
+    fn a_campaign_has_everything_in_it() {
+        let lives: Vec<Life> = (0..4000).map(|n| Life::new(7, n)).collect();
+        let faults = || lives.iter().flat_map(|l| &l.faults);
+        for (home, points) in [(true, HOME), (false, AWAY)] {
+            for point in points.iter().chain([&ANY]) {
+                for deadly in [true, false] {
+                    let same = |f: &&Fault| {
+                        f.home == home && f.point == *point && f.what.deadly() == deadly
+                    };
+                    assert!(faults().any(|f| same(&f)), "{home} {point} {deadly}");
+                }
+            }
+        }
+        let deadly = |l: &&Life| l.cable || l.faults.iter().any(|f| f.what.deadly());
+        let gentle = lives.len() - lives.iter().filter(deadly).count();
+        assert!((800..2400).contains(&gentle), "{gentle}");
+        let sorts: Vec<Weather> = (0..200).map(|n| weather(7, n).2).collect();
+        assert!(sorts.iter().any(|w| w.deadly()) && sorts.iter().any(|w| !w.deadly()));
+        assert!((0..200).all(|n| weather(7, n).1 != 0 || weather(7, n).2 != Weather::Killed));
+    }
+}
