@@ -286,10 +286,12 @@ fn image() -> Vec<Seed> {
     let accept = Accept {
         files: vec![key()],
         precopy: true,
+        postcopy: true,
     };
     let layout = Layout {
         areas: areas(),
         dropped: vec![(0x60_1000, 0x60_2000)],
+        later: vec![(0x60_2000, 0x60_3000)],
     };
     let mut fewer = layout.clone();
     fewer.areas.remove(1);

@@ -45,8 +45,6 @@ fn walk(root: &Path, below: &str, found: &mut Vec<File>) -> Result<()> {
                 walk(root, &path, found)?;
             }
         } else if kind.is_file()
-            // In a second work tree `.git` is a file.
-            && !SKIP.contains(&name.as_str())
             && let Ok(text) = std::fs::read_to_string(entry.path())
         {
             found.push(File { path, text });

@@ -44,7 +44,7 @@ impl Head {
 impl Layout {
     pub fn check(&self) -> Checked {
         areas(&self.areas)?;
-        good(self.dropped.iter().all(run), "layout")
+        good(self.dropped.iter().chain(&self.later).all(run), "layout")
     }
 }
 
