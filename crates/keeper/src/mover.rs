@@ -418,16 +418,22 @@ pub fn await_ready(
     news: &std::sync::mpsc::Receiver<links::MoveEvent>,
     limit: Duration,
 ) -> Result<(u64, CpuTime)> {
-    match news.recv_timeout(limit) {
-        Ok(links::MoveEvent::Ready { bytes, away }) => Ok((bytes, away)),
-        Ok(links::MoveEvent::Failed { stay, detail }) => Err(MigrateError::Declined(stay, detail)),
-        Ok(links::MoveEvent::Thawed | links::MoveEvent::Warmed) => Err(MigrateError::Stays(
+    news.recv_timeout(limit)
+        .map_or_else(|_| Err(unfinished()), ready)
+}
+
+pub fn unfinished() -> MigrateError {
+    MigrateError::Stays(Stay::LinkLost, "the other node did not finish".into())
+}
+
+/// What the first news of a move says of it.
+pub fn ready(news: links::MoveEvent) -> Result<(u64, CpuTime)> {
+    match news {
+        links::MoveEvent::Ready { bytes, away } => Ok((bytes, away)),
+        links::MoveEvent::Failed { stay, detail } => Err(MigrateError::Declined(stay, detail)),
+        links::MoveEvent::Thawed | links::MoveEvent::Warmed => Err(MigrateError::Stays(
             Stay::TargetFailed,
             "thawed too early".into(),
-        )),
-        Err(_) => Err(MigrateError::Stays(
-            Stay::LinkLost,
-            "the other node did not finish".into(),
         )),
     }
 }

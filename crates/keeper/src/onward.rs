@@ -6,21 +6,27 @@
 //! arbiter: until Thaw is said the process can go on where it was.
 
 use crate::keep::Keep;
-use crate::links::{self, HostLink};
-use crate::mover::{Done, READY_MAX, await_ready};
+use crate::links::{self, HostLink, MoveEvent};
+use crate::mover::{Done, READY_MAX, ready, unfinished};
 use crate::tree::Tree;
 use armento_migrate::fault::point;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, NodeName, Pid, Stay};
+use armento_model::{CpuTime, MoveId, NodeName, Pid, Stay};
 use armento_wire::talk::{ToHost, Whither};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How often the links are looked at while pages are on their way.
+const LOOK: Duration = Duration::from_millis(500);
 
 pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName) -> Result<Done> {
     let link = links::to(keep, node, pid, 0)?;
     let (tx, news) = mpsc::channel();
     let mv = keep.new_move(tx);
     let begun = Instant::now();
+    // A move that failed may have left it.
+    keep.hand.run(move |t| froze(t, pid).map(Option::take));
     let expect = serde_json::to_string(&link.pass.expect)
         .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
     from.tell(&ToHost::Send {
@@ -31,7 +37,7 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
             expect,
         },
     });
-    let r = await_ready(&news, READY_MAX);
+    let r = await_built(keep, pid, (from, &link), &news);
     point("onward.ready");
     keep.end_move(mv);
     let (l, f) = (link.clone(), from.clone());
@@ -53,6 +59,34 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
             keep.hand.run(move |t| t.release_held(pid));
             from.tell(&ToHost::Abort { mv, pid });
             Err(e)
+        }
+    }
+}
+
+fn froze(t: &mut Tree, pid: Pid) -> Option<&mut Option<Instant>> {
+    t.procs.get_mut(&pid).map(|p| &mut p.froze)
+}
+
+/// While it runs on, its pages may take as long as they are many; frozen it is not waited for longer than [`READY_MAX`].
+fn await_built(
+    keep: &Keep,
+    pid: Pid,
+    (from, to): (&HostLink, &HostLink),
+    news: &Receiver<MoveEvent>,
+) -> Result<(u64, CpuTime)> {
+    loop {
+        match news.recv_timeout(LOOK) {
+            Ok(e) => return ready(e),
+            Err(RecvTimeoutError::Disconnected) => return Err(unfinished()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        from.whole()?;
+        to.whole()?;
+        let since = keep.hand.run(move |t| froze(t, pid).map(|f| *f));
+        match since.flatten() {
+            None => return Err(MigrateError::Ended),
+            Some(Some(since)) if since.elapsed() > READY_MAX => return Err(unfinished()),
+            Some(_) => {}
         }
     }
 }

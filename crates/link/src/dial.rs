@@ -2,7 +2,7 @@
 
 use crate::conn::Conn;
 use crate::handshake::Handshake;
-use crate::{Badge, Duplex, Identity, LinkError, Role, config};
+use crate::{Badge, Duplex, Identity, LinkError, Role, config, sys};
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use std::io::{self, Write};
@@ -75,7 +75,7 @@ fn connect(addr: &str, timeout: Duration) -> Result<TcpStream, LinkError> {
         .parse()
         .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, format!("{addr}: {e}")))?;
     let sock = TcpStream::connect_timeout(&addr, timeout)?;
-    sock.set_nodelay(true)?;
+    sys::tell(&sock)?;
     Ok(sock)
 }
 

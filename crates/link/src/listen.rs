@@ -158,7 +158,7 @@ impl Listener {
     }
 
     fn begin(&self, pending: &mut Vec<Pending>, sock: TcpStream) -> Result<Option<Met>, LinkError> {
-        sock.set_nodelay(true)?;
+        sys::tell(&sock)?;
         let Some(config) = lock(&self.config).clone() else {
             sock.set_nonblocking(false)?;
             return Ok(Some((sock, None)));
