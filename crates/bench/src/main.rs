@@ -52,7 +52,7 @@ struct Args {
     /// Fewer samples and less memory: shows that it works, not what it is worth
     #[arg(long)]
     quick: bool,
-    /// Of `pause`: only the cases whose names contain this
+    /// Of `pause` and `bulk`: only the cases whose names contain this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Keep facts, rows and raw samples

@@ -14,6 +14,7 @@ use armento_lab::{Lab, Link};
 
 const PORT: &str = "7901";
 const MOVE: u64 = 60;
+const LINK: &str = "link of 1 Gbit";
 /// Megabytes a second that 1 Gbit/s carries as TCP payload: 1448 bytes in each frame of 1538.
 const GBIT: f64 = 125.0 * 1448.0 / 1538.0;
 
@@ -25,11 +26,17 @@ pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
             no_policy: true,
             ..Farm::default()
         };
+        if !word.contains(&stage.only) {
+            continue;
+        }
         let lab = stage.farm(farm)?;
         for pages in [Pages::Small, Pages::Huge] {
             table.push(against_receive(stage, &lab, (word, pages), least)?);
         }
         lab.down()?;
+    }
+    if !LINK.contains(&stage.only) {
+        return Ok(());
     }
     let lab = stage.farm(Farm {
         no_policy: true,
@@ -101,7 +108,7 @@ fn against_link(stage: &Stage, lab: &Lab) -> Result<Row> {
     let mib: u64 = if stage.quick { 128 } else { 512 };
     let moves = (0..stage.rounds(3, 1)).map(|_| moved(stage, lab, mib, Pages::Small));
     let moves = side("move", moves.collect::<Result<_>>()?);
-    let what = format!("{mib} MiB, TLS / link of 1 Gbit");
+    let what = format!("{mib} MiB, TLS / {LINK}");
     let link = side("TCP payload", vec![GBIT]);
     Ok(Row::ratio("bulk", what, moves, link, Bar::AtLeast(0.95)))
 }

@@ -1,5 +1,5 @@
-//! What a move sends of a process half of whose memory was read and never written: its bytes against those of
-//! its own pages.
+//! What a move sends of a process half of whose memory is zeros (read, or written) or the text of a file (mapped, or
+//! copied): its bytes against those of its own pages. Moves back and forth: in the first one the files go along.
 
 use crate::bench::pause::start;
 use crate::row::{Bar, Row, Samples, Table};
@@ -8,6 +8,7 @@ use crate::stage::{Farm, Stage, migrate};
 use anyhow::Result;
 
 const MOVE: u64 = 60;
+const TOUR: [&str; 3] = ["n2", "n3", "home"];
 
 pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
     let lab = stage.farm(Farm {
@@ -16,20 +17,24 @@ pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
     })?;
     let mib: u64 = if stage.quick { 128 } else { 1024 };
     let (size, home) = (mib.to_string(), lab.node(1));
-    let mut sent = Vec::new();
+    let mut sent: [Vec<f64>; 3] = Default::default();
     for _ in 0..stage.rounds(2, 1) {
         let (_holder, pid) = start(stage.armento(home, &[], "hold", &[&size, "0", "half"]))?;
-        sent.push(migrate(home, pid, "n2", Limit::secs(MOVE))?.bytes / 1e6);
+        for (to, all) in TOUR.iter().zip(&mut sent) {
+            all.push(migrate(home, pid, to, Limit::secs(MOVE))?.bytes / 1e6);
+        }
     }
     let side = |what: &str, values| Samples {
         what: what.into(),
         unit: "MB",
         values,
     };
-    let own = side("written", vec![(mib << 19) as f64 / 1e6]);
-    let what = format!("{mib} MiB, half of it zero: sent / written");
-    // Bar: issue 4's table.
-    let row = Row::ratio("bytes", what, side("sent", sent), own, Bar::AtMost(1.05));
-    table.push(row);
+    for (to, sent) in TOUR.iter().zip(sent) {
+        let own = side("own", vec![(mib << 19) as f64 / 1e6]);
+        let what = format!("{mib} MiB, half of it zeros or text, to {to}: sent / own");
+        // Bar: issue 4's table.
+        let row = Row::ratio("bytes", what, side("sent", sent), own, Bar::AtMost(1.05));
+        table.push(row);
+    }
     lab.down()
 }
