@@ -17,7 +17,7 @@ const NEWEST: f64 = 0.2;
 const FAST: Ns = 4.0;
 /// The first look comes behind so many frames, each later one behind twice as many …
 const FIRST: u32 = 2;
-/// … up to this: 32 MiB that may be of another kind.
+/// … up to this: 8 MiB that may be of another kind.
 const SELDOM: u32 = 64;
 /// What is compressed for a look.
 const SAMPLE: usize = 64 << 10;
@@ -58,7 +58,7 @@ impl Pace {
         let Some(link) = self.link else {
             return self.codec;
         };
-        if link < FAST {
+        if !self.is_slow() {
             self.codec = Codec::Plain;
             return self.codec;
         }
@@ -76,6 +76,11 @@ impl Pace {
         let tried = [Codec::Lz4, Codec::Zstd].map(try_one);
         self.codec = best(self.codec, link, &tried);
         self.codec
+    }
+
+    /// Does everybody wait for the link?
+    pub fn is_slow(&self) -> bool {
+        self.link.is_some_and(|l| l >= FAST)
     }
 
     /// A frame of `bytes` took `all` from the first look at its pages, and of that `write` until the kernel had it.
