@@ -286,7 +286,8 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
     make_objects(&sh, &head.areas, &head.brings, &head.lasting)?;
     shape(zoo, head.pid, head.areas.clone())?;
     let uffd = begin_filling(zoo, head.pid);
-    Ok(Filler::new(here, uffd, StandIns::default()))
+    let filling = zoo.bodies.get(&head.pid).map(|b| b.filling.clone());
+    Ok(Filler::new(here, uffd, StandIns::default()).filling(filling.unwrap_or_default()))
 }
 
 /// Copies for one move go when nobody maps them any more: each departure from home makes new ones.

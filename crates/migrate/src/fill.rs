@@ -4,11 +4,11 @@
 
 use crate::{MigrateError, Result};
 use armento_model::Stay;
-use armento_tracee::pages::Run;
+use armento_tracee::pages::{self, Run};
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{PAGE, maps, sys};
 use armento_wire::codec::Grow;
-use armento_wire::pages::{self, Holds, Part};
+use armento_wire::pages::{Holds, PAGE as PAGE_LEN, Part, decode, sum};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -63,7 +63,9 @@ pub struct Filler {
     pub uffd: Option<Arc<Uffd>>,
     pub stand_ins: StandIns,
     grow: Grow,
-    /// Blocks of [`HUGE_PAGE`] that the kernel fills as ever: it makes huge pages, `uffd` small ones only.
+    /// Sorted: where `uffd` makes them.
+    filling: Vec<Run>,
+    /// Blocks of [`HUGE_PAGE`] among these that the kernel fills as ever: it makes huge pages, `uffd` small ones only.
     open: BTreeSet<u64>,
 }
 
@@ -77,14 +79,35 @@ impl Filler {
             uffd,
             stand_ins,
             grow: Grow::default(),
+            filling: Vec::new(),
             open: BTreeSet::new(),
         }
+    }
+
+    /// With pages that `uffd` makes in `runs`, and nowhere else.
+    pub fn filling(mut self, runs: Vec<Run>) -> Filler {
+        self.filling = pages::union(runs, &[]);
+        self
+    }
+
+    /// Before: pages are about to be given up. In huge pages the kernel would fill their place with zeros, as soon as
+    /// one beside them comes.
+    pub fn close(&mut self) -> Result<()> {
+        let Some(uffd) = &self.uffd else {
+            return Ok(());
+        };
+        let blocks = self.open.iter().map(|b| (*b, b + HUGE_PAGE)).collect();
+        for run in pages::union(blocks, &[]) {
+            uffd.begin_filling(run).map_err(|e| no_memory(&e))?;
+        }
+        self.open.clear();
+        Ok(())
     }
 
     /// One frame of pages. Returns its bytes.
     pub fn pages(&mut self, body: &[u8]) -> Result<u64> {
         let mut grow = std::mem::take(&mut self.grow);
-        let told = pages::decode(body, &mut grow)?;
+        let told = decode(body, &mut grow)?;
         self.tell(&told.0, told.1)?;
         self.grow = grow;
         Ok(body.len() as u64)
@@ -129,8 +152,10 @@ impl Filler {
         let first = p.at / HUGE_PAGE * HUGE_PAGE;
         let end = p.at + p.len as u64;
         for block in (first..end).step_by(HUGE_PAGE as usize) {
+            let run = (block, block + HUGE_PAGE);
+            let known = pages::minus(&[run], &self.filling).is_empty();
             // What cannot be had so comes in small pages.
-            if !self.open.contains(&block) && uffd.filled((block, block + HUGE_PAGE)).is_ok() {
+            if !self.open.contains(&block) && known && uffd.filled(run).is_ok() {
                 self.open.insert(block);
             }
         }
@@ -149,16 +174,16 @@ impl Filler {
     }
 
     /// A page that is like another which came before.
-    fn copy(&self, at: u64, (from, sum): (u64, u64)) -> Result<()> {
-        let mut page = [0; pages::PAGE];
+    fn copy(&self, at: u64, (from, told): (u64, u64)) -> Result<()> {
+        let mut page = [0; PAGE_LEN];
         let read = sys::vm_read(self.pid, from, &mut page);
-        if !matches!(read, Ok(pages::PAGE)) {
+        if !matches!(read, Ok(PAGE_LEN)) {
             // What the process itself may not read.
             let mem = File::open(format!("/proc/{}/mem", self.pid))?;
             mem.read_exact_at(&mut page, from)
                 .map_err(|e| no_memory(&e))?;
         }
-        if pages::sum(&page) != sum {
+        if sum(&page) != told {
             let why = "a page that others are like is not as it was sent".into();
             return Err(MigrateError::Stays(Stay::TargetFailed, why));
         }

@@ -82,12 +82,18 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                     p.breathe();
                 }
             }
-            bulk::DROP => b.give_up(talk::decode(&buf, "pages to give up")?)?,
+            bulk::DROP => {
+                if let Some(to) = &mut to {
+                    to.close()?;
+                }
+                b.give_up(talk::decode(&buf, "pages to give up")?)?;
+            }
             bulk::SYNC => write_frame(w, bulk::SYNCED, &[])?,
             bulk::LAYOUT => {
                 drop(patient.take());
-                if to.is_none() {
-                    to = Some(b.ready_for_pages()?);
+                match &mut to {
+                    Some(to) => to.close()?,
+                    None => to = Some(b.ready_for_pages()?),
                 }
                 let layout: Layout = talk::decode(&buf, "layout")?;
                 layout.check()?;
