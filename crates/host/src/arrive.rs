@@ -16,16 +16,18 @@ use armento_migrate::image::areas::{Area, Kind};
 use armento_migrate::image::files::rescued;
 use armento_migrate::image::objects::{Object, ObjectId};
 use armento_migrate::image::{
-    Accept, Head, Layout, State, ThreadState, flags, itimers, mm, objects, sigs, thread,
+    Accept, Head, Layout, State, flags, itimers, mm, objects, sigs, thread,
 };
 use armento_migrate::source::files_of;
 use armento_migrate::stop::Halted;
 use armento_migrate::target::{self, Builder, drop_calls, relayout};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{CpuTime, ENGINE_VERSION, MoveId, Pid, Stay};
+use armento_model::{CpuTime, ENGINE_VERSION, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::pages::{self, Backing, Run};
+use armento_tracee::region::BOOTHS;
 use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
+use armento_tracee::trace::TraceError;
 use armento_tracee::{sys as tsys, trace};
 use armento_wire::talk::{FileKey, Signal, ToHome};
 use std::collections::BTreeMap;
@@ -285,6 +287,8 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
     }
     make_objects(&sh, &head.areas, &head.brings, &head.lasting)?;
     shape(zoo, head.pid, head.areas.clone())?;
+    // While it still runs. What cannot be made now is made, or fails, at the end.
+    let _ = make_threads(zoo, head.pid, head.tids.iter().copied());
     let uffd = begin_filling(zoo, head.pid);
     let filling = zoo.bodies.get(&head.pid).map(|b| b.filling.clone());
     Ok(Filler::new(here, uffd, StandIns::default()).filling(filling.unwrap_or_default()))
@@ -456,46 +460,18 @@ fn finish(
         _ => Some((b.proc.clone(), behind::begin(&sh, &mut h, &code, b, later)?)),
     };
     sigs::set(&mut h, &code, &state.actions, None)?;
-    if state.persona != 0 {
-        // Behind our own mappings: under READ_IMPLIES_EXEC they would not be what they were.
-        let call = (libc::SYS_personality, [state.persona.into(), 0, 0, 0, 0, 0]);
-        h.batch_ok(&code, "personality", &[call])?;
-    }
     h.batch_ok(
         &code,
         "setitimer",
         &itimers::set_calls(&code, &state.itimers),
     )?;
-    let others: Vec<&ThreadState> = state.threads.iter().filter(|t| t.tid != pid).collect();
-    let flags = libc::CLONE_VM
-        | libc::CLONE_FS
-        | libc::CLONE_FILES
-        | libc::CLONE_SIGHAND
-        | libc::CLONE_THREAD
-        | libc::CLONE_SYSVSEM;
     point("host.set");
-    let mut made = Vec::new();
-    for t in &others {
-        let args = clone_args(&code, flags as u64, 0, 0, 0, 0, Some(t.tid));
-        let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
-        ok("clone3 of a thread", here, r)?;
-        let child = child.ok_or(MigrateError::Ended)?;
-        wait_first_stop(child)?;
-        made.push((child, *t));
-    }
-    let leader = state
-        .threads
-        .iter()
-        .find(|t| t.tid == pid)
-        .ok_or(MigrateError::Ended)?;
-    point("host.threads");
     let ignores = h.ignores_trap();
-    dress(h, &code, leader, zoo, here)?;
-    for (child, t) in made {
-        enter(zoo, pid, child, t.tid);
-        let h = Hold::take_known(child, zoo.passage(), ignores)?;
-        dress(h, &code, t, zoo, child)?;
-    }
+    drop(h);
+    make_threads(zoo, pid, state.threads.iter().map(|t| t.tid))?;
+    retire_others(zoo, pid, state)?;
+    point("host.threads");
+    dress(zoo, pid, state, ignores)?;
     if let Some(b) = zoo.bodies.get(&pid) {
         b.proc.signalfds.store(state.signalfds, Ordering::Relaxed);
         *lock(&b.proc.overruns) = state.overruns.iter().copied().collect();
@@ -531,27 +507,86 @@ fn enter(zoo: &mut Zoo, pid: Pid, here: i32, tid: i32) {
     );
 }
 
-/// Gives a held thread everything of its own; it stays stopped.
-fn dress(
-    mut h: Hold,
-    code: &armento_tracee::region::Code,
-    t: &ThreadState,
-    zoo: &mut Zoo,
-    here: i32,
-) -> Result<()> {
-    h.batch_ok(code, "restore thread", &thread::set_calls(code, t))?;
-    trace::set_xstate(here, &t.xstate)?;
-    let regs = thread::from_words(&t.regs)
-        .ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
-    h.finish(regs, t.mask)?;
-    if let Some(cell) = zoo.sh().cell(here) {
-        let mut st = lock(&cell.st);
-        st.at_deputy = t.at_deputy;
-        st.again = t.again.then_some(regs.orig_rax as i32);
-        st.slept = regs.rax as i64 == thread::ERESTARTNOHAND;
-        st.written = t.written;
-        drop(st);
-        lock(&cell.cpu).carried = t.cpu;
+/// What makes a thread of a process.
+const THREAD: i32 = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM;
+
+/// Makes those of the threads that an unthawed body lacks; each stands stopped until it is dressed.
+fn make_threads(zoo: &mut Zoo, pid: Pid, tids: impl Iterator<Item = Tid>) -> Result<()> {
+    let (code, passage) = (zoo.code.clone(), zoo.passage());
+    let b = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?;
+    let lacking: Vec<Tid> = tids.filter(|t| !b.threads.contains_key(t)).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let mut h = Hold::take(b.here, passage)?;
+    for tid in lacking {
+        let args = clone_args(&code, THREAD as u64, 0, 0, 0, 0, Some(tid));
+        let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
+        ok("clone3 of a thread", h.tid, r)?;
+        let child = child.ok_or(MigrateError::Ended)?;
+        wait_first_stop(child)?;
+        enter(zoo, pid, child, tid);
+    }
+    Ok(())
+}
+
+/// Threads that were made at the offer and ended at the source since then.
+fn retire_others(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
+    let (code, passage, sh) = (zoo.code.clone(), zoo.passage(), zoo.sh());
+    let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let ended = |t: &Tid| !state.threads.iter().any(|s| s.tid == *t);
+    let over: Vec<Tid> = b.threads.keys().copied().filter(ended).collect();
+    for th in over.iter().filter_map(|t| b.threads.remove(t)) {
+        sh.leave(&th.cell);
+        let mut h = Hold::take(th.cell.here, passage.clone())?;
+        match h.call(&code, libc::SYS_exit, [0; 6]) {
+            Err(TraceError::Gone(_)) => {}
+            _ => return Err(MigrateError::Stays(Stay::TargetFailed, "a thread does not end".into())),
+        }
+    }
+    Ok(())
+}
+
+/// Gives the threads everything of their own, many at once; they stay stopped. `ignores`: see [`Hold::take_known`].
+fn dress(zoo: &mut Zoo, pid: Pid, state: &State, ignores: bool) -> Result<()> {
+    let (code, passage) = (zoo.code.clone(), zoo.passage());
+    let b = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?;
+    for part in state.threads.chunks(BOOTHS) {
+        let mut held = Vec::with_capacity(part.len());
+        for (n, t) in part.iter().enumerate() {
+            let cell = &b.threads.get(&t.tid).ok_or(MigrateError::Ended)?.cell;
+            let mut h = Hold::take_known(cell.here, passage.clone(), ignores)?;
+            let booth = code.booth(n);
+            let mut calls = thread::make_calls(&booth, t);
+            if state.persona != 0 {
+                // Each thread has its own. Behind our own mappings: under READ_IMPLIES_EXEC they would not be what
+                // they were.
+                calls.push((libc::SYS_personality, [state.persona.into(), 0, 0, 0, 0, 0]));
+            }
+            h.begin(&booth, &calls)?;
+            held.push((h, cell));
+        }
+        for (n, (h, _)) in held.iter_mut().enumerate() {
+            h.end_ok(&code.booth(n), "restore thread")?;
+        }
+        for (t, (h, cell)) in part.iter().zip(held) {
+            trace::set_xstate(cell.here, &t.xstate)?;
+            let regs = thread::from_words(&t.regs)
+                .ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
+            h.finish(regs, t.mask)?;
+            let mut st = lock(&cell.st);
+            st.at_deputy = t.at_deputy;
+            st.again = t.again.then_some(regs.orig_rax as i32);
+            st.slept = regs.rax as i64 == thread::ERESTARTNOHAND;
+            st.written = t.written;
+            drop(st);
+            lock(&cell.cpu).carried = t.cpu;
+        }
     }
     Ok(())
 }

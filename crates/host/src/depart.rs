@@ -2,20 +2,21 @@
 //!
 //! From: `talk.rs` (home says Send). Next: `migrate/src/source.rs`.
 
-use crate::shared::{Pair, Shared, lock, says};
+use crate::shared::{CellState, Pair, Shared, lock, says};
 use crate::veils::{Face, Veils};
-use crate::world::Zoo;
+use crate::world::{Th, Zoo};
 use crate::{behind, brake, cpu, freeze};
 use armento_link::{Badge, Writer, dial};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Kind, Survey};
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::{self, Views};
-use armento_migrate::image::{Area, Head, State, itimers, mm, sigs, thread};
+use armento_migrate::image::{Area, Head, State, ThreadState, itimers, mm, sigs, thread};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::{self, Hold};
+use armento_tracee::region::BOOTHS;
 use armento_tracee::{maps, status, sys, trace};
 use armento_wire::bulk::{self, HELLO};
 use armento_wire::pages::plain_head;
@@ -66,13 +67,16 @@ fn aborted(sh: &Shared, mv: MoveId) -> bool {
 fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let (mut r, mut w) = connect(sh, mv, to)?;
     let closer = r.closer().ok();
-    let (here, uffd, proc) = sh
+    let (here, uffd, proc, tids) = sh
         .hand
         .run(move |zoo| {
             zoo.bodies
                 .get(&pid)
                 .filter(|b| !b.quiet)
-                .map(|b| (b.here, b.uffd.clone(), b.proc.clone()))
+                .map(|b| {
+                    let tids = b.threads.keys().copied().collect();
+                    (b.here, b.uffd.clone(), b.proc.clone(), tids)
+                })
         })
         .flatten()
         .ok_or(MigrateError::Ended)?;
@@ -81,7 +85,7 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let noted = Noted::now(here)?;
     let mut first = survey(here)?;
     noted.mark(&mut first.areas);
-    let head = head(pid, here, &first)?;
+    let head = head(pid, here, &first, tids)?;
     let mut job = Job::new(here, &mut r, &mut w);
     let slowed = sh.clone();
     job.brake = Some(Box::new(move || Box::new(brake::on(&slowed, pid))));
@@ -172,12 +176,12 @@ fn survey(here: i32) -> Result<Survey> {
     areas::of_body(&maps::read(here).map_err(|_| MigrateError::Ended)?)
 }
 
-fn head(pid: Pid, here: i32, s: &Survey) -> Result<Head> {
+fn head(pid: Pid, here: i32, s: &Survey, tids: Vec<Tid>) -> Result<Head> {
     let st = status::read(here).map_err(|_| MigrateError::Ended)?;
     Ok(Head {
         engine: ENGINE_VERSION,
         pid,
-        tids: Vec::new(),
+        tids,
         command: st.name,
         areas: s.areas.clone(),
         brings: Views::default().lack(&s.areas),
@@ -282,43 +286,39 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
     // Before calls of ours use any.
     let cpu = cpu::process_travels(&b.proc);
     let ignores = inject::ignores_trap(here);
-    for th in b.threads.values() {
-        let (tid, t_here) = (th.cell.tid, th.cell.here);
-        let used = cpu::thread_travels(&th.cell);
-        let mut h = Hold::take_known(t_here, passage.clone(), ignores)?;
-        if tid == pid {
-            mm::read_brk(&mut h, &code, &mut numbers)?;
-            actions = sigs::read(&mut h, &code)?;
-            itimers = itimers::read(&mut h, &code)?;
-        }
-        let mut t = thread::read(&mut h, &code, tid, thread::own_eintr(t_here))?;
-        t.cpu = used;
-        // Until the next call, whatever the kernel has made of the registers since.
-        {
-            let st = lock(&th.cell.st);
-            t.at_deputy = st.at_deputy;
-            t.mask = st.lifted.unwrap_or(t.mask);
-            if let Some(nr) = st.again.filter(|_| st.slept) {
-                t.slept_in(nr.into());
+    let all: Vec<&Th> = b.threads.values().collect();
+    for part in all.chunks(BOOTHS) {
+        let mut held = Vec::with_capacity(part.len());
+        for (n, th) in part.iter().enumerate() {
+            let here = th.cell.here;
+            let used = cpu::thread_travels(&th.cell);
+            let mut h = Hold::take_known(here, passage.clone(), ignores)?;
+            if th.cell.tid == pid {
+                mm::read_brk(&mut h, &code, &mut numbers)?;
+                actions = sigs::read(&mut h, &code)?;
+                itimers = itimers::read(&mut h, &code)?;
             }
-            if let (Some(nr), 1..) = (st.again, st.written) {
-                t.has_written(st.written, nr.into());
-            }
+            let own = thread::own_eintr(here);
+            thread::ask(&mut h, &code.booth(n))?;
+            held.push((h, used, own));
         }
-        if !t.at_deputy && t.restarts() {
-            // The one restartable call that bodies make themselves.
-            t.begin_anew(libc::SYS_futex);
+        for (n, (th, (mut h, used, own))) in part.iter().zip(held).enumerate() {
+            let mut t = thread::read(&mut h, &code.booth(n), th.cell.tid, own)?;
+            t.cpu = used;
+            remembered(&lock(&th.cell.st), &mut t);
+            threads.push(t);
         }
-        threads.push(t);
-        drop(h);
+    }
+    for th in all {
+        let (tid, here) = (th.cell.tid, th.cell.here);
         if let Some((_, info)) = th.halted.and_then(|h| h.signal) {
             pending.push((Some(tid), Signal(info.to_vec())));
         }
-        for s in trace::pending(t_here, false)? {
+        for s in trace::pending(here, false)? {
             pending.extend(unveil(&zoo.veils, Some(tid), s));
         }
         if tid == pid {
-            for s in trace::pending(t_here, true)? {
+            for s in trace::pending(here, true)? {
                 pending.extend(unveil(&zoo.veils, None, s));
             }
         }
@@ -341,6 +341,22 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
             cpu,
         },
     ))
+}
+
+/// What is known of the call that a thread is in, until the next, whatever the kernel has made of the registers since.
+fn remembered(st: &CellState, t: &mut ThreadState) {
+    t.at_deputy = st.at_deputy;
+    t.mask = st.lifted.unwrap_or(t.mask);
+    if let Some(nr) = st.again.filter(|_| st.slept) {
+        t.slept_in(nr.into());
+    }
+    if let (Some(nr), 1..) = (st.again, st.written) {
+        t.has_written(st.written, nr.into());
+    }
+    if !t.at_deputy && t.restarts() {
+        // The one restartable call that bodies make themselves.
+        t.begin_anew(libc::SYS_futex);
+    }
 }
 
 /// A waiting signal as it travels. It waits here still: the move may fail.

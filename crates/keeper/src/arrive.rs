@@ -23,9 +23,10 @@ use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay, Tid};
 use armento_tracee::hand::World;
 use armento_tracee::inject::{self, Call, Hold, NEVER_BLOCK, Unfiltered, bit, vdso_syscall};
-use armento_tracee::region::{BASE, Code};
+use armento_tracee::region::{BASE, BOOTHS, Code};
 use armento_tracee::sys::SigInfo;
-use armento_tracee::{pages, status, trace};
+use armento_tracee::trace::{self, Regs};
+use armento_tracee::pages;
 use armento_wire::talk::{FileKey, Purpose, ToHost, Whither};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -228,30 +229,32 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     drop(h);
     timers::restore(pid, &code, &mut signals, &state.overruns)?;
     let deputies: Vec<Arc<Deputy>> = p.threads.values().cloned().collect();
-    let (mut blocks, mut over) = (Vec::new(), Vec::new());
-    let ignores = inject::ignores_trap(pid);
-    let mut faults = Vec::new();
+    let (mut all, mut over, mut faults) = (Vec::new(), Vec::new(), Vec::new());
     for d in &deputies {
-        match state.threads.iter().find(|s| s.tid == d.tid) {
-            Some(s) => {
-                let mut mine: Vec<_> = signals
-                    .iter()
-                    .filter(|(to, _)| to.unwrap_or(pid) == d.tid)
-                    .collect();
-                // A fault in the midst of calls of ours would be theirs: it is delivered when the thread goes on.
-                let fault = |(_, i): &&_| bit(queue::number(i)) & NEVER_BLOCK != 0;
-                if let Some(at) = mine.iter().position(fault) {
-                    let (_, info) = mine.remove(at);
-                    faults.push(Halted {
-                        tid: d.tid,
-                        signal: Some((queue::number(info), *info)),
-                    });
-                }
-                let books = (&mut blocks, &mut t.waits, &t.watch.led);
-                dress_one(&code, d, (s, &mine), ignores, books)?;
-            }
-            None => over.push(d.tid),
+        let Some(s) = state.threads.iter().find(|s| s.tid == d.tid) else {
+            over.push(d.tid);
+            continue;
+        };
+        let mut mine: Vec<_> = signals
+            .iter()
+            .filter(|(to, _)| to.unwrap_or(pid) == d.tid)
+            .collect();
+        // A fault in the midst of calls of ours would be theirs: it is delivered when the thread goes on.
+        let fault = |(_, i): &&_| bit(queue::number(i)) & NEVER_BLOCK != 0;
+        if let Some(at) = mine.iter().position(fault) {
+            let (_, info) = mine.remove(at);
+            faults.push(Halted {
+                tid: d.tid,
+                signal: Some((queue::number(info), *info)),
+            });
         }
+        all.push((&**d, s, mine));
+    }
+    let ignores = inject::ignores_trap(pid);
+    let mut blocks = Vec::new();
+    for part in all.chunks(BOOTHS) {
+        let books = (&mut blocks, &mut t.waits, &t.watch.led);
+        dress_some(&code, part, ignores, books)?;
     }
     if let Some(halted) = t.returning.get_mut(&pid) {
         halted.retain(|h| !over.contains(&h.tid));
@@ -276,54 +279,69 @@ pub fn undress(t: &mut Tree, pid: Pid, state: &State) {
     let Some(code) = t.code_of(pid) else { return };
     for s in &state.threads {
         if let Ok(mut h) = Hold::take(s.tid, Arc::new(Unfiltered)) {
-            let _ = h.batch(&code, &thread::forget_calls(&code, s));
+            let booth = code.booth(0);
+            let _ = h.batch(&booth, &thread::forget_calls(&booth, s));
         }
     }
 }
 
-fn dress_one(
+/// A deputy, what its thread was away, and the signals that waited for it there.
+type Dressed<'a> = (&'a Deputy, &'a ThreadState, Vec<&'a (Option<Tid>, SigInfo)>);
+
+/// Each step is begun in all of them before the first is waited for. Names live at home: by writing to a file of /proc,
+/// anybody may have changed one there.
+fn dress_some(
     code: &Code,
-    d: &Deputy,
-    (s, signals): (&ThreadState, &[&(Option<Tid>, SigInfo)]),
+    all: &[Dressed],
     ignores: bool,
     (blocks, waits, led): (&mut Vec<(Tid, i64)>, &mut Waits, &Led),
 ) -> Result<()> {
-    let pid = d.pid;
-    let mut h = Hold::take_known(d.tid, Arc::new(Unfiltered), ignores)?;
-    // Names live at home: by writing to a file of /proc, anybody may have changed it there.
-    let s = &ThreadState {
-        name: status::comm(pid, d.tid),
-        ..s.clone()
-    };
-    h.batch_ok(code, "restore thread", &thread::set_calls(code, s))?;
-    queue::requeue(&mut h, code, pid, signals)?;
-    trace::set_xstate(d.tid, &s.xstate)?;
-    let mut regs = thread::from_words(&s.regs)
-        .ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
-    if (regs.rax as i64 == thread::ERESTART_RESTARTBLOCK || s.at_deputy)
-        && let Some((nr, deadline)) = d.block()
-    {
-        rearm(&mut h, code, &mut regs, i64::from(nr), deadline)?;
-        blocks.push((d.tid, i64::from(nr)));
-    } else if s.again {
-        waits.home(d.tid, &mut regs, d.deadline());
+    let mut held = Vec::with_capacity(all.len());
+    for (n, (d, s, _)) in all.iter().enumerate() {
+        let mut h = Hold::take_known(d.tid, Arc::new(Unfiltered), ignores)?;
+        let booth = code.booth(n);
+        h.begin(&booth, &thread::set_calls(&booth, s))?;
+        held.push(h);
     }
-    if s.written > 0 {
-        led.came((pid, d.tid), &mut regs, s.written);
+    for (n, h) in held.iter_mut().enumerate() {
+        h.end_ok(&code.booth(n), "restore thread")?;
     }
-    h.finish(regs, s.mask)?;
+    let mut sleepers = Vec::new();
+    for (n, (h, (d, s, signals))) in held.iter_mut().zip(all).enumerate() {
+        if !signals.is_empty() {
+            queue::requeue(h, code, d.pid, signals)?;
+        }
+        trace::set_xstate(d.tid, &s.xstate)?;
+        let mut regs = thread::from_words(&s.regs)
+            .ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
+        if (regs.rax as i64 == thread::ERESTART_RESTARTBLOCK || s.at_deputy)
+            && let Some((nr, deadline)) = d.block()
+        {
+            let again = asleep(h.tid, &code.booth(n), &regs, i64::from(nr), deadline);
+            sleepers.push((n, again));
+            blocks.push((d.tid, i64::from(nr)));
+        } else if s.again {
+            waits.home(d.tid, &mut regs, d.deadline());
+        }
+        if s.written > 0 {
+            led.came((d.pid, d.tid), &mut regs, s.written);
+        }
+        h.regs = regs;
+    }
+    rearm(&mut held, &sleepers)?;
+    for (h, (_, s, _)) in held.into_iter().zip(all) {
+        let regs = h.regs;
+        h.finish(regs, s.mask)?;
+    }
     Ok(())
 }
 
-/// The thread's sleep was begun by us, with our buffers. Begins it again as the program's own, with the
-/// time that is left, and interrupts it at once: the kernel's restart block is then as it would be.
-fn rearm(
-    h: &mut Hold,
-    code: &Code,
-    regs: &mut trace::Regs,
-    nr: i64,
-    deadline: Option<Instant>,
-) -> Result<()> {
+/// Place in a booth's scratch memory: how long a sleep still lasts.
+const LEFT: u64 = 64;
+
+/// The thread's sleep was begun by us, with our buffers: registers that begin it as the program's own, with the time
+/// that is left.
+fn asleep(tid: Tid, booth: &Code, regs: &Regs, nr: i64, deadline: Option<Instant>) -> Regs {
     let left = deadline.map_or(Duration::ZERO, |d| {
         d.saturating_duration_since(Instant::now())
     });
@@ -331,7 +349,7 @@ fn rearm(
         .iter()
         .flat_map(|w| w.to_le_bytes())
         .collect();
-    let at = code.scratch(0xa000, &spec);
+    let at = booth.scratch(LEFT, &spec);
     let mut r = *regs;
     match nr {
         libc::SYS_nanosleep => r.rdi = at,
@@ -340,24 +358,43 @@ fn rearm(
         _ => {}
     }
     // The program stands behind its syscall instruction, or (turned back already) before it.
-    let before = thread::turned_back(h.tid, regs);
-    r.rip = if before { regs.rip } else { regs.rip - 2 };
+    if !thread::turned_back(tid, regs) {
+        r.rip -= 2;
+    }
     r.rax = nr as u64;
     r.orig_rax = u64::MAX;
-    trace::set_regs(h.tid, &r)?;
-    h.until_stop(|tid| trace::resume_to_call(tid, 0))?;
-    h.until_stop(|tid| {
+    r
+}
+
+/// Begins those sleeps, and interrupts them at once: the kernel's restart blocks are then as they would be. By place
+/// among the held.
+fn rearm(held: &mut [Hold], sleepers: &[(usize, Regs)]) -> Result<()> {
+    let to_call = |tid| trace::resume_to_call(tid, 0);
+    let on = |tid| {
         trace::interrupt(tid)?;
         trace::resume(tid, 0)
-    })?;
-    let after = trace::regs(h.tid)?;
-    regs.rax = after.rax;
-    regs.rip = r.rip + 2;
-    regs.orig_rax = if thread::interrupted(&after) {
-        nr as u64
-    } else {
-        u64::MAX
     };
+    for (n, r) in sleepers {
+        trace::set_regs(held[*n].tid, r)?;
+        held[*n].go(to_call)?;
+    }
+    for (n, _) in sleepers {
+        held[*n].await_stop(to_call)?;
+    }
+    for (n, _) in sleepers {
+        held[*n].go(on)?;
+    }
+    for (n, r) in sleepers {
+        let h = &mut held[*n];
+        h.await_stop(on)?;
+        let after = trace::regs(h.tid)?;
+        h.regs.rax = after.rax;
+        h.regs.rip = r.rip + 2;
+        h.regs.orig_rax = match thread::interrupted(&after) {
+            true => r.rax,
+            false => u64::MAX,
+        };
+    }
     Ok(())
 }
 
@@ -393,7 +430,7 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     let Some(p) = t.procs.get_mut(&pid) else {
         return Err(MigrateError::Ended);
     };
-    p.close_deputies(&keep);
+    let deputies = p.leave_deputies(&keep);
     p.place = Place::Home;
     p.common
         .coming
@@ -411,6 +448,8 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     }
     grip.halted = halted;
     t.go_on(pid, grip);
+    // Their waiters: many want a processor now.
+    deputies.iter().for_each(|d| d.close());
     Ok(())
 }
 

@@ -151,25 +151,25 @@ fn try_out(
     let sent = sent.map_err(|e| better(e, news));
     point("home.ready");
     let owes = job.owes();
-    let over = match sent {
-        Ok(_) => hand
-            .run(move |t| {
-                let husk = hand_over(t, pid, &l, mv)?;
-                match husk {
-                    Some(husk) if !owes => give_up(t, pid, husk),
-                    husk => return Ok(husk),
-                }
-                Ok(None)
-            })
-            .unwrap_or(Err(MigrateError::Ended)),
-        Err(e) => Err(e),
-    };
-    let pause = frozen.elapsed();
+    let over = sent.and_then(|_| {
+        // Its body may ask for memory as soon as it runs.
+        let (thawed, said) = mpsc::sync_channel(1);
+        hand.post(move |t| match hand_over(t, pid, &l, mv) {
+            Ok((husk, crew)) => {
+                let (now, later) = if owes { (None, husk) } else { (husk, None) };
+                let _ = thawed.send(Ok((later, Instant::now())));
+                crew.serve();
+                now.into_iter().for_each(|husk| give_up(t, pid, husk));
+            }
+            Err(e) => drop(thawed.send(Err(e))),
+        });
+        said.recv().unwrap_or(Err(MigrateError::Ended))
+    });
     if over.is_ok() {
         prep.keep_leases(keep, pid);
     }
     match over {
-        Ok(husk) => {
+        Ok((husk, thawed)) => {
             let cut = || drop(closer.as_ref().map(|c| c.shutdown(Shutdown::Both)));
             if let Err(e) = job.serve(&cut)
                 && !matches!(e, MigrateError::Ended)
@@ -181,7 +181,7 @@ fn try_out(
                 hand.run(move |t| give_up(t, pid, husk));
             }
             Ok(Done {
-                pause,
+                pause: thawed - frozen,
                 bytes: job.bytes,
                 ..Done::default()
             })

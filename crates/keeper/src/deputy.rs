@@ -127,8 +127,9 @@ pub struct Deputy {
 }
 
 impl Deputy {
-    /// Makes a deputy's record and starts its waiter. `parent`: the deputy that it was cloned from.
-    pub fn start(
+    /// Makes a deputy's record; calls for it may come, and are made as soon as its thread is in its loop, but nobody
+    /// answers them before [`Deputy::attend`]. `parent`: the deputy that it was cloned from.
+    pub fn new(
         tid: Tid,
         pid: Pid,
         slot: Slot,
@@ -144,7 +145,7 @@ impl Deputy {
             kept,
             ..State::default()
         });
-        let d = Arc::new(Deputy {
+        Arc::new(Deputy {
             tid,
             pid,
             slot,
@@ -153,8 +154,12 @@ impl Deputy {
             common,
             closed: AtomicBool::new(false),
             slice: Mutex::new(own),
-        });
-        let me = d.clone();
+        })
+    }
+
+    /// Starts its waiter.
+    pub fn attend(self: &Arc<Self>) {
+        let me = self.clone();
         let built = std::thread::Builder::new()
             .stack_size(128 << 10)
             .spawn(move || me.wait_loop());
@@ -162,7 +167,6 @@ impl Deputy {
             // Without its waiter a deputy is mute: better a clear end than a hang.
             std::process::abort();
         }
-        d
     }
 
     pub fn link(&self) -> Arc<HostLink> {

@@ -16,6 +16,7 @@ use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
+use armento_tracee::region::BOOTHS;
 use armento_tracee::timers::sleeps_by_cpu_time;
 use armento_tracee::{maps, status, sys, trace};
 use std::sync::Arc;
@@ -65,27 +66,35 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
     let ignores = inject::ignores_trap(pid);
     let mut threads = Vec::new();
     let (mut actions, mut overruns) = (Vec::new(), Vec::new());
-    for h in &l.grip.halted {
-        let waits = h.signal.is_some() || thread::own_eintr(h.tid);
-        let mut hold = Hold::take_known(h.tid, Arc::new(Unfiltered), ignores)?;
-        if h.tid == pid {
-            overruns = timers::overruns(&mut hold, &code, pid)?;
-            actions = sigs::read(&mut hold, &code)?;
-            l.itimers = itimers::read(&mut hold, &code)?;
-            mm::read_brk(&mut hold, &code, &mut l.numbers)?;
+    for part in l.grip.halted.chunks(BOOTHS) {
+        let mut held = Vec::with_capacity(part.len());
+        for (n, h) in part.iter().enumerate() {
+            let waits = h.signal.is_some() || thread::own_eintr(h.tid);
+            let mut hold = Hold::take_known(h.tid, Arc::new(Unfiltered), ignores)?;
+            if h.tid == pid {
+                overruns = timers::overruns(&mut hold, &code, pid)?;
+                actions = sigs::read(&mut hold, &code)?;
+                l.itimers = itimers::read(&mut hold, &code)?;
+                mm::read_brk(&mut hold, &code, &mut l.numbers)?;
+            }
+            thread::ask(&mut hold, &code.booth(n))?;
+            held.push((hold, waits));
         }
-        let mut s = thread::read(&mut hold, &code, h.tid, waits)?;
-        s.cpu = t.keep.cpu.thread_leaves(pid, h.tid);
-        restarted(&mut s, blocks.get(&h.tid).copied())?;
-        wait_on(&mut s, &t.waits);
-        if let Some(nr) = t.watch.led.slept(h.tid) {
-            s.again = true;
-            s.slept_in(nr);
+        for (n, (mut hold, waits)) in held.into_iter().enumerate() {
+            let tid = hold.tid;
+            let mut s = thread::read(&mut hold, &code.booth(n), tid, waits)?;
+            s.cpu = t.keep.cpu.thread_leaves(pid, tid);
+            restarted(&mut s, blocks.get(&tid).copied())?;
+            wait_on(&mut s, &t.waits);
+            if let Some(nr) = t.watch.led.slept(tid) {
+                s.again = true;
+                s.slept_in(nr);
+            }
+            if let Some(rest) = t.watch.led.rest(tid) {
+                rest.travels(&mut s);
+            }
+            threads.push(s);
         }
-        if let Some(rest) = t.watch.led.rest(h.tid) {
-            rest.travels(&mut s);
-        }
-        threads.push(s);
     }
     point("home.read");
     l.ignored = actions

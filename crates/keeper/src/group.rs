@@ -213,7 +213,8 @@ fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Resu
         let mut away = Vec::new();
         for (pid, mv) in all {
             match hollow::hand_over(t, pid, &link, mv) {
-                Ok(husk) => {
+                Ok((husk, crew)) => {
+                    crew.serve();
                     if let Some(husk) = husk {
                         hollow::give_up(t, pid, husk);
                     }

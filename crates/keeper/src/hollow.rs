@@ -20,9 +20,9 @@ use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::pages::{self, Pagemap, Run};
-use armento_tracee::region::{BASE, Code, Region, Slot};
+use armento_tracee::region::{BASE, BOOTHS, Code, Region, Slot};
 use armento_tracee::uffd::Uffd;
-use armento_tracee::{aside, maps, trace};
+use armento_tracee::{aside, maps, sys, trace};
 use armento_wire::talk::ToHost;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -80,8 +80,14 @@ pub fn give_up(t: &Tree, pid: Pid, mut husk: Husk) {
     }
 }
 
-/// The target is ready: the threads become deputies, the body is thawed. Next: [`give_up`].
-pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Option<Husk>> {
+/// The target is ready: the body is thawed. Next, in the same visit to the hand: [`Crew::serve`], and some time
+/// [`give_up`].
+pub fn hand_over(
+    t: &mut Tree,
+    pid: Pid,
+    link: &Arc<HostLink>,
+    mv: MoveId,
+) -> Result<(Option<Husk>, Crew)> {
     let keep = t.keep.clone();
     link.whole()?;
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
@@ -109,31 +115,24 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
             hold(&mut p.held, to, &info);
         }
     }
-    let ignores = inject::ignores_trap(pid);
     for (s, slot) in l.states.iter().zip(slots) {
-        let leader = (s.tid == pid).then_some(&l.itimers);
         slot.set_idle(s.mask & read);
-        if let Err(e) = become_deputy(s, &code, &slot, leader, ignores) {
-            // Only a thread that died meanwhile gets here; its process dies with it.
-            eprintln!("deputy {}: {e}", s.tid);
-            continue;
-        }
         // It may have fallen asleep since it was halted first, and shows its call no more when it comes home.
         let sleeps = s
             .at_deputy
             .then(|| restarting(s, t.blocks.get(&s.tid).copied()));
         t.blocks.extend(sleeps.flatten().map(|nr| (s.tid, nr)));
         let kept = sleeps.flatten().and_then(|nr| kept_memory(s, nr));
-        let d = Deputy::start(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
+        let d = Deputy::new(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
         keep.enter(&d);
         p.threads.insert(s.tid, d.clone());
         deputies.push(d);
     }
-    point("home.hollow");
     p.now_at(link);
     p.region = Some(l.region.clone());
     p.at_exec = false;
     p.ignored = l.ignored;
+    point("home.hollow");
     t.release_held(pid);
     link.tell(&ToHost::Thaw { mv, pid });
     point("home.thawed");
@@ -141,15 +140,21 @@ pub fn hand_over(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     t.follow.forget(pid);
     for h in &halted {
         t.passing.remove(&h.tid);
-        let _ = trace::resume(h.tid, 0);
     }
     let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
-    let leader = deputies.into_iter().find(|d| d.tid == pid);
-    Ok(leader.map(|deputy| Husk {
+    let leader = deputies.iter().find(|d| d.tid == pid).cloned();
+    let husk = leader.map(|deputy| Husk {
         deputy,
         numbers: l.numbers.clone(),
         uffd: l.uffd.take(),
-    }))
+    });
+    let crew = Crew {
+        pid,
+        code,
+        threads: std::mem::take(&mut l.states).into_iter().zip(deputies).collect(),
+        itimers: l.itimers,
+    };
+    Ok((husk, crew))
 }
 
 /// Threads that it made since the region was mapped may need more of it. Returns the bytes that are mapped.
@@ -161,28 +166,65 @@ fn with_room(pid: Pid, code: &Code, region: &Region, slots: &[Slot]) -> Option<u
     })
 }
 
+/// Threads whose body runs already: what it asks for waits in their deputies' slots.
+#[must_use]
+pub struct Crew {
+    pid: Pid,
+    code: Code,
+    threads: Vec<(ThreadState, Arc<Deputy>)>,
+    itimers: Itimers,
+}
+
+impl Crew {
+    /// They become deputies, first the leader, which has the most to do. Only threads that died meanwhile fail, with
+    /// their process: nothing can be taken back any more, and none may go on as the program.
+    pub fn serve(self) {
+        let (first, rest) = self.threads.split_at(self.threads.len().min(1));
+        for part in [first].into_iter().chain(rest.chunks(BOOTHS)) {
+            if let Err(e) = become_some(&self.code, part, &self.itimers) {
+                eprintln!("process {} ends: {e}", self.pid);
+                let _ = sys::kill(self.pid, libc::SIGKILL);
+                return;
+            }
+            for (s, d) in part {
+                let _ = trace::resume(s.tid, 0);
+                d.attend();
+            }
+        }
+        point("home.served");
+    }
+}
+
 /// Dispositions stay as they are: no signal is let through to a deputy, so no handler runs; and setting
 /// SIGCHLD to its default would throw away one that waits (POSIX 2.4.3).
-fn become_deputy(
-    s: &ThreadState,
+fn become_some(
     code: &Code,
-    slot: &Slot,
-    leader: Option<&Itimers>,
-    ignores: bool,
+    part: &[(ThreadState, Arc<Deputy>)],
+    itimers: &Itimers,
 ) -> trace::Result<()> {
-    let mut h = Hold::take_known(s.tid, Arc::new(Unfiltered), ignores)?;
-    let mut calls = thread::forget_calls(code, s);
-    if let Some(itimers) = leader {
-        calls.extend(itimers::stop_calls(code, itimers));
+    let ignores = part.first().is_some_and(|(s, _)| inject::ignores_trap(s.tid));
+    let mut held = Vec::with_capacity(part.len());
+    for (n, (s, d)) in part.iter().enumerate() {
+        let mut h = Hold::take_known(s.tid, Arc::new(Unfiltered), ignores)?;
+        let booth = code.booth(n);
+        if s.tid == d.pid {
+            h.batch(code, &itimers::stop_calls(code, itimers))?;
+        }
+        h.begin(&booth, &thread::forget_calls(&booth, s))?;
+        held.push((h, &d.slot));
     }
-    h.batch(code, &calls)?;
-    let mut r = h.regs;
-    r.rip = code.deputy;
-    r.r15 = slot.addr();
-    r.rsp = 0;
-    r.orig_rax = u64::MAX;
-    r.eflags = 0x202;
-    h.finish(r, slot.idle())?;
+    for (n, (h, _)) in held.iter_mut().enumerate() {
+        h.end(&code.booth(n))?;
+    }
+    for (h, slot) in held {
+        let mut r = h.regs;
+        r.rip = code.deputy;
+        r.r15 = slot.addr();
+        r.rsp = 0;
+        r.orig_rax = u64::MAX;
+        r.eflags = 0x202;
+        h.finish(r, slot.idle())?;
+    }
     Ok(())
 }
 

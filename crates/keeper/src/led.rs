@@ -126,8 +126,10 @@ impl Led {
             Some(nr) => drop(lock(&self.0).insert(h.tid, (pid, Call::Slept(nr)))),
             None => self.forget(h.tid),
         }
-        // One that died meanwhile needs nothing.
-        self.has(h.tid) || !ends_calls(h.tid) && self.cut(pid, h.tid).unwrap_or(false)
+        // One that died meanwhile needs nothing. Most are in no such call, and what waits is asked last: it takes long.
+        let in_part = || trace::regs(h.tid).is_ok_and(|r| remainder::cut(pid, h.tid, &r).is_some());
+        self.has(h.tid)
+            || in_part() && !ends_calls(h.tid) && self.cut(pid, h.tid).unwrap_or(false)
     }
 
     /// Does it still have to ask? Not when a handler is about to run.

@@ -172,10 +172,17 @@ impl Proc {
 
     /// Every deputy is gone or about to become the program again.
     pub fn close_deputies(&mut self, keep: &Keep) {
-        for (tid, d) in std::mem::take(&mut self.threads) {
-            d.close();
-            keep.leave(tid);
+        self.leave_deputies(keep).iter().for_each(|d| d.close());
+    }
+
+    /// The same but for their end: nobody finds them any more, and they are scheduled as the program.
+    pub fn leave_deputies(&mut self, keep: &Keep) -> Vec<Arc<Deputy>> {
+        let all = std::mem::take(&mut self.threads);
+        for (tid, d) in &all {
+            d.own_slice();
+            keep.leave(*tid);
         }
+        all.into_values().collect()
     }
 
     pub fn held_back(&self) -> bool {
@@ -266,7 +273,8 @@ impl Tree {
         }
         p.now_at(&link);
         p.region = Some(region);
-        let d = Deputy::start(tid, pid, slot, link, p.common.clone(), None, Some(parent));
+        let d = Deputy::new(tid, pid, slot, link, p.common.clone(), None, Some(parent));
+        d.attend();
         self.keep.enter(&d);
         p.threads.insert(tid, d);
         signals::known(self, pid, tid);

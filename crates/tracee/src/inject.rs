@@ -3,7 +3,8 @@
 //! ```text
 //! stopped ──Hold::take──► held ──call / batch──► held ──drop──► stopped, registers and mask as before
 //! ```
-//! While held, the thread blocks every signal that can wait, so that nothing runs in between.
+//! While held, the thread blocks every signal that can wait, so that nothing runs in between. Many threads make their
+//! calls at the same time when each is begun before the first is waited for ([`Hold::begin`], [`Code::booth`]).
 
 use crate::region::Code;
 use crate::status;
@@ -49,9 +50,6 @@ pub type Call = (i64, [u64; 6]);
 /// A thread that is let go for one call of the kernel's stops in microseconds.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
-/// Offset in the scratch memory: the action of SIGTRAP. Behind it is nothing of anybody's up to 0x10000.
-const TRAP_ACTION: u64 = 0xf000;
-
 pub struct Hold {
     pub tid: Tid,
     /// What the thread gets back. May be changed while held.
@@ -66,6 +64,10 @@ pub struct Hold {
     ignores_trap: bool,
     /// Memory of ours in it.
     scratch: Option<u64>,
+    /// Calls of a batch that it makes just now.
+    begun: Option<usize>,
+    /// It was let go by [`Hold::go`].
+    runs: bool,
     armed: bool,
 }
 
@@ -90,6 +92,8 @@ impl Hold {
             passage,
             ignores_trap,
             scratch: None,
+            begun: None,
+            runs: false,
             armed: true,
         })
     }
@@ -113,7 +117,7 @@ impl Hold {
 
     /// One call through the gate of our own page. A child it makes is returned beside the result.
     pub fn call(&mut self, code: &Code, nr: i64, args: [u64; 6]) -> Result<(i64, Option<Tid>)> {
-        self.scratch = Some(code.scratch_at(TRAP_ACTION));
+        self.scratch = Some(code.trap_action());
         trace::set_regs(self.tid, &aim(&self.regs, code.gate, nr, args))?;
         trace::resume(self.tid, 0)?;
         let child = self.until_trap(false)?;
@@ -123,17 +127,40 @@ impl Hold {
     /// Many calls in one go; returns their results in order.
     pub fn batch(&mut self, code: &Code, calls: &[Call]) -> Result<Vec<i64>> {
         let mut all = Vec::with_capacity(calls.len());
-        self.scratch = Some(code.scratch_at(TRAP_ACTION));
         for part in calls.chunks(code.batch_max) {
-            code.write_batch(part);
-            let mut r = aim(&self.regs, code.start, 0, [0; 6]);
-            r.r15 = code.batch;
-            trace::set_regs(self.tid, &r)?;
-            trace::resume(self.tid, 0)?;
-            self.until_trap(false)?;
-            all.extend(code.read_batch(part.len()));
+            self.begin(code, part)?;
+            all.extend(self.end(code)?);
         }
         Ok(all)
+    }
+
+    /// Begins calls, at most as many as fit into one batch; [`Hold::end`], with the same code, waits for them.
+    pub fn begin(&mut self, code: &Code, calls: &[Call]) -> Result<()> {
+        assert!(calls.len() <= code.batch_max && self.begun.is_none());
+        self.scratch = Some(code.trap_action());
+        code.write_batch(calls);
+        let mut r = aim(&self.regs, code.start, 0, [0; 6]);
+        r.r15 = code.batch;
+        trace::set_regs(self.tid, &r)?;
+        trace::resume(self.tid, 0)?;
+        self.begun = Some(calls.len());
+        Ok(())
+    }
+
+    /// Waits for the calls that were begun, and returns their results in order.
+    pub fn end(&mut self, code: &Code) -> Result<Vec<i64>> {
+        let Some(n) = self.begun.take() else {
+            return Ok(Vec::new());
+        };
+        self.until_trap(false)?;
+        Ok(code.read_batch(n))
+    }
+
+    /// … every one of which must succeed.
+    pub fn end_ok(&mut self, code: &Code, what: &'static str) -> Result<()> {
+        let all = self.end(code)?;
+        all.into_iter()
+            .try_for_each(|r| ok(what, self.tid, r).map(drop))
     }
 
     /// A batch whose every call must succeed.
@@ -170,6 +197,7 @@ impl Hold {
                 Status::Stopped(_) | Status::Continued => {}
                 Status::Exited(_) | Status::Killed(_) => {
                     self.armed = false;
+                    self.passage.close(self.tid);
                     return Err(TraceError::Gone(self.tid));
                 }
             }
@@ -181,16 +209,41 @@ impl Hold {
         }
     }
 
-    /// Lets the thread go on by `resume` until it stops of itself or for us; at a SIGSTOP it goes on once more.
-    pub fn until_stop(&mut self, resume: impl Fn(Tid) -> Result<()>) -> Result<()> {
+    /// Lets the thread go on by `resume`; [`Hold::await_stop`] follows.
+    pub fn go(&mut self, resume: impl Fn(Tid) -> Result<()>) -> Result<()> {
+        resume(self.tid)?;
+        self.runs = true;
+        Ok(())
+    }
+
+    /// Waits until it stops of itself or for us; at a SIGSTOP it goes on once more, by `resume`.
+    pub fn await_stop(&mut self, resume: impl Fn(Tid) -> Result<()>) -> Result<()> {
         loop {
-            resume(self.tid)?;
             match trace::wait_for(self.tid, STOP_MAX)? {
                 Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
-                Status::Stopped(_) => return Ok(()),
-                _ => return Err(TraceError::Gone(self.tid)),
+                Status::Stopped(_) => break,
+                _ => {
+                    self.armed = false;
+                    self.passage.close(self.tid);
+                    return Err(TraceError::Gone(self.tid));
+                }
             }
+            resume(self.tid)?;
         }
+        self.runs = false;
+        Ok(())
+    }
+
+    /// What was begun in it while somebody else's calls failed comes to its end.
+    fn settle(&mut self) -> Result<()> {
+        if self.begun.take().is_some() {
+            self.until_trap(false)?;
+        }
+        if std::mem::take(&mut self.runs) {
+            trace::interrupt(self.tid)?;
+            self.await_stop(|tid| trace::resume(tid, 0))?;
+        }
+        Ok(())
     }
 
     /// Gives the thread back with other registers (a deputy, a finished body).
@@ -210,6 +263,10 @@ impl Hold {
         if !std::mem::take(&mut self.armed) {
             return Ok(());
         }
+        let waited = self.settle();
+        if let Err(TraceError::Gone(_)) = waited {
+            return waited;
+        }
         // Whatever comes of it: the rest must be given back.
         let ignored = match self.ignores_trap {
             true => trap::ignore_again(self.tid, &self.regs, self.scratch, &mut self.sent),
@@ -226,7 +283,7 @@ impl Hold {
         }
         trace::set_regs(self.tid, &self.regs)?;
         trace::set_sigmask(self.tid, self.mask)?;
-        ignored
+        waited.and(ignored)
     }
 }
 

@@ -4,6 +4,7 @@
 //! base      code          one page, executable
 //! +4 KiB    batch         header 64 bytes, then entries of 64
 //! +64 KiB   scratch       small structs for injected calls
+//! +192 KiB  booths        a batch and its structs for each of many threads at once, 1 KiB each
 //! +1 MiB    slot 0        header page, then DATA bytes of data, then the next slot
 //! ```
 //! A slot is idle (`go` = 0, the deputy waits on it) or has a request (`go` = 1); the deputy sets
@@ -22,9 +23,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub const BASE: u64 = 0x6a00_0000_0000;
 const BATCH: u64 = 0x1000;
 const SCRATCH: u64 = 0x1_0000;
-/// Bytes of scratch.
-pub const SCRATCH_LEN: u64 = 0xf_0000;
+const SCRATCH_LEN: u64 = 0x2_0000;
+/// In the scratch memory: the action of SIGTRAP, which one thread at a time sets. Behind it is nothing of anybody's up
+/// to 0x10000.
+const TRAP_ACTION: u64 = 0xf000;
 const SLOTS: u64 = 0x10_0000;
+/// How many threads make calls of ours at once.
+pub const BOOTHS: usize = 256;
+const BOOTH: u64 = SCRATCH + SCRATCH_LEN;
+const BOOTH_LEN: u64 = 0x400;
+/// Calls that fit into a booth, and what lies behind them.
+const BOOTH_CALLS: u64 = 8;
+const BOOTH_SCRATCH: u64 = 64 + BOOTH_CALLS * 64;
+const _: () = assert!(BOOTH + BOOTHS as u64 * BOOTH_LEN <= SLOTS);
 /// Bytes of data a slot can carry: the largest single transfer a deputy does.
 pub const DATA: u64 = 8 << 20;
 const STRIDE: u64 = DATA + 0x1000;
@@ -50,14 +61,35 @@ pub struct Code {
     pub after: u64,
     pub batch: u64,
     pub batch_max: usize,
+    scratch: u64,
+    scratch_len: u64,
     map: Arc<SharedMap>,
 }
 
 impl Code {
+    /// The same code with a small batch and scratch memory of its own, of which there are [`BOOTHS`]: for one of many
+    /// threads that make their calls at the same time.
+    pub fn booth(&self, n: usize) -> Code {
+        let at = self.start + BOOTH + (n % BOOTHS) as u64 * BOOTH_LEN;
+        Code {
+            batch: at,
+            batch_max: BOOTH_CALLS as usize,
+            scratch: at + BOOTH_SCRATCH,
+            scratch_len: BOOTH_LEN - BOOTH_SCRATCH,
+            ..self.clone()
+        }
+    }
+
+    /// Where something that the tracee sees at `addr` lies in our own mapping.
+    fn here(&self, addr: u64) -> usize {
+        (addr - self.start) as usize
+    }
+
     pub fn write_batch(&self, calls: &[Call]) {
-        self.map.set_u64(BATCH as usize, calls.len() as u64);
+        let batch = self.here(self.batch);
+        self.map.set_u64(batch, calls.len() as u64);
         for (i, (nr, args)) in calls.iter().enumerate() {
-            let at = BATCH as usize + 64 + i * 64;
+            let at = batch + 64 + i * 64;
             self.map.set_u64(at, *nr as u64);
             for (k, a) in args.iter().enumerate() {
                 self.map.set_u64(at + 8 + k * 8, *a);
@@ -66,24 +98,30 @@ impl Code {
     }
 
     pub fn read_batch(&self, n: usize) -> Vec<i64> {
+        let batch = self.here(self.batch);
         (0..n)
-            .map(|i| self.map.u64(BATCH as usize + 64 + i * 64 + 56) as i64)
+            .map(|i| self.map.u64(batch + 64 + i * 64 + 56) as i64)
             .collect()
     }
 
     /// Writes small structs for injected calls; returns the address at which the tracee sees them.
     pub fn scratch(&self, off: u64, data: &[u8]) -> u64 {
-        assert!(off + data.len() as u64 <= SCRATCH_LEN);
-        self.map.write((SCRATCH + off) as usize, data);
+        assert!(off + data.len() as u64 <= self.scratch_len);
+        self.map.write(self.here(self.scratch_at(off)), data);
         self.scratch_at(off)
     }
 
     pub fn scratch_at(&self, off: u64) -> u64 {
-        self.start + SCRATCH + off
+        self.scratch + off
+    }
+
+    /// Where the action of SIGTRAP lies, for whoever sets it just now.
+    pub fn trap_action(&self) -> u64 {
+        self.start + SCRATCH + TRAP_ACTION
     }
 
     pub fn read_scratch(&self, off: u64, buf: &mut [u8]) {
-        self.map.read((SCRATCH + off) as usize, buf);
+        self.map.read(self.here(self.scratch_at(off)), buf);
     }
 }
 
@@ -142,6 +180,8 @@ impl Region {
             after: BASE + b.after,
             batch: BASE + BATCH,
             batch_max: ((SCRATCH - BATCH) / 64 - 1) as usize,
+            scratch: BASE + SCRATCH,
+            scratch_len: SCRATCH_LEN,
             map: self.map.clone(),
         }
     }

@@ -30,6 +30,7 @@ pub struct Head {
     pub engine: u32,
     /// As home numbers it.
     pub pid: Pid,
+    /// Its threads by now: the target makes them while it runs.
     pub tids: Vec<Tid>,
     pub command: String,
     pub areas: Vec<Area>,

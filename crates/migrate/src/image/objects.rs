@@ -27,8 +27,8 @@ use std::sync::Arc;
 /// Largest that travels, bytes: it is looked through and sent while its processes stand still.
 pub const OBJECT_MAX: u64 = 1 << 30;
 const SHM: &str = "/dev/shm/";
-/// Pages that one mincore tells of.
-const VECTOR: u64 = 0x8_0000;
+/// Pages that one mincore tells of: a byte each, in the scratch memory.
+const VECTOR: u64 = 0x8000;
 const EMPTY: [u8; PAGE as usize] = [0; PAGE as usize];
 /// Bytes looked at in one read.
 const LOOK: usize = 1 << 20;

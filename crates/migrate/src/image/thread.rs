@@ -96,6 +96,13 @@ const RAX: usize = 10;
 const ORIG: usize = 15;
 const RIP: usize = 16;
 
+/// Places in a booth's scratch memory.
+const ALTSTACK: u64 = 0;
+const TID_ADDRESS: u64 = 32;
+const NAME: u64 = 40;
+/// Bytes of them.
+const ASKED: usize = 56;
+
 const PR_SET_NAME: u64 = 15;
 const PR_GET_NAME: u64 = 16;
 const PR_GET_TID_ADDRESS: u64 = 40;
@@ -220,19 +227,23 @@ pub fn own_eintr(tid: Tid) -> bool {
     trace::regs(tid).is_ok_and(|r| maybe_ours(&r)) && masked::signal_waits(tid)
 }
 
-/// Before: held. `tid` is the home's number. Its CPU time is the owner's to say.
-pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<ThreadState> {
-    let alt = code.scratch(0x8000, &[0u8; 24]);
-    let clear = code.scratch(0x8020, &[0u8; 8]);
-    let name = code.scratch(0x8028, &[0u8; 16]);
+/// Before: held. Has the thread say what only itself can; [`read`] waits for it. Its `code` is nobody else's until then.
+pub fn ask(h: &mut Hold, code: &Code) -> Result<()> {
+    let at = code.scratch(ALTSTACK, &[0u8; ASKED]);
+    let (alt, clear, name) = (at, at + TID_ADDRESS, at + NAME);
     let calls = [
         (libc::SYS_sigaltstack, [0, alt, 0, 0, 0, 0]),
         (libc::SYS_prctl, [PR_GET_TID_ADDRESS, clear, 0, 0, 0, 0]),
         (libc::SYS_prctl, [PR_GET_NAME, name, 0, 0, 0, 0]),
     ];
-    h.batch_ok(code, "read thread", &calls)?;
-    let mut raw = [0u8; 56];
-    code.read_scratch(0x8000, &mut raw);
+    Ok(h.begin(code, &calls)?)
+}
+
+/// Before: it was [`ask`]ed. `tid` is the home's number. Its CPU time is the owner's to say.
+pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<ThreadState> {
+    h.end_ok(code, "read thread")?;
+    let mut raw = [0u8; ASKED];
+    code.read_scratch(ALTSTACK, &mut raw);
     let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
     let mut regs = h.regs;
     let back = turned_back(h.tid, &regs);
@@ -254,7 +265,7 @@ pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<Thread
         clear_tid: word(32),
         // SS_ONSTACK is the kernel's answer, not a setting.
         altstack: [word(0), word(8) & !1, word(16)],
-        name: name_in(&raw[40..]),
+        name: name_in(&raw[NAME as usize..]),
         cpu: Cpu::default(),
     })
 }
@@ -273,18 +284,24 @@ fn trimmed(mut xstate: Vec<u8>) -> Vec<u8> {
     xstate
 }
 
-/// Calls that give the kernel back what it remembered. `fresh`: nothing is registered yet.
-pub fn set_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
+/// Calls that give a thread that was made for it its name, and all that [`set_calls`] says.
+pub fn make_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
     let mut name = t.name.clone().into_bytes();
     name.truncate(15);
     name.push(0);
-    let name = code.scratch(0x8100, &name);
+    let name = code.scratch(NAME, &name);
+    let mut calls = set_calls(code, t);
+    calls.push((libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0]));
+    calls
+}
+
+/// Calls that give the kernel back what it remembered of a thread.
+pub fn set_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
     let alt: Vec<u8> = t.altstack.iter().flat_map(|w| w.to_le_bytes()).collect();
-    let alt = code.scratch(0x8000, &alt);
+    let alt = code.scratch(ALTSTACK, &alt);
     let mut calls = vec![
         (libc::SYS_set_tid_address, [t.clear_tid, 0, 0, 0, 0, 0]),
         (libc::SYS_sigaltstack, [alt, 0, 0, 0, 0, 0]),
-        (libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0]),
     ];
     if t.robust.0 != 0 {
         calls.push((
@@ -304,7 +321,7 @@ pub fn set_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
 /// Calls that make the kernel forget a thread's memory before it is dropped.
 pub fn forget_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
     let off: Vec<u8> = [0u64, 2, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
-    let off = code.scratch(0x8000, &off);
+    let off = code.scratch(ALTSTACK, &off);
     let mut calls = vec![
         (libc::SYS_set_tid_address, [0; 6]),
         (libc::SYS_set_robust_list, [0, 24, 0, 0, 0, 0]),
