@@ -254,6 +254,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         busy_percent: 100,
         looked: (0, Instant::now()),
         demand: Default::default(),
+        name: head.command.clone(),
         areas: Vec::new(),
     };
     zoo.bodies.insert(head.pid, body);
@@ -272,6 +273,8 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
             [libc::O_CLOEXEC as u64 | USER_MODE_ONLY, 0, 0, 0, 0, 0],
         )?
         .0;
+    // Most of its threads are called like the first.
+    h.batch_ok(&code, "prctl", &[thread::name_call(&code, &head.command)])?;
     let uffd = if fd >= 0 {
         let u = tsys::steal_fd(here, fd as i32)
             .ok()
@@ -562,7 +565,10 @@ fn dress(zoo: &mut Zoo, pid: Pid, state: &State, ignores: bool) -> Result<()> {
             let cell = &b.threads.get(&t.tid).ok_or(MigrateError::Ended)?.cell;
             let mut h = Hold::take_known(cell.here, passage.clone(), ignores)?;
             let booth = code.booth(n);
-            let mut calls = thread::make_calls(&booth, t);
+            let mut calls = thread::set_calls(&booth, t);
+            if t.name != b.name {
+                calls.push(thread::name_call(&booth, &t.name));
+            }
             if state.persona != 0 {
                 // Each thread has its own. Behind our own mappings: under READ_IMPLIES_EXEC they would not be what
                 // they were.

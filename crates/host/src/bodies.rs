@@ -4,11 +4,12 @@
 //! decision (it may kill, stop, or be ignored in an orphaned group), so the thread waits for it.
 
 use crate::cpu;
+use crate::freeze;
 use crate::resume;
-use crate::shared::{Cell, Waiting, lock};
+use crate::shared::{Cell, Shared, Waiting, lock};
 use crate::timers;
 use crate::veils::Face;
-use crate::world::{Body, EARLY_MAX, Early, Zoo};
+use crate::world::{Body, EARLY_MAX, Early, Th, Zoo};
 use armento_migrate::image::objects::{self, ObjectId};
 use armento_migrate::image::thread::ERESTARTNOINTR;
 use armento_migrate::stop::{Halted, without_effect};
@@ -23,6 +24,7 @@ use std::sync::atomic::Ordering;
 
 /// A thread stopped by our interruption, or for the first time.
 pub fn at_trap(zoo: &mut Zoo, here: Tid) {
+    let sh = zoo.sh();
     resume::unsent(zoo, here);
     let Some((body, tid)) = zoo.thread(here) else {
         return;
@@ -37,7 +39,7 @@ pub fn at_trap(zoo: &mut Zoo, here: Tid) {
             tid: here,
             signal: None,
         });
-        tell_freezer(body);
+        tell_freezer(&sh, body);
     } else {
         resume::lift_mask(&th.cell);
         resume::go_on(zoo, here);
@@ -46,6 +48,7 @@ pub fn at_trap(zoo: &mut Zoo, here: Tid) {
 
 /// A signal is about to be delivered in a guest.
 pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
+    let sh = zoo.sh();
     resume::unsent(zoo, here);
     let Ok(mut info) = trace::siginfo(here) else {
         return;
@@ -72,7 +75,7 @@ pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
                 tid: here,
                 signal: Some((sig, info)),
             });
-            tell_freezer(body);
+            tell_freezer(&sh, body);
         }
         return;
     }
@@ -294,11 +297,21 @@ pub fn unpark(zoo: &mut Zoo, cell: &Arc<Cell>) {
     }
 }
 
-pub fn tell_freezer(body: &mut Body) {
-    if body.threads.values().all(|t| t.halted.is_some())
-        && let Some(tx) = body.freezer.take()
+/// A thread was halted, or is no more, while somebody may wait for all of them.
+pub fn tell_freezer(sh: &Shared, body: &mut Body) {
+    let halted = |t: &Th| t.halted.is_some();
+    let Some(f) = body.freezer.as_mut() else {
+        return;
+    };
+    let first = |t: &&Th| f.first.contains(&t.cell.here);
+    if !f.told && body.threads.values().filter(first).all(halted) {
+        f.told = true;
+        freeze::interrupt(sh, body, |_, _| true);
+    }
+    if body.threads.values().all(halted)
+        && let Some(f) = body.freezer.take()
     {
-        let _ = tx.send(());
+        let _ = f.tx.send(());
     }
 }
 
@@ -314,7 +327,7 @@ pub fn ended(zoo: &mut Zoo, here: Tid, code: i32, killed: Option<i32>) {
     };
     sh.leave(&th.cell);
     let last = body.threads.is_empty() || tid == pid;
-    tell_freezer(body);
+    tell_freezer(&sh, body);
     if !last {
         if !quiet && killed.is_none() {
             sh.tell(&ToHome::ThreadExit { pid, tid });
@@ -363,9 +376,7 @@ pub fn remove(zoo: &mut Zoo, pid: Pid) {
     crate::ahead::forget(&body.proc);
     zoo.veils.forget(pid);
     body.threads.values().for_each(|t| sh.leave(&t.cell));
-    if let Some(tx) = body.freezer.take() {
-        drop(tx);
-    }
+    drop(body.freezer.take());
     let _ = sys::kill(body.here, libc::SIGKILL);
     // Its pid must be free again before anybody asks for it: reap all its threads now.
     let mut left: Vec<Tid> = body

@@ -299,11 +299,13 @@ fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
                 itimers = itimers::read(&mut h, &code)?;
             }
             let own = thread::own_eintr(here);
-            thread::ask(&mut h, &code.booth(n))?;
+            thread::ask(&mut h, &code.booth(n), false)?;
             held.push((h, used, own));
         }
         for (n, (th, (mut h, used, own))) in part.iter().zip(held).enumerate() {
             let mut t = thread::read(&mut h, &code.booth(n), th.cell.tid, own)?;
+            // It would ask home, through its listener.
+            t.name = status::comm(here, th.cell.here);
             t.cpu = used;
             remembered(&lock(&th.cell.st), &mut t);
             threads.push(t);

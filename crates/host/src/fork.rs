@@ -285,6 +285,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         busy_percent: 100,
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),
+        name: String::new(),
         areas,
     };
     zoo.bodies.insert(pid, body);

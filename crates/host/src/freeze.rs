@@ -2,10 +2,10 @@
 
 use crate::bodies;
 use crate::shared::{FOR_MOVE, Shared, Waiting, lock};
-use crate::world::Zoo;
+use crate::world::{Body, Freezer, Th, Zoo};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, Pid, Stay};
-use armento_tracee::trace;
+use armento_model::{MoveId, Pid, Stay, Tid};
+use armento_tracee::{cpu, trace};
 use armento_wire::talk::ToHome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ const FREEZE_MAX: Duration = Duration::from_secs(3);
 pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
     let until = Instant::now() + FREEZE_MAX;
     // Forks and mappings first: they are short, and a fork needs its home.
-    let proc = sh
+    let (proc, sleepers) = sh
         .hand
         .run(move |zoo| begin(zoo, pid))
         .unwrap_or(Err(MigrateError::Ended))?;
@@ -36,7 +36,7 @@ pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
     }
     crate::ahead::over(sh, &proc, pid);
     let (tx, rx) = mpsc::channel();
-    sh.hand.run(move |zoo| halt(zoo, pid, tx));
+    sh.hand.run(move |zoo| halt(zoo, pid, tx, sleepers));
     let left = || until.saturating_duration_since(Instant::now());
     let held = sh.ask_stream(|seq| ToHome::Freezing { mv, pid, seq });
     let halted = rx.recv_timeout(left());
@@ -55,7 +55,8 @@ pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
     }
 }
 
-fn begin(zoo: &mut Zoo, pid: Pid) -> Result<Arc<crate::shared::Proc>> {
+/// Returns the threads that are in a call, by their numbers here.
+fn begin(zoo: &mut Zoo, pid: Pid) -> Result<(Arc<crate::shared::Proc>, Vec<Tid>)> {
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let busy = b.proc.exiting.load(Ordering::Acquire)
         || b.quiet
@@ -71,17 +72,31 @@ fn begin(zoo: &mut Zoo, pid: Pid) -> Result<Arc<crate::shared::Proc>> {
     // SeqCst with `Special::begin`: one of the two sees the other.
     b.proc.freeze(FOR_MOVE, true);
     // Behind the flag: nothing that is not seen here begins any more.
-    armento_migrate::stop::delicate(b.here)?;
-    Ok(b.proc.clone())
+    let sleepers = armento_migrate::stop::delicate(b.here)?;
+    cpu::look_ahead(b.threads.values().map(|t| t.cell.here));
+    Ok((b.proc.clone(), sleepers))
 }
 
-fn halt(zoo: &mut Zoo, pid: Pid, tx: mpsc::Sender<()>) {
+fn halt(zoo: &mut Zoo, pid: Pid, tx: mpsc::Sender<()>, sleepers: Vec<Tid>) {
     let sh = zoo.sh();
     let Some(b) = zoo.bodies.get_mut(&pid) else {
         return;
     };
-    b.freezer = Some(tx);
-    for th in b.threads.values().filter(|t| t.halted.is_none()) {
+    b.freezer = Some(Freezer {
+        tx,
+        first: sleepers,
+        told: false,
+    });
+    let first = |f: &Freezer, t: &Th| f.first.contains(&t.cell.here);
+    interrupt(&sh, b, first);
+    bodies::tell_freezer(&sh, b);
+}
+
+/// Those that sleep are stopped first, the others when these stand: until then they run on.
+pub fn interrupt(sh: &Shared, b: &Body, which: impl Fn(&Freezer, &Th) -> bool) {
+    let Some(f) = &b.freezer else { return };
+    let running = b.threads.values().filter(|t| t.halted.is_none());
+    for th in running.filter(|t| which(f, t)) {
         let _ = trace::interrupt(th.cell.here);
         let mut st = lock(&th.cell.st);
         if let Some(Waiting::Parked { id }) = st.waiting {
@@ -89,7 +104,6 @@ fn halt(zoo: &mut Zoo, pid: Pid, tx: mpsc::Sender<()>) {
             sh.listener.reply(id, -513);
         }
     }
-    bodies::tell_freezer(b);
 }
 
 /// The freeze is off: everything runs on.

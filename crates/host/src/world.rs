@@ -34,7 +34,7 @@ pub struct Body {
     /// Memory whose pages come by `uffd` alone, until it is complete.
     pub filling: Vec<Run>,
     /// Somebody waits until every thread is halted.
-    pub freezer: Option<Sender<()>>,
+    pub freezer: Option<Freezer>,
     /// Home's kernel stopped the process (job control).
     pub stopped: bool,
     /// A vfork child: this thread of that process waits for our exec or end.
@@ -48,8 +48,19 @@ pub struct Body {
     /// CPU it had used here at the last look, and when that was.
     pub looked: (u64, std::time::Instant),
     pub demand: Demand,
+    /// What its threads are called when they are made, before they are dressed.
+    pub name: String,
     /// Layout as last built.
     pub areas: Vec<armento_migrate::image::Area>,
+}
+
+/// Whoever waits for a freeze.
+pub struct Freezer {
+    pub tx: Sender<()>,
+    /// These are stopped first.
+    pub first: Vec<Tid>,
+    /// The others have been told, too.
+    pub told: bool,
 }
 
 impl Body {

@@ -18,7 +18,7 @@ use armento_model::{Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::region::BOOTHS;
 use armento_tracee::timers::sleeps_by_cpu_time;
-use armento_tracee::{maps, status, sys, trace};
+use armento_tracee::{cpu, maps, status, sys, trace};
 use std::sync::Arc;
 
 /// Halts it for good and reads everything but memory. `joint`: who shares it stands still, too; `others`: what
@@ -29,7 +29,11 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         .leaving
         .get_mut(&pid)
         .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
-    delicate(pid)?;
+    let sleepers = delicate(pid)?;
+    cpu::look_ahead(l.grip.seized.iter().copied());
+    point("home.looked");
+    l.grip.halt_first(&sleepers)?;
+    point("home.halting");
     l.grip.halt(trace::WATCH)?;
     t.watch.led.whole(pid, &l.grip.halted)?;
     point("home.halted");
@@ -77,7 +81,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
                 l.itimers = itimers::read(&mut hold, &code)?;
                 mm::read_brk(&mut hold, &code, &mut l.numbers)?;
             }
-            thread::ask(&mut hold, &code.booth(n))?;
+            thread::ask(&mut hold, &code.booth(n), true)?;
             held.push((hold, waits));
         }
         for (n, (mut hold, waits)) in held.into_iter().enumerate() {

@@ -72,14 +72,17 @@ pub struct Grip {
 }
 
 /// Is a thread in a call that a stop would change for good? The kernel ends these instead of issuing them
-/// again, and nobody outside can say how far they were: they end by themselves, or the process stays.
-pub fn delicate(pid: Pid) -> Result<()> {
+/// again, and nobody outside can say how far they were: they end by themselves, or the process stays. Returns the
+/// threads that are in a call: most sleep there.
+pub fn delicate(pid: Pid) -> Result<Vec<Tid>> {
+    let mut sleepers = Vec::new();
     for tid in status::threads(pid).map_err(|_| MigrateError::Ended)? {
         if let Some((nr, args)) = status::call(pid, tid) {
             delicate_call(pid, nr, &args)?;
+            sleepers.push(tid);
         }
     }
-    Ok(())
+    Ok(sleepers)
 }
 
 /// The same of a call that is known. A thread that was preempted on its way into one does not show it.
@@ -173,6 +176,14 @@ impl Grip {
                 self.halt_one(t)?;
             }
         }
+    }
+
+    /// Stops these first, of those that are seized: while sleepers are stopped, the others run on.
+    pub fn halt_first(&mut self, sleepers: &[Tid]) -> Result<()> {
+        let running = |t: &&Tid| self.seized.contains(t) && !self.halted.iter().any(|h| h.tid == **t);
+        let all: Vec<Tid> = sleepers.iter().filter(running).copied().collect();
+        all.iter().for_each(|t| drop(trace::interrupt(*t)));
+        all.into_iter().try_for_each(|t| self.halt_one(t))
     }
 
     /// Stops one thread (seized already); used to borrow it for a moment.

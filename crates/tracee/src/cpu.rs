@@ -60,6 +60,14 @@ pub fn thread(tid: i32) -> CpuTime {
     CpuTime::split(thread_ns(tid), t.user_ns, t.system_ns)
 }
 
+/// Right before [`thread`] is asked of many stopped threads: the second look at files of /proc takes a third of the
+/// first (13 instead of 30 us, 6.18).
+pub fn look_ahead(tids: impl Iterator<Item = i32>) {
+    for tid in tids {
+        let _ = thread(tid);
+    }
+}
+
 /// What the process reads at least when it asks its own kernel.
 pub fn process_says(pid: i32) -> Shown {
     Shown {

@@ -228,7 +228,8 @@ pub fn own_eintr(tid: Tid) -> bool {
 }
 
 /// Before: held. Has the thread say what only itself can; [`read`] waits for it. Its `code` is nobody else's until then.
-pub fn ask(h: &mut Hold, code: &Code) -> Result<()> {
+/// `named`: its name, too.
+pub fn ask(h: &mut Hold, code: &Code, named: bool) -> Result<()> {
     let at = code.scratch(ALTSTACK, &[0u8; ASKED]);
     let (alt, clear, name) = (at, at + TID_ADDRESS, at + NAME);
     let calls = [
@@ -236,7 +237,7 @@ pub fn ask(h: &mut Hold, code: &Code) -> Result<()> {
         (libc::SYS_prctl, [PR_GET_TID_ADDRESS, clear, 0, 0, 0, 0]),
         (libc::SYS_prctl, [PR_GET_NAME, name, 0, 0, 0, 0]),
     ];
-    Ok(h.begin(code, &calls)?)
+    Ok(h.begin(code, &calls[..calls.len() - usize::from(!named)])?)
 }
 
 /// Before: it was [`ask`]ed. `tid` is the home's number. Its CPU time is the owner's to say.
@@ -284,15 +285,13 @@ fn trimmed(mut xstate: Vec<u8>) -> Vec<u8> {
     xstate
 }
 
-/// Calls that give a thread that was made for it its name, and all that [`set_calls`] says.
-pub fn make_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
-    let mut name = t.name.clone().into_bytes();
+/// Gives a thread that was made for it its name.
+pub fn name_call(code: &Code, name: &str) -> Call {
+    let mut name = name.as_bytes().to_vec();
     name.truncate(15);
     name.push(0);
     let name = code.scratch(NAME, &name);
-    let mut calls = set_calls(code, t);
-    calls.push((libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0]));
-    calls
+    (libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0])
 }
 
 /// Calls that give the kernel back what it remembered of a thread.
