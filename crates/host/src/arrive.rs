@@ -26,8 +26,8 @@ use armento_model::{CpuTime, ENGINE_VERSION, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::pages::{self, Backing, Run};
 use armento_tracee::region::BOOTHS;
-use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
 use armento_tracee::trace::TraceError;
+use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
 use armento_tracee::{sys as tsys, trace};
 use armento_wire::talk::{FileKey, Signal, ToHome};
 use std::collections::BTreeMap;
@@ -549,7 +549,12 @@ fn retire_others(zoo: &mut Zoo, pid: Pid, state: &State) -> Result<()> {
         let mut h = Hold::take(th.cell.here, passage.clone())?;
         match h.call(&code, libc::SYS_exit, [0; 6]) {
             Err(TraceError::Gone(_)) => {}
-            _ => return Err(MigrateError::Stays(Stay::TargetFailed, "a thread does not end".into())),
+            _ => {
+                return Err(MigrateError::Stays(
+                    Stay::TargetFailed,
+                    "a thread does not end".into(),
+                ));
+            }
         }
     }
     Ok(())

@@ -70,13 +70,10 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let (here, uffd, proc, tids) = sh
         .hand
         .run(move |zoo| {
-            zoo.bodies
-                .get(&pid)
-                .filter(|b| !b.quiet)
-                .map(|b| {
-                    let tids = b.threads.keys().copied().collect();
-                    (b.here, b.uffd.clone(), b.proc.clone(), tids)
-                })
+            zoo.bodies.get(&pid).filter(|b| !b.quiet).map(|b| {
+                let tids = b.threads.keys().copied().collect();
+                (b.here, b.uffd.clone(), b.proc.clone(), tids)
+            })
         })
         .flatten()
         .ok_or(MigrateError::Ended)?;

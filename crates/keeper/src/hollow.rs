@@ -151,7 +151,10 @@ pub fn hand_over(
     let crew = Crew {
         pid,
         code,
-        threads: std::mem::take(&mut l.states).into_iter().zip(deputies).collect(),
+        threads: std::mem::take(&mut l.states)
+            .into_iter()
+            .zip(deputies)
+            .collect(),
         itimers: l.itimers,
     };
     Ok((husk, crew))
@@ -202,7 +205,9 @@ fn become_some(
     part: &[(ThreadState, Arc<Deputy>)],
     itimers: &Itimers,
 ) -> trace::Result<()> {
-    let ignores = part.first().is_some_and(|(s, _)| inject::ignores_trap(s.tid));
+    let ignores = part
+        .first()
+        .is_some_and(|(s, _)| inject::ignores_trap(s.tid));
     let mut held = Vec::with_capacity(part.len());
     for (n, (s, d)) in part.iter().enumerate() {
         let mut h = Hold::take_known(s.tid, Arc::new(Unfiltered), ignores)?;

@@ -128,8 +128,7 @@ impl Led {
         }
         // One that died meanwhile needs nothing. Most are in no such call, and what waits is asked last: it takes long.
         let in_part = || trace::regs(h.tid).is_ok_and(|r| remainder::cut(pid, h.tid, &r).is_some());
-        self.has(h.tid)
-            || in_part() && !ends_calls(h.tid) && self.cut(pid, h.tid).unwrap_or(false)
+        self.has(h.tid) || in_part() && !ends_calls(h.tid) && self.cut(pid, h.tid).unwrap_or(false)
     }
 
     /// Does it still have to ask? Not when a handler is about to run.

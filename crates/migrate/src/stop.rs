@@ -180,7 +180,8 @@ impl Grip {
 
     /// Stops these first, of those that are seized: while sleepers are stopped, the others run on.
     pub fn halt_first(&mut self, sleepers: &[Tid]) -> Result<()> {
-        let running = |t: &&Tid| self.seized.contains(t) && !self.halted.iter().any(|h| h.tid == **t);
+        let running =
+            |t: &&Tid| self.seized.contains(t) && !self.halted.iter().any(|h| h.tid == **t);
         let all: Vec<Tid> = sleepers.iter().filter(running).copied().collect();
         all.iter().for_each(|t| drop(trace::interrupt(*t)));
         all.into_iter().try_for_each(|t| self.halt_one(t))
