@@ -42,6 +42,7 @@ const WAYS: [(&str, &str, &[Point]); 3] = [
             ("source.sent", "n1"),
             ("home.ready", "n1"),
             ("home.thawed", "n1"),
+            ("home.served", "n1"),
             ("target.offered", "n2"),
             ("target.laid-out", "n2"),
             ("target.built", "n2"),
