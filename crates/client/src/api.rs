@@ -260,6 +260,20 @@ pub struct Pass {
     /// Our short-lived identity for this link, and whom to expect there.
     pub identity: armento_link::Identity,
     pub expect: armento_link::Badge,
+    /// This node's settings of these names.
+    #[serde(default = "default_freeze_ms")]
+    pub freeze_ms: u64,
+    #[serde(default = "default_dead_ms")]
+    pub dead_ms: u64,
+}
+
+/// `design.md` §3: hosts freeze a tree after 10 s without its home, home declares death at 30 s.
+pub const fn default_freeze_ms() -> u64 {
+    10_000
+}
+
+pub const fn default_dead_ms() -> u64 {
+    30_000
 }
 
 /// A node that leaves takes a minute at most (`noded/src/leave.rs`).

@@ -17,6 +17,7 @@ mod fork;
 mod forward;
 mod freeze;
 mod growth;
+mod home;
 mod mapping;
 mod resume;
 mod serve;

@@ -1,16 +1,16 @@
 //! What the threads of a host share.
 //!
-//! Lock order: `cells` before `Cell::st`, accounts of CPU time; the writer last. Nobody holds one while waiting for the hand.
+//! Lock order: `cells` before `Cell::st`, accounts of CPU time; the way home last. Nobody holds one while waiting for the hand.
 
 use crate::ahead::Ahead;
 use crate::cache::Cache;
 use crate::cpu::Account;
 use crate::growth;
+use crate::home::Home;
 use crate::whole::Whole;
 use crate::world::Zoo;
 use armento_abi::{Mem, Plan};
 use armento_client::api::HostStart;
-use armento_link::Writer;
 use armento_migrate::MigrateError;
 use armento_migrate::image::objects::{Object, ObjectId};
 use armento_model::{MoveId, Pid, Tid};
@@ -19,8 +19,7 @@ use armento_tracee::inject::Passage;
 use armento_tracee::notify::Listener;
 use armento_tracee::sys as tsys;
 use armento_wire::call::{self, Call};
-use armento_wire::talk::{self, FileKey, ToHome, ToHost};
-use armento_wire::write_frame;
+use armento_wire::talk::{self, FileKey, TALK, ToHome, ToHost};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -209,8 +208,7 @@ pub struct Shared {
     pub cells: RwLock<Cells>,
     /// Threads that make calls of ours just now.
     pub open: Arc<Open>,
-    pub out: Mutex<Option<Writer>>,
-    pub heard: Mutex<Instant>,
+    pub home: Arc<Home>,
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
     /// Files of memory that stand for what processes of the tree share.
     pub objects: Mutex<HashMap<ObjectId, Object>>,
@@ -315,18 +313,14 @@ impl Shared {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Says something to home. A broken link shows itself to the reader.
+    /// Says something to home, as soon as there is a way. Without one for too long we end.
     pub fn tell(&self, m: &ToHome) {
-        if let Some(w) = lock(&self.out).as_mut() {
-            let _ = talk::send(w, m);
-        }
+        let _ = self.home.session.send(TALK, &[&talk::encode(m)]);
     }
 
     pub fn send_call(&self, c: &Call) {
         let head = call::call_head(c);
-        if let Some(w) = lock(&self.out).as_mut() {
-            let _ = write_frame(w, call::CALL, &[&head, &c.packed.data]);
-        }
+        let _ = self.home.session.send(call::CALL, &[&head, &c.packed.data]);
     }
 
     /// Asks home something and waits for its answer, at most 30 seconds.

@@ -1,20 +1,21 @@
 //! `armento host`: one line of JSON in, one out, then guests.
 
 use crate::cache::Cache;
+use crate::home::{Home, Inlet};
 use crate::shared::{Asking, Cells, Open, Shared, lock};
 use crate::veils::Veils;
 use crate::world::Zoo;
-use crate::{arrive, serve, sys, talk, zygote};
+use crate::{arrive, home, serve, sys, talk, zygote};
 use armento_client::api::{
     Answer, Ask, GuestInfo, HostHello, HostStart, HostUp, Order, RENEW, Report,
 };
 use armento_client::{AskError, Session};
-use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role};
+use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role, Writer};
 use armento_model::{Pid, Stay};
 use armento_tracee::region::Region;
 use armento_tracee::{aside, cpu, hand, status, sys as tsys, uffd};
-use armento_wire::read_frame;
-use armento_wire::talk::{self as wire, Purpose, ToHome, ToHost};
+use armento_wire::session;
+use armento_wire::talk::{self as wire, Purpose, TALK, ToHome, ToHost};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufRead, Write};
@@ -30,6 +31,8 @@ const SAME_CLOCK_NS: i64 = 50_000_000;
 const CLOCK_ASKED: usize = 8;
 const CLOCK_GOOD_NS: i64 = 500_000;
 const CLOCK_MAX: Duration = Duration::from_secs(10);
+/// Most that home may say before it has told the time.
+const EARLY_MAX: usize = 256;
 
 /// The hidden verb. Returns the exit code.
 pub fn main() -> i32 {
@@ -58,7 +61,12 @@ fn run() -> Result<(), Failure> {
     };
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&up)?)?;
     // The namespaces are made while this process has one thread, so the first keeper is met alone.
-    let (r, w, ahead) = first(&door, &start)?;
+    let Met {
+        home,
+        inlet,
+        early,
+        ahead,
+    } = first(&door, &start)?;
     let region = Arc::new(Region::new(tsys::memfd("armento", 0)?, 1, 1)?);
     let guests = sys::start_guests(&region.file, region.len(), ahead)?;
     let (handle, palm) = hand::new::<Zoo>()?;
@@ -78,8 +86,7 @@ fn run() -> Result<(), Failure> {
         hand: handle,
         cells: RwLock::new(Cells::default()),
         open,
-        out: Mutex::new(Some(w)),
-        heard: Mutex::new(Instant::now()),
+        home,
         files: Mutex::new(HashMap::new()),
         objects: Mutex::default(),
         cache,
@@ -105,14 +112,22 @@ fn run() -> Result<(), Failure> {
     let s = sh.clone();
     aside::start("serve", move || serve::run(&s))?;
     let s = sh.clone();
-    aside::start("talk", move || talk::calls(&s, r))?;
+    aside::start("talk", move || {
+        let _turn = s.home.reads();
+        early.into_iter().for_each(|m| talk::hear(&s, m));
+        talk::calls(&s, inlet);
+    })?;
     let s = sh.clone();
     let doors = door.clone();
     aside::start("accept", move || accept(&s, &doors))?;
     let s = sh.clone();
     aside::start("pulse", move || talk::pulse(&s))?;
     let s = sh.clone();
+    aside::start("alone", move || home::watch(&s))?;
+    let s = sh.clone();
     aside::start("report", move || report(&s, &door))?;
+    // Others wait for it; what it says home is bounded by the threads of guests.
+    session::never_wait();
     palm.hold(&mut zoo);
     drop(guests.alive);
     Ok(())
@@ -134,31 +149,64 @@ fn unprivileged() -> bool {
     text.is_ok_and(|t| t.trim() == "1")
 }
 
-fn first(
-    door: &Door,
-    start: &HostStart,
-) -> Result<(armento_link::Reader, armento_link::Writer, i64), Failure> {
+/// Home, when it has said first what it wants.
+struct Met {
+    home: Arc<Home>,
+    inlet: Inlet,
+    /// What it said meanwhile.
+    early: Vec<ToHost>,
+    /// How far its clock is ahead of ours; 0 when they are one.
+    ahead: i64,
+}
+
+fn first(door: &Door, start: &HostStart) -> Result<Met, Failure> {
+    let mut met: Option<Arc<Home>> = None;
+    let mut early = Vec::new();
     loop {
-        let Ok((link, _)) = admit(door, start) else {
+        let Ok((link, who)) = admit(door, start) else {
             continue;
         };
-        let socket = link.socket().try_clone()?;
-        let (mut r, mut w) = link.split()?;
-        let Ok(h) = talk::hello(&mut r) else { continue };
-        if h.tree == start.tree && h.purpose == Purpose::Calls {
-            let mut ahead = h.monotonic_ns as i64 - now_ns()?;
-            if ahead.abs() >= SAME_CLOCK_NS {
-                // Another clock, or a hello that waited for its reader.
-                socket.set_read_timeout(Some(CLOCK_MAX))?;
-                let Ok(asked) = home_ahead(&mut r, &mut w) else {
-                    continue;
-                };
-                socket.set_read_timeout(None)?;
-                ahead = asked;
-            }
-            let same = ahead.abs() < SAME_CLOCK_NS;
-            return Ok((r, w, if same { 0 } else { ahead }));
+        let Ok((h, socket, r, w)) = talk::opened(link) else {
+            continue;
+        };
+        let Purpose::Calls(resume) = h.purpose else {
+            continue;
+        };
+        if h.tree != start.tree || who.role != Role::Keeper {
+            continue;
         }
+        let known = met.get_or_insert_with(|| Arc::new(Home::new(&resume, start)));
+        let home = known.clone();
+        let options = socket.try_clone()?;
+        let Some(turn) = home.turn(&resume) else {
+            continue;
+        };
+        let Ok(mut inlet) = home.take_up(&resume, (socket, r, w)) else {
+            continue;
+        };
+        let mut ahead = h.monotonic_ns as i64 - now_ns()?;
+        if ahead.abs() >= SAME_CLOCK_NS {
+            // Another clock, or a hello that waited for its reader.
+            options.set_read_timeout(Some(CLOCK_MAX))?;
+            let Ok(asked) = home_ahead(&home.session, &mut inlet, &mut early) else {
+                home.session.cut();
+                continue;
+            };
+            options.set_read_timeout(None)?;
+            ahead = asked;
+        }
+        let ahead = if ahead.abs() < SAME_CLOCK_NS {
+            0
+        } else {
+            ahead
+        };
+        drop(turn);
+        return Ok(Met {
+            home,
+            inlet,
+            early,
+            ahead,
+        });
     }
 }
 
@@ -168,19 +216,26 @@ fn now_ns() -> std::io::Result<i64> {
 
 /// How far home's clock is ahead of ours: of several questions the one that was answered quickest says so
 /// best, to half of its round trip. PAPER: Cristian, Probabilistic clock synchronization, 1989.
-fn home_ahead(r: &mut armento_link::Reader, w: &mut armento_link::Writer) -> Result<i64, Failure> {
+/// What else it says meanwhile is for later.
+fn home_ahead(
+    session: &session::Session<Writer>,
+    r: &mut Inlet,
+    early: &mut Vec<ToHost>,
+) -> Result<i64, Failure> {
     let (mut best, mut buf) = (None, Vec::new());
     for _ in 0..CLOCK_ASKED {
         let asked = now_ns()?;
         let asked_ns = asked as u64;
-        wire::send(w, &ToHome::Clock { asked_ns })?;
+        session.send(TALK, &[&wire::encode(&ToHome::Clock { asked_ns })])?;
         let home = loop {
-            if read_frame(r, &mut buf)? != wire::TALK {
+            if session.hear(r, &mut buf)? != TALK {
                 return Err("not a message".into());
             }
             match wire::decode::<ToHost>(&buf, "message")? {
                 ToHost::Clock { asked_ns: n, ns } if n == asked_ns => break ns as i64,
-                ToHost::Alive => {}
+                // Asked over a connection that broke.
+                ToHost::Alive | ToHost::Clock { .. } => {}
+                other if early.len() < EARLY_MAX => early.push(other),
                 _ => return Err("not the time".into()),
             }
         };
@@ -203,10 +258,10 @@ fn admit(door: &Door, start: &HostStart) -> Result<(Duplex, Badge), LinkError> {
 fn accept(sh: &Arc<Shared>, door: &Door) {
     loop {
         match admit(door, &sh.start) {
-            Ok((link, _)) => {
+            Ok((link, who)) => {
                 let sh = sh.clone();
                 // Without room for it the link is closed, and whoever dialled says so.
-                let _ = aside::start("welcome", move || talk::welcome(&sh, link));
+                let _ = aside::start("welcome", move || talk::welcome(&sh, link, &who));
             }
             Err(LinkError::Refused(_)) => {}
             Err(_) => std::thread::sleep(Duration::from_millis(10)),

@@ -1,15 +1,18 @@
 //! What home says to us, and the connections it and other hosts open.
 
-use crate::shared::{ALONE, Shared, lock};
+use crate::home::Inlet;
+use crate::shared::{Shared, lock};
 use crate::world::Zoo;
 use crate::{ahead, arrive, behind, bodies, depart, forward, freeze, mapping, timers, words};
-use armento_link::{Duplex, Reader};
+use armento_link::{Badge, Duplex, LinkError, Reader, Role, Writer};
 use armento_model::{ENGINE_VERSION, Stay};
 use armento_tracee::{aside, cpu, status, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::call::{REPLY, decode_reply};
+use armento_wire::session;
 use armento_wire::talk::{self, Hello, Purpose, TALK, ToHome, ToHost, Usage};
 use armento_wire::{WireError, read_frame};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -28,17 +31,36 @@ pub fn hello(r: &mut Reader) -> Result<Hello, WireError> {
     }
 }
 
-/// A connection after its hello.
-pub fn welcome(sh: &Arc<Shared>, link: Duplex) {
-    let Ok((mut r, w)) = link.split() else { return };
-    let Ok(h) = hello(&mut r) else { return };
+/// How long whoever has opened a connection may take to say what for.
+const HELLO_MAX: Duration = Duration::from_secs(5);
+
+/// A connection and what it is for. Its socket, for options and its end.
+pub fn opened(link: Duplex) -> Result<(Hello, TcpStream, Reader, Writer), WireError> {
+    let socket = link.socket().try_clone()?;
+    let lost = |e: LinkError| WireError::Io(std::io::Error::other(e));
+    let (mut r, w) = link.split().map_err(lost)?;
+    socket.set_read_timeout(Some(HELLO_MAX))?;
+    let h = hello(&mut r)?;
+    socket.set_read_timeout(None)?;
+    Ok((h, socket, r, w))
+}
+
+/// A connection of somebody who was let in.
+pub fn welcome(sh: &Arc<Shared>, link: Duplex, who: &Badge) {
+    let Ok((h, socket, r, w)) = opened(link) else {
+        return;
+    };
     if h.tree != sh.start.tree {
         return;
     }
     match h.purpose {
-        Purpose::Calls => {
-            *lock(&sh.out) = Some(w);
-            calls(sh, r);
+        Purpose::Calls(resume) => {
+            let keeper = who.role == Role::Keeper;
+            if let Some(_turn) = keeper.then(|| sh.home.turn(&resume)).flatten()
+                && let Ok(inlet) = sh.home.take_up(&resume, (socket, r, w))
+            {
+                calls(sh, inlet);
+            }
         }
         Purpose::Bring(mv) => arrive::receive(sh, mv, r, w),
         Purpose::Object(object) => {
@@ -59,27 +81,30 @@ pub fn welcome(sh: &Arc<Shared>, link: Duplex) {
     }
 }
 
-/// The calls stream: replies and orders, until the link breaks.
-pub fn calls(sh: &Arc<Shared>, mut r: Reader) {
+/// One connection of the calls stream: replies and orders, until it breaks. Before: it is our turn to read.
+pub fn calls(sh: &Arc<Shared>, mut r: Inlet) {
+    session::never_wait();
     let mut buf = Vec::new();
-    while let Ok(kind) = read_frame(&mut r, &mut buf) {
-        *lock(&sh.heard) = Instant::now();
-        match kind {
-            REPLY => match decode_reply(&buf) {
-                Ok(reply) => forward::reply(sh, &reply),
-                Err(_) => break,
-            },
-            TALK => match talk::decode::<ToHost>(&buf, "message") {
-                Ok(m) => hear(sh, m),
-                Err(_) => break,
-            },
-            _ => break,
+    let why = loop {
+        let fine = match sh.home.session.hear(&mut r, &mut buf) {
+            Ok(REPLY) => decode_reply(&buf).map(|reply| forward::reply(sh, &reply)),
+            Ok(TALK) => talk::decode::<ToHost>(&buf, "message").map(|m| hear(sh, m)),
+            Ok(_) => Err(WireError::Garbled("message")),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = fine {
+            break e;
         }
+    };
+    eprintln!("home: {why}");
+    sh.home.session.cut();
+    if !matches!(why, WireError::Io(_)) {
+        // No accident of the cable, and what was said is not said again.
+        std::process::exit(1);
     }
-    *lock(&sh.out) = None;
 }
 
-fn hear(sh: &Arc<Shared>, m: ToHost) {
+pub fn hear(sh: &Arc<Shared>, m: ToHost) {
     match m {
         ToHost::Forked { seq, .. } | ToHost::Mapped { seq, .. } | ToHost::Held { seq } => {
             answer(sh, seq, m, true)
@@ -195,54 +220,31 @@ fn answer(sh: &Shared, seq: u32, m: ToHost, last: bool) {
 /// Usage and a sign of life go home this often.
 const PULSE: Duration = Duration::from_millis(500);
 
-/// Usage and a sign of life to home; and the limits of being alone.
+/// A host without guests waits so long for its home.
+const EMPTY_MAX: Duration = Duration::from_secs(2);
+
+/// Usage and a sign of life to home.
 pub fn pulse(sh: &Arc<Shared>) {
-    let mut frozen = false;
     loop {
         std::thread::sleep(PULSE);
         let Some(list) = sh.hand.run(usage) else {
             return;
         };
-        let empty = list.is_empty();
         for u in &list {
             if let Some(c) = sh.cell_of(u.pid) {
                 ahead::tell_positions(sh, &c.proc, u.pid);
             }
         }
         words::tell(sh);
-        sh.tell(&ToHome::Usage { list });
-        let alone = lock(&sh.heard).elapsed().as_millis() as u64;
-        if alone > sh.start.dead_ms || empty && lock(&sh.out).is_none() && alone > 2000 {
-            // Home is dead, or nobody needs us any more.
+        let session = &sh.home.session;
+        let _ = session.send_marked(TALK, &[&talk::encode(&ToHome::Usage { list })]);
+        // A body that waits for its Thaw may own its process already.
+        if !session.connected()
+            && session.answered().elapsed() > EMPTY_MAX
+            && sh.hand.run(|z: &mut Zoo| z.bodies.is_empty()) == Some(true)
+        {
+            eprintln!("nobody is here, and home is gone: this host ends");
             std::process::exit(0);
-        }
-        let late = alone > sh.start.freeze_ms;
-        if late != frozen {
-            frozen = late;
-            sh.hand.run(move |z: &mut Zoo| hold_all(z, late));
-        }
-    }
-}
-
-/// Without its home a tree must not run on: it might be started again there.
-fn hold_all(zoo: &mut Zoo, hold: bool) {
-    let pids: Vec<i32> = zoo
-        .bodies
-        .values()
-        .filter(|b| !b.quiet)
-        .map(|b| b.pid)
-        .collect();
-    for pid in pids {
-        if let Some(b) = zoo.bodies.get_mut(&pid) {
-            b.proc.freeze(ALONE, hold);
-            if hold {
-                for th in b.threads.values().filter(|t| t.halted.is_none()) {
-                    let _ = armento_tracee::trace::interrupt(th.cell.here);
-                }
-            }
-        }
-        if !hold {
-            bodies::run_on(zoo, pid);
         }
     }
 }

@@ -23,6 +23,7 @@ mod hollow;
 mod keep;
 mod lasting;
 mod led;
+mod lines;
 mod links;
 mod loading;
 mod looks;

@@ -1,15 +1,16 @@
 //! Links to hosts: one calls stream each, made when first needed.
 
 use crate::keep::{Keep, lock};
-use crate::serve;
+use crate::lines;
 use armento_client::AskError;
 use armento_client::api::{Answer, Ask, Pass, RENEW};
-use armento_link::{Identity, Reader, Writer, dial};
+use armento_link::{Identity, Reader, Writer, dial, random_hex};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
 use armento_tracee::{aside, sys};
 use armento_wire::bulk::HELLO;
-use armento_wire::talk::{self, Hello, Purpose, ToHost};
+use armento_wire::session::Session;
+use armento_wire::talk::{self, Hello, Purpose, SessionId, TALK, ToHost};
 use armento_wire::write_frame;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -22,8 +23,15 @@ const DIAL_MAX: Duration = Duration::from_secs(5);
 const ROUTE_MAX: Duration = Duration::from_secs(15);
 /// How long our daemon may take to sign: a millisecond's work.
 const RENEWED_MAX: Duration = Duration::from_secs(2);
-/// A host that says nothing for this long is dead. Hosts freeze earlier (10 s), so nothing runs twice.
-pub const DEAD_AFTER: Duration = Duration::from_secs(30);
+/// How much later than the host's own end, which rests on what it knows that we heard, home declares it: how often both
+/// look, and a loaded machine.
+const GRACE: Duration = Duration::from_secs(1);
+/// A host that says nothing for so long may be behind a cable that is out: four of its pulses are missing.
+const SILENT: Duration = Duration::from_secs(2);
+/// A host that meets the next life of a tree's home ends, and another is started: a first connection that fails so soon
+/// is tried once more after so long.
+const SOON: Duration = Duration::from_secs(1);
+const ONCE_MORE: Duration = Duration::from_millis(300);
 
 /// News of a move, from its source or target.
 #[derive(Debug)]
@@ -44,7 +52,9 @@ pub enum MoveEvent {
 pub struct HostLink {
     pub node: NodeName,
     pub pass: Pass,
-    pub writer: Mutex<Writer>,
+    /// Over however many connections.
+    pub session: Session<Writer>,
+    pub id: SessionId,
     pub heard: Mutex<Instant>,
     pub broken: AtomicBool,
     /// A connection for the next move, and since when it is made: whoever placed a program there will place another.
@@ -53,19 +63,30 @@ pub struct HostLink {
 
 impl HostLink {
     pub fn tell(&self, m: &ToHost) {
-        // A broken link shows itself to its reader.
-        let _ = talk::send(&mut *lock(&self.writer), m);
+        // Of a dead host everybody is told who waits for it.
+        let _ = self.session.send(TALK, &[&talk::encode(m)]);
     }
 
     /// Would it take a short message at once, from who may not wait?
     pub fn takes_more(&self) -> bool {
-        self.writer.try_lock().is_ok_and(|w| w.takes_more())
+        self.session.takes_more()
+    }
+
+    /// Since when nothing was heard, if that is longer than it should be.
+    pub fn lost(&self) -> Option<Duration> {
+        let silent = lock(&self.heard).elapsed();
+        (silent > SILENT || !self.session.connected()).then_some(silent)
+    }
+
+    /// It has not been heard for so long that it has ended.
+    pub fn past(&self) -> bool {
+        lock(&self.heard).elapsed() > Duration::from_millis(self.pass.dead_ms) + GRACE
     }
 
     /// Before a process is handed over, in the hand: what is lost with a link is counted there when it breaks,
-    /// and only then.
+    /// and only then. Over a link that is out just now nobody is sent: he might wait long, and here he runs.
     pub fn whole(&self) -> Result<()> {
-        if self.broken.load(Ordering::Acquire) {
+        if self.broken.load(Ordering::Acquire) || !self.session.connected() {
             return Err(lost("the other node went away during the move"));
         }
         Ok(())
@@ -107,6 +128,37 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
     if let Some(l) = known.clone().filter(|_| !closed) {
         return Ok(l);
     }
+    let link = way(keep, node, pid, need_kib)?;
+    if let Some(l) = known {
+        return Ok(l);
+    }
+    let begun = Instant::now();
+    let (link, r) = match lines::begin(keep, &link, DIAL_MAX) {
+        Ok(r) => (link, r),
+        Err(_) if begun.elapsed() < SOON => {
+            std::thread::sleep(ONCE_MORE);
+            let link = way(keep, node, pid, need_kib)?;
+            let r = lines::begin(keep, &link, DIAL_MAX)?;
+            (link, r)
+        }
+        Err(e) => return Err(e),
+    };
+    lock(&keep.links).insert(node.clone(), link.clone());
+    let (k, l) = (keep.clone(), link.clone());
+    let calls = aside::start("calls", move || lines::run(&k, &l, r));
+    let (k, l) = (keep.clone(), link.clone());
+    let both = calls.and_then(|()| aside::start("watch", move || watch(&k, &l)));
+    if let Err(e) = both {
+        link.broken.store(true, Ordering::Release);
+        lock(&keep.links).remove(node);
+        link.session.end();
+        return Err(e.into());
+    }
+    Ok(link)
+}
+
+/// The way to a host that takes `pid`: nobody has gone it yet.
+fn way(keep: &Keep, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<HostLink>> {
     let ask = Ask::Route {
         tree: keep.settings.tree,
         pid,
@@ -120,28 +172,15 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
         Ok(_) => return Err(lost(format!("this node's daemon knows no way to {node}"))),
     };
     *lock(&keep.identity) = Some((pass.identity.clone(), Instant::now()));
-    if let Some(l) = known {
-        return Ok(l);
-    }
-    let (r, w) = open(keep, &pass, Purpose::Calls)?;
-    let link = Arc::new(HostLink {
+    Ok(Arc::new(HostLink {
         node: node.clone(),
         pass,
-        writer: Mutex::new(w),
+        session: Session::default(),
+        id: SessionId(u128::from_str_radix(&random_hex(16), 16).unwrap_or_default()),
         heard: Mutex::new(Instant::now()),
         broken: AtomicBool::new(false),
         spare: Mutex::default(),
-    });
-    lock(&keep.links).insert(node.clone(), link.clone());
-    let (k, l) = (keep.clone(), link.clone());
-    let calls = aside::start("calls", move || serve::calls(&k, &l, r));
-    let (k, l) = (keep.clone(), link.clone());
-    let both = calls.and_then(|()| aside::start("watch", move || watch(&k, &l)));
-    if let Err(e) = both {
-        lock(&keep.links).remove(node);
-        return Err(e.into());
-    }
-    Ok(link)
+    }))
 }
 
 type Connection = (Reader, Writer);
@@ -226,7 +265,7 @@ fn greet(keep: &Keep, (r, mut w): Connection, purpose: Purpose) -> Result<Connec
 
 /// What we show at doors. Identities live a day, trees longer: an old one is renewed first, if our daemon is
 /// there.
-fn me(keep: &Keep, pass: &Pass) -> Identity {
+pub fn me(keep: &Keep, pass: &Pass) -> Identity {
     let mut held = lock(&keep.identity);
     if held.as_ref().is_none_or(|(_, at)| at.elapsed() > RENEW)
         && let Ok(Answer::Identity { identity }) = keep.control.ask(Ask::Identity, RENEWED_MAX)
@@ -241,8 +280,12 @@ fn me(keep: &Keep, pass: &Pass) -> Identity {
 fn watch(keep: &Arc<Keep>, link: &Arc<HostLink>) {
     while !link.broken.load(Ordering::Acquire) {
         link.tell(&ToHost::Alive);
-        if lock(&link.heard).elapsed() > DEAD_AFTER {
+        if link.past() {
             break;
+        }
+        if lock(&link.heard).elapsed() > SILENT {
+            // Its reader looks for a way round what keeps this connection from working.
+            link.session.cut();
         }
         lock(&link.spare).take_if(|(since, _)| since.elapsed() > SPARE_MAX);
         std::thread::sleep(Duration::from_millis(500));
@@ -255,6 +298,7 @@ pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
     if link.broken.swap(true, Ordering::AcqRel) {
         return;
     }
+    link.session.end();
     lock(&keep.links).remove(&link.node);
     *lock(&link.spare) = None;
     let l = link.clone();

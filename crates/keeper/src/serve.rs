@@ -6,6 +6,7 @@ use crate::ahead;
 use crate::deputy::{AGAIN, Deputy, Work};
 use crate::family;
 use crate::keep::{Keep, lock};
+use crate::lines::Inlet;
 use crate::links::{self, HostLink, MoveEvent};
 use crate::looks;
 use crate::mover::{Task, Why};
@@ -13,14 +14,13 @@ use crate::tree::Tree;
 use crate::{lasting, signals, timer_set};
 use armento_abi::{Otherwise, Place};
 use armento_client::api::Dest;
-use armento_link::Reader;
 use armento_migrate::stop::DEFAULT_NOTHING;
 use armento_model::{Pid, Tid};
 use armento_tracee::aside;
 use armento_tracee::inject::bit;
 use armento_tracee::region::DATA;
+use armento_wire::WireError;
 use armento_wire::call::{CALL, Call, decode_call};
-use armento_wire::read_frame;
 use armento_wire::talk::{self, TALK, ToHome, ToHost};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,16 +39,13 @@ const SERVED_IN_PART: [i64; 9] = [
     libc::SYS_clock_getres,
 ];
 
-/// Reads a host's calls stream until it breaks.
-pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, mut r: Reader) {
+/// Reads one connection of a host's calls stream until it breaks; why it did.
+pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut Inlet) -> WireError {
     let mut buf = Vec::new();
     loop {
-        let kind = match read_frame(&mut r, &mut buf) {
+        let kind = match link.session.hear(r, &mut buf) {
             Ok(kind) => kind,
-            Err(e) => {
-                eprintln!("{}: {e}", link.node);
-                break;
-            }
+            Err(e) => return e,
         };
         *lock(&link.heard) = Instant::now();
         let fine = match kind {
@@ -60,11 +57,9 @@ pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, mut r: Reader) {
             _ => false,
         };
         if !fine {
-            eprintln!("{}: sent something that is no message", link.node);
-            break;
+            return WireError::Garbled("message");
         }
     }
-    links::dead(keep, link);
 }
 
 /// The deputy of `tid`, if this host speaks for it.
@@ -279,6 +274,8 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             keep.hand.run(move |t| t.words(&l, &w));
         }
         ToHome::Usage { list } => {
+            // Its pulse: it runs on for as long as it knows that we hear it.
+            link.session.acknowledge();
             let l = link.clone();
             keep.hand.post(move |t| t.usage(&l, list));
         }

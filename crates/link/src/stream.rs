@@ -8,6 +8,7 @@ use crate::LinkError;
 use crate::conn::{Conn, RECORD, Step, torn};
 use crate::handshake::Handshake;
 use crate::sys;
+use armento_wire::session::Outlet;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
@@ -302,16 +303,17 @@ impl Writer {
         let _ = self.sock.shutdown(Shutdown::Both);
     }
 
-    /// Would a few KiB be taken without waiting for the peer? KERNEL: a TCP socket is writable while a third of its
-    /// buffer is free (sk_stream_is_writeable).
-    pub fn takes_more(&self) -> bool {
-        let mut fds = [sys::pollfd(self.sock.as_raw_fd(), false, true)];
-        sys::poll(&mut fds, Some(Instant::now())).is_ok_and(|ready| ready)
-    }
-
     /// True when ciphertext waits that a non-blocking socket did not take: call `flush` when it can.
     pub fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|t| t.sent < t.out.len())
+    }
+}
+
+impl Outlet for Writer {
+    /// KERNEL: a TCP socket is writable while a third of its buffer is free (sk_stream_is_writeable).
+    fn takes_more(&self) -> bool {
+        let mut fds = [sys::pollfd(self.sock.as_raw_fd(), false, true)];
+        sys::poll(&mut fds, Some(Instant::now())).is_ok_and(|ready| ready)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::FarmError;
 use crate::trust::Rules;
 use armento_balance::Policy;
+use armento_client::api::{default_dead_ms, default_freeze_ms};
 use armento_model::NodeName;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,8 @@ pub struct Config {
     pub accept_from: Option<Rules>,
     /// `mosix`, `static` or `none`.
     pub policy: String,
-    /// A guest tree without word from its home is frozen after this, and ended after `dead_ms`.
+    /// A guest tree without word from its home is frozen after this, and ended after `dead_ms`. Home says the same of
+    /// its own trees elsewhere, and declares them dead at `dead_ms`; of two nodes' settings the shorter hold.
     pub freeze_ms: u64,
     pub dead_ms: u64,
     pub gossip_period_ms: u64,
@@ -65,9 +67,8 @@ impl Default for Config {
             send_to: None,
             accept_from: None,
             policy: "mosix".into(),
-            // `design.md` §3: hosts freeze after 10 s without home, home gives up at 30 s.
-            freeze_ms: 10_000,
-            dead_ms: 30_000,
+            freeze_ms: default_freeze_ms(),
+            dead_ms: default_dead_ms(),
             gossip_period_ms: 1_000,
             mem_reserve_permille: None,
             guest_mem_max_kib: None,
@@ -107,7 +108,10 @@ impl Config {
             return Err("gossip_period_ms lies between 50 and 60000".into());
         }
         if self.freeze_ms == 0 || self.dead_ms <= self.freeze_ms {
-            return Err("dead_ms must be greater than freeze_ms, and that greater than 0".into());
+            let (freeze, dead) = (self.freeze_ms, self.dead_ms);
+            return Err(format!(
+                "dead_ms ({dead}) must be greater than freeze_ms ({freeze}), and that greater than 0"
+            ));
         }
         if self.mem_reserve_permille.is_some_and(|r| r > 900) {
             return Err("mem_reserve_permille lies between 0 and 900".into());

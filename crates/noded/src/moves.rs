@@ -242,5 +242,7 @@ async fn pass(node: &Arc<Node>, wants: Wants, uid: u32, target: &NodeName) -> Re
         addr: addr.to_string(),
         identity,
         expect: badge(target, Role::Host),
+        freeze_ms: node.config.freeze_ms,
+        dead_ms: node.config.dead_ms,
     })
 }

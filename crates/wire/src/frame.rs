@@ -13,6 +13,8 @@ pub enum WireError {
     TooLong(usize),
     #[error("the peer sent something that is no {0}")]
     Garbled(&'static str),
+    #[error("the peer is dead, or hears nothing of all that was said")]
+    Over,
 }
 
 /// Reads one frame into `buf` (replaced); returns its kind.

@@ -5,12 +5,14 @@
 //! ```
 //! Calls and replies are laid out by hand because they are the hot path; the rest is postcard. The
 //! bytes of pages follow what is said of them ([`pages`]). The version is settled in [`Hello`]; both sides must match.
+//! The calls stream goes on over a new connection when one breaks: `session.rs`.
 
 pub mod bulk;
 pub mod call;
 pub mod codec;
 mod frame;
 pub mod pages;
+pub mod session;
 pub mod talk;
 
 pub use frame::{FRAME_MAX, WireError, read_frame, write_frame};

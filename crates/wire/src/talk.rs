@@ -1,11 +1,15 @@
 //! Everything a keeper and a host say to each other beside calls and replies.
 
-use crate::{WireError, write_frame};
+use crate::WireError;
 use armento_model::{CpuTime, MoveId, Pid, Stay, Tid, TreeId};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::fmt;
 
 pub const TALK: u8 = 3;
+
+/// A host's first frame on a connection for calls, behind the keeper's hello: the number of the last frame that it has
+/// heard from home, u64. What follows is the session's (`session.rs`).
+pub const WELCOME: u8 = 4;
 
 /// First frame of every connection to a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,14 +23,38 @@ pub struct Hello {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
-    /// The keeper's calls stream; one at a time, a new one replaces a broken one.
-    Calls,
+    /// The keeper's calls stream, begun or taken up again: a newer connection replaces the older.
+    Calls(Resume),
     /// The image of one process comes in; from the keeper or another host.
     Bring(MoveId),
     /// The keeper fetches the image of a process that comes home.
     Fetch(MoveId),
     /// … what shared memory that lasts holds now.
     Object(ObjectId),
+}
+
+/// Which stream a connection carries on, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    pub session: SessionId,
+    /// Counts the connections, the first is 0: one that is no newer than another is refused.
+    pub epoch: u32,
+    /// Number of the last frame that home has heard.
+    pub heard: u64,
+    /// Home's own limits: without word a tree is frozen after the one and ended after the other, at the latest.
+    pub freeze_ms: u64,
+    pub dead_ms: u64,
+}
+
+/// Made by the keeper by chance; the two ends know it and nobody else.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionId(pub u128);
+
+/// Never prints it.
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionId")
+    }
 }
 
 /// Memory that processes share, as home's kernel numbers it, for as long as it lives.
@@ -351,8 +379,4 @@ pub fn encode<T: Serialize>(m: &T) -> Vec<u8> {
 
 pub fn decode<'a, T: Deserialize<'a>>(b: &'a [u8], what: &'static str) -> Result<T, WireError> {
     postcard::from_bytes(b).map_err(|_| WireError::Garbled(what))
-}
-
-pub fn send<T: Serialize>(w: &mut impl Write, m: &T) -> Result<(), WireError> {
-    write_frame(w, TALK, &[&encode(m)])
 }

@@ -11,7 +11,6 @@ use armento_abi::{Out, Packed, out_len, sends};
 use armento_model::Tid;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::ToHost;
-use armento_wire::write_frame;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -274,6 +273,7 @@ fn timing(st: &mut State, flags: u8, packed: &mut Packed) {
 impl HostLink {
     pub fn reply(&self, tid: Tid, seq: u32, ret: i64, outs: &[u8]) {
         let head = call::reply_head(tid, seq, ret);
-        let _ = write_frame(&mut *lock(&self.writer), call::REPLY, &[&head, outs]);
+        // The bodies of a dead host wait for nothing.
+        let _ = self.session.send(call::REPLY, &[&head, outs]);
     }
 }
