@@ -70,7 +70,10 @@ fn row(n: &NodeInfo) -> Vec<String> {
         told(n.cores.to_string()),
         told(size(n.mem_free_kib)),
         told(size(n.mem_total_kib)),
-        told(n.guests.to_string()),
+        told(match n.frozen {
+            0 => n.guests.to_string(),
+            frozen => format!("{} ({frozen} frozen)", n.guests),
+        }),
         told(span(n.age_ms)),
         told(n.wire.clone()),
         n.addr.clone(),
@@ -94,6 +97,7 @@ mod tests {
             mem_total_kib: 8 << 20,
             mem_free_kib: 1 << 20,
             guests: 3,
+            frozen: 0,
             age_ms: 420,
             wire: "tls".into(),
             version: "0.1.0".into(),
@@ -105,5 +109,10 @@ n1*   alive  1.50  10000      2  1.0 G   8.0 G       3  420 ms  tls   10.0.0.1:7
 fast  down      -      -      -      -       -       -       -  -     10.0.0.1:7117
 ";
         assert_eq!(text, golden);
+        let frozen = NodeInfo {
+            frozen: 2,
+            ..node("n1", 2)
+        };
+        assert!(render(&[frozen]).contains("  3 (2 frozen)  "));
     }
 }

@@ -10,7 +10,8 @@ const HELP: &str = "Examples:
   armento ps --all                 of the whole farm, not only of this home
   armento ps --json | jq '.procs[] | select(.place != .home) | .pid'
 
-You see your own processes; root sees everybody's. `armento why PID` explains STAY.";
+You see your own processes; root sees everybody's. `armento why PID` explains STAY;
+there stands also that nothing is heard from WHERE it runs, or that it is frozen for that.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -64,10 +65,12 @@ fn render(procs: &[ProcInfo]) -> String {
 
 fn row(p: &ProcInfo) -> Vec<String> {
     let seconds = |ms: u64| format!("{:.1}", ms as f64 / 1000.0);
-    let stay = match p.stay {
-        Some(stay) => stay.code(),
-        None if p.locked => "locked",
-        None => "-",
+    let stay = match (p.lost_ms, p.stay) {
+        (Some(_), _) if p.frozen => "frozen".into(),
+        (Some(ms), _) => format!("lost {} s", ms / 1000),
+        (None, Some(stay)) => stay.code().into(),
+        (None, None) if p.locked => "locked".into(),
+        (None, None) => "-".into(),
     };
     vec![
         p.pid.to_string(),
@@ -78,7 +81,7 @@ fn row(p: &ProcInfo) -> Vec<String> {
         size(p.rss_kib),
         p.moves.to_string(),
         p.forwarded.to_string(),
-        stay.into(),
+        stay,
         clean(&p.command),
     ]
 }
@@ -108,6 +111,8 @@ mod tests {
             detail: String::new(),
             partner: None,
             locked: false,
+            lost_ms: None,
+            frozen: false,
             age_ms: 15_000,
         }
     }
@@ -119,6 +124,14 @@ mod tests {
 4711  n1    n3     12.3  12.0   5.0 M      2    345  -     lame a?[2J.wav
 ";
         assert_eq!(render(&[proc()]), golden);
+        let lost = |frozen| ProcInfo {
+            lost_ms: Some(4200),
+            stay: Some(Stay::Busy),
+            frozen,
+            ..proc()
+        };
+        assert!(render(&[lost(false)]).contains("  lost 4 s  "));
+        assert!(render(&[lost(true)]).contains("  frozen  "));
     }
 
     #[test]

@@ -366,6 +366,12 @@ pub struct ProcInfo {
     #[serde(default)]
     pub partner: Option<Pid>,
     pub locked: bool,
+    /// For how long nothing was heard from where it runs, milliseconds, when that is longer than it should be.
+    #[serde(default)]
+    pub lost_ms: Option<u64>,
+    /// … and so long that it was frozen there.
+    #[serde(default)]
+    pub frozen: bool,
     /// Age of the process, milliseconds.
     pub age_ms: u64,
 }
@@ -382,6 +388,9 @@ pub struct GuestInfo {
     pub threads: u32,
     /// As in [`ProcInfo`].
     pub busy_percent: u8,
+    /// Its home was not heard for too long: it waits.
+    #[serde(default)]
+    pub frozen: bool,
 }
 
 /// One node as the node asked knows it.
@@ -400,6 +409,9 @@ pub struct NodeInfo {
     pub mem_total_kib: u64,
     pub mem_free_kib: u64,
     pub guests: u32,
+    /// … of which wait for a home that is not heard; told by the node itself.
+    #[serde(default)]
+    pub frozen: u32,
     /// How old this knowledge is, milliseconds.
     pub age_ms: u64,
     /// `tls` or `plain`.

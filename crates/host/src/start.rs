@@ -19,7 +19,7 @@ use armento_wire::talk::{self as wire, Purpose, TALK, ToHome, ToHost};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufRead, Write};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
@@ -359,6 +359,7 @@ fn guest_list(zoo: &mut Zoo) -> Vec<GuestInfo> {
         rss_kib: status::rss_kib(b.here),
         threads: b.threads.len() as u32,
         busy_percent: b.busy_percent,
+        frozen: sh.home.alone.load(Ordering::Acquire),
     })
     .collect()
 }

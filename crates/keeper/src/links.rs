@@ -78,6 +78,11 @@ impl HostLink {
         (silent > SILENT || !self.session.connected()).then_some(silent)
     }
 
+    /// Who has not heard us for so long holds its guests.
+    pub fn freezes(&self, lost: Duration) -> bool {
+        lost > Duration::from_millis(self.pass.freeze_ms)
+    }
+
     /// It has not been heard for so long that it has ended.
     pub fn past(&self) -> bool {
         lock(&self.heard).elapsed() > Duration::from_millis(self.pass.dead_ms) + GRACE

@@ -482,6 +482,7 @@ impl Tree {
         for p in self.procs.values_mut().filter(placed) {
             p.seen.look(p.link().is_none());
             let place: NodeName = p.link().map_or_else(|| here.clone(), |l| l.node.clone());
+            let lost = p.link().and_then(|l| l.lost());
             all.push(ProcInfo {
                 pid: p.pid,
                 ppid: p.seen.ppid,
@@ -507,6 +508,8 @@ impl Tree {
                     .map_or_else(String::new, |k| k.detail.clone()),
                 partner: p.kept.as_ref().and_then(|k| k.partner),
                 locked: p.locked || p.tied || p.hold_until.is_some_and(|t| Instant::now() < t),
+                lost_ms: lost.map(|t| t.as_millis() as u64),
+                frozen: p.link().zip(lost).is_some_and(|(l, t)| l.freezes(t)),
                 age_ms: p.born.elapsed().as_millis() as u64,
             });
         }

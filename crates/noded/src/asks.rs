@@ -217,7 +217,10 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
     };
     let proc = keeper.holds(pid);
     let place = proc.map_or_else(|| me.clone(), |p| p.place.clone());
-    let own = proc.and_then(|p| p.stay);
+    let out = proc.and_then(|p| Some((p, p.lost_ms?)));
+    let own = out
+        .map(|_| Stay::LinkLost)
+        .or_else(|| proc.and_then(|p| p.stay));
     let root = keeper.hello.uid == 0 && !node.trust().allow_root;
     let stay = match own {
         Some(stay) => Some(stay),
@@ -233,9 +236,10 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         ),
     };
     // What the keeper knows more of is its own reason.
-    let (detail, partner) = match proc.filter(|_| own.is_some()) {
-        Some(p) => (p.detail.clone(), p.partner),
-        None => (String::new(), None),
+    let (detail, partner) = match (out, proc.filter(|_| own.is_some())) {
+        (Some((p, ms)), _) => (lost(p, ms, node.config.dead_ms), None),
+        (None, Some(p)) => (p.detail.clone(), p.partner),
+        (None, None) => (String::new(), None),
     };
     Ok(Answer::Why {
         pid,
@@ -246,6 +250,18 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         detail,
         partner,
     })
+}
+
+fn lost(p: &ProcInfo, ms: u64, dead_ms: u64) -> String {
+    let state = match p.frozen {
+        true => "it is frozen there",
+        false => "it goes on when the link does",
+    };
+    let (for_s, dead_s) = (ms / 1000, dead_ms / 1000);
+    let node = &p.place;
+    format!(
+        "nothing was heard from {node} for {for_s} s: {state}; home declares it dead at {dead_s} s"
+    )
 }
 
 /// Asks another daemon, off the daemon's own thread.

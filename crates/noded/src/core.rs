@@ -303,6 +303,10 @@ impl Node {
             mem_total_kib: entry.map_or(0, |e| e.mem_total_kib),
             mem_free_kib: entry.map_or(0, |e| e.mem_free_kib),
             guests: entry.map_or(0, |e| e.guests),
+            frozen: match *name == core.me {
+                true => core.hosts.guests().filter(|g| g.frozen).count() as u32,
+                false => 0,
+            },
             // Never heard: not in this daemon's life.
             age_ms: known.as_ref().map_or(now.0, |k| k.age_ms),
             wire: entry.map_or(String::new(), |e| e.wire.name().into()),

@@ -59,6 +59,8 @@ pub fn proc(place: &str) -> ProcInfo {
         detail: String::new(),
         partner: None,
         locked: false,
+        lost_ms: None,
+        frozen: false,
         age_ms: 3000,
     }
 }
