@@ -1,0 +1,127 @@
+//! Cables that are cut: what programs do goes on as if nothing had been, or ends truthfully.
+
+mod lab;
+
+use lab::{Farm, until};
+use std::process::Output;
+
+/// Side effects that tell when one is lost or repeated: lines of a file, bytes through a pipe, forks; and computing.
+const PROGRAM: &str = r#"use IO::Handle; open(F, ">>", $ARGV[0]); F->autoflush(1); pipe(R, W);
+ for ($i = 1; $i <= $ARGV[1]; $i++) { syswrite(W, "$i\n"); sysread(R, $b, 100); print F "$i $b";
+ if ($i % 1000 == 0) { $x = 0; for ($j = 0; $j < 100000; $j++) { $x += $j % 7 } print F "$x\n";
+ if (!fork) { print F "child of $i\n"; exit 3 } wait; print F "$?\n" } } print F "end\n""#;
+
+fn text(b: &[u8]) -> String {
+    String::from_utf8_lossy(b).into_owned()
+}
+
+/// Runs the program on n2 with `before` done first in the same shell; what it wrote, and what it should have.
+fn run(farm: &Farm, before: &str, turns: u32) -> (Output, String, String) {
+    let native = format!("rm -f /tmp/n; perl -e '{PROGRAM}' /tmp/n {turns}; cat /tmp/n");
+    let native = farm.sh("n1", &native);
+    let away = format!(
+        "rm -f /tmp/o; {before} armento run --on n2 perl -e '{PROGRAM}' /tmp/o {turns}; e=$?; wait; exit $e"
+    );
+    let out = farm.run("n1", &away);
+    let wrote = farm.sh("n1", "cat /tmp/o");
+    (out, wrote, native)
+}
+
+/// A cable out of n1 for so long, from a second after the start.
+fn cut(seconds: u32) -> String {
+    format!(
+        "(sleep 1; ip link set eth0 down; sleep {seconds}; ip link set eth0 up) >/dev/null 2>&1 &"
+    )
+}
+
+/// A proxy on `node` that breaks what is dialled there, by a plan; its address.
+fn proxy(farm: &Farm, node: &str, plan: &str) -> String {
+    let start = format!("setsid armento lab proxy {plan} >/tmp/proxy.log 2>&1 </dev/null &");
+    farm.sh(node, &start);
+    let said = || farm.sh(node, "head -1 /tmp/proxy.log 2>/dev/null || true");
+    until("the proxy", || said().ends_with('\n'));
+    said().trim().to_owned()
+}
+
+fn no_body(farm: &Farm) {
+    until("the end of the body", || {
+        farm.sh("n2", "pgrep -c '^perl$' || true").trim() == "0"
+    });
+}
+
+/// Resets, ends, delays and stalls every few hundred milliseconds.
+#[test]
+fn connections_that_break_again_and_again_lose_and_repeat_nothing() {
+    let Some(farm) = Farm::up("cables", None) else {
+        return;
+    };
+    let plan = "--seed 11 --faults reset,close,reset,stall,delay,repeat \
+                --bytes 1..400000 --every 50..400 --pause 1..200";
+    let at = proxy(&farm, "n1", plan);
+    let via = format!("export ARMENTO_DIAL_VIA={at} ARMENTO_KEEPER_LOG=/tmp/keeper.log;");
+    let (out, wrote, native) = run(&farm, &via, 20_000);
+    let log = farm.sh("n1", "cat /tmp/keeper.log");
+    assert!(out.status.success(), "{out:?}\n{log}");
+    assert!(
+        wrote == native,
+        "{} of {} bytes\n{log}",
+        wrote.len(),
+        native.len()
+    );
+    assert!(log.matches("taken up again").count() > 3, "{log}");
+    no_body(&farm);
+}
+
+/// With the short limits of these farms: frozen after 1.5 s, dead after 4.
+#[test]
+fn a_cable_is_out_shorter_and_longer_than_a_tree_waits() {
+    let Some(farm) = Farm::up("out", None) else {
+        return;
+    };
+    let look = "(until armento ps | grep -q frozen; do sleep 0.1; done; armento why $(pgrep -o '^perl$') > /tmp/why) &";
+    let (out, wrote, native) = run(&farm, &format!("{} {look}", cut(3)), 30_000);
+    assert!(out.status.success(), "{out:?}");
+    assert!(wrote == native, "{} of {} bytes", wrote.len(), native.len());
+    let why = farm.sh("n1", "cat /tmp/why");
+    assert!(why.contains("link-lost") && why.contains("frozen"), "{why}");
+    no_body(&farm);
+    let (out, wrote, native) = run(&farm, &cut(9), 60_000);
+    assert_eq!(out.status.code(), Some(137), "{out:?}");
+    assert!(native.starts_with(&wrote));
+    let said = text(&out.stderr);
+    assert_eq!(said.matches("armento: ").count(), 1, "{said}");
+    assert!(said.contains("n2") && said.contains("lost"), "{said}");
+    no_body(&farm);
+    // And the farm goes on.
+    let again = || farm.run("n1", "armento run --on n2 true").status.success();
+    until("another program there", again);
+}
+
+/// As a user has it: frozen after 10 s, dead after 30.
+#[test]
+fn a_cable_is_out_for_seconds_and_for_good() {
+    if !lab::long() {
+        return;
+    }
+    let Some(farm) = Farm::up("seconds", None) else {
+        return;
+    };
+    for node in ["n1", "n2"] {
+        farm.sh(node, "sed -i 's/^freeze_ms.*//; s/^dead_ms.*//' /etc/armento/config.toml; pkill -f '[a]rmento node'; sleep 1");
+        farm.daemon(node);
+    }
+    for seconds in [5, 15] {
+        let (out, wrote, native) = run(&farm, &cut(seconds), 60_000);
+        assert!(out.status.success(), "{out:?}");
+        assert!(
+            wrote == native,
+            "{seconds} s: {} of {} bytes",
+            wrote.len(),
+            native.len()
+        );
+    }
+    let (out, wrote, native) = run(&farm, &cut(45), 60_000);
+    assert_eq!(out.status.code(), Some(137), "{out:?}");
+    assert!(native.starts_with(&wrote));
+    no_body(&farm);
+}
