@@ -48,6 +48,7 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
         head: None,
         fresh: BTreeMap::new(),
         came: Vec::new(),
+        mv,
         pid: 0,
         away: CpuTime::default(),
         later: Vec::new(),
@@ -64,7 +65,7 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
         Err(e) => {
             if a.pid != 0 {
                 let pid = a.pid;
-                sh.hand.run(move |zoo| drop_unthawed(zoo, pid));
+                sh.hand.run(move |zoo| drop_unthawed(zoo, mv, pid));
             }
             let (stay, detail) = says(&e);
             sh.tell(&ToHome::Failed { mv, stay, detail });
@@ -72,9 +73,11 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
     }
 }
 
-/// A body that never ran is thrown away.
-pub fn drop_unthawed(zoo: &mut Zoo, pid: Pid) {
-    if zoo.bodies.get(&pid).is_some_and(|b| b.quiet) {
+/// A body that never ran is thrown away. One that another move of the process has brought meanwhile is not: what is said
+/// of this move may have waited for a cable.
+pub fn drop_unthawed(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
+    let its = |b: &Body| b.quiet && b.mv == Some(mv);
+    if zoo.bodies.get(&pid).is_some_and(its) {
         bodies::remove(zoo, pid);
     }
 }
@@ -91,6 +94,7 @@ struct Arrival {
     fresh: BTreeMap<FileKey, Draft>,
     /// … and those that are: nobody forgets what an arrival holds.
     came: Vec<Arc<File>>,
+    mv: MoveId,
     pid: Pid,
     /// CPU that it used away before.
     away: CpuTime,
@@ -170,11 +174,18 @@ impl Builder for Arrival {
         let head = self.head.take().ok_or_else(|| {
             MigrateError::Stays(Stay::TargetFailed, "pages before an offer".into())
         })?;
-        self.pid = head.pid;
+        let (mv, pid) = (self.mv, head.pid);
+        let twice = move |zoo: &mut Zoo| zoo.bodies.get(&pid).is_some_and(|b| b.mv == Some(mv));
+        if self.sh.hand.run(twice) == Some(true) {
+            // On a plain wire a connection can be repeated. That body is not ours.
+            let why = "this move is under way already".into();
+            return Err(MigrateError::Stays(Stay::TargetFailed, why));
+        }
+        self.pid = pid;
         self.await_drop();
         self.sh
             .hand
-            .run(move |zoo| begin(zoo, &head))
+            .run(move |zoo| begin(zoo, mv, &head))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
@@ -209,7 +220,7 @@ impl Builder for Arrival {
 }
 
 /// An empty body of the offered shape.
-fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
+fn begin(zoo: &mut Zoo, mv: MoveId, head: &Head) -> Result<Filler> {
     if let Some(old) = zoo.bodies.get(&head.pid) {
         if !old.quiet {
             return Err(MigrateError::Stays(
@@ -251,6 +262,7 @@ fn begin(zoo: &mut Zoo, head: &Head) -> Result<Filler> {
         releases: None,
         quiet: true,
         serving: false,
+        mv: Some(mv),
         busy_percent: 100,
         looked: (0, Instant::now()),
         demand: Default::default(),
@@ -611,8 +623,10 @@ pub fn expelled(sh: &Shared) -> Option<String> {
 
 /// Home says: you own it now. Signals that travelled are queued first.
 pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
-    let Some(b) = zoo.bodies.get_mut(&pid) else {
-        return;
+    let Some(b) = zoo.bodies.get_mut(&pid).filter(|b| b.mv == Some(mv)) else {
+        // It died before it ran. Home has handed its process over, and must not wait for it.
+        let sig = libc::SIGKILL;
+        return zoo.sh().tell(&ToHome::Died { pid, sig });
     };
     point("host.thawing");
     b.quiet = false;

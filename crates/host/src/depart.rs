@@ -32,8 +32,10 @@ use std::time::{Duration, Instant};
 const MEET_MAX: Duration = Duration::from_secs(10);
 /// How long those who share memory may take to stand still, each after the other.
 const TOGETHER_MAX: Duration = Duration::from_secs(3);
-/// A failed move's process waits so long for home's word; home sends it at once.
-const ABORT_MAX: Duration = Duration::from_secs(2);
+/// A failed move's process waits so long for home's word, while home hears us; home sends it at once.
+const ABORT_MAX: Duration = Duration::from_secs(10);
+/// Home says twice a second that it does.
+const HEARD_MAX: Duration = Duration::from_millis(1500);
 /// Moves under way at a host are far fewer.
 const ABORTED_MAX: usize = 64;
 
@@ -42,13 +44,22 @@ pub fn run(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) {
         let (stay, detail) = says(&e);
         sh.tell(&ToHome::Failed { mv, stay, detail });
         // Home answers with Abort when it has told the signals that it kept: they come before the results
-        // of the calls that it broke.
-        let until = Instant::now() + ABORT_MAX;
-        while Instant::now() < until && !aborted(sh, mv) {
-            std::thread::sleep(Duration::from_micros(200));
+        // of the calls that it broke. Or it was handed over already, and Drop comes: our connection to the target
+        // may have broken behind the last byte. Without home nobody may go on here.
+        let look = Duration::from_micros(200);
+        let mut waited = Duration::ZERO;
+        while waited < ABORT_MAX && !aborted(sh, mv) && is_here(sh, pid) {
+            std::thread::sleep(look);
+            if sh.home.session.answered().elapsed() < HEARD_MAX {
+                waited += look;
+            }
         }
         freeze::thaw(sh, pid);
     }
+}
+
+fn is_here(sh: &Shared, pid: Pid) -> bool {
+    sh.cell_of(pid).is_some()
 }
 
 /// Home gave this move up. Its freeze may still be to come.

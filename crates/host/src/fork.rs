@@ -282,6 +282,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         releases,
         quiet: false,
         serving: false,
+        mv: None,
         busy_percent: 100,
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),

@@ -196,7 +196,7 @@ pub fn hear(sh: &Arc<Shared>, m: ToHost) {
         }
         ToHost::Abort { mv, pid } => {
             depart::abort(sh, mv);
-            sh.hand.run(move |z| arrive::drop_unthawed(z, pid));
+            sh.hand.run(move |z| arrive::drop_unthawed(z, mv, pid));
             freeze::thaw(sh, pid);
         }
         ToHost::Thaw { mv, pid } => sh.hand.post(move |z| arrive::thaw(z, mv, pid)),

@@ -5,7 +5,7 @@ use crate::shared::{Cell, Proc, Shared};
 use crate::sigwaits;
 use crate::veils::Veils;
 use armento_migrate::stop::Halted;
-use armento_model::{Pid, Tid};
+use armento_model::{MoveId, Pid, Tid};
 use armento_tracee::demand::Demand;
 use armento_tracee::hand::World;
 use armento_tracee::pages::Run;
@@ -43,6 +43,8 @@ pub struct Body {
     pub quiet: bool,
     /// Pages of it are sent to where it runs now: its memory must stay.
     pub serving: bool,
+    /// The move that brought it; none when it was forked here.
+    pub mv: Option<MoveId>,
     /// Share of its time, of late, in which a thread of it wanted a processor, percent.
     pub busy_percent: u8,
     /// CPU it had used here at the last look, and when that was.
