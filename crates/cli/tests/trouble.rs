@@ -12,6 +12,8 @@ mod trust;
 
 use lab::{Farm, until};
 use std::process::Output;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// As an ordinary user.
 const USER: &str = "setpriv --reuid 1000 --regid 1000 --clear-groups";
@@ -219,6 +221,31 @@ fn a_tree_is_spread_from_the_first_instant() {
     spread::every_program_is_placed(&farm);
     spread::rights_are_kept(&farm);
     spread::tracers_of_its_own_work(&farm);
+}
+
+/// Hosts freeze after 10 s and end after 30 s, and homes wait as long, as a user has it.
+#[test]
+fn a_link_is_cut_for_five_seconds_and_for_good() {
+    if !lab::long() {
+        return;
+    }
+    let Some(farm) = Farm::up("cut", None) else {
+        return;
+    };
+    for node in ["n1", "n2"] {
+        farm.sh(node, "sed -i 's/^freeze_ms.*//; s/^dead_ms.*//' /etc/armento/config.toml; pkill -f '[a]rmento node'; sleep 1");
+        farm.daemon(node);
+    }
+    sleep(Duration::from_secs(3));
+    let (out, native) = a_cut(&farm, 5);
+    assert_eq!(text(&out.stdout), native, "{out:?}");
+    let (out, native) = a_cut(&farm, 45);
+    assert_eq!(out.status.code(), Some(137), "{out:?}");
+    assert!(native.starts_with(&text(&out.stdout)), "{out:?}");
+    told(&out, &["n2", "lost"]);
+    until("the end of the body", || {
+        farm.sh("n2", "pgrep -c '^perl$' || true").trim() == "0"
+    });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the threads of a keeper share.
 //!
-//! Lock order: `linking`, `deputies`, then a deputy's state, then a link's writer. The hand takes any of them
+//! Lock order: `linking`, `deputies`, then a deputy's state, then a link's session. The hand takes any of them
 //! for a moment; nobody waits for the hand while holding one.
 
 use crate::aimed::Aimed;
