@@ -58,7 +58,11 @@ fn connections_that_break_again_and_again_lose_and_repeat_nothing() {
     let plan = "--seed 11 --faults reset,close,reset,stall,delay,repeat \
                 --bytes 1..400000 --every 50..400 --pause 1..200";
     let at = proxy(&farm, "n1", plan);
-    let via = format!("export ARMENTO_DIAL_VIA={at} ARMENTO_KEEPER_LOG=/tmp/keeper.log;");
+    // A move whose own connection breaks is off, and tried again.
+    let via = format!(
+        "export ARMENTO_DIAL_VIA={at} ARMENTO_KEEPER_LOG=/tmp/keeper.log; \
+         (until armento migrate $(pgrep -o '^perl$') n2; do sleep 0.1; done) >/tmp/moved 2>&1 &"
+    );
     let (out, wrote, native) = run(&farm, &via, 20_000);
     let log = farm.sh("n1", "cat /tmp/keeper.log");
     assert!(out.status.success(), "{out:?}\n{log}");
