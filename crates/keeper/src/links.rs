@@ -317,10 +317,6 @@ pub fn cut(keep: &Arc<Keep>, node: &NodeName) {
     let Some(link) = lock(&keep.links).get(node).cloned() else {
         return;
     };
-    // Who writes just now meets the end of the process it writes for.
-    if let Ok(w) = link.writer.try_lock() {
-        w.shutdown();
-    }
     dead(keep, &link);
 }
 

@@ -297,12 +297,6 @@ impl Writer {
         self.sock.shutdown(Shutdown::Write)
     }
 
-    /// Ends both directions at once, whatever is on its way.
-    pub fn shutdown(&self) {
-        // Fails only when they have ended.
-        let _ = self.sock.shutdown(Shutdown::Both);
-    }
-
     /// True when ciphertext waits that a non-blocking socket did not take: call `flush` when it can.
     pub fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|t| t.sent < t.out.len())
