@@ -3,7 +3,6 @@
 use crate::bodies;
 use crate::shared::{ALONE, Shared, lock};
 use crate::world::Zoo;
-use armento_client::api::HostStart;
 use armento_link::{Reader, Writer};
 use armento_tracee::aside;
 use armento_wire::session::{Closer, Session};
@@ -38,14 +37,14 @@ pub struct Home {
 
 impl Home {
     /// Of home's limits and this node's the shorter hold: home's own end is then never before ours.
-    pub fn new(first: &Resume, start: &HostStart) -> Home {
+    pub fn new(first: &Resume, (freeze_ms, dead_ms): (u64, u64)) -> Home {
         Home {
             session: Session::default(),
             id: first.session,
             epoch: Mutex::new(None),
             reading: Mutex::new(()),
-            freeze: Duration::from_millis(first.freeze_ms.min(start.freeze_ms)),
-            dead: Duration::from_millis(first.dead_ms.min(start.dead_ms)),
+            freeze: Duration::from_millis(first.freeze_ms.min(freeze_ms)),
+            dead: Duration::from_millis(first.dead_ms.min(dead_ms)),
             alone: AtomicBool::new(false),
         }
     }
@@ -139,5 +138,28 @@ fn hold_all(zoo: &mut Zoo, hold: bool) {
         if !hold {
             bodies::run_on(zoo, pid);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_newer_connections_have_the_turn_and_the_shorter_limits_hold() {
+        let resume = |epoch| Resume {
+            session: SessionId(7),
+            epoch,
+            heard: 0,
+            freeze_ms: 3000,
+            dead_ms: 9000,
+        };
+        let home = Home::new(&resume(0), (10_000, 5000));
+        assert_eq!(home.freeze, Duration::from_secs(3));
+        assert_eq!(home.dead, Duration::from_secs(5));
+        assert!(home.turn(&resume(0)).is_some());
+        assert!(home.turn(&resume(0)).is_none(), "it was repeated");
+        assert!(home.turn(&resume(2)).is_some());
+        assert!(home.turn(&resume(1)).is_none(), "it is older");
     }
 }

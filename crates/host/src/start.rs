@@ -175,7 +175,8 @@ fn first(door: &Door, start: &HostStart) -> Result<Met, Failure> {
         if h.tree != start.tree || who.role != Role::Keeper {
             continue;
         }
-        let known = met.get_or_insert_with(|| Arc::new(Home::new(&resume, start)));
+        let known = met
+            .get_or_insert_with(|| Arc::new(Home::new(&resume, (start.freeze_ms, start.dead_ms))));
         let home = known.clone();
         let options = socket.try_clone()?;
         let Some(turn) = home.turn(&resume) else {
