@@ -227,6 +227,7 @@ fn host_of(node: &mut Node, tree: TreeId) -> Session {
         rss_kib: 1,
         threads: 1,
         busy_percent: 100,
+        frozen: false,
     };
     s.report(Report::Guests {
         guests: vec![guest],
