@@ -32,7 +32,7 @@ pub fn read_frame(r: &mut impl Read, buf: &mut Vec<u8>) -> Result<u8, WireError>
 /// A buffer grows with what comes, not with what is announced: a peer that says 9 MiB and sends nothing costs this much.
 const STEP: usize = 256 << 10;
 
-fn fill(r: &mut impl Read, buf: &mut Vec<u8>, len: usize) -> io::Result<()> {
+pub(crate) fn fill(r: &mut impl Read, buf: &mut Vec<u8>, len: usize) -> io::Result<()> {
     let mut have = 0;
     while have < len {
         let to = len.min(buf.capacity().max(have + STEP));

@@ -14,6 +14,7 @@
 
 mod kept;
 
+use crate::frame::fill;
 use crate::{FRAME_MAX, WireError};
 use kept::Kept;
 use std::cell::Cell;
@@ -193,8 +194,7 @@ impl<W: Outlet> Session<W> {
                 return Err(WireError::TooLong(len));
             };
             let (kind, number) = (head[4], word(5));
-            buf.resize(body, 0);
-            r.read_exact(buf)?;
+            fill(r, buf, body)?;
             self.told(word(13))?;
             let next = self.heard.load(Ordering::Relaxed) + 1;
             if number > next || (number == 0) != (kind == ACK) || number == 0 && body > 0 {
