@@ -5,8 +5,9 @@ mod lab;
 use lab::{Farm, until};
 use std::process::Output;
 
-/// Side effects that tell when one is lost or repeated: lines of a file, bytes through a pipe, forks; and computing.
-const PROGRAM: &str = r#"use IO::Handle; open(F, ">>", $ARGV[0]); F->autoflush(1); pipe(R, W);
+/// Side effects that tell when one is lost or repeated: lines of a file, bytes through a pipe, forks; and computing. It
+/// begins when /tmp/go is there.
+const PROGRAM: &str = r#"until (-e "/tmp/go") { select(undef, undef, undef, 0.05) } use IO::Handle; open(F, ">>", $ARGV[0]); F->autoflush(1); pipe(R, W);
  for ($i = 1; $i <= $ARGV[1]; $i++) { syswrite(W, "$i\n"); sysread(R, $b, 100); print F "$i $b";
  if ($i % 1000 == 0) { $x = 0; for ($j = 0; $j < 100000; $j++) { $x += $j % 7 } print F "$x\n";
  if (!fork) { print F "child of $i\n"; exit 3 } wait; print F "$?\n" } } print F "end\n""#;
@@ -17,7 +18,8 @@ fn text(b: &[u8]) -> String {
 
 /// Runs the program on n2 with `before` done first in the same shell; what it wrote, and what it should have.
 fn run(farm: &Farm, before: &str, turns: u32) -> (Output, String, String) {
-    let native = format!("rm -f /tmp/n; perl -e '{PROGRAM}' /tmp/n {turns}; cat /tmp/n");
+    let native =
+        format!("rm -f /tmp/n; touch /tmp/go; perl -e '{PROGRAM}' /tmp/n {turns}; cat /tmp/n");
     let native = farm.sh("n1", &native);
     let away = format!(
         "rm -f /tmp/o; {before} armento run --on n2 perl -e '{PROGRAM}' /tmp/o {turns}; e=$?; wait; exit $e"
@@ -61,7 +63,7 @@ fn connections_that_break_again_and_again_lose_and_repeat_nothing() {
     // A move whose own connection breaks is off, and tried again.
     let via = format!(
         "export ARMENTO_DIAL_VIA={at} ARMENTO_KEEPER_LOG=/tmp/keeper.log; \
-         (until armento migrate $(pgrep -o '^perl$') n2; do sleep 0.1; done) >/tmp/moved 2>&1 &"
+         rm /tmp/go; (until armento migrate $(pgrep -o '^perl$') n2; do sleep 0.1; done; touch /tmp/go) >/tmp/moved 2>&1 &"
     );
     let (out, wrote, native) = run(&farm, &via, 20_000);
     let log = farm.sh("n1", "cat /tmp/keeper.log");
