@@ -36,46 +36,10 @@ fn cut(seconds: u32) -> String {
     )
 }
 
-/// A proxy on `node` that breaks what is dialled there, by a plan; its address.
-fn proxy(farm: &Farm, node: &str, plan: &str) -> String {
-    let start = format!("setsid armento lab proxy {plan} >/tmp/proxy.log 2>&1 </dev/null &");
-    farm.sh(node, &start);
-    let said = || farm.sh(node, "head -1 /tmp/proxy.log 2>/dev/null || true");
-    until("the proxy", || said().ends_with('\n'));
-    said().trim().to_owned()
-}
-
 fn no_body(farm: &Farm) {
     until("the end of the body", || {
         farm.sh("n2", "pgrep -c '^perl$' || true").trim() == "0"
     });
-}
-
-/// Resets, ends, delays and stalls every few hundred milliseconds.
-#[test]
-fn connections_that_break_again_and_again_lose_and_repeat_nothing() {
-    let Some(farm) = Farm::up("cables", None) else {
-        return;
-    };
-    let plan = "--seed 11 --faults reset,close,reset,stall,delay,repeat \
-                --bytes 1..400000 --every 50..400 --pause 1..200";
-    let at = proxy(&farm, "n1", plan);
-    // A move whose own connection breaks is off, and tried again.
-    let via = format!(
-        "export ARMENTO_DIAL_VIA={at} ARMENTO_KEEPER_LOG=/tmp/keeper.log; \
-         rm /tmp/go; (until armento migrate $(pgrep -o '^perl$') n2; do sleep 0.1; done; touch /tmp/go) >/tmp/moved 2>&1 &"
-    );
-    let (out, wrote, native) = run(&farm, &via, 20_000);
-    let log = farm.sh("n1", "cat /tmp/keeper.log");
-    assert!(out.status.success(), "{out:?}\n{log}");
-    assert!(
-        wrote == native,
-        "{} of {} bytes\n{log}",
-        wrote.len(),
-        native.len()
-    );
-    assert!(log.matches("taken up again").count() > 3, "{log}");
-    no_body(&farm);
 }
 
 /// With the short limits of these farms: frozen after 1.5 s, dead after 4.
