@@ -214,6 +214,12 @@ impl Trust {
         self.of(self.accept_from.as_ref(), home)
     }
 
+    /// The same by the rules alone: whether root may move at all is another question.
+    pub fn lists(&self, home: &NodeName) -> Users {
+        let rules = self.accept_from.as_ref();
+        rules.map_or_else(Users::everybody, |r| r.at(home))
+    }
+
     fn of(&self, rules: Option<&Rules>, node: &NodeName) -> Users {
         let mut users = rules.map_or_else(Users::everybody, |r| r.at(node));
         if !self.allow_root {

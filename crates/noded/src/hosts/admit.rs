@@ -102,13 +102,13 @@ fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Re
         ));
     }
     let trust = node.trust();
-    if ask.uid == 0 && !trust.allow_root {
-        return no(Stay::Privileged);
-    }
     // `home` is that of the certificate; of its users it speaks itself, and its keepers must show the same.
-    if core.draining.contains_key(home) || !trust.accepts_from(home).has(ask.uid) {
+    if core.draining.contains_key(home) || !trust.lists(home).has(ask.uid) {
         let why = format!("accept_from of {me} leaves out user {} of {home}", ask.uid);
         return Err(stays("the process", Stay::NotTrusted, &why));
+    }
+    if ask.uid == 0 && !trust.allow_root {
+        return no(Stay::Privileged);
     }
     let other = core.hosts.owner_of(home, ask.tree);
     if other.is_some_and(|uid| uid != ask.uid) {
