@@ -116,6 +116,11 @@ impl Proc {
         self.freezing.load(Ordering::SeqCst) != 0
     }
 
+    /// Must it not run for this reason?
+    pub fn freezes(&self, why: u8) -> bool {
+        self.freezing.load(Ordering::SeqCst) & why != 0
+    }
+
     /// Sets or clears one of the reasons.
     pub fn freeze(&self, why: u8, on: bool) {
         if on {

@@ -1,7 +1,7 @@
 //! The hand's world at a host: every body, and what its threads report.
 
 use crate::bodies;
-use crate::shared::{Cell, Proc, Shared};
+use crate::shared::{Cell, FOR_MOVE, Proc, Shared};
 use crate::sigwaits;
 use crate::veils::Veils;
 use armento_migrate::stop::Halted;
@@ -66,9 +66,9 @@ pub struct Freezer {
 }
 
 impl Body {
-    /// Every thread of it is halted, for a move.
+    /// Every thread of it is halted, for a move: one that stands still for another reason goes on by itself.
     pub fn still(&self) -> bool {
-        self.proc.frozen() && self.threads.values().all(|t| t.halted.is_some())
+        self.proc.freezes(FOR_MOVE) && self.threads.values().all(|t| t.halted.is_some())
     }
 }
 
