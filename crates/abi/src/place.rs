@@ -100,7 +100,9 @@ fn nested_option(call: u64, level: u32, option: u32) -> Option<&'static str> {
 /// forwarded, or that the host forwards in part, with arguments home can serve.
 pub(crate) fn served_at_home(call: u16, args: &[u64; 6]) -> bool {
     let forwarded = row(call.into()).is_some_and(|row| match row.place {
-        Place::Home | Place::Host | Place::BodyIf(_, Otherwise::Host | Otherwise::Home) => true,
+        Place::Home | Place::Host => true,
+        // With these arguments it is the body's, and would change the deputy.
+        Place::BodyIf(cond, Otherwise::Host | Otherwise::Home) => !cond.eval(args),
         Place::Body | Place::ComeHome | Place::BodyIf(_, Otherwise::ComeHome) => false,
     });
     forwarded && at_home(call.into(), args) == Verdict::Home

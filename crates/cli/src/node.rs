@@ -21,7 +21,9 @@ Keys of the configuration (TOML), with what holds if they are not given:
   freeze_ms, dead_ms         guests without word from home (10000, 30000)
   gossip_period_ms           between two load messages   (1000)
   mem_reserve_permille       memory kept free            (50)
-  guest_mem_max_kib          most memory of one guest tree
+  guest_mem_max_kib          most memory of one guest tree (what is not kept free)
+  guest_cpu_weight           its weight, a process has 100 (as one process)
+  guest_procs_max            its processes and threads   (8192)
   name = \"n1\"                must be the name it joined by
 
 Processes and guests outlive the daemon: stop and start it as you like.";

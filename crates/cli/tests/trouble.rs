@@ -1,6 +1,7 @@
 //! Programs that cannot move, and farms that break: one clear line, and the program goes on or ends truthfully.
 
 mod behind;
+mod escape;
 mod groups;
 mod keepers;
 mod lab;
@@ -179,6 +180,13 @@ fn what_cannot_move_and_what_breaks() {
     let (out, native) = a_cut(&farm, 1);
     assert_eq!(text(&out.stdout), native, "{out:?}");
     assert!(out.status.success(), "{out:?}");
+}
+
+#[test]
+fn a_guest_that_wants_out_stays_in() {
+    if let Some(farm) = Farm::up("escape", Some(450)) {
+        escape::of_guests(&farm);
+    }
 }
 
 #[test]

@@ -439,6 +439,9 @@ pub struct HostStart {
     /// Where copies of this user's files at home are shared with his other trees here.
     pub files: Option<std::path::PathBuf>,
     pub mem_max_kib: Option<u64>,
+    /// Most processes and threads, where the host has a user of its own.
+    #[serde(default)]
+    pub procs_max: u64,
     /// A tree that has not heard from its home for this long is frozen, milliseconds.
     pub freeze_ms: u64,
     /// … and ended, milliseconds.

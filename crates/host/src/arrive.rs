@@ -7,7 +7,7 @@ use crate::mapping::{OTHER_MAX, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
-use crate::{behind, bodies, start, sys};
+use crate::{behind, bodies, passage, start, sys};
 use armento_link::{Reader, Writer};
 use armento_migrate::fault::point;
 use armento_migrate::fetch::Fetch;
@@ -543,7 +543,7 @@ fn make_threads(zoo: &mut Zoo, pid: Pid, tids: impl Iterator<Item = Tid>) -> Res
         let args = clone_args(&code, THREAD as u64, 0, 0, 0, 0, Some(tid));
         let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
         ok("clone3 of a thread", h.tid, r)?;
-        let child = child.ok_or(MigrateError::Ended)?;
+        let child = passage::made(r, child).ok_or(MigrateError::Ended)?;
         wait_first_stop(child)?;
         enter(zoo, pid, child, tid);
     }

@@ -171,6 +171,7 @@ fn ask(sh: Arc<Shared>, cell: Arc<Cell>, id: u64, w: Wish, special: Special) {
                     sig: libc::SIGKILL,
                 });
                 eprintln!("fork of {} failed: {e}", cell.pid);
+                crate::passage::judge(&sh, cell.here, &e);
             }
             drop(special);
         });
@@ -202,7 +203,7 @@ fn split(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, w: &Wish, child_tid: Tid) -> 
     let mut regs = before;
     (regs.rax, regs.orig_rax) = (r as u64, u64::MAX);
     h.finish(regs, mask)?;
-    let Some(child) = child.filter(|_| r > 0) else {
+    let Some(child) = crate::passage::made(r, child) else {
         let _ = trace::resume(cell.here, 0);
         return Err(armento_tracee::TraceError::Inside {
             what: "clone3",

@@ -19,6 +19,7 @@ mod freeze;
 mod growth;
 mod home;
 mod mapping;
+mod passage;
 mod resume;
 mod serve;
 mod shared;

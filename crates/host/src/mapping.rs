@@ -94,6 +94,7 @@ fn serve(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         let r = map_in(zoo, &c, id, &file, args, at);
         if let Err(e) = &r {
             eprintln!("mapping in {}: {e}", c.pid);
+            crate::passage::judge(&zoo.sh(), c.here, e);
         }
         r.ok()
     });

@@ -4,6 +4,7 @@
 //!
 //! Nothing here waits for the hand: it may itself wait for a call of a guest that this thread lets through.
 
+use crate::passage::{self, Passes};
 use crate::shared::{Cell, Fix, Shared, Waiting, lock};
 use crate::{ahead, cpu, fork, forward, mapping, timers};
 use armento_abi::{CpuClock, Verdict, cpu_clock};
@@ -30,9 +31,15 @@ pub fn run(sh: &Arc<Shared>) {
 }
 
 fn notice(sh: &Arc<Shared>, n: &Notice) {
-    if sh.open.has(n.tid as i32) {
-        sh.listener.let_through(n.id);
-        return;
+    match sh.open.passes(n.tid as i32, n.nr.into(), &n.args) {
+        Passes::Ours if n.arch == ARCH => {
+            sh.listener.let_through(n.id);
+            return;
+        }
+        Passes::Ours | Passes::Forged => {
+            return passage::meddled(sh, n.tid as i32, "it made a call in our name");
+        }
+        Passes::Its => {}
     }
     let Some(cell) = sh.cell(n.tid as i32) else {
         // No thread of ours: nothing of it may happen. It stays where it is until it is killed.

@@ -7,6 +7,7 @@ use crate::cache::Cache;
 use crate::cpu::Account;
 use crate::growth;
 use crate::home::Home;
+use crate::passage::Open;
 use crate::whole::Whole;
 use crate::world::Zoo;
 use armento_abi::{Mem, Plan};
@@ -15,12 +16,11 @@ use armento_migrate::MigrateError;
 use armento_migrate::image::objects::{Object, ObjectId};
 use armento_model::{MoveId, Pid, Tid};
 use armento_tracee::hand::Hand;
-use armento_tracee::inject::Passage;
 use armento_tracee::notify::Listener;
 use armento_tracee::sys as tsys;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::{self, FileKey, TALK, ToHome, ToHost};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -249,24 +249,6 @@ pub enum Asking {
 pub struct Cells {
     pub here: HashMap<Tid, Arc<Cell>>,
     pub home: HashMap<Tid, Arc<Cell>>,
-}
-
-#[derive(Default)]
-pub struct Open(Mutex<HashSet<Tid>>);
-
-impl Open {
-    pub fn has(&self, tid: Tid) -> bool {
-        lock(&self.0).contains(&tid)
-    }
-}
-
-impl Passage for Open {
-    fn open(&self, tid: Tid) {
-        lock(&self.0).insert(tid);
-    }
-    fn close(&self, tid: Tid) {
-        lock(&self.0).remove(&tid);
-    }
 }
 
 impl Shared {

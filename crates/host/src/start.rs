@@ -2,10 +2,11 @@
 
 use crate::cache::Cache;
 use crate::home::{Home, Inlet};
-use crate::shared::{Asking, Cells, Open, Shared, lock};
+use crate::passage::Open;
+use crate::shared::{Asking, Cells, Shared, lock};
 use crate::veils::Veils;
 use crate::world::Zoo;
-use crate::{arrive, home, serve, sys, talk, zygote};
+use crate::{arrive, home, passage, serve, sys, talk, zygote};
 use armento_client::api::{
     Answer, Ask, GuestInfo, HostHello, HostStart, HostUp, Order, RENEW, Report,
 };
@@ -53,7 +54,7 @@ fn run() -> Result<(), Failure> {
     let start: HostStart = serde_json::from_str(&line)?;
     let cache = Cache::open(start.files.as_deref());
     let asking = asking();
-    sys::become_user(start.guest_uid)?;
+    sys::become_user(start.guest_uid, start.procs_max)?;
     let door = Arc::new(Door::bind(&start.listen, &start.identity)?);
     let up = HostUp {
         port: door.port(),
@@ -111,6 +112,8 @@ fn run() -> Result<(), Failure> {
     armento_migrate::fault::side_of(sh.start.tree);
     let s = sh.clone();
     aside::start("serve", move || serve::run(&s))?;
+    let s = sh.clone();
+    aside::start("passage", move || passage::watch(&s))?;
     let s = sh.clone();
     aside::start("talk", move || {
         let _turn = s.home.reads();
@@ -260,9 +263,12 @@ fn accept(sh: &Arc<Shared>, door: &Door) {
     loop {
         match admit(door, &sh.start) {
             Ok((link, who)) => {
+                let Some(silent) = talk::Silent::take() else {
+                    continue;
+                };
                 let sh = sh.clone();
                 // Without room for it the link is closed, and whoever dialled says so.
-                let _ = aside::start("welcome", move || talk::welcome(&sh, link, &who));
+                let _ = aside::start("welcome", move || talk::welcome(&sh, link, &who, silent));
             }
             Err(LinkError::Refused(_)) => {}
             Err(_) => std::thread::sleep(Duration::from_millis(10)),

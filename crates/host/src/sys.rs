@@ -13,16 +13,33 @@ fn check(r: i64) -> io::Result<i64> {
     }
 }
 
-/// Becomes `uid` for good (when root) and stays traceable by itself.
-pub fn become_user(uid: u32) -> io::Result<()> {
+/// Becomes `uid` for good (when root) and stays traceable by itself. No program that it or a guest would exec has more
+/// rights, and nobody's memory goes to this node's handler of cores, which is root's.
+/// KERNEL: core(5): a limit of 1 stops a handler behind a pipe, too, and 0 does not.
+pub fn become_user(uid: u32, procs_max: u64) -> io::Result<()> {
+    let most = libc::rlimit64 {
+        rlim_cur: procs_max,
+        rlim_max: procs_max,
+    };
+    let one = libc::rlimit64 {
+        rlim_cur: 1,
+        rlim_max: 1,
+    };
     // SAFETY: plain numbers.
     unsafe {
         if libc::geteuid() == 0 && uid != 0 {
             check(libc::setgroups(0, std::ptr::null()).into())?;
             check(libc::setresgid(uid, uid, uid).into())?;
+            // Of a user that nobody else is: these are the guests of one tree.
+            if procs_max != 0 {
+                check(libc::setrlimit64(libc::RLIMIT_NPROC, &most).into())?;
+            }
             check(libc::setresuid(uid, uid, uid).into())?;
         }
         check(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0).into())?;
+        check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).into())?;
+        // Lower than that is as good.
+        libc::setrlimit64(libc::RLIMIT_CORE, &one);
     }
     Ok(())
 }
@@ -114,11 +131,13 @@ pub fn start_guests(region: &File, len: u64, ahead_ns: i64) -> io::Result<Guests
             )
         }
     }
+    drop(guard_alive);
     let ready = (|| {
         std::fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
         std::fs::write(format!("/proc/{pid}/uid_map"), format!("0 {uid} 1"))?;
         std::fs::write(format!("/proc/{pid}/gid_map"), format!("0 {gid} 1"))?;
-        send_byte(alive.as_raw_fd())
+        send_byte(alive.as_raw_fd())?;
+        walls_stand(alive.as_raw_fd())
     })();
     if let Err(e) = ready {
         // SAFETY: our own child.
@@ -130,6 +149,35 @@ pub fn start_guests(region: &File, len: u64, ahead_ns: i64) -> io::Result<Guests
         alive,
         pass,
     })
+}
+
+/// What the guard builds before there is a guest, in this order. Without one of them there is none.
+const WALLS: [&str; 8] = [
+    "close this node's descriptors",
+    "leave this node's session",
+    "continue home's clock",
+    "leave this node's mounts",
+    "make an empty file system",
+    "make it the root",
+    "let go of this node's files",
+    "make the first guest",
+];
+
+/// The guard's word: how many of [`WALLS`] stand, and why the next does not.
+fn walls_stand(alive: RawFd) -> io::Result<()> {
+    let mut said = [0u32; 2];
+    // SAFETY: eight live bytes.
+    let n = unsafe { libc::read(alive, said.as_mut_ptr().cast(), 8) };
+    let what = match said {
+        _ if n != 8 => "end the guests' guard".to_owned(),
+        [stands, _] if stands as usize >= WALLS.len() => return Ok(()),
+        [stands, why] => {
+            let why = io::Error::from_raw_os_error(why as i32);
+            format!("{}: {why}", WALLS[stands as usize])
+        }
+    };
+    let why = format!("the walls around guests cannot be built here, so none runs: {what}");
+    Err(io::Error::other(why))
 }
 
 fn region_gid() -> u32 {
@@ -156,13 +204,20 @@ unsafe fn guard(alive: RawFd, pass: RawFd, region: RawFd, len: u64, ahead_ns: i6
         libc::prctl(libc::PR_SET_NAME, c"armento-guard".as_ptr(), 0, 0, 0);
         // A parent that ignores SIGCHLD has no zombies: pids come free at once.
         libc::signal(libc::SIGCHLD, libc::SIG_IGN);
-        libc::setsid();
-        if ahead_ns != 0 {
-            shift_clock(ahead_ns);
-        }
-        empty_root();
-        if libc::fork() == 0 {
+        let mut said = [0u32; 2];
+        let stands = walls([alive, pass, region], ahead_ns, &mut said[0]);
+        let child = if stands { libc::fork() } else { -1 };
+        if child == 0 {
             zygote(pass, region, len);
+        }
+        if child > 0 {
+            said[0] += 1;
+        } else {
+            said[1] = *libc::__errno_location() as u32;
+        }
+        libc::write(alive, said.as_ptr().cast(), 8);
+        if child < 0 {
+            libc::_exit(1);
         }
         libc::close(pass);
         libc::close(region);
@@ -183,12 +238,72 @@ unsafe fn guard(alive: RawFd, pass: RawFd, region: RawFd, len: u64, ahead_ns: i6
     }
 }
 
+/// [`WALLS`] up to the first guest; `stand` counts them. False: the next could not be built, errno says why.
+unsafe fn walls(keep: [RawFd; 3], ahead_ns: i64, stand: &mut u32) -> bool {
+    // SAFETY: see `guard`.
+    unsafe {
+        let mut built = |good: bool| {
+            *stand += u32::from(good);
+            good
+        };
+        // Limits of what guests could make of namespaces of their own; not every node lets us set them.
+        no_namespaces();
+        // This node's memory runs out: guests go first. KERNEL: proc_pid_oom_score_adj(5); who is worse off may say so.
+        let fd = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY);
+        libc::write(fd, c"1000".as_ptr().cast(), 4);
+        libc::close(fd);
+        built(keep_only(keep))
+            && built(libc::setsid() >= 0)
+            && built(ahead_ns == 0 || shift_clock(ahead_ns))
+            && empty_root(&mut built)
+    }
+}
+
+/// The host's descriptors are none of a guard's: its links, its log, its files.
+unsafe fn keep_only(mut keep: [RawFd; 3]) -> bool {
+    // SAFETY: plain numbers; see `guard`.
+    unsafe {
+        keep.sort_unstable();
+        let mut from = 0u32;
+        for fd in keep.map(|fd| fd as u32).into_iter().chain([u32::MAX]) {
+            if from < fd && libc::syscall(libc::SYS_close_range, from, fd - 1, 0) != 0 {
+                return false;
+            }
+            from = fd.saturating_add(1);
+        }
+        true
+    }
+}
+
+/// A guest that got past the filter could make no namespace in which it has rights.
+/// KERNEL: namespaces(7), /proc/sys/user: these count in the user namespace of who opens them.
+unsafe fn no_namespaces() {
+    // SAFETY: static paths and bytes; see `guard`.
+    unsafe {
+        for path in [
+            c"/proc/sys/user/max_user_namespaces",
+            c"/proc/sys/user/max_net_namespaces",
+            c"/proc/sys/user/max_pid_namespaces",
+            c"/proc/sys/user/max_ipc_namespaces",
+            c"/proc/sys/user/max_uts_namespaces",
+            c"/proc/sys/user/max_mnt_namespaces",
+            c"/proc/sys/user/max_cgroup_namespaces",
+        ] {
+            let fd = libc::open(path.as_ptr(), libc::O_WRONLY);
+            if fd >= 0 {
+                libc::write(fd, c"0".as_ptr().cast(), 1);
+                libc::close(fd);
+            }
+        }
+    }
+}
+
 /// KERNEL: time_namespaces(7): children made from now on see the clocks moved.
-unsafe fn shift_clock(ahead_ns: i64) {
+unsafe fn shift_clock(ahead_ns: i64) -> bool {
     // SAFETY: a live buffer on the stack and static paths; see `guard`.
     unsafe {
         if libc::unshare(0x80) != 0 {
-            return;
+            return false;
         }
         let fd = libc::open(c"/proc/self/timens_offsets".as_ptr(), libc::O_WRONLY);
         let mut text = [0u8; 128];
@@ -205,34 +320,31 @@ unsafe fn shift_clock(ahead_ns: i64) {
             s,
             ns,
         );
-        libc::write(fd, text.as_ptr().cast(), n as usize);
+        let wrote = libc::write(fd, text.as_ptr().cast(), n as usize);
         libc::close(fd);
+        wrote == n as isize
     }
 }
 
-/// Nothing to see: an empty file system as root. Failure is harmless, for no file call passes the filter.
-unsafe fn empty_root() {
+/// Nothing to see: an empty file system as root, which nobody can write, and no way to the old one.
+unsafe fn empty_root(built: &mut impl FnMut(bool) -> bool) -> bool {
     // SAFETY: static strings; see `guard`.
     unsafe {
-        let none = c"none".as_ptr();
-        libc::mount(
-            none,
-            c"/".as_ptr(),
-            std::ptr::null(),
-            libc::MS_REC | libc::MS_PRIVATE,
-            std::ptr::null(),
-        );
-        if libc::mount(
-            none,
-            c"/proc".as_ptr(),
-            c"tmpfs".as_ptr(),
-            libc::MS_RDONLY,
-            std::ptr::null(),
-        ) == 0
-        {
-            libc::chdir(c"/proc".as_ptr());
-            libc::chroot(c".".as_ptr());
-        }
+        let (none, here) = (c"none".as_ptr(), c".".as_ptr());
+        let alone = libc::MS_REC | libc::MS_PRIVATE;
+        let empty = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+        let nothing = std::ptr::null();
+        let (proc, tmpfs) = (c"/proc".as_ptr(), c"tmpfs".as_ptr());
+        let size = c"size=4k,nr_inodes=2,mode=0555".as_ptr();
+        built(libc::mount(none, c"/".as_ptr(), nothing, alone, nothing.cast()) == 0)
+            && built(
+                libc::mount(none, proc, tmpfs, empty, size.cast()) == 0 && libc::chdir(proc) == 0,
+            )
+            // KERNEL: pivot_root(2): with "." twice the old root lies over the new one.
+            && built(libc::syscall(libc::SYS_pivot_root, here, here) == 0)
+            && built(
+                libc::umount2(here, libc::MNT_DETACH) == 0 && libc::chdir(c"/".as_ptr()) == 0,
+            )
     }
 }
 

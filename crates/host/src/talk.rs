@@ -14,7 +14,7 @@ use armento_wire::talk::{self, Hello, Purpose, TALK, ToHome, ToHost, Usage};
 use armento_wire::{WireError, read_frame};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Reads the first frame of a connection.
@@ -31,8 +31,28 @@ pub fn hello(r: &mut Reader) -> Result<Hello, WireError> {
     }
 }
 
-/// How long whoever has opened a connection may take to say what for.
-const HELLO_MAX: Duration = Duration::from_secs(5);
+/// Connections that have not said what they are for: a tree has a few of its keeper's, and one a move of other hosts.
+const SILENT_MAX: usize = 64;
+/// How long they may be silent. A keeper has one in reserve for 5 s (`keeper/src/links.rs`).
+const HELLO_MAX: Duration = Duration::from_secs(10);
+static SILENT: AtomicUsize = AtomicUsize::new(0);
+
+/// The place of a connection before its hello.
+pub struct Silent;
+
+impl Silent {
+    /// `None`: there are too many. Whoever comes then is let go of.
+    pub fn take() -> Option<Silent> {
+        let place = Silent;
+        (SILENT.fetch_add(1, Ordering::AcqRel) < SILENT_MAX).then_some(place)
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        SILENT.fetch_sub(1, Ordering::AcqRel);
+    }
+}
 
 /// A connection and what it is for. Its socket, for options and its end.
 pub fn opened(link: Duplex) -> Result<(Hello, TcpStream, Reader, Writer), WireError> {
@@ -46,10 +66,11 @@ pub fn opened(link: Duplex) -> Result<(Hello, TcpStream, Reader, Writer), WireEr
 }
 
 /// A connection of somebody who was let in.
-pub fn welcome(sh: &Arc<Shared>, link: Duplex, who: &Badge) {
+pub fn welcome(sh: &Arc<Shared>, link: Duplex, who: &Badge, silent: Silent) {
     let Ok((h, socket, r, w)) = opened(link) else {
         return;
     };
+    drop(silent);
     if h.tree != sh.start.tree {
         return;
     }
@@ -281,4 +302,18 @@ fn usage(zoo: &mut Zoo) -> Vec<Usage> {
         busy_percent: b.busy_percent,
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_silent_are_few() {
+        let all: Vec<Silent> = (0..SILENT_MAX).filter_map(|_| Silent::take()).collect();
+        assert_eq!(all.len(), SILENT_MAX);
+        assert!(Silent::take().is_none());
+        drop(all);
+        assert!(Silent::take().is_some());
+    }
 }

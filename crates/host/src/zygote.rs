@@ -1,6 +1,6 @@
 //! The zygote: an empty, stopped process with the filter, from which bodies are made.
 
-use crate::shared::Open;
+use crate::passage::{self, Open};
 use crate::sys::Guests;
 use armento_migrate::stop::Grip;
 use armento_migrate::{MigrateError, Result};
@@ -110,8 +110,8 @@ pub fn new_body(zygote: i32, code: &Code, open: &Arc<Open>, pid: i32) -> Result<
         let args = clone_args(code, libc::CLONE_PARENT as u64, 0, 0, 0, 0, Some(pid));
         let (r, child) = h.call(code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
         drop(h);
-        match (r, child) {
-            (r, Some(child)) if r > 0 => {
+        match (r, passage::made(r, child)) {
+            (_, Some(child)) => {
                 wait_first_stop(child)?;
                 return Ok(child);
             }

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 pub fn bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>) -> Result<Done> {
     let (tx, news) = mpsc::channel();
-    let mv = keep.new_move(tx);
+    let mv = keep.new_move(tx, &[link]);
     let r = try_bring(keep, pid, link, mv);
     keep.end_move(mv);
     r.map_err(|e| match news.try_recv() {

@@ -94,7 +94,7 @@ pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<Done> {
     let (need, noted) = reasons::may_leave(keep, pid)?;
     let link = links::to(keep, node, pid, need)?;
     let (tx, news) = mpsc::channel();
-    let mv = keep.new_move(tx);
+    let mv = keep.new_move(tx, &[&link]);
     let r = try_out(keep, pid, noted, &link, (mv, &news));
     keep.end_move(mv);
     r

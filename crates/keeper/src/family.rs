@@ -6,7 +6,7 @@ use crate::links::HostLink;
 use crate::room;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
 use armento_model::{Pid, Stay, Tid};
-use armento_tracee::region::{DATA, Slot};
+use armento_tracee::region::{self, DATA, Slot};
 use armento_tracee::{aside, maps, sys};
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
@@ -142,6 +142,10 @@ fn learn(keep: &Keep, pid: Pid, at: u64, key: FileKey) {
 
 /// Which file a mapping would show. `Ok(None)`: the kernel will refuse, and says why itself.
 fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay> {
+    // A host asks for neither, unless it wants to harm the deputy.
+    if args[3] as i32 & libc::MAP_ANONYMOUS != 0 || !region::apart(args[0], args[1]) {
+        return Err(Stay::UnsupportedCall);
+    }
     let Ok(fd) = sys::steal_fd(d.pid, args[4] as i32) else {
         return Ok(None);
     };

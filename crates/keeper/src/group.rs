@@ -86,7 +86,7 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
     // Nobody settles what is on its way.
     let turn = keep.guards.turn();
     let sent = (|| {
-        halt(keep, group, &mut members)?;
+        halt(keep, group, &link, &mut members)?;
         let lasting = lasting::guard(keep, group, &link)?;
         let areas = members.iter().flat_map(|m| &m.prep.head.areas);
         partners::only(group, &areas.cloned().collect::<Vec<_>>())?;
@@ -139,7 +139,7 @@ fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
     known.extend(files.iter().map(|(key, f)| (*key, f.clone())));
     drop(known);
     let (tx, news) = mpsc::channel();
-    let mv = keep.new_move(tx);
+    let mv = keep.new_move(tx, &[link]);
     link.tell(&ToHost::Warm { mv, files: keys });
     let _ = news.recv_timeout(WARM_MAX);
     keep.end_move(mv);
@@ -150,7 +150,12 @@ fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
 }
 
 /// Halts one after the other: from then on nobody writes into what they share.
-fn halt(keep: &Arc<Keep>, group: &[Pid], members: &mut Vec<Member>) -> Result<()> {
+fn halt(
+    keep: &Arc<Keep>,
+    group: &[Pid],
+    link: &Arc<HostLink>,
+    members: &mut Vec<Member>,
+) -> Result<()> {
     for &pid in group {
         let prep = keep.hand.run(move |t| depart::prepare(t, pid, true));
         let prep = match prep.unwrap_or(Err(MigrateError::Ended)) {
@@ -158,7 +163,7 @@ fn halt(keep: &Arc<Keep>, group: &[Pid], members: &mut Vec<Member>) -> Result<()
             prep => prep.map_err(|e| about(pid, e))?,
         };
         let (tx, news) = mpsc::channel();
-        let mv = keep.new_move(tx);
+        let mv = keep.new_move(tx, &[link]);
         members.push(Member {
             pid,
             mv,
@@ -242,7 +247,7 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Do
         .iter()
         .map(|pid| {
             let (tx, news) = mpsc::channel();
-            (*pid, keep.new_move(tx), news)
+            (*pid, keep.new_move(tx, &[link]), news)
         })
         .collect();
     let got: Vec<Result<_>> = std::thread::scope(|s| {

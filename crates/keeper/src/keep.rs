@@ -43,6 +43,9 @@ pub struct Settings {
     pub hello: KeeperHello,
 }
 
+/// Who waits for news of a move, and the hosts that may have some.
+type News = (Sender<MoveEvent>, Vec<Arc<HostLink>>);
+
 pub struct Keep {
     pub settings: Settings,
     pub hand: Hand<Tree>,
@@ -64,7 +67,7 @@ pub struct Keep {
     /// What we show at doors, and since when we have it.
     pub identity: Mutex<Option<(armento_link::Identity, Instant)>>,
     /// Who waits for news of a move.
-    pub moves: Mutex<HashMap<MoveId, Sender<MoveEvent>>>,
+    moves: Mutex<HashMap<MoveId, News>>,
     next_move: AtomicU64,
     /// Files behind mappings of bodies, for hosts that lack their bytes.
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
@@ -157,10 +160,23 @@ impl Keep {
             .remove(&tid);
     }
 
-    pub fn new_move(&self, news: Sender<MoveEvent>) -> MoveId {
+    /// `between`: the hosts that take part in it. Home is none.
+    pub fn new_move(&self, news: Sender<MoveEvent>, between: &[&Arc<HostLink>]) -> MoveId {
         let mv = self.next_move.fetch_add(1, Ordering::Relaxed);
-        lock(&self.moves).insert(mv, news);
+        let between = between.iter().map(|l| (*l).clone()).collect();
+        lock(&self.moves).insert(mv, (news, between));
         mv
+    }
+
+    /// Hands news of a move to whoever waits for it. `by`: a host says so; of moves of others it knows nothing.
+    pub fn news(&self, by: Option<&Arc<HostLink>>, mv: MoveId, e: MoveEvent) {
+        let moves = lock(&self.moves);
+        let Some((tx, between)) = moves.get(&mv) else {
+            return;
+        };
+        if by.is_none_or(|by| between.iter().any(|l| Arc::ptr_eq(l, by))) {
+            let _ = tx.send(e);
+        }
     }
 
     pub fn end_move(&self, mv: MoveId) {

@@ -6,7 +6,7 @@ use armento_client::AskError;
 use armento_client::api::{Answer, Ask, Pass, RENEW};
 use armento_link::{Identity, Reader, Writer, dial, random_hex};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{CpuTime, ENGINE_VERSION, MoveId, NodeName, Pid, Stay, Tid};
+use armento_model::{CpuTime, ENGINE_VERSION, NodeName, Pid, Stay, Tid};
 use armento_tracee::{aside, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::session::Session;
@@ -318,13 +318,6 @@ pub fn cut(keep: &Arc<Keep>, node: &NodeName) {
         return;
     };
     dead(keep, &link);
-}
-
-/// Hands news of a move to whoever waits for it.
-pub fn news(keep: &Keep, mv: MoveId, e: MoveEvent) {
-    if let Some(tx) = lock(&keep.moves).get(&mv) {
-        let _ = tx.send(e);
-    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName) -> Result<Done> {
     let link = links::to(keep, node, pid, 0)?;
     let (tx, news) = mpsc::channel();
-    let mv = keep.new_move(tx);
+    let mv = keep.new_move(tx, &[from, &link]);
     let begun = Instant::now();
     // A move that failed may have left it.
     keep.hand.run(move |t| froze(t, pid).map(Option::take));

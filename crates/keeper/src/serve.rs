@@ -7,12 +7,12 @@ use crate::deputy::{AGAIN, Deputy, Work};
 use crate::family;
 use crate::keep::{Keep, lock};
 use crate::lines::Inlet;
-use crate::links::{self, HostLink, MoveEvent};
+use crate::links::{HostLink, MoveEvent};
 use crate::looks;
 use crate::mover::{Task, Why};
 use crate::tree::Tree;
 use crate::{lasting, signals, timer_set};
-use armento_abi::{Otherwise, Place};
+use armento_abi::{BadCall, Otherwise, Place};
 use armento_client::api::Dest;
 use armento_migrate::stop::DEFAULT_NOTHING;
 use armento_model::{Pid, Tid};
@@ -50,14 +50,12 @@ pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut Inlet) -> WireError
         *lock(&link.heard) = Instant::now();
         let fine = match kind {
             CALL => call(keep, link, &buf),
-            TALK => talk::decode::<ToHome>(&buf, "message").is_ok_and(|m| {
-                hear(keep, link, m);
-                true
-            }),
-            _ => false,
+            TALK => talk::decode::<ToHome>(&buf, "message").map(|m| hear(keep, link, m)),
+            _ => Err(WireError::Garbled("message")),
         };
-        if !fine {
-            return WireError::Garbled("message");
+        if let Err(e) = fine {
+            eprintln!("{}: {e}; its processes end", link.node);
+            return e;
         }
     }
 }
@@ -67,15 +65,13 @@ pub fn deputy(keep: &Keep, link: &Arc<HostLink>, tid: Tid) -> Option<Arc<Deputy>
     keep.deputy(tid).filter(|d| Arc::ptr_eq(&d.link(), link))
 }
 
-fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
-    let Ok(c) = decode_call(body, DATA as usize) else {
-        return false;
-    };
+fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> Result<(), WireError> {
+    let c = decode_call(body, DATA as usize)?;
     let nr = i64::from(c.packed.nr);
     let host_row = armento_abi::row(nr as u64)
         .is_none_or(|r| matches!(r.place, Place::Host | Place::BodyIf(_, Otherwise::Host)));
     if host_row && !SERVED_IN_PART.contains(&nr) {
-        return false;
+        return Err(WireError::Refused(BadCall::NotServed(c.packed.nr)));
     }
     match deputy(keep, link, c.tid) {
         Some(d) if d.common.breaking.load(Ordering::Acquire) => {
@@ -92,7 +88,7 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> bool {
         // Its end is on the way to the host.
         None => {}
     }
-    true
+    Ok(())
 }
 
 /// Signals whose default is not an end. POSIX.1-2017, signal.h.
@@ -170,16 +166,17 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             away,
             thread_away,
         } => {
+            let Some(d) = deputy(keep, link, tid).filter(|d| d.pid == pid) else {
+                return;
+            };
             // Set before the exec that follows on this stream is read.
             let changed = keep
                 .hand
                 .run(move |t| t.ignored(pid, ignored, heard))
                 .unwrap_or(0);
-            if let Some(d) = deputy(keep, link, tid) {
-                keep.cpu.told(d.pid, away);
-                keep.cpu.thread_told(d.pid, tid, thread_away);
-                family::ignore(&d, changed, ignored);
-            }
+            keep.cpu.told(d.pid, away);
+            keep.cpu.thread_told(d.pid, tid, thread_away);
+            family::ignore(&d, changed, ignored);
         }
         ToHome::Exit { pid, code, away } => {
             let l = link.clone();
@@ -216,11 +213,15 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::ComeHome {
             pid,
+            tid,
             stay,
             why,
             about,
-            ..
         } => {
+            // What is not there (any more) asks again where it is.
+            if deputy(keep, link, tid).is_none_or(|d| d.pid != pid) {
+                return;
+            }
             keep.tasks.push_urgent(Task {
                 pid,
                 to: Dest::Home,
@@ -243,16 +244,21 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         ToHome::Fetch { seq, key } => family::fetch(keep, link, seq, key),
         ToHome::Ahead { pid, seq, fd, from } => ahead::asked(keep, link, pid, seq, fd, from),
         ToHome::Stands { pid, list, over } => ahead::stands(keep, link, pid, &list, &over),
-        ToHome::Nudge { tid, seq } => keep.hand.post(move |t| t.nudge(tid, seq)),
+        ToHome::Nudge { tid, seq } => {
+            if deputy(keep, link, tid).is_some() {
+                keep.hand.post(move |t| t.nudge(tid, seq));
+            }
+        }
         ToHome::Freezing { mv, pid, seq } => {
             let link = link.clone();
             keep.hand.post(move |t| {
                 // A move that was given up meanwhile has cleaned up behind itself.
-                if t.keep.is_moving(mv) {
+                let here = t.procs.get(&pid).and_then(|p| p.link());
+                if t.keep.is_moving(mv) && here.is_some_and(|l| Arc::ptr_eq(l, &link)) {
                     if let Err(e) = t.unbroken(pid) {
                         // Its source is told at once: a thread in such a call would not stop.
                         let (stay, detail) = (e.stay(), e.detail());
-                        links::news(&t.keep, mv, MoveEvent::Failed { stay, detail });
+                        t.keep.news(None, mv, MoveEvent::Failed { stay, detail });
                         return link.tell(&ToHost::Abort { mv, pid });
                     }
                     t.break_calls(pid);
@@ -261,13 +267,13 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             });
         }
         ToHome::Ready { mv, bytes, away } => {
-            links::news(keep, mv, MoveEvent::Ready { bytes, away })
+            keep.news(Some(link), mv, MoveEvent::Ready { bytes, away })
         }
         ToHome::Failed { mv, stay, detail } => {
-            links::news(keep, mv, MoveEvent::Failed { stay, detail })
+            keep.news(Some(link), mv, MoveEvent::Failed { stay, detail })
         }
-        ToHome::Warmed { mv } => links::news(keep, mv, MoveEvent::Warmed),
-        ToHome::Thawed { mv } => links::news(keep, mv, MoveEvent::Thawed),
+        ToHome::Warmed { mv } => keep.news(Some(link), mv, MoveEvent::Warmed),
+        ToHome::Thawed { mv } => keep.news(Some(link), mv, MoveEvent::Thawed),
         ToHome::Words(w) => {
             let l = link.clone();
             // Written before the call that wants to read it.

@@ -390,6 +390,7 @@ impl Tree {
         };
         let p = self.procs.get_mut(&pid);
         let p = p.filter(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)));
+        let p = p.filter(|p| p.threads.contains_key(&tid));
         let Some(p) = p else { return };
         if p.dumps < cores::TRIES && cores::wanted(pid, sig) {
             p.dumps += 1;

@@ -6,7 +6,8 @@ use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::pages::{self, Run};
 use armento_tracee::uffd::Uffd;
-use armento_tracee::{PAGE, maps, sys};
+use armento_tracee::{PAGE, maps, region, sys};
+use armento_wire::WireError;
 use armento_wire::codec::Grow;
 use armento_wire::pages::{Holds, PAGE as PAGE_LEN, Part, decode, sum};
 use std::collections::BTreeSet;
@@ -114,6 +115,10 @@ impl Filler {
     }
 
     fn tell(&mut self, parts: &[Part], mut rest: &[u8]) -> Result<()> {
+        // Whoever sends them is not to write what we share with the process.
+        if !parts.iter().all(|p| region::apart(p.at, p.len as u64)) {
+            return Err(WireError::Garbled("page of a program").into());
+        }
         self.stand_ins.came(parts);
         for p in parts.iter().filter(|p| p.huge) {
             self.make_room(p);

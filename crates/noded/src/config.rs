@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 
 /// Read when no `--config` is given and it exists.
 const DEFAULT_FILE: &str = "/etc/armento/config.toml";
+/// A quarter of the pids that a small machine has (KERNEL: PID_MAX_DEFAULT, 32768).
+const GUEST_PROCS: u64 = 8192;
+/// A host's own threads count.
+const GUEST_PROCS_MIN: u64 = 128;
 const DEFAULT_STATE: &str = "/var/lib/armento";
 
 /// How keepers and hosts speak. Daemons always speak TLS.
@@ -50,8 +54,12 @@ pub struct Config {
     pub gossip_period_ms: u64,
     /// Memory kept free for this node's own, thousandths of its total.
     pub mem_reserve_permille: Option<u64>,
-    /// Most memory that the guests of one tree may use here, KiB.
+    /// Most memory that the guests of one tree may use here, KiB; what is not kept free if not given.
     pub guest_mem_max_kib: Option<u64>,
+    /// Weight of the guests of one tree, where a process of this node has 100; as one of its own if not given.
+    pub guest_cpu_weight: Option<u64>,
+    /// Most processes and threads of the guests of one tree.
+    pub guest_procs_max: u64,
 }
 
 impl Default for Config {
@@ -72,6 +80,8 @@ impl Default for Config {
             gossip_period_ms: 1_000,
             mem_reserve_permille: None,
             guest_mem_max_kib: None,
+            guest_cpu_weight: None,
+            guest_procs_max: GUEST_PROCS,
         }
     }
 }
@@ -115,6 +125,15 @@ impl Config {
         }
         if self.mem_reserve_permille.is_some_and(|r| r > 900) {
             return Err("mem_reserve_permille lies between 0 and 900".into());
+        }
+        if self
+            .guest_cpu_weight
+            .is_some_and(|w| !(1..=10_000).contains(&w))
+        {
+            return Err("guest_cpu_weight lies between 1 and 10000".into());
+        }
+        if self.guest_procs_max < GUEST_PROCS_MIN {
+            return Err(format!("guest_procs_max is {GUEST_PROCS_MIN} or more"));
         }
         Ok(())
     }
@@ -167,6 +186,8 @@ mod tests {
         check("name = \"N 1\"", "N 1");
         check("send_to = [\"a@\"]", "a@");
         check("freeze_ms = 5000\ndead_ms = 5000", "dead_ms");
+        check("guest_cpu_weight = 0", "guest_cpu_weight");
+        check("guest_procs_max = 3", "guest_procs_max");
         check("gossip_period_ms = 0", "gossip_period_ms");
     }
 }

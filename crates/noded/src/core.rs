@@ -136,7 +136,10 @@ impl Node {
             ledger: Ledger::new(me.clone()),
             dice: Dice::seeded(farm.boot),
             keepers: KeeperTable::default(),
-            hosts: HostTable::recover(&state),
+            hosts: {
+                crate::hosts::clear_fences();
+                HostTable::recover(&state)
+            },
             leaving: false,
             draining: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -231,6 +234,15 @@ impl Node {
     }
 
     /// Everything a decision may look at.
+    /// Most memory of the guests of one tree: what this node does not keep for its own, unless a setting says less.
+    pub fn guest_mem_kib(&self) -> Option<u64> {
+        let core = self.lock();
+        let known = core.vector.get(&core.me, self.now());
+        let total = known.map(|k| k.entry.mem_total_kib).filter(|t| *t != 0);
+        let kept = |t: u64| (t / 1000 * self.policy.reserve_permille).min(1 << 20);
+        self.config.guest_mem_max_kib.or(total.map(|t| t - kept(t)))
+    }
+
     pub fn view(&self, core: &mut Core) -> View {
         let now = self.now();
         let Core {

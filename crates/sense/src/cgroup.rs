@@ -23,6 +23,39 @@ pub(crate) struct Allowed {
     pub free_kib: u64,
 }
 
+/// One controller, and the directory of this process's own group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controller {
+    pub name: &'static str,
+    pub v2: bool,
+    pub dir: std::path::PathBuf,
+}
+
+/// Where `name` (`cpu`, `memory`) can be had here.
+pub fn controller(name: &'static str) -> Option<Controller> {
+    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
+    let group = Group::find(
+        &read("/proc/self/cgroup"),
+        &read("/proc/self/mountinfo"),
+        name,
+    )?;
+    let dir = std::path::PathBuf::from(group.levels().next()?);
+    let has = |file: &str| {
+        read_to_string(dir.join(file))
+            .split_whitespace()
+            .any(|c| c == name)
+    };
+    (!group.v2 || has("cgroup.controllers")).then_some(Controller {
+        name,
+        v2: group.v2,
+        dir,
+    })
+}
+
+fn read_to_string(path: std::path::PathBuf) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
 impl Group {
     /// The group of `controller` (`cpu`, `memory`). v1 wins where both exist: a controller is in
     /// one of them only, and only v1 names its controllers in the mount's options.

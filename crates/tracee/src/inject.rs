@@ -31,16 +31,17 @@ pub fn ignores_trap(tid: Tid) -> bool {
     trap::ignored(tid)
 }
 
-/// Told before and after a filtered thread makes calls of ours, so that its listener lets them through.
+/// Told before and after a filtered thread makes calls of ours, so that its listener lets them through: these, in this
+/// order, and no others. Our code and what it reads lie in memory that the program's other threads can write.
 pub trait Passage: Send + Sync {
-    fn open(&self, tid: Tid);
+    fn open(&self, tid: Tid, calls: &[Call]);
     fn close(&self, tid: Tid);
 }
 
 /// For threads that have no filter.
 pub struct Unfiltered;
 impl Passage for Unfiltered {
-    fn open(&self, _: Tid) {}
+    fn open(&self, _: Tid, _: &[Call]) {}
     fn close(&self, _: Tid) {}
 }
 
@@ -82,7 +83,6 @@ impl Hold {
         let regs = trace::regs(tid)?;
         let mask = trace::sigmask(tid)?;
         trace::set_sigmask(tid, !NEVER_BLOCK)?;
-        passage.open(tid);
         Ok(Hold {
             tid,
             regs,
@@ -119,8 +119,7 @@ impl Hold {
     pub fn call(&mut self, code: &Code, nr: i64, args: [u64; 6]) -> Result<(i64, Option<Tid>)> {
         self.scratch = Some(code.trap_action());
         trace::set_regs(self.tid, &aim(&self.regs, code.gate, nr, args))?;
-        trace::resume(self.tid, 0)?;
-        let child = self.until_trap(false)?;
+        let child = self.calls(&[(nr, args)])?;
         Ok((trace::regs(self.tid)?.rax as i64, child))
     }
 
@@ -142,7 +141,11 @@ impl Hold {
         let mut r = aim(&self.regs, code.start, 0, [0; 6]);
         r.r15 = code.batch;
         trace::set_regs(self.tid, &r)?;
-        trace::resume(self.tid, 0)?;
+        self.passage.open(self.tid, calls);
+        if let Err(e) = trace::resume(self.tid, 0) {
+            self.passage.close(self.tid);
+            return Err(e);
+        }
         self.begun = Some(calls.len());
         Ok(())
     }
@@ -152,7 +155,9 @@ impl Hold {
         let Some(n) = self.begun.take() else {
             return Ok(Vec::new());
         };
-        self.until_trap(false)?;
+        let ran = self.until_trap(false);
+        self.passage.close(self.tid);
+        ran?;
         Ok(code.read_batch(n))
     }
 
@@ -169,6 +174,14 @@ impl Hold {
             ok(what, self.tid, r)?;
         }
         Ok(())
+    }
+
+    /// Runs our code, which makes these calls, to its int3.
+    fn calls(&mut self, calls: &[Call]) -> Result<Option<Tid>> {
+        self.passage.open(self.tid, calls);
+        let ran = trace::resume(self.tid, 0).and_then(|()| self.until_trap(false));
+        self.passage.close(self.tid);
+        ran
     }
 
     /// Runs until our int3 (or the end of a single step). Event stops of new children are passed over.
@@ -237,7 +250,9 @@ impl Hold {
     /// What was begun in it while somebody else's calls failed comes to its end.
     fn settle(&mut self) -> Result<()> {
         if self.begun.take().is_some() {
-            self.until_trap(false)?;
+            let ran = self.until_trap(false);
+            self.passage.close(self.tid);
+            ran?;
         }
         if std::mem::take(&mut self.runs) {
             trace::interrupt(self.tid)?;
@@ -272,7 +287,6 @@ impl Hold {
             true => trap::ignore_again(self.tid, &self.regs, self.scratch, &mut self.sent),
             false => Ok(()),
         };
-        self.passage.close(self.tid);
         if std::mem::take(&mut self.stopped) && !self.continued() {
             // To the whole process, as every SIGSTOP.
             let _ = sys::kill(self.tid, libc::SIGSTOP);

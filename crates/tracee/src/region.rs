@@ -21,6 +21,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Where the region is mapped in deputies and bodies. Linux places nothing here by itself: mmap grows
 /// down from the stack at 0x7f…, position-independent programs start at 0x55…, ASan and TSan live elsewhere.
 pub const BASE: u64 = 0x6a00_0000_0000;
+/// Nobody's addresses but ours, however large regions are.
+pub const ROOM: u64 = 1 << 40;
+/// KERNEL: TASK_SIZE_MAX with four levels of page tables.
+const USER_END: u64 = (1 << 47) - 4096;
+
+/// Are these `len` bytes a program's to have: user's addresses, none of them ours?
+pub fn apart(at: u64, len: u64) -> bool {
+    match at.checked_add(len) {
+        Some(end) => end <= USER_END && (end <= BASE || at >= BASE + ROOM),
+        None => false,
+    }
+}
+
 const BATCH: u64 = 0x1000;
 const SCRATCH: u64 = 0x1_0000;
 const SCRATCH_LEN: u64 = 0x2_0000;
@@ -337,5 +350,24 @@ impl Slot {
         self.set(RET, ret as u64);
         self.word(DONE).store(1, Ordering::Release);
         self.wake_waiter();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_addresses_and_the_kernels_are_nobodys() {
+        let check = |at, len, want| assert_eq!(apart(at, len), want, "{at:#x} {len:#x}");
+        check(0x1000, 0x1000, true);
+        check(BASE - 0x1000, 0x1000, true);
+        check(BASE - 0x1000, 0x1001, false);
+        check(BASE + Region::size(4), 0x1000, false);
+        check(BASE + ROOM, 0x1000, true);
+        check(USER_END - 0x1000, 0x1000, true);
+        check(USER_END, 0x1000, false);
+        check(0xffff_8000_0000_0000, 0x1000, false);
+        check(u64::MAX - 0xfff, 0x2000, false);
     }
 }

@@ -129,9 +129,10 @@ pub fn decode_call(body: &[u8], cap: usize) -> Result<Call, WireError> {
         arg_ptrs,
         outs,
     };
-    if !c.0.is_empty() || packed.check(cap).is_err() {
+    if !c.0.is_empty() {
         return Err(BAD);
     }
+    packed.check(cap).map_err(WireError::Refused)?;
     Ok(Call {
         tid,
         seq,

@@ -15,6 +15,8 @@ pub enum WireError {
     Garbled(&'static str),
     #[error("the peer is dead, or hears nothing of all that was said")]
     Over,
+    #[error("the peer sent a call that is refused: {0}")]
+    Refused(armento_abi::BadCall),
 }
 
 /// Reads one frame into `buf` (replaced); returns its kind.

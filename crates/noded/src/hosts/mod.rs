@@ -4,10 +4,12 @@
 //! (how). Next: `host/src/start.rs`.
 
 mod admit;
+mod fence;
 mod files;
 mod start;
 
 pub(crate) use admit::admit;
+pub use fence::clear as clear_fences;
 pub use files::{end, erase, trim_logs};
 
 use crate::core::{Core, Outlet};

@@ -2,6 +2,7 @@
 //!
 //! It leads a group of its own and outlives the daemon. Next: `host/src/start.rs`.
 
+use super::fence::{self, Fence};
 use super::files::{erase, open_log, records, shared_files, started, stem};
 use super::{Entry, Record};
 use crate::Wire;
@@ -54,14 +55,22 @@ pub fn start(
         .process_group(0)
         .spawn()
         .map_err(|e| format!("{}: {e}", node.host_program.display()))?;
-    let up = hear(&mut child, &order);
     let pid = i32::try_from(child.id()).unwrap_or(0);
+    // Beside its start: the kernel takes milliseconds to move a process into a group.
+    let fence = {
+        let (node, home, tree) = (node.clone(), home.clone(), ask.tree);
+        thread::Builder::new()
+            .name("fence".into())
+            .spawn(move || fence::raise(&node, &home, tree, pid))
+    };
+    let up = hear(&mut child, &order);
     let up = match up {
         Ok(up) => up,
         Err(why) => {
             // It is our child and not reaped, so the pid is its own.
             let _ = child.kill();
             let _ = child.wait();
+            lower(fence);
             return Err(format!(
                 "{why}; see hosts/{stem}.log in its state directory"
             ));
@@ -83,7 +92,7 @@ pub fn start(
     if let Err(e) = saved {
         tracing::warn!("{e}: a restarted daemon will not know this host");
     }
-    watch(node, child, record.clone());
+    watch(node, child, record.clone(), fence);
     Ok(record)
 }
 
@@ -114,6 +123,7 @@ fn instructions(
         expect: badge(home, Role::Keeper),
         files: shared_files(&node.state, home, ask.uid),
         mem_max_kib: node.config.guest_mem_max_kib,
+        procs_max: node.config.guest_procs_max,
         freeze_ms: node.config.freeze_ms,
         dead_ms: node.config.dead_ms,
     };
@@ -143,7 +153,7 @@ fn hear(child: &mut Child, order: &[u8]) -> Result<HostUp, String> {
 }
 
 /// Reaps the host when it ends.
-fn watch(node: &Arc<Node>, mut child: Child, record: Record) {
+fn watch(node: &Arc<Node>, mut child: Child, record: Record, fence: Raised) {
     let node = node.clone();
     thread::spawn(move || {
         let status = child.wait();
@@ -160,5 +170,17 @@ fn watch(node: &Arc<Node>, mut child: Child, record: Record) {
         drop(core);
         erase(&node.state, &record);
         node.hosts_changed.notify_all();
+        lower(fence);
     });
+}
+
+/// A fence that is being raised.
+type Raised = std::io::Result<thread::JoinHandle<Fence>>;
+
+fn lower(fence: Raised) {
+    match fence.map(thread::JoinHandle::join) {
+        Ok(Ok(fence)) => fence.remove(),
+        Ok(Err(_)) => tracing::warn!("a host's control group could not be made"),
+        Err(e) => tracing::warn!("a host's control group could not be made: {e}"),
+    }
 }
