@@ -31,6 +31,10 @@ const DOWN_HELP: &str = "Examples:
   armento lab down
   armento lab down --all      also what a killed `lab up` left behind";
 
+const PROXY_HELP: &str = "Example:
+  armento lab proxy --listen 127.0.0.1:7999 &
+  ARMENTO_DIAL_VIA=127.0.0.1:7999 armento run --on n2 make";
+
 #[derive(Debug, Subcommand)]
 pub enum Cmd {
     /// Raise a farm on this machine
@@ -57,7 +61,7 @@ pub enum Cmd {
         all: bool,
     },
     /// Run a cable that breaks by a plan
-    #[command(hide = true)]
+    #[command(hide = true, after_help = PROXY_HELP)]
     Proxy(Proxy),
 }
 
