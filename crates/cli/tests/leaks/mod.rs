@@ -21,10 +21,6 @@ const ROUNDS: u64 = 50;
 /// An allocator's unevenness: one that takes an arena more for a thread was seen to jump by 1.2 MiB, once. Of
 /// 9,000 moves less than 240 bytes each.
 const GROWN_MAX_KIB: u64 = 2048;
-/// The C library keeps the stacks of threads that ended (a guard and a stack each), as many as there ever were at once and
-/// 40 MiB at most: a move that met another needs one or two more, once. Threads are counted themselves; what each move
-/// left would be a hundred.
-const MAPS_MORE_MAX: u64 = 4;
 /// Looks, half a second apart; more when something seems to have grown.
 const LOOKS: u32 = 4;
 const LOOKS_MORE: u32 = 40;
@@ -111,9 +107,16 @@ fn settled(farm: &Farm, looks: u32, enough: impl Fn(&Survey) -> bool) -> Survey 
 
 fn grown(before: &Survey, after: &Survey) -> Vec<String> {
     let was = |all: &BTreeMap<String, u64>, what: &str| all.get(what).copied().unwrap_or(0);
-    let counts = after.counts.iter().filter_map(|(what, n)| {
+    // The C library keeps the stacks of threads that ended, as many as there ever were at once and 40 MiB at most
+    // (glibc.pthread.stack_cache_size): a guard and a stack each. Threads are counted themselves.
+    let kept = |what: &str| {
+        let of = |all| was(all, &what.replace(" maps", " stacks"));
+        2 * of(&after.counts).saturating_sub(of(&before.counts))
+    };
+    let exact = after.counts.iter().filter(|(w, _)| !w.ends_with(" stacks"));
+    let counts = exact.filter_map(|(what, n)| {
         let more = if what.ends_with(" maps") {
-            MAPS_MORE_MAX
+            kept(what)
         } else {
             0
         };

@@ -1,4 +1,11 @@
 # What there is in a node: one line for each process of ours, one for the node.
+# Stacks of threads: a guard of a page, and right behind it what may be written. Of a signal's stack, 8 KiB, there is one a
+# thread, and it goes with it.
+stacks() {
+	perl -ne '($a, $b, $p, $f) = /^(\w+)-(\w+) (\S+) \S+ \S+ \d+\s*(.*)/; $n = hex($b) - hex($a);
+		$all++ if $guard eq $a && $f eq "" && $p eq "rw-p" && $n >= 65536;
+		$guard = $f eq "" && $p eq "---p" && $n == 4096 ? $b : ""; END { print $all + 0 }' $1
+}
 for p in /proc/[0-9]*; do
 	words=$(tr '\0' ' ' <$p/cmdline)
 	case "$words" in
@@ -11,7 +18,7 @@ for p in /proc/[0-9]*; do
 	name=$(cat $p/comm)
 	case "$name" in armento-*) what=$name ;; esac
 	pss=$(awk '/^Pss:/ { print $2 }' $p/smaps_rollup)
-	echo $what fds $(ls $p/fd | wc -l) threads $(ls $p/task | wc -l) maps $(wc -l <$p/maps) kib $pss
+	echo $what fds $(ls $p/fd | wc -l) threads $(ls $p/task | wc -l) maps $(wc -l <$p/maps) stacks $(stacks $p/maps) kib $pss
 done
 dirs="/var/lib/armento /tmp /run /dev/shm /etc/armento"
 echo node namespaces $(readlink /proc/*/ns/* | sort -u | wc -l) mounts $(cat /proc/*/mountinfo | sort -u | wc -l) \
