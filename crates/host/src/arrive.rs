@@ -59,7 +59,7 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
             let away = a.away;
             sh.tell(&ToHome::Ready { mv, bytes, away });
             if let Some((proc, rest)) = a.rest {
-                behind::fetch(sh, (a.pid, &proc), rest, (&mut r, &mut w));
+                behind::fetch((a.pid, &proc), rest, (&mut r, &mut w));
             }
         }
         Err(e) => {

@@ -61,26 +61,15 @@ pub fn begin(sh: &Shared, h: &mut Hold, code: &Code, b: &Body, later: &[Run]) ->
         uffd.begin_filling(a.run())?;
     }
     b.proc.coming.set(true);
-    Ok(Fetch::new(uffd, later))
+    Ok(Fetch::new(uffd, sys::pidfd_open(b.here)?, later))
 }
 
-/// Receives the rest. Without it the body cannot go on: it ends, and home hears so.
-pub fn fetch(
-    sh: &Arc<Shared>,
-    (pid, proc): (Pid, &Arc<Proc>),
-    fetch: Fetch,
-    (r, w): (&mut Reader, &mut Writer),
-) {
-    let got = fetch.run(r, w);
+/// Receives the rest. Without it the body ends, by `fetch`, and home hears so as of every end.
+pub fn fetch((pid, proc): (Pid, &Proc), fetch: Fetch, (r, w): (&mut Reader, &mut Writer)) {
+    if let Err(e) = fetch.run(r, w) {
+        eprintln!("process {pid} ends: the rest of its memory was lost with its link: {e}");
+    }
     proc.coming.set(false);
-    let Err(e) = got else { return };
-    let here = proc.here;
-    sh.hand.run(move |zoo| {
-        if zoo.bodies.get(&pid).is_some_and(|b| b.here == here) {
-            eprintln!("process {pid} ends: the rest of its memory was lost with its link: {e}");
-            let _ = sys::kill(here, libc::SIGKILL);
-        }
-    });
 }
 
 /// A body that stands still here, while its pages are sent. Home decides meanwhile: it says Drop when the process runs

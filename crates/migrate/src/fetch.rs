@@ -18,6 +18,7 @@ use armento_wire::pages::{self, Holds, Part};
 use armento_wire::{WireError, bulk, read_frame, write_frame};
 use std::collections::HashSet;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -43,15 +44,19 @@ struct Books {
 /// One process whose pages are still coming.
 pub struct Fetch {
     uffd: Uffd,
+    /// The process itself: see [`Fetch::run`].
+    body: OwnedFd,
     books: Mutex<Books>,
     over: AtomicBool,
 }
 
 impl Fetch {
     /// `uffd` asks for pages (`Uffd::adopt_asking`); what holds any of `later` is registered with it.
-    pub fn new(uffd: Uffd, later: &[Run]) -> Fetch {
+    /// `body`: its pidfd.
+    pub fn new(uffd: Uffd, body: OwnedFd, later: &[Run]) -> Fetch {
         Fetch {
             uffd,
+            body,
             books: Mutex::new(Books {
                 later: Later::new(later),
                 ..Books::default()
@@ -65,16 +70,21 @@ impl Fetch {
     }
 
     /// Receives what is left. After `Ok` all of it is there, and nobody waits for a page any more. After an error
-    /// the process cannot go on.
+    /// the process was killed: once the descriptor is closed who waits would find zeros, and go on with them.
     pub fn run(self, r: &mut impl Read, w: &mut (impl Write + Send)) -> Result<()> {
         let w = Mutex::new(w);
-        std::thread::scope(|s| {
+        let got = std::thread::scope(|s| {
             let hears = std::thread::Builder::new().name("faults".into());
             hears.spawn_scoped(s, || self.listen(&w))?;
             let got = self.receive(r, &w);
             self.over.store(true, Ordering::Release);
             got
-        })?;
+        });
+        if got.is_err() {
+            // One that is gone needs it no more.
+            let _ = sys::pidfd_kill(&self.body);
+            return got;
+        }
         // Who waits is woken, and finds memory as any other.
         drop(self);
         let mut w = w.lock().unwrap_or_else(PoisonError::into_inner);

@@ -160,6 +160,14 @@ pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// SIGKILL to the very process that this was opened for, whoever has its number by now. KERNEL: pidfd_send_signal(2), 5.1.
+pub fn pidfd_kill(process: &OwnedFd) -> io::Result<()> {
+    let (fd, none) = (process.as_raw_fd(), std::ptr::null::<u8>());
+    // SAFETY: a live descriptor; no siginfo is given.
+    check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, libc::SIGKILL, none, 0) })
+        .map(drop)
+}
+
 /// A duplicate of descriptor `fd` of process `pid`. KERNEL: pidfd_getfd(2), 5.6; needs ptrace rights.
 pub fn steal_fd(pid: i32, fd: i32) -> io::Result<OwnedFd> {
     let p = pidfd_open(pid)?;
