@@ -1,11 +1,11 @@
 //! mmap of a file by a guest: the deputy maps it (and says which file), then the body maps our copy.
 
 use crate::fork::break_out;
-use crate::forward;
 use crate::serve::come_home;
 use crate::shared::{Cell, Shared, Special, Waiting, lock};
 use crate::sys;
 use crate::world::Zoo;
+use crate::{behind, forward};
 use armento_abi::maps_shared;
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::{MigrateError, Result};
@@ -61,6 +61,10 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
 }
 
 fn serve(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    // What home maps may lie where its deputy holds pages that are still to come.
+    if let Err(e) = behind::whole(&cell.proc) {
+        return come_home(sh, cell, n.id, e.stay(), "a file mapping");
+    }
     let answer = sh.ask(|seq| ToHome::Map {
         tid: cell.tid,
         seq,
