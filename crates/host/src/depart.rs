@@ -32,8 +32,9 @@ use std::time::{Duration, Instant};
 const MEET_MAX: Duration = Duration::from_secs(10);
 /// How long those who share memory may take to stand still, each after the other.
 const TOGETHER_MAX: Duration = Duration::from_secs(3);
-/// A failed move's process waits so long for home's word, while home hears us; home sends it at once.
-const ABORT_MAX: Duration = Duration::from_secs(10);
+/// A failed move's process waits so long for home's word, while home hears us. Home says Abort or Drop at once, and after
+/// 20 s at the latest (`READY_MAX`, `keeper/src/mover.rs`): who goes on before might run twice.
+const ABORT_MAX: Duration = Duration::from_secs(60);
 /// Home says twice a second that it does.
 const HEARD_MAX: Duration = Duration::from_millis(1500);
 /// Moves under way at a host are far fewer.
