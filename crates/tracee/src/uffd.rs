@@ -113,26 +113,18 @@ pub const DEVICE_NEW: u64 = 0xaa00;
 impl Uffd {
     /// `fd` was made by the tracee with userfaultfd(O_CLOEXEC | USER_MODE_ONLY).
     pub fn adopt(fd: OwnedFd) -> io::Result<Uffd> {
-        let features = FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC;
-        let mut a = Api {
-            api: UFFD_API,
-            features,
-            ioctls: 0,
-        };
-        sys::ioctl(fd.as_raw_fd(), UFFDIO_API, &mut a)?;
-        Ok(Uffd(fd.into()))
+        with(
+            fd,
+            FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC,
+        )
     }
 
     /// `fd` was made so that it serves the kernel's faults, too, and does not block. It asks for pages.
     pub fn adopt_asking(fd: OwnedFd) -> io::Result<Uffd> {
-        let features = FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP;
-        let mut a = Api {
-            api: UFFD_API,
-            features,
-            ioctls: 0,
-        };
-        sys::ioctl(fd.as_raw_fd(), UFFDIO_API, &mut a)?;
-        Ok(Uffd(fd.into()))
+        with(
+            fd,
+            FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP,
+        )
     }
 
     /// What it has to tell, if anything; [`sys::poll_in`] waits for more.
@@ -157,6 +149,7 @@ impl Uffd {
         };
         match sys::ioctl(self.raw(), UFFDIO_COPY, &mut c) {
             Ok(_) => (bytes.len(), None),
+            // -EEXIST and the like if not even the first could be made.
             Err(e) => (usize::try_from(c.done).unwrap_or(0), Some(unput(&e))),
         }
     }
@@ -228,18 +221,7 @@ impl Uffd {
     /// Makes pages of `bytes` at `at`, as many as are not there: one that is ends it. Unlike a write from
     /// outside it need not empty the page first, nor walk the page tables twice. Returns the bytes made.
     pub fn fill(&self, at: u64, bytes: &[u8]) -> usize {
-        let mut c = Copy {
-            to: at,
-            from: bytes.as_ptr() as u64,
-            len: bytes.len() as u64,
-            mode: 0,
-            done: 0,
-        };
-        match sys::ioctl(self.raw(), UFFDIO_COPY, &mut c) {
-            Ok(_) => bytes.len(),
-            // -EEXIST and the like if not even the first could be made.
-            Err(_) => usize::try_from(c.done).unwrap_or(0),
-        }
+        self.put(at, bytes).0
     }
 
     fn register(&self, run: Run, mode: u64) -> io::Result<()> {
@@ -251,6 +233,16 @@ impl Uffd {
         };
         sys::ioctl(self.raw(), UFFDIO_REGISTER, &mut r).map(drop)
     }
+}
+
+fn with(fd: OwnedFd, features: u64) -> io::Result<Uffd> {
+    let mut a = Api {
+        api: UFFD_API,
+        features,
+        ioctls: 0,
+    };
+    sys::ioctl(fd.as_raw_fd(), UFFDIO_API, &mut a)?;
+    Ok(Uffd(fd.into()))
 }
 
 fn unput(e: &io::Error) -> Unput {
