@@ -320,7 +320,7 @@ impl Tree {
         {
             let why = format!("was killed on {} by signal {sig}", link.node);
             let what = if sig == libc::SIGKILL {
-                "that node's memory may have run out (`armento nodes`): start it on another with --on"
+                "that node's memory may have run out, or a node or link failed while its memory was on its way (`armento nodes`): start it again, on another with --on"
             } else {
                 "see that node's log, then start it again"
             };
