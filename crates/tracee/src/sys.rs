@@ -224,6 +224,10 @@ pub fn few_arenas() {
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, ARENAS_MAX)
     };
+    // The other one is made now and not at some later time: what is there then is what there will be. Where no thread
+    // can be made, none is.
+    let first = std::thread::Builder::new().spawn(|| std::hint::black_box(vec![0u8; 64]).len());
+    let _ = first.map(std::thread::JoinHandle::join);
 }
 
 pub fn is_terminal(fd: RawFd) -> bool {
