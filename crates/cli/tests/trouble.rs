@@ -8,6 +8,7 @@ mod lab;
 mod leaks;
 mod looks;
 mod reasons;
+mod restarts;
 mod spread;
 mod trust;
 
@@ -299,6 +300,13 @@ fn a_process_has_one_keeper() {
     keepers::trees_in_trees(&farm);
     keepers::moved_at_once(&farm);
     keepers::adopted_above(&farm);
+}
+
+#[test]
+fn daemons_are_killed_and_nobody_notices() {
+    if let Some(farm) = Farm::up("restarts", None) {
+        restarts::nobody_notices(&farm);
+    }
 }
 
 #[test]

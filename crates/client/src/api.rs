@@ -144,7 +144,8 @@ pub struct KeeperHello {
     pub keeper: Pid,
     /// The process it was started for.
     pub root: Pid,
-    /// That process and those that it descends from, when the tree is new: none of them may be held already.
+    /// That process and those that it descends from, when the tree is new: none of them may be held already. Empty
+    /// from a keeper that finds its daemon again.
     #[serde(default)]
     pub above: Vec<Pid>,
     pub uid: u32,
@@ -155,6 +156,13 @@ pub struct KeeperHello {
     pub stay: bool,
     /// `--storm MS`: the keeper itself moves the tree about; balance leaves it alone.
     pub storm: bool,
+}
+
+impl KeeperHello {
+    /// It served its tree before; perhaps another daemon told it something.
+    pub fn was_there(&self) -> bool {
+        self.above.is_empty()
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,9 +6,11 @@
 //!
 //! This crate decides nothing and never retries by itself: who loses a session connects again.
 
+mod again;
 pub mod api;
 mod line;
 mod session;
 
+pub use again::Again;
 pub use line::{LineError, encode, read_line};
 pub use session::{AskError, Reporter, Session};

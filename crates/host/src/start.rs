@@ -10,7 +10,7 @@ use crate::{arrive, home, passage, serve, sys, talk, zygote};
 use armento_client::api::{
     Answer, Ask, GuestInfo, HostHello, HostStart, HostUp, Order, RENEW, Report,
 };
-use armento_client::{AskError, Session};
+use armento_client::{Again, AskError, Session};
 use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role, Writer};
 use armento_model::{Pid, Stay};
 use armento_tracee::region::Region;
@@ -32,6 +32,8 @@ const SAME_CLOCK_NS: i64 = 50_000_000;
 const CLOCK_ASKED: usize = 8;
 const CLOCK_GOOD_NS: i64 = 500_000;
 const CLOCK_MAX: Duration = Duration::from_secs(10);
+/// A host that no keeper calls ends by itself; its daemon ends it sooner.
+const UNCALLED_MIN: Duration = Duration::from_secs(30);
 /// Most that home may say before it has told the time.
 const EARLY_MAX: usize = 256;
 
@@ -61,6 +63,8 @@ fn run() -> Result<(), Failure> {
         host: std::process::id() as i32,
     };
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&up)?)?;
+    // A daemon that ends now tells nobody of us.
+    sys::ends_after(Duration::from_millis(start.dead_ms).max(UNCALLED_MIN));
     // The namespaces are made while this process has one thread, so the first keeper is met alone.
     let Met {
         home,
@@ -68,6 +72,7 @@ fn run() -> Result<(), Failure> {
         early,
         ahead,
     } = first(&door, &start)?;
+    sys::ends_after(Duration::ZERO);
     let region = Arc::new(Region::new(tsys::memfd("armento", 0)?, 1, 1)?);
     let guests = sys::start_guests(&region.file, region.len(), ahead)?;
     let (handle, palm) = hand::new::<Zoo>()?;
@@ -279,6 +284,7 @@ fn accept(sh: &Arc<Shared>, door: &Door) {
 /// Tells this node's daemon about the guests; finds it again when it was restarted.
 fn report(sh: &Arc<Shared>, door: &Door) {
     let mut renewed = Instant::now();
+    let mut again = Again::default();
     loop {
         if let Ok(mut s) = Session::connect() {
             let me = HostHello {
@@ -287,7 +293,12 @@ fn report(sh: &Arc<Shared>, door: &Door) {
                 host: std::process::id() as i32,
                 uid: sh.start.uid,
             };
-            if s.ask(Ask::Host(me), Duration::from_secs(5)).is_ok() {
+            let asked = s.ask(Ask::Host(me), Duration::from_secs(5));
+            if matches!(asked, Err(AskError::Refused(_))) {
+                again.refused();
+            }
+            if asked.is_ok() {
+                again.found();
                 while let Some(guests) = sh.hand.run(guest_list) {
                     if renewed.elapsed() > RENEW && renew(sh, door, &mut s) {
                         renewed = Instant::now();
@@ -308,7 +319,7 @@ fn report(sh: &Arc<Shared>, door: &Door) {
                 }
             }
         }
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(again.pause());
     }
 }
 

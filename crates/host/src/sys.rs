@@ -418,6 +418,13 @@ pub fn send_fd(sock: RawFd, fd: RawFd) -> io::Result<()> {
     }
 }
 
+/// Ends this process after that long, rounded up; zero takes it back.
+pub fn ends_after(limit: std::time::Duration) {
+    let seconds = limit.as_millis().div_ceil(1000);
+    // SAFETY: no pointers. The default action of its signal is the end.
+    unsafe { libc::alarm(u32::try_from(seconds).unwrap_or(u32::MAX)) };
+}
+
 /// Gives a thread its niceness; a lower one than it has only where we may.
 pub fn set_nice(tid: i32, nice: i32) {
     // SAFETY: no pointers.

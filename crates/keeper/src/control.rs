@@ -5,7 +5,7 @@ use crate::keep::{Keep, lock};
 use crate::links;
 use crate::mover::{Task, Why};
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
-use armento_client::{AskError, Session};
+use armento_client::{Again, AskError, Session};
 use armento_model::NodeName;
 use armento_tracee::sys;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// … and while there is none yet.
 const BORN_EVERY: Duration = Duration::from_millis(50);
-/// How often a lost daemon is looked for.
-const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 pub enum Item {
     Ask(Box<Ask>, Duration, SyncSender<Result<Answer, AskError>>),
@@ -83,9 +81,12 @@ pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
 pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
     let mut session = Some(session);
     let mut next = Instant::now();
+    let mut search = Search::default();
     loop {
-        if session.is_none() {
-            session = reconnect(keep);
+        if session.is_none() && search.is_due() {
+            session = search.look(keep);
+            // It knows nothing of us yet.
+            next = Instant::now();
         }
         let fd = session.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let ready = session.as_ref().is_some_and(Session::has_order);
@@ -93,7 +94,9 @@ pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
             0
         } else {
             // Rounded up: the last millisecond would be spent turning round.
-            let left = next.saturating_duration_since(Instant::now());
+            let due = if session.is_none() { search.due } else { None };
+            let due = due.map_or(next, |due| next.min(due));
+            let left = due.saturating_duration_since(Instant::now());
             left.as_micros().div_ceil(1000) as i32
         };
         let got = sys::poll_in(&[fd, keep.control.wake.as_raw_fd()], wait.clamp(0, 500));
@@ -126,9 +129,34 @@ pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
     }
 }
 
-fn reconnect(keep: &Keep) -> Option<Session> {
-    std::thread::sleep(RETRY_EVERY);
-    Some(introduce(&keep.settings.hello).ok()?.0)
+/// For a daemon that was lost.
+#[derive(Default)]
+struct Search {
+    again: Again,
+    /// When it is looked for next; at once if never.
+    due: Option<Instant>,
+}
+
+impl Search {
+    fn is_due(&self) -> bool {
+        self.due.is_none_or(|due| Instant::now() >= due)
+    }
+
+    fn look(&mut self, keep: &Keep) -> Option<Session> {
+        match introduce(&keep.settings.hello) {
+            Ok((session, _)) => {
+                *self = Search::default();
+                return Some(session);
+            }
+            Err(AskError::Refused(no)) => {
+                eprintln!("daemon: {}", no.message);
+                self.again.refused();
+            }
+            Err(_) => {}
+        }
+        self.due = Some(Instant::now() + self.again.pause());
+        None
+    }
 }
 
 /// False: the session is over.

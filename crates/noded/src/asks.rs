@@ -7,7 +7,7 @@ use crate::moves::{Wants, migrate, no_such_node, route};
 use crate::peer::{self, CallError, PeerAnswer, PeerAsk};
 use crate::{daemon, leave, remove};
 use armento_balance::why;
-use armento_client::api::{Answer, Ask, Body, KeeperHello, ProcInfo, Refusal};
+use armento_client::api::{Answer, Ask, Body, KeeperHello, Order, ProcInfo, Refusal};
 use armento_link::{Badge, Role};
 use armento_model::{NodeName, Pid, Stay};
 use std::os::unix::fs::MetadataExt;
@@ -55,6 +55,11 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             let known = core.hosts.enter(hello, client.pid, client.session, out);
             if let Some(out) = leaving.filter(|_| known) {
                 out.send(0, Body::Order(leave::expel()));
+            }
+            if known && core.hosts.was_there(client.session) {
+                // Of those that were removed meanwhile one is enough: it renews what it knows of all.
+                let gone = core.removed(&node.news()).pop_first();
+                gone.map(|node| client.out.send(0, Body::Order(Order::Cut { node })));
             }
             known.then_some(Answer::Done).ok_or_else(|| {
                 refusal(
@@ -149,6 +154,13 @@ fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
     if let Some(held) = core.keepers.held_above(hello) {
         let what = format!("process {held} has a keeper, which keeps what it starts, too");
         return Err(refusal("held", what, "armento migrate moves it"));
+    }
+    if hello.was_there() {
+        core.awaited.came(client.pid.unwrap_or(0));
+        // What the daemon before us could not tell any more.
+        for node in core.removed(&client.node.news()) {
+            client.out.send(0, Body::Order(Order::Cut { node }));
+        }
     }
     let out = client.out.clone();
     core.keepers.enter(client.session, hello.clone(), out);

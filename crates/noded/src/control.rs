@@ -20,6 +20,8 @@ use tokio::sync::{Semaphore, mpsc};
 const SESSIONS_MAX: usize = 16_384;
 /// Questions of one session that are being answered; the next wait.
 const ASKED_MAX: usize = 64;
+/// Between two looks whether the keepers from before have come.
+const AWAITED_LOOK: Duration = Duration::from_millis(10);
 
 /// Takes the socket's place. Before: this daemon holds the state directory's lock.
 pub fn bind(path: &Path) -> Result<UnixListener, FarmError> {
@@ -198,6 +200,9 @@ impl Client {
         if let Ask::Place { pid, .. } = ask {
             return self.place(id, pid).await;
         }
+        if matches!(&ask, Ask::Keep(hello) if !hello.was_there()) {
+            self.others_came().await;
+        }
         if let Some(answer) = asks::at_once(self, &ask) {
             let body = answer.map_or_else(Body::Err, Body::Ok);
             self.out.send(id, body);
@@ -219,6 +224,21 @@ impl Client {
             out.send(id, body);
             drop(turn);
         });
+    }
+
+    /// Waits, soon after this daemon's start, for keepers that may hold what a new one wants to.
+    async fn others_came(&self) {
+        loop {
+            {
+                let mut core = self.node.lock();
+                // It may itself be one of those who were there.
+                core.awaited.came(self.pid.unwrap_or(0));
+                if !core.awaited.any() {
+                    return;
+                }
+            }
+            tokio::time::sleep(AWAITED_LOOK).await;
+        }
     }
 
     /// Where a program starts is chosen at once, since it counts from now on; it begins when it is its turn.

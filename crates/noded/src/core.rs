@@ -3,6 +3,7 @@
 //! Lock: `Node::core` is held for lookups and bookkeeping only: never across an await, a system
 //! call that waits, or another lock.
 
+use crate::awaited::Awaited;
 use crate::config::Config;
 use crate::departures::Departures;
 use crate::hosts::HostTable;
@@ -17,7 +18,7 @@ use armento_client::api::{Body, Line, NodeInfo, ProcInfo};
 use armento_gossip::{Dice, Tick, Vector};
 use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
 use armento_model::{CONTROL_VERSION, NodeName, Pid, Users};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -79,6 +80,8 @@ pub struct Core {
     pub ledger: Ledger,
     pub dice: Dice,
     pub keepers: KeeperTable,
+    /// … and those who were before us.
+    pub awaited: Awaited,
     pub hosts: HostTable,
     pub leaving: bool,
     /// Nodes that are about to be removed, until then: everybody goes where they belong.
@@ -136,6 +139,7 @@ impl Node {
             ledger: Ledger::new(me.clone()),
             dice: Dice::seeded(farm.boot),
             keepers: KeeperTable::default(),
+            awaited: Awaited::look(),
             hosts: {
                 crate::hosts::clear_fences();
                 HostTable::recover(&state)
@@ -148,6 +152,10 @@ impl Node {
             count: 0,
             me,
         };
+        // The daemon before us may have had no time for it.
+        for name in core.removed(&news) {
+            core.hosts.of_home(&name).iter().for_each(crate::hosts::end);
+        }
         Ok(Node {
             policy: config.policy(),
             wire: config.wire.unwrap_or(farm.wire),
@@ -349,6 +357,13 @@ impl Core {
         all.filter(|p| uid.is_none_or(|uid| p.uid == uid))
             .cloned()
             .collect()
+    }
+
+    /// Nodes that were removed and have not joined again.
+    pub fn removed(&self, news: &News) -> BTreeSet<NodeName> {
+        let names = news.removed.iter().map(|r| &r.node);
+        let gone = names.filter(|n| **n != self.me && !self.members.contains_key(*n));
+        gone.cloned().collect()
     }
 
     pub fn addr_of(&self, name: &NodeName) -> Option<std::net::SocketAddr> {

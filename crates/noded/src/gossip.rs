@@ -241,7 +241,7 @@ impl Gossip {
         };
         unwanted.iter().for_each(hosts::end);
         for record in &buried {
-            hosts::erase(&self.node.state, record);
+            hosts::clean(&self.node.state, record);
         }
         // In turn, so that each is called within a few rounds however many there are.
         let turn = (self.periods / SLOW_PERIODS) as usize * CALLED_MAX;

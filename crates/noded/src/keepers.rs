@@ -21,8 +21,8 @@ pub struct Keeper {
     pub hello: KeeperHello,
     pub out: Outlet,
     pub procs: Vec<ProcInfo>,
-    /// Where it was told that nothing of its goes.
-    closed: Vec<NodeName>,
+    /// Where it was told that nothing of its goes; by an earlier daemon it may have been told something else.
+    closed: Option<Vec<NodeName>>,
 }
 
 struct Ticket {
@@ -60,7 +60,7 @@ impl KeeperTable {
             session,
             out,
             procs: before.map(|k| k.procs).unwrap_or_default(),
-            closed: Vec::new(),
+            closed: (!hello.was_there()).then(Vec::new),
             hello,
         };
         self.holders.insert(keeper.hello.root, keeper.hello.tree);
@@ -142,8 +142,9 @@ impl KeeperTable {
             let order = || Order::Closed {
                 nodes: nodes.clone(),
             };
-            if nodes != keeper.closed && keeper.out.send(0, Body::Order(order())) {
-                keeper.closed = nodes;
+            let told = keeper.closed.as_ref() == Some(&nodes);
+            if !told && keeper.out.send(0, Body::Order(order())) {
+                keeper.closed = Some(nodes);
             }
         }
     }

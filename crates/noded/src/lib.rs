@@ -9,6 +9,7 @@
 
 mod act;
 mod asks;
+mod awaited;
 mod clocks;
 mod config;
 mod control;

@@ -239,15 +239,20 @@ impl StateDir {
     }
 
     pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), FarmError> {
-        let text = serde_json::to_vec_pretty(value).map_err(|e| FarmError::Config {
-            path: name.into(),
-            why: e.to_string(),
-        })?;
-        self.write(name, &text)
+        self.write(name, &pretty(name, value)?)
+    }
+
+    /// Of a process: what need not outlive the power.
+    pub fn note_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), FarmError> {
+        self.put(name, &pretty(name, value)?, false)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), FarmError> {
+        self.put(name, bytes, true)
     }
 
     /// Before: nobody else writes `name` at this time (the daemon's lock, the tokens' lock).
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), FarmError> {
+    fn put(&self, name: &str, bytes: &[u8], sync: bool) -> Result<(), FarmError> {
         let (path, new) = (self.0.join(name), self.0.join(format!("{name}.new")));
         let put = || {
             let mut file = OpenOptions::new()
@@ -257,9 +262,18 @@ impl StateDir {
                 .mode(0o600)
                 .open(&new)?;
             file.write_all(bytes)?;
-            file.sync_data()?;
+            if sync {
+                file.sync_data()?;
+            }
             fs::rename(&new, &path)
         };
         put().map_err(FarmError::state(format!("cannot write {}", path.display())))
     }
+}
+
+fn pretty<T: Serialize>(name: &str, value: &T) -> Result<Vec<u8>, FarmError> {
+    serde_json::to_vec_pretty(value).map_err(|e| FarmError::Config {
+        path: name.into(),
+        why: e.to_string(),
+    })
 }

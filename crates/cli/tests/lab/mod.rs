@@ -10,7 +10,7 @@ const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
 /// A tree without its home freezes and ends after these, milliseconds.
 const CONFIG: &str = "allow_root = true\nfreeze_ms = 1500\ndead_ms = 4000\n";
 /// Longest wait for anything that must happen.
-const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_secs(60);
 
 /// A lab with a farm whose daemons and hosts know the fault points. It goes with this value, and with this
 /// process however that ends.
@@ -110,10 +110,19 @@ pub fn long() -> bool {
     long
 }
 
-pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
-    let limit = Instant::now() + LONG;
+pub fn until(what: &str, happened: impl FnMut() -> bool) {
+    let in_time = within(LONG, happened);
+    assert!(in_time, "{what} did not happen");
+}
+
+/// True when it happened.
+pub fn within(limit: Duration, mut happened: impl FnMut() -> bool) -> bool {
+    let limit = Instant::now() + limit;
     while !happened() {
-        assert!(Instant::now() < limit, "{what} did not happen");
+        if Instant::now() >= limit {
+            return false;
+        }
         sleep(Duration::from_millis(50));
     }
+    true
 }

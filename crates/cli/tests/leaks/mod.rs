@@ -27,7 +27,7 @@ const LOOKS_MORE: u32 = 40;
 
 /// What there is: counts, and memory, each under its node, what it belongs to and its name.
 #[derive(Debug, Default)]
-struct Survey {
+pub struct Survey {
     counts: BTreeMap<String, u64>,
     kib: BTreeMap<String, u64>,
 }
@@ -51,6 +51,16 @@ fn survey(farm: &Farm) -> Survey {
             }
         }
     }
+    all
+}
+
+/// What nodes have, without what processes have.
+pub fn of_nodes(farm: &Farm) -> Survey {
+    let mut all = survey(farm);
+    let of_node =
+        |what: &String| what.split(' ').nth(1) == Some("node") && !what.ends_with(" files");
+    all.counts.retain(|what, _| of_node(what));
+    all.kib.clear();
     all
 }
 
@@ -105,7 +115,7 @@ fn settled(farm: &Farm, looks: u32, enough: impl Fn(&Survey) -> bool) -> Survey 
     least
 }
 
-fn grown(before: &Survey, after: &Survey) -> Vec<String> {
+pub fn grown(before: &Survey, after: &Survey) -> Vec<String> {
     let was = |all: &BTreeMap<String, u64>, what: &str| all.get(what).copied().unwrap_or(0);
     // The C library keeps the stacks of threads that ended, as many as there ever were at once and 40 MiB at most
     // (glibc.pthread.stack_cache_size): a guard and a stack each. Threads are counted themselves.

@@ -16,6 +16,7 @@ fn core() -> Core {
         ledger: Ledger::new(name("n1")),
         dice: Dice::seeded(1),
         keepers: KeeperTable::default(),
+        awaited: Awaited::look(),
         hosts: HostTable::default(),
         leaving: false,
         draining: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! Whether a tree may come, and the host it comes to.
 
-use super::files::started;
+use super::files::clean;
 use super::start::{START, start};
 use super::{Entry, Record, Stage};
 use crate::core::{Core, Node};
@@ -30,10 +30,10 @@ pub(crate) fn admit(
         loop {
             match core.hosts.0.get(&key).map(|e| &e.stage) {
                 None => break,
-                Some(Stage::Up(r)) if started(r.pid) == Some(r.started) => {
-                    return Ok(answer(r));
-                }
-                Some(Stage::Up(_)) => {
+                Some(Stage::Up(r)) if r.lives() => return Ok(answer(r)),
+                Some(Stage::Up(r)) => {
+                    // What its own daemon cleans up it does again.
+                    clean(&node.state, r);
                     core.hosts.0.remove(&key);
                     break;
                 }
@@ -57,6 +57,7 @@ pub(crate) fn admit(
             silent: Instant::now(),
             told: None,
             guests: Vec::new(),
+            recovered: false,
             expelled: None,
         };
         core.hosts.0.insert(key.clone(), entry);
@@ -65,7 +66,7 @@ pub(crate) fn admit(
     let result = start(node, home, ask, guest_uid);
     let mut core = node.lock();
     match &result {
-        Ok(record) => core.hosts.put(record.clone()),
+        Ok(record) => core.hosts.put(record.clone(), false),
         Err(_) => {
             core.hosts.0.remove(&key);
             core.ledger.unexpect(home, ask.pid);

@@ -3,10 +3,11 @@
 //! From: `start.rs`. Here, for it runs when the host does, as the daemon: guests' processes have no way to it.
 //!
 //! ```text
-//! group of the daemon ─┬─ armento-HOME-TREE   host, guard, guests of one tree
-//!                      └─ daemon              version 2 only: no processes beside child groups
+//! group of the daemon ─┬─ armento-HOME-TREE-PID   host, guard, guests of one tree
+//!                      └─ daemon                  version 2 only: no processes beside child groups
 //! ```
 
+use super::Record;
 use super::files::stem;
 use crate::core::Node;
 use armento_model::{NodeName, TreeId};
@@ -63,7 +64,7 @@ pub fn raise(node: &Arc<Node>, home: &NodeName, tree: TreeId, host: i32) -> Fenc
         if files.is_empty() {
             continue;
         }
-        match make(&c, &format!("{PREFIX}{}", stem(home, tree)), &files) {
+        match make(&c, &name_of(home, tree, host), &files) {
             Ok(dir) if dirs.contains(&dir) => {}
             Ok(dir) => dirs.push(dir),
             Err(e) => tracing::warn!(
@@ -78,6 +79,11 @@ pub fn raise(node: &Arc<Node>, home: &NodeName, tree: TreeId, host: i32) -> Fenc
         }
     }
     Fence(dirs)
+}
+
+/// With the host's pid: another host of the tree may begin while this one's group is taken away.
+fn name_of(home: &NodeName, tree: TreeId, host: i32) -> String {
+    format!("{PREFIX}{}-{host}", stem(home, tree))
 }
 
 fn make(c: &Controller, name: &str, files: &[(&str, u64)]) -> io::Result<PathBuf> {
@@ -158,6 +164,13 @@ fn family(pid: i32) -> Vec<i32> {
 }
 
 impl Fence {
+    /// That of a host which an earlier daemon started.
+    pub fn of(record: &Record) -> Fence {
+        let name = name_of(&record.home, record.tree, record.pid);
+        let dirs = ["memory", "cpu"].into_iter().filter_map(controller);
+        Fence(dirs.map(|c| c.dir.join(&name)).collect())
+    }
+
     /// Before: the host has ended, and its guard is about to.
     pub fn remove(self) {
         for dir in self.0 {

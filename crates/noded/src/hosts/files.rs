@@ -1,6 +1,7 @@
 //! What a host leaves in the state directory and in `/proc`.
 
 use super::Record;
+use super::fence::Fence;
 use crate::state::StateDir;
 use crate::{FarmError, sys};
 use armento_model::{NodeName, TreeId};
@@ -30,8 +31,18 @@ pub fn shared_files(state: &StateDir, home: &NodeName, uid: u32) -> Option<PathB
     Some(dir)
 }
 
-/// Forgets a host that ended; its log goes with it when it is empty.
+/// Where it is written down, below the state directory.
+pub fn file_of(record: &Record) -> String {
+    format!("hosts/{}.json", stem(&record.home, record.tree))
+}
+
+/// Forgets a host that ended; its log goes with it when it is empty. Another of the same tree that has begun since
+/// keeps both.
 pub fn erase(state: &StateDir, record: &Record) {
+    let written = state.read_json::<Record>(&file_of(record));
+    if written.is_ok_and(|w| w.is_some_and(|w| !w.is(record))) {
+        return;
+    }
     let stem = stem(&record.home, record.tree);
     let of = |end: &str| records(state).join(format!("{stem}.{end}"));
     let _ = fs::remove_file(of("json"));
@@ -68,6 +79,16 @@ pub fn end(record: &Record) {
         tracing::info!("host of {} tree {} is not wanted", record.home, record.tree);
         sys::kill(record.pid);
     }
+}
+
+/// All that a host of an earlier daemon's leaves, when it has ended or is about to.
+pub fn clean(state: &StateDir, record: &Record) {
+    erase(state, record);
+    let fence = Fence::of(record);
+    // Its last process may end after it: this waits.
+    let _ = std::thread::Builder::new()
+        .name("fence".into())
+        .spawn(move || fence.remove());
 }
 
 /// Start time of a process in clock ticks since boot: field 22 of `/proc/PID/stat`.

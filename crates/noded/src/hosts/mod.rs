@@ -10,7 +10,7 @@ mod start;
 
 pub(crate) use admit::admit;
 pub use fence::clear as clear_fences;
-pub use files::{end, erase, trim_logs};
+pub use files::{clean, end, started, trim_logs};
 
 use crate::core::{Core, Outlet};
 use crate::state::StateDir;
@@ -18,11 +18,12 @@ use crate::sys;
 use armento_balance::Guest;
 use armento_client::api::{Body, GuestInfo, HostHello, Order};
 use armento_model::{NodeName, TreeId};
-use files::{records, started};
+use files::{records, stem};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Guests of one host that are shown and counted.
@@ -42,8 +43,20 @@ pub struct Record {
     pub pid: i32,
     /// Start time of the process (`/proc/PID/stat`), so that a reused pid is not taken for it.
     pub started: u64,
+    /// With port 0 until it listens.
     pub addr: SocketAddr,
     pub plain: bool,
+}
+
+impl Record {
+    fn lives(&self) -> bool {
+        started(self.pid) == Some(self.started)
+    }
+
+    /// The same process.
+    fn is(&self, other: &Record) -> bool {
+        (self.pid, self.started) == (other.pid, other.started)
+    }
 }
 
 enum Stage {
@@ -62,6 +75,8 @@ struct Entry {
     /// When it last told which guests it has.
     told: Option<Instant>,
     guests: Vec<GuestInfo>,
+    /// An earlier daemon started it.
+    recovered: bool,
     /// Its home is not trusted any more: since when it knows, and when it was last told.
     expelled: Option<(Instant, Instant)>,
 }
@@ -80,21 +95,41 @@ impl HostTable {
                 continue;
             }
             let read = state.read_json::<Record>(&format!("hosts/{}", name.to_string_lossy()));
-            match read {
-                Ok(Some(r)) if started(r.pid) == Some(r.started) => table.put(r),
-                // A host that ended, or a file that is none of ours.
-                _ => drop(fs::remove_file(file.path())),
+            let Ok(Some(r)) = read else { continue };
+            if r.lives() && r.addr.port() != 0 {
+                table.put(r, true);
+                continue;
             }
+            // It ended, or its daemon did before anybody was told of it.
+            end(&r);
+            clean(state, &r);
         }
+        table.tidy(&dir);
         table
     }
 
-    fn put(&mut self, record: Record) {
+    /// Halves of records and empty logs that are of no host that lives. What the others wrote is for people.
+    fn tidy(&self, dir: &Path) {
+        let stem_of = |r: &Record| stem(&r.home, r.tree);
+        let live: BTreeSet<String> = self.records().map(stem_of).collect();
+        for file in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let (log, json) = (name.strip_suffix(".log"), name.strip_suffix(".json"));
+            let of_living = log.or(json).is_some_and(|stem| live.contains(stem));
+            let said = log.is_some() && file.metadata().is_ok_and(|m| m.len() > 0);
+            if !of_living && !said {
+                let _ = fs::remove_file(file.path());
+            }
+        }
+    }
+
+    fn put(&mut self, record: Record, recovered: bool) {
         let entry = Entry {
             session: None,
             silent: Instant::now(),
             told: None,
             guests: Vec::new(),
+            recovered,
             expelled: None,
             stage: Stage::Up(record.clone()),
         };
@@ -138,6 +173,12 @@ impl HostTable {
             Stage::Starting { .. } => None,
         };
         self.0.values().filter(late).filter_map(record).collect()
+    }
+
+    /// Was it here before this daemon?
+    pub fn was_there(&self, session: u64) -> bool {
+        let of = |e: &Entry| e.session.as_ref().is_some_and(|(s, _)| *s == session);
+        self.0.values().any(|e| e.recovered && of(e))
     }
 
     pub fn of_session(&self, session: u64) -> Option<&Record> {
@@ -262,7 +303,7 @@ impl HostTable {
     /// tells us.
     pub fn bury(&mut self) -> Vec<Record> {
         let dead = |e: &Entry| match &e.stage {
-            Stage::Up(r) => started(r.pid) != Some(r.started),
+            Stage::Up(r) => !r.lives(),
             Stage::Starting { .. } => false,
         };
         let keys: Vec<Key> = self
@@ -326,3 +367,6 @@ pub fn settle(core: &mut Core, now: armento_gossip::Tick) {
     let guests: Vec<Guest> = core.hosts.guests().map(guest).collect();
     core.ledger.guests(&guests, now);
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! It leads a group of its own and outlives the daemon. Next: `host/src/start.rs`.
 
 use super::fence::{self, Fence};
-use super::files::{erase, open_log, records, shared_files, started, stem};
+use super::files::{erase, file_of, open_log, records, shared_files, started, stem};
 use super::{Entry, Record};
 use crate::Wire;
 use crate::core::Node;
@@ -56,6 +56,18 @@ pub fn start(
         .spawn()
         .map_err(|e| format!("{}: {e}", node.host_program.display()))?;
     let pid = i32::try_from(child.id()).unwrap_or(0);
+    let mut record = Record {
+        home: home.clone(),
+        tree: ask.tree,
+        uid: ask.uid,
+        guest_uid,
+        pid,
+        started: started(pid).unwrap_or(0),
+        addr: SocketAddr::new(node.farm.addr.ip(), 0),
+        plain: node.wire == Wire::Plain,
+    };
+    // Before it reads its line, without which it ends: should this daemon end now, the next one knows of it.
+    note(node, &record);
     // Beside its start: the kernel takes milliseconds to move a process into a group.
     let fence = {
         let (node, home, tree) = (node.clone(), home.clone(), ask.tree);
@@ -71,29 +83,22 @@ pub fn start(
             let _ = child.kill();
             let _ = child.wait();
             lower(fence);
+            erase(&node.state, &record);
             return Err(format!(
                 "{why}; see hosts/{stem}.log in its state directory"
             ));
         }
     };
-    let record = Record {
-        home: home.clone(),
-        tree: ask.tree,
-        uid: ask.uid,
-        guest_uid,
-        pid,
-        started: started(pid).unwrap_or(0),
-        addr: SocketAddr::new(node.farm.addr.ip(), up.port),
-        plain: node.wire == Wire::Plain,
-    };
-    let saved = node
-        .state
-        .write_json(&format!("hosts/{stem}.json"), &record);
-    if let Err(e) = saved {
-        tracing::warn!("{e}: a restarted daemon will not know this host");
-    }
+    record.addr.set_port(up.port);
+    note(node, &record);
     watch(node, child, record.clone(), fence);
     Ok(record)
+}
+
+fn note(node: &Node, record: &Record) {
+    if let Err(e) = node.state.note_json(&file_of(record), record) {
+        tracing::warn!("{e}: a restarted daemon will not know this host");
+    }
 }
 
 /// The line a host reads first.
