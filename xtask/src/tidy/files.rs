@@ -45,6 +45,8 @@ fn walk(root: &Path, below: &str, found: &mut Vec<File>) -> Result<()> {
                 walk(root, &path, found)?;
             }
         } else if kind.is_file()
+            // A linked work tree has a file of that name.
+            && !SKIP.contains(&name.as_str())
             && let Ok(text) = std::fs::read_to_string(entry.path())
         {
             found.push(File { path, text });
