@@ -12,6 +12,8 @@ use std::process::Command;
 const USER: &str = "nobody";
 /// Anything that should take less than a second.
 pub const SOON: u64 = 20;
+/// To touch memory that the machine must get first.
+const WARM: u64 = 60;
 
 /// All that benches share.
 pub struct Stage {
@@ -95,6 +97,15 @@ impl Stage {
             .arg(self.programs.path(program))
             .args(args);
         c
+    }
+
+    /// Touches so much memory and gives it back, so that whoever takes it next finds memory that this machine has: a
+    /// virtual one gives back what is free, and the first touch then costs 1.5 s a GiB (docs/rfd/0004-in-milliseconds.md).
+    /// All nodes have the same memory.
+    pub fn warm(&self, lab: &Lab, mib: u64, pages: &[&str]) -> Result<()> {
+        let size = mib.to_string();
+        let warm = [&["warm", &size], pages].concat();
+        run::lines(self.native(lab.node(2), "bulk", &warm), Limit::secs(WARM)).map(drop)
     }
 
     /// `few` with `--quick`.

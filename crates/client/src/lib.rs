@@ -10,6 +10,7 @@ mod again;
 pub mod api;
 mod line;
 mod session;
+mod sys;
 
 pub use again::Again;
 pub use line::{LineError, encode, read_line};

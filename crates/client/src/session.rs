@@ -4,6 +4,7 @@
 
 use crate::api::{Answer, Ask, Body, Line, Order, Refusal, Report, socket_path};
 use crate::line::{LineError, encode};
+use crate::sys;
 use armento_model::CONTROL_VERSION;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -168,7 +169,10 @@ impl Session {
     /// False when `until` has passed.
     fn fill(&mut self, until: Option<Instant>) -> Result<bool, LineError> {
         let wait = until.map(|t| t.saturating_duration_since(Instant::now()));
-        // A timeout of zero would mean none: look once, for a microsecond.
+        // A timeout of zero would mean none, and the shortest is a tick of the kernel's (socket(7), SO_RCVTIMEO).
+        if wait == Some(Duration::ZERO) && !sys::is_readable(self.stream.as_raw_fd()) {
+            return Ok(false);
+        }
         let wait = wait.map(|w| w.max(Duration::from_micros(1)));
         self.stream.set_read_timeout(wait)?;
         let mut buf = [0; 16384];

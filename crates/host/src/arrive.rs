@@ -3,7 +3,7 @@
 //! From: `migrate/src/target.rs`. Next: `serve.rs`, when home says Thaw.
 
 use crate::cache::Draft;
-use crate::mapping::{OTHER_MAX, map_file};
+use crate::mapping::{OTHER_MAX, map_call, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
@@ -23,9 +23,9 @@ use armento_migrate::stop::Halted;
 use armento_migrate::target::{self, Builder, drop_calls, relayout};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, ENGINE_VERSION, MoveId, Pid, Stay, Tid};
-use armento_tracee::inject::{Hold, ok};
+use armento_tracee::inject::{Call, Hold, ok};
 use armento_tracee::pages::{self, Backing, Run};
-use armento_tracee::region::BOOTHS;
+use armento_tracee::region::{BOOTHS, Code};
 use armento_tracee::trace::TraceError;
 use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
 use armento_tracee::{sys as tsys, trace};
@@ -58,7 +58,7 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
         Ok(bytes) => {
             let away = a.away;
             sh.tell(&ToHome::Ready { mv, bytes, away });
-            if let Some((proc, rest)) = a.rest {
+            if let Some((proc, rest)) = a.rest.take() {
                 behind::fetch((a.pid, &proc), rest, (&mut r, &mut w));
             }
         }
@@ -71,6 +71,8 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
             sh.tell(&ToHome::Failed { mv, stay, detail });
         }
     }
+    drop(a);
+    tsys::give_back();
 }
 
 /// A body that never ran is thrown away. One that another move of the process has brought meanwhile is not: what is said
@@ -351,27 +353,33 @@ fn shape(zoo: &mut Zoo, pid: Pid, areas: Vec<Area>) -> Result<()> {
         return Err(MigrateError::Ended);
     };
     let mut h = Hold::take(b.here, passage)?;
-    let mut map = |h: &mut Hold, a: &Area| -> Result<()> {
-        let (file, view, off) = backing(&sh, a)?;
-        let flags = view | libc::MAP_FIXED | a.flags.of_mmap();
-        let r = map_file(
-            h,
-            &code,
-            sh.pass.as_raw_fd(),
-            &file,
-            a.start,
-            a.end - a.start,
-            a.prot,
-            flags,
-            off,
-        )?;
-        ok("map a file", h.tid, r)?;
-        Ok(())
-    };
+    let mut map = |h: &mut Hold, all: &[Area]| map_all(&sh, h, &code, all);
     let open = |areas: &[Area]| objects::opened_up(areas, |_| true);
     let (old, new) = (open(&b.areas), open(&areas));
     relayout(&mut h, &code, &old, &new, &mut map)?;
     b.areas = areas;
+    Ok(())
+}
+
+/// Maps what lies in files and objects: each is passed in once for all that map it.
+fn map_all(sh: &Shared, h: &mut Hold, code: &Code, all: &[Area]) -> Result<()> {
+    let mut files: Vec<(Arc<File>, Vec<Call>)> = Vec::new();
+    for a in all {
+        let (file, view, off) = backing(sh, a)?;
+        let flags = view | libc::MAP_FIXED | a.flags.of_mmap();
+        let call = map_call((a.start, a.end - a.start), a.prot, flags, off);
+        match files.iter_mut().find(|(f, _)| Arc::ptr_eq(f, &file)) {
+            Some((_, calls)) => calls.push(call),
+            None => files.push((file, vec![call])),
+        }
+    }
+    for (file, mut calls) in files {
+        let pass = sh.pass.as_raw_fd();
+        let results = map_file(h, code, (pass, &file), &mut calls)?;
+        for r in results {
+            ok("map a file", h.tid, r)?;
+        }
+    }
     Ok(())
 }
 

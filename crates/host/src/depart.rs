@@ -57,6 +57,7 @@ pub fn run(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) {
         }
         freeze::thaw(sh, pid);
     }
+    armento_tracee::sys::give_back();
 }
 
 fn is_here(sh: &Shared, pid: Pid) -> bool {

@@ -10,7 +10,7 @@ use armento_abi::maps_shared;
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::{MigrateError, Result};
 use armento_model::Stay;
-use armento_tracee::inject::{Hold, ok};
+use armento_tracee::inject::{Call, Hold, ok};
 use armento_tracee::notify::Notice;
 use armento_tracee::region::Code;
 use armento_tracee::{sys as tsys, trace};
@@ -138,45 +138,36 @@ fn map_in(
         & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE | libc::MAP_NORESERVE);
     let flags = keep | libc::MAP_PRIVATE;
     let addr = if fixed { args[0] } else { at };
-    let ret = map_file(
-        &mut h,
-        &code,
-        sh.pass.as_raw_fd(),
-        file,
-        addr,
-        args[1],
-        args[2] as i32,
-        flags,
-        args[5],
-    )?;
+    let call = map_call((addr, args[1]), args[2] as i32, flags, args[5]);
+    let ret = map_file(&mut h, &code, (sh.pass.as_raw_fd(), file), &mut [call])?[0];
     let (mut regs, mask) = (h.regs, h.mask);
     (regs.rax, regs.orig_rax) = (ret as u64, u64::MAX);
     h.finish(regs, mask)?;
     Ok(ret)
 }
 
-/// Passes `file` into the held process, maps it privately, closes it again. Returns mmap's result.
-#[allow(clippy::too_many_arguments)] // mmap has six
+/// For [`map_file`]: mmap of `len` bytes at `addr`.
+pub fn map_call((addr, len): (u64, u64), prot: i32, flags: i32, off: u64) -> Call {
+    (
+        libc::SYS_mmap,
+        [addr, len, prot as u64, flags as u64, 0, off],
+    )
+}
+
+/// Passes `file` into the held process, makes these calls of [`map_call`] with it, closes it again. Returns their
+/// results.
 pub fn map_file(
     h: &mut Hold,
     code: &Code,
-    pass: i32,
-    file: &File,
-    addr: u64,
-    len: u64,
-    prot: i32,
-    flags: i32,
-    off: u64,
-) -> Result<i64> {
+    (pass, file): (i32, &File),
+    maps: &mut [Call],
+) -> Result<Vec<i64>> {
     let fd = pass_in(h, code, pass, file)?;
-    let calls = [
-        (
-            libc::SYS_mmap,
-            [addr, len, prot as u64, flags as u64, fd, off],
-        ),
-        (libc::SYS_close, [fd, 0, 0, 0, 0, 0]),
-    ];
-    Ok(h.batch(code, &calls)?[0])
+    maps.iter_mut().for_each(|call| call.1[4] = fd);
+    let close = (libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+    let mut results = h.batch(code, &[&*maps, &[close]].concat())?;
+    results.pop();
+    Ok(results)
 }
 
 /// Gives the held process a descriptor of `file`; it must not keep it. Returns its number there.

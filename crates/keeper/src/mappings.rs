@@ -91,13 +91,14 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &Early) -> Result
     if viewed || moved {
         old = now()?;
     }
-    let mut map = |h: &mut Hold, a: &Area| match &a.kind {
+    let one = |h: &mut Hold, a: &Area| match &a.kind {
         Kind::File { off, .. } => copy_file(&keep, &code, h, a, version(&layout.areas, a), *off),
         _ => Err(MigrateError::Stays(
             Stay::TargetFailed,
             "memory that it shared is gone here".into(),
         )),
     };
+    let mut map = |h: &mut Hold, all: &[Area]| all.iter().try_for_each(|a| one(h, a));
     relayout(&mut h, &code, &old, &new, &mut map)
 }
 

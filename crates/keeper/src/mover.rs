@@ -164,6 +164,9 @@ pub fn run(keep: &Arc<Keep>, tasks: &Tasks) {
             }
             Why::Balance(ticket) => balance(keep, &task, *ticket),
         }
+        if tasks.len() == 0 {
+            armento_tracee::sys::give_back();
+        }
     }
 }
 

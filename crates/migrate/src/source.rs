@@ -177,6 +177,8 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         let map = Pagemap::open(self.pid)?;
         let mut watch = std::mem::take(&mut self.watch);
         let both = areas::in_both(&self.offered, &now.areas);
+        // A target that still makes its process would look like a slow link.
+        self.sync()?;
         self.pack.begin(plain(&both));
         // Others write into shared memory unwatched: it is sent at the end.
         for area in both

@@ -88,7 +88,12 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                 }
                 b.give_up(talk::decode(&buf, "pages to give up")?)?;
             }
-            bulk::SYNC => write_frame(w, bulk::SYNCED, &[])?,
+            bulk::SYNC => {
+                if to.is_none() {
+                    to = Some(b.ready_for_pages()?);
+                }
+                write_frame(w, bulk::SYNCED, &[])?;
+            }
             bulk::LAYOUT => {
                 drop(patient.take());
                 match &mut to {
@@ -125,30 +130,29 @@ fn expect(kind: u8, want: u8) -> Result<()> {
 }
 
 /// Brings the mappings of a held process from `old` to `new`. `map` makes what one call cannot: views of files
-/// and of shared memory.
+/// and of shared memory. What is mapped lies apart, so that these can come together.
 pub fn relayout(
     h: &mut Hold,
     code: &Code,
     old: &[Area],
     new: &[Area],
-    map: &mut dyn FnMut(&mut Hold, &Area) -> Result<()>,
+    map: &mut dyn FnMut(&mut Hold, &[Area]) -> Result<()>,
 ) -> Result<()> {
-    let mut calls: Vec<Call> = Vec::new();
-    let mut hints: Vec<Call> = Vec::new();
+    let (mut calls, mut views) = (Vec::<Call>::new(), Vec::new());
+    let (mut flags, mut hints) = (Vec::<Call>::new(), Vec::<Call>::new());
     for step in areas::steps(old, new) {
-        match (&step, step_call(&step)) {
-            (_, Some(call)) => calls.push(call),
-            (Step::Map(a), None) => {
-                h.batch_ok(code, "map", &std::mem::take(&mut calls))?;
-                map(h, a)?;
-            }
-            _ => {}
-        }
         let (must, more) = flag_calls(&step);
-        calls.extend(must);
+        flags.extend(must);
         hints.extend(more);
+        match (step_call(&step), step) {
+            (Some(call), _) => calls.push(call),
+            (None, Step::Map(a)) => views.push(a),
+            (None, _) => {}
+        }
     }
     h.batch_ok(code, "map", &calls)?;
+    map(h, &views)?;
+    h.batch_ok(code, "map", &flags)?;
     // A kernel without huge pages refuses what is said of them, and nothing is lost.
     h.batch(code, &hints)?;
     Ok(())

@@ -230,6 +230,16 @@ pub fn few_arenas() {
     let _ = first.map(std::thread::JoinHandle::join);
 }
 
+/// What a move freed goes back to the kernel. Otherwise as much may stay as the largest block was twice, for a process
+/// that may never move again. malloc_trim(3); mallopt(3), M_MMAP_THRESHOLD (dynamic).
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: a plain number; only memory that is free goes.
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}
+
 pub fn is_terminal(fd: RawFd) -> bool {
     // SAFETY: plain numbers.
     unsafe { libc::isatty(fd) == 1 }

@@ -3,7 +3,7 @@
 //!
 //! The program sleeps, so that the mover has its core to itself. The move is timed around
 //! `armento migrate`, whose own start (tens of milliseconds) counts against us. Both sides find memory that this
-//! machine has (`bulk warm`).
+//! machine has (`Stage::warm`).
 
 use crate::bench::pause::start;
 use crate::row::{Bar, Row, Samples, Table};
@@ -139,7 +139,5 @@ fn received(stage: &Stage, lab: &Lab, mib: u64, pages: Pages) -> Result<f64> {
 }
 
 fn warm(stage: &Stage, lab: &Lab, mib: u64, pages: Pages) -> Result<()> {
-    let size = mib.to_string();
-    let warm = [&["warm", &size], pages.extra()].concat();
-    run::lines(stage.native(lab.node(2), "bulk", &warm), Limit::secs(SOON)).map(drop)
+    stage.warm(lab, mib, pages.extra())
 }

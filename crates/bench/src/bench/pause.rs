@@ -1,12 +1,14 @@
 //! How long a program stands still while it moves: the longest gap between two looks at its clock
 //! during the move, minus the longest gap a native one sees in a time as long on the same node.
+//!
+//! Targets find memory that this machine has (`Stage::warm`).
 
 use crate::row::{Bar, Row, Samples, Table, median};
 use crate::run::{Limit, Running};
 use crate::stage::{Farm, Moved, SOON, Stage, migrate};
 use crate::sys;
 use anyhow::{Context, Result, bail};
-use armento_lab::{Lab, Node};
+use armento_lab::Lab;
 use std::time::Duration;
 
 /// One tour of moves: kind and target. Each is between nodes on different processors where there are two
@@ -94,12 +96,14 @@ struct Step {
     native: f64,
     keeper: f64,
     took: f64,
+    /// How long after the order the longest gap began.
+    when: f64,
 }
 
 /// A B: one tour under Armento, then a native run as long.
 fn one_round(stage: &Stage, lab: &Lab, case: &Case) -> Result<Vec<Step>> {
     let (home, args) = (lab.node(1), case.hold);
-    let (moves, seen) = tour(stage.armento(home, &[], "hold", args), home)?;
+    let (moves, seen) = tour(stage, lab, args)?;
     let length = |m: &Moved| m.end_ns - m.begin_ns;
     let whole: u64 = moves.iter().map(length).sum();
     let scale = (QUIET_MAX_NS as f64 / whole as f64).min(1.0);
@@ -110,13 +114,15 @@ fn one_round(stage: &Stage, lab: &Lab, case: &Case) -> Result<Vec<Step>> {
     let mut at = begin;
     let mut step = |m: &Moved| {
         let share = (length(m) as f64 * scale) as u64;
-        let native = longest(&quiet, at, at + share);
+        let native = longest(&quiet, at, at + share).1;
         at += share;
+        let (when, longest) = longest(&seen, m.begin_ns, m.end_ns);
         Step {
-            longest: longest(&seen, m.begin_ns, m.end_ns),
-            native,
+            longest: longest as f64 / 1e6,
+            native: native as f64 / 1e6,
             keeper: m.pause_ms,
             took: length(m) as f64 / 1e6,
+            when: when.saturating_sub(m.begin_ns) as f64 / 1e6,
         }
     };
     Ok(moves.iter().map(&mut step).collect())
@@ -131,10 +137,12 @@ fn judge(case: &Case, tours: &[Vec<Step>]) -> Vec<Row> {
         };
         let keeper = side("keeper's pause", |s| s.keeper);
         let took = side("whole move", |s| s.took);
+        let when = side("the longest gap's begin", |s| s.when);
         let told = format!(
-            "keeper says {:.2}, move took {:.0} ms",
+            "keeper says {:.2}, move took {:.0}, gap at {:.0} ms",
             median(&keeper.values),
-            median(&took.values)
+            median(&took.values),
+            median(&when.values)
         );
         let (moved, native) = (
             side("longest gap", |s| s.longest),
@@ -148,7 +156,7 @@ fn judge(case: &Case, tours: &[Vec<Step>]) -> Vec<Row> {
             case.bar,
         )
         .noted(&told);
-        row.samples.extend([keeper, took]);
+        row.samples.extend([keeper, took, when]);
         row
     };
     TOUR.iter().enumerate().map(row).collect()
@@ -157,11 +165,14 @@ fn judge(case: &Case, tours: &[Vec<Step>]) -> Vec<Row> {
 /// Nanoseconds: when a gap began, and how long it was.
 type Gap = (u64, u64);
 
-fn tour(command: std::process::Command, home: &Node) -> Result<(Vec<Moved>, Vec<Gap>)> {
-    let (holder, pid) = start(command)?;
+fn tour(stage: &Stage, lab: &Lab, hold: &[&str]) -> Result<(Vec<Moved>, Vec<Gap>)> {
+    let home = lab.node(1);
+    let (holder, pid) = start(stage.armento(home, &[], "hold", hold))?;
+    let mib: u64 = hold[0].parse()?;
     let moves = TOUR
         .iter()
         .map(|(kind, to)| {
+            stage.warm(lab, mib, &[])?;
             migrate(home, pid, to, Limit::secs(MOVE)).with_context(|| format!("move {kind}"))
         })
         .collect::<Result<Vec<_>>>()?;
@@ -200,10 +211,10 @@ pub fn gaps(holder: Running) -> Result<Vec<Gap>> {
         .collect()
 }
 
-/// The longest gap that touches the time from `begin` to `end`, milliseconds; 0 if there is none.
-fn longest(gaps: &[Gap], begin: u64, end: u64) -> f64 {
+/// The longest gap that touches the time from `begin` to `end`; of no length if there is none.
+fn longest(gaps: &[Gap], begin: u64, end: u64) -> Gap {
     let touching = gaps.iter().filter(|(at, ns)| *at < end && at + ns > begin);
-    touching.map(|(_, ns)| *ns as f64 / 1e6).fold(0.0, f64::max)
+    touching.max_by_key(|g| g.1).copied().unwrap_or((begin, 0))
 }
 
 #[cfg(test)]
@@ -217,9 +228,9 @@ mod tests {
             (20_000_000, 3_000_000),
             (40_000_000, 8_000_000),
         ];
-        assert_eq!(longest(&gaps, 10_000_000, 39_000_000), 3.0);
-        assert_eq!(longest(&gaps, 8_000_000, 9_500_000), 9.0);
-        assert_eq!(longest(&gaps, 10_000_000, 11_000_000), 0.0);
+        assert_eq!(longest(&gaps, 10_000_000, 39_000_000).1, 3_000_000);
+        assert_eq!(longest(&gaps, 8_000_000, 9_500_000).1, 9_000_000);
+        assert_eq!(longest(&gaps, 10_000_000, 11_000_000).1, 0);
     }
 
     #[test]
@@ -229,6 +240,7 @@ mod tests {
             native: 1.0,
             keeper: 7.0,
             took: 100.0,
+            when: 50.0,
         };
         let tours: Vec<Vec<Step>> = (0..2).map(|_| TOUR.map(|_| step()).into()).collect();
         let rows = judge(&CASES[0], &tours);

@@ -25,6 +25,7 @@ pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
     for _ in 0..stage.rounds(2, 1) {
         let home = lab.node(1);
         let (holder, pid) = start(stage.armento(home, &[], "hold", &[&size, &rate, "random"]))?;
+        stage.warm(&lab, mib, &[])?;
         let m = migrate(home, pid, "n2", Limit::secs(MOVE))?;
         std::thread::sleep(AFTER);
         let all = gaps(holder)?;
