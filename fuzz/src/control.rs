@@ -3,7 +3,7 @@
 use armento_client::api::{HostStart, HostUp, Line, Pass};
 use armento_client::{LineError, encode, read_line};
 use armento_noded::Config;
-use armento_noded::peer::{Question, Reply};
+use armento_noded::peer::{Question, Replied};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -15,7 +15,7 @@ pub fn control(data: &[u8]) {
     match which {
         b'l' => lines::<Line>(text),
         b'q' => lines::<Question>(text),
-        b'r' => lines::<Reply>(text),
+        b'r' => lines::<Replied>(text),
         b'h' => lines::<HostStart>(text),
         b'u' => lines::<HostUp>(text),
         b'p' => lines::<Pass>(text),

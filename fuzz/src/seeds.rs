@@ -9,7 +9,7 @@ use armento_migrate::image::areas::memfd_name;
 use armento_migrate::image::flags::{Flags, GROWS, NO_RESERVE};
 use armento_migrate::image::{Accept, Area, Head, Kind, Layout, Mm, State, ThreadState};
 use armento_model::{CpuTime, ENGINE_VERSION, NodeName, Stay, TreeId};
-use armento_noded::peer::{AdmitAsk, PeerAnswer, PeerAsk, Question, Reply};
+use armento_noded::peer::{AdmitAsk, PeerAnswer, PeerAsk, Question, Replied, Reply};
 use armento_wire::call::{CALL, Call, REPLY, call_head, reply_head};
 use armento_wire::codec::{Codec, Shrink};
 use armento_wire::pages::{Holds, PAGE, Part, head, plain_head};
@@ -430,7 +430,10 @@ fn control() -> Vec<Seed> {
         v: 1,
         ask: PeerAsk::Admit(admit),
     };
-    let reply = Reply::Ok(PeerAnswer::Clock { realtime_ns: -5 });
+    let reply = Replied {
+        v: 1,
+        reply: Reply::Ok(PeerAnswer::Clock { realtime_ns: -5 }),
+    };
     let up = HostUp {
         port: 4000,
         host: 9,

@@ -11,6 +11,7 @@ mod reasons;
 mod restarts;
 mod spread;
 mod trust;
+mod upgrade;
 
 use lab::{Farm, until};
 use std::process::Output;
@@ -306,6 +307,18 @@ fn a_process_has_one_keeper() {
 fn daemons_are_killed_and_nobody_notices() {
     if let Some(farm) = Farm::up("restarts", None) {
         restarts::nobody_notices(&farm);
+    }
+}
+
+#[test]
+fn a_farm_is_upgraded_node_by_node() {
+    if let Some(farm) = Farm::up("upgrade", None) {
+        let before = restarts::before(&farm);
+        upgrade::nobody_notices(&farm);
+        upgrade::other_engines_refuse(&farm);
+        upgrade::the_file_is_replaced(&farm);
+        upgrade::who_is_too_old_is_told(&farm);
+        restarts::nothing_is_left(&farm, &before);
     }
 }
 

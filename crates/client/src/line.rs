@@ -1,6 +1,7 @@
 //! One JSON object a line, bounded.
 
 use crate::api::LINE_MAX;
+use crate::version;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, BufRead, Read};
@@ -18,16 +19,28 @@ pub enum LineError {
     TooLong(usize),
     #[error("control session: the other side ended it")]
     Closed,
+    /// It is too old for us; what we asked it has refused or not understood.
+    #[error("the daemon speaks control version {0}, this program {both}", both = version::both())]
+    TooOld(u32),
 }
 
 /// `value` as one line, its end included.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, LineError> {
-    let mut line = serde_json::to_vec(value).map_err(|e| LineError::Garbled(e.to_string()))?;
+    let mut line = bytes(value).map_err(|e| LineError::Garbled(e.to_string()))?;
     line.push(b'\n');
     if line.len() > LINE_MAX {
         return Err(LineError::TooLong(line.len()));
     }
     Ok(line)
+}
+
+fn bytes<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
+    if !version::is_to_come() {
+        return serde_json::to_vec(value);
+    }
+    let mut said = serde_json::to_value(value)?;
+    version::widen(&mut said);
+    serde_json::to_vec(&said)
 }
 
 /// The next line. `Closed` at a clean end.

@@ -5,7 +5,7 @@
 use crate::api::{Answer, Ask, Body, Line, Order, Refusal, Report, socket_path};
 use crate::line::{LineError, encode};
 use crate::sys;
-use armento_model::CONTROL_VERSION;
+use crate::version;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -43,6 +43,9 @@ impl AskError {
             }
             AskError::NoDaemon { .. } => {
                 "start it: `armento node` (after `armento farm init` or `armento join`)"
+            }
+            AskError::Line(LineError::TooOld(_)) => {
+                "start the daemon again: it is older than this program, and nothing that runs notices"
             }
             AskError::Line(_) | AskError::Late => "see the daemon's log, then ask again",
         }
@@ -151,7 +154,10 @@ impl Session {
         loop {
             if let Some(end) = self.input.iter().position(|b| *b == b'\n') {
                 let line: Vec<u8> = self.input.drain(..=end).collect();
-                match serde_json::from_slice(&line) {
+                match serde_json::from_slice::<Line>(&line) {
+                    Ok(line) if line.v < version::oldest() => {
+                        return Err(LineError::TooOld(line.v));
+                    }
                     Ok(line) => return Ok(Some(line)),
                     Err(_) if is_order(&line) => continue,
                     Err(e) => return Err(LineError::Garbled(e.to_string())),
@@ -206,7 +212,7 @@ impl Reporter {
 
     fn send(&self, id: u64, body: Body) -> Result<(), LineError> {
         let line = encode(&Line {
-            v: CONTROL_VERSION,
+            v: version::spoken(),
             id,
             body,
         })?;
@@ -236,7 +242,7 @@ mod tests {
     use std::thread;
 
     fn line(id: u64, body: Body) -> Vec<u8> {
-        let v = CONTROL_VERSION;
+        let v = version::spoken();
         encode(&Line { v, id, body }).expect("encode")
     }
 

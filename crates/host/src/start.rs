@@ -10,7 +10,7 @@ use crate::{arrive, home, passage, serve, sys, talk, zygote};
 use armento_client::api::{
     Answer, Ask, GuestInfo, HostHello, HostStart, HostUp, Order, RENEW, Report,
 };
-use armento_client::{Again, AskError, Session};
+use armento_client::{Again, AskError, Session, version};
 use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role, Writer};
 use armento_model::{Pid, Stay};
 use armento_tracee::region::Region;
@@ -51,6 +51,7 @@ pub fn main() -> i32 {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn run() -> Result<(), Failure> {
+    sys::is_called(c"armento");
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     let start: HostStart = serde_json::from_str(&line)?;
@@ -299,6 +300,9 @@ fn report(sh: &Arc<Shared>, door: &Door) {
             }
             if asked.is_ok() {
                 again.found();
+                if version::is_to_come() {
+                    let _ = s.report(Report::ToCome);
+                }
                 while let Some(guests) = sh.hand.run(guest_list) {
                     if renewed.elapsed() > RENEW && renew(sh, door, &mut s) {
                         renewed = Instant::now();

@@ -418,6 +418,12 @@ pub fn send_fd(sock: RawFd, fd: RawFd) -> io::Result<()> {
     }
 }
 
+/// This process's name, which the path it was started by is not.
+pub fn is_called(name: &std::ffi::CStr) {
+    // SAFETY: a string with its zero, which the kernel reads.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+}
+
 /// Ends this process after that long, rounded up; zero takes it back.
 pub fn ends_after(limit: std::time::Duration) {
     let seconds = limit.as_millis().div_ceil(1000);

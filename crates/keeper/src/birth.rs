@@ -6,7 +6,7 @@ use crate::control::{self, Control, Inbox};
 use crate::keep::{Keep, Settings};
 use crate::storm_call::CallStorm;
 use crate::{mover, storm, sys, tree};
-use armento_client::api::KeeperHello;
+use armento_client::api::{KeeperHello, Refusal};
 use armento_client::{AskError, Session};
 use armento_migrate::stop::Grip;
 use armento_model::{NodeName, Pid, TreeId};
@@ -32,6 +32,9 @@ const CALL_STORM_HOME_MS: u64 = 3;
 
 /// What a keeper says at its door that is not needed: the process has one.
 const HELD: [u8; 1] = *b"h";
+/// … it has none, and why follows.
+const NOT_KEPT: [u8; 1] = *b"n";
+const WHY_MAX: u64 = 4096;
 /// More are nobody's shell.
 const GENERATIONS_MAX: usize = 256;
 
@@ -105,6 +108,9 @@ fn with_keeper(b: &Birth, probe: Session) -> std::io::Result<BirthError> {
             // The keeper has us in its hand, or could not: the program runs either way.
             let mut said = [0u8; 1];
             let _ = ours.read(&mut said);
+            if said == NOT_KEPT {
+                return Ok(not_kept(ours));
+            }
             if said == HELD && b.is_special() {
                 eprintln!(
                     "armento: this is a program of another `armento run` already: it runs as that one was told\n\
@@ -141,6 +147,7 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
             ours.write_all(b"a")?;
             let mut b = [0u8; 1];
             match ours.read(&mut b) {
+                Ok(1) if b == NOT_KEPT => Err(not_kept(ours)),
                 Ok(1) => Ok(()),
                 _ => Err(BirthError::Io(std::io::Error::other(
                     "the keeper did not start",
@@ -148,6 +155,18 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
             }
         }
     }
+}
+
+/// Why the keeper could not say hello: the daemon does not want it, or is another version's.
+fn not_kept(door: UnixStream) -> BirthError {
+    let mut why = String::new();
+    let _ = door.take(WHY_MAX).read_to_string(&mut why);
+    let (message, hint) = why.split_once('\0').unwrap_or((&why, ""));
+    BirthError::NoDaemon(AskError::Refused(Refusal {
+        code: "not-kept".into(),
+        message: message.into(),
+        hint: hint.into(),
+    }))
 }
 
 /// A process and those that it descends from.
@@ -199,7 +218,11 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
             let _ = door.write_all(&HELD);
             return;
         }
-        Err(e) => return eprintln!("keeper: {e}"),
+        Err(e) => {
+            let _ = door.write_all(&NOT_KEPT);
+            let _ = door.write_all(format!("{e}\0{}", e.hint()).as_bytes());
+            return;
+        }
     };
     let hello = KeeperHello {
         above: Vec::new(),

@@ -5,7 +5,7 @@ use crate::keep::{Keep, lock};
 use crate::links;
 use crate::mover::{Task, Why};
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
-use armento_client::{Again, AskError, Session};
+use armento_client::{Again, AskError, Session, version};
 use armento_model::NodeName;
 use armento_tracee::sys;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -74,6 +74,13 @@ pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
         _ => return Err(AskError::Late),
     };
     s.ask(Ask::Keep(hello.clone()), Duration::from_secs(5))?;
+    if version::is_to_come() {
+        s.report(Report::ToCome)?;
+        match s.ask(Ask::ToCome, Duration::from_secs(5)) {
+            Err(AskError::Refused(_)) => {}
+            other => other.map(drop)?,
+        }
+    }
     Ok((s, node))
 }
 
@@ -224,7 +231,7 @@ fn take(keep: &Arc<Keep>, order: Order) {
         }
         Order::Closed { nodes } => *lock(&keep.closed) = nodes.into_iter().collect(),
         Order::Cut { node } => links::cut(keep, &node),
-        Order::Expel { .. } => {}
+        Order::Expel { .. } | Order::ToCome => {}
     }
 }
 

@@ -1,13 +1,14 @@
 //! Answers to what commands, keepers and hosts ask.
 
 use crate::control::Client;
-use crate::core::Node;
+use crate::core::{Node, Outlet};
 use crate::error::{refusal, stays};
 use crate::moves::{Wants, migrate, no_such_node, route};
 use crate::peer::{self, CallError, PeerAnswer, PeerAsk};
 use crate::{daemon, leave, remove};
 use armento_balance::why;
 use armento_client::api::{Answer, Ask, Body, KeeperHello, Order, ProcInfo, Refusal};
+use armento_client::version;
 use armento_link::{Badge, Role};
 use armento_model::{NodeName, Pid, Stay};
 use std::os::unix::fs::MetadataExt;
@@ -44,7 +45,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         Ask::Status => Ok(Answer::Status {
             node: node.farm.node.clone(),
             farm: node.farm.farm.clone(),
-            version: daemon::VERSION.into(),
+            version: daemon::version(),
             joined: true,
         }),
         Ask::Keep(hello) => keep(client, hello),
@@ -52,6 +53,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             let out = client.out.clone();
             let mut core = node.lock();
             let leaving = core.leaving.then(|| out.clone());
+            to_come(&out);
             let known = core.hosts.enter(hello, client.pid, client.session, out);
             if let Some(out) = leaving.filter(|_| known) {
                 out.send(0, Body::Order(leave::expel()));
@@ -92,7 +94,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         Ask::Ps { all: true } | Ask::Migrate { .. } | Ask::Leave | Ask::Remove { .. } => {
             return None;
         }
-        Ask::Place { .. } | Ask::Route { .. } => return None,
+        Ask::Place { .. } | Ask::Route { .. } | Ask::ToCome => return None,
     })
 }
 
@@ -163,8 +165,16 @@ fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
         }
     }
     let out = client.out.clone();
+    to_come(&out);
     core.keepers.enter(client.session, hello.clone(), out);
     Ok(Answer::Done)
+}
+
+/// What a keeper or host of today must pass over.
+fn to_come(out: &Outlet) {
+    if version::is_to_come() {
+        out.send(0, Body::Order(Order::ToCome));
+    }
 }
 
 /// A new identity for the keeper or host of this session; it can have that of no other.

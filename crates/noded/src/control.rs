@@ -4,8 +4,8 @@ use crate::core::{LINES_MAX, Node, Outlet};
 use crate::error::refusal;
 use crate::{FarmError, act, asks};
 use armento_client::api::{Answer, Ask, Body, LINE_MAX, Line, Report};
-use armento_client::encode;
-use armento_model::{CONTROL_VERSION, Pid};
+use armento_client::{encode, version};
+use armento_model::Pid;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -156,6 +156,13 @@ async fn hear(client: &Client, read: OwnedReadHalf) -> Result<(), std::io::Error
 
 impl Client {
     async fn take(&self, line: Line) {
+        if let Some(no) = version::too_old("whoever asks", line.v) {
+            if let Body::Ask(Ask::Host(hello)) = &line.body {
+                self.node.lock().hosts.is_there(hello, self.pid);
+            }
+            self.out.send(line.id, Body::Err(no));
+            return;
+        }
         match line.body {
             Body::Ask(ask) => self.ask(line.id, ask).await,
             Body::Report(report) => self.report(report),
@@ -164,17 +171,27 @@ impl Client {
         }
     }
 
-    /// A question of a later version: its asker is told, the session goes on.
+    /// A question of a later version: its asker is told, the session goes on. A report is passed over.
     fn garbled(&self, line: &[u8], e: &serde_json::Error) {
         #[derive(serde::Deserialize)]
         struct Head {
+            #[serde(default)]
+            v: u32,
+            #[serde(default)]
             id: u64,
         }
-        let id = serde_json::from_slice::<Head>(line).map_or(0, |h| h.id);
-        let message =
-            format!("the daemon (control version {CONTROL_VERSION}) does not understand this: {e}");
-        let no = refusal("unknown-question", message, "update Armento on this node");
-        self.out.send(id, Body::Err(no));
+        let head = serde_json::from_slice(line).unwrap_or(Head { v: 0, id: 0 });
+        let message = format!(
+            "the daemon (control version {}) does not understand this: {e}",
+            version::both()
+        );
+        let hint = if head.v > version::spoken() {
+            "start the daemon again: it is older than this program, and nothing that runs notices"
+        } else {
+            "update Armento on this node"
+        };
+        let no = refusal("unknown-question", message, hint);
+        self.out.send(head.id, Body::Err(no));
     }
 
     fn report(&self, report: Report) {

@@ -15,9 +15,10 @@ use crate::trust::{Changes, Trust};
 use crate::{FarmError, Wire};
 use armento_balance::{Ledger, Policy, View};
 use armento_client::api::{Body, Line, NodeInfo, ProcInfo};
+use armento_client::version;
 use armento_gossip::{Dice, Tick, Vector};
 use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
-use armento_model::{CONTROL_VERSION, NodeName, Pid, Users};
+use armento_model::{NodeName, Pid, Users};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -103,7 +104,7 @@ pub struct Outlet(pub mpsc::Sender<Line>);
 impl Outlet {
     /// False when the session is gone or does not read.
     pub fn send(&self, id: u64, body: Body) -> bool {
-        let v = CONTROL_VERSION;
+        let v = version::spoken();
         self.0.try_send(Line { v, id, body }).is_ok()
     }
 }

@@ -10,6 +10,7 @@ use crate::peer::serve as peers;
 use crate::state::{Lock, StateDir};
 use crate::{FarmError, act, control};
 use armento_client::api::RENEW;
+use armento_client::version;
 use armento_link::Closer;
 use armento_sense::boot_incarnation;
 use std::io::IsTerminal;
@@ -28,9 +29,18 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// What `nodes`, `status` and joins say.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// … which tests must be able to tell from a version to come.
+pub fn version() -> String {
+    match version::is_to_come() {
+        true => format!("{VERSION}-control{}", version::spoken()),
+        false => VERSION.into(),
+    }
+}
+
 pub struct Options {
     pub config: Config,
-    /// What is called as `PROGRAM host` to hold guests; this program if not given.
+    /// What is called as `PROGRAM host` to hold guests; if not given this very program, also when its file has been
+    /// replaced: a daemon and its hosts are of one version.
     pub host_program: Option<PathBuf>,
 }
 
@@ -101,10 +111,11 @@ pub fn start(options: Options, signals: bool) -> Result<Running, FarmError> {
     let parts = runtime.block_on(async { open(options) })?;
     let node = parts.node.clone();
     tracing::info!(
-        "{} of farm {} listens on {}, version {VERSION}",
+        "{} of farm {} listens on {}, version {}",
         node.farm.node,
         node.farm.farm,
-        node.farm.listen
+        node.farm.listen,
+        version()
     );
     let thread = thread::Builder::new()
         .name("daemon".into())
@@ -153,7 +164,8 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     state.write_json("farm.json", &farm)?;
     let host_program = match host_program {
         Some(program) => program,
-        None => std::env::current_exe().map_err(FarmError::state("cannot find this program"))?,
+        // Whatever lies at its path by then.
+        None => PathBuf::from("/proc/self/exe"),
     };
     let socket = config.socket_path();
     let node = Arc::new(Node::new(config, state, farm, host_program)?);

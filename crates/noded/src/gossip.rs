@@ -6,7 +6,8 @@ use crate::core::Node;
 use crate::datagram::{Kind, Seal};
 use crate::members::{Life, Standing, State, swim_config};
 use crate::state::Member;
-use crate::{act, hosts, news};
+use crate::{act, hosts, news, peer};
+use armento_client::version;
 use armento_gossip::{Entry, Message, Wire as WireWord};
 use armento_sense::Sampler;
 use foca::{AccumulatingRuntime, Foca, NoCustomBroadcast, PostcardCodec, Timer};
@@ -161,6 +162,7 @@ impl Gossip {
                     tracing::debug!("{from}: {e}");
                 }
             }
+            Kind::ToCome => {}
             Kind::Vector => {
                 let Ok(message) = postcard::from_bytes::<Message>(payload) else {
                     tracing::debug!("{from}: not a load vector");
@@ -202,7 +204,7 @@ impl Gossip {
             entry.load = core.ledger.load();
             entry.guests = u32::try_from(core.hosts.guests().count()).unwrap_or(u32::MAX);
             entry.cpu = self.sampler.cpu().clone();
-            entry.version = crate::daemon::VERSION.into();
+            entry.version = crate::daemon::version();
             entry.wire = match self.node.wire {
                 crate::Wire::Tls => WireWord::Tls,
                 crate::Wire::Plain => WireWord::Plain,
@@ -217,6 +219,7 @@ impl Gossip {
         };
         for (addr, message) in messages {
             match postcard::to_stdvec(&message) {
+                Ok(bytes) if version::is_to_come() => self.send_more(addr, bytes).await,
                 Ok(bytes) => self.send(addr, Kind::Vector, &bytes).await,
                 Err(e) => tracing::warn!("load vector: {e}"),
             }
@@ -263,7 +266,12 @@ impl Gossip {
             }
         }
         let (node, turn) = (self.node.clone(), self.periods / SLOW_PERIODS);
-        tokio::task::spawn_blocking(move || news::ask_one(&node, turn));
+        tokio::task::spawn_blocking(move || {
+            news::ask_one(&node, turn);
+            if version::is_to_come() {
+                peer::ask_to_come(&node);
+            }
+        });
         if let Err(e) = hosts::trim_logs(&self.node.state) {
             tracing::warn!("{e}");
         }
@@ -310,6 +318,13 @@ impl Gossip {
                 tracing::warn!("{e}: a restart will not know all members");
             }
         });
+    }
+
+    /// As a version to come may: more behind what is known, and datagrams of another kind.
+    async fn send_more(&self, to: SocketAddr, mut vector: Vec<u8>) {
+        vector.extend_from_slice(b"to come");
+        self.send(to, Kind::Vector, &vector).await;
+        self.send(to, Kind::ToCome, b"to come").await;
     }
 
     async fn send(&self, to: SocketAddr, kind: Kind, payload: &[u8]) {

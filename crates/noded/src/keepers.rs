@@ -212,7 +212,7 @@ impl KeeperTable {
                 let subject = format!("process {pid}");
                 self.end(ticket, Err(stays(&subject, stay, &detail)));
             }
-            Report::Placed { .. } | Report::Guests { .. } => {}
+            Report::Placed { .. } | Report::Guests { .. } | Report::ToCome => {}
         }
         false
     }

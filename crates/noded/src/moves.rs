@@ -196,6 +196,11 @@ pub async fn route(asker: &Asker, wants: Wants, target: NodeName) -> Result<Answ
     passed.map(Answer::Route)
 }
 
+/// The other daemon is too old for ours, or ours for it.
+fn is_of_versions(no: &Refusal) -> bool {
+    matches!(no.code.as_str(), "version-mismatch" | "unknown-question")
+}
+
 async fn pass(node: &Arc<Node>, wants: Wants, uid: u32, target: &NodeName) -> Result<Pass> {
     let Wants { tree, pid, .. } = wants;
     let subject = format!("process {pid}");
@@ -217,6 +222,9 @@ async fn pass(node: &Arc<Node>, wants: Wants, uid: u32, target: &NodeName) -> Re
         Ok(_) => {
             let which = format!("{target} does not run engine {}", wants.engine);
             return Err(stays(&subject, Stay::EngineVersion, &which));
+        }
+        Err(CallError::Refused(no)) if is_of_versions(&no) => {
+            return Err(stays(&subject, Stay::EngineVersion, &no.message));
         }
         Err(CallError::Refused(no)) => return Err(no),
         Err(e) => return Err(stays(&subject, Stay::LinkLost, &format!("{target}: {e}"))),

@@ -13,6 +13,7 @@
 //! ```
 
 use crate::{FarmError, Wire, sys};
+use armento_client::version;
 use armento_link::{FarmKeys, NodeKeys};
 use armento_model::NodeName;
 use serde::de::DeserializeOwned;
@@ -272,8 +273,16 @@ impl StateDir {
 }
 
 fn pretty<T: Serialize>(name: &str, value: &T) -> Result<Vec<u8>, FarmError> {
-    serde_json::to_vec_pretty(value).map_err(|e| FarmError::Config {
+    let bad = |e: serde_json::Error| FarmError::Config {
         path: name.into(),
         why: e.to_string(),
-    })
+    };
+    let open = name.starts_with("hosts/") || matches!(name, "farm.json" | "roster.json");
+    if !(open && version::is_to_come()) {
+        return serde_json::to_vec_pretty(value).map_err(bad);
+    }
+    // The version before may be installed again.
+    let mut said = serde_json::to_value(value).map_err(bad)?;
+    version::widen(&mut said);
+    serde_json::to_vec_pretty(&said).map_err(bad)
 }

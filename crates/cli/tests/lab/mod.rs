@@ -71,12 +71,17 @@ impl Farm {
 
     /// `before`: words that lead to it.
     pub fn daemon_behind(&self, node: &str, before: &str) {
+        self.start(node, before);
+        let up = || self.run(node, "armento nodes").status.success();
+        until("the daemon", up);
+    }
+
+    /// Starts a daemon and does not wait until it answers.
+    pub fn start(&self, node: &str, before: &str) {
         let start = format!(
             "ARMENTO_FAULTS=/tmp/faults setsid {before} armento node >/tmp/node.log 2>&1 </dev/null &"
         );
         self.sh(node, &start);
-        let up = || self.run(node, "armento nodes").status.success();
-        until("the daemon", up);
     }
 
     pub fn run(&self, node: &str, script: &str) -> Output {

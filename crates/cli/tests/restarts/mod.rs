@@ -244,12 +244,17 @@ pub fn new_runs_work(farm: &Farm) {
     }
 }
 
-pub fn nobody_notices(farm: &Farm) {
+/// What there is once programs have been everywhere.
+pub fn before(farm: &Farm) -> leaks::Survey {
     new_runs_work(farm);
     until("the end of those", || {
         NODES.iter().all(|n| hosts(farm, n).is_empty())
     });
-    let before = leaks::of_nodes(farm);
+    leaks::of_nodes(farm)
+}
+
+pub fn nobody_notices(farm: &Farm) {
+    let before = before(farm);
     let load = Load::start(farm);
     in_the_midst_of_moves(farm, &load);
     at_the_ends_of_a_move(farm, &load);

@@ -154,6 +154,14 @@ impl HostTable {
         }
     }
 
+    /// A host that is too old to be understood: nobody shall take it for one that is not called.
+    pub fn is_there(&mut self, hello: &HostHello, peer: Option<i32>) {
+        let entry = self.0.get_mut(&(hello.home.clone(), hello.tree));
+        if let Some(e) = entry.filter(|e| e.pid().is_some() && e.pid() == peer) {
+            e.silent = Instant::now();
+        }
+    }
+
     /// The session ended; the host may live and come back.
     pub fn gone(&mut self, session: u64) {
         for e in self.0.values_mut() {

@@ -41,7 +41,10 @@ pub fn start(
     let log = open_log(&dir.join(format!("{stem}.log"))).map_err(|e| format!("its log: {e}"))?;
     let order = instructions(node, home, ask, guest_uid)?;
     let mut command = Command::new(&node.host_program);
+    // As it was called, for those who look; its file may be another by now.
+    let called = std::env::args_os().next().unwrap_or_default();
     command
+        .arg0(called)
         .arg("host")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

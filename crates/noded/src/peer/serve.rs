@@ -1,13 +1,13 @@
 //! The side of a daemon that other daemons, and nodes that want to join, speak to.
 
-use super::{PeerAnswer, PeerAsk, Question, Reply, bound, join};
+use super::{PeerAnswer, PeerAsk, Question, Replied, Reply, bound, join};
 use crate::clocks;
 use crate::core::Node;
 use crate::error::refusal;
 use crate::news::{self, Word};
 use crate::{hosts, remove};
 use armento_client::api::Refusal;
-use armento_client::{encode, read_line};
+use armento_client::{LineError, encode, read_line, version};
 use armento_link::{Badge, Closer, Duplex, Identity, LinkError, Listener, Role};
 use std::io::{BufReader, Write};
 use std::sync::Arc;
@@ -72,17 +72,36 @@ fn spawn(node: &Arc<Node>, served: &Arc<AtomicUsize>, duplex: Duplex, who: Optio
 fn serve(node: &Arc<Node>, duplex: Duplex, who: Option<Badge>) -> Result<(), super::CallError> {
     bound(&duplex, PATIENCE)?;
     let (reader, mut writer) = duplex.split()?;
-    let question: Question = read_line(&mut BufReader::new(reader))?;
-    let reply = match answer(node, who.as_ref(), question) {
+    let question = match read_line::<Question>(&mut BufReader::new(reader)) {
+        Ok(question) => match version::too_old("the asking daemon", question.v) {
+            Some(no) => Err(no),
+            None => Ok(question),
+        },
+        // A line that is whole: of a later version, whose daemon learns that this one does not know it. Strangers
+        // learn nothing.
+        Err(LineError::Garbled(e)) if who.is_some() => Err(unknown(node, &e)),
+        Err(e) => return Err(e.into()),
+    };
+    let reply = match question.and_then(|q| answer(node, who.as_ref(), q)) {
         Ok(answer) => Reply::Ok(answer),
         Err(refusal) => Reply::Err(refusal),
     };
-    let line = encode(&reply)?;
+    let v = version::spoken();
+    let line = encode(&Replied { v, reply })?;
     let send = |w: &mut armento_link::Writer| w.write_all(&line).and_then(|()| w.flush());
     send(&mut writer).map_err(armento_client::LineError::from)?;
     // The goodbye is a courtesy: the answer is on its way.
     let _ = writer.close();
     Ok(())
+}
+
+fn unknown(node: &Node, e: &str) -> Refusal {
+    let message = format!(
+        "{} (control version {}) does not understand this: {e}; nothing was done",
+        node.farm.node,
+        version::both()
+    );
+    refusal("unknown-question", message, "update Armento there")
 }
 
 fn answer(
@@ -105,6 +124,7 @@ fn answer(
         .ok_or_else(stranger)?;
     match question.ask {
         PeerAsk::Join(_) => Err(stranger()),
+        PeerAsk::ToCome => Err(unknown(node, "it is to come")),
         PeerAsk::Admit(ask) => hosts::admit(node, &who.node, &ask),
         PeerAsk::Clock => Ok(PeerAnswer::Clock {
             realtime_ns: clocks::realtime_ns(),
