@@ -340,7 +340,7 @@ fn end_filling(b: &mut Body) -> Result<()> {
     let runs: Vec<Run> = plain.map(Area::run).collect();
     let filling = pages::union(std::mem::take(&mut b.filling), &[]);
     let Some(uffd) = &b.uffd else { return Ok(()) };
-    for run in runs.iter().flat_map(|r| pages::both(&[*r], &filling)) {
+    for run in pages::both(&pages::union(runs, &[]), &filling) {
         uffd.filled(run)?;
     }
     Ok(())

@@ -181,11 +181,12 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.sync()?;
         self.pack.begin(plain(&both));
         // Others write into shared memory unwatched: it is sent at the end.
-        for area in both
+        let own = both
             .iter()
-            .filter(|a| !matches!(a.kind, Kind::Shared { .. }))
-        {
-            watch.begin((&map, uffd, writes), area, &mut |runs| self.runs(runs))?;
+            .filter(|a| !matches!(a.kind, Kind::Shared { .. }));
+        for (runs, backing) in neighbours(own) {
+            let kernel = (&map, uffd, writes);
+            watch.begin(kernel, &runs, backing, &mut |runs| self.runs(runs))?;
         }
         self.sync()?;
         let mut enough = self.converge(&both, (&watch, &map), writes)?;
@@ -216,13 +217,14 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     ) -> Result<bool> {
         let mut last = f64::INFINITY;
         for _ in 1..ROUNDS_MAX {
-            let begun = Instant::now();
+            let (begun, before) = (Instant::now(), self.read);
             self.pack.begin(plain(both));
             watch.round(map, writes, &mut |_, runs| self.runs(runs))?;
             self.sync()?;
             point("source.round");
             let took = begun.elapsed();
-            if took <= ENOUGH {
+            // Beside a program that computes the answer alone may take a tick of the kernel's.
+            if took <= ENOUGH || self.read - before < LATE_MIN {
                 return Ok(true);
             }
             if took.as_secs_f64() > last * SHRINKS {
@@ -434,6 +436,22 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
 }
 
 /// Memory that nobody but the process itself has.
+/// Areas that lie beside each other, in order, and can be looked at as one.
+fn neighbours<'a>(areas: impl Iterator<Item = &'a Area>) -> Vec<(Vec<Run>, Backing)> {
+    let mut all: Vec<(Vec<Run>, Backing)> = Vec::new();
+    for a in areas {
+        match all.last_mut() {
+            Some((runs, backing))
+                if *backing == a.backing() && runs.last().is_some_and(|r| r.1 == a.start) =>
+            {
+                runs.push(a.run());
+            }
+            _ => all.push((vec![a.run()], a.backing())),
+        }
+    }
+    all
+}
+
 fn plain(areas: &[Area]) -> Vec<Run> {
     let own = areas.iter().filter(|a| a.backing() == Backing::Memory);
     pages::union(own.map(Area::run).collect(), &[])

@@ -376,14 +376,13 @@ fn same_backing(o: &Area, n: &Area) -> bool {
     }
 }
 
-/// What both layouts map with the same kind, as `a` has it.
+/// What both layouts, each in order, map with the same kind, as `a` has it.
 pub fn in_both(a: &[Area], b: &[Area]) -> Vec<Area> {
     let mut out = Vec::new();
     for x in a {
-        for y in b
-            .iter()
-            .filter(|y| y.start < x.end && x.start < y.end && same_kind(x, y))
-        {
+        let first = b.partition_point(|y| y.end <= x.start);
+        let touching = b[first..].iter().take_while(|y| y.start < x.end);
+        for y in touching.filter(|y| same_kind(x, y)) {
             out.push(cut(x, (x.start.max(y.start), x.end.min(y.end))));
         }
     }
