@@ -75,11 +75,13 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
 impl Said {
     /// What is said, if the farm of `ca_pem` said it.
     pub fn word(&self, ca_pem: &str) -> Option<Word> {
-        let signature = unhex(&self.signature)?;
-        if !signed_by(ca_pem, self.text.as_bytes(), &signature) {
-            return None;
-        }
-        serde_json::from_str(&self.text).ok()
+        let known = || serde_json::from_str(&self.text).ok();
+        self.is_of(ca_pem).then(known).flatten()
+    }
+
+    fn is_of(&self, ca_pem: &str) -> bool {
+        let signature = unhex(&self.signature);
+        signature.is_some_and(|s| signed_by(ca_pem, self.text.as_bytes(), &s))
     }
 }
 
@@ -126,7 +128,18 @@ pub(crate) fn take(node: &Arc<Node>, said: &Said) -> Result<bool, Refusal> {
             "only a member that holds the farm's key speaks for the farm",
         )
     };
-    match said.word(&node.keys.ca_pem).ok_or_else(forged)? {
+    let ca_pem = &node.keys.ca_pem;
+    if !said.is_of(ca_pem) {
+        return Err(forged());
+    }
+    let unknown = || {
+        refusal(
+            "unknown-question",
+            "the farm says what only a later version understands; nothing was changed",
+            "update Armento on this node",
+        )
+    };
+    match said.word(ca_pem).ok_or_else(unknown)? {
         Word::Drain { node: name, epoch } => {
             if epoch != node.news().epoch {
                 return Err(refusal(
@@ -266,6 +279,12 @@ mod tests {
         let signature = hex(&farm.sign(text.as_bytes()).expect("sign"));
         let said = Said { text, signature };
         assert!(matches!(said.word(&farm.ca_pem), Some(Word::News(_))));
+        let later = r#"{"type":"to-come"}"#;
+        let later = Said {
+            text: later.into(),
+            signature: hex(&farm.sign(later.as_bytes()).expect("sign")),
+        };
+        assert!(later.is_of(&farm.ca_pem) && later.word(&farm.ca_pem).is_none());
         assert!(said.word(&other.ca_pem).is_none());
         for signature in ["", "0", "zz", "é0", "00"] {
             let signature = signature.into();

@@ -3,6 +3,8 @@
 //! KERNEL: Documentation/admin-guide/cgroup-v1, cgroup-v2.rst. A limit holds for a group and all
 //! below, so every level from the process's own group to the mounted root counts.
 
+use std::path::PathBuf;
+
 /// Where one controller's files of this process's group lie, and of the groups above.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
@@ -23,12 +25,15 @@ pub(crate) struct Allowed {
     pub free_kib: u64,
 }
 
-/// One controller, and the directory of this process's own group.
+/// Version 2: the group below its own to which a daemon moves, so that hosts have theirs beside it.
+pub const OWN: &str = "daemon";
+
+/// One controller, and the directory of this process's own group; of one named [`OWN`] the one above.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controller {
     pub name: &'static str,
     pub v2: bool,
-    pub dir: std::path::PathBuf,
+    pub dir: PathBuf,
 }
 
 /// Where `name` (`cpu`, `memory`) can be had here.
@@ -39,7 +44,7 @@ pub fn controller(name: &'static str) -> Option<Controller> {
         &read("/proc/self/mountinfo"),
         name,
     )?;
-    let dir = std::path::PathBuf::from(group.levels().next()?);
+    let dir = above_own(group.levels().next()?.into(), group.v2);
     let has = |file: &str| {
         read_to_string(dir.join(file))
             .split_whitespace()
@@ -52,7 +57,15 @@ pub fn controller(name: &'static str) -> Option<Controller> {
     })
 }
 
-fn read_to_string(path: std::path::PathBuf) -> String {
+/// Where groups can be made: a daemon that moved, or was started in that group, finds those of its hosts again.
+fn above_own(dir: PathBuf, v2: bool) -> PathBuf {
+    match dir.parent() {
+        Some(above) if v2 && dir.ends_with(OWN) => above.into(),
+        _ => dir,
+    }
+}
+
+fn read_to_string(path: PathBuf) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
@@ -339,5 +352,31 @@ mod tests {
         assert_eq!(group.levels().collect::<Vec<_>>(), ["/own/cpu"]);
         let group = Group::find("1:cpu:/\n", mounts.lines().next().unwrap(), "cpu").unwrap();
         assert_eq!(group.levels().collect::<Vec<_>>(), ["/sys/fs/cgroup/cpu"]);
+    }
+
+    #[test]
+    fn hosts_have_their_groups_beside_the_daemons_own() {
+        let check =
+            |dir: &str, v2, want: &str| assert_eq!(above_own(dir.into(), v2), PathBuf::from(want));
+        check(
+            "/sys/fs/cgroup/a/armento.service",
+            true,
+            "/sys/fs/cgroup/a/armento.service",
+        );
+        check(
+            "/sys/fs/cgroup/a/armento.service/daemon",
+            true,
+            "/sys/fs/cgroup/a/armento.service",
+        );
+        check(
+            "/sys/fs/cgroup/memory/daemon",
+            false,
+            "/sys/fs/cgroup/memory/daemon",
+        );
+        check(
+            "/sys/fs/cgroup/a/my-daemon",
+            true,
+            "/sys/fs/cgroup/a/my-daemon",
+        );
     }
 }

@@ -16,7 +16,7 @@ mod speed;
 mod sys;
 mod tasks;
 
-pub use cgroup::{Controller, controller};
+pub use cgroup::{Controller, OWN, controller};
 pub use cpu::cpu_set;
 pub use sample::{Given, Sample, Sampler, boot_incarnation, kernel_release};
 pub use smooth::Smooth;

@@ -4,6 +4,8 @@
 use super::{Farm, leaks, text, until};
 use crate::lab;
 use serde_json::Value;
+use std::thread::sleep;
+use std::time::Duration;
 
 pub const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// Deaths of each daemon: in `make test`, and in `make test-all`.
@@ -215,6 +217,24 @@ fn one_keeper(farm: &Farm, load: &Load) {
     load.is_known();
 }
 
+/// A daemon dies at any moment of a host's start: what it began ends, and the program runs here or there.
+fn hosts_that_just_begin(farm: &Farm) {
+    let run = "armento run --on n2 perl -e 'print 6 * 7'";
+    for after in (0..if lab::is_long() { 60 } else { 6 }).map(|n| n % 12 * 7) {
+        let out = std::thread::scope(|s| {
+            let runs = s.spawn(|| farm.run("n1", run));
+            sleep(Duration::from_millis(after));
+            kill(farm, "n2");
+            runs.join().expect("it runs")
+        });
+        assert_eq!(text(&out.stdout), "42", "{out:?}");
+        farm.daemon("n2");
+        for node in NODES {
+            until("all nodes", || alive(farm, node) == NODES.len());
+        }
+    }
+}
+
 /// Nothing of theirs is left: not a process, a record, a control group or a socket.
 pub fn nothing_is_left(farm: &Farm, before: &leaks::Survey) {
     for node in NODES {
@@ -261,6 +281,7 @@ pub fn nobody_notices(farm: &Farm) {
     hosts_are_adopted(farm, &load);
     one_keeper(farm, &load);
     load.ends_as_native();
+    hosts_that_just_begin(farm);
     new_runs_work(farm);
     nothing_is_left(farm, &before);
 }

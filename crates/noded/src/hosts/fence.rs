@@ -11,7 +11,7 @@ use super::Record;
 use super::files::stem;
 use crate::core::Node;
 use armento_model::{NodeName, TreeId};
-use armento_sense::{Controller, controller};
+use armento_sense::{Controller, OWN, controller};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ fn enable(c: &Controller) -> io::Result<()> {
     }
     let me = std::process::id().to_string();
     if fs::read_to_string(c.dir.join("cgroup.procs"))?.trim() == me {
-        let own = c.dir.join("daemon");
+        let own = c.dir.join(OWN);
         match fs::create_dir(&own) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
             _ => fs::write(own.join("cgroup.procs"), me)?,
