@@ -10,7 +10,7 @@ use std::time::Duration;
 pub const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// Deaths of each daemon: in `make test`, and in `make test-all`.
 const ROUNDS: u32 = 3;
-const ROUNDS_LONG: u32 = 25;
+const ROUNDS_LONG: u32 = 100;
 
 /// Effects that tell when one is lost or repeated: lines of a file, bytes through a pipe, children; and computing. It
 /// ends after so many turns, or at /tmp/stop, and says how many it made.
