@@ -281,7 +281,7 @@ fn image() -> Vec<Seed> {
         lasting: vec![],
         mm: mm.clone(),
         need_kib: 4096,
-        xstate_len: 2440,
+        processor: Default::default(),
     };
     let accept = Accept {
         files: vec![key()],
@@ -393,6 +393,7 @@ fn control() -> Vec<Seed> {
         pinned: Some(name.clone()),
         stay: false,
         storm: false,
+        common: Some(Default::default()),
     };
     let refusal = armento_client::api::Refusal {
         code: "no-such-node".into(),

@@ -24,4 +24,4 @@ pub use ledger::Ledger;
 pub use place::{Fresh, place};
 pub use policy::{Kind, Policy, UnknownPolicy};
 pub use view::{DEMAND_FULL, Flight, Move, Node, Proc, View};
-pub use why::{barred, why};
+pub use why::{barred, common, why};

@@ -3,15 +3,28 @@
 use crate::decide::{bound, decide};
 use crate::weigh::{can_run, has_room, need_kib, reachable, trusted};
 use crate::{Node, Policy, View};
-use armento_gossip::Tick;
+use armento_gossip::{CpuSet, Tick};
 use armento_model::{NodeName, Pid, Stay};
 
 /// Why not even a person may send one of home's programs to `to`: it would die there of an instruction
 /// that it found at home. A node that has not told its features yet is believed.
-pub fn barred(view: &View, to: &NodeName) -> Option<Stay> {
+/// `needs`: what it needs if not all of home's. After: the features that are missing there.
+pub fn barred(view: &View, to: &NodeName, needs: Option<&CpuSet>) -> Option<(Stay, Vec<String>)> {
     let node = view.nodes.iter().find(|node| node.entry.node == *to)?;
     let told = !node.entry.cpu.vendor.is_empty();
-    (told && !can_run(view, node, None)).then_some(Stay::CpuFeatures)
+    if !told || can_run(view, node, needs) {
+        return None;
+    }
+    let needed = needs.or(view.own().map(|own| &own.entry.cpu))?;
+    Some((Stay::CpuFeatures, node.entry.cpu.lacking(needed)))
+}
+
+/// What every node that has told its features can run: the set a portable program starts with.
+pub fn common(view: &View) -> Option<CpuSet> {
+    let own = view.own()?.entry.cpu.clone();
+    let told = view.nodes.iter().map(|node| &node.entry.cpu);
+    let told = told.filter(|cpu| !cpu.vendor.is_empty());
+    Some(told.fold(own, |both, cpu| both.common(cpu)))
 }
 
 /// Why the policy leaves `pid` where it is; `None` when it is unknown here or is to move now.

@@ -1,7 +1,8 @@
 //! Single decisions, each from a view written down in one line.
 
 use armento_balance::{
-    Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, barred, decide, place, why,
+    Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, barred, common, decide,
+    place, why,
 };
 use armento_gossip::{CpuSet, Entry, Tick};
 use armento_model::{NodeName, Stay, Users};
@@ -310,12 +311,18 @@ fn only_where_it_fits_runs_and_is_welcome() {
     check("features missing there", &mosix, &view, "-");
     assert_eq!(why(&view, &mosix, 100, NOW), Some(Stay::CpuFeatures));
     // By hand neither, once its features are known.
-    assert_eq!(barred(&view, &name("n2")), None);
+    assert_eq!(barred(&view, &name("n2"), None), None);
     view.nodes[1].entry.cpu.vendor = "GenuineIntel".into();
-    assert_eq!(barred(&view, &name("n2")), Some(Stay::CpuFeatures));
-    assert_eq!(barred(&view, &name("n1")), None);
+    let barred_there = barred(&view, &name("n2"), None).expect("barred");
+    assert_eq!(
+        barred_there,
+        (Stay::CpuFeatures, vec!["fsgsbase".to_owned()])
+    );
+    let portable = common(&view).expect("a common set");
+    assert_eq!(barred(&view, &name("n2"), Some(&portable)), None);
+    assert_eq!(barred(&view, &name("n1"), None), None);
     view.nodes[1].entry.cpu = view.nodes[0].entry.cpu.clone();
-    assert_eq!(barred(&view, &name("n2")), None);
+    assert_eq!(barred(&view, &name("n2"), None), None);
     view.nodes[1].entry.cpu = CpuSet::default();
     view.procs
         .iter_mut()

@@ -113,6 +113,7 @@ mod tests {
             locked: false,
             lost_ms: None,
             frozen: false,
+            portable: false,
             age_ms: 15_000,
         }
     }

@@ -3,8 +3,9 @@
 //! Next: `keeper/src/birth.rs`.
 
 use crate::out::Failure;
+use armento_client::api::{Answer, Ask};
 use armento_client::{AskError, Session};
-use armento_keeper::{Birth, BirthError, Storm};
+use armento_keeper::{Birth, BirthError, Portable, Storm};
 use armento_model::NodeName;
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -32,7 +33,7 @@ pub struct Args {
     /// Follow the program's forks and execs: each new program is placed at the moment of its exec
     #[arg(long, conflicts_with_all = ["on", "stay", "storm", "storm_call"])]
     spread: bool,
-    /// Use only CPU features that every node of the farm has (accepted; without effect so far)
+    /// Use only CPU features that every node of the farm has, as far as glibc chooses
     #[arg(long)]
     portable: bool,
     /// Move every process of the tree to a random node every MS milliseconds
@@ -71,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         on: args.on,
         stay: args.stay,
         spread: args.spread,
-        portable: args.portable,
+        portable: args.portable.then(portable).transpose()?.flatten(),
         storm,
         seed: args.seed,
     };
@@ -90,6 +91,21 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     match armento_keeper::run(&birth) {
         BirthError::NoDaemon(e) => without_daemon(&birth, &e),
         e => Ok(not_started(&e)),
+    }
+}
+
+/// What all nodes have in common; `None` without a daemon: there is no farm, which the next step says.
+fn portable() -> anyhow::Result<Option<Portable>> {
+    let Ok(mut s) = Session::connect() else {
+        return Ok(None);
+    };
+    match s.ask(Ask::Common, crate::out::ANSWER) {
+        Ok(Answer::Common { cpu, hwcaps }) => {
+            let given = std::env::var("GLIBC_TUNABLES").ok();
+            Ok(Some(Portable::new(cpu, &hwcaps, given.as_deref())))
+        }
+        Ok(_) => Err(crate::out::confused()),
+        Err(e) => Err(Failure::from(e).into()),
     }
 }
 
@@ -129,7 +145,6 @@ fn not_started(e: &BirthError) -> i32 {
 
 /// Can `node` be reached at all? Said before anything is started.
 fn known_node(node: &NodeName) -> anyhow::Result<()> {
-    use armento_client::api::{Answer, Ask};
     let mut s = Session::connect().map_err(Failure::from)?;
     let answer = s
         .ask(Ask::Nodes, crate::out::ANSWER)

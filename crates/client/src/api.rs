@@ -8,6 +8,7 @@
 //! ```
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
+pub use armento_gossip::CpuSet;
 use armento_model::{NodeName, Pid, Stay, TreeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -99,6 +100,8 @@ pub enum Ask {
     },
     /// Read the configuration again, as SIGHUP does. What of it holds for running work holds at once.
     Reload,
+    /// What do the processors of all living nodes have in common?
+    Common,
     /// Take a node out of the farm for good, whether it likes it or not.
     Remove {
         node: NodeName,
@@ -117,6 +120,9 @@ pub enum Ask {
         pid: Pid,
         /// Command line, for hints and display.
         command: String,
+        /// As in [`ProcInfo`].
+        #[serde(default)]
+        portable: bool,
     },
     /// The keeper decided to go to `node`: admit us there and hand us a way in.
     /// The daemon asks the target's daemon, which reserves room and starts a host.
@@ -129,6 +135,9 @@ pub enum Ask {
         /// The keeper's engine: it may be older than its daemon.
         #[serde(default)]
         engine: u32,
+        /// As in [`ProcInfo`].
+        #[serde(default)]
+        portable: bool,
     },
 
     // --- from a host; the session then carries its reports ---
@@ -160,6 +169,9 @@ pub struct KeeperHello {
     pub stay: bool,
     /// `--storm MS`: the keeper itself moves the tree about; balance leaves it alone.
     pub storm: bool,
+    /// `--portable`: what its programs use of a processor, if they were told.
+    #[serde(default)]
+    pub common: Option<CpuSet>,
 }
 
 impl KeeperHello {
@@ -214,6 +226,11 @@ pub enum Answer {
     },
     Placed {
         node: Option<NodeName>,
+    },
+    Common {
+        cpu: CpuSet,
+        /// How glibc is told: the value of its tunable.
+        hwcaps: String,
     },
     Trust(TrustInfo),
     Removed {
@@ -390,6 +407,9 @@ pub struct ProcInfo {
     /// … and so long that it was frozen there.
     #[serde(default)]
     pub frozen: bool,
+    /// It was told to use only the features that the keeper's hello has as common.
+    #[serde(default)]
+    pub portable: bool,
     /// Age of the process, milliseconds.
     pub age_ms: u64,
 }

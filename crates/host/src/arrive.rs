@@ -15,6 +15,7 @@ use armento_migrate::fill::{Filler, StandIns};
 use armento_migrate::image::areas::{Area, Kind};
 use armento_migrate::image::files::rescued;
 use armento_migrate::image::objects::{Object, ObjectId};
+use armento_migrate::image::processor::{self, Here};
 use armento_migrate::image::{
     Accept, Head, Layout, State, flags, itimers, mm, objects, sigs, thread,
 };
@@ -22,7 +23,7 @@ use armento_migrate::source::files_of;
 use armento_migrate::stop::Halted;
 use armento_migrate::target::{self, Builder, drop_calls, relayout};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{CpuTime, ENGINE_VERSION, MoveId, Pid, Stay, Tid};
+use armento_model::{CpuTime, ENGINE_VERSION, MoveId, Pid, Stay, Tid, Xsave};
 use armento_tracee::inject::{Call, Hold, ok};
 use armento_tracee::pages::{self, Backing, Run};
 use armento_tracee::region::{BOOTHS, Code};
@@ -34,8 +35,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// ARCH_MAP_VDSO_64. KERNEL: arch_prctl, CONFIG_CHECKPOINT_RESTORE.
@@ -53,6 +54,7 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
         away: CpuTime::default(),
         later: Vec::new(),
         rest: None,
+        from: Xsave::default(),
     };
     match target::receive(&mut r, &mut w, &mut a) {
         Ok(bytes) => {
@@ -103,6 +105,8 @@ struct Arrival {
     /// Pages that come behind the flip, and who receives them.
     later: Vec<Run>,
     rest: Option<(Arc<Proc>, Fetch)>,
+    /// How threads' extended state is laid out where it was.
+    from: Xsave,
 }
 
 impl Arrival {
@@ -149,6 +153,8 @@ impl Builder for Arrival {
         if let Some(why) = expelled(&self.sh) {
             return Err(MigrateError::Stays(Stay::NotTrusted, why));
         }
+        here().takes(&head.processor)?;
+        self.from = head.processor.xsave.clone();
         let files = self.missing(files_of(&head.areas))?;
         self.head = Some(head);
         Ok(Accept {
@@ -208,7 +214,8 @@ impl Builder for Arrival {
             .unwrap_or(Err(MigrateError::Ended))
     }
 
-    fn build(&mut self, state: State) -> Result<()> {
+    fn build(&mut self, mut state: State) -> Result<()> {
+        processor::fit(&mut state.threads, &self.from, armento_sense::xsave())?;
         let pid = self.pid;
         self.away = state.cpu.away;
         let later = std::mem::take(&mut self.later);
@@ -219,6 +226,15 @@ impl Builder for Arrival {
             .unwrap_or(Err(MigrateError::Ended))?;
         Ok(())
     }
+}
+
+/// This machine's processor, as far as guests may count on it.
+fn here() -> &'static Here {
+    static HERE: OnceLock<Here> = OnceLock::new();
+    HERE.get_or_init(|| Here {
+        has: armento_sense::claimed_cpu_set(),
+        xsave: armento_sense::claimed_xsave(),
+    })
 }
 
 /// An empty body of the offered shape.
@@ -270,6 +286,7 @@ fn begin(zoo: &mut Zoo, mv: MoveId, head: &Head) -> Result<Filler> {
         demand: Default::default(),
         name: head.command.clone(),
         areas: Vec::new(),
+        needs: head.processor.needs.clone(),
     };
     zoo.bodies.insert(head.pid, body);
     let code = zoo.code.clone();

@@ -6,12 +6,15 @@ use crate::shared::{CellState, Pair, Shared, lock, says};
 use crate::veils::{Face, Veils};
 use crate::world::{Th, Zoo};
 use crate::{behind, brake, cpu, freeze};
+use armento_client::api::CpuSet;
 use armento_link::{Badge, Writer, dial};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Kind, Survey};
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::{self, Views};
-use armento_migrate::image::{Area, Head, State, ThreadState, itimers, mm, sigs, thread};
+use armento_migrate::image::{
+    Area, Head, Processor, State, ThreadState, itimers, mm, sigs, thread,
+};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
@@ -80,12 +83,18 @@ fn aborted(sh: &Shared, mv: MoveId) -> bool {
 fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let (mut r, mut w) = connect(sh, mv, to)?;
     let closer = r.closer().ok();
-    let (here, uffd, proc, tids) = sh
+    let (here, needs, uffd, proc, tids) = sh
         .hand
         .run(move |zoo| {
             zoo.bodies.get(&pid).filter(|b| !b.quiet).map(|b| {
                 let tids = b.threads.keys().copied().collect();
-                (b.here, b.uffd.clone(), b.proc.clone(), tids)
+                (
+                    b.here,
+                    b.needs.clone(),
+                    b.uffd.clone(),
+                    b.proc.clone(),
+                    tids,
+                )
             })
         })
         .flatten()
@@ -95,7 +104,7 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let noted = Noted::now(here)?;
     let mut first = survey(here)?;
     noted.mark(&mut first.areas);
-    let head = head(pid, here, &first, tids)?;
+    let head = head(pid, (here, needs), &first, tids)?;
     let mut job = Job::new(here, &mut r, &mut w);
     let slowed = sh.clone();
     job.brake = Some(Box::new(move || Box::new(brake::on(&slowed, pid))));
@@ -186,7 +195,7 @@ fn survey(here: i32) -> Result<Survey> {
     areas::of_body(&maps::read(here).map_err(|_| MigrateError::Ended)?)
 }
 
-fn head(pid: Pid, here: i32, s: &Survey, tids: Vec<Tid>) -> Result<Head> {
+fn head(pid: Pid, (here, needs): (i32, CpuSet), s: &Survey, tids: Vec<Tid>) -> Result<Head> {
     let st = status::read(here).map_err(|_| MigrateError::Ended)?;
     Ok(Head {
         engine: ENGINE_VERSION,
@@ -198,7 +207,10 @@ fn head(pid: Pid, here: i32, s: &Survey, tids: Vec<Tid>) -> Result<Head> {
         lasting: Vec::new(),
         mm: mm::read(here, s.vdso)?,
         need_kib: st.rss_kib,
-        xstate_len: 0,
+        processor: Processor {
+            needs,
+            xsave: armento_sense::xsave().clone(),
+        },
     })
 }
 

@@ -264,6 +264,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         }
         return crate::bodies::catch_up(zoo, pid, tid);
     }
+    let needs = zoo.bodies.get(&cell.pid).map(|b| b.needs.clone());
     let areas = zoo
         .bodies
         .get(&cell.pid)
@@ -289,6 +290,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         demand: Default::default(),
         name: String::new(),
         areas,
+        needs: needs.unwrap_or_default(),
     };
     zoo.bodies.insert(pid, body);
     crate::bodies::catch_up(zoo, pid, tid);

@@ -4,6 +4,7 @@ use crate::bodies;
 use crate::shared::{Cell, FOR_MOVE, Proc, Shared};
 use crate::sigwaits;
 use crate::veils::Veils;
+use armento_client::api::CpuSet;
 use armento_migrate::stop::Halted;
 use armento_model::{MoveId, Pid, Tid};
 use armento_tracee::demand::Demand;
@@ -52,6 +53,8 @@ pub struct Body {
     pub demand: Demand,
     /// What its threads are called when they are made, before they are dressed.
     pub name: String,
+    /// What it may use of a processor.
+    pub needs: CpuSet,
     /// Layout as last built.
     pub areas: Vec<armento_migrate::image::Area>,
 }

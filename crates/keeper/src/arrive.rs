@@ -14,13 +14,14 @@ use crate::{queue, timers};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::flags;
+use armento_migrate::image::processor;
 use armento_migrate::image::{
     self, Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
 };
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, Pid, Stay, Tid};
+use armento_model::{MoveId, Pid, Stay, Tid, Xsave};
 use armento_tracee::hand::World;
 use armento_tracee::inject::{self, Call, Hold, NEVER_BLOCK, Unfiltered, bit, vdso_syscall};
 use armento_tracee::pages;
@@ -98,6 +99,7 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         close: Vec::new(),
         lock: Vec::new(),
         state: None,
+        from: Xsave::default(),
     };
     let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Fetch(mv))?;
     let bytes = target::receive(&mut r, &mut w, &mut b)?;
@@ -130,10 +132,13 @@ struct Return {
     close: Vec<Call>,
     lock: Vec<Call>,
     state: Option<State>,
+    /// How threads' extended state is laid out where it was.
+    from: Xsave,
 }
 
 impl Builder for Return {
     fn offered(&mut self, head: Head) -> Result<Accept> {
+        self.from = head.processor.xsave;
         // Deputies keep the file mappings. Pages can come early if the leader's deputy is free to map.
         let leader = self.keep.deputy(self.pid).filter(|d| !d.in_call());
         let early = leader.and_then(|d| {
@@ -181,7 +186,8 @@ impl Builder for Return {
     }
 
     /// Later, right before the flip: what it does to the threads cannot be undone.
-    fn build(&mut self, state: State) -> Result<()> {
+    fn build(&mut self, mut state: State) -> Result<()> {
+        processor::fit(&mut state.threads, &self.from, armento_sense::xsave())?;
         self.state = Some(state);
         Ok(())
     }

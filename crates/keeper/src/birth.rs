@@ -4,6 +4,7 @@
 
 use crate::control::{self, Control, Inbox};
 use crate::keep::{Keep, Settings};
+use crate::portable::Portable;
 use crate::storm_call::CallStorm;
 use crate::{mover, storm, sys, tree};
 use armento_client::api::{KeeperHello, Refusal};
@@ -45,7 +46,7 @@ pub struct Birth {
     pub on: Option<NodeName>,
     pub stay: bool,
     pub spread: bool,
-    pub portable: bool,
+    pub portable: Option<Portable>,
     pub storm: Option<Storm>,
     pub seed: Option<u64>,
 }
@@ -81,7 +82,8 @@ pub fn run(b: &Birth) -> BirthError {
 
 /// Runs the program without a keeper, as any shell would.
 pub fn run_native(b: &Birth) -> BirthError {
-    BirthError::Exec(name(b), sys::exec(&b.command))
+    let tunables = b.portable.as_ref().map(|p| p.tunables.as_str());
+    BirthError::Exec(name(b), sys::exec(&b.command, tunables))
 }
 
 fn name(b: &Birth) -> String {
@@ -132,7 +134,7 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
         on: None,
         stay: false,
         spread: false,
-        portable: false,
+        portable: None,
         storm: None,
         seed: None,
     };
@@ -211,6 +213,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         pinned: b.on.clone(),
         stay: b.stay,
         storm: b.storm.is_some(),
+        common: b.portable.as_ref().map(|p| p.common.clone()),
     };
     let (session, node) = match control::introduce(&hello) {
         Ok(s) => s,
@@ -240,6 +243,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         stay: b.stay,
         spread: b.spread,
         storm: b.storm.is_some(),
+        portable: b.portable.clone(),
         hello,
     };
     let (control, inbox) = Control::new();

@@ -23,7 +23,7 @@ use armento_migrate::image::files::{self, Names};
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::objects::{self, Views};
-use armento_migrate::image::{Head, ThreadState, mm, thread};
+use armento_migrate::image::{Head, Processor, ThreadState, mm, thread};
 use armento_migrate::source::Job;
 use armento_migrate::stop::{Grip, delicate};
 use armento_migrate::{MigrateError, Result};
@@ -118,6 +118,7 @@ fn try_out(
         .run(move |t| prepare(t, pid, false))
         .unwrap_or(Err(MigrateError::Ended))?;
     noted.mark(&mut prep.head.areas);
+    prep.head.processor = keep.processor(pid);
     let mut frozen = Instant::now();
     let mut job = Job::new(pid, &mut r, &mut w);
     let sent = (|| {
@@ -347,7 +348,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
         areas: first.areas,
         mm: numbers.clone(),
         need_kib: rss,
-        xstate_len: trace::xstate(pid)?.len() as u32,
+        processor: Processor::default(),
     };
     let prep = Prepared {
         head,

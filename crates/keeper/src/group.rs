@@ -189,6 +189,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
         let one = (|| {
             let noted = Noted::now(m.pid)?;
             noted.mark(&mut m.prep.head.areas);
+            m.prep.head.processor = keep.processor(m.pid);
             job.offer(&m.prep.head, &mut |k| {
                 m.prep.files.get(k).and_then(|f| f.try_clone().ok())
             })?;

@@ -10,6 +10,7 @@ use crate::deputy::Deputy;
 use crate::links::{Early, HostLink, MoveEvent};
 use crate::looks::Looks;
 use crate::mover::{Tasks, Turns};
+use crate::portable::Portable;
 use crate::storm_call::CallStorm;
 use crate::tree::Tree;
 use armento_client::api::KeeperHello;
@@ -40,6 +41,7 @@ pub struct Settings {
     pub spread: bool,
     /// Moved about for a test: nobody else decides.
     pub storm: bool,
+    pub portable: Option<Portable>,
     pub hello: KeeperHello,
 }
 

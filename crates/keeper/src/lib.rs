@@ -32,6 +32,7 @@ mod mover;
 mod onward;
 mod outside;
 mod partners;
+mod portable;
 mod privileged;
 mod queue;
 mod reasons;
@@ -51,6 +52,7 @@ mod wakes;
 mod watch;
 mod words;
 
+pub use portable::Portable;
 pub use privileged::command_gains;
 
 pub use birth::{Birth, BirthError, Storm, adopt, run, run_native};

@@ -170,6 +170,7 @@ fn way(keep: &Keep, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<Host
         node: node.clone(),
         need_kib,
         engine: ENGINE_VERSION,
+        portable: keep.is_portable(pid),
     };
     let pass = match keep.control.ask(ask, ROUTE_MAX) {
         Ok(Answer::Route(p)) => p,

@@ -408,6 +408,7 @@ fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
             tree: s.tree,
             pid,
             command,
+            portable: keep.is_portable(pid),
         },
         PLACE_MAX,
     ) {

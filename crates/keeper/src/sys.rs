@@ -107,12 +107,14 @@ pub fn allow_tracer(keeper: i32) {
 }
 
 /// execvp(3). Returns only on failure.
-pub fn exec(command: &[OsString]) -> io::Error {
+/// `tunables`: in place of glibc's that the caller has. Before: this process has one thread.
+pub fn exec(command: &[OsString], tunables: Option<&str>) -> io::Error {
     let words: Result<Vec<CString>, _> = command
         .iter()
         .map(|w| CString::new(w.clone().into_vec()))
         .collect();
-    let Ok(words) = words else {
+    let tunables = tunables.map(CString::new).transpose();
+    let (Ok(words), Ok(tunables)) = (words, tunables) else {
         return io::Error::from_raw_os_error(libc::EINVAL);
     };
     let mut argv: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).collect();
@@ -123,6 +125,10 @@ pub fn exec(command: &[OsString]) -> io::Error {
     } else {
         libc::SIG_DFL
     };
+    if let Some(tunables) = tunables {
+        // SAFETY: both are live strings, which are copied; nobody else reads the environment meanwhile.
+        unsafe { libc::setenv(crate::portable::VARIABLE.as_ptr(), tunables.as_ptr(), 1) };
+    }
     // SAFETY: argv is a NULL-terminated array of live strings; the rest are plain numbers.
     unsafe {
         libc::signal(libc::SIGPIPE, pipes);

@@ -510,6 +510,7 @@ impl Tree {
                 locked: p.locked || p.tied || p.hold_until.is_some_and(|t| Instant::now() < t),
                 lost_ms: lost.map(|t| t.as_millis() as u64),
                 frozen: p.link().zip(lost).is_some_and(|(l, t)| l.freezes(t)),
+                portable: self.keep.is_portable(p.pid),
                 age_ms: p.born.elapsed().as_millis() as u64,
             });
         }

@@ -48,7 +48,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
             a
         }
         Err(e) => {
-            let why = (e.stay(), e.to_string());
+            let why = (e.stay(), e.detail());
             write_frame(w, bulk::DECLINE, &[&talk::encode(&why)])?;
             return Err(e);
         }

@@ -7,16 +7,18 @@ mod id;
 mod kernel;
 mod stay;
 mod users;
+mod xsave;
 
 pub use cpu::{CpuTime, Shown};
 pub use id::{BadName, MoveId, NodeName, Pid, Tid, TreeId};
 pub use kernel::{KERNEL_FULL, KERNEL_MIN, kernel_version};
 pub use stay::Stay;
 pub use users::Users;
+pub use xsave::{Part, XSAVE_MAX, Xsave};
 
 /// Version of the engine's own protocol (calls, bulk). Both sides must match
 /// exactly; a difference is [`Stay::EngineVersion`].
-pub const ENGINE_VERSION: u32 = 16;
+pub const ENGINE_VERSION: u32 = 17;
 
 /// Version of the control API, which speaks N and N-1.
 pub const CONTROL_VERSION: u32 = 1;

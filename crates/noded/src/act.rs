@@ -3,6 +3,7 @@
 //! From: `balance/src/decide.rs`. Next: `migrate/src/source.rs` (the keeper moves the process).
 
 use crate::core::{Core, Node};
+use crate::keepers::needs;
 use armento_balance::{Fresh, Move, decide, place};
 use armento_client::api::{Dest, Order};
 use armento_model::{NodeName, Pid};
@@ -57,7 +58,7 @@ fn order(core: &mut Core, chosen: &Move, now: armento_gossip::Tick) {
 
 /// Where a fresh program should run; `None` is here. Takes microseconds: everything it needs is
 /// known already.
-pub fn choose(node: &Node, session: u64, pid: Pid) -> Option<NodeName> {
+pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<NodeName> {
     let now = node.now();
     let mut core = node.lock();
     let hello = core.keepers.of_session(session)?.hello.clone();
@@ -70,6 +71,7 @@ pub fn choose(node: &Node, session: u64, pid: Pid) -> Option<NodeName> {
     }
     let fresh = Fresh {
         uid: hello.uid,
+        needs: needs(&hello, portable),
         ..Fresh::default()
     };
     let mut view = node.view(&mut core);

@@ -6,7 +6,7 @@ use crate::error::{refusal, stays};
 use crate::moves::{Wants, migrate, no_such_node, route};
 use crate::peer::{self, CallError, PeerAnswer, PeerAsk};
 use crate::{daemon, leave, remove};
-use armento_balance::why;
+use armento_balance::{barred, common, why};
 use armento_client::api::{Answer, Ask, Body, KeeperHello, Order, ProcInfo, Refusal};
 use armento_client::version;
 use armento_link::{Badge, Role};
@@ -48,6 +48,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             version: daemon::version(),
             joined: true,
         }),
+        Ask::Common => Ok(in_common(node)),
         Ask::Keep(hello) => keep(client, hello),
         Ask::Host(hello) => {
             let out = client.out.clone();
@@ -109,12 +110,14 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             node,
             need_kib,
             engine,
+            portable,
         } => {
             let wants = Wants {
                 tree,
                 pid,
                 need_kib,
                 engine,
+                portable,
             };
             route(asker, wants, node).await
         }
@@ -132,6 +135,18 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             "update Armento on this node",
         )),
     }
+}
+
+/// What `--portable` starts with.
+fn in_common(node: &Node) -> Answer {
+    let view = node.view(&mut node.lock());
+    let own = view
+        .own()
+        .map(|own| own.entry.cpu.clone())
+        .unwrap_or_default();
+    let cpu = common(&view).unwrap_or_else(|| own.clone());
+    let hwcaps = own.hwcaps_off(&cpu);
+    Answer::Common { cpu, hwcaps }
 }
 
 /// Root sees everybody's.
@@ -261,6 +276,16 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
     let (detail, partner) = match (out, proc.filter(|_| own.is_some())) {
         (Some((p, ms)), _) => (lost(p, ms, node.config.dead_ms), None),
         (None, Some(p)) => (p.detail.clone(), p.partner),
+        (None, None) if stay == Some(Stay::CpuFeatures) => {
+            let needs = keeper.needs(pid);
+            let others = view.nodes.iter().map(|node| &node.entry.node);
+            let lacks = |to: &NodeName| {
+                let (_, missing) = barred(&view, to, needs.as_ref())?;
+                Some(lacking(to, &missing))
+            };
+            let all: Vec<String> = others.filter_map(lacks).collect();
+            (all.join("; "), None)
+        }
         (None, None) => (String::new(), None),
     };
     Ok(Answer::Why {
@@ -272,6 +297,11 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         detail,
         partner,
     })
+}
+
+/// For people: what a node's processor has not.
+pub fn lacking(node: &NodeName, missing: &[String]) -> String {
+    format!("{node} lacks {}", missing.join(" "))
 }
 
 fn lost(p: &ProcInfo, ms: u64, dead_ms: u64) -> String {

@@ -214,8 +214,8 @@ impl Client {
     }
 
     async fn ask(&self, id: u64, ask: Ask) {
-        if let Ask::Place { pid, .. } = ask {
-            return self.place(id, pid).await;
+        if let Ask::Place { pid, portable, .. } = ask {
+            return self.place(id, pid, portable).await;
         }
         if matches!(&ask, Ask::Keep(hello) if !hello.was_there()) {
             self.others_came().await;
@@ -259,8 +259,8 @@ impl Client {
     }
 
     /// Where a program starts is chosen at once, since it counts from now on; it begins when it is its turn.
-    async fn place(&self, id: u64, pid: Pid) {
-        let node = act::choose(&self.node, self.session, pid);
+    async fn place(&self, id: u64, pid: Pid, portable: bool) {
+        let node = act::choose(&self.node, self.session, pid, portable);
         let Ok(turn) = self.asked.clone().acquire_owned().await else {
             return;
         };

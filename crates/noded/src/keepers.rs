@@ -3,7 +3,7 @@
 use crate::core::Outlet;
 use crate::error::{refusal, stays};
 use armento_balance::{Ledger, Seen};
-use armento_client::api::{Answer, Body, KeeperHello, Order, ProcInfo, Refusal, Report};
+use armento_client::api::{Answer, Body, CpuSet, KeeperHello, Order, ProcInfo, Refusal, Report};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, TreeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -45,6 +45,11 @@ impl Keeper {
     /// Nobody but its user moves it.
     fn locked(&self) -> bool {
         self.hello.stay || self.hello.storm || self.hello.pinned.is_some()
+    }
+
+    /// What `pid` needs of a processor if not all of home's.
+    pub fn needs(&self, pid: Pid) -> Option<CpuSet> {
+        needs(&self.hello, self.holds(pid).is_some_and(|p| p.portable))
     }
 
     pub fn holds(&self, pid: Pid) -> Option<&ProcInfo> {
@@ -293,12 +298,23 @@ impl KeeperTable {
         if !std::mem::take(&mut self.dirty) {
             return;
         }
-        let seen: Vec<Seen> = self.procs().map(seen).collect();
+        let of = |k: &Keeper| {
+            k.procs
+                .iter()
+                .map(|p| seen(p, &k.hello))
+                .collect::<Vec<_>>()
+        };
+        let seen: Vec<Seen> = self.all().flat_map(of).collect();
         ledger.observe(&seen, now);
     }
 }
 
-fn seen(p: &ProcInfo) -> Seen {
+/// What a process of this keeper needs of a processor if not all of home's.
+pub fn needs(hello: &KeeperHello, portable: bool) -> Option<CpuSet> {
+    hello.common.clone().filter(|_| portable)
+}
+
+fn seen(p: &ProcInfo, hello: &KeeperHello) -> Seen {
     Seen {
         pid: p.pid,
         uid: p.uid,
@@ -310,6 +326,6 @@ fn seen(p: &ProcInfo) -> Seen {
         forwarded: p.forwarded,
         age_ms: p.age_ms,
         locked: p.locked,
-        needs: None,
+        needs: needs(hello, p.portable),
     }
 }

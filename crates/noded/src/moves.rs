@@ -1,13 +1,14 @@
 //! Moves that somebody asked for: commands (`migrate`) and keepers (`route`).
 
-use crate::asks::{Asker, Result, call, may, no_such, owner_of};
+use crate::asks::{Asker, Result, call, lacking, may, no_such, owner_of};
 use crate::clocks;
 use crate::core::Node;
 use crate::enforce::REFUSED;
 use crate::error::{refusal, stays};
+use crate::keepers::{Keeper, needs};
 use crate::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk};
 use armento_balance::barred;
-use armento_client::api::{Answer, Dest, Order, Pass, Refusal};
+use armento_client::api::{Answer, CpuSet, Dest, Order, Pass, Refusal};
 use armento_link::{Badge, Identity, Role};
 use armento_model::{KERNEL_MIN, NodeName, Pid, Stay, TreeId, kernel_version};
 use std::sync::Arc;
@@ -39,7 +40,12 @@ pub fn no_such_node(node: &Node, name: &NodeName) -> Refusal {
 }
 
 /// A node that exists, lives, and that this home sends to.
-fn check_target(node: &Node, subject: &str, uid: u32, to: &NodeName) -> Result<()> {
+fn check_target(
+    node: &Node,
+    subject: &str,
+    (uid, needs): (u32, Option<&CpuSet>),
+    to: &NodeName,
+) -> Result<()> {
     let mut core = node.lock();
     if core.leaving {
         return Err(refusal(
@@ -66,8 +72,8 @@ fn check_target(node: &Node, subject: &str, uid: u32, to: &NodeName) -> Result<(
     }
     check_kernel(subject, &node.farm.node)?;
     let view = node.view(&mut core);
-    match barred(&view, to) {
-        Some(stay) => Err(stays(subject, stay, to.as_str())),
+    match barred(&view, to, needs) {
+        Some((stay, missing)) => Err(stays(subject, stay, &lacking(to, &missing))),
         None => Ok(()),
     }
 }
@@ -89,16 +95,17 @@ pub async fn migrate(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
         Dest::Node(n) if n == me => Dest::Home,
         to => to,
     };
-    let (tree, owner) = {
+    let (tree, owner, needs) = {
         let core = node.lock();
         let held = core.keepers.holder(pid);
         match held.filter(|k| may(asker.uid, k.hello.uid)) {
-            Some(k) => (k.hello.tree, k.hello.uid),
+            Some(k) => (k.hello.tree, k.hello.uid, k.needs(pid)),
             None => return Err(unheld(asker.uid, pid)),
         }
     };
     if let Dest::Node(target) = &to {
-        check_target(node, &format!("process {pid}"), owner, target)?;
+        let whose = (owner, needs.as_ref());
+        check_target(node, &format!("process {pid}"), whose, target)?;
     }
     let (waiter, ended) = oneshot::channel();
     let told = {
@@ -162,16 +169,19 @@ pub struct Wants {
     pub need_kib: u64,
     /// The keeper's.
     pub engine: u32,
+    /// It was told to use only what is common.
+    pub portable: bool,
 }
 
 /// A keeper wants to go to `target`: ask it for a host, hand out keys.
 pub async fn route(asker: &Asker, wants: Wants, target: NodeName) -> Result<Answer> {
     let (node, pid) = (&asker.node, wants.pid);
-    let uid = {
+    let (uid, needs) = {
         let core = node.lock();
         let keeper = core.keepers.of_session(asker.session);
         let own = keeper.filter(|k| k.hello.tree == wants.tree);
-        own.map(|k| k.hello.uid).ok_or_else(|| {
+        let of = |k: &Keeper| (k.hello.uid, needs(&k.hello, wants.portable));
+        own.map(of).ok_or_else(|| {
             refusal(
                 "not-trusted",
                 "a keeper asks for its own tree only",
@@ -181,7 +191,7 @@ pub async fn route(asker: &Asker, wants: Wants, target: NodeName) -> Result<Answ
     };
     let now = node.now();
     node.lock().ledger.flies_to(pid, &target, now);
-    let passed = pass(node, wants, uid, &target).await;
+    let passed = pass(node, wants, (uid, needs.as_ref()), &target).await;
     if let Err(no) = &passed {
         let stay = Stay::ALL.iter().find(|s| s.code() == no.code);
         let stay = stay.copied().unwrap_or(Stay::LinkLost);
@@ -201,10 +211,15 @@ fn is_of_versions(no: &Refusal) -> bool {
     matches!(no.code.as_str(), "version-mismatch" | "unknown-question")
 }
 
-async fn pass(node: &Arc<Node>, wants: Wants, uid: u32, target: &NodeName) -> Result<Pass> {
+async fn pass(
+    node: &Arc<Node>,
+    wants: Wants,
+    (uid, needs): (u32, Option<&CpuSet>),
+    target: &NodeName,
+) -> Result<Pass> {
     let Wants { tree, pid, .. } = wants;
     let subject = format!("process {pid}");
-    check_target(node, &subject, uid, target)?;
+    check_target(node, &subject, (uid, needs), target)?;
     clocks::near(node, &subject, target).await?;
     let ask = PeerAsk::Admit(AdmitAsk {
         tree,

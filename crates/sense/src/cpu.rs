@@ -2,6 +2,8 @@
 
 use crate::sys::{cpuid, xcr0};
 use armento_gossip::CpuSet;
+use armento_model::{Part, Xsave};
+use std::sync::OnceLock;
 
 /// Bits that user code may rely on; the rest (virtualisation, thermal, kernel-only) would only keep
 /// programs at home for nothing. Intel SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E.
@@ -66,6 +68,55 @@ pub fn cpu_set() -> CpuSet {
     }
 }
 
+/// What this node says that it has, and takes guests by. For tests, a node without a feature that the
+/// machine has: `ARMENTO_CPU_WITHOUT=avx2,avx512f`.
+pub fn claimed_cpu_set() -> CpuSet {
+    let mut set = cpu_set();
+    if let Some(features) = std::env::var_os("ARMENTO_CPU_WITHOUT") {
+        set.without(&features.to_string_lossy());
+    }
+    set
+}
+
+/// How this machine lays out a thread's extended state.
+pub fn xsave() -> &'static Xsave {
+    // CPUID leaves a virtual machine: dozens of microseconds for each component.
+    static XSAVE: OnceLock<Xsave> = OnceLock::new();
+    XSAVE.get_or_init(|| {
+        if cpuid(1, 0).ecx & OSXSAVE == 0 {
+            return Xsave::default();
+        }
+        let enabled = xcr0();
+        let parts = (2..63u8).filter(|n| enabled >> n & 1 == 1).map(|number| {
+            let leaf = cpuid(0xd, number.into());
+            Part {
+                number,
+                at: leaf.ebx,
+                bytes: leaf.eax,
+            }
+        });
+        Xsave {
+            bytes: cpuid(0xd, 0).ebx,
+            parts: parts.collect(),
+        }
+    })
+}
+
+/// By what this node takes guests. For tests, with a component elsewhere: `ARMENTO_CPU_XSAVE=2@640`.
+pub fn claimed_xsave() -> Xsave {
+    let mut layout = xsave().clone();
+    let claimed = std::env::var("ARMENTO_CPU_XSAVE").unwrap_or_default();
+    if let Some((number, at)) = claimed.split_once('@')
+        && let (Ok(number), Ok(at)) = (number.parse::<u8>(), at.parse())
+    {
+        let mut parts = layout.parts.iter_mut();
+        if let Some(part) = parts.find(|p| p.number == number) {
+            part.at = at;
+        }
+    }
+    layout
+}
+
 /// A number for this processor's model of which a program gets `share_milli` thousandths; never 0.
 /// AMD APM vol. 3, Intel SDM vol. 2A, CPUID: vendor, signature and the name that users read.
 pub(crate) fn processor_kind(share_milli: u64) -> u32 {
@@ -111,6 +162,16 @@ mod tests {
             assert_eq!(set.xcr0 & 3, 3, "x87 and SSE state are always enabled");
             assert!(set.xsave_bytes >= 576, "legacy area and header");
         }
+    }
+
+    #[test]
+    fn the_layout_has_every_enabled_component() {
+        let (set, layout) = (cpu_set(), xsave());
+        assert!(layout.is_sane(), "{layout:?}");
+        assert_eq!(layout.bytes, set.xsave_bytes);
+        let bits = layout.parts.iter().fold(3, |all, p| all | 1 << p.number);
+        assert_eq!(bits, set.xcr0 | 3);
+        assert!(layout.refuses(layout, set.xcr0).is_none());
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod sys;
 mod tasks;
 
 pub use cgroup::{Controller, OWN, controller};
-pub use cpu::cpu_set;
+pub use cpu::{claimed_cpu_set, claimed_xsave, cpu_set, xsave};
 pub use sample::{Given, Sample, Sampler, boot_incarnation, kernel_release};
 pub use smooth::Smooth;
 pub use speed::STANDARD_ROUNDS_PER_S;

@@ -7,7 +7,7 @@ use crate::cpu::processor_kind;
 use crate::memory::machine_kib;
 use crate::speed::Calibration;
 use crate::tasks::Tasks;
-use crate::{Smooth, cpu_set, sys};
+use crate::{Smooth, claimed_cpu_set, sys};
 use armento_gossip::{CpuSet, Entry};
 use std::fs;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -84,7 +84,7 @@ impl Sampler {
         Sampler {
             given,
             calibration: Calibration::first(),
-            cpu: cpu_set(),
+            cpu: claimed_cpu_set(),
             tasks: Tasks::default(),
             load: Smooth::default(),
             last: None,

@@ -8,6 +8,7 @@ pub mod itimers;
 pub mod masked;
 pub mod mm;
 pub mod objects;
+pub mod processor;
 pub mod sigs;
 mod sound;
 pub mod thread;
@@ -16,6 +17,7 @@ pub mod timers;
 pub use areas::{Area, Kind};
 pub use cpu::Cpu;
 pub use mm::Mm;
+pub use processor::Processor;
 pub use thread::ThreadState;
 
 use self::objects::ObjectId;
@@ -40,8 +42,7 @@ pub struct Head {
     pub lasting: Vec<ObjectId>,
     pub mm: Mm,
     pub need_kib: u64,
-    /// Bytes of xstate of its threads: a target with another layout declines.
-    pub xstate_len: u32,
+    pub processor: Processor,
 }
 
 /// What the target answers to [`Head`].

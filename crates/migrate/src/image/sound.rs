@@ -37,7 +37,8 @@ impl Head {
         let few = self.tids.len() <= THREADS_MAX && self.command.len() <= COMMAND_MAX;
         areas(&self.areas)?;
         mm(&self.mm)?;
-        good(few && self.pid > 0, "offer")
+        let sane = self.processor.xsave.is_sane();
+        good(few && sane && self.pid > 0, "offer")
     }
 }
 

@@ -37,6 +37,7 @@ fn try_route(s: &mut Session, to: &str) -> Result<(), Refusal> {
         node: name(to),
         need_kib: 4096,
         engine: ENGINE_VERSION,
+        portable: false,
     };
     match s.ask(ask, LONG) {
         Ok(Answer::Route(_)) => Ok(()),
@@ -413,6 +414,7 @@ fn links_to_a_removed_node_are_cut() {
         node: name("n1"),
         need_kib: 4096,
         engine: ENGINE_VERSION,
+        portable: false,
     };
     theirs.ask(ask, LONG).expect("route");
     let records = dir.path().join("n1/state/hosts");

@@ -36,6 +36,7 @@ pub fn hello() -> KeeperHello {
         pinned: None,
         stay: false,
         storm: false,
+        common: None,
     }
 }
 
@@ -61,6 +62,7 @@ pub fn proc(place: &str) -> ProcInfo {
         locked: false,
         lost_ms: None,
         frozen: false,
+        portable: false,
         age_ms: 3000,
     }
 }
@@ -97,6 +99,7 @@ fn route(s: &mut Session, to: &str) -> Pass {
         node: name(to),
         need_kib: 4096,
         engine: ENGINE_VERSION,
+        portable: false,
     };
     match s.ask(ask, LONG) {
         Ok(Answer::Route(pass)) => pass,
@@ -157,6 +160,7 @@ fn a_route_is_a_host_there_and_keys_for_both() {
             node: name("n2"),
             need_kib: 1,
             engine,
+            portable: false,
         };
         match s.ask(other, LONG) {
             Err(AskError::Refused(no)) => assert_eq!(no.code, "engine-version", "{no:?}"),
@@ -170,6 +174,7 @@ fn a_route_is_a_host_there_and_keys_for_both() {
         node: name("n2"),
         need_kib: 1,
         engine: ENGINE_VERSION,
+        portable: false,
     };
     assert!(s.ask(stolen, LONG).is_err());
 }
@@ -271,6 +276,7 @@ fn a_daemon_that_comes_back_knows_everybody_again() {
             node: name("n2"),
             need_kib: 1,
             engine: ENGINE_VERSION,
+            portable: false,
         };
         match s.ask(ask, LONG) {
             Ok(Answer::Route(pass)) => after = Some(pass.addr),
@@ -339,6 +345,7 @@ fn placements_are_dealt_out() {
             tree,
             pid: 1_000_000 + i as i32,
             command: "lame".into(),
+            portable: false,
         };
         match s.ask(place, LONG) {
             Ok(Answer::Placed { node }) => away += u32::from(node == Some(name("n2"))),
@@ -372,6 +379,7 @@ fn strangers_and_nonsense_end_no_session_but_their_own() {
         tree: TREE,
         pid: 1,
         command: String::new(),
+        portable: false,
     };
     assert!(matches!(
         nodes[0].ask(place),
