@@ -374,6 +374,16 @@ fn strangers_and_nonsense_end_no_session_but_their_own() {
         line.contains("unknown-question") && line.contains("\"id\":5"),
         "{line}"
     );
+    // Too old to be understood: it is told, and nothing is done.
+    line.clear();
+    (&raw)
+        .write_all(b"{\"v\":0,\"id\":6,\"ask\":{\"type\":\"leave\"}}\n")
+        .expect("write");
+    from.read_line(&mut line).expect("answer");
+    assert!(
+        line.contains("version-mismatch") && line.contains("\"id\":6"),
+        "{line}"
+    );
     // A place is chosen for keepers only.
     let place = Ask::Place {
         tree: TREE,
