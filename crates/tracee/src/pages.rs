@@ -2,10 +2,11 @@
 //!
 //! KERNEL: Documentation/admin-guide/mm/pagemap.rst (6.7).
 
-use crate::sys;
+use crate::{PAGE, sys};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 /// A run of pages: start address, end address.
 pub type Run = (u64, u64);
@@ -125,7 +126,11 @@ impl Pagemap {
         if max == 0 {
             return Ok(Vec::new());
         }
-        let n = sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut query)? as usize;
+        let n = match sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut query) {
+            // They travel as pages of zeros do.
+            Err(e) if too_old(&e) => return Ok(Vec::new()),
+            n => n? as usize,
+        };
         Ok(vec[..n].iter().map(|r| (r.start, r.end)).collect())
     }
 
@@ -156,7 +161,17 @@ impl Pagemap {
             want: PRESENT,
             ..ScanArg::default()
         };
-        let n = sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut query)?;
+        let n = match sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut query) {
+            Err(e) if too_old(&e) => {
+                let mut first = None;
+                self.each(range, &query, |run, _| {
+                    first = Some(run.0);
+                    false
+                })?;
+                return Ok(first);
+            }
+            n => n?,
+        };
         Ok((n > 0).then_some(found.start))
     }
 
@@ -218,7 +233,15 @@ impl Pagemap {
                 vec_len: vec.len() as u64,
                 ..query
             };
-            let n = sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut a)? as usize;
+            let n = match sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut a) {
+                Err(e) if too_old(&e) => {
+                    return self.each((at, range.1), &a, |run, is| {
+                        found(run, is);
+                        true
+                    });
+                }
+                n => n? as usize,
+            };
             for r in &vec[..n] {
                 found((r.start, r.end), r.categories);
             }
@@ -229,6 +252,53 @@ impl Pagemap {
         }
         Ok(())
     }
+
+    /// The same of a kernel without PAGEMAP_SCAN, page by page, until `more` says no: whoever may not be armed counts
+    /// as written, and zero pages and huge ones look like any other.
+    /// KERNEL: Documentation/admin-guide/mm/pagemap.rst, /proc/pid/pagemap.
+    fn each(
+        &self,
+        range: Run,
+        query: &ScanArg,
+        mut more: impl FnMut(Run, u64) -> bool,
+    ) -> io::Result<()> {
+        let mut raw = vec![0u8; ENTRIES * 8];
+        let mut at = range.0;
+        while at < range.1 {
+            let pages = usize::try_from((range.1 - at) / PAGE).unwrap_or(ENTRIES);
+            let part = &mut raw[..pages.min(ENTRIES) * 8];
+            let n = self.0.read_at(part, at / PAGE * 8)? / 8;
+            for entry in part[..n * 8].as_chunks().0 {
+                let is = categories(u64::from_le_bytes(*entry));
+                let seen = is ^ query.inverted;
+                let fits = seen & query.mask == query.mask
+                    && (query.anyof == 0 || seen & query.anyof != 0);
+                if fits && !more((at, at + PAGE), is & query.want) {
+                    return Ok(());
+                }
+                at += PAGE;
+            }
+            // Above what the process can have.
+            if n == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Pages looked at by one read.
+const ENTRIES: usize = 8192;
+
+/// Of an entry of /proc/pid/pagemap: bit 61 file or shared, 62 swapped, 63 there.
+fn categories(entry: u64) -> u64 {
+    let bit = |n: u32, is: u64| if entry >> n & 1 == 1 { is } else { 0 };
+    bit(61, FILE) | bit(62, SWAPPED) | bit(63, PRESENT) | WRITTEN
+}
+
+/// KERNEL: before 6.7 the file knows no ioctl.
+fn too_old(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(libc::ENOTTY)
 }
 
 /// Pages that are nobody's own.
@@ -324,6 +394,39 @@ mod tests {
         assert_eq!(pm.first((start, start + 4096)).expect("scan"), Some(start));
         // Nobody maps the first page of all.
         assert_eq!(pm.first((0, 4096)).expect("scan"), None);
+    }
+
+    #[test]
+    fn older_kernels_are_asked_page_by_page() {
+        let pages = vec![1u8; 9000 * 4096];
+        let start = (pages.as_ptr() as u64 + 4095) & !4095;
+        let range = (start, start + 8999 * 4096);
+        let pm = Pagemap::open(std::process::id() as i32).expect("own pagemap");
+        let not = nobodys(Backing::File);
+        let query = ScanArg {
+            inverted: not,
+            mask: not,
+            anyof: PRESENT | SWAPPED,
+            want: PRESENT | SWAPPED,
+            ..ScanArg::default()
+        };
+        let mut held = Vec::new();
+        let all = pm.each(range, &query, |run, _| {
+            grow(&mut held, run);
+            true
+        });
+        all.expect("read");
+        assert_eq!(held, [range]);
+        let mut count = 0;
+        let some = pm.each(range, &query, |_, _| {
+            count += 1;
+            count < 3
+        });
+        some.expect("read");
+        assert_eq!(count, 3);
+        let none = pm.each((0, 4096), &query, |_, _| panic!("nobody maps it"));
+        none.expect("read");
+        assert!(too_old(&io::Error::from_raw_os_error(libc::ENOTTY)));
     }
 
     #[test]
