@@ -123,6 +123,7 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let noted = Noted::before_freeze(here, head.areas.len());
     point("host.freezing");
     freeze::freeze(sh, mv, pid)?;
+    job.stands();
     point("host.frozen");
     all_frozen(sh, pid)?;
     if aborted(sh, mv) {

@@ -77,9 +77,17 @@ pub struct Job<'a, R: Read, W: Write> {
     patient: Option<Patient>,
     /// Slows the process down until what it returns is dropped: for targets that take no pages behind the flip.
     pub brake: Option<Slow<'a>>,
+    /// From then on until it stands still: what it writes meanwhile is part of its pause.
+    slowed: Option<Box<dyn Brake>>,
 }
 
-type Slow<'a> = Box<dyn FnOnce() -> Box<dyn std::any::Any> + 'a>;
+type Slow<'a> = Box<dyn FnOnce() -> Box<dyn Brake> + 'a>;
+
+/// A process runs slower until this is dropped.
+pub trait Brake {
+    /// Its rounds do not get shorter: slower still. False: it cannot be.
+    fn harder(&self) -> bool;
+}
 
 #[derive(Default)]
 struct Block {
@@ -110,6 +118,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             map: None,
             patient: None,
             brake: None,
+            slowed: None,
         }
     }
 
@@ -195,8 +204,13 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             && let Some(brake) = self.brake.take()
         {
             let slow = brake();
-            enough = self.converge(&both, (&watch, &map), writes)?;
-            drop(slow);
+            loop {
+                enough = self.converge(&both, (&watch, &map), writes)?;
+                if enough || !slow.harder() {
+                    break;
+                }
+            }
+            self.slowed = Some(slow);
         }
         if self.postcopy && forced() {
             self.give_up_all()?;
@@ -270,6 +284,11 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             }
         }
         Ok(())
+    }
+
+    /// It stands still: nothing slows it down any more.
+    pub fn stands(&mut self) {
+        self.slowed = None;
     }
 
     /// Waits until the target has put everything where it belongs. Sockets hold megabytes: what lies there when

@@ -34,6 +34,17 @@ pub fn short() {
     let _ = set(0, SHORT_NS);
 }
 
+/// The same for a thread that one started which is [`Patient`]: threads begin as their maker is.
+pub fn short_again() {
+    if let Ok(mut attr) = sched_attr(0)
+        && attr[POLICY] == libc::SCHED_BATCH.to_ne_bytes()
+    {
+        attr[POLICY].copy_from_slice(&libc::SCHED_OTHER.to_ne_bytes());
+        schedule(0, &attr);
+    }
+    short();
+}
+
 /// The same for one who gives way to those whom he wakes (see [`shorten`]).
 pub fn waking() {
     let _ = set(0, WAKING_NS);
