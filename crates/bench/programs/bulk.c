@@ -1,6 +1,7 @@
 /* The plain transfer that a move is measured against.
  *   bulk receive PORT MIB [huge]  into fresh memory of 4 KiB pages, or huge ones; the kernel's copy touches them first;
  *                                 prints nanoseconds from the connection to the last byte
+ *   bulk drain PORT MIB           the same into one buffer: what the link and the kernel can do
  *   bulk send ADDR PORT MIB       out of memory that was filled before
  *   bulk warm MIB [huge]          has so much memory and ends: in a virtual machine it may have been given back to
  *                                 the one below, and who touches it first then would pay for that */
@@ -23,7 +24,7 @@ static char *fresh(size_t size)
 	return p;
 }
 
-static int receive(struct sockaddr_in at, size_t size)
+static int receive(struct sockaddr_in at, size_t size, int keep)
 {
 	int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
@@ -34,10 +35,10 @@ static int receive(struct sockaddr_in at, size_t size)
 	int peer = accept(fd, NULL, NULL);
 	check(peer >= 0, "accept");
 	uint64_t begin = now_ns();
-	char *p = fresh(size);
+	char *p = fresh(keep ? size : BLOCK);
 	for (size_t at = 0; at < size;) {
 		size_t want = size - at < BLOCK ? size - at : BLOCK;
-		ssize_t got = recv(peer, p + at, want, 0);
+		ssize_t got = recv(peer, p + (keep ? at : 0), want, 0);
 		check(got > 0, "recv");
 		at += got;
 	}
@@ -76,5 +77,5 @@ int main(int argc, char **argv)
 		check(inet_pton(AF_INET, argv[2], &at.sin_addr) == 1, "address");
 	at.sin_port = htons(number(argc, argv, i));
 	size_t size = number(argc, argv, i + 1) << 20;
-	return sends ? transmit(at, size) : receive(at, size);
+	return sends ? transmit(at, size) : receive(at, size, !strcmp(argv[1], "receive"));
 }

@@ -31,7 +31,7 @@ const ENGINE: &str = "engine";
 /// Version of what `--json` writes.
 const SCHEMA: &str = "armento.bench/1";
 
-const HELP: &str = "Benches: home start birth local call, and of moves (together: engine) bulk pause first bytes stalls.
+const HELP: &str = "Benches: home start birth local call, and of moves (together: engine) bulk pause first bytes beside stalls.
 If none is named: home start birth local call bulk.
 Examples:
   cargo xtask bench                        the everyday bars, on a release build

@@ -7,8 +7,10 @@ mod keepers;
 mod lab;
 mod leaks;
 mod looks;
+mod peers;
 mod reasons;
 mod restarts;
+mod rootless;
 mod spread;
 mod trust;
 mod upgrade;
@@ -338,4 +340,18 @@ fn trust_is_chosen_and_taken_back() {
     trust::settings_hold_for_what_runs(&farm);
     trust::storms_obey(&farm);
     trust::a_node_is_removed(&farm);
+}
+
+#[test]
+fn a_peer_that_means_harm_gets_nothing() {
+    if let Some(farm) = Farm::up("peers", None) {
+        peers::get_nothing(&farm);
+    }
+}
+
+#[test]
+fn a_user_without_any_privilege_hosts_and_sends() {
+    if let Some(farm) = Farm::up("rootless", None) {
+        rootless::hosts_and_sends(&farm);
+    }
 }

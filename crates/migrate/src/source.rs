@@ -174,8 +174,12 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     /// Sends pages in rounds while the process runs, until little is left to send. Only what the target
     /// has mapped since the offer: the process may have mapped more while that was on its way.
     /// `writes`: held for reading by whoever writes into the process from outside.
+    /// `ARMENTO_STOPCOPY` leaves everything to the pause.
     pub fn precopy(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
         point("source.copying");
+        if std::env::var_os("ARMENTO_STOPCOPY").is_some() {
+            return Err(MigrateError::Stays(Stay::Busy, "a bench's wish".into()));
+        }
         self.patient = Some(Patient::begin());
         let r = self.rounds(uffd, now, writes);
         self.patient = None;

@@ -1,5 +1,6 @@
 //! The benches, the longest last: what it has no time for is said.
 
+mod beside;
 mod birth;
 mod bulk;
 mod bytes;
@@ -45,7 +46,7 @@ const fn of_moves(name: &'static str, run: Run) -> Bench {
     }
 }
 
-pub const BENCHES: [Bench; 10] = [
+pub const BENCHES: [Bench; 11] = [
     everyday("home", home::run, false),
     everyday("start", start::run, false),
     everyday("birth", birth::run, false),
@@ -54,6 +55,7 @@ pub const BENCHES: [Bench; 10] = [
     everyday("bulk", bulk::run, true),
     of_moves("first", first::run),
     of_moves("bytes", bytes::run),
+    of_moves("beside", beside::run),
     of_moves("stalls", stalls::run),
     of_moves("pause", pause::run),
 ];

@@ -212,7 +212,7 @@ pub fn gaps(holder: Running) -> Result<Vec<Gap>> {
 }
 
 /// The longest gap that touches the time from `begin` to `end`; of no length if there is none.
-fn longest(gaps: &[Gap], begin: u64, end: u64) -> Gap {
+pub fn longest(gaps: &[Gap], begin: u64, end: u64) -> Gap {
     let touching = gaps.iter().filter(|(at, ns)| *at < end && at + ns > begin);
     touching.max_by_key(|g| g.1).copied().unwrap_or((begin, 0))
 }

@@ -7,6 +7,7 @@ mod engine;
 mod machine;
 mod stage;
 mod sys;
+mod walls;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -127,6 +128,7 @@ pub fn examine() -> (Tier, Vec<Check>) {
     let tier = engine::tier(&checks);
     checks.extend(stage::checks());
     checks.extend(machine::checks());
+    checks.extend(walls::checks());
     (tier, checks)
 }
 
