@@ -36,6 +36,9 @@ const RANGES: usize = 1024;
 /// Pre-copy ends with a round that took no longer than this, until the target had put its pages where they belong:
 /// what was written meanwhile takes as long again, in the pause (bar: 10 ms, `design.md` §10).
 const ENOUGH: Duration = Duration::from_millis(3);
+/// … or, if it sent little, than this: beside a program that computes the answer alone takes until the next tick of the
+/// kernel's (10 ms with HZ=100).
+const TICK: Duration = Duration::from_millis(10);
 /// … or after so many rounds, or when a round is no shorter than this share of the one before: a program that
 /// writes faster than the link carries never converges.
 const ROUNDS_MAX: u32 = 12;
@@ -241,8 +244,8 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             self.sync()?;
             point("source.round");
             let took = begun.elapsed();
-            // Beside a program that computes the answer alone may take a tick of the kernel's.
-            if took <= ENOUGH || self.read - before < LATE_MIN {
+            let little = took <= TICK && self.read - before < LATE_MIN;
+            if took <= ENOUGH || little {
                 return Ok(true);
             }
             if took.as_secs_f64() > last * SHRINKS {
