@@ -78,6 +78,12 @@ fn a_processor_that_lacks_something_gets_what_can_do_without() {
     farm.sh("n1", &format!("armento migrate {plain} n3"));
     farm.sh("n1", &format!("armento migrate {plain} home"));
 
+    // At once, when no report says yet what it is.
+    let run = "armento run --portable --stay sleep 99 >/dev/null 2>&1 & p=$!; armento migrate $p n2; kill $p";
+    let out = farm.run("n1", run);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(!said.contains("lacks"), "{said}");
+
     let portable = start(&farm, "--portable --stay", "/tmp/portable");
     assert_eq!(
         listed(&farm, &portable).expect("it lives")["portable"],

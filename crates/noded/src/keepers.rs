@@ -47,9 +47,10 @@ impl Keeper {
         self.hello.stay || self.hello.storm || self.hello.pinned.is_some()
     }
 
-    /// What `pid` needs of a processor if not all of home's.
+    /// What `pid` needs of a processor if not all of home's. Of who has just started no report says it yet: then as it
+    /// was started; the host asks again.
     pub fn needs(&self, pid: Pid) -> Option<CpuSet> {
-        needs(&self.hello, self.holds(pid).is_some_and(|p| p.portable))
+        needs(&self.hello, self.holds(pid).is_none_or(|p| p.portable))
     }
 
     pub fn holds(&self, pid: Pid) -> Option<&ProcInfo> {
