@@ -1,6 +1,8 @@
 //! Nodes whose processors and kernels differ: what may not run there stays, and what can be told to make do goes.
 
 mod lab;
+#[path = "machines/qemu.rs"]
+mod qemu;
 
 use lab::{Farm, until};
 use serde_json::Value;
