@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{UdpSocket, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Level;
@@ -128,6 +128,22 @@ pub fn start(options: Options, signals: bool) -> Result<Running, FarmError> {
     Ok(Running { node, thread })
 }
 
+/// A daemon that was killed a moment ago holds its lock and its doors until the kernel has taken it apart.
+const DYING_MAX: Duration = Duration::from_secs(2);
+const DYING_LOOK: Duration = Duration::from_millis(20);
+
+fn patient<T>(mut tries: impl FnMut() -> Result<T, FarmError>) -> Result<T, FarmError> {
+    let until = Instant::now() + DYING_MAX;
+    loop {
+        match tries() {
+            Err(FarmError::Locked { .. } | FarmError::Listen { .. }) if Instant::now() < until => {
+                thread::sleep(DYING_LOOK);
+            }
+            done => return done,
+        }
+    }
+}
+
 /// Order: lock, keys, doors; so that a daemon that must not run disturbs nothing.
 fn open(options: Options) -> Result<Parts, FarmError> {
     let Options {
@@ -136,7 +152,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     } = options;
     let state = StateDir::new(config.state_dir());
     let mut farm = state.farm()?;
-    let lock = state.lock()?;
+    let lock = patient(|| state.lock())?;
     if config.name.as_ref().is_some_and(|n| *n != farm.node) {
         return Err(FarmError::Config {
             path: "name".into(),
@@ -174,13 +190,14 @@ fn open(options: Options) -> Result<Parts, FarmError> {
         addr: listen.to_string(),
         cause,
     };
-    let datagrams = std::net::UdpSocket::bind(listen).map_err(|e| busy(e.to_string()))?;
+    let datagrams = patient(|| std::net::UdpSocket::bind(listen).map_err(|e| busy(e.to_string())))?;
     let datagrams = datagrams
         .set_nonblocking(true)
         .and_then(|()| UdpSocket::from_std(datagrams))
         .map_err(|e| busy(e.to_string()))?;
     let control = control::bind(&socket)?;
-    let (doors, closer) = peers::listen(&node, &node.me()).map_err(|e| busy(e.to_string()))?;
+    let (doors, closer) =
+        patient(|| peers::listen(&node, &node.me()).map_err(|e| busy(e.to_string())))?;
     *node.doors.lock().unwrap_or_else(PoisonError::into_inner) = Some(doors);
     Ok(Parts {
         gossip: Gossip::new(node.clone(), datagrams),
