@@ -57,7 +57,7 @@ impl Groups {
             name: format!("{PREFIX}{}", plan.name),
             cpu: with("cpu"),
             cpuset: with("cpuset"),
-            memory: plan.mem.and(with("memory")),
+            memory: with("memory"),
         };
         if groups.cpu.is_none() && plan.nodes.iter().any(|n| n.speed < 1.0) {
             bail!(
@@ -88,10 +88,15 @@ impl Groups {
         {
             dirs.push(dir);
         }
-        if let (Some(h), Some(bytes)) = (&self.memory, mem) {
-            let dir = self.child(h, &node.name, "memory")?;
-            set_memory(h, &dir, bytes)?;
-            dirs.push(dir);
+        match (&self.memory, mem) {
+            (Some(h), Some(bytes)) => {
+                let dir = self.child(h, &node.name, "memory")?;
+                set_memory(h, &dir, bytes)?;
+                dirs.push(dir);
+            }
+            // Without a limit, too: what a node's daemon makes below its group goes with the lab.
+            (Some(h), None) => dirs.extend(self.child(h, &node.name, "memory").ok()),
+            (None, _) => {}
         }
         dirs.sort();
         dirs.dedup();
