@@ -89,15 +89,7 @@ impl Pagemap {
     /// Pages of `range` that hold data of the process's own: there, not the zero page, not a clean file page.
     pub fn held(&self, range: Run, backing: Backing) -> io::Result<Held> {
         let mut held = Held::default();
-        let not = nobodys(backing);
-        let query = ScanArg {
-            inverted: not,
-            mask: not,
-            anyof: PRESENT | SWAPPED,
-            want: PRESENT | SWAPPED,
-            ..ScanArg::default()
-        };
-        self.scan(range, query, |run, is| {
+        self.scan(range, own(backing), |run, is| {
             let part = if is & PRESENT != 0 {
                 &mut held.present
             } else {
@@ -309,6 +301,18 @@ fn nobodys(backing: Backing) -> u64 {
     }
 }
 
+/// Pages that hold data of the process's own.
+fn own(backing: Backing) -> ScanArg {
+    let not = nobodys(backing);
+    ScanArg {
+        inverted: not,
+        mask: not,
+        anyof: PRESENT | SWAPPED,
+        want: PRESENT | SWAPPED,
+        ..ScanArg::default()
+    }
+}
+
 /// Adds the next run in order.
 fn grow(runs: &mut Vec<Run>, next: Run) {
     match runs.last_mut() {
@@ -402,14 +406,7 @@ mod tests {
         let start = (pages.as_ptr() as u64 + 4095) & !4095;
         let range = (start, start + 8999 * 4096);
         let pm = Pagemap::open(std::process::id() as i32).expect("own pagemap");
-        let not = nobodys(Backing::File);
-        let query = ScanArg {
-            inverted: not,
-            mask: not,
-            anyof: PRESENT | SWAPPED,
-            want: PRESENT | SWAPPED,
-            ..ScanArg::default()
-        };
+        let query = own(Backing::File);
         let mut held = Vec::new();
         let all = pm.each(range, &query, |run, _| {
             grow(&mut held, run);
