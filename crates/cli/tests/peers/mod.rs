@@ -4,8 +4,8 @@ use crate::lab::{Farm, is_long, until};
 use serde_json::Value;
 
 const PEER: &str = include_str!("peer.py");
-/// It writes, computes and tells, for about as long as the attack.
-const PROGRAM: &str = r#"$|=1; for $i (1..240) { $x=0; for $j (1..60000) { $x+=$j%7 } print "$i $x\n"; select undef, undef, undef, 0.05 }"#;
+/// It computes, tells and waits until /tmp/stop is there, or so many rounds as it is told.
+const PROGRAM: &str = r#"$|=1; for ($i=1; @ARGV ? $i<=$ARGV[0] : !-e "/tmp/stop"; $i++) { $x=0; for $j (1..60000) { $x+=$j%7 } print "$i $x\n"; select undef, undef, undef, 0.05 }"#;
 const SECONDS: u32 = 8;
 const SECONDS_LONG: u32 = 60;
 /// What daemon and host of n2 may grow by, KiB: their buffers for what was under way.
@@ -26,19 +26,8 @@ fn standing(farm: &Farm) -> Vec<[u64; 3]> {
 }
 
 pub fn get_nothing(farm: &Farm) {
-    let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
-    let program = if is_long() {
-        PROGRAM.replace("240", "1500")
-    } else {
-        PROGRAM.into()
-    };
-    let native = if is_long() {
-        farm.sh("n1", &format!("perl -e '{program}'"))
-    } else {
-        native
-    };
     let run = format!(
-        "(sh -c 'echo $$ > /tmp/pid; exec \"$0\" \"$@\"' armento run --on n2 perl -e '{program}'; echo $? > /tmp/end) \
+        "(sh -c 'echo $$ > /tmp/pid; exec \"$0\" \"$@\"' armento run --on n2 perl -e '{PROGRAM}'; echo $? > /tmp/end) \
          > /tmp/out 2> /tmp/says &"
     );
     farm.sh("n1", &run);
@@ -83,13 +72,14 @@ pub fn get_nothing(farm: &Farm) {
         assert!(same(&after), "{before:?} became {after:?}");
         before.iter().all(calm)
     });
+    farm.sh("n1", "touch /tmp/stop");
     until("its end", || {
         farm.run("n1", "test -s /tmp/end").status.success()
     });
-    assert_eq!(
-        farm.sh("n1", "cat /tmp/out /tmp/says /tmp/end"),
-        native + "0\n"
-    );
+    let out = farm.sh("n1", "cat /tmp/out /tmp/says /tmp/end");
+    let rounds = out.lines().count() - 1;
+    let native = farm.sh("n1", &format!("perl -e '{PROGRAM}' {rounds}"));
+    assert_eq!(out, native + "0\n");
     let panics = "grep -l panicked /tmp/node.log /var/lib/armento/hosts/*.log; true";
     assert_eq!(farm.sh("n2", panics), "");
     assert!(farm.sh("n1", "armento nodes").contains("n3"));
