@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail};
 use armento_lab::{Lab, Link, Node, Spec};
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Workloads run as an ordinary user: root's programs stay home unless a node allows them.
 const USER: &str = "nobody";
@@ -14,6 +16,8 @@ const USER: &str = "nobody";
 pub const SOON: u64 = 20;
 /// To touch memory that the machine must get first.
 const WARM: u64 = 60;
+/// Free memory is given back 2 s after it was freed (PAGE_REPORTING_DELAY in mm/page_reporting.c, Linux 6.18).
+const REPORTED: Duration = Duration::from_secs(3);
 
 /// All that benches share.
 pub struct Stage {
@@ -101,8 +105,10 @@ impl Stage {
 
     /// Touches so much memory and gives it back, so that whoever takes it next finds memory that this machine has: a
     /// virtual one gives back what is free, and the first touch then costs 1.5 s a GiB (docs/rfd/0004-in-milliseconds.md).
-    /// All nodes have the same memory.
+    /// Before that, what was freed earlier is given back, or it would be so in the midst of what is measured. All nodes
+    /// have the same memory.
     pub fn warm(&self, lab: &Lab, mib: u64, pages: &[&str]) -> Result<()> {
+        sleep(REPORTED);
         let size = mib.to_string();
         let warm = [&["warm", &size], pages].concat();
         run::lines(self.native(lab.node(2), "bulk", &warm), Limit::secs(WARM)).map(drop)
