@@ -1,6 +1,7 @@
 //! Programs that cannot move, and farms that break: one clear line, and the program goes on or ends truthfully.
 
 mod behind;
+mod blocked;
 mod escape;
 mod groups;
 mod keepers;
@@ -321,6 +322,13 @@ fn a_farm_is_upgraded_node_by_node() {
         upgrade::the_file_is_replaced(&farm);
         upgrade::who_is_too_old_is_told(&farm);
         restarts::nothing_is_left(&farm, &before);
+    }
+}
+
+#[test]
+fn a_blocking_call_survives_every_move() {
+    if let Some(farm) = Farm::up("blocked", None) {
+        blocked::is_moved_in_every_call(&farm);
     }
 }
 

@@ -1,0 +1,183 @@
+//! A process is moved in the midst of each blocking call: out, on, home and out again, with the call begun at home and
+//! begun away. Before every move it is seen to be in the call (/proc/PID/syscall, of the body and of the deputy); then
+//! another process ends the wait. What it returned and did must be what it returns and does natively.
+//!
+//! Rows: `rows.c`, `waits.c`. To look at some alone: `ARMENTO_ROWS=poll,flock`.
+
+mod play;
+
+use crate::lab::{self, Farm};
+use play::{Case, Kind, Player};
+use std::collections::VecDeque;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+const SOURCES: [(&str, &str); 4] = [
+    ("blocked.h", include_str!("blocked.h")),
+    ("blocked.c", include_str!("blocked.c")),
+    ("rows.c", include_str!("rows.c")),
+    ("waits.c", include_str!("waits.c")),
+];
+/// Cases at once: most of their time they wait.
+const PLAYERS: usize = 4;
+/// Rows that are known to fail, of which kinds, and why (`docs/rfd/0004-in-milliseconds.md`, "In the midst of a call").
+const GAPS: [(&str, &[Kind], &str); 8] = [
+    (
+        "recv_all",
+        &Kind::ALL,
+        "a part has come: it stays until the rest has",
+    ),
+    (
+        "sigtimedwait",
+        &Kind::ALL,
+        "it stays until its signal or its time has come",
+    ),
+    ("recv_timeo", &[Kind::Expire], "the time is the socket's"),
+    ("semtimedop", &[Kind::Expire], "its time began at home"),
+    ("epoll_pwait2", &[Kind::Expire], "its time began at home"),
+    (
+        "futex_wait_limit",
+        &[Kind::Expire],
+        "its time began at home",
+    ),
+    ("pselect", &[Kind::Signal, Kind::Restart], TRAVELS),
+    ("ppoll", &[Kind::Signal, Kind::Restart], TRAVELS),
+];
+const TRAVELS: &str = "what is left of its time does not pass while it travels, some 10 ms a move";
+
+/// What the tables of the C files say of a row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub number: usize,
+    pub name: String,
+    /// Of its call.
+    pub nr: u64,
+    flags: u32,
+}
+
+impl Row {
+    fn of(number: usize, line: &str) -> Row {
+        let words: Vec<&str> = line.split(' ').collect();
+        Row {
+            number,
+            name: words[0].to_owned(),
+            nr: words[1].parse().expect("a call's number"),
+            flags: words[2].parse().expect("flags"),
+        }
+    }
+
+    fn is(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+    /// The body's kernel waits, not the deputy.
+    pub fn here(&self) -> bool {
+        self.is(1)
+    }
+    /// Who is in it does not move.
+    pub fn stays(&self) -> bool {
+        self.is(2)
+    }
+    /// Who is in it comes home.
+    pub fn comes(&self) -> bool {
+        self.is(64)
+    }
+    fn signals(&self) -> bool {
+        self.is(8)
+    }
+    fn timed(&self) -> bool {
+        self.is(16)
+    }
+    pub fn twice(&self) -> bool {
+        self.is(32)
+    }
+
+    fn kinds(&self, long: bool) -> Vec<Kind> {
+        let mut kinds = vec![Kind::Event];
+        if long && !self.signals() {
+            kinds.extend([Kind::Signal, Kind::Restart]);
+        }
+        if long && self.timed() {
+            kinds.push(Kind::Expire);
+        }
+        kinds
+    }
+}
+
+/// The node's root, as we see it.
+pub fn root(farm: &Farm, node: &str) -> PathBuf {
+    let pids = fs::read(format!("/run/armento-lab/{}/pids.json", farm.name)).expect("a lab");
+    let pids: serde_json::Value = serde_json::from_slice(&pids).expect("JSON");
+    let n: usize = node[1..].parse().expect("a node's number");
+    PathBuf::from(format!("/proc/{}/root", pids["nodes"][n - 1]["pid"]))
+}
+
+fn build(farm: &Farm) -> Vec<Row> {
+    let dir = root(farm, "n1").join("tmp/blocked");
+    fs::create_dir(&dir).expect("a folder");
+    for (name, text) in SOURCES {
+        fs::write(dir.join(name), text).expect("a source");
+    }
+    let make = "cd /tmp/blocked && gcc -O1 -pthread -o b rows.c waits.c blocked.c 2>&1 && ./b";
+    let said = farm.sh("n1", make);
+    let rows: Vec<Row> = said
+        .lines()
+        .enumerate()
+        .map(|(i, line)| Row::of(i, line))
+        .collect();
+    // Each a name of its own, by which bodies are known.
+    let link = format!(
+        "cd /tmp/blocked; for i in $(seq 0 {}); do ln b b$i; done",
+        rows.len() - 1
+    );
+    farm.sh("n1", &link);
+    rows
+}
+
+fn cases(rows: &[Row], long: bool) -> VecDeque<Case> {
+    let only = std::env::var("ARMENTO_ROWS").unwrap_or_default();
+    let wanted = |r: &&Row| only.is_empty() || only.split(',').any(|o| o == r.name);
+    let of = |r: &Row| {
+        let all = r.kinds(long).into_iter();
+        all.map(|kind| Case::new(r.clone(), kind, long))
+            .collect::<Vec<_>>()
+    };
+    rows.iter().filter(wanted).flat_map(of).collect()
+}
+
+pub fn is_moved_in_every_call(farm: &Farm) {
+    let rows = build(farm);
+    let long = lab::is_long();
+    let queue = Mutex::new(cases(&rows, long));
+    let (wrong, moves) = (Mutex::new(Vec::new()), Mutex::new(0));
+    let lock =
+        |m: &Mutex<VecDeque<Case>>| m.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    std::thread::scope(|s| {
+        for _ in 0..PLAYERS {
+            s.spawn(|| {
+                let mut player = Player::new(farm);
+                while let Some(case) = lock(&queue) {
+                    let Err(why) = player.case(&case) else {
+                        continue;
+                    };
+                    let (name, kind) = (&case.row.name, case.kind);
+                    let line = format!("{name} ({kind:?}): {why}");
+                    let mut gaps = GAPS.iter();
+                    if let Some((.., why)) = gaps.find(|g| g.0 == name && g.1.contains(&kind)) {
+                        println!("known gap: {why}: {line}");
+                    } else {
+                        eprintln!("WRONG {line}");
+                        wrong
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(line);
+                    }
+                }
+                *moves.lock().unwrap_or_else(PoisonError::into_inner) += player.moves;
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("{} rows, {:?} moves in calls", rows.len(), moves);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

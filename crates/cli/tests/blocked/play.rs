@@ -1,0 +1,390 @@
+//! One case: a program that blocks, seen, moved, woken and compared.
+
+use super::{Row, root};
+use crate::lab::{Farm, within};
+use armento_client::api::{Answer, Ask, Dest, SOCKET};
+use armento_client::{AskError, Session};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
+/// Longest wait for anything.
+const LONG: Duration = Duration::from_secs(60);
+/// As `armento migrate`.
+const MOVE: Duration = Duration::from_secs(130);
+/// Between what has been seen and the last move of a call that a time-out ends: as much later may it end, and still
+/// be known to have gone on with what was left.
+const LATE: Duration = Duration::from_secs(4);
+const WRITE: u64 = 1;
+const RESTART_SYSCALL: u64 = 219;
+
+/// What ends the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Event,
+    Signal,
+    Restart,
+    Expire,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 4] = [Kind::Event, Kind::Signal, Kind::Restart, Kind::Expire];
+
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Event => "event",
+            Kind::Signal => "signal",
+            Kind::Restart => "restart",
+            Kind::Expire => "expire",
+        }
+    }
+}
+
+pub struct Case {
+    pub row: Row,
+    pub kind: Kind,
+    /// All ways, or one of them.
+    all: bool,
+}
+
+impl Case {
+    pub fn new(row: Row, kind: Kind, all: bool) -> Case {
+        Case { row, kind, all }
+    }
+
+    fn ways(&self) -> &'static [Way] {
+        let one = self.row.number % WAYS.len();
+        if self.all { &WAYS } else { &WAYS[one..=one] }
+    }
+}
+
+/// How a program is started, where it is then, and where it is sent while it blocks.
+struct Way {
+    run: &'static str,
+    at: &'static str,
+    to: &'static [&'static str],
+}
+
+const NATIVE: Way = Way {
+    run: "",
+    at: "n1",
+    to: &[],
+};
+const WAYS: [Way; 2] = [
+    Way {
+        run: "armento run --stay",
+        at: "n1",
+        to: &["n2", "n3", "n1"],
+    },
+    Way {
+        run: "armento run --on n2",
+        at: "n2",
+        to: &["n1", "n3", "n2"],
+    },
+];
+
+/// What it has said so far.
+#[derive(Default)]
+struct Said {
+    lines: Vec<String>,
+    over: bool,
+}
+
+struct Running<'a> {
+    player: &'a mut Player,
+    case: &'a Case,
+    child: Child,
+    stdin: ChildStdin,
+    said: Arc<Mutex<Said>>,
+    pid: u32,
+    at: &'static str,
+}
+
+pub struct Player {
+    lab: String,
+    /// By node.
+    roots: [PathBuf; 3],
+    session: Session,
+    pub moves: u32,
+}
+
+type Told<T> = Result<T, String>;
+
+impl Player {
+    pub fn new(farm: &Farm) -> Player {
+        let roots = ["n1", "n2", "n3"].map(|n| root(farm, n));
+        let socket = roots[0].join(SOCKET.trim_start_matches('/'));
+        Player {
+            lab: farm.name.clone(),
+            session: Session::connect_to(&socket).expect("the daemon"),
+            roots,
+            moves: 0,
+        }
+    }
+
+    /// All ways of it against native.
+    pub fn case(&mut self, case: &Case) -> Told<()> {
+        let native = self
+            .run(case, &NATIVE)
+            .map_err(|e| format!("native: {e}"))?;
+        let mut wrong = Vec::new();
+        for way in case.ways() {
+            let name = format!("begun at {}", way.at);
+            match self.run(case, way) {
+                Ok(got) if got == native => {}
+                Ok(got) => wrong.push(format!("{name}: {got:?} instead of {native:?}")),
+                Err(e) => wrong.push(format!("{name}: {e}")),
+            }
+        }
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(wrong.join("; ")),
+        }
+    }
+
+    fn run(&mut self, case: &Case, way: &Way) -> Told<Vec<String>> {
+        let mut c = Command::new(ARMENTO);
+        let (row, word) = (&case.row, case.kind.word());
+        let program = format!(
+            "exec {} /tmp/blocked/b{} {} {word}",
+            way.run, row.number, row.name
+        );
+        c.args([
+            "lab", "exec", "--name", &self.lab, "n1", "--", "sh", "-c", &program,
+        ]);
+        let c = c
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        let mut child = c.spawn().map_err(|e| e.to_string())?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let said = Arc::new(Mutex::new(Said::default()));
+        let (to, from) = (said.clone(), BufReader::new(stdout.ok_or("no output")?));
+        std::thread::spawn(move || {
+            let lock = || to.lock().unwrap_or_else(PoisonError::into_inner);
+            from.lines()
+                .map_while(Result::ok)
+                .for_each(|l| lock().lines.push(l));
+            lock().over = true;
+        });
+        let mut r = Running {
+            player: self,
+            case,
+            child,
+            stdin: stdin.ok_or("no input")?,
+            said,
+            pid: 0,
+            at: way.at,
+        };
+        let told = r.play(way);
+        let lines = r.lines();
+        told.map_err(|e| format!("{e}; it said {lines:?}"))?;
+        // What the other says comes at any time.
+        let (other, own): (Vec<_>, Vec<_>) = lines.into_iter().partition(|l| l.starts_with('~'));
+        let all = own.into_iter().chain(other);
+        Ok(all
+            .filter(|l| !l.starts_with('#') && !l.starts_with("~#"))
+            .collect())
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // Whoever kills `lab exec` means the command.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running<'_> {
+    fn lines(&self) -> Vec<String> {
+        self.said
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .lines
+            .clone()
+    }
+
+    fn has(&self, line: &str) -> bool {
+        self.lines().iter().any(|l| l == line)
+    }
+
+    fn until(&self, what: &str, mut happened: impl FnMut() -> bool) -> Told<()> {
+        let over = || {
+            self.said
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .over
+        };
+        let mut ended = false;
+        let happened = within(LONG, || {
+            ended = over();
+            happened() || ended
+        });
+        match (happened, ended && !self.has("# returned")) {
+            (true, false) => Ok(()),
+            (true, true) => Err(format!("it ended before {what}")),
+            (false, _) => Err(format!("{what} did not happen; it is {}", self.state())),
+        }
+    }
+
+    fn tell(&mut self, word: &str) -> Told<()> {
+        writeln!(self.stdin, "{word}").map_err(|e| format!("{word}: {e}"))
+    }
+
+    fn play(&mut self, way: &Way) -> Told<()> {
+        let mut pid = None;
+        let number = |l: &String| l.strip_prefix("# ")?.parse::<u32>().ok();
+        self.until("its first line", || {
+            pid = self.lines().iter().find_map(number);
+            pid.is_some()
+        })?;
+        self.pid = pid.unwrap_or_default();
+        self.seen()?;
+        self.tell("mark")?;
+        self.moves(way)?;
+        if self.case.row.twice() {
+            self.tell("wake")?;
+            self.until("a part", || self.has("~# done"))?;
+            self.seen()?;
+            self.moves(way)?;
+        }
+        match self.case.kind {
+            Kind::Event => self.tell("wake")?,
+            Kind::Expire => {
+                std::thread::sleep(LATE);
+                // Once more, so that it must go on with what is left.
+                if let (false, [first, ..]) = (self.case.row.stays(), way.to) {
+                    self.go(first)?;
+                }
+                self.tell("late")?;
+            }
+            Kind::Signal | Kind::Restart => {
+                self.tell("signal")?;
+                self.until("a handler", || self.has("# handled"))?;
+                self.until("an end, or the call again", || {
+                    self.has("# returned") || self.inside()
+                })?;
+                if !self.has("# returned") {
+                    self.moves(way)?;
+                    self.tell("wake")?;
+                }
+            }
+        }
+        self.until("its return", || self.has("# returned"))?;
+        self.tell("end")?;
+        let over = || matches!(self.child.try_wait(), Ok(Some(_)));
+        if !within(LONG, over) {
+            return Err("its process did not end".into());
+        }
+        match self.child.wait().map(|s| s.code()) {
+            Ok(Some(0)) => Ok(()),
+            other => Err(format!("it ended with {other:?}")),
+        }
+    }
+
+    fn moves(&mut self, way: &Way) -> Told<()> {
+        for node in way.to {
+            if self.case.row.stays() {
+                self.refused(node)?;
+            } else {
+                self.go(node)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, node: &str) -> Result<Answer, AskError> {
+        let to = match node {
+            "n1" => Dest::Home,
+            name => Dest::Node(name.parse().expect("a node's name")),
+        };
+        let pid = self.pid.try_into().expect("a process");
+        self.player.session.ask(Ask::Migrate { pid, to }, MOVE)
+    }
+
+    fn go(&mut self, node: &'static str) -> Told<()> {
+        match self.order(node) {
+            Ok(Answer::Moved { .. }) => self.player.moves += 1,
+            other => {
+                return Err(format!(
+                    "{} to {node}: {other:?}; it is {}",
+                    self.at,
+                    self.state()
+                ));
+            }
+        }
+        self.at = node;
+        self.seen()
+    }
+
+    fn refused(&mut self, node: &str) -> Told<()> {
+        match self.order(node) {
+            Err(AskError::Refused(_)) => self.seen(),
+            Ok(_) if node == self.at => self.seen(),
+            other => Err(format!("it should stay: {node}: {other:?}")),
+        }
+    }
+
+    fn seen(&mut self) -> Told<()> {
+        if self.case.row.comes() {
+            self.at = "n1";
+        }
+        self.until(&format!("the call at {}", self.at), || self.inside())
+    }
+
+    /// Is it in its call, where it should be?
+    fn inside(&self) -> bool {
+        let home = self.player.roots[0].join(format!("proc/{}", self.pid));
+        let deputy = self.waits(&home);
+        if self.at == "n1" {
+            return deputy;
+        }
+        (deputy || self.case.row.here()) && self.body().is_some_and(|b| self.waits(&b))
+    }
+
+    fn state(&self) -> String {
+        let call = |p: &Path| fs::read_to_string(p.join("syscall")).unwrap_or_default();
+        let home = call(&self.player.roots[0].join(format!("proc/{}", self.pid)));
+        let body = self.body().map(|b| call(&b));
+        format!("at {}: home in {home:?}, body in {body:?}", self.at)
+    }
+
+    /// KERNEL: proc(5), /proc/PID/syscall. A handler of ours writes a line; that is not the call.
+    fn waits(&self, process: &Path) -> bool {
+        let text = fs::read_to_string(process.join("syscall")).unwrap_or_default();
+        let mut words = text.split(' ');
+        let nr = words.next().and_then(|w| w.parse::<u64>().ok());
+        // The rest of what was put in part may be put by write.
+        let row = &self.case.row;
+        if row.stays() && text.starts_with("-1 ") {
+            // Its host holds a parent by vfork.
+            return true;
+        }
+        let calls = [row.nr, RESTART_SYSCALL, WRITE];
+        let says = nr == Some(WRITE) && words.next() == Some("0x1");
+        !says && nr.is_some_and(|nr| calls.contains(&nr))
+    }
+
+    /// Of its number and name on the node where it should be.
+    fn body(&self) -> Option<PathBuf> {
+        let node: usize = self.at[1..].parse().ok()?;
+        let proc = self.player.roots[node - 1].join("proc");
+        let name = format!("b{}\n", self.case.row.number);
+        let last = self.pid.to_string();
+        let mut all = fs::read_dir(proc).ok()?.flatten().map(|e| e.path());
+        all.find(|p| {
+            let status = || fs::read_to_string(p.join("status")).unwrap_or_default();
+            let numbers = |s: String| {
+                s.lines()
+                    .find_map(|l| l.strip_prefix("NSpid:").map(str::to_owned))
+            };
+            fs::read_to_string(p.join("comm")).is_ok_and(|c| c == name)
+                && numbers(status()).is_some_and(|n| n.split_whitespace().last() == Some(&last))
+        })
+    }
+}
