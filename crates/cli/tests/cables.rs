@@ -4,13 +4,14 @@ mod lab;
 
 use lab::{Farm, until};
 use std::process::Output;
+use std::time::Duration;
 
 /// Side effects that tell when one is lost or repeated: lines of a file, bytes through a pipe, forks; and computing. It
-/// begins when /tmp/go is there.
+/// begins when /tmp/go is there, and ends early, after whole thousands, when /tmp/enough is.
 const PROGRAM: &str = r#"until (-e "/tmp/go") { select(undef, undef, undef, 0.05) } use IO::Handle; open(F, ">>", $ARGV[0]); F->autoflush(1); pipe(R, W);
  for ($i = 1; $i <= $ARGV[1]; $i++) { syswrite(W, "$i\n"); sysread(R, $b, 100); print F "$i $b";
  if ($i % 1000 == 0) { $x = 0; for ($j = 0; $j < 100000; $j++) { $x += $j % 7 } print F "$x\n";
- if (!fork) { print F "child of $i\n"; exit 3 } wait; print F "$?\n" } } print F "end\n""#;
+ if (!fork) { print F "child of $i\n"; exit 3 } wait; print F "$?\n"; last if -e "/tmp/enough" } } print F "end\n""#;
 
 fn text(b: &[u8]) -> String {
     String::from_utf8_lossy(b).into_owned()
@@ -41,6 +42,9 @@ fn no_body(farm: &Farm) {
         farm.sh("n2", "pgrep -c '^perl$' || true").trim() == "0"
     });
 }
+
+/// Longest wait until cables have been cut often enough.
+const CUT_MAX: Duration = Duration::from_secs(300);
 
 /// With the short limits of these farms: frozen after 1.5 s, dead after 4.
 #[test]
@@ -85,5 +89,74 @@ fn a_tree_that_was_frozen_for_a_cable_goes_on() {
     let (out, wrote, native) = run(&farm, &cut(15), 60_000);
     assert!(out.status.success(), "{out:?}");
     assert!(wrote == native, "{} of {} bytes", wrote.len(), native.len());
+    no_body(&farm);
+}
+
+/// A cable at each node that is cut at random bytes every tenth of a second or so, for whoever dials a host: the
+/// keeper of n1 and, while the program moves from node to node, the hosts of n2 and n3.
+#[test]
+fn cables_are_cut_again_and_again_while_it_moves() {
+    let Some(farm) = Farm::up("again", None) else {
+        return;
+    };
+    const VIA: &str = "ARMENTO_DIAL_VIA=127.0.0.1:7000";
+    for (seed, node) in [(1, "n1"), (2, "n2"), (3, "n3")] {
+        let proxy = format!(
+            "setsid armento lab proxy --listen 127.0.0.1:7000 --seed {seed} --faults reset,close,stall,delay,repeat \
+             --bytes 1000..12000000 --every 20..900 --pause 1..60 >/tmp/proxy.log 2>&1 </dev/null &"
+        );
+        farm.sh(node, &proxy);
+        until("a cable", || {
+            farm.run(node, "test -s /tmp/proxy.log").status.success()
+        });
+    }
+    for node in ["n2", "n3"] {
+        farm.sh(node, "pkill -f '[a]rmento node'; sleep 0.3");
+        farm.daemon_behind(node, &format!("env {VIA}"));
+    }
+    // Until the program ends.
+    let moves = "(while p=$(pgrep -o '^perl$'); do for n in n3 n2 n3 n2 home n2; do \
+                 armento migrate $p $n >/dev/null 2>&1 && echo $n >> /tmp/moved; done; done) >/dev/null 2>&1 &";
+    let start = format!(
+        "touch /tmp/go; (export {VIA}; armento run --on n2 perl -e '{PROGRAM}' /tmp/o 100000000 2>/tmp/says; \
+         echo $? > /tmp/end) >/dev/null 2>&1 & until pgrep '^perl$'; do sleep 0.05; done; {moves}"
+    );
+    farm.sh("n1", &start);
+    let (cuts, hosts_cuts, moves) = if lab::is_long() {
+        (150, 60, 600)
+    } else {
+        (10, 5, 40)
+    };
+    let count = |node: &str, what: &str, file: &str| {
+        let said = farm.sh(
+            node,
+            &format!("grep -c '{what}' {file} 2>/dev/null || true"),
+        );
+        said.trim().parse::<u32>().unwrap_or(0)
+    };
+    let done = || {
+        let cut = |node| count(node, "Reset\\|Close", "/tmp/proxy.log");
+        [
+            cut("n1"),
+            cut("n2") + cut("n3"),
+            count("n1", "n", "/tmp/moved"),
+        ]
+    };
+    let enough = || {
+        let [home, hosts, moved] = done();
+        let over = farm.run("n1", "test -s /tmp/end").status.success();
+        over || home >= cuts && hosts >= hosts_cuts && moved >= moves
+    };
+    assert!(lab::within(CUT_MAX, enough), "{:?}", done());
+    println!("cables of home cut, of hosts cut, moves: {:?}", done());
+    farm.sh("n1", "touch /tmp/enough");
+    until("its end", || {
+        farm.run("n1", "test -s /tmp/end").status.success()
+    });
+    let said = farm.sh("n1", "cat /tmp/end /tmp/says");
+    assert_eq!(said, "0\n");
+    // As many turns.
+    let native = "n=$(tail -n 3 /tmp/o | sed -n 's/ *child of //p'); rm /tmp/enough; perl -e 'PROGRAM' /tmp/n $n; cmp /tmp/n /tmp/o";
+    farm.sh("n1", &native.replace("PROGRAM", PROGRAM));
     no_body(&farm);
 }

@@ -1,5 +1,6 @@
 //! The farm of a fault campaign: nodes whose daemons we start, and can kill, freeze and cut off.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -13,14 +14,22 @@ use crate::fault_plan::{DEAD_MS, FREEZE_MS, NODES, Weather};
 pub const FAULTS: &str = "/tmp/faults";
 /// Longest wait for daemons that start.
 const UP_MAX: Duration = Duration::from_secs(30);
-/// What a cable does that breaks: somewhere in the first megabytes, or within a second.
-const CABLE: &str = "--faults reset,close,delay,stall,repeat --bytes 2000..4000000 --every 300..6000 --pause 1..500";
+/// Where each node's breaking cable begins. Hosts dial each other through theirs; keepers, where the life says so.
+pub const VIA: &str = "ARMENTO_DIAL_VIA=127.0.0.1:7000";
+const FAULTS_OF_CABLES: &str = "reset,close,delay,stall,repeat";
+/// When the next comes: of a keeper's links somewhere in the first megabytes, or within seconds; of those between hosts,
+/// which live as long as a move, earlier.
+const CABLES: [&str; 2] = [
+    "--bytes 2000..4000000 --every 300..6000 --pause 1..500",
+    "--bytes 1000..1000000 --every 5..300 --pause 1..100",
+];
 
 pub struct Farm {
     armento: PathBuf,
     pub name: String,
     /// The process of each node that all others descend from, as we see it.
     inits: Vec<u32>,
+    seed: u64,
 }
 
 impl Farm {
@@ -30,6 +39,7 @@ impl Farm {
             armento: armento.into(),
             name,
             inits: Vec::new(),
+            seed,
         };
         let nodes = NODES.to_string();
         let up = [
@@ -54,7 +64,7 @@ impl Farm {
         let pid = |n: &serde_json::Value| n["pid"].as_u64().map(|p| p as u32);
         let nodes = said["nodes"].as_array().context("a lab has nodes")?;
         farm.inits = nodes.iter().filter_map(pid).collect();
-        match farm.found(seed) {
+        match farm.found() {
             Ok(()) => Ok(farm),
             Err(e) => {
                 farm.down()?;
@@ -94,7 +104,7 @@ impl Farm {
         PathBuf::from(format!("/proc/{}/root{path}", self.inits[node]))
     }
 
-    fn found(&self, seed: u64) -> Result<()> {
+    fn found(&self) -> Result<()> {
         let config = format!("allow_root = true\nfreeze_ms = {FREEZE_MS}\ndead_ms = {DEAD_MS}\n");
         let address = "--listen $(hostname -i | cut -d' ' -f1):7717";
         for node in 0..NODES {
@@ -103,11 +113,7 @@ impl Farm {
                 &format!("mkdir -p /etc/armento {FAULTS} /tmp/lives; chmod 777 {FAULTS}"),
             )?;
             fs::write(self.path(node, "/etc/armento/config.toml"), &config)?;
-            let proxy = format!(
-                "setsid armento lab proxy --listen 127.0.0.1:7000 --seed {} {CABLE} >/tmp/proxy.log 2>&1 </dev/null &",
-                seed.wrapping_add(node as u64)
-            );
-            self.sh(node, &proxy)?;
+            self.cable(node)?;
         }
         let said = self.sh(0, &format!("armento farm init --name n1 {address}"))?;
         let join = said
@@ -137,9 +143,19 @@ impl Farm {
         Ok(())
     }
 
+    fn cable(&self, node: usize) -> Result<()> {
+        let (seed, how) = (self.seed.wrapping_add(node as u64), CABLES[node.min(1)]);
+        let listen = VIA.rsplit_once('=').map_or("", |v| v.1);
+        let proxy = format!(
+            "setsid armento lab proxy --listen {listen} --seed {seed} --faults {FAULTS_OF_CABLES} {how} \
+             >>/tmp/proxy.log 2>&1 </dev/null &"
+        );
+        self.sh(node, &proxy).map(drop)
+    }
+
     fn daemon(&self, node: usize) -> Result<()> {
         let start = format!(
-            "ARMENTO_FAULTS={FAULTS} setsid sh -c 'echo $$ >/tmp/node.pid; exec armento node' >>/tmp/node.log 2>&1 </dev/null & \
+            "{VIA} ARMENTO_FAULTS={FAULTS} setsid sh -c 'echo $$ >/tmp/node.pid; exec armento node' >>/tmp/node.log 2>&1 </dev/null & \
              for i in $(seq 150); do armento nodes >/dev/null 2>&1 && exit 0; sleep 0.1; done; exit 1"
         );
         self.sh(node, &start).map(drop)
@@ -171,6 +187,7 @@ impl Farm {
             }
             Weather::Killed => {
                 self.sh(node, "kill -9 -1; true")?;
+                self.cable(node)?;
                 self.daemon(node)?;
             }
         }
@@ -244,6 +261,17 @@ impl Farm {
             // Who has ended meanwhile needs no freezer.
             let _ = fs::write(group.join("cgroup.procs"), pid.to_string());
         }
+    }
+
+    /// What the node's cable has done so far: how often each fault.
+    pub fn cut(&self, node: usize) -> BTreeMap<String, u64> {
+        let said = fs::read_to_string(self.path(node, "/tmp/proxy.log")).unwrap_or_default();
+        let faults = said.lines().filter(|l| l.starts_with("connection "));
+        let mut all = BTreeMap::new();
+        for word in faults.filter_map(|l| l.split(' ').next_back()) {
+            *all.entry(word.to_lowercase()).or_default() += 1;
+        }
+        all
     }
 
     pub fn down(&self) -> Result<()> {

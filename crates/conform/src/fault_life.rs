@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::fault_farm::{FAULTS, Farm};
+use crate::fault_farm::{FAULTS, Farm, VIA};
 use crate::fault_plan::{Fault, Life, NODES, What};
 
 /// Rounds of the program: two to three seconds, where nobody else wants the processor.
@@ -91,14 +91,11 @@ impl Stage<'_> {
     }
 
     fn start(&self, life: &Life) -> Result<Child> {
-        let (n, via) = (
-            life.number,
-            if life.cable {
-                "export ARMENTO_DIAL_VIA=127.0.0.1:7000;"
-            } else {
-                ""
-            },
-        );
+        let n = life.number;
+        let via = match life.cable {
+            true => format!("export {VIA};"),
+            false => String::new(),
+        };
         let script = format!(
             "mkdir -p /tmp/lives/{n} {FAULTS}/{n} && cd /tmp/lives/{n} || exit 99; {via} export ARMENTO_FAULTS={FAULTS}/{n} \
              ARMENTO_KEEPER_LOG=/tmp/lives/{n}/keeper.log; \

@@ -97,6 +97,7 @@ pub fn run(args: &Args) -> Result<i32> {
     if !sys::interrupted() {
         campaign.left();
     }
+    campaign.cables();
     if args.keep {
         eprintln!("kept the lab {}", farm.name);
     } else {
@@ -236,6 +237,17 @@ impl Campaign<'_> {
             };
             let key = format!("{key}{}", if what.deadly() { " deadly" } else { "" });
             *lock(&self.sum).faults.entry(key).or_default() += 1;
+        }
+    }
+
+    /// Counts what cables did: those of homes, and those between hosts.
+    fn cables(&self) {
+        for node in 0..crate::fault_plan::NODES {
+            let line = if node == 0 { "home" } else { "hosts" };
+            for (fault, n) in self.stage.farm.cut(node) {
+                let key = format!("cable of {line} {fault}");
+                *lock(&self.sum).faults.entry(key).or_default() += n;
+            }
         }
     }
 
