@@ -11,6 +11,7 @@ use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::PAGE;
 use armento_tracee::pages::Run;
+use armento_tracee::slice::Stretch;
 use armento_tracee::sys;
 use armento_tracee::uffd::{Asked, Uffd, Unput};
 use armento_wire::codec::Grow;
@@ -95,9 +96,11 @@ impl Fetch {
 
     fn receive(&self, r: &mut impl Read, w: &Mutex<&mut (impl Write + Send)>) -> Result<()> {
         let (mut buf, mut grow) = (Vec::new(), Grow::default());
+        let stretch = Stretch::begin();
         loop {
             match read_frame(r, &mut buf)? {
                 bulk::PAGES => {
+                    stretch.breathe();
                     let (parts, bytes) = pages::decode(&buf, &mut grow)?;
                     self.put(&parts, bytes)?;
                     let mut w = w.lock().unwrap_or_else(PoisonError::into_inner);

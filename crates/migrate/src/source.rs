@@ -420,9 +420,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.huge(runs);
         self.put(runs)?;
         self.sent = pages::union(std::mem::take(&mut self.sent), runs);
-        if let Some(p) = &self.patient {
-            p.breathe();
-        }
+        self.breathe();
         Ok(())
     }
 
@@ -457,7 +455,15 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.bytes += self.pack.send(self.w, &b.runs, bytes, begun)?;
         b.runs.clear();
         b.len = 0;
+        self.breathe();
         Ok(())
+    }
+
+    /// While the process runs it has its turn.
+    fn breathe(&self) {
+        if let Some(p) = &self.patient {
+            p.breathe();
+        }
     }
 }
 

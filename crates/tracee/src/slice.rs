@@ -3,9 +3,11 @@
 //! KERNEL: sched(7), sched_setattr(2); since 6.12 an ordinary thread's `sched_runtime` is its slice, at least
 //! 0.1 ms; before, it is not looked at. Everybody keeps his nice value and gets no more of the processor.
 
-use crate::sys::{SCHED_ATTR, sched_attr, set_sched_attr, switches};
+use crate::sys::{SCHED_ATTR, clock_ns, sched_attr, set_sched_attr, waits};
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::marker::PhantomData;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// The shortest slice that the kernel takes.
 const SHORT_NS: u64 = 100_000;
@@ -75,18 +77,51 @@ pub fn restore(tid: i32, old: u64) {
     }
 }
 
+/// The calling thread works a lot at a stretch, and a program that computes waits for its processor meanwhile.
+pub struct Stretch {
+    /// Nanoseconds of processor this thread had when the stretch began, and how often it had waited by then.
+    begun: Cell<(u64, i64)>,
+    _here: PhantomData<*const ()>,
+}
+
+/// Longest time at a stretch, of the processor, nanoseconds. The kernel looks at each tick (4 ms at HZ=250) whose turn it is, and
+/// after a sleep it is ours two or three times in a row (seen: 8 and 12 ms): that would be the longest gap of the program.
+const STRETCH_MAX_NS: u64 = 2_000_000;
+/// To yield would not do: the program is not eligible as long as it has had more than its share. Whoever sleeps is none to
+/// choose. The kernel makes it some 60 us (timer slack), a thirtieth of a stretch.
+const BREATH: Duration = Duration::from_nanos(1);
+
+impl Stretch {
+    pub fn begin() -> Stretch {
+        Stretch {
+            begun: Cell::new(Stretch::now()),
+            _here: PhantomData,
+        }
+    }
+
+    fn now() -> (u64, i64) {
+        (clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0), waits())
+    }
+
+    /// Called between two blocks: gives way after a long stretch.
+    pub fn breathe(&self) {
+        let (begun, waited) = self.begun.get();
+        let now = Stretch::now();
+        if now.1 != waited {
+            self.begun.set(now);
+        } else if now.0.saturating_sub(begun) > STRETCH_MAX_NS {
+            sleep(BREATH);
+            self.begun.set(Stretch::now());
+        }
+    }
+}
+
 /// The calling thread copies a lot and nobody waits for it: until the end of this it takes its turn and
 /// never somebody else's. KERNEL: sched(7), SCHED_BATCH: its wake-ups preempt nobody.
 pub struct Patient {
     before: Option<Sched>,
-    /// Since when it runs at a stretch, and the switches there were before.
-    stretch: Cell<(Instant, i64)>,
-    _here: std::marker::PhantomData<*const ()>,
+    stretch: Stretch,
 }
-
-/// Longest time at a stretch. The kernel looks at each tick (4 ms at HZ=250) whose turn it is, and after a sleep it may
-/// be ours two or three times in a row: that would be the longest gap of the program that is copied.
-const STRETCH_MAX: Duration = Duration::from_millis(3);
 
 impl Patient {
     pub fn begin() -> Patient {
@@ -98,21 +133,13 @@ impl Patient {
         }
         Patient {
             before,
-            stretch: Cell::new((Instant::now(), switches())),
-            _here: std::marker::PhantomData,
+            stretch: Stretch::begin(),
         }
     }
 
-    /// Called between two blocks: gives way after a long stretch.
+    /// As [`Stretch::breathe`].
     pub fn breathe(&self) {
-        let (since, seen) = self.stretch.get();
-        let now = switches();
-        if now != seen {
-            self.stretch.set((Instant::now(), now));
-        } else if since.elapsed() > STRETCH_MAX {
-            std::thread::yield_now();
-            self.stretch.set((Instant::now(), switches()));
-        }
+        self.stretch.breathe();
     }
 }
 

@@ -309,13 +309,13 @@ pub fn clock_ns(clock: i32) -> io::Result<u64> {
     Ok(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
 }
 
-/// How often the calling thread was switched away from, of itself and otherwise.
-pub fn switches() -> i64 {
+/// How often the calling thread gave up the processor because it waited for something.
+pub fn waits() -> i64 {
     // SAFETY: all zeros are a valid rusage.
     let mut u: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `u` is live.
     unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut u) };
-    u.ru_nvcsw + u.ru_nivcsw
+    u.ru_nvcsw
 }
 
 /// A memory file of `size` sparse bytes. `exec` keeps it mappable as code.
