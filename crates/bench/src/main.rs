@@ -12,6 +12,7 @@ mod row;
 mod run;
 mod stage;
 mod sys;
+mod witness;
 
 use anyhow::{Context, Result, bail};
 use bench::{BENCHES, Bench};

@@ -55,6 +55,34 @@ pub fn now_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Sleeps until CLOCK_MONOTONIC says `at`, nanoseconds.
+pub fn sleep_until(at: u64) {
+    let t = libc::timespec {
+        tv_sec: (at / 1_000_000_000) as libc::time_t,
+        tv_nsec: (at % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `t` lives through the call, which writes nothing for a time that is absolute.
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &t,
+            std::ptr::null_mut(),
+        )
+    };
+}
+
+/// The calling thread runs before every ordinary one.
+pub fn real_time() -> io::Result<()> {
+    let least = libc::sched_param { sched_priority: 1 };
+    // SAFETY: `least` lives through the call; only this thread changes.
+    let rc = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &least) };
+    if rc < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Before: `pid` is a child of ours that nobody waited for yet.
 pub fn signal(pid: u32, signal: i32) -> io::Result<()> {
     // SAFETY: sends a signal; no memory is passed.

@@ -33,7 +33,7 @@ const BLOCK: usize = 128 << 10;
 const HUGE_PAGE: u64 = 2 << 20;
 /// process_vm_readv takes at most IOV_MAX ranges.
 const RANGES: usize = 1024;
-/// Pre-copy ends with a round that took no longer than this, until the target had put its pages where they belong:
+/// Pre-copy ends with a round whose sending took no longer than this, until the target had put its pages where they belong:
 /// what was written meanwhile takes as long again, in the pause (bar: 10 ms, `design.md` §10).
 const ENOUGH: Duration = Duration::from_millis(3);
 /// … or, if it sent little, than this: beside a program that computes the answer alone takes until the next tick of the
@@ -240,12 +240,26 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         for _ in 1..ROUNDS_MAX {
             let (begun, before) = (Instant::now(), self.read);
             self.pack.begin(plain(both));
-            watch.round(map, writes, &mut |_, runs| self.runs(runs))?;
+            // What the look takes does not get less with what is written, and the last one, of what stands still, arms nothing.
+            let mut sending = Duration::ZERO;
+            watch.round(map, writes, &mut |_, runs| {
+                let begun = Instant::now();
+                let sent = if runs.is_empty() {
+                    Ok(())
+                } else {
+                    self.runs(runs)
+                };
+                sending += begun.elapsed();
+                self.breathe();
+                sent
+            })?;
+            let begun_sync = Instant::now();
             self.sync()?;
+            sending += begun_sync.elapsed();
             point("source.round");
             let took = begun.elapsed();
-            let little = took <= TICK && self.read - before < LATE_MIN;
-            if took <= ENOUGH || little {
+            let little = sending <= TICK && self.read - before < LATE_MIN;
+            if sending <= ENOUGH || little {
                 return Ok(true);
             }
             if took.as_secs_f64() > last * SHRINKS {

@@ -100,7 +100,10 @@ impl Stretch {
     }
 
     fn now() -> (u64, i64) {
-        (clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0), waits())
+        (
+            clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0),
+            waits(),
+        )
     }
 
     /// Called between two blocks: gives way after a long stretch.

@@ -1,5 +1,6 @@
 //! How long a program stands still while it moves: the longest gap between two looks at its clock
 //! during the move, minus the longest gap a native one sees in a time as long on the same node.
+//! Beside it is told how long the longest was without the time that the machine's own processors stood still.
 //!
 //! Targets find memory that this machine has (`Stage::warm`).
 
@@ -7,6 +8,7 @@ use crate::row::{Bar, Row, Samples, Table, median};
 use crate::run::{Limit, Running};
 use crate::stage::{Farm, Moved, SOON, Stage, migrate};
 use crate::sys;
+use crate::witness::{Gap, Witness, outside};
 use anyhow::{Context, Result, bail};
 use armento_lab::Lab;
 use std::time::Duration;
@@ -98,12 +100,16 @@ struct Step {
     took: f64,
     /// How long after the order the longest gap began.
     when: f64,
+    /// The longest gap without what the machine's processors stood still; NaN when nobody saw that.
+    ours: f64,
 }
 
 /// A B: one tour under Armento, then a native run as long.
 fn one_round(stage: &Stage, lab: &Lab, case: &Case) -> Result<Vec<Step>> {
     let (home, args) = (lab.node(1), case.hold);
+    let witness = Witness::begin();
     let (moves, seen) = tour(stage, lab, args)?;
+    let stalls = witness.map(Witness::end);
     let length = |m: &Moved| m.end_ns - m.begin_ns;
     let whole: u64 = moves.iter().map(length).sum();
     let scale = (QUIET_MAX_NS as f64 / whole as f64).min(1.0);
@@ -117,12 +123,17 @@ fn one_round(stage: &Stage, lab: &Lab, case: &Case) -> Result<Vec<Step>> {
         let native = longest(&quiet, at, at + share).1;
         at += share;
         let (when, longest) = longest(&seen, m.begin_ns, m.end_ns);
+        let ours = |stalls: &Vec<Gap>| {
+            let all = touching(&seen, m.begin_ns, m.end_ns).map(|g| outside(*g, stalls));
+            all.max().unwrap_or(0) as f64 / 1e6
+        };
         Step {
             longest: longest as f64 / 1e6,
             native: native as f64 / 1e6,
             keeper: m.pause_ms,
             took: length(m) as f64 / 1e6,
             when: when.saturating_sub(m.begin_ns) as f64 / 1e6,
+            ours: stalls.as_ref().map_or(f64::NAN, ours),
         }
     };
     Ok(moves.iter().map(&mut step).collect())
@@ -138,8 +149,13 @@ fn judge(case: &Case, tours: &[Vec<Step>]) -> Vec<Row> {
         let keeper = side("keeper's pause", |s| s.keeper);
         let took = side("whole move", |s| s.took);
         let when = side("the longest gap's begin", |s| s.when);
+        let ours = side("without standing processors", |s| s.ours);
+        let without = match median(&ours.values) {
+            n if n.is_nan() => "unknown".into(),
+            n => format!("{n:.2}"),
+        };
         let told = format!(
-            "keeper says {:.2}, move took {:.0}, gap at {:.0} ms",
+            "without the machine's standstills {without}, keeper says {:.2}, move took {:.0}, gap at {:.0} ms",
             median(&keeper.values),
             median(&took.values),
             median(&when.values)
@@ -156,14 +172,11 @@ fn judge(case: &Case, tours: &[Vec<Step>]) -> Vec<Row> {
             case.bar,
         )
         .noted(&told);
-        row.samples.extend([keeper, took, when]);
+        row.samples.extend([ours, keeper, took, when]);
         row
     };
     TOUR.iter().enumerate().map(row).collect()
 }
-
-/// Nanoseconds: when a gap began, and how long it was.
-type Gap = (u64, u64);
 
 fn tour(stage: &Stage, lab: &Lab, hold: &[&str]) -> Result<(Vec<Moved>, Vec<Gap>)> {
     let home = lab.node(1);
@@ -213,8 +226,13 @@ pub fn gaps(holder: Running) -> Result<Vec<Gap>> {
 
 /// The longest gap that touches the time from `begin` to `end`; of no length if there is none.
 pub fn longest(gaps: &[Gap], begin: u64, end: u64) -> Gap {
-    let touching = gaps.iter().filter(|(at, ns)| *at < end && at + ns > begin);
-    touching.max_by_key(|g| g.1).copied().unwrap_or((begin, 0))
+    let all = touching(gaps, begin, end);
+    all.max_by_key(|g| g.1).copied().unwrap_or((begin, 0))
+}
+
+fn touching(gaps: &[Gap], begin: u64, end: u64) -> impl Iterator<Item = &Gap> {
+    gaps.iter()
+        .filter(move |(at, ns)| *at < end && at + ns > begin)
 }
 
 #[cfg(test)]
@@ -241,6 +259,7 @@ mod tests {
             keeper: 7.0,
             took: 100.0,
             when: 50.0,
+            ours: 8.0,
         };
         let tours: Vec<Vec<Step>> = (0..2).map(|_| TOUR.map(|_| step()).into()).collect();
         let rows = judge(&CASES[0], &tours);
