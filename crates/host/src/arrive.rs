@@ -117,6 +117,10 @@ impl Arrival {
         let sh = self.sh.clone();
         let mut missing = Vec::new();
         for key in files.into_iter().filter(|k| !sh.knows(k)) {
+            if !sh.has_file_room() {
+                let detail = "this host has no descriptors left for its files".into();
+                return Err(MigrateError::Stays(Stay::NoRoom, detail));
+            }
             let found = match sh.cache.get(&key, false) {
                 Some(f) => Ok(f),
                 None => sh.cache.draft(&key, false, OTHER_MAX)?,

@@ -4,16 +4,17 @@ use crate::serve::come_home;
 use crate::shared::{Cell, Proc, Shared, Special, Waiting, lock};
 use crate::words;
 use crate::world::{Body, Th, Zoo};
-use crate::zygote::{clone_args, wait_first_stop};
+use crate::zygote::{STACK_SAID, clone_args, wait_first_stop};
 use crate::{behind, forward};
 use armento_migrate::Result;
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::inject::Hold;
 use armento_tracee::notify::Notice;
+use armento_tracee::region::USER_END;
 use armento_tracee::{sys, trace};
 use armento_wire::talk::{ToHome, ToHost};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the program asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,7 +74,11 @@ fn wish(n: &Notice, here: Tid) -> Option<Wish> {
             if set_tid {
                 return None;
             }
-            let stack = if w(5) == 0 { 0 } else { w(5) + w(6) };
+            // KERNEL: clone3_stack_valid: both or none, and a range of the user's.
+            if (w(5) == 0) != (w(6) == 0) {
+                return None;
+            }
+            let stack = w(5).checked_add(w(6))?;
             Wish {
                 flags: w(0),
                 exit_signal: w(4) as i32,
@@ -94,6 +99,33 @@ fn refused(w: &Wish) -> bool {
     has(libc::CLONE_THREAD) && (!has(libc::CLONE_SIGHAND) || w.exit_signal != 0)
         || has(libc::CLONE_SIGHAND) && !has(libc::CLONE_VM)
         || !(0..=64).contains(&w.exit_signal)
+        // What clone(2) takes and our clone3 cannot say: a stack that ends where none can lie.
+        || w.stack != 0 && !(STACK_SAID..USER_END).contains(&w.stack)
+}
+
+/// What a host needs for itself of the processes and threads that its node gives it (`guest_procs_max`): its own, the
+/// guard, the zygote, and what moves take.
+const OURS: u64 = 64;
+/// A fork under way: the child, and the thread that waits for it.
+const FORK: u64 = 2;
+
+/// Room for one more thread of a guest.
+struct Place(Arc<AtomicU64>);
+
+impl Place {
+    /// `None`: there is none.
+    fn take(sh: &Shared) -> Option<Place> {
+        let under_way = sh.forking.fetch_add(1, Ordering::Relaxed) + 1;
+        let place = Place(sh.forking.clone());
+        let used = sh.threads() + under_way * FORK + OURS;
+        (sh.start.procs_max == 0 || used <= sh.start.procs_max).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
@@ -111,9 +143,15 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
             "a clone with new namespaces or shared memory",
         );
     }
+    let Some(place) = Place::take(sh) else {
+        // Refused here it would have left a dead child at home, and there it may be had.
+        let why = "its node lets guests have no more processes and threads";
+        return come_home(sh, cell, n.id, Stay::LimitLower, why);
+    };
     let Some(special) = Special::begin(&cell.proc) else {
         return forward::park(sh, cell, n.id);
     };
+    let special = (special, place);
     lock(&cell.st).waiting = Some(Waiting::Special);
     let (sh, cell, id) = (sh.clone(), cell.clone(), n.id);
     if w.flags & libc::CLONE_VM as u64 == 0 && cell.proc.coming.any() {
@@ -131,7 +169,7 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
 }
 
 /// Home forks, and then the body.
-fn ask(sh: Arc<Shared>, cell: Arc<Cell>, id: u64, w: Wish, special: Special) {
+fn ask(sh: Arc<Shared>, cell: Arc<Cell>, id: u64, w: Wish, special: (Special, Place)) {
     let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
     if !thread {
         // The child may look at its parent from home, where nobody sees it look: `$0 = "x"; system "ps"`.

@@ -197,6 +197,9 @@ pub fn fetch(sh: &Shared, key: &FileKey, shared: bool) -> Option<Arc<File>> {
     if let Some(f) = lock(&sh.files).get(key) {
         return Some(f.clone());
     }
+    if !sh.has_file_room() {
+        return None;
+    }
     if let Some(f) = sh.cache.get(key, shared) {
         return Some(known(sh, key, f));
     }
@@ -205,12 +208,14 @@ pub fn fetch(sh: &Shared, key: &FileKey, shared: bool) -> Option<Arc<File>> {
         Err(draft) => draft,
     };
     let answer = sh.ask_stream(|seq| ToHome::Fetch { seq, key: *key })?;
+    let mut have = 0;
     loop {
         match answer.recv_timeout(BLOCK_MAX) {
             Ok(ToHost::FileBytes {
                 off, bytes, end, ..
             }) => {
                 draft.file.write_all_at(&bytes, off).ok()?;
+                have += bytes.len() as u64;
                 if end {
                     break;
                 }
@@ -218,7 +223,8 @@ pub fn fetch(sh: &Shared, key: &FileKey, shared: bool) -> Option<Arc<File>> {
             _ => return None,
         }
     }
-    Some(known(sh, key, sh.cache.publish(draft)))
+    // Home has it no more, or it was cut meanwhile: nobody is to see zeros for it.
+    (have == key.size).then(|| known(sh, key, sh.cache.publish(draft)))
 }
 
 fn known(sh: &Shared, key: &FileKey, file: File) -> Arc<File> {

@@ -215,6 +215,10 @@ pub struct Shared {
     pub open: Arc<Open>,
     pub home: Arc<Home>,
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
+    /// Most of them: each is a descriptor.
+    pub files_max: usize,
+    /// Forks under way, of guests that are not there yet.
+    pub forking: Arc<AtomicU64>,
     /// Files of memory that stand for what processes of the tree share.
     pub objects: Mutex<HashMap<ObjectId, Object>>,
     /// … which other hosts of the same user may have as well.
@@ -256,11 +260,22 @@ impl Shared {
         lock(&self.files).contains_key(key)
     }
 
+    /// Is there room for the copy of another file? Its process stays, or comes home, where there is none.
+    pub fn has_file_room(&self) -> bool {
+        lock(&self.files).len() < self.files_max
+    }
+
     /// The first threads of all bodies.
     pub fn leaders(&self) -> Vec<Arc<Cell>> {
         let cells = self.cells.read().unwrap_or_else(|e| e.into_inner());
         let all = cells.home.values().filter(|c| c.tid == c.pid);
         all.cloned().collect()
+    }
+
+    /// How many threads all bodies have.
+    pub fn threads(&self) -> u64 {
+        let cells = self.cells.read().unwrap_or_else(|e| e.into_inner());
+        cells.here.len() as u64
     }
 
     pub fn cell(&self, here: Tid) -> Option<Arc<Cell>> {

@@ -34,6 +34,8 @@ const CLOCK_GOOD_NS: i64 = 500_000;
 const CLOCK_MAX: Duration = Duration::from_secs(10);
 /// A host that no keeper calls ends by itself; its daemon ends it sooner.
 const UNCALLED_MIN: Duration = Duration::from_secs(30);
+/// Copies of files take one of so many descriptors; the others are for streams, bodies and moves.
+const FILES_SHARE: usize = 2;
 /// Most that home may say before it has told the time.
 const EARLY_MAX: usize = 256;
 
@@ -81,6 +83,8 @@ fn run() -> Result<(), Failure> {
     let (zygote, listener) = zygote::prepare(&guests, &region.code())?;
     tsys::few_arenas();
     armento_tracee::slice::short();
+    let files_max = tsys::all_descriptors() as usize / FILES_SHARE;
+    aside::spare()?;
     // Stacks of guests that we reach into grow by our limit (see `growth.rs`).
     let me = std::process::id() as i32;
     if let Some((_, hard)) = tsys::limit(me, libc::RLIMIT_STACK) {
@@ -95,6 +99,8 @@ fn run() -> Result<(), Failure> {
         open,
         home,
         files: Mutex::new(HashMap::new()),
+        files_max,
+        forking: Arc::default(),
         objects: Mutex::default(),
         cache,
         answers: Mutex::new(HashMap::new()),

@@ -139,6 +139,9 @@ pub fn wait_first_stop(child: i32) -> Result<()> {
     }
 }
 
+/// clone3 wants a base and a size, and starts at their sum: we say that a stack has so many bytes.
+pub const STACK_SAID: u64 = 16;
+
 /// struct clone_args (88 bytes) in scratch. KERNEL: clone(2), set_tid 5.5.
 pub fn clone_args(
     code: &Code,
@@ -150,8 +153,10 @@ pub fn clone_args(
     set_tid: Option<i32>,
 ) -> u64 {
     let tid_at = code.scratch(0x300, &set_tid.unwrap_or(0).to_le_bytes());
-    // clone3 wants a base and a size, and starts at their sum.
-    let (base, size) = if stack == 0 { (0, 0) } else { (stack - 16, 16) };
+    let (base, size) = match stack {
+        0 => (0, 0),
+        end => (end.saturating_sub(STACK_SAID), STACK_SAID),
+    };
     let n = u64::from(set_tid.is_some());
     let words = [
         flags,

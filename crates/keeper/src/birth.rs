@@ -194,6 +194,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         sys::log_to(path.as_ref());
     }
     armento_tracee::sys::few_arenas();
+    armento_tracee::sys::all_descriptors();
     armento_tracee::slice::waking();
     let mut door = door;
     let mut kind = [0u8; 1];
@@ -280,6 +281,7 @@ fn start_threads(
     inbox: Inbox,
     storm: Option<(Storm, u64)>,
 ) -> std::io::Result<()> {
+    aside::spare()?;
     let k = keep.clone();
     aside::start("control", move || control::run(&k, session, inbox))?;
     let k = keep.clone();

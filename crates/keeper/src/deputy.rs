@@ -126,6 +126,24 @@ pub struct Deputy {
     slice: Mutex<Option<u64>>,
 }
 
+/// The thread that waits for what a deputy's calls say. It is one more of the user's, and of their limit: it is begun
+/// before anybody is made that would be mute without it.
+pub struct Waiter(Sender<Arc<Deputy>>);
+
+impl Waiter {
+    pub fn begin() -> std::io::Result<Waiter> {
+        let (tx, whose) = std::sync::mpsc::channel::<Arc<Deputy>>();
+        std::thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || {
+                if let Ok(d) = whose.recv() {
+                    d.wait_loop();
+                }
+            })?;
+        Ok(Waiter(tx))
+    }
+}
+
 impl Deputy {
     /// Makes a deputy's record; calls for it may come, and are made as soon as its thread is in its loop, but nobody
     /// answers them before [`Deputy::attend`]. `parent`: the deputy that it was cloned from.
@@ -157,16 +175,10 @@ impl Deputy {
         })
     }
 
-    /// Starts its waiter.
-    pub fn attend(self: &Arc<Self>) {
-        let me = self.clone();
-        let built = std::thread::Builder::new()
-            .stack_size(128 << 10)
-            .spawn(move || me.wait_loop());
-        if built.is_err() {
-            // Without its waiter a deputy is mute: better a clear end than a hang.
-            std::process::abort();
-        }
+    /// From now on its waiter waits.
+    pub fn attend(self: &Arc<Self>, waiter: Waiter) {
+        // It ends no sooner than we let go of this end.
+        drop(waiter.0.send(self.clone()));
     }
 
     pub fn link(&self) -> Arc<HostLink> {

@@ -1,6 +1,6 @@
 //! Forks, file mappings and file bytes: what a host asks beside plain calls.
 
-use crate::deputy::{Deputy, Work};
+use crate::deputy::{Deputy, Waiter, Work};
 use crate::keep::{Keep, lock};
 use crate::links::HostLink;
 use crate::room;
@@ -42,6 +42,9 @@ pub fn fork(
             .link()
             .tell(&forked(tid, seq, 0, Some(Stay::UnsupportedCall)));
     };
+    let Ok(waiter) = Waiter::begin() else {
+        return d.link().tell(&forked(tid, seq, 0, Some(Stay::LimitLower)));
+    };
     let flags = if thread {
         THREAD_FLAGS
     } else {
@@ -66,7 +69,7 @@ pub fn fork(
             // Registered before the host knows its number, so that its first call finds its deputy.
             let parent = d.clone();
             keep.hand
-                .run(move |t| t.born(&parent, ret as i32, *slot, thread));
+                .run(move |t| t.born(&parent, ret as i32, (*slot, waiter), thread));
         }
         d.link().tell(&forked(tid, seq, ret, None));
     });
@@ -146,8 +149,14 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
     if args[3] as i32 & libc::MAP_ANONYMOUS != 0 || !region::apart(args[0], args[1]) {
         return Err(Stay::UnsupportedCall);
     }
-    let Ok(fd) = sys::steal_fd(d.pid, args[4] as i32) else {
-        return Ok(None);
+    if lock(&keep.files).len() >= keep.files_max {
+        return Err(Stay::NoRoom);
+    }
+    let fd = match sys::steal_fd(d.pid, args[4] as i32) {
+        Ok(fd) => fd,
+        // We have no room for it: the program may.
+        Err(e) if sys::is_short(&e) => return Err(Stay::NoRoom),
+        Err(_) => return Ok(None),
     };
     let f = File::from(fd);
     let kind = f.metadata().map_err(|_| Stay::UnsupportedCall)?.file_type();

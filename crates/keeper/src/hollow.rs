@@ -2,7 +2,7 @@
 //!
 //! From: `depart.rs`, `group.rs`. Next: `deputy.rs`.
 
-use crate::deputy::{Deputy, Work};
+use crate::deputy::{Deputy, Waiter, Work};
 use crate::freeze::restarting;
 use crate::keep::lock;
 use crate::links::HostLink;
@@ -190,8 +190,16 @@ impl Crew {
                 return;
             }
             for (s, d) in part {
+                let Ok(waiter) = Waiter::begin() else {
+                    eprintln!(
+                        "process {} ends: no room for the threads that serve it",
+                        self.pid
+                    );
+                    let _ = sys::kill(self.pid, libc::SIGKILL);
+                    return;
+                };
                 let _ = trace::resume(s.tid, 0);
-                d.attend();
+                d.attend(waiter);
             }
         }
         point("home.served");

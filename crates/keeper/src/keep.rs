@@ -18,6 +18,7 @@ use armento_migrate::image::files::Names;
 use armento_model::{MoveId, NodeName, Pid, Tid, TreeId};
 use armento_tracee::hand::Hand;
 use armento_tracee::pages::Run;
+use armento_tracee::sys as tsys;
 use armento_wire::talk::FileKey;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -48,6 +49,9 @@ pub struct Settings {
 /// Who waits for news of a move, and the hosts that may have some.
 type News = (Sender<MoveEvent>, Vec<Arc<HostLink>>);
 
+/// Files of mappings take one of so many descriptors; the others are for streams and moves.
+const FILES_SHARE: usize = 2;
+
 pub struct Keep {
     pub settings: Settings,
     pub hand: Hand<Tree>,
@@ -73,6 +77,8 @@ pub struct Keep {
     next_move: AtomicU64,
     /// Files behind mappings of bodies, for hosts that lack their bytes.
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
+    /// Most of them, for each is a descriptor; a program that maps more comes home for it.
+    pub files_max: usize,
     /// What the files are called that deputies map.
     pub names: Mutex<Names>,
     /// Files that an away process maps shared, leased against writers.
@@ -119,6 +125,8 @@ impl Keep {
             moves: Mutex::default(),
             next_move: AtomicU64::new(1),
             files: Mutex::default(),
+            files_max: tsys::limit(0, libc::RLIMIT_NOFILE).map_or(0, |(now, _)| now as usize)
+                / FILES_SHARE,
             names: Mutex::default(),
             leases: Mutex::default(),
             guards: Default::default(),

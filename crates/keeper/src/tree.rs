@@ -2,7 +2,7 @@
 //!
 //! From: `birth.rs`. Next: `mover.rs` (who moves), `signals.rs` (what deputies report).
 
-use crate::deputy::{Common, Deputy, Work};
+use crate::deputy::{Common, Deputy, Waiter, Work};
 use crate::follow::Follow;
 use crate::keep::{Keep, lock};
 use crate::lasting;
@@ -252,7 +252,13 @@ impl Tree {
     }
 
     /// A deputy's child: a thread, or a process of its own.
-    pub fn born(&mut self, parent: &Arc<Deputy>, tid: Tid, slot: Slot, thread: bool) {
+    pub fn born(
+        &mut self,
+        parent: &Arc<Deputy>,
+        tid: Tid,
+        (slot, waiter): (Slot, Waiter),
+        thread: bool,
+    ) {
         let link = parent.link();
         let (locked, ignored) = self
             .procs
@@ -274,7 +280,7 @@ impl Tree {
         p.now_at(&link);
         p.region = Some(region);
         let d = Deputy::new(tid, pid, slot, link, p.common.clone(), None, Some(parent));
-        d.attend();
+        d.attend(waiter);
         self.keep.enter(&d);
         p.threads.insert(tid, d);
         signals::known(self, pid, tid);

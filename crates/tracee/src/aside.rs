@@ -1,8 +1,14 @@
 //! Threads, where there may be no room for another.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Builder;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Where work goes for which there is no room.
+static SPARE: OnceLock<Mutex<Sender<Work>>> = OnceLock::new();
 
 /// A thread of its own for work that lasts. KERNEL: EAGAIN at the limits of the user, the group or the
 /// machine (clone(2)); the standard library's `spawn` would panic.
@@ -11,8 +17,17 @@ pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()>
     Builder::new().name(name.into()).spawn(work).map(drop)
 }
 
-/// A thread of its own for work that ends soon; where there is no room for one, its caller does it.
-/// Only for work that its caller may wait for.
+/// Begins a thread for all work of [`soon`] that finds no room for one. Once, while there is room.
+pub fn spare() -> io::Result<()> {
+    let (tx, all) = channel::<Work>();
+    start("spare", move || all.iter().for_each(|work| work()))?;
+    // Of two the first stays.
+    drop(SPARE.set(Mutex::new(tx)));
+    Ok(())
+}
+
+/// A thread of its own for work that ends soon; where there is no room for one, it is done in turn with other such work
+/// (see [`spare`]), never by the caller: a listener that waited for home would wait for calls that wait for itself.
 pub fn soon(name: &str, work: impl FnOnce() + Send + 'static) {
     let work = Arc::new(Mutex::new(Some(work)));
     let take = |w: &Mutex<Option<_>>| w.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -25,7 +40,21 @@ pub fn soon(name: &str, work: impl FnOnce() + Send + 'static) {
     if start(name, run).is_err()
         && let Some(work) = take(&work)
     {
-        work();
+        turn(Box::new(work));
+    }
+}
+
+/// Before [`spare`], and where it could not be begun, the caller waits.
+fn turn(work: Work) {
+    let Some(spare) = SPARE.get() else {
+        return work();
+    };
+    let sent = spare
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .send(work);
+    if let Err(back) = sent {
+        (back.0)();
     }
 }
 
@@ -38,5 +67,22 @@ mod tests {
         let (tx, rx) = mpsc::channel();
         super::soon("aside", move || tx.send(1).expect("heard"));
         assert_eq!(rx.iter().sum::<i32>(), 1);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_done_in_turn_and_by_another() {
+        super::spare().expect("a thread");
+        let (tx, rx) = mpsc::channel();
+        for n in 0..3 {
+            let tx = tx.clone();
+            let me = std::thread::current().id();
+            super::turn(Box::new(move || {
+                tx.send((n, std::thread::current().id() == me))
+                    .expect("heard")
+            }));
+        }
+        drop(tx);
+        let all: Vec<_> = rx.iter().collect();
+        assert_eq!(all, [(0, false), (1, false), (2, false)]);
     }
 }

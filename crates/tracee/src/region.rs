@@ -24,7 +24,7 @@ pub const BASE: u64 = 0x6a00_0000_0000;
 /// Nobody's addresses but ours, however large regions are.
 pub const ROOM: u64 = 1 << 40;
 /// KERNEL: TASK_SIZE_MAX with four levels of page tables.
-const USER_END: u64 = (1 << 47) - 4096;
+pub const USER_END: u64 = (1 << 47) - 4096;
 
 /// Are these `len` bytes a program's to have: user's addresses, none of them ours?
 pub fn apart(at: u64, len: u64) -> bool {

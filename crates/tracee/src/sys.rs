@@ -177,6 +177,14 @@ pub fn steal_fd(pid: i32, fd: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(got as RawFd) })
 }
 
+/// Is it that we, or the machine, have no descriptors or memory left?
+pub fn is_short(e: &io::Error) -> bool {
+    matches!(
+        e.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)
+    )
+}
+
 /// What made a signal: `si_code`.
 pub fn siginfo_code(info: &SigInfo) -> i32 {
     i32::from_le_bytes(info[8..12].try_into().unwrap_or_default())
@@ -693,6 +701,23 @@ pub fn limit(pid: i32, resource: u32) -> Option<(u64, u64)> {
     // SAFETY: a live struct.
     let r = unsafe { libc::prlimit64(pid, resource as _, std::ptr::null(), &mut l) };
     (r == 0).then_some((l.rlim_cur, l.rlim_max))
+}
+
+/// This process may have as many descriptors as its user allows any. Returns how many.
+pub fn all_descriptors() -> u64 {
+    let me = std::process::id() as i32;
+    let Some((soft, hard)) = limit(me, libc::RLIMIT_NOFILE) else {
+        return 0;
+    };
+    let all = libc::rlimit64 {
+        rlim_cur: hard,
+        rlim_max: hard,
+    };
+    // SAFETY: a live struct; only our own limit changes.
+    match unsafe { libc::setrlimit64(libc::RLIMIT_NOFILE, &all) } {
+        0 => hard,
+        _ => soft,
+    }
 }
 
 /// Limits that a body's memory depends on: stack, data, address space, locked memory.

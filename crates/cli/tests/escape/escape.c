@@ -1,56 +1,18 @@
 /* A program that tries to get out of the node that it was moved to. `escape WAY`; it prints ESCAPED where it could do
- * there what only home may do, and otherwise what it saw. Built for x86-64, with threads. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
+ * there what only home may do, and otherwise what it saw. */
 #include <linux/seccomp.h>
 #include <netinet/in.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-/* Where Armento has its code in a body: tracee/src/region.rs. */
-#define REGION ((uint8_t *)0x6a0000000000UL)
 #define BATCH ((uint64_t *)(REGION + 0x1000))
 #define SCRATCH ((uint64_t *)(REGION + 0x10000))
 
 static volatile long seen = -1;
 static volatile int over;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-/* Native everywhere: says whether memory is there. */
-static int away(void)
-{
-    unsigned char v;
-    return mincore(REGION, 4096, &v) == 0;
-}
-
-static void go_away(void)
-{
-    for (double until = now() + 20; !away() && now() < until;)
-        usleep(2000);
-    printf("away %d\n", away());
-}
 
 /* getppid() made by our own code in the name of Armento's: unfiltered it would say the guard's number there, 1. */
 static void forge_code(uint8_t *at)

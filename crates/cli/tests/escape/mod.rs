@@ -4,7 +4,11 @@ use crate::USER;
 use crate::lab::{Farm, until};
 use std::process::Output;
 
-const GUEST: &str = include_str!("escape.c");
+const AWAY: &str = include_str!("away.h");
+const ESCAPE: &str = include_str!("escape.c");
+const HARM: &str = include_str!("harm.c");
+/// clone3 with what `harm.c` lists, and then clone with small stacks.
+const CLONES: u32 = 17;
 /// The node's own server, for whoever would reach it.
 const PORT: u16 = 7999;
 /// Another user's program there, which must not notice. It ends when home has the file.
@@ -12,18 +16,122 @@ const OTHER: &str =
     r#"while (!-e "/tmp/over") { $x += $_ % 7 for 1..100000; $n++ } print $n > 0 && $x > 0;"#;
 
 fn attack(farm: &Farm, way: &str) -> Output {
+    goes(farm, USER, &format!("/tmp/escape {way}"))
+}
+
+/// A program goes to n2, gets nothing there, and ends.
+fn goes(farm: &Farm, before: &str, program: &str) -> Output {
     // Who holds on to a node is a failure, too.
-    let out = farm.run(
-        "n1",
-        &format!("{USER} timeout -s KILL 90 armento run --on n2 /tmp/escape {way}"),
-    );
+    let run = format!("armento run --on n2 {program}; e=$?; echo ended; exit $e");
+    let out = farm.run("n1", &format!("{before} timeout -s KILL 90 sh -c '{run}'"));
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(
         text.contains("away 1"),
-        "{way}: it never was a guest: {out:?}"
+        "{program}: it never was a guest: {out:?}"
     );
-    assert!(!text.contains("ESCAPED"), "{way}: {out:?}");
+    assert!(text.ends_with("ended\n"), "{program}: it hangs: {out:?}");
+    assert!(!text.contains("ESCAPED"), "{program}: {out:?}");
     out
+}
+
+/// What it says there is what it says at home.
+fn as_native(farm: &Farm, before: &str, way: &str) {
+    let native = farm.run("n1", &format!("{before} env NATIVE=1 /tmp/harm {way}"));
+    let out = goes(farm, before, &format!("/tmp/harm {way}"));
+    let native = String::from_utf8_lossy(&native.stdout).into_owned();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert_eq!(said, format!("away 1\n{native}ended\n"), "{way}: {out:?}");
+    assert!(native.ends_with("end\n") && out.status.success(), "{out:?}");
+}
+
+/// As a user that nobody else is.
+fn user(uid: u32) -> String {
+    format!("setpriv --reuid {uid} --regid {uid} --clear-groups")
+}
+
+/// It has all that it may have; others open what they like.
+fn descriptors_run_out(farm: &Farm) {
+    let few = format!("prlimit --nofile=300:300 {USER}");
+    as_native(farm, &few, "opens");
+    // More files than a keeper may have open.
+    as_native(farm, &few, "maps 700");
+    let run = "armento run --on n2 /tmp/harm opens /tmp/enough";
+    farm.sh("n1", &format!("{few} {run} > /tmp/opens 2>&1 &"));
+    until("its refusals", || {
+        farm.run("n1", "grep -q ^3: /tmp/opens").status.success()
+    });
+    let reads = r#"open F, "/etc/passwd" or die; print <F> ? 1 : 0"#;
+    let said = farm.sh(
+        "n1",
+        &format!("{USER} armento run --on n2 perl -e '{reads}'"),
+    );
+    assert_eq!(said, "1");
+    farm.sh("n1", "touch /tmp/enough");
+    until("its end", || {
+        farm.run("n1", "grep -q end /tmp/opens").status.success()
+    });
+}
+
+/// It may end what is its user's at home, and nobody else; its keeper is its user's.
+fn kills(farm: &Farm) {
+    let (own, other) = (user(7002), user(7003));
+    for how in ["all", "each"] {
+        let sleeps = format!(
+            "{own} sleep 600 >/dev/null 2>&1 & echo $! > /tmp/own; {other} sleep 600 >/dev/null 2>&1 & echo $! > /tmp/other.pid"
+        );
+        farm.sh("n1", &sleeps);
+        until("two that sleep", || {
+            farm.sh("n1", "pgrep -c -U 7002,7003 ^sleep$ || true")
+                .trim()
+                == "2"
+        });
+        let run = format!("{own} armento run --on n2 /tmp/harm kills {how}");
+        let out = farm.run("n1", &run);
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(said.starts_with("away 1\n"), "{out:?}");
+        until("the end of all that is its user's", || {
+            !farm.run("n1", "pgrep -U 7002").status.success()
+        });
+        farm.sh("n1", "kill $(cat /tmp/other.pid)");
+    }
+}
+
+/// On a node that lets guests have few processes: who makes more goes home, and meets its own limits there.
+fn forks(farm: &Farm) {
+    farm.sh(
+        "n2",
+        "echo guest_procs_max = 200 >> /etc/armento/config.toml; pkill -f '[a]rmento node'",
+    );
+    farm.daemon("n2");
+    farm.sh(
+        "n1",
+        "armento run sleep 600 >/dev/null 2>&1 & echo $! > /tmp/probe",
+    );
+    until("a guest after the restart", || {
+        farm.run("n1", "armento migrate $(cat /tmp/probe) n2")
+            .status
+            .success()
+    });
+    farm.sh("n1", "kill $(cat /tmp/probe)");
+    let few = format!("prlimit --nproc=400:400 {}", user(7004));
+    let out = goes(farm, &few, "/tmp/harm forks 2");
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(said.contains("none left 1\nend\n"), "{out:?}");
+    assert!(!farm.run("n1", "pgrep -U 7004").status.success());
+}
+
+/// Programs that take what they can get, and have the kernel write and jump for them.
+fn of_harm(farm: &Farm) {
+    for which in 0..=CLONES {
+        as_native(farm, USER, &format!("clones {which}"));
+    }
+    // Our code, the calls that are about to be made, and what they point to.
+    for at in ["0", "0x1000", "0x10200"] {
+        goes(farm, USER, &format!("/tmp/harm writes {at}"));
+    }
+    goes(farm, USER, "/tmp/harm sequences");
+    descriptors_run_out(farm);
+    kills(farm);
 }
 
 /// It got to its end, with this line.
@@ -37,8 +145,10 @@ fn ends(farm: &Farm, way: &str, says: &str) {
 }
 
 pub fn of_guests(farm: &Farm) {
-    let build = "gcc -O1 -pthread -o /tmp/escape -x c - <<'EOF'\n";
-    farm.sh("n1", &format!("{build}{GUEST}\nEOF\n"));
+    for (name, text) in [("escape", ESCAPE), ("harm", HARM)] {
+        let build = format!("gcc -O1 -pthread -o /tmp/{name} -x c - <<'EOF'\n");
+        farm.sh("n1", &format!("{build}{AWAY}\n{text}\nEOF\n"));
+    }
     farm.sh("n2", "echo secret > /tmp/canary; chmod 666 /tmp/canary");
     let serve = format!(
         "use IO::Socket::INET; $s = IO::Socket::INET->new(Listen => 1, LocalAddr => \"127.0.0.1:{PORT}\"); sleep 600"
@@ -68,7 +178,9 @@ pub fn of_guests(farm: &Farm) {
     ends(farm, "x32", "x32 -1");
     // Whoever writes over our code, or over what it reads, harms itself at most.
     attack(farm, "code");
+    of_harm(farm);
     if crate::lab::long() {
+        forks(farm);
         // Races against our calls: they take the machine.
         for way in ["batch", "scratch", "region", "threads"] {
             attack(farm, way);
@@ -89,8 +201,10 @@ pub fn of_guests(farm: &Farm) {
     assert_eq!(farm.sh("n2", "cat /tmp/canary"), "secret\n");
     farm.sh("n2", "kill $(cat /tmp/server)");
     until("the end of all guests", || {
-        let left = "pgrep '^(escape|armento-guard|armento-zygote)' | wc -l";
+        let left = "pgrep '^(escape|harm|armento-guard|armento-zygote)' | wc -l";
         farm.sh("n2", left).trim() == "0"
     });
     farm.sh("n2", "armento nodes");
+    let panics = "grep -l panicked /tmp/node.log /var/lib/armento/hosts/*.log; true";
+    assert_eq!(farm.sh("n2", panics), "");
 }
