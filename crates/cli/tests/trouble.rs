@@ -4,6 +4,7 @@ mod behind;
 mod blocked;
 mod escape;
 mod groups;
+mod hundred;
 mod keepers;
 mod lab;
 mod leaks;
@@ -329,6 +330,13 @@ fn a_farm_is_upgraded_node_by_node() {
 fn a_blocking_call_survives_every_move() {
     if let Some(farm) = Farm::up("blocked", None) {
         blocked::is_moved_in_every_call(&farm);
+    }
+}
+
+#[test]
+fn a_small_program_moves_as_often_as_it_is_told() {
+    if let Some(farm) = Farm::up("hundred", None) {
+        hundred::moves_a_second(&farm);
     }
 }
 
