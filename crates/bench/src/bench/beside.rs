@@ -1,6 +1,7 @@
 //! What moves are measured beside: no bars, but what the same machine does in the same run without us or without
 //! pre-copy. A gap of a program may be the machine's: it is told what one sees beside a plain transfer.
 
+use crate::bench::others;
 use crate::bench::pause::{gaps, longest, start};
 use crate::row::{Row, Samples, Table};
 use crate::run::{self, Limit, Running};
@@ -27,10 +28,11 @@ pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
     }
     match ssh(stage, &lab) {
         Ok(Some(row)) => table.push(row),
-        // As CRIU and DMTCP: where it is present.
+        // Where it is present.
         Ok(None) => {}
         Err(e) => table.push(Row::failed("beside", &format!("ssh: {e:#}"))),
     }
+    others::run(stage, &lab, table);
     lab.down()
 }
 

@@ -8,6 +8,7 @@ mod call;
 mod first;
 mod home;
 mod local;
+mod others;
 mod pause;
 mod stalls;
 mod start;

@@ -38,7 +38,6 @@ fn order(farm: &Farm, pid: i32, nodes: &[&str], done: &Done, over: &AtomicBool) 
             "home" => Dest::Home,
             name => Dest::Node(name.parse().expect("a node's name")),
         };
-        let pid = pid.try_into().expect("a process");
         match session.ask(Ask::Migrate { pid, to }, MOVE) {
             // Where it is already it is at once.
             Ok(Answer::Moved { total_us: 0, .. }) => {}
