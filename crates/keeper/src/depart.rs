@@ -91,8 +91,16 @@ impl Prepared {
 }
 
 pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<Done> {
-    let (need, noted) = reasons::may_leave(keep, pid)?;
-    let link = links::to(keep, node, pid, need)?;
+    point("home.leaving");
+    let need = reasons::may_leave(keep, pid)?;
+    // While the other node makes a host, perhaps.
+    let (link, noted) = std::thread::scope(|s| {
+        let links = s.spawn(|| links::to(keep, node, pid, need));
+        let noted = reasons::noted(pid);
+        (links.join().unwrap_or(Err(MigrateError::Ended)), noted)
+    });
+    let (link, noted) = (link?, noted?);
+    point("home.linked");
     let (tx, news) = mpsc::channel();
     let mv = keep.new_move(tx, &[&link]);
     let r = try_out(keep, pid, noted, &link, (mv, &news));
@@ -107,16 +115,26 @@ fn try_out(
     link: &Arc<HostLink>,
     (mv, news): (MoveId, &Receiver<MoveEvent>),
 ) -> Result<Done> {
-    let early = lock(&keep.early).remove(&pid);
-    let (mut r, mut w) = match early.filter(|e| e.leads_to(link)) {
-        Some(early) => early.open(keep, Purpose::Bring(mv))?,
-        None => links::open(keep, &link.pass, Purpose::Bring(mv))?,
+    let hand = &keep.hand;
+    // It is looked at while the other node opens its door: a handshake takes as long.
+    let (opened, prep) = std::thread::scope(|s| {
+        let early = lock(&keep.early).remove(&pid);
+        let opens = s.spawn(move || links::opened(keep, link, early, Purpose::Bring(mv)));
+        let prep = hand
+            .run(move |t| prepare(t, pid, false))
+            .unwrap_or(Err(MigrateError::Ended));
+        (opens.join().unwrap_or(Err(MigrateError::Ended)), prep)
+    });
+    let mut prep = prep?;
+    point("home.prepared");
+    let (mut r, mut w) = match opened {
+        Ok(opened) => opened,
+        Err(e) => {
+            hand.run(move |t| undo(t, pid));
+            return Err(e);
+        }
     };
     let closer = r.closer().ok();
-    let hand = &keep.hand;
-    let mut prep = hand
-        .run(move |t| prepare(t, pid, false))
-        .unwrap_or(Err(MigrateError::Ended))?;
     noted.mark(&mut prep.head.areas);
     prep.head.processor = keep.processor(pid);
     let mut frozen = Instant::now();

@@ -76,8 +76,14 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
     for pid in group {
         need += match reasons::may_leave(keep, *pid) {
             Err(MigrateError::Ended) => 0,
-            need => need.map_err(|e| about(*pid, e))?.0,
+            need => need.map_err(|e| about(*pid, e))?,
         };
+    }
+    for pid in group {
+        match reasons::noted(*pid) {
+            Ok(_) | Err(MigrateError::Ended) => {}
+            Err(e) => return Err(about(*pid, e)),
+        }
     }
     let link = links::to(keep, node, group[0], need)?;
     warm(keep, group, &link);
@@ -178,7 +184,7 @@ fn halt(
 fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Result<u64> {
     let (mut sent, mut bytes) = (Views::default(), 0);
     for m in members {
-        let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Bring(m.mv))?;
+        let (mut r, mut w) = links::opened(keep, link, None, Purpose::Bring(m.mv))?;
         let mut job = Job::new(m.pid, &mut r, &mut w);
         m.prep.head.brings = sent.lack(&m.prep.head.areas);
         m.prep.head.lasting = objects::sizes(&m.prep.head.areas)

@@ -205,10 +205,32 @@ pub struct Early {
 /// The spare connection to `node`, or the beginning of one, if there is a link to it: its pass opens the door.
 pub fn early(keep: &Arc<Keep>, node: &NodeName) -> Option<Early> {
     let link = working(keep, node)?;
-    let spare = lock(&link.spare).take();
-    let fresh = spare.filter(|(since, _)| since.elapsed() < SPARE_MAX);
-    let made = fresh.map_or_else(|| dialled(keep, &link), |(_, made)| made);
+    let made = spare(&link).unwrap_or_else(|| dialled(keep, &link));
     Some(Early { link, made })
+}
+
+fn spare(link: &HostLink) -> Option<Dialled> {
+    let kept = lock(&link.spare).take();
+    kept.filter(|(since, _)| since.elapsed() < SPARE_MAX)
+        .map(|(_, made)| made)
+}
+
+/// A connection for a move over `link`: the one that was begun for it, the spare one, or a new one.
+pub fn opened(
+    keep: &Keep,
+    link: &Arc<HostLink>,
+    early: Option<Early>,
+    purpose: Purpose,
+) -> Result<Connection> {
+    let early = early.filter(|e| Arc::ptr_eq(&e.link, link));
+    match early.map(|e| e.made).or_else(|| spare(link)) {
+        // What could not be reached then may be now.
+        Some(made) => match made.recv() {
+            Ok(Ok(made)) => greet(keep, made, purpose),
+            _ => open(keep, &link.pass, purpose),
+        },
+        None => open(keep, &link.pass, purpose),
+    }
 }
 
 /// A program was placed there: the next one finds a connection.
@@ -231,21 +253,6 @@ fn dialled(keep: &Arc<Keep>, link: &Arc<HostLink>) -> Dialled {
         let _ = tx.send(connect(&keep, &to.pass));
     });
     made
-}
-
-impl Early {
-    /// Does it lead to the host behind `link`? A host that was lost meanwhile has another in its place.
-    pub fn leads_to(&self, link: &Arc<HostLink>) -> bool {
-        Arc::ptr_eq(&self.link, link)
-    }
-
-    pub fn open(self, keep: &Keep, purpose: Purpose) -> Result<Connection> {
-        match self.made.recv() {
-            Ok(Ok(made)) => greet(keep, made, purpose),
-            // What could not be reached then may be now.
-            _ => open(keep, &self.link.pass, purpose),
-        }
-    }
 }
 
 /// A connection to a host's door.

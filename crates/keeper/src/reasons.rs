@@ -41,8 +41,8 @@ impl Kept {
     }
 }
 
-/// Reasons to stay that can be seen from outside; otherwise the memory in use, KiB, and what is known of it now.
-pub fn may_leave(keep: &Keep, pid: Pid) -> Result<(u64, Noted)> {
+/// Reasons to stay that can be seen from outside, but those of [`noted`]; otherwise the memory in use, KiB.
+pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     let st = status::read(pid).map_err(|_| MigrateError::Ended)?;
     let stays = |s: Stay, why: &str| Err(MigrateError::Stays(s, why.to_owned()));
     if st.state == 'Z' || st.state == 'X' {
@@ -79,13 +79,21 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<(u64, Noted)> {
     areas::may_travel(&maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
     looks::unseen(keep, pid)?;
     looks::unawaited(keep, pid)?;
-    // Its deputy could not give them up, and a body would have them unsealed.
+    Ok(st.rss_kib)
+}
+
+/// What is known of its mappings now. To look takes as long as there is memory.
+pub fn noted(pid: Pid) -> Result<Noted> {
     let noted = Noted::now(pid)?;
-    if let Some(v) = &noted.sealed {
-        let what = format!("{:x}-{:x} {}", v.start, v.end, v.name);
-        return stays(Stay::SealedMapping, what.trim_end());
+    match &noted.sealed {
+        None => Ok(noted),
+        // Its deputy could not give them up, and a body would have them unsealed.
+        Some(v) => {
+            let what = format!("{:x}-{:x} {}", v.start, v.end, v.name);
+            let what = what.trim_end().to_owned();
+            Err(MigrateError::Stays(Stay::SealedMapping, what))
+        }
     }
-    Ok((st.rss_kib, noted))
 }
 
 /// A timer of CPU time counts where it was made: at home only. (What setitimer makes travels.)
