@@ -9,7 +9,7 @@ use crate::links::{self, HostLink, MoveEvent};
 use crate::mappings::{Early, map_early, rebuild};
 use crate::mover::Done;
 use crate::tree::{Place, Tree};
-use crate::waits::Waits;
+use crate::waits::{self, Waits};
 use crate::{queue, timers};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
@@ -328,6 +328,7 @@ fn dress_some(
             blocks.push((d.tid, i64::from(nr)));
         } else if s.again {
             waits.home(d.tid, &mut regs, d.deadline());
+            waits::tell_left(d.tid, &regs, d.deadline());
         }
         if s.written > 0 {
             led.came((d.pid, d.tid), &mut regs, s.written);

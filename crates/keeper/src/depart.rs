@@ -65,6 +65,8 @@ pub struct Leaving {
     /// … and those it reads from descriptors.
     pub signalfds: u64,
     pub limits: Limits,
+    /// Since when it stands still.
+    pub stands: Instant,
 }
 
 /// What the bulk side needs.
@@ -392,6 +394,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
             ignored: 0,
             signalfds: 0,
             limits: Limits::new(),
+            stands: Instant::now(),
         },
     ))
 }

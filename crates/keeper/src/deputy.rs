@@ -88,6 +88,8 @@ struct State {
     queue: VecDeque<Work>,
     /// When the call that is being restarted was to end.
     deadline: Option<Instant>,
+    /// Since when its thread stood still that leaves in the midst of a call; until that is issued again.
+    stood: Option<Instant>,
     /// The thread's restart block was set by a call that we ran for the body: number and deadline.
     block: Option<(u16, Option<Instant>)>,
     /// Where in the slot that call's results come to lie, whoever continues it.
@@ -179,6 +181,11 @@ impl Deputy {
     pub fn attend(self: &Arc<Self>, waiter: Waiter) {
         // It ends no sooner than we let go of this end.
         drop(waiter.0.send(self.clone()));
+    }
+
+    /// Its thread leaves in the midst of a call, standing still since then. Before: no call for it has come.
+    pub fn stood(&self, since: Instant) {
+        lock(&self.st).stood = Some(since);
     }
 
     pub fn link(&self) -> Arc<HostLink> {

@@ -20,6 +20,7 @@ use armento_tracee::region::BOOTHS;
 use armento_tracee::timers::sleeps_by_cpu_time;
 use armento_tracee::{cpu, maps, status, sys, trace};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Halts it for good and reads everything but memory. `joint`: who shares it stands still, too; `others`: what
 /// of shared memory is sent already.
@@ -32,9 +33,13 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
     let sleepers = delicate(pid)?;
     cpu::look_ahead(l.grip.seized.iter().copied());
     point("home.looked");
+    let ran = l.grip.halted.is_empty();
     l.grip.halt_first(&sleepers)?;
     point("home.halting");
     l.grip.halt(trace::WATCH)?;
+    if ran {
+        l.stands = Instant::now();
+    }
     t.watch.led.whole(pid, &l.grip.halted)?;
     point("home.halted");
     t.passing.extend(l.grip.seized.iter().copied());

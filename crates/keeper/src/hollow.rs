@@ -124,6 +124,9 @@ pub fn hand_over(
         t.blocks.extend(sleeps.flatten().map(|nr| (s.tid, nr)));
         let kept = sleeps.flatten().and_then(|nr| kept_memory(s, nr));
         let d = Deputy::new(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
+        if s.again {
+            d.stood(l.stands);
+        }
         keep.enter(&d);
         p.threads.insert(s.tid, d.clone());
         deputies.push(d);

@@ -6,12 +6,14 @@
 
 use armento_migrate::image::thread;
 use armento_model::Tid;
+use armento_tracee::sys;
 use armento_tracee::trace::Regs;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// A call that is late by more than this is not the one that was noted: its kernel would have ended it.
 const LATE_MAX: Duration = Duration::from_millis(5);
+const NS: u32 = 1_000_000_000;
 
 /// A wait that goes on at home.
 #[derive(Clone, Copy, Debug)]
@@ -55,13 +57,39 @@ impl Waits {
     }
 }
 
-/// The time-out of an interrupted call, if it is in a register and would be waited for from its beginning.
-fn millis(regs: &Regs) -> Option<u64> {
-    let nr = if thread::interrupted(regs) {
+/// The kernel writes down what is left of these at a stop; meanwhile its thread has travelled. Before: its memory is here.
+pub fn tell_left(tid: Tid, regs: &Regs, deadline: Option<Instant>) {
+    let (addr, unit_ns) = match number(regs) as i64 {
+        libc::SYS_ppoll => (regs.rdx, 1),
+        libc::SYS_pselect6 => (regs.r8, 1),
+        libc::SYS_select => (regs.r8, 1000),
+        _ => return,
+    };
+    let Some(until) = deadline.filter(|_| addr != 0) else {
+        return;
+    };
+    let left = until.saturating_duration_since(Instant::now());
+    let (mut sec, mut units) = (left.as_secs(), left.subsec_nanos().div_ceil(unit_ns));
+    if units == NS / unit_ns {
+        (sec, units) = (sec + 1, 0);
+    }
+    let words = [sec, units.into()].map(u64::to_le_bytes).concat();
+    // Where the program cannot write the kernel leaves it, too.
+    let _ = sys::vm_write(tid, addr, &words);
+}
+
+/// Of the call that is issued again.
+fn number(regs: &Regs) -> u64 {
+    if thread::interrupted(regs) {
         regs.orig_rax
     } else {
         regs.rax // turned back to its syscall instruction
-    };
+    }
+}
+
+/// The time-out of an interrupted call, if it is in a register and would be waited for from its beginning.
+fn millis(regs: &Regs) -> Option<u64> {
+    let nr = number(regs);
     let timed = matches!(nr as i64, libc::SYS_epoll_wait | libc::SYS_epoll_pwait);
     (timed && regs.r10 as i32 > 0).then_some(u64::from(regs.r10 as u32))
 }
@@ -74,6 +102,7 @@ fn left(until: Instant, now: Instant) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     fn regs(rax: i64, orig_rax: i64, r10: u64) -> Regs {
         let mut regs = thread::from_words(&[0; 27]).expect("registers");
@@ -100,6 +129,23 @@ mod tests {
         // Another wait of the same thread, and the same of another thread.
         assert!(!waits.leaves(7, &mut regs(nr, nr, 1000)));
         assert!(!waits.leaves(8, &mut regs(nr, nr, home.r10)));
+    }
+
+    #[test]
+    fn what_is_left_is_written_where_the_kernel_writes_it() {
+        let me = std::process::id() as Tid;
+        for (nr, unit) in [
+            (libc::SYS_ppoll, 1_000_000_000),
+            (libc::SYS_select, 1_000_000),
+        ] {
+            let told = [AtomicU64::new(9000), AtomicU64::new(0)];
+            let at = told.as_ptr() as u64;
+            let mut r = regs(-514, nr, 0);
+            (r.rdx, r.r8) = (at, at);
+            tell_left(me, &r, Some(Instant::now() + Duration::from_millis(2400)));
+            let told = told.map(|t| t.load(Ordering::Relaxed));
+            assert!(told[0] <= 2 && told[1] < unit, "{told:?}");
+        }
     }
 
     #[test]

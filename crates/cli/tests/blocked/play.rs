@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
 /// Longest wait for anything.
@@ -19,6 +19,10 @@ const MOVE: Duration = Duration::from_secs(130);
 /// Between what has been seen and the last move of a call that a time-out ends: as much later may it end, and still
 /// be known to have gone on with what was left.
 const LATE: Duration = Duration::from_secs(4);
+/// What has been seen is to be noted at once.
+const LOOK: Duration = Duration::from_millis(5);
+/// So long at least has a call waited that says what is left of its time.
+const BREATH: Duration = Duration::from_secs(1);
 const WRITE: u64 = 1;
 const RESTART_SYSCALL: u64 = 219;
 
@@ -221,11 +225,17 @@ impl Running<'_> {
                 .over
         };
         let mut ended = false;
-        let happened = within(LONG, || {
+        let limit = Instant::now() + LONG;
+        let mut happened = || {
             ended = over();
             happened() || ended
-        });
-        match (happened, ended && !self.has("# returned")) {
+        };
+        let mut is = happened();
+        while !is && Instant::now() < limit {
+            std::thread::sleep(LOOK);
+            is = happened();
+        }
+        match (is, ended && !self.has("# returned")) {
             (true, false) => Ok(()),
             (true, true) => Err(format!("it ended before {what}")),
             (false, _) => Err(format!("{what} did not happen; it is {}", self.state())),
@@ -264,6 +274,9 @@ impl Running<'_> {
                 self.tell("late")?;
             }
             Kind::Signal | Kind::Restart => {
+                if self.case.row.timed() {
+                    std::thread::sleep(BREATH);
+                }
                 self.tell("signal")?;
                 self.until("a handler", || self.has("# handled"))?;
                 self.until("an end, or the call again", || {

@@ -14,22 +14,27 @@ static long and_left(long r, double began, long s, long ns)
 {
     int kept = errno;
     double is = s + ns / 1e9, gone = now() - began;
-    HOLDS(is >= limit - gone - 0.02 || is == 0);
-    if (later() > 0)
-        HOLDS(is <= limit - (later() - marked()) + 0.02);
+    HOLDS(is >= limit - gone - 0.01 || is == 0);
+    if (later() > 0 && is > 0)
+        HOLDS(is <= limit - (later() - marked()) / 2);
     errno = kept;
     return r;
 }
 static double began;
-#define TIMED_CALL(time, call) (began = now(), left_s = time, and_left(call, began, left_s->tv_sec, left_s->tv_nsec))
+#define TIMED_CALL(time, call)                                                                     \
+    ({                                                                                             \
+        began = now(), left_s = time;                                                              \
+        long r_ = call;                                                                            \
+        and_left(r_, began, left_s->tv_sec, left_s->tv_nsec);                                      \
+    })
 ROW(ppoll, SYS_ppoll, TIMED, pipe(p), TIMED_CALL(in_limit(0, 0), and_ready(CALL(ppoll, pipe_in(), 1, left_s, NULL, 8))), give(p[1], "x"))
 ROW(ppoll_mask, SYS_ppoll, SIGNALS, (pipe(p), block(SIGUSR1)), and_ready(CALL(ppoll, pipe_in(), 1, NULL, set(SIGUSR2), 8)), kill(caller, SIGUSR1))
 static fd_set ready;
 static fd_set *in_set(void) { FD_ZERO(&ready); FD_SET(p[0], &ready); return &ready; }
-static long and_set(long r) { return r * 10 + (r > 0 && FD_ISSET(p[0], &ready)); }
+static long and_set(long r) { return r < 0 ? -1 : r * 10 + (r > 0 && FD_ISSET(p[0], &ready)); }
 static struct timeval tv;
 static struct timeval *left_tv(void) { tv = (struct timeval){limit, 0}; began = now(); return &tv; }
-static long select_left(long r) { return r < 0 ? -1 : and_left(and_set(r), began, tv.tv_sec, tv.tv_usec * 1000); }
+static long select_left(long r) { return and_left(and_set(r), began, tv.tv_sec, tv.tv_usec * 1000); }
 ROW(select, SYS_select, TIMED, pipe(p), select_left(CALL(select, p[0] + 1, in_set(), NULL, NULL, left_tv())), give(p[1], "x"))
 ROW(pselect, SYS_pselect6, TIMED, pipe(p), TIMED_CALL(in_limit(0, 0), CALL(pselect6, p[0] + 1, in_set(), NULL, NULL, left_s, NULL)), give(p[1], "x"))
 static struct epoll_event ev;

@@ -256,17 +256,22 @@ impl Deputy {
     }
 }
 
-/// A relative timeout that is being waited for again shrinks to what is left of it.
+/// A relative timeout that is being waited for again shrinks to what is left of it. When its thread has just left home,
+/// nobody knows how long it had waited; but where the kernel writes down what is left, it did so at the stop.
 fn timing(st: &mut State, flags: u8, packed: &mut Packed) {
+    let stood = st.stood.take();
     let Some(t) = armento_abi::deadline(packed) else {
         return;
     };
-    match st.deadline {
-        Some(d) if flags & call::AGAIN != 0 => {
-            let left = d.saturating_duration_since(Instant::now());
-            armento_abi::set_timeout(packed, left.as_nanos() as u64);
-        }
-        _ => st.deadline = Instant::now().checked_add(Duration::from_nanos(t.rel_ns)),
+    let again = flags & call::AGAIN != 0;
+    if !again || st.deadline.is_none() {
+        let told = again && armento_abi::timeout_in_out(packed.nr.into());
+        let from = stood.filter(|_| told).unwrap_or_else(Instant::now);
+        st.deadline = from.checked_add(Duration::from_nanos(t.rel_ns));
+    }
+    if let Some(d) = st.deadline.filter(|_| again) {
+        let left = d.saturating_duration_since(Instant::now());
+        armento_abi::set_timeout(packed, left.as_nanos() as u64);
     }
 }
 
