@@ -19,6 +19,7 @@ use armento_model::{Pid, Tid};
 use armento_tracee::aside;
 use armento_tracee::inject::bit;
 use armento_tracee::region::DATA;
+use armento_tracee::sys::SigInfo;
 use armento_wire::WireError;
 use armento_wire::call::{CALL, Call, decode_call};
 use armento_wire::talk::{self, TALK, ToHome, ToHost};
@@ -50,7 +51,9 @@ pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut Inlet) -> WireError
         *lock(&link.heard) = Instant::now();
         let fine = match kind {
             CALL => call(keep, link, &buf),
-            TALK => talk::decode::<ToHome>(&buf, "message").map(|m| hear(keep, link, m)),
+            TALK => talk::decode(&buf, "message")
+                .and_then(sound)
+                .map(|m| hear(keep, link, m)),
             _ => Err(WireError::Garbled("message")),
         };
         if let Err(e) = fine {
@@ -58,6 +61,21 @@ pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut Inlet) -> WireError
             return e;
         }
     }
+}
+
+/// KERNEL: 1 to _NSIG.
+const SIGNALS: std::ops::RangeInclusive<i32> = 1..=64;
+
+/// A signal that there is not would leave its deputy stopped, and the hand waiting for it.
+fn sound(m: ToHome) -> Result<ToHome, WireError> {
+    let is = match &m {
+        ToHome::Default { sig, info, .. } => {
+            SIGNALS.contains(sig) && info.0.len() == size_of::<SigInfo>()
+        }
+        ToHome::Died { sig, .. } => SIGNALS.contains(sig),
+        _ => true,
+    };
+    is.then_some(m).ok_or(WireError::Garbled("signal"))
 }
 
 /// The deputy of `tid`, if this host speaks for it.

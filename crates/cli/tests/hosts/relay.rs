@@ -1,0 +1,217 @@
+//! The host's side of a real session: its daemon's line, its own keys, a real host behind it that does the honest part,
+//! and lies between.
+
+use super::lies;
+use armento_client::Session as Control;
+use armento_client::api::{Ask, HostHello, HostStart, HostUp};
+use armento_link::{Badge, Duplex, Identity, Listener, Reader, Role, Writer, dial};
+use armento_wire::bulk::HELLO;
+use armento_wire::call::{CALL, REPLY, decode_reply};
+use armento_wire::session::{Closer, Session};
+use armento_wire::talk::{self, Hello, Purpose, Resume, WELCOME};
+use armento_wire::{read_frame, write_frame};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::spawn;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(10);
+/// Calls of ours have numbers from here: what home says to them is for us.
+pub const FORGED: u32 = 0x7000_0000;
+
+/// What the man in the middle knows and says.
+pub struct Middle {
+    home: Session<Writer>,
+    answers: Mutex<HashMap<u32, (i64, Vec<u8>)>>,
+}
+
+impl Middle {
+    pub fn say(&self, kind: u8, body: &[u8]) {
+        let _ = self.home.send(kind, &[body]);
+    }
+
+    /// What home says to a call of ours.
+    pub fn answer(&self, seq: u32) -> Option<(i64, Vec<u8>)> {
+        let until = Instant::now() + LONG;
+        while Instant::now() < until {
+            let mut all = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(a) = all.remove(&seq) {
+                return Some(a);
+            }
+            drop(all);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        None
+    }
+}
+
+pub fn run() -> ! {
+    let mut line = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .expect("a line");
+    let start: HostStart = serde_json::from_str(&line).expect("what a host is told");
+    let door = Listener::bind(&start.listen, &start.identity).expect("a door");
+    let inner = HostStart {
+        identity: Identity::Plain,
+        listen: "127.0.0.1:0".into(),
+        ..start.clone()
+    };
+    let mut host = Command::new(env!("CARGO_BIN_EXE_armento"))
+        .arg("host")
+        .env("ARMENTO_SOCKET", "/nowhere")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a host");
+    let order = serde_json::to_string(&inner).expect("plain data");
+    let mut to = host.stdin.take().expect("piped");
+    writeln!(to, "{order}").expect("it listens");
+    drop(to);
+    let mut said = String::new();
+    let out = host.stdout.take().expect("piped");
+    BufReader::new(out).read_line(&mut said).expect("its line");
+    let up: HostUp = serde_json::from_str(&said).expect("where it is");
+    let behind = format!("127.0.0.1:{}", up.port);
+    let me = HostUp {
+        port: door.port(),
+        host: std::process::id() as i32,
+    };
+    println!("{}", serde_json::to_string(&me).expect("plain data"));
+    // A host that says nothing to its daemon is ended.
+    let mut daemon = Control::connect().expect("its daemon");
+    let hello = HostHello {
+        tree: start.tree,
+        home: start.home.clone(),
+        host: std::process::id() as i32,
+        uid: start.uid,
+    };
+    let host_is_known = spawn(move || {
+        // Once the daemon has written down that it is up.
+        while daemon.ask(Ask::Host(hello.clone()), LONG).is_err() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        daemon
+    });
+    spawn(move || {
+        loop {
+            let keeper = |who: &Badge| *who == start.expect;
+            if let Ok((link, _)) = door.accept_if(None, keeper) {
+                let (behind, start) = (behind.clone(), start.clone());
+                spawn(move || between(link, &behind, &start));
+            }
+        }
+    });
+    let _daemon = host_is_known.join();
+    let _ = host.wait();
+    std::process::exit(0);
+}
+
+fn parts(link: Duplex) -> (TcpStream, Reader, Writer) {
+    let socket = link.socket().try_clone().expect("a socket");
+    let (r, w) = link.split().expect("both halves");
+    (socket, r, w)
+}
+
+fn between(link: Duplex, behind: &str, start: &HostStart) {
+    let (socket, mut r, w) = parts(link);
+    let mut buf = Vec::new();
+    let Ok(HELLO) = read_frame(&mut r, &mut buf) else {
+        return;
+    };
+    let Ok(hello) = talk::decode::<Hello>(&buf, "hello") else {
+        return;
+    };
+    let host = Badge {
+        role: Role::Host,
+        ..start.expect.clone()
+    };
+    let Ok(inner) = dial(behind, &Identity::Plain, &host, LONG) else {
+        return;
+    };
+    let (inner_socket, inner_r, mut inner_w) = parts(inner);
+    write_frame(&mut inner_w, HELLO, &[&buf]).expect("it hears");
+    match hello.purpose {
+        Purpose::Calls(resume) => calls((socket, r, w), (inner_socket, inner_r, inner_w), &resume),
+        purpose => {
+            let lie = matches!(purpose, Purpose::Fetch(_)).then(lies::chosen);
+            let (a, b) = (socket.try_clone(), inner_socket.try_clone());
+            spawn(move || {
+                frames(r, inner_w, None);
+                let _ = b.map(|s| s.shutdown(Shutdown::Both));
+            });
+            frames(inner_r, w, lie.flatten());
+            let _ = a.map(|s| s.shutdown(Shutdown::Both));
+        }
+    }
+}
+
+/// Passes frames on; those of an image on its way home as the lie has it.
+fn frames(mut r: Reader, mut w: Writer, lie: Option<lies::Lie>) {
+    let mut buf = Vec::new();
+    while let Ok(kind) = read_frame(&mut r, &mut buf) {
+        if let Some(lie) = lie {
+            lies::image(lie, kind, &mut buf);
+        }
+        if write_frame(&mut w, kind, &[&buf]).is_err() {
+            return;
+        }
+    }
+}
+
+type Line = (TcpStream, Reader, Writer);
+
+/// The stream of calls: two sessions, and what the one hears the other says.
+fn calls((socket, mut r, mut w): Line, (inner_socket, inner_r, inner_w): Line, resume: &Resume) {
+    if resume.epoch != 0 {
+        return;
+    }
+    write_frame(&mut w, WELCOME, &[&0u64.to_le_bytes()]).expect("home hears");
+    let mut inner_r = BufReader::new(inner_r);
+    let mut buf = Vec::new();
+    assert_eq!(read_frame(&mut inner_r, &mut buf).ok(), Some(WELCOME));
+    let middle = Arc::new(Middle {
+        home: Session::default(),
+        answers: Mutex::default(),
+    });
+    let host = Arc::new(Session::<Writer>::default());
+    let ends = |s: TcpStream| -> Closer { Box::new(move || drop(s.shutdown(Shutdown::Both))) };
+    let attached = middle.home.attach(w, ends(socket), 0);
+    assert!(matches!(attached, Ok(None)));
+    let attached = host.attach(inner_w, ends(inner_socket), 0);
+    assert!(matches!(attached, Ok(None)));
+    let (m, h) = (middle.clone(), host.clone());
+    spawn(move || {
+        let mut buf = Vec::new();
+        while let Ok(kind) = m.home.hear(&mut r, &mut buf) {
+            let ours = decode_reply(&buf)
+                .ok()
+                .filter(|a| kind == REPLY && a.seq >= FORGED);
+            if let Some(a) = ours {
+                let mut all = m.answers.lock().unwrap_or_else(PoisonError::into_inner);
+                all.insert(a.seq, (a.ret, a.outs.to_vec()));
+            } else if h.send(kind, &[&buf]).is_err() {
+                break;
+            }
+        }
+        h.end();
+    });
+    let mut begun = false;
+    while let Ok(kind) = host.hear(&mut inner_r, &mut buf) {
+        // Its first call: it runs here, and this is its number.
+        if kind == CALL && !begun {
+            begun = true;
+            let tid = i32::from_le_bytes(buf[..4].try_into().expect("a call's head"));
+            let m = middle.clone();
+            spawn(move || lies::tell(&m, tid));
+        }
+        if middle.home.send(kind, &[&buf]).is_err() {
+            break;
+        }
+    }
+    middle.home.end();
+}
