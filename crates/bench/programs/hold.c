@@ -16,8 +16,8 @@
 
 /* Shorter ones are interrupts of the machine. */
 #define GAP_MIN_NS 200000u
-/* A minute of a machine that takes the processor away a thousand times a second. */
-#define GAPS_MAX 65536u
+/* A minute of a program that waits for a page four thousand times a second. */
+#define GAPS_MAX 262144u
 #define PAGE 4096u
 #define PART (64u << 10)
 #define THREADS_MAX 4096u

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// It stands still for so long (a move may pause for 10 ms) …
-const STANDS: Duration = Duration::from_millis(8);
+/// It stands still for so long (a move may pause for 10 ms, and the last standstill goes over into that) …
+const STANDS: Duration = Duration::from_millis(4);
 /// … and runs for so long, microseconds: a seventh of the time, and less while its rounds do not get shorter. One that
 /// catches up with a clock writes as fast as memory takes it.
-const RUNS_US: [u64; 3] = [1200, 400, 130];
+const RUNS_US: [u64; 3] = [600, 200, 65];
 
 /// Until this is dropped.
 pub struct Brake {

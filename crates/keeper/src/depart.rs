@@ -105,7 +105,8 @@ pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<Done> {
     point("home.linked");
     let (tx, news) = mpsc::channel();
     let mv = keep.new_move(tx, &[&link]);
-    let r = try_out(keep, pid, noted, &link, (mv, &news));
+    let runs_meanwhile = need > PRECOPY_MIN_KIB && !reasons::direct_io(pid);
+    let r = try_out(keep, pid, noted, &link, (mv, &news), runs_meanwhile);
     keep.end_move(mv);
     r
 }
@@ -116,17 +117,25 @@ fn try_out(
     noted: Noted,
     link: &Arc<HostLink>,
     (mv, news): (MoveId, &Receiver<MoveEvent>),
+    runs_meanwhile: bool,
 ) -> Result<Done> {
     let hand = &keep.hand;
-    // It is looked at while the other node opens its door: a handshake takes as long.
-    let (opened, prep) = std::thread::scope(|s| {
-        let early = lock(&keep.early).remove(&pid);
-        let opens = s.spawn(move || links::opened(keep, link, early, Purpose::Bring(mv)));
-        let prep = hand
-            .run(move |t| prepare(t, pid, false))
-            .unwrap_or(Err(MigrateError::Ended));
-        (opens.join().unwrap_or(Err(MigrateError::Ended)), prep)
-    });
+    let early = lock(&keep.early).remove(&pid);
+    let open = || links::opened(keep, link, early, Purpose::Bring(mv));
+    let look = || {
+        hand.run(move |t| prepare(t, pid, false))
+            .unwrap_or(Err(MigrateError::Ended))
+    };
+    let (opened, prep) = match runs_meanwhile {
+        // It is looked at while the other node opens its door: a handshake takes as long.
+        true => std::thread::scope(|s| {
+            let opens = s.spawn(open);
+            let prep = look();
+            (opens.join().unwrap_or(Err(MigrateError::Ended)), prep)
+        }),
+        // From the look on it stands still, and a door may stay shut for seconds.
+        false => (Ok(open()?), look()),
+    };
     let mut prep = prep?;
     point("home.prepared");
     let (mut r, mut w) = match opened {

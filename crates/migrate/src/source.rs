@@ -39,6 +39,9 @@ const ENOUGH: Duration = Duration::from_millis(3);
 /// … or, if it sent little, than this: beside a program that computes the answer alone takes until the next tick of the
 /// kernel's (10 ms with HZ=100).
 const TICK: Duration = Duration::from_millis(10);
+/// Who writes so little that the rounds take no longer, as beside a look at gigabytes, is not slowed down for it: that
+/// would be felt more than a pause as long.
+const BEARABLE: Duration = Duration::from_millis(5);
 /// … or after so many rounds, or when a round is no shorter than this share of the one before: a program that
 /// writes faster than the link carries never converges.
 const ROUNDS_MAX: u32 = 12;
@@ -205,15 +208,15 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             watch.begin(kernel, &runs, backing, &mut |runs| self.runs(runs))?;
         }
         self.sync()?;
-        let mut enough = self.converge(&both, (&watch, &map), writes)?;
+        let mut stuck = self.converge(&both, (&watch, &map), writes)?;
         if !self.postcopy
-            && !enough
+            && stuck.is_some_and(|s| s > BEARABLE)
             && let Some(brake) = self.brake.take()
         {
             let slow = brake();
-            loop {
-                enough = self.converge(&both, (&watch, &map), writes)?;
-                if enough || !slow.harder() {
+            while stuck.is_some_and(|s| s > BEARABLE) {
+                stuck = self.converge(&both, (&watch, &map), writes)?;
+                if !slow.harder() {
                     break;
                 }
             }
@@ -222,26 +225,26 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         if self.postcopy && forced() {
             self.give_up_all()?;
         }
-        if self.postcopy && !enough {
+        if self.postcopy && stuck.is_some() {
             self.give_up(&watch, &map, writes)?;
         }
         self.watch = watch;
         Ok(())
     }
 
-    /// Rounds, until one is short (then `true`), or they do not get shorter.
+    /// Rounds, until one is short, or they do not get shorter: then how long the last one's sending took.
     fn converge(
         &mut self,
         both: &[Area],
         (watch, map): (&Watch, &Pagemap),
         writes: &RwLock<()>,
-    ) -> Result<bool> {
-        let mut last = f64::INFINITY;
+    ) -> Result<Option<Duration>> {
+        let (mut last, mut sending) = (f64::INFINITY, Duration::ZERO);
         for _ in 1..ROUNDS_MAX {
             let (begun, before) = (Instant::now(), self.read);
             self.pack.begin(plain(both));
             // What the look takes does not get less with what is written, and the last one, of what stands still, arms nothing.
-            let mut sending = Duration::ZERO;
+            sending = Duration::ZERO;
             watch.round(map, writes, &mut |_, runs| {
                 let begun = Instant::now();
                 let sent = if runs.is_empty() {
@@ -260,14 +263,14 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             let took = begun.elapsed();
             let little = sending <= TICK && self.read - before < LATE_MIN;
             if sending <= ENOUGH || little {
-                return Ok(true);
+                return Ok(None);
             }
             if took.as_secs_f64() > last * SHRINKS {
                 break;
             }
             last = took.as_secs_f64();
         }
-        Ok(false)
+        Ok(Some(sending))
     }
 
     /// Everything comes behind the flip: a test's wish.

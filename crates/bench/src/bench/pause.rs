@@ -209,7 +209,8 @@ pub fn start(command: std::process::Command) -> Result<(Running, u32)> {
 
 pub fn gaps(holder: Running) -> Result<Vec<Gap>> {
     holder.signal(sys::SIGUSR1)?;
-    let lines = holder.finish(Limit::secs(SOON))?;
+    // It looks at all its memory first.
+    let lines = holder.finish(Limit::secs(MOVE))?;
     let (last, lines) = lines.split_last().context("`hold` printed nothing")?;
     if last != "lost 0" {
         bail!("the machine is too busy to tell gaps apart: {last}");
