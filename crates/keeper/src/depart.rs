@@ -32,7 +32,7 @@ use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::pages::Run;
 use armento_tracee::region::Region;
 use armento_tracee::uffd::Uffd;
-use armento_tracee::{maps, status, trace};
+use armento_tracee::{aside, maps, status, trace};
 use armento_wire::talk::{FileKey, Purpose, ToHost};
 use std::collections::HashMap;
 use std::fs::File;
@@ -96,12 +96,9 @@ pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<Done> {
     point("home.leaving");
     let need = reasons::may_leave(keep, pid)?;
     // While the other node makes a host, perhaps.
-    let (link, noted) = std::thread::scope(|s| {
-        let links = s.spawn(|| links::to(keep, node, pid, need));
-        let noted = reasons::noted(pid);
-        (links.join().unwrap_or(Err(MigrateError::Ended)), noted)
-    });
-    let (link, noted) = (link?, noted?);
+    let way = || links::to(keep, node, pid, need);
+    let (link, noted) = aside::both("way", way, || reasons::noted(pid));
+    let (link, noted) = (link.unwrap_or(Err(MigrateError::Ended))?, noted?);
     point("home.linked");
     let (tx, news) = mpsc::channel();
     let mv = keep.new_move(tx, &[&link]);
@@ -128,11 +125,10 @@ fn try_out(
     };
     let (opened, prep) = match runs_meanwhile {
         // It is looked at while the other node opens its door: a handshake takes as long.
-        true => std::thread::scope(|s| {
-            let opens = s.spawn(open);
-            let prep = look();
-            (opens.join().unwrap_or(Err(MigrateError::Ended)), prep)
-        }),
+        true => {
+            let (opened, prep) = aside::both("open", open, look);
+            (opened.unwrap_or(Err(MigrateError::Ended)), prep)
+        }
         // From the look on it stands still, and a door may stay shut for seconds.
         false => (Ok(open()?), look()),
     };

@@ -44,6 +44,28 @@ pub fn soon(name: &str, work: impl FnOnce() + Send + 'static) {
     }
 }
 
+/// Does `other` beside `mine`, or before it where there is no room for a thread. `None`: it panicked.
+pub fn both<A: Send, B>(
+    name: &str,
+    other: impl FnOnce() -> A + Send,
+    mine: impl FnOnce() -> B,
+) -> (Option<A>, B) {
+    let other = Mutex::new(Some(other));
+    let work = || {
+        let work = other.lock().unwrap_or_else(PoisonError::into_inner).take();
+        work.map(|w| w())
+    };
+    std::thread::scope(
+        |s| match Builder::new().name(name.into()).spawn_scoped(s, work) {
+            Ok(thread) => {
+                let mine = mine();
+                (thread.join().ok().flatten(), mine)
+            }
+            Err(_) => (work(), mine()),
+        },
+    )
+}
+
 /// Before [`spare`], and where it could not be begun, the caller waits.
 fn turn(work: Work) {
     let Some(spare) = SPARE.get() else {
@@ -67,6 +89,13 @@ mod tests {
         let (tx, rx) = mpsc::channel();
         super::soon("aside", move || tx.send(1).expect("heard"));
         assert_eq!(rx.iter().sum::<i32>(), 1);
+    }
+
+    #[test]
+    fn two_things_at_once() {
+        let (tx, rx) = mpsc::channel();
+        let (other, mine) = super::both("other", || tx.send(1), || rx.recv());
+        assert_eq!((other, mine), (Some(Ok(())), Ok(1)));
     }
 
     #[test]
