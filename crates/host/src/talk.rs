@@ -248,6 +248,7 @@ const EMPTY_MAX: Duration = Duration::from_secs(2);
 pub fn pulse(sh: &Arc<Shared>) {
     loop {
         std::thread::sleep(PULSE);
+        sys::give_back_rest();
         let Some(list) = sh.hand.run(usage) else {
             return;
         };

@@ -301,6 +301,7 @@ fn watch(keep: &Arc<Keep>, link: &Arc<HostLink>) {
             link.session.cut();
         }
         lock(&link.spare).take_if(|(since, _)| since.elapsed() > SPARE_MAX);
+        sys::give_back_rest();
         std::thread::sleep(Duration::from_millis(500));
     }
     dead(keep, link);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use libc::user_regs_struct as UserRegs;
 
@@ -241,6 +242,20 @@ pub fn few_arenas() {
 /// What a move freed goes back to the kernel. Otherwise as much may stay as the largest block was twice, for a process
 /// that may never move again. malloc_trim(3); mallopt(3), M_MMAP_THRESHOLD (dynamic).
 pub fn give_back() {
+    trim();
+    FREED.store(true, Ordering::Relaxed);
+}
+
+/// Once more after [`give_back`], a moment later: threads that took part in a move end behind it, and free theirs then.
+pub fn give_back_rest() {
+    if FREED.swap(false, Ordering::Relaxed) {
+        trim();
+    }
+}
+
+static FREED: AtomicBool = AtomicBool::new(false);
+
+fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: a plain number; only memory that is free goes.
     unsafe {
