@@ -214,9 +214,9 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             && let Some(brake) = self.brake.take()
         {
             let slow = brake();
-            while stuck.is_some_and(|s| s > BEARABLE) {
+            loop {
                 stuck = self.converge(&both, (&watch, &map), writes)?;
-                if !slow.harder() {
+                if stuck.is_none_or(|s| s <= BEARABLE) || !slow.harder() {
                     break;
                 }
             }
