@@ -7,8 +7,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
-/// A tree without its home freezes and ends after these, milliseconds.
-const CONFIG: &str = "allow_root = true\nfreeze_ms = 1500\ndead_ms = 4000\n";
+/// A tree without its home freezes and ends after these, milliseconds: tests that cut need not wait for longer.
+const BRISK: &str = "freeze_ms = 1500\ndead_ms = 4000\n";
 /// Longest wait for anything that must happen.
 pub const LONG: Duration = Duration::from_secs(60);
 
@@ -22,6 +22,11 @@ pub struct Farm {
 impl Farm {
     /// `mem`: memory of a node, MiB.
     pub fn up(what: &str, mem: Option<u64>) -> Option<Farm> {
+        Farm::with(what, mem, BRISK)
+    }
+
+    /// `config`: lines of the daemons' settings.
+    pub fn with(what: &str, mem: Option<u64>, config: &str) -> Option<Farm> {
         let root =
             fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
         if !root {
@@ -42,7 +47,7 @@ impl Farm {
         let farm = Farm { name, _lab };
         for node in ["n1", "n2", "n3"] {
             let make = format!(
-                "mkdir -p /etc/armento /tmp/faults; chmod 777 /tmp/faults; printf '{CONFIG}' > /etc/armento/config.toml"
+                "mkdir -p /etc/armento /tmp/faults; chmod 777 /tmp/faults; printf 'allow_root = true\n{config}' > /etc/armento/config.toml"
             );
             farm.sh(node, &make);
         }
@@ -98,6 +103,23 @@ impl Farm {
         let out = self.run(node, script);
         assert!(out.status.success(), "{node}: {script}: {out:?}");
         String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+}
+
+/// What daemons and hosts said, beside what a test that failed says.
+impl Drop for Farm {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        for node in ["n1", "n2", "n3"] {
+            let said = self.run(
+                node,
+                "tail -n 40 /tmp/node.log /var/lib/armento/hosts/*.log",
+            );
+            let said = String::from_utf8_lossy(&said.stdout).into_owned();
+            println!("{node} of {}:\n{said}", self.name);
+        }
     }
 }
 
