@@ -23,11 +23,9 @@ const PERIOD_US: u64 = 10_000;
 /// KERNEL: `min_cfs_quota_period`, the smallest quota, microseconds.
 const QUOTA_MIN_US: u64 = 1000;
 
-/// Weight of a lab against everything else on the machine: one ordinary group. It was ten: beside a busy group that
-/// heavy, Linux 6.18.44 let other labs and ordinary processes of the same processor wait for up to 14 s (pgbench in a
-/// lab; with one, none waited).
-const SHARES_V1: &str = "1024";
-const WEIGHT_V2: &str = "100";
+/// Weight of a lab against everything else on the machine: ten ordinary groups.
+const SHARES_V1: &str = "10240";
+const WEIGHT_V2: &str = "1000";
 
 /// `(quota, period)` in microseconds; `None`: no limit.
 fn quota(speed: f64) -> Option<(u64, u64)> {

@@ -291,7 +291,14 @@ impl Running<'_> {
         self.until("its return", || self.has("# returned"))?;
         self.tell("end")?;
         let over = || matches!(self.child.try_wait(), Ok(Some(_)));
-        if !within(LONG, over) {
+        // What it wrote last may still be on its way to our reader.
+        let said = || {
+            self.said
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .over
+        };
+        if !within(LONG, over) || !within(LONG, said) {
             return Err("its process did not end".into());
         }
         match self.child.wait().map(|s| s.code()) {
