@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
 /// A tree without its home freezes and ends after these, milliseconds: tests that cut need not wait for longer.
 const BRISK: &str = "freeze_ms = 1500\ndead_ms = 4000\n";
-/// As many as taskset(1) knows; the kernel takes those there are.
+/// A mask of 32 processors for taskset(1); the kernel takes those there are (sched_setaffinity(2)).
 const ALL_CPUS: &str = "ffffffff";
 /// Longest wait for anything that must happen.
 pub const LONG: Duration = Duration::from_secs(60);
