@@ -9,6 +9,7 @@ mod keepers;
 mod lab;
 mod leaks;
 mod looks;
+mod mapping;
 mod peers;
 mod reasons;
 mod restarts;
@@ -297,6 +298,13 @@ fn a_node_leaves_with_guests_on_it() {
 fn one_who_is_away_is_seen_and_handled_at_home() {
     if let Some(farm) = Farm::up("looks", None) {
         looks::at_home(&farm);
+    }
+}
+
+#[test]
+fn one_who_maps_files_leaves_all_the_same() {
+    if let Some(farm) = Farm::up("mapping", None) {
+        mapping::while_it_leaves(&farm);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
 use crate::{behind, bodies, passage, start, sys};
 use armento_link::{Reader, Writer};
+use armento_migrate::carry::files_of;
 use armento_migrate::fault::point;
 use armento_migrate::fetch::Fetch;
 use armento_migrate::fill::{Filler, StandIns};
@@ -19,7 +20,6 @@ use armento_migrate::image::processor::{self, Here};
 use armento_migrate::image::{
     Accept, Head, Layout, State, flags, itimers, mm, objects, sigs, thread,
 };
-use armento_migrate::source::files_of;
 use armento_migrate::stop::Halted;
 use armento_migrate::target::{self, Builder, drop_calls, relayout};
 use armento_migrate::{MigrateError, Result};
@@ -91,6 +91,9 @@ const DROP_MAX: Duration = Duration::from_millis(500);
 /// Between two looks: a small part of what making a body takes.
 const DROP_LOOK: Duration = Duration::from_micros(200);
 
+/// Its process may stand still by now: then a second copy is better than to wait for the one that another host fetches.
+const MORE_MAX: Duration = Duration::from_millis(50);
+
 struct Arrival {
     sh: Arc<Shared>,
     head: Option<Head>,
@@ -112,7 +115,7 @@ struct Arrival {
 impl Arrival {
     /// Which files must come along: neither known here nor to another host of this user, nor on their way
     /// to one. In the order of their keys: two hosts that wait for each other's would wait in vain.
-    fn missing(&mut self, mut files: Vec<FileKey>) -> Result<Vec<FileKey>> {
+    fn missing(&mut self, mut files: Vec<FileKey>, wait: Duration) -> Result<Vec<FileKey>> {
         files.sort_unstable();
         let sh = self.sh.clone();
         let mut missing = Vec::new();
@@ -123,7 +126,7 @@ impl Arrival {
             }
             let found = match sh.cache.get(&key, false) {
                 Some(f) => Ok(f),
-                None => sh.cache.draft(&key, false, OTHER_MAX)?,
+                None => sh.cache.draft(&key, false, wait)?,
             };
             match found {
                 Ok(f) => drop(lock(&sh.files).insert(key, Arc::new(f))),
@@ -134,6 +137,15 @@ impl Arrival {
             }
         }
         Ok(missing)
+    }
+
+    /// The files that came are whole.
+    fn keep_fresh(&mut self) {
+        for (key, draft) in std::mem::take(&mut self.fresh) {
+            let file = Arc::new(self.sh.cache.publish(draft));
+            self.came.push(file.clone());
+            lock(&self.sh.files).insert(key, file);
+        }
     }
 
     /// Home's word that an earlier body of the same process is to go comes on another stream: this one may be quicker.
@@ -159,13 +171,17 @@ impl Builder for Arrival {
         }
         here().takes(&head.processor)?;
         self.from = head.processor.xsave.clone();
-        let files = self.missing(files_of(&head.areas))?;
+        let files = self.missing(files_of(&head.areas), OTHER_MAX)?;
         self.head = Some(head);
         Ok(Accept {
             files,
             precopy: true,
             postcopy: behind::can(&self.sh),
         })
+    }
+
+    fn lacks(&mut self, files: Vec<FileKey>) -> Result<Vec<FileKey>> {
+        self.missing(files, MORE_MAX)
     }
 
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()> {
@@ -176,13 +192,7 @@ impl Builder for Arrival {
     }
 
     fn ready_for_pages(&mut self) -> Result<Filler> {
-        let mut files = lock(&self.sh.files);
-        for (key, draft) in std::mem::take(&mut self.fresh) {
-            let file = Arc::new(self.sh.cache.publish(draft));
-            self.came.push(file.clone());
-            files.insert(key, file);
-        }
-        drop(files);
+        self.keep_fresh();
         let head = self.head.take().ok_or_else(|| {
             MigrateError::Stays(Stay::TargetFailed, "pages before an offer".into())
         })?;
@@ -210,6 +220,7 @@ impl Builder for Arrival {
     }
 
     fn layout(&mut self, mut layout: Layout) -> Result<()> {
+        self.keep_fresh();
         let pid = self.pid;
         self.later = std::mem::take(&mut layout.later);
         self.sh
@@ -449,7 +460,6 @@ fn make_objects(
 }
 
 fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
-    // Files mapped since the offer were fetched by the body's first host, not by us: they come as anonymous copies.
     make_objects(&zoo.sh(), &layout.areas, &[], &[])?;
     shape(zoo, pid, layout.areas)?;
     give_up(zoo, pid, &layout.dropped)

@@ -23,7 +23,7 @@ use armento_tracee::region::BOOTHS;
 use armento_tracee::{maps, status, sys, trace};
 use armento_wire::bulk::{self, HELLO};
 use armento_wire::pages::plain_head;
-use armento_wire::talk::{self, Hello, ObjectId, Purpose, Signal, ToHome, Whither};
+use armento_wire::talk::{self, FileKey, Hello, ObjectId, Purpose, Signal, ToHome, Whither};
 use armento_wire::write_frame;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -81,6 +81,7 @@ fn aborted(sh: &Shared, mv: MoveId) -> bool {
 }
 
 fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
+    let homeward = matches!(to, Whither::Home);
     let (mut r, mut w) = connect(sh, mv, to)?;
     let closer = r.closer().ok();
     let (here, needs, uffd, proc, tids) = sh
@@ -108,10 +109,9 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let mut job = Job::new(here, &mut r, &mut w);
     let slowed = sh.clone();
     job.brake = Some(Box::new(move || Box::new(brake::on(&slowed, pid))));
-    let files = sh.clone();
-    let accept = job.offer(&head, &mut |k| {
-        lock(&files.files).get(k).and_then(|f| f.try_clone().ok())
-    })?;
+    let shared = sh.clone();
+    let mut files = move |k: &FileKey| lock(&shared.files).get(k).and_then(|f| f.try_clone().ok());
+    let accept = job.offer(&head, &mut files)?;
     let tracked = match uffd.filter(|_| accept.precopy) {
         Some(u) => {
             let mut now = survey(here)?;
@@ -120,6 +120,7 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         }
         None => false,
     };
+    job.more(&survey(here)?.areas, &mut files)?;
     let noted = Noted::before_freeze(here, head.areas.len());
     point("host.freezing");
     freeze::freeze(sh, mv, pid)?;
@@ -134,11 +135,13 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         .run(move |zoo| capture(zoo, pid, here))
         .unwrap_or(Err(MigrateError::Ended))?;
     Noted::frozen(here, noted)?.mark(&mut last.areas);
-    // A file mapped meanwhile has replaced at home what was sent there: everything goes again.
-    let tracked = tracked && proc.mapped.load(Ordering::Acquire) == mapped;
+    // A file mapped meanwhile has replaced at home what was sent there: everything goes again. Another host maps nothing
+    // before the last layout.
+    let tracked = tracked && !(homeward && proc.mapped.load(Ordering::Acquire) != mapped);
     point("host.captured");
     // Before home can say Drop.
     let keeps = job.may_owe().then(|| behind::Kept::begin(sh, pid, here));
+    job.more(&last.areas, &mut files)?;
     job.finish(&last, state, tracked, &[])?;
     if job.owes() {
         behind::serve(pid, &mut job, closer.as_ref());

@@ -154,6 +154,11 @@ impl Builder for Return {
         })
     }
 
+    /// Whatever it maps was mapped here first.
+    fn lacks(&mut self, _: Vec<FileKey>) -> Result<Vec<FileKey>> {
+        Ok(Vec::new())
+    }
+
     fn file(&mut self, _: &FileKey, _: u64, _: &[u8]) -> Result<()> {
         Ok(())
     }

@@ -81,6 +81,17 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    pub fn opened(&self, key: &FileKey) -> Option<File> {
+        self.files.get(key).and_then(|f| f.try_clone().ok())
+    }
+
+    /// Files that it has mapped since it was looked at first, and those of them that were leased.
+    fn mapped_more(&mut self, files: HashMap<FileKey, File>, leased: Vec<FileKey>, names: &Names) {
+        self.files.extend(files);
+        self.leased.extend(leased);
+        self.names.extend(names);
+    }
+
     /// It is away: whoever writes into a file that it maps shared is to be noticed.
     pub fn keep_leases(mut self, keep: &Keep, pid: Pid) {
         let files = &mut self.files;
@@ -147,9 +158,7 @@ fn try_out(
     let mut frozen = Instant::now();
     let mut job = Job::new(pid, &mut r, &mut w);
     let sent = (|| {
-        job.offer(&prep.head, &mut |k| {
-            prep.files.get(k).and_then(|f| f.try_clone().ok())
-        })?;
+        job.offer(&prep.head, &mut |k| prep.opened(k))?;
         let tracked = match &prep.uffd {
             // At home nobody of ours writes into it; the kernel does so through its page tables.
             Some(u) => {
@@ -159,6 +168,11 @@ fn try_out(
             }
             None => false,
         };
+        if !prep.at_exec {
+            let now = survey(pid, Some(&prep.names))?;
+            prep.mapped_more(now.files, now.leased, &now.names);
+            job.more(&now.areas, &mut |k| prep.opened(k))?;
+        }
         let noted = match prep.at_exec {
             true => Some(noted),
             false => Noted::before_freeze(pid, prep.head.areas.len()),
@@ -169,6 +183,13 @@ fn try_out(
             .run(move |t| freeze(t, pid, false, &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
         Noted::frozen(pid, noted)?.mark(&mut last.areas);
+        prep.mapped_more(
+            std::mem::take(&mut last.files),
+            std::mem::take(&mut last.leased),
+            &last.names,
+        );
+        lock(&keep.names).extend(&prep.names);
+        job.more(&last.areas, &mut |k| prep.opened(k))?;
         let used = used(&prep.head.mm, &state.threads);
         job.finish(&last, state, tracked, &used)?;
         await_ready(news, READY_MAX)

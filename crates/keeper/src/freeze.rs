@@ -10,6 +10,7 @@ use crate::waits::Waits;
 use crate::{looks, partners, reasons, timers};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::Survey;
+use armento_migrate::image::files;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{State, ThreadState, itimers, mm, sigs, thread};
 use armento_migrate::stop::delicate;
@@ -69,6 +70,10 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         let known = objects::resident(&mut hold, &code, &last.areas)?;
         drop(hold);
         last.objects = objects::filled(pid, &last.areas, others, &known)?;
+    }
+    if again && last.files.keys().any(files::rescued) {
+        let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
+        files::look_below(&mut hold, &code, &last)?;
     }
     looks::unseen(&t.keep, pid)?;
     point("home.surveyed");

@@ -196,9 +196,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             let noted = Noted::now(m.pid)?;
             noted.mark(&mut m.prep.head.areas);
             m.prep.head.processor = keep.processor(m.pid);
-            job.offer(&m.prep.head, &mut |k| {
-                m.prep.files.get(k).and_then(|f| f.try_clone().ok())
-            })?;
+            job.offer(&m.prep.head, &mut |k| m.prep.opened(k))?;
             let (pid, others) = (m.pid, sent.clone());
             let frozen = keep
                 .hand

@@ -5,6 +5,7 @@
 //! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest. Of one that writes faster
 //! than the link carries, most comes behind the flip: `sweep.rs`.
 
+use crate::carry::{Opened, files_of};
 use crate::fault::point;
 use crate::image::areas::{self, Survey};
 use crate::image::flags::{self, ZEROS_MAX};
@@ -21,6 +22,7 @@ use armento_tracee::{PAGE, status, sys};
 use armento_wire::bulk;
 use armento_wire::talk::{self, FileKey};
 use armento_wire::{read_frame, write_frame};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::{OnceLock, RwLock};
@@ -68,6 +70,8 @@ pub struct Job<'a, R: Read, W: Write> {
     watch: Watch,
     /// What the target has mapped.
     offered: Vec<Area>,
+    /// Files that the target was told of.
+    pub(crate) told: BTreeSet<FileKey>,
     /// May pages come behind the flip?
     postcopy: bool,
     /// Those that will, round by round: what was sent of them is given up at the target.
@@ -76,8 +80,8 @@ pub struct Job<'a, R: Read, W: Write> {
     pub bytes: u64,
     /// … of memory, as it is.
     read: u64,
-    block: Block,
-    pack: Pack,
+    pub(crate) block: Block,
+    pub(crate) pack: Pack,
     map: Option<Pagemap>,
     /// While the process runs.
     patient: Option<Patient>,
@@ -96,10 +100,10 @@ pub trait Brake {
 }
 
 #[derive(Default)]
-struct Block {
+pub(crate) struct Block {
     runs: Vec<(u64, usize)>,
     len: usize,
-    buf: Vec<u8>,
+    pub(crate) buf: Vec<u8>,
 }
 
 impl<'a, R: Read, W: Write> Job<'a, R, W> {
@@ -111,6 +115,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             sent: Vec::new(),
             watch: Watch::default(),
             offered: Vec::new(),
+            told: BTreeSet::new(),
             postcopy: false,
             given_up: Vec::new(),
             unsent: Unsent::default(),
@@ -129,11 +134,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     }
 
     /// Offers the process. After `Ok` the target holds an empty body of the same shape.
-    pub fn offer(
-        &mut self,
-        head: &Head,
-        files: &mut dyn FnMut(&FileKey) -> Option<std::fs::File>,
-    ) -> Result<Accept> {
+    pub fn offer(&mut self, head: &Head, files: &mut Opened) -> Result<Accept> {
         write_frame(self.w, bulk::OFFER, &[&talk::encode(head)])?;
         self.offered.clone_from(&head.areas);
         point("source.offered");
@@ -148,33 +149,14 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
         let accept: Accept = talk::decode(&buf, "answer to an offer")?;
         self.postcopy = accept.postcopy;
-        for key in &accept.files {
-            let f = files(key)
-                .ok_or_else(|| MigrateError::Stays(Stay::Busy, "a mapped file went away".into()))?;
-            self.file(key, &f)?;
-        }
+        self.told = files_of(&head.areas).into_iter().collect();
+        self.carry(&accept.files, files)?;
         Ok(accept)
     }
 
-    fn hear(&mut self, buf: &mut Vec<u8>) -> Result<u8> {
+    pub(crate) fn hear(&mut self, buf: &mut Vec<u8>) -> Result<u8> {
         let r = self.r.as_mut().ok_or(MigrateError::Ended)?;
         Ok(read_frame(&mut **r, buf)?)
-    }
-
-    fn file(&mut self, key: &FileKey, f: &std::fs::File) -> Result<()> {
-        write_frame(self.w, bulk::FILE, &[&talk::encode(key)])?;
-        let mut at = 0;
-        while at < key.size {
-            let begun = Instant::now();
-            let n = f.read_at(&mut self.block.buf, at)?;
-            if n == 0 {
-                break;
-            }
-            let raw = &self.block.buf[..n];
-            self.bytes += self.pack.send_bytes(self.w, raw, begun)?;
-            at += n as u64;
-        }
-        Ok(())
     }
 
     /// Sends pages in rounds while the process runs, until little is left to send. Only what the target
@@ -484,7 +466,6 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     }
 }
 
-/// Memory that nobody but the process itself has.
 /// Areas that lie beside each other, in order, and can be looked at as one.
 fn neighbours<'a>(areas: impl Iterator<Item = &'a Area>) -> Vec<(Vec<Run>, Backing)> {
     let mut all: Vec<(Vec<Run>, Backing)> = Vec::new();
@@ -501,6 +482,7 @@ fn neighbours<'a>(areas: impl Iterator<Item = &'a Area>) -> Vec<(Vec<Run>, Backi
     all
 }
 
+/// Memory that nobody but the process itself has.
 fn plain(areas: &[Area]) -> Vec<Run> {
     let own = areas.iter().filter(|a| a.backing() == Backing::Memory);
     pages::union(own.map(Area::run).collect(), &[])
@@ -583,18 +565,4 @@ fn can_wait(areas: &[Area]) -> Vec<Run> {
     let free = |a: &&Area| flags::lock_calls(std::slice::from_ref(*a)).is_empty();
     let plain = areas.iter().filter(|a| a.kind == Kind::Anon).filter(free);
     pages::union(plain.map(Area::run).collect(), &[])
-}
-
-/// Areas whose pages may be private: everything but the kernel's own.
-pub fn files_of(areas: &[Area]) -> Vec<FileKey> {
-    let mut keys: Vec<FileKey> = areas
-        .iter()
-        .filter_map(|a| match a.kind {
-            Kind::File { key, .. } => Some(key),
-            _ => None,
-        })
-        .collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys
 }

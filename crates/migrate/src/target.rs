@@ -24,6 +24,8 @@ use std::io::{Read, Write};
 pub trait Builder {
     /// Says yes (with the files it lacks) or no, and makes an empty process of this shape.
     fn offered(&mut self, head: Head) -> Result<Accept>;
+    /// Which of these files, mapped since the offer, it lacks: they come before the layout.
+    fn lacks(&mut self, files: Vec<FileKey>) -> Result<Vec<FileKey>>;
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()>;
     /// The process, ready to be written: called before the first pages, when its files are there.
     fn ready_for_pages(&mut self) -> Result<Filler>;
@@ -65,6 +67,10 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
     }
     loop {
         match read_frame(r, &mut buf)? {
+            bulk::MORE => {
+                let lacks = b.lacks(talk::decode(&buf, "more files")?)?;
+                write_frame(w, bulk::LACKS, &[&talk::encode(&lacks)])?;
+            }
             bulk::FILE => file = Some((talk::decode(&buf, "file")?, 0)),
             bulk::BYTES => {
                 let (key, at) = file.as_mut().ok_or(WireError::Garbled("file"))?;

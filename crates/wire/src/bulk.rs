@@ -8,9 +8,17 @@
 //! FILE(key) · BYTES … ────────────────►
 //! PAGES … SYNC (a round) ─────────────►
 //!            ◄──────────────────────── SYNCED, when they are where they belong
-//! STATE(layout, dropped, rest) ───────►
-//! PAGES … END ────────────────────────► builds
+//! LAYOUT(areas, dropped) ─────────────►
+//! PAGES … STATE · END ────────────────► builds
 //!            ◄──────────────────────── READY | FAILED
+//! ```
+//!
+//! Of files that it mapped since the offer the target is asked before LAYOUT, and as long as there are such:
+//!
+//! ```text
+//! MORE(files) ────────────────────────►
+//!            ◄──────────────────────── LACKS(those of them that it lacks)
+//! FILE(key) · BYTES … ────────────────►
 //! ```
 //!
 //! Of a program that writes faster than the link carries, what is written again and again comes last (post-copy):
@@ -39,6 +47,10 @@ pub const READY: u8 = 26;
 pub const FAILED: u8 = 27;
 pub const SYNC: u8 = 28;
 pub const SYNCED: u8 = 29;
+/// Files that the process mapped since the offer.
+pub const MORE: u8 = 30;
+/// … and those of them that the target lacks.
+pub const LACKS: u8 = 31;
 /// Pages that the target is to give up again: they come behind the flip.
 pub const DROP: u8 = 40;
 /// Behind the flip, to the source: this page is waited for.

@@ -1,0 +1,77 @@
+//! Files go along: those behind the mappings that a target lacks.
+//!
+//! From: `source.rs`, at the offer. Next: `target.rs`.
+
+use crate::image::{Area, Kind};
+use crate::source::Job;
+use crate::{MigrateError, Result};
+use armento_model::Stay;
+use armento_wire::talk::{self, FileKey};
+use armento_wire::{WireError, bulk, write_frame};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+/// The source's own descriptor of a file.
+pub type Opened<'a> = dyn FnMut(&FileKey) -> Option<File> + 'a;
+
+impl<R: Read, W: Write> Job<'_, R, W> {
+    /// The files that were mapped since the offer, or since this was asked last. While the process runs, and once more
+    /// when it stands still: a program that begins maps its libraries one after the other.
+    pub fn more(&mut self, areas: &[Area], files: &mut Opened) -> Result<()> {
+        let mut new = files_of(areas);
+        new.retain(|k| !self.told.contains(k));
+        if new.is_empty() {
+            return Ok(());
+        }
+        write_frame(self.w, bulk::MORE, &[&talk::encode(&new)])?;
+        let mut buf = Vec::new();
+        match self.hear(&mut buf)? {
+            bulk::LACKS => {}
+            _ => return Err(WireError::Garbled("answer to more files").into()),
+        }
+        let lacks: Vec<FileKey> = talk::decode(&buf, "files it lacks")?;
+        self.told.extend(new);
+        self.carry(&lacks, files)
+    }
+
+    pub(crate) fn carry(&mut self, keys: &[FileKey], files: &mut Opened) -> Result<()> {
+        for key in keys {
+            let f = files(key)
+                .ok_or_else(|| MigrateError::Stays(Stay::Busy, "a mapped file went away".into()))?;
+            self.file(key, &f)?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, key: &FileKey, f: &File) -> Result<()> {
+        write_frame(self.w, bulk::FILE, &[&talk::encode(key)])?;
+        let mut at = 0;
+        while at < key.size {
+            let begun = Instant::now();
+            let n = f.read_at(&mut self.block.buf, at)?;
+            if n == 0 {
+                break;
+            }
+            let raw = &self.block.buf[..n];
+            self.bytes += self.pack.send_bytes(self.w, raw, begun)?;
+            at += n as u64;
+        }
+        Ok(())
+    }
+}
+
+/// The files behind these areas, each once.
+pub fn files_of(areas: &[Area]) -> Vec<FileKey> {
+    let mut keys: Vec<FileKey> = areas
+        .iter()
+        .filter_map(|a| match a.kind {
+            Kind::File { key, .. } => Some(key),
+            _ => None,
+        })
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
