@@ -3,7 +3,7 @@
 use crate::wire::message;
 use armento_migrate::image::areas::{Area, in_both, steps};
 use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, thread};
-use armento_migrate::source::files_of;
+use armento_migrate::carry::files_of;
 use armento_migrate::target::{drop_calls, flag_calls, step_call};
 use armento_wire::talk::decode;
 
