@@ -23,9 +23,6 @@ use std::process::Output;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Trees wait for their homes as they do in a farm of users: where nothing is cut, no machine that stands still for
-/// seconds is to end a guest.
-const AS_SHIPPED: &str = "";
 /// As an ordinary user.
 const USER: &str = "setpriv --reuid 1000 --regid 1000 --clear-groups";
 /// About three seconds of computing and lines.
@@ -213,7 +210,7 @@ fn every_reason_to_stay_is_told_with_its_remedy() {
 
 #[test]
 fn many_moves_leave_nothing_behind() {
-    let Some(farm) = Farm::with("leaks", None, AS_SHIPPED) else {
+    let Some(farm) = Farm::up("leaks", None) else {
         return;
     };
     leaks::of_many_moves(&farm);
@@ -225,7 +222,7 @@ fn a_database_moves_as_a_group() {
         println!("skipped: PostgreSQL is not installed (package postgresql)");
         return;
     };
-    let Some(farm) = Farm::with("group", None, AS_SHIPPED) else {
+    let Some(farm) = Farm::up("group", None) else {
         return;
     };
     groups::a_database_moves_under_load(&farm, &bin);
@@ -339,14 +336,14 @@ fn a_farm_is_upgraded_node_by_node() {
 
 #[test]
 fn a_blocking_call_survives_every_move() {
-    if let Some(farm) = Farm::with("blocked", None, AS_SHIPPED) {
+    if let Some(farm) = Farm::up("blocked", None) {
         blocked::is_moved_in_every_call(&farm);
     }
 }
 
 #[test]
 fn a_small_program_moves_as_often_as_it_is_told() {
-    if let Some(farm) = Farm::with("hundred", None, AS_SHIPPED) {
+    if let Some(farm) = Farm::up("hundred", None) {
         hundred::moves_a_second(&farm);
     }
 }

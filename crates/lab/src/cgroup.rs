@@ -1,8 +1,11 @@
 //! Speed and memory of nodes, by control groups of version 1 or 2.
 //!
-//! A lab owns one group `armento-lab-NAME` per hierarchy, below the group it was started in
-//! (version 1) or at the root (version 2, which allows no processes beside child groups), and
-//! one child of it per node.
+//! A lab owns one group `armento-lab-NAME.NODE` per hierarchy and node, below the group it was started in
+//! (version 1) or at the root (version 2, which allows no processes beside child groups). None holds
+//! all nodes of a lab: such a group has processes on several processors, and beside one of those
+//! others of the same processor may wait for ever.
+//! KERNEL: from 6.13 on (6d71a9c61604), and in 6.18.44; mended by 101f3498b4bd
+//! (docs/rfd/0004-in-milliseconds.md, "Two nodes on one processor").
 
 use crate::hierarchy::{Hierarchy, hierarchies};
 use crate::spec::{NodePlan, Plan};
@@ -23,7 +26,7 @@ const PERIOD_US: u64 = 10_000;
 /// KERNEL: `min_cfs_quota_period`, the smallest quota, microseconds.
 const QUOTA_MIN_US: u64 = 1000;
 
-/// Weight of a lab against everything else on the machine: ten ordinary groups.
+/// Weight of a node against everything else on the machine: ten ordinary groups.
 const SHARES_V1: &str = "10240";
 const WEIGHT_V2: &str = "1000";
 
@@ -104,27 +107,16 @@ impl Groups {
     }
 
     fn child(&self, h: &Hierarchy, node: &str, controller: &str) -> Result<PathBuf> {
-        let parent = h.base.join(&self.name);
-        let dir = parent.join(node);
+        let dir = h.base.join(format!("{}.{node}", self.name));
         if h.v1.is_none() {
             enable(&h.base, controller)?;
-            mkdir(&parent)?;
-            enable(&parent, controller)?;
-        } else {
-            mkdir(&parent)?;
-        }
-        if controller == "cpu" {
-            match h.v1 {
-                Some(_) => put(&parent, "cpu.shares", SHARES_V1)?,
-                None => put(&parent, "cpu.weight", WEIGHT_V2)?,
-            }
-        }
-        if controller == "cpuset" && h.v1.is_some() {
-            inherit_cpuset(&h.base, &parent)?;
         }
         mkdir(&dir)?;
-        if controller == "cpuset" && h.v1.is_some() {
-            inherit_cpuset(&parent, &dir)?;
+        match (controller, &h.v1) {
+            ("cpu", Some(_)) => put(&dir, "cpu.shares", SHARES_V1)?,
+            ("cpu", None) => put(&dir, "cpu.weight", WEIGHT_V2)?,
+            ("cpuset", Some(_)) => inherit_cpuset(&h.base, &dir)?,
+            _ => {}
         }
         Ok(dir)
     }
@@ -204,18 +196,15 @@ pub fn join(dirs: &[PathBuf]) -> Result<()> {
     dirs.iter().try_for_each(|d| put(d, "cgroup.procs", "0"))
 }
 
-/// Every lab's group on this machine, whoever made it.
-pub fn all_labs() -> Vec<PathBuf> {
+/// The groups of all labs' nodes on this machine, whoever made them, each with its lab's name.
+pub fn all_labs() -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for h in hierarchies() {
         walk(&h.mount, DEPTH_MAX, &mut |dir| {
-            let ours = dir
-                .file_name()
-                .is_some_and(|n| n.to_string_lossy().starts_with(PREFIX));
-            if ours {
-                found.push(dir.to_owned());
-            }
-            !ours
+            let lab = lab_of(dir);
+            let deeper = lab.is_none();
+            found.extend(lab.map(|lab| (lab, dir.to_owned())));
+            deeper
         });
     }
     found
@@ -223,11 +212,15 @@ pub fn all_labs() -> Vec<PathBuf> {
 
 /// The groups of the lab `name`.
 pub fn of_lab(name: &str) -> Vec<PathBuf> {
-    let full = format!("{PREFIX}{name}");
-    all_labs()
-        .into_iter()
-        .filter(|d| d.file_name().is_some_and(|n| *n == *full))
-        .collect()
+    let all = all_labs().into_iter();
+    all.filter(|(lab, _)| lab == name).map(|(_, d)| d).collect()
+}
+
+/// The lab that a group belongs to; names of labs have no dot.
+fn lab_of(dir: &Path) -> Option<String> {
+    let full = dir.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+    let lab = full.split_once('.').map_or(full, |(lab, _)| lab);
+    Some(lab.to_owned())
 }
 
 /// Processes in `dir` and below.
@@ -315,21 +308,15 @@ mod tests {
             cpu: 1,
         };
         let dirs = groups.create(&node, Some(64 << 20));
-        let lab = top.join("armento-lab-x");
         let read = |dir: &Path, f: &str| fs::read_to_string(dir.join(f)).unwrap_or_default();
-        let n1 = lab.join("n1");
+        let n1 = top.join("armento-lab-x.n1");
         let got = ["cpu.max", "cpuset.cpus", "memory.max", "memory.swap.max"].map(|f| read(&n1, f));
-        let weight = read(&lab, "cpu.weight");
-        let enabled = [
-            read(&top, "cgroup.subtree_control"),
-            read(&lab, "cgroup.subtree_control"),
-        ];
+        let weight = read(&n1, "cpu.weight");
+        let enabled = read(&top, "cgroup.subtree_control");
         fs::remove_dir_all(&top).unwrap();
+        assert_eq!(lab_of(&n1).as_deref(), Some("x"));
         assert_eq!(dirs.unwrap(), [n1]);
         assert_eq!(got, ["3000 10000", "1", "67108864", "0"]);
-        assert_eq!(
-            (weight.as_str(), enabled),
-            (WEIGHT_V2, ["+memory".to_owned(), "+memory".to_owned()])
-        );
+        assert_eq!((weight.as_str(), enabled.as_str()), (WEIGHT_V2, "+memory"));
     }
 }

@@ -13,12 +13,7 @@ const WIPE_MAX: Duration = Duration::from_secs(15);
 
 /// Names of all labs that left any trace.
 pub fn traces() -> BTreeSet<String> {
-    let groups = cgroup::all_labs().into_iter().filter_map(|d| {
-        d.file_name()?
-            .to_str()?
-            .strip_prefix(cgroup::PREFIX)
-            .map(str::to_owned)
-    });
+    let groups = cgroup::all_labs().into_iter().map(|(lab, _)| lab);
     let marked = marked().into_iter().map(|(_, lab)| lab);
     let found: BTreeSet<String> = state::names()
         .into_iter()

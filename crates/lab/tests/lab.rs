@@ -84,7 +84,7 @@ fn traces(name: &str) -> Vec<String> {
     );
     let dirs = Command::new("find")
         .args(["/sys/fs/cgroup", "-type", "d", "-name"])
-        .arg(format!("armento-lab-{name}"))
+        .arg(format!("armento-lab-{name}*"))
         .output()
         .unwrap();
     found.extend(

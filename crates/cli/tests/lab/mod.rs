@@ -7,8 +7,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
-/// A tree without its home freezes and ends after these, milliseconds: tests that cut need not wait for longer.
-const BRISK: &str = "freeze_ms = 1500\ndead_ms = 4000\n";
+/// A tree without its home freezes and ends after these, milliseconds.
+const CONFIG: &str = "allow_root = true\nfreeze_ms = 1500\ndead_ms = 4000\n";
 /// A mask of 32 processors for taskset(1); the kernel takes those there are (sched_setaffinity(2)).
 const ALL_CPUS: &str = "ffffffff";
 /// Longest wait for anything that must happen.
@@ -24,11 +24,6 @@ pub struct Farm {
 impl Farm {
     /// `mem`: memory of a node, MiB.
     pub fn up(what: &str, mem: Option<u64>) -> Option<Farm> {
-        Farm::with(what, mem, BRISK)
-    }
-
-    /// `config`: lines of the daemons' settings.
-    pub fn with(what: &str, mem: Option<u64>, config: &str) -> Option<Farm> {
         let root =
             fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
         if !root {
@@ -47,10 +42,9 @@ impl Farm {
         };
         let _lab = Lab::up(spec).expect("a lab");
         let farm = Farm { name, _lab };
-        farm.let_roam();
         for node in ["n1", "n2", "n3"] {
             let make = format!(
-                "mkdir -p /etc/armento /tmp/faults; chmod 777 /tmp/faults; printf 'allow_root = true\n{config}' > /etc/armento/config.toml"
+                "mkdir -p /etc/armento /tmp/faults; chmod 777 /tmp/faults; printf '{CONFIG}' > /etc/armento/config.toml"
             );
             farm.sh(node, &make);
         }
@@ -71,19 +65,6 @@ impl Farm {
         };
         until("three nodes", alive);
         Some(farm)
-    }
-
-    /// Three nodes are more than our processors: two of them on one of these, however idle the other, stand still for as
-    /// long as Linux 6.18 lets threads that wake each other have it (seen: 4 to 84 s). Each may use all.
-    fn let_roam(&self) {
-        let lab = format!("armento-lab-{}", self.name);
-        let each = "cat $d/../cpuset.cpus > $d/cpuset.cpus";
-        let all = format!(
-            "for d in $(find /sys/fs/cgroup -path '*/{lab}/n?' -type d); do \
-             test ! -e $d/cpuset.cpus || {each} || exit 1; done"
-        );
-        let done = Command::new("sh").args(["-c", &all]).status();
-        assert!(done.is_ok_and(|s| s.success()), "{lab}: its processors");
     }
 
     pub fn daemon(&self, node: &str) {
@@ -108,8 +89,7 @@ impl Farm {
     pub fn run(&self, node: &str, script: &str) -> Output {
         Command::new(ARMENTO)
             .args([
-                "lab", "exec", "--name", &self.name, node, "--", "taskset", ALL_CPUS, "sh", "-c",
-                script,
+                "lab", "exec", "--name", &self.name, node, "--", "sh", "-c", script,
             ])
             .stdin(Stdio::null())
             .output()
