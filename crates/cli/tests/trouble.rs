@@ -337,6 +337,7 @@ fn a_farm_is_upgraded_node_by_node() {
 #[test]
 fn a_blocking_call_survives_every_move() {
     if let Some(farm) = Farm::up("blocked", None) {
+        blocked::waits_on_from_home(&farm);
         blocked::is_moved_in_every_call(&farm);
     }
 }

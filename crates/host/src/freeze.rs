@@ -74,6 +74,7 @@ fn begin(zoo: &mut Zoo, pid: Pid) -> Result<(Arc<crate::shared::Proc>, Vec<Tid>)
     // Behind the flag: nothing that is not seen here begins any more.
     let sleepers = armento_migrate::stop::delicate(b.here)?;
     cpu::look_ahead(b.threads.values().map(|t| t.cell.here));
+    let sleepers = sleepers.into_iter().map(|c| c.tid).collect();
     Ok((b.proc.clone(), sleepers))
 }
 

@@ -17,6 +17,7 @@ use crate::partners;
 use crate::reasons;
 use crate::room::{make_uffd, map_region, unmap_region};
 use crate::tree::{Place, Tree};
+use crate::waits;
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::files::{self, Names};
@@ -294,12 +295,13 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         trace::resume(pid, 0)?;
         grip.halt_one(pid)?;
     } else {
-        delicate(pid)?;
+        let asleep = waits::asleep(&delicate(pid)?);
         let led = t.watch.led.clone();
         if let Err(e) = halt(&mut grip).and_then(|()| led.whole(pid, &grip.halted)) {
             t.go_on(pid, grip);
             return Err(e);
         }
+        asleep.iter().for_each(|a| t.waits.woken(a));
     }
     t.passing.extend(grip.seized.iter().copied());
     match look(pid, &mut grip, at_exec, joint) {

@@ -6,7 +6,7 @@ use crate::depart::survey;
 use crate::keep::Keep;
 use crate::room::map_region;
 use crate::tree::Tree;
-use crate::waits::Waits;
+use crate::waits::{self, Waits};
 use crate::{looks, partners, reasons, timers};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::Survey;
@@ -35,11 +35,17 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
     cpu::look_ahead(l.grip.seized.iter().copied());
     point("home.looked");
     let ran = l.grip.halted.is_empty();
+    let asleep = if ran {
+        waits::asleep(&sleepers)
+    } else {
+        Vec::new()
+    };
     l.grip.halt_first(&sleepers)?;
     point("home.halting");
     l.grip.halt(trace::WATCH)?;
     if ran {
         l.stands = Instant::now();
+        asleep.iter().for_each(|a| t.waits.woken(a));
     }
     t.watch.led.whole(pid, &l.grip.halted)?;
     point("home.halted");

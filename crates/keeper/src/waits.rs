@@ -1,18 +1,22 @@
 //! Waits whose time would begin anew: what was left of it when their thread came home is noted.
 //!
 //! The kernel ends epoll_wait with EINTR at any stop and tells nobody how long it had waited. Away, the
-//! deputy knows (`deputy.rs`). At home the call is issued again with what is left in its register, and by
-//! that value the next departure knows it. A wait that began at home and was not away yet begins anew once.
+//! deputy knows (`deputy.rs`); at home, how long its thread has slept (`tracee/src/since.rs`). The call is issued again
+//! with what is left in its register, and by that value the next departure knows it.
 
 use armento_migrate::image::thread;
+use armento_migrate::stop::InCall;
 use armento_model::Tid;
+use armento_tracee::since::Last;
 use armento_tracee::sys;
-use armento_tracee::trace::Regs;
+use armento_tracee::trace::{self, Regs};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// A call that is late by more than this is not the one that was noted: its kernel would have ended it.
 const LATE_MAX: Duration = Duration::from_millis(5);
+/// What such a call counts in.
+const UNIT: Duration = Duration::from_millis(1);
 const NS: u32 = 1_000_000_000;
 
 /// A wait that goes on at home.
@@ -21,6 +25,23 @@ struct Wait {
     until: Instant,
     /// What its register was set to.
     millis: u64,
+}
+
+/// A thread that was found in such a call, about to be stopped.
+pub struct Asleep {
+    call: InCall,
+    last: Last,
+}
+
+/// Those of `all` whose time would begin anew.
+pub fn asleep(all: &[InCall]) -> Vec<Asleep> {
+    let timed = all.iter().filter(|c| is_timed(c.nr, c.args[3]));
+    timed
+        .filter_map(|call| {
+            let last = Last::of(call.tid)?;
+            Some(Asleep { call: *call, last })
+        })
+        .collect()
 }
 
 /// By the number of the thread. Bounded by what waits: the rest is forgotten with every new one.
@@ -42,6 +63,26 @@ impl Waits {
             regs.r10 = millis;
             self.0.insert(tid, Wait { until, millis });
         }
+    }
+
+    /// It has been stopped, and whatever becomes of it waits only for what is left. Where it cannot be told how long it had
+    /// slept (another processor woke it), it waits anew.
+    pub fn woken(&mut self, a: &Asleep) {
+        let (tid, now) = (a.call.tid, Instant::now());
+        let slept = Last::of(tid).and_then(|last| a.last.until(last));
+        let (Some(slept), Ok(mut regs)) = (slept, trace::regs(tid)) else {
+            return;
+        };
+        let same = thread::interrupted(&regs)
+            && regs.orig_rax as i64 == a.call.nr
+            && trace::args(&regs) == a.call.args;
+        let Some(asked) = millis(&regs).filter(|_| same && slept >= UNIT) else {
+            return;
+        };
+        let until = (now + Duration::from_millis(asked)).checked_sub(slept);
+        self.home(tid, &mut regs, until);
+        // One that died meanwhile needs nothing.
+        let _ = trace::set_regs(tid, &regs);
     }
 
     /// On the way out, with the registers of an interrupted call: if it is still that wait, the body waits
@@ -89,9 +130,11 @@ fn number(regs: &Regs) -> u64 {
 
 /// The time-out of an interrupted call, if it is in a register and would be waited for from its beginning.
 fn millis(regs: &Regs) -> Option<u64> {
-    let nr = number(regs);
-    let timed = matches!(nr as i64, libc::SYS_epoll_wait | libc::SYS_epoll_pwait);
-    (timed && regs.r10 as i32 > 0).then_some(u64::from(regs.r10 as u32))
+    is_timed(number(regs) as i64, regs.r10).then_some(u64::from(regs.r10 as u32))
+}
+
+fn is_timed(nr: i64, fourth: u64) -> bool {
+    matches!(nr, libc::SYS_epoll_wait | libc::SYS_epoll_pwait) && fourth as i32 > 0
 }
 
 fn left(until: Instant, now: Instant) -> u64 {

@@ -71,15 +71,23 @@ pub struct Grip {
     pub calls: Option<Calls>,
 }
 
+/// A thread in a call: most sleep there.
+#[derive(Clone, Copy, Debug)]
+pub struct InCall {
+    pub tid: Tid,
+    pub nr: i64,
+    pub args: [u64; 6],
+}
+
 /// Is a thread in a call that a stop would change for good? The kernel ends these instead of issuing them
 /// again, and nobody outside can say how far they were: they end by themselves, or the process stays. Returns the
-/// threads that are in a call: most sleep there.
-pub fn delicate(pid: Pid) -> Result<Vec<Tid>> {
+/// threads that are in a call.
+pub fn delicate(pid: Pid) -> Result<Vec<InCall>> {
     let mut sleepers = Vec::new();
     for tid in status::threads(pid).map_err(|_| MigrateError::Ended)? {
         if let Some((nr, args)) = status::call(pid, tid) {
             delicate_call(pid, nr, &args)?;
-            sleepers.push(tid);
+            sleepers.push(InCall { tid, nr, args });
         }
     }
     Ok(sleepers)
@@ -179,10 +187,9 @@ impl Grip {
     }
 
     /// Stops these first, of those that are seized: while sleepers are stopped, the others run on.
-    pub fn halt_first(&mut self, sleepers: &[Tid]) -> Result<()> {
-        let running =
-            |t: &&Tid| self.seized.contains(t) && !self.halted.iter().any(|h| h.tid == **t);
-        let all: Vec<Tid> = sleepers.iter().filter(running).copied().collect();
+    pub fn halt_first(&mut self, sleepers: &[InCall]) -> Result<()> {
+        let running = |t: &Tid| self.seized.contains(t) && !self.halted.iter().any(|h| h.tid == *t);
+        let all: Vec<Tid> = sleepers.iter().map(|c| c.tid).filter(running).collect();
         all.iter().for_each(|t| drop(trace::interrupt(*t)));
         all.into_iter().try_for_each(|t| self.halt_one(t))
     }

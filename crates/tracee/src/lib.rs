@@ -16,6 +16,7 @@ pub mod notify;
 pub mod pages;
 pub mod patience;
 pub mod region;
+pub mod since;
 pub mod slice;
 pub mod status;
 pub mod sys;

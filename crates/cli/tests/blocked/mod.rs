@@ -5,9 +5,11 @@
 //! Rows: `rows.c`, `waits.c`. To look at some alone: `ARMENTO_ROWS=poll,flock`.
 
 mod play;
+mod since;
 
 use crate::lab::{self, Farm};
 use play::{Case, Kind, Player};
+pub use since::waits_on_from_home;
 use std::collections::VecDeque;
 use std::fs;
 use std::path::PathBuf;

@@ -10,7 +10,6 @@ const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
 /// A tree without its home freezes and ends after these, milliseconds.
 const CONFIG: &str = "allow_root = true\nfreeze_ms = 1500\ndead_ms = 4000\n";
 /// A mask of 32 processors for taskset(1); the kernel takes those there are (sched_setaffinity(2)).
-const ALL_CPUS: &str = "ffffffff";
 /// Longest wait for anything that must happen.
 pub const LONG: Duration = Duration::from_secs(60);
 
