@@ -14,7 +14,7 @@ use armento_migrate::fault::point;
 use armento_migrate::fetch::Fetch;
 use armento_migrate::fill::{Filler, StandIns};
 use armento_migrate::image::areas::{Area, Kind};
-use armento_migrate::image::files::rescued;
+use armento_migrate::image::files::{FILE_MAX, rescued};
 use armento_migrate::image::objects::{Object, ObjectId};
 use armento_migrate::image::processor::{self, Here};
 use armento_migrate::image::{
@@ -120,9 +120,12 @@ impl Arrival {
         let sh = self.sh.clone();
         let mut missing = Vec::new();
         for key in files.into_iter().filter(|k| !sh.knows(k)) {
-            if !sh.has_file_room() {
-                let detail = "this host has no descriptors left for its files".into();
-                return Err(MigrateError::Stays(Stay::NoRoom, detail));
+            let no_room = |why: &str| Err(MigrateError::Stays(Stay::NoRoom, why.into()));
+            if !sh.has_file_room(self.fresh.len()) {
+                return no_room("this host has no descriptors left for its files");
+            }
+            if key.size > FILE_MAX {
+                return no_room("a mapped file too big to travel");
             }
             let found = match sh.cache.get(&key, false) {
                 Some(f) => Ok(f),

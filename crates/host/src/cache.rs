@@ -14,6 +14,8 @@ use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// All files of one home and user together, bytes. The one that was used longest ago goes first.
@@ -21,27 +23,59 @@ const TOTAL_MAX: u64 = 512 << 20;
 /// Larger files than this are nobody's library.
 const ONE_MAX: u64 = 64 << 20;
 
-/// `None`: nowhere to keep them; every host then has its own.
-pub struct Cache(Option<File>);
+pub struct Cache {
+    /// `None`: nowhere to keep them; every host then has its own.
+    dir: Option<File>,
+    /// Bytes of this host's drafts in it: beyond [`TOTAL_MAX`] no more are begun there.
+    drafts: Arc<AtomicU64>,
+}
 
 /// A copy that is being written: in the cache, or this host's alone.
 pub struct Draft {
     pub file: File,
-    name: Option<String>,
+    in_cache: Option<InCache>,
+}
+
+struct InCache {
+    name: String,
+    size: u64,
+    drafts: Arc<AtomicU64>,
+}
+
+impl InCache {
+    /// `None`: there are too many already.
+    fn begin(cache: &Cache, name: &str, size: u64) -> Option<InCache> {
+        let drafts = cache.drafts.clone();
+        // Given back by its end in any case.
+        let before = drafts.fetch_add(size, Ordering::Relaxed);
+        let one = InCache {
+            name: name.to_owned(),
+            size,
+            drafts,
+        };
+        (before.saturating_add(size) <= TOTAL_MAX).then_some(one)
+    }
+}
+
+impl Drop for InCache {
+    fn drop(&mut self) {
+        self.drafts.fetch_sub(self.size, Ordering::Relaxed);
+    }
 }
 
 impl Cache {
     /// Before this process becomes the guests' user: only the directory itself is open to that one.
     pub fn open(dir: Option<&Path>) -> Cache {
         // A file that may not be executed cannot be mapped so either.
-        Cache(
-            dir.and_then(|d| File::open(d).ok())
-                .filter(sys::may_execute),
-        )
+        let dir = dir.and_then(|d| File::open(d).ok());
+        Cache {
+            dir: dir.filter(sys::may_execute),
+            drafts: Arc::default(),
+        }
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
-        let dir = self.0.as_ref()?;
+        let dir = self.dir.as_ref()?;
         Some(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()).into())
     }
 
@@ -63,6 +97,7 @@ impl Cache {
         let name = memfd_name(key, shared);
         if key.size <= ONE_MAX
             && !rescued(key)
+            && let Some(in_cache) = InCache::begin(self, &name, key.size)
             && let Some(file) = self.part(&name, wait)
         {
             if let Some(done) = self.get(key, shared) {
@@ -72,12 +107,13 @@ impl Cache {
             self.make_room(key.size);
             // With its room from the start: a full disk shows itself here.
             if file.set_len(0).is_ok() && sys::reserve(&file, key.size).is_ok() {
-                let name = Some(name);
-                return Ok(Err(Draft { file, name }));
+                let in_cache = Some(in_cache);
+                return Ok(Err(Draft { file, in_cache }));
             }
         }
         let file = new_copy(key, shared)?;
-        Ok(Err(Draft { file, name: None }))
+        let in_cache = None;
+        Ok(Err(Draft { file, in_cache }))
     }
 
     /// The unfinished file of that name, locked.
@@ -110,10 +146,10 @@ impl Cache {
 
     /// It is whole: everybody may have it.
     pub fn publish(&self, draft: Draft) -> File {
-        let Draft { file, name } = draft;
-        let done = name.and_then(|name| {
-            let to = self.path(&name)?;
-            fs::rename(self.path(&format!("{name}.part"))?, &to).ok()?;
+        let Draft { file, in_cache } = draft;
+        let done = in_cache.and_then(|c| {
+            let to = self.path(&c.name)?;
+            fs::rename(self.path(&format!("{}.part", c.name))?, &to).ok()?;
             File::open(to).ok()
         });
         done.unwrap_or(file)

@@ -197,7 +197,7 @@ pub fn fetch(sh: &Shared, key: &FileKey, shared: bool) -> Option<Arc<File>> {
     if let Some(f) = lock(&sh.files).get(key) {
         return Some(f.clone());
     }
-    if !sh.has_file_room() {
+    if !sh.has_file_room(0) {
         return None;
     }
     if let Some(f) = sh.cache.get(key, shared) {

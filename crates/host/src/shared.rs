@@ -260,9 +260,9 @@ impl Shared {
         lock(&self.files).contains_key(key)
     }
 
-    /// Is there room for the copy of another file? Its process stays, or comes home, where there is none.
-    pub fn has_file_room(&self) -> bool {
-        lock(&self.files).len() < self.files_max
+    /// Is there room for the copy of another file beside `coming`? Its process stays, or comes home, where there is none.
+    pub fn has_file_room(&self, coming: usize) -> bool {
+        lock(&self.files).len() + coming < self.files_max
     }
 
     /// The first threads of all bodies.
