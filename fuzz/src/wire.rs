@@ -3,7 +3,7 @@
 use armento_abi::sends::packed_payload;
 use armento_abi::{deadline, out_len, set_timeout};
 use armento_tracee::region::DATA;
-use armento_wire::call::{CALL, REPLY, call_head, decode_call, decode_reply, reply_head};
+use armento_wire::call::{CALL, PART, REPLY, call_head, decode_call, decode_reply, reply_head};
 use armento_wire::codec::{Codec, Grow, Shrink};
 use armento_wire::pages::{self, SPAN_MAX};
 use armento_wire::talk::{Hello, TALK, ToHome, ToHost, decode, encode};
@@ -29,7 +29,7 @@ pub fn frames(data: &[u8]) {
         assert_eq!(again, before[..before.len() - rest.len()]);
         match kind {
             CALL => call(&buf),
-            REPLY => reply(&buf),
+            REPLY | PART => reply(&buf),
             TALK => {
                 message::<ToHome>(&buf);
                 message::<ToHost>(&buf);
@@ -75,7 +75,6 @@ fn reply(data: &[u8]) {
     let mut again = reply_head(r.tid, r.seq, r.ret).to_vec();
     again.extend_from_slice(r.outs);
     assert_eq!(again, data);
-    let _ = r.written();
 }
 
 /// Messages; the first byte says which kind.

@@ -1,4 +1,5 @@
-//! Calls that put bytes into pipes, sockets and terminals, and may be interrupted with a part of them put.
+//! Calls that put bytes into pipes, sockets and terminals, and may be interrupted with a part of them put; and one that
+//! waits for a whole message, and may be with a part of it.
 
 use crate::Packed;
 use crate::mem::{Fault, Mem};
@@ -33,6 +34,13 @@ pub fn sends(call: u64, args: &[u64; 6]) -> bool {
     }
 }
 
+/// Does it wait until all that it asks for is there? Its descriptor decides as well. KERNEL: recv(2), MSG_WAITALL.
+pub fn gathers(call: u64, args: &[u64; 6]) -> bool {
+    let flags = args[3] as i32;
+    let otherwise = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    call == nr::RECVFROM && flags & libc::MSG_WAITALL != 0 && flags & otherwise == 0
+}
+
 /// How many bytes such a call is about. `None`: it is none, or its memory cannot be read.
 pub fn payload<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M) -> Option<u64> {
     match form(call, args, mem)? {
@@ -44,8 +52,11 @@ pub fn payload<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M) -> Option<u64> {
     }
 }
 
-/// The same of one that is packed.
+/// The same of one that is packed, or how much one [`gathers`].
 pub fn packed_payload(p: &Packed) -> Option<u64> {
+    if gathers(p.nr.into(), &p.args) {
+        return Some(p.args[2]);
+    }
     if !sends(p.nr.into(), &p.args) || p.arg_ptrs & 0b10 == 0 {
         return None;
     }

@@ -279,8 +279,8 @@ pub fn park(sh: &Arc<Shared>, cell: &Arc<Cell>, id: u64) {
     sh.hand.post(move |zoo| bodies::unpark(zoo, &cell));
 }
 
-/// A reply came.
-pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
+/// A reply came. `part`: of a call that was interrupted.
+pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>, part: bool) {
     let Some(cell) = sh.cell_of(r.tid) else {
         return;
     };
@@ -296,7 +296,7 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
     if let Some(short) = took.filter(|t| *t < CALL_SHORT) {
         st.asked_ns += short.as_nanos() as u64;
     }
-    let turned_back = is_restart(r.ret) && (r.outs.is_empty() || r.written().is_some());
+    let turned_back = is_restart(r.ret) && r.outs.is_empty();
     let ret = if turned_back {
         r.ret
     } else {
@@ -306,7 +306,7 @@ pub fn reply(sh: &Arc<Shared>, r: &Reply<'_>) {
     if let Fix::Whole(w) = fix {
         drop(st);
         let asked = sends::packed_payload(&plan.packed);
-        match whole::reply(sh, (&cell, id), w, asked, (r, ret)) {
+        match whole::reply(sh, (&cell, id), w, asked, (part, ret)) {
             Some(all) => ret = all,
             None => return,
         }

@@ -8,7 +8,7 @@ use armento_link::{Badge, Duplex, LinkError, Reader, Role, Writer};
 use armento_model::{ENGINE_VERSION, Stay};
 use armento_tracee::{aside, cpu, status, sys};
 use armento_wire::bulk::HELLO;
-use armento_wire::call::{REPLY, decode_reply};
+use armento_wire::call::{PART, REPLY, decode_reply};
 use armento_wire::session;
 use armento_wire::talk::{self, Hello, Purpose, TALK, ToHome, ToHost, Usage};
 use armento_wire::{WireError, read_frame};
@@ -108,7 +108,9 @@ pub fn calls(sh: &Arc<Shared>, mut r: Inlet) {
     let mut buf = Vec::new();
     let why = loop {
         let fine = match sh.home.session.hear(&mut r, &mut buf) {
-            Ok(REPLY) => decode_reply(&buf).map(|reply| forward::reply(sh, &reply)),
+            Ok(kind @ (REPLY | PART)) => {
+                decode_reply(&buf).map(|reply| forward::reply(sh, &reply, kind == PART))
+            }
             Ok(TALK) => talk::decode::<ToHost>(&buf, "message").map(|m| hear(sh, m)),
             Ok(_) => Err(WireError::Garbled("message")),
             Err(e) => Err(e),

@@ -2,10 +2,12 @@
 //!
 //! From: `forward.rs`. Next: home, which is asked for the rest.
 //!
-//! - recv with MSG_WAITALL: a deputy is traced, so that any signal wakes it, and its call ends with what there was.
-//! - A write to a pipe, a stream's socket or a terminal: so too, or a move has broken it. Home says how much is put;
-//!   should the guest stop meanwhile, that waits in its [`Cell`] or travels, and the call that the kernel issues
-//!   again is for the rest. A handler ends it with the part, as natively.
+//! - A write to a pipe, a stream's socket or a terminal: a deputy is traced, so that any signal wakes it, and its call ends with
+//!   what is put; or a move has broken it.
+//! - recv with MSG_WAITALL on a stream: so too.
+//!
+//! Home says that it was so, and how much is done. Should the guest stop meanwhile, the part waits in its [`Cell`] or travels, and the call that the kernel issues
+//! again is for the rest. A handler ends it with the part, as natively.
 
 use crate::forward;
 use crate::shared::{BodyMem, Cell, Fix, Shared, lock};
@@ -14,7 +16,6 @@ use armento_migrate::image::thread::{self, ERESTARTNOINTR};
 use armento_tracee::notify::Notice;
 use armento_tracee::region::DATA;
 use armento_tracee::trace;
-use armento_wire::call::Reply;
 use std::sync::Arc;
 
 /// A process comes home for more at once than a slot holds (`abi/src/marshal/packer.rs`), not for the rest of it.
@@ -35,8 +36,8 @@ pub struct Whole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Result(i64),
-    /// Interrupted, so many bytes were put.
-    Put(u64),
+    /// Interrupted, so many bytes were put, or got.
+    Part(i64),
 }
 
 /// May the guest go on waiting?
@@ -53,15 +54,13 @@ enum Guest {
 enum Next {
     Ask(Whole),
     Tell(i64),
-    /// The kernel issues it again; so much is put.
+    /// The kernel issues it again; so much is done.
     Again(u64),
 }
 
 pub fn fix(n: &Notice) -> Option<Fix> {
-    let flags = n.args[3] as i32;
-    let waits = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
-    let receives = i64::from(n.nr) == libc::SYS_recvfrom && waits;
-    (receives || sends::sends(n.nr as u64, &n.args)).then_some(Fix::Whole(Whole {
+    let nr = n.nr as u64;
+    (sends::gathers(nr, &n.args) || sends::sends(nr, &n.args)).then_some(Fix::Whole(Whole {
         nr: n.nr,
         args: n.args,
         got: 0,
@@ -76,20 +75,20 @@ impl Whole {
 
     /// `all`: how much the guest wants to be done.
     fn next(mut self, said: Said, all: u64, guest: impl FnOnce() -> Guest) -> Next {
-        let (ret, again) = match said {
-            Said::Result(ret) => (ret, forward::is_restart(ret)),
-            Said::Put(put) => (put as i64, true),
+        // What ended short without us met its end.
+        let full = |ret: i64| ret > 0 && self.asked.is_none_or(|asked| ret as u64 >= asked);
+        let (ret, goes_on) = match said {
+            Said::Result(ret) => (ret, forward::is_restart(ret) || full(ret)),
+            Said::Part(done) => (done, true),
         };
         if self.got == 0 && ret <= 0 {
             return Next::Tell(ret);
         }
         self.got += ret.max(0) as u64;
-        // A write that ended short without us met its end.
-        let full = self.receives() || self.asked.is_none_or(|asked| ret as u64 >= asked);
-        let more = self.got < all && (again || ret > 0 && full);
+        let more = self.got < all && goes_on;
         match guest() {
             Guest::Waits if more => Next::Ask(self),
-            Guest::Stopped if more && !self.receives() => Next::Again(self.got),
+            Guest::Stopped if more => Next::Again(self.got),
             _ => Next::Tell(self.got as i64),
         }
     }
@@ -118,17 +117,17 @@ impl Whole {
     }
 }
 
-/// A reply came; `ret` is its result, `asked` how much home was to put. `None`: home was asked for the rest.
+/// A reply came; `ret` is its result, `asked` how much home was to put or get. `part`: it was interrupted. `None`: home
+/// was asked for the rest.
 pub fn reply(
     sh: &Arc<Shared>,
     (cell, id): (&Arc<Cell>, u64),
     mut w: Whole,
     asked: Option<u64>,
-    (r, ret): (&Reply<'_>, i64),
+    (part, ret): (bool, i64),
 ) -> Option<i64> {
     w.asked = asked;
-    let said = r.written().map_or(Said::Result(ret), Said::Put);
-    if w.got == 0 && said == Said::Result(ret) && !w.receives() {
+    if w.got == 0 && !part {
         // Nearly always: then nobody looks further.
         return Some(ret);
     }
@@ -137,11 +136,16 @@ pub fn reply(
         () if forward::waits(cell, None) => Guest::Signalled,
         () => Guest::Waits,
     };
+    let said = if part {
+        Said::Part(ret)
+    } else {
+        Said::Result(ret)
+    };
     match w.next(said, w.all(cell), guest) {
         Next::Tell(ret) => Some(ret),
         Next::Ask(w) => ask(sh, cell, id, w),
-        Next::Again(put) => {
-            lock(&cell.st).written = put;
+        Next::Again(done) => {
+            lock(&cell.st).written = done;
             Some(ERESTARTNOINTR)
         }
     }
@@ -217,23 +221,28 @@ mod tests {
 
     #[test]
     fn the_rest_is_asked_for_unless_the_guest_would_have_noticed() {
-        let w = |got| of(libc::SYS_recvfrom, got, None);
-        let check = |got, ret, guest, want| {
-            let next = w(got).next(Said::Result(ret), 10, || guest);
-            assert_eq!(next, want, "{got} {ret} {guest:?}");
+        let w = |got| of(libc::SYS_recvfrom, got, Some(10 - got));
+        let check = |got, said, guest, want| {
+            let next = w(got).next(said, 10, || guest);
+            assert_eq!(next, want, "{got} {said:?} {guest:?}");
         };
+        let asks = |got, asked| Next::Ask(of(libc::SYS_recvfrom, got, Some(asked)));
         let (waits, signalled) = (Guest::Waits, Guest::Signalled);
-        check(0, 10, waits, Next::Tell(10));
-        check(0, 4, waits, Next::Ask(w(4)));
-        check(0, 4, signalled, Next::Tell(4));
-        check(0, 4, Guest::Stopped, Next::Tell(4));
-        check(4, 6, waits, Next::Tell(10));
-        check(4, 0, waits, Next::Tell(4));
-        check(4, -104, waits, Next::Tell(4));
-        check(4, -512, waits, Next::Ask(w(4)));
-        check(4, -512, signalled, Next::Tell(4));
-        check(0, -512, waits, Next::Tell(-512));
-        check(0, -11, waits, Next::Tell(-11));
+        let (said, part) = (Said::Result, Said::Part);
+        check(0, said(10), waits, Next::Tell(10));
+        // The end of a stream, or a datagram.
+        check(0, said(4), waits, Next::Tell(4));
+        check(0, part(4), waits, asks(4, 10));
+        check(0, part(4), signalled, Next::Tell(4));
+        check(0, part(4), Guest::Stopped, Next::Again(4));
+        check(4, said(6), waits, Next::Tell(10));
+        check(4, said(0), waits, Next::Tell(4));
+        check(4, said(-104), waits, Next::Tell(4));
+        check(4, said(-512), waits, asks(4, 6));
+        check(4, said(-512), signalled, Next::Tell(4));
+        check(4, said(-512), Guest::Stopped, Next::Again(4));
+        check(0, said(-512), waits, Next::Tell(-512));
+        check(0, said(-11), waits, Next::Tell(-11));
     }
 
     #[test]
@@ -244,10 +253,10 @@ mod tests {
             assert_eq!(next, want, "{got} {asked} {said:?} {guest:?}");
         };
         let (waits, signalled, stopped) = (Guest::Waits, Guest::Signalled, Guest::Stopped);
-        check(0, 10, Said::Put(4), waits, Next::Ask(w(4, 10)));
-        check(0, 10, Said::Put(4), signalled, Next::Tell(4));
-        check(0, 10, Said::Put(4), stopped, Next::Again(4));
-        check(4, 6, Said::Put(2), stopped, Next::Again(6));
+        check(0, 10, Said::Part(4), waits, Next::Ask(w(4, 10)));
+        check(0, 10, Said::Part(4), signalled, Next::Tell(4));
+        check(0, 10, Said::Part(4), stopped, Next::Again(4));
+        check(4, 6, Said::Part(2), stopped, Next::Again(6));
         check(4, 6, Said::Result(6), waits, Next::Tell(10));
         check(4, 6, Said::Result(6), stopped, Next::Tell(10));
         check(4, 6, Said::Result(-513), stopped, Next::Again(4));

@@ -11,6 +11,7 @@ use crate::keep::lock;
 use crate::links::HostLink;
 use crate::outside::Limits;
 use armento_abi::Out;
+use armento_abi::sends;
 use armento_migrate::image::thread::ERESTARTNOINTR;
 use armento_model::{Pid, Tid};
 use armento_tracee::pages::Run;
@@ -72,9 +73,9 @@ enum Doing {
         outs: Vec<Out>,
         nr: u16,
         args: [u64; 6],
-        /// How many bytes it is to put, if it is such a call.
+        /// How many bytes it is to put, or to get, if it is such a call.
         payload: Option<u64>,
-        /// We interrupted it when it had put a part of them.
+        /// We interrupted it when it had done a part of them.
         cut: bool,
     },
     Part(Vec<Out>, Done),
@@ -253,14 +254,22 @@ impl Deputy {
         }
     }
 
-    /// Its call was interrupted, and has `put` so many bytes. True when it would have waited for the rest: its body will.
-    pub fn cut_short(&self, put: u64) -> bool {
+    /// Its call was interrupted, and has `done` so many bytes. True when it would have waited for the rest: its body will.
+    pub fn cut_short(&self, done: u64) -> bool {
         match &mut lock(&self.st).doing {
             Some(Doing::Call {
-                args, payload, cut, ..
+                nr,
+                args,
+                payload,
+                cut,
+                ..
             }) => {
-                let part = payload.is_some_and(|all| put < all);
-                *cut = part && patience::waits(self.pid, args[0] as i32);
+                let (part, fd) = (payload.is_some_and(|all| done < all), args[0] as i32);
+                let waits = || match sends::gathers((*nr).into(), args) {
+                    true => patience::gathers(self.pid, fd) == Some(true),
+                    false => patience::waits(self.pid, fd),
+                };
+                *cut = part && waits();
                 *cut
             }
             _ => false,

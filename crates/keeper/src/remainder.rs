@@ -7,13 +7,14 @@
 //! ```text
 //! recv(buf, 10) = 4 ──ask──► recv(buf + 4, 6) = 6 ──ended──► recv(buf, 10) = 10
 //! ```
-//! The rest of scattered bytes goes piece by piece. Who writes may travel meanwhile (`ThreadState::written`).
+//! The rest of scattered bytes goes piece by piece. Who writes, or waits for a whole message, may travel meanwhile
+//! (`ThreadState::written`).
 
 use armento_abi::sends;
 use armento_migrate::image::ThreadState;
 use armento_migrate::image::masked::Memory;
 use armento_migrate::image::thread;
-use armento_migrate::stop::{WHOLE_INPUT, WHOLE_MESSAGE};
+use armento_migrate::stop::WHOLE_INPUT;
 use armento_model::{Pid, Tid};
 use armento_tracee::trace::{self, Regs};
 use armento_tracee::{minimum, patience};
@@ -41,8 +42,10 @@ pub fn cut(pid: Pid, tid: Tid, r: &Regs) -> Option<Remainder> {
     let sends = sends::sends(r.orig_rax, &args);
     let want = match nr {
         _ if sends => sent_in_part(pid, tid, r, &args)?,
-        libc::SYS_recvfrom if r.r10 as i32 & libc::MSG_PEEK != 0 => return None,
-        libc::SYS_recvfrom if r.r10 as i32 & libc::MSG_WAITALL != 0 => r.rdx,
+        _ if sends::gathers(r.orig_rax, &args) && stream(pid, r.rdi as i32) => r.rdx,
+        libc::SYS_recvfrom if r.r10 as i32 & (libc::MSG_PEEK | libc::MSG_WAITALL) != 0 => {
+            return None;
+        }
         // More than that the call for the rest would not get: it would wait for as much again.
         libc::SYS_read | libc::SYS_recvfrom if (r.rax) < r.rdx => {
             minimum::of(pid, r.rdi as i32)?.min(r.rdx)
@@ -59,6 +62,11 @@ pub fn cut(pid: Pid, tid: Tid, r: &Regs) -> Option<Remainder> {
     })
 }
 
+/// Does a call with MSG_WAITALL wait there?
+fn stream(pid: Pid, fd: i32) -> bool {
+    patience::gathers(pid, fd) == Some(true)
+}
+
 /// All that a write is about which would have waited until that was put.
 fn sent_in_part(pid: Pid, tid: Tid, r: &Regs, args: &[u64; 6]) -> Option<u64> {
     let all = sends::payload(r.orig_rax, args, &mut Memory(tid))?;
@@ -66,18 +74,24 @@ fn sent_in_part(pid: Pid, tid: Tid, r: &Regs, args: &[u64; 6]) -> Option<u64> {
 }
 
 impl Remainder {
-    /// One that has come home with a part put. `r`: as it would issue its call again.
+    /// One that has come home with a part done. `r`: as it would issue its call again.
     pub fn of_traveller(tid: Tid, r: &mut Regs, written: u64) -> Option<Remainder> {
         if !thread::interrupted(r) {
             return None;
         }
         let (nr, args) = (r.orig_rax as i64, trace::args(r));
+        let sends = nr != libc::SYS_recvfrom;
+        let want = if sends {
+            sends::payload(r.orig_rax, &args, &mut Memory(tid))?
+        } else {
+            args[2]
+        };
         let mut rest = Remainder {
             nr,
             args,
             got: written,
-            want: sends::payload(r.orig_rax, &args, &mut Memory(tid))?,
-            sends: true,
+            want,
+            sends,
             asks: nr,
         };
         rest.ask(tid, r);
@@ -88,7 +102,7 @@ impl Remainder {
     pub fn why(&self) -> Option<&'static str> {
         match self.nr {
             _ if self.sends => None,
-            libc::SYS_recvfrom if self.want == self.args[2] => Some(WHOLE_MESSAGE),
+            _ if sends::gathers(self.nr as u64, &self.args) => None,
             _ => Some(WHOLE_INPUT),
         }
     }
@@ -141,9 +155,10 @@ impl Remainder {
         self.tell(r);
     }
 
-    /// The state of a thread that writes, as the next host goes on with it.
+    /// The state of a thread that need not stay, as the next host goes on with it.
     pub fn travels(&self, s: &mut ThreadState) {
-        let Some(mut r) = thread::from_words(&s.regs).filter(|_| self.sends) else {
+        let regs = thread::from_words(&s.regs);
+        let Some(mut r) = regs.filter(|_| self.why().is_none()) else {
             return;
         };
         self.give_up(&mut r);
@@ -162,8 +177,20 @@ impl Remainder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
 
     const RECVFROM: u64 = libc::SYS_recvfrom as u64;
+
+    /// What is cut of a call of ours on a stream.
+    fn cut(r: &Regs) -> Option<Remainder> {
+        let (a, _b) = UnixStream::pair().expect("sockets");
+        let (mut r, me) = (*r, std::process::id() as Pid);
+        r.rdi = a.as_raw_fd() as u64;
+        let mut rest = super::cut(me, me, &r)?;
+        rest.args[0] = 0;
+        Some(rest)
+    }
 
     /// recv(fd, 1000, 10, flags) has returned `ret`.
     fn returned(ret: i64, flags: i32) -> Regs {
@@ -187,7 +214,7 @@ mod tests {
     #[test]
     fn only_the_whole_of_a_message_that_is_not_there_is_cut() {
         let all = libc::MSG_WAITALL;
-        assert!(cut(1, 1, &returned(4, all)).is_some());
+        assert!(cut(&returned(4, all)).is_some());
         for (ret, flags) in [
             (10, all),
             (0, all),
@@ -196,14 +223,14 @@ mod tests {
             (4, 0),
             (4, all | libc::MSG_PEEK),
         ] {
-            assert_eq!(cut(1, 1, &returned(ret, flags)), None, "{ret} {flags}");
+            assert_eq!(cut(&returned(ret, flags)), None, "{ret} {flags}");
         }
     }
 
     #[test]
     fn the_rest_is_asked_for_until_it_is_there() {
         let mut r = returned(4, libc::MSG_WAITALL);
-        let mut rest = cut(1, 1, &r).expect("cut");
+        let mut rest = cut(&r).expect("cut");
         rest.ask(1, &mut r);
         assert_eq!((r.rsi, r.rdx, r.r8), (1004, 6, 0));
         again(&mut r, -512);
@@ -227,7 +254,7 @@ mod tests {
             (3, true, 7),
         ] {
             let mut r = returned(4, libc::MSG_WAITALL);
-            let mut rest = cut(1, 1, &r).expect("cut");
+            let mut rest = cut(&r).expect("cut");
             rest.ask(1, &mut r);
             again(&mut r, ret);
             assert!(rest.ended(1, &mut r, ends), "{ret} {ends}");
@@ -263,7 +290,7 @@ mod tests {
     #[test]
     fn a_handler_may_come_before_the_rest_is_asked_for() {
         let mut r = returned(4, libc::MSG_WAITALL);
-        let mut rest = cut(1, 1, &r).expect("cut");
+        let mut rest = cut(&r).expect("cut");
         rest.ask(1, &mut r);
         let mut turned_back = r;
         rest.give_up(&mut turned_back);

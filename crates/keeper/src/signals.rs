@@ -205,7 +205,7 @@ enum At {
     Before,
     /// In the call, interrupted.
     Interrupted,
-    /// At its end, with a result above 0: maybe a part of what it would have put.
+    /// At its end, with a result above 0: maybe a part of what it would have put, or got.
     Done(u64),
 }
 
@@ -247,7 +247,7 @@ fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::Resu
             r.rip = code.after;
             r.rax = unmade_result(nr) as u64;
         }
-        At::Done(put) if d.cut_short(put) => {}
+        At::Done(done) if d.cut_short(done) => {}
         _ => return Ok(false),
     }
     r.orig_rax = u64::MAX;

@@ -2,11 +2,12 @@
 
 use crate::image::{masked, thread};
 use crate::{MigrateError, Result};
+use armento_abi::sends;
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::status::ProcStatus;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop, TraceError};
-use armento_tracee::{inject, minimum, status, timers};
+use armento_tracee::{inject, minimum, patience, status, timers};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,13 +102,19 @@ pub fn delicate_call(pid: Pid, nr: i64, args: &[u64; 6]) -> Result<()> {
     }
 }
 
-pub const WHOLE_MESSAGE: &str = "it waits for the whole of a message (MSG_WAITALL)";
+const WHOLE_MESSAGE: &str = "it waits for the whole of a message (MSG_WAITALL)";
 pub const WHOLE_INPUT: &str = "it waits for several bytes (VMIN of a terminal, SO_RCVLOWAT)";
 
 /// KERNEL: signal(7), "interruption of system calls by stop signals"; recv(2), MSG_WAITALL; termios(3); socket(7).
 fn cannot_stop(pid: Pid, nr: i64, args: &[u64; 6]) -> Option<&'static str> {
     let all = |flags: u64| flags as i32 & libc::MSG_WAITALL != 0;
     match nr {
+        // Of a plain stream the rest is asked for; a body has no descriptors, home looks after it.
+        _ if sends::gathers(nr as u64, args)
+            && patience::gathers(pid, args[0] as i32) != Some(false) =>
+        {
+            None
+        }
         libc::SYS_recvfrom | libc::SYS_recvmmsg if all(args[3]) => Some(WHOLE_MESSAGE),
         libc::SYS_recvmsg if all(args[2]) => Some(WHOLE_MESSAGE),
         libc::SYS_read | libc::SYS_readv | libc::SYS_recvfrom | libc::SYS_recvmsg => {

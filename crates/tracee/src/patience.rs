@@ -1,4 +1,4 @@
-//! Does who writes to somebody's descriptor wait until all is written?
+//! Does who writes to somebody's descriptor wait until all is written, or who reads with MSG_WAITALL until all is there?
 
 use crate::sys;
 use armento_model::Pid;
@@ -26,4 +26,16 @@ pub fn waits(pid: Pid, fd: i32) -> bool {
         (_, true) => sys::is_terminal(own),
         _ => true,
     }
+}
+
+/// A stream's socket that blocks, without a limit of time. KERNEL: socket(7) (SO_RCVTIMEO). `None`: he has no such
+/// descriptor.
+pub fn gathers(pid: Pid, fd: i32) -> Option<bool> {
+    std::fs::symlink_metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    let Ok(own) = sys::steal_fd(pid, fd) else {
+        return Some(false);
+    };
+    let own = own.as_raw_fd();
+    let blocks = sys::status_flags(own).is_ok_and(|f| f & libc::O_NONBLOCK == 0);
+    Some(blocks && sys::is_stream(own) && !sys::limits_receives(own))
 }

@@ -222,6 +222,11 @@ pub fn limits_sends(fd: RawFd) -> bool {
     socket_option(fd, libc::SO_SNDTIMEO).is_ok_and(|time| time != [0; 4])
 }
 
+/// … for receiving? KERNEL: socket(7), SO_RCVTIMEO.
+pub fn limits_receives(fd: RawFd) -> bool {
+    socket_option(fd, libc::SO_RCVTIMEO).is_ok_and(|time| time != [0; 4])
+}
+
 /// Arenas of malloc in a process of ours. Each thread would take and keep one of its own, 64 MiB of addresses, and what
 /// lies unused in it; ours live for a move and allocate little. mallopt(3), M_ARENA_MAX.
 const ARENAS_MAX: i32 = 2;

@@ -5,13 +5,15 @@
 //!        · relocs u16 · outs u16 · data u32 · relocs×u32 · outs×4×u32 · data
 //! Reply  tid i32 · seq u32 · ret i64 · bytes of the outs, in order
 //! ```
-//! A reply that says "issue it again" has no outs, but for a call that has put a part of its bytes: how many, u64.
+//! A reply that says "issue it again" has no outs. One to a call that was interrupted with a part of its bytes put, or got, is
+//! called [`PART`], and has that as its result: the call is to be issued again for the rest.
 
 use crate::WireError;
 use armento_abi::{Out, Packed};
 
 pub const CALL: u8 = 1;
 pub const REPLY: u8 = 2;
+pub const PART: u8 = 5;
 
 /// The kernel issues this call again after an interruption without a handler: its deadline stands.
 pub const AGAIN: u8 = 1;
@@ -30,15 +32,6 @@ pub struct Reply<'a> {
     pub seq: u32,
     pub ret: i64,
     pub outs: &'a [u8],
-}
-
-impl Reply<'_> {
-    /// How many bytes a call has put that is to be issued again for the rest.
-    pub fn written(&self) -> Option<u64> {
-        let interrupted = (-516..=-512).contains(&self.ret);
-        let raw = self.outs.try_into().ok().filter(|_| interrupted);
-        raw.map(u64::from_le_bytes)
-    }
 }
 
 /// Everything of a call but its data, ready to be written before it.

@@ -24,12 +24,7 @@ const SOURCES: [(&str, &str); 4] = [
 /// Cases at once: most of their time they wait.
 const PLAYERS: usize = 4;
 /// Rows that are known to fail, of which kinds, and why (`docs/rfd/0004-in-milliseconds.md`, "In the midst of a call").
-const GAPS: [(&str, &[Kind], &str); 6] = [
-    (
-        "recv_all",
-        &Kind::ALL,
-        "a part has come: it stays until the rest has",
-    ),
+const GAPS: [(&str, &[Kind], &str); 5] = [
     (
         "sigtimedwait",
         &Kind::ALL,

@@ -50,6 +50,7 @@ static long with_timeout(void)
 }
 ROW(recv_timeo, SYS_recvfrom, TIMED, (sockets(SOCK_STREAM), with_timeout()), and_got(CALL(recvfrom, p[0], got, 50, 0, 0, 0)), give(p[1], "hello"))
 ROW(recv_datagram, SYS_recvfrom, 0, sockets(SOCK_DGRAM), and_got(CALL(recvfrom, p[0], got, 3, 0, 0, 0)), (give(p[1], "hello"), give(p[1], "again")))
+ROW(recv_datagram_all, SYS_recvfrom, STAYS, sockets(SOCK_DGRAM), and_got(CALL(recvfrom, p[0], got, 11, MSG_WAITALL, 0, 0)), (give(p[1], "hello"), give(p[1], "again")))
 ROW(recv_peek, SYS_recvfrom, 0, sockets(SOCK_STREAM), and_got(CALL(recvfrom, p[0], got, 3, MSG_PEEK, 0, 0)), give(p[1], "hello"))
 /* With a descriptor in it, whose file must be readable afterwards. */
 static struct msghdr *message(void *base)

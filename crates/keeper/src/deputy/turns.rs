@@ -172,8 +172,7 @@ impl Deputy {
         }
         match doing {
             Some(Doing::Call { seq, cut: true, .. }) => {
-                let put = ret.to_le_bytes();
-                self.link().reply(self.tid, seq, AGAIN, &put);
+                self.link().part(self.tid, seq, ret, &outs);
             }
             Some(Doing::Call { seq, nr, .. }) => {
                 if i64::from(nr) == libc::SYS_restart_syscall
@@ -280,5 +279,11 @@ impl HostLink {
         let head = call::reply_head(tid, seq, ret);
         // The bodies of a dead host wait for nothing.
         let _ = self.session.send(call::REPLY, &[&head, outs]);
+    }
+
+    /// A call was interrupted when so much was `done`.
+    pub fn part(&self, tid: Tid, seq: u32, done: i64, outs: &[u8]) {
+        let head = call::reply_head(tid, seq, done);
+        let _ = self.session.send(call::PART, &[&head, outs]);
     }
 }
