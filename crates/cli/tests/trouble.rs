@@ -162,15 +162,20 @@ fn no_memory(farm: &Farm) {
     farm.sh("n2", "armento nodes");
 }
 
+/// Cut as soon as it has said something, or it may have ended before.
 fn a_cut(farm: &Farm, seconds: u32) -> (Output, String) {
     let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
-    let cut = format!(
-        "(sleep 1; ip link set eth0 down; sleep {seconds}; ip link set eth0 up) >/dev/null 2>&1 &"
+    until("three nodes", || {
+        let nodes = farm.sh("n1", "armento nodes --json");
+        nodes.matches("\"alive\"").count() == 3
+    });
+    let start = format!(
+        "rm -f /tmp/cut; armento run --on n2 perl -e '{PROGRAM}' >/tmp/cut 2>/tmp/cut.err & p=$!"
     );
-    let out = farm.run(
-        "n1",
-        &format!("{cut} armento run --on n2 perl -e '{PROGRAM}'; e=$?; wait; exit $e"),
-    );
+    let begun = "i=0; until test -s /tmp/cut || test $i = 600; do sleep 0.1; i=$((i+1)); done";
+    let cut = format!("ip link set eth0 down; sleep {seconds}; ip link set eth0 up");
+    let end = "wait $p; e=$?; cat /tmp/cut; cat /tmp/cut.err >&2; exit $e";
+    let out = farm.run("n1", &format!("{start}; {begun}; {cut}; {end}"));
     (out, native)
 }
 
@@ -269,7 +274,9 @@ fn a_node_leaves_with_guests_on_it() {
         return;
     };
     let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
-    let start = format!("armento run --on n2 perl -e '{PROGRAM}' > /tmp/out 2>&1 & echo $!");
+    let start = format!(
+        "rm -f /tmp/cut; armento run --on n2 perl -e '{PROGRAM}' > /tmp/out 2>&1 & echo $!"
+    );
     farm.sh("n1", &start);
     let there = || {
         farm.run("n1", "armento ps --json | grep -q '\"place\": *\"n2\"'")

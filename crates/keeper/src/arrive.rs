@@ -165,7 +165,7 @@ impl Builder for Return {
 
     fn ready_for_pages(&mut self) -> Result<Filler> {
         let stand_ins = self.early.stand_ins.clone();
-        Ok(Filler::new(self.pid, None, stand_ins))
+        Ok(Filler::new(self.pid, None, stand_ins).loose())
     }
 
     fn give_up(&mut self, _: Vec<pages::Run>) -> Result<()> {

@@ -15,6 +15,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Pages without a place between two answers to the source: more than a program unmaps in one round, less than a frame holds.
+const HOMELESS_MAX: usize = 64 << 10;
 /// Addresses in one vector call. KERNEL: UIO_MAXIOV.
 const PARTS: usize = 1024;
 
@@ -66,6 +68,9 @@ pub struct Filler {
     grow: Grow,
     /// Sorted: where `uffd` makes them.
     filling: Vec<Run>,
+    /// Pages that found no place, while the process runs: what it unmaps meanwhile may be gone here already. `None`: it does
+    /// not, and such a page is the end of the move.
+    homeless: Option<Vec<Run>>,
     /// Blocks of [`HUGE_PAGE`] among these that the kernel fills as ever: it makes huge pages, `uffd` small ones only.
     open: BTreeSet<u64>,
 }
@@ -81,6 +86,7 @@ impl Filler {
             stand_ins,
             grow: Grow::default(),
             filling: Vec::new(),
+            homeless: None,
             open: BTreeSet::new(),
         }
     }
@@ -89,6 +95,34 @@ impl Filler {
     pub fn filling(mut self, runs: Vec<Run>) -> Filler {
         self.filling = pages::union(runs, &[]);
         self
+    }
+
+    /// Until [`Filler::settle`] its mappings here change as the process changes them.
+    pub fn loose(mut self) -> Filler {
+        self.homeless = Some(Vec::new());
+        self
+    }
+
+    /// From now on every page has its place.
+    pub fn settle(&mut self) {
+        self.homeless = None;
+    }
+
+    /// Those that found no place since this was asked last: the source is to count them as not sent.
+    pub fn take_homeless(&mut self) -> Vec<Run> {
+        let all = self.homeless.as_mut().map(std::mem::take);
+        pages::union(all.unwrap_or_default(), &[])
+    }
+
+    /// A page has no place, because of `e`.
+    fn has_no_place(&mut self, at: u64, e: MigrateError) -> Result<()> {
+        match &mut self.homeless {
+            Some(all) if all.len() < HOMELESS_MAX && !matches!(e, MigrateError::Ended) => {
+                all.push((at, at + PAGE));
+                Ok(())
+            }
+            _ => Err(e),
+        }
     }
 
     /// Before: pages are about to be given up. In huge pages the kernel would fill their place with zeros, as soon as
@@ -166,7 +200,7 @@ impl Filler {
         }
     }
 
-    fn write(&self, all: &[(u64, &[u8])]) -> Result<()> {
+    fn write(&mut self, all: &[(u64, &[u8])]) -> Result<()> {
         for parts in all.chunks(PARTS) {
             let len: usize = parts.iter().map(|p| p.1.len()).sum();
             match sys::vm_write_many(self.pid, parts) {
@@ -179,7 +213,18 @@ impl Filler {
     }
 
     /// A page that is like another which came before.
-    fn copy(&self, at: u64, (from, told): (u64, u64)) -> Result<()> {
+    fn copy(&mut self, at: u64, like: (u64, u64)) -> Result<()> {
+        let page = match self.came_before(like) {
+            Ok(page) => page,
+            Err(e) => return self.has_no_place(at, e),
+        };
+        match self.left(at, &page) {
+            Some(left) => self.write(&[left]),
+            None => Ok(()),
+        }
+    }
+
+    fn came_before(&self, (from, told): (u64, u64)) -> Result<[u8; PAGE_LEN]> {
         let mut page = [0; PAGE_LEN];
         let read = sys::vm_read(self.pid, from, &mut page);
         if !matches!(read, Ok(PAGE_LEN)) {
@@ -192,7 +237,7 @@ impl Filler {
             let why = "a page that others are like is not as it was sent".into();
             return Err(MigrateError::Stays(Stay::TargetFailed, why));
         }
-        self.left(at, &page).map_or(Ok(()), |l| self.write(&[l]))
+        Ok(page)
     }
 
     /// Makes the pages that are not there; the rest is to be written.
@@ -219,7 +264,7 @@ impl Filler {
 
     /// Some are there and some not, or the mapping is read-only: page by page. One without a place is the
     /// end of the move: the source counts it as sent and would never send it again.
-    fn one_by_one(&self, parts: &[(u64, &[u8])]) -> Result<()> {
+    fn one_by_one(&mut self, parts: &[(u64, &[u8])]) -> Result<()> {
         let mem = OpenOptions::new()
             .write(true)
             .open(format!("/proc/{}/mem", self.pid))?;
@@ -227,7 +272,7 @@ impl Filler {
             for (i, page) in bytes.chunks(PAGE as usize).enumerate() {
                 let at = at + i as u64 * PAGE;
                 if self.make(at, page) < page.len() && !self.cut_off(at) {
-                    force_write(&mem, at, page)?;
+                    force_write(&mem, at, page).or_else(|e| self.has_no_place(at, e))?;
                 }
             }
         }

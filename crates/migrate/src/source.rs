@@ -68,6 +68,8 @@ pub struct Job<'a, R: Read, W: Write> {
     /// Pages sent so far.
     pub sent: Vec<Run>,
     watch: Watch,
+    /// Sent, and lost at the target: these count as never sent.
+    lost: Vec<Run>,
     /// What the target has mapped.
     offered: Vec<Area>,
     /// Files that the target was told of.
@@ -114,6 +116,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             w,
             sent: Vec::new(),
             watch: Watch::default(),
+            lost: Vec::new(),
             offered: Vec::new(),
             told: BTreeSet::new(),
             postcopy: false,
@@ -305,7 +308,17 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         write_frame(self.w, bulk::SYNC, &[])?;
         let mut buf = Vec::new();
         match self.hear(&mut buf)? {
-            bulk::SYNCED => Ok(()),
+            bulk::SYNCED => {
+                // What it unmaps may be gone there before we see it. Should something be there in the end, it was not sent.
+                let mut lost: Vec<Run> = talk::decode(&buf, "answer to a round")?;
+                lost.retain(|r| r.0 < r.1);
+                if !lost.is_empty() {
+                    lost.append(&mut self.lost);
+                    self.lost = pages::union(lost, &[]);
+                    self.sent = pages::minus(&self.sent, &self.lost);
+                }
+                Ok(())
+            }
             _ => Err(armento_wire::WireError::Garbled("answer to a round").into()),
         }
     }
@@ -325,7 +338,9 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
         point("source.copied");
         let map = Pagemap::open(self.pid)?;
-        let mut rest = self.watch.rest(&map, (&self.offered, survey), &self.sent)?;
+        let mut rest = self
+            .watch
+            .rest(&map, (&self.offered, survey), (&self.sent, &self.lost))?;
         let used = [used, &touched(&state)].concat();
         let later = self.later(survey, &mut rest, &used);
         if status::read(self.pid).is_ok_and(|s| s.rss_kib <= ZEROS_KIB) {

@@ -95,17 +95,20 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                 b.give_up(talk::decode(&buf, "pages to give up")?)?;
             }
             bulk::SYNC => {
-                if to.is_none() {
-                    to = Some(b.ready_for_pages()?);
-                }
-                write_frame(w, bulk::SYNCED, &[])?;
+                let to = match &mut to {
+                    Some(t) => t,
+                    None => to.insert(b.ready_for_pages()?),
+                };
+                write_frame(w, bulk::SYNCED, &[&talk::encode(&to.take_homeless())])?;
             }
             bulk::LAYOUT => {
                 drop(patient.take());
-                match &mut to {
-                    Some(to) => to.close()?,
-                    None => to = Some(b.ready_for_pages()?),
-                }
+                let to = match &mut to {
+                    Some(t) => t,
+                    None => to.insert(b.ready_for_pages()?),
+                };
+                to.close()?;
+                to.settle();
                 let layout: Layout = talk::decode(&buf, "layout")?;
                 layout.check()?;
                 b.layout(layout)?;

@@ -114,12 +114,12 @@ impl Watch {
         Ok(())
     }
 
-    /// Before: frozen. `offered` is what the target mapped, `sent` what was sent so far.
+    /// Before: frozen. `offered` is what the target mapped, `sent` what was sent so far, `lost` what of that it lost.
     pub fn rest(
         &self,
         map: &Pagemap,
         (offered, survey): (&[Area], &Survey),
-        sent: &[Run],
+        (sent, lost): (&[Run], &[Run]),
     ) -> Result<Rest> {
         // What was mapped anew since the offer is mapped anew at the target, too: what was sent there is
         // lost, however well it was watched.
@@ -129,6 +129,7 @@ impl Watch {
             .collect();
         let watched: Vec<Run> = self.watched.iter().map(|(run, _)| *run).collect();
         let known = pages::both(&pages::union(watched, &[]), &pages::union(stays, &[]));
+        let known = pages::minus(&known, lost);
         let mut rest = Rest::default();
         let shared = |a: &Area| matches!(a.kind, Kind::Shared { .. });
         let of = |wanted: &dyn Fn(&Area) -> bool| -> Vec<Run> {

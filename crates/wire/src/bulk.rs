@@ -7,7 +7,7 @@
 //!            ◄──────────────────────── ACCEPT(files it lacks) | DECLINE(stay)
 //! FILE(key) · BYTES … ────────────────►
 //! PAGES … SYNC (a round) ─────────────►
-//!            ◄──────────────────────── SYNCED, when they are where they belong
+//!            ◄──────────────────────── SYNCED(without a place), when they are where they belong
 //! LAYOUT(areas, dropped) ─────────────►
 //! PAGES … STATE · END ────────────────► builds
 //!            ◄──────────────────────── READY | FAILED
