@@ -155,7 +155,7 @@ pub struct CellState {
     pub again: Option<i32>,
     /// … and the thread slept in it already.
     pub slept: bool,
-    /// … and has put so many bytes.
+    /// … and has put, or got, so many bytes.
     pub written: u64,
     /// The interrupted call lives in the deputy's restart block.
     pub at_deputy: bool,

@@ -6,8 +6,8 @@
 //!   what is put; or a move has broken it.
 //! - recv with MSG_WAITALL on a stream: so too.
 //!
-//! Home says that it was so, and how much is done. Should the guest stop meanwhile, the part waits in its [`Cell`] or travels, and the call that the kernel issues
-//! again is for the rest. A handler ends it with the part, as natively.
+//! Home says that it was so, and how much is done. Should the guest stop meanwhile, the part waits in its [`Cell`] or
+//! travels, and the call that the kernel issues again is for the rest. A handler ends it with the part, as natively.
 
 use crate::forward;
 use crate::shared::{BodyMem, Cell, Fix, Shared, lock};

@@ -227,7 +227,8 @@ fn place(r: &trace::Regs, code: &Code, eintr: bool) -> At {
 }
 
 /// Makes an interrupted (or not yet made) call of a stopped deputy end with the kernel's restart error
-/// instead of being restarted here; one that was interrupted in its midst, too, with what it has put. Returns whether it did. `unmade`: turn back calls not yet made, too.
+/// instead of being restarted here; one that was interrupted in its midst, too, with what it has put or got. Returns
+/// whether it did. `unmade`: turn back calls not yet made, too.
 fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::Result<bool> {
     let Some(d) = keep.deputy(tid) else {
         return Ok(false);

@@ -31,7 +31,7 @@ pub struct ThreadState {
     pub at_deputy: bool,
     /// The kernel is about to issue its last call again: an earlier deadline stands.
     pub again: bool,
-    /// How many bytes that call (a write, as it were) has put already.
+    /// How many bytes that call has put already (a write, as it were), or got (a recv for a whole message).
     pub written: u64,
     pub cpu: Cpu,
 }
@@ -67,7 +67,7 @@ impl ThreadState {
         self.regs[ORIG] = nr as u64;
     }
 
-    /// It has put `written` bytes in a call that it is about to issue again: let the registers say so, whatever the
+    /// It has put, or got, `written` bytes in a call that it is about to issue again: let the registers say so, whatever the
     /// kernel has made of them since. False: it is in no call any more.
     pub fn has_written(&mut self, written: u64, nr: i64) -> bool {
         if !self.again {
