@@ -120,7 +120,9 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
         }
         None => false,
     };
-    job.more(&survey(here)?.areas, &mut files)?;
+    if proc.mapped.load(Ordering::Acquire) != mapped {
+        job.more(&survey(here)?.areas, &mut files)?;
+    }
     let noted = Noted::before_freeze(here, head.areas.len());
     point("host.freezing");
     freeze::freeze(sh, mv, pid)?;
