@@ -169,7 +169,8 @@ fn try_out(
             }
             None => false,
         };
-        if !prep.at_exec {
+        // One that stands still since it was looked at has mapped nothing.
+        if prep.uffd.is_some() {
             let now = survey(pid, Some(&prep.names))?;
             prep.mapped_more(now.files, now.leased, &now.names);
             job.more(&now.areas, &mut |k| prep.opened(k))?;
