@@ -55,7 +55,14 @@ mod tests {
             std::thread::park();
         });
         let tid = rx.recv().expect("its number");
-        std::thread::sleep(Duration::from_millis(50));
+        let asleep = || {
+            let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
+            stat.is_ok_and(|s| s.contains(") S "))
+        };
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        while !asleep() && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let told = std::path::Path::new("/proc/self/sched").exists();
         let (first, again) = (Last::of(tid), Last::of(tid));
         assert_eq!(first.is_some(), told);
