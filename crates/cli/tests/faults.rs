@@ -91,30 +91,9 @@ fn attempt(
     native: &str,
 ) -> Option<String> {
     let (start, to) = way;
-    // The shell's process becomes the program.
-    let script = format!(
-        "rm -f /tmp/end /tmp/out /tmp/keeper.log; \
-         (export ARMENTO_FAULTS=/tmp/faults ARMENTO_KEEPER_LOG=/tmp/keeper.log; \
-         sh -c 'echo $$ > /tmp/pid; exec \"$0\" \"$@\"' armento run {start} perl -e '{PROGRAM}' /tmp/out; \
-         echo $? > /tmp/end) >/tmp/says 2>&1 &"
-    );
-    farm.sh("n1", &script);
-    let begun = || {
-        farm.run("n1", "test $(wc -l < /tmp/out) -ge 8")
-            .status
-            .success()
-    };
-    until("the program's first lines", begun);
-    let at = if start == "--stay" { "n1" } else { "n2" };
-    let there = format!("armento ps --json | grep -q '\"place\": *\"{at}\"'");
-    until("the place where it begins", || {
-        farm.run("n1", &there).status.success()
-    });
+    begin(farm, start, PROGRAM);
     let (name, node) = point;
-    farm.sh(
-        node,
-        &format!("echo '{fault}' > /tmp/faults/{name}; chmod 666 /tmp/faults/{name}"),
-    );
+    plant(farm, point, fault);
     let moved = farm.run(
         "n1",
         &format!("timeout 60 armento migrate $(cat /tmp/pid) {to}"),
@@ -124,10 +103,7 @@ fn attempt(
         &format!("the program's end ({start} to {to}, {fault} at {name})"),
         ended,
     );
-    let hit = !farm
-        .run(node, &format!("test -e /tmp/faults/{name}"))
-        .status
-        .success();
+    let hit = met(farm, point);
     farm.sh(node, &format!("rm -f /tmp/faults/{name}"));
     until("the end of every body", || bodies(farm) == 0);
     let status = farm.sh("n1", "cat /tmp/end");
@@ -152,6 +128,42 @@ fn attempt(
         native.lines().count(),
         text.lines().last()
     ))
+}
+
+/// Starts [`PROGRAM`] with so many lines at n1, where faults are looked for; returns when it has begun.
+fn begin(farm: &Farm, start: &str, program: &str) {
+    // The shell's process becomes the program.
+    let script = format!(
+        "rm -f /tmp/end /tmp/out /tmp/keeper.log; \
+         (export ARMENTO_FAULTS=/tmp/faults ARMENTO_KEEPER_LOG=/tmp/keeper.log; \
+         sh -c 'echo $$ > /tmp/pid; exec \"$0\" \"$@\"' armento run {start} perl -e '{program}' /tmp/out; \
+         echo $? > /tmp/end) >/tmp/says 2>&1 &"
+    );
+    farm.sh("n1", &script);
+    let begun = || {
+        farm.run("n1", "test $(wc -l < /tmp/out) -ge 8")
+            .status
+            .success()
+    };
+    until("the program's first lines", begun);
+    let at = if start == "--stay" { "n1" } else { "n2" };
+    let there = format!("armento ps --json | grep -q '\"place\": *\"{at}\"'");
+    until("the place where it begins", || {
+        farm.run("n1", &there).status.success()
+    });
+}
+
+fn plant(farm: &Farm, (name, node): Point, fault: &str) {
+    farm.sh(
+        node,
+        &format!("echo '{fault}' > /tmp/faults/{name}; chmod 666 /tmp/faults/{name}"),
+    );
+}
+
+/// Did somebody meet the fault that was planted there?
+fn met(farm: &Farm, (name, node): Point) -> bool {
+    let test = format!("test -e /tmp/faults/{name}");
+    !farm.run(node, &test).status.success()
 }
 
 fn campaign(what: &str, ways: &[usize], fault: &str) {
@@ -196,4 +208,73 @@ fn frozen_for_longer_than_home_waits() {
         return;
     }
     campaign("long", &[0, 1, 2], "freeze 6");
+}
+
+/// Some ten seconds.
+fn longer() -> String {
+    PROGRAM.replace("<= 60;", "<= 400;")
+}
+
+/// What it wrote is what it writes natively, once.
+fn ends_well(farm: &Farm, program: &str) {
+    until("the program's end", || {
+        farm.run("n1", "test -s /tmp/end").status.success()
+    });
+    let native = farm.sh("n1", &format!("perl -e '{program}' /dev/stdout"));
+    let (end, out) = (farm.sh("n1", "cat /tmp/end"), farm.sh("n1", "cat /tmp/out"));
+    let same = out.lines().zip(native.lines()).take_while(|(a, b)| a == b);
+    let same = same.count();
+    assert!(
+        end.trim() == "0" && out == native,
+        "ended with {end}, {same} lines of {} are right; then {:?}; {}",
+        native.lines().count(),
+        out.lines().nth(same),
+        farm.sh("n1", "cat /tmp/says /tmp/keeper.log")
+    );
+}
+
+#[test]
+fn a_source_whose_move_was_given_up_disturbs_no_other() {
+    let Some(farm) = Farm::up("late", None) else {
+        return;
+    };
+    let program = longer();
+    begin(&farm, "--on n2", &program);
+    // It is about to freeze what it sends, when its target is lost, …
+    let late = ("host.freezing", "n2");
+    plant(&farm, late, "stall 3");
+    farm.sh("n1", "armento migrate $(cat /tmp/pid) n3 >/tmp/first 2>&1 &");
+    until("a source that is late", || met(&farm, late));
+    farm.sh("n3", "for d in /tmp/faults/*/; do echo kill > $d/any; done");
+    until("the end of its move", || {
+        farm.run("n1", "test -s /tmp/first").status.success()
+    });
+    // … and goes on while the next has frozen it.
+    plant(&farm, ("host.captured", "n2"), "stall 4");
+    farm.sh("n1", "armento migrate $(cat /tmp/pid) home");
+    assert!(met(&farm, ("host.captured", "n2")));
+    ends_well(&farm, &program);
+}
+
+#[test]
+fn a_target_whose_move_was_given_up_disturbs_no_other() {
+    if !lab::long() {
+        return;
+    }
+    let Some(farm) = Farm::up("later", None) else {
+        return;
+    };
+    let program = longer();
+    begin(&farm, "--stay", &program);
+    // Home waits for 20 s (`READY_MAX`).
+    let late = ("target.filled", "n2");
+    plant(&farm, late, "stall 21.5");
+    let first = farm.run("n1", "armento migrate $(cat /tmp/pid) n2");
+    assert!(!first.status.success() && met(&farm, late), "{first:?}");
+    // The next one stands complete when the first goes on.
+    farm.sh("n1", "sleep 0.3");
+    plant(&farm, ("target.built", "n2"), "stall 4");
+    farm.sh("n1", "armento migrate $(cat /tmp/pid) n2");
+    assert!(met(&farm, ("target.built", "n2")));
+    ends_well(&farm, &program);
 }

@@ -46,6 +46,10 @@ pub struct Stage<'a> {
     pub keep: &'a Path,
 }
 
+fn seconds(ms: u64) -> String {
+    format!("{}.{:03}", ms / 1000, ms % 1000)
+}
+
 struct Running<'a> {
     stage: &'a Stage<'a>,
     life: &'a Life,
@@ -168,7 +172,8 @@ impl Running<'_> {
     fn apply(&mut self, f: Fault) {
         let what = match f.what {
             What::Kill => "kill".to_owned(),
-            What::Freeze { ms } => format!("freeze {}.{:03}", ms / 1000, ms % 1000),
+            What::Freeze { ms } => format!("freeze {}", seconds(ms)),
+            What::Stall { ms } => format!("stall {}", seconds(ms)),
         };
         let nodes = if f.home { 0..1 } else { 1..NODES };
         let mut files = Vec::new();

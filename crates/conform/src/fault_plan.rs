@@ -47,6 +47,7 @@ const LONG_MS: (u64, u64) = (4000, 6000);
 const HOME: &[&str] = &[
     "source.offered",
     "source.copying",
+    "source.round",
     "source.frozen",
     "source.laid-out",
     "source.sent",
@@ -69,6 +70,7 @@ const HOME: &[&str] = &[
 const AWAY: &[&str] = &[
     "source.offered",
     "source.copying",
+    "source.round",
     "source.frozen",
     "source.laid-out",
     "source.sent",
@@ -90,7 +92,13 @@ const ANY: &str = "any";
 #[serde(rename_all = "kebab-case")]
 pub enum What {
     Kill,
-    Freeze { ms: u64 },
+    Freeze {
+        ms: u64,
+    },
+    /// The thread that passes the point waits, and who needs something of it.
+    Stall {
+        ms: u64,
+    },
 }
 
 impl What {
@@ -98,18 +106,21 @@ impl What {
     pub fn deadly(self) -> bool {
         match self {
             What::Kill => true,
-            What::Freeze { ms } => ms > SHORT_MS.1,
+            What::Freeze { ms } | What::Stall { ms } => ms > SHORT_MS.1,
         }
     }
 
-    fn roll(dice: &mut Dice) -> What {
-        let (low, high) = match dice.within(0, 99) {
-            0..50 => return What::Kill,
-            50..88 => SHORT_MS,
+    fn roll(dice: &mut Dice, point: &str) -> What {
+        let of = dice.within(0, 99);
+        let (low, high) = match of {
+            0..40 => return What::Kill,
+            40..90 => SHORT_MS,
             _ => LONG_MS,
         };
-        What::Freeze {
-            ms: dice.within(low, high),
+        let ms = dice.within(low, high);
+        match of % 2 == 0 && point != ANY {
+            true => What::Stall { ms },
+            false => What::Freeze { ms },
         }
     }
 }
@@ -135,7 +146,7 @@ impl Fault {
         Fault {
             home,
             point,
-            what: What::roll(dice),
+            what: What::roll(dice, point),
             at_ms: dice.within(100, 2500),
         }
     }

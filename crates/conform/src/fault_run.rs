@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::fault_farm::Farm;
 use crate::fault_life::{FILES, ROUNDS, Stage, Told};
-use crate::fault_plan::{DEAD_MS, Life, Weather, weather};
+use crate::fault_plan::{DEAD_MS, Life, Weather, What, weather};
 use crate::{Args, catalog, compile, farm, sys};
 
 pub const SCHEMA: &str = "armento.faults/1";
@@ -191,7 +191,11 @@ impl Campaign<'_> {
         }
         for f in &told.met {
             let side = if f.home { "keeper" } else { "host" };
-            let what = if f.what.deadly() { "deadly" } else { "short" };
+            let what = match f.what {
+                What::Stall { .. } => "stalled",
+                what if what.deadly() => "deadly",
+                _ => "short",
+            };
             *sum.faults
                 .entry(format!("{side} {} {what}", f.point))
                 .or_default() += 1;

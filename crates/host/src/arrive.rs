@@ -80,8 +80,7 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
 /// A body that never ran is thrown away. One that another move of the process has brought meanwhile is not: what is said
 /// of this move may have waited for a cable.
 pub fn drop_unthawed(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
-    let its = |b: &Body| b.quiet && b.mv == Some(mv);
-    if zoo.bodies.get(&pid).is_some_and(its) {
+    if unthawed(zoo, mv, pid).is_ok() {
         bodies::remove(zoo, pid);
     }
 }
@@ -152,8 +151,8 @@ impl Arrival {
     }
 
     /// Home's word that an earlier body of the same process is to go comes on another stream: this one may be quicker.
-    fn await_drop(&self) {
-        let (pid, until) = (self.pid, Instant::now() + DROP_MAX);
+    fn await_drop(&self, pid: Pid) {
+        let until = Instant::now() + DROP_MAX;
         let runs = move |zoo: &mut Zoo| zoo.bodies.get(&pid).is_some_and(|b| !b.quiet);
         while self.sh.hand.run(runs) == Some(true) && Instant::now() < until {
             std::thread::sleep(DROP_LOOK);
@@ -200,47 +199,40 @@ impl Builder for Arrival {
             MigrateError::Stays(Stay::TargetFailed, "pages before an offer".into())
         })?;
         let (mv, pid) = (self.mv, head.pid);
-        let twice = move |zoo: &mut Zoo| zoo.bodies.get(&pid).is_some_and(|b| b.mv == Some(mv));
-        if self.sh.hand.run(twice) == Some(true) {
-            // On a plain wire a connection can be repeated. That body is not ours.
-            let why = "this move is under way already".into();
-            return Err(MigrateError::Stays(Stay::TargetFailed, why));
-        }
+        self.await_drop(pid);
+        let begun = self.sh.hand.run(move |zoo| begin(zoo, mv, &head));
+        let filler = begun.unwrap_or(Err(MigrateError::Ended))?;
         self.pid = pid;
-        self.await_drop();
-        self.sh
-            .hand
-            .run(move |zoo| begin(zoo, mv, &head))
-            .unwrap_or(Err(MigrateError::Ended))
+        Ok(filler)
     }
 
     fn give_up(&mut self, runs: Vec<Run>) -> Result<()> {
-        let pid = self.pid;
+        let (mv, pid) = (self.mv, self.pid);
         self.sh
             .hand
-            .run(move |zoo| give_up(zoo, pid, &runs))
+            .run(move |zoo| give_up(zoo, (mv, pid), &runs))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
     fn layout(&mut self, mut layout: Layout) -> Result<()> {
         self.keep_fresh();
-        let pid = self.pid;
+        let (mv, pid) = (self.mv, self.pid);
         self.later = std::mem::take(&mut layout.later);
         self.sh
             .hand
-            .run(move |zoo| lay_out(zoo, pid, layout))
+            .run(move |zoo| lay_out(zoo, (mv, pid), layout))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
     fn build(&mut self, mut state: State) -> Result<()> {
         processor::fit(&mut state.threads, &self.from, armento_sense::xsave())?;
-        let pid = self.pid;
+        let (mv, pid) = (self.mv, self.pid);
         self.away = state.cpu.away;
         let later = std::mem::take(&mut self.later);
         self.rest = self
             .sh
             .hand
-            .run(move |zoo| finish(zoo, pid, &state, &later))
+            .run(move |zoo| finish(zoo, (mv, pid), &state, &later))
             .unwrap_or(Err(MigrateError::Ended))?;
         Ok(())
     }
@@ -255,9 +247,25 @@ fn here() -> &'static Here {
     })
 }
 
+/// The body that the move `mv` builds, and that has not run. What a cable held up may go on when another move of the
+/// process has begun its own.
+fn unthawed(zoo: &mut Zoo, mv: MoveId, pid: Pid) -> Result<&mut Body> {
+    let its = |b: &&mut Body| b.quiet && b.mv == Some(mv);
+    let b = zoo.bodies.get_mut(&pid).filter(its);
+    b.ok_or(MigrateError::Ended)
+}
+
 /// An empty body of the offered shape.
 fn begin(zoo: &mut Zoo, mv: MoveId, head: &Head) -> Result<Filler> {
+    if zoo.sh().departures.aborted(mv) {
+        return Err(MigrateError::Ended);
+    }
     if let Some(old) = zoo.bodies.get(&head.pid) {
+        if old.mv >= Some(mv) {
+            // On a plain wire a connection can be repeated, and a cable may hold it up. That body is not ours.
+            let why = "this move is under way already, or over".into();
+            return Err(MigrateError::Stays(Stay::TargetFailed, why));
+        }
         if !old.quiet {
             return Err(MigrateError::Stays(
                 Stay::TargetFailed,
@@ -462,16 +470,17 @@ fn make_objects(
     Ok(())
 }
 
-fn lay_out(zoo: &mut Zoo, pid: Pid, layout: Layout) -> Result<()> {
+fn lay_out(zoo: &mut Zoo, (mv, pid): (MoveId, Pid), layout: Layout) -> Result<()> {
+    unthawed(zoo, mv, pid)?;
     make_objects(&zoo.sh(), &layout.areas, &[], &[])?;
     shape(zoo, pid, layout.areas)?;
-    give_up(zoo, pid, &layout.dropped)
+    give_up(zoo, (mv, pid), &layout.dropped)
 }
 
 /// Nothing is where these pages were.
-fn give_up(zoo: &mut Zoo, pid: Pid, runs: &[Run]) -> Result<()> {
+fn give_up(zoo: &mut Zoo, (mv, pid): (MoveId, Pid), runs: &[Run]) -> Result<()> {
     let (code, passage) = (zoo.code.clone(), zoo.passage());
-    let b = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?;
+    let b = unthawed(zoo, mv, pid)?;
     let mut h = Hold::take(b.here, passage)?;
     h.batch_ok(&code, "drop pages", &drop_calls(runs))?;
     Ok(())
@@ -481,12 +490,12 @@ fn give_up(zoo: &mut Zoo, pid: Pid, runs: &[Run]) -> Result<()> {
 /// to come.
 fn finish(
     zoo: &mut Zoo,
-    pid: Pid,
+    (mv, pid): (MoveId, Pid),
     state: &State,
     later: &[Run],
 ) -> Result<Option<(Arc<Proc>, Fetch)>> {
     let (code, sh) = (zoo.code.clone(), zoo.sh());
-    let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let b = unthawed(zoo, mv, pid)?;
     // Before anything of its own runs: the kernel, too, would wait for a page.
     end_filling(b)?;
     for (object, _) in objects::sizes(&b.areas) {

@@ -2,9 +2,10 @@
 //!
 //! From: `talk.rs` (home says Send). Next: `migrate/src/source.rs`.
 
-use crate::shared::{CellState, Pair, Shared, lock, says};
+use crate::departures::TURN_MAX;
+use crate::shared::{CellState, Pair, Proc, Shared, lock, says};
 use crate::veils::{Face, Veils};
-use crate::world::{Th, Zoo};
+use crate::world::{Body, Th, Zoo};
 use crate::{behind, brake, cpu, freeze};
 use armento_client::api::CpuSet;
 use armento_link::{Badge, Writer, dial};
@@ -20,6 +21,7 @@ use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::{self, Hold};
 use armento_tracee::region::BOOTHS;
+use armento_tracee::uffd::Uffd;
 use armento_tracee::{maps, status, sys, trace};
 use armento_wire::bulk::{self, HELLO};
 use armento_wire::pages::plain_head;
@@ -40,79 +42,98 @@ const TOGETHER_MAX: Duration = Duration::from_secs(3);
 const ABORT_MAX: Duration = Duration::from_secs(60);
 /// Home says twice a second that it does.
 const HEARD_MAX: Duration = Duration::from_millis(1500);
-/// Moves under way at a host are far fewer.
-const ABORTED_MAX: usize = 64;
 
 pub fn run(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) {
-    if let Err(e) = send(sh, mv, pid, to) {
-        let (stay, detail) = says(&e);
-        sh.tell(&ToHome::Failed { mv, stay, detail });
-        // Home answers with Abort when it has told the signals that it kept: they come before the results
-        // of the calls that it broke. Or it was handed over already, and Drop comes: our connection to the target
-        // may have broken behind the last byte. Without home nobody may go on here.
-        let look = Duration::from_micros(200);
-        let mut waited = Duration::ZERO;
-        while waited < ABORT_MAX && !aborted(sh, mv) && is_here(sh, pid) {
-            std::thread::sleep(look);
-            if sh.home.session.answered().elapsed() < HEARD_MAX {
-                waited += look;
-            }
-        }
-        freeze::thaw(sh, pid);
+    if let Err(e) = leave(sh, mv, pid, to) {
+        failed(sh, mv, &e);
     }
-    armento_tracee::sys::give_back();
+    sys::give_back();
 }
 
-fn is_here(sh: &Shared, pid: Pid) -> bool {
-    sh.cell_of(pid).is_some()
+fn failed(sh: &Shared, mv: MoveId, e: &MigrateError) {
+    let (stay, detail) = says(e);
+    sh.tell(&ToHome::Failed { mv, stay, detail });
 }
 
-/// Home gave this move up. Its freeze may still be to come.
-pub fn abort(sh: &Shared, mv: MoveId) {
-    let mut a = lock(&sh.aborted);
-    a.push_back(mv);
-    if a.len() > ABORTED_MAX {
-        a.pop_front();
-    }
-}
-
-fn aborted(sh: &Shared, mv: MoveId) -> bool {
-    lock(&sh.aborted).contains(&mv)
-}
-
-fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
+fn leave(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let homeward = matches!(to, Whither::Home);
-    let (mut r, mut w) = connect(sh, mv, to)?;
-    let closer = r.closer().ok();
-    let (here, needs, uffd, proc, tids) = sh
+    let mut pair = connect(sh, mv, to)?;
+    let closer = pair.0.closer().ok();
+    let _turn = sh.departures.begin(mv, pid, closer, TURN_MAX)?;
+    let source = sh
         .hand
-        .run(move |zoo| {
-            zoo.bodies.get(&pid).filter(|b| !b.quiet).map(|b| {
-                let tids = b.threads.keys().copied().collect();
-                (
-                    b.here,
-                    b.needs.clone(),
-                    b.uffd.clone(),
-                    b.proc.clone(),
-                    tids,
-                )
-            })
-        })
+        .run(move |zoo| Source::of(zoo, pid))
         .flatten()
         .ok_or(MigrateError::Ended)?;
+    let here = source.here;
+    if let Err(e) = send(sh, (mv, pid), source, &mut pair, homeward) {
+        failed(sh, mv, &e);
+        await_word(sh, mv, (pid, here));
+        freeze::thaw(sh, pid);
+    }
+    Ok(())
+}
+
+/// Home answers with Abort when it has told the signals that it kept: they come before the results of the calls that it
+/// broke. Or it was handed over already, and Drop comes: our connection to the target may have broken behind the last
+/// byte. Without home nobody may go on here.
+fn await_word(sh: &Shared, mv: MoveId, (pid, here): (Pid, i32)) {
+    // Behind a Drop it may come back while we look.
+    let is_here = || sh.cell_of(pid).is_some_and(|c| c.here == here);
+    let look = Duration::from_micros(200);
+    let mut waited = Duration::ZERO;
+    while waited < ABORT_MAX && !sh.departures.aborted(mv) && is_here() {
+        std::thread::sleep(look);
+        if sh.home.session.answered().elapsed() < HEARD_MAX {
+            waited += look;
+        }
+    }
+}
+
+/// A body that is to leave.
+struct Source {
+    here: i32,
+    needs: CpuSet,
+    uffd: Option<Arc<Uffd>>,
+    proc: Arc<Proc>,
+    tids: Vec<Tid>,
+}
+
+impl Source {
+    fn of(zoo: &mut Zoo, pid: Pid) -> Option<Source> {
+        let b = zoo.bodies.get(&pid).filter(|b| !b.quiet)?;
+        Some(Source {
+            here: b.here,
+            needs: b.needs.clone(),
+            uffd: b.uffd.clone(),
+            proc: b.proc.clone(),
+            tids: b.threads.keys().copied().collect(),
+        })
+    }
+}
+
+fn send(
+    sh: &Arc<Shared>,
+    (mv, pid): (MoveId, Pid),
+    source: Source,
+    (r, w): &mut Pair,
+    homeward: bool,
+) -> Result<()> {
+    let closer = r.closer().ok();
+    let (here, proc) = (source.here, source.proc);
     behind::whole(&proc)?;
     let mapped = proc.mapped.load(Ordering::Acquire);
     let noted = Noted::now(here)?;
     let mut first = survey(here)?;
     noted.mark(&mut first.areas);
-    let head = head(pid, (here, needs), &first, tids)?;
-    let mut job = Job::new(here, &mut r, &mut w);
+    let head = head(pid, (here, source.needs), &first, source.tids)?;
+    let mut job = Job::new(here, r, w);
     let slowed = sh.clone();
     job.brake = Some(Box::new(move || Box::new(brake::on(&slowed, pid))));
     let shared = sh.clone();
     let mut files = move |k: &FileKey| lock(&shared.files).get(k).and_then(|f| f.try_clone().ok());
     let accept = job.offer(&head, &mut files)?;
-    let tracked = match uffd.filter(|_| accept.precopy) {
+    let tracked = match source.uffd.filter(|_| accept.precopy) {
         Some(u) => {
             let mut now = survey(here)?;
             noted.mark(&mut now.areas);
@@ -129,12 +150,9 @@ fn send(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     job.stands();
     point("host.frozen");
     all_frozen(sh, pid)?;
-    if aborted(sh, mv) {
-        return Err(MigrateError::Ended);
-    }
     let (mut last, state) = sh
         .hand
-        .run(move |zoo| capture(zoo, pid, here))
+        .run(move |zoo| capture(zoo, (mv, pid), here))
         .unwrap_or(Err(MigrateError::Ended))?;
     Noted::frozen(here, noted)?.mark(&mut last.areas);
     // A file mapped meanwhile has replaced at home what was sent there: everything goes again. Another host maps nothing
@@ -179,6 +197,13 @@ fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
             Ok((r, w))
         }
     }
+}
+
+/// Home gave this move up.
+pub fn abort(sh: &Shared, mv: MoveId) {
+    sh.departures.abort(mv);
+    // Its own connection will not come.
+    lock(&sh.meetings).remove(&mv);
 }
 
 /// The keeper's Fetch connection and our Send meet here, whoever comes first.
@@ -291,11 +316,15 @@ fn all_frozen(sh: &Arc<Shared>, pid: Pid) -> Result<()> {
     }
 }
 
-/// Before: frozen.
-fn capture(zoo: &mut Zoo, pid: Pid, here: i32) -> Result<(Survey, State)> {
+/// Before: frozen. Home may have given it up since, and it runs on.
+fn capture(zoo: &mut Zoo, (mv, pid): (MoveId, Pid), here: i32) -> Result<(Survey, State)> {
     let code = zoo.code.clone();
     let passage = zoo.passage();
     let sh = zoo.sh();
+    let stands = zoo.bodies.get(&pid).is_some_and(Body::still);
+    if sh.departures.aborted(mv) || !stands {
+        return Err(MigrateError::Ended);
+    }
     let mut others = Views::default();
     for (_, areas) in partners(zoo, pid)?.iter().filter(|(p, _)| *p < pid) {
         others.add(areas);

@@ -23,9 +23,12 @@ pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
     // Forks and mappings first: they are short, and a fork needs its home.
     let (proc, sleepers) = sh
         .hand
-        .run(move |zoo| begin(zoo, pid))
+        .run(move |zoo| begin(zoo, mv, pid))
         .unwrap_or(Err(MigrateError::Ended))?;
     while proc.specials.load(Ordering::SeqCst) > 0 {
+        if !proc.freezes(FOR_MOVE) {
+            return Err(MigrateError::Ended);
+        }
         if Instant::now() > until {
             return Err(MigrateError::Stays(
                 Stay::Busy,
@@ -56,7 +59,11 @@ pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
 }
 
 /// Returns the threads that are in a call, by their numbers here.
-fn begin(zoo: &mut Zoo, pid: Pid) -> Result<(Arc<crate::shared::Proc>, Vec<Tid>)> {
+fn begin(zoo: &mut Zoo, mv: MoveId, pid: Pid) -> Result<(Arc<crate::shared::Proc>, Vec<Tid>)> {
+    // What ends the freeze of a move that was given up comes behind the word that it was.
+    if zoo.sh().departures.aborted(mv) {
+        return Err(MigrateError::Ended);
+    }
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let busy = b.proc.exiting.load(Ordering::Acquire)
         || b.quiet
@@ -80,7 +87,9 @@ fn begin(zoo: &mut Zoo, pid: Pid) -> Result<(Arc<crate::shared::Proc>, Vec<Tid>)
 
 fn halt(zoo: &mut Zoo, pid: Pid, tx: mpsc::Sender<()>, sleepers: Vec<Tid>) {
     let sh = zoo.sh();
-    let Some(b) = zoo.bodies.get_mut(&pid) else {
+    // The move may have been given up meanwhile.
+    let frozen = |b: &&mut Body| b.proc.freezes(FOR_MOVE);
+    let Some(b) = zoo.bodies.get_mut(&pid).filter(frozen) else {
         return;
     };
     b.freezer = Some(Freezer {

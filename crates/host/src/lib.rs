@@ -13,6 +13,7 @@ mod brake;
 mod cache;
 mod cpu;
 mod depart;
+mod departures;
 mod fork;
 mod forward;
 mod freeze;

@@ -5,6 +5,7 @@
 use crate::ahead::Ahead;
 use crate::cache::Cache;
 use crate::cpu::Account;
+use crate::departures::Departures;
 use crate::growth;
 use crate::home::Home;
 use crate::passage::Open;
@@ -20,7 +21,7 @@ use armento_tracee::notify::Listener;
 use armento_tracee::sys as tsys;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::{self, FileKey, TALK, ToHome, ToHost};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -228,8 +229,7 @@ pub struct Shared {
     pub next: AtomicU32,
     /// Sources and keepers that look for each other.
     pub meetings: Mutex<HashMap<MoveId, Sender<Pair>>>,
-    /// Moves from here that home gave up, the latest last.
-    pub aborted: Mutex<VecDeque<MoveId>>,
+    pub departures: Departures,
     /// Until when nobody comes in, and why: this node leaves, or does not trust the home any more.
     pub expelled: Mutex<Option<(Instant, String)>>,
     /// Held by who tells home arguments and environments.

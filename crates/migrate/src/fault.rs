@@ -1,9 +1,9 @@
 //! Fault points: places where a test kills or freezes one side of a move.
 //!
 //! From: `crates/cli/tests/faults.rs`, `conform/src/fault_run.rs`. Only where `ARMENTO_FAULTS` names a directory: a file
-//! there, or in its folder of the process's tree, called like the point, says what is to happen (`kill`, or `freeze
-//! SECONDS`), once; one called [`ANY`] happens wherever the process is. The points passed are noted in the folder of the
-//! tree. Where `ARMENTO_LAPS` is set each point is noted in the log with its time, so that one sees what a pause is
+//! there, or in its folder of the process's tree, called like the point, says what is to happen (`kill`, `freeze
+//! SECONDS`, or `stall SECONDS` for the thread that passes it alone), once; one called [`ANY`] happens wherever the process
+//! is. The points passed are noted in the folder of the tree. Where `ARMENTO_LAPS` is set each point is noted in the log with its time, so that one sees what a pause is
 //! made of.
 
 use armento_model::TreeId;
@@ -78,12 +78,21 @@ fn happens(file: &Path) {
     }
 }
 
+/// Longer than any limit of a move.
+const STALL_MAX: f64 = 60.0;
+
+fn stall(seconds: &str) -> Duration {
+    let s: f64 = seconds.parse().unwrap_or(0.0);
+    Duration::from_secs_f64(s.clamp(0.0, STALL_MAX))
+}
+
 fn happen(what: &str) {
     let me = std::process::id() as i32;
     let (word, seconds) = what.split_once(' ').unwrap_or((what, ""));
     let signal = match word {
         "kill" => libc::SIGKILL,
         "freeze" => libc::SIGSTOP,
+        "stall" => return std::thread::sleep(stall(seconds)),
         _ => return eprintln!("fault: {what} is none"),
     };
     if signal == libc::SIGSTOP {
