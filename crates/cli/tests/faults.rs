@@ -243,7 +243,10 @@ fn a_source_whose_move_was_given_up_disturbs_no_other() {
     // It is about to freeze what it sends, when its target is lost, …
     let late = ("host.freezing", "n2");
     plant(&farm, late, "stall 3");
-    farm.sh("n1", "armento migrate $(cat /tmp/pid) n3 >/tmp/first 2>&1 &");
+    farm.sh(
+        "n1",
+        "armento migrate $(cat /tmp/pid) n3 >/tmp/first 2>&1 &",
+    );
     until("a source that is late", || met(&farm, late));
     farm.sh("n3", "for d in /tmp/faults/*/; do echo kill > $d/any; done");
     until("the end of its move", || {

@@ -42,6 +42,8 @@ pub const DEAD_MS: u64 = 3000;
 /// well below [`DEAD_MS`].
 const SHORT_MS: (u64, u64) = (50, 700);
 const LONG_MS: (u64, u64) = (4000, 6000);
+/// Threads that are late in each life.
+const LATE: u32 = 3;
 
 /// Points that keepers pass, and hosts (`migrate/src/fault.rs`).
 const HOME: &[&str] = &[
@@ -150,6 +152,19 @@ impl Fault {
             at_ms: dice.within(100, 2500),
         }
     }
+
+    /// A thread that is late: what it was to do may have been given up, and begun again by another.
+    fn late(dice: &mut Dice) -> Fault {
+        let home = dice.percent(25);
+        Fault {
+            home,
+            point: dice.pick(if home { HOME } else { AWAY }),
+            what: What::Stall {
+                ms: dice.within(SHORT_MS.0, SHORT_MS.1),
+            },
+            at_ms: dice.within(100, 2500),
+        }
+    }
 }
 
 /// One program, from its start to its end.
@@ -171,13 +186,16 @@ impl Life {
             3..8 => 1,
             _ => 2,
         };
-        Life {
+        let mut life = Life {
             number,
             storm_ms: dice.within(20, 120),
             storm_seed: dice.within(0, 1 << 32),
             cable: dice.percent(25),
             faults: (0..faults).map(|_| Fault::roll(&mut dice)).collect(),
-        }
+        };
+        life.faults
+            .extend((0..LATE).map(|_| Fault::late(&mut dice)));
+        life
     }
 }
 

@@ -257,7 +257,7 @@ fn unthawed(zoo: &mut Zoo, mv: MoveId, pid: Pid) -> Result<&mut Body> {
 
 /// An empty body of the offered shape.
 fn begin(zoo: &mut Zoo, mv: MoveId, head: &Head) -> Result<Filler> {
-    if zoo.sh().departures.aborted(mv) {
+    if zoo.sh().turns.aborted(mv) {
         return Err(MigrateError::Ended);
     }
     if let Some(old) = zoo.bodies.get(&head.pid) {

@@ -2,8 +2,8 @@
 //!
 //! From: `talk.rs` (home says Send). Next: `migrate/src/source.rs`.
 
-use crate::departures::TURN_MAX;
 use crate::shared::{CellState, Pair, Proc, Shared, lock, says};
+use crate::turns::TURN_MAX;
 use crate::veils::{Face, Veils};
 use crate::world::{Body, Th, Zoo};
 use crate::{behind, brake, cpu, freeze};
@@ -59,7 +59,7 @@ fn leave(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let homeward = matches!(to, Whither::Home);
     let mut pair = connect(sh, mv, to)?;
     let closer = pair.0.closer().ok();
-    let _turn = sh.departures.begin(mv, pid, closer, TURN_MAX)?;
+    let _turn = sh.turns.begin(mv, pid, closer, TURN_MAX)?;
     let source = sh
         .hand
         .run(move |zoo| Source::of(zoo, pid))
@@ -82,7 +82,7 @@ fn await_word(sh: &Shared, mv: MoveId, (pid, here): (Pid, i32)) {
     let is_here = || sh.cell_of(pid).is_some_and(|c| c.here == here);
     let look = Duration::from_micros(200);
     let mut waited = Duration::ZERO;
-    while waited < ABORT_MAX && !sh.departures.aborted(mv) && is_here() {
+    while waited < ABORT_MAX && !sh.turns.aborted(mv) && is_here() {
         std::thread::sleep(look);
         if sh.home.session.answered().elapsed() < HEARD_MAX {
             waited += look;
@@ -201,7 +201,7 @@ fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
 
 /// Home gave this move up.
 pub fn abort(sh: &Shared, mv: MoveId) {
-    sh.departures.abort(mv);
+    sh.turns.abort(mv);
     // Its own connection will not come.
     lock(&sh.meetings).remove(&mv);
 }
@@ -322,7 +322,7 @@ fn capture(zoo: &mut Zoo, (mv, pid): (MoveId, Pid), here: i32) -> Result<(Survey
     let passage = zoo.passage();
     let sh = zoo.sh();
     let stands = zoo.bodies.get(&pid).is_some_and(Body::still);
-    if sh.departures.aborted(mv) || !stands {
+    if sh.turns.aborted(mv) || !stands {
         return Err(MigrateError::Ended);
     }
     let mut others = Views::default();

@@ -61,7 +61,7 @@ pub fn freeze(sh: &Arc<Shared>, mv: MoveId, pid: Pid) -> Result<()> {
 /// Returns the threads that are in a call, by their numbers here.
 fn begin(zoo: &mut Zoo, mv: MoveId, pid: Pid) -> Result<(Arc<crate::shared::Proc>, Vec<Tid>)> {
     // What ends the freeze of a move that was given up comes behind the word that it was.
-    if zoo.sh().departures.aborted(mv) {
+    if zoo.sh().turns.aborted(mv) {
         return Err(MigrateError::Ended);
     }
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;

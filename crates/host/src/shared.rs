@@ -5,10 +5,10 @@
 use crate::ahead::Ahead;
 use crate::cache::Cache;
 use crate::cpu::Account;
-use crate::departures::Departures;
 use crate::growth;
 use crate::home::Home;
 use crate::passage::Open;
+use crate::turns::Turns;
 use crate::whole::Whole;
 use crate::world::Zoo;
 use armento_abi::{Mem, Plan};
@@ -229,7 +229,7 @@ pub struct Shared {
     pub next: AtomicU32,
     /// Sources and keepers that look for each other.
     pub meetings: Mutex<HashMap<MoveId, Sender<Pair>>>,
-    pub departures: Departures,
+    pub turns: Turns,
     /// Until when nobody comes in, and why: this node leaves, or does not trust the home any more.
     pub expelled: Mutex<Option<(Instant, String)>>,
     /// Held by who tells home arguments and environments.

@@ -106,7 +106,7 @@ fn run() -> Result<(), Failure> {
         answers: Mutex::new(HashMap::new()),
         next: AtomicU32::new(1),
         meetings: Mutex::new(HashMap::new()),
-        departures: Default::default(),
+        turns: Default::default(),
         expelled: Mutex::new(None),
         telling: Mutex::default(),
         pass: guests.pass,

@@ -17,7 +17,7 @@ pub const TURN_MAX: Duration = Duration::from_secs(10);
 const ABORTED_MAX: usize = 64;
 
 #[derive(Default)]
-pub struct Departures {
+pub struct Turns {
     books: Mutex<Books>,
     less: Condvar,
 }
@@ -30,9 +30,9 @@ struct Books {
 }
 
 /// The one move of a process that is under way.
-pub struct Departing<'a>(&'a Departures, Pid);
+pub struct Turn<'a>(&'a Turns, Pid);
 
-impl Departures {
+impl Turns {
     /// Waits until no other move of `pid` is under way. `closer`: what breaks the connection over which it goes.
     pub fn begin(
         &self,
@@ -40,7 +40,7 @@ impl Departures {
         pid: Pid,
         closer: Option<TcpStream>,
         max: Duration,
-    ) -> Result<Departing<'_>> {
+    ) -> Result<Turn<'_>> {
         let busy = |b: &mut Books| b.under_way.contains_key(&pid);
         let waited = self.less.wait_timeout_while(lock(&self.books), max, busy);
         let (mut books, late) = waited.unwrap_or_else(|e| e.into_inner());
@@ -52,7 +52,7 @@ impl Departures {
             return Err(MigrateError::Ended);
         }
         books.under_way.insert(pid, (mv, closer));
-        Ok(Departing(self, pid))
+        Ok(Turn(self, pid))
     }
 
     /// Home gave this move up: what it waits for comes no more. Its freeze may still be to come.
@@ -73,7 +73,7 @@ impl Departures {
     }
 }
 
-impl Drop for Departing<'_> {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
         lock(&self.0.books).under_way.remove(&self.1);
         self.0.less.notify_all();
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn one_move_of_a_process_follows_the_other() {
-        let all = Departures::default();
+        let all = Turns::default();
         let first = all.begin(1, 7, None, SOON).expect("the first");
         assert!(all.begin(2, 8, None, SOON).is_ok());
         assert!(all.begin(2, 7, None, SOON).is_err());
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_move_that_was_given_up_is_cut_and_does_not_begin() {
-        let all = Departures::default();
+        let all = Turns::default();
         let door = TcpListener::bind("127.0.0.1:0").expect("a door");
         let ours = TcpStream::connect(door.local_addr().expect("its address")).expect("a way");
         let mut theirs = door.accept().expect("somebody").0;
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_was_given_up_is_remembered_within_a_bound() {
-        let all = Departures::default();
+        let all = Turns::default();
         (0..=ABORTED_MAX as MoveId).for_each(|mv| all.abort(mv));
         assert!(!all.aborted(0) && all.aborted(1) && all.aborted(ABORTED_MAX as MoveId));
     }
