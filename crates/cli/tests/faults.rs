@@ -281,3 +281,35 @@ fn a_target_whose_move_was_given_up_disturbs_no_other() {
     assert!(met(&farm, ("target.built", "n2")));
     ends_well(&farm, &program);
 }
+
+#[test]
+fn a_child_that_is_born_behind_the_loss_of_its_host_ends() {
+    let Some(farm) = Farm::up("born", None) else {
+        return;
+    };
+    // Its parent stays at home, and with it the keeper.
+    let script = "export ARMENTO_FAULTS=/tmp/faults; rm -f /tmp/end; (armento run --stay sh -c \
+        'perl -e \"fork or exit, wait while 1\" & echo $! > /tmp/pid; wait; sleep 12'; echo $? > /tmp/end) >/tmp/says 2>&1 &
+        until test -s /tmp/pid; do sleep 0.1; done";
+    farm.sh("n1", script);
+    let away = || {
+        farm.run("n1", "armento migrate $(cat /tmp/pid) n2")
+            .status
+            .success()
+    };
+    until("its way to n2", away);
+    let born = ("home.born", "n1");
+    // Longer than home waits for its host.
+    plant(&farm, born, "stall 8");
+    until("a child", || met(&farm, born));
+    farm.sh("n2", "for d in /tmp/faults/*/; do echo kill > $d/any; done");
+    // It is known when the stall is over.
+    farm.sh("n1", "sleep 9");
+    until("the end of the child", || {
+        !farm.run("n1", "pgrep -x perl").status.success()
+    });
+    until("its parent's end", || {
+        farm.run("n1", "test -s /tmp/end").status.success()
+    });
+    assert_eq!(bodies(&farm), 0);
+}

@@ -60,6 +60,7 @@ const HOME: &[&str] = &[
     "home.ready",
     "home.hollow",
     "home.thawed",
+    "home.born",
     "target.offered",
     "target.laid-out",
     "target.filled",

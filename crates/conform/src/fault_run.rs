@@ -279,26 +279,19 @@ impl Campaign<'_> {
         }
     }
 
+    /// What still runs of our programs, with the folder of its life (and so its number), and what it waits in.
     fn running(&self) -> Vec<String> {
+        let script = format!(
+            "for p in $(ps -o pid,stat -C {PROGRAM} h | awk '$2 !~ /^Z/ {{ print $1 }}'); do \
+             echo $p $(readlink /proc/$p/cwd) $(grep -E '^(State|PPid|TracerPid)' /proc/$p/status) \
+             in $(cat /proc/$p/wchan) $(cat /proc/$p/syscall); done"
+        );
         let mut all = Vec::new();
         for node in 0..crate::fault_plan::NODES {
-            let found = self
-                .stage
-                .farm
-                .shell(node, &format!("ps -o pid,stat,comm -C {PROGRAM} h"))
-                .output();
+            let found = self.stage.farm.shell(node, &script).output();
             let text = found.map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
-            let living = |l: &&str| {
-                !l.split_whitespace()
-                    .nth(1)
-                    .is_some_and(|s| s.starts_with('Z'))
-            };
             let text = text.unwrap_or_default();
-            all.extend(
-                text.lines()
-                    .filter(living)
-                    .map(|l| format!("n{} {}", node + 1, l.trim())),
-            );
+            all.extend(text.lines().map(|l| format!("n{} {}", node + 1, l.trim())));
         }
         all
     }

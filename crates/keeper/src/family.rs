@@ -4,6 +4,7 @@ use crate::deputy::{Deputy, Waiter, Work};
 use crate::keep::{Keep, lock};
 use crate::links::HostLink;
 use crate::room;
+use armento_migrate::fault::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::region::{self, DATA, Slot};
@@ -66,6 +67,7 @@ pub fn fork(
         };
         let Ok((ret, slot)) = made.recv() else { return };
         if ret > 0 {
+            point("home.born");
             // Registered before the host knows its number, so that its first call finds its deputy.
             let parent = d.clone();
             keep.hand

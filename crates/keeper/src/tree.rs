@@ -283,7 +283,12 @@ impl Tree {
         d.attend(waiter);
         self.keep.enter(&d);
         p.threads.insert(tid, d);
+        let link = p.link().cloned();
         signals::known(self, pid, tid);
+        // Who was lost with the host was counted before.
+        if let Some(l) = link.filter(|l| !thread && l.broken.load(Ordering::Acquire)) {
+            lost_with(pid, &l);
+        }
     }
 
     /// The dispositions that an exec must start with: which ones differ from the deputy's.
@@ -338,12 +343,7 @@ impl Tree {
     pub fn host_lost(&mut self, link: &Arc<HostLink>) {
         for p in self.procs.values() {
             if p.link().is_some_and(|l| Arc::ptr_eq(l, link)) {
-                let why = format!("ended: {}, where it ran, was lost", link.node);
-                end(
-                    p.pid,
-                    &why,
-                    "`armento nodes` shows who answers; start it again",
-                );
+                lost_with(p.pid, link);
             }
         }
     }
@@ -613,6 +613,15 @@ impl Tree {
 }
 
 /// Ends a process that lost its body. Its user learns why, where the program would have complained.
+fn lost_with(pid: Pid, link: &HostLink) {
+    let why = format!("ended: {}, where it ran, was lost", link.node);
+    end(
+        pid,
+        &why,
+        "`armento nodes` shows who answers; start it again",
+    );
+}
+
 fn end(pid: Pid, why: &str, hint: &str) {
     let name = status::comm(pid, pid);
     let line = format!("armento: process {pid} ({name}) {why}\nhint: {hint}\n");

@@ -21,6 +21,10 @@ const BUILD: &str = env!("CARGO_TARGET_TMPDIR");
 const TOOLS: &str = "qemu-system-x86_64 busybox cpio gcc perl gzip ldd";
 /// An emulated processor on a busy machine takes its time to boot.
 const BOOT: Duration = Duration::from_secs(240);
+/// Control groups there, of version 2; what guests of a tree may have.
+const GROUPS: &str = "/sys/fs/cgroup";
+const WEIGHT: u64 = 50;
+const MEM_KIB: u64 = 200_000;
 /// Where programs that move lie at n1 and at the old node.
 const MOVED: &str = "/opt/moved";
 
@@ -145,9 +149,11 @@ impl Old<'_> {
         let (_, join) = said.split_once("armento join ").expect("the join command");
         let join = join.lines().next().expect("a line");
         self.sh(&format!(
-            "mkdir -p /etc/armento; echo 'allow_root = true' > /etc/armento/config.toml; \
+            "mkdir -p /etc/armento; \
+             printf 'allow_root = true\nguest_cpu_weight = {WEIGHT}\nguest_mem_max_kib = {MEM_KIB}\n' > /etc/armento/config.toml; \
              armento join {join} --name old --listen {}:7717; \
-             setsid armento node >/tmp/node.log 2>&1 </dev/null &",
+             echo '+cpu +memory' > {GROUPS}/cgroup.subtree_control; mkdir {GROUPS}/armento; \
+             setsid sh -c 'echo $$ > {GROUPS}/armento/cgroup.procs; exec armento node' >/tmp/node.log 2>&1 </dev/null &",
             self.addr
         ));
         let nodes = || self.farm.sh("n1", "armento nodes --json");
@@ -264,6 +270,47 @@ impl Home<'_> {
     }
 }
 
+/// Guests are in a group of version 2 beside the daemon's, behind their limits: who takes more memory ends, and nobody else.
+fn behind_walls(n1: &Home, old: &Old) {
+    let start = |program: &str, name: &str| {
+        let run = format!("armento run --portable --stay {program} >/dev/null 2>&1");
+        let pid = n1.sh(&format!(
+            "({run} & echo $! > /tmp/{name}.pid; wait $!; echo $? > /tmp/{name}.code) >/dev/null 2>&1 </dev/null &
+             until test -s /tmp/{name}.pid; do sleep 0.1; done; cat /tmp/{name}.pid"
+        ));
+        let pid = pid.trim().to_owned();
+        until("its line in ps", || n1.place(&pid).is_some());
+        n1.sh(&format!("armento migrate {pid} old"));
+        pid
+    };
+    let sleeper = start("sleep 600", "sleeper");
+    let its = old.sh("sed 's/^0:://' /proc/$(pidof sleep | cut -d' ' -f1)/cgroup");
+    let its = its.trim();
+    assert!(its.starts_with("/armento/armento-n1-"), "{its}");
+    let beside = old.sh(&format!(
+        "cd {GROUPS}/armento; wc -l < cgroup.procs; wc -l < daemon/cgroup.procs"
+    ));
+    assert_eq!(beside, "0\n1\n");
+    let limits = old.sh(&format!("cd {GROUPS}{its}; cat cpu.weight memory.max"));
+    assert_eq!(limits, format!("{WEIGHT}\n{}\n", MEM_KIB * 1024));
+
+    let grows = r#"perl -e 'select undef, undef, undef, 0.2 until -e "/tmp/grow"; $n = 3e8; $x = "a" x $n; sleep 600'"#;
+    start(grows, "hog");
+    n1.sh("touch /tmp/grow");
+    until("its end", || {
+        n1.run("test -s /tmp/hog.code").status.success()
+    });
+    assert_eq!(n1.sh("cat /tmp/hog.code"), "137\n");
+    assert_eq!(n1.place(&sleeper).as_deref(), Some("old"));
+    n1.sh(&format!("kill {sleeper}"));
+    until("the end of their groups", || {
+        old.sh(&format!(
+            "ls -d {GROUPS}/armento/armento-* 2>/dev/null || true"
+        ))
+        .is_empty()
+    });
+}
+
 #[test]
 fn programs_move_between_a_kernel_of_today_and_debian_12s() {
     if !lab::long() {
@@ -287,6 +334,7 @@ fn programs_move_between_a_kernel_of_today_and_debian_12s() {
     let tour = ["old", "home", "old", "n3", "old", "home"];
     n1.tour("files", "files.pl FILE", &tour);
     n1.tour("threads", "threads", &tour);
+    behind_walls(&n1, &old);
 
     let there = Home::Old(&old);
     there.knows("n1");

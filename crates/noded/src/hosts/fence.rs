@@ -101,23 +101,52 @@ fn make(c: &Controller, name: &str, files: &[(&str, u64)]) -> io::Result<PathBuf
     Ok(dir)
 }
 
-/// Version 2: the daemon makes room in its own group, if it is alone there, and hands the controller down.
+/// Version 2: the daemon makes room in its own group, if nobody else is in it, and hands the controller down.
 /// KERNEL: cgroup-v2.rst, "No Internal Process Constraint".
 fn enable(c: &Controller) -> io::Result<()> {
     let control = c.dir.join("cgroup.subtree_control");
-    let on = fs::read_to_string(&control)?;
-    if on.split_whitespace().any(|one| one == c.name) {
-        return Ok(());
-    }
-    let me = std::process::id().to_string();
-    if fs::read_to_string(c.dir.join("cgroup.procs"))?.trim() == me {
-        let own = c.dir.join(OWN);
-        match fs::create_dir(&own) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-            _ => fs::write(own.join("cgroup.procs"), me)?,
+    let mut rounds = ROUNDS_MAX;
+    loop {
+        let on = fs::read_to_string(&control)?;
+        if on.split_whitespace().any(|one| one == c.name) {
+            return Ok(());
+        }
+        make_room(c)?;
+        match fs::write(&control, format!("+{}", c.name)) {
+            // Somebody was born there meanwhile.
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy && rounds > 0 => rounds -= 1,
+            r => return r,
         }
     }
-    fs::write(control, format!("+{}", c.name))
+}
+
+/// The daemon goes to a group below its own, with the hosts that it is just starting.
+fn make_room(c: &Controller) -> io::Result<()> {
+    let inside = fs::read_to_string(c.dir.join("cgroup.procs"))?;
+    let inside: Vec<i32> = inside.lines().filter_map(|l| l.parse().ok()).collect();
+    // The first group of all has no type: processes may be in it.
+    if inside.is_empty() || !c.dir.join("cgroup.type").exists() {
+        return Ok(());
+    }
+    let ours = family(std::process::id() as i32);
+    if let Some(p) = inside.iter().find(|p| !ours.contains(p)) {
+        let dir = c.dir.display();
+        let why = format!("process {p} is in the daemon's group {dir}, which is to be its own");
+        return Err(io::Error::other(why));
+    }
+    let own = c.dir.join(OWN);
+    match fs::create_dir(&own) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    for p in inside {
+        match fs::write(own.join("cgroup.procs"), p.to_string()) {
+            // It has ended.
+            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
+            r => r?,
+        }
+    }
+    Ok(())
 }
 
 /// Who forks while others are moved is found in the next round.
@@ -241,6 +270,7 @@ mod tests {
         fs::create_dir(&dir).expect("a directory");
         let put = |file: &str, text: &str| fs::write(dir.join(file), text).expect("written");
         put("cgroup.subtree_control", "");
+        put("cgroup.type", "domain\n");
         put("cgroup.procs", &format!("{}\n", std::process::id()));
         let c = Controller {
             name: "memory",
@@ -255,8 +285,13 @@ mod tests {
             "armento-x/memory.max",
         ]
         .map(read);
+        // Somebody else is in it.
+        put("cgroup.procs", "1\n");
+        put("cgroup.subtree_control", "");
+        let refused = make(&c, "armento-y", &[]).map_err(|e| e.to_string());
         fs::remove_dir_all(&dir).expect("gone");
         assert!(made.is_ok());
+        assert!(refused.is_err_and(|e| e.contains("process 1 is in")));
         assert_eq!(
             got,
             [
