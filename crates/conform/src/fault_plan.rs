@@ -121,7 +121,7 @@ impl What {
             _ => LONG_MS,
         };
         let ms = dice.within(low, high);
-        match of % 2 == 0 && point != ANY {
+        match of.is_multiple_of(2) && point != ANY {
             true => What::Stall { ms },
             false => What::Freeze { ms },
         }
