@@ -32,7 +32,7 @@ pub fn pack<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M, cap: usize) -> Resu
         };
         packer.arg(i, shape)?;
     }
-    let plan = packer.finish();
+    let plan = packer.finish()?;
     match nested(call, &plan.packed) {
         Some(why) => Err(Refuse::ComeHome(why)),
         None => Ok(plan),

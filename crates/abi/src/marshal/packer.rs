@@ -7,6 +7,8 @@ use crate::{Out, OutRule, Packed};
 /// O_DIRECT wants buffers on multiples of a sector.
 const SECTOR: u64 = 512;
 
+const TOO_LARGE: Refuse = Refuse::ComeHome("a transfer larger than a slot");
+
 /// The u32 at an offset; 0 beyond the end.
 pub(super) fn word32(data: &[u8], at: usize) -> u32 {
     let bytes = data.get(at..).and_then(<[u8]>::first_chunk);
@@ -69,7 +71,7 @@ impl<'a, M: Mem> Packer<'a, M> {
     pub fn room(&self, more: u64) -> Result<usize, Refuse> {
         let used = self.packed.data.len() as u64 + self.late_bytes;
         if used.saturating_add(more) > self.cap as u64 {
-            return Err(Refuse::ComeHome("a transfer larger than a slot"));
+            return Err(TOO_LARGE);
         }
         Ok(more as usize)
     }
@@ -176,7 +178,8 @@ impl<'a, M: Mem> Packer<'a, M> {
             self.set(at, BAD);
             return Ok(None);
         }
-        // What lies before it may end anywhere: count the gap that aligning may leave.
+        // What lies before it may end anywhere: count the gap that aligning may leave. Data may still come before the first:
+        // `finish` looks again.
         let gap = if self.packed.data.is_empty() && self.late.is_empty() {
             0
         } else {
@@ -213,8 +216,8 @@ impl<'a, M: Mem> Packer<'a, M> {
         self.dests[out].quiet = true;
     }
 
-    /// Gives the late outputs their room.
-    pub fn finish(mut self) -> Plan {
+    /// Gives the late outputs their room, if there is so much.
+    pub fn finish(mut self) -> Result<Plan, Refuse> {
         let mut end = self.packed.data.len();
         for (out, at) in std::mem::take(&mut self.late) {
             let len = self.packed.outs[out].len as usize;
@@ -224,10 +227,13 @@ impl<'a, M: Mem> Packer<'a, M> {
             self.point(at, off);
             end = off + len;
         }
-        Plan {
+        if end > self.cap {
+            return Err(TOO_LARGE);
+        }
+        Ok(Plan {
             packed: self.packed,
             dests: self.dests,
-        }
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Addresses, messages, options.
 
-use crate::common::{Body, EFAULT, HOLE, Home, PAGE, call, plan};
+use crate::common::{Body, CAP, EFAULT, HOLE, Home, PAGE, call, plan};
 use armento_abi::{Fault, Refuse};
 
 const A: u64 = 0x10000;
@@ -282,4 +282,20 @@ fn options_in_and_out() {
         (connect.packed.data.len(), connect.packed.args[2]),
         (128, 5000)
     );
+}
+
+#[test]
+fn what_is_packed_behind_a_buffer_leaves_it_its_room() {
+    let mut body = Body::new(1);
+    body.put(A + 16, &0u32.to_le_bytes());
+    let mut recvfrom = |len: usize| {
+        let args = [3, A, len as u64, 0, 0, A + 16];
+        plan(nr(libc::SYS_recvfrom), &args, &mut body)
+    };
+    // The length of an address comes before the buffer, which begins at the next multiple of 16.
+    let fits = recvfrom(CAP - 16).expect("packs");
+    assert_eq!(fits.packed.span(), CAP);
+    for len in [CAP - 15, CAP - 4, CAP] {
+        assert!(matches!(recvfrom(len), Err(Refuse::ComeHome(_))), "{len}");
+    }
 }
