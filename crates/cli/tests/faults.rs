@@ -313,3 +313,27 @@ fn a_child_that_is_born_behind_the_loss_of_its_host_ends() {
     });
     assert_eq!(bodies(&farm), 0);
 }
+
+/// It maps a file shared that it has never looked at (glibc's cache of character sets), where nobody may write.
+#[test]
+fn who_could_not_go_on_comes_home() {
+    let Some(farm) = Farm::up("back", None) else {
+        return;
+    };
+    let program = "python3 -c 'import mmap, time; f = open(\"/usr/bin/env\"); \
+        m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); time.sleep(600)'";
+    let start = format!("armento run --on n2 {program} >/tmp/says 2>&1 & echo $!");
+    let pid = farm.sh("n1", &start);
+    let pid = pid.trim();
+    let there = "armento ps --json | grep -q '\"place\": *\"n2\"'";
+    until("its arrival", || farm.run("n1", there).status.success());
+    let lost = ("target.laid-out", "n3");
+    plant(&farm, lost, "kill");
+    // One that has only just begun may be busy.
+    until("a target that is lost", || {
+        let on = farm.run("n1", &format!("armento migrate {pid} n3"));
+        assert!(!on.status.success(), "{on:?}");
+        met(&farm, lost)
+    });
+    farm.sh("n1", &format!("armento migrate {pid} home && kill {pid}"));
+}

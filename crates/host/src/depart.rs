@@ -135,6 +135,9 @@ fn send(
     let accept = job.offer(&head, &mut files)?;
     let tracked = match source.uffd.filter(|_| accept.precopy) {
         Some(u) => {
+            if proc.watched.swap(true, Ordering::AcqRel) {
+                forget_marks(&u, &first);
+            }
             let mut now = survey(here)?;
             noted.mark(&mut now.areas);
             job.precopy(&u, &now, &proc.writes).is_ok()
@@ -168,6 +171,14 @@ fn send(
     }
     drop(keeps);
     Ok(())
+}
+
+/// An earlier move that failed has left its marks: where no page is they look like one that is swapped out.
+fn forget_marks(uffd: &Uffd, s: &Survey) {
+    for a in &s.areas {
+        // What was never watched refuses, and has none.
+        let _ = uffd.filled(a.run());
+    }
 }
 
 fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {

@@ -69,6 +69,8 @@ pub struct Proc {
     pub words: AtomicU64,
     /// exit_group was called: home knows, nothing moves any more.
     pub exiting: AtomicBool,
+    /// A move has watched what it writes: its marks may be left.
+    pub watched: AtomicBool,
     /// Pages of it are still coming from where it was.
     pub coming: Coming,
 }

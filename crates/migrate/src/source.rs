@@ -172,14 +172,22 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             return Err(MigrateError::Stays(Stay::Busy, "a bench's wish".into()));
         }
         self.patient = Some(Patient::begin());
-        let r = self.rounds(uffd, now, writes);
+        let mut watch = std::mem::take(&mut self.watch);
+        let r = self.rounds(&mut watch, uffd, now, writes);
+        // Also of one that failed: its marks are there.
+        self.watch = watch;
         self.patient = None;
         r
     }
 
-    fn rounds(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
+    fn rounds(
+        &mut self,
+        watch: &mut Watch,
+        uffd: &Uffd,
+        now: &Survey,
+        writes: &RwLock<()>,
+    ) -> Result<()> {
         let map = Pagemap::open(self.pid)?;
-        let mut watch = std::mem::take(&mut self.watch);
         let both = areas::in_both(&self.offered, &now.areas);
         // A target that still makes its process would look like a slow link.
         self.sync()?;
@@ -193,14 +201,14 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             watch.begin(kernel, &runs, backing, &mut |runs| self.runs(runs))?;
         }
         self.sync()?;
-        let mut stuck = self.converge(&both, (&watch, &map), writes)?;
+        let mut stuck = self.converge(&both, (watch, &map), writes)?;
         if !self.postcopy
             && stuck.is_some_and(|s| s > BEARABLE)
             && let Some(brake) = self.brake.take()
         {
             let slow = brake();
             loop {
-                stuck = self.converge(&both, (&watch, &map), writes)?;
+                stuck = self.converge(&both, (watch, &map), writes)?;
                 if stuck.is_none_or(|s| s <= BEARABLE) || !slow.harder() {
                     break;
                 }
@@ -211,9 +219,8 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             self.give_up_all()?;
         }
         if self.postcopy && stuck.is_some() {
-            self.give_up(&watch, &map, writes)?;
+            self.give_up(watch, &map, writes)?;
         }
-        self.watch = watch;
         Ok(())
     }
 
@@ -333,7 +340,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         used: &[Run],
     ) -> Result<()> {
         if !tracked {
-            self.watch = Watch::default();
+            self.watch.forget();
             self.given_up.clear();
         }
         point("source.copied");

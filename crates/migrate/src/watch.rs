@@ -8,6 +8,7 @@ use crate::image::areas::{self, Survey};
 use crate::image::{Area, Kind};
 use armento_tracee::pages::{self, Backing, Pagemap, Run};
 use armento_tracee::uffd::Uffd;
+use std::io;
 use std::sync::RwLock;
 
 /// Bytes of address space armed or scanned at a time: some hundred microseconds.
@@ -67,13 +68,17 @@ impl Watch {
         while let Some(first) = map.first((at, whole.1)).unwrap_or_default() {
             let piece = piece(first, (at, whole.1));
             at = piece.1;
-            let before = map.held(piece, backing).unwrap_or_default().all();
+            let before = self.held(map, piece, backing).unwrap_or_default();
             for run in blocks(&before, piece) {
                 let armed = self.watched.len() < WATCHED_MAX && {
                     let _quiet = writes.write().unwrap_or_else(|e| e.into_inner());
                     registered = registered || uffd.watch(whole).is_ok();
                     registered && uffd.arm(run).is_ok()
                 };
+                if !armed {
+                    // What was marked before it failed is there no more than it was.
+                    self.marked(map, (run, backing), &before);
+                }
                 if !armed && mappings.len() > 1 {
                     // One of them cannot be watched: each by itself, for the others can.
                     let mut rest = mappings.iter().filter(|r| r.1 > run.0);
@@ -86,15 +91,42 @@ impl Watch {
                     continue;
                 }
                 self.watched.push((run, backing));
-                let held = map.held(run, backing).unwrap_or_default();
-                // A page that came and was swapped out between two looks, microseconds apart, is none.
-                let swapped = pages::both(&held.swapped, &before);
-                let bare = pages::minus(&held.swapped, &swapped);
-                self.bare = pages::union(std::mem::take(&mut self.bare), &bare);
-                send(&pages::union(held.present, &swapped))?;
+                let held = self.marked(map, (run, backing), &before);
+                send(&held)?;
             }
         }
         Ok(())
+    }
+
+    /// Everything counts as never sent from now on. Its marks stay, and are no pages.
+    pub fn forget(&mut self) {
+        self.watched.clear();
+    }
+
+    /// Notes marks where no page was `before`; returns the pages. One that came and was swapped out between two looks,
+    /// microseconds apart, is none.
+    fn marked(
+        &mut self,
+        map: &Pagemap,
+        (run, backing): (Run, Backing),
+        before: &[Run],
+    ) -> Vec<Run> {
+        let held = map.held(run, backing).unwrap_or_default();
+        let swapped = pages::both(&held.swapped, before);
+        let bare = pages::minus(&held.swapped, &swapped);
+        self.bare = pages::union(std::mem::take(&mut self.bare), &bare);
+        pages::union(held.present, &swapped)
+    }
+
+    /// Pages of `range` that hold data of the process's own; a mark of ours is none, until somebody wrote there.
+    fn held(&self, map: &Pagemap, range: Run, backing: Backing) -> io::Result<Vec<Run>> {
+        let held = map.held(range, backing)?;
+        let marks = pages::both(&held.swapped, &self.bare);
+        if marks.is_empty() {
+            return Ok(held.all());
+        }
+        let marks = pages::minus(&marks, &map.written(range, backing)?);
+        Ok(pages::minus(&held.all(), &marks))
     }
 
     /// One round: hands what was written since the last to `send`.
@@ -141,7 +173,7 @@ impl Watch {
         for backing in [Backing::Memory, Backing::File] {
             let own = of(&|a| !shared(a) && a.backing() == backing);
             for part in pages::minus(&own, &known) {
-                let have = map.held(part, backing)?.all();
+                let have = self.held(map, part, backing)?;
                 rest.empty.extend(pages::minus(&[part], &have));
                 rest.todo.extend(have);
             }
