@@ -59,7 +59,7 @@ fn leave(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let homeward = matches!(to, Whither::Home);
     let mut pair = connect(sh, mv, to)?;
     let closer = pair.0.closer().ok();
-    let _turn = sh.turns.begin(mv, pid, closer, TURN_MAX)?;
+    let turn = sh.turns.begin(mv, pid, closer, TURN_MAX)?;
     let source = sh
         .hand
         .run(move |zoo| Source::of(zoo, pid))
@@ -68,6 +68,8 @@ fn leave(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let here = source.here;
     if let Err(e) = send(sh, (mv, pid), source, &mut pair, homeward) {
         failed(sh, mv, &e);
+        // Home reads from it when the process comes home, and says Abort when it ends.
+        turn.cut();
         await_word(sh, mv, (pid, here));
         freeze::thaw(sh, pid);
     }

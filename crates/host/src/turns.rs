@@ -73,6 +73,18 @@ impl Turns {
     }
 }
 
+impl Turn<'_> {
+    /// Ends the connection: with a handle of ours it would stay open, and whoever reads from it would wait.
+    pub fn cut(&self) {
+        let books = lock(&self.0.books);
+        let closer = books.under_way.get(&self.1).and_then(|(_, c)| c.as_ref());
+        // One that is broken already needs no end.
+        closer
+            .into_iter()
+            .for_each(|c| drop(c.shutdown(Shutdown::Both)));
+    }
+}
+
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         lock(&self.0.books).under_way.remove(&self.1);
@@ -117,6 +129,20 @@ mod tests {
             all.begin(2, 8, None, SOON),
             Err(MigrateError::Ended)
         ));
+    }
+
+    #[test]
+    fn who_failed_is_heard_by_the_other_side() {
+        let all = Turns::default();
+        let door = TcpListener::bind("127.0.0.1:0").expect("a door");
+        let ours = TcpStream::connect(door.local_addr().expect("its address")).expect("a way");
+        let mut theirs = door.accept().expect("somebody").0;
+        let turn = all
+            .begin(1, 7, ours.try_clone().ok(), SOON)
+            .expect("a turn");
+        drop(ours);
+        turn.cut();
+        assert_eq!(theirs.read(&mut [0]).expect("an end"), 0);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! From: `crates/cli/tests/faults.rs`, `conform/src/fault_run.rs`. Only where `ARMENTO_FAULTS` names a directory: a file
 //! there, or in its folder of the process's tree, called like the point, says what is to happen (`kill`, `freeze
 //! SECONDS`, or `stall SECONDS` for the thread that passes it alone), once; one called [`ANY`] happens wherever the process
-//! is. The points passed are noted in the folder of the tree. Where `ARMENTO_LAPS` is set each point is noted in the log with its time, so that one sees what a pause is
-//! made of.
+//! is. The points passed are noted in the folder of the tree. Where `ARMENTO_LAPS` is set each point is noted in the log
+//! with its time, so that one sees what a pause is made of.
 
 use armento_model::TreeId;
 use std::fs::{self, OpenOptions};
