@@ -188,8 +188,10 @@ fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
         Whither::Home => {
             let (tx, rx) = mpsc::channel();
             meet(sh, mv, Some(tx));
-            rx.recv_timeout(MEET_MAX)
-                .map_err(|_| MigrateError::Stays(Stay::LinkLost, "home did not fetch it".into()))
+            rx.recv_timeout(MEET_MAX).map_err(|_| {
+                lock(&sh.meetings).remove(&mv);
+                MigrateError::Stays(Stay::LinkLost, "home did not fetch it".into())
+            })
         }
         Whither::Host { addr, expect } => {
             let expect: Badge = serde_json::from_str(&expect)

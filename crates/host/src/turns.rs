@@ -62,10 +62,8 @@ impl Turns {
         if books.aborted.len() > ABORTED_MAX {
             books.aborted.pop_front();
         }
-        for (_, closer) in books.under_way.values().filter(|(m, _)| *m == mv) {
-            // One that is broken already needs no end.
-            closer.iter().for_each(|c| drop(c.shutdown(Shutdown::Both)));
-        }
+        let its = books.under_way.values().filter(|(m, _)| *m == mv);
+        its.for_each(|(_, closer)| end(closer.as_ref()));
     }
 
     pub fn aborted(&self, mv: MoveId) -> bool {
@@ -77,11 +75,14 @@ impl Turn<'_> {
     /// Ends the connection: with a handle of ours it would stay open, and whoever reads from it would wait.
     pub fn cut(&self) {
         let books = lock(&self.0.books);
-        let closer = books.under_way.get(&self.1).and_then(|(_, c)| c.as_ref());
+        end(books.under_way.get(&self.1).and_then(|(_, c)| c.as_ref()));
+    }
+}
+
+fn end(connection: Option<&TcpStream>) {
+    if let Some(c) = connection {
         // One that is broken already needs no end.
-        closer
-            .into_iter()
-            .for_each(|c| drop(c.shutdown(Shutdown::Both)));
+        let _ = c.shutdown(Shutdown::Both);
     }
 }
 
@@ -100,6 +101,12 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(20);
 
+    fn connected() -> (TcpStream, TcpStream) {
+        let door = TcpListener::bind("127.0.0.1:0").expect("a door");
+        let ours = TcpStream::connect(door.local_addr().expect("its address")).expect("a way");
+        (ours, door.accept().expect("somebody").0)
+    }
+
     #[test]
     fn one_move_of_a_process_follows_the_other() {
         let all = Turns::default();
@@ -116,9 +123,7 @@ mod tests {
     #[test]
     fn a_move_that_was_given_up_is_cut_and_does_not_begin() {
         let all = Turns::default();
-        let door = TcpListener::bind("127.0.0.1:0").expect("a door");
-        let ours = TcpStream::connect(door.local_addr().expect("its address")).expect("a way");
-        let mut theirs = door.accept().expect("somebody").0;
+        let (ours, mut theirs) = connected();
         let closer = ours.try_clone().expect("a second handle");
         let _turn = all.begin(1, 7, Some(closer), SOON).expect("a turn");
         all.abort(2);
@@ -134,9 +139,7 @@ mod tests {
     #[test]
     fn who_failed_is_heard_by_the_other_side() {
         let all = Turns::default();
-        let door = TcpListener::bind("127.0.0.1:0").expect("a door");
-        let ours = TcpStream::connect(door.local_addr().expect("its address")).expect("a way");
-        let mut theirs = door.accept().expect("somebody").0;
+        let (ours, mut theirs) = connected();
         let turn = all
             .begin(1, 7, ours.try_clone().ok(), SOON)
             .expect("a turn");

@@ -131,7 +131,9 @@ fn make_room(c: &Controller) -> io::Result<()> {
     let ours = family(std::process::id() as i32);
     if let Some(p) = inside.iter().find(|p| !ours.contains(p)) {
         let dir = c.dir.display();
-        let why = format!("process {p} is in the daemon's group {dir}, which is to be its own");
+        let why = format!(
+            "process {p} is in the daemon's group {dir}, too: start the daemon in one of its own (a service with Delegate=yes)"
+        );
         return Err(io::Error::other(why));
     }
     let own = c.dir.join(OWN);
