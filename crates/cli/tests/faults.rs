@@ -289,7 +289,7 @@ fn a_child_that_is_born_behind_the_loss_of_its_host_ends() {
     };
     // Its parent stays at home, and with it the keeper.
     let script = "export ARMENTO_FAULTS=/tmp/faults; rm -f /tmp/end; (armento run --stay sh -c \
-        'perl -e \"fork or exit, wait while 1\" & echo $! > /tmp/pid; wait; sleep 12'; echo $? > /tmp/end) >/tmp/says 2>&1 &
+        'perl -e \"while (1) { fork or exit; wait }\" & echo $! > /tmp/pid; wait; sleep 12'; echo $? > /tmp/end) >/tmp/says 2>&1 &
         until test -s /tmp/pid; do sleep 0.1; done";
     farm.sh("n1", script);
     let away = || {
