@@ -13,7 +13,8 @@ pub struct CpuSet {
     pub flags: [u32; 9],
     /// State components that the kernel enabled (XCR0).
     pub xcr0: u64,
-    /// Size of the XSAVE area for those, standard form, bytes.
+    /// Size of the XSAVE area for those, standard form, bytes. Of what a portable program needs: of home's,
+    /// which is the room that its loader has.
     pub xsave_bytes: u32,
 }
 
@@ -22,7 +23,11 @@ impl CpuSet {
     ///
     /// Two vendors may place the same state component at different offsets, so registers travel
     /// between vendors only when the enabled components and the area's size are the same, or when
-    /// it started with what vendors have in common (see [`CpuSet::common`]).
+    /// it started with what vendors have in common (see [`CpuSet::portable`]).
+    ///
+    /// The loader saves registers around the first call of each function, in an area as large as home's
+    /// components need, and saves all that *this* machine has: what is more must have room there. Without
+    /// `--portable` it uses the compact form, which names components that home may not know: there may be none.
     pub fn covers(&self, needed: &CpuSet) -> bool {
         let flags = self
             .flags
@@ -31,9 +36,20 @@ impl CpuSet {
             .all(|(have, need)| have & need == need);
         let state = self.xcr0 & needed.xcr0 == needed.xcr0;
         let same = self.xcr0 == needed.xcr0 && self.xsave_bytes == needed.xsave_bytes;
-        let anywhere = needed.vendor.is_empty() && fixed(needed.xcr0) == Some(needed.xsave_bytes);
+        let portable = needed.vendor.is_empty() && fixed(needed.xcr0).is_some();
         let kin = self.vendor == needed.vendor && self.xcr0 != needed.xcr0;
-        flags && state && (same || kin || anywhere)
+        let more = self.xcr0 & !needed.xcr0 & LOADER != 0;
+        let room = !more || portable && self.loader_end() <= needed.xsave_bytes;
+        flags && state && room && (same || kin || portable)
+    }
+
+    /// Where a loader's save of all components that it saves ends, bytes. SDM vol. 1, 13.5: the places of Intel's.
+    fn loader_end(&self) -> u32 {
+        match self.xcr0 & LOADER {
+            0 => 0,
+            0x08..=0x18 => 1088,
+            _ => self.xsave_bytes.min(2688),
+        }
     }
 
     /// What a program with `needed` would miss here, in the words of `/proc/cpuinfo`; empty when it
@@ -84,7 +100,18 @@ impl CpuSet {
         off.join(",")
     }
 
-    /// What both have: the set a portable program starts with.
+    /// What a portable program needs that is born here, where `common` is what all nodes have.
+    pub fn portable(&self, common: &CpuSet) -> CpuSet {
+        let mut needs = common.clone();
+        if fixed(needs.xcr0).is_some() {
+            // Wherever these are, they lie in the same place.
+            needs.vendor.clear();
+            needs.xsave_bytes = self.xsave_bytes;
+        }
+        needs
+    }
+
+    /// What both have.
     pub fn common(&self, other: &CpuSet) -> CpuSet {
         let mut both = self.clone();
         both.flags
@@ -114,6 +141,10 @@ fn fixed(xcr0: u64) -> Option<u32> {
         _ => None,
     }
 }
+
+/// What a loader saves beyond the fixed places, as glibc does: BNDREGS, BNDCSR and AVX-512. glibc 2.36 to 2.41,
+/// STATE_SAVE_MASK in sysdeps/x86/sysdep.h: never PKRU.
+const LOADER: u64 = 0xf8;
 
 /// glibc's name of the compact form.
 const XSAVEC: &str = "XSAVEC";
@@ -193,8 +224,11 @@ mod tests {
         let avx2 = || set("AMD", 0b01, 7, 832);
         let avx512 = || set("AMD", 0b11, 0xe7, 2440);
         check(avx2(), avx2(), true);
-        check(avx512(), avx2(), true);
+        // Its loader's area has no room for more, and the compact form would name it.
+        check(avx512(), avx2(), false);
         check(avx2(), avx512(), false);
+        // Protection keys are nobody's to save.
+        check(set("AMD", 1, 0x207, 2696), avx2(), true);
         check(avx2(), set("Intel", 0b01, 7, 832), true);
         // The same flags, but the state could lie elsewhere in the area.
         check(avx512(), set("Intel", 0b01, 7, 832), false);
@@ -212,17 +246,44 @@ mod tests {
 
     #[test]
     fn what_is_common_runs_on_both_whoever_made_them() {
-        let check = |a: CpuSet, b: CpuSet, xcr0: u64| {
+        // Born on the first: `there` if its loader has room for all that the second has.
+        let check = |a: CpuSet, b: CpuSet, xcr0: u64, there: bool| {
             let both = a.common(&b);
             assert_eq!(both.xcr0, xcr0, "{a:?} and {b:?}");
-            assert!(a.covers(&both) && b.covers(&both), "{both:?}");
             assert_eq!(both, b.common(&both), "{both:?}");
+            let needs = a.portable(&both);
+            assert!(a.covers(&needs), "{needs:?}");
+            assert_eq!(b.covers(&needs), there, "{needs:?} on {b:?}");
         };
-        check(set("AMD", 1, 7, 832), set("AMD", 3, 0xe7, 2440), 7);
-        check(set("AMD", 1, 0xe7, 2440), set("AMD", 3, 0x2e7, 2440), 0xe7);
-        check(set("Intel", 3, 0x2e7, 2696), set("AMD", 1, 0x2e7, 2440), 7);
-        check(set("Intel", 3, 7, 832), set("AMD", 1, 7, 832), 7);
-        check(set("Intel", 0, 3, 576), set("AMD", 1, 0x2e7, 2440), 3);
+        let avx2 = || set("AMD", 1, 7, 832);
+        let avx512 = || set("AMD", 3, 0xe7, 2440);
+        check(avx2(), avx512(), 7, false);
+        check(avx512(), avx2(), 7, true);
+        check(avx512(), set("AMD", 3, 0x2e7, 2440), 0xe7, true);
+        check(
+            set("Intel", 3, 0x2e7, 2696),
+            set("AMD", 1, 0x2e7, 2440),
+            7,
+            true,
+        );
+        check(
+            set("AMD", 1, 0x2e7, 2440),
+            set("Intel", 3, 0x2e7, 2696),
+            7,
+            false,
+        );
+        check(set("Intel", 3, 7, 832), avx2(), 7, true);
+        check(set("Intel", 0, 3, 576), set("AMD", 1, 0x207, 2696), 3, true);
+        check(
+            set("Intel", 0, 3, 576),
+            set("AMD", 1, 0x2e7, 2440),
+            3,
+            false,
+        );
+        // An emulated processor with the registers of MPX: a loader wrote them over the frames of its callers.
+        check(avx2(), set("AMD", 1, 0x21f, 2696), 7, false);
+        check(set("AMD", 1, 0x21f, 2696), avx2(), 7, true);
+        check(set("AMD", 1, 0x207, 2696), avx512(), 7, true);
     }
 
     #[test]

@@ -146,6 +146,7 @@ fn in_common(node: &Node) -> Answer {
         .unwrap_or_default();
     let cpu = common(&view).unwrap_or_else(|| own.clone());
     let hwcaps = own.hwcaps_off(&cpu);
+    let cpu = own.portable(&cpu);
     Answer::Common { cpu, hwcaps }
 }
 
