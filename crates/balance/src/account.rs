@@ -15,6 +15,8 @@ const STALE_MS: u64 = 1_500;
 /// A guest that arrived more recently counts full, whatever it seems to want: while two dozen start at
 /// once their calls wait for a busy home, and they look idle where they are about to compute.
 const YOUNG_MS: u64 = 8_000;
+/// Nobody makes good more than this: ten minutes of a standard core.
+const LAG_US_MAX: i64 = 600_000_000;
 /// Share of the old value kept at each step, eighths. PAPER: MOSIX keeps 5 of 8 of a mean load.
 const KEEP_EIGHTHS: u64 = 5;
 /// Share of a process's former rate of calls remembered each second, thousandths.
@@ -60,6 +62,8 @@ pub(crate) struct Account {
     at: Tick,
     moved: Option<Tick>,
     hold_ms: u64,
+    /// Behind equal progress, microseconds of a standard core.
+    lag_us: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -83,6 +87,8 @@ impl Account {
             locked: seen.locked,
             hold: None,
             needs: seen.needs.clone(),
+            lag_ms: 0,
+            age_ms: seen.age_ms,
         };
         let wanting = wanting(seen.busy_percent, seen.threads);
         Account {
@@ -92,6 +98,7 @@ impl Account {
             at: now,
             moved: None,
             hold_ms: 0,
+            lag_us: 0,
         }
     }
 
@@ -106,6 +113,7 @@ impl Account {
         self.proc.cpu_ms = seen.cpu_ms;
         self.proc.rss_kib = seen.rss_kib;
         self.proc.locked = seen.locked;
+        self.proc.age_ms = seen.age_ms;
         self.proc.needs.clone_from(&seen.needs);
         let past_ms = now.since(self.at);
         if step(&mut self.proc.demand, &mut self.at, seen.busy_percent, now) {
@@ -121,6 +129,12 @@ impl Account {
         if self.proc.place != *home && now.since(self.proc.arrived) < YOUNG_MS {
             self.proc.demand = DEMAND_FULL;
         }
+    }
+
+    /// It fell behind so much, or got ahead.
+    pub fn fell_behind(&mut self, us: i64) {
+        self.lag_us = (self.lag_us + us).clamp(-LAG_US_MAX, LAG_US_MAX);
+        self.proc.lag_ms = self.lag_us / 1000;
     }
 
     /// It came to `to`.

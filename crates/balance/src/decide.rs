@@ -2,17 +2,17 @@
 //!
 //! From: `gossip/src/vector.rs` (what is known). Next: `noded/src/act.rs` (who orders it).
 
+use crate::board::{Board, DEMAND_MIN};
+use crate::even::even;
+use crate::turns::take_turns;
 use crate::weigh::{
     Seat, can_run, forward_permille, free_kib, has_room, need_kib, reachable, reserve_kib, seats,
 };
-use crate::{DEMAND_FULL, Flight, Kind, Move, Node, Policy, Proc, View};
+use crate::{Flight, Kind, Move, Node, Policy, Proc, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Stay};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// A process that wants less of a processor than this is not worth moving, hundredths.
-const DEMAND_MIN: u64 = DEMAND_FULL / 2;
 
 /// Chooses who of this home's processes moves, from any node to any other, home among them.
 /// No clock, no dice, no I/O. At most one a period from each node, and each sees those before it.
@@ -20,6 +20,9 @@ const DEMAND_MIN: u64 = DEMAND_FULL / 2;
 /// own wherever they run, so that one decision in all would leave a farm uneven for as many seconds
 /// as it has nodes.
 pub fn decide(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
+    if policy.kind == Kind::Armento {
+        return balanced(view, policy, now);
+    }
     let mut chosen: Vec<Move> = Vec::new();
     let mut view = view.clone();
     while policy.kind == Kind::Mosix && is_turn(&view, policy, now) {
@@ -37,6 +40,19 @@ pub fn decide(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
         chosen.push(next);
     }
     chosen
+}
+
+/// Memory first, then no idle core, then equal progress.
+fn balanced(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
+    if !is_turn(view, policy, now) {
+        return Vec::new();
+    }
+    let mut board = Board::new(view, policy, now);
+    even(&mut board);
+    if board.chosen.is_empty() {
+        take_turns(&mut board);
+    }
+    board.chosen
 }
 
 fn is_turn(view: &View, policy: &Policy, now: Tick) -> bool {
@@ -180,7 +196,7 @@ fn candidate<'a>(view: &View, policy: &Policy, here: &[&'a Proc], to: &Node) -> 
     here.iter().filter(fits).max_by_key(worth).copied()
 }
 
-fn suits(view: &View, policy: &Policy, to: &Node, proc: &Proc) -> bool {
+pub(crate) fn suits(view: &View, policy: &Policy, to: &Node, proc: &Proc) -> bool {
     reachable(view, policy, to, proc.uid) && can_run(view, to, proc.needs.as_ref())
 }
 

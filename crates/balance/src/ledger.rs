@@ -5,10 +5,11 @@
 //! much of ours each node had at each moment, and takes away what was ours when it spoke.
 
 use crate::account::{Account, Visitor, smoothed};
-use crate::past::{LAG_MS, Past};
+use crate::past::{EARLY_MS, Past};
+use crate::turns::{lags, power_milli};
 use crate::view::DEMAND_FULL;
-use crate::weigh::need_kib;
-use crate::{Flight, Fresh, Guest, Move, Node, Proc, Seen, View};
+use crate::weigh::{need_kib, price_ms};
+use crate::{Flight, Fresh, Guest, Move, Node, Policy, Proc, Seen, View};
 use armento_gossip::{Known, Tick};
 use armento_model::{NodeName, Pid, Stay, Users};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,10 @@ const UNSEEN_MS_MAX: u64 = 10_000;
 const FLIGHT_MS_MAX: u64 = 40_000;
 /// An admitted guest that does not appear is given up after this.
 const EXPECT_MS_MAX: u64 = 5_000;
+/// A longer time without books is not made up for: the daemon stood still, and who ran where is not known.
+const STEP_MS_MAX: u64 = 2_000;
+/// What may be spent on taking turns is saved for so long.
+const TURNS_MS_MAX: u64 = 10_000;
 /// More of any kind are not kept: processes beyond are not balanced, guests not expected.
 const PROCS_MAX: usize = 65_536;
 const FLIGHTS_MAX: usize = 1024;
@@ -40,8 +45,8 @@ struct Expected {
 /// ```text
 /// ledger.sampled(sample.runnable, now)           after observe() and guests(), whenever reported
 /// entry.load = ledger.load(); vector.set_own(entry, now); vector.tick(now); vector.send(…)
-/// view = ledger.view(vector.view(now), open, now)
-/// for order in decide(&view, &policy, now) { ledger.moving(&order, now); … }
+/// view = ledger.view(vector.view(now), open, now); ledger.progress(&view, &policy, now)
+/// for order in decide(&view, &policy, now) { ledger.moving(&order, &policy, now); … }
 /// ```
 ///
 /// and between: `placing` after each [`crate::place`], `moved` or `stayed` for each flight's end,
@@ -54,11 +59,19 @@ pub struct Ledger {
     visitors: BTreeMap<(NodeName, Pid), Visitor>,
     expected: Vec<Expected>,
     past: Past,
+    /// Work of others at other nodes, when it was last certain.
+    others: BTreeMap<NodeName, u64>,
     /// Work here that is no guest's and none of ours, hundredths, smoothed.
     background: u64,
     placements: u64,
     decided_last: Option<Tick>,
     ended_last: Option<Tick>,
+    /// When progress was last booked.
+    booked_last: Option<Tick>,
+    /// What may be spent on taking turns, microseconds of a standard core.
+    turns_us: u64,
+    /// Most power that ours have used since there was nobody, thousandths of a standard core.
+    power_milli: u64,
 }
 
 impl Ledger {
@@ -70,10 +83,14 @@ impl Ledger {
             visitors: BTreeMap::new(),
             expected: Vec::new(),
             past: Past::default(),
+            others: BTreeMap::new(),
             background: 0,
             placements: 0,
             decided_last: None,
             ended_last: None,
+            booked_last: None,
+            turns_us: 0,
+            power_milli: 0,
         }
     }
 
@@ -133,9 +150,39 @@ impl Ledger {
     }
 
     /// A move was ordered by the policy.
-    pub fn moving(&mut self, order: &Move, now: Tick) {
+    pub fn moving(&mut self, order: &Move, policy: &Policy, now: Tick) {
+        let price = self
+            .accounts
+            .get(&order.pid)
+            .map_or(0, |a| price_ms(&a.proc, policy));
+        self.turns_us = self.turns_us.saturating_sub(price as u64 * 1000);
         self.decided_last = Some(now);
         self.flies_to(order.pid, &order.to, now);
+    }
+
+    /// Books what each of ours has got since the last time, as `view` shows it, and what may be spent on
+    /// making it equal.
+    pub fn progress(&mut self, view: &View, policy: &Policy, now: Tick) {
+        let past_ms = self
+            .booked_last
+            .map_or(0, |last| now.since(last))
+            .min(STEP_MS_MAX);
+        self.booked_last = Some(now);
+        for (pid, us) in lags(view, policy, past_ms) {
+            if let Some(account) = self.accounts.get_mut(&pid) {
+                account.fell_behind(us);
+            }
+        }
+        // Thousandths of a core by milliseconds: microseconds of a core. Those who have begun may take turns at once.
+        let power = power_milli(view, policy);
+        let of = |ms: u64| power * ms * policy.turns_permille / 1000;
+        let fresh =
+            power.saturating_sub(self.power_milli) * TURNS_MS_MAX * policy.turns_permille / 1000;
+        self.power_milli = self.power_milli.max(power);
+        if view.procs.is_empty() {
+            self.power_milli = 0;
+        }
+        self.turns_us = (self.turns_us + of(past_ms) + fresh).min(of(TURNS_MS_MAX));
     }
 
     /// A move was ordered by a user or by storm: counted, but no decision of ours.
@@ -220,7 +267,9 @@ impl Ledger {
             .map(|a| a.wanting)
             .sum();
         let guests: u64 = self.visitors.values().map(|visitor| visitor.wanting).sum();
-        let rest = u64::from(runnable).saturating_sub(ours + guests) * DEMAND_FULL;
+        // Who was admitted may be here already, and be counted as expected.
+        let known = ours + guests + self.expected.len() as u64;
+        let rest = u64::from(runnable).saturating_sub(known) * DEMAND_FULL;
         self.background = smoothed(self.background, rest);
     }
 
@@ -241,13 +290,16 @@ impl Ledger {
         now: Tick,
     ) -> View {
         self.expire(now);
-        let seat = |known: Known| {
+        let mut seat = |known: Known| {
             let open = open(&known.entry.node);
             self.seat(known, open, now)
         };
+        let nodes: Vec<Node> = known.into_iter().map(&mut seat).collect();
+        self.others
+            .retain(|name, _| nodes.iter().any(|n| n.entry.node == *name));
         View {
             me: self.me.clone(),
-            nodes: known.into_iter().map(seat).collect(),
+            nodes,
             procs: self
                 .accounts
                 .values()
@@ -257,10 +309,11 @@ impl Ledger {
             placements: self.placements,
             decided_last: self.decided_last,
             ended_last: self.ended_last,
+            turns_ms: self.turns_us / 1000,
         }
     }
 
-    fn seat(&self, known: Known, open: Users, now: Tick) -> Node {
+    fn seat(&mut self, known: Known, open: Users, now: Tick) -> Node {
         let Known { mut entry, age_ms } = known;
         if entry.node == self.me {
             entry.load = self.load();
@@ -273,12 +326,22 @@ impl Ledger {
                 taken_kib,
             };
         }
-        let mine = self.past.most(&entry.node, age_ms, now);
         let fresh =
-            |proc: &&Proc| proc.place == entry.node && now.since(proc.arrived) <= age_ms + LAG_MS;
+            |proc: &&Proc| proc.place == entry.node && now.since(proc.arrived) <= age_ms + EARLY_MS;
         let procs = self.accounts.values().map(|account| &account.proc);
         let taken_kib = procs.filter(fresh).map(|proc| need_kib(proc.rss_kib)).sum();
-        let others = u64::from(entry.load).saturating_sub(mine);
+        // Too much of ours taken away makes it look emptier than it is, which its admission corrects; too little would
+        // count our own work as another's and send us away from it. Where ours come and go, the difference says
+        // little of others: what was known before holds.
+        let (least, most) = self.past.between(&entry.node, age_ms, now);
+        let told = u64::from(entry.load).saturating_sub(most);
+        let known = self.others.get(&entry.node).copied();
+        let others = if least == most {
+            told
+        } else {
+            known.unwrap_or(told)
+        };
+        self.others.insert(entry.node.clone(), others);
         Node {
             entry,
             age_ms,

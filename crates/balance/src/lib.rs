@@ -8,11 +8,14 @@
 
 mod account;
 mod admit;
+mod board;
 mod decide;
+mod even;
 mod ledger;
 mod past;
 mod place;
 mod policy;
+mod turns;
 mod view;
 mod weigh;
 mod why;

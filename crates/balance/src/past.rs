@@ -4,9 +4,10 @@ use armento_gossip::Tick;
 use armento_model::NodeName;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A node may count an arrival or an end this much earlier or later than we do: half a second
-/// between reports of keepers and hosts, and as much between its samples.
-pub(crate) const LAG_MS: u64 = 1000;
+/// A node counts an arrival before us, who hear of it from a keeper twice a second …
+pub(crate) const EARLY_MS: u64 = 1000;
+/// … and an end so much later: its host tells twice a second, and its samples follow once a second.
+pub(crate) const LATE_MS: u64 = 2500;
 /// How far back counts are remembered; older knowledge attracts nobody (`Policy::age_ms_max`).
 const PAST_MS_MAX: u64 = 20_000;
 /// … and at most this many changes.
@@ -34,25 +35,18 @@ impl Past {
         }
     }
 
-    /// The most work of ours that `node` may have counted when it spoke, `age_ms` ago. Too much
-    /// makes it look emptier than it is, which its admission corrects; too little would count our
-    /// own work as another's and send us away from it.
-    pub fn most(&self, node: &NodeName, age_ms: u64, now: Tick) -> u64 {
-        let from = Tick(now.0.saturating_sub(age_ms + LAG_MS));
-        let to = Tick(now.0.saturating_sub(age_ms)).plus(LAG_MS);
+    /// The least and the most work of ours that `node` may have counted when it spoke, `age_ms` ago.
+    pub fn between(&self, node: &NodeName, age_ms: u64, now: Tick) -> (u64, u64) {
+        let from = Tick(now.0.saturating_sub(age_ms + LATE_MS));
+        let to = Tick(now.0.saturating_sub(age_ms)).plus(EARLY_MS);
         let at = |ours: &BTreeMap<NodeName, u64>| ours.get(node).copied().unwrap_or(0);
-        let before = self
-            .0
-            .iter()
-            .rev()
-            .find(|(t, _)| *t <= from)
-            .map_or(0, |(_, ours)| at(ours));
-        let within = self
-            .0
-            .iter()
-            .filter(|(t, _)| *t > from && *t <= to)
-            .map(|(_, ours)| at(ours));
-        within.fold(before, u64::max)
+        let before = self.0.iter().rev().find(|(t, _)| *t <= from);
+        let before = before.map_or(0, |(_, ours)| at(ours));
+        let within = self.0.iter().filter(|(t, _)| *t > from && *t <= to);
+        let wider = |(least, most): (u64, u64), n: u64| (least.min(n), most.max(n));
+        within
+            .map(|(_, ours)| at(ours))
+            .fold((before, before), wider)
     }
 }
 
@@ -65,21 +59,21 @@ mod tests {
     }
 
     #[test]
-    fn the_most_within_the_lag_around_the_moment_counts() {
+    fn all_within_the_lag_around_the_moment_counts() {
         let mut past = Past::default();
         for (t, n) in [(10_000, 100), (12_000, 300), (12_500, 200), (20_000, 0)] {
             past.note(ours(n), Tick(t));
         }
         let check = |age, want| {
-            let got = past.most(&"n2".parse().unwrap(), age, Tick(20_000));
+            let got = past.between(&"n2".parse().unwrap(), age, Tick(20_000));
             assert_eq!(got, want, "{age} ms ago");
         };
-        check(0, 200);
-        check(4_000, 200);
-        check(7_000, 300);
-        check(8_000, 300);
-        check(9_500, 100);
-        check(11_500, 0);
+        check(0, (0, 200));
+        check(4_000, (200, 200));
+        check(7_000, (100, 300));
+        check(8_000, (0, 300));
+        check(9_500, (0, 100));
+        check(11_500, (0, 0));
     }
 
     #[test]

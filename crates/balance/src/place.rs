@@ -49,7 +49,7 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
     match policy.kind {
         Kind::None => None,
         Kind::Static => next_in_turn(view, &open),
-        Kind::Mosix => least_loaded(view, &open),
+        Kind::Mosix | Kind::Armento => least_loaded(view, &open),
     }
 }
 

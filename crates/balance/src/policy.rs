@@ -11,6 +11,8 @@ pub enum Kind {
     Static,
     /// Even counts weighted by speed, moved while they run: what MOSIX does.
     Mosix,
+    /// Every core in use, equal progress for all: places are changed where they cannot be even.
+    Armento,
     /// Everything stays where it was started.
     None,
 }
@@ -55,6 +57,16 @@ pub struct Policy {
     pub forward_us: u64,
     /// A process that would lose more than this to forwarding stays home, thousandths of its time.
     pub forward_permille_max: u64,
+    /// What a move costs both ends, microseconds of a standard core, and each MiB of memory beside.
+    pub move_us: u64,
+    pub move_us_per_mib: u64,
+    /// Places are changed for a difference of at least so much of a process's time …
+    pub turn_ms_min: u64,
+    /// … and of this part of its age: how long it will go on is not known, so that what it may have
+    /// lost in the end is a share of the whole.
+    pub turns_each: u64,
+    /// What taking turns may cost, thousandths of the power in use.
+    pub turns_permille: u64,
 }
 
 impl Policy {
@@ -73,7 +85,20 @@ impl Policy {
             guests_per_core_max: 256,
             forward_us: 60,
             forward_permille_max: 500,
+            move_us: 6_000,
+            move_us_per_mib: 1_000,
+            turn_ms_min: 200,
+            turns_each: 32,
+            turns_permille: 12,
         }
+        .tuned()
+    }
+
+    fn tuned(mut self) -> Policy {
+        if self.kind == Kind::Armento {
+            (self.period_ms, self.prompt_ms, self.residence_ms) = (80, 40, 100);
+        }
+        self
     }
 
     pub fn name(&self) -> &'static str {
@@ -88,12 +113,13 @@ impl Default for Policy {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 3] = [Kind::Static, Kind::Mosix, Kind::None];
+    pub const ALL: [Kind; 4] = [Kind::Static, Kind::Mosix, Kind::Armento, Kind::None];
 
     pub fn name(self) -> &'static str {
         match self {
             Kind::Static => "static",
             Kind::Mosix => "mosix",
+            Kind::Armento => "armento",
             Kind::None => "none",
         }
     }
@@ -107,7 +133,7 @@ impl fmt::Display for Kind {
 
 /// Nothing was changed; the policy before goes on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no policy `{0}`: use static, mosix or none")]
+#[error("there is no policy `{0}`: use static, mosix, armento or none")]
 pub struct UnknownPolicy(pub String);
 
 impl FromStr for Kind {
@@ -137,7 +163,7 @@ mod tests {
         let refused = "slurm".parse::<Policy>().unwrap_err().to_string();
         assert_eq!(
             refused,
-            "there is no policy `slurm`: use static, mosix or none"
+            "there is no policy `slurm`: use static, mosix, armento or none"
         );
     }
 }

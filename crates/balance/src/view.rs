@@ -22,6 +22,8 @@ pub struct View {
     pub decided_last: Option<Tick>,
     /// When one of ours last ended: somewhere there is room now.
     pub ended_last: Option<Tick>,
+    /// What may be spent on taking turns, milliseconds of a standard core.
+    pub turns_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +59,10 @@ pub struct Proc {
     pub hold: Option<(Stay, Tick)>,
     /// CPU features it needs when these are not all those of its home (`--portable`).
     pub needs: Option<CpuSet>,
+    /// How far it is behind the equal progress of all of this home's, milliseconds of a standard core.
+    pub lag_ms: i64,
+    /// Since it was born, wherever it was.
+    pub age_ms: u64,
 }
 
 /// A placement or move under way.

@@ -95,6 +95,12 @@ pub(crate) fn need_kib(rss_kib: u64) -> u64 {
     rss_kib + rss_kib / 8 + HOST_KIB
 }
 
+/// What a move costs, milliseconds of a standard core: both ends' work, and the bytes.
+pub(crate) fn price_ms(proc: &Proc, policy: &Policy) -> i64 {
+    let bytes_us = proc.rss_kib * policy.move_us_per_mib / 1024;
+    ((policy.move_us + bytes_us) / 1000).max(1) as i64
+}
+
 /// Memory left on `node` when all that flies there has landed, KiB.
 pub(crate) fn free_kib(view: &View, node: &Node) -> u64 {
     let flying: u64 = view

@@ -40,6 +40,8 @@ fn procs(place: &str, count: i32, first: i32) -> Vec<Proc> {
         locked: false,
         hold: None,
         needs: None,
+        lag_ms: 0,
+        age_ms: 60_000,
     };
     (first..first + count).map(one).collect()
 }
@@ -56,6 +58,7 @@ fn farm(counts: &[i32]) -> View {
         placements: 0,
         decided_last: None,
         ended_last: None,
+        turns_ms: 0,
     }
 }
 

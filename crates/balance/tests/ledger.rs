@@ -50,9 +50,9 @@ fn others(ledger: &mut Ledger, load: u32, age_ms: u64, now: u64) -> u64 {
 
 #[test]
 fn our_own_work_elsewhere_is_not_taken_for_anothers() {
-    let mut ledger = Ledger::new(name("n1"));
-    ledger.observe(&[seen(1, "n2"), seen(2, "n1")], Tick(10_000));
-    let mut check = |load, age_ms, now, want| {
+    let check = |load, age_ms, now, want| {
+        let mut ledger = Ledger::new(name("n1"));
+        ledger.observe(&[seen(1, "n2"), seen(2, "n1")], Tick(10_000));
         assert_eq!(
             others(&mut ledger, load, age_ms, now),
             want,
@@ -78,7 +78,7 @@ fn a_flight_counts_where_it_goes_until_it_ends() {
         let mut ledger = Ledger::new(name("n1"));
         ledger.observe(&[seen(1, "n1")], Tick(1000));
         assert_eq!(ledger.load(), 100);
-        ledger.moving(&order, Tick(2000));
+        ledger.moving(&order, &Policy::default(), Tick(2000));
         assert_eq!(ledger.load(), 0);
         ledger
     };

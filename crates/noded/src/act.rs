@@ -4,8 +4,9 @@
 
 use crate::core::{Core, Node};
 use crate::keepers::needs;
-use armento_balance::{Fresh, Move, decide, place};
+use armento_balance::{Fresh, Kind, Move, Policy, decide, place};
 use armento_client::api::{Dest, Order};
+use armento_gossip::Tick;
 use armento_model::{NodeName, Pid};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,23 +19,32 @@ pub fn act(node: &Node) {
         return;
     }
     let view = node.view(&mut core);
+    core.ledger.progress(&view, &node.policy, now);
     for chosen in decide(&view, &node.policy, now) {
-        order(&mut core, &chosen, now);
+        order(&mut core, &chosen, &node.policy, now);
     }
 }
 
-/// … and when one of ours has ended, too.
+/// … and when one of ours has ended, too; more often than once a second where a policy's own period is shorter.
 pub async fn use_room(node: Arc<Node>) {
     let pause = Duration::from_millis(node.policy.prompt_ms);
+    let period = Duration::from_millis(node.policy.period_ms);
+    let is_short = node.policy.kind == Kind::Armento;
     loop {
-        node.freed.notified().await;
+        let freed = node.freed.notified();
+        // Without programs of ours there is nothing to decide.
+        if is_short && node.lock().keepers.all().next().is_some() {
+            let _ = tokio::time::timeout(period, freed).await;
+        } else {
+            freed.await;
+        }
         act(&node);
         // Whoever ended meanwhile is looked at then.
         tokio::time::sleep(pause).await;
     }
 }
 
-fn order(core: &mut Core, chosen: &Move, now: armento_gossip::Tick) {
+fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
     let Some(tree) = core.keepers.holder(chosen.pid).map(|k| k.hello.tree) else {
         return;
     };
@@ -52,7 +62,7 @@ fn order(core: &mut Core, chosen: &Move, now: armento_gossip::Tick) {
     };
     if core.keepers.order(tree, pid, ticket, order, None) {
         tracing::debug!("{} goes from {} to {}", pid, chosen.from, chosen.to);
-        core.ledger.moving(chosen, now);
+        core.ledger.moving(chosen, policy, now);
     }
 }
 

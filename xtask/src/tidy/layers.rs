@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["migrate"],
     &["keeper", "host"],
     &["noded"],
-    &["lab"],
+    &["sim", "lab"],
     &["conform"],
     &["cli"],
     &["bench"],

@@ -344,7 +344,7 @@ impl Farm {
                 "a locked process was ordered to move"
             );
             assert!(self.running[at].flight.is_none(), "moved while it moves");
-            self.nodes[i].ledger.moving(&order, now);
+            self.nodes[i].ledger.moving(&order, &self.policy, now);
             let to = self.index(&order.to);
             let need = Need {
                 rss_kib: 5_000,

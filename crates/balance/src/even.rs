@@ -1,0 +1,99 @@
+//! Evens out: no core stands idle while another is shared, nobody is much slower than somebody else.
+
+use crate::board::{Board, Stand};
+use crate::weigh::price_ms;
+use crate::{Policy, Proc};
+use std::cmp::Reverse;
+
+/// Who is alone on a core leaves it only for one that is so much faster, percent: less would hardly repay
+/// the move, and is the measurement's noise.
+const FASTER_PERCENT: i64 = 115;
+/// A process of which little is known is expected to compute so long yet.
+const REMAINS_MS_MIN: u64 = 1000;
+
+/// Chooses until nothing is to gain.
+pub(crate) fn even(board: &mut Board) {
+    // Slowest first; a node from which nobody can go is left out.
+    let mut stuck = vec![false; board.stands.len()];
+    while !board.is_full() {
+        let slowest = (0..board.stands.len())
+            .filter(|&i| !stuck[i] && !board.stands[i].free.is_empty())
+            .min_by_key(|&i| (board.stands[i].rate(board.stands[i].seat.work), Reverse(i)));
+        let Some(from) = slowest else { return };
+        match best(board, from) {
+            Some((proc, to)) => board.go(proc, from, to),
+            None => stuck[from] = true,
+        }
+    }
+}
+
+/// Who of those at `from` goes where.
+fn best<'a>(board: &Board<'a>, from: usize) -> Option<(&'a Proc, usize)> {
+    let source = &board.stands[from];
+    let value = |to: usize| {
+        let target = &board.stands[to];
+        let demand = source.free[0].demand;
+        let core = target.has_core(demand);
+        let after = target.rate(target.seat.work + demand);
+        // Among equal ones where others compute: of what they leave we get a part, too.
+        (
+            core,
+            after,
+            target.seat.node.others,
+            Reverse(target.seat.turn),
+        )
+    };
+    let mut targets: Vec<usize> = (0..board.stands.len()).filter(|&to| to != from).collect();
+    targets.sort_by_key(|&to| Reverse(value(to)));
+    targets
+        .into_iter()
+        .find_map(|to| Some((candidate(board, from, to)?, to)))
+}
+
+fn candidate<'a>(board: &Board<'a>, from: usize, to: usize) -> Option<&'a Proc> {
+    let (source, target) = (&board.stands[from], &board.stands[to]);
+    let gains = |proc: &&&Proc| gains(board.policy, source, target, proc);
+    let fits = |proc: &&&Proc| board.fits(proc, to);
+    let home = *target.name() == board.view.me;
+    let slower =
+        |proc: &Proc| target.rate(target.seat.work + proc.demand) < source.rate(source.seat.work);
+    // Who is behind goes where it is faster; home, who calls home.
+    let worth = |proc: &&&Proc| {
+        let lag = if slower(proc) {
+            -proc.lag_ms
+        } else {
+            proc.lag_ms
+        };
+        let calls = if home { proc.forwarded_per_s } else { 0 };
+        (calls, lag, proc.cpu_ms, Reverse(proc.pid))
+    };
+    let free = source.free.iter();
+    free.filter(gains).filter(fits).max_by_key(worth).copied()
+}
+
+/// Is `proc` better off at `target`, or with it all of ours?
+fn gains(policy: &Policy, source: &Stand, target: &Stand, proc: &Proc) -> bool {
+    let now = source.rate(source.seat.work);
+    let then = target.rate(target.seat.work + proc.demand);
+    let remains_ms = proc.age_ms.max(REMAINS_MS_MIN) as i64;
+    let price = price_ms(proc, policy);
+    if target.has_core(proc.demand) && source.is_crowded() {
+        // An idle core is power for all, however slow, where taking turns costs little beside.
+        let turns = price * policy.turns_each as i64 <= remains_ms;
+        return turns && then * remains_ms > now.max(then) * price
+            || pays(now, then, price, remains_ms);
+    }
+    if source.is_crowded() {
+        let asked = proc.demand * policy.margin_percent / 100;
+        return target.rate(target.seat.work + asked) > now && pays(now, then, price, remains_ms);
+    }
+    target.has_core(proc.demand)
+        && then * 100 > now * FASTER_PERCENT
+        && pays(now, then, price, remains_ms)
+}
+
+/// What is left takes so much less time there that the move is repaid.
+fn pays(now: i64, then: i64, price_ms: i64, remains_ms: i64) -> bool {
+    // remains / now against price + remains / then, in units of the present rate.
+    then > now && remains_ms * (then - now) > price_ms * then
+}

@@ -1,0 +1,183 @@
+//! Taking turns: equal progress for all where processors cannot be divided evenly.
+//!
+//! Seventeen processes on sixteen nodes leave two of them at half speed. Whoever is ahead changes places with
+//! whoever is behind; between equal nodes one move does it: from a pair, one goes to who was alone.
+
+use crate::board::Board;
+use crate::weigh::price_ms;
+use crate::{Proc, View};
+
+/// Slots are worth a change of places from this difference on, percent.
+const FASTER_PERCENT: i64 = 108;
+/// Farms beyond so many slow or fast nodes: those with the largest lags only.
+const LOOKED_MAX: usize = 64;
+
+/// What would change.
+struct Change<'a> {
+    moves: Vec<(&'a Proc, usize, usize)>,
+    /// Lag made good a second, in millions.
+    gain: i64,
+    price_ms: i64,
+}
+
+/// Before: nothing is to be evened out.
+pub(crate) fn take_turns(board: &mut Board) {
+    let mut left_ms = board.view.turns_ms as i64;
+    while let Some(change) = best(board, left_ms) {
+        left_ms -= change.price_ms;
+        for (proc, from, to) in change.moves {
+            board.go(proc, from, to);
+        }
+    }
+}
+
+fn best<'a>(board: &Board<'a>, left_ms: i64) -> Option<Change<'a>> {
+    let mean = mean_rate(board)?;
+    let settled = |i: &usize| {
+        let stand = &board.stands[*i];
+        !stand.unsettled && !stand.free.is_empty()
+    };
+    let all: Vec<usize> = (0..board.stands.len()).filter(settled).collect();
+    let lags = |i: usize| board.stands[i].free.iter().map(|p| p.lag_ms);
+    let mut slow = all.clone();
+    slow.sort_by_key(|&i| -lags(i).max().unwrap_or(0));
+    slow.truncate(LOOKED_MAX);
+    let mut fast = all;
+    fast.sort_by_key(|&i| lags(i).min().unwrap_or(0));
+    fast.truncate(LOOKED_MAX);
+    let mut top: Option<Change<'a>> = None;
+    for &from in &slow {
+        for &to in &fast {
+            let (low, high) = (rate(board, from), rate(board, to));
+            if high * 100 <= low * FASTER_PERCENT {
+                continue;
+            }
+            for change in [hop(board, from, to, mean), swap(board, from, to, mean)] {
+                let Some(change) = change.filter(|c| c.price_ms <= left_ms) else {
+                    continue;
+                };
+                let better = |t: &Change| change.gain * t.price_ms > t.gain * change.price_ms;
+                if top.as_ref().is_none_or(better) {
+                    top = Some(change);
+                }
+            }
+        }
+    }
+    top
+}
+
+fn rate(board: &Board, i: usize) -> i64 {
+    board.stands[i].rate(board.stands[i].seat.work)
+}
+
+fn mean_rate(board: &Board) -> Option<i64> {
+    let each = board.stands.iter().enumerate();
+    let (n, sum) = each.fold((0, 0), |(n, sum), (i, stand)| {
+        let here = stand.free.len() as i64;
+        (n + here, sum + here * rate(board, i))
+    });
+    (n > 0).then(|| (sum / n).max(1))
+}
+
+/// The one who is farthest behind with the one who is farthest ahead.
+fn swap<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
+    let behind = *board.stands[from]
+        .free
+        .iter()
+        .max_by_key(|p| (p.lag_ms, p.pid))?;
+    let ahead = *board.stands[to]
+        .free
+        .iter()
+        .min_by_key(|p| (p.lag_ms, p.pid))?;
+    let gap = behind.lag_ms - ahead.lag_ms;
+    let worth = is_worth(board, gap, mean, behind);
+    (worth && board.fits(behind, to) && board.fits(ahead, from)).then(|| Change {
+        moves: vec![(behind, from, to), (ahead, to, from)],
+        gain: gap * (rate(board, to) - rate(board, from)),
+        price_ms: price_ms(behind, board.policy) + price_ms(ahead, board.policy),
+    })
+}
+
+/// One goes to where it was better to be: who stays behind is better off, who is there is worse.
+fn hop<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
+    let (source, target) = (&board.stands[from], &board.stands[to]);
+    let one = *source.free.iter().min_by_key(|p| (p.lag_ms, p.pid))?;
+    let left = source.rate(source.seat.work.saturating_sub(one.demand));
+    let joined = target.rate(target.seat.work + one.demand);
+    let (low, high) = (rate(board, from), rate(board, to));
+    let counts = (source.free.len() as i64, target.free.len() as i64);
+    let before = counts.0 * low + counts.1 * high;
+    let after = (counts.0 - 1) * left + (counts.1 + 1) * joined;
+    // Nothing is lost by it, and nobody is slower than somebody was before.
+    if after * 100 < before * 99 || joined * 100 < low * 99 || counts.0 < 2 {
+        return None;
+    }
+    let sum = |of: &[&Proc]| of.iter().map(|p| p.lag_ms).sum::<i64>();
+    let staying = sum(&source.free) - one.lag_ms;
+    let gain =
+        staying * (left - low) + sum(&target.free) * (joined - high) + one.lag_ms * (joined - low);
+    let risen = (counts.0 - 1) * (left - low) + (joined - low).max(0);
+    let behind = source.free.iter().filter(|p| p.pid != one.pid);
+    let behind = *behind.max_by_key(|p| p.lag_ms)?;
+    let worth = risen > 0 && is_worth(board, gain / risen, mean, behind);
+    (worth && board.fits(one, to)).then(|| Change {
+        moves: vec![(one, from, to)],
+        gain,
+        price_ms: price_ms(one, board.policy),
+    })
+}
+
+/// Is a difference of `gap` milliseconds of a standard core felt by `behind`?
+fn is_worth(board: &Board, gap: i64, mean: i64, behind: &Proc) -> bool {
+    let policy = board.policy;
+    let felt_ms = gap * 1000 / mean;
+    let least = policy.turn_ms_min.max(behind.age_ms / policy.turns_each);
+    felt_ms >= least as i64
+}
+
+/// How much each of ours falls behind equal progress or gets ahead in `past_ms`, milliseconds of a standard
+/// core. Those who do not compute, or cannot move, take no part.
+pub(crate) fn lags(
+    view: &View,
+    policy: &crate::Policy,
+    past_ms: u64,
+) -> Vec<(armento_model::Pid, i64)> {
+    let takes_part = |p: &&Proc| p.demand >= crate::board::DEMAND_MIN && !p.locked;
+    let mut here: std::collections::BTreeMap<&armento_model::NodeName, u64> = Default::default();
+    for proc in &view.procs {
+        *here.entry(&proc.place).or_default() += proc.demand;
+    }
+    let rates: std::collections::BTreeMap<_, i64> = crate::weigh::seats(view, policy)
+        .iter()
+        .map(|seat| {
+            let work = seat.node.others + here.get(seat.name()).copied().unwrap_or(0);
+            let cost = seat.cost_of(work).max(1);
+            (seat.node.entry.node.clone(), (10_000_000 / cost) as i64)
+        })
+        .collect();
+    let rate = |p: &Proc| rates.get(&p.place).copied();
+    let each: Vec<_> = view
+        .procs
+        .iter()
+        .filter(takes_part)
+        .filter_map(|p| Some((p.pid, rate(p)?)))
+        .collect();
+    let n = each.len() as i64;
+    if n == 0 {
+        return Vec::new();
+    }
+    let sum: i64 = each.iter().map(|(_, rate)| rate).sum();
+    let past = past_ms as i64;
+    // Microseconds: what a short step adds is not lost.
+    each.into_iter()
+        .map(|(pid, rate)| (pid, (sum / n - rate) * past))
+        .collect()
+}
+
+/// Power of the nodes where ours compute, thousandths of a standard core.
+pub(crate) fn power_milli(view: &View, policy: &crate::Policy) -> u64 {
+    let used = |name: &armento_model::NodeName| view.procs.iter().any(|p| p.place == *name);
+    let seats = crate::weigh::seats(view, policy);
+    let used = seats.iter().filter(|seat| used(seat.name()));
+    used.map(|seat| seat.node.entry.power_milli()).sum()
+}
