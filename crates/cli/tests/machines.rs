@@ -145,11 +145,13 @@ fn farm_of_others(farm: &Farm) {
         "armento run sh -c 'while :; do :; done' > /tmp/loop 2>&1 & echo $!",
     );
     let pid = pid.trim();
-    until("why", || {
-        let doc = json(farm, &format!("armento why {pid} --json"));
+    let mut doc = Value::Null;
+    let said = lab::within(lab::LONG, || {
+        doc = json(farm, &format!("armento why {pid} --json"));
         let detail = doc["detail"].as_str().unwrap_or_default();
         doc["stay"] == "cpu-features" && detail.contains("n3 lacks") && detail.contains("avx2")
     });
+    assert!(said, "{doc} of {:?}", listed(farm, pid));
     farm.sh("n1", &format!("kill {pid}"));
 }
 
