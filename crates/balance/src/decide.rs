@@ -47,6 +47,9 @@ fn balanced(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
     if !is_turn(view, policy, now) {
         return Vec::new();
     }
+    if let Some(next) = usher(view, policy, now, &|_| false) {
+        return vec![next];
+    }
     let mut board = Board::new(view, policy, now);
     even(&mut board);
     if board.chosen.is_empty() {
