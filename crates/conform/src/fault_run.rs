@@ -279,12 +279,15 @@ impl Campaign<'_> {
         }
     }
 
-    /// What still runs of our programs, with the folder of its life (and so its number), and what it waits in.
+    /// What still runs of our programs, with the folder of its life (and so its number), what it waits in, and what the
+    /// threads of whoever traces it do.
     fn running(&self) -> Vec<String> {
         let script = format!(
             "for p in $(ps -o pid,stat -C {PROGRAM} h | awk '$2 !~ /^Z/ {{ print $1 }}'); do \
              echo $p $(readlink /proc/$p/cwd) $(grep -E '^(State|PPid|TracerPid)' /proc/$p/status) \
-             in $(cat /proc/$p/wchan) $(cat /proc/$p/syscall); done"
+             in $(cat /proc/$p/wchan) $(cat /proc/$p/syscall) \
+             of $(for t in /proc/$(awk '/^TracerPid/ {{ print $2 }}' /proc/$p/status)/task/*; do \
+             cat $t/comm $t/wchan; echo; done 2>/dev/null | paste -sd' '); done"
         );
         let mut all = Vec::new();
         for node in 0..crate::fault_plan::NODES {
