@@ -81,7 +81,7 @@ fn a_tree_that_was_frozen_for_a_cable_goes_on() {
         return;
     };
     for node in ["n1", "n2"] {
-        farm.sh(node, "sed -i 's/^freeze_ms.*//; s/^dead_ms.*//' /etc/armento/config.toml; pkill -f '[a]rmento node'; sleep 1");
+        farm.sh(node, "sed -i 's/^freeze_ms.*//; s/^dead_ms.*//' /etc/armento/config.toml; pkill -f '[a]rmento node'");
         farm.daemon(node);
     }
     let there = || farm.run("n1", "armento run --on n2 true").status.success();
@@ -111,7 +111,7 @@ fn cables_are_cut_again_and_again_while_it_moves() {
         });
     }
     for node in ["n2", "n3"] {
-        farm.sh(node, "pkill -f '[a]rmento node'; sleep 0.3");
+        farm.sh(node, "pkill -f '[a]rmento node'");
         farm.daemon_behind(node, &format!("env {VIA}"));
     }
     // Until the program ends.

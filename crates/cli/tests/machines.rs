@@ -14,7 +14,7 @@ const WITHOUT: &str = "avx2,avx512f,avx512bw,avx512vl,bmi2";
 
 /// The node's daemon again, in this environment.
 fn restart(farm: &Farm, node: &str, environment: &str) {
-    farm.sh(node, "pkill -f '[a]rmento node'; sleep 0.5");
+    farm.sh(node, "pkill -f '[a]rmento node'");
     farm.daemon_behind(node, &format!("env {environment}"));
 }
 

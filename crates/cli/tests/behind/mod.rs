@@ -16,7 +16,7 @@ const PROGRAM: &str = r#"$| = 1; $r = 12345; sub dice { $r = ($r * 1103515245 + 
 /// Daemons whose hosts send everything behind the flip.
 fn all_later(farm: &Farm) {
     for node in ["n2", "n3"] {
-        farm.sh(node, "pkill -f '[a]rmento node'; sleep 0.3");
+        farm.sh(node, "pkill -f '[a]rmento node'");
         farm.daemon_behind(node, "env ARMENTO_POSTCOPY=1");
     }
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
 /// A tree without its home freezes and ends after these, milliseconds.
 const CONFIG: &str = "allow_root = true\nfreeze_ms = 1500\ndead_ms = 4000\n";
-/// A mask of 32 processors for taskset(1); the kernel takes those there are (sched_setaffinity(2)).
 /// Longest wait for anything that must happen.
 pub const LONG: Duration = Duration::from_secs(60);
 
@@ -70,8 +69,15 @@ impl Farm {
         self.daemon_behind(node, "");
     }
 
-    /// `before`: words that lead to it.
+    /// `before`: words that lead to it. Who was told to end has ended by then: a daemon that is started earlier
+    /// says that one runs already, and soon there is none.
     pub fn daemon_behind(&self, node: &str, before: &str) {
+        until("the end of the daemon before", || {
+            !self
+                .run(node, "pgrep -f '[a]rmento node$'")
+                .status
+                .success()
+        });
         self.start(node, before);
         let up = || self.run(node, "armento nodes").status.success();
         until("the daemon", up);

@@ -287,9 +287,7 @@ pub fn of_nodes(farm: &Farm) {
     let again = |setting: &str, before: &str| {
         let file = "/etc/armento/config.toml";
         let other = format!("echo '{setting}' >> {file}");
-        let down =
-            "pkill -f '[a]rmento node'; while pgrep -f '[a]rmento node'; do sleep 0.05; done";
-        farm.sh("n3", &format!("{other}; {down}"));
+        farm.sh("n3", &format!("{other}; pkill -f '[a]rmento node'"));
         farm.daemon_behind("n3", before);
         let alive = || {
             farm.sh("n1", "armento nodes --json")

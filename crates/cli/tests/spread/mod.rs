@@ -11,8 +11,7 @@ const SPIN: &str = r#"perl -e "for (1..300000) { \$x += \$_ % 7 } print \$x""#;
 fn policy(farm: &Farm, policy: &str) {
     let file = "/etc/armento/config.toml";
     let set = format!("sed -i /^policy/d {file}; echo 'policy = \"{policy}\"' >> {file}");
-    let down = "pkill -f '[a]rmento node'; while pgrep -f '[a]rmento node'; do sleep 0.05; done";
-    farm.sh("n1", &format!("{set}; {down}"));
+    farm.sh("n1", &format!("{set}; pkill -f '[a]rmento node'"));
     farm.daemon("n1");
     // Their loads are known, too.
     let alive = || {
