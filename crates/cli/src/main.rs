@@ -15,6 +15,7 @@ mod nodes;
 mod out;
 mod ps;
 mod run;
+mod switches;
 mod sys;
 mod trust;
 mod why;

@@ -98,6 +98,11 @@ pub enum Ask {
         #[serde(default)]
         change: Option<TrustChange>,
     },
+    /// What an administrator has switched off here; with `change`, from now on.
+    Switch {
+        #[serde(default)]
+        change: Option<SwitchChange>,
+    },
     /// Read the configuration again, as SIGHUP does. What of it holds for running work holds at once.
     Reload,
     /// What do the processors of all living nodes have in common?
@@ -233,6 +238,7 @@ pub enum Answer {
         hwcaps: String,
     },
     Trust(TrustInfo),
+    Switches(SwitchInfo),
     Removed {
         node: NodeName,
         /// Processes that were lost with it: of ours there, and of its own elsewhere.
@@ -262,6 +268,50 @@ pub struct TrustChange {
     /// Say what would hold; change nothing.
     #[serde(default)]
     pub dry_run: bool,
+}
+
+/// What `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel` and `bring` change; what is `None`
+/// stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SwitchChange {
+    /// Nobody comes, nobody leaves, everybody goes where they belong.
+    pub stop: Option<bool>,
+    /// Guests go, and none comes.
+    pub drain: Option<bool>,
+    /// No guest comes.
+    pub block: Option<bool>,
+    /// Ours leave only when a person says so.
+    pub stay: Option<bool>,
+    /// Tell nobody of this node's load, move nobody.
+    pub quiet: Option<bool>,
+    /// Guests go, once.
+    pub expel: bool,
+    /// Ours come home, once.
+    pub bring: bool,
+}
+
+/// What an administrator has switched off on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchInfo {
+    pub node: NodeName,
+    pub stopped: bool,
+    pub drain: bool,
+    pub block: bool,
+    pub stay: bool,
+    pub quiet: bool,
+    /// Guests are being sent away.
+    pub expels: bool,
+    /// Ours that were told to come home and have not yet.
+    pub brings: u64,
+    /// Which of `block`, `stay`, `quiet` were changed by command and hold instead of the configuration.
+    pub changed: Vec<String>,
+    /// Processes of this home that are elsewhere.
+    pub away: u64,
+    /// Guests that are here …
+    pub guests: u64,
+    /// … and hosts that begin, for guests that may come.
+    pub starting: u64,
 }
 
 /// Whom a node trusts.

@@ -15,12 +15,15 @@ use std::time::Duration;
 pub fn act(node: &Node) {
     let now = node.now();
     let mut core = node.lock();
-    if core.leaving {
+    if core.leaving || core.switches.quiet() {
         return;
     }
     let view = node.view(&mut core);
     core.ledger.progress(&view, &node.policy, now);
-    for chosen in decide(&view, &node.policy, now) {
+    let keeps = core.switches.keeps_home().is_some();
+    let mut moves = decide(&view, &node.policy, now);
+    moves.retain(|m| !keeps || m.to == core.me);
+    for chosen in moves {
         order(&mut core, &chosen, &node.policy, now);
     }
 }
@@ -75,12 +78,16 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
     let now = node.now();
     let mut core = node.lock();
     let hello = core.keepers.of_session(session)?.hello.clone();
-    let stays = hello.stay || core.leaving || (hello.uid == 0 && !node.trust().allow_root);
+    let stops = core.switches.stopped() || core.leaving;
+    let stays = hello.stay || stops || (hello.uid == 0 && !node.trust().allow_root);
     if stays {
         return None;
     }
     if hello.pinned.is_some() {
         return hello.pinned;
+    }
+    if core.switches.keeps_home().is_some() {
+        return None;
     }
     let fresh = Fresh {
         uid: hello.uid,

@@ -45,6 +45,10 @@ pub struct Config {
     pub send_to: Option<Rules>,
     /// Homes whose processes may come, and whose; all if not given.
     pub accept_from: Option<Rules>,
+    /// No guests; this home's own stay; no load is told, nobody moved. As `armento farm block`, `stay`, `quiet`.
+    pub block: bool,
+    pub stay: bool,
+    pub quiet: bool,
     /// `mosix`, `static` or `none`.
     pub policy: String,
     /// A guest tree without word from its home is frozen after this, and ended after `dead_ms`. Home says the same of
@@ -74,6 +78,9 @@ impl Default for Config {
             allow_root: false,
             send_to: None,
             accept_from: None,
+            block: false,
+            stay: false,
+            quiet: false,
             policy: "mosix".into(),
             freeze_ms: default_freeze_ms(),
             dead_ms: default_dead_ms(),

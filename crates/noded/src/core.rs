@@ -11,6 +11,7 @@ use crate::keepers::KeeperTable;
 use crate::members::{Life, Standing, State};
 use crate::news::{News, Said};
 use crate::state::{Farm, Member, StateDir};
+use crate::switches::Switches;
 use crate::trust::{Changes, Trust};
 use crate::{FarmError, Wire};
 use armento_balance::{Ledger, Policy, View};
@@ -18,7 +19,7 @@ use armento_client::api::{Body, Line, NodeInfo, ProcInfo};
 use armento_client::version;
 use armento_gossip::{Dice, Tick, Vector};
 use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
-use armento_model::{NodeName, Pid, Users};
+use armento_model::{NodeName, Pid, Stay, Users};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -87,8 +88,9 @@ pub struct Core {
     pub leaving: bool,
     /// Nodes that are about to be removed, until then: everybody goes where they belong.
     pub draining: BTreeMap<NodeName, Instant>,
-    /// Targets that did not trust us with a user's programs, and until when they are not tried again.
-    pub refused: BTreeMap<(NodeName, u32), Instant>,
+    /// Targets that did not want a user's programs, until when they are not tried again, and why.
+    pub refused: BTreeMap<(NodeName, u32), (Instant, Stay)>,
+    pub switches: Switches,
     /// Who was told to come home, and when.
     pub recalled: BTreeMap<Pid, Instant>,
     /// Whose clocks were seen to be near ours, in which life of theirs, and when.
@@ -148,6 +150,7 @@ impl Node {
             leaving: false,
             draining: BTreeMap::new(),
             refused: BTreeMap::new(),
+            switches: Switches::read(&state, &config)?,
             recalled: BTreeMap::new(),
             clocks_near: HashMap::new(),
             count: 0,

@@ -213,6 +213,11 @@ impl Gossip {
             core.vector.tick(now);
             let peers = core.peers();
             let core = &mut *core;
+            let peers = if core.switches.quiet() {
+                Vec::new()
+            } else {
+                peers
+            };
             let sent = core.vector.send(now, &mut core.dice, &peers);
             let addressed = |(name, m)| Some((core.addr_of(&name)?, m));
             sent.into_iter().filter_map(addressed).collect::<Vec<_>>()

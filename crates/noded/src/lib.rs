@@ -30,6 +30,7 @@ pub mod news;
 pub mod peer;
 mod remove;
 mod state;
+mod switches;
 mod sys;
 mod tokens;
 mod trust;

@@ -7,6 +7,7 @@ use crate::core::{Core, Node};
 use crate::error::{refusal, stays};
 use crate::moves::check_kernel;
 use crate::peer::{AdmitAsk, PeerAnswer};
+use crate::switches::shut;
 use armento_balance::{Need, admit as weigh};
 use armento_client::api::Refusal;
 use armento_model::{ENGINE_VERSION, NodeName, Stay};
@@ -108,6 +109,9 @@ fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Re
             format!("{me} is leaving the farm"),
             "choose another node",
         ));
+    }
+    if let Some(what) = core.switches.keeps_out() {
+        return Err(stays("the process", Stay::SwitchedOff, &shut(me, what)));
     }
     let trust = node.trust();
     // `home` is that of the certificate; of its users it speaks itself, and its keepers must show the same.
