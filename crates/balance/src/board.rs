@@ -1,8 +1,8 @@
 //! A farm on paper: what moves change while they are being chosen.
 
-use crate::decide::{bound, suits};
+use crate::decide::{bound, grounds, order, suits};
 use crate::weigh::{Seat, has_room, need_kib, seats};
-use crate::{DEMAND_FULL, Flight, Move, Policy, Proc, View};
+use crate::{Cause, DEMAND_FULL, Flight, Move, Policy, Proc, View};
 use armento_gossip::Tick;
 use armento_model::NodeName;
 
@@ -21,8 +21,7 @@ pub(crate) struct Stand<'a> {
 impl Stand<'_> {
     /// What one process gets with so much work in all, thousandths of a standard core.
     pub fn rate(&self, work: u64) -> i64 {
-        // cost: 10,000 is a standard core for oneself.
-        (10_000_000 / self.seat.cost_of(work).max(1)) as i64
+        self.seat.rate_of(work) as i64
     }
 
     pub fn name(&self) -> &NodeName {
@@ -93,18 +92,20 @@ impl<'a> Board<'a> {
     }
 
     /// `proc` will go.
-    pub fn go(&mut self, proc: &Proc, from: usize, to: usize) {
+    pub fn go(&mut self, proc: &Proc, from: usize, to: usize, cause: Cause) {
+        let (source, target) = (&self.stands[from].seat, &self.stands[to].seat);
+        let rates = (
+            source.rate_of(source.work),
+            target.rate_of(target.work + proc.demand),
+        );
+        let chosen = order(proc, target.node, grounds(cause, rates, proc, self.policy));
         self.view.flights.push(Flight {
             pid: proc.pid,
             to: self.stands[to].name().clone(),
             need_kib: need_kib(proc.rss_kib),
             since: self.now,
         });
-        self.chosen.push(Move {
-            pid: proc.pid,
-            from: proc.place.clone(),
-            to: self.stands[to].name().clone(),
-        });
+        self.chosen.push(chosen);
         let source = &mut self.stands[from];
         source.free.retain(|p| p.pid != proc.pid);
         source.seat.work = source.seat.work.saturating_sub(proc.demand);

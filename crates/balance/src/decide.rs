@@ -6,9 +6,10 @@ use crate::board::{Board, DEMAND_MIN};
 use crate::even::even;
 use crate::turns::take_turns;
 use crate::weigh::{
-    Seat, can_run, forward_permille, free_kib, has_room, need_kib, reachable, reserve_kib, seats,
+    Seat, can_run, forward_permille, free_kib, has_room, need_kib, price_ms, reachable,
+    reserve_kib, seats,
 };
-use crate::{Flight, Kind, Move, Node, Policy, Proc, View};
+use crate::{Cause, Flight, Grounds, Kind, Move, Node, Policy, Proc, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Stay};
 use std::cmp::Reverse;
@@ -129,7 +130,11 @@ fn usher(
                 .filter(|to| has_room(view, policy, to.node, need(to)))
                 .min_by_key(|to| (to.cost_with(proc.demand), to.turn));
             if let Some(to) = target {
-                return Some(order(proc, to.node));
+                let here = seats.iter().find(|s| *s.name() == from.entry.node);
+                let now = here.map_or(0, |seat| seat.rate_of(seat.work));
+                let rates = (now, to.rate_of(to.work + proc.demand));
+                let why = grounds(Cause::Memory, rates, proc, policy);
+                return Some(order(proc, to.node, why));
             }
         }
     }
@@ -173,7 +178,9 @@ fn relieve(
             }
             let rank = (now_costs - then_costs, Reverse(to.turn));
             if best.as_ref().is_none_or(|(top, _)| rank > *top) {
-                best = Some((rank, order(proc, to.node)));
+                let rates = (from.rate_of(from.work), to.rate_of(to.work + proc.demand));
+                let why = grounds(Cause::Share, rates, proc, policy);
+                best = Some((rank, order(proc, to.node, why)));
             }
         }
     }
@@ -203,10 +210,22 @@ pub(crate) fn suits(view: &View, policy: &Policy, to: &Node, proc: &Proc) -> boo
     reachable(view, policy, to, proc.uid) && can_run(view, to, proc.needs.as_ref())
 }
 
-fn order(proc: &Proc, to: &Node) -> Move {
+/// `rates`: now, then.
+pub(crate) fn grounds(cause: Cause, rates: (u64, u64), proc: &Proc, policy: &Policy) -> Grounds {
+    Grounds {
+        cause,
+        now_milli: rates.0,
+        then_milli: rates.1,
+        price_ms: price_ms(proc, policy) as u64,
+        lag_ms: proc.lag_ms,
+    }
+}
+
+pub(crate) fn order(proc: &Proc, to: &Node, grounds: Grounds) -> Move {
     Move {
         pid: proc.pid,
         from: proc.place.clone(),
         to: to.entry.node.clone(),
+        grounds,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::board::{Board, Stand};
 use crate::weigh::price_ms;
-use crate::{Policy, Proc};
+use crate::{Cause, Policy, Proc};
 use std::cmp::Reverse;
 
 /// Who is alone on a core leaves it only for one that is so much faster, percent: less would hardly repay
@@ -21,7 +21,7 @@ pub(crate) fn even(board: &mut Board) {
             .min_by_key(|&i| (board.stands[i].rate(board.stands[i].seat.work), Reverse(i)));
         let Some(from) = slowest else { return };
         match best(board, from) {
-            Some((proc, to)) => board.go(proc, from, to),
+            Some((proc, to)) => board.go(proc, from, to, Cause::Share),
             None => stuck[from] = true,
         }
     }

@@ -26,5 +26,5 @@ pub use decide::decide;
 pub use ledger::Ledger;
 pub use place::{Fresh, place};
 pub use policy::{Kind, Policy, UnknownPolicy};
-pub use view::{DEMAND_FULL, Flight, Move, Node, Proc, View};
+pub use view::{Cause, DEMAND_FULL, Flight, Grounds, Move, Node, Proc, View};
 pub use why::{barred, common, why};

@@ -5,7 +5,7 @@
 
 use crate::board::Board;
 use crate::weigh::price_ms;
-use crate::{Proc, View};
+use crate::{Cause, Proc, View};
 
 /// Slots are worth a change of places from this difference on, percent.
 const FASTER_PERCENT: i64 = 108;
@@ -26,7 +26,7 @@ pub(crate) fn take_turns(board: &mut Board) {
     while let Some(change) = best(board, left_ms) {
         left_ms -= change.price_ms;
         for (proc, from, to) in change.moves {
-            board.go(proc, from, to);
+            board.go(proc, from, to, Cause::Turn);
         }
     }
 }

@@ -44,6 +44,12 @@ impl Seat<'_> {
         self.cost_of(self.work + more)
     }
 
+    /// What one process gets with so much work in all, thousandths of a standard core.
+    pub fn rate_of(&self, work: u64) -> u64 {
+        // cost: 10,000 is a standard core for oneself.
+        10_000_000 / self.cost_of(work).max(1)
+    }
+
     /// See [`cost`], with so much work in all.
     pub fn cost_of(&self, work: u64) -> u64 {
         cost(self.node.entry.cores, self.speed, work)

@@ -9,6 +9,7 @@ mod farm;
 mod hold;
 mod join;
 mod leave;
+mod log;
 mod migrate;
 mod node;
 mod nodes;
@@ -61,6 +62,8 @@ enum Verb {
     Hold(hold::Args),
     /// Say why a process is where it is
     Why(why::Args),
+    /// Show what was decided about own processes, with its figures
+    Log(log::Args),
     /// A farm on this one machine
     #[command(subcommand)]
     Lab(armento_lab::Cmd),
@@ -108,6 +111,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Hold(args) => hold::run(&args),
         Verb::Why(args) => why::run(&args),
+        Verb::Log(args) => log::run(&args),
         Verb::Lab(cmd) => armento_lab::run(cmd),
         Verb::Conform(args) => armento_conform::run(&args),
         Verb::Doctor(args) if args.calls => {

@@ -85,6 +85,12 @@ pub enum Ask {
     Why {
         pid: Pid,
     },
+    /// What was decided here, newer than `after`, the newest `count`.
+    Log {
+        #[serde(default)]
+        after: u64,
+        count: u32,
+    },
     /// Answered when the move has ended (`Answer::Moved`) or was refused.
     Migrate {
         pid: Pid,
@@ -239,6 +245,9 @@ pub enum Answer {
     },
     Trust(TrustInfo),
     Switches(SwitchInfo),
+    Log {
+        entries: Vec<LogEntry>,
+    },
     Removed {
         node: NodeName,
         /// Processes that were lost with it: of ours there, and of its own elsewhere.
@@ -312,6 +321,56 @@ pub struct SwitchInfo {
     pub guests: u64,
     /// … and hosts that begin, for guests that may come.
     pub starting: u64,
+}
+
+/// Something that was decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEntry {
+    /// Counts this daemon's decisions.
+    pub seq: u64,
+    /// Unix time, milliseconds.
+    pub at_ms: u64,
+    pub pid: Pid,
+    pub uid: u32,
+    pub command: String,
+    pub from: NodeName,
+    pub to: NodeName,
+    /// `placed` at its exec; by the policy: `memory` runs out, a better `share` of a processor, a `turn` for
+    /// equal progress; `asked` by a person; `not-trusted` there any more; `stop` or `bring`.
+    pub cause: String,
+    /// What it got where it was, and gets there, thousandths of a standard core.
+    pub now_milli: Option<u64>,
+    pub then_milli: Option<u64>,
+    /// What the move costs, milliseconds of a standard core.
+    pub price_ms: Option<u64>,
+    /// How far it was behind the mean progress of all of this home's, milliseconds of a standard core.
+    pub lag_ms: Option<i64>,
+    /// Of the order; 0 where there was none.
+    #[serde(skip)]
+    pub ticket: u64,
+    pub outcome: Outcome,
+}
+
+/// What came of a decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Outcome {
+    UnderWay,
+    Moved {
+        pause_us: u64,
+        total_us: u64,
+        bytes: u64,
+    },
+    /// A program began.
+    Began,
+    Stayed {
+        stay: Stay,
+        detail: String,
+    },
+    /// It, or its keeper, ended first.
+    Gone,
+    /// Nothing was done: the policy only says what it would.
+    DryRun,
 }
 
 /// Whom a node trusts.

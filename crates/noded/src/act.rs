@@ -4,8 +4,9 @@
 
 use crate::core::{Core, Node};
 use crate::keepers::needs;
-use armento_balance::{Fresh, Kind, Move, Policy, decide, place};
-use armento_client::api::{Dest, Order};
+use crate::log::Decided;
+use armento_balance::{Fresh, Grounds, Kind, Move, Policy, decide, place};
+use armento_client::api::{Dest, Order, Outcome};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid};
 use std::sync::Arc;
@@ -24,6 +25,12 @@ pub fn act(node: &Node) {
     let mut moves = decide(&view, &node.policy, now);
     moves.retain(|m| !keeps || m.to == core.me);
     for chosen in moves {
+        if node.config.dry_run {
+            let me = core.me.clone();
+            let dry = decided(chosen.grounds, 0, Outcome::DryRun);
+            core.keepers.note(chosen.pid, &me, &chosen.to, dry);
+            continue;
+        }
         order(&mut core, &chosen, &node.policy, now);
     }
 }
@@ -50,6 +57,15 @@ pub async fn use_room(node: Arc<Node>) {
     }
 }
 
+fn decided(grounds: Grounds, ticket: u64, outcome: Outcome) -> Decided<'static> {
+    Decided {
+        cause: grounds.cause.name(),
+        figures: Some(grounds),
+        ticket,
+        outcome,
+    }
+}
+
 fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
     let Some(tree) = core.keepers.holder(chosen.pid).map(|k| k.hello.tree) else {
         return;
@@ -67,8 +83,10 @@ fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
         balances: true,
     };
     if core.keepers.order(tree, pid, ticket, order, None) {
-        tracing::debug!("{} goes from {} to {}", pid, chosen.from, chosen.to);
         core.ledger.moving(chosen, policy, now);
+        let me = core.me.clone();
+        let ordered = decided(chosen.grounds, ticket, Outcome::UnderWay);
+        core.keepers.note(pid, &me, &chosen.to, ordered);
     }
 }
 
@@ -97,7 +115,19 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
     let mut view = node.view(&mut core);
     // Where it is now it is only because it was born there.
     view.procs.retain(|p| p.pid != pid);
-    let chosen = place(&view, &node.policy, &fresh).unwrap_or_else(|| core.me.clone());
+    let me = core.me.clone();
+    let chosen = place(&view, &node.policy, &fresh).unwrap_or_else(|| me.clone());
+    let placed = Decided {
+        outcome: match node.config.dry_run {
+            true => Outcome::DryRun,
+            false => Outcome::UnderWay,
+        },
+        ..Decided::ordered("placed", 0)
+    };
+    core.keepers.note(pid, &me, &chosen, placed);
+    if node.config.dry_run {
+        return None;
+    }
     core.ledger.placing(pid, &chosen, &fresh, now);
-    Some(chosen).filter(|n| *n != core.me)
+    Some(chosen).filter(|n| *n != me)
 }

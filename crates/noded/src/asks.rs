@@ -48,6 +48,12 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             version: daemon::version(),
             joined: true,
         }),
+        Ask::Log { after, count } => {
+            let uid = seen_by(client.uid);
+            let core = node.lock();
+            let entries = core.keepers.log.since(*after, *count as usize, uid);
+            Ok(Answer::Log { entries })
+        }
         Ask::Common => Ok(in_common(node)),
         Ask::Keep(hello) => keep(client, hello),
         Ask::Host(hello) => {

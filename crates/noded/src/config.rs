@@ -49,8 +49,10 @@ pub struct Config {
     pub block: bool,
     pub stay: bool,
     pub quiet: bool,
-    /// `mosix`, `static` or `none`.
+    /// `mosix`, `armento`, `static` or `none`.
     pub policy: String,
+    /// The policy moves and places nobody: it only writes down what it would do.
+    pub dry_run: bool,
     /// A guest tree without word from its home is frozen after this, and ended after `dead_ms`. Home says the same of
     /// its own trees elsewhere, and declares them dead at `dead_ms`; of two nodes' settings the shorter hold.
     pub freeze_ms: u64,
@@ -82,6 +84,7 @@ impl Default for Config {
             stay: false,
             quiet: false,
             policy: "mosix".into(),
+            dry_run: false,
             freeze_ms: default_freeze_ms(),
             dead_ms: default_dead_ms(),
             gossip_period_ms: 1_000,

@@ -4,11 +4,12 @@
 use crate::core::{Core, Node};
 use crate::error::refusal;
 use crate::hosts;
+use crate::log::Decided;
 use crate::switches::{away, shut};
 use crate::trust::{Changes, Rules, Trust};
 use crate::{Config, FarmError};
 use armento_client::api::{Dest, Order, Refusal, TrustChange, TrustInfo};
-use armento_model::{NodeName, Pid};
+use armento_model::{NodeName, Pid, Stay};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,11 +36,11 @@ impl Node {
         core.switches.settle(&away, guests);
         self.close(core);
         for pid in self.astray(core) {
-            self.recall(core, pid, "its node is not trusted with it");
+            self.recall(core, pid, Stay::NotTrusted.code());
         }
         for pid in away {
             if let Some(what) = core.switches.brings(pid) {
-                self.recall(core, pid, &format!("armento farm {what}"));
+                self.recall(core, pid, what);
             }
         }
         for (home, uid) in core.hosts.owners() {
@@ -83,7 +84,7 @@ impl Node {
         strays.map(|p| p.pid).collect()
     }
 
-    fn recall(&self, core: &mut Core, pid: Pid, why: &str) {
+    fn recall(&self, core: &mut Core, pid: Pid, cause: &str) {
         let asked = core.recalled.get(&pid);
         if asked.is_some_and(|at| at.elapsed() < AGAIN) {
             return;
@@ -101,9 +102,11 @@ impl Node {
             balances: false,
         };
         if core.keepers.order(tree, pid, ticket, order, None) {
-            tracing::info!("{pid} comes home: {why}");
+            tracing::info!("{pid} comes home: {cause}");
             let (now, me) = (self.now(), core.me.clone());
             core.ledger.flies_to(pid, &me, now);
+            core.keepers
+                .note(pid, &me, &me, Decided::ordered(cause, ticket));
         }
     }
 

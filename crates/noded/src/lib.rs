@@ -24,6 +24,7 @@ mod gossip;
 mod hosts;
 mod keepers;
 mod leave;
+mod log;
 mod members;
 mod moves;
 pub mod news;

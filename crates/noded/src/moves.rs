@@ -6,6 +6,7 @@ use crate::core::Node;
 use crate::enforce::REFUSED;
 use crate::error::{refusal, stays};
 use crate::keepers::{Keeper, needs};
+use crate::log::Decided;
 use crate::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk};
 use armento_balance::barred;
 use armento_client::api::{Answer, CpuSet, Dest, Order, Pass, Refusal};
@@ -131,7 +132,18 @@ pub async fn migrate(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
             balances: false,
         };
         let waits = (!free).then_some(waiter);
+        let target = match &order {
+            Order::Move {
+                to: Dest::Node(node),
+                ..
+            } => node.clone(),
+            _ => me.clone(),
+        };
         let told = core.keepers.order(tree, pid, ticket, order, waits);
+        if told && !free {
+            let asked = Decided::ordered("asked", ticket);
+            core.keepers.note(pid, &me, &target, asked);
+        }
         if told && free {
             return Ok(Answer::Done);
         }

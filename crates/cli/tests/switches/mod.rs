@@ -9,6 +9,13 @@ fn status(farm: &Farm, node: &str) -> Value {
     serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"))
 }
 
+/// What n1 decided.
+fn decisions(farm: &Farm) -> Vec<Value> {
+    let said = farm.sh("n1", "armento log -n 4000 --json");
+    let doc: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+    doc["entries"].as_array().cloned().unwrap_or_default()
+}
+
 /// How long ago n1 heard of `node`, milliseconds.
 fn age_ms(farm: &Farm, node: &str) -> u64 {
     let said = farm.sh("n1", "armento nodes --json");
@@ -107,6 +114,15 @@ pub fn the_policy_obeys(farm: &Farm) {
         all.iter()
             .any(|case| case.place().is_some_and(|p| p != "n1"))
     });
+    let left = || {
+        let shared = |e: &&Value| e["cause"] == "share" && e["outcome"]["what"] == "moved";
+        let all = decisions(farm);
+        all.iter().find(shared).cloned()
+    };
+    until("the decision and its end", || left().is_some());
+    let it = left().expect("it was seen");
+    assert!(it["then_milli"].as_u64() > it["now_milli"].as_u64(), "{it}");
+    assert!(it["outcome"]["pause_us"].as_u64() > Some(0), "{it}");
     all.into_iter().for_each(Case::ends_well);
     // Of whom nobody hears nothing is known, and it is a member all the same.
     farm.sh("n3", "armento farm quiet");
@@ -114,4 +130,42 @@ pub fn the_policy_obeys(farm: &Farm) {
     assert!(farm.sh("n1", "armento nodes").matches("alive").count() == 3);
     farm.sh("n3", "armento farm quiet --off");
     until("news of n3", || age_ms(farm, "n3") < 3_000);
+}
+
+/// The policy says what it would do, and does nothing; a person may do what they want.
+pub fn a_dry_run_only_tells(farm: &Farm) {
+    let file = "/etc/armento/config.toml";
+    farm.sh(
+        "n1",
+        &format!("echo 'dry_run = true' >> {file}; pkill -f '[a]rmento node'"),
+    );
+    farm.daemon("n1");
+    until("three nodes", || {
+        farm.sh("n1", "armento nodes").matches("alive").count() == 3
+    });
+    let all = ["dry", "drier", "driest"].map(|word| Case::start(farm, "n1", "", word));
+    let would = |cause: &'static str| {
+        let told = move |e: &Value| e["cause"] == cause && e["outcome"]["what"] == "dry-run";
+        decisions(farm).iter().filter(|e| told(e)).count()
+    };
+    until("what it would do", || {
+        would("placed") >= 3 && would("share") > 0
+    });
+    assert!(all.iter().all(|case| case.place().as_deref() == Some("n1")));
+    all[0].goes_to("n2");
+    let said = farm.sh("n1", "armento log");
+    let asked = said
+        .lines()
+        .find(|l| l.contains(" asked "))
+        .unwrap_or_default();
+    assert!(
+        asked.contains(all[0].pid()) && asked.contains("moved in"),
+        "{said}"
+    );
+    all.into_iter().for_each(Case::ends_well);
+    farm.sh(
+        "n1",
+        &format!("sed -i /^dry_run/d {file}; pkill -f '[a]rmento node'"),
+    );
+    farm.daemon("n1");
 }
