@@ -16,7 +16,7 @@ const LIMITS: [(libc::__rlimit_resource_t, u64, u64); 3] = [
     (libc::RLIMIT_STACK, 8 << 20, 64 << 20),
 ];
 
-/// A new session with the same limits, umask and parentage rules for every guest.
+/// A new session with the same limits, umask, signals and parentage rules for every guest.
 /// With `terminal`, standard input becomes its controlling terminal.
 pub fn prepare(command: &mut Command, terminal: bool) {
     let setup = move || -> io::Result<()> {
@@ -29,9 +29,10 @@ pub fn prepare(command: &mut Command, terminal: bool) {
                 return Err(io::Error::last_os_error());
             }
             libc::umask(0o022);
-            // The C library's own signals, which it changes with our first thread and with posix_spawn.
+            // Whoever started us ignores some of them (`nohup`, `&` in a script), and the C library changes its own, 32
+            // and 33, with our first thread and with posix_spawn. KILL and STOP refuse, which is as it should be.
             let default = [0u64; 4];
-            for sig in [32, 33] {
+            for sig in 1..=64 {
                 libc::syscall(libc::SYS_rt_sigaction, sig, &default, 0, 8);
             }
             for (what, soft, hard) in LIMITS {
