@@ -31,6 +31,12 @@ const TURNS_MS_MAX: u64 = 10_000;
 /// home on each node of the largest farm.
 const PROCS_MAX: usize = 131_072;
 const FLIGHTS_MAX: usize = 1024;
+/// A farm of so many nodes is looked at as a whole.
+const WINDOW_FULL: usize = 1000;
+/// … of a larger one at least so many: the best of a few hundred is hardly worse than the best of all (RFD 6) …
+const WINDOW_MIN: usize = 256;
+/// … and so many for each of ours.
+const WINDOW_EACH: usize = 4;
 
 #[derive(Clone, Debug)]
 struct Expected {
@@ -289,9 +295,18 @@ impl Ledger {
         self.accounts.len()
     }
 
-    /// Is any of ours there, or on its way?
-    pub fn is_at(&self, node: &NodeName) -> bool {
-        self.ours.is_at(node)
+    /// Of the load vector's freshest entries, how many a decision is to look at: all of a farm of a thousand (`design.md`
+    /// §5); beyond, enough to find good places for all of ours.
+    pub fn window(&self, nodes: usize) -> usize {
+        if nodes <= WINDOW_FULL {
+            return nodes;
+        }
+        (self.accounts.len() * WINDOW_EACH).max(WINDOW_MIN)
+    }
+
+    /// Where ours are, or are on their way to: a decision looks at these, too.
+    pub fn places(&self) -> impl Iterator<Item = &NodeName> {
+        self.ours.places()
     }
 
     /// Everything a decision may look at. `known` is the load vector's view; `open` says whose
@@ -313,6 +328,17 @@ impl Ledger {
         let nodes: Vec<Node> = known.into_iter().map(&mut seat).collect();
         let names: HashSet<&NodeName> = nodes.iter().map(|n| &n.entry.node).collect();
         self.others.retain(|name, _| names.contains(name));
+        self.seen(nodes)
+    }
+
+    /// This node alone: all that [`crate::admit`] looks at. `own` is what the load vector says of it.
+    pub fn own_view(&mut self, own: Known, open: Users, now: Tick) -> View {
+        self.expire(now);
+        let node = self.seat(own, open, &[], now);
+        self.seen(vec![node])
+    }
+
+    fn seen(&self, nodes: Vec<Node>) -> View {
         View {
             me: self.me.clone(),
             nodes,

@@ -117,7 +117,7 @@ impl Policy {
     }
 
     /// [`Policy::flights_max`] where so many nodes are known.
-    pub(crate) fn flights_max(&self, nodes: usize) -> usize {
+    pub fn flights_max(&self, nodes: usize) -> usize {
         self.flights_max.max(nodes / FLIGHT_NODES)
     }
 }

@@ -38,9 +38,9 @@ impl Sums {
         self.sums.get(node).copied().unwrap_or(0)
     }
 
-    /// Is any of ours there, or on its way?
-    pub fn is_at(&self, node: &NodeName) -> bool {
-        self.sums.contains_key(node)
+    /// Where any of ours is, or is on its way to.
+    pub fn places(&self) -> impl Iterator<Item = &NodeName> {
+        self.sums.keys()
     }
 
     /// What has changed since this was last asked.

@@ -36,6 +36,8 @@ pub(crate) struct Facts {
     pub mem_total_kib: u64,
     pub speed: u32,
     pub build: Arc<Shared>,
+    /// The build's: looked at for every item of every message.
+    pub digest: u64,
 }
 
 /// One incarnation of a node.
@@ -46,6 +48,22 @@ pub(crate) struct Life {
     pub rev: u32,
     /// Absent until somebody said them.
     pub facts: Option<Facts>,
+    /// Of all this on the wire, but for the build's.
+    pub bytes: usize,
+}
+
+impl Life {
+    pub fn new(boot: u64, rev: u32, facts: Option<Facts>) -> Arc<Life> {
+        // Without facts there are two zeros in their place.
+        let speed_and_memory = |f: &Facts| varint(f.speed.into()) + varint(f.mem_total_kib);
+        let about = facts.as_ref().map_or(2, speed_and_memory);
+        Arc::new(Life {
+            boot,
+            rev,
+            bytes: varint(boot) + varint(rev.into()) + about,
+            facts,
+        })
+    }
 }
 
 impl Build {
@@ -86,6 +104,15 @@ impl Build {
 }
 
 impl Facts {
+    pub fn new(mem_total_kib: u64, speed: u32, build: Arc<Shared>) -> Facts {
+        Facts {
+            mem_total_kib,
+            speed,
+            digest: build.digest,
+            build,
+        }
+    }
+
     /// Does `entry` say the same?
     pub fn are_of(&self, entry: &Entry) -> bool {
         let (b, e) = (&self.build.build, entry);

@@ -7,7 +7,7 @@
 //! bring them along, so each message brings a few in turn. Where the rest is missing or not understood, an item has
 //! what it brought.
 
-use crate::life::{Build, Facts, varint};
+use crate::life::{Build, Facts};
 use crate::{CpuSet, Wire};
 use armento_model::NodeName;
 use serde::de::{SeqAccess, Visitor};
@@ -89,12 +89,6 @@ impl Message {
 
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
-    }
-}
-
-impl About {
-    pub fn bytes(&self) -> usize {
-        varint(self.build.into()) + varint(self.speed.into()) + varint(self.mem_total_kib)
     }
 }
 

@@ -56,7 +56,8 @@ impl Packet {
 pub(crate) struct Filling {
     packet: Packet,
     by_digest: HashMap<u64, u32>,
-    last: u32,
+    /// The last one's digest and place.
+    last: (u64, u32),
 }
 
 impl Filling {
@@ -73,7 +74,7 @@ impl Filling {
                 bytes: text(name_bytes),
             },
             by_digest: HashMap::new(),
-            last: 0,
+            last: (0, 0),
         }
     }
 
@@ -81,9 +82,10 @@ impl Filling {
     pub fn add(&mut self, word: Word, name_bytes: usize, told: bool) -> bool {
         let facts = word.life.facts.as_ref();
         let (about, new) = facts.map_or((About::default(), None), |facts| self.about(facts));
+        let digest = facts.map_or(0, |facts| facts.digest);
         let in_full = facts.filter(|_| told).map(Facts::bytes);
         let bytes = word.bytes(name_bytes)
-            + about.bytes()
+            + varint(about.build.into())
             + in_full.unwrap_or(0)
             + new.as_ref().map_or(0, |build| build.bytes);
         let packet = &mut self.packet;
@@ -96,10 +98,10 @@ impl Filling {
             packet.told.push(packet.words.len());
         }
         if let Some(build) = new {
-            self.by_digest.insert(build.digest, about.build);
+            self.by_digest.insert(digest, about.build);
             packet.builds.push(build);
         }
-        self.last = about.build;
+        self.last = (digest, about.build);
         packet.about.push(about);
         packet.words.push(word);
         true
@@ -109,28 +111,26 @@ impl Filling {
         self.packet
     }
 
-    /// And its build, if none before had it.
+    /// And its build, if none before had it. Who makes two builds of one digest gains nothing: what a member says of
+    /// others is believed anyway.
     fn about(&self, facts: &Facts) -> (About, Option<Arc<Shared>>) {
-        let is = |place: u32| {
-            let known = self.packet.builds.get((place as usize).wrapping_sub(1));
-            known.is_some_and(|k| Arc::ptr_eq(k, &facts.build) || **k == *facts.build)
+        let known = if self.last.0 == facts.digest {
+            Some(self.last.1).filter(|place| *place != 0)
+        } else {
+            self.by_digest.get(&facts.digest).copied()
         };
-        let found = Some(self.last).filter(|&place| is(place)).or_else(|| {
-            let place = self.by_digest.get(&facts.build.digest).copied();
-            place.filter(|&place| is(place))
-        });
         let next = self.packet.builds.len() as u32 + 1;
         let about = About {
-            build: found.unwrap_or(next),
+            build: known.unwrap_or(next),
             speed: facts.speed,
             mem_total_kib: facts.mem_total_kib,
         };
-        (about, found.is_none().then(|| facts.build.clone()))
+        (about, known.is_none().then(|| facts.build.clone()))
     }
 }
 
 impl Word {
-    /// Of its item, without facts.
+    /// Of its item without facts, and of what is said about it but for the number of its build.
     fn bytes(&self, name_bytes: usize) -> usize {
         let numbers = [
             self.seq,
@@ -139,10 +139,9 @@ impl Word {
             self.runnable.into(),
             self.guests.into(),
             self.mem_free_kib,
-            self.life.rev,
         ];
         let numbers: usize = numbers.iter().map(|&n| varint(n.into())).sum();
-        text(name_bytes) + varint(self.life.boot) + numbers + 1
+        text(name_bytes) + numbers + 1 + self.life.bytes
     }
 }
 

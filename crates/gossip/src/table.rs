@@ -106,15 +106,12 @@ impl Table {
         let same = |row: &&Row| row.life.facts.as_ref().is_some_and(|f| f.are_of(&entry));
         let life = match before.filter(same) {
             Some(row) => row.life.clone(),
-            None => Arc::new(Life {
-                boot: self.boot,
-                rev: before.map_or(1, |row| row.life.rev + 1),
-                facts: Some(Facts {
-                    mem_total_kib: entry.mem_total_kib,
-                    speed: entry.speed,
-                    build: Build::of(&entry).shared(),
-                }),
-            }),
+            None => {
+                let rev = before.map_or(1, |row| row.life.rev + 1);
+                let build = Build::of(&entry).shared();
+                let facts = Facts::new(entry.mem_total_kib, entry.speed, build);
+                Life::new(self.boot, rev, Some(facts))
+            }
         };
         let row = Row {
             life,
@@ -180,7 +177,7 @@ impl Table {
 
     /// The freshest entries for `to`. Also the answer to a node that has just joined.
     pub fn packet(&mut self, to: u32, now: Tick, name_bytes: impl Fn(u32) -> usize) -> Packet {
-        let order = self.freshest(to, now);
+        let order = self.freshest(to, ITEMS_MAX, now);
         let mut filling = Filling::new(self.me, name_bytes(self.me), order.len());
         for (place, &id) in order.iter().enumerate() {
             let Some(row) = self.row(id) else { continue };
@@ -199,8 +196,8 @@ impl Table {
         (0..TOLD_TURN).any(|k| (self.turn as usize).wrapping_add(k) % of == place)
     }
 
-    /// Freshest first, at most as many as a message holds. One pass counts, another puts in place: nothing is sorted.
-    fn freshest(&self, except: u32, now: Tick) -> Vec<u32> {
+    /// Freshest first, at most so many. One pass counts, another puts in place: nothing is sorted.
+    fn freshest(&self, except: u32, max: usize, now: Tick) -> Vec<u32> {
         let clock = self.clock(now);
         let bucket = |id: usize| {
             let age = clock.saturating_sub(self.spoken[id]);
@@ -215,7 +212,7 @@ impl Table {
         for end in &mut ends {
             (*end, sum) = (sum, sum + *end);
         }
-        let len = sum.min(ITEMS_MAX);
+        let len = sum.min(max);
         let mut order = vec![0; len];
         // Of the equally fresh others are first each time: where the window ends nobody is always left out.
         let first = (self.turn as usize * BUCKET_MS as usize)
@@ -230,6 +227,16 @@ impl Table {
             }
         }
         order
+    }
+
+    /// Whom a decision looks at: this node, the freshest others up to `max`, and `also`. In order of their numbers.
+    pub fn window(&self, max: usize, also: impl Iterator<Item = u32>, now: Tick) -> Vec<u32> {
+        let mut window = self.freshest(self.me, max, now);
+        window.extend(also);
+        window.push(self.me);
+        window.sort_unstable();
+        window.dedup();
+        window
     }
 
     /// Keeps the newer of each entry.
@@ -330,6 +337,11 @@ impl Table {
             }
             self.gone.push((id, row.life.boot));
         }
+    }
+
+    /// It is known to be alive after all: what others say of it is believed again.
+    pub fn welcome(&mut self, id: u32) {
+        self.gone.retain(|(gone, _)| *gone != id);
     }
 
     /// Its entry under `name`, once its facts are known.

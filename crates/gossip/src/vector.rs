@@ -176,11 +176,7 @@ impl Vector {
         if about.speed == 0 || !build.build.sane() {
             return Err(Insane);
         }
-        Ok(Some(Facts {
-            mem_total_kib: about.mem_total_kib,
-            speed: about.speed,
-            build,
-        }))
+        Ok(Some(Facts::new(about.mem_total_kib, about.speed, build)))
     }
 
     /// True when `item` was news.
@@ -215,7 +211,7 @@ impl Vector {
         let news = |row: &&Row| row.life.facts.is_none() && facts.is_some();
         match self.table.row(id).filter(same).filter(|row| !news(row)) {
             Some(row) => row.life.clone(),
-            None => Arc::new(Life { boot, rev, facts }),
+            None => Life::new(boot, rev, facts),
         }
     }
 
@@ -227,6 +223,14 @@ impl Vector {
         }
     }
 
+    /// It is known to be alive after all, as after a split: what others say of it is believed again. In a large farm it
+    /// would be long until it speaks to us itself.
+    pub fn welcome(&mut self, node: &NodeName) {
+        if let Some(number) = self.names.number(node) {
+            self.table.welcome(number);
+        }
+    }
+
     /// All nodes of which facts are known, this one first, the others by name.
     pub fn view(&self, now: Tick) -> Vec<Known> {
         let mine = self.get(&self.me, now);
@@ -235,6 +239,28 @@ impl Vector {
         mine.into_iter()
             .chain(others.filter(|known| known.age_ms <= AGE_MS_MAX))
             .collect()
+    }
+
+    /// The view of a decision in a large farm: this node, the freshest others up to `max`, and `also`.
+    pub fn window<'a>(
+        &self,
+        max: usize,
+        also: impl Iterator<Item = &'a NodeName>,
+        now: Tick,
+    ) -> Vec<Known> {
+        let also = also.filter_map(|name| self.names.number(name));
+        let window = self.table.window(max, also, now);
+        let named = window.into_iter().filter_map(|id| {
+            let known = self.table.known(id, self.names.name(id)?, now)?;
+            (id == self.table.me() || known.age_ms <= AGE_MS_MAX).then_some(known)
+        });
+        let mut window: Vec<Known> = named.collect();
+        window.sort_by(|a, b| {
+            let order = |k: &Known| k.entry.node != self.me;
+            let by_name = a.entry.node.cmp(&b.entry.node);
+            order(a).cmp(&order(b)).then(by_name)
+        });
+        window
     }
 
     /// One node of the view.
