@@ -6,13 +6,14 @@
 
 use crate::account::{Account, Visitor, smoothed};
 use crate::past::{EARLY_MS, Past};
+use crate::sums::Sums;
 use crate::turns::{lags, power_milli};
 use crate::view::DEMAND_FULL;
 use crate::weigh::{need_kib, price_ms};
-use crate::{Flight, Fresh, Guest, Move, Node, Policy, Proc, Seen, View};
+use crate::{Flight, Fresh, Guest, Move, Node, Policy, Seen, View};
 use armento_gossip::{Known, Tick};
 use armento_model::{NodeName, Pid, Stay, Users};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A placed program that was never reported is given up after this: two dozen keepers that start
 /// at once on a quarter of a processor take seconds until they first report.
@@ -26,9 +27,16 @@ const EXPECT_MS_MAX: u64 = 5_000;
 const STEP_MS_MAX: u64 = 2_000;
 /// What may be spent on taking turns is saved for so long.
 const TURNS_MS_MAX: u64 = 10_000;
-/// More of any kind are not kept: processes beyond are not balanced, guests not expected.
-const PROCS_MAX: usize = 65_536;
+/// More of any kind are not kept: processes beyond are not balanced, guests not expected. Room for ten processes of one
+/// home on each node of the largest farm.
+const PROCS_MAX: usize = 131_072;
 const FLIGHTS_MAX: usize = 1024;
+/// A farm of so many nodes is looked at as a whole.
+const WINDOW_FULL: usize = 1000;
+/// … of a larger one at least so many: the best of a few hundred is hardly worse than the best of all (RFD 6) …
+const WINDOW_MIN: usize = 256;
+/// … and so many for each of ours.
+const WINDOW_EACH: usize = 4;
 
 #[derive(Clone, Debug)]
 struct Expected {
@@ -55,12 +63,13 @@ struct Expected {
 pub struct Ledger {
     me: NodeName,
     accounts: BTreeMap<Pid, Account>,
-    flights: Vec<Flight>,
+    flights: BTreeMap<Pid, Flight>,
+    ours: Sums,
     visitors: BTreeMap<(NodeName, Pid), Visitor>,
     expected: Vec<Expected>,
     past: Past,
     /// Work of others at other nodes, when it was last certain.
-    others: BTreeMap<NodeName, u64>,
+    others: HashMap<NodeName, u64>,
     /// Work here that is no guest's and none of ours, hundredths, smoothed.
     background: u64,
     placements: u64,
@@ -79,11 +88,12 @@ impl Ledger {
         Ledger {
             me,
             accounts: BTreeMap::new(),
-            flights: Vec::new(),
+            flights: BTreeMap::new(),
+            ours: Sums::default(),
             visitors: BTreeMap::new(),
             expected: Vec::new(),
             past: Past::default(),
-            others: BTreeMap::new(),
+            others: HashMap::new(),
             background: 0,
             placements: 0,
             decided_last: None,
@@ -99,30 +109,29 @@ impl Ledger {
     /// All living processes of this home, from the newest report of every keeper. Whoever is
     /// missing has ended.
     pub fn observe(&mut self, procs: &[Seen], now: Tick) {
-        let alive: BTreeSet<Pid> = procs.iter().map(|seen| seen.pid).collect();
-        let flights = &mut self.flights;
-        let ended_last = &mut self.ended_last;
-        self.accounts.retain(|pid, _| {
-            let lives = alive.contains(pid);
-            if !lives {
-                *ended_last = Some(now);
-                flights.retain(|flight| flight.pid != *pid);
-            }
-            lives
-        });
+        let alive: HashSet<Pid> = procs.iter().map(|seen| seen.pid).collect();
+        let dead = self.accounts.keys().filter(|pid| !alive.contains(pid));
+        for pid in dead.copied().collect::<Vec<Pid>>() {
+            self.accounts.remove(&pid);
+            self.ended_last = Some(now);
+            self.land(pid);
+        }
         for seen in procs {
             if let Some(account) = self.accounts.get_mut(&seen.pid) {
                 account.follow(seen, &self.me, now);
             } else if self.accounts.len() < PROCS_MAX {
                 self.accounts.insert(seen.pid, Account::open(seen, now));
             }
+            self.recount(seen.pid);
         }
-        let arrived = |flight: &Flight| {
-            self.accounts
-                .get(&flight.pid)
-                .is_some_and(|account| account.proc.place == flight.to)
+        let arrived = |flight: &&Flight| {
+            let account = self.accounts.get(&flight.pid);
+            account.is_some_and(|account| account.proc.place == flight.to)
         };
-        self.flights.retain(|flight| !arrived(flight));
+        let arrived = self.flights.values().filter(arrived);
+        for pid in arrived.map(|flight| flight.pid).collect::<Vec<Pid>>() {
+            self.land(pid);
+        }
         self.note(now);
     }
 
@@ -208,6 +217,7 @@ impl Ledger {
         if let Some(account) = self.accounts.get_mut(&pid) {
             account.moved(to, now);
         }
+        self.recount(pid);
         self.note(now);
     }
 
@@ -277,8 +287,26 @@ impl Ledger {
 
     /// All work here, hundredths: what [`armento_gossip::Entry::load`] says.
     pub fn load(&self) -> u32 {
-        let ours = self.ours().get(&self.me).copied().unwrap_or(0);
-        u32::try_from(self.others_here() + ours).unwrap_or(u32::MAX)
+        u32::try_from(self.others_here() + self.ours.at(&self.me)).unwrap_or(u32::MAX)
+    }
+
+    /// The living processes whose home this is, as far as they were reported.
+    pub fn procs(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// Of the load vector's freshest entries, how many a decision is to look at: all of a farm of a thousand (`design.md`
+    /// §5); beyond, enough to find good places for all of ours.
+    pub fn window(&self, nodes: usize) -> usize {
+        if nodes <= WINDOW_FULL {
+            return nodes;
+        }
+        (self.accounts.len() * WINDOW_EACH).max(WINDOW_MIN)
+    }
+
+    /// Where ours are, or are on their way to: a decision looks at these, too.
+    pub fn places(&self) -> impl Iterator<Item = &NodeName> {
+        self.ours.places()
     }
 
     /// Everything a decision may look at. `known` is the load vector's view; `open` says whose
@@ -290,13 +318,27 @@ impl Ledger {
         now: Tick,
     ) -> View {
         self.expire(now);
+        let oldest_ms = known.iter().map(|k| k.age_ms).max().unwrap_or(0);
+        let newcomers = self.newcomers(oldest_ms + EARLY_MS, now);
         let mut seat = |known: Known| {
             let open = open(&known.entry.node);
-            self.seat(known, open, now)
+            let came = newcomers.get(&known.entry.node);
+            self.seat(known, open, came.map_or(&[], Vec::as_slice), now)
         };
         let nodes: Vec<Node> = known.into_iter().map(&mut seat).collect();
-        self.others
-            .retain(|name, _| nodes.iter().any(|n| n.entry.node == *name));
+        let names: HashSet<&NodeName> = nodes.iter().map(|n| &n.entry.node).collect();
+        self.others.retain(|name, _| names.contains(name));
+        self.seen(nodes)
+    }
+
+    /// This node alone: all that [`crate::admit`] looks at. `own` is what the load vector says of it.
+    pub fn own_view(&mut self, own: Known, open: Users, now: Tick) -> View {
+        self.expire(now);
+        let node = self.seat(own, open, &[], now);
+        self.seen(vec![node])
+    }
+
+    fn seen(&self, nodes: Vec<Node>) -> View {
         View {
             me: self.me.clone(),
             nodes,
@@ -305,7 +347,7 @@ impl Ledger {
                 .values()
                 .map(|account| account.proc.clone())
                 .collect(),
-            flights: self.flights.clone(),
+            flights: self.flights.values().cloned().collect(),
             placements: self.placements,
             decided_last: self.decided_last,
             ended_last: self.ended_last,
@@ -313,7 +355,20 @@ impl Ledger {
         }
     }
 
-    fn seat(&mut self, known: Known, open: Users, now: Tick) -> Node {
+    /// Of ours, who came where within so long: how long ago, and what each takes there, KiB.
+    fn newcomers(&self, within_ms: u64, now: Tick) -> HashMap<NodeName, Vec<(u64, u64)>> {
+        let mut by_place: HashMap<NodeName, Vec<(u64, u64)>> = HashMap::new();
+        for Account { proc, .. } in self.accounts.values() {
+            let since_ms = now.since(proc.arrived);
+            if since_ms <= within_ms && proc.place != self.me {
+                let there = by_place.entry(proc.place.clone()).or_default();
+                there.push((since_ms, need_kib(proc.rss_kib)));
+            }
+        }
+        by_place
+    }
+
+    fn seat(&mut self, known: Known, open: Users, newcomers: &[(u64, u64)], now: Tick) -> Node {
         let Known { mut entry, age_ms } = known;
         if entry.node == self.me {
             entry.load = self.load();
@@ -326,10 +381,8 @@ impl Ledger {
                 taken_kib,
             };
         }
-        let fresh =
-            |proc: &&Proc| proc.place == entry.node && now.since(proc.arrived) <= age_ms + EARLY_MS;
-        let procs = self.accounts.values().map(|account| &account.proc);
-        let taken_kib = procs.filter(fresh).map(|proc| need_kib(proc.rss_kib)).sum();
+        let since_it_spoke = newcomers.iter().filter(|(ms, _)| *ms <= age_ms + EARLY_MS);
+        let taken_kib = since_it_spoke.map(|(_, need_kib)| need_kib).sum();
         // Too much of ours taken away makes it look emptier than it is, which its admission corrects; too little would
         // count our own work as another's and send us away from it. Where ours come and go, the difference says
         // little of others: what was known before holds.
@@ -356,62 +409,54 @@ impl Ledger {
         self.background + guests + self.expected.len() as u64 * DEMAND_FULL
     }
 
-    /// Work of ours on every node, flights counted where they land.
-    fn ours(&self) -> BTreeMap<NodeName, u64> {
-        let mut sum = BTreeMap::new();
-        let flying: BTreeMap<Pid, &NodeName> =
-            self.flights.iter().map(|f| (f.pid, &f.to)).collect();
-        for (pid, account) in &self.accounts {
-            let place = flying.get(pid).copied().unwrap_or(&account.proc.place);
-            *sum.entry(place.clone()).or_insert(0) += account.proc.demand;
-        }
-        for flight in self
-            .flights
-            .iter()
-            .filter(|f| !self.accounts.contains_key(&f.pid))
-        {
-            *sum.entry(flight.to.clone()).or_insert(0) += DEMAND_FULL;
-        }
-        sum
+    /// Where it counts now: where it is, or where it flies.
+    fn recount(&mut self, pid: Pid) {
+        let to = self.flights.get(&pid).map(|flight| &flight.to);
+        let proc = self.accounts.get(&pid).map(|account| &account.proc);
+        let counts = match (proc, to) {
+            (Some(proc), to) => Some((to.unwrap_or(&proc.place), proc.demand)),
+            (None, to) => to.map(|to| (to, DEMAND_FULL)),
+        };
+        self.ours.set(pid, counts);
     }
 
     fn fly(&mut self, flight: Flight, now: Tick) {
-        self.land(flight.pid);
-        let there = self
-            .accounts
-            .get(&flight.pid)
-            .is_some_and(|a| a.proc.place == flight.to);
+        let pid = flight.pid;
+        self.land(pid);
+        let account = self.accounts.get(&pid);
+        let there = account.is_some_and(|a| a.proc.place == flight.to);
         if !there && self.flights.len() < FLIGHTS_MAX {
-            self.flights.push(flight);
+            self.flights.insert(pid, flight);
+            self.recount(pid);
         }
         self.note(now);
     }
 
     fn land(&mut self, pid: Pid) {
-        self.flights.retain(|flight| flight.pid != pid);
+        self.flights.remove(&pid);
+        self.recount(pid);
     }
 
     fn expire(&mut self, now: Tick) {
         self.expected
             .retain(|e| now.since(e.since) <= EXPECT_MS_MAX);
-        let accounts = &self.accounts;
         let limit = |pid: &Pid| {
-            if accounts.contains_key(pid) {
+            if self.accounts.contains_key(pid) {
                 FLIGHT_MS_MAX
             } else {
                 UNSEEN_MS_MAX
             }
         };
-        let before = self.flights.len();
-        self.flights
-            .retain(|flight| now.since(flight.since) <= limit(&flight.pid));
-        if self.flights.len() != before {
+        let each = self.flights.values();
+        let lost = each.filter(|flight| now.since(flight.since) > limit(&flight.pid));
+        let lost: Vec<Pid> = lost.map(|flight| flight.pid).collect();
+        lost.iter().for_each(|pid| self.land(*pid));
+        if !lost.is_empty() {
             self.note(now);
         }
     }
 
     fn note(&mut self, now: Tick) {
-        let ours = self.ours();
-        self.past.note(ours, now);
+        self.past.note(self.ours.changes(), now);
     }
 }

@@ -15,6 +15,8 @@ mod ledger;
 mod past;
 mod place;
 mod policy;
+mod ranks;
+mod sums;
 mod turns;
 mod view;
 mod weigh;

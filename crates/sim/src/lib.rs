@@ -3,8 +3,10 @@
 //!
 //! Start at [`World`]. Repeatable: the same seed, the same run.
 
+mod chance;
 mod machine;
 mod world;
 
+pub use chance::{Arrivals, mixed};
 pub use machine::Machine;
-pub use world::{Job, Outcome, Prices, Rack, World};
+pub use world::{Ages, Fault, Job, Outcome, Prices, Rack, Traffic, World};
