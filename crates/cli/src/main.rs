@@ -16,6 +16,7 @@ mod nodes;
 mod out;
 mod ps;
 mod run;
+mod sim;
 mod switches;
 mod sys;
 mod trust;
@@ -67,6 +68,8 @@ enum Verb {
     /// A farm on this one machine
     #[command(subcommand)]
     Lab(armento_lab::Cmd),
+    /// Play a scenario in virtual time
+    Sim(sim::Args),
     /// Prove that moved programs behave as unmoved ones
     Conform(armento_conform::Args),
     /// Say what this machine can and cannot do, each with a remedy
@@ -113,6 +116,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Why(args) => why::run(&args),
         Verb::Log(args) => log::run(&args),
         Verb::Lab(cmd) => armento_lab::run(cmd),
+        Verb::Sim(args) => sim::run(&args),
         Verb::Conform(args) => armento_conform::run(&args),
         Verb::Doctor(args) if args.calls => {
             calls::run(args.json);

@@ -1,7 +1,7 @@
 //! The file.
 
-use crate::plan::What;
 use serde::Deserialize;
+use std::path::Path;
 
 /// The simulator's largest farm.
 const NODES_MAX: usize = 10_000;
@@ -118,7 +118,37 @@ pub struct Native {
 pub struct Happens {
     pub at: f64,
     pub node: usize,
-    pub what: What,
+    pub what: Kind,
+    /// How long.
+    #[serde(rename = "for", default = "half_a_minute")]
+    pub lasts: f64,
+    /// Of its speed: `slow`.
+    #[serde(default = "half")]
+    pub percent: u64,
+    /// How many compute: `owner`.
+    #[serde(default = "one")]
+    pub tasks: usize,
+    /// Millionths that its clock runs too fast: `skew`.
+    #[serde(default)]
+    pub ppm: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Crash,
+    Cut,
+    Slow,
+    Skew,
+    Owner,
+}
+
+fn half_a_minute() -> f64 {
+    30.0
+}
+
+fn half() -> u64 {
+    50
 }
 
 impl Scenario {
@@ -127,6 +157,28 @@ impl Scenario {
         let scenario: Scenario = toml::from_str(text).map_err(|e| e.to_string())?;
         scenario.check()?;
         Ok(scenario)
+    }
+
+    /// … with its jobs of this part of their length.
+    pub fn load(path: &Path, scale: f64) -> Result<Scenario, String> {
+        if !(1e-4..=1e4).contains(&scale) {
+            return Err(format!(
+                "a scale lies between 0.0001 and 10000, not {scale}"
+            ));
+        }
+        let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+        let mut scenario = Scenario::parse(&text)?;
+        scenario.jobs.iter_mut().for_each(|j| j.seconds *= scale);
+        Ok(scenario)
+    }
+
+    /// Numbers of jobs to be tried: those `given`, or its own.
+    pub fn numbers(&self, given: &[usize]) -> Vec<usize> {
+        match (given, &self.series[..]) {
+            ([], []) => vec![0],
+            ([], own) => own.to_vec(),
+            (given, _) => given.to_vec(),
+        }
     }
 
     /// Nodes in all.
@@ -181,6 +233,12 @@ impl Scenario {
         for e in &self.events {
             node(e.node)?;
             time("at", e.at)?;
+            time("for", e.lasts)?;
+            if !(1..=1000).contains(&e.percent) || e.ppm.abs() > 100_000 {
+                return Err(
+                    "percent lies between 1 and 1000, ppm between -100000 and 100000".into(),
+                );
+            }
         }
         Ok(())
     }

@@ -7,7 +7,9 @@ mod chance;
 mod file;
 mod limit;
 mod plan;
+mod table;
 
 pub use file::Scenario;
 pub use limit::limit;
 pub use plan::{Background, Event, Job, Node, Plan, What};
+pub use table::{Played, Row, Table};

@@ -1,9 +1,8 @@
 //! What happens when.
 
 use crate::chance::Chance;
-use crate::file::{Jobs, Lengths, Scenario};
+use crate::file::{Happens, Jobs, Kind, Lengths, Scenario};
 use crate::limit::limit;
-use serde::Deserialize;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -50,17 +49,18 @@ pub struct Event {
     pub what: What,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What {
-    /// It is gone, with all that ran there.
-    Crash,
-    /// It starts again, empty.
-    Start,
+    /// It is gone, with all that ran there, and starts again, empty.
+    Crash { for_s: f64 },
     /// Nobody reaches it.
-    Cut,
-    /// … everybody does.
-    Mend,
+    Cut { for_s: f64 },
+    /// It has this share of its speed, and does not know.
+    Slow { percent: u64, for_s: f64 },
+    /// Its clock runs so much too fast, millionths, from then on.
+    Skew { ppm: i64 },
+    /// Its owner computes.
+    Owner { tasks: usize, for_s: f64 },
 }
 
 impl Scenario {
@@ -91,15 +91,7 @@ impl Scenario {
             from_s: b.from,
             to_s: b.to,
         };
-        let mut events: Vec<Event> = self
-            .events
-            .iter()
-            .map(|e| Event {
-                at_s: e.at,
-                node: e.node - 1,
-                what: e.what,
-            })
-            .collect();
+        let mut events: Vec<Event> = self.events.iter().map(happens).collect();
         events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         Plan {
             nodes,
@@ -108,6 +100,28 @@ impl Scenario {
             events,
             cap_s: self.limit,
         }
+    }
+}
+
+fn happens(e: &Happens) -> Event {
+    let for_s = e.lasts;
+    let what = match e.what {
+        Kind::Crash => What::Crash { for_s },
+        Kind::Cut => What::Cut { for_s },
+        Kind::Slow => What::Slow {
+            percent: e.percent,
+            for_s,
+        },
+        Kind::Skew => What::Skew { ppm: e.ppm },
+        Kind::Owner => What::Owner {
+            tasks: e.tasks,
+            for_s,
+        },
+    };
+    Event {
+        at_s: e.at,
+        node: e.node - 1,
+        what,
     }
 }
 

@@ -5,8 +5,10 @@
 
 mod chance;
 mod machine;
+mod play;
 mod world;
 
 pub use chance::{Arrivals, mixed};
 pub use machine::Machine;
+pub use play::play;
 pub use world::{Ages, Fault, Job, Outcome, Prices, Rack, Traffic, World};

@@ -4,13 +4,6 @@ use armento_scenario::Plan;
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A job's number and end, seconds since the start of all.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ended {
-    pub job: usize,
-    pub at_s: f64,
-}
-
 /// The jobs of each home.
 pub fn by_home(plan: &Plan) -> BTreeMap<usize, Vec<usize>> {
     let mut homes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -36,14 +29,11 @@ pub fn script(plan: &Plan, jobs: &[usize], rounds: &[u64], dir: &str) -> String 
     text + "wait\n"
 }
 
-pub fn ended(report: &str, epoch_s: f64) -> Vec<Ended> {
+/// When each job ended, seconds since `epoch_s`.
+pub fn ended(report: &str, epoch_s: f64) -> Vec<f64> {
     let one = |line: &str| {
-        let (job, ns) = line.split_once(' ')?;
-        let at_s = ns.parse::<u64>().ok()? as f64 / 1e9 - epoch_s;
-        Some(Ended {
-            job: job.parse().ok()?,
-            at_s,
-        })
+        let (_, ns) = line.split_once(' ')?;
+        Some(ns.parse::<u64>().ok()? as f64 / 1e9 - epoch_s)
     };
     report.lines().filter_map(one).collect()
 }
@@ -70,8 +60,7 @@ mod tests {
     #[test]
     fn reports_are_read() {
         let all = ended("3 2500000000\nhalf\n4 3000000000\n", 1.0);
-        let want = [(3, 1.5), (4, 2.0)].map(|(job, at_s)| Ended { job, at_s });
-        assert_eq!(all, want);
+        assert_eq!(all, [1.5, 2.0]);
         assert_eq!(moves("{\"moves\": 3}\n{}\n{\"moves\": 2}\n"), 5);
     }
 }

@@ -5,14 +5,12 @@
 mod jobs;
 mod spin;
 mod stage;
-mod table;
 mod way;
 
-use anyhow::{Context, Result, bail};
-use armento_scenario::Scenario;
+use anyhow::{Result, anyhow};
+use armento_scenario::{Row, Scenario, Table};
 use stage::Stage;
 use std::path::PathBuf;
-use table::{Row, Table};
 use way::Way;
 
 pub use spin::main as spin;
@@ -54,32 +52,13 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<i32> {
-    let text = std::fs::read_to_string(&args.file)
-        .with_context(|| format!("cannot read {}", args.file.display()))?;
-    let mut scenario = match Scenario::parse(&text) {
-        Ok(scenario) => scenario,
-        Err(e) => bail!(
-            "{}: {e}\nhint: see the manual page of `armento lab`",
-            args.file.display()
-        ),
-    };
-    if !(1e-4..=1e4).contains(&args.scale) {
-        bail!(
-            "a scale lies between 0.0001 and 10000, not {}\nhint: --scale 0.1",
-            args.scale
-        );
-    }
-    scenario
-        .jobs
-        .iter_mut()
-        .for_each(|j| j.seconds *= args.scale);
-    let series = match &args.jobs[..] {
-        [] if scenario.series.is_empty() => vec![0],
-        [] => scenario.series.clone(),
-        given => given.to_vec(),
-    };
+    let scenario = Scenario::load(&args.file, args.scale).map_err(|e| {
+        let file = args.file.display();
+        anyhow!("{file}: {e}\nhint: the manual page of `armento lab` shows what a scenario says")
+    })?;
+    let series = scenario.numbers(&args.jobs);
     let rounds_per_s = spin::rounds_per_s();
-    let mut table = Table::new(&scenario, rounds_per_s);
+    let mut table = Table::new(&scenario);
     for run in 0..args.runs {
         for way in &args.policy {
             let plan = scenario.plan(series[0], args.seed);
@@ -87,7 +66,7 @@ pub fn run(args: &Args) -> Result<i32> {
             for &n in &series {
                 let plan = scenario.plan(n, args.seed);
                 let played = stage.play(&plan, rounds_per_s)?;
-                let row = Row::of(n, way, run, &plan, &played);
+                let row = Row::of(n, &way.to_string(), run, &plan, &played);
                 if !args.json {
                     println!("{row}");
                 }

@@ -1,13 +1,13 @@
 //! One scenario on one farm: raised, played, gone.
 
-use super::jobs::{self, Ended};
+use super::jobs;
 use super::way::Way;
 use crate::cgroup;
 use crate::lab::Lab;
 use crate::spec::{Link, Spec};
 use crate::state::Dir;
 use anyhow::{Context, Result, bail};
-use armento_scenario::{Background, Plan};
+use armento_scenario::{Background, Plan, Played};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,16 +19,6 @@ const DIR: &str = "/var/tmp/play";
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Daemons have told their loads, and what an earlier run left has faded from smoothed ones.
 const CALM: Duration = Duration::from_secs(3);
-
-/// What came of one run.
-#[derive(Clone, Debug, Default)]
-pub struct Played {
-    /// From the start of the jobs to each one's end, seconds; none that did not end.
-    pub ends_s: Vec<Ended>,
-    pub moves: u64,
-    /// Processor time of all nodes, seconds.
-    pub cpu_s: f64,
-}
 
 pub struct Stage {
     lab: Lab,
@@ -132,8 +122,10 @@ impl Stage {
             }
             bail!("not all jobs ended within {} s", plan.cap_s);
         }
+        let work_s: f64 = plan.jobs.iter().map(|j| j.work_s).sum();
         let mut played = Played {
-            cpu_s,
+            // Of native work in a node nobody knows how much of that it was.
+            beside_s: plan.background.is_empty().then_some(cpu_s - work_s),
             ..Played::default()
         };
         for home in homes.keys() {

@@ -1,14 +1,22 @@
 //! What was reached, beside the limit.
 
-use super::stage::Played;
-use super::way::Way;
-use armento_scenario::{Plan, Scenario};
+use crate::{Plan, Scenario};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One run.
+/// What came of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Played {
+    /// From the start of the first job to each one's end, seconds.
+    pub ends_s: Vec<f64>,
+    pub moves: u64,
+    /// Processor time beyond the jobs' own work, seconds of a whole processor, where it is known.
+    pub beside_s: Option<f64>,
+}
+
+/// One run, as it is shown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     pub jobs: usize,
@@ -22,28 +30,26 @@ pub struct Row {
     /// Mean time from the start of all to a job's end.
     pub mean_s: f64,
     pub moves: u64,
-    /// Processor time of all nodes beyond the jobs' own work, percent of it. Where a node has native work this is
-    /// not known.
+    /// Processor time of all nodes beyond the jobs' own work, percent of it.
     pub beside_percent: Option<f64>,
 }
 
 impl Row {
-    pub fn of(jobs: usize, way: &Way, run: u32, plan: &Plan, played: &Played) -> Row {
-        let ends = played.ends_s.iter().map(|e| e.at_s);
+    pub fn of(jobs: usize, policy: &str, run: u32, plan: &Plan, played: &Played) -> Row {
+        let ends = played.ends_s.iter().copied();
         let makespan_s = ends.clone().fold(0.0, f64::max);
         let limit_s = plan.limit_s();
         let work_s: f64 = plan.jobs.iter().map(|j| j.work_s).sum();
-        let beside = (played.cpu_s / work_s - 1.0) * 100.0;
         Row {
             jobs,
-            policy: way.to_string(),
+            policy: policy.to_owned(),
             run,
             limit_s,
             makespan_s,
             ratio: makespan_s / limit_s,
             mean_s: ends.sum::<f64>() / played.ends_s.len().max(1) as f64,
             moves: played.moves,
-            beside_percent: (plan.background.is_empty() && played.cpu_s > 0.0).then_some(beside),
+            beside_percent: played.beside_s.map(|s| s / work_s * 100.0),
         }
     }
 }
@@ -61,17 +67,16 @@ impl fmt::Display for Row {
     }
 }
 
+/// All runs of a scenario.
 pub struct Table {
     about: String,
-    rounds_per_s: f64,
     pub rows: Vec<Row>,
 }
 
 impl Table {
-    pub fn new(scenario: &Scenario, rounds_per_s: f64) -> Table {
+    pub fn new(scenario: &Scenario) -> Table {
         Table {
             about: scenario.about.clone(),
-            rounds_per_s,
             rows: Vec::new(),
         }
     }
@@ -125,7 +130,6 @@ impl Table {
         json!({
             "schema": "armento.played/1",
             "about": self.about,
-            "rounds_per_s": self.rounds_per_s,
             "rows": self.rows,
         })
     }
@@ -139,7 +143,7 @@ mod tests {
     fn medians_stand_beside_each_other() {
         let text = "about = \"four\"\n[[nodes]]\ncount = 4\nspeed = 0.25\n[[jobs]]\ncount = 1\nseconds = 1.0\n";
         let scenario = Scenario::parse(text).expect("good");
-        let mut table = Table::new(&scenario, 1e9);
+        let mut table = Table::new(&scenario);
         for (policy, run, ratio) in [
             ("armento", 0, 1.5),
             ("armento", 1, 1.0),
