@@ -1,0 +1,377 @@
+//! What stands before the panes: a question with its choices, an explanation, a refusal, help.
+
+use crate::columns::Column;
+use crate::keys::KEYS;
+use crate::look::{Look, Role};
+use crate::nodes::{self, is_up, natural};
+use crate::procs::{self, Proc, Who};
+use crate::state::{State, Trouble};
+use armento_client::api::{Answer, Dest, NodeInfo};
+use armento_model::{NodeName, Stay, clean, size};
+use ratatui::text::{Line, Span};
+
+#[derive(Debug)]
+pub struct Popup {
+    pub title: String,
+    pub body: Body,
+    /// The first line that is shown, or the choice.
+    pub at: usize,
+}
+
+#[derive(Debug)]
+pub enum Body {
+    Help,
+    /// Of this process; empty until the daemon has told.
+    Why(Who, Vec<Fact>),
+    Choice(Who, Vec<Choice>),
+    Trouble(Trouble),
+}
+
+/// A word and what it says.
+pub type Fact = (&'static str, String);
+
+#[derive(Debug)]
+pub struct Choice {
+    pub dest: Dest,
+    pub text: String,
+    /// More about it.
+    pub about: String,
+}
+
+/// Cells of labels, names of nodes, keys.
+const LABEL: usize = 10;
+
+impl Popup {
+    pub fn help() -> Popup {
+        Popup {
+            title: "armento top: keys and columns".into(),
+            body: Body::Help,
+            at: 0,
+        }
+    }
+
+    pub fn trouble(title: String, trouble: Trouble) -> Popup {
+        Popup {
+            title,
+            body: Body::Trouble(trouble),
+            at: 0,
+        }
+    }
+
+    pub fn why(proc: &Proc) -> Popup {
+        let title = format!("why {}: {}", proc.who.pid, proc.command);
+        Popup {
+            title,
+            body: Body::Why(proc.who.clone(), Vec::new()),
+            at: 0,
+        }
+    }
+
+    /// Nodes that can be asked for it, those with the least load first.
+    pub fn migrate(proc: &Proc, nodes: &[NodeInfo]) -> Popup {
+        let Who { home, pid, .. } = &proc.who;
+        let here = |n: &NodeName| {
+            if *n == proc.info.place {
+                "; it is there"
+            } else {
+                ""
+            }
+        };
+        let about = |n: &NodeInfo| {
+            let free = size(n.mem_free_kib);
+            format!(
+                "load {:.2}, {} cores, {free} free{}",
+                n.load,
+                n.cores,
+                here(&n.name)
+            )
+        };
+        let mut others: Vec<&NodeInfo> = nodes
+            .iter()
+            .filter(|n| n.name != *home && is_up(n))
+            .collect();
+        others.sort_by(|a, b| {
+            a.load
+                .total_cmp(&b.load)
+                .then_with(|| natural(a.name.as_str(), b.name.as_str()))
+        });
+        let own = nodes.iter().find(|n| n.name == *home);
+        let first = Choice {
+            dest: Dest::Home,
+            text: "home".into(),
+            about: own.map_or_else(String::new, |n| format!("{}: {}", n.name, about(n))),
+        };
+        let other = |n: &NodeInfo| Choice {
+            dest: Dest::Node(n.name.clone()),
+            text: n.name.to_string(),
+            about: about(n),
+        };
+        let choices = std::iter::once(first)
+            .chain(others.into_iter().map(other))
+            .collect();
+        let title = format!("move {pid} to: {}", proc.command);
+        Popup {
+            title,
+            body: Body::Choice(proc.who.clone(), choices),
+            at: 0,
+        }
+    }
+
+    pub fn pin(proc: &Proc) -> Popup {
+        let choice = |dest, text: &str, about: &str| Choice {
+            dest,
+            text: text.into(),
+            about: about.into(),
+        };
+        let choices = vec![
+            choice(
+                Dest::Hold,
+                "hold",
+                "home, and there it stays, untraced, for a debugger",
+            ),
+            choice(
+                Dest::Balance,
+                "let go",
+                "the farm chooses again where it runs",
+            ),
+        ];
+        let held = if proc.info.locked {
+            " (it is held or locked)"
+        } else {
+            ""
+        };
+        let title = format!("pin {}{held}: {}", proc.who.pid, proc.command);
+        // What it is not yet.
+        let at = usize::from(proc.info.locked);
+        Popup {
+            title,
+            body: Body::Choice(proc.who.clone(), choices),
+            at,
+        }
+    }
+
+    /// The last line that can be chosen, or that can come first, where there is room for `rows`.
+    pub fn last(&self, look: Look, width: u16, rows: usize) -> usize {
+        match &self.body {
+            Body::Choice(_, choices) => choices.len().saturating_sub(1),
+            _ => self.lines(look, width).len().saturating_sub(rows),
+        }
+    }
+
+    pub fn lines(&self, look: Look, width: u16) -> Vec<Line<'static>> {
+        match &self.body {
+            Body::Help => help(look, width),
+            Body::Why(_, facts) if facts.is_empty() => vec![Line::from("the daemon is asked")],
+            Body::Why(_, facts) => facts
+                .iter()
+                .flat_map(|f| fact(look, f.0, &f.1, width))
+                .collect(),
+            Body::Choice(_, choices) => choices.iter().map(|c| choice(look, c, width)).collect(),
+            Body::Trouble(t) => {
+                let mut lines = fact(look, "", &t.message, width);
+                lines.extend(fact(look, "hint", &t.hint, width));
+                lines
+            }
+        }
+    }
+
+    /// Keys of this one, for the footer.
+    pub fn keys(&self) -> &'static [(&'static str, &'static str)] {
+        match self.body {
+            Body::Choice(..) => &[
+                ("Enter", "does it"),
+                ("Esc", "leaves it"),
+                ("Up Down", "choose"),
+            ],
+            _ => &[("Esc", "closes"), ("Up Down", "scroll")],
+        }
+    }
+}
+
+fn choice(look: Look, c: &Choice, width: u16) -> Line<'static> {
+    let name = look.fit(&c.text, width);
+    let pad = " ".repeat((LABEL + 4).saturating_sub(Span::raw(&name).width()).max(1));
+    let about = look.fit(
+        &c.about,
+        width.saturating_sub((name.len() + pad.len()) as u16),
+    );
+    Line::from(vec![
+        look.span(name, Role::Head),
+        Span::raw(pad),
+        Span::raw(about),
+    ])
+}
+
+/// A label, and text beside it that is as long as it is.
+fn fact(look: Look, label: &str, text: &str, width: u16) -> Vec<Line<'static>> {
+    let indent = if label.is_empty() { 0 } else { LABEL };
+    let room = usize::from(width).saturating_sub(indent).max(1);
+    let rows = wrap(&clean(text), room).into_iter().enumerate();
+    rows.map(|(i, row)| {
+        let head = if i == 0 { label } else { "" };
+        Line::from(vec![
+            look.span(format!("{head:indent$}"), Role::Head),
+            Span::raw(row),
+        ])
+    })
+    .collect()
+}
+
+fn help(look: Look, width: u16) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    for bind in KEYS {
+        lines.extend(fact(look, bind.shown, bind.about, width));
+    }
+    lines.extend(heads(look, "Nodes", nodes::COLUMNS, width));
+    lines.extend(heads(look, "Processes", procs::COLUMNS, width));
+    lines
+}
+
+fn heads<R>(look: Look, title: &str, columns: &[Column<R>], width: u16) -> Vec<Line<'static>> {
+    let mut lines = vec![Line::default(), Line::from(look.span(title, Role::Focus))];
+    lines.extend(
+        columns
+            .iter()
+            .flat_map(|c| fact(look, c.head, c.about, width)),
+    );
+    lines
+}
+
+/// What the daemon says of a process.
+pub fn explained(answer: &Answer, state: &State) -> Option<Vec<Fact>> {
+    let Answer::Why {
+        pid: _,
+        place,
+        stay,
+        explanation,
+        remedy,
+        detail,
+        partner,
+    } = answer
+    else {
+        return None;
+    };
+    let place = place.as_ref().map_or("an unknown node", |n| n.as_str());
+    let code = stay.map_or_else(String::new, |s| format!(" [{}]", s.code()));
+    let partner = partner.map(|pid| {
+        let known = state
+            .procs
+            .iter()
+            .find(|p| p.who.pid == pid && Some(&p.who.home) == state.node.as_ref());
+        format!("process {pid} {}", known.map_or("", |p| &p.command))
+    });
+    let facts = [
+        ("it is on", format!("{place}{code}")),
+        ("because", explanation.clone()),
+        ("more", detail.clone()),
+        ("due to", partner.unwrap_or_default()),
+        ("remedy", remedy.clone()),
+    ];
+    Some(
+        facts
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty())
+            .collect(),
+    )
+}
+
+/// What is known here of a process whose home is elsewhere: its home would tell more.
+pub fn known(proc: &Proc) -> Vec<Fact> {
+    let info = &proc.info;
+    let (because, remedy) = match info.stay {
+        Some(Stay::Locked) | None if info.locked => (Stay::Locked.explain(), Stay::Locked.remedy()),
+        Some(stay) => (stay.explain(), stay.remedy()),
+        None => ("nothing is known here that keeps it", ""),
+    };
+    let lost = info.lost_ms.map(|ms| {
+        let frozen = if info.frozen {
+            ", and it is frozen there"
+        } else {
+            ""
+        };
+        format!("nothing was heard from there for {} s{frozen}", ms / 1000)
+    });
+    let facts = [
+        ("it is on", info.place.to_string()),
+        ("but", lost.unwrap_or_default()),
+        ("because", because.to_owned()),
+        ("more", info.detail.clone()),
+        ("remedy", remedy.to_owned()),
+        (
+            "ask",
+            format!("`armento why {}` on {}, its home", info.pid, info.home),
+        ),
+    ];
+    facts
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .collect()
+}
+
+/// Rows of at most `width` cells, broken between words where that is possible.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut row = String::new();
+    let mut used = 0;
+    for word in text.split_inclusive(' ') {
+        let bare = Span::raw(word.trim_end()).width();
+        if used > 0 && used + bare > width {
+            rows.push(std::mem::take(&mut row).trim_end().to_owned());
+            used = 0;
+        }
+        for c in word.chars() {
+            let wide = Span::raw(c.to_string()).width();
+            if used + wide > width && c != ' ' {
+                rows.push(std::mem::take(&mut row));
+                used = 0;
+            }
+            row.push(c);
+            used += wide;
+        }
+    }
+    rows.push(row.trim_end().to_owned());
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::procs::follow;
+    use crate::tests::{node, proc};
+
+    #[test]
+    fn text_is_broken_between_words() {
+        let check =
+            |text: &str, width, rows: &[&str]| assert_eq!(wrap(text, width), rows, "{text}");
+        check("", 5, &[""]);
+        check("one two three", 7, &["one two", "three"]);
+        check("one two three", 20, &["one two three"]);
+        check("abcdefgh ij", 3, &["abc", "def", "gh", "ij"]);
+        check("日本 語", 4, &["日本", "語"]);
+    }
+
+    #[test]
+    fn home_comes_first_then_who_has_least_to_do() {
+        let procs = follow(&[], vec![proc(7, "n1", "n3")]);
+        let mut nodes = [
+            node("n1", 0.1),
+            node("n10", 0.5),
+            node("n2", 0.5),
+            node("n3", 0.2),
+            node("n4", 0.0),
+        ];
+        nodes[4].state = "down".into();
+        let popup = Popup::migrate(&procs[0], &nodes);
+        let Body::Choice(who, choices) = popup.body else {
+            panic!("a choice")
+        };
+        assert_eq!(who, procs[0].who);
+        let shown: Vec<&str> = choices.iter().map(|c| c.text.as_str()).collect();
+        assert_eq!(shown, ["home", "n3", "n2", "n10"]);
+        assert!(
+            choices[1].about.ends_with("it is there"),
+            "{}",
+            choices[1].about
+        );
+    }
+}
