@@ -10,7 +10,8 @@ use std::thread;
 pub fn ask(question: Question, events: &SyncSender<Event>) {
     let events = events.clone();
     thread::spawn(move || {
-        let answer = put(&question).map_err(|e| Trouble::from(&e));
+        let answer = put(&question).map(Box::new);
+        let answer = answer.map_err(|e| Trouble::from(&e));
         // Nobody listens: the screen has ended.
         let _ = events.send(Event::Answer(question, answer));
     });

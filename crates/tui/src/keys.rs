@@ -16,6 +16,7 @@ pub enum Do {
     NextPane,
     PaneBefore,
     All,
+    Look,
     Up,
     Down,
     PageUp,
@@ -137,6 +138,7 @@ pub const KEYS: &[Bind] = &[
         "processes of the whole farm, or of this home only",
         Do::All,
     ),
+    bind(&[ch(' ')], "Space", "", "asks the daemon now", Do::Look),
     bind(
         &[key(KeyCode::Up), ch('k')],
         "Up k",

@@ -1,13 +1,18 @@
 //! What stands before the panes: a question with its choices, an explanation, a refusal, help.
 
-use crate::columns::Column;
-use crate::keys::KEYS;
+mod facts;
+mod help;
+
+pub use facts::{Fact, explained, known};
+
 use crate::look::{Look, Role};
-use crate::nodes::{self, is_up, natural};
-use crate::procs::{self, Proc, Who};
-use crate::state::{State, Trouble};
-use armento_client::api::{Answer, Dest, NodeInfo};
-use armento_model::{NodeName, Stay, clean, size};
+use crate::nodes::{is_up, natural};
+use crate::procs::{Proc, Who};
+use crate::state::Trouble;
+use armento_client::api::{Dest, NodeInfo};
+use armento_model::{NodeName, size};
+use facts::{LABEL, fact};
+use help::help;
 use ratatui::text::{Line, Span};
 
 #[derive(Debug)]
@@ -27,9 +32,6 @@ pub enum Body {
     Trouble(Trouble),
 }
 
-/// A word and what it says.
-pub type Fact = (&'static str, String);
-
 #[derive(Debug)]
 pub struct Choice {
     pub dest: Dest,
@@ -38,8 +40,8 @@ pub struct Choice {
     pub about: String,
 }
 
-/// Cells of labels, names of nodes, keys.
-const LABEL: usize = 10;
+/// Cells of a choice.
+const CHOICE: usize = LABEL + 4;
 
 impl Popup {
     pub fn help() -> Popup {
@@ -190,7 +192,7 @@ impl Popup {
 
 fn choice(look: Look, c: &Choice, width: u16) -> Line<'static> {
     let name = look.fit(&c.text, width);
-    let pad = " ".repeat((LABEL + 4).saturating_sub(Span::raw(&name).width()).max(1));
+    let pad = " ".repeat(CHOICE.saturating_sub(Span::raw(&name).width()).max(1));
     let about = look.fit(
         &c.about,
         width.saturating_sub((name.len() + pad.len()) as u16),
@@ -202,153 +204,11 @@ fn choice(look: Look, c: &Choice, width: u16) -> Line<'static> {
     ])
 }
 
-/// A label, and text beside it that is as long as it is.
-fn fact(look: Look, label: &str, text: &str, width: u16) -> Vec<Line<'static>> {
-    let indent = if label.is_empty() { 0 } else { LABEL };
-    let room = usize::from(width).saturating_sub(indent).max(1);
-    let rows = wrap(&clean(text), room).into_iter().enumerate();
-    rows.map(|(i, row)| {
-        let head = if i == 0 { label } else { "" };
-        Line::from(vec![
-            look.span(format!("{head:indent$}"), Role::Head),
-            Span::raw(row),
-        ])
-    })
-    .collect()
-}
-
-fn help(look: Look, width: u16) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
-    for bind in KEYS {
-        lines.extend(fact(look, bind.shown, bind.about, width));
-    }
-    lines.extend(heads(look, "Nodes", nodes::COLUMNS, width));
-    lines.extend(heads(look, "Processes", procs::COLUMNS, width));
-    lines
-}
-
-fn heads<R>(look: Look, title: &str, columns: &[Column<R>], width: u16) -> Vec<Line<'static>> {
-    let mut lines = vec![Line::default(), Line::from(look.span(title, Role::Focus))];
-    lines.extend(
-        columns
-            .iter()
-            .flat_map(|c| fact(look, c.head, c.about, width)),
-    );
-    lines
-}
-
-/// What the daemon says of a process.
-pub fn explained(answer: &Answer, state: &State) -> Option<Vec<Fact>> {
-    let Answer::Why {
-        pid: _,
-        place,
-        stay,
-        explanation,
-        remedy,
-        detail,
-        partner,
-    } = answer
-    else {
-        return None;
-    };
-    let place = place.as_ref().map_or("an unknown node", |n| n.as_str());
-    let code = stay.map_or_else(String::new, |s| format!(" [{}]", s.code()));
-    let partner = partner.map(|pid| {
-        let known = state
-            .procs
-            .iter()
-            .find(|p| p.who.pid == pid && Some(&p.who.home) == state.node.as_ref());
-        format!("process {pid} {}", known.map_or("", |p| &p.command))
-    });
-    let facts = [
-        ("it is on", format!("{place}{code}")),
-        ("because", explanation.clone()),
-        ("more", detail.clone()),
-        ("due to", partner.unwrap_or_default()),
-        ("remedy", remedy.clone()),
-    ];
-    Some(
-        facts
-            .into_iter()
-            .filter(|(_, text)| !text.is_empty())
-            .collect(),
-    )
-}
-
-/// What is known here of a process whose home is elsewhere: its home would tell more.
-pub fn known(proc: &Proc) -> Vec<Fact> {
-    let info = &proc.info;
-    let (because, remedy) = match info.stay {
-        Some(Stay::Locked) | None if info.locked => (Stay::Locked.explain(), Stay::Locked.remedy()),
-        Some(stay) => (stay.explain(), stay.remedy()),
-        None => ("nothing is known here that keeps it", ""),
-    };
-    let lost = info.lost_ms.map(|ms| {
-        let frozen = if info.frozen {
-            ", and it is frozen there"
-        } else {
-            ""
-        };
-        format!("nothing was heard from there for {} s{frozen}", ms / 1000)
-    });
-    let facts = [
-        ("it is on", info.place.to_string()),
-        ("but", lost.unwrap_or_default()),
-        ("because", because.to_owned()),
-        ("more", info.detail.clone()),
-        ("remedy", remedy.to_owned()),
-        (
-            "ask",
-            format!("`armento why {}` on {}, its home", info.pid, info.home),
-        ),
-    ];
-    facts
-        .into_iter()
-        .filter(|(_, text)| !text.is_empty())
-        .collect()
-}
-
-/// Rows of at most `width` cells, broken between words where that is possible.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut rows = Vec::new();
-    let mut row = String::new();
-    let mut used = 0;
-    for word in text.split_inclusive(' ') {
-        let bare = Span::raw(word.trim_end()).width();
-        if used > 0 && used + bare > width {
-            rows.push(std::mem::take(&mut row).trim_end().to_owned());
-            used = 0;
-        }
-        for c in word.chars() {
-            let wide = Span::raw(c.to_string()).width();
-            if used + wide > width && c != ' ' {
-                rows.push(std::mem::take(&mut row));
-                used = 0;
-            }
-            row.push(c);
-            used += wide;
-        }
-    }
-    rows.push(row.trim_end().to_owned());
-    rows
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::procs::follow;
     use crate::tests::{node, proc};
-
-    #[test]
-    fn text_is_broken_between_words() {
-        let check =
-            |text: &str, width, rows: &[&str]| assert_eq!(wrap(text, width), rows, "{text}");
-        check("", 5, &[""]);
-        check("one two three", 7, &["one two", "three"]);
-        check("one two three", 20, &["one two three"]);
-        check("abcdefgh ij", 3, &["abc", "def", "gh", "ij"]);
-        check("日本 語", 4, &["日本", "語"]);
-    }
 
     #[test]
     fn home_comes_first_then_who_has_least_to_do() {

@@ -34,7 +34,7 @@ pub enum Event {
     Procs(Vec<ProcInfo>),
     /// It did not tell what it was asked for.
     Silent(Source, Trouble),
-    Answer(Question, Result<Answer, Trouble>),
+    Answer(Question, Result<Box<Answer>, Trouble>),
     /// Its number.
     Signal(i32),
     /// Keys cannot be read any more, for that reason.

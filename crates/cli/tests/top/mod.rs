@@ -77,6 +77,12 @@ impl Tmux {
         assert!(waited.is_ok(), "{what} is not on the screen:\n{shown}");
     }
 
+    /// Esc, until `what` is shown no more: with a key behind it at once it would be Alt and that key.
+    fn closes(&self, what: &str) {
+        self.key("Escape");
+        until(&format!("no {what}"), || !self.shown().contains(what));
+    }
+
     fn press(&self, keys: &str) {
         self.ask(&["send-keys", "-l", keys]);
     }
@@ -146,10 +152,10 @@ fn shows(n1: &mut Node, tmux: &Tmux, pid: &str) {
     tmux.key("Down");
     tmux.press("w");
     tmux.sees("remedy");
-    tmux.key("Escape");
+    tmux.closes("remedy");
     tmux.press("m");
     tmux.sees(&format!("move {pid} to"));
-    tmux.key("Escape");
+    tmux.closes(&format!("move {pid} to"));
     tmux.press("p");
     tmux.sees(&format!("pin {pid}"));
     tmux.key("Enter");

@@ -183,7 +183,7 @@ fn what_stands_before_the_panes() {
         detail: "it maps /dev/shm/\x1bpool, as 4712 does".into(),
         partner: Some(4712),
     };
-    shown.told(Event::Answer(question, Ok(answer)));
+    shown.told(Event::Answer(question, Ok(Box::new(answer))));
     same("why", &shown.text());
     shown.keys("\x1b?");
     same("help", &shown.text());

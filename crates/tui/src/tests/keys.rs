@@ -150,7 +150,7 @@ fn a_process_is_moved_and_the_answer_told() {
         total_us: 90_000,
         bytes: 1_000_000,
     };
-    let action = shown.told(Event::Answer(asked, Ok(moved)));
+    let action = shown.told(Event::Answer(asked, Ok(Box::new(moved))));
     assert_eq!(action, Some(Action::Look));
     assert!(shown.state.pending.is_empty());
     assert!(
@@ -244,6 +244,7 @@ fn the_way_out() {
     let mut shown = farm();
     assert_eq!(shown.keys("?q"), None);
     assert_eq!(shown.keys("q"), Some(Action::Quit));
+    assert_eq!(shown.keys(" "), Some(Action::Look));
     for keys in ["?", "/"] {
         shown.keys(keys);
         assert_eq!(shown.control('c'), Some(Action::Quit));
