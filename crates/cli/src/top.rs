@@ -1,7 +1,7 @@
 //! `armento top`.
 
 use crate::out::{Failure, has_colour, say};
-use armento_tui::{Failed, Look, Options, once, run as show};
+use armento_tui::{Failed, Look, Options, once, run as show, terminal_size};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Args {
     /// Seconds between two looks at the farm
     #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = delay)]
     delay: Duration,
-    /// Print one frame as text, as tall as it must be, and end; as wide as COLUMNS says, else 100
+    /// Print one frame as text, as tall as it must be, and end; as wide as COLUMNS or the terminal says, else 100
     #[arg(long)]
     once: bool,
 }
@@ -87,10 +87,15 @@ fn failure(e: Failed) -> Failure {
     }
 }
 
-/// Of the terminal if there is one.
+/// As COLUMNS says, else the terminal, if standard output is one.
 fn width() -> u16 {
-    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    columns
+    let said = std::env::var("COLUMNS").ok();
+    let terminal = || {
+        let size = io::stdout().is_terminal().then(terminal_size);
+        Some(size?.ok()?.width)
+    };
+    said.and_then(|c| c.parse().ok())
+        .or_else(terminal)
         .unwrap_or(WIDTH)
         .clamp(*WIDTHS.start(), *WIDTHS.end())
 }

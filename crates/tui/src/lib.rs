@@ -5,10 +5,10 @@
 //!  ticks ─┼─► events ─► State::update ─► state
 //!  watch ─┘  (bounded)       └─► Action ─► ask (a thread a question, eight at most) ─► events
 //! ```
-//! [`State`] and [`draw`] are pure: time and what the daemon told come in as [`Event`]s. Whoever asks the daemon does
+//! `state::State` and `draw::draw` are pure: time and what the daemon told come in as events. Whoever asks the daemon does
 //! so in threads of its own (`watch.rs`, `ask.rs`), so a daemon that is slow or gone delays no key.
 //!
-//! This crate never decides who runs where, and asks nothing that a command could not ask. Start at [`State`].
+//! This crate never decides who runs where, and asks nothing that a command could not ask. Start at `state.rs`.
 
 mod ask;
 mod columns;
@@ -31,8 +31,7 @@ mod tests;
 mod update;
 mod watch;
 
-pub use draw::draw;
 pub use look::Look;
 pub use once::once;
 pub use run::{Failed, Options, run};
-pub use state::{Action, Event, State};
+pub use terminal::terminal_size;

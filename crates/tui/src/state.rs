@@ -12,6 +12,7 @@ use armento_client::api::{Answer, Dest, NodeInfo, ProcInfo};
 use armento_model::NodeName;
 use ratatui::crossterm::event::KeyEvent;
 use ratatui::layout::Size;
+use std::cmp::Ordering;
 use std::time::Duration;
 
 /// What the daemon has not repeated for this long, beside the delay between two questions, is shown as old.
@@ -89,7 +90,7 @@ pub enum Action {
     Look,
     /// Watch processes of the whole farm, or of this home only.
     All(bool),
-    /// Never more than [`crate::update::PENDING_MAX`] at once.
+    /// Never more than `update::PENDING_MAX` at once.
     Ask(Question),
 }
 
@@ -192,35 +193,21 @@ impl State {
 
     /// Sorts and filters anew what is known.
     pub fn arrange(&mut self) {
-        let (list, all) = (&self.node_list, &self.nodes);
+        let list = &self.node_list;
         let filter = list.filter.to_lowercase();
         let shown = |n: &NodeInfo| {
-            let words = || [n.name.as_str(), &n.state, &n.addr].map(str::to_lowercase);
-            filter.is_empty() || words().iter().any(|w| w.contains(&filter))
+            let words = [n.name.as_str(), &n.state, &n.addr];
+            words.iter().any(|w| w.to_lowercase().contains(&filter))
         };
-        let order = nodes::COLUMNS[list.sort].order;
-        let by_name = nodes::COLUMNS[0].order;
-        let mut lines: Vec<usize> = (0..all.len()).filter(|i| shown(&all[*i])).collect();
-        lines.sort_by(|a, b| {
-            let (a, b) = (&all[*a], &all[*b]);
-            let first = order(a, b);
-            let first = if list.falls { first.reverse() } else { first };
-            first.then_with(|| by_name(a, b))
-        });
-        self.node_lines = lines;
+        let tie = nodes::COLUMNS[0].order;
+        let order = (nodes::COLUMNS[list.sort].order, list.falls);
+        self.node_lines = lines(&self.nodes, shown, order, tie);
 
-        let (list, all) = (&self.proc_list, &self.procs);
-        let order = procs::COLUMNS[list.sort].order;
-        let mut lines: Vec<usize> = (0..all.len())
-            .filter(|i| all[*i].passes(&list.filter))
-            .collect();
-        lines.sort_by(|a, b| {
-            let (a, b) = (&all[*a], &all[*b]);
-            let first = order(a, b);
-            let first = if list.falls { first.reverse() } else { first };
-            first.then_with(|| (&a.who.home, a.who.pid).cmp(&(&b.who.home, b.who.pid)))
-        });
-        self.proc_lines = lines;
+        let list = &self.proc_list;
+        let shown = |p: &Proc| p.passes(&list.filter);
+        let tie = |a: &Proc, b: &Proc| (&a.who.home, a.who.pid).cmp(&(&b.who.home, b.who.pid));
+        let order = (procs::COLUMNS[list.sort].order, list.falls);
+        self.proc_lines = lines(&self.procs, shown, order, tie);
     }
 
     pub fn node_keys(&self) -> Vec<NodeName> {
@@ -258,4 +245,21 @@ impl State {
         };
         self.procs.iter().find(|p| p.who == *who)
     }
+}
+
+/// Which of `rows` are shown, in their order; `true`: the largest first. What is equal keeps the order of `tie`.
+fn lines<R>(
+    rows: &[R],
+    shown: impl Fn(&R) -> bool,
+    (order, falls): (fn(&R, &R) -> Ordering, bool),
+    tie: impl Fn(&R, &R) -> Ordering,
+) -> Vec<usize> {
+    let mut lines: Vec<usize> = (0..rows.len()).filter(|i| shown(&rows[*i])).collect();
+    lines.sort_by(|a, b| {
+        let (a, b) = (&rows[*a], &rows[*b]);
+        let first = order(a, b);
+        let first = if falls { first.reverse() } else { first };
+        first.then_with(|| tie(a, b))
+    });
+    lines
 }

@@ -84,6 +84,7 @@ fn give_back_on_panic() {
     }));
 }
 
+/// Columns and rows of the terminal that is standard output.
 pub fn terminal_size() -> io::Result<Size> {
     let (width, height) = size()?;
     Ok(Size { width, height })

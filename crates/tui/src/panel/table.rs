@@ -5,6 +5,7 @@ use crate::list::top;
 use crate::look::{Look, Role};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 /// Before each line stands a mark or nothing.
@@ -40,13 +41,27 @@ impl Title<'_> {
             spans.push(look.span(format!("{} ", look.rule()), Role::Dim));
             spans.push(look.span(format!("{more} "), Role::Plain));
         }
-        buf.set_line(area.x, area.y, &Line::from(spans), area.width);
+        over(buf, area.x, area.y, &Line::from(spans), area.width);
         if let Some((first, last, all)) = self.part {
-            let part = look.span(format!(" {first}-{last} of {all} "), Role::Plain);
-            let x = area.right().saturating_sub(part.width() as u16 + 1);
-            buf.set_line(x.max(area.x), area.y, &Line::from(part), area.width);
+            let text = format!(" {first}-{last} of {all} ");
+            let part = Line::from(look.span(text, Role::Plain));
+            let width = (part.width() as u16).min(area.width);
+            let x = area.right() - width - u16::from(width < area.width);
+            over(buf, x, area.y, &part, width);
         }
     }
+}
+
+/// A line in its own style, whatever was there.
+fn over(buf: &mut Buffer, x: u16, y: u16, line: &Line, width: u16) {
+    let there = Rect {
+        x,
+        y,
+        width: (line.width() as u16).min(width),
+        height: 1,
+    };
+    buf.set_style(there, Style::reset());
+    buf.set_line(x, y, line, width);
 }
 
 /// Lines `R` in columns; `lines` says which of `rows`, in which order.

@@ -4,7 +4,7 @@ use super::*;
 use crate::once::page;
 use crate::state::{Question, Source, Trouble};
 use armento_client::api::Answer;
-use ratatui::style::Color;
+use ratatui::style::{Color, Modifier};
 use std::path::Path;
 
 fn same(name: &str, text: &str) {
@@ -61,6 +61,20 @@ fn ascii_without_colour() {
     assert!(shown.buffer().content().iter().all(plain));
     let colourful = Shown::farm(FULL, 80, 24).buffer();
     assert!(!colourful.content().iter().all(plain));
+}
+
+#[test]
+fn marks_are_more_than_a_glyph() {
+    let mut shown = Shown::farm(BARE, 80, 24);
+    shown.press(KeyCode::Down);
+    let (buf, text) = (shown.buffer(), shown.text());
+    let row = |what: &str| text.lines().position(|l| l.starts_with(what));
+    let modifier = |x, what| buf[(x, row(what).expect(what) as u16)].modifier;
+    assert!(modifier(0, ">  4717").contains(Modifier::REVERSED));
+    assert!(modifier(79, ">  4717").contains(Modifier::REVERSED));
+    // Of a title only its rule is dim.
+    assert_eq!(modifier(2, "> Processes"), Modifier::BOLD);
+    assert_eq!(modifier(79, "> Processes"), Modifier::DIM);
 }
 
 #[test]

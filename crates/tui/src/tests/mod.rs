@@ -3,8 +3,9 @@
 mod frames;
 mod keys;
 
+use crate::Look;
+use crate::draw::draw;
 use crate::state::{Action, Event, State};
-use crate::{Look, draw};
 use armento_client::api::{NodeInfo, ProcInfo};
 use armento_model::{NodeName, Stay, TreeId};
 use ratatui::Terminal;
