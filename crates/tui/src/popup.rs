@@ -108,14 +108,20 @@ impl Popup {
             text: n.name.to_string(),
             about: about(n),
         };
-        let choices = std::iter::once(first)
+        let choices: Vec<Choice> = std::iter::once(first)
             .chain(others.into_iter().map(other))
             .collect();
+        // Where it is already is no proposal.
+        let is_there = |c: &Choice| match &c.dest {
+            Dest::Node(n) => *n == proc.info.place,
+            _ => !proc.is_away(),
+        };
+        let elsewhere = choices.iter().position(|c| !is_there(c));
         let title = format!("move {pid} to: {}", proc.command);
         Popup {
             title,
             body: Body::Choice(proc.who.clone(), choices),
-            at: 0,
+            at: elsewhere.unwrap_or(0),
         }
     }
 

@@ -173,6 +173,8 @@ fn pins_are_set_and_lifted() {
     // It is locked: the other way is proposed.
     check(4715, "p\n", Dest::Balance);
     check(4711, "m\n", Dest::Home);
+    // It is at home: that is not proposed.
+    check(4714, "m\n", Dest::Node(name("n3")));
 }
 
 #[test]
