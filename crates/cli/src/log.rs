@@ -1,7 +1,9 @@
 //! `armento log`.
 
-use crate::out::{ANSWER, ask, clean, confused, say, say_json, table};
+use crate::out::{ask, confused, say, say_json, table};
+use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, LogEntry, Outcome};
+use armento_model::clean;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use std::thread::sleep;

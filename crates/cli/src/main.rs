@@ -19,6 +19,7 @@ mod run;
 mod sim;
 mod switches;
 mod sys;
+mod top;
 mod trust;
 mod why;
 
@@ -30,6 +31,7 @@ const TOP_HELP: &str = "Examples:
   armento node                 run this node's daemon
   armento run make -j8         run a program; its processes go where there is room
   armento ps                   where they are
+  armento top                  ... and where they go, on one screen
   armento doctor               what this machine can and cannot do";
 
 /// Running programs move between machines, and nobody notices but the clock.
@@ -57,6 +59,8 @@ enum Verb {
     Nodes(nodes::Args),
     /// Show processes and where they are
     Ps(ps::Args),
+    /// The farm on one screen: nodes, processes, moves as they happen
+    Top(top::Args),
     /// Move a running process
     Migrate(migrate::Args),
     /// Bring a process home and leave it there, for a debugger
@@ -111,6 +115,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Run(args) => run::run(args),
         Verb::Nodes(args) => nodes::run(&args),
         Verb::Ps(args) => ps::run(&args),
+        Verb::Top(args) => top::run(&args),
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Hold(args) => hold::run(&args),
         Verb::Why(args) => why::run(&args),

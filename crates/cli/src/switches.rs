@@ -1,6 +1,7 @@
 //! `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring`, `status`.
 
-use crate::out::{ANSWER, Failure, ask, confused, say, say_json};
+use crate::out::{Failure, ask, confused, say, say_json};
+use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, SwitchChange, SwitchInfo};
 use serde_json::json;
 use std::thread::sleep;

@@ -1,6 +1,7 @@
 //! `armento farm trust`, `armento farm reload`, `armento farm remove`.
 
-use crate::out::{ANSWER, ask, confused, say, say_json};
+use crate::out::{ask, confused, say, say_json};
+use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, TrustChange, TrustInfo};
 use armento_model::NodeName;
 use serde_json::json;

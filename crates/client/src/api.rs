@@ -8,7 +8,7 @@
 //! ```
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
-pub use armento_gossip::CpuSet;
+pub use armento_gossip::{CpuSet, STANDARD_SPEED};
 use armento_model::{NodeName, Pid, Stay, TreeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
