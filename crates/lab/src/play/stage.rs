@@ -45,6 +45,9 @@ impl Stage {
             way: way.clone(),
             native: Vec::new(),
         };
+        if !plan.events.is_empty() {
+            bail!("a lab plays no events yet\nhint: `armento sim` does");
+        }
         for b in &plan.background {
             stage.background(b)?;
         }
