@@ -18,7 +18,7 @@ pub fn act(node: &Node) {
     if core.leaving {
         return;
     }
-    let view = node.view(&mut core);
+    let view = node.near(&mut core);
     core.ledger.progress(&view, &node.policy, now);
     for chosen in decide(&view, &node.policy, now) {
         order(&mut core, &chosen, &node.policy, now);
@@ -87,7 +87,7 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
         needs: needs(&hello, portable),
         ..Fresh::default()
     };
-    let mut view = node.view(&mut core);
+    let mut view = node.near(&mut core);
     // Where it is now it is only because it was born there.
     view.procs.retain(|p| p.pid != pid);
     let chosen = place(&view, &node.policy, &fresh).unwrap_or_else(|| core.me.clone());
