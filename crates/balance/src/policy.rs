@@ -111,6 +111,12 @@ impl Policy {
         self.kind.name()
     }
 
+    /// Memory that stays free on a node of so much, KiB: a share, but no more than a gigabyte, which is enough to
+    /// absorb growth until the next decision and would only be wasted beyond.
+    pub fn reserve_kib(&self, total_kib: u64) -> u64 {
+        (total_kib / 1000 * self.reserve_permille).min(1 << 20)
+    }
+
     /// [`Policy::age_ms_max`] where so many nodes are known.
     pub(crate) fn age_ms_max(&self, nodes: usize) -> u64 {
         self.age_ms_max.max(nodes as u64 * AGE_MS_EACH)

@@ -139,10 +139,8 @@ pub(crate) fn left_kib(node: &Node, flying_kib: u64) -> u64 {
         .saturating_sub(flying_kib)
 }
 
-/// Memory that stays free on every node: a share, but no more than a gigabyte, which is enough to
-/// absorb growth until the next decision and would only be wasted beyond.
 pub(crate) fn reserve_kib(node: &Node, policy: &Policy) -> u64 {
-    (node.entry.mem_total_kib / 1000 * policy.reserve_permille).min(1 << 20)
+    policy.reserve_kib(node.entry.mem_total_kib)
 }
 
 /// Room for `need` with the reserve untouched.

@@ -2,9 +2,11 @@
 //!
 //! A farm of ten thousand has ten thousand such tables, and a simulator holds them all: a row is 28 bytes.
 
+mod window;
+
 use crate::life::{Build, Facts, Life};
-use crate::packet::{Filling, Packet, Word};
-use crate::{Dice, Entry, ITEMS_MAX, Known, Tick};
+use crate::packet::{Packet, Word};
+use crate::{Dice, Entry, Known, Tick};
 use armento_model::NodeName;
 use std::sync::Arc;
 
@@ -19,16 +21,10 @@ const FANOUT_URGENT: usize = 8;
 /// An entry older than this says nothing any more and is neither shown nor passed on.
 /// 60 periods of a second: three times the mean age in the largest farm.
 pub(crate) const AGE_MS_MAX: u64 = 60_000;
-/// Facts told in full a message, in turn, beside the sender's own: for versions that know of no other way.
-const TOLD_TURN: usize = 1;
 /// Moments in a table begin here, so that what is as old as can be lies behind 0.
 const CLOCK_BEGIN: u32 = 1 << 16;
 /// After so long (24 days) a table counts its moments anew, before they do not fit any more.
 const CLOCK_MS_MAX: u64 = 1 << 31;
-/// Rows whose ages differ by less than this count as equally fresh.
-const BUCKET_MS: u32 = 256;
-const BUCKETS: usize = (AGE_MS_MAX / BUCKET_MS as u64) as usize + 1;
-
 /// What [`Table::receive`] or [`crate::Vector::receive`] did with a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
@@ -173,71 +169,7 @@ impl Table {
         (spoken != 0).then(|| u64::from(self.clock(now).saturating_sub(spoken)))
     }
 
-    // --- what is said and heard ---
-
-    /// The freshest entries for `to`. Also the answer to a node that has just joined.
-    pub fn packet(&mut self, to: u32, now: Tick, name_bytes: impl Fn(u32) -> usize) -> Packet {
-        let order = self.freshest(to, ITEMS_MAX, now);
-        let mut filling = Filling::new(self.me, name_bytes(self.me), order.len());
-        for (place, &id) in order.iter().enumerate() {
-            let Some(row) = self.row(id) else { continue };
-            let age_ms = self.age_ms(id, now).unwrap_or(AGE_MS_MAX);
-            let word = row.word(id, age_ms as u32);
-            let told = id == self.me || self.is_turn(place, order.len());
-            if !filling.add(word, name_bytes(id), told) {
-                break;
-            }
-        }
-        self.turn = self.turn.wrapping_add(TOLD_TURN as u32);
-        filling.done()
-    }
-
-    fn is_turn(&self, place: usize, of: usize) -> bool {
-        (0..TOLD_TURN).any(|k| (self.turn as usize).wrapping_add(k) % of == place)
-    }
-
-    /// Freshest first, at most so many. One pass counts, another puts in place: nothing is sorted.
-    fn freshest(&self, except: u32, max: usize, now: Tick) -> Vec<u32> {
-        let clock = self.clock(now);
-        let bucket = |id: usize| {
-            let age = clock.saturating_sub(self.spoken[id]);
-            let known = self.spoken[id] != 0 && u64::from(age) <= AGE_MS_MAX;
-            (known && id != except as usize).then_some((age / BUCKET_MS) as usize)
-        };
-        let mut ends = [0usize; BUCKETS];
-        (0..self.spoken.len())
-            .filter_map(bucket)
-            .for_each(|b| ends[b] += 1);
-        let mut sum = 0;
-        for end in &mut ends {
-            (*end, sum) = (sum, sum + *end);
-        }
-        let len = sum.min(max);
-        let mut order = vec![0; len];
-        // Of the equally fresh others are first each time: where the window ends nobody is always left out.
-        let first = (self.turn as usize * BUCKET_MS as usize)
-            .checked_rem(self.spoken.len())
-            .unwrap_or(0);
-        for id in (first..self.spoken.len()).chain(0..first) {
-            if let Some(b) = bucket(id) {
-                if ends[b] < len {
-                    order[ends[b]] = id as u32;
-                }
-                ends[b] += 1;
-            }
-        }
-        order
-    }
-
-    /// Whom a decision looks at: this node, the freshest others up to `max`, and `also`. In order of their numbers.
-    pub fn window(&self, max: usize, also: impl Iterator<Item = u32>, now: Tick) -> Vec<u32> {
-        let mut window = self.freshest(self.me, max, now);
-        window.extend(also);
-        window.push(self.me);
-        window.sort_unstable();
-        window.dedup();
-        window
-    }
+    // --- what is heard ---
 
     /// Keeps the newer of each entry.
     pub fn receive(&mut self, packet: Packet, now: Tick) -> Heard {

@@ -19,7 +19,7 @@ pub fn act(node: &Node) {
     if core.leaving || core.switches.quiet() {
         return;
     }
-    let view = node.view(&mut core);
+    let view = node.near(&mut core);
     core.ledger.progress(&view, &node.policy, now);
     let keeps = core.switches.keeps_home().is_some();
     let mut moves = decide(&view, &node.policy, now);
@@ -112,7 +112,7 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
         needs: needs(&hello, portable),
         ..Fresh::default()
     };
-    let mut view = node.view(&mut core);
+    let mut view = node.near(&mut core);
     // Where it is now it is only because it was born there.
     view.procs.retain(|p| p.pid != pid);
     let me = core.me.clone();

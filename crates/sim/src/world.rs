@@ -2,7 +2,7 @@
 //!
 //! | what happens | file |
 //! |---|---|
-//! | programs start, move, end | `world/life.rs` |
+//! | programs start, move, end | `world/life.rs`, on machines `world/works.rs` |
 //! | daemons report, speak, decide, admit | `world/daemons.rs` |
 //! | nodes crash, slow down, are cut off | `world/faults.rs` |
 //! | what must hold at every step | `world/checks.rs` |
@@ -13,154 +13,35 @@ mod daemons;
 mod faults;
 mod figures;
 mod life;
+mod things;
+mod works;
 
 use crate::machine::{Machine, TaskId};
-use armento_balance::{Ledger, Policy};
-use armento_gossip::{CpuSet, Dice, Packet, Table};
+use armento_balance::Policy;
+use armento_gossip::{CpuSet, Dice, Packet};
 use armento_model::NodeName;
 use checks::Checks;
 use daemons::{BOOT, cpu};
-use faults::{Clock, Members};
+use faults::Members;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use things::{Chore, Daemon, Event, Proc};
+use works::{CHORES, Slots};
+
 pub use faults::Fault;
 pub use figures::{Ages, Traffic};
+pub use things::{Job, Outcome, Prices, Rack};
 
 /// What daemons do how often, microseconds: keepers and hosts report twice a second, a node is sampled and
 /// speaks once a second.
 const REPORT_US: u64 = 500_000;
 const PERIOD_US: u64 = 1_000_000;
 
-/// One node.
-#[derive(Clone, Copy, Debug)]
-pub struct Rack {
-    pub cores: u32,
-    /// Of one core, thousandths of a standard core.
-    pub speed_milli: u64,
-    pub mem_kib: u64,
-}
-
-/// A program.
-#[derive(Clone, Copy, Debug)]
-pub struct Job {
-    pub home: usize,
-    pub start_us: u64,
-    /// Of a standard core.
-    pub work_ns: u64,
-    pub rss_kib: u64,
-    /// Its place is chosen at its exec; else it starts at home.
-    pub placed: bool,
-}
-
-/// What moving costs in this world.
-#[derive(Clone, Copy, Debug)]
-pub struct Prices {
-    /// Work of each end, nanoseconds of a standard core.
-    pub end_ns: u64,
-    /// Bytes a microsecond.
-    pub bandwidth: u64,
-    /// Neither here nor there, microseconds.
-    pub pause_us: u64,
-    /// From one node to another, microseconds.
-    pub hop_us: u64,
-    /// What a node sends goes out one after another; else as if each had a wire of its own.
-    pub one_wire: bool,
-    /// The work of moves is done ahead of programs; else it is one task among them. It takes a few time slices at most,
-    /// and a kernel lets who has slept run first.
-    pub ahead: bool,
-}
-
-impl Default for Prices {
-    fn default() -> Prices {
-        Prices {
-            end_ns: 3_000_000,
-            bandwidth: 110,
-            pause_us: 3_000,
-            hop_us: 200,
-            one_wire: false,
-            ahead: false,
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Proc {
-    job: Job,
-    rss_kib: u64,
-    place: usize,
-    /// Its key on the machine where it runs; `None` while it stands still.
-    running: Option<u64>,
-    left_ns: u64,
-    born: bool,
-    ended_us: Option<u64>,
-    flight: Option<usize>,
-    /// Counts its flights: what belongs to one that failed comes too late.
-    trip: u32,
-}
-
-impl Proc {
-    fn lives(&self) -> bool {
-        self.born && self.ended_us.is_none()
-    }
-}
-
-/// Work that is no process's own: an end of a flight.
-#[derive(Clone, Copy, Debug)]
-enum Chore {
-    Leave(TaskId, u32),
-    Arrive(TaskId, u32),
-}
-
-struct Daemon {
-    table: Table,
-    ledger: Ledger,
-    rack: Rack,
-    boot: u64,
-    clock: Clock,
-    up: bool,
-    /// Its memory was short when it last spoke.
-    short: bool,
-    moves: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    Start(TaskId),
-    Report(usize),
-    Decide(usize),
-    Period(usize),
-    /// The next end on a machine, if nothing changed since.
-    End(usize, u64),
-    /// It has travelled, and the other end begins its work.
-    Crossed(TaskId, u32),
-    Thaw(TaskId, u32),
-    Heard(usize, usize),
-    Grow(TaskId, u64),
-    Fault(usize),
-    Over(usize),
-    /// The others have noticed by now.
-    Noticed(usize),
-}
-
-/// What came of it.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// From each job's start to its end, microseconds, in the order of the jobs.
-    pub took_us: Vec<u64>,
-    pub last_end_us: u64,
-    pub moves: u64,
-    /// Work for moves, nanoseconds of a standard core.
-    pub moved_ns: u64,
-    pub refused: u64,
-    /// Flights that a fault ended; who flew stayed.
-    pub failed: u64,
-    /// Processes that a crash ended.
-    pub lost: u64,
-}
-
 pub struct World {
     names: Vec<NodeName>,
+    /// Their lengths, apart: asked for with every entry of every message.
+    name_bytes: Vec<u8>,
     /// Places of nodes in the order of their names.
     ranks: Vec<u32>,
     daemons: Vec<Daemon>,
@@ -189,39 +70,6 @@ pub struct World {
     cpu: CpuSet,
 }
 
-/// Chores and processes are tasks of machines alike.
-const CHORES: usize = 1 << 40;
-
-/// Things with numbers, which are given again.
-struct Slots<T> {
-    all: Vec<Option<T>>,
-    free: Vec<usize>,
-}
-
-impl<T> Slots<T> {
-    fn new() -> Slots<T> {
-        Slots {
-            all: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-
-    fn put(&mut self, thing: T) -> usize {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.all.push(None);
-            self.all.len() - 1
-        });
-        self.all[place] = Some(thing);
-        place
-    }
-
-    fn take(&mut self, place: usize) -> Option<T> {
-        let thing = self.all.get_mut(place)?.take()?;
-        self.free.push(place);
-        Some(thing)
-    }
-}
-
 impl World {
     pub fn new(racks: &[Rack], policy: Policy, prices: Prices, seed: u64) -> World {
         let n = racks.len();
@@ -239,6 +87,7 @@ impl World {
         let mut world = World {
             daemons: racks.iter().enumerate().map(daemon).collect(),
             machines: racks.iter().map(machine).collect(),
+            name_bytes: names.iter().map(|n| n.as_str().len() as u8).collect(),
             names,
             ranks,
             procs: Vec::new(),
@@ -384,44 +233,5 @@ impl World {
             Event::Over(f) => self.mend(f),
             Event::Noticed(f) => self.notice(f),
         }
-    }
-
-    // --- machines ---
-
-    /// Something began or ended there: the next end is another.
-    fn changed(&mut self, i: usize) {
-        self.machines[i].1 += 1;
-        let version = self.machines[i].1;
-        if let Some(at) = self.machines[i].0.next_end() {
-            self.at(at.max(self.now), Event::End(i, version));
-        }
-    }
-
-    fn ends(&mut self, i: usize) {
-        self.machines[i].0.advance(self.now);
-        while let Some((end, task)) = self.machines[i].0.due() {
-            self.machines[i].0.leave(task, end, self.now);
-            match task.checked_sub(CHORES) {
-                Some(chore) => {
-                    if let Some(chore) = self.chores.take(chore) {
-                        self.did(chore);
-                    }
-                }
-                None => self.ended(task),
-            }
-        }
-        self.changed(i);
-    }
-
-    fn chore(&mut self, node: usize, chore: Chore) {
-        let id = CHORES + self.chores.put(chore);
-        self.out.moved_ns += self.prices.end_ns;
-        let (machine, work) = (&mut self.machines[node].0, self.prices.end_ns);
-        if self.prices.ahead {
-            machine.enter_ahead(id, work, self.now);
-        } else {
-            machine.enter(id, work, self.now);
-        }
-        self.changed(node);
     }
 }

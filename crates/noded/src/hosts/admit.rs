@@ -137,7 +137,7 @@ fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Re
         cpu: None,
         load_there: None,
     };
-    let view = node.view(core);
+    let view = node.alone(core);
     if let Err(stay) = weigh(&view, &node.policy, &need) {
         return no(stay);
     }

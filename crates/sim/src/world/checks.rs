@@ -68,7 +68,7 @@ impl World {
         let sizes = self.here[node].iter().map(|task| self.procs[*task].rss_kib);
         let least = sizes.min().unwrap_or(0);
         let roomy = |i: usize| {
-            let reserve = self.daemons[i].rack.mem_kib / 1000 * self.policy.reserve_permille;
+            let reserve = self.policy.reserve_kib(self.daemons[i].rack.mem_kib);
             i != node && self.daemons[i].up && self.free_kib(i) > 2 * (least + reserve)
         };
         let room = (0..self.names.len()).find(|&i| roomy(i));

@@ -31,6 +31,7 @@ impl Daemon {
             clock: Clock::default(),
             up: true,
             short: false,
+            born: false,
             moves: 0,
         }
     }
@@ -118,6 +119,10 @@ impl World {
             return;
         }
         let now = self.tick(i);
+        // A keeper says at once what was born: nobody takes it for native work.
+        if std::mem::take(&mut self.daemons[i].born) {
+            self.report(i);
+        }
         // As a sampler does: what is done for those who move is nobody's work.
         let runnable = self.machines[i].0.runnable_below(CHORES) as u32;
         let daemon = &mut self.daemons[i];
@@ -141,11 +146,11 @@ impl World {
         entry.cpu.clone_from(&self.cpu);
         entry.version = VERSION.into();
         daemon.table.set_own(entry, now);
-        daemon.short = is_short(free_kib, daemon.rack.mem_kib, self.policy.reserve_permille);
+        daemon.short = free_kib < self.policy.reserve_kib(daemon.rack.mem_kib);
         let peers = self.members.peers(i);
         for place in daemon.table.whom(&mut self.dice, peers.len()) {
             let to = peers.at(place);
-            let name_bytes = |id: u32| self.names[id as usize].as_str().len();
+            let name_bytes = |id: u32| usize::from(self.name_bytes[id as usize]);
             let packet = daemon.table.packet(to as u32, now, name_bytes);
             self.traffic.count(&packet);
             let letter = self.letters.put(packet);
@@ -164,11 +169,7 @@ impl World {
     /// Memory runs short there: others hear of it before its next period.
     pub(super) fn cry_if_short(&mut self, i: usize) {
         let daemon = &self.daemons[i];
-        let short = is_short(
-            self.free_kib(i),
-            daemon.rack.mem_kib,
-            self.policy.reserve_permille,
-        );
+        let short = self.free_kib(i) < self.policy.reserve_kib(daemon.rack.mem_kib);
         if short && !daemon.short && daemon.up {
             self.cry(i);
         }
@@ -237,9 +238,7 @@ impl World {
             ..Need::default()
         };
         let daemon = &mut self.daemons[to];
-        // It has not looked at itself yet.
         let own = daemon.table.known(to as u32, &self.names[to], now);
-        let own = own.ok_or(Stay::NoRoom)?;
         let view = daemon.ledger.own_view(own, Users::everybody(), now);
         admit(&view, &self.policy, &need)?;
         let from = self.names[home].clone();
@@ -251,8 +250,4 @@ impl World {
 
 fn index(name: &NodeName) -> usize {
     name.as_str()[1..].parse::<usize>().map_or(0, |n| n - 1)
-}
-
-fn is_short(free_kib: u64, total_kib: u64, reserve_permille: u64) -> bool {
-    free_kib < total_kib / 1000 * reserve_permille
 }

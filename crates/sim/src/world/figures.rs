@@ -102,6 +102,13 @@ impl World {
         }
     }
 
+    /// How many others a node knows.
+    pub fn known_to(&self, node: usize) -> usize {
+        let (table, now) = (&self.daemons[node].table, self.tick(node));
+        let knows = |i: &usize| *i != node && table.age_ms(*i as u32, now).is_some();
+        (0..self.names.len()).filter(knows).count()
+    }
+
     /// How many of the others know what `node` is like since `since_us`.
     pub fn aware_of(&self, node: usize, since_us: u64) -> usize {
         let aware = |i: &usize| {

@@ -37,6 +37,8 @@ impl World {
                     return;
                 }
             }
+        } else {
+            self.daemons[job.home].born = true;
         }
         self.enter(task);
     }
