@@ -6,7 +6,7 @@ server=$!
 tries=0
 until redis-cli -s ./sock ping > /dev/null 2>&1; do
     tries=$((tries + 1))
-    [ $tries -lt 200 ] || { echo "no server"; exit 1; }
+    [ $tries -lt 200 ] || { echo "no server"; cat log; ps -o pid,stat,wchan,args -p $server; exit 1; }
     sleep 0.1
 done
 cli() { redis-cli -s ./sock "$@"; }

@@ -60,6 +60,29 @@ pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     });
 }
 
+/// mincore(2) tells which pages are there: those that still come are, too.
+pub fn look(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    if !cell.proc.coming.any() {
+        sh.listener.let_through(n.id);
+        return;
+    }
+    let Some(special) = Special::begin(&cell.proc) else {
+        return forward::park(sh, cell, n.id);
+    };
+    lock(&cell.st).waiting = Some(Waiting::Special);
+    let (sh, cell, id) = (sh.clone(), cell.clone(), n.id);
+    armento_tracee::aside::soon("whole", move || {
+        match behind::whole(&cell.proc) {
+            Ok(()) => {
+                lock(&cell.st).waiting = None;
+                sh.listener.let_through(id);
+            }
+            Err(e) => come_home(&sh, &cell, id, e.stay(), "mincore"),
+        }
+        drop(special);
+    });
+}
+
 fn serve(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
     // What home maps may lie where its deputy holds pages that are still to come.
     if let Err(e) = behind::whole(&cell.proc) {

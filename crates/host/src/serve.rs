@@ -148,6 +148,7 @@ fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         libc::SYS_execve | libc::SYS_execveat => forward::exec(sh, cell, n),
         libc::SYS_exit_group => exit(sh, cell, n),
         libc::SYS_mmap => mapping::begin(sh, cell, n),
+        libc::SYS_mincore => mapping::look(sh, cell, n),
         libc::SYS_restart_syscall if lock(&cell.st).at_deputy => forward::restart(sh, cell, n),
         nr if waits_here(nr) => {
             sh.listener.let_through(n.id);

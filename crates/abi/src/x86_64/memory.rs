@@ -1,7 +1,7 @@
 //! Memory of the process, and what waits on it.
 
 use crate::Cond::{All, Bits, Not, Null};
-use crate::row::{Otherwise, Row, body, body_if, come};
+use crate::row::{Otherwise, Row, body, body_if, come, host};
 
 /// MAP_ANONYMOUS, type MAP_PRIVATE, no MAP_HUGETLB.
 const PRIVATE: crate::Cond = Bits {
@@ -47,7 +47,7 @@ pub const ROWS: &[Row] = &[
     body(12, "brk"),
     body(25, "mremap"),
     body(26, "msync"),
-    body(27, "mincore").note("answers for the node the body runs on"),
+    host(27, "mincore", &[]).note("answers for the node the body runs on, once all pages have come there"),
     body(28, "madvise"),
     come(29, "shmget", SHM),
     come(30, "shmat", SHM),

@@ -4,14 +4,15 @@ use crate::lab::{Farm, until};
 use std::time::Duration;
 
 /// Strings that are written at random, grow (realloc, which moves big ones with mremap) and are given up, and children
-/// that look at all of them. Everything follows from one number.
+/// that look at all of them; which pages of one are there. Everything follows from one number.
 const PROGRAM: &str = r#"$| = 1; $r = 12345; sub dice { $r = ($r * 1103515245 + 12345) % 2147483648; int($r / 65536) % $_[0] }
  for $i (0..99) { $m[$i] = chr(65 + $i % 26) x 200000 }
  for $k (1..60) {
   for (1..4000) { substr($m[dice(100)], dice(30000) * 6, 1) = chr(97 + dice(26)) }
   $m[dice(100)] .= "g" x 150000; $m[dice(100)] = "n" x 200000;
   if ($k % 12 == 0) { if ($c = fork) { waitpid $c, 0 } else { print "child $k ", unpack("%32C*", join "", @m), "\n"; exit 0 } }
-  print "$k ", unpack("%32C*", join "", @m), "\n"; select undef, undef, undef, 0.04 }"#;
+  $v = "\0" x 40; $at = unpack("J", pack("p", $m[0])); syscall(27, ($at + 4095) & ~4095, 40 * 4096, $v);
+  print "$k ", unpack("%32C*", join "", @m), " ", unpack("%32C*", $v & ("\1" x 40)), "\n"; select undef, undef, undef, 0.04 }"#;
 
 /// Daemons whose hosts send everything behind the flip.
 fn all_later(farm: &Farm) {
