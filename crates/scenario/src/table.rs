@@ -164,7 +164,7 @@ mod tests {
         }
         let said = table.render();
         assert!(
-            said.contains("   5        1.100 (1.10)       2.000 (2.00)\n"),
+            said.contains("   5       1.100 (1.10)       2.000 (2.00)\n"),
             "{said}"
         );
     }
