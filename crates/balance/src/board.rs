@@ -1,13 +1,17 @@
 //! A farm on paper: what moves change while they are being chosen.
 
-use crate::decide::{bound, suits};
-use crate::weigh::{Seat, has_room, need_kib, seats};
-use crate::{DEMAND_FULL, Flight, Move, Policy, Proc, View};
+use crate::decide::{bound, grounds, order, suits};
+use crate::weigh::{Seat, need_kib, seats};
+use crate::{Cause, DEMAND_FULL, Move, Policy, Proc, View};
 use armento_gossip::Tick;
-use armento_model::NodeName;
+use armento_model::{NodeName, Pid};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 
 /// A process that wants less of a processor than this is not worth moving, hundredths.
 pub(crate) const DEMAND_MIN: u64 = DEMAND_FULL / 2;
+/// Of a crowd on one node so many are looked at, those who have computed most: more than may be under way.
+const CROWD_MAX: usize = 1024;
 
 /// One node with those of ours that compute there.
 pub(crate) struct Stand<'a> {
@@ -21,15 +25,14 @@ pub(crate) struct Stand<'a> {
 impl Stand<'_> {
     /// What one process gets with so much work in all, thousandths of a standard core.
     pub fn rate(&self, work: u64) -> i64 {
-        // cost: 10,000 is a standard core for oneself.
-        (10_000_000 / self.seat.cost_of(work).max(1)) as i64
+        self.seat.rate_of(work) as i64
     }
 
     pub fn name(&self) -> &NodeName {
         self.seat.name()
     }
 
-    fn full(&self) -> u64 {
+    pub fn full(&self) -> u64 {
         u64::from(self.seat.node.entry.cores.max(1)) * DEMAND_FULL
     }
 
@@ -45,71 +48,76 @@ impl Stand<'_> {
 }
 
 pub(crate) struct Board<'a> {
-    pub view: View,
+    pub view: &'a View,
     pub policy: &'a Policy,
-    pub now: Tick,
     pub stands: Vec<Stand<'a>>,
     pub chosen: Vec<Move>,
 }
 
 impl<'a> Board<'a> {
     pub fn new(view: &'a View, policy: &'a Policy, now: Tick) -> Board<'a> {
-        let free = |name: &NodeName| -> Vec<&'a Proc> {
-            let here = |proc: &&Proc| proc.place == *name && proc.demand >= DEMAND_MIN;
-            let all = view.procs.iter().filter(here);
-            all.filter(|proc| bound(view, policy, proc, now).is_none())
-                .collect()
-        };
-        let stand = |seat: Seat<'a>| {
-            let name = seat.name();
-            let flies = |f: &Flight| {
-                let from = view.procs.iter().find(|p| p.pid == f.pid).map(|p| &p.place);
-                f.to == *name || from == Some(name)
-            };
-            Stand {
-                free: free(name),
-                unsettled: view.flights.iter().any(flies),
-                seat,
+        let flying: HashSet<Pid> = view.flights.iter().map(|f| f.pid).collect();
+        let mut free: HashMap<&NodeName, Vec<&'a Proc>> = HashMap::new();
+        let mut unsettled: HashSet<&NodeName> = view.flights.iter().map(|f| &f.to).collect();
+        for proc in &view.procs {
+            let flies = flying.contains(&proc.pid);
+            if flies {
+                unsettled.insert(&proc.place);
             }
+            if proc.demand >= DEMAND_MIN && bound(view, policy, proc, flies, now).is_none() {
+                free.entry(&proc.place).or_default().push(proc);
+            }
+        }
+        let stand = |seat: Seat<'a>| Stand {
+            free: free.remove(seat.name()).map_or(Vec::new(), first_of),
+            unsettled: unsettled.contains(seat.name()),
+            seat,
         };
         Board {
             stands: seats(view, policy).into_iter().map(stand).collect(),
-            view: view.clone(),
+            view,
             policy,
-            now,
             chosen: Vec::new(),
         }
     }
 
     pub fn is_full(&self) -> bool {
-        self.view.flights.len() >= self.policy.flights_max
+        let under_way = self.view.flights.len() + self.chosen.len();
+        under_way >= self.policy.flights_max(self.view.nodes.len())
     }
 
     /// May `proc` go to `to` at all?
     pub fn fits(&self, proc: &Proc, to: usize) -> bool {
-        let node = self.stands[to].seat.node;
-        suits(&self.view, self.policy, node, proc)
-            && has_room(&self.view, self.policy, node, need_kib(proc.rss_kib))
+        let seat = &self.stands[to].seat;
+        suits(self.view, self.policy, seat.node, proc)
+            && seat.has_room(self.policy, need_kib(proc.rss_kib))
     }
 
     /// `proc` will go.
-    pub fn go(&mut self, proc: &Proc, from: usize, to: usize) {
-        self.view.flights.push(Flight {
-            pid: proc.pid,
-            to: self.stands[to].name().clone(),
-            need_kib: need_kib(proc.rss_kib),
-            since: self.now,
-        });
-        self.chosen.push(Move {
-            pid: proc.pid,
-            from: proc.place.clone(),
-            to: self.stands[to].name().clone(),
-        });
+    pub fn go(&mut self, proc: &Proc, from: usize, to: usize, cause: Cause) {
+        let (source, target) = (&self.stands[from].seat, &self.stands[to].seat);
+        let rates = (
+            source.rate_of(source.work),
+            target.rate_of(target.work + proc.demand),
+        );
+        let chosen = order(proc, target.node, grounds(cause, rates, proc, self.policy));
+        self.chosen.push(chosen);
         let source = &mut self.stands[from];
         source.free.retain(|p| p.pid != proc.pid);
         source.seat.work = source.seat.work.saturating_sub(proc.demand);
         source.unsettled = true;
-        self.stands[to].seat.work += proc.demand;
-        self.stands[to].unsettled = true;
+        let target = &mut self.stands[to];
+        target.seat.work += proc.demand;
+        target.seat.flying_kib += need_kib(proc.rss_kib);
+        target.unsettled = true;
     }
+}
+
+fn first_of(mut crowd: Vec<&Proc>) -> Vec<&Proc> {
+    if crowd.len() > CROWD_MAX {
+        crowd.select_nth_unstable_by_key(CROWD_MAX, |p| (Reverse(p.cpu_ms), p.pid));
+        crowd.truncate(CROWD_MAX);
+        crowd.sort_by_key(|p| p.pid);
+    }
+    crowd
 }

@@ -6,13 +6,14 @@ use crate::board::{Board, DEMAND_MIN};
 use crate::even::even;
 use crate::turns::take_turns;
 use crate::weigh::{
-    Seat, can_run, forward_permille, free_kib, has_room, need_kib, reachable, reserve_kib, seats,
+    Seat, can_run, flying_kib, forward_permille, left_kib, need_kib, price_ms, reachable,
+    reserve_kib, seats,
 };
-use crate::{Flight, Kind, Move, Node, Policy, Proc, View};
+use crate::{Cause, Flight, Grounds, Kind, Move, Node, Policy, Proc, View};
 use armento_gossip::Tick;
-use armento_model::{NodeName, Stay};
+use armento_model::{NodeName, Pid, Stay};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{HashMap, HashSet};
 
 /// Chooses who of this home's processes moves, from any node to any other, home among them.
 /// No clock, no dice, no I/O. At most one a period from each node, and each sees those before it.
@@ -69,11 +70,19 @@ fn is_turn(view: &View, policy: &Policy, now: Tick) -> bool {
             .decided_last
             .is_none_or(|last| now.since(last) >= policy.prompt_ms);
     // Before the first sample nothing is known of home's own processor.
-    (rested || freed) && view.own().is_some() && view.flights.len() < policy.flights_max
+    (rested || freed)
+        && view.own().is_some()
+        && view.flights.len() < policy.flights_max(view.nodes.len())
 }
 
-/// Why `proc` may not be moved now, whatever the target.
-pub(crate) fn bound(view: &View, policy: &Policy, proc: &Proc, now: Tick) -> Option<Stay> {
+/// Why `proc` may not be moved now, whatever the target. `flies`: it is under way.
+pub(crate) fn bound(
+    view: &View,
+    policy: &Policy,
+    proc: &Proc,
+    flies: bool,
+    now: Tick,
+) -> Option<Stay> {
     if proc.locked {
         return Some(Stay::Locked);
     }
@@ -82,7 +91,7 @@ pub(crate) fn bound(view: &View, policy: &Policy, proc: &Proc, now: Tick) -> Opt
     {
         return Some(stay);
     }
-    if view.flies(proc.pid).is_some() {
+    if flies {
         return Some(Stay::Busy);
     }
     if now.since(proc.arrived) < policy.residence_ms {
@@ -95,6 +104,17 @@ pub(crate) fn bound(view: &View, policy: &Policy, proc: &Proc, now: Tick) -> Opt
     None
 }
 
+/// Who may move now, by place.
+fn free<'a>(view: &'a View, policy: &Policy, now: Tick) -> HashMap<&'a NodeName, Vec<&'a Proc>> {
+    let flying: HashSet<Pid> = view.flights.iter().map(|f| f.pid).collect();
+    let free = |p: &&Proc| bound(view, policy, p, flying.contains(&p.pid), now).is_none();
+    let mut by_place: HashMap<&NodeName, Vec<&Proc>> = HashMap::new();
+    for proc in view.procs.iter().filter(free) {
+        by_place.entry(&proc.place).or_default().push(proc);
+    }
+    by_place
+}
+
 /// Takes our largest process away from a node whose memory runs out, to one with plenty.
 fn usher(
     view: &View,
@@ -102,23 +122,20 @@ fn usher(
     now: Tick,
     done: &dyn Fn(&NodeName) -> bool,
 ) -> Option<Move> {
+    let flying = flying_kib(view);
     let short = |node: &&Node| {
+        let flying_kib = flying.get(&node.entry.node).copied().unwrap_or(0);
         node.entry.mem_total_kib > 0
-            && free_kib(view, node) < reserve_kib(node, policy)
+            && left_kib(node, flying_kib) < reserve_kib(node, policy)
             && !done(&node.entry.node)
     };
     if !view.nodes.iter().any(|node| short(&node)) {
         return None;
     }
     let seats = seats(view, policy);
+    let mut free = free(view, policy, now);
     for from in view.nodes.iter().filter(short) {
-        let mut here: Vec<&Proc> = view
-            .procs
-            .iter()
-            .filter(|proc| {
-                proc.place == from.entry.node && bound(view, policy, proc, now).is_none()
-            })
-            .collect();
+        let mut here = free.remove(&from.entry.node).unwrap_or_default();
         here.sort_by_key(|proc| (Reverse(proc.rss_kib), proc.pid));
         for proc in here {
             // Twice the reserve stays free there, so that it is not the next to run short.
@@ -126,10 +143,14 @@ fn usher(
             let target = seats
                 .iter()
                 .filter(|to| *to.name() != from.entry.node && suits(view, policy, to.node, proc))
-                .filter(|to| has_room(view, policy, to.node, need(to)))
+                .filter(|to| to.has_room(policy, need(to)))
                 .min_by_key(|to| (to.cost_with(proc.demand), to.turn));
             if let Some(to) = target {
-                return Some(order(proc, to.node));
+                let here = seats.iter().find(|s| *s.name() == from.entry.node);
+                let now = here.map_or(0, |seat| seat.rate_of(seat.work));
+                let rates = (now, to.rate_of(to.work + proc.demand));
+                let why = grounds(Cause::Memory, rates, proc, policy);
+                return Some(order(proc, to.node, why));
             }
         }
     }
@@ -143,12 +164,11 @@ fn relieve(
     now: Tick,
     done: &dyn Fn(&NodeName) -> bool,
 ) -> Option<Move> {
-    let mut free: BTreeMap<&NodeName, Vec<&Proc>> = BTreeMap::new();
-    let movable =
-        |proc: &&Proc| proc.demand >= DEMAND_MIN && bound(view, policy, proc, now).is_none();
-    for proc in view.procs.iter().filter(movable) {
-        free.entry(&proc.place).or_default().push(proc);
-    }
+    let mut free = free(view, policy, now);
+    free.retain(|_, here| {
+        here.retain(|proc| proc.demand >= DEMAND_MIN);
+        !here.is_empty()
+    });
     let seats = seats(view, policy);
     let asked = |demand: u64| demand * policy.margin_percent / 100;
 
@@ -162,7 +182,7 @@ fn relieve(
         let better =
             |to: &&Seat| to.name() != from.name() && to.cost_with(asked(DEMAND_MIN)) < now_costs;
         for to in seats.iter().filter(better) {
-            let Some(proc) = candidate(view, policy, here, to.node) else {
+            let Some(proc) = candidate(view, policy, here, to) else {
                 continue;
             };
             // PAPER: one-sided: only a home moves its own, and only where even with the margin
@@ -173,7 +193,9 @@ fn relieve(
             }
             let rank = (now_costs - then_costs, Reverse(to.turn));
             if best.as_ref().is_none_or(|(top, _)| rank > *top) {
-                best = Some((rank, order(proc, to.node)));
+                let rates = (from.rate_of(from.work), to.rate_of(to.work + proc.demand));
+                let why = grounds(Cause::Share, rates, proc, policy);
+                best = Some((rank, order(proc, to.node, why)));
             }
         }
     }
@@ -182,11 +204,11 @@ fn relieve(
 
 /// Who of those `here` goes to `to`. Outwards, the one with the longest history of computing
 /// and the least business at home: it will go on so. Homewards, the one that calls home most.
-fn candidate<'a>(view: &View, policy: &Policy, here: &[&'a Proc], to: &Node) -> Option<&'a Proc> {
+fn candidate<'a>(view: &View, policy: &Policy, here: &[&'a Proc], to: &Seat) -> Option<&'a Proc> {
     let fits = |proc: &&&Proc| {
-        suits(view, policy, to, proc) && has_room(view, policy, to, need_kib(proc.rss_kib))
+        suits(view, policy, to.node, proc) && to.has_room(policy, need_kib(proc.rss_kib))
     };
-    let homewards = to.entry.node == view.me;
+    let homewards = *to.name() == view.me;
     let worth = |proc: &&&Proc| {
         let price = forward_permille(proc, policy).min(1000);
         let computing = proc.cpu_ms * (1000 - price) / 1000;
@@ -203,10 +225,22 @@ pub(crate) fn suits(view: &View, policy: &Policy, to: &Node, proc: &Proc) -> boo
     reachable(view, policy, to, proc.uid) && can_run(view, to, proc.needs.as_ref())
 }
 
-fn order(proc: &Proc, to: &Node) -> Move {
+/// `rates`: now, then.
+pub(crate) fn grounds(cause: Cause, rates: (u64, u64), proc: &Proc, policy: &Policy) -> Grounds {
+    Grounds {
+        cause,
+        now_milli: rates.0,
+        then_milli: rates.1,
+        price_ms: price_ms(proc, policy) as u64,
+        lag_ms: proc.lag_ms,
+    }
+}
+
+pub(crate) fn order(proc: &Proc, to: &Node, grounds: Grounds) -> Move {
     Move {
         pid: proc.pid,
         from: proc.place.clone(),
         to: to.entry.node.clone(),
+        grounds,
     }
 }

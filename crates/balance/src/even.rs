@@ -1,9 +1,11 @@
 //! Evens out: no core stands idle while another is shared, nobody is much slower than somebody else.
 
 use crate::board::{Board, Stand};
+use crate::ranks::{Class, Ranks, class, is_uniform};
 use crate::weigh::price_ms;
-use crate::{Policy, Proc};
+use crate::{Cause, Policy, Proc};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Who is alone on a core leaves it only for one that is so much faster, percent: less would hardly repay
 /// the move, and is the measurement's noise.
@@ -11,43 +13,48 @@ const FASTER_PERCENT: i64 = 115;
 /// A process of which little is known is expected to compute so long yet.
 const REMAINS_MS_MIN: u64 = 1000;
 
-/// Chooses until nothing is to gain.
+/// Chooses until nothing is to gain: slowest first; a node from which nobody can go is left out.
 pub(crate) fn even(board: &mut Board) {
-    // Slowest first; a node from which nobody can go is left out.
-    let mut stuck = vec![false; board.stands.len()];
+    let mut ranks = Ranks::new(&board.stands);
     while !board.is_full() {
-        let slowest = (0..board.stands.len())
-            .filter(|&i| !stuck[i] && !board.stands[i].free.is_empty())
-            .min_by_key(|&i| (board.stands[i].rate(board.stands[i].seat.work), Reverse(i)));
-        let Some(from) = slowest else { return };
-        match best(board, from) {
-            Some((proc, to)) => board.go(proc, from, to),
-            None => stuck[from] = true,
+        let Some(from) = ranks.slowest() else { return };
+        let Some((proc, to)) = best(board, &mut ranks, from) else {
+            ranks.stuck(&board.stands[from], from);
+            continue;
+        };
+        let may_go = [from, to].map(|i| ranks.take_out(&board.stands[i], i));
+        board.go(proc, from, to, Cause::Share);
+        for (i, may_go) in [from, to].into_iter().zip(may_go) {
+            ranks.put_in(&board.stands[i], i, may_go);
         }
     }
 }
 
 /// Who of those at `from` goes where.
-fn best<'a>(board: &Board<'a>, from: usize) -> Option<(&'a Proc, usize)> {
+fn best<'a>(board: &Board<'a>, ranks: &mut Ranks, from: usize) -> Option<(&'a Proc, usize)> {
     let source = &board.stands[from];
-    let value = |to: usize| {
-        let target = &board.stands[to];
-        let demand = source.free[0].demand;
-        let core = target.has_core(demand);
-        let after = target.rate(target.seat.work + demand);
-        // Among equal ones where others compute: of what they leave we get a part, too.
-        (
-            core,
-            after,
-            target.seat.node.others,
-            Reverse(target.seat.turn),
-        )
-    };
-    let mut targets: Vec<usize> = (0..board.stands.len()).filter(|&to| to != from).collect();
-    targets.sort_by_key(|&to| Reverse(value(to)));
-    targets
-        .into_iter()
-        .find_map(|to| Some((candidate(board, from, to)?, to)))
+    ranks.for_demand(&board.stands, source.free.first()?.demand);
+    let mut hopeless: BTreeMap<Class, bool> = BTreeMap::new();
+    for to in ranks.targets(from) {
+        let class = class(&board.stands[to]);
+        let hopeless = hopeless.entry(class).or_insert_with(|| {
+            let emptiest = ranks.emptiest(class, from);
+            is_uniform(class) && !emptiest.is_some_and(|to| somebody_gains(board, from, to))
+        });
+        if *hopeless {
+            continue;
+        }
+        if let Some(proc) = candidate(board, from, to) {
+            return Some((proc, to));
+        }
+    }
+    None
+}
+
+fn somebody_gains(board: &Board, from: usize, to: usize) -> bool {
+    let (source, target) = (&board.stands[from], &board.stands[to]);
+    let mut free = source.free.iter();
+    free.any(|proc| gains(board.policy, source, target, proc))
 }
 
 fn candidate<'a>(board: &Board<'a>, from: usize, to: usize) -> Option<&'a Proc> {

@@ -4,15 +4,18 @@
 //! that we sent there before it last spoke, and not what we sent since. So the ledger remembers how
 //! much of ours each node had at each moment, and takes away what was ours when it spoke.
 
+mod out;
+
 use crate::account::{Account, Visitor, smoothed};
-use crate::past::{EARLY_MS, Past};
+use crate::past::Past;
+use crate::sums::Sums;
 use crate::turns::{lags, power_milli};
 use crate::view::DEMAND_FULL;
 use crate::weigh::{need_kib, price_ms};
-use crate::{Flight, Fresh, Guest, Move, Node, Policy, Proc, Seen, View};
-use armento_gossip::{Known, Tick};
-use armento_model::{NodeName, Pid, Stay, Users};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::{Flight, Fresh, Guest, Move, Policy, Seen, View};
+use armento_gossip::Tick;
+use armento_model::{NodeName, Pid, Stay};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A placed program that was never reported is given up after this: two dozen keepers that start
 /// at once on a quarter of a processor take seconds until they first report.
@@ -26,8 +29,9 @@ const EXPECT_MS_MAX: u64 = 5_000;
 const STEP_MS_MAX: u64 = 2_000;
 /// What may be spent on taking turns is saved for so long.
 const TURNS_MS_MAX: u64 = 10_000;
-/// More of any kind are not kept: processes beyond are not balanced, guests not expected.
-const PROCS_MAX: usize = 65_536;
+/// More of any kind are not kept: processes beyond are not balanced, guests not expected. Room for ten processes of one
+/// home on each node of the largest farm.
+const PROCS_MAX: usize = 131_072;
 const FLIGHTS_MAX: usize = 1024;
 
 #[derive(Clone, Debug)]
@@ -55,12 +59,13 @@ struct Expected {
 pub struct Ledger {
     me: NodeName,
     accounts: BTreeMap<Pid, Account>,
-    flights: Vec<Flight>,
+    flights: BTreeMap<Pid, Flight>,
+    ours: Sums,
     visitors: BTreeMap<(NodeName, Pid), Visitor>,
     expected: Vec<Expected>,
     past: Past,
     /// Work of others at other nodes, when it was last certain.
-    others: BTreeMap<NodeName, u64>,
+    others: HashMap<NodeName, u64>,
     /// Work here that is no guest's and none of ours, hundredths, smoothed.
     background: u64,
     placements: u64,
@@ -79,11 +84,12 @@ impl Ledger {
         Ledger {
             me,
             accounts: BTreeMap::new(),
-            flights: Vec::new(),
+            flights: BTreeMap::new(),
+            ours: Sums::default(),
             visitors: BTreeMap::new(),
             expected: Vec::new(),
             past: Past::default(),
-            others: BTreeMap::new(),
+            others: HashMap::new(),
             background: 0,
             placements: 0,
             decided_last: None,
@@ -99,30 +105,29 @@ impl Ledger {
     /// All living processes of this home, from the newest report of every keeper. Whoever is
     /// missing has ended.
     pub fn observe(&mut self, procs: &[Seen], now: Tick) {
-        let alive: BTreeSet<Pid> = procs.iter().map(|seen| seen.pid).collect();
-        let flights = &mut self.flights;
-        let ended_last = &mut self.ended_last;
-        self.accounts.retain(|pid, _| {
-            let lives = alive.contains(pid);
-            if !lives {
-                *ended_last = Some(now);
-                flights.retain(|flight| flight.pid != *pid);
-            }
-            lives
-        });
+        let alive: HashSet<Pid> = procs.iter().map(|seen| seen.pid).collect();
+        let dead = self.accounts.keys().filter(|pid| !alive.contains(pid));
+        for pid in dead.copied().collect::<Vec<Pid>>() {
+            self.accounts.remove(&pid);
+            self.ended_last = Some(now);
+            self.land(pid);
+        }
         for seen in procs {
             if let Some(account) = self.accounts.get_mut(&seen.pid) {
                 account.follow(seen, &self.me, now);
             } else if self.accounts.len() < PROCS_MAX {
                 self.accounts.insert(seen.pid, Account::open(seen, now));
             }
+            self.recount(seen.pid);
         }
-        let arrived = |flight: &Flight| {
-            self.accounts
-                .get(&flight.pid)
-                .is_some_and(|account| account.proc.place == flight.to)
+        let arrived = |flight: &&Flight| {
+            let account = self.accounts.get(&flight.pid);
+            account.is_some_and(|account| account.proc.place == flight.to)
         };
-        self.flights.retain(|flight| !arrived(flight));
+        let arrived = self.flights.values().filter(arrived);
+        for pid in arrived.map(|flight| flight.pid).collect::<Vec<Pid>>() {
+            self.land(pid);
+        }
         self.note(now);
     }
 
@@ -208,6 +213,7 @@ impl Ledger {
         if let Some(account) = self.accounts.get_mut(&pid) {
             account.moved(to, now);
         }
+        self.recount(pid);
         self.note(now);
     }
 
@@ -273,145 +279,56 @@ impl Ledger {
         self.background = smoothed(self.background, rest);
     }
 
-    // --- what comes out ---
+    // --- the books themselves ---
 
-    /// All work here, hundredths: what [`armento_gossip::Entry::load`] says.
-    pub fn load(&self) -> u32 {
-        let ours = self.ours().get(&self.me).copied().unwrap_or(0);
-        u32::try_from(self.others_here() + ours).unwrap_or(u32::MAX)
-    }
-
-    /// Everything a decision may look at. `known` is the load vector's view; `open` says whose
-    /// programs this home sends to a node and has accepted there (for this node: whether it takes guests).
-    pub fn view(
-        &mut self,
-        known: Vec<Known>,
-        open: impl Fn(&NodeName) -> Users,
-        now: Tick,
-    ) -> View {
-        self.expire(now);
-        let mut seat = |known: Known| {
-            let open = open(&known.entry.node);
-            self.seat(known, open, now)
+    /// Where it counts now: where it is, or where it flies.
+    fn recount(&mut self, pid: Pid) {
+        let to = self.flights.get(&pid).map(|flight| &flight.to);
+        let proc = self.accounts.get(&pid).map(|account| &account.proc);
+        let counts = match (proc, to) {
+            (Some(proc), to) => Some((to.unwrap_or(&proc.place), proc.demand)),
+            (None, to) => to.map(|to| (to, DEMAND_FULL)),
         };
-        let nodes: Vec<Node> = known.into_iter().map(&mut seat).collect();
-        self.others
-            .retain(|name, _| nodes.iter().any(|n| n.entry.node == *name));
-        View {
-            me: self.me.clone(),
-            nodes,
-            procs: self
-                .accounts
-                .values()
-                .map(|account| account.proc.clone())
-                .collect(),
-            flights: self.flights.clone(),
-            placements: self.placements,
-            decided_last: self.decided_last,
-            ended_last: self.ended_last,
-            turns_ms: self.turns_us / 1000,
-        }
-    }
-
-    fn seat(&mut self, known: Known, open: Users, now: Tick) -> Node {
-        let Known { mut entry, age_ms } = known;
-        if entry.node == self.me {
-            entry.load = self.load();
-            let taken_kib = self.expected.iter().map(|e| e.need_kib).sum();
-            return Node {
-                entry,
-                age_ms: 0,
-                open,
-                others: self.others_here(),
-                taken_kib,
-            };
-        }
-        let fresh =
-            |proc: &&Proc| proc.place == entry.node && now.since(proc.arrived) <= age_ms + EARLY_MS;
-        let procs = self.accounts.values().map(|account| &account.proc);
-        let taken_kib = procs.filter(fresh).map(|proc| need_kib(proc.rss_kib)).sum();
-        // Too much of ours taken away makes it look emptier than it is, which its admission corrects; too little would
-        // count our own work as another's and send us away from it. Where ours come and go, the difference says
-        // little of others: what was known before holds.
-        let (least, most) = self.past.between(&entry.node, age_ms, now);
-        let told = u64::from(entry.load).saturating_sub(most);
-        let known = self.others.get(&entry.node).copied();
-        let others = if least == most {
-            told
-        } else {
-            known.unwrap_or(told)
-        };
-        self.others.insert(entry.node.clone(), others);
-        Node {
-            entry,
-            age_ms,
-            open,
-            others,
-            taken_kib,
-        }
-    }
-
-    fn others_here(&self) -> u64 {
-        let guests: u64 = self.visitors.values().map(|visitor| visitor.demand).sum();
-        self.background + guests + self.expected.len() as u64 * DEMAND_FULL
-    }
-
-    /// Work of ours on every node, flights counted where they land.
-    fn ours(&self) -> BTreeMap<NodeName, u64> {
-        let mut sum = BTreeMap::new();
-        let flying: BTreeMap<Pid, &NodeName> =
-            self.flights.iter().map(|f| (f.pid, &f.to)).collect();
-        for (pid, account) in &self.accounts {
-            let place = flying.get(pid).copied().unwrap_or(&account.proc.place);
-            *sum.entry(place.clone()).or_insert(0) += account.proc.demand;
-        }
-        for flight in self
-            .flights
-            .iter()
-            .filter(|f| !self.accounts.contains_key(&f.pid))
-        {
-            *sum.entry(flight.to.clone()).or_insert(0) += DEMAND_FULL;
-        }
-        sum
+        self.ours.set(pid, counts);
     }
 
     fn fly(&mut self, flight: Flight, now: Tick) {
-        self.land(flight.pid);
-        let there = self
-            .accounts
-            .get(&flight.pid)
-            .is_some_and(|a| a.proc.place == flight.to);
+        let pid = flight.pid;
+        self.land(pid);
+        let account = self.accounts.get(&pid);
+        let there = account.is_some_and(|a| a.proc.place == flight.to);
         if !there && self.flights.len() < FLIGHTS_MAX {
-            self.flights.push(flight);
+            self.flights.insert(pid, flight);
+            self.recount(pid);
         }
         self.note(now);
     }
 
     fn land(&mut self, pid: Pid) {
-        self.flights.retain(|flight| flight.pid != pid);
+        self.flights.remove(&pid);
+        self.recount(pid);
     }
 
     fn expire(&mut self, now: Tick) {
         self.expected
             .retain(|e| now.since(e.since) <= EXPECT_MS_MAX);
-        let accounts = &self.accounts;
         let limit = |pid: &Pid| {
-            if accounts.contains_key(pid) {
+            if self.accounts.contains_key(pid) {
                 FLIGHT_MS_MAX
             } else {
                 UNSEEN_MS_MAX
             }
         };
-        let before = self.flights.len();
-        self.flights
-            .retain(|flight| now.since(flight.since) <= limit(&flight.pid));
-        if self.flights.len() != before {
+        let each = self.flights.values();
+        let lost = each.filter(|flight| now.since(flight.since) > limit(&flight.pid));
+        let lost: Vec<Pid> = lost.map(|flight| flight.pid).collect();
+        lost.iter().for_each(|pid| self.land(*pid));
+        if !lost.is_empty() {
             self.note(now);
         }
     }
 
     fn note(&mut self, now: Tick) {
-        let ours = self.ours();
-        self.past.note(ours, now);
+        self.past.note(self.ours.changes(), now);
     }
 }

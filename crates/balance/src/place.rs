@@ -1,6 +1,6 @@
 //! Where a fresh program starts, decided at its exec stop before its memory grows.
 
-use crate::weigh::{Seat, can_run, has_room, reachable, seats};
+use crate::weigh::{Seat, can_run, reachable, seats};
 use crate::{DEMAND_FULL, Kind, Policy, View};
 use armento_gossip::CpuSet;
 use armento_model::NodeName;
@@ -36,14 +36,14 @@ impl Default for Fresh {
 /// The node where a fresh program should run; `None` and this node's own name both mean here.
 /// Whoever follows the advice tells the ledger, so that the next question counts this one.
 pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
-    if view.own().is_none() || view.flights.len() >= policy.flights_max {
+    if view.own().is_none() || view.flights.len() >= policy.flights_max(view.nodes.len()) {
         return None;
     }
     let fits = |seat: &Seat| {
         *seat.name() == view.me
             || (reachable(view, policy, seat.node, fresh.uid)
                 && can_run(view, seat.node, fresh.needs.as_ref())
-                && has_room(view, policy, seat.node, fresh.need_kib))
+                && seat.has_room(policy, fresh.need_kib))
     };
     let open: Vec<Seat> = seats(view, policy).into_iter().filter(fits).collect();
     match policy.kind {

@@ -17,6 +17,12 @@ pub enum Kind {
     None,
 }
 
+/// Beyond a thousand nodes, each lets knowledge get so much older before it attracts nobody: there it is on its way
+/// for longer (RFD 6). 40 s at ten thousand …
+const AGE_MS_EACH: u64 = 4;
+/// … and so many nodes let one process more be under way from one home: what they take in grows with them.
+const FLIGHT_NODES: usize = 16;
+
 /// A policy with its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -44,11 +50,11 @@ pub struct Policy {
     /// … but only this long after the last when one of ours has ended since: long enough for a keeper to
     /// begin, and for the ends of a burst to be seen together.
     pub prompt_ms: u64,
-    /// Knowledge older than this does not attract anybody.
+    /// Knowledge older than this does not attract anybody, in a farm of up to a few thousand nodes.
     pub age_ms_max: u64,
     /// Memory that is kept free on every node, thousandths of its total.
     pub reserve_permille: u64,
-    /// Moves and placements under way from this home, all nodes together.
+    /// Moves and placements under way from this home, all nodes together, in a farm of up to a thousand.
     pub flights_max: usize,
     /// Guests that this node accepts for each core.
     pub guests_per_core_max: u64,
@@ -103,6 +109,22 @@ impl Policy {
 
     pub fn name(&self) -> &'static str {
         self.kind.name()
+    }
+
+    /// Memory that stays free on a node of so much, KiB: a share, but no more than a gigabyte, which is enough to
+    /// absorb growth until the next decision and would only be wasted beyond.
+    pub fn reserve_kib(&self, total_kib: u64) -> u64 {
+        (total_kib / 1000 * self.reserve_permille).min(1 << 20)
+    }
+
+    /// [`Policy::age_ms_max`] where so many nodes are known.
+    pub(crate) fn age_ms_max(&self, nodes: usize) -> u64 {
+        self.age_ms_max.max(nodes as u64 * AGE_MS_EACH)
+    }
+
+    /// [`Policy::flights_max`] where so many nodes are known.
+    pub fn flights_max(&self, nodes: usize) -> usize {
+        self.flights_max.max(nodes / FLIGHT_NODES)
     }
 }
 

@@ -3,9 +3,11 @@
 //! Seventeen processes on sixteen nodes leave two of them at half speed. Whoever is ahead changes places with
 //! whoever is behind; between equal nodes one move does it: from a pair, one goes to who was alone.
 
-use crate::board::Board;
-use crate::weigh::price_ms;
-use crate::{Proc, View};
+use crate::board::{Board, DEMAND_MIN};
+use crate::weigh::{price_ms, seats};
+use crate::{Cause, Policy, Proc, View};
+use armento_model::{NodeName, Pid};
+use std::collections::{HashMap, HashSet};
 
 /// Slots are worth a change of places from this difference on, percent.
 const FASTER_PERCENT: i64 = 108;
@@ -23,10 +25,12 @@ struct Change<'a> {
 /// Before: nothing is to be evened out.
 pub(crate) fn take_turns(board: &mut Board) {
     let mut left_ms = board.view.turns_ms as i64;
-    while let Some(change) = best(board, left_ms) {
+    while !board.is_full()
+        && let Some(change) = best(board, left_ms)
+    {
         left_ms -= change.price_ms;
         for (proc, from, to) in change.moves {
-            board.go(proc, from, to);
+            board.go(proc, from, to, Cause::Turn);
         }
     }
 }
@@ -40,10 +44,10 @@ fn best<'a>(board: &Board<'a>, left_ms: i64) -> Option<Change<'a>> {
     let all: Vec<usize> = (0..board.stands.len()).filter(settled).collect();
     let lags = |i: usize| board.stands[i].free.iter().map(|p| p.lag_ms);
     let mut slow = all.clone();
-    slow.sort_by_key(|&i| -lags(i).max().unwrap_or(0));
+    slow.sort_by_cached_key(|&i| -lags(i).max().unwrap_or(0));
     slow.truncate(LOOKED_MAX);
     let mut fast = all;
-    fast.sort_by_key(|&i| lags(i).min().unwrap_or(0));
+    fast.sort_by_cached_key(|&i| lags(i).min().unwrap_or(0));
     fast.truncate(LOOKED_MAX);
     let mut top: Option<Change<'a>> = None;
     for &from in &slow {
@@ -137,22 +141,18 @@ fn is_worth(board: &Board, gap: i64, mean: i64, behind: &Proc) -> bool {
 
 /// How much each of ours falls behind equal progress or gets ahead in `past_ms`, milliseconds of a standard
 /// core. Those who do not compute, or cannot move, take no part.
-pub(crate) fn lags(
-    view: &View,
-    policy: &crate::Policy,
-    past_ms: u64,
-) -> Vec<(armento_model::Pid, i64)> {
-    let takes_part = |p: &&Proc| p.demand >= crate::board::DEMAND_MIN && !p.locked;
-    let mut here: std::collections::BTreeMap<&armento_model::NodeName, u64> = Default::default();
+pub(crate) fn lags(view: &View, policy: &Policy, past_ms: u64) -> Vec<(Pid, i64)> {
+    let takes_part = |p: &&Proc| p.demand >= DEMAND_MIN && !p.locked;
+    let mut here: HashMap<&NodeName, u64> = HashMap::new();
     for proc in &view.procs {
         *here.entry(&proc.place).or_default() += proc.demand;
     }
-    let rates: std::collections::BTreeMap<_, i64> = crate::weigh::seats(view, policy)
-        .iter()
+    let rates: HashMap<&NodeName, i64> = seats(view, policy)
+        .into_iter()
         .map(|seat| {
             let work = seat.node.others + here.get(seat.name()).copied().unwrap_or(0);
             let cost = seat.cost_of(work).max(1);
-            (seat.node.entry.node.clone(), (10_000_000 / cost) as i64)
+            (&seat.node.entry.node, (10_000_000 / cost) as i64)
         })
         .collect();
     let rate = |p: &Proc| rates.get(&p.place).copied();
@@ -175,9 +175,9 @@ pub(crate) fn lags(
 }
 
 /// Power of the nodes where ours compute, thousandths of a standard core.
-pub(crate) fn power_milli(view: &View, policy: &crate::Policy) -> u64 {
-    let used = |name: &armento_model::NodeName| view.procs.iter().any(|p| p.place == *name);
-    let seats = crate::weigh::seats(view, policy);
-    let used = seats.iter().filter(|seat| used(seat.name()));
+pub(crate) fn power_milli(view: &View, policy: &Policy) -> u64 {
+    let used: HashSet<&NodeName> = view.procs.iter().map(|p| &p.place).collect();
+    let seats = seats(view, policy);
+    let used = seats.iter().filter(|seat| used.contains(seat.name()));
     used.map(|seat| seat.node.entry.power_milli()).sum()
 }

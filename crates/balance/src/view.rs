@@ -80,6 +80,40 @@ pub struct Move {
     pub pid: Pid,
     pub from: NodeName,
     pub to: NodeName,
+    pub grounds: Grounds,
+}
+
+/// Why it was chosen, with the figures that were weighed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grounds {
+    pub cause: Cause,
+    /// What it gets where it is, and will get at the target, thousandths of a standard core.
+    pub now_milli: u64,
+    pub then_milli: u64,
+    /// What the move costs, milliseconds of a standard core.
+    pub price_ms: u64,
+    /// [`Proc::lag_ms`].
+    pub lag_ms: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Where it is memory runs out.
+    Memory,
+    /// It gets more of a processor there, or leaves more to others.
+    Share,
+    /// Places are changed, so that all progress alike.
+    Turn,
+}
+
+impl Cause {
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Memory => "memory",
+            Cause::Share => "share",
+            Cause::Turn => "turn",
+        }
+    }
 }
 
 impl View {

@@ -2,22 +2,33 @@
 
 use crate::{DEMAND_FULL, Node, Policy, Proc, View};
 use armento_gossip::{CpuSet, STANDARD_SPEED};
-use armento_model::NodeName;
-use std::collections::BTreeMap;
+use armento_model::{NodeName, Pid};
+use std::collections::HashMap;
 
 /// Memory of a host and its supervision, besides the body's own pages.
 const HOST_KIB: u64 = 8 * 1024;
 
 /// Work of ours on every node, flights counted where they land, hundredths.
-pub(crate) fn ours(view: &View) -> BTreeMap<&NodeName, u64> {
-    let mut sum = BTreeMap::new();
+pub(crate) fn ours(view: &View) -> HashMap<&NodeName, u64> {
+    let each = view.flights.iter();
+    let mut flights: HashMap<Pid, &NodeName> = each.map(|f| (f.pid, &f.to)).collect();
+    let mut sum = HashMap::new();
     for proc in &view.procs {
-        *sum.entry(view.whereabouts(proc)).or_insert(0) += proc.demand;
+        let place = flights.remove(&proc.pid).unwrap_or(&proc.place);
+        *sum.entry(place).or_insert(0) += proc.demand;
     }
     // Programs that were placed and have not been seen yet.
-    let seen = |pid| view.procs.iter().any(|proc| proc.pid == pid);
-    for flight in view.flights.iter().filter(|flight| !seen(flight.pid)) {
-        *sum.entry(&flight.to).or_insert(0) += DEMAND_FULL;
+    for to in flights.into_values() {
+        *sum.entry(to).or_insert(0) += DEMAND_FULL;
+    }
+    sum
+}
+
+/// Memory that those under way to each node will take, KiB.
+pub(crate) fn flying_kib(view: &View) -> HashMap<&NodeName, u64> {
+    let mut sum = HashMap::new();
+    for flight in &view.flights {
+        *sum.entry(&flight.to).or_insert(0) += flight.need_kib;
     }
     sum
 }
@@ -32,6 +43,8 @@ pub(crate) struct Seat<'a> {
     /// Ties between equal targets are broken by turns that begin with the home itself, so that
     /// all homes do not choose the same one.
     pub turn: usize,
+    /// Memory that those under way to it will take, KiB.
+    pub flying_kib: u64,
 }
 
 impl Seat<'_> {
@@ -39,9 +52,25 @@ impl Seat<'_> {
         &self.node.entry.node
     }
 
+    /// What tells nodes of equal work apart.
+    pub fn make(&self) -> (u32, u32) {
+        (self.node.entry.cores, self.speed)
+    }
+
+    /// Room for `need` with the reserve untouched.
+    pub fn has_room(&self, policy: &Policy, need: u64) -> bool {
+        left_kib(self.node, self.flying_kib) >= need + reserve_kib(self.node, policy)
+    }
+
     /// See [`cost`], with `more` work than now.
     pub fn cost_with(&self, more: u64) -> u64 {
         self.cost_of(self.work + more)
+    }
+
+    /// What one process gets with so much work in all, thousandths of a standard core.
+    pub fn rate_of(&self, work: u64) -> u64 {
+        // cost: 10,000 is a standard core for oneself.
+        10_000_000 / self.cost_of(work).max(1)
     }
 
     /// See [`cost`], with so much work in all.
@@ -52,7 +81,7 @@ impl Seat<'_> {
 
 /// All nodes, in order of turns: this one, then by name.
 pub(crate) fn seats<'a>(view: &'a View, policy: &Policy) -> Vec<Seat<'a>> {
-    let ours = ours(view);
+    let (ours, flying) = (ours(view), flying_kib(view));
     let own = view.own().map_or((STANDARD_SPEED, 0), |node| {
         (node.entry.speed, node.entry.kind)
     });
@@ -63,6 +92,7 @@ pub(crate) fn seats<'a>(view: &'a View, policy: &Policy) -> Vec<Seat<'a>> {
         speed: told_apart((node.entry.speed, node.entry.kind), own, policy),
         work: node.others + ours.get(&node.entry.node).copied().unwrap_or(0),
         turn,
+        flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),
     };
     nodes.into_iter().enumerate().map(seat).collect()
 }
@@ -102,33 +132,28 @@ pub(crate) fn price_ms(proc: &Proc, policy: &Policy) -> i64 {
 }
 
 /// Memory left on `node` when all that flies there has landed, KiB.
-pub(crate) fn free_kib(view: &View, node: &Node) -> u64 {
-    let flying: u64 = view
-        .flights
-        .iter()
-        .filter(|flight| flight.to == node.entry.node)
-        .map(|flight| flight.need_kib)
-        .sum();
+pub(crate) fn left_kib(node: &Node, flying_kib: u64) -> u64 {
     node.entry
         .mem_free_kib
         .saturating_sub(node.taken_kib)
-        .saturating_sub(flying)
+        .saturating_sub(flying_kib)
 }
 
-/// Memory that stays free on every node: a share, but no more than a gigabyte, which is enough to
-/// absorb growth until the next decision and would only be wasted beyond.
 pub(crate) fn reserve_kib(node: &Node, policy: &Policy) -> u64 {
-    (node.entry.mem_total_kib / 1000 * policy.reserve_permille).min(1 << 20)
+    policy.reserve_kib(node.entry.mem_total_kib)
 }
 
 /// Room for `need` with the reserve untouched.
 pub(crate) fn has_room(view: &View, policy: &Policy, node: &Node, need: u64) -> bool {
-    free_kib(view, node) >= need + reserve_kib(node, policy)
+    let flying = view.flights.iter().filter(|f| f.to == node.entry.node);
+    let flying_kib = flying.map(|flight| flight.need_kib).sum();
+    left_kib(node, flying_kib) >= need + reserve_kib(node, policy)
 }
 
 /// Whether this home may send anything of `uid` there at all. Home itself is always open to its own.
 pub(crate) fn reachable(view: &View, policy: &Policy, node: &Node, uid: u32) -> bool {
-    trusted(view, node, uid) && (node.entry.node == view.me || node.age_ms <= policy.age_ms_max)
+    trusted(view, node, uid)
+        && (node.entry.node == view.me || node.age_ms <= policy.age_ms_max(view.nodes.len()))
 }
 
 pub(crate) fn trusted(view: &View, node: &Node, uid: u32) -> bool {

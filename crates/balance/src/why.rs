@@ -30,7 +30,7 @@ pub fn common(view: &View) -> Option<CpuSet> {
 /// Why the policy leaves `pid` where it is; `None` when it is unknown here or is to move now.
 pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
     let proc = view.procs.iter().find(|proc| proc.pid == pid)?;
-    if let Some(stay) = bound(view, policy, proc, now) {
+    if let Some(stay) = bound(view, policy, proc, view.flies(pid).is_some(), now) {
         return Some(stay);
     }
     if decide(view, policy, now)

@@ -1,6 +1,8 @@
 //! The books: nothing of ours is taken for another's, nothing is counted twice or for ever.
 
-use armento_balance::{Fresh, Guest, Kind, Ledger, Move, Policy, Seen, View, decide, place};
+use armento_balance::{
+    Cause, Fresh, Grounds, Guest, Kind, Ledger, Move, Policy, Seen, View, decide, place,
+};
 use armento_gossip::{Entry, Known, Tick};
 use armento_model::{NodeName, Stay, Users};
 
@@ -73,6 +75,13 @@ fn a_flight_counts_where_it_goes_until_it_ends() {
         pid: 1,
         from: name("n1"),
         to: name("n2"),
+        grounds: Grounds {
+            cause: Cause::Share,
+            now_milli: 500,
+            then_milli: 1000,
+            price_ms: 6,
+            lag_ms: 0,
+        },
     };
     let flying = || {
         let mut ledger = Ledger::new(name("n1"));

@@ -70,6 +70,7 @@ impl Stage {
             link: farm.link.unwrap_or(Link::None),
             farm: false,
             exe: Some(self.armento.clone()),
+            ..Spec::default()
         };
         let lab = up(spec, farm.one_core)?;
         for node in lab.nodes() {

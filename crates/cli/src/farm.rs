@@ -1,7 +1,7 @@
-//! `armento farm init`, `token`; `trust`, `reload` and `remove` in `trust.rs`.
+//! `armento farm init`, `token`; `trust`, `reload` and `remove` in `trust.rs`, what is switched off in `switches.rs`.
 
 use crate::out::{Failure, say};
-use crate::trust;
+use crate::{switches, trust};
 use armento_noded::{Config, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, new_token};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +31,33 @@ pub enum Cmd {
     /// Take a node out of the farm for good; its keys open nothing any more
     #[command(after_help = trust::REMOVE_HELP)]
     Remove(trust::Remove),
+    /// Say what is switched off on this node, and who is away or here
+    #[command(after_help = switches::STATUS_HELP)]
+    Status(switches::Status),
+    /// Take part in the farm again
+    #[command(after_help = switches::START_HELP)]
+    Start(switches::Status),
+    /// Own processes home, guests away; nothing comes or goes until `start`
+    #[command(after_help = switches::STOP_HELP)]
+    Stop(switches::Going),
+    /// Guests away, and none comes
+    #[command(after_help = switches::DRAIN_HELP)]
+    Drain(switches::Drain),
+    /// Let no guest come
+    #[command(after_help = switches::BLOCK_HELP)]
+    Block(switches::Switch),
+    /// Keep own processes here, unless a person moves them
+    #[command(after_help = switches::STAY_HELP)]
+    Stay(switches::Switch),
+    /// Tell nobody of this node's load, and move nobody
+    #[command(after_help = switches::QUIET_HELP)]
+    Quiet(switches::Switch),
+    /// Send guests away, once
+    #[command(after_help = switches::EXPEL_HELP)]
+    Expel(switches::Going),
+    /// Bring own processes home, once
+    #[command(after_help = switches::BRING_HELP)]
+    Bring(switches::Going),
 }
 
 #[derive(clap::Args)]
@@ -75,6 +102,15 @@ pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
         Cmd::Trust(args) => trust::trust(args),
         Cmd::Reload(args) => trust::reload(&args),
         Cmd::Remove(args) => trust::remove(args),
+        Cmd::Status(args) => switches::status(&args),
+        Cmd::Start(args) => switches::start(&args),
+        Cmd::Stop(args) => switches::stop(&args),
+        Cmd::Drain(args) => switches::drain(&args),
+        Cmd::Block(args) => switches::block(&args),
+        Cmd::Stay(args) => switches::stay(&args),
+        Cmd::Quiet(args) => switches::quiet(&args),
+        Cmd::Expel(args) => switches::expel(&args),
+        Cmd::Bring(args) => switches::bring(&args),
     }
 }
 

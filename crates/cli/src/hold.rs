@@ -3,13 +3,12 @@
 use crate::out::{Failure, confused, say};
 use crate::sys;
 use armento_client::api::{Answer, Ask, Dest};
-use armento_client::{AskError, Session};
+use armento_client::{AskError, MOVE, Session};
 use armento_model::Pid;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 const HELP: &str = "Examples:
   armento hold 4711 -- gdb -p 4711         until gdb ends
@@ -17,9 +16,6 @@ const HELP: &str = "Examples:
   armento hold 4711                        until `armento migrate 4711 balance`
 
 While a process is away its half at home is traced by Armento and has no memory: debuggers are refused.";
-
-/// Longer than the daemon waits for a move's end.
-const MOVE: Duration = Duration::from_secs(130);
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]

@@ -9,13 +9,17 @@ mod farm;
 mod hold;
 mod join;
 mod leave;
+mod log;
 mod migrate;
 mod node;
 mod nodes;
 mod out;
 mod ps;
 mod run;
+mod sim;
+mod switches;
 mod sys;
+mod top;
 mod trust;
 mod why;
 
@@ -27,6 +31,7 @@ const TOP_HELP: &str = "Examples:
   armento node                 run this node's daemon
   armento run make -j8         run a program; its processes go where there is room
   armento ps                   where they are
+  armento top                  ... and where they go, on one screen
   armento doctor               what this machine can and cannot do";
 
 /// Running programs move between machines, and nobody notices but the clock.
@@ -54,15 +59,21 @@ enum Verb {
     Nodes(nodes::Args),
     /// Show processes and where they are
     Ps(ps::Args),
+    /// The farm on one screen: nodes, processes, moves as they happen
+    Top(top::Args),
     /// Move a running process
     Migrate(migrate::Args),
     /// Bring a process home and leave it there, for a debugger
     Hold(hold::Args),
     /// Say why a process is where it is
     Why(why::Args),
+    /// Show what was decided about own processes, with its figures
+    Log(log::Args),
     /// A farm on this one machine
     #[command(subcommand)]
     Lab(armento_lab::Cmd),
+    /// Play a scenario in virtual time
+    Sim(sim::Args),
     /// Prove that moved programs behave as unmoved ones
     Conform(armento_conform::Args),
     /// Say what this machine can and cannot do, each with a remedy
@@ -104,10 +115,13 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Run(args) => run::run(args),
         Verb::Nodes(args) => nodes::run(&args),
         Verb::Ps(args) => ps::run(&args),
+        Verb::Top(args) => top::run(&args),
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Hold(args) => hold::run(&args),
         Verb::Why(args) => why::run(&args),
+        Verb::Log(args) => log::run(&args),
         Verb::Lab(cmd) => armento_lab::run(cmd),
+        Verb::Sim(args) => sim::run(&args),
         Verb::Conform(args) => armento_conform::run(&args),
         Verb::Doctor(args) if args.calls => {
             calls::run(args.json);

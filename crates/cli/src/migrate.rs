@@ -1,8 +1,8 @@
 //! `armento migrate PID NODE|home|balance`.
 
-use crate::out::{Failure, confused, say, say_json, span};
+use crate::out::{Failure, confused, say, say_json};
 use armento_client::api::{Answer, Ask, Dest};
-use armento_client::{AskError, Session};
+use armento_client::{AskError, MOVE, Session};
 use armento_model::Pid;
 use serde_json::json;
 use std::os::unix::fs::MetadataExt;
@@ -13,9 +13,6 @@ const HELP: &str = "Examples:
   armento migrate 4711 home
   armento migrate 4711 balance     let the farm decide from now on
   armento migrate 4711 n3 --json   the move's figures for a script";
-
-/// Longer than the daemon waits for a move's end.
-const MOVE: Duration = Duration::from_secs(130);
 
 /// A program is born within milliseconds.
 const BORN: Duration = Duration::from_secs(5);
@@ -78,27 +75,25 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
             answer = ask();
         }
     }
-    match answer.map_err(Failure::from)? {
-        Answer::Moved {
-            pid,
-            node,
-            pause_us,
-            total_us,
-            bytes,
-        } => {
+    let answer = answer.map_err(Failure::from)?;
+    match (answer.move_words(), answer) {
+        (
+            Some(words),
+            Answer::Moved {
+                pid,
+                node,
+                pause_us,
+                total_us,
+                bytes,
+            },
+        ) => {
             let doc = json!({
                 "pid": pid, "node": node,
                 "pause_us": pause_us, "total_us": total_us, "bytes": bytes,
             });
-            let text = format!(
-                "{pid} is on {node} (stood still for {:.1} ms, took {}, {:.1} MB)\n",
-                pause_us as f64 / 1000.0,
-                span(total_us / 1000),
-                bytes as f64 / 1e6
-            );
-            told(args, doc, &text);
+            told(args, doc, &(words + "\n"));
         }
-        Answer::Done => {
+        (_, Answer::Done) => {
             let text = format!("{} goes where the farm wants it\n", args.pid);
             told(args, json!({ "pid": args.pid, "node": null }), &text);
         }

@@ -1,7 +1,9 @@
 //! `armento nodes`.
 
-use crate::out::{ANSWER, ask, confused, paint, say, say_json, size, span, table};
+use crate::out::{ask, confused, paint, say, say_json, table};
+use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, NodeInfo};
+use armento_model::{size, span};
 use serde_json::json;
 
 const HELP: &str = "Examples:

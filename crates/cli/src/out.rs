@@ -9,25 +9,23 @@ use std::time::Duration;
 
 /// Armento itself failed (as `env`, `nohup` and `timeout` have it).
 pub const FAILED: i32 = 125;
-/// Longest wait for an answer of this node's daemon about what it knows.
-pub const ANSWER: Duration = Duration::from_secs(10);
 
 /// NO_COLOR (no-color.org): present and not empty means none.
-fn no_colour() -> bool {
-    std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
+pub fn has_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
 pub fn colour_choice() -> clap::ColorChoice {
-    if no_colour() {
-        clap::ColorChoice::Never
-    } else {
+    if has_colour() {
         clap::ColorChoice::Auto
+    } else {
+        clap::ColorChoice::Never
     }
 }
 
 /// `text` in an SGR colour, if standard output is a terminal and nobody objects.
 pub fn paint(text: &str, sgr: u8) -> String {
-    if no_colour() || !io::stdout().is_terminal() {
+    if !has_colour() || !io::stdout().is_terminal() {
         return text.to_owned();
     }
     format!("\x1b[{sgr}m{text}\x1b[0m")
@@ -137,33 +135,6 @@ pub fn table(heads: &[(&str, bool)], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Command lines and names of files hold anything; a terminal must not act on it.
-pub fn clean(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { '?' } else { c };
-    text.chars().map(shown).collect()
-}
-
-/// 512 K, 3.4 M, 12 G.
-pub fn size(kib: u64) -> String {
-    match kib {
-        0..1024 => format!("{kib} K"),
-        1024..10_240 => format!("{:.1} M", kib as f64 / 1024.0),
-        10_240..1_048_576 => format!("{} M", kib / 1024),
-        1_048_576..10_485_760 => format!("{:.1} G", kib as f64 / 1_048_576.0),
-        _ => format!("{} G", kib / 1_048_576),
-    }
-}
-
-/// 340 ms, 7.2 s, 3 min, 5 h.
-pub fn span(ms: u64) -> String {
-    match ms {
-        0..1000 => format!("{ms} ms"),
-        1000..100_000 => format!("{:.1} s", ms as f64 / 1000.0),
-        100_000..7_200_000 => format!("{} min", ms / 60_000),
-        _ => format!("{} h", ms / 3_600_000),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,27 +147,5 @@ mod tests {
         ];
         let text = table(&[("NAME", false), ("N", true)], &rows);
         assert_eq!(text, "NAME     N\nn1       7\nnode  1234\n");
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        let sizes = [
-            (12, "12 K"),
-            (2048, "2.0 M"),
-            (20_480, "20 M"),
-            (1_572_864, "1.5 G"),
-            (20_971_520, "20 G"),
-        ];
-        for (kib, text) in sizes {
-            assert_eq!(size(kib), text);
-        }
-        for (ms, text) in [
-            (12, "12 ms"),
-            (1500, "1.5 s"),
-            (180_000, "3 min"),
-            (7_200_000, "2 h"),
-        ] {
-            assert_eq!(span(ms), text);
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! `armento ps`.
 
-use crate::out::{ANSWER, ask, clean, confused, say, say_json, size, table};
+use crate::out::{ask, confused, say, say_json, table};
+use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, ProcInfo};
-use armento_model::Stay;
+use armento_model::{Stay, clean, size};
 use serde_json::{Value, json};
 
 const HELP: &str = "Examples:
@@ -65,13 +66,6 @@ fn render(procs: &[ProcInfo]) -> String {
 
 fn row(p: &ProcInfo) -> Vec<String> {
     let seconds = |ms: u64| format!("{:.1}", ms as f64 / 1000.0);
-    let stay = match (p.lost_ms, p.stay) {
-        (Some(_), _) if p.frozen => "frozen".into(),
-        (Some(ms), _) => format!("lost {} s", ms / 1000),
-        (None, Some(stay)) => stay.code().into(),
-        (None, None) if p.locked => "locked".into(),
-        (None, None) => "-".into(),
-    };
     vec![
         p.pid.to_string(),
         p.home.to_string(),
@@ -81,7 +75,7 @@ fn row(p: &ProcInfo) -> Vec<String> {
         size(p.rss_kib),
         p.moves.to_string(),
         p.forwarded.to_string(),
-        stay,
+        p.stay_word().into_owned(),
         clean(&p.command),
     ]
 }

@@ -99,7 +99,7 @@ fn portable() -> anyhow::Result<Option<Portable>> {
     let Ok(mut s) = Session::connect() else {
         return Ok(None);
     };
-    match s.ask(Ask::Common, crate::out::ANSWER) {
+    match s.ask(Ask::Common, armento_client::ANSWER) {
         Ok(Answer::Common { cpu, hwcaps }) => {
             let given = std::env::var("GLIBC_TUNABLES").ok();
             Ok(Some(Portable::new(cpu, &hwcaps, given.as_deref())))
@@ -147,7 +147,7 @@ fn not_started(e: &BirthError) -> i32 {
 fn known_node(node: &NodeName) -> anyhow::Result<()> {
     let mut s = Session::connect().map_err(Failure::from)?;
     let answer = s
-        .ask(Ask::Nodes, crate::out::ANSWER)
+        .ask(Ask::Nodes, armento_client::ANSWER)
         .map_err(Failure::from)?;
     let Answer::Nodes { nodes } = answer else {
         return Ok(());

@@ -1,6 +1,7 @@
 //! `armento farm trust`, `armento farm reload`, `armento farm remove`.
 
-use crate::out::{ANSWER, ask, confused, say, say_json};
+use crate::out::{ask, confused, say, say_json};
+use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, TrustChange, TrustInfo};
 use armento_model::NodeName;
 use serde_json::json;
@@ -19,7 +20,8 @@ goes home at once. Users of --accept-from are those of the other node and given 
 pub const RELOAD_HELP: &str = "Example:
   armento farm reload
 
-send_to, accept_from and allow_root hold at once, also for what runs; the rest when the daemon is started again.";
+send_to, accept_from and allow_root hold at once, also for what runs, and so do block, stay and quiet; the rest when
+the daemon is started again.";
 pub const REMOVE_HELP: &str = "Examples:
   armento farm remove n3
   armento farm remove n3 --now    it is not to be trusted: do not wait for anything of it

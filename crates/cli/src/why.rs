@@ -1,8 +1,9 @@
 //! `armento why PID`.
 
-use crate::out::{ANSWER, ask, clean, confused, say, say_json};
+use crate::out::{ask, confused, say, say_json};
+use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask};
-use armento_model::Pid;
+use armento_model::{Pid, clean};
 use serde_json::json;
 
 const HELP: &str = "Examples:

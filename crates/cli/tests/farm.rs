@@ -1,5 +1,7 @@
 //! The verbs of the farm as a user types them, with daemons as processes of their own.
 
+mod top;
+
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -15,6 +15,7 @@ mod reasons;
 mod restarts;
 mod rootless;
 mod spread;
+mod switches;
 mod trust;
 mod upgrade;
 
@@ -253,7 +254,7 @@ fn a_link_is_cut_for_five_seconds_and_for_good() {
         return;
     };
     for node in ["n1", "n2"] {
-        farm.sh(node, "sed -i 's/^freeze_ms.*//; s/^dead_ms.*//' /etc/armento/config.toml; pkill -f '[a]rmento node'; sleep 1");
+        farm.sh(node, "sed -i 's/^freeze_ms.*//; s/^dead_ms.*//' /etc/armento/config.toml; pkill -f '[a]rmento node'");
         farm.daemon(node);
     }
     sleep(Duration::from_secs(3));
@@ -372,6 +373,17 @@ fn trust_is_chosen_and_taken_back() {
     trust::settings_hold_for_what_runs(&farm);
     trust::storms_obey(&farm);
     trust::a_node_is_removed(&farm);
+}
+
+#[test]
+fn what_is_switched_off_neither_comes_nor_goes() {
+    let Some(farm) = Farm::up("off", None) else {
+        return;
+    };
+    switches::guests_are_kept_out_and_sent_away(&farm);
+    switches::ours_come_home_and_stay(&farm);
+    switches::the_policy_obeys(&farm);
+    switches::a_dry_run_only_tells(&farm);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! ```
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
-pub use armento_gossip::CpuSet;
+pub use armento_gossip::{CpuSet, STANDARD_SPEED};
 use armento_model::{NodeName, Pid, Stay, TreeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -85,6 +85,12 @@ pub enum Ask {
     Why {
         pid: Pid,
     },
+    /// What was decided here, newer than `after`, the newest `count`.
+    Log {
+        #[serde(default)]
+        after: u64,
+        count: u32,
+    },
     /// Answered when the move has ended (`Answer::Moved`) or was refused.
     Migrate {
         pid: Pid,
@@ -97,6 +103,11 @@ pub enum Ask {
     Trust {
         #[serde(default)]
         change: Option<TrustChange>,
+    },
+    /// What an administrator has switched off here; with `change`, from now on.
+    Switch {
+        #[serde(default)]
+        change: Option<SwitchChange>,
     },
     /// Read the configuration again, as SIGHUP does. What of it holds for running work holds at once.
     Reload,
@@ -233,6 +244,10 @@ pub enum Answer {
         hwcaps: String,
     },
     Trust(TrustInfo),
+    Switches(SwitchInfo),
+    Log {
+        entries: Vec<LogEntry>,
+    },
     Removed {
         node: NodeName,
         /// Processes that were lost with it: of ours there, and of its own elsewhere.
@@ -262,6 +277,100 @@ pub struct TrustChange {
     /// Say what would hold; change nothing.
     #[serde(default)]
     pub dry_run: bool,
+}
+
+/// What `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel` and `bring` change; what is `None`
+/// stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SwitchChange {
+    /// Nobody comes, nobody leaves, everybody goes where they belong.
+    pub stop: Option<bool>,
+    /// Guests go, and none comes.
+    pub drain: Option<bool>,
+    /// No guest comes.
+    pub block: Option<bool>,
+    /// Ours leave only when a person says so.
+    pub stay: Option<bool>,
+    /// Tell nobody of this node's load, move nobody.
+    pub quiet: Option<bool>,
+    /// Guests go, once.
+    pub expel: bool,
+    /// Ours come home, once.
+    pub bring: bool,
+}
+
+/// What an administrator has switched off on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchInfo {
+    pub node: NodeName,
+    pub stopped: bool,
+    pub drain: bool,
+    pub block: bool,
+    pub stay: bool,
+    pub quiet: bool,
+    /// Guests are being sent away.
+    pub expels: bool,
+    /// Ours that were told to come home and have not yet.
+    pub brings: u64,
+    /// Which of `block`, `stay`, `quiet` were changed by command and hold instead of the configuration.
+    pub changed: Vec<String>,
+    /// Processes of this home that are elsewhere.
+    pub away: u64,
+    /// Guests that are here …
+    pub guests: u64,
+    /// … and hosts that begin, for guests that may come.
+    pub starting: u64,
+}
+
+/// Something that was decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEntry {
+    /// Counts this daemon's decisions.
+    pub seq: u64,
+    /// Unix time, milliseconds.
+    pub at_ms: u64,
+    pub pid: Pid,
+    pub uid: u32,
+    pub command: String,
+    pub from: NodeName,
+    pub to: NodeName,
+    /// `placed` at its exec; by the policy: `memory` runs out, a better `share` of a processor, a `turn` for
+    /// equal progress; `asked` by a person; `not-trusted` there any more; `stop` or `bring`.
+    pub cause: String,
+    /// What it got where it was, and gets there, thousandths of a standard core.
+    pub now_milli: Option<u64>,
+    pub then_milli: Option<u64>,
+    /// What the move costs, milliseconds of a standard core.
+    pub price_ms: Option<u64>,
+    /// How far it was behind the mean progress of all of this home's, milliseconds of a standard core.
+    pub lag_ms: Option<i64>,
+    /// Of the order; 0 where there was none.
+    #[serde(skip)]
+    pub ticket: u64,
+    pub outcome: Outcome,
+}
+
+/// What came of a decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Outcome {
+    UnderWay,
+    Moved {
+        pause_us: u64,
+        total_us: u64,
+        bytes: u64,
+    },
+    /// A program began.
+    Began,
+    Stayed {
+        stay: Stay,
+        detail: String,
+    },
+    /// It, or its keeper, ended first.
+    Gone,
+    /// Nothing was done: the policy only says what it would.
+    DryRun,
 }
 
 /// Whom a node trusts.

@@ -11,7 +11,8 @@ mod line;
 mod session;
 mod sys;
 pub mod version;
+mod words;
 
 pub use again::Again;
 pub use line::{LineError, encode, read_line};
-pub use session::{AskError, Reporter, Session};
+pub use session::{ANSWER, AskError, MOVE, Reporter, Session};

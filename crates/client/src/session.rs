@@ -14,6 +14,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Longest wait for an answer of this node's daemon about what it knows.
+pub const ANSWER: Duration = Duration::from_secs(10);
+/// … about a move: longer than the daemon waits for its end.
+pub const MOVE: Duration = Duration::from_secs(130);
+
 /// Orders kept while an answer is awaited; a daemon that sends more has lost its mind.
 const ORDERS_MAX: usize = 4096;
 

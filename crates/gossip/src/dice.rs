@@ -1,5 +1,7 @@
 //! Repeatable chance: whoever calls brings the seed.
 
+use std::collections::BTreeMap;
+
 /// A small generator (SplitMix64, Steele et al. 2014). Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
@@ -25,14 +27,23 @@ impl Dice {
 
     /// `count` different elements of `of`, or all when there are fewer, in random order.
     pub fn choose<'a, T>(&mut self, of: &'a [T], count: usize) -> Vec<&'a T> {
-        let mut left: Vec<&T> = of.iter().collect();
-        let take = count.min(left.len());
-        for i in 0..take {
-            let j = i + self.below(left.len() - i);
-            left.swap(i, j);
-        }
-        left.truncate(take);
-        left
+        let places = self.places(of.len(), count);
+        places.into_iter().map(|place| &of[place]).collect()
+    }
+
+    /// Their places in a list of `of`.
+    pub fn places(&mut self, of: usize, count: usize) -> Vec<usize> {
+        // A shuffle that stops early: what it has exchanged is noted instead of the whole list.
+        let mut exchanged = BTreeMap::new();
+        let each = 0..count.min(of);
+        each.map(|i| {
+            let j = i + self.below(of - i);
+            let at = |k: usize| exchanged.get(&k).copied().unwrap_or(k);
+            let (here, chosen) = (at(i), at(j));
+            exchanged.insert(j, here);
+            chosen
+        })
+        .collect()
     }
 }
 

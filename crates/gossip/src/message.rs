@@ -1,28 +1,80 @@
-//! What travels: the fast-changing part of many entries, the slow part only where it is news.
+//! What travels: the fast-changing part of many entries, and what they have in common once.
+//!
+//! ```text
+//! from | items: one a node, freshest first | builds: each once | about: one an item, naming its build
+//! ```
+//! Versions before this one end behind `items`, and read no further: they have the facts of a node only from items that
+//! bring them along, so each message brings a few in turn. Where the rest is missing or not understood, an item has
+//! what it brought.
 
-use crate::{CpuSet, Entry, Wire};
+use crate::life::{Build, Facts};
+use crate::{CpuSet, Wire};
 use armento_model::NodeName;
-use serde::{Deserialize, Serialize};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 
-/// Most entries in one message: the full vector up to this many nodes, the freshest window beyond
-/// (`design.md` §5: full vectors to about a thousand nodes).
-pub const ITEMS_MAX: usize = 1000;
+/// Most entries in one message: what fits [`MESSAGE_BYTES_MAX`] with short names. The full vector up to this many nodes,
+/// the freshest window beyond (`design.md` §5: full vectors to about a thousand nodes). A version before this one reads
+/// the first thousand.
+pub const ITEMS_MAX: usize = 2500;
 
 /// No message is longer, whatever serialisation of at most postcard's size is used: it fits one
 /// datagram and one control line.
 pub const MESSAGE_BYTES_MAX: usize = 60_000;
 
-/// Longest version string that is passed on.
-pub(crate) const VERSION_BYTES_MAX: usize = 32;
-/// Longest vendor string that is passed on (CPUID gives 12).
-pub(crate) const VENDOR_BYTES_MAX: usize = 12;
-
-/// One node's news for another. Decode it with any serde format, then hand it to
+/// One node's news for another. Decode it with a serde format without field names, then hand it to
 /// [`crate::Vector::receive`], which trusts nothing in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Message {
     pub(crate) from: NodeName,
     pub(crate) items: Vec<Item>,
+    pub(crate) rest: Rest,
+}
+
+/// The part of an entry that changes all the time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Item {
+    pub node: NodeName,
+    pub boot: u64,
+    pub seq: u64,
+    /// Age when sent, milliseconds.
+    pub age_ms: u32,
+    pub load: u32,
+    pub runnable: u32,
+    pub guests: u32,
+    pub mem_free_kib: u64,
+    /// Which facts of that incarnation hold for this item.
+    pub facts_rev: u32,
+    pub facts: Option<Told>,
+}
+
+/// Facts within an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Told {
+    pub mem_total_kib: u64,
+    pub speed: u32,
+    pub kind: u32,
+    pub cores: u32,
+    pub cpu: CpuSet,
+    pub wire: Wire,
+    pub version: String,
+}
+
+/// Facts of all items.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rest {
+    pub builds: Vec<Build>,
+    pub about: Vec<About>,
+}
+
+/// Facts of one item.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct About {
+    /// Its place in `builds`, from 1 on; 0: the facts are not known.
+    pub build: u32,
+    pub speed: u32,
+    pub mem_total_kib: u64,
 }
 
 impl Message {
@@ -40,67 +92,60 @@ impl Message {
     }
 }
 
-/// The part of an entry that changes all the time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Item {
-    pub node: NodeName,
-    pub boot: u64,
-    pub seq: u64,
-    /// Age when sent, milliseconds.
-    pub age_ms: u32,
-    pub load: u32,
-    pub runnable: u32,
-    pub guests: u32,
-    pub mem_free_kib: u64,
-    /// Which facts of that incarnation hold for this item.
-    pub facts_rev: u32,
-    pub facts: Option<Facts>,
-}
-
-/// The part that hardly ever changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Facts {
-    pub mem_total_kib: u64,
-    pub speed: u32,
-    pub kind: u32,
-    pub cores: u32,
-    pub cpu: CpuSet,
-    pub wire: Wire,
-    pub version: String,
-}
-
-/// postcard's longest integers: 5 bytes for u32, 10 for u64.
-const ITEM_BYTES: usize = 1 + 10 + 10 + 5 * 4 + 10 + 5 + 1;
-const FACTS_BYTES: usize = 10 + 5 + 5 + 5 + (1 + 9 * 5 + 10 + 5) + 1 + 1;
-/// Name of the sender and the count of items.
-pub(crate) const HEAD_BYTES: usize = 1 + 63 + 5;
-
-impl Item {
-    /// At most this many bytes on the wire.
-    pub fn bytes_max(&self) -> usize {
-        let facts = |f: &Facts| FACTS_BYTES + f.version.len() + f.cpu.vendor.len();
-        ITEM_BYTES + self.node.as_str().len() + self.facts.as_ref().map_or(0, facts)
-    }
-}
-
-impl Facts {
-    pub fn of(e: &Entry) -> Facts {
-        Facts {
-            mem_total_kib: e.mem_total_kib,
-            speed: e.speed,
-            kind: e.kind,
-            cores: e.cores,
-            cpu: e.cpu.clone(),
-            wire: e.wire,
-            version: e.version.clone(),
+impl Told {
+    pub fn of(facts: &Facts) -> Told {
+        let build = facts.build.build.clone();
+        Told {
+            mem_total_kib: facts.mem_total_kib,
+            speed: facts.speed,
+            kind: build.kind,
+            cores: build.cores,
+            cpu: build.cpu,
+            wire: build.wire,
+            version: build.version,
         }
     }
 
-    /// Facts that a sane node can state; everything else is dropped unread.
-    pub fn sane(&self) -> bool {
-        self.speed > 0
-            && (1..=65_536).contains(&self.cores)
-            && self.version.len() <= VERSION_BYTES_MAX
-            && self.cpu.vendor.len() <= VENDOR_BYTES_MAX
+    pub fn split(self) -> (About, Build) {
+        let about = About {
+            build: 1,
+            speed: self.speed,
+            mem_total_kib: self.mem_total_kib,
+        };
+        let build = Build {
+            kind: self.kind,
+            cores: self.cores,
+            cpu: self.cpu,
+            wire: self.wire,
+            version: self.version,
+        };
+        (about, build)
+    }
+}
+
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Message, D::Error> {
+        d.deserialize_tuple(3, InOrder)
+    }
+}
+
+struct InOrder;
+
+impl<'de> Visitor<'de> for InOrder {
+    type Value = Message;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a load vector's message")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Message, A::Error> {
+        use serde::de::Error;
+        let missing = |n| A::Error::invalid_length(n, &InOrder);
+        Ok(Message {
+            from: seq.next_element()?.ok_or_else(|| missing(0))?,
+            items: seq.next_element()?.ok_or_else(|| missing(1))?,
+            // The version before this one ends here.
+            rest: seq.next_element().ok().flatten().unwrap_or_default(),
+        })
     }
 }

@@ -49,6 +49,8 @@ pub struct Groups {
     cpu: Option<Hierarchy>,
     cpuset: Option<Hierarchy>,
     memory: Option<Hierarchy>,
+    /// Of version 1: who uses how much; in version 2 `cpu` tells it.
+    cpuacct: Option<Hierarchy>,
 }
 
 impl Groups {
@@ -61,6 +63,7 @@ impl Groups {
             cpu: with("cpu"),
             cpuset: with("cpuset"),
             memory: with("memory"),
+            cpuacct: with("cpuacct").filter(|h| h.v1.is_some()),
         };
         if groups.cpu.is_none() && plan.nodes.iter().any(|n| n.speed < 1.0) {
             bail!(
@@ -68,7 +71,7 @@ impl Groups {
                  hint: mount -t cgroup2 none /sys/fs/cgroup, or use --speed 1.0"
             );
         }
-        if groups.memory.is_none() && plan.mem.is_some() {
+        if groups.memory.is_none() && plan.nodes.iter().any(|n| n.mem.is_some()) {
             bail!(
                 "no cgroup controller `memory`\nhint: leave --mem out, or boot with cgroup_enable=memory"
             );
@@ -90,6 +93,9 @@ impl Groups {
             && set_cpu(h, &dir, node.cpu).is_ok()
         {
             dirs.push(dir);
+        }
+        if let Some(h) = &self.cpuacct {
+            dirs.extend(self.child(h, &node.name, "cpuacct").ok());
         }
         match (&self.memory, mem) {
             (Some(h), Some(bytes)) => {
@@ -189,6 +195,20 @@ fn mkdir(dir: &Path) -> Result<()> {
 fn put(dir: &Path, file: &str, value: &str) -> Result<()> {
     let path = dir.join(file);
     fs::write(&path, value).with_context(|| format!("cannot write `{value}` to {}", path.display()))
+}
+
+/// Processor time that all in these groups, those of one node, have used so far, microseconds.
+pub fn used_us(dirs: &[PathBuf]) -> Option<u64> {
+    let v1 = |dir: &PathBuf| {
+        let text = fs::read_to_string(dir.join("cpuacct.usage")).ok()?;
+        Some(text.trim().parse::<u64>().ok()? / 1000)
+    };
+    let v2 = |dir: &PathBuf| {
+        let text = fs::read_to_string(dir.join("cpu.stat")).ok()?;
+        let line = text.lines().find_map(|l| l.strip_prefix("usage_usec "))?;
+        line.trim().parse().ok()
+    };
+    dirs.iter().find_map(|dir| v1(dir).or_else(|| v2(dir)))
 }
 
 /// Puts the calling process into these groups.
@@ -300,12 +320,14 @@ mod tests {
             cpu: Some(h.clone()),
             cpuset: Some(h.clone()),
             memory: Some(h),
+            cpuacct: None,
         };
         let node = NodePlan {
             name: "n1".into(),
             addr: String::new(),
             speed: 0.3,
             cpu: 1,
+            mem: None,
         };
         let dirs = groups.create(&node, Some(64 << 20));
         let read = |dir: &Path, f: &str| fs::read_to_string(dir.join(f)).unwrap_or_default();

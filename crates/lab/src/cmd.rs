@@ -2,6 +2,7 @@
 
 use crate::enter::{self, Entry};
 use crate::lab::Lab;
+use crate::play;
 use crate::proxy::{self, Fault, Plan};
 use crate::spec::{self, Link, Spec};
 use crate::state::Dir;
@@ -60,6 +61,9 @@ pub enum Cmd {
         #[arg(long, conflicts_with = "name")]
         all: bool,
     },
+    /// Play a scenario on farms raised for it, by each policy
+    #[command(after_help = play::HELP)]
+    Play(play::Args),
     /// Run a cable that breaks by a plan
     #[command(hide = true, after_help = PROXY_HELP)]
     Proxy(Proxy),
@@ -182,6 +186,7 @@ pub fn run(cmd: Cmd) -> Result<i32> {
         })),
         Cmd::List { json } => list(json),
         Cmd::Down { name, all } => take_down(&name, all),
+        Cmd::Play(args) => play::run(&args),
         Cmd::Proxy(p) => break_cables(p),
     }
 }
@@ -204,6 +209,7 @@ fn raise(up: Up) -> Result<i32> {
         link,
         farm: !up.no_farm,
         exe: None,
+        ..Spec::default()
     };
     let farm = spec.farm;
     let lab = Lab::up(spec)?;

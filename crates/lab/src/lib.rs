@@ -23,6 +23,7 @@ mod hierarchy;
 mod lab;
 mod net;
 mod node;
+mod play;
 pub mod proxy;
 mod root;
 mod spec;
@@ -51,6 +52,7 @@ pub fn init_main() -> ! {
             node::main(&text(1), text(2).parse().unwrap_or(usize::MAX), &groups).map(|()| 0)
         }
         "exec" => lab::exec_main(&args[1..]),
+        "spin" => play::spin(&text(1), &text(2)),
         _ => Err(anyhow::anyhow!(
             "lab-init is not for people\nhint: armento lab --help"
         )),

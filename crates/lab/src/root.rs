@@ -276,7 +276,10 @@ fn names(plan: &Plan, me: usize, root: &Path) -> Result<()> {
     for (file, text) in [
         ("etc/hosts", hosts),
         ("etc/hostname", format!("{}\n", plan.nodes[me].name)),
-        ("etc/armento/config.toml", CONFIG.into()),
+        (
+            "etc/armento/config.toml",
+            format!("{CONFIG}{}", plan.config),
+        ),
     ] {
         let at = root.join(file);
         fs::create_dir_all(at.parent().context("no parent")?)?;

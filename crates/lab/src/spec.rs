@@ -55,7 +55,11 @@ pub struct Spec {
     pub speeds: Vec<f64>,
     /// Memory of a node, bytes, its disk included.
     pub mem: Option<u64>,
+    /// … of each by itself, repeated round the nodes; empty: `mem`.
+    pub mems: Vec<u64>,
     pub link: Link,
+    /// More settings of the daemons, lines of TOML.
+    pub config: String,
     /// Start the daemons and join them into one farm.
     pub farm: bool,
     /// The `armento` binary; `None`: the running one.
@@ -69,6 +73,8 @@ impl Default for Spec {
             nodes: 4,
             speeds: Vec::new(),
             mem: None,
+            mems: Vec::new(),
+            config: String::new(),
             link: Link::Switch {
                 bits: 1_000_000_000,
             },
@@ -85,6 +91,9 @@ pub struct NodePlan {
     pub addr: String,
     pub speed: f64,
     pub cpu: usize,
+    /// Bytes.
+    #[serde(default)]
+    pub mem: Option<u64>,
 }
 
 /// A checked spec with every choice made; stored as `lab.json` in the state directory.
@@ -96,6 +105,8 @@ pub struct Plan {
     pub net: u8,
     pub link: Link,
     pub mem: Option<u64>,
+    #[serde(default)]
+    pub config: String,
     pub exe: PathBuf,
     pub nodes: Vec<NodePlan>,
 }
@@ -122,7 +133,7 @@ impl Spec {
                 "speed {s} is not a fraction of one core\nhint: use {SPEED_MIN} to 1.0, e.g. --speed 0.25"
             );
         }
-        if let Some(m) = self.mem.filter(|m| *m < MEM_MIN) {
+        if let Some(m) = self.mem.iter().chain(&self.mems).find(|m| **m < MEM_MIN) {
             bail!(
                 "{m} bytes are too little for a node\nhint: --mem {}M or more",
                 MEM_MIN >> 20
@@ -151,6 +162,11 @@ impl Spec {
                     .copied()
                     .unwrap_or(share),
                 cpu: cpus[i % cpus.len()],
+                mem: self
+                    .mems
+                    .get(i % self.mems.len().max(1))
+                    .copied()
+                    .or(self.mem),
             })
             .collect();
         Plan {
@@ -159,6 +175,7 @@ impl Spec {
             net,
             link: self.link,
             mem: self.mem,
+            config: self.config.clone(),
             exe,
             nodes,
         }

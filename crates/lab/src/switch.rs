@@ -134,7 +134,7 @@ fn spawn_all(plan: &Plan) -> Result<(Vec<Birth>, Vec<Vec<PathBuf>>)> {
     let own = fs::File::open("/proc/self/ns/pid")?;
     let (mut births, mut all_dirs) = (Vec::new(), Vec::new());
     for (i, n) in plan.nodes.iter().enumerate() {
-        let dirs = groups.create(n, plan.mem)?;
+        let dirs = groups.create(n, n.mem)?;
         sys::unshare(sys::CLONE_NEWPID).context("cannot make a pid namespace")?;
         let mut child = Command::new("/proc/self/exe")
             .arg0("armento")

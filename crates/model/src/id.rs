@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// A process as its home numbers it (`pid_t`).
 pub type Pid = i32;
@@ -10,10 +11,10 @@ pub type Pid = i32;
 pub type Tid = i32;
 
 /// A node's name: 1 to 63 of `a-z 0-9 -`, first and last not `-` (RFC 1123, one label),
-/// because it also stands in certificates.
+/// because it also stands in certificates. Copies share the text: a farm's names are in many tables.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct NodeName(String);
+pub struct NodeName(Arc<str>);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no node name: use 1 to 63 of a-z, 0-9 and -, not beginning or ending with -")]
@@ -31,7 +32,7 @@ impl FromStr for NodeName {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let fits = (1..=63).contains(&s.len()) && s.chars().all(plain);
         if fits && !s.starts_with('-') && !s.ends_with('-') {
-            Ok(NodeName(s.to_owned()))
+            Ok(NodeName(s.into()))
         } else {
             Err(BadName(s.to_owned()))
         }
@@ -47,7 +48,7 @@ impl TryFrom<String> for NodeName {
 
 impl From<NodeName> for String {
     fn from(n: NodeName) -> String {
-        n.0
+        n.0.as_ref().into()
     }
 }
 

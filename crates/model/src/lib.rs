@@ -5,6 +5,7 @@
 mod cpu;
 mod id;
 mod kernel;
+mod show;
 mod stay;
 mod users;
 mod xsave;
@@ -12,6 +13,7 @@ mod xsave;
 pub use cpu::{CpuTime, Shown};
 pub use id::{BadName, MoveId, NodeName, Pid, Tid, TreeId};
 pub use kernel::{KERNEL_FULL, KERNEL_MIN, kernel_version};
+pub use show::{clean, size, span};
 pub use stay::Stay;
 pub use users::Users;
 pub use xsave::{Part, XSAVE_MAX, Xsave};

@@ -44,6 +44,7 @@ stays! {
     Locked "locked" "its user or administrator keeps it here (`--stay`, `--on`, a lock)" "start it without --stay, or `armento migrate PID balance`";
     NoRoom "no-room" "no node has room for it" "free memory on a node, or add one";
     NotTrusted "not-trusted" "its home does not send to that node, or that node does not accept it" "`armento farm trust` on that node and at home shows accept_from and send_to, and changes them";
+    SwitchedOff "switched-off" "an administrator has switched that off: its home keeps its own, or the other node takes no guests" "`armento farm status` on both nodes shows it; `armento farm start`, or --off, ends it";
     TooYoung "too-young" "it has not run long enough to be worth moving" "wait a moment, or name the node: `armento migrate PID NODE`";
     WouldNotPay "would-not-pay" "moving it would cost more than it gains" "nothing is wrong: it moves when another node is clearly better";
     ThirtyTwoBit "32-bit" "it is a 32-bit program" "use the 64-bit build";

@@ -4,8 +4,9 @@
 
 use crate::core::{Core, Node};
 use crate::keepers::needs;
-use armento_balance::{Fresh, Kind, Move, Policy, decide, place};
-use armento_client::api::{Dest, Order};
+use crate::log::Decided;
+use armento_balance::{Fresh, Grounds, Kind, Move, Policy, decide, place};
+use armento_client::api::{Dest, Order, Outcome};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid};
 use std::sync::Arc;
@@ -15,12 +16,21 @@ use std::time::Duration;
 pub fn act(node: &Node) {
     let now = node.now();
     let mut core = node.lock();
-    if core.leaving {
+    if core.leaving || core.switches.quiet() {
         return;
     }
-    let view = node.view(&mut core);
+    let view = node.near(&mut core);
     core.ledger.progress(&view, &node.policy, now);
-    for chosen in decide(&view, &node.policy, now) {
+    let keeps = core.switches.keeps_home().is_some();
+    let mut moves = decide(&view, &node.policy, now);
+    moves.retain(|m| !keeps || m.to == core.me);
+    for chosen in moves {
+        if node.config.dry_run {
+            let me = core.me.clone();
+            let dry = decided(chosen.grounds, 0, Outcome::DryRun);
+            core.keepers.note(chosen.pid, &me, &chosen.to, dry);
+            continue;
+        }
         order(&mut core, &chosen, &node.policy, now);
     }
 }
@@ -47,6 +57,15 @@ pub async fn use_room(node: Arc<Node>) {
     }
 }
 
+fn decided(grounds: Grounds, ticket: u64, outcome: Outcome) -> Decided<'static> {
+    Decided {
+        cause: grounds.cause.name(),
+        figures: Some(grounds),
+        ticket,
+        outcome,
+    }
+}
+
 fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
     let Some(tree) = core.keepers.holder(chosen.pid).map(|k| k.hello.tree) else {
         return;
@@ -64,8 +83,10 @@ fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
         balances: true,
     };
     if core.keepers.order(tree, pid, ticket, order, None) {
-        tracing::debug!("{} goes from {} to {}", pid, chosen.from, chosen.to);
         core.ledger.moving(chosen, policy, now);
+        let me = core.me.clone();
+        let ordered = decided(chosen.grounds, ticket, Outcome::UnderWay);
+        core.keepers.note(pid, &me, &chosen.to, ordered);
     }
 }
 
@@ -75,22 +96,38 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
     let now = node.now();
     let mut core = node.lock();
     let hello = core.keepers.of_session(session)?.hello.clone();
-    let stays = hello.stay || core.leaving || (hello.uid == 0 && !node.trust().allow_root);
+    let stops = core.switches.stopped() || core.leaving;
+    let stays = hello.stay || stops || (hello.uid == 0 && !node.trust().allow_root);
     if stays {
         return None;
     }
     if hello.pinned.is_some() {
         return hello.pinned;
     }
+    if core.switches.keeps_home().is_some() {
+        return None;
+    }
     let fresh = Fresh {
         uid: hello.uid,
         needs: needs(&hello, portable),
         ..Fresh::default()
     };
-    let mut view = node.view(&mut core);
+    let mut view = node.near(&mut core);
     // Where it is now it is only because it was born there.
     view.procs.retain(|p| p.pid != pid);
-    let chosen = place(&view, &node.policy, &fresh).unwrap_or_else(|| core.me.clone());
+    let me = core.me.clone();
+    let chosen = place(&view, &node.policy, &fresh).unwrap_or_else(|| me.clone());
+    let placed = Decided {
+        outcome: match node.config.dry_run {
+            true => Outcome::DryRun,
+            false => Outcome::UnderWay,
+        },
+        ..Decided::ordered("placed", 0)
+    };
+    core.keepers.note(pid, &me, &chosen, placed);
+    if node.config.dry_run {
+        return None;
+    }
     core.ledger.placing(pid, &chosen, &fresh, now);
-    Some(chosen).filter(|n| *n != core.me)
+    Some(chosen).filter(|n| *n != me)
 }

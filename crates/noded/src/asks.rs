@@ -1,7 +1,7 @@
 //! Answers to what commands, keepers and hosts ask.
 
 use crate::control::Client;
-use crate::core::{Node, Outlet};
+use crate::core::{Core, Node, Outlet};
 use crate::error::{refusal, stays};
 use crate::moves::{Wants, migrate, no_such_node, route};
 use crate::peer::{self, CallError, PeerAnswer, PeerAsk};
@@ -48,6 +48,12 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             version: daemon::version(),
             joined: true,
         }),
+        Ask::Log { after, count } => {
+            let uid = seen_by(client.uid);
+            let core = node.lock();
+            let entries = core.keepers.log.since(*after, *count as usize, uid);
+            Ok(Answer::Log { entries })
+        }
         Ask::Common => Ok(in_common(node)),
         Ask::Keep(hello) => keep(client, hello),
         Ask::Host(hello) => {
@@ -80,6 +86,13 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
                 return Some(Err(refusal("not-trusted", who, "use sudo")));
             }
             node.change_trust(change.as_ref()).map(Answer::Trust)
+        }
+        Ask::Switch { change } => {
+            if change.is_some() && !may(client.uid, crate::sys::euid()) {
+                let who = "only root, or the daemon's own user, switches a node on and off";
+                return Some(Err(refusal("not-trusted", who, "use sudo")));
+            }
+            node.switch(change.as_ref()).map(Answer::Switches)
         }
         Ask::Reload => {
             if !may(client.uid, crate::sys::euid()) {
@@ -260,12 +273,17 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         .map(|_| Stay::LinkLost)
         .or_else(|| proc.and_then(|p| p.stay));
     let root = keeper.hello.uid == 0 && !node.trust().allow_root;
+    let kept = core.switches.keeps_home().filter(|_| place == me);
     let stay = match own {
         Some(stay) => Some(stay),
         None if root => Some(Stay::Privileged),
         None if proc.is_some_and(|p| p.locked) => Some(Stay::Locked),
+        None if kept.is_some() => Some(Stay::SwitchedOff),
         None => why(&view, &node.policy, pid, now),
     };
+    // Who takes no guests refuses as those do who do not trust us.
+    let shut = shut_out(&core, keeper.hello.uid).filter(|_| stay == Some(Stay::NotTrusted));
+    let stay = stay.map(|s| if shut.is_some() { Stay::SwitchedOff } else { s });
     let (explanation, remedy) = match stay {
         Some(stay) => (stay.explain().to_owned(), stay.remedy().to_owned()),
         None => (
@@ -287,7 +305,10 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
             let all: Vec<String> = others.filter_map(lacks).collect();
             (all.join("; "), None)
         }
-        (None, None) => (String::new(), None),
+        (None, None) => {
+            let kept = kept.map(|what| format!("{me} keeps its own (armento farm {what})"));
+            (kept.or(shut).unwrap_or_default(), None)
+        }
     };
     Ok(Answer::Why {
         pid,
@@ -298,6 +319,16 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         detail,
         partner,
     })
+}
+
+/// The nodes that said they take no guests, where nobody said anything worse to this user.
+fn shut_out(core: &Core, uid: u32) -> Option<String> {
+    let said = core.refused.iter().filter(|((_, who), _)| *who == uid);
+    let names: Option<Vec<&str>> = said
+        .map(|((node, _), (_, stay))| (*stay == Stay::SwitchedOff).then(|| node.as_str()))
+        .collect();
+    let names = names.filter(|names| !names.is_empty())?;
+    Some(format!("no guests at {}", names.join(", ")))
 }
 
 /// For people: what a node's processor has not.

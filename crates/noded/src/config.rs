@@ -45,8 +45,14 @@ pub struct Config {
     pub send_to: Option<Rules>,
     /// Homes whose processes may come, and whose; all if not given.
     pub accept_from: Option<Rules>,
-    /// `mosix`, `static` or `none`.
+    /// No guests; this home's own stay; no load is told, nobody moved. As `armento farm block`, `stay`, `quiet`.
+    pub block: bool,
+    pub stay: bool,
+    pub quiet: bool,
+    /// `mosix`, `armento`, `static` or `none`.
     pub policy: String,
+    /// The policy moves and places nobody: it only writes down what it would do.
+    pub dry_run: bool,
     /// A guest tree without word from its home is frozen after this, and ended after `dead_ms`. Home says the same of
     /// its own trees elsewhere, and declares them dead at `dead_ms`; of two nodes' settings the shorter hold.
     pub freeze_ms: u64,
@@ -74,7 +80,11 @@ impl Default for Config {
             allow_root: false,
             send_to: None,
             accept_from: None,
+            block: false,
+            stay: false,
+            quiet: false,
             policy: "mosix".into(),
+            dry_run: false,
             freeze_ms: default_freeze_ms(),
             dead_ms: default_dead_ms(),
             gossip_period_ms: 1_000,

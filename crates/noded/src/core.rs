@@ -11,14 +11,15 @@ use crate::keepers::KeeperTable;
 use crate::members::{Life, Standing, State};
 use crate::news::{News, Said};
 use crate::state::{Farm, Member, StateDir};
+use crate::switches::Switches;
 use crate::trust::{Changes, Trust};
 use crate::{FarmError, Wire};
 use armento_balance::{Ledger, Policy, View};
 use armento_client::api::{Body, Line, NodeInfo, ProcInfo};
 use armento_client::version;
-use armento_gossip::{Dice, Tick, Vector};
+use armento_gossip::{Dice, Known, Tick, Vector};
 use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
-use armento_model::{NodeName, Pid, Users};
+use armento_model::{NodeName, Pid, Stay, Users};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -87,8 +88,9 @@ pub struct Core {
     pub leaving: bool,
     /// Nodes that are about to be removed, until then: everybody goes where they belong.
     pub draining: BTreeMap<NodeName, Instant>,
-    /// Targets that did not trust us with a user's programs, and until when they are not tried again.
-    pub refused: BTreeMap<(NodeName, u32), Instant>,
+    /// Targets that did not want a user's programs, until when they are not tried again, and why.
+    pub refused: BTreeMap<(NodeName, u32), (Instant, Stay)>,
+    pub switches: Switches,
     /// Who was told to come home, and when.
     pub recalled: BTreeMap<Pid, Instant>,
     /// Whose clocks were seen to be near ours, in which life of theirs, and when.
@@ -148,6 +150,7 @@ impl Node {
             leaving: false,
             draining: BTreeMap::new(),
             refused: BTreeMap::new(),
+            switches: Switches::read(&state, &config)?,
             recalled: BTreeMap::new(),
             clocks_near: HashMap::new(),
             count: 0,
@@ -248,17 +251,44 @@ impl Node {
         let core = self.lock();
         let known = core.vector.get(&core.me, self.now());
         let total = known.map(|k| k.entry.mem_total_kib).filter(|t| *t != 0);
-        let kept = |t: u64| (t / 1000 * self.policy.reserve_permille).min(1 << 20);
-        self.config.guest_mem_max_kib.or(total.map(|t| t - kept(t)))
+        let guests = total.map(|t| t - self.policy.reserve_kib(t));
+        self.config.guest_mem_max_kib.or(guests)
     }
 
     pub fn view(&self, core: &mut Core) -> View {
+        let known = core.vector.view(self.now());
+        self.view_of(core, known)
+    }
+
+    /// What a decision of the policy looks at: in a large farm a window of the load vector.
+    pub fn near(&self, core: &mut Core) -> View {
+        let (now, ledger) = (self.now(), &core.ledger);
+        let window = ledger.window(core.members.len() + 1);
+        let known = core.vector.window(window, ledger.places(), now);
+        self.view_of(core, known)
+    }
+
+    /// This node alone: what an admission looks at.
+    pub fn alone(&self, core: &mut Core) -> View {
+        let now = self.now();
+        let own = core.vector.get(&core.me, now);
+        let open = match core.leaving {
+            true => Users::nobody(),
+            false => Users::everybody(),
+        };
+        let Core {
+            keepers, ledger, ..
+        } = core;
+        keepers.settle(ledger, now);
+        ledger.own_view(own, open, now)
+    }
+
+    fn view_of(&self, core: &mut Core, known: Vec<Known>) -> View {
         let now = self.now();
         let Core {
             keepers, ledger, ..
         } = core;
         keepers.settle(ledger, now);
-        let known = core.vector.view(now);
         let (members, me, leaving) = (&core.members, &core.me, core.leaving);
         let (draining, refused) = (&core.draining, &core.refused);
         let trust = self.trust();
@@ -433,6 +463,9 @@ impl Core {
             }
             if state == State::Down && m.is_up() {
                 self.vector.forget(&name);
+            }
+            if state != State::Down && !m.is_up() {
+                self.vector.welcome(&name);
             }
             m.known.addr = life.addr;
             m.known.heard |= state != State::Down;

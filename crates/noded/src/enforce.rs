@@ -4,10 +4,12 @@
 use crate::core::{Core, Node};
 use crate::error::refusal;
 use crate::hosts;
+use crate::log::Decided;
+use crate::switches::{away, shut};
 use crate::trust::{Changes, Rules, Trust};
 use crate::{Config, FarmError};
 use armento_client::api::{Dest, Order, Refusal, TrustChange, TrustInfo};
-use armento_model::{NodeName, Pid};
+use armento_model::{NodeName, Pid, Stay};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,34 +31,47 @@ impl Node {
         }
         let core = &mut *core;
         core.draining.retain(|_, until| Instant::now() < *until);
-        core.refused.retain(|_, until| Instant::now() < *until);
+        core.refused.retain(|_, (until, _)| Instant::now() < *until);
+        let (away, guests) = (away(core), core.hosts.guests().count());
+        core.switches.settle(&away, guests);
         self.close(core);
         for pid in self.astray(core) {
-            self.recall(core, pid);
+            self.recall(core, pid, Stay::NotTrusted.code());
         }
-        let trust = self.trust();
-        let welcome = |core: &Core, home: &NodeName, uid: u32| {
-            !core.draining.contains_key(home) && trust.accepts_from(home).has(uid)
-        };
+        for pid in away {
+            if let Some(what) = core.switches.brings(pid) {
+                self.recall(core, pid, what);
+            }
+        }
         for (home, uid) in core.hosts.owners() {
-            if welcome(core, &home, uid) {
+            let Some((why, patience)) = self.unwelcome(core, &home, uid) else {
                 core.hosts.welcome(&home, uid);
                 continue;
-            }
-            let why = if core.draining.contains_key(&home) {
-                format!("{home} is being removed from the farm")
-            } else {
-                let me = &self.farm.node;
-                format!("accept_from of {me} leaves out user {uid} of {home}")
             };
             let order = Order::Expel {
                 why,
                 for_ms: SHUT.as_millis() as u64,
             };
-            for record in core.hosts.expel(&home, uid, &order, AGAIN, PATIENCE) {
+            for record in core.hosts.expel(&home, uid, &order, AGAIN, patience) {
                 hosts::end(&record);
             }
         }
+    }
+
+    /// Why that user's guests must go, and how long they may take before they are ended: who is only to make room
+    /// may take for ever.
+    fn unwelcome(&self, core: &Core, home: &NodeName, uid: u32) -> Option<(String, Duration)> {
+        let me = &self.farm.node;
+        if core.draining.contains_key(home) {
+            let why = format!("{home} is being removed from the farm");
+            return Some((why, PATIENCE));
+        }
+        if !self.trust().accepts_from(home).has(uid) {
+            let why = format!("accept_from of {me} leaves out user {uid} of {home}");
+            return Some((why, PATIENCE));
+        }
+        let what = core.switches.sends_away()?;
+        Some((shut(me, what), Duration::MAX))
     }
 
     /// Ours where they may not be.
@@ -69,7 +84,7 @@ impl Node {
         strays.map(|p| p.pid).collect()
     }
 
-    fn recall(&self, core: &mut Core, pid: Pid) {
+    fn recall(&self, core: &mut Core, pid: Pid, cause: &str) {
         let asked = core.recalled.get(&pid);
         if asked.is_some_and(|at| at.elapsed() < AGAIN) {
             return;
@@ -87,9 +102,11 @@ impl Node {
             balances: false,
         };
         if core.keepers.order(tree, pid, ticket, order, None) {
-            tracing::info!("{pid} comes home: its node is not trusted with it");
+            tracing::info!("{pid} comes home: {cause}");
             let (now, me) = (self.now(), core.me.clone());
             core.ledger.flies_to(pid, &me, now);
+            core.keepers
+                .note(pid, &me, &me, Decided::ordered(cause, ticket));
         }
     }
 
@@ -136,6 +153,7 @@ impl Node {
             why,
         })?;
         *self.given.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
+        self.lock().switches.follow(&fresh);
         self.holds(trust);
         Ok(self.trust_info(&fresh, &changes))
     }

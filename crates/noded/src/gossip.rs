@@ -1,15 +1,17 @@
 //! The datagram half of a daemon: SWIM membership and the load vector, on one socket.
 //!
-//! Next: `act.rs`, once a period.
+//! Next: `gossip/speak.rs`, once a period, and from there `act.rs`.
+
+mod speak;
 
 use crate::core::Node;
 use crate::datagram::{Kind, Seal};
 use crate::members::{Life, Standing, State, swim_config};
 use crate::state::Member;
-use crate::{act, hosts, news, peer};
+use crate::{hosts, news, peer};
 use armento_client::version;
-use armento_gossip::{Entry, Message, Wire as WireWord};
-use armento_sense::Sampler;
+use armento_gossip::Message;
+use armento_sense::{Sample, Sampler};
 use foca::{AccumulatingRuntime, Foca, NoCustomBroadcast, PostcardCodec, Timer};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -26,6 +28,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 const DATAGRAM_MAX: usize = 65_507;
 /// Periods between two looks at what needs no hurry: lost members, logs, ended hosts.
 const SLOW_PERIODS: u64 = 5;
+/// Memory is looked at so often between periods: a program fills a gigabyte in a third of a second, and one file is read.
+const MEMORY_GLANCE: Duration = Duration::from_millis(250);
 /// Lost members called again at once.
 const CALLED_MAX: usize = 16;
 /// Timers of foca; it keeps a handful a member.
@@ -43,6 +47,10 @@ pub struct Gossip {
     runtime: AccumulatingRuntime<Life>,
     timers: BinaryHeap<Reverse<Due>>,
     sampler: Sampler,
+    /// The newest, of the last period.
+    last: Option<Sample>,
+    /// Memory was short when it was last looked at.
+    short: bool,
     periods: u64,
 }
 
@@ -88,6 +96,8 @@ impl Gossip {
             runtime: AccumulatingRuntime::new(),
             timers: BinaryHeap::new(),
             sampler: Sampler::new(),
+            last: None,
+            short: false,
             periods: 0,
             node,
             socket,
@@ -99,6 +109,8 @@ impl Gossip {
         let period = Duration::from_millis(self.node.config.gossip_period_ms);
         let mut ticks = interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut glances = interval(MEMORY_GLANCE);
+        glances.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut buf = vec![0; DATAGRAM_MAX];
         loop {
             self.reseal();
@@ -112,6 +124,7 @@ impl Gossip {
             tokio::select! {
                 _ = stop.changed() => break,
                 _ = ticks.tick() => self.period().await,
+                _ = glances.tick() => self.watch_memory().await,
                 () = timer => self.fire(),
                 got = self.socket.recv_from(&mut buf) => match got {
                     Ok((n, from)) => self.hear(&buf[..n], from),
@@ -190,46 +203,6 @@ impl Gossip {
                 tracing::debug!("membership timer: {e}");
             }
         }
-    }
-
-    async fn period(&mut self) {
-        let sample = self.sampler.sample();
-        let now = self.node.now();
-        let messages = {
-            let mut core = self.node.lock();
-            hosts::settle(&mut core, now);
-            core.ledger.sampled(sample.runnable, now);
-            let mut entry = Entry::new(core.me.clone(), self.node.farm.boot);
-            sample.fill(&mut entry);
-            entry.load = core.ledger.load();
-            entry.guests = u32::try_from(core.hosts.guests().count()).unwrap_or(u32::MAX);
-            entry.cpu = self.sampler.cpu().clone();
-            entry.version = crate::daemon::version();
-            entry.wire = match self.node.wire {
-                crate::Wire::Tls => WireWord::Tls,
-                crate::Wire::Plain => WireWord::Plain,
-            };
-            core.vector.set_own(entry, now);
-            core.vector.tick(now);
-            let peers = core.peers();
-            let core = &mut *core;
-            let sent = core.vector.send(now, &mut core.dice, &peers);
-            let addressed = |(name, m)| Some((core.addr_of(&name)?, m));
-            sent.into_iter().filter_map(addressed).collect::<Vec<_>>()
-        };
-        for (addr, message) in messages {
-            match postcard::to_stdvec(&message) {
-                Ok(bytes) if version::is_to_come() => self.send_more(addr, bytes).await,
-                Ok(bytes) => self.send(addr, Kind::Vector, &bytes).await,
-                Err(e) => tracing::warn!("load vector: {e}"),
-            }
-        }
-        act::act(&self.node);
-        self.node.enforce();
-        if self.periods.is_multiple_of(SLOW_PERIODS) {
-            self.slow();
-        }
-        self.periods += 1;
     }
 
     /// What is done now and then.
@@ -318,13 +291,6 @@ impl Gossip {
                 tracing::warn!("{e}: a restart will not know all members");
             }
         });
-    }
-
-    /// As a version to come may: more behind what is known, and datagrams of another kind.
-    async fn send_more(&self, to: SocketAddr, mut vector: Vec<u8>) {
-        vector.extend_from_slice(b"to come");
-        self.send(to, Kind::Vector, &vector).await;
-        self.send(to, Kind::ToCome, b"to come").await;
     }
 
     async fn send(&self, to: SocketAddr, kind: Kind, payload: &[u8]) {

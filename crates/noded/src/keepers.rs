@@ -2,8 +2,11 @@
 
 use crate::core::Outlet;
 use crate::error::{refusal, stays};
+use crate::log::{About, Decided, Log, stayed};
 use armento_balance::{Ledger, Seen};
-use armento_client::api::{Answer, Body, CpuSet, KeeperHello, Order, ProcInfo, Refusal, Report};
+use armento_client::api::{
+    Answer, Body, CpuSet, KeeperHello, Order, Outcome, ProcInfo, Refusal, Report,
+};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, TreeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -37,6 +40,7 @@ pub struct KeeperTable {
     /// Whose each process is, as far as it was reported, and whose each root.
     holders: HashMap<Pid, TreeId>,
     tickets: BTreeMap<u64, Ticket>,
+    pub log: Log,
     /// Reports came that the ledger has not seen.
     dirty: bool,
 }
@@ -96,10 +100,12 @@ impl KeeperTable {
                 "armento ps shows what lives",
             )
         };
-        self.tickets.retain(|_, t| {
+        let log = &mut self.log;
+        self.tickets.retain(|number, t| {
             if t.tree != tree {
                 return true;
             }
+            log.ended(*number, Outcome::Gone);
             if let Some(waiter) = t.waiter.take() {
                 // Who does not wait any more needs no answer.
                 let _ = waiter.send(Err(lost(t)));
@@ -155,6 +161,26 @@ impl KeeperTable {
         }
     }
 
+    /// Writes down that `pid`, one of ours, is to go to `to`; a dry run only if it is news.
+    pub fn note(&mut self, pid: Pid, me: &NodeName, to: &NodeName, decided: Decided) {
+        let Some(keeper) = self.holder(pid) else {
+            return;
+        };
+        let held = keeper.holds(pid);
+        let (uid, from) = (keeper.hello.uid, held.map_or(me, |p| &p.place).clone());
+        let command = held.map_or(&keeper.hello.command, |p| &p.command).clone();
+        let about = About {
+            pid,
+            uid,
+            command: &command,
+            from: &from,
+            to,
+        };
+        if decided.outcome != Outcome::DryRun || !self.log.has_said(&about) {
+            self.log.note(&about, decided);
+        }
+    }
+
     /// Sends an order that ends with `Moved` or `Stayed`. False when the keeper cannot be told.
     pub fn order(
         &mut self,
@@ -199,6 +225,12 @@ impl KeeperTable {
             } => {
                 ledger.moved(pid, &node, now);
                 self.is_at(session, pid, &node);
+                let moved = Outcome::Moved {
+                    pause_us,
+                    total_us,
+                    bytes,
+                };
+                self.log.ended(ticket, moved);
                 let answer = Answer::Moved {
                     pid,
                     node,
@@ -215,10 +247,12 @@ impl KeeperTable {
                 detail,
             } => {
                 ledger.stayed(pid, stay, now);
+                self.log.ended(ticket, stayed(stay, &detail));
                 let subject = format!("process {pid}");
                 self.end(ticket, Err(stays(&subject, stay, &detail)));
             }
-            Report::Placed { .. } | Report::Guests { .. } | Report::ToCome => {}
+            Report::Placed { pid } => self.log.began(pid),
+            Report::Guests { .. } | Report::ToCome => {}
         }
         false
     }

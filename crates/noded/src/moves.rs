@@ -6,6 +6,7 @@ use crate::core::Node;
 use crate::enforce::REFUSED;
 use crate::error::{refusal, stays};
 use crate::keepers::{Keeper, needs};
+use crate::log::Decided;
 use crate::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk};
 use armento_balance::barred;
 use armento_client::api::{Answer, CpuSet, Dest, Order, Pass, Refusal};
@@ -20,7 +21,9 @@ const MOVE: Duration = Duration::from_secs(120);
 /// Another daemon's answer when it starts a host.
 const ADMIT: Duration = Duration::from_secs(12);
 
-/// Refusals for want of trust that are remembered.
+/// A node that takes no guests is asked again: whether it takes some again it tells nobody.
+const SHUT: Duration = Duration::from_secs(15);
+/// Refusals that are remembered.
 const REFUSED_MAX: usize = 4096;
 
 pub fn no_such_node(node: &Node, name: &NodeName) -> Refusal {
@@ -59,6 +62,10 @@ fn check_target(
         return Err(no_such_node(node, to));
     }
     let (trust, me) = (node.trust(), &node.farm.node);
+    if core.switches.stopped() {
+        let why = format!("{me} keeps its own (armento farm stop)");
+        return Err(stays(subject, Stay::SwitchedOff, &why));
+    }
     if uid == 0 && !trust.allow_root {
         return Err(stays(subject, Stay::Privileged, "uid 0"));
     }
@@ -125,7 +132,18 @@ pub async fn migrate(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
             balances: false,
         };
         let waits = (!free).then_some(waiter);
+        let target = match &order {
+            Order::Move {
+                to: Dest::Node(node),
+                ..
+            } => node.clone(),
+            _ => me.clone(),
+        };
         let told = core.keepers.order(tree, pid, ticket, order, waits);
+        if told && !free {
+            let asked = Decided::ordered("asked", ticket);
+            core.keepers.note(pid, &me, &target, asked);
+        }
         if told && free {
             return Ok(Answer::Done);
         }
@@ -197,13 +215,24 @@ pub async fn route(asker: &Asker, wants: Wants, target: NodeName) -> Result<Answ
         let stay = stay.copied().unwrap_or(Stay::LinkLost);
         let now = node.now();
         let mut core = node.lock();
-        if stay == Stay::NotTrusted && core.refused.len() < REFUSED_MAX {
-            let until = Instant::now() + REFUSED;
-            core.refused.insert((target, uid), until);
+        if let Some(wait) = unwanted(stay)
+            && core.refused.len() < REFUSED_MAX
+        {
+            let until = Instant::now() + wait;
+            core.refused.insert((target, uid), (until, stay));
         }
         core.ledger.stayed(pid, stay, now);
     }
     passed.map(Answer::Route)
+}
+
+/// How long a target that says so is not tried again.
+fn unwanted(stay: Stay) -> Option<Duration> {
+    match stay {
+        Stay::NotTrusted => Some(REFUSED),
+        Stay::SwitchedOff => Some(SHUT),
+        _ => None,
+    }
 }
 
 /// The other daemon is too old for ours, or ours for it.

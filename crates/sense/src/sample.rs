@@ -147,7 +147,8 @@ impl Sampler {
         processor_kind(milli / milli.div_ceil(1000))
     }
 
-    fn memory(&self) -> (u64, u64) {
+    /// Total and free, KiB: the part of a sample that may change within a moment.
+    pub fn memory(&self) -> (u64, u64) {
         let machine = machine_kib(&read("/proc/meminfo").unwrap_or_default());
         let allowed = self
             .limits

@@ -3,8 +3,12 @@
 //!
 //! Start at [`World`]. Repeatable: the same seed, the same run.
 
+mod chance;
 mod machine;
+mod play;
 mod world;
 
+pub use chance::{Arrivals, mixed};
 pub use machine::Machine;
-pub use world::{Job, Outcome, Prices, Rack, World};
+pub use play::play;
+pub use world::{Ages, Fault, Job, Outcome, Prices, Rack, Traffic, World};

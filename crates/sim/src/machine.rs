@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 /// Whatever computes on a machine: a process, or a piece of work for one that moves.
 pub type TaskId = usize;
 
-/// One node's processors. Each task gets the same; none more than one core.
+/// One node's processors. Each task gets the same; none more than one core. Those ahead of all others leave to these
+/// what they do not need.
 #[derive(Clone, Debug)]
 pub struct Machine {
     cores: u64,
@@ -13,11 +14,18 @@ pub struct Machine {
     speed: u64,
     /// Native tasks without end, that are nobody's of ours.
     foreign: u64,
+    at_us: u64,
+    ahead: Sharing,
+    tasks: Sharing,
+}
+
+/// Tasks that get the same.
+#[derive(Clone, Debug, Default)]
+struct Sharing {
     /// What each task that was there all the time has got, nanoseconds of a standard core.
     served: u64,
-    at_us: u64,
     /// By what they will have been served at their end.
-    tasks: BTreeSet<(u64, TaskId)>,
+    all: BTreeSet<(u64, TaskId)>,
 }
 
 impl Machine {
@@ -27,9 +35,9 @@ impl Machine {
             cores: cores.max(1),
             speed: speed_milli.max(1),
             foreign: 0,
-            served: 0,
             at_us: 0,
-            tasks: BTreeSet::new(),
+            ahead: Sharing::default(),
+            tasks: Sharing::default(),
         }
     }
 
@@ -38,58 +46,103 @@ impl Machine {
         self.foreign = tasks;
     }
 
-    /// Tasks that want a processor.
-    pub fn runnable(&self) -> u64 {
-        self.tasks.len() as u64 + self.foreign
+    pub fn set_speed(&mut self, speed_milli: u64, now_us: u64) {
+        self.advance(now_us);
+        self.speed = speed_milli.max(1);
     }
 
     /// … of those whose numbers are below that.
     pub fn runnable_below(&self, end: TaskId) -> u64 {
-        self.tasks.iter().filter(|(_, task)| *task < end).count() as u64 + self.foreign
+        let tasks = self.tasks().filter(|task| *task < end);
+        tasks.count() as u64 + self.foreign
+    }
+
+    /// Who computes here.
+    pub fn tasks(&self) -> impl Iterator<Item = TaskId> {
+        let both = self.ahead.all.iter().chain(&self.tasks.all);
+        both.map(|(_, task)| *task)
+    }
+
+    /// Work of a microsecond, and among how many it is shared: for those ahead, and for the others.
+    fn shares(&self) -> [(u64, u64); 2] {
+        let ahead = self.ahead.all.len() as u64;
+        let others = self.tasks.all.len() as u64 + self.foreign;
+        let left = self.cores - ahead.min(self.cores);
+        [
+            (self.speed * self.cores, ahead.max(self.cores)),
+            (self.speed * left, others.max(left).max(1)),
+        ]
     }
 
     /// Brings the books to `now`.
     pub fn advance(&mut self, now_us: u64) {
         let past = now_us.saturating_sub(self.at_us);
         self.at_us = now_us.max(self.at_us);
-        let sharing = self.runnable().max(self.cores);
-        self.served += past * self.speed * self.cores / sharing;
+        let [ahead, others] = self.shares();
+        self.ahead.served += past * ahead.0 / ahead.1;
+        self.tasks.served += past * others.0 / others.1;
     }
 
     /// A task begins with so much left to do. After: the key by which it is known here.
     pub fn enter(&mut self, task: TaskId, left_ns: u64, now_us: u64) -> u64 {
         self.advance(now_us);
-        let end = self.served + left_ns;
-        self.tasks.insert((end, task));
-        end
+        self.tasks.enter(task, left_ns)
+    }
+
+    /// … ahead of all others, as a daemon's short work is among programs that always compute.
+    pub fn enter_ahead(&mut self, task: TaskId, left_ns: u64, now_us: u64) -> u64 {
+        self.advance(now_us);
+        self.ahead.enter(task, left_ns)
     }
 
     /// It goes; what it has left to do.
     pub fn leave(&mut self, task: TaskId, end: u64, now_us: u64) -> u64 {
         self.advance(now_us);
-        self.tasks.remove(&(end, task));
-        end.saturating_sub(self.served)
+        let ahead = self.ahead.all.remove(&(end, task));
+        if ahead {
+            return end.saturating_sub(self.ahead.served);
+        }
+        self.tasks.all.remove(&(end, task));
+        self.left(end)
     }
 
     /// What it has left to do, as of the last [`Machine::advance`].
     pub fn left(&self, end: u64) -> u64 {
-        end.saturating_sub(self.served)
+        end.saturating_sub(self.tasks.served)
     }
 
     /// Whose end is due.
     pub fn due(&self) -> Option<(u64, TaskId)> {
-        self.tasks
-            .first()
-            .copied()
-            .filter(|(end, _)| *end <= self.served)
+        self.ahead.due().or_else(|| self.tasks.due())
     }
 
     /// When the next end is, if nothing changes.
     pub fn next_end(&self) -> Option<u64> {
-        let (end, _) = self.tasks.first()?;
-        let left = end.saturating_sub(self.served);
-        let sharing = self.runnable().max(self.cores);
-        Some(self.at_us + (left * sharing).div_ceil(self.speed * self.cores))
+        let [ahead, others] = self.shares();
+        let of = |sharing: &Sharing, (work, among): (u64, u64)| {
+            let (end, _) = sharing.first()?;
+            let left = end.saturating_sub(sharing.served);
+            (work != 0).then(|| self.at_us + (left * among).div_ceil(work))
+        };
+        let ends = [of(&self.ahead, ahead), of(&self.tasks, others)];
+        ends.into_iter().flatten().min()
+    }
+}
+
+impl Sharing {
+    fn enter(&mut self, task: TaskId, left_ns: u64) -> u64 {
+        let end = self.served + left_ns;
+        self.all.insert((end, task));
+        end
+    }
+
+    fn first(&self) -> Option<&(u64, TaskId)> {
+        self.all.first()
+    }
+
+    fn due(&self) -> Option<(u64, TaskId)> {
+        let first = self.first().copied();
+        first.filter(|(end, _)| *end <= self.served)
     }
 }
 
@@ -116,5 +169,21 @@ mod tests {
         m.advance(1_000);
         let end = m.tasks.first().map_or(0, |(end, _)| *end);
         assert_eq!(m.leave(1, end, 1_000), 500_000);
+    }
+
+    #[test]
+    fn who_is_ahead_waits_for_nobody() {
+        let mut m = Machine::new(2, 1000);
+        for task in 1..=100 {
+            m.enter(task, 1_000_000, 0);
+        }
+        let key = m.enter_ahead(200, 1_000_000, 0);
+        // The others have one core meanwhile.
+        assert_eq!(m.next_end(), Some(1_000));
+        m.advance(1_000);
+        assert_eq!(m.due(), Some((key, 200)));
+        assert_eq!(m.leave(200, key, 1_000), 0);
+        assert_eq!(m.left(1_000_000), 990_000);
+        assert_eq!(m.next_end(), Some(50_500));
     }
 }

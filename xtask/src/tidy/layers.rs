@@ -19,6 +19,7 @@ const LAYERS: &[&[&str]] = &[
     &["noded"],
     &["sim", "lab"],
     &["conform"],
+    &["tui"],
     &["cli"],
     &["bench"],
 ];

@@ -37,6 +37,7 @@ impl Farm {
             link: Link::None,
             farm: false,
             exe: Some(ARMENTO.into()),
+            ..Spec::default()
         };
         let _lab = Lab::up(spec).expect("a lab");
         let farm = Farm { name, _lab };

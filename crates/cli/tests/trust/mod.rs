@@ -7,7 +7,7 @@ use serde_json::Value;
 const PROGRAM: &str = r#"until (-e $ARGV[0]) { $x = 0; $x += $_ % 7 for 1..400000; die $x if $x != 1200003 } print "right\n""#;
 
 /// Such a program, and where its output and end are found.
-struct Case<'a> {
+pub struct Case<'a> {
     farm: &'a Farm,
     home: &'static str,
     word: String,
@@ -15,7 +15,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn start<'a>(farm: &'a Farm, home: &'static str, options: &str, word: &str) -> Case<'a> {
+    pub fn start<'a>(farm: &'a Farm, home: &'static str, options: &str, word: &str) -> Case<'a> {
         let script = format!(
             "rm -f /tmp/{word}.*\ncat > /tmp/{word}.sh <<'EOF'\necho $$ > /tmp/{word}.pid\n\
              exec armento run {options} perl -e '{PROGRAM}' /tmp/{word}.enough\nEOF\n\
@@ -38,7 +38,11 @@ impl Case<'_> {
         case
     }
 
-    fn place(&self) -> Option<String> {
+    pub fn pid(&self) -> &str {
+        &self.pid
+    }
+
+    pub fn place(&self) -> Option<String> {
         let said = self.farm.sh(self.home, "armento ps --json");
         let doc: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
         let procs = doc["procs"].as_array().cloned().unwrap_or_default();
@@ -47,18 +51,18 @@ impl Case<'_> {
         it["place"].as_str().map(str::to_owned)
     }
 
-    fn is_at(&self, node: &str) {
+    pub fn is_at(&self, node: &str) {
         until(&format!("{} at {node}", self.pid), || {
             self.place().as_deref() == Some(node)
         });
     }
 
-    fn goes_to(&self, node: &str) {
+    pub fn goes_to(&self, node: &str) {
         self.farm
             .sh(self.home, &format!("armento migrate {} {node}", self.pid));
     }
 
-    fn may_not_go_to(&self, node: &str, words: &[&str]) {
+    pub fn may_not_go_to(&self, node: &str, words: &[&str]) {
         let order = format!("armento migrate {} {node}", self.pid);
         let out = self.farm.run(self.home, &order);
         assert_eq!(out.status.code(), Some(125), "{out:?}");
@@ -71,7 +75,7 @@ impl Case<'_> {
     }
 
     /// It is told to end, and has computed rightly all the time.
-    fn ends_well(self) {
+    pub fn ends_well(self) {
         self.farm
             .sh(self.home, &format!("touch /tmp/{}.enough", self.word));
         self.has_ended();

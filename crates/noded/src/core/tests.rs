@@ -21,6 +21,7 @@ fn core() -> Core {
         leaving: false,
         draining: BTreeMap::new(),
         refused: BTreeMap::new(),
+        switches: Default::default(),
         recalled: BTreeMap::new(),
         clocks_near: HashMap::new(),
         count: 0,

@@ -7,6 +7,7 @@ use crate::core::{Core, Node};
 use crate::error::{refusal, stays};
 use crate::moves::check_kernel;
 use crate::peer::{AdmitAsk, PeerAnswer};
+use crate::switches::shut;
 use armento_balance::{Need, admit as weigh};
 use armento_client::api::Refusal;
 use armento_model::{ENGINE_VERSION, NodeName, Stay};
@@ -109,6 +110,9 @@ fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Re
             "choose another node",
         ));
     }
+    if let Some(what) = core.switches.keeps_out() {
+        return Err(stays("the process", Stay::SwitchedOff, &shut(me, what)));
+    }
     let trust = node.trust();
     // `home` is that of the certificate; of its users it speaks itself, and its keepers must show the same.
     if core.draining.contains_key(home) || !trust.lists(home).has(ask.uid) {
@@ -133,7 +137,7 @@ fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Re
         cpu: None,
         load_there: None,
     };
-    let view = node.view(core);
+    let view = node.alone(core);
     if let Err(stay) = weigh(&view, &node.policy, &need) {
         return no(stay);
     }

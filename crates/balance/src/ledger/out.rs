@@ -1,0 +1,144 @@
+//! What comes out of the books.
+
+use super::Ledger;
+use crate::account::Account;
+use crate::past::EARLY_MS;
+use crate::view::DEMAND_FULL;
+use crate::weigh::need_kib;
+use crate::{Node, View};
+use armento_gossip::{Known, Tick};
+use armento_model::{NodeName, Users};
+use std::collections::{HashMap, HashSet};
+
+/// A farm of so many nodes is looked at as a whole.
+const WINDOW_FULL: usize = 1000;
+/// … of a larger one at least so many: the best of a few hundred is hardly worse than the best of all (RFD 6) …
+const WINDOW_MIN: usize = 256;
+/// … and so many for each of ours.
+const WINDOW_EACH: usize = 4;
+
+impl Ledger {
+    /// All work here, hundredths: what [`armento_gossip::Entry::load`] says.
+    pub fn load(&self) -> u32 {
+        u32::try_from(self.others_here() + self.ours.at(&self.me)).unwrap_or(u32::MAX)
+    }
+
+    /// The living processes whose home this is, as far as they were reported.
+    pub fn procs(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// Of the load vector's freshest entries, how many a decision is to look at: all of a farm of a thousand (`design.md`
+    /// §5); beyond, enough to find good places for all of ours.
+    pub fn window(&self, nodes: usize) -> usize {
+        if nodes <= WINDOW_FULL {
+            return WINDOW_FULL;
+        }
+        (self.accounts.len() * WINDOW_EACH).max(WINDOW_MIN)
+    }
+
+    /// Where ours are, or are on their way to: a decision looks at these, too.
+    pub fn places(&self) -> impl Iterator<Item = &NodeName> {
+        self.ours.places()
+    }
+
+    /// Everything a decision may look at. `known` is the load vector's view; `open` says whose
+    /// programs this home sends to a node and has accepted there (for this node: whether it takes guests).
+    pub fn view(
+        &mut self,
+        known: Vec<Known>,
+        open: impl Fn(&NodeName) -> Users,
+        now: Tick,
+    ) -> View {
+        self.expire(now);
+        let oldest_ms = known.iter().map(|k| k.age_ms).max().unwrap_or(0);
+        let newcomers = self.newcomers(oldest_ms + EARLY_MS, now);
+        let mut seat = |known: Known| {
+            let open = open(&known.entry.node);
+            let came = newcomers.get(&known.entry.node);
+            self.seat(known, open, came.map_or(&[], Vec::as_slice), now)
+        };
+        let nodes: Vec<Node> = known.into_iter().map(&mut seat).collect();
+        let names: HashSet<&NodeName> = nodes.iter().map(|n| &n.entry.node).collect();
+        self.others.retain(|name, _| names.contains(name));
+        self.seen(nodes)
+    }
+
+    /// This node alone: all that [`crate::admit`] looks at. `own` is what the load vector says of it.
+    pub fn own_view(&mut self, own: Option<Known>, open: Users, now: Tick) -> View {
+        self.expire(now);
+        let own = own.map(|own| self.seat(own, open, &[], now));
+        self.seen(own.into_iter().collect())
+    }
+
+    fn seen(&self, nodes: Vec<Node>) -> View {
+        View {
+            me: self.me.clone(),
+            nodes,
+            procs: self
+                .accounts
+                .values()
+                .map(|account| account.proc.clone())
+                .collect(),
+            flights: self.flights.values().cloned().collect(),
+            placements: self.placements,
+            decided_last: self.decided_last,
+            ended_last: self.ended_last,
+            turns_ms: self.turns_us / 1000,
+        }
+    }
+
+    /// Of ours, who came where within so long: how long ago, and what each takes there, KiB.
+    fn newcomers(&self, within_ms: u64, now: Tick) -> HashMap<NodeName, Vec<(u64, u64)>> {
+        let mut by_place: HashMap<NodeName, Vec<(u64, u64)>> = HashMap::new();
+        for Account { proc, .. } in self.accounts.values() {
+            let since_ms = now.since(proc.arrived);
+            if since_ms <= within_ms && proc.place != self.me {
+                let there = by_place.entry(proc.place.clone()).or_default();
+                there.push((since_ms, need_kib(proc.rss_kib)));
+            }
+        }
+        by_place
+    }
+
+    fn seat(&mut self, known: Known, open: Users, newcomers: &[(u64, u64)], now: Tick) -> Node {
+        let Known { mut entry, age_ms } = known;
+        if entry.node == self.me {
+            entry.load = self.load();
+            let taken_kib = self.expected.iter().map(|e| e.need_kib).sum();
+            return Node {
+                entry,
+                age_ms: 0,
+                open,
+                others: self.others_here(),
+                taken_kib,
+            };
+        }
+        let since_it_spoke = newcomers.iter().filter(|(ms, _)| *ms <= age_ms + EARLY_MS);
+        let taken_kib = since_it_spoke.map(|(_, need_kib)| need_kib).sum();
+        // Too much of ours taken away makes it look emptier than it is, which its admission corrects; too little would
+        // count our own work as another's and send us away from it. Where ours come and go, the difference says
+        // little of others: what was known before holds.
+        let (least, most) = self.past.between(&entry.node, age_ms, now);
+        let told = u64::from(entry.load).saturating_sub(most);
+        let known = self.others.get(&entry.node).copied();
+        let others = if least == most {
+            told
+        } else {
+            known.unwrap_or(told)
+        };
+        self.others.insert(entry.node.clone(), others);
+        Node {
+            entry,
+            age_ms,
+            open,
+            others,
+            taken_kib,
+        }
+    }
+
+    fn others_here(&self) -> u64 {
+        let guests: u64 = self.visitors.values().map(|visitor| visitor.demand).sum();
+        self.background + guests + self.expected.len() as u64 * DEMAND_FULL
+    }
+}

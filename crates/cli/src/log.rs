@@ -1,0 +1,172 @@
+//! `armento log`.
+
+use crate::out::{ask, confused, say, say_json, table};
+use armento_client::ANSWER;
+use armento_client::api::{Answer, Ask, LogEntry, Outcome};
+use armento_model::clean;
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::json;
+use std::thread::sleep;
+use std::time::Duration;
+
+const HELP: &str = "Examples:
+  armento log
+  armento log -n 100
+  armento log --follow
+  armento log --json | jq '.entries[] | select(.cause == \"turn\")'
+
+What this node decided about its own programs: WHY is `placed` at its exec, `share` of a processor, `turn` for equal
+progress, `memory` that runs out, `asked` by a person, `not-trusted`, `stop` or `bring`. NOW and THEN: what it gets of
+a standard processor, here and there; PRICE: what the move costs one; BEHIND: how far it is behind the others.";
+
+const FOLLOW_EVERY: Duration = Duration::from_millis(250);
+/// More than a daemon remembers.
+const FOLLOWED_MAX: u32 = 4096;
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// So many of the newest
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 30)]
+    count: u32,
+    /// Go on, line by line
+    #[arg(long, short)]
+    follow: bool,
+    /// Print JSON (schema armento.log/1; with --follow a document a line)
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<i32> {
+    let entries = newer(0, args.count)?;
+    if !args.follow {
+        match args.json {
+            true => say_json("armento.log/1", json!({ "entries": entries })),
+            false => say(&render(&entries)),
+        }
+        return Ok(0);
+    }
+    let mut newest = 0;
+    let mut entries = entries;
+    loop {
+        for entry in &entries {
+            newest = newest.max(entry.seq);
+            match args.json {
+                true => say(&format!("{}\n", json!(entry))),
+                false => say(&line(entry)),
+            }
+        }
+        sleep(FOLLOW_EVERY);
+        entries = newer(newest, FOLLOWED_MAX)?;
+    }
+}
+
+fn newer(after: u64, count: u32) -> anyhow::Result<Vec<LogEntry>> {
+    match ask(Ask::Log { after, count }, ANSWER)? {
+        Answer::Log { entries } => Ok(entries),
+        _ => Err(confused()),
+    }
+}
+
+const HEADS: [(&str, bool); 10] = [
+    ("TIME", false),
+    ("PID", true),
+    ("FROM", false),
+    ("TO", false),
+    ("WHY", false),
+    ("NOW", true),
+    ("THEN", true),
+    ("PRICE", true),
+    ("BEHIND", true),
+    ("OUTCOME, COMMAND", false),
+];
+
+fn render(entries: &[LogEntry]) -> String {
+    let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
+    table(&HEADS, &rows)
+}
+
+/// A line that stands alone.
+fn line(entry: &LogEntry) -> String {
+    let cells: Vec<String> = row(entry).into_iter().filter(|c| c != "-").collect();
+    format!("{}\n", cells.join("  "))
+}
+
+fn row(e: &LogEntry) -> Vec<String> {
+    let milli = |v: Option<u64>| v.map_or("-".into(), |v| format!("{:.2}", v as f64 / 1000.0));
+    let ms = |v: Option<i64>| v.map_or("-".into(), |v| format!("{v} ms"));
+    vec![
+        time(e.at_ms),
+        e.pid.to_string(),
+        e.from.to_string(),
+        e.to.to_string(),
+        e.cause.clone(),
+        milli(e.now_milli),
+        milli(e.then_milli),
+        ms(e.price_ms.map(|p| p as i64)),
+        ms(e.lag_ms),
+        format!("{}: {}", outcome(&e.outcome), clean(&e.command)),
+    ]
+}
+
+/// The time of day here.
+fn time(at_ms: u64) -> String {
+    let at = Timestamp::from_millisecond(at_ms as i64).unwrap_or_default();
+    let there = at.to_zoned(TimeZone::system());
+    there.strftime("%H:%M:%S%.3f").to_string()
+}
+
+fn outcome(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::UnderWay => "under way".into(),
+        Outcome::Moved { pause_us, .. } => format!("moved in {:.1} ms", *pause_us as f64 / 1000.0),
+        Outcome::Began => "began".into(),
+        Outcome::Stayed { stay, detail } if detail.is_empty() => {
+            format!("stayed [{}]", stay.code())
+        }
+        Outcome::Stayed { stay, detail } => format!("stayed [{}] {}", stay.code(), clean(detail)),
+        Outcome::Gone => "ended first".into(),
+        Outcome::DryRun => "dry run".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armento_model::Stay;
+
+    #[test]
+    fn a_decision_has_its_figures_and_its_end() {
+        let mut entry = LogEntry {
+            seq: 1,
+            at_ms: 1_000,
+            pid: 812,
+            uid: 1000,
+            command: "lame\x1b[2J in.wav".into(),
+            from: "n1".parse().expect("name"),
+            to: "n2".parse().expect("name"),
+            cause: "share".into(),
+            now_milli: Some(500),
+            then_milli: Some(1000),
+            price_ms: Some(6),
+            lag_ms: Some(-40),
+            ticket: 0,
+            outcome: Outcome::Moved {
+                pause_us: 2_340,
+                total_us: 9_000,
+                bytes: 1,
+            },
+        };
+        let said = row(&entry)[1..].join(" ");
+        assert_eq!(
+            said,
+            "812 n1 n2 share 0.50 1.00 6 ms -40 ms moved in 2.3 ms: lame?[2J in.wav"
+        );
+        entry.outcome = Outcome::Stayed {
+            stay: Stay::Busy,
+            detail: "vfork".into(),
+        };
+        (entry.now_milli, entry.lag_ms) = (None, None);
+        assert!(line(&entry).ends_with("1.00  6 ms  stayed [busy] vfork: lame?[2J in.wav\n"));
+    }
+}

@@ -1,0 +1,296 @@
+//! `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring`, `status`.
+
+use crate::out::{Failure, ask, confused, say, say_json};
+use armento_client::ANSWER;
+use armento_client::api::{Answer, Ask, SwitchChange, SwitchInfo};
+use serde_json::json;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+pub const STOP_HELP: &str = "Examples:
+  armento farm stop           before the machine goes down: ours come home, guests go home
+  armento farm stop --no-wait
+  armento farm start
+
+Nothing comes or goes until `armento farm start`, also after a restart of the daemon. Programs run on, at home.";
+pub const START_HELP: &str = "Example:
+  armento farm start
+
+Ends `armento farm stop` and `armento farm drain`.";
+pub const BLOCK_HELP: &str = "Examples:
+  armento farm block          no guest comes; who is here may stay
+  armento farm block --off";
+pub const STAY_HELP: &str = "Examples:
+  armento farm stay           programs of this home leave it only by `armento migrate` or --on
+  armento farm stay --off";
+pub const QUIET_HELP: &str = "Examples:
+  armento farm quiet          tell nobody of this node's load, move nobody
+  armento farm quiet --off
+
+After a minute the others know nothing of this node's load and send it nothing. It stays a member.";
+pub const DRAIN_HELP: &str = "Examples:
+  armento farm drain          guests go home, none comes; ours stay where they are
+  armento farm drain --off";
+pub const EXPEL_HELP: &str = "Example:
+  armento farm expel          guests go home; soon others may come (see block and drain)";
+pub const BRING_HELP: &str = "Example:
+  armento farm bring          ours come home and are left there for a minute (see stay)";
+pub const STATUS_HELP: &str = "Examples:
+  armento farm status
+  armento farm status --json | jq .guests";
+
+/// As long as `armento leave` waits.
+const WAIT: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(clap::Args)]
+pub struct Switch {
+    /// No more
+    #[arg(long)]
+    off: bool,
+    /// Print JSON (schema armento.farm-status/1)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct Drain {
+    /// No more
+    #[arg(long)]
+    off: bool,
+    #[command(flatten)]
+    going: Going,
+}
+
+#[derive(clap::Args)]
+pub struct Going {
+    /// Do not wait until everybody has gone where they belong
+    #[arg(long)]
+    no_wait: bool,
+    /// Print JSON (schema armento.farm-status/1)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct Status {
+    /// Print JSON (schema armento.farm-status/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whose way home a command waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    Nobody,
+    Guests,
+    Ours,
+    All,
+}
+
+pub fn stop(args: &Going) -> anyhow::Result<i32> {
+    let stop = SwitchChange {
+        stop: Some(true),
+        ..SwitchChange::default()
+    };
+    go(stop, For::All, args)
+}
+
+pub fn start(args: &Status) -> anyhow::Result<i32> {
+    let start = SwitchChange {
+        stop: Some(false),
+        drain: Some(false),
+        ..SwitchChange::default()
+    };
+    change(start, args.json)
+}
+
+pub fn block(args: &Switch) -> anyhow::Result<i32> {
+    let block = Some(!args.off);
+    let word = SwitchChange {
+        block,
+        ..SwitchChange::default()
+    };
+    change(word, args.json)
+}
+
+pub fn stay(args: &Switch) -> anyhow::Result<i32> {
+    let stay = Some(!args.off);
+    let word = SwitchChange {
+        stay,
+        ..SwitchChange::default()
+    };
+    change(word, args.json)
+}
+
+pub fn quiet(args: &Switch) -> anyhow::Result<i32> {
+    let quiet = Some(!args.off);
+    let word = SwitchChange {
+        quiet,
+        ..SwitchChange::default()
+    };
+    change(word, args.json)
+}
+
+pub fn drain(args: &Drain) -> anyhow::Result<i32> {
+    let drain = SwitchChange {
+        drain: Some(!args.off),
+        ..SwitchChange::default()
+    };
+    let whom = if args.off { For::Nobody } else { For::Guests };
+    go(drain, whom, &args.going)
+}
+
+pub fn expel(args: &Going) -> anyhow::Result<i32> {
+    let expel = SwitchChange {
+        expel: true,
+        ..SwitchChange::default()
+    };
+    go(expel, For::Guests, args)
+}
+
+pub fn bring(args: &Going) -> anyhow::Result<i32> {
+    let bring = SwitchChange {
+        bring: true,
+        ..SwitchChange::default()
+    };
+    go(bring, For::Ours, args)
+}
+
+pub fn status(args: &Status) -> anyhow::Result<i32> {
+    show(&switch(None)?, args.json);
+    Ok(0)
+}
+
+fn switch(change: Option<SwitchChange>) -> anyhow::Result<SwitchInfo> {
+    match ask(Ask::Switch { change }, ANSWER)? {
+        Answer::Switches(info) => Ok(info),
+        _ => Err(confused()),
+    }
+}
+
+fn change(word: SwitchChange, as_json: bool) -> anyhow::Result<i32> {
+    show(&switch(Some(word))?, as_json);
+    Ok(0)
+}
+
+/// Says it and waits until those it is about have gone.
+fn go(word: SwitchChange, whom: For, args: &Going) -> anyhow::Result<i32> {
+    let mut info = switch(Some(word))?;
+    let until = Instant::now() + WAIT;
+    while !args.no_wait && left(&info, whom) > 0 {
+        if Instant::now() >= until {
+            let (left, s) = (left(&info, whom), WAIT.as_secs());
+            let failure = Failure {
+                message: format!(
+                    "{left} processes have not gone where they belong after {s} s; they still may"
+                ),
+                hint: "`armento ps --all` shows them, `armento farm status` how many are left"
+                    .into(),
+            };
+            return Err(failure.into());
+        }
+        sleep(LOOK_EVERY);
+        info = switch(None)?;
+    }
+    show(&info, args.json);
+    Ok(0)
+}
+
+fn left(info: &SwitchInfo, whom: For) -> u64 {
+    let guests = info.guests + info.starting;
+    match whom {
+        For::Nobody => 0,
+        For::Guests => guests,
+        For::Ours => info.brings,
+        For::All => info.away + guests,
+    }
+}
+
+fn show(info: &SwitchInfo, as_json: bool) {
+    if as_json {
+        say_json("armento.farm-status/1", json!(info));
+    } else {
+        say(&render(info));
+    }
+}
+
+fn render(info: &SwitchInfo) -> String {
+    let guests = match info {
+        i if i.stopped || i.drain => "none comes, who is here goes home",
+        i if i.expels => "go home, others may come soon",
+        i if i.block => "none comes",
+        _ => "may come",
+    };
+    let ours = match info {
+        i if i.stopped => "come home and stay",
+        i if i.brings > 0 => "come home",
+        i if i.stay => "leave only by hand",
+        _ => "go where there is room",
+    };
+    let load = match info.quiet || info.stopped {
+        true => "nobody is told, nobody moved",
+        false => "told and balanced",
+    };
+    let line = |key: &str, what: &str, switch: &str| {
+        let by_command = info.changed.iter().any(|c| c == switch);
+        let note = if by_command { "  (by command)" } else { "" };
+        format!("{key:<7} {what}{note}\n")
+    };
+    let state = if info.stopped {
+        "stopped"
+    } else {
+        "in the farm"
+    };
+    format!("{:<7} {state}\n", info.node.as_str())
+        + &line("guests", &format!("{guests}: {}", info.guests), "block")
+        + &line("ours", &format!("{ours}: {} away", info.away), "stay")
+        + &line("load", load, "quiet")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> SwitchInfo {
+        SwitchInfo {
+            node: "n1".parse().expect("name"),
+            stopped: false,
+            drain: false,
+            block: false,
+            stay: false,
+            quiet: false,
+            expels: false,
+            brings: 0,
+            changed: Vec::new(),
+            away: 2,
+            guests: 3,
+            starting: 1,
+        }
+    }
+
+    #[test]
+    fn what_holds_is_said_in_words() {
+        let mut i = info();
+        let said = "n1      in the farm\nguests  may come: 3\nours    go where there is room: 2 away\nload    told and balanced\n";
+        assert_eq!(render(&i), said);
+        (i.block, i.stay) = (true, true);
+        i.changed = vec!["block".into()];
+        let said = render(&i);
+        assert!(said.contains("none comes: 3  (by command)\n"), "{said}");
+        assert!(said.contains("leave only by hand: 2 away\n"), "{said}");
+        i.stopped = true;
+        let said = render(&i);
+        assert!(
+            said.starts_with("n1      stopped\nguests  none comes, who is here goes home"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn each_command_waits_for_those_it_is_about() {
+        let i = info();
+        let all = [For::Nobody, For::Guests, For::Ours, For::All];
+        assert_eq!(all.map(|whom| left(&i, whom)), [0, 4, 0, 6]);
+    }
+}

@@ -1,0 +1,171 @@
+//! What is switched off on a node neither comes nor goes, and what runs goes on.
+
+use crate::trust::Case;
+use crate::{Farm, USER, told, until};
+use serde_json::Value;
+
+fn status(farm: &Farm, node: &str) -> Value {
+    let said = farm.sh(node, "armento farm status --json");
+    serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
+/// What n1 decided.
+fn decisions(farm: &Farm) -> Vec<Value> {
+    let said = farm.sh("n1", "armento log -n 4000 --json");
+    let doc: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+    doc["entries"].as_array().cloned().unwrap_or_default()
+}
+
+/// How long ago n1 heard of `node`, milliseconds.
+fn age_ms(farm: &Farm, node: &str) -> u64 {
+    let said = farm.sh("n1", "armento nodes --json");
+    let doc: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let nodes = doc["nodes"].as_array().cloned().unwrap_or_default();
+    let it = nodes.into_iter().find(|n| n["name"] == node);
+    it.and_then(|n| n["age_ms"].as_u64()).expect("its age")
+}
+
+/// Guests of n2 and n3, whose home is n1.
+pub fn guests_are_kept_out_and_sent_away(farm: &Farm) {
+    let case = Case::start(farm, "n1", "--stay", "guest");
+    case.goes_to("n2");
+    let said = farm.sh("n2", "armento farm block");
+    assert!(said.contains("none comes: 1  (by command)"), "{said}");
+    case.is_at("n2");
+    case.goes_to("n3");
+    case.may_not_go_to("n2", &["n2 takes no guests", "armento farm block"]);
+    farm.sh("n2", "armento farm block --off");
+    case.goes_to("n2");
+    let said = farm.sh("n2", "armento farm expel");
+    assert!(said.contains("others may come soon: 0"), "{said}");
+    case.is_at("n1");
+    case.may_not_go_to("n2", &["armento farm expel"]);
+    case.goes_to("n3");
+    farm.sh("n3", "armento farm drain");
+    case.is_at("n1");
+    case.may_not_go_to("n3", &["armento farm drain"]);
+    let out = farm.run("n3", &format!("{USER} armento farm drain --off"));
+    assert_eq!(out.status.code(), Some(125), "{out:?}");
+    told(&out, &["only root", "sudo"]);
+    farm.sh("n3", "armento farm start");
+    case.goes_to("n3");
+    until("n2 to take guests again", || {
+        status(farm, "n2")["expels"] == false
+    });
+    case.goes_to("n2");
+    case.goes_to("home");
+    case.ends_well();
+    // As a setting, with SIGHUP.
+    let file = "/etc/armento/config.toml";
+    farm.sh(
+        "n2",
+        &format!("echo 'block = true' >> {file}; armento farm reload"),
+    );
+    assert_eq!(status(farm, "n2")["block"], true);
+    farm.sh(
+        "n2",
+        &format!("sed -i /^block/d {file}; armento farm reload"),
+    );
+    assert_eq!(status(farm, "n2")["block"], false);
+}
+
+/// Programs of n1, and guests there.
+pub fn ours_come_home_and_stay(farm: &Farm) {
+    let ours = Case::start(farm, "n1", "--stay", "brought");
+    ours.goes_to("n2");
+    farm.sh("n1", "armento farm bring");
+    assert_eq!(ours.place().as_deref(), Some("n1"));
+    // A person may send it away at once.
+    ours.goes_to("n3");
+    let theirs = Case::start(farm, "n2", "--stay", "visitor");
+    theirs.goes_to("n1");
+    let said = farm.sh("n1", "armento farm stop");
+    assert!(said.contains("n1      stopped"), "{said}");
+    assert_eq!(ours.place().as_deref(), Some("n1"));
+    theirs.is_at("n2");
+    ours.may_not_go_to("n2", &["n1 keeps its own", "armento farm stop"]);
+    theirs.may_not_go_to("n1", &["n1 takes no guests"]);
+    farm.sh("n1", "pkill -f '[a]rmento node'");
+    farm.daemon("n1");
+    until("a line of it", || ours.place().is_some());
+    assert_eq!(status(farm, "n1")["stopped"], true);
+    ours.may_not_go_to("n2", &["armento farm stop"]);
+    farm.sh("n1", "armento farm start");
+    ours.goes_to("n2");
+    theirs.goes_to("n1");
+    theirs.ends_well();
+    ours.ends_well();
+}
+
+/// More than n1 has processors for: they leave when they may.
+pub fn the_policy_obeys(farm: &Farm) {
+    farm.sh("n1", "armento farm stay");
+    let all = ["one", "two", "three"].map(|word| Case::start(farm, "n1", "", word));
+    let why = || farm.sh("n1", &format!("armento why {} --json", all[0].pid()));
+    until("its reason", || why().contains("\"switched-off\""));
+    assert!(
+        why().contains("n1 keeps its own (armento farm stay)"),
+        "{}",
+        why()
+    );
+    assert!(all.iter().all(|case| case.place().as_deref() == Some("n1")));
+    farm.sh("n1", "armento farm stay --off");
+    until("one to leave", || {
+        all.iter()
+            .any(|case| case.place().is_some_and(|p| p != "n1"))
+    });
+    let left = || {
+        let shared = |e: &&Value| e["cause"] == "share" && e["outcome"]["what"] == "moved";
+        let all = decisions(farm);
+        all.iter().find(shared).cloned()
+    };
+    until("the decision and its end", || left().is_some());
+    let it = left().expect("it was seen");
+    assert!(it["then_milli"].as_u64() > it["now_milli"].as_u64(), "{it}");
+    assert!(it["outcome"]["pause_us"].as_u64() > Some(0), "{it}");
+    all.into_iter().for_each(Case::ends_well);
+    // Of whom nobody hears nothing is known, and it is a member all the same.
+    farm.sh("n3", "armento farm quiet");
+    until("n3 to be quiet", || age_ms(farm, "n3") > 4_000);
+    assert!(farm.sh("n1", "armento nodes").matches("alive").count() == 3);
+    farm.sh("n3", "armento farm quiet --off");
+    until("news of n3", || age_ms(farm, "n3") < 3_000);
+}
+
+/// The policy says what it would do, and does nothing; a person may do what they want.
+pub fn a_dry_run_only_tells(farm: &Farm) {
+    let file = "/etc/armento/config.toml";
+    farm.sh(
+        "n1",
+        &format!("echo 'dry_run = true' >> {file}; pkill -f '[a]rmento node'"),
+    );
+    farm.daemon("n1");
+    until("three nodes", || {
+        farm.sh("n1", "armento nodes").matches("alive").count() == 3
+    });
+    let all = ["dry", "drier", "driest"].map(|word| Case::start(farm, "n1", "", word));
+    let would = |cause: &'static str| {
+        let told = move |e: &Value| e["cause"] == cause && e["outcome"]["what"] == "dry-run";
+        decisions(farm).iter().filter(|e| told(e)).count()
+    };
+    until("what it would do", || {
+        would("placed") >= 3 && would("share") > 0
+    });
+    assert!(all.iter().all(|case| case.place().as_deref() == Some("n1")));
+    all[0].goes_to("n2");
+    let said = farm.sh("n1", "armento log");
+    let asked = said
+        .lines()
+        .find(|l| l.contains(" asked "))
+        .unwrap_or_default();
+    assert!(
+        asked.contains(all[0].pid()) && asked.contains("moved in"),
+        "{said}"
+    );
+    all.into_iter().for_each(Case::ends_well);
+    farm.sh(
+        "n1",
+        &format!("sed -i /^dry_run/d {file}; pkill -f '[a]rmento node'"),
+    );
+    farm.daemon("n1");
+}

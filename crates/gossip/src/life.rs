@@ -1,0 +1,143 @@
+//! What a node says once and for long: shared by every row and message that repeats it.
+
+use crate::{CpuSet, Entry, Wire};
+use serde::{Deserialize, Serialize};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// Longest version string that is passed on.
+pub(crate) const VERSION_BYTES_MAX: usize = 32;
+/// Longest vendor string that is passed on (CPUID gives 12).
+pub(crate) const VENDOR_BYTES_MAX: usize = 12;
+
+/// What nodes bought together and updated together have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Build {
+    pub kind: u32,
+    pub cores: u32,
+    pub cpu: CpuSet,
+    pub wire: Wire,
+    pub version: String,
+}
+
+/// A build with what is asked of it again and again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shared {
+    pub build: Build,
+    /// Equal builds have equal ones.
+    pub digest: u64,
+    /// On the wire.
+    pub bytes: usize,
+}
+
+/// The part of an entry that hardly ever changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub mem_total_kib: u64,
+    pub speed: u32,
+    pub build: Arc<Shared>,
+    /// The build's: looked at for every item of every message.
+    pub digest: u64,
+}
+
+/// One incarnation of a node.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Life {
+    pub boot: u64,
+    /// Counts the facts of that incarnation.
+    pub rev: u32,
+    /// Absent until somebody said them.
+    pub facts: Option<Facts>,
+    /// Of all this on the wire, but for the build's.
+    pub bytes: usize,
+}
+
+impl Life {
+    pub fn new(boot: u64, rev: u32, facts: Option<Facts>) -> Arc<Life> {
+        // Without facts there are two zeros in their place.
+        let speed_and_memory = |f: &Facts| varint(f.speed.into()) + varint(f.mem_total_kib);
+        let about = facts.as_ref().map_or(2, speed_and_memory);
+        Arc::new(Life {
+            boot,
+            rev,
+            bytes: varint(boot) + varint(rev.into()) + about,
+            facts,
+        })
+    }
+}
+
+impl Build {
+    pub fn of(entry: &Entry) -> Build {
+        Build {
+            kind: entry.kind,
+            cores: entry.cores,
+            cpu: entry.cpu.clone(),
+            wire: entry.wire,
+            version: entry.version.clone(),
+        }
+    }
+
+    pub fn shared(self) -> Arc<Shared> {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        Arc::new(Shared {
+            digest: hasher.finish(),
+            bytes: self.bytes(),
+            build: self,
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        let numbers = [self.kind, self.cores, self.cpu.xsave_bytes];
+        let flags = numbers.iter().chain(&self.cpu.flags);
+        let numbers: usize = flags.map(|&n| varint(n.into())).sum();
+        let texts = text(self.cpu.vendor.len()) + text(self.version.len());
+        numbers + varint(self.cpu.xcr0) + texts + 1
+    }
+
+    /// What a sane node can state; everything else is dropped unread.
+    pub fn sane(&self) -> bool {
+        (1..=65_536).contains(&self.cores)
+            && self.version.len() <= VERSION_BYTES_MAX
+            && self.cpu.vendor.len() <= VENDOR_BYTES_MAX
+    }
+}
+
+impl Facts {
+    pub fn new(mem_total_kib: u64, speed: u32, build: Arc<Shared>) -> Facts {
+        Facts {
+            mem_total_kib,
+            speed,
+            digest: build.digest,
+            build,
+        }
+    }
+
+    /// Does `entry` say the same?
+    pub fn are_of(&self, entry: &Entry) -> bool {
+        let (b, e) = (&self.build.build, entry);
+        (self.mem_total_kib, self.speed) == (e.mem_total_kib, e.speed)
+            && (b.kind, b.cores, b.wire) == (e.kind, e.cores, e.wire)
+            && (&b.cpu, &b.version) == (&e.cpu, &e.version)
+    }
+
+    pub fn bytes(&self) -> usize {
+        varint(self.mem_total_kib) + varint(self.speed.into()) + self.build.bytes
+    }
+}
+
+/// Bytes of a number as postcard writes it: seven bits each.
+pub(crate) fn varint(n: u64) -> usize {
+    (64 - (n | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// … of a text or list of so many bytes.
+pub(crate) fn text(len: usize) -> usize {
+    varint(len as u64) + len
+}
+
+pub(crate) fn crop(text: &mut String, bytes_max: usize) {
+    while text.len() > bytes_max {
+        text.pop();
+    }
+}

@@ -1,0 +1,149 @@
+//! A message before its nodes have names.
+
+use crate::life::{Facts, Life, Shared, text, varint};
+use crate::message::{About, ITEMS_MAX, MESSAGE_BYTES_MAX};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One row as it travels.
+#[derive(Clone, Debug)]
+pub(crate) struct Word {
+    pub id: u32,
+    pub age_ms: u32,
+    pub seq: u32,
+    pub load: u32,
+    pub mem_free_kib: u32,
+    pub runnable: u16,
+    pub guests: u16,
+    pub life: Arc<Life>,
+}
+
+/// Rows for another node, freshest first: what the simulator sends, with what it weighs on a wire.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    pub(crate) from: u32,
+    pub(crate) words: Vec<Word>,
+    /// As [`About::build`] names them.
+    pub(crate) builds: Vec<Arc<Shared>>,
+    pub(crate) about: Vec<About>,
+    /// Places of words whose facts are told in full, for versions that read no further.
+    pub(crate) told: Vec<usize>,
+    bytes: usize,
+}
+
+impl Packet {
+    pub fn from(&self) -> u32 {
+        self.from
+    }
+
+    /// Entries in it.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// Exactly as many as postcard makes of its message.
+    pub fn bytes(&self) -> usize {
+        let n = varint(self.words.len() as u64);
+        self.bytes + 2 * n + varint(self.builds.len() as u64)
+    }
+}
+
+/// Fills a packet up to the bound.
+pub(crate) struct Filling {
+    packet: Packet,
+    by_digest: HashMap<u64, u32>,
+    /// The last one's digest and place.
+    last: (u64, u32),
+}
+
+impl Filling {
+    /// `name_bytes`: of the sender's name.
+    pub fn new(from: u32, name_bytes: usize, room_for: usize) -> Filling {
+        let room_for = room_for.min(ITEMS_MAX);
+        Filling {
+            packet: Packet {
+                from,
+                words: Vec::with_capacity(room_for),
+                builds: Vec::new(),
+                about: Vec::with_capacity(room_for),
+                told: Vec::new(),
+                bytes: text(name_bytes),
+            },
+            by_digest: HashMap::new(),
+            last: (0, 0),
+        }
+    }
+
+    /// False when it does not fit any more. `told`: its facts are written out.
+    pub fn add(&mut self, word: Word, name_bytes: usize, told: bool) -> bool {
+        let facts = word.life.facts.as_ref();
+        let (about, new) = facts.map_or((About::default(), None), |facts| self.about(facts));
+        let digest = facts.map_or(0, |facts| facts.digest);
+        let in_full = facts.filter(|_| told).map(Facts::bytes);
+        let bytes = word.bytes(name_bytes)
+            + varint(about.build.into())
+            + in_full.unwrap_or(0)
+            + new.as_ref().map_or(0, |build| build.bytes);
+        let packet = &mut self.packet;
+        // Three counts of at most three bytes each.
+        if packet.words.len() >= ITEMS_MAX || packet.bytes + bytes + 9 > MESSAGE_BYTES_MAX {
+            return false;
+        }
+        packet.bytes += bytes;
+        if in_full.is_some() {
+            packet.told.push(packet.words.len());
+        }
+        if let Some(build) = new {
+            self.by_digest.insert(digest, about.build);
+            packet.builds.push(build);
+        }
+        self.last = (digest, about.build);
+        packet.about.push(about);
+        packet.words.push(word);
+        true
+    }
+
+    pub fn done(self) -> Packet {
+        self.packet
+    }
+
+    /// And its build, if none before had it. Who makes two builds of one digest gains nothing: what a member says of
+    /// others is believed anyway.
+    fn about(&self, facts: &Facts) -> (About, Option<Arc<Shared>>) {
+        let known = if self.last.0 == facts.digest {
+            Some(self.last.1).filter(|place| *place != 0)
+        } else {
+            self.by_digest.get(&facts.digest).copied()
+        };
+        let next = self.packet.builds.len() as u32 + 1;
+        let about = About {
+            build: known.unwrap_or(next),
+            speed: facts.speed,
+            mem_total_kib: facts.mem_total_kib,
+        };
+        (about, known.is_none().then(|| facts.build.clone()))
+    }
+}
+
+impl Word {
+    /// Of its item without facts, and of what is said about it but for the number of its build.
+    fn bytes(&self, name_bytes: usize) -> usize {
+        let numbers = [
+            self.seq,
+            self.age_ms,
+            self.load,
+            self.runnable.into(),
+            self.guests.into(),
+            self.mem_free_kib,
+        ];
+        let numbers: usize = numbers.iter().map(|&n| varint(n.into())).sum();
+        text(name_bytes) + numbers + 1 + self.life.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

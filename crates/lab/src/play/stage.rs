@@ -1,0 +1,206 @@
+//! One scenario on one farm: raised, played, gone.
+
+use super::jobs;
+use super::way::Way;
+use crate::cgroup;
+use crate::lab::Lab;
+use crate::spec::{Link, Spec};
+use crate::state::Dir;
+use anyhow::{Context, Result, bail};
+use armento_scenario::{Background, Plan, Played};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Where jobs write when they end, and keepers their last words, in each home.
+const DIR: &str = "/var/tmp/play";
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Daemons have told their loads, and what an earlier run left has faded from smoothed ones.
+const CALM: Duration = Duration::from_secs(3);
+
+pub struct Stage {
+    lab: Lab,
+    way: Way,
+    native: Vec<Child>,
+}
+
+impl Stage {
+    pub fn raise(plan: &Plan, way: &Way) -> Result<Stage> {
+        let spec = Spec {
+            name: format!("play-{}", std::process::id()),
+            nodes: plan.nodes.len(),
+            speeds: plan.nodes.iter().map(|n| n.speed).collect(),
+            mems: plan.nodes.iter().map(|n| n.mem_mib << 20).collect(),
+            link: Link::Switch {
+                bits: 1_000_000_000,
+            },
+            farm: way.needs_farm(),
+            config: way.config(),
+            ..Spec::default()
+        };
+        let mut stage = Stage {
+            lab: Lab::up(spec)?,
+            way: way.clone(),
+            native: Vec::new(),
+        };
+        if !plan.events.is_empty() {
+            bail!("a lab plays no events yet\nhint: `armento sim` does");
+        }
+        for b in &plan.background {
+            stage.background(b)?;
+        }
+        if way.needs_farm() {
+            sleep(CALM);
+        }
+        Ok(stage)
+    }
+
+    fn background(&mut self, b: &Background) -> Result<()> {
+        if b.from_s > 0.0 || b.to_s.is_some() {
+            bail!(
+                "a lab plays only native work from the first moment on\nhint: leave `from` and `to` out"
+            );
+        }
+        for _ in 0..b.tasks {
+            let mut endless = self.lab.node(b.node + 1).command("armento");
+            endless.args(["lab-init", "spin", "0", &u64::MAX.to_string()]);
+            self.native
+                .push(endless.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?);
+        }
+        Ok(())
+    }
+
+    /// `rounds_per_s`: of a whole processor.
+    pub fn play(&self, plan: &Plan, rounds_per_s: f64) -> Result<Played> {
+        let homes = jobs::by_home(plan);
+        let work: Vec<u64> = plan
+            .jobs
+            .iter()
+            .map(|j| (j.work_s * rounds_per_s) as u64)
+            .collect();
+        for home in homes.keys() {
+            let clean = format!("rm -rf {DIR}; mkdir -p {DIR}");
+            let done = self
+                .lab
+                .node(home + 1)
+                .command("sh")
+                .args(["-c", &clean])
+                .status()?;
+            if !done.success() {
+                bail!("n{} has no room for reports", home + 1);
+            }
+        }
+        let before = self.cpu_us();
+        let began = Instant::now();
+        let epoch = jobs::now_s();
+        let mut started: Vec<Child> = match self.way {
+            Way::Parallel => vec![self.parallel(plan, &work)?],
+            _ => homes
+                .iter()
+                .map(|(home, jobs)| {
+                    let script = jobs::script(plan, jobs, &work, DIR);
+                    let mut c = self.lab.node(home + 1).command("sh");
+                    c.args(["-c", &script]).stdin(Stdio::null()).spawn()
+                })
+                .collect::<std::io::Result<_>>()?,
+        };
+        let cap = Duration::from_secs_f64(plan.cap_s);
+        let over = loop {
+            let mut alive = false;
+            for child in &mut started {
+                alive |= child.try_wait()?.is_none();
+            }
+            if !alive || began.elapsed() > cap {
+                break alive;
+            }
+            sleep(LOOK_EVERY);
+        };
+        let cpu_s = (self.cpu_us().saturating_sub(before)) as f64 / 1e6;
+        if over {
+            for child in &mut started {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            bail!("not all jobs ended within {} s", plan.cap_s);
+        }
+        let work_s: f64 = plan.jobs.iter().map(|j| j.work_s).sum();
+        let mut played = Played {
+            // Of native work in a node nobody knows how much of that it was.
+            beside_s: plan.background.is_empty().then_some(cpu_s - work_s),
+            ..Played::default()
+        };
+        for home in homes.keys() {
+            let text = self.read(*home, "report")?;
+            played.ends_s.extend(jobs::ended(&text, epoch));
+            // Nobody wrote one where nothing was kept.
+            let summary = self.read(*home, "summary").unwrap_or_default();
+            played.moves += jobs::moves(&summary);
+        }
+        if played.ends_s.len() != plan.jobs.len() {
+            bail!("{} of {} jobs ended", played.ends_s.len(), plan.jobs.len());
+        }
+        Ok(played)
+    }
+
+    /// GNU parallel with a slot for each node, from outside: it has the machine's own processors for itself.
+    fn parallel(&self, plan: &Plan, work: &[u64]) -> Result<Child> {
+        let exe = std::env::current_exe()?;
+        let name = &self.lab.plan().name;
+        let one = format!(
+            "{} lab exec --name {name} n{{%}} -- armento lab-init spin {{1}} {{2}} >> {}",
+            exe.display(),
+            self.path(0, "report")?.display()
+        );
+        let mut parallel = Command::new("parallel");
+        parallel.args([
+            "--will-cite",
+            "-j",
+            &plan.nodes.len().to_string(),
+            "--colsep",
+            " ",
+            &one,
+            ":::",
+        ]);
+        parallel.args(
+            work.iter()
+                .enumerate()
+                .map(|(i, rounds)| format!("{i} {rounds}")),
+        );
+        let parallel = parallel.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+        parallel.context("GNU parallel is not installed\nhint: apt-get install parallel")
+    }
+
+    fn path(&self, home: usize, file: &str) -> Result<PathBuf> {
+        let pids = Dir::of(&self.lab.plan().name)?
+            .pids()
+            .context("the lab has no list of processes")?;
+        let first = pids.nodes.get(home).context("the lab has no such node")?;
+        Ok(PathBuf::from(format!(
+            "/proc/{}/root{DIR}/{file}",
+            first.pid
+        )))
+    }
+
+    fn read(&self, home: usize, file: &str) -> Result<String> {
+        let path = self.path(home, file)?;
+        fs::read_to_string(&path).with_context(|| format!("no {file} of n{}", home + 1))
+    }
+
+    fn cpu_us(&self) -> u64 {
+        let dir = Dir::of(&self.lab.plan().name).ok();
+        let pids = dir.and_then(|dir| dir.pids());
+        let groups = pids.map(|p| p.groups).unwrap_or_default();
+        groups.iter().filter_map(|dirs| cgroup::used_us(dirs)).sum()
+    }
+
+    /// After `Ok` no trace of the lab is left.
+    pub fn down(mut self) -> Result<()> {
+        for child in &mut self.native {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        self.lab.down()
+    }
+}

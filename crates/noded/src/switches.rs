@@ -1,0 +1,247 @@
+//! What an administrator has switched off on this node: guests, departures, balancing.
+//!
+//! openMosix had a file for each (`/proc/hpc/admin/block`, `stay`, `quiet`, `expel`, `bring`) and a script that
+//! stopped all of it; here they are commands of `armento farm` and settings.
+
+use crate::core::{Core, Node};
+use crate::error::refusal;
+use crate::state::StateDir;
+use crate::{Config, FarmError};
+use armento_client::api::{Refusal, SwitchChange, SwitchInfo};
+use armento_model::{NodeName, Pid};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+/// What commands changed; it survives restarts.
+const FILE: &str = "switches.json";
+/// The policy leaves ours at home for so long after they were brought there.
+const BROUGHT: Duration = Duration::from_secs(60);
+/// Nobody comes for so long after guests were sent away.
+const SHUT: Duration = Duration::from_secs(15);
+/// Guests that nobody has fetched by then may stay.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// As commands have it; where they said nothing the configuration holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Changes {
+    block: Option<bool>,
+    stay: Option<bool>,
+    quiet: Option<bool>,
+    drain: bool,
+    stopped: bool,
+}
+
+/// What holds.
+#[derive(Clone, Debug, Default)]
+pub struct Switches {
+    changes: Changes,
+    block: bool,
+    stay: bool,
+    quiet: bool,
+    /// Guests are being sent away, since then.
+    expels: Option<Instant>,
+    /// Ours who are to come home once.
+    brings: BTreeSet<Pid>,
+    brought: Option<Instant>,
+}
+
+impl Switches {
+    pub fn read(state: &StateDir, given: &Config) -> Result<Switches, FarmError> {
+        let mut switches = Switches {
+            changes: state.read_json(FILE)?.unwrap_or_default(),
+            ..Switches::default()
+        };
+        switches.follow(given);
+        Ok(switches)
+    }
+
+    /// The configuration was read (again).
+    pub fn follow(&mut self, given: &Config) {
+        self.block = self.changes.block.unwrap_or(given.block);
+        self.stay = self.changes.stay.unwrap_or(given.stay);
+        self.quiet = self.changes.quiet.unwrap_or(given.quiet);
+    }
+
+    /// Which command keeps guests out.
+    pub fn keeps_out(&self) -> Option<&'static str> {
+        match self {
+            s if s.changes.stopped => Some("stop"),
+            s if s.changes.drain => Some("drain"),
+            s if s.block => Some("block"),
+            s if s.expels.is_some() => Some("expel"),
+            _ => None,
+        }
+    }
+
+    /// Which command sends away the guests that are here.
+    pub fn sends_away(&self) -> Option<&'static str> {
+        self.keeps_out().filter(|what| *what != "block")
+    }
+
+    /// Which command keeps ours at home, unless a person moves them.
+    pub fn keeps_home(&self) -> Option<&'static str> {
+        let fresh = |at: &Instant| at.elapsed() < BROUGHT;
+        match self {
+            s if s.changes.stopped => Some("stop"),
+            s if s.stay => Some("stay"),
+            s if s.quiet => Some("quiet"),
+            s if s.brought.as_ref().is_some_and(fresh) => Some("bring"),
+            _ => None,
+        }
+    }
+
+    /// Nothing leaves, whoever asks.
+    pub fn stopped(&self) -> bool {
+        self.changes.stopped
+    }
+
+    /// This node tells nobody of its load, and its policy moves nobody.
+    pub fn quiet(&self) -> bool {
+        self.quiet || self.changes.stopped
+    }
+
+    /// Which command brings `pid`, one of ours, home.
+    pub fn brings(&self, pid: Pid) -> Option<&'static str> {
+        match self {
+            s if s.changes.stopped => Some("stop"),
+            s if s.brings.contains(&pid) => Some("bring"),
+            _ => None,
+        }
+    }
+
+    fn change(&mut self, change: &SwitchChange, given: &Config) {
+        let of = |word: Option<bool>, before: Option<bool>, given: bool| {
+            word.or(before).filter(|holds| *holds != given)
+        };
+        let c = &mut self.changes;
+        c.block = of(change.block, c.block, given.block);
+        c.stay = of(change.stay, c.stay, given.stay);
+        c.quiet = of(change.quiet, c.quiet, given.quiet);
+        c.drain = change.drain.unwrap_or(c.drain);
+        c.stopped = change.stop.unwrap_or(c.stopped);
+        self.follow(given);
+    }
+
+    /// Once a period: `away` are ours that are not at home, `guests` those that are here.
+    pub fn settle(&mut self, away: &BTreeSet<Pid>, guests: usize) {
+        self.brings.retain(|pid| away.contains(pid));
+        let over = |since: &Instant| {
+            let past = since.elapsed();
+            past >= PATIENCE || (past >= SHUT && guests == 0)
+        };
+        self.expels = self.expels.filter(|since| !over(since));
+        self.brought = self.brought.filter(|at| at.elapsed() < BROUGHT);
+    }
+}
+
+/// Ours that are elsewhere.
+pub fn away(core: &Core) -> BTreeSet<Pid> {
+    let out = core.keepers.procs().filter(|p| p.place != core.me);
+    out.map(|p| p.pid).collect()
+}
+
+impl Node {
+    /// `armento farm status`, and with a change the commands that make it.
+    pub fn switch(&self, change: Option<&SwitchChange>) -> Result<SwitchInfo, Refusal> {
+        if let Some(change) = change {
+            let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut fresh = self.lock().switches.clone();
+            fresh.change(change, &given);
+            let written = self.state.write_json(FILE, &fresh.changes);
+            written
+                .map_err(|e| refusal("failed", format!("{e}; nothing was changed"), e.hint()))?;
+            let mut core = self.lock();
+            let core = &mut *core;
+            fresh.expels = core.switches.expels.or(change.expel.then(Instant::now));
+            if change.bring {
+                fresh.brings = away(core);
+                fresh.brought = Some(Instant::now());
+            }
+            core.switches = fresh;
+        }
+        self.enforce();
+        Ok(self.switch_info())
+    }
+
+    fn switch_info(&self) -> SwitchInfo {
+        let core = self.lock();
+        let s = &core.switches;
+        let named = [
+            ("block", s.changes.block.is_some()),
+            ("stay", s.changes.stay.is_some()),
+            ("quiet", s.changes.quiet.is_some()),
+        ];
+        let changed = named.iter().filter(|(_, yes)| *yes);
+        SwitchInfo {
+            node: self.farm.node.clone(),
+            stopped: s.changes.stopped,
+            drain: s.changes.drain,
+            block: s.block,
+            stay: s.stay,
+            quiet: s.quiet,
+            expels: s.expels.is_some(),
+            brings: s.brings.len() as u64,
+            changed: changed.map(|(name, _)| (*name).to_owned()).collect(),
+            away: away(&core).len() as u64,
+            guests: core.hosts.guests().count() as u64,
+            starting: core.hosts.starting() as u64,
+        }
+    }
+}
+
+/// For people: why nobody comes in.
+pub fn shut(me: &NodeName, what: &str) -> String {
+    format!("{me} takes no guests (armento farm {what})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(set: impl FnOnce(&mut SwitchChange)) -> SwitchChange {
+        let mut change = SwitchChange::default();
+        set(&mut change);
+        change
+    }
+
+    #[test]
+    fn commands_hold_instead_of_the_configuration_until_they_say_the_same() {
+        let given = Config {
+            block: true,
+            ..Config::default()
+        };
+        let mut s = Switches::default();
+        s.follow(&given);
+        assert_eq!(s.keeps_out(), Some("block"));
+        assert_eq!(s.sends_away(), None);
+        s.change(&word(|c| c.block = Some(false)), &given);
+        assert_eq!((s.keeps_out(), s.changes.block), (None, Some(false)));
+        s.change(&word(|c| c.block = Some(true)), &given);
+        assert_eq!((s.keeps_out(), s.changes.block), (Some("block"), None));
+        s.change(&word(|c| c.stop = Some(true)), &given);
+        assert_eq!(
+            (s.keeps_out(), s.keeps_home()),
+            (Some("stop"), Some("stop"))
+        );
+        assert!(s.quiet() && s.stopped() && s.brings(7) == Some("stop"));
+        s.change(&word(|c| c.stop = Some(false)), &given);
+        assert_eq!((s.sends_away(), s.keeps_home()), (None, None));
+    }
+
+    #[test]
+    fn who_was_brought_home_is_brought_once() {
+        let mut s = Switches {
+            brings: BTreeSet::from([7, 8]),
+            brought: Some(Instant::now()),
+            ..Switches::default()
+        };
+        assert_eq!((s.brings(7), s.brings(9)), (Some("bring"), None));
+        s.settle(&BTreeSet::from([8, 9]), 0);
+        assert_eq!((s.brings(7), s.brings(8)), (None, Some("bring")));
+        assert_eq!(s.keeps_home(), Some("bring"));
+        assert!(!s.stopped() && s.keeps_out().is_none());
+    }
+}

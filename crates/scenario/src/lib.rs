@@ -1,0 +1,15 @@
+//! A farm, its work and its troubles as a TOML file, for the simulator and the laboratory alike.
+//!
+//! Start at [`Scenario::parse`]; [`Scenario::plan`] makes of it what happens when, [`Plan::limit_s`] says what no
+//! scheduler beats.
+
+mod chance;
+mod file;
+mod limit;
+mod plan;
+mod table;
+
+pub use file::Scenario;
+pub use limit::limit;
+pub use plan::{Background, Event, Job, Node, Plan, What};
+pub use table::{Played, Row, Table};

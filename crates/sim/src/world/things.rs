@@ -1,0 +1,135 @@
+//! What a world is made of, and what happens in it.
+
+use super::faults::Clock;
+use crate::machine::TaskId;
+use armento_balance::Ledger;
+use armento_gossip::Table;
+
+/// One node.
+#[derive(Clone, Copy, Debug)]
+pub struct Rack {
+    pub cores: u32,
+    /// Of one core, thousandths of a standard core.
+    pub speed_milli: u64,
+    pub mem_kib: u64,
+}
+
+/// A program.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    pub home: usize,
+    pub start_us: u64,
+    /// Of a standard core.
+    pub work_ns: u64,
+    pub rss_kib: u64,
+    /// Its place is chosen at its exec; else it starts at home.
+    pub placed: bool,
+}
+
+/// What moving costs in this world.
+#[derive(Clone, Copy, Debug)]
+pub struct Prices {
+    /// Work of each end, nanoseconds of a standard core.
+    pub end_ns: u64,
+    /// Bytes a microsecond.
+    pub bandwidth: u64,
+    /// Neither here nor there, microseconds.
+    pub pause_us: u64,
+    /// From one node to another, microseconds.
+    pub hop_us: u64,
+    /// What a node sends goes out one after another; else as if each had a wire of its own.
+    pub one_wire: bool,
+    /// The work of moves is done ahead of programs; else it is one task among them. It takes a few time slices at most,
+    /// and a kernel lets who has slept run first.
+    pub ahead: bool,
+}
+
+impl Default for Prices {
+    fn default() -> Prices {
+        Prices {
+            end_ns: 3_000_000,
+            bandwidth: 110,
+            pause_us: 3_000,
+            hop_us: 200,
+            one_wire: false,
+            ahead: false,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Proc {
+    pub job: Job,
+    pub rss_kib: u64,
+    pub place: usize,
+    /// Its key on the machine where it runs; `None` while it stands still.
+    pub running: Option<u64>,
+    pub left_ns: u64,
+    pub born: bool,
+    pub ended_us: Option<u64>,
+    pub flight: Option<usize>,
+    /// Counts its flights: what belongs to one that failed comes too late.
+    pub trip: u32,
+}
+
+impl Proc {
+    pub fn lives(&self) -> bool {
+        self.born && self.ended_us.is_none()
+    }
+}
+
+/// Work that is no process's own: an end of a flight.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Chore {
+    Leave(TaskId, u32),
+    Arrive(TaskId, u32),
+}
+
+pub(super) struct Daemon {
+    pub table: Table,
+    pub ledger: Ledger,
+    pub rack: Rack,
+    pub boot: u64,
+    pub clock: Clock,
+    pub up: bool,
+    /// Its memory was short when it last spoke.
+    pub short: bool,
+    /// Something was born here since the last report, and was not placed.
+    pub born: bool,
+    pub moves: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    Start(TaskId),
+    Report(usize),
+    Decide(usize),
+    Period(usize),
+    /// The next end on a machine, if nothing changed since.
+    End(usize, u64),
+    /// It has travelled, and the other end begins its work.
+    Crossed(TaskId, u32),
+    Thaw(TaskId, u32),
+    Heard(usize, usize),
+    Grow(TaskId, u64),
+    Fault(usize),
+    Over(usize),
+    /// The others have noticed by now.
+    Noticed(usize),
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// From each job's start to its end, microseconds, in the order of the jobs.
+    pub took_us: Vec<u64>,
+    pub last_end_us: u64,
+    pub moves: u64,
+    /// Work for moves, nanoseconds of a standard core.
+    pub moved_ns: u64,
+    pub refused: u64,
+    /// Flights that a fault ended; who flew stayed.
+    pub failed: u64,
+    /// Processes that a crash ended.
+    pub lost: u64,
+}

@@ -1,0 +1,75 @@
+//! Work on the machines: whose end is next, and what becomes of it.
+
+use super::{Chore, Event, World};
+
+/// Chores and processes are tasks of machines alike.
+pub(super) const CHORES: usize = 1 << 40;
+
+/// Things with numbers, which are given again.
+pub(super) struct Slots<T> {
+    all: Vec<Option<T>>,
+    free: Vec<usize>,
+}
+
+impl<T> Slots<T> {
+    pub fn new() -> Slots<T> {
+        Slots {
+            all: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    pub fn put(&mut self, thing: T) -> usize {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            self.all.len() - 1
+        });
+        self.all[place] = Some(thing);
+        place
+    }
+
+    pub fn take(&mut self, place: usize) -> Option<T> {
+        let thing = self.all.get_mut(place)?.take()?;
+        self.free.push(place);
+        Some(thing)
+    }
+}
+
+impl World {
+    /// Something began or ended there: the next end is another.
+    pub(super) fn changed(&mut self, i: usize) {
+        self.machines[i].1 += 1;
+        let version = self.machines[i].1;
+        if let Some(at) = self.machines[i].0.next_end() {
+            self.at(at.max(self.now), Event::End(i, version));
+        }
+    }
+
+    pub(super) fn ends(&mut self, i: usize) {
+        self.machines[i].0.advance(self.now);
+        while let Some((end, task)) = self.machines[i].0.due() {
+            self.machines[i].0.leave(task, end, self.now);
+            match task.checked_sub(CHORES) {
+                Some(chore) => {
+                    if let Some(chore) = self.chores.take(chore) {
+                        self.did(chore);
+                    }
+                }
+                None => self.ended(task),
+            }
+        }
+        self.changed(i);
+    }
+
+    pub(super) fn chore(&mut self, node: usize, chore: Chore) {
+        let id = CHORES + self.chores.put(chore);
+        self.out.moved_ns += self.prices.end_ns;
+        let (machine, work) = (&mut self.machines[node].0, self.prices.end_ns);
+        if self.prices.ahead {
+            machine.enter_ahead(id, work, self.now);
+        } else {
+            machine.enter(id, work, self.now);
+        }
+        self.changed(node);
+    }
+}

@@ -1,0 +1,50 @@
+//! Scenarios in virtual time.
+
+use armento_balance::{Kind, Policy};
+use armento_scenario::{Row, Scenario};
+use armento_sim::{Prices, play};
+
+fn row(file: &str, scale: f64, n: usize, kind: Kind) -> Row {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let path = std::path::Path::new(dir).join(file);
+    let plan = Scenario::load(&path, scale).expect("good").plan(n, 1);
+    let played = play(&plan, &Policy::of(kind), Prices::default(), 1);
+    assert_eq!(played.ends_s.len(), plan.jobs.len(), "{file} {n}");
+    Row::of(n, kind.name(), 0, &plan, &played)
+}
+
+#[test]
+fn the_papers_seventeenth_process_costs_mosix_half_as_much_again_and_us_little() {
+    assert!(row("paper-equal.toml", 1.0, 17, Kind::Armento).ratio < 1.02);
+    let mosix = row("paper-equal.toml", 1.0, 17, Kind::Mosix).ratio;
+    assert!((1.38..1.46).contains(&mosix), "{mosix}");
+    let dealt = row("paper-equal.toml", 1.0, 17, Kind::Static).ratio;
+    assert!((1.85..1.95).contains(&dealt), "{dealt}");
+}
+
+#[test]
+fn nobody_starts_where_the_owner_computes_and_slow_nodes_get_less() {
+    for (file, n) in [
+        ("four-background.toml", 6),
+        ("four-mixed.toml", 5),
+        ("four-random.toml", 12),
+    ] {
+        let ours = row(file, 1.0, n, Kind::Armento);
+        let dealt = row(file, 1.0, n, Kind::Static);
+        assert!(
+            ours.ratio < dealt.ratio && ours.mean_s < dealt.mean_s,
+            "{ours}\n{dealt}"
+        );
+    }
+}
+
+#[test]
+fn a_file_is_played_to_its_end_whatever_happens() {
+    let text = "about = \"troubles\"\nlimit = 600.0\n[[nodes]]\ncount = 4\nspeed = 0.5\n[[jobs]]\ncount = 6\nseconds = 20.0\nevery = 2.0\nlengths = \"pareto\"\n\
+                [[events]]\nat = 5.0\nnode = 2\nwhat = \"owner\"\n[[events]]\nat = 9.0\nnode = 3\nwhat = \"slow\"\n[[events]]\nat = 12.0\nnode = 4\nwhat = \"cut\"\nfor = 8.0\n";
+    let plan = Scenario::parse(text).expect("good").plan(0, 3);
+    let once = play(&plan, &Policy::of(Kind::Armento), Prices::default(), 3);
+    let again = play(&plan, &Policy::of(Kind::Armento), Prices::default(), 3);
+    assert_eq!(once.ends_s, again.ends_s);
+    assert_eq!(once.ends_s.len(), 6);
+}

@@ -1,0 +1,243 @@
+//! Colours and glyphs. A colour says nothing that a word, a number or a glyph beside it does not say as well.
+
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::border;
+use ratatui::text::{Line, Span};
+
+/// What the terminal can show, and what its user wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Not `NO_COLOR`.
+    pub colour: bool,
+    /// The locale has more than ASCII.
+    pub unicode: bool,
+}
+
+/// What a piece of text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Plain,
+    /// Beside the point.
+    Dim,
+    /// Heads of columns, titles.
+    Head,
+    /// The title of the pane that has the keys; a key.
+    Focus,
+    /// The line that keys are about.
+    Chosen,
+    Good,
+    /// Away from home; moves.
+    Away,
+    Warn,
+    Bad,
+}
+
+impl Look {
+    pub fn style(self, role: Role) -> Style {
+        let plain = Style::new();
+        let (colour, modifier) = match role {
+            Role::Plain => return plain,
+            Role::Dim => (Color::Reset, Modifier::DIM),
+            Role::Head => (Color::Reset, Modifier::BOLD),
+            Role::Focus => (Color::Cyan, Modifier::BOLD),
+            Role::Chosen => (Color::Reset, Modifier::REVERSED),
+            Role::Good => (Color::Green, Modifier::empty()),
+            Role::Away => (Color::Cyan, Modifier::empty()),
+            Role::Warn => (Color::Yellow, Modifier::BOLD),
+            Role::Bad => (Color::Red, Modifier::BOLD),
+        };
+        let shown = plain.add_modifier(modifier);
+        if self.colour && colour != Color::Reset {
+            return shown.fg(colour);
+        }
+        shown
+    }
+
+    pub fn span(self, text: impl Into<String>, role: Role) -> Span<'static> {
+        Span::styled(text.into(), self.style(role))
+    }
+
+    fn either(self, unicode: &'static str, ascii: &'static str) -> &'static str {
+        if self.unicode { unicode } else { ascii }
+    }
+
+    pub fn more(self) -> &'static str {
+        self.either("…", "~")
+    }
+
+    pub fn rule(self) -> &'static str {
+        self.either("─", "-")
+    }
+
+    pub fn arrow(self) -> &'static str {
+        self.either("→", "->")
+    }
+
+    /// Before the line that is chosen and the title that has the keys.
+    pub fn mark(self) -> &'static str {
+        self.either("▶", ">")
+    }
+
+    pub fn direction(self, falls: bool) -> &'static str {
+        match falls {
+            true => self.either("↓", "falling"),
+            false => self.either("↑", "rising"),
+        }
+    }
+
+    /// Where a typed letter goes.
+    pub fn caret(self) -> &'static str {
+        self.either("▏", "_")
+    }
+
+    pub fn border(self) -> border::Set<'static> {
+        if self.unicode {
+            return border::ROUNDED;
+        }
+        border::Set {
+            top_left: "+",
+            top_right: "+",
+            bottom_left: "+",
+            bottom_right: "+",
+            vertical_left: "|",
+            vertical_right: "|",
+            horizontal_top: "-",
+            horizontal_bottom: "-",
+        }
+    }
+
+    /// `value` of `full` in `width` cells; what is beyond `limit` looks different. Something is never shown as nothing.
+    pub fn bar(self, value: f64, limit: f64, full: f64, width: u16) -> Vec<Span<'static>> {
+        let cells = |v: f64| {
+            let share = if full > 0.0 { v / full } else { 0.0 };
+            ((share * f64::from(width)).round() as usize).min(width.into())
+        };
+        let least = usize::from(value > full / 1000.0 && width > 0);
+        let filled = cells(value).max(least);
+        let within = filled.min(cells(limit).max(least));
+        let (beyond, left) = (filled - within, usize::from(width) - filled);
+        vec![
+            self.span(self.either("█", "|").repeat(within), Role::Good),
+            self.span(self.either("▓", "!").repeat(beyond), Role::Bad),
+            self.span(self.either("░", ".").repeat(left), Role::Dim),
+        ]
+    }
+
+    /// A command line in at most `width` cells: where its program is goes first.
+    pub fn command(self, text: &str, width: u16) -> String {
+        if Span::raw(text).width() <= width.into() {
+            return text.to_owned();
+        }
+        let program = text.split(' ').next().unwrap_or_default();
+        let path = program
+            .trim_end_matches('/')
+            .rfind('/')
+            .map_or(0, |slash| slash + 1);
+        self.fit(&text[path..], width)
+    }
+
+    /// `text` in at most `width` cells.
+    pub fn fit(self, text: &str, width: u16) -> String {
+        let width = usize::from(width);
+        if Span::raw(text).width() <= width {
+            return text.to_owned();
+        }
+        let mut short = String::new();
+        let mut room = width.saturating_sub(1);
+        for c in text.chars() {
+            let wide = Span::raw(c.to_string()).width();
+            if wide > room {
+                break;
+            }
+            room -= wide;
+            short.push(c);
+        }
+        if width > 0 {
+            short += self.more();
+        }
+        short
+    }
+}
+
+/// `line` in `width` cells, at its right end.
+pub fn right(line: Line<'static>, width: u16) -> Line<'static> {
+    let pad = usize::from(width).saturating_sub(line.width());
+    let mut spans = vec![Span::raw(" ".repeat(pad))];
+    spans.extend(line.spans);
+    Line::from(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: [Look; 2] = [
+        Look {
+            colour: true,
+            unicode: true,
+        },
+        Look {
+            colour: false,
+            unicode: false,
+        },
+    ];
+
+    fn text(spans: Vec<Span>) -> String {
+        spans.iter().map(|s| s.content.as_ref()).collect()
+    }
+
+    #[test]
+    fn bars_show_what_is_beyond() {
+        let check = |value, full, unicode: &str, ascii: &str| {
+            let shown = BOTH.map(|look| text(look.bar(value, 1.0, full, 8)));
+            assert_eq!(shown, [unicode, ascii], "{value} of {full}");
+        };
+        check(0.0, 1.0, "░░░░░░░░", "........");
+        check(0.01, 1.0, "█░░░░░░░", "|.......");
+        check(0.5, 1.0, "████░░░░", "||||....");
+        check(1.0, 1.0, "████████", "||||||||");
+        check(1.5, 2.0, "████▓▓░░", "||||!!..");
+        check(9.0, 2.0, "████▓▓▓▓", "||||!!!!");
+        check(1.0, 0.0, "█░░░░░░░", "|.......");
+    }
+
+    #[test]
+    fn text_fits_by_its_width() {
+        let check =
+            |text: &str, width, fitting: &str| assert_eq!(BOTH[0].fit(text, width), fitting);
+        check("make", 4, "make");
+        check("make -j8", 5, "make…");
+        check("日本語", 6, "日本語");
+        check("日本語", 5, "日本…");
+        check("日本語", 4, "日…");
+        check("make", 1, "…");
+        check("make", 0, "");
+    }
+
+    #[test]
+    fn programs_lose_their_path_before_their_arguments() {
+        let check =
+            |text: &str, shown: &str| assert_eq!(BOTH[0].command(text, 12), shown, "{text}");
+        check("/bin/sh -c x", "/bin/sh -c x");
+        check("/usr/bin/env bash -c x", "env bash -c…");
+        check("lame /very/long/path", "lame /very/…");
+        check("/usr/bin/", "/usr/bin/");
+        check("/usr/local/libexec/", "libexec/");
+        check("", "");
+    }
+
+    #[test]
+    fn without_colour_there_is_none() {
+        for role in [
+            Role::Focus,
+            Role::Good,
+            Role::Away,
+            Role::Warn,
+            Role::Bad,
+            Role::Chosen,
+        ] {
+            assert_eq!(BOTH[1].style(role).fg, None, "{role:?}");
+        }
+        assert_eq!(BOTH[0].style(Role::Bad).fg, Some(Color::Red));
+    }
+}

@@ -1,0 +1,173 @@
+//! Moves as they happen: what two looks at the farm differ in.
+
+use crate::procs::{Proc, Who};
+use armento_model::NodeName;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+/// Moves that are remembered: more than any screen has lines.
+const HISTORY_MAX: usize = 1000;
+/// Moves a minute are those of the last one.
+const MINUTE: Duration = Duration::from_secs(60);
+/// A process that is not older than the last look, and this, was started since.
+const STARTED_MS: u64 = 1000;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Move {
+    /// Counts them.
+    pub number: u64,
+    pub who: Who,
+    pub command: String,
+    pub from: NodeName,
+    pub to: NodeName,
+    /// How often it moved between the two looks.
+    pub times: u64,
+    /// It was started there.
+    pub started: bool,
+    /// On the screen's clock.
+    pub at: Duration,
+}
+
+#[derive(Debug, Default)]
+pub struct Moves {
+    /// The latest first.
+    history: VecDeque<Move>,
+    /// How many there were at each look of the last minute.
+    counts: VecDeque<(Duration, u64)>,
+    last_look: Option<Duration>,
+    next: u64,
+}
+
+impl Moves {
+    pub fn history(&self) -> &VecDeque<Move> {
+        &self.history
+    }
+
+    pub fn in_last_minute(&self, now: Duration) -> u64 {
+        let recent = self
+            .counts
+            .iter()
+            .filter(|(at, _)| now.saturating_sub(*at) < MINUTE);
+        recent.map(|(_, n)| n).sum()
+    }
+
+    /// `now` was seen at `at`, and `before` the look before.
+    pub fn look(&mut self, before: &[Proc], now: &[Proc], at: Duration) {
+        let known: HashMap<&Who, &Proc> = before.iter().map(|p| (&p.who, p)).collect();
+        let since = self.last_look.replace(at);
+        let between = since.map(|s| at.saturating_sub(s).as_millis() as u64);
+        let mut count = 0;
+        for proc in now {
+            let Some(seen) = moved(known.get(&proc.who).copied(), proc, between) else {
+                continue;
+            };
+            count += seen.times;
+            self.next += 1;
+            self.history.push_front(Move {
+                number: self.next,
+                at,
+                ..seen
+            });
+        }
+        self.history.truncate(HISTORY_MAX);
+        self.counts
+            .retain(|(then, _)| at.saturating_sub(*then) < MINUTE);
+        self.counts.push_back((at, count));
+    }
+}
+
+/// What happened to `now` since it was `before`. `between` the two looks: milliseconds, if there were two.
+fn moved(before: Option<&Proc>, now: &Proc, between: Option<u64>) -> Option<Move> {
+    let (from, times, started) = match before {
+        Some(b) if b.info.place != now.info.place => {
+            let times = now.info.moves.saturating_sub(b.info.moves).max(1);
+            (&b.info.place, times, false)
+        }
+        // There and back again. A single one is no move: it was told to stay where it was.
+        Some(b) => {
+            let times = now.info.moves.saturating_sub(b.info.moves);
+            (&b.info.place, Some(times).filter(|n| *n >= 2)?, false)
+        }
+        None => {
+            let fresh = now.info.age_ms <= between? + STARTED_MS;
+            (
+                &now.info.home,
+                Some(1).filter(|_| fresh && now.is_away())?,
+                true,
+            )
+        }
+    };
+    Some(Move {
+        number: 0,
+        who: now.who.clone(),
+        command: now.command.clone(),
+        from: from.clone(),
+        to: now.info.place.clone(),
+        times,
+        started,
+        at: Duration::ZERO,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::procs::follow;
+    use crate::tests::proc;
+    use armento_client::api::ProcInfo;
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
+    #[test]
+    fn moves_are_differences() {
+        let with = |place: &str, moves, age_ms| ProcInfo {
+            moves,
+            age_ms,
+            ..proc(7, "n1", place)
+        };
+        let mut moves = Moves::default();
+        let mut before = Vec::new();
+        let mut at = 0;
+        let mut check = |told: Vec<ProcInfo>, want: &[(&str, &str, u64, bool)]| {
+            let now = follow(&before, told);
+            let known = moves.history().len();
+            at += 1;
+            moves.look(&before, &now, S(at));
+            before = now;
+            let fresh = moves.history().len() - known;
+            let seen = moves.history().iter().take(fresh);
+            let seen: Vec<_> = seen
+                .map(|m| (m.from.as_str(), m.to.as_str(), m.times, m.started))
+                .collect();
+            assert_eq!(seen, want);
+        };
+        // At the first look nobody has moved.
+        check(vec![with("n3", 1, 500)], &[]);
+        check(vec![with("n3", 1, 1500)], &[]);
+        check(vec![with("n2", 2, 2500)], &[("n3", "n2", 1, false)]);
+        check(vec![with("n1", 5, 3500)], &[("n2", "n1", 3, false)]);
+        check(vec![with("n1", 6, 4500)], &[]);
+        check(vec![with("n1", 8, 5500)], &[("n1", "n1", 2, false)]);
+        check(vec![], &[]);
+        check(vec![with("n3", 1, 800)], &[("n1", "n3", 1, true)]);
+        check(vec![], &[]);
+        // Old already: others' processes are shown now, too.
+        check(vec![with("n3", 1, 80_000)], &[]);
+        assert_eq!(moves.in_last_minute(S(at)), 7);
+        assert_eq!(moves.in_last_minute(S(at + 60)), 0);
+    }
+
+    #[test]
+    fn history_is_bounded() {
+        let place = |p: &str| follow(&[], (0..600).map(|pid| proc(pid, "n1", p)).collect());
+        let (a, b) = (place("n2"), place("n3"));
+        let mut moves = Moves::default();
+        for at in 0..10 {
+            let (before, now) = if at % 2 == 0 { (&a, &b) } else { (&b, &a) };
+            moves.look(before, now, S(at));
+        }
+        assert_eq!(moves.history().len(), HISTORY_MAX);
+        assert_eq!(moves.history()[0].number, 6000);
+        assert_eq!(moves.in_last_minute(S(10)), 6000);
+    }
+}

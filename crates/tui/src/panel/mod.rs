@@ -1,0 +1,16 @@
+//! The parts of a frame: one pure function, one file each.
+
+mod footer;
+mod header;
+mod moves;
+mod nodes;
+mod popup;
+mod procs;
+mod table;
+
+pub use footer::footer;
+pub use header::header;
+pub use moves::moves;
+pub use nodes::{nodes, shown as node_columns};
+pub use popup::{popup, rows as popup_rows, width as popup_width};
+pub use procs::{procs, shown as proc_columns};

@@ -1,0 +1,52 @@
+//! The nodes: mosmon, with more than one thing at a time.
+
+use crate::nodes::{COLUMNS, full};
+use crate::panel::table::{Longest, Table, columns};
+use crate::state::{Pane, State};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// The node that was asked has a star behind its name.
+const STAR: u16 = 1;
+
+pub fn nodes(buf: &mut Buffer, area: Rect, state: &State) {
+    let list = &state.node_list;
+    let full = full(&state.nodes);
+    let table = Table {
+        look: &state.look,
+        columns: COLUMNS,
+        rows: &state.nodes,
+        lines: &state.node_lines,
+        sort: list.sort,
+        falls: list.falls,
+        chosen: list.place(&state.node_keys()),
+        focus: state.pane == Pane::Nodes,
+        longest: longest(state),
+        full,
+        name: "Nodes".into(),
+        more: (full > 1.0).then(|| format!("a full bar is {full:.0}")),
+        filter: &list.filter,
+        typing: state.typing && state.pane == Pane::Nodes,
+        nothing: if state.nodes.is_empty() {
+            "nothing is known of any node"
+        } else {
+            "no node has that in its name, state or address"
+        }
+        .into(),
+    };
+    table.draw(buf, area);
+}
+
+/// Columns that are shown, by number.
+pub fn shown(state: &State) -> Vec<usize> {
+    let shown = columns(COLUMNS, state.size.width, longest(state));
+    shown.into_iter().map(|(i, _)| i).collect()
+}
+
+fn longest(state: &State) -> Longest {
+    let names = state.nodes.iter().map(|n| n.name.as_str().len() as u16);
+    Longest {
+        name: names.max().unwrap_or(0) + STAR,
+        pid: 0,
+    }
+}

@@ -1,0 +1,141 @@
+//! Words and what they say: an explanation line by line.
+
+use crate::look::{Look, Role};
+use crate::procs::Proc;
+use crate::state::State;
+use armento_client::api::Answer;
+use armento_model::{Stay, clean};
+use ratatui::text::{Line, Span};
+
+/// A word and what it says.
+pub type Fact = (&'static str, String);
+
+/// Cells of the words.
+pub const LABEL: usize = 10;
+
+/// What the daemon says of a process.
+pub fn explained(answer: &Answer, state: &State) -> Option<Vec<Fact>> {
+    let Answer::Why {
+        pid: _,
+        place,
+        stay,
+        explanation,
+        remedy,
+        detail,
+        partner,
+    } = answer
+    else {
+        return None;
+    };
+    let place = place.as_ref().map_or("an unknown node", |n| n.as_str());
+    let code = stay.map_or_else(String::new, |s| format!(" [{}]", s.code()));
+    let partner = partner.map(|pid| {
+        let known = state
+            .procs
+            .iter()
+            .find(|p| p.who.pid == pid && Some(&p.who.home) == state.node.as_ref());
+        format!("process {pid} {}", known.map_or("", |p| &p.command))
+    });
+    let facts = [
+        ("it is on", format!("{place}{code}")),
+        ("because", explanation.clone()),
+        ("more", detail.clone()),
+        ("due to", partner.unwrap_or_default()),
+        ("remedy", remedy.clone()),
+    ];
+    Some(
+        facts
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty())
+            .collect(),
+    )
+}
+
+/// What is known here of a process whose home is elsewhere: its home would tell more.
+pub fn known(proc: &Proc) -> Vec<Fact> {
+    let info = &proc.info;
+    let (because, remedy) = match info.stay {
+        Some(Stay::Locked) | None if info.locked => (Stay::Locked.explain(), Stay::Locked.remedy()),
+        Some(stay) => (stay.explain(), stay.remedy()),
+        None => ("nothing is known here that keeps it", ""),
+    };
+    let lost = info.lost_ms.map(|ms| {
+        let frozen = if info.frozen {
+            ", and it is frozen there"
+        } else {
+            ""
+        };
+        format!("nothing was heard from there for {} s{frozen}", ms / 1000)
+    });
+    let facts = [
+        ("it is on", info.place.to_string()),
+        ("but", lost.unwrap_or_default()),
+        ("because", because.to_owned()),
+        ("more", info.detail.clone()),
+        ("remedy", remedy.to_owned()),
+        (
+            "ask",
+            format!("`armento why {}` on {}, its home", info.pid, info.home),
+        ),
+    ];
+    facts
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .collect()
+}
+
+/// A label, and text beside it that is as long as it is.
+pub fn fact(look: Look, label: &str, text: &str, width: u16) -> Vec<Line<'static>> {
+    let indent = if label.is_empty() { 0 } else { LABEL };
+    let room = usize::from(width).saturating_sub(indent).max(1);
+    let rows = wrap(&clean(text), room).into_iter().enumerate();
+    rows.map(|(i, row)| {
+        let head = if i == 0 { label } else { "" };
+        Line::from(vec![
+            look.span(format!("{head:indent$}"), Role::Head),
+            Span::raw(row),
+        ])
+    })
+    .collect()
+}
+
+/// Rows of at most `width` cells, broken between words where that is possible.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut row = String::new();
+    let mut used = 0;
+    for word in text.split_inclusive(' ') {
+        let bare = Span::raw(word.trim_end()).width();
+        if used > 0 && used + bare > width {
+            rows.push(std::mem::take(&mut row).trim_end().to_owned());
+            used = 0;
+        }
+        for c in word.chars() {
+            let wide = Span::raw(c.to_string()).width();
+            if used + wide > width && c != ' ' {
+                rows.push(std::mem::take(&mut row));
+                used = 0;
+            }
+            row.push(c);
+            used += wide;
+        }
+    }
+    rows.push(row.trim_end().to_owned());
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_broken_between_words() {
+        let check =
+            |text: &str, width, rows: &[&str]| assert_eq!(wrap(text, width), rows, "{text}");
+        check("", 5, &[""]);
+        check("one two three", 7, &["one two", "three"]);
+        check("one two three", 20, &["one two three"]);
+        check("abcdefgh ij", 3, &["abc", "def", "gh", "ij"]);
+        check("日本 語", 4, &["日本", "語"]);
+    }
+}

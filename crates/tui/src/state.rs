@@ -1,0 +1,265 @@
+//! What the screen knows, and what comes in and goes out. No clock, no I/O: events bring both.
+
+use crate::layout::{self, Areas};
+use crate::list::List;
+use crate::look::Look;
+use crate::moves::Moves;
+use crate::popup::Popup;
+use crate::procs::{Proc, Who};
+use crate::{nodes, procs};
+use armento_client::AskError;
+use armento_client::api::{Answer, Dest, NodeInfo, ProcInfo};
+use armento_model::NodeName;
+use ratatui::crossterm::event::KeyEvent;
+use ratatui::layout::Size;
+use std::cmp::Ordering;
+use std::time::Duration;
+
+/// What the daemon has not repeated for this long, beside the delay between two questions, is shown as old.
+const SILENT: Duration = Duration::from_secs(4);
+/// A note goes after this long.
+const NOTE: Duration = Duration::from_secs(10);
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    Key(KeyEvent),
+    /// Columns and rows of the terminal.
+    Size(Size),
+    /// Who the daemon is.
+    Farm {
+        farm: String,
+        node: NodeName,
+    },
+    Nodes(Vec<NodeInfo>),
+    Procs(Vec<ProcInfo>),
+    /// It did not tell what it was asked for.
+    Silent(Source, Trouble),
+    Answer(Question, Result<Box<Answer>, Trouble>),
+    /// Its number.
+    Signal(i32),
+    /// Keys cannot be read any more, for that reason.
+    Gone(String),
+    /// Nothing; time goes on.
+    Tick,
+}
+
+/// What is asked for again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Nodes,
+    Procs,
+}
+
+/// What went wrong, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub message: String,
+    pub hint: String,
+}
+
+impl From<&AskError> for Trouble {
+    fn from(e: &AskError) -> Trouble {
+        Trouble {
+            message: e.to_string(),
+            hint: e.hint().to_owned(),
+        }
+    }
+}
+
+/// What a key asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Question {
+    Why(Who),
+    Migrate(Who, Dest),
+}
+
+/// What whoever runs the screen is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    Quit,
+    /// As the signal of that number would have it.
+    Die(i32),
+    /// The terminal cannot be used.
+    Fail(String),
+    /// Ctrl-Z.
+    Suspend,
+    /// Something else wrote on the terminal.
+    Redraw,
+    /// Ask the daemon now: something was changed.
+    Look,
+    /// Watch processes of the whole farm, or of this home only.
+    All(bool),
+    /// Never more than `update::PENDING_MAX` at once.
+    Ask(Question),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pane {
+    Nodes,
+    Procs,
+    Moves,
+}
+
+/// How well one of the sources is heard.
+#[derive(Debug, Default)]
+pub struct Voice {
+    pub heard: Option<Duration>,
+    /// Since it was heard.
+    pub trouble: Option<Trouble>,
+}
+
+pub struct State {
+    pub look: Look,
+    pub size: Size,
+    /// On the screen's own clock.
+    pub now: Duration,
+    every: Duration,
+    pub farm: String,
+    pub node: Option<NodeName>,
+    /// Processes of the whole farm are shown.
+    pub all: bool,
+    pub nodes: Vec<NodeInfo>,
+    pub procs: Vec<Proc>,
+    pub moves: Moves,
+    /// Which of them are shown, in their order.
+    pub node_lines: Vec<usize>,
+    pub proc_lines: Vec<usize>,
+    pub node_list: List<NodeName>,
+    pub proc_list: List<Who>,
+    pub move_list: List<u64>,
+    pub pane: Pane,
+    /// Keys go to the filter.
+    pub typing: bool,
+    pub popup: Option<Popup>,
+    pub note: Option<(Duration, String)>,
+    pub pending: Vec<(Question, Duration)>,
+    voices: [Voice; 2],
+}
+
+impl State {
+    /// `every`: between two looks at the farm.
+    pub fn new(look: Look, size: Size, every: Duration, all: bool) -> State {
+        let by_cpu = procs::COLUMNS
+            .iter()
+            .position(|c| c.head == "CPU%")
+            .unwrap_or(0);
+        State {
+            look,
+            size,
+            now: Duration::ZERO,
+            every,
+            farm: String::new(),
+            node: None,
+            all,
+            nodes: Vec::new(),
+            procs: Vec::new(),
+            moves: Moves::default(),
+            node_lines: Vec::new(),
+            proc_lines: Vec::new(),
+            node_list: List::new(0, false),
+            proc_list: List::new(by_cpu, true),
+            move_list: List::new(0, false),
+            pane: Pane::Procs,
+            typing: false,
+            popup: None,
+            note: None,
+            pending: Vec::new(),
+            voices: Default::default(),
+        }
+    }
+
+    /// `None`: a terminal of that size is too small.
+    pub fn areas(&self, size: Size) -> Option<Areas> {
+        layout::areas(size, self.pane, self.nodes.len())
+    }
+
+    pub fn voice(&mut self, source: Source) -> &mut Voice {
+        &mut self.voices[source as usize]
+    }
+
+    /// How long the daemon has not told what `source` asks for, when that is too long, and what it said instead.
+    pub fn silence(&self, source: Source) -> Option<(Duration, Option<&Trouble>)> {
+        let voice = &self.voices[source as usize];
+        let since = self.now.saturating_sub(voice.heard.unwrap_or_default());
+        let late = since > self.every + SILENT;
+        (voice.trouble.is_some() || late).then_some((since, voice.trouble.as_ref()))
+    }
+
+    pub fn note(&self) -> Option<&str> {
+        let (at, text) = self.note.as_ref()?;
+        (self.now.saturating_sub(*at) < NOTE).then_some(text)
+    }
+
+    /// Sorts and filters anew what is known.
+    pub fn arrange(&mut self) {
+        let list = &self.node_list;
+        let filter = list.filter.to_lowercase();
+        let shown = |n: &NodeInfo| {
+            let words = [n.name.as_str(), &n.state, &n.addr];
+            words.iter().any(|w| w.to_lowercase().contains(&filter))
+        };
+        let tie = nodes::COLUMNS[0].order;
+        let order = (nodes::COLUMNS[list.sort].order, list.falls);
+        self.node_lines = lines(&self.nodes, shown, order, tie);
+
+        let list = &self.proc_list;
+        let shown = |p: &Proc| p.passes(&list.filter);
+        let tie = |a: &Proc, b: &Proc| (&a.who.home, a.who.pid).cmp(&(&b.who.home, b.who.pid));
+        let order = (procs::COLUMNS[list.sort].order, list.falls);
+        self.proc_lines = lines(&self.procs, shown, order, tie);
+    }
+
+    pub fn node_keys(&self) -> Vec<NodeName> {
+        self.node_lines
+            .iter()
+            .map(|i| self.nodes[*i].name.clone())
+            .collect()
+    }
+
+    pub fn proc_keys(&self) -> Vec<Who> {
+        self.proc_lines
+            .iter()
+            .map(|i| self.procs[*i].who.clone())
+            .collect()
+    }
+
+    pub fn move_keys(&self) -> Vec<u64> {
+        self.moves.history().iter().map(|m| m.number).collect()
+    }
+
+    /// The process that keys are about: chosen itself, or by one of its moves.
+    pub fn chosen(&self) -> Option<&Proc> {
+        let who = match self.pane {
+            Pane::Nodes => return None,
+            Pane::Procs => self.proc_list.chosen.as_ref()?,
+            Pane::Moves => {
+                let number = self.move_list.chosen?;
+                &self
+                    .moves
+                    .history()
+                    .iter()
+                    .find(|m| m.number == number)?
+                    .who
+            }
+        };
+        self.procs.iter().find(|p| p.who == *who)
+    }
+}
+
+/// Which of `rows` are shown, in their order; `true`: the largest first. What is equal keeps the order of `tie`.
+fn lines<R>(
+    rows: &[R],
+    shown: impl Fn(&R) -> bool,
+    (order, falls): (fn(&R, &R) -> Ordering, bool),
+    tie: impl Fn(&R, &R) -> Ordering,
+) -> Vec<usize> {
+    let mut lines: Vec<usize> = (0..rows.len()).filter(|i| shown(&rows[*i])).collect();
+    lines.sort_by(|a, b| {
+        let (a, b) = (&rows[*a], &rows[*b]);
+        let first = order(a, b);
+        let first = if falls { first.reverse() } else { first };
+        first.then_with(|| tie(a, b))
+    });
+    lines
+}

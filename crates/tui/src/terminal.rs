@@ -1,0 +1,125 @@
+//! The terminal while the screen has it, and as it was before: after the end, a panic, a signal, and while we are stopped.
+
+use crate::draw::draw;
+use crate::state::{Event, State};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode, size,
+};
+use ratatui::crossterm::{event, execute};
+use ratatui::layout::Size;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+use std::io::{self, Stdout, stdout};
+use std::sync::mpsc::SyncSender;
+use std::{panic, process, thread};
+
+/// Armento itself failed.
+const FAILED: i32 = 125;
+
+/// Given back when dropped.
+pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
+
+impl Screen {
+    pub fn open() -> io::Result<Screen> {
+        give_back_on_panic();
+        take()?;
+        Ok(Screen(fresh()?))
+    }
+
+    pub fn draw(&mut self, state: &State) -> io::Result<()> {
+        self.0.draw(|frame| draw(frame, state))?;
+        Ok(())
+    }
+
+    /// Everything anew: something else wrote there, or took the terminal.
+    pub fn again(&mut self) -> io::Result<()> {
+        // Not Terminal::clear: it asks where the cursor is, and our own thread would read the answer.
+        disable_raw_mode()?;
+        take()?;
+        self.0 = fresh()?;
+        Ok(())
+    }
+
+    /// Stops this process as its shell expects. After: somebody continued it.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        give_back();
+        emulate_default_handler(SIGTSTP)?;
+        self.again()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn fresh() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
+    Terminal::new(CrosstermBackend::new(stdout()))
+}
+
+fn take() -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))
+}
+
+/// As far as that is possible: the terminal may be gone.
+fn give_back() {
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}
+
+/// A panic in any thread ends all: what it says must be seen.
+fn give_back_on_panic() {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        give_back();
+        before(info);
+        process::exit(FAILED);
+    }));
+}
+
+/// Columns and rows of the terminal that is standard output.
+pub fn terminal_size() -> io::Result<Size> {
+    let (width, height) = size()?;
+    Ok(Size { width, height })
+}
+
+/// Reads keys and hears signals, each in a thread. They end with the process.
+pub fn listen(to: &SyncSender<Event>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT])?;
+    let heard = to.clone();
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if heard.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    });
+    let read = to.clone();
+    thread::spawn(move || {
+        loop {
+            let told = match event::read() {
+                Ok(event::Event::Key(key)) => Event::Key(key),
+                Ok(event::Event::Resize(width, height)) => Event::Size(Size { width, height }),
+                Ok(_) => continue,
+                Err(e) => Event::Gone(e.to_string()),
+            };
+            let gone = matches!(told, Event::Gone(_));
+            if read.send(told).is_err() || gone {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Dies by a signal as if it had not been caught. Before: the terminal was given back.
+pub fn die_by(signal: i32) -> io::Result<()> {
+    emulate_default_handler(signal)
+}

@@ -1,0 +1,134 @@
+//! What becomes of the screen's state when something happens.
+
+mod keys;
+
+use crate::popup::{self, Body, Popup};
+use crate::procs::{Who, follow};
+use crate::state::{Action, Event, Question, Source, State, Trouble, Voice};
+use armento_client::api::{Answer, Dest, NodeInfo, ProcInfo};
+use signal_hook::consts::{SIGCONT, SIGTSTP};
+use std::time::Duration;
+
+/// Questions that wait for their answer; a move may take two minutes.
+pub const PENDING_MAX: usize = 8;
+/// Letters of a filter.
+const FILTER_MAX: usize = 64;
+
+impl State {
+    /// Takes what happened at `now`; what is to be done about it.
+    pub fn update(&mut self, now: Duration, event: Event) -> Option<Action> {
+        self.now = now;
+        match event {
+            Event::Key(key) => return self.key(&key),
+            Event::Size(size) => self.size = size,
+            Event::Farm { farm, node } => (self.farm, self.node) = (farm, Some(node)),
+            Event::Nodes(nodes) => self.told_nodes(nodes),
+            Event::Procs(procs) => self.told_procs(procs),
+            Event::Silent(source, trouble) => self.voice(source).trouble = Some(trouble),
+            Event::Answer(question, answer) => {
+                self.answered(&question, answer);
+                return matches!(question, Question::Migrate(..)).then_some(Action::Look);
+            }
+            Event::Signal(SIGCONT) => return Some(Action::Redraw),
+            Event::Signal(SIGTSTP) => return Some(Action::Suspend),
+            Event::Signal(number) => return Some(Action::Die(number)),
+            Event::Gone(why) => return Some(Action::Fail(why)),
+            Event::Tick => {}
+        }
+        None
+    }
+
+    fn heard(&mut self, source: Source) {
+        *self.voice(source) = Voice {
+            heard: Some(self.now),
+            trouble: None,
+        };
+    }
+
+    fn told_nodes(&mut self, nodes: Vec<NodeInfo>) {
+        self.heard(Source::Nodes);
+        self.nodes = nodes;
+        self.rearrange();
+    }
+
+    fn told_procs(&mut self, told: Vec<ProcInfo>) {
+        self.heard(Source::Procs);
+        let procs = follow(&self.procs, told);
+        self.moves.look(&self.procs, &procs, self.now);
+        self.procs = procs;
+        self.rearrange();
+    }
+
+    /// Lines in their order; choices whose line is gone are none any more.
+    fn rearrange(&mut self) {
+        self.arrange();
+        let keys = self.node_keys();
+        self.node_list.settle(&keys);
+        let keys = self.move_keys();
+        self.move_list.settle(&keys);
+        let keys = self.proc_keys();
+        let was = self.proc_list.chosen.clone();
+        if !self.proc_list.settle(&keys)
+            && let Some(Who { pid, .. }) = &was
+        {
+            let there = self.procs.iter().any(|p| Some(&p.who) == was.as_ref());
+            let how = if there {
+                "is not among these lines"
+            } else {
+                "has ended"
+            };
+            self.say(format!("{pid} {how}"));
+        }
+    }
+
+    pub fn say(&mut self, note: String) {
+        self.note = Some((self.now, note));
+    }
+
+    fn answered(&mut self, question: &Question, answer: Result<Box<Answer>, Trouble>) {
+        if let Some(at) = self.pending.iter().position(|(q, _)| q == question) {
+            self.pending.remove(at);
+        }
+        match question {
+            Question::Why(who) => {
+                let facts = match &answer {
+                    Ok(answer) => popup::explained(answer, self),
+                    Err(t) => Some(vec![
+                        ("unknown", t.message.clone()),
+                        ("hint", t.hint.clone()),
+                    ]),
+                };
+                let told = facts.unwrap_or_else(|| {
+                    vec![("unknown", "the daemon's answer was not understood".into())]
+                });
+                if let Some(Popup {
+                    body: Body::Why(asked, facts),
+                    ..
+                }) = &mut self.popup
+                    && asked == who
+                {
+                    *facts = told;
+                }
+            }
+            Question::Migrate(who, to) => self.moved(who, to, answer),
+        }
+    }
+
+    fn moved(&mut self, who: &Who, to: &Dest, answer: Result<Box<Answer>, Trouble>) {
+        let pid = who.pid;
+        match answer {
+            Ok(answer) => {
+                let words = answer.move_words();
+                let note = match to {
+                    Dest::Hold => format!("{pid} is held at home until it is let go (p)"),
+                    Dest::Balance => format!("{pid} goes where the farm wants it"),
+                    _ => words.unwrap_or_else(|| format!("{pid} is moved")),
+                };
+                self.say(note);
+            }
+            // It would stand in the way of what is being done.
+            Err(t) if self.popup.is_some() || self.typing => self.say(t.message),
+            Err(t) => self.popup = Some(Popup::trouble(format!("{pid} goes on as before"), t)),
+        }
+    }
+}
