@@ -198,7 +198,7 @@ fn go(word: SwitchChange, whom: For, args: &Going) -> anyhow::Result<i32> {
 }
 
 fn left(info: &SwitchInfo, whom: For) -> u64 {
-    let guests = info.guests + info.starting;
+    let guests = info.guests + info.unheard;
     match whom {
         For::Nobody => 0,
         For::Guests => guests,
@@ -265,7 +265,7 @@ mod tests {
             changed: Vec::new(),
             away: 2,
             guests: 3,
-            starting: 1,
+            unheard: 1,
         }
     }
 

@@ -319,8 +319,8 @@ pub struct SwitchInfo {
     pub away: u64,
     /// Guests that are here …
     pub guests: u64,
-    /// … and hosts that begin, for guests that may come.
-    pub starting: u64,
+    /// … and hosts that have not said since the last change whether they have any.
+    pub unheard: u64,
 }
 
 /// Something that was decided.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Time for everybody to go where they belong.
 const HOMEWARD: Duration = Duration::from_secs(60);
 /// A host that was just started says hello within this time.
-const HELLO: Duration = Duration::from_secs(5);
+pub const HELLO: Duration = Duration::from_secs(5);
 /// Between two looks at who is still away.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A member that does not answer in this time learns it from the others.

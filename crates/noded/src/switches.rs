@@ -5,6 +5,7 @@
 
 use crate::core::{Core, Node};
 use crate::error::refusal;
+use crate::leave::HELLO;
 use crate::state::StateDir;
 use crate::{Config, FarmError};
 use armento_client::api::{Refusal, SwitchChange, SwitchInfo};
@@ -46,6 +47,8 @@ pub struct Switches {
     /// Ours who are to come home once.
     brings: BTreeSet<Pid>,
     brought: Option<Instant>,
+    /// When a command last changed something.
+    since: Option<Instant>,
 }
 
 impl Switches {
@@ -160,6 +163,7 @@ impl Node {
                 fresh.brings = away(core);
                 fresh.brought = Some(Instant::now());
             }
+            fresh.since = Some(Instant::now());
             core.switches = fresh;
         }
         self.enforce();
@@ -187,7 +191,7 @@ impl Node {
             changed: changed.map(|(name, _)| (*name).to_owned()).collect(),
             away: away(&core).len() as u64,
             guests: core.hosts.guests().count() as u64,
-            starting: core.hosts.starting() as u64,
+            unheard: s.since.map_or(0, |at| core.hosts.unheard(at, HELLO)) as u64,
         }
     }
 }

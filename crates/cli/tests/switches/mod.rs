@@ -29,6 +29,7 @@ fn age_ms(farm: &Farm, node: &str) -> u64 {
 pub fn guests_are_kept_out_and_sent_away(farm: &Farm) {
     let case = Case::start(farm, "n1", "--stay", "guest");
     case.goes_to("n2");
+    until("n2 to say so", || status(farm, "n2")["guests"] == 1);
     let said = farm.sh("n2", "armento farm block");
     assert!(said.contains("none comes: 1  (by command)"), "{said}");
     case.is_at("n2");

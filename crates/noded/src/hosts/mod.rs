@@ -297,11 +297,6 @@ impl HostTable {
         told.map(|e| e.guests.len() as u64).sum()
     }
 
-    pub fn starting(&self) -> usize {
-        let begins = |e: &&Entry| matches!(e.stage, Stage::Starting { .. });
-        self.0.values().filter(begins).count()
-    }
-
     pub fn count(&self) -> usize {
         self.0.len()
     }
