@@ -3,7 +3,7 @@
 
 use crate::core::{Core, Node};
 use crate::error::refusal;
-use crate::hosts;
+use crate::hosts::{self, Whom};
 use crate::log::Decided;
 use crate::switches::{away, shut};
 use crate::trust::{Changes, Rules, Trust};
@@ -44,7 +44,7 @@ impl Node {
             }
         }
         for (home, uid) in core.hosts.owners() {
-            let Some((why, patience)) = self.unwelcome(core, &home, uid) else {
+            let Some((why, whom, patience)) = self.unwelcome(core, &home, uid) else {
                 core.hosts.welcome(&home, uid);
                 continue;
             };
@@ -52,26 +52,36 @@ impl Node {
                 why,
                 for_ms: SHUT.as_millis() as u64,
             };
-            for record in core.hosts.expel(&home, uid, &order, AGAIN, patience) {
+            let whose = (&home, uid);
+            for record in core.hosts.expel(whose, whom, &order, AGAIN, patience) {
                 hosts::end(&record);
             }
         }
     }
 
-    /// Why that user's guests must go, and how long they may take before they are ended: who is only to make room
-    /// may take for ever.
-    fn unwelcome(&self, core: &Core, home: &NodeName, uid: u32) -> Option<(String, Duration)> {
+    /// Why that user's guests must go, or none may come, and how long they may take before they are ended: who is only
+    /// to make room may take for ever.
+    fn unwelcome(
+        &self,
+        core: &Core,
+        home: &NodeName,
+        uid: u32,
+    ) -> Option<(String, Whom, Duration)> {
         let me = &self.farm.node;
         if core.draining.contains_key(home) {
             let why = format!("{home} is being removed from the farm");
-            return Some((why, PATIENCE));
+            return Some((why, Whom::All, PATIENCE));
         }
         if !self.trust().accepts_from(home).has(uid) {
             let why = format!("accept_from of {me} leaves out user {uid} of {home}");
-            return Some((why, PATIENCE));
+            return Some((why, Whom::All, PATIENCE));
         }
-        let what = core.switches.sends_away()?;
-        Some((shut(me, what), Duration::MAX))
+        let what = core.switches.keeps_out()?;
+        let whom = match core.switches.sends_away() {
+            Some(_) => Whom::All,
+            None => Whom::Idle,
+        };
+        Some((shut(me, what), whom, Duration::MAX))
     }
 
     /// Ours where they may not be.

@@ -81,6 +81,14 @@ struct Entry {
     expelled: Option<(Instant, Instant)>,
 }
 
+/// Which hosts are shut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    All,
+    /// Those without guests.
+    Idle,
+}
+
 #[derive(Default)]
 pub struct HostTable(BTreeMap<Key, Entry>);
 
@@ -249,19 +257,22 @@ impl HostTable {
         self.0.values().filter_map(Entry::record)
     }
 
-    /// Orders guests of that user away, each host again after a while. Returns the hosts that had guests for longer
-    /// than `patience`.
+    /// Orders guests of that user away, or only shuts hosts that have none, each host again after `again`. Returns the
+    /// hosts that had guests for longer than `patience`.
     pub fn expel(
         &mut self,
-        home: &NodeName,
-        uid: u32,
+        (home, uid): (&NodeName, u32),
+        whom: Whom,
         order: &Order,
         again: Duration,
         patience: Duration,
     ) -> Vec<Record> {
         let now = Instant::now();
         let mut lost = Vec::new();
-        let theirs = |e: &&mut Entry| e.record().is_some_and(|r| r.home == *home && r.uid == uid);
+        let theirs = |e: &&mut Entry| {
+            e.record().is_some_and(|r| r.home == *home && r.uid == uid)
+                && (whom == Whom::All || e.guests.is_empty())
+        };
         for e in self.0.values_mut().filter(theirs) {
             let (since, told) = e.expelled.unwrap_or((now, now));
             if now.duration_since(since) > patience && !e.guests.is_empty() {
