@@ -1,7 +1,7 @@
 //! A farm on paper: what moves change while they are being chosen.
 
 use crate::decide::{bound, grounds, order, suits};
-use crate::weigh::{Seat, need_kib, seats};
+use crate::weigh::{Seat, need_kib, seats, takes_in};
 use crate::{Cause, DEMAND_FULL, Move, Policy, Proc, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid};
@@ -84,6 +84,11 @@ impl<'a> Board<'a> {
     pub fn is_full(&self) -> bool {
         let under_way = self.view.flights.len() + self.chosen.len();
         under_way >= self.policy.flights_max(self.view.nodes.len())
+    }
+
+    /// Might anybody go to `to`?
+    pub fn takes_in(&self, to: usize) -> bool {
+        takes_in(self.view, self.policy, &self.stands[to].seat)
     }
 
     /// May `proc` go to `to` at all?

@@ -15,17 +15,17 @@ const REMAINS_MS_MIN: u64 = 1000;
 
 /// Chooses until nothing is to gain: slowest first; a node from which nobody can go is left out.
 pub(crate) fn even(board: &mut Board) {
-    let mut ranks = Ranks::new(&board.stands);
+    let mut ranks = Ranks::new(board);
     while !board.is_full() {
         let Some(from) = ranks.slowest() else { return };
         let Some((proc, to)) = best(board, &mut ranks, from) else {
             ranks.stuck(&board.stands[from], from);
             continue;
         };
-        let may_go = [from, to].map(|i| ranks.take_out(&board.stands[i], i));
+        let may_go = [from, to].map(|i| ranks.take_out(board, i));
         board.go(proc, from, to, Cause::Share);
         for (i, may_go) in [from, to].into_iter().zip(may_go) {
-            ranks.put_in(&board.stands[i], i, may_go);
+            ranks.put_in(board, i, may_go);
         }
     }
 }

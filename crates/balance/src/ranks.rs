@@ -1,7 +1,7 @@
 //! Nodes in order, kept while moves change them: a farm of thousands is not looked through for each.
 
 use crate::DEMAND_FULL;
-use crate::board::{DEMAND_MIN, Stand};
+use crate::board::{Board, DEMAND_MIN, Stand};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,18 +23,15 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    pub fn new(stands: &[Stand]) -> Ranks {
+    pub fn new(board: &Board) -> Ranks {
         let mut ranks = Ranks {
             sources: BTreeSet::new(),
             demand: DEMAND_FULL,
             targets: BTreeSet::new(),
             by_class: BTreeMap::new(),
         };
-        for (i, stand) in stands.iter().enumerate() {
-            if !stand.free.is_empty() {
-                ranks.sources.insert(source(stand, i));
-            }
-            ranks.enter(stand, i);
+        for (i, stand) in board.stands.iter().enumerate() {
+            ranks.put_in(board, i, !stand.free.is_empty());
         }
         ranks
     }
@@ -50,7 +47,8 @@ impl Ranks {
     }
 
     /// Before: its work changes, or who may go from there. After: whether anybody could go.
-    pub fn take_out(&mut self, stand: &Stand, i: usize) -> bool {
+    pub fn take_out(&mut self, board: &Board, i: usize) -> bool {
+        let stand = &board.stands[i];
         self.targets.remove(&(value(stand, self.demand), i));
         if let Some(class) = self.by_class.get_mut(&class(stand)) {
             class.remove(&(stand.seat.work, i));
@@ -58,26 +56,26 @@ impl Ranks {
         self.sources.remove(&source(stand, i))
     }
 
-    /// After it has changed.
-    pub fn put_in(&mut self, stand: &Stand, i: usize, may_go: bool) {
+    /// After it has changed. Where nobody may go it is no target: the emptiest are often those long unheard.
+    pub fn put_in(&mut self, board: &Board, i: usize, may_go: bool) {
+        let stand = &board.stands[i];
         if may_go && !stand.free.is_empty() {
             self.sources.insert(source(stand, i));
         }
-        self.enter(stand, i);
-    }
-
-    fn enter(&mut self, stand: &Stand, i: usize) {
-        self.targets.insert((value(stand, self.demand), i));
-        let class = self.by_class.entry(class(stand)).or_default();
-        class.insert((stand.seat.work, i));
+        if board.takes_in(i) {
+            self.targets.insert((value(stand, self.demand), i));
+            let class = self.by_class.entry(class(stand)).or_default();
+            class.insert((stand.seat.work, i));
+        }
     }
 
     /// Targets for a process of this demand will be asked for.
     pub fn for_demand(&mut self, stands: &[Stand], demand: u64) {
         if self.demand != demand {
             self.demand = demand;
-            let each = stands.iter().enumerate();
-            self.targets = each.map(|(i, s)| (value(s, demand), i)).collect();
+            let before = std::mem::take(&mut self.targets);
+            let each = before.into_iter().map(|(_, i)| i);
+            self.targets = each.map(|i| (value(&stands[i], demand), i)).collect();
         }
     }
 

@@ -150,6 +150,13 @@ pub(crate) fn has_room(view: &View, policy: &Policy, node: &Node, need: u64) -> 
     left_kib(node, flying_kib) >= need + reserve_kib(node, policy)
 }
 
+/// Whether this home may send anything there, whoever's and however small.
+pub(crate) fn takes_in(view: &View, policy: &Policy, seat: &Seat) -> bool {
+    let node = seat.node;
+    let heard = node.age_ms <= policy.age_ms_max(view.nodes.len()) && !node.open.is_nobody();
+    (node.entry.node == view.me || heard) && seat.has_room(policy, need_kib(0))
+}
+
 /// Whether this home may send anything of `uid` there at all. Home itself is always open to its own.
 pub(crate) fn reachable(view: &View, policy: &Policy, node: &Node, uid: u32) -> bool {
     trusted(view, node, uid)

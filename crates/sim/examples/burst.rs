@@ -98,12 +98,9 @@ fn burst(world: &mut World, nodes: usize) {
         false => format!("not settled after {periods} periods"),
     };
     let moves = world.moves();
+    println!("    burst of {}: {settled}, {moves} moves", nodes * EACH);
     world.pass(start_us + (periods + 10) * PERIOD_US);
-    println!(
-        "    burst of {}: {settled}, {moves} moves, {} more in ten periods",
-        nodes * EACH,
-        world.moves() - moves
-    );
+    println!("    {} moves in ten periods more", world.moves() - moves);
 }
 
 /// KERNEL: proc(5).
