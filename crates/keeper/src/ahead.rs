@@ -167,9 +167,7 @@ fn alone(keep: &Keep, pid: Pid, fd: i32, id: FileId) -> bool {
     let pids: Vec<Pid> = if own {
         keep.hand.run(tree).unwrap_or_default()
     } else {
-        let all = std::fs::read_dir("/proc").into_iter().flatten();
-        all.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
-            .collect()
+        armento_tracee::status::processes().collect()
     };
     if !pids.contains(&pid) {
         return false;

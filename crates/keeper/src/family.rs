@@ -8,15 +8,21 @@ use armento_migrate::fault::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::region::{self, DATA, Slot};
+use armento_tracee::status::{self, ProcStatus};
 use armento_tracee::{aside, maps, sys};
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 /// Bytes of a file in one message.
 const BLOCK: usize = 1 << 20;
+
+/// A child comes to where it waits within a few milliseconds, or when our hand has let it go.
+const UNBORN_LOOK: Duration = Duration::from_millis(100);
+const UNBORN_LOOKS: u32 = 20;
 
 /// Flags of clone(2) that mean something between hollow deputies.
 const PROCESS_FLAGS: u64 =
@@ -51,7 +57,7 @@ pub fn fork(
     } else {
         flags & PROCESS_FLAGS | (exit_signal as u64 & 0xff)
     };
-    let (keep, d) = (keep.clone(), d.clone());
+    let (keep, d, at) = (keep.clone(), d.clone(), child.addr());
     // At once, while a thread is begun that waits; unless its slot has to be made first.
     let made = match room::has(&d, &child) {
         true => Ok(clone(&d, flags, child)),
@@ -65,7 +71,9 @@ pub fn fork(
         let Ok(made) = made else {
             return d.link().tell(&forked(tid, seq, 0, Some(Stay::LimitLower)));
         };
-        let Ok((ret, slot)) = made.recv() else { return };
+        let Ok((ret, slot)) = made.recv() else {
+            return end_unborn(&keep, at);
+        };
         if ret > 0 {
             point("home.born");
             // Registered before the host knows its number, so that its first call finds its deputy.
@@ -75,6 +83,30 @@ pub fn fork(
         }
         d.link().tell(&forked(tid, seq, ret, None));
     });
+}
+
+/// A deputy was killed in its clone, by the loss of its host or by anybody: whom it may have made nobody knows, and it would
+/// wait for work for ever, with all its parent's descriptors. `at`: where it waits; a thread has ended with its process.
+fn end_unborn(keep: &Keep, at: u64) {
+    for _ in 0..UNBORN_LOOKS {
+        for pid in status::processes().filter(|pid| is_unborn(keep, *pid, at)) {
+            let _ = sys::kill(pid, libc::SIGKILL);
+        }
+        std::thread::sleep(UNBORN_LOOK);
+    }
+}
+
+/// Ours, in no book, idle where a child of that clone is, and its parent is no more.
+fn is_unborn(keep: &Keep, pid: Pid, at: u64) -> bool {
+    let me = std::process::id() as i32;
+    let unknown = |s: &ProcStatus| {
+        s.tracer == me && keep.deputy(pid).is_none() && keep.deputy(s.ppid).is_none()
+    };
+    // KERNEL: proc_pid_syscall(5): number, then arguments in hexadecimal.
+    let idle = format!("{} {at:#x} ", libc::SYS_futex);
+    status::read(pid).is_ok_and(|s| unknown(&s))
+        && std::fs::read_to_string(format!("/proc/{pid}/syscall"))
+            .is_ok_and(|call| call.starts_with(&idle))
 }
 
 /// What the call says is received; nothing, where the deputy ends.

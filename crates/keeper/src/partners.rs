@@ -47,7 +47,7 @@ pub fn only(with: &[Pid], areas: &[Area]) -> Result<()> {
     }
     // We have open what we guard.
     let me = std::process::id() as Pid;
-    if let Some(p) = processes().find(|p| *p != me && has_open(*p, &mine)) {
+    if let Some(p) = status::processes().find(|p| *p != me && has_open(*p, &mine)) {
         let name = status::comm(p, p);
         let why = format!("process {p} ({name}) has a file open that it maps shared");
         return Err(MigrateError::Stays(Stay::SharedMemory, why));
@@ -67,7 +67,7 @@ pub fn only(with: &[Pid], areas: &[Area]) -> Result<()> {
 /// with a keeper that may.
 pub fn all(objects: &HashSet<ObjectId>) -> Vec<Pid> {
     let one = |v: &Vma| objects::of(v).is_some_and(|o| objects.contains(&o));
-    processes().filter(|p| maps_one(*p, one)).collect()
+    status::processes().filter(|p| maps_one(*p, one)).collect()
 }
 
 /// Through a descriptor it could be read and written at home, or mapped by others.
@@ -77,11 +77,6 @@ fn has_open(pid: Pid, objects: &HashSet<ObjectId>) -> bool {
     };
     let mut opened = dir.flatten().filter_map(|e| objects::opened(&e.path()));
     opened.any(|o| objects.contains(&o))
-}
-
-fn processes() -> impl Iterator<Item = Pid> {
-    let dir = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    dir.filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
 /// Has it a mapping that is `wanted`, as far as we may look?
@@ -123,7 +118,7 @@ fn sharer(pid: Pid, max: Duration) -> Option<Pid> {
     let wanted = |v: &Vma| writable(&v) && mine.contains(&key(v));
     // Our region, should it still be there, is mapped by us, too.
     let me = std::process::id() as Pid;
-    let mut others = processes().take_while(|_| Instant::now() < end);
+    let mut others = status::processes().take_while(|_| Instant::now() < end);
     others.find(|p| *p != pid && *p != me && maps_one(*p, wanted))
 }
 

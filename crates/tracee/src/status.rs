@@ -128,6 +128,12 @@ pub fn thread_state(tid: i32) -> Option<char> {
     text.rsplit_once(") ")?.1.chars().next()
 }
 
+/// All processes that this one can see.
+pub fn processes() -> impl Iterator<Item = i32> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// Children of a process, over all its threads.
 pub fn children(pid: i32) -> Vec<i32> {
     let Ok(tids) = threads(pid) else {
