@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["migrate"],
     &["keeper", "host"],
     &["noded"],
+    &["scenario"],
     &["sim", "lab"],
     &["conform"],
     &["tui"],
