@@ -8,7 +8,7 @@ use armento_link::{Badge, Role, Token};
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::image::flags::{Flags, GROWS, NO_RESERVE};
 use armento_migrate::image::{Accept, Area, Head, Kind, Layout, Mm, State, ThreadState};
-use armento_model::{CpuTime, ENGINE_VERSION, NodeName, Stay, TreeId};
+use armento_model::{CpuTime, ENGINE_VERSION, Hint, NodeName, Stay, TreeId};
 use armento_noded::peer::{AdmitAsk, PeerAnswer, PeerAsk, Question, Replied, Reply};
 use armento_wire::call::{CALL, Call, REPLY, call_head, reply_head};
 use armento_wire::codec::{Codec, Shrink};
@@ -394,6 +394,7 @@ fn control() -> Vec<Seed> {
         stay: false,
         storm: false,
         common: Some(Default::default()),
+        hint: Some(Hint::Cpu),
     };
     let refusal = armento_client::api::Refusal {
         code: "no-such-node".into(),

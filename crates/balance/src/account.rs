@@ -3,7 +3,7 @@
 use crate::Proc;
 use crate::view::DEMAND_FULL;
 use armento_gossip::{CpuSet, Tick};
-use armento_model::{NodeName, Pid, Stay};
+use armento_model::{Hint, NodeName, Pid, Stay};
 
 /// First and longest pause after a refusal (`design.md` §2: 1 s, doubling to 60).
 const HOLD_MS: u64 = 1_000;
@@ -41,6 +41,7 @@ pub struct Seen {
     pub locked: bool,
     /// CPU features it needs if not all of home's (`--portable`).
     pub needs: Option<CpuSet>,
+    pub hint: Option<Hint>,
 }
 
 /// One guest of this node, as its host reports it.
@@ -87,6 +88,7 @@ impl Account {
             locked: seen.locked,
             hold: None,
             needs: seen.needs.clone(),
+            hint: seen.hint,
             lag_ms: 0,
             age_ms: seen.age_ms,
         };

@@ -1,6 +1,6 @@
 //! A farm on paper: what moves change while they are being chosen.
 
-use crate::decide::{bound, grounds, order, suits};
+use crate::decide::{belongs_home, bound, grounds, order, suits};
 use crate::weigh::{Seat, need_kib, seats, takes_in};
 use crate::{Cause, DEMAND_FULL, Move, Policy, Proc, View};
 use armento_gossip::Tick;
@@ -64,7 +64,9 @@ impl<'a> Board<'a> {
             if flies {
                 unsettled.insert(&proc.place);
             }
-            if proc.demand >= DEMAND_MIN && bound(view, policy, proc, flies, now).is_none() {
+            let may_go =
+                bound(policy, proc, flies, now).is_none() && !belongs_home(view, policy, proc);
+            if proc.demand >= DEMAND_MIN && may_go {
                 free.entry(&proc.place).or_default().push(proc);
             }
         }

@@ -6,12 +6,12 @@ use crate::board::{Board, DEMAND_MIN};
 use crate::even::even;
 use crate::turns::take_turns;
 use crate::weigh::{
-    Seat, can_run, flying_kib, forward_permille, left_kib, need_kib, price_ms, reachable,
-    reserve_kib, seats,
+    Seat, can_run, flying_kib, forward_permille, leaving_kib, left_kib, need_kib, price_ms,
+    reachable, reserve_kib, seats,
 };
 use crate::{Cause, Flight, Grounds, Kind, Move, Node, Policy, Proc, View};
 use armento_gossip::Tick;
-use armento_model::{NodeName, Pid, Stay};
+use armento_model::{Hint, NodeName, Pid, Stay};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
@@ -76,13 +76,7 @@ fn is_turn(view: &View, policy: &Policy, now: Tick) -> bool {
 }
 
 /// Why `proc` may not be moved now, whatever the target. `flies`: it is under way.
-pub(crate) fn bound(
-    view: &View,
-    policy: &Policy,
-    proc: &Proc,
-    flies: bool,
-    now: Tick,
-) -> Option<Stay> {
+pub(crate) fn bound(policy: &Policy, proc: &Proc, flies: bool, now: Tick) -> Option<Stay> {
     if proc.locked {
         return Some(Stay::Locked);
     }
@@ -97,17 +91,27 @@ pub(crate) fn bound(
     if now.since(proc.arrived) < policy.residence_ms {
         return Some(Stay::TooYoung);
     }
-    let at_home = proc.place == view.me;
-    if at_home && forward_permille(proc, policy) > policy.forward_permille_max {
-        return Some(Stay::WouldNotPay);
-    }
     None
 }
 
-/// Who may move now, by place.
-fn free<'a>(view: &'a View, policy: &Policy, now: Tick) -> HashMap<&'a NodeName, Vec<&'a Proc>> {
+/// It has too much business at home to leave it for a processor.
+pub(crate) fn belongs_home(view: &View, policy: &Policy, proc: &Proc) -> bool {
+    let calls = || forward_permille(proc, policy) > policy.forward_permille_max;
+    proc.place == view.me && (proc.hint == Some(Hint::Io) || calls())
+}
+
+/// Who may move now, by place. For `memory` also who had better stay at home.
+fn free<'a>(
+    view: &'a View,
+    policy: &Policy,
+    memory: bool,
+    now: Tick,
+) -> HashMap<&'a NodeName, Vec<&'a Proc>> {
     let flying: HashSet<Pid> = view.flights.iter().map(|f| f.pid).collect();
-    let free = |p: &&Proc| bound(view, policy, p, flying.contains(&p.pid), now).is_none();
+    let free = |p: &&Proc| {
+        bound(policy, p, flying.contains(&p.pid), now).is_none()
+            && (memory || !belongs_home(view, policy, p))
+    };
     let mut by_place: HashMap<&NodeName, Vec<&Proc>> = HashMap::new();
     for proc in view.procs.iter().filter(free) {
         by_place.entry(&proc.place).or_default().push(proc);
@@ -115,28 +119,43 @@ fn free<'a>(view: &'a View, policy: &Policy, now: Tick) -> HashMap<&'a NodeName,
     by_place
 }
 
-/// Takes our largest process away from a node whose memory runs out, to one with plenty.
+/// Takes one of ours away from a node whose memory runs out, to one with plenty.
 fn usher(
     view: &View,
     policy: &Policy,
     now: Tick,
     done: &dyn Fn(&NodeName) -> bool,
 ) -> Option<Move> {
-    let flying = flying_kib(view);
+    let (flying, leaving) = (flying_kib(view), leaving_kib(view));
+    let of = |sum: &HashMap<&NodeName, u64>, node: &Node| {
+        let kib = sum.get(&node.entry.node);
+        kib.copied().unwrap_or(0)
+    };
+    let lacks_kib = |node: &Node| {
+        let soon = node.freed_kib + of(&leaving, node);
+        reserve_kib(node, policy).saturating_sub(left_kib(node, of(&flying, node)) + soon)
+    };
     let short = |node: &&Node| {
-        let flying_kib = flying.get(&node.entry.node).copied().unwrap_or(0);
-        node.entry.mem_total_kib > 0
-            && left_kib(node, flying_kib) < reserve_kib(node, policy)
-            && !done(&node.entry.node)
+        node.entry.mem_total_kib > 0 && lacks_kib(node) > 0 && !done(&node.entry.node)
     };
     if !view.nodes.iter().any(|node| short(&node)) {
         return None;
     }
     let seats = seats(view, policy);
-    let mut free = free(view, policy, now);
+    let mut free = free(view, policy, true, now);
     for from in view.nodes.iter().filter(short) {
         let mut here = free.remove(&from.entry.node).unwrap_or_default();
-        here.sort_by_key(|proc| (Reverse(proc.rss_kib), proc.pid));
+        // The smallest that suffices: less to carry, and less to find room for. Where none does, the largest.
+        let lacks_kib = lacks_kib(from);
+        here.sort_by_key(|proc| {
+            let suffices = proc.rss_kib >= lacks_kib;
+            let smaller = if suffices {
+                proc.rss_kib
+            } else {
+                u64::MAX - proc.rss_kib
+            };
+            (!suffices, smaller, proc.pid)
+        });
         for proc in here {
             // Twice the reserve stays free there, so that it is not the next to run short.
             let need = |to: &Seat| need_kib(proc.rss_kib) + reserve_kib(to.node, policy);
@@ -164,7 +183,7 @@ fn relieve(
     now: Tick,
     done: &dyn Fn(&NodeName) -> bool,
 ) -> Option<Move> {
-    let mut free = free(view, policy, now);
+    let mut free = free(view, policy, false, now);
     free.retain(|_, here| {
         here.retain(|proc| proc.demand >= DEMAND_MIN);
         !here.is_empty()

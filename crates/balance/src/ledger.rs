@@ -7,7 +7,7 @@
 mod out;
 
 use crate::account::{Account, Visitor, smoothed};
-use crate::past::Past;
+use crate::past::{PAST_MS_MAX, Past};
 use crate::sums::Sums;
 use crate::turns::{lags, power_milli};
 use crate::view::DEMAND_FULL;
@@ -15,7 +15,7 @@ use crate::weigh::{need_kib, price_ms};
 use crate::{Flight, Fresh, Guest, Move, Policy, Seen, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, Stay};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// A placed program that was never reported is given up after this: two dozen keepers that start
 /// at once on a quarter of a processor take seconds until they first report.
@@ -33,6 +33,17 @@ const TURNS_MS_MAX: u64 = 10_000;
 /// home on each node of the largest farm.
 const PROCS_MAX: usize = 131_072;
 const FLIGHTS_MAX: usize = 1024;
+
+/// Departures remembered: what a node has freed since it last spoke.
+const FREED_MAX: usize = 4096;
+
+/// One of ours left a node, or ended there.
+#[derive(Clone, Debug)]
+struct Freed {
+    node: NodeName,
+    at: Tick,
+    kib: u64,
+}
 
 #[derive(Clone, Debug)]
 struct Expected {
@@ -63,6 +74,8 @@ pub struct Ledger {
     ours: Sums,
     visitors: BTreeMap<(NodeName, Pid), Visitor>,
     expected: Vec<Expected>,
+    /// Oldest first.
+    freed: VecDeque<Freed>,
     past: Past,
     /// Work of others at other nodes, when it was last certain.
     others: HashMap<NodeName, u64>,
@@ -88,6 +101,7 @@ impl Ledger {
             ours: Sums::default(),
             visitors: BTreeMap::new(),
             expected: Vec::new(),
+            freed: VecDeque::new(),
             past: Past::default(),
             others: HashMap::new(),
             background: 0,
@@ -108,13 +122,17 @@ impl Ledger {
         let alive: HashSet<Pid> = procs.iter().map(|seen| seen.pid).collect();
         let dead = self.accounts.keys().filter(|pid| !alive.contains(pid));
         for pid in dead.copied().collect::<Vec<Pid>>() {
-            self.accounts.remove(&pid);
-            self.ended_last = Some(now);
+            self.close(pid, now);
             self.land(pid);
         }
         for seen in procs {
             if let Some(account) = self.accounts.get_mut(&seen.pid) {
+                let before = account.proc.place.clone();
                 account.follow(seen, &self.me, now);
+                if account.proc.place != before {
+                    let kib = account.proc.rss_kib;
+                    self.frees(before, kib, now);
+                }
             } else if self.accounts.len() < PROCS_MAX {
                 self.accounts.insert(seen.pid, Account::open(seen, now));
             }
@@ -133,9 +151,7 @@ impl Ledger {
 
     /// One of ours ended, sooner known than by the next [`Ledger::observe`].
     pub fn ended(&mut self, pid: Pid, now: Tick) {
-        if self.accounts.remove(&pid).is_some() {
-            self.ended_last = Some(now);
-        }
+        self.close(pid, now);
         self.land(pid);
         self.note(now);
     }
@@ -211,7 +227,11 @@ impl Ledger {
     pub fn moved(&mut self, pid: Pid, to: &NodeName, now: Tick) {
         self.land(pid);
         if let Some(account) = self.accounts.get_mut(&pid) {
+            let before = (account.proc.place.clone(), account.proc.rss_kib);
             account.moved(to, now);
+            if before.0 != *to {
+                self.frees(before.0, before.1, now);
+            }
         }
         self.recount(pid);
         self.note(now);
@@ -281,6 +301,22 @@ impl Ledger {
 
     // --- the books themselves ---
 
+    /// It has ended.
+    fn close(&mut self, pid: Pid, now: Tick) {
+        let Some(account) = self.accounts.remove(&pid) else {
+            return;
+        };
+        self.ended_last = Some(now);
+        self.frees(account.proc.place, account.proc.rss_kib, now);
+    }
+
+    fn frees(&mut self, node: NodeName, kib: u64, now: Tick) {
+        if self.freed.len() >= FREED_MAX {
+            self.freed.pop_front();
+        }
+        self.freed.push_back(Freed { node, at: now, kib });
+    }
+
     /// Where it counts now: where it is, or where it flies.
     fn recount(&mut self, pid: Pid) {
         let to = self.flights.get(&pid).map(|flight| &flight.to);
@@ -312,6 +348,10 @@ impl Ledger {
     fn expire(&mut self, now: Tick) {
         self.expected
             .retain(|e| now.since(e.since) <= EXPECT_MS_MAX);
+        let old = |freed: &Freed| now.since(freed.at) > PAST_MS_MAX;
+        while self.freed.front().is_some_and(old) {
+            self.freed.pop_front();
+        }
         let limit = |pid: &Pid| {
             if self.accounts.contains_key(pid) {
                 FLIGHT_MS_MAX

@@ -9,7 +9,7 @@ pub(crate) const EARLY_MS: u64 = 1000;
 /// … and an end so much later: its host tells twice a second, and its samples follow once a second.
 pub(crate) const LATE_MS: u64 = 2500;
 /// How far back counts are remembered; older knowledge attracts nobody (`Policy::age_ms_max`).
-const PAST_MS_MAX: u64 = 20_000;
+pub(crate) const PAST_MS_MAX: u64 = 20_000;
 /// … and at most this many changes.
 const STEPS_MAX: usize = 1024;
 

@@ -3,7 +3,7 @@
 use crate::weigh::{Seat, can_run, reachable, seats};
 use crate::{DEMAND_FULL, Kind, Policy, View};
 use armento_gossip::CpuSet;
-use armento_model::NodeName;
+use armento_model::{Hint, NodeName};
 use std::cmp::Reverse;
 
 /// Memory assumed for a program of which nothing is known yet: what an ordinary command grows to.
@@ -21,6 +21,7 @@ pub struct Fresh {
     pub need_kib: u64,
     /// CPU features it needs if not all of home's (`--portable`).
     pub needs: Option<CpuSet>,
+    pub hint: Option<Hint>,
 }
 
 impl Default for Fresh {
@@ -29,6 +30,7 @@ impl Default for Fresh {
             uid: 0,
             need_kib: FRESH_KIB,
             needs: None,
+            hint: None,
         }
     }
 }
@@ -41,7 +43,8 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
     }
     let fits = |seat: &Seat| {
         *seat.name() == view.me
-            || (reachable(view, policy, seat.node, fresh.uid)
+            || (fresh.hint != Some(Hint::Io)
+                && reachable(view, policy, seat.node, fresh.uid)
                 && can_run(view, seat.node, fresh.needs.as_ref())
                 && seat.has_room(policy, fresh.need_kib))
     };

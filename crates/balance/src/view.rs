@@ -1,7 +1,7 @@
 //! All that a decision may look at.
 
 use armento_gossip::{CpuSet, Entry, Tick};
-use armento_model::{NodeName, Pid, Stay, Users};
+use armento_model::{Hint, NodeName, Pid, Stay, Users};
 
 /// The work of one process that always wants a processor. Work is counted in hundredths.
 pub const DEMAND_FULL: u64 = 100;
@@ -36,6 +36,8 @@ pub struct Node {
     pub others: u64,
     /// Memory that ours took there since it last spoke, KiB.
     pub taken_kib: u64,
+    /// … and freed there, KiB.
+    pub freed_kib: u64,
 }
 
 /// One of ours.
@@ -59,6 +61,7 @@ pub struct Proc {
     pub hold: Option<(Stay, Tick)>,
     /// CPU features it needs when these are not all those of its home (`--portable`).
     pub needs: Option<CpuSet>,
+    pub hint: Option<Hint>,
     /// How far it is behind the equal progress of all of this home's, milliseconds of a standard core.
     pub lag_ms: i64,
     /// Since it was born, wherever it was.

@@ -2,7 +2,7 @@
 
 use crate::{DEMAND_FULL, Node, Policy, Proc, View};
 use armento_gossip::{CpuSet, STANDARD_SPEED};
-use armento_model::{NodeName, Pid};
+use armento_model::{Hint, NodeName, Pid};
 use std::collections::HashMap;
 
 /// Memory of a host and its supervision, besides the body's own pages.
@@ -29,6 +29,18 @@ pub(crate) fn flying_kib(view: &View) -> HashMap<&NodeName, u64> {
     let mut sum = HashMap::new();
     for flight in &view.flights {
         *sum.entry(&flight.to).or_insert(0) += flight.need_kib;
+    }
+    sum
+}
+
+/// Memory of those under way from each node: it will be free there, KiB.
+pub(crate) fn leaving_kib(view: &View) -> HashMap<&NodeName, u64> {
+    let to: HashMap<Pid, &NodeName> = view.flights.iter().map(|f| (f.pid, &f.to)).collect();
+    let mut sum = HashMap::new();
+    for proc in &view.procs {
+        if to.get(&proc.pid).is_some_and(|to| **to != proc.place) {
+            *sum.entry(&proc.place).or_insert(0) += proc.rss_kib;
+        }
     }
     sum
 }
@@ -178,6 +190,9 @@ pub(crate) fn can_run(view: &View, node: &Node, needs: Option<&CpuSet>) -> bool 
 
 /// Thousandths of its time that a body spends on forwarded calls.
 pub(crate) fn forward_permille(proc: &Proc, policy: &Policy) -> u64 {
+    if proc.hint == Some(Hint::Cpu) {
+        return 0;
+    }
     proc.forwarded_per_s * policy.forward_us / 1000
 }
 

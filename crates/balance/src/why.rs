@@ -1,6 +1,6 @@
 //! Why a process is where it is, for `armento why`.
 
-use crate::decide::{bound, decide};
+use crate::decide::{belongs_home, bound, decide};
 use crate::weigh::{can_run, has_room, need_kib, reachable, trusted};
 use crate::{Node, Policy, View};
 use armento_gossip::{CpuSet, Tick};
@@ -30,7 +30,7 @@ pub fn common(view: &View) -> Option<CpuSet> {
 /// Why the policy leaves `pid` where it is; `None` when it is unknown here or is to move now.
 pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
     let proc = view.procs.iter().find(|proc| proc.pid == pid)?;
-    if let Some(stay) = bound(view, policy, proc, view.flies(pid).is_some(), now) {
+    if let Some(stay) = bound(policy, proc, view.flies(pid).is_some(), now) {
         return Some(stay);
     }
     if decide(view, policy, now)
@@ -38,6 +38,9 @@ pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
         .any(|chosen| chosen.pid == pid)
     {
         return None;
+    }
+    if belongs_home(view, policy, proc) {
+        return Some(Stay::WouldNotPay);
     }
     let elsewhere = || {
         view.nodes

@@ -1,11 +1,11 @@
 //! Single decisions, each from a view written down in one line.
 
 use armento_balance::{
-    Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, barred, common, decide,
-    place, why,
+    Cause, Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, barred, common,
+    decide, place, why,
 };
 use armento_gossip::{CpuSet, Entry, Tick};
-use armento_model::{NodeName, Stay, Users};
+use armento_model::{Hint, NodeName, Stay, Users};
 
 const NOW: Tick = Tick(100_000);
 const GIB: u64 = 1 << 20;
@@ -23,6 +23,7 @@ fn node(text: &str) -> Node {
         open: Users::everybody(),
         others: 0,
         taken_kib: 0,
+        freed_kib: 0,
     }
 }
 
@@ -40,6 +41,7 @@ fn procs(place: &str, count: i32, first: i32) -> Vec<Proc> {
         locked: false,
         hold: None,
         needs: None,
+        hint: None,
         lag_ms: 0,
         age_ms: 60_000,
     };
@@ -380,6 +382,59 @@ fn memory_goes_before_counts() {
     assert_eq!(decide(&view, &mosix, NOW)[0].pid, 101, "or else the next");
     view.procs[1].locked = true;
     check("nowhere", &mosix, &view, "-");
+}
+
+#[test]
+fn what_the_user_says_of_a_program_counts() {
+    let mosix = Policy::default();
+    let mut view = farm(&[3, 0]);
+    view.procs
+        .iter_mut()
+        .for_each(|p| p.forwarded_per_s = 9_000);
+    check("it calls home", &mosix, &view, "-");
+    view.procs[1].hint = Some(Hint::Cpu);
+    check("and computes all the same", &mosix, &view, "n1>n2");
+    view = farm(&[3, 0]);
+    view.procs.iter_mut().for_each(|p| p.hint = Some(Hint::Io));
+    check("it will call home", &mosix, &view, "-");
+    assert_eq!(why(&view, &mosix, 100, NOW), Some(Stay::WouldNotPay));
+    view.nodes[0].entry.mem_free_kib = 100_000;
+    check("but not be killed there", &mosix, &view, "n1>n2");
+    let io = Fresh {
+        hint: Some(Hint::Io),
+        ..Fresh::default()
+    };
+    assert_eq!(place(&farm(&[3, 0]), &mosix, &io), Some(name("n1")));
+}
+
+#[test]
+fn memory_asks_for_no_more_than_is_lacking() {
+    let mosix = Policy::default();
+    let mut view = farm(&[3, 0]);
+    // Some 200 MB are to be kept free.
+    view.nodes[0].entry.mem_free_kib = 100_000;
+    for (proc, kib) in view.procs.iter_mut().zip([GIB, 150_000, 400_000]) {
+        proc.rss_kib = kib;
+    }
+    let first = |view: &View| decide(view, &mosix, NOW).first().map(|m| m.pid);
+    assert_eq!(first(&view), Some(101), "the smallest that suffices");
+    view.procs[1].locked = true;
+    assert_eq!(first(&view), Some(102), "… of those who may go");
+    view.procs[2].rss_kib = 50_000;
+    view.procs[0].rss_kib = 90_000;
+    assert_eq!(first(&view), Some(100), "… or the largest");
+    view.procs[2].rss_kib = 400_000;
+    view.procs[1].locked = false;
+    let usher = |view: &View| {
+        let moves = decide(view, &mosix, NOW);
+        moves.iter().any(|m| m.grounds.cause == Cause::Memory)
+    };
+    assert!(usher(&view));
+    view.flights.push(flight(102, "n2"));
+    assert!(!usher(&view), "enough is leaving");
+    view.flights.clear();
+    view.nodes[0].freed_kib = 400_000;
+    assert!(!usher(&view), "enough has left since it spoke");
 }
 
 /// Places `count` programs at once, each known to the next by its flight.

@@ -23,6 +23,7 @@ fn seen(pid: i32, place: &str) -> Seen {
         age_ms: 60_000,
         locked: false,
         needs: None,
+        hint: None,
     }
 }
 

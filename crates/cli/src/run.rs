@@ -6,7 +6,7 @@ use crate::out::Failure;
 use armento_client::api::{Answer, Ask};
 use armento_client::{AskError, Session};
 use armento_keeper::{Birth, BirthError, Portable, Storm};
-use armento_model::NodeName;
+use armento_model::{Hint, NodeName};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 
@@ -14,6 +14,7 @@ const HELP: &str = "Examples:
   armento run lame -b 256 song.wav song.mp3
   armento run make -j8               processes of the tree go where there is room
   armento run --spread make -j8      … from the first instant: make stays, what it starts is placed
+  armento run --cpu ./model          it computes, though it writes a log now and then
   armento run --on n3 ./simulate     on that node, wherever else there may be room
   armento run --storm 20 ./test      to a random node every 20 ms: the honest test of everything
   armento run --storm-call ./test    a move at every forwarded call: the hardest one (and slow)
@@ -36,6 +37,12 @@ pub struct Args {
     /// Use only CPU features that every node of the farm has, as far as glibc chooses
     #[arg(long)]
     portable: bool,
+    /// It computes: the calls that it makes now and then do not keep it at home
+    #[arg(long, conflicts_with_all = ["on", "stay", "io"])]
+    cpu: bool,
+    /// It works with files and sockets of its home: it stays there as long as memory lasts
+    #[arg(long, conflicts_with_all = ["on", "stay", "spread", "storm", "storm_call"])]
+    io: bool,
     /// Move every process of the tree to a random node every MS milliseconds
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     storm: Option<u64>,
@@ -73,6 +80,11 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         stay: args.stay,
         spread: args.spread,
         portable: args.portable.then(portable).transpose()?.flatten(),
+        hint: match (args.cpu, args.io) {
+            (true, _) => Some(Hint::Cpu),
+            (_, true) => Some(Hint::Io),
+            _ => None,
+        },
         storm,
         seed: args.seed,
     };

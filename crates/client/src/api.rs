@@ -9,7 +9,7 @@
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
-use armento_model::{NodeName, Pid, Stay, TreeId};
+use armento_model::{Hint, NodeName, Pid, Stay, TreeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -183,6 +183,9 @@ pub struct KeeperHello {
     /// `--portable`: what its programs use of a processor, if they were told.
     #[serde(default)]
     pub common: Option<CpuSet>,
+    /// `--cpu`, `--io`.
+    #[serde(default)]
+    pub hint: Option<Hint>,
 }
 
 impl KeeperHello {

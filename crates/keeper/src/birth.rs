@@ -10,7 +10,7 @@ use crate::{mover, storm, sys, tree};
 use armento_client::api::{KeeperHello, Refusal};
 use armento_client::{AskError, Session};
 use armento_migrate::stop::Grip;
-use armento_model::{NodeName, Pid, TreeId};
+use armento_model::{Hint, NodeName, Pid, TreeId};
 use armento_tracee::{aside, hand, status, trace};
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -47,6 +47,7 @@ pub struct Birth {
     pub stay: bool,
     pub spread: bool,
     pub portable: Option<Portable>,
+    pub hint: Option<Hint>,
     pub storm: Option<Storm>,
     pub seed: Option<u64>,
 }
@@ -135,6 +136,7 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
         stay: false,
         spread: false,
         portable: None,
+        hint: None,
         storm: None,
         seed: None,
     };
@@ -215,6 +217,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         stay: b.stay,
         storm: b.storm.is_some(),
         common: b.portable.as_ref().map(|p| p.common.clone()),
+        hint: b.hint,
     };
     let (session, node) = match control::introduce(&hello) {
         Ok(s) => s,

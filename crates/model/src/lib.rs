@@ -3,6 +3,7 @@
 //! Start at [`Stay`], the closed list of reasons why a process does not move.
 
 mod cpu;
+mod hint;
 mod id;
 mod kernel;
 mod show;
@@ -11,6 +12,7 @@ mod users;
 mod xsave;
 
 pub use cpu::{CpuTime, Shown};
+pub use hint::Hint;
 pub use id::{BadName, MoveId, NodeName, Pid, Tid, TreeId};
 pub use kernel::{KERNEL_FULL, KERNEL_MIN, kernel_version};
 pub use show::{clean, size, span};

@@ -110,6 +110,7 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
     let fresh = Fresh {
         uid: hello.uid,
         needs: needs(&hello, portable),
+        hint: hello.hint,
         ..Fresh::default()
     };
     let mut view = node.near(&mut core);

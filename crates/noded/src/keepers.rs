@@ -362,5 +362,6 @@ fn seen(p: &ProcInfo, hello: &KeeperHello) -> Seen {
         age_ms: p.age_ms,
         locked: p.locked,
         needs: needs(hello, p.portable),
+        hint: hello.hint,
     }
 }

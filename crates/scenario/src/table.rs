@@ -11,6 +11,8 @@ use std::fmt;
 pub struct Played {
     /// From the start of the first job to each one's end, seconds.
     pub ends_s: Vec<f64>,
+    /// Jobs that never ended: killed, or not within the scenario's longest time.
+    pub lost: usize,
     pub moves: u64,
     /// Processor time beyond the jobs' own work, seconds of a whole processor, where it is known.
     pub beside_s: Option<f64>,
@@ -30,6 +32,8 @@ pub struct Row {
     /// Mean time from the start of all to a job's end.
     pub mean_s: f64,
     pub moves: u64,
+    /// Jobs that never ended.
+    pub lost: usize,
     /// Processor time of all nodes beyond the jobs' own work, percent of it.
     pub beside_percent: Option<f64>,
 }
@@ -49,6 +53,7 @@ impl Row {
             ratio: makespan_s / limit_s,
             mean_s: ends.sum::<f64>() / played.ends_s.len().max(1) as f64,
             moves: played.moves,
+            lost: played.lost,
             beside_percent: played.beside_s.map(|s| s / work_s * 100.0),
         }
     }
@@ -59,9 +64,13 @@ impl fmt::Display for Row {
         let beside = self
             .beside_percent
             .map_or("-".into(), |b| format!("{b:.1} %"));
+        let lost = match self.lost {
+            0 => String::new(),
+            n => format!("; {n} NEVER ENDED"),
+        };
         write!(
             f,
-            "{:>4} {:<9} {:>8.2} s, {:.3} of the limit; mean {:>8.2} s; {:>4} moves; {beside} beside",
+            "{:>4} {:<9} {:>8.2} s, {:.3} of the limit; mean {:>8.2} s; {:>4} moves; {beside} beside{lost}",
             self.jobs, self.policy, self.makespan_s, self.ratio, self.mean_s, self.moves
         )
     }
@@ -159,6 +168,7 @@ mod tests {
                 ratio,
                 mean_s: ratio,
                 moves: 0,
+                lost: 0,
                 beside_percent: None,
             });
         }

@@ -51,8 +51,10 @@ pub fn play(plan: &Plan, policy: &Policy, prices: Prices, seed: u64) -> Played {
     let out = world.run(BEGIN_US + us(plan.cap_s));
     let ends = plan.jobs.iter().zip(&out.took_us);
     let ended = ends.filter(|(_, took)| **took != u64::MAX);
+    let ends_s: Vec<f64> = ended.map(|(j, took)| j.at_s + *took as f64 / 1e6).collect();
     Played {
-        ends_s: ended.map(|(j, took)| j.at_s + *took as f64 / 1e6).collect(),
+        lost: plan.jobs.len() - ends_s.len(),
+        ends_s,
         moves: out.moves,
         beside_s: Some(out.moved_ns as f64 / 1e9),
     }

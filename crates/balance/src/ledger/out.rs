@@ -1,6 +1,6 @@
 //! What comes out of the books.
 
-use super::Ledger;
+use super::{Freed, Ledger};
 use crate::account::Account;
 use crate::past::EARLY_MS;
 use crate::view::DEMAND_FULL;
@@ -16,6 +16,9 @@ const WINDOW_FULL: usize = 1000;
 const WINDOW_MIN: usize = 256;
 /// … and so many for each of ours.
 const WINDOW_EACH: usize = 4;
+
+/// A source has given its memory back so long after home knows that the process is elsewhere.
+const FREES_MS: u64 = 500;
 
 impl Ledger {
     /// All work here, hundredths: what [`armento_gossip::Entry::load`] says.
@@ -101,8 +104,19 @@ impl Ledger {
         by_place
     }
 
+    /// What ours have freed at `node` that it did not know when it spoke, KiB.
+    fn freed_kib(&self, node: &NodeName, age_ms: u64, now: Tick) -> u64 {
+        let since = |f: &&Freed| now.since(f.at) <= age_ms + FREES_MS;
+        let newest_first = self.freed.iter().rev().take_while(since);
+        newest_first
+            .filter(|f| f.node == *node)
+            .map(|f| f.kib)
+            .sum()
+    }
+
     fn seat(&mut self, known: Known, open: Users, newcomers: &[(u64, u64)], now: Tick) -> Node {
         let Known { mut entry, age_ms } = known;
+        let freed_kib = self.freed_kib(&entry.node, age_ms, now);
         if entry.node == self.me {
             entry.load = self.load();
             let taken_kib = self.expected.iter().map(|e| e.need_kib).sum();
@@ -112,6 +126,7 @@ impl Ledger {
                 open,
                 others: self.others_here(),
                 taken_kib,
+                freed_kib,
             };
         }
         let since_it_spoke = newcomers.iter().filter(|(ms, _)| *ms <= age_ms + EARLY_MS);
@@ -134,6 +149,7 @@ impl Ledger {
             open,
             others,
             taken_kib,
+            freed_kib,
         }
     }
 

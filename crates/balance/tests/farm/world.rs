@@ -255,6 +255,7 @@ impl Farm {
             age_ms: self.now - r.began,
             locked: r.job.locked,
             needs: None,
+            hint: None,
         };
         let ours: Vec<Seen> = self
             .running

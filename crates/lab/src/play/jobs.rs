@@ -4,6 +4,9 @@ use armento_scenario::Plan;
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// What the program that computes has itself.
+const PROGRAM_MIB: u64 = 4;
+
 /// The jobs of each home.
 pub fn by_home(plan: &Plan) -> BTreeMap<usize, Vec<usize>> {
     let mut homes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -23,10 +26,16 @@ pub fn script(plan: &Plan, jobs: &[usize], rounds: &[u64], dir: &str) -> String 
             text += &format!("sleep {:.3}\n", start - at);
             at = start;
         }
-        let rounds = rounds[i];
-        text += &format!("armento run armento lab-init spin {i} {rounds} >> {dir}/report &\n");
+        let (rounds, mib) = (rounds[i], held_mib(plan, i));
+        text +=
+            &format!("armento run armento lab-init spin {i} {rounds} {mib} >> {dir}/report &\n");
     }
     text + "wait\n"
+}
+
+/// What a job takes beside the program itself.
+pub fn held_mib(plan: &Plan, job: usize) -> u64 {
+    plan.jobs[job].mem_mib.saturating_sub(PROGRAM_MIB)
 }
 
 /// When each job ended, seconds since `epoch_s`.

@@ -37,6 +37,7 @@ pub fn hello() -> KeeperHello {
         stay: false,
         storm: false,
         common: None,
+        hint: None,
     }
 }
 

@@ -100,6 +100,7 @@ impl World {
             age_ms: (self.now - p.job.start_us) / 1000,
             locked: false,
             needs: None,
+            hint: None,
         }
     }
 
