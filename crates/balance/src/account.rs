@@ -1,8 +1,9 @@
 //! One process of this home, and one guest of this node, followed over time.
 
 use crate::Proc;
+use crate::turns::Share;
 use crate::view::DEMAND_FULL;
-use armento_gossip::{CpuSet, Tick};
+use armento_gossip::{CpuSet, STANDARD_SPEED, Tick};
 use armento_model::{Hint, NodeName, Pid, Stay};
 
 /// First and longest pause after a refusal (`design.md` §2: 1 s, doubling to 60).
@@ -63,8 +64,12 @@ pub(crate) struct Account {
     at: Tick,
     moved: Option<Tick>,
     hold_ms: u64,
-    /// Behind equal progress, microseconds of a standard core.
-    lag_us: i64,
+    /// Behind equal progress, microseconds of a standard core; `None` before it was first booked.
+    lag_us: Option<i64>,
+    /// What it was booked to have got since its CPU time was last told, microseconds of a standard core.
+    believed_us: i64,
+    /// CPU time told since, and not booked yet.
+    told_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +105,9 @@ impl Account {
             at: now,
             moved: None,
             hold_ms: 0,
-            lag_us: 0,
+            lag_us: None,
+            believed_us: 0,
+            told_ms: 0,
         }
     }
 
@@ -112,7 +119,8 @@ impl Account {
             self.proc.arrived = now;
         }
         self.wanting = wanting(seen.busy_percent, seen.threads);
-        self.proc.cpu_ms = seen.cpu_ms;
+        self.told_ms += seen.cpu_ms.saturating_sub(self.proc.cpu_ms);
+        self.proc.cpu_ms = seen.cpu_ms.max(self.proc.cpu_ms);
         self.proc.rss_kib = seen.rss_kib;
         self.proc.locked = seen.locked;
         self.proc.age_ms = seen.age_ms;
@@ -133,10 +141,31 @@ impl Account {
         }
     }
 
-    /// It fell behind so much, or got ahead.
-    pub fn fell_behind(&mut self, us: i64) {
-        self.lag_us = (self.lag_us + us).clamp(-LAG_US_MAX, LAG_US_MAX);
-        self.proc.lag_ms = self.lag_us / 1000;
+    /// It has got so much in a time in which all got `mean_us` on average, as far as places tell. What its CPU time
+    /// tells, now and then, corrects that.
+    pub fn book(&mut self, got: &Share) {
+        let standard =
+            |cpu_ms: u64| (cpu_ms * got.core_speed * 1000 / u64::from(STANDARD_SPEED)) as i64;
+        let lag = match self.lag_us {
+            // Whoever is new is as far behind as it waited to begin.
+            None => {
+                self.told_ms = 0;
+                got.mean_milli * self.proc.age_ms as i64 - standard(self.proc.cpu_ms)
+            }
+            Some(lag) => {
+                self.believed_us += got.own_us;
+                lag + got.mean_us - got.own_us
+            }
+        };
+        let told_us = standard(std::mem::take(&mut self.told_ms));
+        let lag = if told_us > 0 {
+            lag + std::mem::take(&mut self.believed_us) - told_us
+        } else {
+            lag
+        };
+        let lag = lag.clamp(-LAG_US_MAX, LAG_US_MAX);
+        self.lag_us = Some(lag);
+        self.proc.lag_ms = lag / 1000;
     }
 
     /// It came to `to`.

@@ -9,7 +9,7 @@ mod out;
 use crate::account::{Account, Visitor, smoothed};
 use crate::past::{PAST_MS_MAX, Past};
 use crate::sums::Sums;
-use crate::turns::{lags, power_milli};
+use crate::turns::{power_milli, shares};
 use crate::view::DEMAND_FULL;
 use crate::weigh::{need_kib, price_ms};
 use crate::{Flight, Fresh, Guest, Move, Policy, Seen, View};
@@ -189,9 +189,9 @@ impl Ledger {
             .map_or(0, |last| now.since(last))
             .min(STEP_MS_MAX);
         self.booked_last = Some(now);
-        for (pid, us) in lags(view, policy, past_ms) {
-            if let Some(account) = self.accounts.get_mut(&pid) {
-                account.fell_behind(us);
+        for share in shares(view, policy, past_ms) {
+            if let Some(account) = self.accounts.get_mut(&share.pid) {
+                account.book(&share);
             }
         }
         // Thousandths of a core by milliseconds: microseconds of a core. Those who have begun may take turns at once.

@@ -139,39 +139,51 @@ fn is_worth(board: &Board, gap: i64, mean: i64, behind: &Proc) -> bool {
     felt_ms >= least as i64
 }
 
-/// How much each of ours falls behind equal progress or gets ahead in `past_ms`, milliseconds of a standard
-/// core. Those who do not compute, or cannot move, take no part.
-pub(crate) fn lags(view: &View, policy: &Policy, past_ms: u64) -> Vec<(Pid, i64)> {
+/// What one of ours has got in a time, as its place tells.
+pub(crate) struct Share {
+    pub pid: Pid,
+    /// Microseconds of a standard core, and what all got on average.
+    pub own_us: i64,
+    pub mean_us: i64,
+    /// … of a second, thousandths of a standard core.
+    pub mean_milli: i64,
+    /// Of a whole core where it is.
+    pub core_speed: u64,
+}
+
+/// Of each of ours in `past_ms`. Those who do not compute, or cannot move, take no part.
+pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
     let takes_part = |p: &&Proc| p.demand >= DEMAND_MIN && !p.locked;
     let mut here: HashMap<&NodeName, u64> = HashMap::new();
     for proc in &view.procs {
         *here.entry(&proc.place).or_default() += proc.demand;
     }
-    let rates: HashMap<&NodeName, i64> = seats(view, policy)
+    let places: HashMap<&NodeName, (i64, u64)> = seats(view, policy)
         .into_iter()
         .map(|seat| {
             let work = seat.node.others + here.get(seat.name()).copied().unwrap_or(0);
-            let cost = seat.cost_of(work).max(1);
-            (&seat.node.entry.node, (10_000_000 / cost) as i64)
+            let entry = &seat.node.entry;
+            (&entry.node, (seat.rate_of(work) as i64, entry.core_speed()))
         })
         .collect();
-    let rate = |p: &Proc| rates.get(&p.place).copied();
-    let each: Vec<_> = view
+    let each: Vec<(Pid, (i64, u64))> = view
         .procs
         .iter()
         .filter(takes_part)
-        .filter_map(|p| Some((p.pid, rate(p)?)))
+        .filter_map(|p| Some((p.pid, places.get(&p.place).copied()?)))
         .collect();
-    let n = each.len() as i64;
-    if n == 0 {
-        return Vec::new();
-    }
-    let sum: i64 = each.iter().map(|(_, rate)| rate).sum();
+    let sum: i64 = each.iter().map(|(_, (rate, _))| rate).sum();
+    let mean_milli = sum / (each.len() as i64).max(1);
     let past = past_ms as i64;
     // Microseconds: what a short step adds is not lost.
-    each.into_iter()
-        .map(|(pid, rate)| (pid, (sum / n - rate) * past))
-        .collect()
+    let share = |(pid, (rate, core_speed))| Share {
+        pid,
+        own_us: rate * past,
+        mean_us: mean_milli * past,
+        mean_milli,
+        core_speed,
+    };
+    each.into_iter().map(share).collect()
 }
 
 /// Power of the nodes where ours compute, thousandths of a standard core.

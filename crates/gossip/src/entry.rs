@@ -65,6 +65,8 @@ pub struct Entry {
     /// differ is mostly the luck of the measurement. 0: unlike any other.
     pub kind: u32,
     pub cores: u32,
+    /// How much of a whole core each of them is, thousandths: less under a quota.
+    pub share_permille: u32,
     pub cpu: CpuSet,
     pub wire: Wire,
     /// The daemon's version.
@@ -86,6 +88,7 @@ impl Entry {
             speed: STANDARD_SPEED,
             kind: 0,
             cores: 1,
+            share_permille: 1000,
             cpu: CpuSet::default(),
             wire: Wire::default(),
             version: String::new(),
@@ -95,6 +98,11 @@ impl Entry {
     /// Power in thousandths of a standard processor.
     pub fn power_milli(&self) -> u64 {
         u64::from(self.speed) * u64::from(self.cores.max(1)) * 1000 / u64::from(STANDARD_SPEED)
+    }
+
+    /// Speed of a whole core: what a process does in a second of CPU time.
+    pub fn core_speed(&self) -> u64 {
+        u64::from(self.speed) * 1000 / u64::from(self.share_permille.max(1))
     }
 
     /// Load as people read it: 1.0 = one process per standard processor.

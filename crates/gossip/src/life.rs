@@ -18,6 +18,8 @@ pub(crate) struct Build {
     pub cpu: CpuSet,
     pub wire: Wire,
     pub version: String,
+    /// [`Entry::share_permille`].
+    pub share_permille: u32,
 }
 
 /// A build with what is asked of it again and again.
@@ -74,6 +76,7 @@ impl Build {
             cpu: entry.cpu.clone(),
             wire: entry.wire,
             version: entry.version.clone(),
+            share_permille: entry.share_permille,
         }
     }
 
@@ -88,7 +91,12 @@ impl Build {
     }
 
     fn bytes(&self) -> usize {
-        let numbers = [self.kind, self.cores, self.cpu.xsave_bytes];
+        let numbers = [
+            self.kind,
+            self.cores,
+            self.cpu.xsave_bytes,
+            self.share_permille,
+        ];
         let flags = numbers.iter().chain(&self.cpu.flags);
         let numbers: usize = flags.map(|&n| varint(n.into())).sum();
         let texts = text(self.cpu.vendor.len()) + text(self.version.len());
@@ -98,6 +106,7 @@ impl Build {
     /// What a sane node can state; everything else is dropped unread.
     pub fn sane(&self) -> bool {
         (1..=65_536).contains(&self.cores)
+            && (1..=1000).contains(&self.share_permille)
             && self.version.len() <= VERSION_BYTES_MAX
             && self.cpu.vendor.len() <= VENDOR_BYTES_MAX
     }
@@ -118,7 +127,7 @@ impl Facts {
         let (b, e) = (&self.build.build, entry);
         (self.mem_total_kib, self.speed) == (e.mem_total_kib, e.speed)
             && (b.kind, b.cores, b.wire) == (e.kind, e.cores, e.wire)
-            && (&b.cpu, &b.version) == (&e.cpu, &e.version)
+            && (&b.cpu, &b.version, b.share_permille) == (&e.cpu, &e.version, e.share_permille)
     }
 
     pub fn bytes(&self) -> usize {

@@ -118,6 +118,8 @@ impl Told {
             cpu: self.cpu,
             wire: self.wire,
             version: self.version,
+            // Versions that say no more say nothing of it.
+            share_permille: 1000,
         };
         (about, build)
     }

@@ -293,6 +293,7 @@ impl Table {
             speed: facts.speed,
             kind: build.kind,
             cores: build.cores,
+            share_permille: build.share_permille,
             cpu: build.cpu.clone(),
             wire: build.wire,
             version: build.version.clone(),

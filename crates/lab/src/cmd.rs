@@ -21,6 +21,7 @@ const JSON_VERSION: u32 = 1;
 const UP_HELP: &str = "Examples:
   armento lab up                                  four nodes, a farm, a gigabit switch
   armento lab up --nodes 4 --speed 0.1,0.2,0.3,0.4 --link switch100
+  armento lab up --set 'policy = \"armento\"' --set 'dead_ms = 15000'
   armento lab up --name slow --rate 10mbit --no-farm";
 const EXEC_HELP: &str = "Examples:
   armento lab exec n1 -- armento nodes
@@ -148,6 +149,9 @@ pub struct Up {
     /// Only raise the nodes; start no daemons
     #[arg(long)]
     no_farm: bool,
+    /// A setting of all daemons, a line of TOML; may be repeated
+    #[arg(long, value_name = "LINE")]
+    set: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -208,7 +212,7 @@ fn raise(up: Up) -> Result<i32> {
         mem: up.mem,
         link,
         farm: !up.no_farm,
-        exe: None,
+        config: up.set.iter().map(|line| format!("{line}\n")).collect(),
         ..Spec::default()
     };
     let farm = spec.farm;

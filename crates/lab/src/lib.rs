@@ -52,7 +52,6 @@ pub fn init_main() -> ! {
             node::main(&text(1), text(2).parse().unwrap_or(usize::MAX), &groups).map(|()| 0)
         }
         "exec" => lab::exec_main(&args[1..]),
-        "spin" => play::spin(&text(1), &text(2), &text(3)),
         _ => Err(anyhow::anyhow!(
             "lab-init is not for people\nhint: armento lab --help"
         )),

@@ -37,6 +37,8 @@ pub struct Sample {
     pub speed: u32,
     /// [`Entry::kind`]: the same for the same processor and quota, 0 where the speed is stated.
     pub kind: u32,
+    /// [`Entry::share_permille`].
+    pub share_permille: u32,
     pub mem_total_kib: u64,
     pub mem_free_kib: u64,
 }
@@ -49,6 +51,7 @@ impl Sample {
         entry.cores = self.cores;
         entry.speed = self.speed;
         entry.kind = self.kind;
+        entry.share_permille = self.share_permille;
         entry.mem_total_kib = self.mem_total_kib;
         entry.mem_free_kib = self.mem_free_kib;
     }
@@ -120,6 +123,7 @@ impl Sampler {
             cores,
             speed,
             kind,
+            share_permille: self.share_permille(),
             mem_total_kib,
             mem_free_kib,
         }
@@ -142,9 +146,16 @@ impl Sampler {
         if self.given.speed.is_some() {
             return 0;
         }
+        processor_kind(self.share_permille().into())
+    }
+
+    fn share_permille(&self) -> u32 {
+        if self.given.speed.is_some() {
+            return 1000;
+        }
         let full = u64::from(self.limits.processors) * 1000;
         let milli = self.limits.cpu_milli.unwrap_or(full).clamp(1, full);
-        processor_kind(milli / milli.div_ceil(1000))
+        (milli / milli.div_ceil(1000)).max(1) as u32
     }
 
     /// Total and free, KiB: the part of a sample that may change within a moment.

@@ -3,7 +3,6 @@
 //! Start at [`run`]; `stage.rs` plays, `table.rs` compares with the limit that no scheduler beats.
 
 mod jobs;
-mod spin;
 mod stage;
 mod way;
 
@@ -12,8 +11,6 @@ use armento_scenario::{Row, Scenario, Table};
 use stage::Stage;
 use std::path::PathBuf;
 use way::Way;
-
-pub use spin::main as spin;
 
 pub const HELP: &str = "Examples:
   armento lab play scenarios/four-equal.toml
@@ -57,7 +54,7 @@ pub fn run(args: &Args) -> Result<i32> {
         anyhow!("{file}: {e}\nhint: the manual page of `armento lab` shows what a scenario says")
     })?;
     let series = scenario.numbers(&args.jobs);
-    let rounds_per_s = spin::rounds_per_s();
+    let pace = jobs::Pace::measured()?;
     let mut table = Table::new(&scenario);
     for run in 0..args.runs {
         for way in &args.policy {
@@ -65,7 +62,7 @@ pub fn run(args: &Args) -> Result<i32> {
             let stage = Stage::raise(&plan, way)?;
             for &n in &series {
                 let plan = scenario.plan(n, args.seed);
-                let played = stage.play(&plan, rounds_per_s)?;
+                let played = stage.play(&plan, &pace)?;
                 let row = Row::of(n, &way.to_string(), run, &plan, &played);
                 if !args.json {
                     println!("{row}");

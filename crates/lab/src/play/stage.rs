@@ -1,6 +1,6 @@
 //! One scenario on one farm: raised, played, gone.
 
-use super::jobs;
+use super::jobs::{self, Pace};
 use super::way::Way;
 use crate::cgroup;
 use crate::lab::Lab;
@@ -64,22 +64,17 @@ impl Stage {
             );
         }
         for _ in 0..b.tasks {
-            let mut endless = self.lab.node(b.node + 1).command("armento");
-            endless.args(["lab-init", "spin", "0", &u64::MAX.to_string(), "0"]);
+            let [name, args @ ..] = jobs::program(jobs::ENDLESS, 0);
+            let mut endless = self.lab.node(b.node + 1).command(&name);
+            endless.args(args);
             self.native
                 .push(endless.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?);
         }
         Ok(())
     }
 
-    /// `rounds_per_s`: of a whole processor.
-    pub fn play(&self, plan: &Plan, rounds_per_s: f64) -> Result<Played> {
+    pub fn play(&self, plan: &Plan, pace: &Pace) -> Result<Played> {
         let homes = jobs::by_home(plan);
-        let work: Vec<u64> = plan
-            .jobs
-            .iter()
-            .map(|j| (j.work_s * rounds_per_s) as u64)
-            .collect();
         for home in homes.keys() {
             let clean = format!("rm -rf {DIR}; mkdir -p {DIR}");
             let done = self
@@ -96,12 +91,12 @@ impl Stage {
         let began = Instant::now();
         let epoch = jobs::now_s();
         let mut started: Vec<Child> = match self.way {
-            Way::Parallel => vec![self.parallel(plan, &work)?],
+            Way::Parallel => vec![self.parallel(plan, pace)?],
             _ => homes
                 .iter()
                 .map(|(home, jobs)| {
-                    let script = jobs::script(plan, jobs, &work, DIR);
-                    let mut c = self.lab.node(home + 1).command("sh");
+                    let script = jobs::script(plan, jobs, pace, DIR);
+                    let mut c = self.lab.node(home + 1).command("bash");
                     c.args(["-c", &script]).stdin(Stdio::null()).spawn()
                 })
                 .collect::<std::io::Result<_>>()?,
@@ -143,29 +138,23 @@ impl Stage {
     }
 
     /// GNU parallel with a slot for each node, from outside: it has the machine's own processors for itself.
-    fn parallel(&self, plan: &Plan, work: &[u64]) -> Result<Child> {
+    fn parallel(&self, plan: &Plan, pace: &Pace) -> Result<Child> {
         let exe = std::env::current_exe()?;
         let name = &self.lab.plan().name;
         let one = format!(
-            "{} lab exec --name {name} n{{%}} -- armento lab-init spin {{1}} {{2}} {{3}} >> {}",
+            "{} lab exec --name {name} n{{%}} -- {{2}} {{3}} {{4}} && date '+{{1}} %s.%N' >> {}",
             exe.display(),
             self.path(0, "report")?.display()
         );
         let mut parallel = Command::new("parallel");
-        parallel.args([
-            "--will-cite",
-            "-j",
-            &plan.nodes.len().to_string(),
-            "--colsep",
-            " ",
-            &one,
-            ":::",
-        ]);
-        parallel.args(
-            work.iter()
-                .enumerate()
-                .map(|(i, rounds)| format!("{i} {rounds} {}", jobs::held_mib(plan, i))),
-        );
+        let slots = plan.nodes.len().to_string();
+        parallel.args(["--will-cite", "-j", &slots, "--colsep", "\t", &one, ":::"]);
+        let job = |(i, job): (usize, &armento_scenario::Job)| {
+            let [name, flag, code] =
+                jobs::program(pace.rounds(job.work_s, job.mem_mib), job.mem_mib);
+            format!("{i}\t{name}\t{flag}\t{code}")
+        };
+        parallel.args(plan.jobs.iter().enumerate().map(job));
         let parallel = parallel.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
         parallel.context("GNU parallel is not installed\nhint: apt-get install parallel")
     }

@@ -143,6 +143,8 @@ impl World {
         (entry.runnable, entry.guests) = (runnable, guests);
         (entry.mem_total_kib, entry.mem_free_kib) = (daemon.rack.mem_kib, free_kib);
         entry.speed = (daemon.rack.speed_milli * 10) as u32;
+        // Slow nodes are shares of a standard core, as in a laboratory: CPU times are those of one.
+        entry.share_permille = daemon.rack.speed_milli.clamp(1, 1000) as u32;
         entry.cores = daemon.rack.cores;
         entry.cpu.clone_from(&self.cpu);
         entry.version = VERSION.into();
