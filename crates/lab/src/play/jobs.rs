@@ -1,77 +1,28 @@
 //! Jobs as a shell starts them, and what they say.
 //!
-//! They are programs that every Debian has: mawk computes, perl holds memory meanwhile.
+//! Each uses so much processor time and no more, by its own clock: what else happens on a machine slows all work
+//! down, of one policy as of the other, and would be taken for the scheduler's. perl is on every Debian.
 
-use anyhow::{Context, Result, bail};
 use armento_scenario::Plan;
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What perl has itself; a job that is to have less holds nothing.
 const PROGRAM_MIB: u64 = 8;
-/// One look at the processor's speed, rounds …
-const LOOK: u64 = 10_000_000;
-/// … of which the quickest counts: all else that happens on a machine only slows it down.
-const LOOKS: usize = 5;
-/// Endless.
-pub const ENDLESS: u64 = 1 << 53;
+/// Rounds between two looks at the clock, some ten milliseconds: a look is a call, and costs a program that is away
+/// more than at home.
+const ROUNDS: u32 = 200_000;
+/// Seconds of a program that is to go on until it is ended.
+pub const ENDLESS_S: f64 = 1e9;
 
-/// A program that takes so much memory and computes so many rounds.
-pub fn program(rounds: u64, mib: u64) -> [String; 3] {
-    let held = mib.saturating_sub(PROGRAM_MIB);
-    let light = format!("BEGIN{{while(i++<{rounds})x+=i}}");
-    let heavy = format!("$h=chr(7)x({held}<<20);for($i=0;$i<{rounds};$i++){{$x+=$i}}");
-    match held {
-        0 => ["mawk".into(), "--".into(), light],
-        _ => ["perl".into(), "-e".into(), heavy],
-    }
-}
-
-/// Rounds that one processor of this machine, undisturbed, does in a second.
-pub struct Pace {
-    light: f64,
-    heavy: f64,
-}
-
-impl Pace {
-    pub fn measured() -> Result<Pace> {
-        Ok(Pace {
-            light: pace(0)?,
-            heavy: pace(PROGRAM_MIB + 1)?,
-        })
-    }
-
-    /// Rounds of a job.
-    pub fn rounds(&self, work_s: f64, mib: u64) -> u64 {
-        let pace = if mib > PROGRAM_MIB {
-            self.heavy
-        } else {
-            self.light
-        };
-        (work_s * pace) as u64
-    }
-}
-
-fn pace(mib: u64) -> Result<f64> {
-    let took = |rounds: u64| -> Result<f64> {
-        let [name, args @ ..] = program(rounds, mib);
-        let begun = Instant::now();
-        let done = Command::new(&name).args(args).stdin(Stdio::null()).status();
-        let done =
-            done.with_context(|| format!("{name} is not installed\nhint: apt-get install {name}"))?;
-        if !done.success() {
-            bail!("{name} ends with {done}");
-        }
-        Ok(begun.elapsed().as_secs_f64())
+/// A program that takes so much memory and uses so much of a processor.
+pub fn program(work_s: f64, mib: u64) -> [String; 3] {
+    let hold = match mib.saturating_sub(PROGRAM_MIB) {
+        0 => String::new(),
+        held => format!("$h=chr(7)x({held}<<20);"),
     };
-    // What it takes to start is not its pace.
-    let (mut whole, mut start) = (f64::INFINITY, f64::INFINITY);
-    for _ in 0..LOOKS {
-        whole = whole.min(took(LOOK)?);
-        start = start.min(took(1)?);
-    }
-    Ok(LOOK as f64 / (whole - start).max(f64::MIN_POSITIVE))
+    let compute = format!("while((times)[0]<{work_s:.3}){{for($i=0;$i<{ROUNDS};$i++){{}}}}");
+    ["perl".into(), "-e".into(), hold + &compute]
 }
 
 /// The jobs of each home.
@@ -84,7 +35,7 @@ pub fn by_home(plan: &Plan) -> BTreeMap<usize, Vec<usize>> {
 }
 
 /// For bash, as a user would: each in the background, then wait. A job that ends well says when, without one program more.
-pub fn script(plan: &Plan, jobs: &[usize], pace: &Pace, dir: &str) -> String {
+pub fn script(plan: &Plan, jobs: &[usize], dir: &str) -> String {
     let mut text = format!("export ARMENTO_SUMMARY={dir}/summary\n");
     let mut at = 0.0;
     for &i in jobs {
@@ -93,7 +44,7 @@ pub fn script(plan: &Plan, jobs: &[usize], pace: &Pace, dir: &str) -> String {
             text += &format!("sleep {:.3}\n", job.at_s - at);
             at = job.at_s;
         }
-        let [name, flag, code] = program(pace.rounds(job.work_s, job.mem_mib), job.mem_mib);
+        let [name, flag, code] = program(job.work_s, job.mem_mib);
         text += &format!(
             "{{ armento run {name} {flag} '{code}' && echo {i} $EPOCHREALTIME >> {dir}/report; }} &\n"
         );

@@ -54,7 +54,6 @@ pub fn run(args: &Args) -> Result<i32> {
         anyhow!("{file}: {e}\nhint: the manual page of `armento lab` shows what a scenario says")
     })?;
     let series = scenario.numbers(&args.jobs);
-    let pace = jobs::Pace::measured()?;
     let mut table = Table::new(&scenario);
     for run in 0..args.runs {
         for way in &args.policy {
@@ -62,7 +61,7 @@ pub fn run(args: &Args) -> Result<i32> {
             let stage = Stage::raise(&plan, way)?;
             for &n in &series {
                 let plan = scenario.plan(n, args.seed);
-                let played = stage.play(&plan, &pace)?;
+                let played = stage.play(&plan)?;
                 let row = Row::of(n, &way.to_string(), run, &plan, &played);
                 if !args.json {
                     println!("{row}");

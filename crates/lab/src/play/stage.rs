@@ -1,6 +1,6 @@
 //! One scenario on one farm: raised, played, gone.
 
-use super::jobs::{self, Pace};
+use super::jobs;
 use super::way::Way;
 use crate::cgroup;
 use crate::lab::Lab;
@@ -64,7 +64,7 @@ impl Stage {
             );
         }
         for _ in 0..b.tasks {
-            let [name, args @ ..] = jobs::program(jobs::ENDLESS, 0);
+            let [name, args @ ..] = jobs::program(jobs::ENDLESS_S, 0);
             let mut endless = self.lab.node(b.node + 1).command(&name);
             endless.args(args);
             self.native
@@ -73,7 +73,7 @@ impl Stage {
         Ok(())
     }
 
-    pub fn play(&self, plan: &Plan, pace: &Pace) -> Result<Played> {
+    pub fn play(&self, plan: &Plan) -> Result<Played> {
         let homes = jobs::by_home(plan);
         for home in homes.keys() {
             let clean = format!("rm -rf {DIR}; mkdir -p {DIR}");
@@ -91,11 +91,11 @@ impl Stage {
         let began = Instant::now();
         let epoch = jobs::now_s();
         let mut started: Vec<Child> = match self.way {
-            Way::Parallel => vec![self.parallel(plan, pace)?],
+            Way::Parallel => vec![self.parallel(plan)?],
             _ => homes
                 .iter()
                 .map(|(home, jobs)| {
-                    let script = jobs::script(plan, jobs, pace, DIR);
+                    let script = jobs::script(plan, jobs, DIR);
                     let mut c = self.lab.node(home + 1).command("bash");
                     c.args(["-c", &script]).stdin(Stdio::null()).spawn()
                 })
@@ -138,7 +138,7 @@ impl Stage {
     }
 
     /// GNU parallel with a slot for each node, from outside: it has the machine's own processors for itself.
-    fn parallel(&self, plan: &Plan, pace: &Pace) -> Result<Child> {
+    fn parallel(&self, plan: &Plan) -> Result<Child> {
         let exe = std::env::current_exe()?;
         let name = &self.lab.plan().name;
         let one = format!(
@@ -150,8 +150,7 @@ impl Stage {
         let slots = plan.nodes.len().to_string();
         parallel.args(["--will-cite", "-j", &slots, "--colsep", "\t", &one, ":::"]);
         let job = |(i, job): (usize, &armento_scenario::Job)| {
-            let [name, flag, code] =
-                jobs::program(pace.rounds(job.work_s, job.mem_mib), job.mem_mib);
+            let [name, flag, code] = jobs::program(job.work_s, job.mem_mib);
             format!("{i}\t{name}\t{flag}\t{code}")
         };
         parallel.args(plan.jobs.iter().enumerate().map(job));
