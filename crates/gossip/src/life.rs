@@ -130,8 +130,10 @@ impl Facts {
             && (&b.cpu, &b.version, b.share_permille) == (&e.cpu, &e.version, e.share_permille)
     }
 
+    /// Within an item, which says no share.
     pub fn bytes(&self) -> usize {
-        varint(self.mem_total_kib) + varint(self.speed.into()) + self.build.bytes
+        let share = varint(self.build.build.share_permille.into());
+        varint(self.mem_total_kib) + varint(self.speed.into()) + self.build.bytes - share
     }
 }
 
