@@ -18,6 +18,8 @@ const STALE_MS: u64 = 1_500;
 const YOUNG_MS: u64 = 8_000;
 /// Nobody makes good more than this: ten minutes of a standard core.
 const LAG_US_MAX: i64 = 600_000_000;
+/// A program that was started with many others waits no longer to begin: by then its placement is given up (`ledger.rs`).
+const BEGINS_MS_MAX: i64 = 10_000;
 /// Share of the old value kept at each step, eighths. PAPER: MOSIX keeps 5 of 8 of a mean load.
 const KEEP_EIGHTHS: u64 = 5;
 /// Share of a process's former rate of calls remembered each second, thousandths.
@@ -144,13 +146,22 @@ impl Account {
     /// It has got so much in a time in which all got `mean_us` on average, as far as places tell. What its CPU time
     /// tells, now and then, corrects that.
     pub fn book(&mut self, got: &Share) {
-        let standard =
-            |cpu_ms: u64| (cpu_ms * got.core_speed * 1000 / u64::from(STANDARD_SPEED)) as i64;
+        // A node may state any speed.
+        let standard = |cpu_ms: u64| {
+            let us = u128::from(cpu_ms) * u128::from(got.core_speed) * 1000;
+            (us / u128::from(STANDARD_SPEED)).min(LAG_US_MAX as u128) as i64
+        };
         let lag = match self.lag_us {
             // Whoever is new is as far behind as it waited to begin.
             None => {
                 self.told_ms = 0;
-                got.mean_milli * self.proc.age_ms as i64 - standard(self.proc.cpu_ms)
+                match self.proc.age_ms as i64 {
+                    age_ms if age_ms <= BEGINS_MS_MAX => {
+                        got.mean_milli * age_ms - standard(self.proc.cpu_ms)
+                    }
+                    // We are new, or it was asleep for long: nobody owes it that.
+                    _ => 0,
+                }
             }
             Some(lag) => {
                 self.believed_us += got.own_us;
