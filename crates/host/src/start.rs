@@ -81,7 +81,7 @@ fn run() -> Result<(), Failure> {
     let (handle, palm) = hand::new::<Zoo>()?;
     let open = Arc::new(Open::default());
     let (zygote, listener) = zygote::prepare(&guests, &region.code())?;
-    tsys::few_arenas();
+    tsys::frugal_malloc();
     armento_tracee::slice::short();
     let files_max = tsys::all_descriptors() as usize / FILES_SHARE;
     aside::spare()?;

@@ -80,7 +80,7 @@ impl Running {
 /// Runs the daemon until it is told to end (SIGTERM, SIGINT, leaving).
 pub fn run(options: Options) -> Result<(), FarmError> {
     // A thread for each host's start, end and group: each would leave an arena of malloc's behind.
-    armento_tracee::sys::few_arenas();
+    armento_tracee::sys::frugal_malloc();
     log();
     let running = start(options, true)?;
     running.wait();
