@@ -57,6 +57,13 @@ static void *idle(void *arg)
         rest(1000);
 }
 
+/* Nobody else would wake a stopped child. */
+static void give_up(int sig)
+{
+    kill(child, SIGKILL);
+    _exit(sig);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) { /* the child after its exec */
@@ -71,7 +78,6 @@ int main(int argc, char **argv)
     readlink("/proc/self/exe", self, sizeof self - 1);
     mkdir("its-place", 0700);
     pipe(to), pipe(from);
-    alarm(8); /* a lost stop would wait for ever */
     child = fork();
     if (!child) {
         pthread_t t;
@@ -90,6 +96,8 @@ int main(int argc, char **argv)
         execle(self, "changed", "of the child", "two words", NULL, (char *[]){"ITS=environment", NULL});
         _exit(1);
     }
+    signal(SIGALRM, give_up);
+    alarm(8); /* a lost stop would wait for ever */
     read(from[0], &b, 1);
     until('S');
     HOLDS(atoi(line("\nPPid:")) == getpid());

@@ -16,6 +16,8 @@ use std::time::Instant;
 
 /// Modes of conformance, as `armento conform --mode` takes them.
 const MODES: &str = "native,home,away,storm,storm-call";
+/// Guests at once, of conformance and of the fault campaign, on two cores: more waiting than computing is done.
+const JOBS: &str = "4";
 
 /// `Ok(true)` when every step passed.
 pub fn run(long: bool) -> Result<bool> {
@@ -35,21 +37,9 @@ pub fn run(long: bool) -> Result<bool> {
     note("tidy", step("tidy", || tidy::run(&root()))?);
     note("build", step("build", build)?);
     note("tests", step("tests", || tests(&mut sum, long))?);
-    let (seconds, seed) = if long {
-        (FUZZ_LONG_S, None)
-    } else {
-        (FUZZ_S, Some(1))
-    };
-    note(
-        "fuzz",
-        step("fuzz", || fuzz::step(&mut sum, seconds, seed))?,
-    );
-    for _ in 0..if long { 3 } else { 1 } {
-        note(
-            "conformance",
-            step("conformance", || conformance(&mut sum, &usual(long)))?,
-        );
-    }
+    let (fuzzed, conformed) = fuzz_and_conformance(&mut sum, long)?;
+    note("fuzz", fuzzed);
+    note("conformance", conformed);
     note("faults", step("faults", || faults(&mut sum, long))?);
     if long {
         note("suites", step("suites", || conformance(&mut sum, &SUITES))?);
@@ -65,7 +55,8 @@ pub fn run(long: bool) -> Result<bool> {
 }
 
 /// A hang must not eat the server's 25 minutes: what tests and conformance may take, seconds. A cold
-/// build with clippy takes 6 minutes on two cores, the tests four, fuzzing and the fault campaign two; conformance has the rest.
+/// build with clippy takes 6 to 9 minutes on two cores, the tests five, conformance and the fuzzing beside it six, the
+/// fault campaign half of one.
 const TESTS_S_MAX: u32 = 540;
 const CONFORMANCE_S_MAX: u32 = 660;
 
@@ -96,6 +87,36 @@ const CLIPPY: &[&str] = &[
     "-D",
     "warnings",
 ];
+
+/// Conformance waits more than it computes: the short fuzzing takes what processor time it leaves. The long one is
+/// before it and alone: its hour would go on behind conformance anyway.
+fn fuzz_and_conformance(sum: &mut Count, long: bool) -> Result<(bool, bool)> {
+    if long {
+        let fuzzed = step("fuzz", || {
+            fuzz::step(sum, FUZZ_LONG_S, None, fuzz::Turn::Even)
+        })?;
+        let mut conformed = true;
+        for _ in 0..3 {
+            conformed &= step("conformance", || conformance(sum, &usual(long)))?;
+        }
+        return Ok((fuzzed, conformed));
+    }
+    let mut found = Count::default();
+    let both = std::thread::scope(|s| {
+        let fuzzed = s.spawn(|| {
+            step("fuzz", || {
+                fuzz::step(&mut found, FUZZ_S, Some(1), fuzz::Turn::Last)
+            })
+        });
+        let conformed = step("conformance", || conformance(sum, &usual(long)));
+        let fuzzed = fuzzed
+            .join()
+            .unwrap_or_else(|p| std::panic::resume_unwind(p));
+        Ok((fuzzed?, conformed?))
+    });
+    *sum += found;
+    both
+}
 
 /// Hands the arguments to the crate that measures.
 pub fn bench(args: &[String]) -> Result<bool> {
@@ -188,7 +209,10 @@ fn tests(sum: &mut Count, long: bool) -> Result<bool> {
         "--workspace",
         "--no-fail-fast",
     ]);
-    c.args(["--", "--show-output"]);
+    // They wait for farms more than they compute: half as many again as there are processors.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (cores + cores.div_ceil(2)).to_string();
+    c.args(["--", "--show-output", "--test-threads", &threads]);
     let kept = target().join("tests.log");
     let mut log = File::create(&kept).with_context(|| format!("{} not made", kept.display()))?;
     c.current_dir(root())
@@ -234,13 +258,21 @@ fn usual(long: bool) -> Conform {
     if long {
         // Those that need big packages, too.
         return Conform {
-            words: &["--mode", MODES, "--long", "--timeout", "180"],
+            words: &[
+                "--mode",
+                MODES,
+                "--long",
+                "--jobs",
+                JOBS,
+                "--timeout",
+                "180",
+            ],
             seconds_max: 3 * CONFORMANCE_S_MAX,
             file,
         };
     }
     Conform {
-        words: &["--mode", MODES],
+        words: &["--mode", MODES, "--jobs", JOBS],
         seconds_max: CONFORMANCE_S_MAX,
         file,
     }
@@ -309,7 +341,7 @@ fn faults(sum: &mut Count, long: bool) -> Result<bool> {
     let armento = target().join("release/armento");
     let out = bounded(&armento, seconds_max)
         .args([
-            "conform", "--faults", "--json", "--seed", "1", "--jobs", "4",
+            "conform", "--faults", "--json", "--seed", "1", "--jobs", JOBS,
         ])
         .args(["--moves", moves])
         .current_dir(root())

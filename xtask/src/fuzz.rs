@@ -19,6 +19,27 @@ const INPUT_S_MAX: u32 = 10;
 /// Each target allows itself some MiB; libFuzzer itself and its corpus take the rest.
 const RSS_MB_MAX: u32 = 1024;
 
+/// Its share of the processors beside others.
+#[derive(Clone, Copy)]
+pub enum Turn {
+    Even,
+    /// What they leave. nice(1).
+    Last,
+}
+
+impl Turn {
+    fn command(self, program: &Path) -> Command {
+        match self {
+            Turn::Even => Command::new(program),
+            Turn::Last => {
+                let mut c = Command::new("nice");
+                c.args(["-n", "19"]).arg(program);
+                c
+            }
+        }
+    }
+}
+
 /// `cargo xtask fuzz [--seconds N] [TARGET…]`.
 pub fn command(args: &[String]) -> Result<bool> {
     let (mut seconds, mut named) = (SECONDS, Vec::new());
@@ -38,14 +59,14 @@ pub fn command(args: &[String]) -> Result<bool> {
     }
     let chosen = if named.is_empty() { all } else { named };
     let mut sum = Count::default();
-    let good = run(&mut sum, &chosen, seconds, None)?;
+    let good = run(&mut sum, &chosen, (seconds, None), Turn::Even)?;
     println!("{sum}");
     Ok(good)
 }
 
 /// As a step of `ci`: every target; with `seed` the same inputs each time, as far as time allows.
-pub fn step(sum: &mut Count, seconds: u32, seed: Option<u32>) -> Result<bool> {
-    run(sum, &targets()?, seconds, seed)
+pub fn step(sum: &mut Count, seconds: u32, seed: Option<u32>, turn: Turn) -> Result<bool> {
+    run(sum, &targets()?, (seconds, seed), turn)
 }
 
 /// Names of the targets: those of their files.
@@ -60,7 +81,10 @@ fn targets() -> Result<Vec<String>> {
     Ok(all)
 }
 
-fn run(sum: &mut Count, targets: &[String], seconds: u32, seed: Option<u32>) -> Result<bool> {
+/// Seconds in all, and the seed.
+type Length = (u32, Option<u32>);
+
+fn run(sum: &mut Count, targets: &[String], (seconds, seed): Length, turn: Turn) -> Result<bool> {
     // libFuzzer is C++ and comes as source.
     let there = |c: &str| ci::quiet(Command::new(c).arg("--version"));
     if !there("c++") && !there("g++") {
@@ -68,7 +92,7 @@ fn run(sum: &mut Count, targets: &[String], seconds: u32, seed: Option<u32>) -> 
         sum.skipped += 1;
         return Ok(true);
     }
-    if !build()? {
+    if !build(turn)? {
         sum.failed += 1;
         return Ok(false);
     }
@@ -82,7 +106,7 @@ fn run(sum: &mut Count, targets: &[String], seconds: u32, seed: Option<u32>) -> 
                 loop {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(name) = next else { return };
-                    let done = one(name, each.max(1), seed);
+                    let done = one(name, (each.max(1), seed), turn);
                     found
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -105,9 +129,10 @@ fn run(sum: &mut Count, targets: &[String], seconds: u32, seed: Option<u32>) -> 
 }
 
 /// The targets, with our own crates instrumented. Before: nothing; it takes half a minute where the rest is built.
-fn build() -> Result<bool> {
+fn build(turn: Turn) -> Result<bool> {
     let words = "build --release --locked --package armento-fuzz --features libfuzzer --bins";
-    let status = Command::new("cargo")
+    let status = turn
+        .command(Path::new("cargo"))
         .args(words.split(' '))
         .env("RUSTC_WORKSPACE_WRAPPER", root().join("fuzz/rustc.sh"))
         .env("CARGO_TERM_QUIET", "true")
@@ -119,13 +144,13 @@ fn build() -> Result<bool> {
 }
 
 /// Runs one target; what is wrong with it and how to see it again.
-fn one(name: &str, seconds: usize, seed: Option<u32>) -> Result<Option<String>> {
+fn one(name: &str, (seconds, seed): (usize, Option<u32>), turn: Turn) -> Result<Option<String>> {
     let kept = ci::target().join("fuzz");
     let found = kept.join(name);
     fs::create_dir_all(&found).with_context(|| format!("{} not made", found.display()))?;
     let program = ci::target().join(format!("release/fuzz-{name}"));
     let log = kept.join(format!("{name}.log"));
-    let mut c = Command::new(&program);
+    let mut c = turn.command(&program);
     c.arg(format!("-max_total_time={seconds}"))
         .arg(format!("-timeout={INPUT_S_MAX}"))
         .arg(format!("-rss_limit_mb={RSS_MB_MAX}"))

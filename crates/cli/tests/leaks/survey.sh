@@ -3,6 +3,7 @@
 # ends there would make ours grow (seen: 2.2 MiB).
 # Stacks of threads: a guard of a page, and right behind it what may be written. Of a signal's stack, 8 KiB, there is one a
 # thread, and it goes with it.
+# Of [heap] there is one at most, and it goes when all in it was given back: its memory is counted, not that it is there.
 stacks() {
 	perl -ne '($a, $b, $p, $f) = /^(\w+)-(\w+) (\S+) \S+ \S+ \d+\s*(.*)/; $n = hex($b) - hex($a);
 		$all++ if $guard eq $a && $f eq "" && $p eq "rw-p" && $n >= 65536;
@@ -20,7 +21,7 @@ for p in /proc/[0-9]*; do
 	name=$(cat $p/comm)
 	case "$name" in armento-*) what=$name ;; esac
 	pss=$(awk '/^Pss_(Anon|Shmem):/ { n += $2 } END { print n }' $p/smaps_rollup)
-	echo $what fds $(ls $p/fd | wc -l) threads $(ls $p/task | wc -l) maps $(wc -l <$p/maps) stacks $(stacks $p/maps) kib $pss
+	echo $what fds $(ls $p/fd | wc -l) threads $(ls $p/task | wc -l) maps $(grep -vc '\[heap\]$' $p/maps) stacks $(stacks $p/maps) kib $pss
 done
 dirs="/var/lib/armento /tmp /run /dev/shm /etc/armento"
 echo node namespaces $(readlink /proc/*/ns/* | sort -u | wc -l) mounts $(cat /proc/*/mountinfo | sort -u | wc -l) \
