@@ -165,14 +165,16 @@ pub(crate) fn has_room(view: &View, policy: &Policy, node: &Node, need: u64) -> 
 /// Whether this home may send anything there, whoever's and however small.
 pub(crate) fn takes_in(view: &View, policy: &Policy, seat: &Seat) -> bool {
     let node = seat.node;
-    let heard = node.age_ms <= policy.age_ms_max(view.nodes.len()) && !node.open.is_nobody();
+    let heard = node.age_ms <= policy.age_ms_max(view.nodes.len())
+        && !node.open.is_nobody()
+        && !node.entry.shut;
     (node.entry.node == view.me || heard) && seat.has_room(policy, need_kib(0))
 }
 
 /// Whether this home may send anything of `uid` there at all. Home itself is always open to its own.
 pub(crate) fn reachable(view: &View, policy: &Policy, node: &Node, uid: u32) -> bool {
-    trusted(view, node, uid)
-        && (node.entry.node == view.me || node.age_ms <= policy.age_ms_max(view.nodes.len()))
+    let heard = || node.age_ms <= policy.age_ms_max(view.nodes.len()) && !node.entry.shut;
+    trusted(view, node, uid) && (node.entry.node == view.me || heard())
 }
 
 pub(crate) fn trusted(view: &View, node: &Node, uid: u32) -> bool {

@@ -54,6 +54,8 @@ pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
         Stay::NoRoom
     } else if elsewhere().all(|node| !trusted(view, node, proc.uid)) {
         Stay::NotTrusted
+    } else if elsewhere().all(|node| node.entry.shut || !trusted(view, node, proc.uid)) {
+        Stay::SwitchedOff
     } else if open().count() == 0 {
         Stay::LinkLost
     } else if able().count() == 0 {

@@ -21,9 +21,13 @@ Keys of the configuration (TOML), with what holds if they are not given:
   freeze_ms, dead_ms         guests without word from home (10000, 30000)
   gossip_period_ms           between two load messages   (1000)
   mem_reserve_permille       memory kept free            (50)
+  owner_first = false        guests leave while own work, or somebody at a terminal, is here
+  owner_idle_ms              … and may come back so long after (60000)
   guest_mem_max_kib          most memory of one guest tree (what is not kept free)
   guest_cpu_weight           its weight, a process has 100 (as one process)
   guest_procs_max            its processes and threads   (8192)
+  [[guest_users]]            limits of all that a user of another home has here: users, mem_max_kib,
+                             cpu_weight, cpu_max_percent, procs_max
   name = \"n1\"                must be the name it joined by
 
 Processes and guests outlive the daemon: stop and start it as you like.";

@@ -51,6 +51,7 @@ fn render(nodes: &[NodeInfo]) -> String {
     // Colour last: it has no width.
     let states = [
         ("alive", 32),
+        ("shut", 33),
         ("suspect", 33),
         ("leaving", 33),
         ("down", 31),
@@ -66,7 +67,7 @@ fn row(n: &NodeInfo) -> Vec<String> {
     let told = |text: String| if n.cores == 0 { "-".into() } else { text };
     vec![
         name,
-        n.state.clone(),
+        n.standing().to_owned(),
         told(format!("{:.2}", n.load)),
         told(n.speed.to_string()),
         told(n.cores.to_string()),
@@ -100,6 +101,7 @@ mod tests {
             mem_free_kib: 1 << 20,
             guests: 3,
             frozen: 0,
+            shut: false,
             age_ms: 420,
             wire: "tls".into(),
             version: "0.1.0".into(),

@@ -220,6 +220,8 @@ fn render(info: &SwitchInfo) -> String {
         i if i.stopped || i.drain => "none comes, who is here goes home",
         i if i.expels => "go home, others may come soon",
         i if i.block => "none comes",
+        i if i.owner => "none comes while the owner is here, who is here goes home",
+        i if i.owner_first => "may come, the owner is away",
         _ => "may come",
     };
     let ours = match info {
@@ -261,6 +263,8 @@ mod tests {
             stay: false,
             quiet: false,
             expels: false,
+            owner_first: false,
+            owner: false,
             brings: 0,
             changed: Vec::new(),
             away: 2,
@@ -274,6 +278,10 @@ mod tests {
         let mut i = info();
         let said = "n1      in the farm\nguests  may come: 3\nours    go where there is room: 2 away\nload    told and balanced\n";
         assert_eq!(render(&i), said);
+        i.owner_first = true;
+        assert!(render(&i).contains("guests  may come, the owner is away: 3\n"));
+        i.owner = true;
+        assert!(render(&i).contains("none comes while the owner is here"));
         (i.block, i.stay) = (true, true);
         i.changed = vec!["block".into()];
         let said = render(&i);

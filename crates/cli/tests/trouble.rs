@@ -383,6 +383,7 @@ fn what_is_switched_off_neither_comes_nor_goes() {
     switches::guests_are_kept_out_and_sent_away(&farm);
     switches::ours_come_home_and_stay(&farm);
     switches::the_policy_obeys(&farm);
+    switches::an_owner_comes_first(&farm);
     switches::a_dry_run_only_tells(&farm);
 }
 

@@ -314,6 +314,12 @@ pub struct SwitchInfo {
     pub quiet: bool,
     /// Guests are being sent away.
     pub expels: bool,
+    /// `owner_first` is set …
+    #[serde(default)]
+    pub owner_first: bool,
+    /// … and the owner was seen of late.
+    #[serde(default)]
+    pub owner: bool,
     /// Ours that were told to come home and have not yet.
     pub brings: u64,
     /// Which of `block`, `stay`, `quiet` were changed by command and hold instead of the configuration.
@@ -562,11 +568,24 @@ pub struct NodeInfo {
     /// … of which wait for a home that is not heard; told by the node itself.
     #[serde(default)]
     pub frozen: u32,
+    /// It takes none for now: a switch of `armento farm`, or its owner is there.
+    #[serde(default)]
+    pub shut: bool,
     /// How old this knowledge is, milliseconds.
     pub age_ms: u64,
     /// `tls` or `plain`.
     pub wire: String,
     pub version: String,
+}
+
+impl NodeInfo {
+    /// For people: its state, or that it is shut.
+    pub fn standing(&self) -> &str {
+        match self.state.as_str() {
+            "alive" if self.shut => "shut",
+            state => state,
+        }
+    }
 }
 
 /// What a daemon writes to a new host's standard input, as one line of JSON.

@@ -57,6 +57,8 @@ pub struct Entry {
     pub runnable: u32,
     /// Bodies of other homes that live here.
     pub guests: u32,
+    /// It takes none for now.
+    pub shut: bool,
     pub mem_free_kib: u64,
     pub mem_total_kib: u64,
     /// Speed of one core, [`STANDARD_SPEED`] = standard.
@@ -83,6 +85,7 @@ impl Entry {
             load: 0,
             runnable: 0,
             guests: 0,
+            shut: false,
             mem_free_kib: 0,
             mem_total_kib: 0,
             speed: STANDARD_SPEED,

@@ -1,7 +1,7 @@
 //! What travels: the fast-changing part of many entries, and what they have in common once.
 //!
 //! ```text
-//! from | items: one a node, freshest first | builds: each once | about: one an item, naming its build
+//! from | items: one a node, freshest first | builds: each once | about: one an item, naming its build | shut: places of items
 //! ```
 //! Versions before this one end behind `items`, and read no further: they have the facts of a node only from items that
 //! bring them along, so each message brings a few in turn. Where the rest is missing or not understood, an item has
@@ -30,6 +30,8 @@ pub struct Message {
     pub(crate) from: NodeName,
     pub(crate) items: Vec<Item>,
     pub(crate) rest: Rest,
+    /// Places of items whose nodes take no guests for now.
+    pub(crate) shut: Vec<u32>,
 }
 
 /// The part of an entry that changes all the time.
@@ -127,7 +129,7 @@ impl Told {
 
 impl<'de> Deserialize<'de> for Message {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Message, D::Error> {
-        d.deserialize_tuple(3, InOrder)
+        d.deserialize_tuple(4, InOrder)
     }
 }
 
@@ -143,11 +145,18 @@ impl<'de> Visitor<'de> for InOrder {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Message, A::Error> {
         use serde::de::Error;
         let missing = |n| A::Error::invalid_length(n, &InOrder);
+        let from = seq.next_element()?.ok_or_else(|| missing(0))?;
+        let items = seq.next_element()?.ok_or_else(|| missing(1))?;
+        // The version before this one ends here. Behind what is not understood nothing is.
+        let rest: Option<Rest> = seq.next_element().ok().flatten();
+        let shut: Option<Vec<u32>> = rest
+            .as_ref()
+            .and_then(|_| seq.next_element().ok().flatten());
         Ok(Message {
-            from: seq.next_element()?.ok_or_else(|| missing(0))?,
-            items: seq.next_element()?.ok_or_else(|| missing(1))?,
-            // The version before this one ends here.
-            rest: seq.next_element().ok().flatten().unwrap_or_default(),
+            from,
+            items,
+            rest: rest.unwrap_or_default(),
+            shut: shut.unwrap_or_default(),
         })
     }
 }

@@ -15,6 +15,7 @@ pub(crate) struct Word {
     pub mem_free_kib: u32,
     pub runnable: u16,
     pub guests: u16,
+    pub shut: bool,
     pub life: Arc<Life>,
 }
 
@@ -28,6 +29,8 @@ pub struct Packet {
     pub(crate) about: Vec<About>,
     /// Places of words whose facts are told in full, for versions that read no further.
     pub(crate) told: Vec<usize>,
+    /// Places of words whose nodes are shut.
+    pub(crate) shut: Vec<u32>,
     bytes: usize,
 }
 
@@ -48,7 +51,7 @@ impl Packet {
     /// Exactly as many as postcard makes of its message.
     pub fn bytes(&self) -> usize {
         let n = varint(self.words.len() as u64);
-        self.bytes + 2 * n + varint(self.builds.len() as u64)
+        self.bytes + 2 * n + varint(self.builds.len() as u64) + varint(self.shut.len() as u64)
     }
 }
 
@@ -71,6 +74,7 @@ impl Filling {
                 builds: Vec::new(),
                 about: Vec::with_capacity(room_for),
                 told: Vec::new(),
+                shut: Vec::new(),
                 bytes: text(name_bytes),
             },
             by_digest: HashMap::new(),
@@ -84,19 +88,23 @@ impl Filling {
         let (about, new) = facts.map_or((About::default(), None), |facts| self.about(facts));
         let digest = facts.map_or(0, |facts| facts.digest);
         let in_full = facts.filter(|_| told).map(Facts::bytes);
+        let place = self.packet.words.len();
+        let shut = word.shut.then_some(place as u32);
         let bytes = word.bytes(name_bytes)
+            + shut.map_or(0, |place| varint(place.into()))
             + varint(about.build.into())
             + in_full.unwrap_or(0)
             + new.as_ref().map_or(0, |build| build.bytes);
         let packet = &mut self.packet;
-        // Three counts of at most three bytes each.
-        if packet.words.len() >= ITEMS_MAX || packet.bytes + bytes + 9 > MESSAGE_BYTES_MAX {
+        // Four counts of at most three bytes each.
+        if place >= ITEMS_MAX || packet.bytes + bytes + 12 > MESSAGE_BYTES_MAX {
             return false;
         }
         packet.bytes += bytes;
         if in_full.is_some() {
-            packet.told.push(packet.words.len());
+            packet.told.push(place);
         }
+        packet.shut.extend(shut);
         if let Some(build) = new {
             self.by_digest.insert(digest, about.build);
             packet.builds.push(build);

@@ -46,6 +46,7 @@ pub(crate) struct Row {
     pub mem_free_kib: u32,
     pub runnable: u16,
     pub guests: u16,
+    pub shut: bool,
 }
 
 /// What this node knows of all nodes, itself included. The simulator's vector: whoever uses it gives numbers to nodes.
@@ -116,6 +117,7 @@ impl Table {
             mem_free_kib: u32::try_from(entry.mem_free_kib).unwrap_or(u32::MAX),
             runnable: u16::try_from(entry.runnable).unwrap_or(u16::MAX),
             guests: u16::try_from(entry.guests).unwrap_or(u16::MAX),
+            shut: entry.shut,
         };
         self.put(self.me, row, 0, now);
     }
@@ -211,7 +213,7 @@ impl Table {
             return false;
         }
         (row.seq, row.load, row.mem_free_kib) = (word.seq, word.load, word.mem_free_kib);
-        (row.runnable, row.guests) = (word.runnable, word.guests);
+        (row.runnable, row.guests, row.shut) = (word.runnable, word.guests, word.shut);
         let (id, age) = (word.id as usize, word.age_ms);
         self.wind(now);
         self.spoken[id] = self.clock(now) - age;
@@ -288,6 +290,7 @@ impl Table {
             load: row.load,
             runnable: row.runnable.into(),
             guests: row.guests.into(),
+            shut: row.shut,
             mem_free_kib: row.mem_free_kib.into(),
             mem_total_kib: facts.mem_total_kib,
             speed: facts.speed,
@@ -322,6 +325,7 @@ impl Row {
             mem_free_kib: self.mem_free_kib,
             runnable: self.runnable,
             guests: self.guests,
+            shut: self.shut,
             life: self.life.clone(),
         }
     }
@@ -336,6 +340,7 @@ impl From<Word> for Row {
             mem_free_kib: word.mem_free_kib,
             runnable: word.runnable,
             guests: word.guests,
+            shut: word.shut,
         }
     }
 }

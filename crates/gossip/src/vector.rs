@@ -119,13 +119,25 @@ impl Vector {
                 builds: packet.builds.iter().map(|b| b.build.clone()).collect(),
                 about: packet.about,
             },
+            shut: packet.shut,
         }
     }
 
     /// Keeps the newer of each entry.
     pub fn receive(&mut self, message: Message, now: Tick) -> Heard {
         let mut heard = Heard::default();
-        let Message { from, items, rest } = message;
+        let Message {
+            from,
+            items,
+            rest,
+            shut,
+        } = message;
+        let mut are_shut = vec![false; items.len()];
+        for place in shut {
+            if let Some(is_shut) = are_shut.get_mut(place as usize) {
+                *is_shut = true;
+            }
+        }
         let mut builds: Vec<Option<Arc<Shared>>> = vec![None; rest.builds.len()];
         for (n, mut item) in items.into_iter().enumerate() {
             if item.node == self.me {
@@ -140,7 +152,7 @@ impl Vector {
                     continue;
                 }
             };
-            if n < ITEMS_MAX && self.take(item, facts, first_hand, now) {
+            if n < ITEMS_MAX && self.take(item, (facts, are_shut[n]), first_hand, now) {
                 heard.newer += 1;
             } else {
                 heard.dropped += 1;
@@ -180,7 +192,13 @@ impl Vector {
     }
 
     /// True when `item` was news.
-    fn take(&mut self, item: Item, facts: Option<Facts>, first_hand: bool, now: Tick) -> bool {
+    fn take(
+        &mut self,
+        item: Item,
+        (facts, shut): (Option<Facts>, bool),
+        first_hand: bool,
+        now: Tick,
+    ) -> bool {
         let Ok(seq) = u32::try_from(item.seq) else {
             return false;
         };
@@ -200,6 +218,7 @@ impl Vector {
             mem_free_kib: u32::try_from(item.mem_free_kib).unwrap_or(u32::MAX),
             runnable: u16::try_from(item.runnable).unwrap_or(u16::MAX),
             guests: u16::try_from(item.guests).unwrap_or(u16::MAX),
+            shut,
             life: self.life(id, item.boot, item.facts_rev, facts),
         };
         self.table.take(word, first_hand, now)

@@ -139,14 +139,32 @@ fn enable(dir: &Path, controller: &str) -> Result<()> {
 }
 
 fn set_speed(h: &Hierarchy, dir: &Path, speed: f64) -> Result<()> {
-    let Some((quota, period)) = quota(speed) else {
-        return Ok(());
-    };
-    if h.v1.is_none() {
+    match quota(speed) {
+        Some(limit) => put_quota(dir, h.v1.is_none(), limit),
+        None => Ok(()),
+    }
+}
+
+fn put_quota(dir: &Path, v2: bool, (quota, period): (u64, u64)) -> Result<()> {
+    if v2 {
         return put(dir, "cpu.max", &format!("{quota} {period}"));
     }
     put(dir, "cpu.cfs_period_us", &period.to_string())?;
     put(dir, "cpu.cfs_quota_us", &quota.to_string())
+}
+
+/// Another speed for a node that runs, whose groups these are.
+pub fn change_speed(groups: &[PathBuf], speed: f64) -> Result<()> {
+    let with = |file: &str| groups.iter().find(|dir| dir.join(file).exists());
+    let (v1, v2) = (with("cpu.cfs_quota_us"), with("cpu.max"));
+    let Some(dir) = v1.or(v2) else {
+        bail!("the lab has no control group for speed")
+    };
+    match quota(speed) {
+        Some(limit) => put_quota(dir, v1.is_none(), limit),
+        None if v1.is_some() => put(dir, "cpu.cfs_quota_us", "-1"),
+        None => put(dir, "cpu.max", "max"),
+    }
 }
 
 fn set_cpu(h: &Hierarchy, dir: &Path, cpu: usize) -> Result<()> {

@@ -92,7 +92,8 @@ fn join_token(printed: &str) -> Option<&str> {
         .find_map(|l| l.split_once("armento join ")?.1.split_whitespace().next())
 }
 
-fn wait_alive(first: &Node, want: usize) -> Result<()> {
+/// Until `first` sees so many nodes alive.
+pub fn wait_alive(first: &Node, want: usize) -> Result<()> {
     let begin = Instant::now();
     loop {
         let out = first

@@ -1,6 +1,7 @@
 //! Settings: a TOML file, then the environment.
 
 use crate::FarmError;
+use crate::guest_users::{self, GuestUsers, WEIGHT_MAX, WEIGHT_MIN};
 use crate::trust::Rules;
 use armento_balance::Policy;
 use armento_client::api::{default_dead_ms, default_freeze_ms};
@@ -14,6 +15,8 @@ const DEFAULT_FILE: &str = "/etc/armento/config.toml";
 const GUEST_PROCS: u64 = 8192;
 /// A host's own threads count.
 const GUEST_PROCS_MIN: u64 = 128;
+/// PAPER: Condor takes a workstation for idle after 15 minutes; here guests lose no work when they go.
+const OWNER_IDLE_MS: u64 = 60_000;
 const DEFAULT_STATE: &str = "/var/lib/armento";
 
 /// How keepers and hosts speak. Daemons always speak TLS.
@@ -49,6 +52,11 @@ pub struct Config {
     pub block: bool,
     pub stay: bool,
     pub quiet: bool,
+    /// While work of this node's own, or somebody at a terminal, is here, no guest is; and whoever comes has the
+    /// least weight.
+    pub owner_first: bool,
+    /// The owner counts as away when seen so long ago.
+    pub owner_idle_ms: u64,
     /// `mosix`, `armento`, `static` or `none`.
     pub policy: String,
     /// The policy moves and places nobody: it only writes down what it would do.
@@ -66,6 +74,8 @@ pub struct Config {
     pub guest_cpu_weight: Option<u64>,
     /// Most processes and threads of the guests of one tree.
     pub guest_procs_max: u64,
+    /// Limits of all that one user of another home has here.
+    pub guest_users: Vec<GuestUsers>,
 }
 
 impl Default for Config {
@@ -83,6 +93,8 @@ impl Default for Config {
             block: false,
             stay: false,
             quiet: false,
+            owner_first: false,
+            owner_idle_ms: OWNER_IDLE_MS,
             policy: "mosix".into(),
             dry_run: false,
             freeze_ms: default_freeze_ms(),
@@ -92,6 +104,7 @@ impl Default for Config {
             guest_mem_max_kib: None,
             guest_cpu_weight: None,
             guest_procs_max: GUEST_PROCS,
+            guest_users: Vec::new(),
         }
     }
 }
@@ -133,19 +146,22 @@ impl Config {
                 "dead_ms ({dead}) must be greater than freeze_ms ({freeze}), and that greater than 0"
             ));
         }
+        if !(1_000..=86_400_000).contains(&self.owner_idle_ms) {
+            return Err("owner_idle_ms lies between 1000 and 86400000, a day".into());
+        }
         if self.mem_reserve_permille.is_some_and(|r| r > 900) {
             return Err("mem_reserve_permille lies between 0 and 900".into());
         }
         if self
             .guest_cpu_weight
-            .is_some_and(|w| !(1..=10_000).contains(&w))
+            .is_some_and(|w| !(WEIGHT_MIN..=WEIGHT_MAX).contains(&w))
         {
             return Err("guest_cpu_weight lies between 1 and 10000".into());
         }
         if self.guest_procs_max < GUEST_PROCS_MIN {
             return Err(format!("guest_procs_max is {GUEST_PROCS_MIN} or more"));
         }
-        Ok(())
+        guest_users::check(&self.guest_users)
     }
 
     /// `ARMENTO_STATE`, `state =`, or `/var/lib/armento`.
@@ -162,6 +178,12 @@ impl Config {
             (Some(path), None) => path.clone(),
             _ => armento_client::api::socket_path(),
         }
+    }
+
+    /// Weight of the guests of one tree, if they have one of their own.
+    pub(crate) fn guest_weight(&self) -> Option<u64> {
+        self.guest_cpu_weight
+            .or(self.owner_first.then_some(WEIGHT_MIN))
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -187,6 +209,11 @@ mod tests {
             .expect("good");
         assert!(c.allow_root && c.wire == Some(Wire::Plain));
         assert!(c.send_to.is_some() && c.accept_from.is_none());
+        assert_eq!(c.guest_weight(), None);
+        let c = parse("owner_first = true").expect("good");
+        assert_eq!(c.guest_weight(), Some(1));
+        let c = parse("owner_first = true\nguest_cpu_weight = 20").expect("good");
+        assert_eq!(c.guest_weight(), Some(20));
         let check = |text: &str, part: &str| {
             let e = parse(text).expect_err(text);
             assert!(e.contains(part), "{e}");
@@ -198,6 +225,7 @@ mod tests {
         check("freeze_ms = 5000\ndead_ms = 5000", "dead_ms");
         check("guest_cpu_weight = 0", "guest_cpu_weight");
         check("guest_procs_max = 3", "guest_procs_max");
+        check("owner_first = true\nowner_idle_ms = 10", "owner_idle_ms");
         check("gossip_period_ms = 0", "gossip_period_ms");
     }
 }

@@ -245,16 +245,22 @@ impl Node {
             .clone()
     }
 
-    /// Everything a decision may look at.
+    /// As last read.
+    pub fn settings(&self) -> Config {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.clone()
+    }
+
     /// Most memory of the guests of one tree: what this node does not keep for its own, unless a setting says less.
     pub fn guest_mem_kib(&self) -> Option<u64> {
+        let given = self.settings().guest_mem_max_kib;
         let core = self.lock();
         let known = core.vector.get(&core.me, self.now());
         let total = known.map(|k| k.entry.mem_total_kib).filter(|t| *t != 0);
-        let guests = total.map(|t| t - self.policy.reserve_kib(t));
-        self.config.guest_mem_max_kib.or(guests)
+        given.or(total.map(|t| t - self.policy.reserve_kib(t)))
     }
 
+    /// Everything a decision may look at.
     pub fn view(&self, core: &mut Core) -> View {
         let known = core.vector.view(self.now());
         self.view_of(core, known)
@@ -358,6 +364,7 @@ impl Node {
                 true => core.hosts.guests().filter(|g| g.frozen).count() as u32,
                 false => 0,
             },
+            shut: entry.is_some_and(|e| e.shut),
             // Never heard: not in this daemon's life.
             age_ms: known.as_ref().map_or(now.0, |k| k.age_ms),
             wire: entry.map_or(String::new(), |e| e.wire.name().into()),

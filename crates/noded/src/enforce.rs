@@ -172,11 +172,7 @@ impl Node {
     pub fn change_trust(&self, change: Option<&TrustChange>) -> Result<TrustInfo, Refusal> {
         let failed =
             |e: FarmError| refusal("failed", format!("{e}; nothing was changed"), e.hint());
-        let given = self
-            .given
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let given = self.settings();
         let mut changes = Changes::read(&self.state).map_err(failed)?;
         let Some(change) = change else {
             return Ok(self.trust_info(&given, &changes));

@@ -21,6 +21,7 @@ mod enforce;
 mod enrol;
 mod error;
 mod gossip;
+mod guest_users;
 mod hosts;
 mod keepers;
 mod leave;

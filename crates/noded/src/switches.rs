@@ -15,6 +15,10 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+/// Work of this node's own from which its owner counts as here, hundredths of a process, smoothed: what comes and goes
+/// within a second is none.
+const OWNER_WORK: u64 = 50;
+
 /// What commands changed; it survives restarts.
 const FILE: &str = "switches.json";
 /// The policy leaves ours at home for so long after they were brought there.
@@ -42,6 +46,10 @@ pub struct Switches {
     block: bool,
     stay: bool,
     quiet: bool,
+    /// Who was not seen for so long is away; no owner comes first if not set.
+    owner_first: Option<Duration>,
+    /// When the owner was last seen.
+    owner: Option<Instant>,
     /// Guests are being sent away, since then.
     expels: Option<Instant>,
     /// Ours who are to come home once.
@@ -66,6 +74,8 @@ impl Switches {
         self.block = self.changes.block.unwrap_or(given.block);
         self.stay = self.changes.stay.unwrap_or(given.stay);
         self.quiet = self.changes.quiet.unwrap_or(given.quiet);
+        let idle = Duration::from_millis(given.owner_idle_ms);
+        self.owner_first = given.owner_first.then_some(idle);
     }
 
     /// Which command keeps guests out.
@@ -75,8 +85,33 @@ impl Switches {
             s if s.changes.drain => Some("drain"),
             s if s.block => Some("block"),
             s if s.expels.is_some() => Some("expel"),
+            s if s.owner_is_here() => Some(OWNER),
             _ => None,
         }
+    }
+
+    fn owner_is_here(&self) -> bool {
+        let seen = self.owner_first.zip(self.owner);
+        seen.is_some_and(|(idle, at)| at.elapsed() < idle)
+    }
+
+    /// Once a period: work of this node's own, and how long ago somebody typed here. True: the owner is back.
+    pub fn look_for_owner(
+        &mut self,
+        background: u64,
+        typed_ago: impl FnOnce() -> Option<Duration>,
+    ) -> bool {
+        let Some(idle) = self.owner_first else {
+            return false;
+        };
+        let was_here = self.owner_is_here();
+        let ago = match background >= OWNER_WORK {
+            true => Some(Duration::ZERO),
+            false => typed_ago().filter(|ago| *ago < idle),
+        };
+        let seen = ago.and_then(|ago| Instant::now().checked_sub(ago));
+        self.owner = self.owner.max(seen);
+        !was_here && self.owner_is_here()
     }
 
     /// Which command sends away the guests that are here.
@@ -187,6 +222,8 @@ impl Node {
             stay: s.stay,
             quiet: s.quiet,
             expels: s.expels.is_some(),
+            owner_first: s.owner_first.is_some(),
+            owner: s.owner_is_here(),
             brings: s.brings.len() as u64,
             changed: changed.map(|(name, _)| (*name).to_owned()).collect(),
             away: away(&core).len() as u64,
@@ -196,9 +233,15 @@ impl Node {
     }
 }
 
+/// What keeps guests out, and is no command.
+const OWNER: &str = "owner";
+
 /// For people: why nobody comes in.
 pub fn shut(me: &NodeName, what: &str) -> String {
-    format!("{me} takes no guests (armento farm {what})")
+    match what {
+        OWNER => format!("{me} takes no guests while its owner is there (owner_first)"),
+        _ => format!("{me} takes no guests (armento farm {what})"),
+    }
 }
 
 #[cfg(test)]
@@ -233,6 +276,27 @@ mod tests {
         assert!(s.quiet() && s.stopped() && s.brings(7) == Some("stop"));
         s.change(&word(|c| c.stop = Some(false)), &given);
         assert_eq!((s.sends_away(), s.keeps_home()), (None, None));
+    }
+
+    #[test]
+    fn an_owner_comes_first_only_where_that_is_set() {
+        let mut given = Config::default();
+        let mut s = Switches::default();
+        s.follow(&given);
+        assert!(!s.look_for_owner(400, || None) && s.keeps_out().is_none());
+        (given.owner_first, given.owner_idle_ms) = (true, 5_000);
+        s.follow(&given);
+        let ago = |s: u64| move || Some(Duration::from_secs(s));
+        assert!(!s.look_for_owner(49, ago(6)) && s.keeps_out().is_none());
+        assert!(s.look_for_owner(0, ago(1)), "somebody types");
+        assert!(!s.look_for_owner(50, || None), "was here before");
+        assert_eq!(
+            (s.keeps_out(), s.sends_away()),
+            (Some("owner"), Some("owner"))
+        );
+        s.owner = Instant::now().checked_sub(Duration::from_secs(6));
+        assert!(s.keeps_out().is_none());
+        assert!(s.look_for_owner(50, || None), "work");
     }
 
     #[test]

@@ -124,8 +124,19 @@ impl Rules {
         Ok(Rules(rules?))
     }
 
+    /// Users of other nodes are: their names are not known here.
+    pub fn by_number(&self) -> Result<(), String> {
+        let named = |rule: &&Rule| matches!(rule.user, Some(User::Name(_)));
+        match self.0.iter().find(named) {
+            Some(rule) => Err(format!(
+                "`{rule}`: users of other nodes are given by number"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Before: resolved. For whom does it hold at `node`?
-    fn at(&self, node: &NodeName) -> Users {
+    pub fn at(&self, node: &NodeName) -> Users {
         let here = |rule: &&Rule| rule.node.as_ref().is_none_or(|n| n == node);
         let uid = |rule: &Rule| match rule.user {
             Some(User::Number(uid)) => Some(uid),
@@ -190,12 +201,9 @@ impl Trust {
             move |why: String| format!("{name}: {why}")
         };
         let accept_from = changes.accept_from.as_ref().or(config.accept_from.as_ref());
-        let named = |rule: &&Rule| matches!(rule.user, Some(User::Name(_)));
-        if let Some(rule) = accept_from.and_then(|rules| rules.0.iter().find(named)) {
-            return Err(format!(
-                "accept_from: `{rule}`: users of other nodes are given by number"
-            ));
-        }
+        accept_from
+            .map_or(Ok(()), Rules::by_number)
+            .map_err(in_list("accept_from"))?;
         Ok(Trust {
             send_to: pick(&changes.send_to, &config.send_to).map_err(in_list("send_to"))?,
             accept_from: pick(&changes.accept_from, &config.accept_from)

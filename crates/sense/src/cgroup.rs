@@ -115,7 +115,7 @@ impl Group {
     }
 
     /// Directories from our own group up to the mount point.
-    fn levels(&self) -> impl Iterator<Item = String> {
+    pub fn levels(&self) -> impl Iterator<Item = String> {
         let mut path = Some(self.path.trim_end_matches('/').to_owned());
         let mount = self.mount.clone();
         std::iter::from_fn(move || {
@@ -142,14 +142,14 @@ impl Group {
         self.levels().filter_map(quota).min()
     }
 
-    /// The tightest level of memory; `None` without a limit.
-    pub fn memory(&self, read: Read) -> Option<Allowed> {
+    /// The tightest level of memory; `None` without a limit. `pressed`: the cache of files is in use.
+    pub fn memory(&self, read: Read, pressed: bool) -> Option<Allowed> {
         self.levels()
-            .filter_map(|dir| self.memory_at(&dir, read))
+            .filter_map(|dir| self.memory_at(&dir, read, pressed))
             .min_by_key(|at| at.free_kib)
     }
 
-    fn memory_at(&self, dir: &str, read: Read) -> Option<Allowed> {
+    fn memory_at(&self, dir: &str, read: Read, pressed: bool) -> Option<Allowed> {
         let (limit, usage, key) = match self.v2 {
             true => ("memory.max", "memory.current", "inactive_file"),
             false => (
@@ -163,6 +163,7 @@ impl Group {
         let limit = bytes(limit).filter(|&limit| limit < 1 << 60)?;
         // Clean file pages go before anything is swapped: they count as free.
         let spare = read(&format!("{dir}/memory.stat"))
+            .filter(|_| !pressed)
             .and_then(|text| value(&text, key))
             .unwrap_or(0);
         let used = bytes(usage).unwrap_or(0).saturating_sub(spare);
@@ -290,7 +291,7 @@ mod tests {
     fn memory_of_clean_files_counts_as_free() {
         let check = |cgroups, mounts, list: &[(&str, &str)], want: Option<(u64, u64)>| {
             let group = Group::find(cgroups, mounts, "memory");
-            let got = group.and_then(|g| g.memory(&files(list)));
+            let got = group.as_ref().and_then(|g| g.memory(&files(list), false));
             assert_eq!(got.map(|a| (a.total_kib, a.free_kib)), want, "{list:?}");
         };
         let at = |name: &str| format!("/sys/fs/cgroup/memory/lab/n1/{name}");
@@ -306,6 +307,10 @@ mod tests {
             &[(&limit, "8192\n"), (&usage, "4096\n"), (&stat, text)],
             Some((8, 5)),
         );
+        let pressed = [(&*limit, "8192"), (&*usage, "4096"), (&*stat, text)];
+        let group = Group::find(MEMBER, V1, "memory").unwrap();
+        let free = group.memory(&files(&pressed), true).map(|a| a.free_kib);
+        assert_eq!(free, Some(4));
         check(
             MEMBER,
             V1,

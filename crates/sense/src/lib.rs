@@ -10,6 +10,8 @@
 mod cgroup;
 mod cpu;
 mod memory;
+mod owner;
+mod pressure;
 mod sample;
 mod smooth;
 mod speed;
@@ -18,6 +20,7 @@ mod tasks;
 
 pub use cgroup::{Controller, OWN, controller};
 pub use cpu::{claimed_cpu_set, claimed_xsave, cpu_set, xsave};
+pub use owner::typed_ago;
 pub use sample::{Given, Sample, Sampler, boot_incarnation, kernel_release};
 pub use smooth::Smooth;
 pub use speed::STANDARD_ROUNDS_PER_S;

@@ -8,13 +8,11 @@ pub(crate) fn meminfo_kib(text: &str, key: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Total, and what programs could still get without swapping.
-pub(crate) fn machine_kib(text: &str) -> (u64, u64) {
+/// Total, and what programs could still get without swapping: `pressed`, the cache of files is in use.
+pub(crate) fn machine_kib(text: &str, pressed: bool) -> (u64, u64) {
     let total = meminfo_kib(text, "MemTotal").unwrap_or(0);
-    (
-        total,
-        meminfo_kib(text, "MemAvailable").unwrap_or(0).min(total),
-    )
+    let free = if pressed { "MemFree" } else { "MemAvailable" };
+    (total, meminfo_kib(text, free).unwrap_or(0).min(total))
 }
 
 #[cfg(test)]
@@ -25,8 +23,9 @@ mod tests {
     fn meminfo_lines_are_found_by_their_whole_name() {
         let text =
             "MemTotal:       24650000 kB\nMemFree:          100 kB\nMemAvailable:   2000 kB\n";
-        assert_eq!(machine_kib(text), (24_650_000, 2000));
+        assert_eq!(machine_kib(text, false), (24_650_000, 2000));
+        assert_eq!(machine_kib(text, true), (24_650_000, 100));
         assert_eq!(meminfo_kib(text, "Mem"), None);
-        assert_eq!(machine_kib(""), (0, 0));
+        assert_eq!(machine_kib("", false), (0, 0));
     }
 }

@@ -5,6 +5,7 @@
 use crate::cgroup::{Allowed, Group};
 use crate::cpu::processor_kind;
 use crate::memory::machine_kib;
+use crate::pressure::Pressure;
 use crate::speed::Calibration;
 use crate::tasks::Tasks;
 use crate::{Smooth, claimed_cpu_set, sys};
@@ -67,6 +68,7 @@ pub struct Sampler {
     load: Smooth,
     last: Option<Instant>,
     limits: Limits,
+    pressure: Pressure,
     samples: u32,
 }
 
@@ -78,7 +80,7 @@ struct Limits {
 }
 
 impl Sampler {
-    /// Measures the processor's speed, about 5 ms of CPU.
+    /// Measures the processor's speed, about 20 ms of CPU.
     pub fn new() -> Sampler {
         Sampler::with(Given::default())
     }
@@ -92,6 +94,7 @@ impl Sampler {
             load: Smooth::default(),
             last: None,
             limits: Limits::look(),
+            pressure: Pressure::default(),
             samples: 0,
         }
     }
@@ -105,6 +108,7 @@ impl Sampler {
         self.samples += 1;
         if self.samples.is_multiple_of(LIMITS_SAMPLES) {
             self.limits = Limits::look();
+            self.calibration.follow_clock();
         }
         self.calibration.refine();
         let now = Instant::now();
@@ -159,13 +163,11 @@ impl Sampler {
     }
 
     /// Total and free, KiB: the part of a sample that may change within a moment.
-    pub fn memory(&self) -> (u64, u64) {
-        let machine = machine_kib(&read("/proc/meminfo").unwrap_or_default());
-        let allowed = self
-            .limits
-            .memory
-            .as_ref()
-            .and_then(|group| group.memory(&read));
+    pub fn memory(&mut self) -> (u64, u64) {
+        let group = self.limits.memory.as_ref();
+        let pressed = self.pressure.is_high(group, &read);
+        let machine = machine_kib(&read("/proc/meminfo").unwrap_or_default(), pressed);
+        let allowed = group.and_then(|group| group.memory(&read, pressed));
         least(machine, allowed, self.given.mem_total_kib)
     }
 }

@@ -47,6 +47,28 @@ pub(crate) fn integer_rounds(rounds: u64) -> u64 {
     value
 }
 
+/// `rounds` of dependent floating-point work: multiply, add. In assembler, as [`integer_rounds`].
+pub(crate) fn float_rounds(rounds: u64) -> f64 {
+    let mut value = 1.5_f64;
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            "mulsd {value}, {factor}",
+            "addsd {value}, {more}",
+            "dec {rounds}",
+            "jnz 2b",
+            rounds = inout(reg) rounds.max(1) => _,
+            value = inout(xmm_reg) value,
+            // Their fixed point is 1: the value neither grows nor vanishes.
+            factor = in(xmm_reg) 0.25_f64,
+            more = in(xmm_reg) 0.75_f64,
+            options(nomem, nostack),
+        );
+    }
+    value
+}
+
 /// One leaf of CPUID; zeros when the processor has no such leaf.
 pub(crate) fn cpuid(leaf: u32, sub: u32) -> CpuidResult {
     let top = __cpuid_count(leaf & 0x8000_0000, 0).eax;

@@ -36,8 +36,8 @@ pub const COLUMNS: &[Column<NodeInfo>] = &[
         rank: 1,
         grows: 0,
         falls: false,
-        cell: |n, c| c.text(clean(&n.state), state_role(&n.state)),
-        order: |a, b| a.state.cmp(&b.state),
+        cell: |n, c| c.text(clean(n.standing()), state_role(n.standing())),
+        order: |a, b| a.standing().cmp(b.standing()),
     },
     Column {
         head: "LOAD",

@@ -26,6 +26,11 @@ impl Ledger {
         u32::try_from(self.others_here() + self.ours.at(&self.me)).unwrap_or(u32::MAX)
     }
 
+    /// Work here that is no guest's and none of ours, hundredths, smoothed.
+    pub fn background(&self) -> u64 {
+        self.background
+    }
+
     /// The living processes whose home this is, as far as they were reported.
     pub fn procs(&self) -> usize {
         self.accounts.len()

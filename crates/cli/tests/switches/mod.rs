@@ -143,6 +143,39 @@ pub fn the_policy_obeys(farm: &Farm) {
     until("news of n3", || age_ms(farm, "n3") < 3_000);
 }
 
+/// n2 is somebody's workstation.
+pub fn an_owner_comes_first(farm: &Farm) {
+    let file = "/etc/armento/config.toml";
+    farm.sh(
+        "n2",
+        &format!(
+            "printf 'owner_first = true\nowner_idle_ms = 3000\n' >> {file}; armento farm reload"
+        ),
+    );
+    let owner = || status(farm, "n2")["owner"].as_bool();
+    until("the owner to be away", || owner() == Some(false));
+    let case = Case::start(farm, "n1", "--stay", "owned");
+    case.goes_to("n2");
+    let work = "timeout 60 sh -c 'while :; do :; done' >/dev/null 2>&1 </dev/null & echo $!";
+    let work = farm.sh("n2", work);
+    until("the owner to be seen", || owner() == Some(true));
+    case.is_at("n1");
+    until("n1 to hear of it", || {
+        let said = farm.sh("n1", "armento nodes");
+        said.lines()
+            .any(|l| l.starts_with("n2") && l.contains(" shut "))
+    });
+    case.may_not_go_to("n2", &["n2 takes no guests while its owner is there"]);
+    farm.sh("n2", &format!("kill {work}"));
+    until("the owner to be gone", || owner() == Some(false));
+    case.goes_to("n2");
+    case.ends_well();
+    farm.sh(
+        "n2",
+        &format!("sed -i /^owner/d {file}; armento farm reload"),
+    );
+}
+
 /// The policy says what it would do, and does nothing; a person may do what they want.
 pub fn a_dry_run_only_tells(farm: &Farm) {
     let file = "/etc/armento/config.toml";

@@ -1,7 +1,8 @@
 //! Jobs as a shell starts them, and what they say.
 //!
 //! Each uses so much processor time and no more, by its own clock: what else happens on a machine slows all work
-//! down, of one policy as of the other, and would be taken for the scheduler's. perl is on every Debian.
+//! down, of one policy as of the other, and would be taken for the scheduler's. perl is on every Debian. The clock is
+//! one that a program reads where it runs: times(2) and getrusage(2) are home's to answer, once every ten milliseconds.
 
 use armento_scenario::Plan;
 use std::collections::BTreeMap;
@@ -9,8 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What perl has itself; a job that is to have less holds nothing.
 const PROGRAM_MIB: u64 = 8;
-/// Rounds between two looks at the clock, some ten milliseconds: a look is a call, and costs a program that is away
-/// more than at home.
+/// Rounds between two looks at the clock, some ten milliseconds.
 const ROUNDS: u32 = 200_000;
 /// Seconds of a program that is to go on until it is ended.
 pub const ENDLESS_S: f64 = 1e9;
@@ -21,8 +21,15 @@ pub fn program(work_s: f64, mib: u64) -> [String; 3] {
         0 => String::new(),
         held => format!("$h=chr(7)x({held}<<20);"),
     };
-    let compute = format!("while((times)[0]<{work_s:.3}){{for($i=0;$i<{ROUNDS};$i++){{}}}}");
-    ["perl".into(), "-e".into(), hold + &compute]
+    let clock = "use Time::HiRes qw(clock_gettime CLOCK_PROCESS_CPUTIME_ID);";
+    let compute = format!(
+        "while(clock_gettime(CLOCK_PROCESS_CPUTIME_ID)<{work_s:.3}){{for($i=0;$i<{ROUNDS};$i++){{}}}}"
+    );
+    [
+        "perl".into(),
+        "-e".into(),
+        format!("{clock}{hold}{compute}"),
+    ]
 }
 
 /// The jobs of each home.

@@ -4,6 +4,7 @@
 
 mod jobs;
 mod stage;
+mod timeline;
 mod way;
 
 use anyhow::{Result, anyhow};

@@ -1,13 +1,14 @@
 //! One scenario on one farm: raised, played, gone.
 
 use super::jobs;
+use super::timeline::Timeline;
 use super::way::Way;
-use crate::cgroup;
 use crate::lab::Lab;
 use crate::spec::{Link, Spec};
 use crate::state::Dir;
+use crate::{cgroup, farm};
 use anyhow::{Context, Result, bail};
-use armento_scenario::{Background, Plan, Played};
+use armento_scenario::{Plan, Played};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,11 +20,12 @@ const DIR: &str = "/var/tmp/play";
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Daemons have told their loads, and what an earlier run left has faded from smoothed ones.
 const CALM: Duration = Duration::from_secs(3);
+/// Shells of jobs that were ended end within this.
+const END_MAX: Duration = Duration::from_secs(20);
 
 pub struct Stage {
     lab: Lab,
     way: Way,
-    native: Vec<Child>,
 }
 
 impl Stage {
@@ -40,37 +42,14 @@ impl Stage {
             config: way.config(),
             ..Spec::default()
         };
-        let mut stage = Stage {
+        let stage = Stage {
             lab: Lab::up(spec)?,
             way: way.clone(),
-            native: Vec::new(),
         };
-        if !plan.events.is_empty() {
-            bail!("a lab plays no events yet\nhint: `armento sim` does");
-        }
-        for b in &plan.background {
-            stage.background(b)?;
-        }
         if way.needs_farm() {
             sleep(CALM);
         }
         Ok(stage)
-    }
-
-    fn background(&mut self, b: &Background) -> Result<()> {
-        if b.from_s > 0.0 || b.to_s.is_some() {
-            bail!(
-                "a lab plays only native work from the first moment on\nhint: leave `from` and `to` out"
-            );
-        }
-        for _ in 0..b.tasks {
-            let [name, args @ ..] = jobs::program(jobs::ENDLESS_S, 0);
-            let mut endless = self.lab.node(b.node + 1).command(&name);
-            endless.args(args);
-            self.native
-                .push(endless.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?);
-        }
-        Ok(())
     }
 
     pub fn play(&self, plan: &Plan) -> Result<Played> {
@@ -87,6 +66,10 @@ impl Stage {
                 bail!("n{} has no room for reports", home + 1);
             }
         }
+        let mut timeline = Timeline::begin(&self.lab, plan, self.way.needs_farm())?;
+        if self.way.needs_farm() && plan.background.iter().any(|b| b.from_s <= 0.0) {
+            sleep(CALM);
+        }
         let before = self.cpu_us();
         let began = Instant::now();
         let epoch = jobs::now_s();
@@ -102,32 +85,28 @@ impl Stage {
                 .collect::<std::io::Result<_>>()?,
         };
         let cap = Duration::from_secs_f64(plan.cap_s);
-        let over = loop {
-            let mut alive = false;
-            for child in &mut started {
-                alive |= child.try_wait()?.is_none();
-            }
-            if !alive || began.elapsed() > cap {
-                break alive;
-            }
+        while alive(&mut started)? && began.elapsed() <= cap {
+            timeline.follow(began.elapsed())?;
             sleep(LOOK_EVERY);
-        };
+        }
         let cpu_s = (self.cpu_us().saturating_sub(before)) as f64 / 1e6;
-        if over {
-            for child in &mut started {
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-            bail!("not all jobs ended within {} s", plan.cap_s);
+        if alive(&mut started)? {
+            self.end_jobs(&mut started)?;
+        }
+        if timeline.restore(plan)? && self.way.needs_farm() {
+            farm::wait_alive(self.lab.node(1), self.lab.nodes().len())?;
+            sleep(CALM);
         }
         let work_s: f64 = plan.jobs.iter().map(|j| j.work_s).sum();
         let mut played = Played {
-            // Of native work in a node nobody knows how much of that it was.
-            beside_s: plan.background.is_empty().then_some(cpu_s - work_s),
+            // Of native work in a node nobody knows how much of that it was, nor of who was killed how much he had done.
+            beside_s: (plan.background.is_empty() && plan.events.is_empty())
+                .then_some(cpu_s - work_s),
             ..Played::default()
         };
         for home in homes.keys() {
-            let text = self.read(*home, "report")?;
+            // Nobody wrote one where no job ended.
+            let text = self.read(*home, "report").unwrap_or_default();
             played.ends_s.extend(jobs::ended(&text, epoch));
             // Nobody wrote one where nothing was kept.
             let summary = self.read(*home, "summary").unwrap_or_default();
@@ -135,6 +114,32 @@ impl Stage {
         }
         played.lost = plan.jobs.len().saturating_sub(played.ends_s.len());
         Ok(played)
+    }
+
+    /// Those that are not done by now never are: with them ends what started them.
+    fn end_jobs(&self, started: &mut [Child]) -> Result<()> {
+        let [name, ..] = jobs::program(0.0, 0);
+        for node in self.lab.nodes() {
+            let mut c = node.command("pkill");
+            c.args(["-KILL", "-x", &name])
+                .stdin(Stdio::null())
+                .status()?;
+        }
+        let until = Instant::now() + END_MAX;
+        while alive(started)? {
+            if Instant::now() > until {
+                for child in started.iter_mut() {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+                bail!(
+                    "jobs were killed and did not end within {} s",
+                    END_MAX.as_secs()
+                );
+            }
+            sleep(LOOK_EVERY);
+        }
+        Ok(())
     }
 
     /// GNU parallel with a slot for each node, from outside: it has the machine's own processors for itself.
@@ -182,11 +187,15 @@ impl Stage {
     }
 
     /// After `Ok` no trace of the lab is left.
-    pub fn down(mut self) -> Result<()> {
-        for child in &mut self.native {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+    pub fn down(self) -> Result<()> {
         self.lab.down()
     }
+}
+
+fn alive(started: &mut [Child]) -> Result<bool> {
+    let mut alive = false;
+    for child in started {
+        alive |= child.try_wait()?.is_none();
+    }
+    Ok(alive)
 }

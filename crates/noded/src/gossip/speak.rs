@@ -5,7 +5,7 @@ use crate::datagram::Kind;
 use crate::{act, hosts};
 use armento_client::version;
 use armento_gossip::{Entry, Wire as WireWord};
-use armento_sense::Sample;
+use armento_sense::{Sample, typed_ago};
 use std::net::SocketAddr;
 
 impl Gossip {
@@ -17,6 +17,12 @@ impl Gossip {
             hosts::settle(&mut core, now);
             core.ledger.sampled(sample.runnable, now);
             core.vector.tick(now);
+            let core = &mut *core;
+            let work = core.ledger.background();
+            if core.switches.look_for_owner(work, typed_ago) {
+                tracing::info!("the owner is back: guests go home");
+                core.vector.urge();
+            }
         }
         self.speak(&sample).await;
         self.short = self.is_short(&sample);
@@ -57,6 +63,7 @@ impl Gossip {
             sample.fill(&mut entry);
             entry.load = core.ledger.load();
             entry.guests = u32::try_from(core.hosts.guests().count()).unwrap_or(u32::MAX);
+            entry.shut = core.switches.keeps_out().is_some();
             entry.cpu = self.sampler.cpu().clone();
             entry.version = crate::daemon::version();
             entry.wire = match self.node.wire {

@@ -4,13 +4,17 @@
 //!
 //! ```text
 //! group of the daemon ─┬─ armento-HOME-TREE-PID   host, guard, guests of one tree
+//!                      ├─ armento-HOME-UID        trees of a user who has limits of his own (`guest_users`)
+//!                      │  └─ armento-HOME-TREE-PID
 //!                      └─ daemon                  version 2 only: no processes beside child groups
 //! ```
+
+mod limits;
 
 use super::Record;
 use super::files::stem;
 use crate::core::Node;
-use armento_model::{NodeName, TreeId};
+use crate::guest_users::{self, Limits};
 use armento_sense::{Controller, OWN, controller};
 use std::fs;
 use std::io;
@@ -19,74 +23,87 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
 const PREFIX: &str = "armento-";
 /// Processes that are made while others are let in are looked for again so often.
 const ROUNDS_MAX: usize = 50;
 /// The last process of a host ends after it: looked for so often, a second in all.
 const REMOVE_TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_millis(50);
-/// KERNEL: cgroup-v1/cpu: shares of a group with the weight 100 of version 2.
-const SHARES_100: u64 = 1024;
 
 /// The groups of one host.
 pub struct Fence(Vec<PathBuf>);
 
-/// What the guests of one tree may have.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    pub mem_kib: Option<u64>,
-    pub weight: Option<u64>,
-}
-
-impl Limits {
-    fn files(&self, c: &Controller) -> Vec<(&'static str, u64)> {
-        let mem = self.mem_kib.map(|kib| kib.saturating_mul(1024));
-        let set = match (c.name, c.v2) {
-            ("memory", true) => mem.map(|b| ("memory.max", b)),
-            ("memory", false) => mem.map(|b| ("memory.limit_in_bytes", b)),
-            (_, true) => self.weight.map(|w| ("cpu.weight", w)),
-            (_, false) => self.weight.map(|w| ("cpu.shares", w * SHARES_100 / 100)),
-        };
-        set.into_iter().collect()
-    }
-}
-
 /// Puts a host, and whatever it has started by now, behind its limits. Says once a host what cannot be had.
-pub fn raise(node: &Arc<Node>, home: &NodeName, tree: TreeId, host: i32) -> Fence {
-    let limits = Limits {
-        mem_kib: node.guest_mem_kib(),
-        weight: node.config.guest_cpu_weight,
+pub fn raise(node: &Arc<Node>, record: &Record) -> Fence {
+    let given = node.settings();
+    let tree = Limits {
+        mem_max_kib: node.guest_mem_kib(),
+        cpu_weight: given.guest_weight(),
+        ..Limits::default()
     };
+    let user = guest_users::limits(&given.guest_users, &record.home, record.uid);
     let mut dirs: Vec<PathBuf> = Vec::new();
-    for name in ["memory", "cpu"] {
+    for name in CONTROLLERS {
         let Some(c) = controller(name) else { continue };
-        let files = limits.files(&c);
-        if files.is_empty() {
-            continue;
-        }
-        match make(&c, &name_of(home, tree, host), &files) {
-            Ok(dir) if dirs.contains(&dir) => {}
-            Ok(dir) => dirs.push(dir),
+        match behind(&c, record, &tree, user.as_ref()) {
+            Ok(Some(dir)) if !dirs.contains(&dir) => dirs.push(dir),
+            Ok(_) => {}
             Err(e) => tracing::warn!(
-                "no control group `{name}` for guests of {home}: {e}; \
-                 what they take is not limited, see `armento doctor`"
+                "no control group `{name}` for guests of {}: {e}; \
+                 what they take is not limited, see `armento doctor`",
+                record.home
             ),
         }
     }
     for dir in &dirs {
-        if let Err(e) = join(dir, host) {
+        if let Err(e) = join(dir, record.pid) {
             tracing::warn!("{}: {e}; these guests are not limited", dir.display());
         }
     }
     Fence(dirs)
 }
 
-/// With the host's pid: another host of the tree may begin while this one's group is taken away.
-fn name_of(home: &NodeName, tree: TreeId, host: i32) -> String {
-    format!("{PREFIX}{}-{host}", stem(home, tree))
+/// The group of a host; none where nothing is limited.
+fn behind(
+    c: &Controller,
+    record: &Record,
+    tree: &Limits,
+    user: Option<&Limits>,
+) -> io::Result<Option<PathBuf>> {
+    let (tree, user) = (tree.files(c), user.map_or(Vec::new(), |user| user.files(c)));
+    if tree.is_empty() && user.is_empty() {
+        return Ok(None);
+    }
+    let name = name_of(record);
+    if user.is_empty() {
+        return make(c, &name, &tree).map(Some);
+    }
+    let within = || {
+        let above = Controller {
+            dir: make(c, &name_of_user(record), &user)?,
+            ..c.clone()
+        };
+        make(&above, &name, &tree).map(Some)
+    };
+    match within() {
+        // His last host went just now, and the group with it.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => within(),
+        r => r,
+    }
 }
 
-fn make(c: &Controller, name: &str, files: &[(&str, u64)]) -> io::Result<PathBuf> {
+/// With the host's pid: another host of the tree may begin while this one's group is taken away.
+fn name_of(record: &Record) -> String {
+    let stem = stem(&record.home, record.tree);
+    format!("{PREFIX}{stem}-{}", record.pid)
+}
+
+fn name_of_user(record: &Record) -> String {
+    format!("{PREFIX}{}-{}", record.home, record.uid)
+}
+
+fn make(c: &Controller, name: &str, files: &[(&str, String)]) -> io::Result<PathBuf> {
     if c.v2 {
         enable(c)?;
     }
@@ -96,7 +113,7 @@ fn make(c: &Controller, name: &str, files: &[(&str, u64)]) -> io::Result<PathBuf
         _ => {}
     }
     for (file, value) in files {
-        fs::write(dir.join(file), value.to_string())?;
+        fs::write(dir.join(file), value)?;
     }
     Ok(dir)
 }
@@ -197,9 +214,10 @@ fn family(pid: i32) -> Vec<i32> {
 impl Fence {
     /// That of a host which an earlier daemon started.
     pub fn of(record: &Record) -> Fence {
-        let name = name_of(&record.home, record.tree, record.pid);
-        let dirs = ["memory", "cpu"].into_iter().filter_map(controller);
-        Fence(dirs.map(|c| c.dir.join(&name)).collect())
+        let (name, user) = (name_of(record), name_of_user(record));
+        let places = |c: Controller| [c.dir.join(&user).join(&name), c.dir.join(&name)];
+        let dirs = CONTROLLERS.into_iter().filter_map(controller);
+        Fence(dirs.flat_map(places).filter(|dir| dir.exists()).collect())
     }
 
     /// Before: the host has ended, and its guard is about to.
@@ -211,59 +229,48 @@ impl Fence {
                     _ => break,
                 }
             }
-        }
-    }
-}
-
-/// Groups of hosts that ended while there was no daemon.
-pub fn clear() {
-    for name in ["memory", "cpu"] {
-        let dirs = controller(name).and_then(|c| fs::read_dir(c.dir).ok());
-        for dir in dirs.into_iter().flatten().flatten() {
-            let ours = dir.file_name().to_string_lossy().starts_with(PREFIX);
-            if ours
-                && !dir
-                    .file_name()
-                    .to_string_lossy()
-                    .starts_with("armento-lab-")
-            {
-                // Those that still have one refuse.
-                let _ = fs::remove_dir(dir.path());
+            // That of its user, if it was his last: otherwise the kernel refuses.
+            if let Some(above) = dir.parent().filter(|dir| is_of_user(dir)) {
+                let _ = fs::remove_dir(above);
             }
         }
     }
 }
 
+/// Neither a lab's nor the daemon's own, whatever that is called.
+fn is_of_user(dir: &Path) -> bool {
+    let name = dir.file_name().and_then(|name| name.to_str());
+    let ours = name.and_then(|name| name.strip_prefix(PREFIX));
+    ours.and_then(|rest| rest.rsplit_once('-'))
+        .is_some_and(|(home, uid)| !home.starts_with("lab") && uid.parse::<u32>().is_ok())
+}
+
+/// Groups of hosts that ended while there was no daemon.
+pub fn clear() {
+    for name in CONTROLLERS {
+        let Some(c) = controller(name) else { continue };
+        for dir in ours(&c.dir) {
+            ours(&dir).for_each(|inner| drop(fs::remove_dir(inner)));
+            // Those that still have a process refuse.
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+/// Groups of hosts and of their users in `dir`.
+fn ours(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let all = fs::read_dir(dir).into_iter().flatten().flatten();
+    let ours = all.filter(|dir| {
+        let name = dir.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with(PREFIX) && !name.starts_with("armento-lab-")
+    });
+    ours.map(|dir| dir.path())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn both_versions_are_written_as_their_manuals_say() {
-        let limits = Limits {
-            mem_kib: Some(1024),
-            weight: Some(50),
-        };
-        let check = |name, v2, want: (&str, u64)| {
-            let dir = PathBuf::new();
-            assert_eq!(limits.files(&Controller { name, v2, dir }), [want]);
-        };
-        check("memory", true, ("memory.max", 1 << 20));
-        check("memory", false, ("memory.limit_in_bytes", 1 << 20));
-        check("cpu", true, ("cpu.weight", 50));
-        check("cpu", false, ("cpu.shares", 512));
-        let none = Limits {
-            mem_kib: None,
-            weight: None,
-        };
-        let dir = PathBuf::new();
-        let c = Controller {
-            name: "cpu",
-            v2: true,
-            dir,
-        };
-        assert!(none.files(&c).is_empty());
-    }
 
     /// Plain files stand for the kernel's.
     #[test]
@@ -279,7 +286,7 @@ mod tests {
             v2: true,
             dir: dir.clone(),
         };
-        let made = make(&c, "armento-x", &[("memory.max", 4096)]);
+        let made = make(&c, "armento-x", &[("memory.max", "4096".into())]);
         let read = |file: &str| fs::read_to_string(dir.join(file)).unwrap_or_default();
         let got = [
             "cgroup.subtree_control",

@@ -73,10 +73,10 @@ pub fn start(
     note(node, &record);
     // Beside its start: the kernel takes milliseconds to move a process into a group.
     let fence = {
-        let (node, home, tree) = (node.clone(), home.clone(), ask.tree);
+        let (node, record) = (node.clone(), record.clone());
         thread::Builder::new()
             .name("fence".into())
-            .spawn(move || fence::raise(&node, &home, tree, pid))
+            .spawn(move || fence::raise(&node, &record))
     };
     let up = hear(&mut child, &order);
     let up = match up {
@@ -120,6 +120,7 @@ fn instructions(
     let identity = node
         .short(&badge(me, Role::Host))
         .map_err(|e| e.to_string())?;
+    let given = node.settings();
     let start = HostStart {
         node: me.clone(),
         home: home.clone(),
@@ -130,10 +131,10 @@ fn instructions(
         identity,
         expect: badge(home, Role::Keeper),
         files: shared_files(&node.state, home, ask.uid),
-        mem_max_kib: node.config.guest_mem_max_kib,
-        procs_max: node.config.guest_procs_max,
-        freeze_ms: node.config.freeze_ms,
-        dead_ms: node.config.dead_ms,
+        mem_max_kib: given.guest_mem_max_kib,
+        procs_max: given.guest_procs_max,
+        freeze_ms: given.freeze_ms,
+        dead_ms: given.dead_ms,
     };
     encode(&start).map_err(|e| e.to_string())
 }

@@ -41,6 +41,7 @@ pub fn node(n: &str, load: f64) -> NodeInfo {
         mem_free_kib: 6 << 20,
         guests: 2,
         frozen: 0,
+        shut: false,
         age_ms: 420,
         wire: "tls".into(),
         version: "0.1.0".into(),
