@@ -384,6 +384,7 @@ fn what_is_switched_off_neither_comes_nor_goes() {
     switches::ours_come_home_and_stay(&farm);
     switches::the_policy_obeys(&farm);
     switches::an_owner_comes_first(&farm);
+    switches::a_user_has_limits_of_his_own(&farm);
     switches::a_dry_run_only_tells(&farm);
 }
 

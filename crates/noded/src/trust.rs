@@ -48,6 +48,8 @@ impl FromStr for Rule {
         };
         let user = match user {
             Some("") => return Err(format!("`{text}` lacks a user before the @")),
+            // As the node alone.
+            Some("*") => None,
             Some(user) => Some(
                 user.parse()
                     .map_or_else(|_| User::Name(user.to_owned()), User::Number),
@@ -260,6 +262,7 @@ mod tests {
         check(&["1000@n2"], "n2", &[(1000, true), (1001, false)]);
         check(&["1000@*", "n3"], "n2", &[(1000, true), (1001, false)]);
         check(&["1000@*", "n3"], "n3", &[(1000, true), (1001, true)]);
+        check(&["*@n2"], "n2", &[(0, true), (1000, true)]);
         check(&["!n2"], "n2", &[(1000, false)]);
         check(&["!n2"], "n3", &[(1000, true)]);
         check(&["!1000@*"], "n2", &[(1000, false), (1001, true)]);

@@ -176,6 +176,54 @@ pub fn an_owner_comes_first(farm: &Farm) {
     );
 }
 
+/// What of `find` below the control groups of n2 is there.
+fn groups(farm: &Farm, words: &str) -> String {
+    let find = format!(
+        "find /sys/fs/cgroup -path '*armento-lab-{}.n2/*' {words} 2>/dev/null",
+        farm.name
+    );
+    let out = std::process::Command::new("sh")
+        .args(["-c", &find])
+        .output();
+    text(&out.expect("find").stdout)
+}
+
+/// All trees of a user of n1 at n2 have one group, and it goes with the last of them.
+pub fn a_user_has_limits_of_his_own(farm: &Farm) {
+    let file = "/etc/armento/config.toml";
+    let limits = "[[guest_users]]\nusers = [\"*@n1\"]\nmem_max_kib = 262144\ncpu_max_percent = 50";
+    let bad = limits.replace("50", "0");
+    let refused = format!("cp {file} /tmp/as-it-was; echo '{bad}' >> {file}; armento farm reload");
+    let out = farm.run("n2", &refused);
+    let why = text(&out.stderr);
+    assert!(why.contains("cpu_max_percent is 1 or more"), "{out:?}");
+    let set = format!("cp /tmp/as-it-was {file}; echo '{limits}' >> {file}; armento farm reload");
+    farm.sh("n2", &set);
+    let all = ["first", "second"].map(|word| Case::start(farm, "n1", "--stay", word));
+    all.iter().for_each(|case| case.goes_to("n2"));
+    // A host is put behind its limits while it begins.
+    let both = |file: &str| groups(farm, &format!("-path '*/armento-n1-*/armento-n1-*/{file}'"));
+    until("two trees below their user", || {
+        both("cgroup.procs").lines().count() >= 2
+    });
+    let limits = groups(
+        farm,
+        "-name 'armento-n1-*' -exec cat {}/memory.limit_in_bytes {}/memory.max {}/cpu.cfs_quota_us {}/cpu.max ';'",
+    );
+    assert!(
+        limits.contains("268435456\n") && limits.contains("50000"),
+        "{limits}"
+    );
+    all.into_iter().for_each(Case::ends_well);
+    until("the groups to be gone", || {
+        groups(farm, "-name 'armento-n1-*'").is_empty()
+    });
+    farm.sh(
+        "n2",
+        &format!("mv /tmp/as-it-was {file}; armento farm reload"),
+    );
+}
+
 /// The policy says what it would do, and does nothing; a person may do what they want.
 pub fn a_dry_run_only_tells(farm: &Farm) {
     let file = "/etc/armento/config.toml";
