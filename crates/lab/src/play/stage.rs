@@ -46,6 +46,10 @@ impl Stage {
             lab: Lab::up(spec)?,
             way: way.clone(),
         };
+        let program = jobs::compile(&Dir::of(&stage.lab.plan().name)?.0)?;
+        for node in 0..plan.nodes.len() {
+            jobs::install(&program, &stage.root(node)?)?;
+        }
         if way.needs_farm() {
             sleep(CALM);
         }
@@ -118,10 +122,9 @@ impl Stage {
 
     /// Those that are not done by now never are: with them ends what started them.
     fn end_jobs(&self, started: &mut [Child]) -> Result<()> {
-        let [name, ..] = jobs::program(0.0, 0);
         for node in self.lab.nodes() {
             let mut c = node.command("pkill");
-            c.args(["-KILL", "-x", &name])
+            c.args(["-KILL", "-x", jobs::NAME])
                 .stdin(Stdio::null())
                 .status()?;
         }
@@ -155,23 +158,26 @@ impl Stage {
         let slots = plan.nodes.len().to_string();
         parallel.args(["--will-cite", "-j", &slots, "--colsep", "\t", &one, ":::"]);
         let job = |(i, job): (usize, &armento_scenario::Job)| {
-            let [name, flag, code] = jobs::program(job.work_s, job.mem_mib);
-            format!("{i}\t{name}\t{flag}\t{code}")
+            let words = jobs::program(job.work_s, job.mem_mib);
+            format!("{i}\t{}", words.join("\t"))
         };
         parallel.args(plan.jobs.iter().enumerate().map(job));
         let parallel = parallel.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
         parallel.context("GNU parallel is not installed\nhint: apt-get install parallel")
     }
 
-    fn path(&self, home: usize, file: &str) -> Result<PathBuf> {
+    /// Where this machine sees a node's files.
+    fn root(&self, node: usize) -> Result<PathBuf> {
         let pids = Dir::of(&self.lab.plan().name)?
             .pids()
             .context("the lab has no list of processes")?;
-        let first = pids.nodes.get(home).context("the lab has no such node")?;
-        Ok(PathBuf::from(format!(
-            "/proc/{}/root{DIR}/{file}",
-            first.pid
-        )))
+        let first = pids.nodes.get(node).context("the lab has no such node")?;
+        Ok(PathBuf::from(format!("/proc/{}/root", first.pid)))
+    }
+
+    fn path(&self, home: usize, file: &str) -> Result<PathBuf> {
+        let dir = DIR.trim_start_matches('/');
+        Ok(self.root(home)?.join(dir).join(file))
     }
 
     fn read(&self, home: usize, file: &str) -> Result<String> {
