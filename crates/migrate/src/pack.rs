@@ -29,8 +29,7 @@ impl Pack {
     /// A new round: the target may change what it has of the last one. Pages of `plain`, sorted, are the process's
     /// alone there, whatever happens, until the next round.
     pub fn begin(&mut self, plain: Vec<Run>) {
-        self.seen.forget();
-        self.seen.plain = plain;
+        self.seen.begin(plain);
         self.huge.clear();
     }
 
@@ -139,17 +138,21 @@ fn is_like(holds: Holds) -> bool {
     matches!(holds, Holds::Like { .. })
 }
 
-/// Pages that are remembered, 32 bytes each, and hints of 4: a newer one takes the place of an older one.
+/// Pages that are remembered, 32 bytes each, and hints of 4: a newer one takes the place of an older one. Two megabytes,
+/// whose first touch takes a millisecond …
 const SEEN_MAX: usize = 1 << 16;
+/// … so that a small process has fewer, but no less than these.
+const SEEN_MIN: usize = 1 << 8;
 
 /// Pages that the target holds as they were sent.
-#[derive(Default)]
 struct Seen {
     /// A few words of each page that went by, in 32 bits. Empty until the first page.
     hints: Vec<u32>,
     /// Where it is, by what it holds.
     table: Vec<(u128, u64)>,
     plain: Vec<Run>,
+    /// Places in `hints` and `table`: a power of two.
+    places: usize,
     /// Every page is looked at as a whole: 0.3 us. Otherwise those whose hint is known, which finds what is there three
     /// times.
     thorough: bool,
@@ -157,7 +160,32 @@ struct Seen {
     behind: u64,
 }
 
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen {
+            hints: Vec::new(),
+            table: Vec::new(),
+            plain: Vec::new(),
+            places: SEEN_MAX,
+            thorough: false,
+            behind: 0,
+        }
+    }
+}
+
 impl Seen {
+    /// Of a process with these pages of its own.
+    fn begin(&mut self, plain: Vec<Run>) {
+        let pages: u64 = plain.iter().map(|run| (run.1 - run.0) / PAGE as u64).sum();
+        let places = (pages.min(SEEN_MAX as u64) as usize).next_power_of_two();
+        let places = places.clamp(SEEN_MIN, SEEN_MAX);
+        if places != self.places {
+            (self.places, self.hints) = (places, Vec::new());
+        }
+        self.plain = plain;
+        self.forget();
+    }
+
     fn forget(&mut self) {
         self.table.clear();
         self.behind = 0;
@@ -172,9 +200,9 @@ impl Seen {
             return None;
         }
         let whole = digest(page);
-        let slot = whole as usize % SEEN_MAX;
+        let slot = whole as usize % self.places;
         if self.table.is_empty() {
-            self.table.resize(SEEN_MAX, (0, 0));
+            self.table.resize(self.places, (0, 0));
         }
         let (known, from) = self.table[slot];
         if known == whole && from != 0 {
@@ -191,11 +219,11 @@ impl Seen {
     /// Did a page go by that may be like this one?
     fn hinted(&mut self, page: &[u8]) -> bool {
         if self.hints.is_empty() {
-            self.hints.resize(SEEN_MAX, 0);
+            self.hints.resize(self.places, 0);
         }
         let hint = hint(page);
         // Those bits that are not its place.
-        let slot = &mut self.hints[hint as usize % SEEN_MAX];
+        let slot = &mut self.hints[hint as usize % self.places];
         let known = *slot == (hint >> 32) as u32;
         *slot = (hint >> 32) as u32;
         known

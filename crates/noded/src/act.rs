@@ -42,12 +42,9 @@ pub async fn use_room(node: Arc<Node>) {
     let is_short = node.policy.kind == Kind::Armento;
     loop {
         let freed = node.freed.notified();
-        if is_short {
+        // Without programs of ours there is nothing to decide: the first one tells.
+        if is_short && node.lock().keepers.all().next().is_some() {
             let _ = tokio::time::timeout(period, freed).await;
-            // Without programs of ours there is nothing to decide.
-            if node.lock().keepers.all().next().is_none() {
-                continue;
-            }
         } else {
             freed.await;
         }

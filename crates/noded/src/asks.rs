@@ -196,6 +196,8 @@ fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
     let out = client.out.clone();
     to_come(&out);
     core.keepers.enter(client.session, hello.clone(), out);
+    // Who waits for somebody to decide about.
+    client.node.freed.notify_one();
     Ok(Answer::Done)
 }
 

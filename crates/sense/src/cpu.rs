@@ -42,6 +42,11 @@ const OSXSAVE: u32 = 1 << 27;
 
 /// What programs on this machine may use.
 pub fn cpu_set() -> CpuSet {
+    static SET: OnceLock<CpuSet> = OnceLock::new();
+    SET.get_or_init(features).clone()
+}
+
+fn features() -> CpuSet {
     let (one, seven, extended) = (cpuid(1, 0), cpuid(7, 0), cpuid(0x8000_0001, 0));
     // Sub-leaves beyond the highest one return whatever they like.
     let seven_1 = if seven.eax >= 1 { cpuid(7, 1).eax } else { 0 };
@@ -120,7 +125,17 @@ pub fn claimed_xsave() -> Xsave {
 /// A number for this processor's model of which a program gets `share_milli` thousandths; never 0.
 /// AMD APM vol. 3, Intel SDM vol. 2A, CPUID: vendor, signature and the name that users read.
 pub(crate) fn processor_kind(share_milli: u64) -> u32 {
-    let leaves = [0, 1, 0x8000_0002, 0x8000_0003, 0x8000_0004].map(|leaf| {
+    static MODEL: OnceLock<[[u32; 4]; 5]> = OnceLock::new();
+    let leaves = MODEL.get_or_init(model);
+    // FNV-1a (RFC 9923): spreads well, and nobody gains by a collision.
+    let mix = |h: u32, b: u8| (h ^ u32::from(b)).wrapping_mul(0x0100_0193);
+    let words = leaves.iter().flatten().map(|w| u64::from(*w));
+    let bytes = words.chain([share_milli]).flat_map(u64::to_le_bytes);
+    bytes.fold(0x811c_9dc5, mix).max(1)
+}
+
+fn model() -> [[u32; 4]; 5] {
+    [0, 1, 0x8000_0002, 0x8000_0003, 0x8000_0004].map(|leaf| {
         let r = cpuid(leaf, 0);
         // Leaf 1: ebx has the number of the core that is asked, ecx and edx what the kernel switched on.
         if leaf == 1 {
@@ -128,12 +143,7 @@ pub(crate) fn processor_kind(share_milli: u64) -> u32 {
         } else {
             [r.eax, r.ebx, r.ecx, r.edx]
         }
-    });
-    // FNV-1a (RFC 9923): spreads well, and nobody gains by a collision.
-    let mix = |h: u32, b: u8| (h ^ u32::from(b)).wrapping_mul(0x0100_0193);
-    let words = leaves.iter().flatten().map(|w| u64::from(*w));
-    let bytes = words.chain([share_milli]).flat_map(u64::to_le_bytes);
-    bytes.fold(0x811c_9dc5, mix).max(1)
+    })
 }
 
 fn vendor() -> String {

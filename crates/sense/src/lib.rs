@@ -9,6 +9,7 @@
 
 mod cgroup;
 mod cpu;
+mod files;
 mod memory;
 mod owner;
 mod pressure;

@@ -4,6 +4,7 @@
 
 use crate::cgroup::{Allowed, Group};
 use crate::cpu::processor_kind;
+use crate::files::Files;
 use crate::memory::machine_kib;
 use crate::pressure::Pressure;
 use crate::speed::Calibration;
@@ -69,6 +70,7 @@ pub struct Sampler {
     last: Option<Instant>,
     limits: Limits,
     pressure: Pressure,
+    files: Files,
     samples: u32,
 }
 
@@ -95,6 +97,7 @@ impl Sampler {
             last: None,
             limits: Limits::look(),
             pressure: Pressure::default(),
+            files: Files::default(),
             samples: 0,
         }
     }
@@ -108,6 +111,7 @@ impl Sampler {
         self.samples += 1;
         if self.samples.is_multiple_of(LIMITS_SAMPLES) {
             self.limits = Limits::look();
+            self.files = Files::default();
             self.calibration.follow_clock();
         }
         self.calibration.refine();
@@ -165,6 +169,7 @@ impl Sampler {
     /// Total and free, KiB: the part of a sample that may change within a moment.
     pub fn memory(&mut self) -> (u64, u64) {
         let group = self.limits.memory.as_ref();
+        let read = |path: &str| self.files.read(path);
         let pressed = self.pressure.is_high(group, &read);
         let machine = machine_kib(&read("/proc/meminfo").unwrap_or_default(), pressed);
         let allowed = group.and_then(|group| group.memory(&read, pressed));
