@@ -19,6 +19,7 @@ use std::time::Duration;
 const INLET: usize = 16 << 10;
 /// How often we look whether home is still there: home waits a second longer than we do.
 const LOOK: Duration = Duration::from_millis(100);
+const LOOK_MIN: Duration = Duration::from_millis(20);
 
 pub type Inlet = BufReader<Reader>;
 
@@ -99,7 +100,9 @@ pub fn watch(sh: &Arc<Shared>) {
     let home = &sh.home;
     let mut frozen = false;
     loop {
-        sleep(LOOK.min(home.freeze / 4));
+        // As long as nobody can be late; whoever is frozen is looked after more often.
+        let left = home.freeze.saturating_sub(home.session.answered().elapsed());
+        sleep(if frozen { LOOK } else { left.max(LOOK_MIN) });
         let alone = home.session.answered().elapsed();
         if alone > home.dead {
             eprintln!(

@@ -240,19 +240,28 @@ fn answer(sh: &Shared, seq: u32, m: ToHost, last: bool) {
     }
 }
 
-/// Usage and a sign of life go home this often.
+/// Usage and a sign of life go home this often …
 const PULSE: Duration = Duration::from_millis(500);
+/// … and where nobody is: home worries after two seconds (`SILENT`, `keeper/src/links.rs`). Programs that take turns leave
+/// an empty host on every node they were on.
+const PULSE_EMPTY: Duration = Duration::from_secs(1);
 
 /// A host without guests waits so long for its home.
 const EMPTY_MAX: Duration = Duration::from_secs(2);
 
 /// Usage and a sign of life to home.
 pub fn pulse(sh: &Arc<Shared>) {
+    let mut pause = PULSE;
     loop {
-        std::thread::sleep(PULSE);
+        std::thread::sleep(pause);
         sys::give_back_rest();
         let Some(list) = sh.hand.run(usage) else {
             return;
+        };
+        pause = if list.is_empty() {
+            PULSE_EMPTY
+        } else {
+            PULSE
         };
         for u in &list {
             if let Some(c) = sh.cell_of(u.pid) {

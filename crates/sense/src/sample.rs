@@ -17,6 +17,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// The limits of groups change by an administrator's hand: looked at again after so many samples.
 const LIMITS_SAMPLES: u32 = 10;
 
+/// At first speed is looked at again with each sample: the first look may have met a busy moment.
+const REFINED: u32 = 30;
+
 /// What an administrator states instead of what is measured (MOSIX: `setspeed`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given {
@@ -114,7 +117,9 @@ impl Sampler {
             self.files = Files::default();
             self.calibration.follow_clock();
         }
-        self.calibration.refine();
+        if self.samples < REFINED || self.samples.is_multiple_of(LIMITS_SAMPLES) {
+            self.calibration.refine();
+        }
         let now = Instant::now();
         let past = self
             .last
