@@ -20,6 +20,8 @@ const YOUNG_MS: u64 = 8_000;
 const LAG_US_MAX: i64 = 600_000_000;
 /// A program that was started with many others waits no longer to begin: by then its placement is given up (`ledger.rs`).
 const BEGINS_MS_MAX: i64 = 10_000;
+/// Nodes of which is known that it has been there; the last ones.
+const KNOWN_MAX: usize = 32;
 /// Share of the old value kept at each step, eighths. PAPER: MOSIX keeps 5 of 8 of a mean load.
 const KEEP_EIGHTHS: u64 = 5;
 /// Share of a process's former rate of calls remembered each second, thousandths.
@@ -98,6 +100,7 @@ impl Account {
             hint: seen.hint,
             lag_ms: 0,
             age_ms: seen.age_ms,
+            known: vec![seen.place.clone()],
         };
         let wanting = wanting(seen.busy_percent, seen.threads);
         Account {
@@ -117,7 +120,7 @@ impl Account {
     pub fn follow(&mut self, seen: &Seen, home: &NodeName, now: Tick) {
         let stale = self.moved.is_some_and(|moved| now.since(moved) < STALE_MS);
         if seen.place != self.proc.place && !stale {
-            self.proc.place = seen.place.clone();
+            self.comes_to(&seen.place);
             self.proc.arrived = now;
         }
         self.wanting = wanting(seen.busy_percent, seen.threads);
@@ -179,9 +182,19 @@ impl Account {
         self.proc.lag_ms = lag / 1000;
     }
 
+    fn comes_to(&mut self, to: &NodeName) {
+        self.proc.place = to.clone();
+        let known = &mut self.proc.known;
+        known.retain(|node| node != to);
+        if known.len() >= KNOWN_MAX {
+            known.remove(0);
+        }
+        known.push(to.clone());
+    }
+
     /// It came to `to`.
     pub fn moved(&mut self, to: &NodeName, now: Tick) {
-        self.proc.place = to.clone();
+        self.comes_to(to);
         self.proc.arrived = now;
         self.proc.hold = None;
         self.moved = Some(now);

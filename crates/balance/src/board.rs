@@ -1,7 +1,7 @@
 //! A farm on paper: what moves change while they are being chosen.
 
 use crate::decide::{belongs_home, bound, grounds, order, suits};
-use crate::weigh::{Seat, need_kib, seats, takes_in};
+use crate::weigh::{Seat, need_kib, price_ms, seats, takes_in};
 use crate::{Cause, DEMAND_FULL, Move, Policy, Proc, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid};
@@ -93,6 +93,10 @@ impl<'a> Board<'a> {
         takes_in(self.view, self.policy, &self.stands[to].seat)
     }
 
+    pub fn price_ms(&self, proc: &Proc, to: usize) -> i64 {
+        price_ms(proc, self.stands[to].name(), &self.view.me, self.policy)
+    }
+
     /// May `proc` go to `to` at all?
     pub fn fits(&self, proc: &Proc, to: usize) -> bool {
         let seat = &self.stands[to].seat;
@@ -107,7 +111,11 @@ impl<'a> Board<'a> {
             source.rate_of(source.work),
             target.rate_of(target.work + proc.demand),
         );
-        let chosen = order(proc, target.node, grounds(cause, rates, proc, self.policy));
+        let chosen = order(
+            proc,
+            target.node,
+            grounds(cause, rates, proc, self.price_ms(proc, to)),
+        );
         self.chosen.push(chosen);
         let source = &mut self.stands[from];
         source.free.retain(|p| p.pid != proc.pid);

@@ -168,7 +168,12 @@ fn usher(
                 let here = seats.iter().find(|s| *s.name() == from.entry.node);
                 let now = here.map_or(0, |seat| seat.rate_of(seat.work));
                 let rates = (now, to.rate_of(to.work + proc.demand));
-                let why = grounds(Cause::Memory, rates, proc, policy);
+                let why = grounds(
+                    Cause::Memory,
+                    rates,
+                    proc,
+                    price_ms(proc, to.name(), &view.me, policy),
+                );
                 return Some(order(proc, to.node, why));
             }
         }
@@ -213,7 +218,12 @@ fn relieve(
             let rank = (now_costs - then_costs, Reverse(to.turn));
             if best.as_ref().is_none_or(|(top, _)| rank > *top) {
                 let rates = (from.rate_of(from.work), to.rate_of(to.work + proc.demand));
-                let why = grounds(Cause::Share, rates, proc, policy);
+                let why = grounds(
+                    Cause::Share,
+                    rates,
+                    proc,
+                    price_ms(proc, to.name(), &view.me, policy),
+                );
                 best = Some((rank, order(proc, to.node, why)));
             }
         }
@@ -245,12 +255,12 @@ pub(crate) fn suits(view: &View, policy: &Policy, to: &Node, proc: &Proc) -> boo
 }
 
 /// `rates`: now, then.
-pub(crate) fn grounds(cause: Cause, rates: (u64, u64), proc: &Proc, policy: &Policy) -> Grounds {
+pub(crate) fn grounds(cause: Cause, rates: (u64, u64), proc: &Proc, price_ms: i64) -> Grounds {
     Grounds {
         cause,
         now_milli: rates.0,
         then_milli: rates.1,
-        price_ms: price_ms(proc, policy) as u64,
+        price_ms: price_ms as u64,
         lag_ms: proc.lag_ms,
     }
 }

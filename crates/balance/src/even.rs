@@ -1,9 +1,8 @@
 //! Evens out: no core stands idle while another is shared, nobody is much slower than somebody else.
 
-use crate::board::{Board, Stand};
+use crate::board::Board;
 use crate::ranks::{Class, Ranks, class, is_uniform};
-use crate::weigh::price_ms;
-use crate::{Cause, Policy, Proc};
+use crate::{Cause, Proc};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -52,14 +51,13 @@ fn best<'a>(board: &Board<'a>, ranks: &mut Ranks, from: usize) -> Option<(&'a Pr
 }
 
 fn somebody_gains(board: &Board, from: usize, to: usize) -> bool {
-    let (source, target) = (&board.stands[from], &board.stands[to]);
-    let mut free = source.free.iter();
-    free.any(|proc| gains(board.policy, source, target, proc))
+    let mut free = board.stands[from].free.iter();
+    free.any(|proc| gains(board, from, to, proc))
 }
 
 fn candidate<'a>(board: &Board<'a>, from: usize, to: usize) -> Option<&'a Proc> {
     let (source, target) = (&board.stands[from], &board.stands[to]);
-    let gains = |proc: &&&Proc| gains(board.policy, source, target, proc);
+    let gains = |proc: &&&Proc| gains(board, from, to, proc);
     let fits = |proc: &&&Proc| board.fits(proc, to);
     let home = *target.name() == board.view.me;
     let slower =
@@ -79,11 +77,12 @@ fn candidate<'a>(board: &Board<'a>, from: usize, to: usize) -> Option<&'a Proc> 
 }
 
 /// Is `proc` better off at `target`, or with it all of ours?
-fn gains(policy: &Policy, source: &Stand, target: &Stand, proc: &Proc) -> bool {
+fn gains(board: &Board, from: usize, to: usize, proc: &Proc) -> bool {
+    let (source, target, policy) = (&board.stands[from], &board.stands[to], board.policy);
+    let price = board.price_ms(proc, to);
     let now = source.rate(source.seat.work);
     let then = target.rate(target.seat.work + proc.demand);
     let remains_ms = proc.age_ms.max(REMAINS_MS_MIN) as i64;
-    let price = price_ms(proc, policy);
     if target.has_core(proc.demand) && source.is_crowded() {
         // An idle core is power for all, however slow, where taking turns costs little beside.
         let turns = price * policy.turns_each as i64 <= remains_ms;

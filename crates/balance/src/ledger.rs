@@ -175,7 +175,7 @@ impl Ledger {
         let price = self
             .accounts
             .get(&order.pid)
-            .map_or(0, |a| price_ms(&a.proc, policy));
+            .map_or(0, |a| price_ms(&a.proc, &order.to, &self.me, policy));
         self.turns_us = self.turns_us.saturating_sub(price as u64 * 1000);
         self.decided_last = Some(now);
         self.flies_to(order.pid, &order.to, now);

@@ -4,7 +4,7 @@
 //! whoever is behind; between equal nodes one move does it: from a pair, one goes to who was alone.
 
 use crate::board::{Board, DEMAND_MIN};
-use crate::weigh::{price_ms, seats};
+use crate::weigh::seats;
 use crate::{Cause, Policy, Proc, View};
 use armento_model::{NodeName, Pid};
 use std::collections::{HashMap, HashSet};
@@ -98,7 +98,7 @@ fn swap<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Chan
     (worth && board.fits(behind, to) && board.fits(ahead, from)).then(|| Change {
         moves: vec![(behind, from, to), (ahead, to, from)],
         gain: gap * (rate(board, to) - rate(board, from)),
-        price_ms: price_ms(behind, board.policy) + price_ms(ahead, board.policy),
+        price_ms: board.price_ms(behind, to) + board.price_ms(ahead, from),
     })
 }
 
@@ -127,7 +127,7 @@ fn hop<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Chang
     (worth && board.fits(one, to)).then(|| Change {
         moves: vec![(one, from, to)],
         gain,
-        price_ms: price_ms(one, board.policy),
+        price_ms: board.price_ms(one, to),
     })
 }
 

@@ -66,6 +66,8 @@ pub struct Proc {
     pub lag_ms: i64,
     /// Since it was born, wherever it was.
     pub age_ms: u64,
+    /// Nodes where it has been: they have a host for it.
+    pub known: Vec<NodeName>,
 }
 
 /// A placement or move under way.

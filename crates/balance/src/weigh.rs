@@ -137,10 +137,15 @@ pub(crate) fn need_kib(rss_kib: u64) -> u64 {
     rss_kib + rss_kib / 8 + HOST_KIB
 }
 
-/// What a move costs, milliseconds of a standard core: both ends' work, and the bytes.
-pub(crate) fn price_ms(proc: &Proc, policy: &Policy) -> i64 {
+/// What a move of one of `me`'s costs, milliseconds of a standard core: both ends' work, the bytes, and a host where
+/// there is none for it yet.
+pub(crate) fn price_ms(proc: &Proc, to: &NodeName, me: &NodeName, policy: &Policy) -> i64 {
     let bytes_us = proc.rss_kib * policy.move_us_per_mib / 1024;
-    ((policy.move_us + bytes_us) / 1000).max(1) as i64
+    let first_us = match to == me || proc.known.contains(to) {
+        true => 0,
+        false => policy.first_us,
+    };
+    ((policy.move_us + first_us + bytes_us) / 1000).max(1) as i64
 }
 
 /// Memory left on `node` when all that flies there has landed, KiB.

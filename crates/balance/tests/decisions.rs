@@ -44,6 +44,7 @@ fn procs(place: &str, count: i32, first: i32) -> Vec<Proc> {
         hint: None,
         lag_ms: 0,
         age_ms: 60_000,
+        known: vec![name(place)],
     };
     (first..first + count).map(one).collect()
 }

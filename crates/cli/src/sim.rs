@@ -41,6 +41,9 @@ pub struct Args {
     /// Work of each end of a move, milliseconds of a standard processor
     #[arg(long, default_value_t = 3.0, value_name = "MS")]
     move_ms: f64,
+    /// … and of the first move of a process to a node
+    #[arg(long, default_value_t = 7.0, value_name = "MS")]
+    first_ms: f64,
     /// Print JSON (schema armento.played/1)
     #[arg(long)]
     json: bool,
@@ -53,6 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     })?;
     let prices = Prices {
         end_ns: (args.move_ms.clamp(0.0, 1e6) * 1e6) as u64,
+        first_ns: (args.first_ms.clamp(0.0, 1e6) * 1e6) as u64,
         ..Prices::default()
     };
     let mut table = Table::new(&scenario);

@@ -101,7 +101,9 @@ pub fn watch(sh: &Arc<Shared>) {
     let mut frozen = false;
     loop {
         // As long as nobody can be late; whoever is frozen is looked after more often.
-        let left = home.freeze.saturating_sub(home.session.answered().elapsed());
+        let left = home
+            .freeze
+            .saturating_sub(home.session.answered().elapsed());
         sleep(if frozen { LOOK } else { left.max(LOOK_MIN) });
         let alone = home.session.answered().elapsed();
         if alone > home.dead {

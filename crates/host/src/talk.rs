@@ -258,11 +258,7 @@ pub fn pulse(sh: &Arc<Shared>) {
         let Some(list) = sh.hand.run(usage) else {
             return;
         };
-        pause = if list.is_empty() {
-            PULSE_EMPTY
-        } else {
-            PULSE
-        };
+        pause = if list.is_empty() { PULSE_EMPTY } else { PULSE };
         for u in &list {
             if let Some(c) = sh.cell_of(u.pid) {
                 ahead::tell_positions(sh, &c.proc, u.pid);

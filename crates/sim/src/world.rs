@@ -145,6 +145,7 @@ impl World {
             born: false,
             ended_us: None,
             flight: None,
+            known: BTreeSet::from([job.home]),
             trip: 0,
         });
         self.living += 1;

@@ -114,7 +114,8 @@ impl World {
         proc.flight = Some(to);
         proc.trip += 1;
         let (place, chore) = (proc.place, Chore::Leave(task, proc.trip));
-        self.chore(place, chore);
+        let first = !proc.known.contains(&to);
+        self.chore(place, chore, first);
     }
 
     /// Is this flight still under way?
@@ -156,7 +157,8 @@ impl World {
             return;
         };
         if self.is_linked(self.procs[task].place, to) {
-            self.chore(to, Chore::Arrive(task, trip));
+            let first = self.procs[task].known.insert(to);
+            self.chore(to, Chore::Arrive(task, trip), first);
         } else {
             self.stays(task, Stay::LinkLost);
         }

@@ -4,6 +4,7 @@ use super::faults::Clock;
 use crate::machine::TaskId;
 use armento_balance::Ledger;
 use armento_gossip::Table;
+use std::collections::BTreeSet;
 
 /// One node.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,8 @@ pub struct Job {
 pub struct Prices {
     /// Work of each end, nanoseconds of a standard core.
     pub end_ns: u64,
+    /// … and of the first of a process to a node, each: a host begins there.
+    pub first_ns: u64,
     /// Bytes a microsecond.
     pub bandwidth: u64,
     /// Neither here nor there, microseconds.
@@ -48,6 +51,7 @@ impl Default for Prices {
     fn default() -> Prices {
         Prices {
             end_ns: 3_000_000,
+            first_ns: 0,
             bandwidth: 110,
             pause_us: 3_000,
             hop_us: 200,
@@ -68,6 +72,8 @@ pub(super) struct Proc {
     pub born: bool,
     pub ended_us: Option<u64>,
     pub flight: Option<usize>,
+    /// Nodes that have a host for it.
+    pub known: BTreeSet<usize>,
     /// Counts its flights: what belongs to one that failed comes too late.
     pub trip: u32,
 }

@@ -61,10 +61,12 @@ impl World {
         self.changed(i);
     }
 
-    pub(super) fn chore(&mut self, node: usize, chore: Chore) {
+    /// `first`: the process was never there.
+    pub(super) fn chore(&mut self, node: usize, chore: Chore, first: bool) {
         let id = CHORES + self.chores.put(chore);
-        self.out.moved_ns += self.prices.end_ns;
-        let (machine, work) = (&mut self.machines[node].0, self.prices.end_ns);
+        let work = self.prices.end_ns + if first { self.prices.first_ns } else { 0 };
+        self.out.moved_ns += work;
+        let machine = &mut self.machines[node].0;
         if self.prices.ahead {
             machine.enter_ahead(id, work, self.now);
         } else {
