@@ -14,6 +14,9 @@ const FASTER_PERCENT: i64 = 108;
 /// Farms beyond so many slow or fast nodes: those with the largest lags only.
 const LOOKED_MAX: usize = 64;
 
+/// What the moment of its birth made of a process's lag says little: it is looked ahead so far at least.
+const HORIZON_MS_MIN: u64 = 3_000;
+
 /// What would change.
 struct Change<'a> {
     moves: Vec<(&'a Proc, usize, usize)>,
@@ -24,6 +27,9 @@ struct Change<'a> {
 
 /// Before: nothing is to be evened out.
 pub(crate) fn take_turns(board: &mut Board) {
+    if last_to_end_fill_all(board) {
+        return;
+    }
     let mut left_ms = board.view.turns_ms as i64;
     while !board.is_full()
         && let Some(change) = best(board, left_ms)
@@ -33,6 +39,34 @@ pub(crate) fn take_turns(board: &mut Board) {
             board.go(proc, from, to, Cause::Turn);
         }
     }
+}
+
+/// If all stay where they are for as long as they have lived, those who will be behind the mean are as many as there are
+/// cores: should all others end first, no core stands idle for it, and there is time yet to take turns among them. Six
+/// equal programs on four nodes: two end at the time of one, and the other four, half done, have a node each.
+fn last_to_end_fill_all(board: &Board) -> bool {
+    let Some(mean_rate) = mean_rate(board) else {
+        return false;
+    };
+    let view = board.view;
+    let flies: HashMap<Pid, &NodeName> = view.flights.iter().map(|f| (f.pid, &f.to)).collect();
+    let stands = board.stands.iter();
+    let rates: HashMap<&NodeName, i64> = stands.map(|s| (s.name(), s.rate(s.seat.work))).collect();
+    let computing = |p: &&Proc| p.demand >= DEMAND_MIN && !p.locked;
+    let lag_then = |p: &Proc| {
+        let place = flies.get(&p.pid).copied().unwrap_or(&p.place);
+        let rate = rates.get(place).copied().unwrap_or(mean_rate);
+        let horizon_ms = p.age_ms.max(HORIZON_MS_MIN) as i64;
+        p.lag_ms + (mean_rate - rate) * horizon_ms / 1000
+    };
+    let lags: Vec<i64> = view.procs.iter().filter(computing).map(lag_then).collect();
+    let mean = lags.iter().sum::<i64>() / (lags.len() as i64).max(1);
+    let behind = lags.iter().filter(|lag| **lag > mean).count() as u64;
+    let usable = (0..board.stands.len()).filter(|&i| board.takes_in(i));
+    let cores: u64 = usable
+        .map(|i| u64::from(board.stands[i].seat.node.entry.cores))
+        .sum();
+    behind >= cores.max(1)
 }
 
 fn best<'a>(board: &Board<'a>, left_ms: i64) -> Option<Change<'a>> {
