@@ -23,6 +23,11 @@ const AGE_MS_EACH: u64 = 4;
 /// … and so many nodes let one process more be under way from one home: what they take in grows with them.
 const FLIGHT_NODES: usize = 16;
 
+/// Decisions are made so often in the life of the youngest process: twice in what is worth a turn (`turns_each`) …
+const PAUSES_EACH: u64 = 64;
+/// … and no less often than this.
+const PAUSE_MS_MAX: u64 = 500;
+
 /// A policy with its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -111,6 +116,12 @@ impl Policy {
         self
     }
 
+    /// How long after one decision the next is worth its cost, when nobody of ours has ended: where the youngest has lived
+    /// long, differences that are worth a move come slowly.
+    pub fn pause_ms(&self, youngest_ms: u64) -> u64 {
+        (youngest_ms / PAUSES_EACH).clamp(self.period_ms, PAUSE_MS_MAX.max(self.period_ms))
+    }
+
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -134,7 +145,7 @@ impl Policy {
 
 impl Default for Policy {
     fn default() -> Policy {
-        Policy::of(Kind::Mosix)
+        Policy::of(Kind::Armento)
     }
 }
 

@@ -90,7 +90,7 @@ fn check(what: &str, policy: &Policy, view: &View, want: &str) {
 
 #[test]
 fn counts_are_evened_out_and_never_by_one() {
-    let mosix = Policy::default();
+    let mosix = Policy::of(Kind::Mosix);
     for (counts, want) in [
         (&[1, 0, 0, 0][..], "-"),
         (&[2, 0, 0, 0], "n1>n2"),
@@ -119,7 +119,7 @@ fn counts_are_evened_out_and_never_by_one() {
 
 #[test]
 fn speed_cores_and_the_work_of_others_count() {
-    let mosix = Policy::default();
+    let mosix = Policy::of(Kind::Mosix);
     let with = |counts: &[i32], change: &dyn Fn(&mut [Node])| {
         let mut view = farm(counts);
         change(&mut view.nodes);
@@ -192,7 +192,7 @@ fn speed_cores_and_the_work_of_others_count() {
 
 #[test]
 fn who_may_not_move_does_not() {
-    let mosix = Policy::default();
+    let mosix = Policy::of(Kind::Mosix);
     let with = |change: &dyn Fn(&mut Proc)| {
         let mut view = farm(&[3, 0]);
         view.procs.iter_mut().for_each(change);
@@ -241,7 +241,7 @@ fn who_may_not_move_does_not() {
 
 #[test]
 fn the_one_that_computed_longest_and_calls_home_least_goes() {
-    let mosix = Policy::default();
+    let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[3, 0]);
     assert_eq!(decide(&view, &mosix, NOW)[0].pid, 102, "most CPU");
     view.procs[2].forwarded_per_s = 5000;
@@ -261,7 +261,7 @@ fn the_one_that_computed_longest_and_calls_home_least_goes() {
 
 #[test]
 fn one_decision_a_period_and_flights_count_where_they_land() {
-    let mosix = Policy::default();
+    let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[3, 0, 0]);
     view.decided_last = Some(Tick(NOW.0 - mosix.period_ms + 1));
     check("too early", &mosix, &view, "-");
@@ -289,7 +289,7 @@ fn one_decision_a_period_and_flights_count_where_they_land() {
 
 #[test]
 fn only_where_it_fits_runs_and_is_welcome() {
-    let mosix = Policy::default();
+    let mosix = Policy::of(Kind::Mosix);
     let shut = |what: &str, stay: Stay, change: &dyn Fn(&mut Node)| {
         let mut view = farm(&[3, 0]);
         change(&mut view.nodes[1]);
@@ -361,7 +361,7 @@ fn only_where_it_fits_runs_and_is_welcome() {
 
 #[test]
 fn memory_goes_before_counts() {
-    let mosix = Policy::default();
+    let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[2, 1, 1]);
     view.nodes[0].entry.mem_free_kib = 100_000;
     view.procs[0].rss_kib = GIB;
@@ -387,7 +387,7 @@ fn memory_goes_before_counts() {
 
 #[test]
 fn what_the_user_says_of_a_program_counts() {
-    let mosix = Policy::default();
+    let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[3, 0]);
     view.procs
         .iter_mut()
@@ -410,7 +410,7 @@ fn what_the_user_says_of_a_program_counts() {
 
 #[test]
 fn memory_asks_for_no_more_than_is_lacking() {
-    let mosix = Policy::default();
+    let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[3, 0]);
     // Some 200 MB are to be kept free.
     view.nodes[0].entry.mem_free_kib = 100_000;
@@ -510,7 +510,7 @@ fn programs_started_at_once_are_spread() {
 
 #[test]
 fn a_target_admits_what_it_can_bear() {
-    let policy = Policy::default();
+    let policy = Policy::of(Kind::Mosix);
     let check = |what: &str, need: &Need, change: &dyn Fn(&mut View), want: Result<(), Stay>| {
         let mut view = farm(&[1, 0]);
         change(&mut view);
@@ -582,8 +582,8 @@ fn a_target_admits_what_it_can_bear() {
 fn large_farms_are_decided_in_bounded_work() {
     let mut view = farm(&vec![1; 1000]);
     view.procs.extend(procs("n1", 999, 1_000_000));
-    let got = decide(&view, &Policy::default(), NOW);
+    let got = decide(&view, &Policy::of(Kind::Mosix), NOW);
     assert_eq!(got.len(), 1);
     assert_eq!(got[0].from, name("n1"));
-    assert!(place(&view, &Policy::default(), &Fresh::default()).is_some());
+    assert!(place(&view, &Policy::of(Kind::Mosix), &Fresh::default()).is_some());
 }

@@ -88,7 +88,7 @@ fn a_flight_counts_where_it_goes_until_it_ends() {
         let mut ledger = Ledger::new(name("n1"));
         ledger.observe(&[seen(1, "n1")], Tick(1000));
         assert_eq!(ledger.load(), 100);
-        ledger.moving(&order, &Policy::default(), Tick(2000));
+        ledger.moving(&order, &Policy::of(Kind::Mosix), Tick(2000));
         assert_eq!(ledger.load(), 0);
         ledger
     };
@@ -124,7 +124,7 @@ fn a_flight_counts_where_it_goes_until_it_ends() {
 
 #[test]
 fn a_placed_program_counts_before_anybody_has_seen_it() {
-    let mosix = Policy::default();
+    let mosix = Policy::of(Kind::Mosix);
     let mut ledger = Ledger::new(name("n1"));
     let mut put = |pid, now| {
         let view = view(&mut ledger, known("n2", 0, 900), Tick(now));

@@ -14,7 +14,7 @@ Keys of the configuration (TOML), with what holds if they are not given:
   state = \"DIR\"              keys and books              (/var/lib/armento; ARMENTO_STATE)
   socket = \"PATH\"            for commands on this node   (/run/armento/control.sock; ARMENTO_SOCKET)
   wire = \"tls\" | \"plain\"     of keepers and hosts        (the farm's)
-  policy = \"mosix\" | \"armento\" | \"static\" | \"none\"       (mosix)
+  policy = \"armento\" | \"mosix\" | \"static\" | \"none\"       (armento)
   allow_root = false         processes of root may move
   send_to = [\"n2\"]           nodes we send to            (all; rules: armento farm trust --help)
   accept_from = [\"n2\"]       homes whose guests may come (all)

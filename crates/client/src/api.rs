@@ -463,7 +463,7 @@ pub enum Order {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Report {
-    /// From a keeper, about twice a second and after every change: all living processes of the tree.
+    /// From a keeper, once or twice a second and after every change: all living processes of the tree.
     Procs { procs: Vec<ProcInfo> },
     Moved {
         ticket: u64,

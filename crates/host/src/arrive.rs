@@ -7,7 +7,7 @@ use crate::mapping::{OTHER_MAX, map_call, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
-use crate::{behind, bodies, passage, start, sys};
+use crate::{behind, bodies, passage, report, sys};
 use armento_link::{Reader, Writer};
 use armento_migrate::carry::files_of;
 use armento_migrate::fault::point;
@@ -308,6 +308,7 @@ fn begin(zoo: &mut Zoo, mv: MoveId, head: &Head) -> Result<Filler> {
         serving: false,
         mv: Some(mv),
         busy_percent: 100,
+        came: Instant::now(),
         looked: (0, Instant::now()),
         demand: Default::default(),
         name: head.command.clone(),
@@ -683,11 +684,12 @@ pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
     b.quiet = false;
     b.proc.live.store(true, Ordering::Release);
     let sh = zoo.sh();
+    sh.has_changed();
     sh.tell(&ToHome::Thawed { mv });
     bodies::run_on(zoo, pid);
     if expelled(&sh).is_some() {
         // It was on its way here when the others were sent away.
-        start::send_home(&sh, pid);
+        report::send_home(&sh, pid);
     }
 }
 

@@ -136,7 +136,10 @@ pub fn whole(proc: &Proc) -> Result<()> {
 /// A body whose pages are still being sent from here is forgotten by home already: it goes when they are.
 pub fn drop_later(zoo: &mut Zoo, pid: Pid) {
     match zoo.bodies.get_mut(&pid) {
-        Some(b) if b.serving => b.quiet = true,
+        Some(b) if b.serving => {
+            b.quiet = true;
+            zoo.sh().has_changed();
+        }
         _ => bodies::remove(zoo, pid),
     }
 }

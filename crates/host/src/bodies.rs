@@ -337,6 +337,7 @@ pub fn ended(zoo: &mut Zoo, here: Tid, code: i32, killed: Option<i32>) {
     let Some(body) = zoo.bodies.remove(&pid) else {
         return;
     };
+    sh.has_changed();
     crate::ahead::forget(&body.proc);
     zoo.veils.forget(pid);
     body.threads.values().for_each(|t| sh.leave(&t.cell));
@@ -373,6 +374,7 @@ pub fn remove(zoo: &mut Zoo, pid: Pid) {
     let Some(mut body) = zoo.bodies.remove(&pid) else {
         return;
     };
+    sh.has_changed();
     crate::ahead::forget(&body.proc);
     zoo.veils.forget(pid);
     body.threads.values().for_each(|t| sh.leave(&t.cell));

@@ -40,8 +40,8 @@ const TOGETHER_MAX: Duration = Duration::from_secs(3);
 /// A failed move's process waits so long for home's word, while home hears us. Home says Abort or Drop at once, and after
 /// 20 s at the latest (`READY_MAX`, `keeper/src/mover.rs`): who goes on before might run twice.
 const ABORT_MAX: Duration = Duration::from_secs(60);
-/// Home says twice a second that it does.
-const HEARD_MAX: Duration = Duration::from_millis(1500);
+/// Home says once a second that it does (`PULSE_CALM`, `talk.rs`).
+const HEARD_MAX: Duration = Duration::from_millis(2500);
 
 pub fn run(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) {
     if let Err(e) = leave(sh, mv, pid, to) {

@@ -324,6 +324,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         serving: false,
         mv: None,
         busy_percent: 100,
+        came: std::time::Instant::now(),
         looked: (0, std::time::Instant::now()),
         demand: Default::default(),
         name: String::new(),

@@ -2,6 +2,7 @@
 
 use crate::bodies;
 use crate::shared::{ALONE, Shared, lock};
+use crate::talk::{PULSE, PULSE_CALM};
 use crate::world::Zoo;
 use armento_link::{Reader, Writer};
 use armento_tracee::aside;
@@ -89,6 +90,11 @@ impl Home {
         Ok(BufReader::with_capacity(INLET, r))
     }
 
+    /// How often home hears of guests that came long ago: three pulses before any of them is frozen.
+    pub fn pulse(&self) -> Duration {
+        (self.freeze / 3).clamp(PULSE, PULSE_CALM)
+    }
+
     pub fn reads(&self) -> MutexGuard<'_, ()> {
         lock(&self.reading)
     }
@@ -166,5 +172,20 @@ mod tests {
         assert!(home.turn(&resume(0)).is_none(), "it was repeated");
         assert!(home.turn(&resume(2)).is_some());
         assert!(home.turn(&resume(1)).is_none(), "it is older");
+    }
+
+    #[test]
+    fn three_pulses_come_before_a_freeze() {
+        let pulse = |freeze_ms| {
+            let resume = Resume {
+                session: SessionId(7),
+                epoch: 0,
+                heard: 0,
+                freeze_ms,
+                dead_ms: 30_000,
+            };
+            Home::new(&resume, (10_000, 30_000)).pulse().as_millis()
+        };
+        assert_eq!([100, 1500, 2100, 10_000].map(pulse), [500, 500, 700, 1000]);
     }
 }

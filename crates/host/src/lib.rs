@@ -20,6 +20,7 @@ mod growth;
 mod home;
 mod mapping;
 mod passage;
+mod report;
 mod resume;
 mod serve;
 mod shared;

@@ -23,7 +23,7 @@ use armento_wire::call::{self, Call};
 use armento_wire::talk::{self, FileKey, TALK, ToHome, ToHost};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
@@ -240,6 +240,8 @@ pub struct Shared {
     pub pass: OwnedFd,
     /// How bodies get a userfaultfd that serves their kernel's faults, too.
     pub asking: Asking,
+    /// Readable when a guest has come or gone: the daemon is to hear of it soon.
+    pub changed: OwnedFd,
 }
 
 pub enum Asking {
@@ -258,6 +260,11 @@ pub struct Cells {
 }
 
 impl Shared {
+    /// Somebody came or went.
+    pub fn has_changed(&self) {
+        tsys::poke(self.changed.as_raw_fd());
+    }
+
     pub fn knows(&self, key: &FileKey) -> bool {
         lock(&self.files).contains_key(key)
     }

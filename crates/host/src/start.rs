@@ -3,29 +3,23 @@
 use crate::cache::Cache;
 use crate::home::{Home, Inlet};
 use crate::passage::Open;
-use crate::shared::{Asking, Cells, Shared, lock};
+use crate::shared::{Asking, Cells, Shared};
 use crate::veils::Veils;
 use crate::world::Zoo;
-use crate::{arrive, home, passage, serve, sys, talk, zygote};
-use armento_client::api::{
-    Answer, Ask, GuestInfo, HostHello, HostStart, HostUp, Order, RENEW, Report,
-};
-use armento_client::{Again, AskError, Session, version};
+use crate::{home, passage, report, serve, sys, talk, zygote};
+use armento_client::api::{HostStart, HostUp};
 use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role, Writer};
-use armento_model::{Pid, Stay};
 use armento_tracee::region::Region;
-use armento_tracee::{aside, cpu, hand, status, sys as tsys, uffd};
+use armento_tracee::{aside, hand, sys as tsys, uffd};
 use armento_wire::session;
 use armento_wire::talk::{self as wire, Purpose, TALK, ToHome, ToHost};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufRead, Write};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How often the daemon hears of the guests.
-const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// Clocks nearer than this are one clock: both nodes run on one kernel, or the link's delay hides the rest.
 const SAME_CLOCK_NS: i64 = 50_000_000;
 /// Home is asked for its clock so often, or until it answers so quickly, and for so long each time.
@@ -111,6 +105,7 @@ fn run() -> Result<(), Failure> {
         telling: Mutex::default(),
         pass: guests.pass,
         asking,
+        changed: tsys::eventfd()?,
     });
     let mut zoo = Zoo {
         sh: Some(sh.clone()),
@@ -140,7 +135,7 @@ fn run() -> Result<(), Failure> {
     let s = sh.clone();
     aside::start("alone", move || home::watch(&s))?;
     let s = sh.clone();
-    aside::start("report", move || report(&s, &door))?;
+    aside::start("report", move || report::report(&s, &door))?;
     // Others wait for it; what it says home is bounded by the threads of guests.
     session::never_wait();
     palm.hold(&mut zoo);
@@ -286,108 +281,4 @@ fn accept(sh: &Arc<Shared>, door: &Door) {
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }
-}
-
-/// Tells this node's daemon about the guests; finds it again when it was restarted.
-fn report(sh: &Arc<Shared>, door: &Door) {
-    let mut renewed = Instant::now();
-    let mut again = Again::default();
-    loop {
-        if let Ok(mut s) = Session::connect() {
-            let me = HostHello {
-                tree: sh.start.tree,
-                home: sh.start.home.clone(),
-                host: std::process::id() as i32,
-                uid: sh.start.uid,
-            };
-            let asked = s.ask(Ask::Host(me), Duration::from_secs(5));
-            if matches!(asked, Err(AskError::Refused(_))) {
-                again.refused();
-            }
-            if asked.is_ok() {
-                again.found();
-                if version::is_to_come() {
-                    let _ = s.report(Report::ToCome);
-                }
-                while let Some(guests) = sh.hand.run(guest_list) {
-                    if renewed.elapsed() > RENEW && renew(sh, door, &mut s) {
-                        renewed = Instant::now();
-                    }
-                    if s.report(Report::Guests { guests }).is_err() {
-                        break;
-                    }
-                    match s.order(Some(REPORT_EVERY)) {
-                        Ok(Some(Order::Expel { why, for_ms })) => {
-                            let until = Instant::now() + Duration::from_millis(for_ms);
-                            sh.hand.run(move |zoo| expel(zoo, until, why));
-                        }
-                        // What it signed was refused anyhow; from now on we refuse it.
-                        Ok(Some(Order::Cut { .. })) => drop(renew(sh, door, &mut s)),
-                        Ok(_) | Err(AskError::Late) => {}
-                        Err(_) => break,
-                    }
-                }
-            }
-        }
-        std::thread::sleep(again.pause());
-    }
-}
-
-/// Identities live a day, trees longer.
-fn renew(sh: &Shared, door: &Door, s: &mut Session) -> bool {
-    let Ok(Answer::Identity { identity }) = s.ask(Ask::Identity, Duration::from_secs(5)) else {
-        return false;
-    };
-    let done = door.renew(&identity).is_ok();
-    if done {
-        *lock(&sh.identity) = identity;
-    }
-    done
-}
-
-/// Every guest is to go home, and nobody to come until then. Home decides when; the daemon waits for it.
-fn expel(zoo: &mut Zoo, until: Instant, why: String) {
-    let sh = zoo.sh();
-    let why = if why.is_empty() {
-        "the node where it ran leaves the farm".into()
-    } else {
-        why
-    };
-    *lock(&sh.expelled) = Some((until, why));
-    for b in zoo.bodies.values().filter(|b| !b.quiet) {
-        send_home(&sh, b.pid);
-    }
-}
-
-/// Asks home to fetch it, for it may not be here any longer.
-pub fn send_home(sh: &Shared, pid: Pid) {
-    let Some(why) = arrive::expelled(sh) else {
-        return;
-    };
-    sh.tell(&ToHome::ComeHome {
-        pid,
-        tid: pid,
-        stay: Stay::NotTrusted,
-        why,
-        about: None,
-    });
-}
-
-fn guest_list(zoo: &mut Zoo) -> Vec<GuestInfo> {
-    let sh = zoo.sh();
-    // Who sends its guests away waits for those on their way here, too.
-    let all = arrive::expelled(&sh).is_some();
-    let live = zoo.bodies.values().filter(|b| all || !b.quiet);
-    live.map(|b| GuestInfo {
-        pid: b.pid,
-        tree: sh.start.tree,
-        home: sh.start.home.clone(),
-        command: status::comm(b.here, b.here),
-        cpu_ms: cpu::process_ns(b.here) / 1_000_000,
-        rss_kib: status::rss_kib(b.here),
-        threads: b.threads.len() as u32,
-        busy_percent: b.busy_percent,
-        frozen: sh.home.alone.load(Ordering::Acquire),
-    })
-    .collect()
 }

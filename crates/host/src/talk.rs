@@ -240,11 +240,11 @@ fn answer(sh: &Shared, seq: u32, m: ToHost, last: bool) {
     }
 }
 
-/// Usage and a sign of life go home this often …
-const PULSE: Duration = Duration::from_millis(500);
-/// … and where nobody is: home worries after two seconds (`SILENT`, `keeper/src/links.rs`). Programs that take turns leave
-/// an empty host on every node they were on.
-const PULSE_EMPTY: Duration = Duration::from_secs(1);
+/// Usage and a sign of life go home this often where somebody came lately …
+pub const PULSE: Duration = Duration::from_millis(500);
+/// … and else: home worries after two seconds (`SILENT`, `keeper/src/links.rs`). Each wakes four threads, here and at
+/// home, and programs that take turns leave an empty host on every node they were on.
+pub const PULSE_CALM: Duration = Duration::from_secs(1);
 
 /// A host without guests waits so long for its home.
 const EMPTY_MAX: Duration = Duration::from_secs(2);
@@ -255,10 +255,10 @@ pub fn pulse(sh: &Arc<Shared>) {
     loop {
         std::thread::sleep(pause);
         sys::give_back_rest();
-        let Some(list) = sh.hand.run(usage) else {
+        let Some((list, young)) = sh.hand.run(|zoo| (usage(zoo), zoo.has_young())) else {
             return;
         };
-        pause = if list.is_empty() { PULSE_EMPTY } else { PULSE };
+        pause = if young { PULSE } else { sh.home.pulse() };
         for u in &list {
             if let Some(c) = sh.cell_of(u.pid) {
                 ahead::tell_positions(sh, &c.proc, u.pid);

@@ -17,6 +17,7 @@ use armento_tracee::uffd::Uffd;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
 
 pub struct Th {
     pub cell: Arc<Cell>,
@@ -48,8 +49,10 @@ pub struct Body {
     pub mv: Option<MoveId>,
     /// Share of its time, of late, in which a thread of it wanted a processor, percent.
     pub busy_percent: u8,
+    /// When it came, or was made here.
+    pub came: Instant,
     /// CPU it had used here at the last look, and when that was.
-    pub looked: (u64, std::time::Instant),
+    pub looked: (u64, Instant),
     pub demand: Demand,
     /// What its threads are called when they are made, before they are dressed.
     pub name: String,
@@ -74,6 +77,12 @@ impl Body {
         self.proc.freezes(FOR_MOVE) && self.threads.values().all(|t| t.halted.is_some())
     }
 }
+
+/// A safety net only.
+const TURN_MAX: Duration = Duration::from_secs(10);
+
+/// Of somebody who came so lately others hear more often: decisions are made about him.
+const YOUNG: Duration = Duration::from_secs(5);
 
 pub struct Zoo {
     pub sh: Option<Arc<Shared>>,
@@ -104,6 +113,10 @@ impl Zoo {
         self.sh.clone().unwrap_or_else(|| std::process::abort())
     }
 
+    pub fn has_young(&self) -> bool {
+        self.bodies.values().any(|b| b.came.elapsed() < YOUNG)
+    }
+
     pub fn passage(&self) -> Arc<dyn armento_tracee::inject::Passage> {
         self.sh().open.clone()
     }
@@ -129,5 +142,10 @@ impl World for Zoo {
 
     fn turn(&mut self) -> bool {
         !self.over
+    }
+
+    /// Nothing here changes but by a report or a job.
+    fn pause(&self) -> Duration {
+        TURN_MAX
     }
 }

@@ -70,15 +70,9 @@ pub enum BirthError {
     Io(#[from] std::io::Error),
 }
 
-/// Runs the program. Returns only when nothing could be started.
+/// Runs the program. Returns only when nothing could be started. Whether there is a daemon the keeper finds out.
 pub fn run(b: &Birth) -> BirthError {
-    match Session::connect() {
-        Ok(probe) => match with_keeper(b, probe) {
-            Ok(never) => never,
-            Err(e) => BirthError::Io(e),
-        },
-        Err(e) => BirthError::NoDaemon(e),
-    }
+    with_keeper(b).unwrap_or_else(BirthError::Io)
 }
 
 /// Runs the program without a keeper, as any shell would.
@@ -93,9 +87,7 @@ fn name(b: &Birth) -> String {
         .map_or_else(String::new, |c| c.to_string_lossy().into_owned())
 }
 
-fn with_keeper(b: &Birth, probe: Session) -> std::io::Result<BirthError> {
-    // The keeper makes its own: nothing of ours but the door reaches it.
-    drop(probe);
+fn with_keeper(b: &Birth) -> std::io::Result<BirthError> {
     let (mut ours, theirs) = UnixStream::pair()?;
     let program = std::process::id() as Pid;
     match sys::fork_keeper()? {
@@ -268,10 +260,12 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         }
         let _ = grip.disband();
     }
+    // At home the program runs untraced, so its end is no event of the hand's. Without this the daemon would count a
+    // program that ended for as long as the tree is not scanned.
+    let inbox = inbox.told_of_end(armento_tracee::sys::pidfd_open(program).ok());
     if let Err(e) = start_threads(&keep, session, inbox, b.storm.map(|s| (s, seed))) {
         return eprintln!("keeper: {e}");
     }
-    watch_end(&keep, program);
     let _ = door.write_all(b"k");
     drop(door);
     palm.hold(&mut world);
@@ -311,17 +305,4 @@ fn start_threads(
         })?;
     }
     Ok(())
-}
-
-/// At home the program runs untraced, so its end is no event of the hand's: a thread waits for it. Without
-/// it the daemon would count a program that ended for as long as the tree is not scanned.
-fn watch_end(keep: &Arc<Keep>, program: Pid) {
-    let keep = keep.clone();
-    // Without a thread for it the next report finds out.
-    let _ = aside::start("end", move || {
-        if let Ok(end) = armento_tracee::sys::pidfd_open(program) {
-            armento_tracee::sys::poll_in(&[end.as_raw_fd()], -1);
-            keep.hand.post(|t| t.scan());
-        }
-    });
 }

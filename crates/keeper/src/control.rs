@@ -4,6 +4,7 @@
 use crate::keep::{Keep, lock};
 use crate::links;
 use crate::mover::{Task, Why};
+use crate::tree::Tree;
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
 use armento_client::{Again, AskError, Session, version};
 use armento_model::NodeName;
@@ -13,8 +14,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
-/// How often processes are reported when nothing changes.
+/// How often processes are reported when something changed lately …
 const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// … and when nothing has for so long.
+const REPORT_CALM: Duration = Duration::from_secs(1);
+const CALM_AFTER: Duration = Duration::from_secs(5);
 /// … and while there is none yet.
 const BORN_EVERY: Duration = Duration::from_millis(50);
 
@@ -31,13 +35,27 @@ pub struct Control {
 
 pub struct Inbox {
     queue: Receiver<Item>,
+    /// Readable when the program has ended.
+    end: Option<OwnedFd>,
+}
+
+impl Inbox {
+    pub fn told_of_end(self, end: Option<OwnedFd>) -> Inbox {
+        Inbox { end, ..self }
+    }
 }
 
 impl Control {
     pub fn new() -> (Control, Inbox) {
         let (tx, rx) = mpsc::channel();
         let wake = sys::eventfd().unwrap_or_else(|_| std::process::abort());
-        (Control { queue: tx, wake }, Inbox { queue: rx })
+        (
+            Control { queue: tx, wake },
+            Inbox {
+                queue: rx,
+                end: None,
+            },
+        )
     }
 
     fn push(&self, item: Item) {
@@ -84,31 +102,64 @@ pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
     Ok((s, node))
 }
 
+/// When processes are reported next.
+struct Pace {
+    next: Instant,
+    /// How many there were, and when that changed, or somebody moved.
+    told: usize,
+    changed: Instant,
+}
+
+impl Pace {
+    fn new() -> Pace {
+        let now = Instant::now();
+        Pace {
+            next: now,
+            told: 0,
+            changed: now,
+        }
+    }
+
+    /// One has moved: that is told at once.
+    fn moved(&mut self) {
+        self.next = Instant::now();
+        self.changed = self.next;
+    }
+
+    /// So many were told.
+    fn told(&mut self, n: usize) {
+        let now = Instant::now();
+        if std::mem::replace(&mut self.told, n) != n {
+            self.changed = now;
+        }
+        let calm = now.duration_since(self.changed) >= CALM_AFTER;
+        self.next = now
+            + match n {
+                0 => BORN_EVERY,
+                _ if calm => REPORT_CALM,
+                _ => REPORT_EVERY,
+            };
+    }
+}
+
 /// Serves until closed.
-pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
+pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
     let mut session = Some(session);
-    let mut next = Instant::now();
+    let mut pace = Pace::new();
     let mut search = Search::default();
     loop {
         if session.is_none() && search.is_due() {
             session = search.look(keep);
             // It knows nothing of us yet.
-            next = Instant::now();
+            pace.next = Instant::now();
         }
-        let fd = session.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let ready = session.as_ref().is_some_and(Session::has_order);
-        let wait = if ready {
-            0
-        } else {
-            // Rounded up: the last millisecond would be spent turning round.
-            let due = if session.is_none() { search.due } else { None };
-            let due = due.map_or(next, |due| next.min(due));
-            let left = due.saturating_duration_since(Instant::now());
-            left.as_micros().div_ceil(1000) as i32
-        };
-        let got = sys::poll_in(&[fd, keep.control.wake.as_raw_fd()], wait.clamp(0, 500));
-        if got[1] {
-            sys::drain(keep.control.wake.as_raw_fd());
+        let due = search.due.filter(|_| session.is_none());
+        let due = due.map_or(pace.next, |due| pace.next.min(due));
+        let [order, end] = wait(keep, &session, &inbox, due, ready);
+        if end {
+            inbox.end = None;
+            keep.hand.post(Tree::scan);
         }
         while let Ok(item) = inbox.queue.try_recv() {
             if let Item::Close(tx) = item {
@@ -116,24 +167,48 @@ pub fn run(keep: &Arc<Keep>, session: Session, inbox: Inbox) {
                 return;
             }
             if matches!(&item, Item::Report(r) if matches!(**r, Report::Moved { .. })) {
-                next = Instant::now();
+                pace.moved();
             }
             if !handle(&mut session, item) {
                 session = None;
             }
         }
-        if (got[0] || ready) && !orders(keep, &mut session) {
+        if order && !orders(keep, &mut session) {
             session = None;
         }
-        if Instant::now() >= next {
-            next = Instant::now() + REPORT_EVERY;
-            match report(keep, &session) {
-                Some(0) => next = Instant::now() + BORN_EVERY,
-                Some(_) => {}
-                None => session = None,
+        if Instant::now() >= pace.next {
+            let told = report(keep, &session);
+            pace.told(told.unwrap_or(1));
+            if told.is_none() {
+                session = None;
             }
         }
     }
+}
+
+/// Until somebody wants something of us, or `due`. Whether there is an order, and whether the program has ended.
+fn wait(
+    keep: &Keep,
+    session: &Option<Session>,
+    inbox: &Inbox,
+    due: Instant,
+    ready: bool,
+) -> [bool; 2] {
+    let fd = |fd: Option<&dyn AsRawFd>| fd.map_or(-1, AsRawFd::as_raw_fd);
+    let wake = keep.control.wake.as_raw_fd();
+    let fds = [
+        fd(session.as_ref().map(|s| s as &dyn AsRawFd)),
+        wake,
+        fd(inbox.end.as_ref().map(|e| e as &dyn AsRawFd)),
+    ];
+    // Rounded up: the last millisecond would be spent turning round.
+    let left = due.saturating_duration_since(Instant::now());
+    let ms = left.min(REPORT_CALM).as_micros().div_ceil(1000) as i32;
+    let got = sys::poll_in(&fds, if ready { 0 } else { ms });
+    if got[1] {
+        sys::drain(wake);
+    }
+    [got[0] || ready, got[2]]
 }
 
 /// For a daemon that was lost.
@@ -249,6 +324,23 @@ fn report(keep: &Arc<Keep>, session: &Option<Session>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reports_are_rarer_when_nothing_changes() {
+        let mut pace = Pace::new();
+        let next = |pace: &Pace| pace.next.saturating_duration_since(Instant::now());
+        pace.told(0);
+        assert!(next(&pace) <= BORN_EVERY);
+        pace.told(1);
+        assert!(next(&pace) <= REPORT_EVERY && next(&pace) > BORN_EVERY);
+        pace.changed -= CALM_AFTER;
+        pace.told(1);
+        assert!(next(&pace) > REPORT_EVERY);
+        pace.moved();
+        assert_eq!(next(&pace), Duration::ZERO);
+        pace.told(1);
+        assert!(next(&pace) <= REPORT_EVERY);
+    }
 
     #[test]
     fn without_a_session_there_is_no_daemon() {

@@ -68,6 +68,8 @@ pub struct Keep {
     pub closed: Mutex<HashSet<NodeName>>,
     /// Connections for programs that are being placed.
     pub early: Mutex<HashMap<Pid, Early>>,
+    /// Programs that were placed elsewhere at their start.
+    pub placed: AtomicU64,
     /// Held by who makes a link: a host serves one stream of calls.
     pub linking: Mutex<()>,
     /// What we show at doors, and since when we have it.
@@ -120,6 +122,7 @@ impl Keep {
             links: Mutex::default(),
             closed: Mutex::default(),
             early: Mutex::default(),
+            placed: AtomicU64::new(0),
             linking: Mutex::default(),
             identity: Mutex::default(),
             moves: Mutex::default(),

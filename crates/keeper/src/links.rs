@@ -26,7 +26,7 @@ const RENEWED_MAX: Duration = Duration::from_secs(2);
 /// How much later than the host's own end, which rests on what it knows that we heard, home declares it: how often both
 /// look, and a loaded machine.
 const GRACE: Duration = Duration::from_secs(1);
-/// A host that says nothing for so long may be behind a cable that is out: four of its pulses are missing.
+/// A host that says nothing for so long may be behind a cable that is out: two of its pulses are missing.
 const SILENT: Duration = Duration::from_secs(2);
 /// A host that meets the next life of a tree's home ends, and another is started: a first connection that fails so soon
 /// is tried once more after so long.
@@ -150,10 +150,7 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
     };
     lock(&keep.links).insert(node.clone(), link.clone());
     let (k, l) = (keep.clone(), link.clone());
-    let calls = aside::start("calls", move || lines::run(&k, &l, r));
-    let (k, l) = (keep.clone(), link.clone());
-    let both = calls.and_then(|()| aside::start("watch", move || watch(&k, &l)));
-    if let Err(e) = both {
+    if let Err(e) = aside::start("calls", move || lines::run(&k, &l, r)) {
         link.broken.store(true, Ordering::Release);
         lock(&keep.links).remove(node);
         link.session.end();
@@ -233,9 +230,10 @@ pub fn opened(
     }
 }
 
-/// A program was placed there: the next one finds a connection.
-pub fn keep_spare(keep: &Arc<Keep>, node: &NodeName) {
-    if let Some(link) = working(keep, node) {
+/// A program was placed there: where one follows the other, the next one finds a connection.
+pub fn placed(keep: &Arc<Keep>, node: &NodeName) {
+    let before = keep.placed.fetch_add(1, Ordering::Relaxed);
+    if let Some(link) = working(keep, node).filter(|_| before > 0) {
         let made = dialled(keep, &link);
         *lock(&link.spare) = Some((Instant::now(), made));
     }
@@ -289,22 +287,23 @@ pub fn me(keep: &Keep, pass: &Pass) -> Identity {
     held.unwrap_or_else(|| pass.identity.clone())
 }
 
-/// Signs of life both ways, and the end of a host that gives none.
-fn watch(keep: &Arc<Keep>, link: &Arc<HostLink>) {
-    while !link.broken.load(Ordering::Acquire) {
-        link.tell(&ToHost::Alive);
+/// Signs of life to every host, and the end of one that gives none. From the hand, about once a second.
+pub fn look(keep: &Arc<Keep>) {
+    let all: Vec<Arc<HostLink>> = lock(&keep.links).values().cloned().collect();
+    for link in all {
         if link.past() {
-            break;
+            dead(keep, &link);
+            continue;
         }
         if lock(&link.heard).elapsed() > SILENT {
             // Its reader looks for a way round what keeps this connection from working.
             link.session.cut();
+        } else if link.takes_more() {
+            link.tell(&ToHost::Alive);
         }
         lock(&link.spare).take_if(|(since, _)| since.elapsed() > SPARE_MAX);
-        sys::give_back_rest();
-        std::thread::sleep(Duration::from_millis(500));
     }
-    dead(keep, link);
+    sys::give_back_rest();
 }
 
 /// The host is gone, and with it every body there: their deputies die truthfully.

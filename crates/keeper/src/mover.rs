@@ -378,7 +378,7 @@ fn at_exec(keep: &Arc<Keep>, pid: Pid) {
         lock(&keep.early).remove(&pid);
         keep.control.report(Report::Placed { pid });
         match gone {
-            Ok(_) => return links::keep_spare(keep, &node),
+            Ok(_) => return links::placed(keep, &node),
             Err(e) => eprintln!("placement of {pid}: {e}"),
         }
     }

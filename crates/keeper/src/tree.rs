@@ -35,6 +35,12 @@ const HOLD_MAX: Duration = Duration::from_secs(60);
 const EXEC_WAITS: u32 = 10_000;
 /// How often the tree is scanned for children born at home.
 const SCAN_EVERY: Duration = Duration::from_millis(200);
+/// A turn comes no later than this …
+const TURN_MAX: Duration = Duration::from_millis(500);
+/// … and where everybody is away.
+const TURN_CALM: Duration = Duration::from_secs(1);
+/// Hosts are looked after no more often than this.
+const BEAT: Duration = Duration::from_millis(450);
 
 #[derive(Clone)]
 pub enum Place {
@@ -220,6 +226,8 @@ pub struct Tree {
     pub waits: Waits,
     scanned: Instant,
     watched: Instant,
+    /// When hosts were last looked after.
+    beat: Instant,
 }
 
 impl Tree {
@@ -239,6 +247,7 @@ impl Tree {
             waits: Waits::default(),
             scanned: Instant::now(),
             watched: Instant::now(),
+            beat: Instant::now(),
             keep,
         }
     }
@@ -659,7 +668,20 @@ impl World for Tree {
             crate::ahead::watch(&self.keep);
             crate::looks::watch(&self.keep);
         }
+        if self.beat.elapsed() > BEAT {
+            self.beat = Instant::now();
+            crate::links::look(&self.keep);
+        }
         !self.procs.is_empty()
+    }
+
+    /// Ends and forks at home, files that others want and calls that look at others are seen by looking.
+    fn pause(&self) -> Duration {
+        let home = self.procs.values().any(|p| p.link().is_none());
+        if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.ahead).is_empty() {
+            return TURN_MAX;
+        }
+        TURN_CALM
     }
 }
 

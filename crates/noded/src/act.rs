@@ -38,15 +38,17 @@ pub fn act(node: &Node) {
 /// … and when one of ours has ended, too; more often than once a second where a policy's own period is shorter.
 pub async fn use_room(node: Arc<Node>) {
     let pause = Duration::from_millis(node.policy.prompt_ms);
-    let period = Duration::from_millis(node.policy.period_ms);
     let is_short = node.policy.kind == Kind::Armento;
     loop {
         let freed = node.freed.notified();
         // Without programs of ours there is nothing to decide: the first one tells.
-        if is_short && node.lock().keepers.all().next().is_some() {
-            let _ = tokio::time::timeout(period, freed).await;
-        } else {
-            freed.await;
+        let youngest = node.lock().youngest_ms().filter(|_| is_short);
+        match youngest {
+            Some(age_ms) => {
+                let period = Duration::from_millis(node.policy.pause_ms(age_ms));
+                let _ = tokio::time::timeout(period, freed).await;
+            }
+            None => freed.await,
         }
         act(&node);
         // Whoever ended meanwhile is looked at then.

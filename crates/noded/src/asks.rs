@@ -4,7 +4,7 @@ use crate::control::Client;
 use crate::core::{Core, Node, Outlet};
 use crate::error::{refusal, stays};
 use crate::moves::{Wants, migrate, no_such_node, route};
-use crate::peer::{self, CallError, PeerAnswer, PeerAsk};
+use crate::peer::{CallError, PeerAnswer, PeerAsk};
 use crate::{daemon, leave, remove};
 use armento_balance::{barred, common, why};
 use armento_client::api::{Answer, Ask, Body, KeeperHello, Order, ProcInfo, Refusal};
@@ -362,8 +362,10 @@ pub async fn call(
     let Some(addr) = addr else {
         return Err(CallError::Refused(no_such_node(&node, &to)));
     };
-    let asked =
-        tokio::task::spawn_blocking(move || peer::call(&node.me(), &to, addr, &ask, timeout));
+    let asked = tokio::task::spawn_blocking(move || {
+        let lines = &node.lines;
+        lines.call(&node, (&to, addr), &ask, timeout)
+    });
     match asked.await {
         Ok(answer) => answer,
         Err(e) => Err(CallError::Line(std::io::Error::other(e).into())),

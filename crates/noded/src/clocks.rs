@@ -9,9 +9,8 @@
 
 use crate::core::Node;
 use crate::error::stays;
-use crate::peer::{self, PeerAnswer, PeerAsk};
+use crate::peer::{PeerAnswer, PeerAsk};
 use armento_client::api::Refusal;
-use armento_link::{Badge, dial};
 use armento_model::{NodeName, Stay};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const APART_MAX_NS: i64 = 20_000_000;
 /// How long what was seen holds: a bad quartz goes 100 ppm wrong, 6 ms a minute.
 const HOLDS: Duration = Duration::from_secs(60);
-/// Questions at most, and a round trip so quick that no more are needed.
+/// Questions at most, and a round trip so quick that no more are needed: the first may make a connection.
 const ASKED_MAX: u32 = 4;
 const QUICK_NS: i64 = 2_000_000;
 /// An answer takes a millisecond; who is silent says by the question that follows why.
@@ -93,16 +92,11 @@ fn look(node: &Node, target: &NodeName) -> Option<Seen> {
     let addr = node.lock().addr_of(target)?;
     let mut best = None;
     for _ in 0..ASKED_MAX {
-        let link = dial(
-            &addr.to_string(),
-            &node.me(),
-            &Badge::daemon(target),
-            ANSWER,
-        );
         let asked = realtime_ns();
-        let Ok(PeerAnswer::Clock { realtime_ns: there }) =
-            peer::talk(link.ok()?, &PeerAsk::Clock, ANSWER)
-        else {
+        let answer = node
+            .lines
+            .call(node, (target, addr), &PeerAsk::Clock, ANSWER);
+        let Ok(PeerAnswer::Clock { realtime_ns: there }) = answer else {
             return best;
         };
         let seen = Seen::new(asked, there, realtime_ns());

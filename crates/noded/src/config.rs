@@ -95,7 +95,7 @@ impl Default for Config {
             quiet: false,
             owner_first: false,
             owner_idle_ms: OWNER_IDLE_MS,
-            policy: "mosix".into(),
+            policy: Policy::default().name().into(),
             dry_run: false,
             freeze_ms: default_freeze_ms(),
             dead_ms: default_dead_ms(),

@@ -7,9 +7,10 @@ use crate::awaited::Awaited;
 use crate::config::Config;
 use crate::departures::Departures;
 use crate::hosts::HostTable;
-use crate::keepers::KeeperTable;
+use crate::keepers::{Keeper, KeeperTable};
 use crate::members::{Life, Standing, State};
 use crate::news::{News, Said};
+use crate::peer::lines::Lines;
 use crate::state::{Farm, Member, StateDir};
 use crate::switches::Switches;
 use crate::trust::{Changes, Trust};
@@ -46,6 +47,8 @@ pub struct Node {
     pub hearing: Mutex<()>,
     /// One removal at a time.
     pub removing: tokio::sync::Mutex<()>,
+    /// Ways to other daemons.
+    pub lines: Lines,
     /// Where other nodes come in, while it is open.
     pub doors: Mutex<Option<Arc<Listener>>>,
     pub farm: Farm,
@@ -184,6 +187,7 @@ impl Node {
             joining: Mutex::new(()),
             roster: Mutex::new(()),
             identity: Mutex::new(identity),
+            lines: Lines::default(),
             stop: watch::Sender::new(false),
         })
     }
@@ -432,6 +436,17 @@ impl Core {
         self.gone.insert(name.clone(), boot);
         self.vector.forget(name);
         self.members_changed = true;
+    }
+
+    /// Somebody of ours, or of others, runs here or is kept here.
+    pub fn has_work(&self) -> bool {
+        self.keepers.all().next().is_some() || self.hosts.guests().next().is_some()
+    }
+
+    /// Age of the youngest process of ours; 0 of one that is being born.
+    pub fn youngest_ms(&self) -> Option<u64> {
+        let age = |k: &Keeper| k.procs.iter().map(|p| p.age_ms).min().unwrap_or(0);
+        self.keepers.all().map(age).min()
     }
 
     /// foca's whole membership: what it says replaces what we knew.

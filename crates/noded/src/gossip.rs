@@ -17,6 +17,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 const DATAGRAM_MAX: usize = 65_507;
 /// Periods between two looks at what needs no hurry: lost members, logs, ended hosts.
 const SLOW_PERIODS: u64 = 5;
-/// Memory is looked at so often between periods: a program fills a gigabyte in a third of a second, and one file is read.
+/// Members are asked for the farm's news every so many of those, and each time when somebody does not answer, or speaks
+/// under another seal: whoever speaks under ours knows what we know.
+const NEWS_TURNS: u64 = 12;
+/// Memory is looked at so often between periods where there is somebody of ours: a program fills a gigabyte in a third of a
+/// second, and one file is read.
 const MEMORY_GLANCE: Duration = Duration::from_millis(250);
 /// Lost members called again at once.
 const CALLED_MAX: usize = 16;
@@ -51,6 +56,14 @@ pub struct Gossip {
     last: Option<Sample>,
     /// Memory was short when it was last looked at.
     short: bool,
+    /// The membership may have changed since it was last looked at …
+    stirred: bool,
+    /// … and what it was then, as one number whatever their order.
+    lives: u64,
+    /// Datagrams came that our seal does not open.
+    foreign: bool,
+    /// How often the news was asked for.
+    asked: u64,
     periods: u64,
 }
 
@@ -98,6 +111,10 @@ impl Gossip {
             sampler: Sampler::new(),
             last: None,
             short: false,
+            stirred: true,
+            lives: 0,
+            foreign: false,
+            asked: 0,
             periods: 0,
             node,
             socket,
@@ -114,6 +131,7 @@ impl Gossip {
         let mut buf = vec![0; DATAGRAM_MAX];
         loop {
             self.reseal();
+            let watched = self.node.lock().has_work();
             let due = self.timers.peek().map(|Reverse(d)| d.at);
             let timer = async {
                 match due {
@@ -124,7 +142,7 @@ impl Gossip {
             tokio::select! {
                 _ = stop.changed() => break,
                 _ = ticks.tick() => self.period().await,
-                _ = glances.tick() => self.watch_memory().await,
+                _ = glances.tick(), if watched => self.watch_memory().await,
                 () = timer => self.fire(),
                 got = self.socket.recv_from(&mut buf) => match got {
                     Ok((n, from)) => self.hear(&buf[..n], from),
@@ -158,6 +176,7 @@ impl Gossip {
             up.map(Standing::life).collect()
         };
         let alive = lives.into_iter().map(foca::Member::alive);
+        self.stirred = true;
         if let Err(e) = self.swim.apply_many(alive, true, &mut self.runtime) {
             tracing::warn!("membership begins without its members: {e}");
         }
@@ -167,10 +186,12 @@ impl Gossip {
         self.reseal();
         let Some((kind, payload)) = self.seal.open(datagram) else {
             tracing::debug!("{from}: not a member's datagram");
+            self.foreign = true;
             return;
         };
         match kind {
             Kind::Swim => {
+                self.stirred = true;
                 if let Err(e) = self.swim.handle_data(payload, &mut self.runtime) {
                     tracing::debug!("{from}: {e}");
                 }
@@ -199,6 +220,7 @@ impl Gossip {
             let Some(Reverse(due)) = self.timers.pop() else {
                 break;
             };
+            self.stirred = true;
             if let Err(e) = self.swim.handle_timer(due.timer, &mut self.runtime) {
                 tracing::debug!("membership timer: {e}");
             }
@@ -238,16 +260,27 @@ impl Gossip {
                 tracing::debug!("calling {}: {e}", m.name);
             }
         }
-        let (node, turn) = (self.node.clone(), self.periods / SLOW_PERIODS);
-        tokio::task::spawn_blocking(move || {
-            news::ask_one(&node, turn);
-            if version::is_to_come() {
-                peer::ask_to_come(&node);
-            }
-        });
+        self.ask_for_news(n > 0);
         if let Err(e) = hosts::trim_logs(&self.node.state) {
             tracing::warn!("{e}");
         }
+    }
+
+    fn ask_for_news(&mut self, some_are_lost: bool) {
+        let (node, turn) = (self.node.clone(), self.periods / SLOW_PERIODS);
+        let strange = std::mem::take(&mut self.foreign) || some_are_lost;
+        let to_come = version::is_to_come();
+        if !strange && !to_come && !turn.is_multiple_of(NEWS_TURNS) {
+            return;
+        }
+        let asked = self.asked;
+        self.asked += 1;
+        tokio::task::spawn_blocking(move || {
+            news::ask_one(&node, asked);
+            if to_come {
+                peer::ask_to_come(&node);
+            }
+        });
     }
 
     /// Carries out what foca wants: send, set timers, tell who is there.
@@ -263,7 +296,23 @@ impl Gossip {
             }
         }
         while self.runtime.to_notify().is_some() {}
-        // Suspicion comes without a notification, so the whole table is read; it is small.
+        if std::mem::take(&mut self.stirred) {
+            self.sync();
+        }
+    }
+
+    /// Suspicion comes without a notification, so the whole table is read; it is small.
+    fn sync(&mut self) {
+        let hashed = |m: &foca::Member<Life>| {
+            let mut hasher = DefaultHasher::new();
+            (m.id(), m.state() as u8).hash(&mut hasher);
+            hasher.finish()
+        };
+        let all = self.swim.iter_membership_state();
+        let sum = all.map(hashed).fold(0, u64::wrapping_add);
+        if std::mem::replace(&mut self.lives, sum) == sum {
+            return;
+        }
         let lives = self.swim.iter_membership_state().map(|m| {
             let state = match m.state() {
                 foca::State::Alive => State::Alive,

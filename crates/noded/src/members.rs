@@ -9,7 +9,7 @@ use std::num::{NonZeroU8, NonZeroUsize};
 use std::time::Duration;
 
 /// One life of one node's daemon. A restarted daemon is a new one and beats the old.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Life {
     pub name: NodeName,
     pub boot: u64,

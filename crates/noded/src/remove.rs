@@ -20,8 +20,8 @@ use tokio::task::JoinSet;
 
 /// Time for everybody to go where they belong; what is not there by then is lost.
 const HOMEWARD: Duration = Duration::from_secs(30);
-/// Keepers and hosts report twice a second: nobody is elsewhere who was not seen by then.
-const REPORTED: Duration = Duration::from_secs(1);
+/// Keepers and hosts report once a second at least: nobody is elsewhere who was not seen by then.
+const REPORTED: Duration = Duration::from_secs(2);
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// A member that does not answer in this time learns it from the others.

@@ -33,9 +33,11 @@ pub use faults::Fault;
 pub use figures::{Ages, Traffic};
 pub use things::{Job, Outcome, Prices, Rack};
 
-/// What daemons do how often, microseconds: keepers and hosts report twice a second, a node is sampled and
-/// speaks once a second.
+/// What daemons do how often, microseconds: keepers and hosts report twice a second where somebody came lately, else once; a
+/// node is sampled and speaks once a second.
 const REPORT_US: u64 = 500_000;
+const REPORT_CALM_US: u64 = 1_000_000;
+const CALM_AFTER_US: u64 = 5_000_000;
 const PERIOD_US: u64 = 1_000_000;
 
 pub struct World {
@@ -122,7 +124,7 @@ impl World {
             let (period, report) = (phase(PERIOD_US), phase(REPORT_US));
             self.at(period, Event::Period(i));
             self.at(report, Event::Report(i));
-            self.at(phase(self.step_us()), Event::Decide(i));
+            self.at(phase(self.step_us(i)), Event::Decide(i));
         }
     }
 
@@ -140,10 +142,12 @@ impl World {
             job,
             rss_kib: job.rss_kib,
             place: job.home,
+            came_us: self.now,
             running: None,
             left_ns: job.work_ns,
             born: false,
             ended_us: None,
+            lost: false,
             flight: None,
             known: BTreeSet::from([job.home]),
             trip: 0,
@@ -166,7 +170,10 @@ impl World {
     /// Until all jobs have ended or so long; what came of it.
     pub fn run(&mut self, until_us: u64) -> Outcome {
         while self.living > 0 && self.now < until_us && self.step() {}
-        let took = |p: &Proc| p.ended_us.map_or(u64::MAX, |end| end - p.job.start_us);
+        let took = |p: &Proc| {
+            let end = p.ended_us.filter(|_| !p.lost);
+            end.map_or(u64::MAX, |end| end - p.job.start_us)
+        };
         self.out.took_us = self.procs.iter().map(took).collect();
         self.out.clone()
     }
@@ -196,8 +203,20 @@ impl World {
         true
     }
 
-    fn step_us(&self) -> u64 {
-        (self.policy.period_ms + 20) * 1000
+    /// As daemons do (`noded/src/act.rs`), but that nobody looks at once when one ends.
+    fn step_us(&self, home: usize) -> u64 {
+        let youngest = self.homes[home].last();
+        let age_us = youngest.map_or(0, |p| self.now.saturating_sub(self.procs[*p].job.start_us));
+        (self.policy.pause_ms(age_us / 1000) + 20) * 1000
+    }
+
+    fn report_us(&self, home: usize) -> u64 {
+        let since = |p: &TaskId| self.now.saturating_sub(self.procs[*p].came_us);
+        let mut ours = self.homes[home].iter();
+        match ours.any(|p| since(p) < CALM_AFTER_US) {
+            true => REPORT_US,
+            false => REPORT_CALM_US,
+        }
     }
 
     fn at(&mut self, at: u64, event: Event) {
@@ -214,11 +233,11 @@ impl World {
             Event::Start(task) => self.start(task),
             Event::Report(i) => {
                 self.report(i);
-                self.after(REPORT_US, Event::Report(i));
+                self.after(self.report_us(i), Event::Report(i));
             }
             Event::Decide(i) => {
                 self.decide(i);
-                self.after(self.step_us(), Event::Decide(i));
+                self.after(self.step_us(i), Event::Decide(i));
             }
             Event::Period(i) => {
                 self.period(i);

@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
 
 /// What the hand looks after.
 pub trait World {
@@ -21,6 +22,8 @@ pub trait World {
     fn report(&mut self, tid: Tid, status: Status);
     /// Between reports: may end the hand by returning false.
     fn turn(&mut self) -> bool;
+    /// How long the next turn may wait when nothing happens.
+    fn pause(&self) -> Duration;
 }
 
 type Job<W> = Box<dyn FnOnce(&mut W) + Send>;
@@ -102,7 +105,8 @@ impl<W: World> Palm<W> {
                 return;
             }
             let fds = [self.chld.as_raw_fd(), self.wake.as_raw_fd()];
-            for (i, ready) in sys::poll_in(&fds, 500).into_iter().enumerate() {
+            let pause = world.pause().as_millis() as i32;
+            for (i, ready) in sys::poll_in(&fds, pause).into_iter().enumerate() {
                 if ready {
                     sys::drain(fds[i]);
                 }

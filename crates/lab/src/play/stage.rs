@@ -39,7 +39,7 @@ impl Stage {
                 bits: 1_000_000_000,
             },
             farm: way.needs_farm(),
-            config: way.config(),
+            config: way.config(plan),
             ..Spec::default()
         };
         let stage = Stage {

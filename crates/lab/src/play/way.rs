@@ -1,7 +1,12 @@
 //! Who decides where jobs run.
 
+use armento_client::api::default_dead_ms;
+use armento_scenario::{Plan, What};
 use std::fmt;
 use std::str::FromStr;
+
+/// From a mended cable to a link that was taken up again, and some more.
+const MENDED_MS: u64 = 15_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -37,11 +42,37 @@ impl Way {
         *self != Way::Parallel
     }
 
-    /// Settings of the nodes' daemons.
-    pub fn config(&self) -> String {
-        match self {
-            Way::Policy(name) => format!("policy = \"{name}\"\n"),
-            Way::Parallel => String::new(),
-        }
+    /// Settings of the nodes' daemons. Who is cut off for longer than a guest may be without its home would lose it by
+    /// that setting, and not by what is played.
+    pub fn config(&self, plan: &Plan) -> String {
+        let Way::Policy(name) = self else {
+            return String::new();
+        };
+        let cut_ms = plan.events.iter().filter_map(|e| match e.what {
+            What::Cut { for_s } => Some((for_s * 1e3) as u64 + MENDED_MS),
+            _ => None,
+        });
+        let dead_ms = cut_ms.max().unwrap_or(0).max(default_dead_ms());
+        format!("policy = \"{name}\"\ndead_ms = {dead_ms}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armento_scenario::Scenario;
+
+    #[test]
+    fn who_is_cut_off_lives_until_the_cable_is_mended() {
+        let text = "about = \"t\"\nseries = [1]\n[[nodes]]\ncount = 2\nspeed = 0.5\n[[jobs]]\nseconds = 1.0\n";
+        let cut = "[[events]]\nat = 1.0\nnode = 2\nwhat = \"cut\"\nfor = 40.0\n";
+        let config = |text: &str, way: &str| {
+            let plan = Scenario::parse(text).expect("good").plan(1, 1);
+            way.parse::<Way>().expect("a way").config(&plan)
+        };
+        let long = format!("{text}{cut}");
+        assert!(config(text, "mosix").contains("dead_ms = 30000"));
+        assert!(config(&long, "mosix").contains("dead_ms = 55000"));
+        assert_eq!(config(&long, "parallel"), "");
     }
 }

@@ -33,6 +33,8 @@ impl Gossip {
             self.slow();
         }
         self.periods += 1;
+        // Whatever else has changed its members.
+        (self.stirred, self.lives) = (true, 0);
     }
 
     /// Between two periods: memory that runs short is news that does not wait, and goes to more than one. Once a period

@@ -1,21 +1,22 @@
-//! What daemons say to each other: one question and one answer a connection, as JSON lines over TLS.
+//! What daemons say to each other: questions and answers in turn, as JSON lines over TLS.
 //!
 //! Public so that tests can say what no honest node would.
 
 pub(crate) mod join;
+pub(crate) mod lines;
 pub(crate) mod serve;
 
 use crate::Wire;
 use crate::core::Node;
 use crate::news::Said;
 use crate::state::Member;
+use armento_client::LineError;
 use armento_client::api::{ProcInfo, Refusal};
-use armento_client::{LineError, encode, read_line, version};
 use armento_link::{Badge, Duplex, Identity, LinkError, dial};
 use armento_model::{NodeName, Pid, TreeId};
+use lines::Line;
 use serde::{Deserialize, Serialize};
-use std::io::{BufReader, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// An answer to what nobody understands.
@@ -139,7 +140,7 @@ pub enum CallError {
     Line(#[from] LineError),
 }
 
-/// Asks `node` at `addr`. Blocks for at most about twice `timeout`.
+/// Asks `node` at `addr`, on a connection of its own. Blocks for at most about twice `timeout`.
 pub(crate) fn call(
     me: &Identity,
     node: &NodeName,
@@ -147,26 +148,21 @@ pub(crate) fn call(
     ask: &PeerAsk,
     timeout: Duration,
 ) -> Result<PeerAnswer, CallError> {
-    let duplex = dial(&addr.to_string(), me, &Badge::daemon(node), timeout)?;
-    talk(duplex, ask, timeout)
+    talk(dialled(me, node, addr, timeout)?, ask, timeout)
+}
+
+fn dialled(
+    me: &Identity,
+    node: &NodeName,
+    addr: SocketAddr,
+    timeout: Duration,
+) -> Result<Duplex, LinkError> {
+    dial(&addr.to_string(), me, &Badge::daemon(node), timeout)
 }
 
 /// Asks on a connection that is made.
 pub fn talk(duplex: Duplex, ask: &PeerAsk, timeout: Duration) -> Result<PeerAnswer, CallError> {
-    bound(&duplex, timeout)?;
-    let (reader, mut writer) = duplex.split()?;
-    let v = version::spoken();
-    let line = serde_json::json!({"v": v, "ask": ask});
-    writer.write_all(&encode(&line)?).map_err(LineError::from)?;
-    writer.flush().map_err(LineError::from)?;
-    let Replied { v, reply } = read_line(&mut BufReader::new(reader))?;
-    if let Some(no) = version::too_old("the other daemon", v) {
-        return Err(CallError::Refused(no));
-    }
-    match reply {
-        Reply::Ok(answer) => Ok(answer),
-        Reply::Err(refusal) => Err(CallError::Refused(refusal)),
-    }
+    Line::new(duplex)?.ask(ask, timeout)
 }
 
 /// What a member of today must refuse, at no cost. Says who did.
@@ -184,9 +180,9 @@ pub(crate) fn ask_to_come(node: &Node) {
     }
 }
 
-/// No read or write of `duplex` waits longer.
-fn bound(duplex: &Duplex, timeout: Duration) -> Result<(), LinkError> {
-    duplex.socket().set_read_timeout(Some(timeout))?;
-    duplex.socket().set_write_timeout(Some(timeout))?;
+/// No read or write of `socket` waits longer.
+fn bound(socket: &TcpStream, timeout: Duration) -> Result<(), LinkError> {
+    socket.set_read_timeout(Some(timeout))?;
+    socket.set_write_timeout(Some(timeout))?;
     Ok(())
 }

@@ -15,9 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Questions answered at once; more are refused by closing.
-const SERVED_MAX: usize = 64;
-/// A peer that is slower with its line has lost its turn.
+/// Connections at once; more are refused by closing.
+const SERVED_MAX: usize = 128;
+/// With more than this nobody is waited for who has had an answer: places are for those who ask.
+const WAITED_MAX: usize = 64;
+/// A peer that is slower with its line has lost its turn; one that has nothing more to ask, its connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Listens until the returned closer is used.
@@ -58,7 +60,7 @@ fn spawn(node: &Arc<Node>, served: &Arc<AtomicUsize>, duplex: Duplex, who: Optio
     }
     let (node, count) = (node.clone(), served.clone());
     let serve = move || {
-        if let Err(e) = serve(&node, duplex, who) {
+        if let Err(e) = serve(&node, duplex, who, &count) {
             tracing::info!("question of another node: {e}");
         }
         count.fetch_sub(1, Ordering::Relaxed);
@@ -69,27 +71,47 @@ fn spawn(node: &Arc<Node>, served: &Arc<AtomicUsize>, duplex: Duplex, who: Optio
     }
 }
 
-fn serve(node: &Arc<Node>, duplex: Duplex, who: Option<Badge>) -> Result<(), super::CallError> {
-    bound(&duplex, PATIENCE)?;
+fn serve(
+    node: &Arc<Node>,
+    duplex: Duplex,
+    who: Option<Badge>,
+    served: &AtomicUsize,
+) -> Result<(), super::CallError> {
+    bound(duplex.socket(), PATIENCE)?;
+    // Who was removed since proves nothing by what he showed.
+    let epoch = node.news().epoch;
     let (reader, mut writer) = duplex.split()?;
-    let question = match read_line::<Question>(&mut BufReader::new(reader)) {
-        Ok(question) => match version::too_old("the asking daemon", question.v) {
-            Some(no) => Err(no),
-            None => Ok(question),
-        },
-        // A line that is whole: of a later version, whose daemon learns that this one does not know it. Strangers
-        // learn nothing.
-        Err(LineError::Garbled(e)) if who.is_some() => Err(unknown(node, &e)),
-        Err(e) => return Err(e.into()),
-    };
-    let reply = match question.and_then(|q| answer(node, who.as_ref(), q)) {
-        Ok(answer) => Reply::Ok(answer),
-        Err(refusal) => Reply::Err(refusal),
-    };
-    let v = version::spoken();
-    let line = encode(&Replied { v, reply })?;
-    let send = |w: &mut armento_link::Writer| w.write_all(&line).and_then(|()| w.flush());
-    send(&mut writer).map_err(armento_client::LineError::from)?;
+    let mut reader = BufReader::new(reader);
+    let mut answered = false;
+    loop {
+        let question = match read_line::<Question>(&mut reader) {
+            Ok(question) => match version::too_old("the asking daemon", question.v) {
+                Some(no) => Err(no),
+                None => Ok(question),
+            },
+            // A line that is whole: of a later version, whose daemon learns that this one does not know it. Strangers
+            // learn nothing.
+            Err(LineError::Garbled(e)) if who.is_some() => Err(unknown(node, &e)),
+            // It has asked what it wanted.
+            Err(LineError::Closed | LineError::Io(_)) if answered => return Ok(()),
+            Err(e) => return Err(e.into()),
+        };
+        if node.news().epoch != epoch {
+            return Ok(());
+        }
+        let reply = match question.and_then(|q| answer(node, who.as_ref(), q)) {
+            Ok(answer) => Reply::Ok(answer),
+            Err(refusal) => Reply::Err(refusal),
+        };
+        let v = version::spoken();
+        let line = encode(&Replied { v, reply })?;
+        let send = |w: &mut armento_link::Writer| w.write_all(&line).and_then(|()| w.flush());
+        send(&mut writer).map_err(armento_client::LineError::from)?;
+        answered = true;
+        if who.is_none() || served.load(Ordering::Relaxed) > WAITED_MAX {
+            break;
+        }
+    }
     // The goodbye is a courtesy: the answer is on its way.
     let _ = writer.close();
     Ok(())

@@ -6,11 +6,12 @@ use armento_client::Session;
 use armento_client::api::{
     Answer, Ask, GuestInfo, HostHello, Order, Refusal, Report, TrustChange, TrustInfo,
 };
-use armento_link::{Badge, Identity, LinkError, NodeKeys, Role, dial};
+use armento_link::{Badge, Identity, LinkError, NodeKeys, Reader, Role, Writer, dial};
 use armento_model::{ENGINE_VERSION, TreeId};
 use armento_noded::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk, talk};
 use armento_noded::{Wire, new_token};
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -443,6 +444,38 @@ fn links_to_a_removed_node_are_cut() {
     });
     assert_eq!(cut, name("n2"));
     until("its host has ended", || (count() == 0).then_some(()));
+}
+
+/// A connection that stays open answers one question after the other, and none of a node that was removed since.
+#[test]
+fn who_was_removed_asks_no_more_where_it_was_heard() {
+    let dir = Dir::new();
+    let (nodes, ..) = farm(&dir, &["n1", "n2", "n3"], Wire::Tls);
+    let n1 = addr_of(&nodes[1], "n1");
+    let connect = |node: &Node| {
+        let badge = Badge::daemon(&name("n1"));
+        let duplex = dial(&n1, &daemon_of(node), &badge, LONG).expect("dial");
+        let wait = duplex.socket().set_read_timeout(Some(LONG));
+        wait.expect("a socket");
+        let (reader, writer) = duplex.split().expect("halves");
+        (BufReader::new(reader), writer)
+    };
+    let ask = |(reader, writer): &mut (BufReader<Reader>, Writer)| {
+        let v = armento_client::version::spoken();
+        let line = serde_json::json!({"v": v, "ask": {"type": "clock"}});
+        let said = writeln!(writer, "{line}").and_then(|()| writer.flush());
+        let mut answer = String::new();
+        let heard = said.and_then(|()| reader.read_line(&mut answer));
+        heard.is_ok() && answer.contains("realtime_ns")
+    };
+    let (mut theirs, mut others) = (connect(&nodes[2]), connect(&nodes[1]));
+    for _ in 0..3 {
+        assert!(ask(&mut theirs) && ask(&mut others), "one after the other");
+    }
+    remove(&nodes[0], "n3", true).expect("removed");
+    assert!(!ask(&mut theirs), "it was answered");
+    // Whoever else was connected by then proves anew who it is.
+    assert!(!ask(&mut others) && ask(&mut connect(&nodes[1])));
 }
 
 /// Nobody but the farm speaks for it, whatever a member says.

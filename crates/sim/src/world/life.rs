@@ -15,6 +15,7 @@ impl World {
         if !self.daemons[job.home].up {
             // Nobody is there to start it.
             self.procs[task].ended_us = Some(self.now);
+            self.procs[task].lost = true;
             self.living -= 1;
             self.out.lost += 1;
             return;
@@ -64,6 +65,7 @@ impl World {
     pub(super) fn lost(&mut self, task: TaskId) {
         self.stop(task);
         self.out.lost += 1;
+        self.procs[task].lost = true;
         self.ended(task);
     }
 
@@ -84,6 +86,7 @@ impl World {
 
     fn comes_to(&mut self, task: TaskId, place: usize) {
         self.procs[task].place = place;
+        self.procs[task].came_us = self.now;
         self.here[place].insert(task);
         self.used_kib[place] += self.procs[task].rss_kib;
         self.check_memory(place);

@@ -66,11 +66,15 @@ pub(super) struct Proc {
     pub job: Job,
     pub rss_kib: u64,
     pub place: usize,
+    /// Since when it is there.
+    pub came_us: u64,
     /// Its key on the machine where it runs; `None` while it stands still.
     pub running: Option<u64>,
     pub left_ns: u64,
     pub born: bool,
     pub ended_us: Option<u64>,
+    /// It did not end by itself.
+    pub lost: bool,
     pub flight: Option<usize>,
     /// Nodes that have a host for it.
     pub known: BTreeSet<usize>,

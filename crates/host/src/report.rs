@@ -1,0 +1,151 @@
+//! What this node's daemon hears of its guests, and what it orders.
+//!
+//! From: `start.rs`. Next: `noded/src/hosts/mod.rs`.
+
+use crate::arrive;
+use crate::shared::{Shared, lock};
+use crate::talk::{PULSE, PULSE_CALM};
+use crate::world::Zoo;
+use armento_client::api::{Answer, Ask, GuestInfo, HostHello, Order, RENEW, Report};
+use armento_client::{Again, AskError, Session, version};
+use armento_link::Listener as Door;
+use armento_model::{Pid, Stay};
+use armento_tracee::{cpu, status, sys as tsys};
+use armento_wire::talk::ToHome;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Tells this node's daemon about the guests; finds it again when it was restarted.
+pub fn report(sh: &Arc<Shared>, door: &Door) {
+    let mut renewed = Instant::now();
+    let mut again = Again::default();
+    loop {
+        if let Ok(mut s) = Session::connect() {
+            let me = HostHello {
+                tree: sh.start.tree,
+                home: sh.start.home.clone(),
+                host: std::process::id() as i32,
+                uid: sh.start.uid,
+            };
+            let asked = s.ask(Ask::Host(me), Duration::from_secs(5));
+            if matches!(asked, Err(AskError::Refused(_))) {
+                again.refused();
+            }
+            if asked.is_ok() {
+                again.found();
+                if version::is_to_come() {
+                    let _ = s.report(Report::ToCome);
+                }
+                while let Some((guests, soon)) = sh.hand.run(guest_list) {
+                    if renewed.elapsed() > RENEW && renew(sh, door, &mut s) {
+                        renewed = Instant::now();
+                    }
+                    if s.report(Report::Guests { guests }).is_err() {
+                        break;
+                    }
+                    let pause = if soon { PULSE } else { PULSE_CALM };
+                    match next(sh, &mut s, pause) {
+                        Ok(Some(Order::Expel { why, for_ms })) => {
+                            let until = Instant::now() + Duration::from_millis(for_ms);
+                            sh.hand.run(move |zoo| expel(zoo, until, why));
+                        }
+                        // What it signed was refused anyhow; from now on we refuse it.
+                        Ok(Some(Order::Cut { .. })) => drop(renew(sh, door, &mut s)),
+                        Ok(_) | Err(AskError::Late) => {}
+                        Err(_) => break,
+                    }
+                }
+            }
+        }
+        std::thread::sleep(again.pause());
+    }
+}
+
+/// What the daemon orders within `pause`; when somebody came or went it hears of it sooner, but not more often than every
+/// [`PULSE`].
+fn next(sh: &Shared, s: &mut Session, pause: Duration) -> Result<Option<Order>, AskError> {
+    let told = Instant::now();
+    let mut until = told + pause;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let ready = s.has_order();
+        let ms = if ready {
+            0
+        } else {
+            left.as_micros().div_ceil(1000) as i32
+        };
+        let got = tsys::poll_in(&[s.as_raw_fd(), sh.changed.as_raw_fd()], ms);
+        if ready || got[0] {
+            return s.order(Some(Duration::ZERO));
+        }
+        if got[1] {
+            tsys::drain(sh.changed.as_raw_fd());
+            until = until.min(told + PULSE);
+        }
+        if left.is_zero() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Identities live a day, trees longer.
+fn renew(sh: &Shared, door: &Door, s: &mut Session) -> bool {
+    let Ok(Answer::Identity { identity }) = s.ask(Ask::Identity, Duration::from_secs(5)) else {
+        return false;
+    };
+    let done = door.renew(&identity).is_ok();
+    if done {
+        *lock(&sh.identity) = identity;
+    }
+    done
+}
+
+/// Every guest is to go home, and nobody to come until then. Home decides when; the daemon waits for it.
+fn expel(zoo: &mut Zoo, until: Instant, why: String) {
+    let sh = zoo.sh();
+    let why = if why.is_empty() {
+        "the node where it ran leaves the farm".into()
+    } else {
+        why
+    };
+    *lock(&sh.expelled) = Some((until, why));
+    for b in zoo.bodies.values().filter(|b| !b.quiet) {
+        send_home(&sh, b.pid);
+    }
+}
+
+/// Asks home to fetch it, for it may not be here any longer.
+pub fn send_home(sh: &Shared, pid: Pid) {
+    let Some(why) = arrive::expelled(sh) else {
+        return;
+    };
+    sh.tell(&ToHome::ComeHome {
+        pid,
+        tid: pid,
+        stay: Stay::NotTrusted,
+        why,
+        about: None,
+    });
+}
+
+/// … and whether there will soon be something else to tell.
+fn guest_list(zoo: &mut Zoo) -> (Vec<GuestInfo>, bool) {
+    let sh = zoo.sh();
+    // Who sends its guests away waits for those on their way here, too.
+    let all = arrive::expelled(&sh).is_some();
+    let live = zoo.bodies.values().filter(|b| all || !b.quiet);
+    let live = live.map(|b| GuestInfo {
+        pid: b.pid,
+        tree: sh.start.tree,
+        home: sh.start.home.clone(),
+        command: status::comm(b.here, b.here),
+        cpu_ms: cpu::process_ns(b.here) / 1_000_000,
+        rss_kib: status::rss_kib(b.here),
+        threads: b.threads.len() as u32,
+        busy_percent: b.busy_percent,
+        frozen: sh.home.alone.load(Ordering::Acquire),
+    });
+    (live.collect(), all || zoo.has_young())
+}
