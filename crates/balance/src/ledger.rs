@@ -225,7 +225,8 @@ impl Ledger {
 
     /// A move or placement ended well.
     pub fn moved(&mut self, pid: Pid, to: &NodeName, now: Tick) {
-        self.land(pid);
+        // It counts there already: counted once more only when all is known of it, it is never counted back.
+        self.flights.remove(&pid);
         if let Some(account) = self.accounts.get_mut(&pid) {
             let before = (account.proc.place.clone(), account.proc.rss_kib);
             account.moved(to, now);
@@ -330,13 +331,13 @@ impl Ledger {
 
     fn fly(&mut self, flight: Flight, now: Tick) {
         let pid = flight.pid;
-        self.land(pid);
+        self.flights.remove(&pid);
         let account = self.accounts.get(&pid);
         let there = account.is_some_and(|a| a.proc.place == flight.to);
         if !there && self.flights.len() < FLIGHTS_MAX {
             self.flights.insert(pid, flight);
-            self.recount(pid);
         }
+        self.recount(pid);
         self.note(now);
     }
 

@@ -16,11 +16,23 @@ const STEPS_MAX: usize = 1024;
 /// … and when there are more, those within so long count as one: then they reach as far back as counts are remembered.
 const STEP_MS_MIN: u64 = PAST_MS_MAX / STEPS_MAX as u64 + 1;
 
-/// Steps, oldest first, with the nodes that changed in each; and for each node what was so from which step on.
+/// What changed at a node in one step.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    at: Tick,
+    /// Work that came and that went, each for itself: where one comes and another leaves, the node may have counted both for
+    /// a while, or none.
+    came: u64,
+    went: u64,
+    /// What was there from then on.
+    left: u64,
+}
+
+/// Steps, oldest first, with the nodes that changed in each; and for each node its changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Past(
     VecDeque<(Tick, Vec<NodeName>)>,
-    HashMap<NodeName, VecDeque<(Tick, u64)>>,
+    HashMap<NodeName, VecDeque<Change>>,
 );
 
 impl Past {
@@ -40,9 +52,10 @@ impl Past {
         }
     }
 
-    fn change(&mut self, node: NodeName, n: u64, now: Tick) {
+    fn change(&mut self, node: NodeName, left: u64, now: Tick) {
         let history = self.1.get(&node);
-        if history.and_then(|h| h.back()).map_or(0, |(_, last)| *last) == n {
+        let before = history.and_then(|h| h.back()).map_or(0, |last| last.left);
+        if before == left {
             return;
         }
         let is_full = self.0.len() >= STEPS_MAX;
@@ -52,11 +65,21 @@ impl Past {
             self.0.push_back((now, Vec::new()));
             now
         });
+        let (came, went) = (left.saturating_sub(before), before.saturating_sub(left));
         let history = self.1.entry(node.clone()).or_default();
         match history.back_mut() {
-            Some((t, last)) if *t == at => *last = n,
+            Some(last) if last.at == at => {
+                last.came += came;
+                last.went += went;
+                last.left = left;
+            }
             _ => {
-                history.push_back((at, n));
+                history.push_back(Change {
+                    at,
+                    came,
+                    went,
+                    left,
+                });
                 if let Some((_, nodes)) = self.0.back_mut() {
                     nodes.push(node);
                 }
@@ -73,10 +96,10 @@ impl Past {
             let Some(history) = self.1.get_mut(node) else {
                 continue;
             };
-            while history.front().is_some_and(|(at, _)| at < first) {
+            while history.front().is_some_and(|change| change.at < *first) {
                 history.pop_front();
             }
-            if history.len() == 1 && history[0].1 == 0 {
+            if history.len() == 1 && history[0].left == 0 {
                 self.1.remove(node);
             }
         }
@@ -89,11 +112,13 @@ impl Past {
         };
         let from = Tick(now.0.saturating_sub(age_ms + LATE_MS));
         let to = Tick(now.0.saturating_sub(age_ms)).plus(EARLY_MS);
-        let before = history.iter().rev().find(|(t, _)| *t <= from);
-        let before = before.map_or(0, |(_, n)| *n);
-        let within = history.iter().filter(|(t, _)| *t > from && *t <= to);
-        let wider = |(least, most): (u64, u64), n: u64| (least.min(n), most.max(n));
-        within.map(|(_, n)| *n).fold((before, before), wider)
+        let before = history.iter().rev().find(|change| change.at <= from);
+        let before = before.map_or(0, |change| change.left);
+        // Of those who came and went meanwhile it may have counted any.
+        let within = history.iter().filter(|c| c.at > from && c.at <= to);
+        let wider = |(went, came): (u64, u64), c: &Change| (went + c.went, came + c.came);
+        let (went, came) = within.fold((0, 0), wider);
+        (before.saturating_sub(went), before + came)
     }
 }
 
@@ -118,10 +143,28 @@ mod tests {
         };
         check(0, (0, 200));
         check(4_000, (200, 200));
-        check(7_000, (100, 300));
+        check(7_000, (0, 300));
         check(8_000, (0, 300));
         check(9_500, (0, 100));
         check(11_500, (0, 0));
+    }
+
+    #[test]
+    fn who_changed_places_was_there_twice_or_not_at_all() {
+        let mut past = Past::default();
+        let node: NodeName = "n2".parse().unwrap();
+        past.note([(node.clone(), 100)], Tick(1_000));
+        let both = [(node.clone(), 200), (node.clone(), 100)];
+        past.note(both, Tick(10_000));
+        assert_eq!(past.between(&node, 0, Tick(11_000)), (0, 200));
+        assert_eq!(past.between(&node, 0, Tick(20_000)), (100, 100));
+        // The same, one after the other.
+        past.note([(node.clone(), 0)], Tick(30_000));
+        past.note([(node.clone(), 100)], Tick(30_500));
+        assert_eq!(past.between(&node, 0, Tick(31_000)), (0, 200));
+        // However often it happens at once.
+        (0..100).for_each(|n| past.note([(node.clone(), n)], Tick(40_000)));
+        assert_eq!(past.1[&node].len(), 4);
     }
 
     #[test]

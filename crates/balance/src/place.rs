@@ -1,6 +1,6 @@
 //! Where a fresh program starts, decided at its exec stop before its memory grows.
 
-use crate::weigh::{Seat, can_run, reachable, seats};
+use crate::weigh::{Seat, can_run, left_kib, reachable, seats};
 use crate::{DEMAND_FULL, Kind, Policy, View};
 use armento_gossip::CpuSet;
 use armento_model::{Hint, NodeName};
@@ -52,7 +52,7 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
     match policy.kind {
         Kind::None => None,
         Kind::Static => next_in_turn(view, &open),
-        Kind::Mosix | Kind::Armento => least_loaded(view, &open),
+        Kind::Mosix | Kind::Armento => least_loaded(view, &open, policy, fresh),
     }
 }
 
@@ -62,7 +62,18 @@ fn next_in_turn(view: &View, open: &[Seat]) -> Option<NodeName> {
     Some(open[n as usize].name().clone())
 }
 
-fn least_loaded(view: &View, open: &[Seat]) -> Option<NodeName> {
+/// How full a node would be with `fresh`, percent: of its cores and of its memory, whichever is fuller.
+fn fill_percent(seat: &Seat, fresh: &Fresh) -> u64 {
+    let entry = &seat.node.entry;
+    let full = u64::from(entry.cores.max(1)) * DEMAND_FULL;
+    let cores = (seat.work + DEMAND_FULL).min(full) * 100 / full;
+    let left = left_kib(seat.node, seat.flying_kib).saturating_sub(fresh.need_kib);
+    let used = entry.mem_total_kib.saturating_sub(left);
+    cores.max(used * 100 / entry.mem_total_kib.max(1))
+}
+
+fn least_loaded(view: &View, open: &[Seat], policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
+    let packs = policy.packing_percent > 0;
     let price = |seat: &&Seat| {
         let home = *seat.name() == view.me;
         let bonus = if home {
@@ -72,8 +83,12 @@ fn least_loaded(view: &View, open: &[Seat]) -> Option<NodeName> {
         };
         let work = seat.work - bonus + DEMAND_FULL;
         let spare = (u64::from(seat.node.entry.cores) * DEMAND_FULL).saturating_sub(work);
-        // Equal: home, where no call is forwarded; then the emptier; then by turns.
-        (seat.cost_of(work), !home, Reverse(spare), seat.turn)
+        let far = match packs {
+            true => fill_percent(seat, fresh).abs_diff(policy.packing_percent),
+            false => 0,
+        };
+        // Equal: home, where no call is forwarded; then as full as it should be, or the emptier; then by turns.
+        (seat.cost_of(work), !home, far, Reverse(spare), seat.turn)
     };
     open.iter()
         .min_by_key(price)

@@ -23,7 +23,7 @@ const AGE_MS_EACH: u64 = 4;
 /// … and so many nodes let one process more be under way from one home: what they take in grows with them.
 const FLIGHT_NODES: usize = 16;
 
-/// Decisions are made so often in the life of the youngest process: twice in what is worth a turn (`turns_each`) …
+/// Decisions are made so often in the life of the youngest process: once in what is worth a turn (`turns_each`) …
 const PAUSES_EACH: u64 = 64;
 /// … and no less often than this.
 const PAUSE_MS_MAX: u64 = 500;
@@ -81,6 +81,9 @@ pub struct Policy {
     pub turns_each: u64,
     /// What taking turns may cost, thousandths of the power in use.
     pub turns_permille: u64,
+    /// How full a node should be with a fresh program, percent of its cores and memory, where it would run equally fast on
+    /// several: 0 spreads, 100 packs, which keeps whole nodes free for what is large.
+    pub packing_percent: u64,
 }
 
 impl Policy {
@@ -103,8 +106,9 @@ impl Policy {
             move_us_per_mib: 1_000,
             first_us: 14_000,
             turn_ms_min: 200,
-            turns_each: 32,
+            turns_each: 64,
             turns_permille: 12,
+            packing_percent: 0,
         }
         .tuned()
     }

@@ -8,29 +8,40 @@ pub(crate) struct Sums {
     /// Where each counts, and how much.
     counted: HashMap<Pid, (NodeName, u64)>,
     sums: HashMap<NodeName, u64>,
-    changed: Vec<NodeName>,
+    changed: Vec<(NodeName, u64)>,
 }
 
 impl Sums {
     /// `pid` counts there from now on, or nowhere.
     pub fn set(&mut self, pid: Pid, at: Option<(&NodeName, u64)>) {
-        let before = self.counted.get(&pid);
-        if before.map(|(node, work)| (node, *work)) == at {
-            return;
-        }
-        if let Some((node, work)) = self.counted.remove(&pid) {
-            let sum = self.sums.entry(node.clone()).or_default();
-            *sum -= work;
-            if *sum == 0 {
-                self.sums.remove(&node);
-            }
-            self.changed.push(node);
-        }
+        let before = self.counted.remove(&pid);
         if let Some((node, work)) = at {
-            *self.sums.entry(node.clone()).or_default() += work;
             self.counted.insert(pid, (node.clone(), work));
-            self.changed.push(node.clone());
         }
+        match (before, at) {
+            (Some((node, less)), Some((to, more))) if node == *to => {
+                if less != more {
+                    self.add(node, less, more);
+                }
+            }
+            (before, at) => {
+                if let Some((node, work)) = before {
+                    self.add(node, work, 0);
+                }
+                if let Some((node, work)) = at {
+                    self.add(node.clone(), 0, work);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, node: NodeName, less: u64, more: u64) {
+        let sum = self.at(&node) - less + more;
+        match sum {
+            0 => drop(self.sums.remove(&node)),
+            _ => drop(self.sums.insert(node.clone(), sum)),
+        }
+        self.changed.push((node, sum));
     }
 
     /// Hundredths.
@@ -43,13 +54,9 @@ impl Sums {
         self.sums.keys()
     }
 
-    /// What has changed since this was last asked.
+    /// What has changed since this was last asked, each step of it: where one came and another left, there may have been
+    /// two for a while, or none.
     pub fn changes(&mut self) -> Vec<(NodeName, u64)> {
-        let changed = std::mem::take(&mut self.changed);
-        let now = |node: NodeName| {
-            let work = self.at(&node);
-            (node, work)
-        };
-        changed.into_iter().map(now).collect()
+        std::mem::take(&mut self.changed)
     }
 }

@@ -409,6 +409,23 @@ fn what_the_user_says_of_a_program_counts() {
 }
 
 #[test]
+fn nodes_are_filled_as_far_as_they_should_be() {
+    let mut view = farm(&[4, 0, 1, 3]);
+    view.nodes.iter_mut().for_each(|n| n.entry.cores = 4);
+    view.nodes[1].entry.mem_free_kib = view.nodes[1].entry.mem_total_kib;
+    let check = |packing_percent, want: &str| {
+        let policy = Policy {
+            packing_percent,
+            ..Policy::of(Kind::Armento)
+        };
+        assert_eq!(place(&view, &policy, &Fresh::default()), Some(name(want)));
+    };
+    check(0, "n2");
+    check(50, "n3");
+    check(100, "n4");
+}
+
+#[test]
 fn memory_asks_for_no_more_than_is_lacking() {
     let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[3, 0]);

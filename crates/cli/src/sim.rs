@@ -44,6 +44,12 @@ pub struct Args {
     /// … and of the first move of a process to a node
     #[arg(long, default_value_t = 7.0, value_name = "MS")]
     first_ms: f64,
+    /// Work of a start at its home
+    #[arg(long, default_value_t = 0.0, value_name = "MS")]
+    start_ms: f64,
+    /// What each daemon takes of its node, thousandths of a standard processor
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1000))]
+    rest: u64,
     /// Print JSON (schema armento.played/1)
     #[arg(long)]
     json: bool,
@@ -57,6 +63,8 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     let prices = Prices {
         end_ns: (args.move_ms.clamp(0.0, 1e6) * 1e6) as u64,
         first_ns: (args.first_ms.clamp(0.0, 1e6) * 1e6) as u64,
+        start_ns: (args.start_ms.clamp(0.0, 1e6) * 1e6) as u64,
+        rest_milli: args.rest,
         ..Prices::default()
     };
     let mut table = Table::new(&scenario);

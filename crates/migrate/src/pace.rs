@@ -15,8 +15,12 @@ const NEWEST: f64 = 0.2;
 /// A link that takes bytes faster than this, each (250 MB/s), is left alone: lz4 alone takes about 1 ns, and what holds
 /// us up may as well be the target, busy with putting pages where they belong.
 const FAST: Ns = 4.0;
-/// The first look comes behind so many frames, each later one behind twice as many …
+/// The first look comes behind so many frames where the link crawls (100 Mbit/s), else behind the first megabyte: looking
+/// takes a millisecond of a slow processor, as much as what there is to save of a small process …
 const FIRST: u32 = 2;
+const CRAWLS: Ns = 80.0;
+const FIRST_ELSE: u32 = 8;
+/// … each later one behind twice as many …
 /// … up to this: 8 MiB that may be of another kind.
 const SELDOM: u32 = 64;
 /// What is compressed for a look.
@@ -51,6 +55,10 @@ impl Pace {
     pub fn choose(&mut self, raw: &[u8], shrink: &mut Shrink) -> Codec {
         if self.left > 0 || raw.len() < SAMPLE {
             self.left = self.left.saturating_sub(1);
+            return self.codec;
+        }
+        if self.stride == FIRST && self.link.is_none_or(|link| link < CRAWLS) {
+            (self.left, self.stride) = (FIRST_ELSE - FIRST, FIRST_ELSE);
             return self.codec;
         }
         self.stride = (self.stride * 2).min(SELDOM);
@@ -196,6 +204,8 @@ mod tests {
         assert_eq!(after(FIRST - 1, &text, 1e6), Codec::Plain);
         // A link so slow that no processor is slower.
         assert_ne!(after(FIRST, &text, 1e6), Codec::Plain);
+        // … and one on which a small process would have come before the look was over.
+        assert_eq!(after(FIRST_ELSE - 1, &text, CRAWLS / 2.0), Codec::Plain);
         assert_eq!(after(9, &text, FAST / 2.0), Codec::Plain);
         assert_eq!(after(9, &noise, 1e6), Codec::Plain);
         assert_eq!(after(9, &text[..FRAME_MIN / 2], 1e6), Codec::Plain);

@@ -59,6 +59,8 @@ pub struct Config {
     pub owner_idle_ms: u64,
     /// `mosix`, `armento`, `static` or `none`.
     pub policy: String,
+    /// How full a node should be with a fresh program where it would run equally fast on several: 0 spreads, 100 packs.
+    pub packing_percent: u64,
     /// The policy moves and places nobody: it only writes down what it would do.
     pub dry_run: bool,
     /// A guest tree without word from its home is frozen after this, and ended after `dead_ms`. Home says the same of
@@ -96,6 +98,7 @@ impl Default for Config {
             owner_first: false,
             owner_idle_ms: OWNER_IDLE_MS,
             policy: Policy::default().name().into(),
+            packing_percent: 0,
             dry_run: false,
             freeze_ms: default_freeze_ms(),
             dead_ms: default_dead_ms(),
@@ -152,6 +155,9 @@ impl Config {
         if self.mem_reserve_permille.is_some_and(|r| r > 900) {
             return Err("mem_reserve_permille lies between 0 and 900".into());
         }
+        if self.packing_percent > 100 {
+            return Err("packing_percent lies between 0 (spread) and 100 (pack)".into());
+        }
         if self
             .guest_cpu_weight
             .is_some_and(|w| !(WEIGHT_MIN..=WEIGHT_MAX).contains(&w))
@@ -191,6 +197,7 @@ impl Config {
         if let Some(reserve) = self.mem_reserve_permille {
             policy.reserve_permille = reserve;
         }
+        policy.packing_percent = self.packing_percent;
         policy
     }
 }
@@ -227,5 +234,6 @@ mod tests {
         check("guest_procs_max = 3", "guest_procs_max");
         check("owner_first = true\nowner_idle_ms = 10", "owner_idle_ms");
         check("gossip_period_ms = 0", "gossip_period_ms");
+        check("packing_percent = 101", "packing_percent");
     }
 }

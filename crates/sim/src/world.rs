@@ -85,7 +85,12 @@ impl World {
         // Each started at a moment of its own.
         let boot = |i: usize| BOOT + i as u64 * 1000;
         let daemon = |(i, rack): (usize, &Rack)| Daemon::new(i, &names, *rack, boot(i));
-        let machine = |rack: &Rack| (Machine::new(rack.cores.into(), rack.speed_milli), 0);
+        let machine = |rack: &Rack| {
+            let left = rack
+                .speed_milli
+                .saturating_sub(prices.rest_milli / u64::from(rack.cores.max(1)));
+            (Machine::new(rack.cores.into(), left.max(1)), 0)
+        };
         let mut world = World {
             daemons: racks.iter().enumerate().map(daemon).collect(),
             machines: racks.iter().map(machine).collect(),

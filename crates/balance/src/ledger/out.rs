@@ -138,15 +138,11 @@ impl Ledger {
         let taken_kib = since_it_spoke.map(|(_, need_kib)| need_kib).sum();
         // Too much of ours taken away makes it look emptier than it is, which its admission corrects; too little would
         // count our own work as another's and send us away from it. Where ours come and go, the difference says
-        // little of others: what was known before holds.
+        // little of others: what was known before holds, as far as it can be so.
         let (least, most) = self.past.between(&entry.node, age_ms, now);
-        let told = u64::from(entry.load).saturating_sub(most);
+        let but = |ours: u64| u64::from(entry.load).saturating_sub(ours);
         let known = self.others.get(&entry.node).copied();
-        let others = if least == most {
-            told
-        } else {
-            known.unwrap_or(told)
-        };
+        let others = known.unwrap_or(but(most)).clamp(but(most), but(least));
         self.others.insert(entry.node.clone(), others);
         Node {
             entry,

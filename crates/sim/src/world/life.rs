@@ -21,8 +21,18 @@ impl World {
             return;
         }
         self.procs[task].born = true;
-        self.homes[job.home].insert(task);
         self.comes_to(task, job.home);
+        match self.prices.start_ns {
+            0 => self.begin(task),
+            work => self.chore(job.home, Chore::Start(task), work),
+        }
+    }
+
+    /// It is known that it is there: where is it to run?
+    fn begin(&mut self, task: TaskId) {
+        let job = self.procs[task].job;
+        // Its keeper does not tell of it before.
+        self.homes[job.home].insert(task);
         let now = self.tick(job.home);
         if job.placed {
             let fresh = Fresh::default();
@@ -118,7 +128,7 @@ impl World {
         proc.trip += 1;
         let (place, chore) = (proc.place, Chore::Leave(task, proc.trip));
         let first = !proc.known.contains(&to);
-        self.chore(place, chore, first);
+        self.end_of_flight(place, chore, first);
     }
 
     /// Is this flight still under way?
@@ -131,6 +141,7 @@ impl World {
     /// Work for a move is done.
     pub(super) fn did(&mut self, chore: Chore) {
         match chore {
+            Chore::Start(task) if self.procs[task].lives() => self.begin(task),
             Chore::Leave(task, trip) if self.flies(task, trip).is_some() => {
                 let proc = &self.procs[task];
                 let us = proc.rss_kib * 1024 / self.prices.bandwidth;
@@ -141,7 +152,7 @@ impl World {
                 self.stop(task);
                 self.after(self.prices.pause_us, Event::Thaw(task, trip));
             }
-            Chore::Leave(..) | Chore::Arrive(..) => {}
+            Chore::Start(..) | Chore::Leave(..) | Chore::Arrive(..) => {}
         }
     }
 
@@ -161,7 +172,7 @@ impl World {
         };
         if self.is_linked(self.procs[task].place, to) {
             let first = self.procs[task].known.insert(to);
-            self.chore(to, Chore::Arrive(task, trip), first);
+            self.end_of_flight(to, Chore::Arrive(task, trip), first);
         } else {
             self.stays(task, Stay::LinkLost);
         }

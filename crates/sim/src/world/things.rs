@@ -30,10 +30,14 @@ pub struct Job {
 /// What moving costs in this world.
 #[derive(Clone, Copy, Debug)]
 pub struct Prices {
-    /// Work of each end, nanoseconds of a standard core.
+    /// Work of a start at home, until it is known where the program goes, nanoseconds of a standard core.
+    pub start_ns: u64,
+    /// Work of each end of a move.
     pub end_ns: u64,
     /// … and of the first of a process to a node, each: a host begins there.
     pub first_ns: u64,
+    /// What a daemon takes of its node, thousandths of a standard core.
+    pub rest_milli: u64,
     /// Bytes a microsecond.
     pub bandwidth: u64,
     /// Neither here nor there, microseconds.
@@ -50,8 +54,10 @@ pub struct Prices {
 impl Default for Prices {
     fn default() -> Prices {
         Prices {
+            start_ns: 0,
             end_ns: 3_000_000,
             first_ns: 0,
+            rest_milli: 0,
             bandwidth: 110,
             pause_us: 3_000,
             hop_us: 200,
@@ -88,9 +94,10 @@ impl Proc {
     }
 }
 
-/// Work that is no process's own: an end of a flight.
+/// Work that is no process's own: a start, an end of a flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Chore {
+    Start(TaskId),
     Leave(TaskId, u32),
     Arrive(TaskId, u32),
 }

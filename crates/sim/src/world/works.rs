@@ -61,10 +61,14 @@ impl World {
         self.changed(i);
     }
 
-    /// `first`: the process was never there.
-    pub(super) fn chore(&mut self, node: usize, chore: Chore, first: bool) {
-        let id = CHORES + self.chores.put(chore);
+    /// An end of a flight. `first`: the process was never there.
+    pub(super) fn end_of_flight(&mut self, node: usize, chore: Chore, first: bool) {
         let work = self.prices.end_ns + if first { self.prices.first_ns } else { 0 };
+        self.chore(node, chore, work);
+    }
+
+    pub(super) fn chore(&mut self, node: usize, chore: Chore, work: u64) {
+        let id = CHORES + self.chores.put(chore);
         self.out.moved_ns += work;
         let machine = &mut self.machines[node].0;
         if self.prices.ahead {
