@@ -8,6 +8,7 @@ mod out;
 
 use crate::account::{Account, Visitor, smoothed};
 use crate::past::{PAST_MS_MAX, Past};
+use crate::steady::Steady;
 use crate::sums::Sums;
 use crate::turns::{power_milli, shares};
 use crate::view::DEMAND_FULL;
@@ -77,8 +78,8 @@ pub struct Ledger {
     /// Oldest first.
     freed: VecDeque<Freed>,
     past: Past,
-    /// Work of others at other nodes, when it was last certain.
-    others: HashMap<NodeName, u64>,
+    /// Work of others at each node, as far as it was certain.
+    others: HashMap<NodeName, Steady>,
     /// Work here that is no guest's and none of ours, hundredths, smoothed.
     background: u64,
     placements: u64,

@@ -16,6 +16,7 @@ mod past;
 mod place;
 mod policy;
 mod ranks;
+mod steady;
 mod sums;
 mod turns;
 mod view;

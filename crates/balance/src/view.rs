@@ -34,6 +34,8 @@ pub struct Node {
     pub open: Users,
     /// Work there that is not ours: its own programs and other homes' guests, hundredths.
     pub others: u64,
+    /// … of it, what stayed for some seconds: who passed by makes nobody take turns.
+    pub steady: u64,
     /// Memory that ours took there since it last spoke, KiB.
     pub taken_kib: u64,
     /// … and freed there, KiB.

@@ -22,6 +22,7 @@ fn node(text: &str) -> Node {
         age_ms: 500,
         open: Users::everybody(),
         others: 0,
+        steady: 0,
         taken_kib: 0,
         freed_kib: 0,
     }

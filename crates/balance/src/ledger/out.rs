@@ -3,6 +3,7 @@
 use super::{Freed, Ledger};
 use crate::account::Account;
 use crate::past::EARLY_MS;
+use crate::steady::Steady;
 use crate::view::DEMAND_FULL;
 use crate::weigh::need_kib;
 use crate::{Node, View};
@@ -125,11 +126,13 @@ impl Ledger {
         if entry.node == self.me {
             entry.load = self.load();
             let taken_kib = self.expected.iter().map(|e| e.need_kib).sum();
+            let others = self.foreign(&entry.node, self.others_here(), now);
             return Node {
                 entry,
                 age_ms: 0,
                 open,
-                others: self.others_here(),
+                others: others.last(),
+                steady: others.least(),
                 taken_kib,
                 freed_kib,
             };
@@ -141,17 +144,26 @@ impl Ledger {
         // little of others: what was known before holds, as far as it can be so.
         let (least, most) = self.past.between(&entry.node, age_ms, now);
         let but = |ours: u64| u64::from(entry.load).saturating_sub(ours);
-        let known = self.others.get(&entry.node).copied();
+        let known = self.others.get(&entry.node).map(Steady::last);
         let others = known.unwrap_or(but(most)).clamp(but(most), but(least));
-        self.others.insert(entry.node.clone(), others);
+        let others = self.foreign(&entry.node, others, now);
         Node {
             entry,
             age_ms,
             open,
-            others,
+            others: others.last(),
+            steady: others.least(),
             taken_kib,
             freed_kib,
         }
+    }
+
+    /// Others have so much work at `node` now.
+    fn foreign(&mut self, node: &NodeName, work: u64, now: Tick) -> Steady {
+        let fresh = || Steady::new(work, now);
+        let known = self.others.entry(node.clone()).or_insert_with(fresh);
+        known.set(work, now);
+        *known
     }
 
     fn others_here(&self) -> u64 {

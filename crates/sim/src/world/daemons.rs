@@ -226,7 +226,7 @@ impl World {
         self.fly(task, to);
     }
 
-    fn admitted(&mut self, home: usize, task: TaskId, to: usize) -> Result<(), Stay> {
+    pub(super) fn admitted(&mut self, home: usize, task: TaskId, to: usize) -> Result<(), Stay> {
         let place = self.procs[task].place;
         if !self.is_linked(home, place) || !self.is_linked(place, to) || !self.is_linked(home, to) {
             return Err(Stay::LinkLost);

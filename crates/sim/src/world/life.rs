@@ -42,10 +42,18 @@ impl World {
                     .ledger
                     .placing(World::pid(task), &to, &fresh, now);
                 let to = self.index(&to);
-                if to != job.home {
-                    // It waits for its place at its exec.
-                    self.fly(task, to);
-                    return;
+                match self.admitted(job.home, task, to) {
+                    Ok(()) if to != job.home => {
+                        // It waits for its place at its exec.
+                        self.fly(task, to);
+                        return;
+                    }
+                    Ok(()) => {}
+                    Err(stay) => {
+                        self.out.refused += 1;
+                        let ledger = &mut self.daemons[job.home].ledger;
+                        ledger.stayed(World::pid(task), stay, now);
+                    }
                 }
             }
         } else {
