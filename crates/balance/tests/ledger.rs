@@ -137,8 +137,10 @@ fn a_placed_program_counts_before_anybody_has_seen_it() {
     assert_eq!(ledger.load(), 200);
     ledger.ended(0, Tick(6000));
     assert_eq!(ledger.load(), 100);
-    // Never reported: given up.
-    view(&mut ledger, known("n2", 0, 0), Tick(16_000));
+    // Never reported: given up, but not while it may wait for its turn to begin.
+    view(&mut ledger, known("n2", 0, 0), Tick(24_000));
+    assert_eq!(ledger.load(), 100);
+    view(&mut ledger, known("n2", 0, 0), Tick(26_000));
     assert_eq!(ledger.load(), 0);
 }
 

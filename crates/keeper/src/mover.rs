@@ -22,8 +22,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// A daemon that does not answer a placement in time leaves the program at home. Longer than a program waits
-/// there for its turn.
-const PLACE_MAX: Duration = Duration::from_millis(2500);
+/// there for its turn (`noded/src/departures.rs`).
+const PLACE_MAX: Duration = Duration::from_secs(11);
 /// How long the other node may take from the freeze to Ready. Bodies of a dead node are not waited for.
 pub const READY_MAX: Duration = Duration::from_secs(20);
 /// Most tasks that wait; the oldest storms are dropped first.

@@ -10,10 +10,12 @@ use armento_tracee::trace::{self, Status, Stop, TraceError};
 use armento_tracee::{inject, minimum, patience, status, timers};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long a thread may take to stop. Longer means vfork or a disk wait.
+/// How long a thread may take to stop. Longer means vfork or a disk wait …
 const STOP_MAX: Duration = Duration::from_millis(300);
+/// … unless it is runnable and has no turn on a processor: among fifty on a tenth of a core that takes more than a second.
+const TURN_MAX: Duration = Duration::from_secs(5);
 
 /// Signals whose default action is nothing.
 pub const DEFAULT_NOTHING: u64 = inject::bit(libc::SIGCHLD)
@@ -24,6 +26,11 @@ pub const DEFAULT_NOTHING: u64 = inject::bit(libc::SIGCHLD)
 /// The signals that do nothing to a process now: it ignores them, or they are nothing by default.
 pub fn without_effect(s: &ProcStatus) -> u64 {
     s.ignored | DEFAULT_NOTHING & !s.caught
+}
+
+/// It stops as soon as a processor is free for it.
+fn waits_for_a_turn(tid: Tid) -> bool {
+    status::thread_state(tid) == Some('R')
 }
 
 /// A thread in a ptrace stop.
@@ -203,8 +210,10 @@ impl Grip {
 
     /// Stops one thread (seized already); used to borrow it for a moment.
     pub fn halt_one(&mut self, tid: Tid) -> Result<()> {
+        let until = Instant::now() + TURN_MAX;
         loop {
             match trace::wait_for(tid, STOP_MAX) {
+                Err(TraceError::Busy(_)) if Instant::now() < until && waits_for_a_turn(tid) => {}
                 Ok(Status::Stopped(Stop::Trap)) => {
                     thread::settle_stopped(tid);
                     self.halted.push(Halted { tid, signal: None });

@@ -8,7 +8,7 @@ use crate::core::Node;
 use crate::gossip::Gossip;
 use crate::peer::serve as peers;
 use crate::state::{Lock, StateDir};
-use crate::{FarmError, act, control};
+use crate::{FarmError, act, control, sys};
 use armento_client::api::RENEW;
 use armento_client::version;
 use armento_link::Closer;
@@ -82,6 +82,7 @@ pub fn run(options: Options) -> Result<(), FarmError> {
     // A thread for each host's start, end and group: each would leave an arena of malloc's behind.
     armento_tracee::sys::frugal_malloc();
     log();
+    sys::be_prompt();
     let running = start(options, true)?;
     running.wait();
     Ok(())

@@ -1,8 +1,9 @@
-//! flock(2), users and their ids, the kernel's release, the time of day.
+//! flock(2), users and their ids, niceness, the kernel's release, the time of day.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
 
 /// Room for the texts of one user, bytes; getpwnam(3) suggests 1024 here.
 const PASSWD_MAX: usize = 16 << 10;
@@ -32,6 +33,44 @@ pub fn lock(file: &File) -> io::Result<()> {
             e => return Err(e),
         }
     }
+}
+
+/// Niceness of a daemon. Forty programs of one home left its daemon a fortieth of the node, too little to send any of
+/// them away. setpriority(2): some three times the share of an ordinary process for every five steps.
+const PROMPT: i32 = -10;
+
+/// What it was before.
+static ORDINARY: OnceLock<i32> = OnceLock::new();
+
+/// This thread, and those that it starts, come before ordinary programs from now on, as far as we may.
+pub fn be_prompt() {
+    let before = nice();
+    if before > PROMPT && set_nice(PROMPT) {
+        let _ = ORDINARY.set(before);
+    }
+}
+
+/// What is started in `f` is no more than ordinary programs are.
+pub fn as_others<T>(f: impl FnOnce() -> T) -> T {
+    let Some(ordinary) = ORDINARY.get() else {
+        return f();
+    };
+    set_nice(*ordinary);
+    let done = f();
+    set_nice(PROMPT);
+    done
+}
+
+/// This thread's.
+fn nice() -> i32 {
+    // SAFETY: no memory involved. It cannot fail for the caller itself, so that -1 is a niceness.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
+/// This thread's; false where it may not be lowered so far.
+fn set_nice(nice: i32) -> bool {
+    // SAFETY: no memory involved.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) == 0 }
 }
 
 /// As the kernel tells it to this process (its personality may ask for an older one).
@@ -77,5 +116,26 @@ pub fn kill(pid: i32) {
     if pid > 1 {
         // SAFETY: no memory involved; one process, not a group.
         unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_prompt_daemon_starts_is_as_others_are() {
+        // A thread's own: the others of this test keep theirs.
+        let test = || {
+            let before = nice();
+            be_prompt();
+            let may = euid() == 0;
+            assert_eq!(nice(), if may { before.min(PROMPT) } else { before });
+            let child = as_others(|| std::process::Command::new("nice").output());
+            let told = String::from_utf8(child.unwrap().stdout).unwrap();
+            assert_eq!(told.trim(), before.to_string());
+            assert_eq!(nice(), if may { before.min(PROMPT) } else { before });
+        };
+        std::thread::spawn(test).join().unwrap();
     }
 }

@@ -48,8 +48,8 @@ impl Passage for Unfiltered {
 /// One call: number and arguments.
 pub type Call = (i64, [u64; 6]);
 
-/// A thread that is let go for one call of the kernel's stops in microseconds.
-const STOP_MAX: Duration = Duration::from_secs(2);
+/// A thread that is let go for one call of the kernel's stops in microseconds; among fifty on a tenth of a core in seconds.
+const STOP_MAX: Duration = Duration::from_secs(10);
 
 pub struct Hold {
     pub tid: Tid,

@@ -341,19 +341,25 @@ pub fn rseq(tid: Tid) -> Result<Rseq> {
     Ok(r)
 }
 
+/// Naps between two looks at a thread that is to stop; whoever has taken so long takes longer.
+const NAP_MAX: Duration = Duration::from_millis(1);
+const SLOW: Duration = Duration::from_millis(50);
+const NAP_SLOW: Duration = Duration::from_millis(5);
+
 /// Waits for `tid` alone, at most `limit`. Children of other threads are not touched.
 pub fn wait_for(tid: Tid, limit: Duration) -> Result<Status> {
-    let until = Instant::now() + limit;
+    let began = Instant::now();
     let mut nap = Duration::from_micros(5);
     loop {
         if let Some((_, s)) = os("wait", tid, wait_raw(tid))? {
             return Ok(decode(s));
         }
-        if Instant::now() > until {
+        let past = began.elapsed();
+        if past > limit {
             return Err(TraceError::Busy(tid));
         }
         std::thread::sleep(nap);
-        nap = (nap * 2).min(Duration::from_millis(1));
+        nap = (nap * 2).min(if past < SLOW { NAP_MAX } else { NAP_SLOW });
     }
 }
 

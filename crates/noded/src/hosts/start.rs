@@ -8,6 +8,7 @@ use super::{Entry, Record};
 use crate::Wire;
 use crate::core::Node;
 use crate::peer::AdmitAsk;
+use crate::sys;
 use armento_client::api::{HostStart, HostUp};
 use armento_client::{encode, read_line};
 use armento_link::{Badge, Role};
@@ -54,9 +55,8 @@ pub fn start(
         .env("ARMENTO_SOCKET", node.config.socket_path());
     // A group of its own: signals to the daemon's do not reach it. Nothing else is asked for, so that the
     // child is spawned and not forked: a daemon's page tables are large, and many may start at once.
-    let mut child = command
-        .process_group(0)
-        .spawn()
+    command.process_group(0);
+    let mut child = sys::as_others(|| command.spawn())
         .map_err(|e| format!("{}: {e}", node.host_program.display()))?;
     let pid = i32::try_from(child.id()).unwrap_or(0);
     let mut record = Record {
