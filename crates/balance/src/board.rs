@@ -36,9 +36,15 @@ impl Stand<'_> {
         u64::from(self.seat.node.entry.cores.max(1)) * DEMAND_FULL
     }
 
+    /// Work there, of others only what stayed for some seconds: who passes by drives nobody out.
+    pub fn steady(&self) -> u64 {
+        let node = self.seat.node;
+        self.seat.work - node.others + node.steady
+    }
+
     /// Several share a core.
     pub fn is_crowded(&self) -> bool {
-        self.seat.work > self.full()
+        self.steady() > self.full()
     }
 
     /// A core is left for `demand`.

@@ -61,7 +61,7 @@ fn candidate<'a>(board: &Board<'a>, from: usize, to: usize) -> Option<&'a Proc> 
     let fits = |proc: &&&Proc| board.fits(proc, to);
     let home = *target.name() == board.view.me;
     let slower =
-        |proc: &Proc| target.rate(target.seat.work + proc.demand) < source.rate(source.seat.work);
+        |proc: &Proc| target.rate(target.seat.work + proc.demand) < source.rate(source.steady());
     // Who is behind goes where it is faster; home, who calls home.
     let worth = |proc: &&&Proc| {
         let lag = if slower(proc) {
@@ -80,7 +80,7 @@ fn candidate<'a>(board: &Board<'a>, from: usize, to: usize) -> Option<&'a Proc> 
 fn gains(board: &Board, from: usize, to: usize, proc: &Proc) -> bool {
     let (source, target, policy) = (&board.stands[from], &board.stands[to], board.policy);
     let price = board.price_ms(proc, to);
-    let now = source.rate(source.seat.work);
+    let now = source.rate(source.steady());
     let then = target.rate(target.seat.work + proc.demand);
     let remains_ms = proc.age_ms.max(REMAINS_MS_MIN) as i64;
     if target.has_core(proc.demand) && source.is_crowded() {

@@ -93,7 +93,7 @@ impl Ranks {
 }
 
 fn source(stand: &Stand, i: usize) -> (i64, Reverse<usize>) {
-    (stand.rate(stand.seat.work), Reverse(i))
+    (stand.rate(stand.steady()), Reverse(i))
 }
 
 fn value(stand: &Stand, demand: u64) -> Value {

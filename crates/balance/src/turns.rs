@@ -3,7 +3,7 @@
 //! Seventeen processes on sixteen nodes leave two of them at half speed. Whoever is ahead changes places with
 //! whoever is behind; between equal nodes one move does it: from a pair, one goes to who was alone.
 
-use crate::board::{Board, DEMAND_MIN, Stand};
+use crate::board::{Board, DEMAND_MIN};
 use crate::weigh::seats;
 use crate::{Cause, Policy, Proc, View};
 use armento_model::{NodeName, Pid};
@@ -51,7 +51,7 @@ fn last_to_end_fill_all(board: &Board) -> bool {
     let view = board.view;
     let flies: HashMap<Pid, &NodeName> = view.flights.iter().map(|f| (f.pid, &f.to)).collect();
     let stands = board.stands.iter();
-    let rates: HashMap<&NodeName, i64> = stands.map(|s| (s.name(), s.rate(work(s)))).collect();
+    let rates: HashMap<&NodeName, i64> = stands.map(|s| (s.name(), s.rate(s.steady()))).collect();
     let computing = |p: &&Proc| p.demand >= DEMAND_MIN && !p.locked;
     let lag_then = |p: &Proc| {
         let place = flies.get(&p.pid).copied().unwrap_or(&p.place);
@@ -105,13 +105,7 @@ fn best<'a>(board: &Board<'a>, left_ms: i64) -> Option<Change<'a>> {
 }
 
 fn rate(board: &Board, i: usize) -> i64 {
-    board.stands[i].rate(work(&board.stands[i]))
-}
-
-/// Ours, and what others have there for some time already.
-fn work(stand: &Stand) -> u64 {
-    let node = stand.seat.node;
-    stand.seat.work - node.others + node.steady
+    board.stands[i].rate(board.stands[i].steady())
 }
 
 fn mean_rate(board: &Board) -> Option<i64> {
@@ -146,8 +140,8 @@ fn swap<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Chan
 fn hop<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
     let (source, target) = (&board.stands[from], &board.stands[to]);
     let one = *source.free.iter().min_by_key(|p| (p.lag_ms, p.pid))?;
-    let left = source.rate(work(source).saturating_sub(one.demand));
-    let joined = target.rate(work(target) + one.demand);
+    let left = source.rate(source.steady().saturating_sub(one.demand));
+    let joined = target.rate(target.steady() + one.demand);
     let (low, high) = (rate(board, from), rate(board, to));
     let counts = (source.free.len() as i64, target.free.len() as i64);
     let before = counts.0 * low + counts.1 * high;

@@ -410,6 +410,18 @@ fn what_the_user_says_of_a_program_counts() {
 }
 
 #[test]
+fn who_passes_by_drives_nobody_out_and_who_stays_does() {
+    let armento = Policy::of(Kind::Armento);
+    let moves = |others, steady| {
+        let mut view = farm(&[1, 0]);
+        (view.nodes[0].others, view.nodes[0].steady) = (others, steady);
+        decide(&view, &armento, NOW).len()
+    };
+    assert_eq!(moves(100, 0), 0);
+    assert_eq!(moves(100, 100), 1);
+}
+
+#[test]
 fn nodes_are_filled_as_far_as_they_should_be() {
     let mut view = farm(&[4, 0, 1, 3]);
     view.nodes.iter_mut().for_each(|n| n.entry.cores = 4);

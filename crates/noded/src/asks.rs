@@ -293,20 +293,20 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
             "nothing is wrong: ask again".into(),
         ),
     };
-    // What the keeper knows more of is its own reason.
+    // What processors lack is known of all; what the keeper knows more of is its own reason.
+    let lacks = |to: &NodeName| {
+        let (_, missing) = barred(&view, to, keeper.needs(pid).as_ref())?;
+        Some(lacking(to, &missing))
+    };
+    let others = view.nodes.iter().map(|node| &node.entry.node);
+    let all_lack: Vec<String> = match stay {
+        Some(Stay::CpuFeatures) => others.filter_map(lacks).collect(),
+        _ => Vec::new(),
+    };
     let (detail, partner) = match (out, proc.filter(|_| own.is_some())) {
         (Some((p, ms)), _) => (lost(p, ms, node.config.dead_ms), None),
+        _ if !all_lack.is_empty() => (all_lack.join("; "), None),
         (None, Some(p)) => (p.detail.clone(), p.partner),
-        (None, None) if stay == Some(Stay::CpuFeatures) => {
-            let needs = keeper.needs(pid);
-            let others = view.nodes.iter().map(|node| &node.entry.node);
-            let lacks = |to: &NodeName| {
-                let (_, missing) = barred(&view, to, needs.as_ref())?;
-                Some(lacking(to, &missing))
-            };
-            let all: Vec<String> = others.filter_map(lacks).collect();
-            (all.join("; "), None)
-        }
         (None, None) => {
             let kept = kept.map(|what| format!("{me} keeps its own (armento farm {what})"));
             (kept.or(shut).unwrap_or_default(), None)
