@@ -371,7 +371,9 @@ impl Running<'_> {
         let call = |p: &Path| fs::read_to_string(p.join("syscall")).unwrap_or_default();
         let home = call(&self.player.roots[0].join(format!("proc/{}", self.pid)));
         let body = self.body().map(|b| call(&b));
-        format!("at {}: home in {home:?}, body in {body:?}", self.at)
+        let names: Vec<_> = (1..=3).map(|node| self.named(node)).collect();
+        let at = self.at;
+        format!("at {at}: home in {home:?}, body in {body:?}; its number has {names:?}")
     }
 
     /// KERNEL: proc(5), /proc/PID/syscall. A handler of ours writes a line; that is not the call.
@@ -393,18 +395,23 @@ impl Running<'_> {
     /// Of its number and name on the node where it should be.
     fn body(&self) -> Option<PathBuf> {
         let node: usize = self.at[1..].parse().ok()?;
+        let name = format!("b{}", self.case.row.number);
+        let mut all = self.named(node).into_iter();
+        all.find(|p| p.1 == name).map(|p| p.0)
+    }
+
+    /// Whoever has its number at `node`, and by what name.
+    fn named(&self, node: usize) -> Vec<(PathBuf, String)> {
         let proc = self.player.roots[node - 1].join("proc");
-        let name = format!("b{}\n", self.case.row.number);
         let last = self.pid.to_string();
-        let mut all = fs::read_dir(proc).ok()?.flatten().map(|e| e.path());
-        all.find(|p| {
-            let status = || fs::read_to_string(p.join("status")).unwrap_or_default();
-            let numbers = |s: String| {
-                s.lines()
-                    .find_map(|l| l.strip_prefix("NSpid:").map(str::to_owned))
-            };
-            fs::read_to_string(p.join("comm")).is_ok_and(|c| c == name)
-                && numbers(status()).is_some_and(|n| n.split_whitespace().last() == Some(&last))
-        })
+        let named = |p: PathBuf| {
+            let status = fs::read_to_string(p.join("status")).ok()?;
+            let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name));
+            let number = field("NSpid:")?.split_whitespace().last()?;
+            let name = field("Name:\t")?.to_owned();
+            (number == last).then_some((p, name))
+        };
+        let all = fs::read_dir(proc).into_iter().flatten().flatten();
+        all.filter_map(|e| named(e.path())).collect()
     }
 }
