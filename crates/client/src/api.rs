@@ -439,6 +439,9 @@ pub enum Order {
         /// Nobody asked: it would even out the load.
         #[serde(default)]
         balances: bool,
+        /// A person asked: it stays where it is put, until [`Dest::Balance`].
+        #[serde(default)]
+        by_hand: bool,
     },
     /// Bring every process of the tree home (the node leaves, or an administrator asks).
     Recall { ticket: u64 },

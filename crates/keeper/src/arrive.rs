@@ -443,7 +443,7 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
         return Err(MigrateError::Ended);
     };
     let deputies = p.leave_deputies(&keep);
-    p.place = Place::Home;
+    (p.place, p.put) = (Place::Home, false);
     p.common
         .coming
         .store(false, std::sync::atomic::Ordering::Release);

@@ -286,13 +286,14 @@ fn take(keep: &Arc<Keep>, order: Order) {
             to,
             ticket,
             balances,
+            by_hand,
         } => keep.tasks.push(Task {
             pid,
             to,
-            why: if balances {
-                Why::Balance(ticket)
-            } else {
-                Why::Order(ticket)
+            why: match (balances, by_hand) {
+                (true, _) => Why::Balance(ticket),
+                (false, true) => Why::Hand(ticket),
+                (false, false) => Why::Order(ticket),
             },
         }),
         Order::Recall { ticket } => {

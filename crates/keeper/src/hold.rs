@@ -5,7 +5,7 @@
 use crate::keep::Keep;
 use crate::partners;
 use crate::reasons::Kept;
-use crate::tree::Tree;
+use crate::tree::{Proc, Tree};
 use armento_migrate::stop::Grip;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
@@ -37,12 +37,21 @@ pub fn untie(keep: &Keep, pid: Pid) {
     set(keep, &partners::of(pid), false);
 }
 
+/// A person put it where it is, with those who share memory with it.
+pub fn put(keep: &Keep, pid: Pid) {
+    to_all(keep, &partners::of(pid), |p| p.put = true);
+}
+
 fn set(keep: &Keep, all: &[Pid], tied: bool) {
+    to_all(keep, all, move |p| p.tied = tied);
+}
+
+fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Proc) + Send + 'static) {
     let all = all.to_vec();
     keep.hand.run(move |t| {
         for pid in all {
             if let Some(p) = t.procs.get_mut(&pid) {
-                p.tied = tied;
+                so(p);
             }
         }
     });
@@ -58,10 +67,11 @@ pub fn refuses(keep: &Keep, pid: Pid) -> Result<()> {
 }
 
 impl Tree {
-    /// What `Dest::Balance` undoes: a hold; without one, the lock of `--stay` or `--on`.
+    /// What `Dest::Balance` undoes: a hold; without one, the lock of `--stay` or `--on`, or that it was put there by hand.
     pub fn unlock(&mut self, pid: Pid) {
         if let Some(p) = self.procs.get_mut(&pid) {
             p.locked &= p.tied;
+            p.put &= p.tied;
             p.tied = false;
             p.kept = None;
         }

@@ -37,6 +37,8 @@ const TRY_FOR_A_LOOK: u32 = 50;
 pub enum Why {
     /// The daemon's, with its ticket.
     Order(u64),
+    /// … as a person asked.
+    Hand(u64),
     /// … to even out the load.
     Balance(u64),
     Storm,
@@ -156,7 +158,7 @@ pub fn run(keep: &Arc<Keep>, tasks: &Tasks) {
                 come_home(keep, task.pid, &kept, 1);
             }
             Why::Storm => storm(keep, &task),
-            Why::Order(ticket) => {
+            Why::Order(ticket) | Why::Hand(ticket) => {
                 if task.to != Dest::Balance {
                     hold::untie(keep, task.pid);
                 }
@@ -207,6 +209,9 @@ fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
         Dest::Hold => hold::tie(keep, pid, || go(keep, pid, &Dest::Hold, false)),
         _ => go(keep, pid, &task.to, false),
     };
+    if r.is_ok() && matches!(task.why, Why::Hand(_)) && task.to != Dest::Balance {
+        hold::put(keep, pid);
+    }
     let report = match r {
         Ok((node, d)) => Report::Moved {
             ticket,

@@ -81,6 +81,8 @@ pub struct Proc {
     pub moves: u64,
     pub kept: Option<Kept>,
     pub locked: bool,
+    /// A person put it where it is.
+    pub put: bool,
     /// Its user wants it at home and free of our hand: a debugger is to have it.
     pub tied: bool,
     /// How often it was to come home to dump core.
@@ -124,6 +126,7 @@ impl Proc {
             moves: 0,
             kept: None,
             locked,
+            put: false,
             tied: false,
             dumps: 0,
             born: Instant::now(),
@@ -171,6 +174,7 @@ impl Proc {
     /// It has a new body, which had no signal from us yet.
     pub fn now_at(&mut self, link: &Arc<HostLink>) {
         self.place = Place::Away(link.clone());
+        self.put = false;
         (self.told, self.heard, self.waited) = (0, 0, 0);
         self.nice.clear();
         self.patience = crate::timers::PATIENCE;
@@ -522,7 +526,10 @@ impl Tree {
                     .as_ref()
                     .map_or_else(String::new, |k| k.detail.clone()),
                 partner: p.kept.as_ref().and_then(|k| k.partner),
-                locked: p.locked || p.tied || p.hold_until.is_some_and(|t| Instant::now() < t),
+                locked: p.locked
+                    || p.put
+                    || p.tied
+                    || p.hold_until.is_some_and(|t| Instant::now() < t),
                 lost_ms: lost.map(|t| t.as_millis() as u64),
                 frozen: p.link().zip(lost).is_some_and(|(l, t)| l.freezes(t)),
                 portable: self.keep.is_portable(p.pid),
@@ -559,7 +566,7 @@ impl Tree {
         }
         p.close_deputies(&self.keep);
         lasting::left(&self.keep, pid);
-        p.place = Place::Home;
+        (p.place, p.put) = (Place::Home, false);
         p.common.coming.store(false, Ordering::Release);
         p.region = None;
         p.at_exec = traced;

@@ -41,7 +41,7 @@ stays! {
     EngineVersion "engine-version" "the other node runs another version of the engine" "update Armento on both nodes";
     UnsupportedCall "unsupported-call" "it uses a system call that only home can serve" "nothing is wrong: it goes out again when it stops calling it";
     Privileged "privileged" "it runs as root, with capabilities, or is set-uid" "run it as an ordinary user, or set allow_root in the node's configuration";
-    Locked "locked" "its user or administrator keeps it here (`--stay`, `--on`, a lock)" "start it without --stay, or `armento migrate PID balance`";
+    Locked "locked" "its user or administrator keeps it here (`--stay`, `--on`, a lock), or put it here by hand" "start it without --stay, or `armento migrate PID balance`";
     NoRoom "no-room" "no node has room for it" "free memory on a node, or add one";
     NotTrusted "not-trusted" "its home does not send to that node, or that node does not accept it" "`armento farm trust` on that node and at home shows accept_from and send_to, and changes them";
     SwitchedOff "switched-off" "an administrator has switched that off: its home keeps its own, or the other node takes no guests" "`armento farm status` on both nodes shows it; `armento farm start`, or --off, ends it";

@@ -80,6 +80,7 @@ fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
         to,
         ticket,
         balances: true,
+        by_hand: false,
     };
     if core.keepers.order(tree, pid, ticket, order, None) {
         core.ledger.moving(chosen, policy, now);

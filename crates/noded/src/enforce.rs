@@ -110,6 +110,7 @@ impl Node {
             to: Dest::Home,
             ticket,
             balances: false,
+            by_hand: false,
         };
         if core.keepers.order(tree, pid, ticket, order, None) {
             tracing::info!("{pid} comes home: {cause}");

@@ -130,6 +130,7 @@ pub async fn migrate(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
             to,
             ticket,
             balances: false,
+            by_hand: true,
         };
         let waits = (!free).then_some(waiter);
         let target = match &order {

@@ -242,6 +242,14 @@ pub fn of_the_policy(farm: &Farm) {
     drop(case);
     let case = Case::start(farm, "touch /tmp/r/ready; exec armento run sleep 600");
     case.is_told(Stay::WouldNotPay);
+    // Whoever was put somewhere by hand stays there until he is given back.
+    let pid = &case.pid;
+    for to in ["n2", "home"] {
+        farm.sh("n1", &format!("armento migrate {pid} {to}"));
+        case.is_told(Stay::Locked);
+    }
+    farm.sh("n1", &format!("armento migrate {pid} balance"));
+    case.is_told(Stay::WouldNotPay);
 }
 
 /// More threads than the state of one message holds, wherever registers are larger than 500 bytes.

@@ -27,9 +27,11 @@ const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
 const PREFIX: &str = "armento-";
 /// Processes that are made while others are let in are looked for again so often.
 const ROUNDS_MAX: usize = 50;
-/// The last process of a host ends after it: looked for so often, a second in all.
+/// The last process of a host ends after it: looked for so often, ever more seldom, half a minute in all. On a loaded machine
+/// one needed more than a second.
 const REMOVE_TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_millis(50);
+const AGAIN_MAX: Duration = Duration::from_secs(2);
 
 /// The groups of one host.
 pub struct Fence(Vec<PathBuf>);
@@ -223,11 +225,13 @@ impl Fence {
     /// Before: the host has ended, and its guard is about to.
     pub fn remove(self) {
         for dir in self.0 {
+            let mut again = AGAIN;
             for _ in 0..REMOVE_TRIES {
                 match fs::remove_dir(&dir) {
-                    Err(e) if e.kind() != io::ErrorKind::NotFound => sleep(AGAIN),
+                    Err(e) if e.kind() != io::ErrorKind::NotFound => sleep(again),
                     _ => break,
                 }
+                again = (again * 2).min(AGAIN_MAX);
             }
             // That of its user, if it was his last: otherwise the kernel refuses.
             if let Some(above) = dir.parent().filter(|dir| is_of_user(dir)) {
