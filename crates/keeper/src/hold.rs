@@ -12,6 +12,7 @@ use armento_model::{Pid, Stay};
 use armento_tracee::trace;
 
 const HOLD: &str = "`armento hold`";
+const PUT: &str = "it was put here by hand";
 
 /// Ties it, and those who move with it, to home and brings it there by `come`.
 pub fn tie<T>(keep: &Keep, pid: Pid, come: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -57,13 +58,17 @@ fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Proc) + Send + 'static) {
     });
 }
 
-/// Neither a storm nor `--on` moves it.
-pub fn refuses(keep: &Keep, pid: Pid) -> Result<()> {
-    let tied = move |t: &mut Tree| t.procs.get(&pid).is_some_and(|p| p.tied);
-    if keep.hand.run(tied) == Some(true) {
-        return Err(MigrateError::Stays(Stay::Locked, HOLD.into()));
+/// Neither a storm nor `--on` moves who is held, or was put where it is by hand.
+pub fn refuses(keep: &Keep, pid: Pid, storm: bool) -> Result<()> {
+    let why = move |t: &mut Tree| match t.procs.get(&pid)? {
+        p if p.tied => Some(HOLD),
+        p if storm && p.put => Some(PUT),
+        _ => None,
+    };
+    match keep.hand.run(why).flatten() {
+        Some(why) => Err(MigrateError::Stays(Stay::Locked, why.into())),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 impl Tree {

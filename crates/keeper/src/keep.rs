@@ -22,7 +22,7 @@ use armento_tracee::sys as tsys;
 use armento_wire::talk::FileKey;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Instant;
@@ -93,6 +93,8 @@ pub struct Keep {
     /// one that was adopted.
     pub inherited: Option<HashSet<(u64, u64)>>,
     pub aimed: Aimed,
+    /// The daemon did not say in time where the last program begins.
+    pub late: AtomicBool,
     /// `--storm-call`.
     pub storm_call: Option<CallStorm>,
     /// Opens of files about those who are away.
@@ -136,6 +138,7 @@ impl Keep {
             ahead: Mutex::default(),
             inherited,
             aimed: Aimed::default(),
+            late: AtomicBool::new(false),
             storm_call,
             looks: Looks::default(),
             known,

@@ -14,16 +14,21 @@ use crate::onward;
 use crate::partners;
 use crate::reasons::Kept;
 use crate::tree::{Place, Tree};
+use armento_client::AskError;
 use armento_client::api::{Answer, Ask, Dest, Report};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, NodeName, Pid, Stay};
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// A daemon that does not answer a placement in time leaves the program at home. Longer than a program waits
 /// there for its turn (`noded/src/departures.rs`).
 const PLACE_MAX: Duration = Duration::from_secs(11);
+/// … and the programs that begin after it wait no longer than this, until one has an answer: a daemon that hangs must not hold
+/// up each exec of a `make`.
+const PLACE_LATE: Duration = Duration::from_millis(250);
 /// How long the other node may take from the freeze to Ready. Bodies of a dead node are not waited for.
 pub const READY_MAX: Duration = Duration::from_secs(20);
 /// Most tasks that wait; the oldest storms are dropped first.
@@ -209,7 +214,8 @@ fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
         Dest::Hold => hold::tie(keep, pid, || go(keep, pid, &Dest::Hold, false)),
         _ => go(keep, pid, &task.to, false),
     };
-    if r.is_ok() && matches!(task.why, Why::Hand(_)) && task.to != Dest::Balance {
+    let placed = matches!(task.to, Dest::Node(_) | Dest::Home);
+    if r.is_ok() && placed && matches!(task.why, Why::Hand(_)) {
         hold::put(keep, pid);
     }
     let report = match r {
@@ -253,8 +259,8 @@ fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, D
 fn move_it(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, Done)> {
     let begun = Instant::now();
     let (now, held) = place(keep, pid)?;
-    if matches!(to, Dest::Node(_)) {
-        hold::refuses(keep, pid)?;
+    if storm || matches!(to, Dest::Node(_)) {
+        hold::refuses(keep, pid, storm)?;
     }
     if held && (storm || *to == Dest::Balance) {
         return Err(MigrateError::Stays(
@@ -407,16 +413,20 @@ fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
     if s.pinned.is_some() || s.stay || s.storm {
         return s.pinned.clone().filter(|_| !s.stay);
     }
-    let command = armento_tracee::status::command(pid);
-    match keep.control.ask(
-        Ask::Place {
-            tree: s.tree,
-            pid,
-            command,
-            portable: keep.is_portable(pid),
-        },
-        PLACE_MAX,
-    ) {
+    let ask = Ask::Place {
+        tree: s.tree,
+        pid,
+        command: armento_tracee::status::command(pid),
+        portable: keep.is_portable(pid),
+    };
+    let limit = match keep.late.load(Ordering::Relaxed) {
+        true => PLACE_LATE,
+        false => PLACE_MAX,
+    };
+    let answer = keep.control.ask(ask, limit);
+    let late = matches!(answer, Err(AskError::Late));
+    keep.late.store(late, Ordering::Relaxed);
+    match answer {
         Ok(Answer::Placed { node }) => node,
         _ => None,
     }

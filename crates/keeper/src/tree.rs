@@ -81,7 +81,8 @@ pub struct Proc {
     pub moves: u64,
     pub kept: Option<Kept>,
     pub locked: bool,
-    /// A person put it where it is.
+    /// A person put it where it is: it stays there until they give it back, it begins another program, or a call needs
+    /// it at home.
     pub put: bool,
     /// Its user wants it at home and free of our hand: a debugger is to have it.
     pub tied: bool,
@@ -451,6 +452,7 @@ impl Tree {
             let waits = p.link().is_some()
                 || p.at_exec
                 || p.tied
+                || p.put
                 || p.held_back()
                 || p.sent_back.elapsed() < HOLD_MIN;
             if !waits && p.moves > 0 {

@@ -250,6 +250,20 @@ pub fn of_the_policy(farm: &Farm) {
     }
     farm.sh("n1", &format!("armento migrate {pid} balance"));
     case.is_told(Stay::WouldNotPay);
+    drop(case);
+    // Also against `--on`, which sends back after a second who came home for a call.
+    let case = Case::start(farm, &format!("armento run --on n2 {}", perl("1")));
+    let pid = &case.pid;
+    let is_at = |node: &str| case.why()["place"] == node;
+    until("it to be at n2", || is_at("n2"));
+    // A hold that is over has put nobody anywhere.
+    farm.sh("n1", &format!("armento hold {pid}"));
+    assert!(is_at("n1"), "{}", case.why());
+    farm.sh("n1", &format!("armento migrate {pid} balance"));
+    until("it to be back at n2", || is_at("n2"));
+    farm.sh("n1", &format!("armento migrate {pid} home"));
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(is_at("n1"), "{}", case.why());
 }
 
 /// More threads than the state of one message holds, wherever registers are larger than 500 bytes.
