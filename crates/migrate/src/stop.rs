@@ -6,16 +6,14 @@ use armento_abi::sends;
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::status::ProcStatus;
 use armento_tracee::sys::SigInfo;
-use armento_tracee::trace::{self, Status, Stop, TraceError};
+use armento_tracee::trace::{self, Status, Stop, TURN_MAX, TraceError};
 use armento_tracee::{inject, minimum, patience, status, timers};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a thread may take to stop. Longer means vfork or a disk wait …
+/// How long a thread may take to stop that is not runnable. Longer means vfork or a disk wait.
 const STOP_MAX: Duration = Duration::from_millis(300);
-/// … unless it is runnable and has no turn on a processor: among fifty on a tenth of a core that takes more than a second.
-const TURN_MAX: Duration = Duration::from_secs(5);
 
 /// Signals whose default action is nothing.
 pub const DEFAULT_NOTHING: u64 = inject::bit(libc::SIGCHLD)
@@ -26,11 +24,6 @@ pub const DEFAULT_NOTHING: u64 = inject::bit(libc::SIGCHLD)
 /// The signals that do nothing to a process now: it ignores them, or they are nothing by default.
 pub fn without_effect(s: &ProcStatus) -> u64 {
     s.ignored | DEFAULT_NOTHING & !s.caught
-}
-
-/// It stops as soon as a processor is free for it.
-fn waits_for_a_turn(tid: Tid) -> bool {
-    status::thread_state(tid) == Some('R')
 }
 
 /// A thread in a ptrace stop.
@@ -181,6 +174,8 @@ impl Grip {
 
     /// Stops every thread; new ones that appear meanwhile too.
     pub fn halt(&mut self, options: u64) -> Result<()> {
+        // All in all: those who stand already wait for the others.
+        let until = Instant::now() + TURN_MAX;
         loop {
             self.seize(options)?;
             let running: Vec<Tid> = self
@@ -195,7 +190,7 @@ impl Grip {
             }
             running.iter().for_each(|t| drop(trace::interrupt(*t)));
             for t in running {
-                self.halt_one(t)?;
+                self.halt_by(t, until)?;
             }
         }
     }
@@ -205,15 +200,18 @@ impl Grip {
         let running = |t: &Tid| self.seized.contains(t) && !self.halted.iter().any(|h| h.tid == *t);
         let all: Vec<Tid> = sleepers.iter().map(|c| c.tid).filter(running).collect();
         all.iter().for_each(|t| drop(trace::interrupt(*t)));
-        all.into_iter().try_for_each(|t| self.halt_one(t))
+        let until = Instant::now() + TURN_MAX;
+        all.into_iter().try_for_each(|t| self.halt_by(t, until))
     }
 
     /// Stops one thread (seized already); used to borrow it for a moment.
     pub fn halt_one(&mut self, tid: Tid) -> Result<()> {
-        let until = Instant::now() + TURN_MAX;
+        self.halt_by(tid, Instant::now() + TURN_MAX)
+    }
+
+    fn halt_by(&mut self, tid: Tid, until: Instant) -> Result<()> {
         loop {
-            match trace::wait_for(tid, STOP_MAX) {
-                Err(TraceError::Busy(_)) if Instant::now() < until && waits_for_a_turn(tid) => {}
+            match trace::wait_for_turn(tid, STOP_MAX, until) {
                 Ok(Status::Stopped(Stop::Trap)) => {
                     thread::settle_stopped(tid);
                     self.halted.push(Halted { tid, signal: None });

@@ -9,11 +9,11 @@
 use crate::region::Code;
 use crate::status;
 use crate::sys;
-use crate::trace::{self, Regs, Result, Status, Stop, TraceError};
+use crate::trace::{self, Regs, Result, Status, Stop, TURN_MAX, TraceError};
 use crate::trap;
 use armento_model::Tid;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Signals that must stay deliverable: the kernel's own faults, our int3, and those nobody can block.
 pub const NEVER_BLOCK: u64 = bit(libc::SIGTRAP)
@@ -48,8 +48,8 @@ impl Passage for Unfiltered {
 /// One call: number and arguments.
 pub type Call = (i64, [u64; 6]);
 
-/// A thread that is let go for one call of the kernel's stops in microseconds; among fifty on a tenth of a core in seconds.
-const STOP_MAX: Duration = Duration::from_secs(10);
+/// A thread that is let go for one call of the kernel's stops in microseconds, once it has its turn on a processor.
+const STOP_MAX: Duration = Duration::from_secs(2);
 
 pub struct Hold {
     pub tid: Tid,
@@ -232,7 +232,7 @@ impl Hold {
     /// Waits until it stops of itself or for us; at a SIGSTOP it goes on once more, by `resume`.
     pub fn await_stop(&mut self, resume: impl Fn(Tid) -> Result<()>) -> Result<()> {
         loop {
-            match trace::wait_for(self.tid, STOP_MAX)? {
+            match trace::wait_for_turn(self.tid, STOP_MAX, Instant::now() + TURN_MAX)? {
                 Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
                 Status::Stopped(_) => break,
                 _ => {
