@@ -1,6 +1,7 @@
 //! One process of this home, and one guest of this node, followed over time.
 
 use crate::Proc;
+use crate::ledger::UNSEEN_MS_MAX;
 use crate::turns::Share;
 use crate::view::DEMAND_FULL;
 use armento_gossip::{CpuSet, STANDARD_SPEED, Tick};
@@ -18,8 +19,8 @@ const STALE_MS: u64 = 1_500;
 const YOUNG_MS: u64 = 8_000;
 /// Nobody makes good more than this: ten minutes of a standard core.
 const LAG_US_MAX: i64 = 600_000_000;
-/// A program that was started with many others waits no longer to begin: by then its placement is given up (`ledger.rs`).
-const BEGINS_MS_MAX: i64 = 20_000;
+/// A program that was started with many others waits no longer to begin: by then its placement is given up.
+const BEGINS_MS_MAX: i64 = UNSEEN_MS_MAX as i64;
 /// Nodes of which is known that it has been there; the last ones.
 const KNOWN_MAX: usize = 32;
 /// Share of the old value kept at each step, eighths. PAPER: MOSIX keeps 5 of 8 of a mean load.

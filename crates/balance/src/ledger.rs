@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// A placed program that was never reported is given up after this: two dozen keepers that start
 /// at once on a quarter of a processor take seconds until they first report, and wait for their turn (`departures.rs`).
-const UNSEEN_MS_MAX: u64 = 20_000;
+pub(crate) const UNSEEN_MS_MAX: u64 = 20_000;
 /// A flight without an end is given up after this: longer than the 30 s after which home declares
 /// a host dead (`design.md` §3).
 const FLIGHT_MS_MAX: u64 = 40_000;

@@ -14,16 +14,16 @@ pub(crate) struct Sums {
 impl Sums {
     /// `pid` counts there from now on, or nowhere.
     pub fn set(&mut self, pid: Pid, at: Option<(&NodeName, u64)>) {
+        let before = self.counted.get(&pid);
+        if before.map(|(node, work)| (node, *work)) == at {
+            return;
+        }
         let before = self.counted.remove(&pid);
         if let Some((node, work)) = at {
             self.counted.insert(pid, (node.clone(), work));
         }
         match (before, at) {
-            (Some((node, less)), Some((to, more))) if node == *to => {
-                if less != more {
-                    self.add(node, less, more);
-                }
-            }
+            (Some((node, less)), Some((to, more))) if node == *to => self.add(node, less, more),
             (before, at) => {
                 if let Some((node, work)) = before {
                     self.add(node, work, 0);

@@ -36,7 +36,8 @@ pub fn lock(file: &File) -> io::Result<()> {
 }
 
 /// Niceness of a daemon. Forty programs of one home left its daemon a fortieth of the node, too little to send any of
-/// them away. setpriority(2): some three times the share of an ordinary process for every five steps.
+/// them away. KERNEL: sched(7), each step is a tenth of a processor, so that ten are nine times the weight; and it is a
+/// thread's own (setpriority(2), "C library/kernel differences").
 const PROMPT: i32 = -10;
 
 /// What it was before.
