@@ -23,7 +23,9 @@ mod top;
 mod trust;
 mod why;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+#[cfg(test)]
+use clap::CommandFactory as _;
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 const TOP_HELP: &str = "Examples:
@@ -40,6 +42,20 @@ const TOP_HELP: &str = "Examples:
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
+}
+
+/// What is typed most often, for itself: to describe all verbs takes a tenth of the start of one program.
+#[derive(Parser)]
+#[command(name = "armento")]
+struct Often {
+    #[command(subcommand)]
+    verb: OftenVerb,
+}
+
+#[derive(Subcommand)]
+enum OftenVerb {
+    /// Run a program; its processes go where there is room
+    Run(run::Args),
 }
 
 #[derive(Subcommand)]
@@ -90,13 +106,16 @@ fn main() -> ExitCode {
         Some(armento_lab::INIT) => armento_lab::init_main(),
         _ => {}
     }
-    let command = Cli::command().color(out::colour_choice());
-    let cli = match command.try_get_matches() {
-        Ok(matches) => Cli::from_arg_matches(&matches),
-        Err(e) => Err(e),
+    let verb = match first {
+        Some(verb) if verb == "run" => words().map(
+            |Often {
+                 verb: OftenVerb::Run(args),
+             }| Verb::Run(args),
+        ),
+        _ => words().map(|cli: Cli| cli.verb),
     };
-    match cli {
-        Ok(cli) => code(out::finish(dispatch(cli.verb))),
+    match verb {
+        Ok(verb) => code(out::finish(dispatch(verb))),
         Err(e) => {
             let asked = !e.use_stderr();
             // Help that nobody can read any more is no failure.
@@ -104,6 +123,13 @@ fn main() -> ExitCode {
             code(if asked { 0 } else { out::FAILED })
         }
     }
+}
+
+fn words<T: Parser>() -> Result<T, clap::Error> {
+    let command = T::command().color(out::colour_choice());
+    command
+        .try_get_matches()
+        .and_then(|matches| T::from_arg_matches(&matches))
 }
 
 fn dispatch(verb: Verb) -> anyhow::Result<i32> {

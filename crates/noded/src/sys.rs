@@ -1,12 +1,9 @@
-//! flock(2), users and their ids, niceness, the kernel's release, the time of day.
+//! flock(2), users and their numbers, niceness, the kernel's release, the time of day.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
-
-/// Room for the texts of one user, bytes; getpwnam(3) suggests 1024 here.
-const PASSWD_MAX: usize = 16 << 10;
 
 /// Takes the lock of `file` without waiting; false when somebody else holds it. The kernel gives
 /// it back when the file is closed, by whatever end.
@@ -91,24 +88,15 @@ pub fn euid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// The number of a user of this machine; `None` also when that cannot be found out now.
+/// The number of a user of this machine; `None` also when that cannot be found out now. getent(1) asks what the
+/// machine's nsswitch.conf(5) names, with libraries of its own: this program is linked statically.
 pub fn uid_of(name: &str) -> Option<u32> {
-    let name = std::ffi::CString::new(name).ok()?;
-    // SAFETY: all zeros are a valid passwd: null pointers and numbers.
-    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
-    let mut text = vec![0 as libc::c_char; PASSWD_MAX];
-    let mut found = std::ptr::null_mut();
-    // SAFETY: every pointer is valid for the call; the library writes at most `text.len()` bytes of text.
-    let rc = unsafe {
-        libc::getpwnam_r(
-            name.as_ptr(),
-            &raw mut entry,
-            text.as_mut_ptr(),
-            text.len(),
-            &raw mut found,
-        )
-    };
-    (rc == 0 && !found.is_null()).then_some(entry.pw_uid)
+    let mut ask = std::process::Command::new("getent");
+    let said = ask.args(["passwd", "--", name]).output().ok()?;
+    let line = String::from_utf8(said.stdout).ok()?;
+    // name:password:uid:…, passwd(5); getent takes a number for a name, too.
+    let mut parts = line.split(':');
+    (parts.next()? == name).then(|| parts.nth(1)?.parse().ok())?
 }
 
 /// Kills a process.
@@ -123,6 +111,14 @@ pub fn kill(pid: i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_have_numbers() {
+        assert_eq!(uid_of("root"), Some(0));
+        for nobody in ["no such user", "0", "", "--help", "root:x"] {
+            assert_eq!(uid_of(nobody), None, "{nobody}");
+        }
+    }
 
     #[test]
     fn what_a_prompt_daemon_starts_is_as_others_are() {
