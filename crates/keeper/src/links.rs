@@ -28,6 +28,8 @@ const RENEWED_MAX: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(1);
 /// A host that says nothing for so long may be behind a cable that is out: two of its pulses are missing.
 const SILENT: Duration = Duration::from_secs(2);
+/// A host that said something more recently had its answer: its pulse, once a second, is acknowledged at once.
+const ANSWERED: Duration = Duration::from_millis(1_200);
 /// A host that meets the next life of a tree's home ends, and another is started: a first connection that fails so soon
 /// is tried once more after so long.
 const SOON: Duration = Duration::from_secs(1);
@@ -287,7 +289,7 @@ pub fn me(keep: &Keep, pass: &Pass) -> Identity {
     held.unwrap_or_else(|| pass.identity.clone())
 }
 
-/// Signs of life to every host, and the end of one that gives none. From the hand, about once a second.
+/// A sign of life to every host that had none lately, and the end of one that gives none. From the hand, about once a second.
 pub fn look(keep: &Arc<Keep>) {
     let all: Vec<Arc<HostLink>> = lock(&keep.links).values().cloned().collect();
     for link in all {
@@ -295,10 +297,11 @@ pub fn look(keep: &Arc<Keep>) {
             dead(keep, &link);
             continue;
         }
-        if lock(&link.heard).elapsed() > SILENT {
+        let silent = lock(&link.heard).elapsed();
+        if silent > SILENT {
             // Its reader looks for a way round what keeps this connection from working.
             link.session.cut();
-        } else if link.takes_more() {
+        } else if silent > ANSWERED && link.takes_more() {
             link.tell(&ToHost::Alive);
         }
         lock(&link.spare).take_if(|(since, _)| since.elapsed() > SPARE_MAX);
