@@ -154,7 +154,8 @@ fn half() -> u64 {
 impl Scenario {
     /// What this text says, or what is wrong with it.
     pub fn parse(text: &str) -> Result<Scenario, String> {
-        let scenario: Scenario = toml::from_str(text).map_err(|e| e.to_string())?;
+        let scenario: Scenario =
+            toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
         scenario.check()?;
         Ok(scenario)
     }

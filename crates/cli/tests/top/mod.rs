@@ -98,6 +98,10 @@ impl Tmux {
 
     /// The shell has its terminal as it was before: lines are edited, letters shown, the other screen is gone.
     fn is_given_back(&self, status: i32) {
+        // Until then what is typed is a key for it.
+        until("the shell has its program's end", || {
+            self.program().is_empty()
+        });
         self.type_line("echo \"[$?]\" $(stty -a | grep -ow -e '-*icanon' -e '-*echo' -e '-*isig')");
         self.sees(&format!("[{status}] isig icanon echo"));
         assert!(!self.is_taken());

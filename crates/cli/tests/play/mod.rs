@@ -1,0 +1,111 @@
+//! A scenario as a user plays it: a farm of this machine and virtual time, from one file.
+
+use super::Node;
+use serde_json::Value;
+use std::fs;
+use std::process::Stdio;
+
+const TROUBLES: &str = "about = 'what happens on a farm'
+series = [8]
+limit = 60.0
+
+[[nodes]]
+count = 4
+speed = 0.2
+mem = 128
+
+[[jobs]]
+seconds = 4.0
+lengths = 'uniform'
+
+[[events]]
+at = 2.0
+node = 2
+what = 'owner'
+for = 3.0
+
+[[events]]
+at = 2.0
+node = 3
+what = 'crash'
+for = 2.0
+
+[[events]]
+at = 3.0
+node = 4
+what = 'cut'
+for = 3.0
+";
+
+/// The one row of what was played.
+fn row(said: &[u8]) -> Value {
+    let doc: Value = serde_json::from_slice(said).expect("JSON");
+    assert_eq!(doc["schema"], "armento.played/1");
+    let rows = doc["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 1, "{doc}");
+    rows[0].clone()
+}
+
+/// Whoever was on the node that crashed is lost, and nobody else.
+fn has_ended(row: &Value) {
+    let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"));
+    assert!(number("jobs") == 8.0 && number("lost") <= 4.0, "{row}");
+    assert!(
+        number("makespan_s") > 0.0 && number("makespan_s") < 60.0,
+        "{row}"
+    );
+    assert!(number("mean_s") <= number("makespan_s"), "{row}");
+    assert!(number("moves") > 0.0, "{row}");
+}
+
+#[test]
+fn a_crash_a_cut_and_an_owner_are_played_on_a_farm_and_in_virtual_time() {
+    let here = Node::new();
+    let file = here.dir.join("troubles.toml");
+    fs::write(&file, TROUBLES).expect("written");
+    let file = file.to_str().expect("text");
+    let words = ["--policy", "armento", "--runs", "1", "--json"];
+    let mut play = here.command(super::ARMENTO);
+    let play = play.args(["lab", "play", file]).args(words);
+    let play = play
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("armento runs");
+    let name = format!("play-{}", play.id());
+    let done = play.wait_with_output().expect("its end");
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{err}");
+    has_ended(&row(&done.stdout));
+    let gone = here.fails(&["lab", "exec", "--name", &name, "n1", "--", "true"]);
+    assert!(gone.contains("there is no lab"), "{gone}");
+    let sim = [&["sim", file], &words[..]].concat();
+    has_ended(&row(here.ok(&sim).as_bytes()));
+}
+
+#[test]
+fn what_is_wrong_with_a_scenario_is_said_in_a_line() {
+    let here = Node::new();
+    let file = here.dir.join("wrong.toml");
+    let path = file.to_str().expect("text");
+    for (text, about) in [
+        (TROUBLES.replace("'cut'", "'flood'"), "flood"),
+        (TROUBLES.replace("node = 4", "node = 5"), "5"),
+        (TROUBLES.replace("speed = 0.2", "speed = 0.0"), "speed"),
+        (TROUBLES.replace("limit", "limits"), "limits"),
+    ] {
+        fs::write(&file, text).expect("written");
+        for verb in [&["sim"][..], &["lab", "play"]] {
+            let out = here.run(&[verb, &[path]].concat());
+            assert_eq!(out.status.code(), Some(125));
+            let said = String::from_utf8(out.stderr).expect("text");
+            assert!(
+                said.contains("wrong.toml: ") && said.contains(about),
+                "{said}"
+            );
+            let last = said.lines().last();
+            assert!(last.is_some_and(|l| l.starts_with("hint: ")), "{said}");
+            assert!(!said.contains("\n\n"), "{said}");
+        }
+    }
+}
