@@ -10,6 +10,7 @@ mod lab;
 mod leaks;
 mod looks;
 mod mapping;
+mod news;
 mod peers;
 mod reasons;
 mod restarts;

@@ -65,6 +65,12 @@ fn a_crash_a_cut_and_an_owner_are_played_on_a_farm_and_in_virtual_time() {
     fs::write(&file, TROUBLES).expect("written");
     let file = file.to_str().expect("text");
     let words = ["--policy", "armento", "--runs", "1", "--json"];
+    let sim = [&["sim", file], &words[..]].concat();
+    has_ended(&row(here.ok(&sim).as_bytes()));
+    if !fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t")) {
+        println!("skipped: a farm needs root (namespaces, mounts, control groups)");
+        return;
+    }
     let mut play = here.command(super::ARMENTO);
     let play = play.args(["lab", "play", file]).args(words);
     let play = play
@@ -79,8 +85,6 @@ fn a_crash_a_cut_and_an_owner_are_played_on_a_farm_and_in_virtual_time() {
     has_ended(&row(&done.stdout));
     let gone = here.fails(&["lab", "exec", "--name", &name, "n1", "--", "true"]);
     assert!(gone.contains("there is no lab"), "{gone}");
-    let sim = [&["sim", file], &words[..]].concat();
-    has_ended(&row(here.ok(&sim).as_bytes()));
 }
 
 #[test]

@@ -24,8 +24,8 @@ impl Gossip {
                 core.vector.urge();
             }
         }
+        self.is_news(&sample);
         self.speak(&sample).await;
-        self.short = self.is_short(&sample);
         self.last = Some(sample);
         act::act(&self.node);
         self.node.enforce();
@@ -44,16 +44,21 @@ impl Gossip {
             return;
         };
         (sample.mem_total_kib, sample.mem_free_kib) = self.sampler.memory();
-        if !self.short && self.is_short(&sample) {
-            tracing::info!("memory runs short: {} KiB are free", sample.mem_free_kib);
-            self.node.lock().vector.urge();
+        if !self.short && self.is_news(&sample) {
             self.speak(&sample).await;
-            self.short = true;
         }
     }
 
-    fn is_short(&self, sample: &Sample) -> bool {
-        sample.mem_free_kib < self.node.policy.reserve_kib(sample.mem_total_kib)
+    /// Whether memory has begun to run short: then all are to know.
+    fn is_news(&mut self, sample: &Sample) -> bool {
+        let short = sample.mem_free_kib < self.node.policy.reserve_kib(sample.mem_total_kib);
+        let before = std::mem::replace(&mut self.short, short);
+        let news = short && !before;
+        if news {
+            tracing::info!("memory runs short: {} KiB are free", sample.mem_free_kib);
+            self.node.lock().vector.urge();
+        }
+        news
     }
 
     /// Tells what this node is like, and what it knows of others.
