@@ -9,6 +9,7 @@ use std::path::PathBuf;
 const HELP: &str = "Examples:
   armento sim scenarios/paper-equal.toml
   armento sim scenarios/four-mixed.toml --policy armento,mosix,static --jobs 5,9
+  armento sim scenarios/paper-equal.toml --nodes 1,2,3,4,5,6,7,8 --jobs 24
   armento sim scenarios/paper-equal.toml --move-ms 1.5 --json
 
 The real load vectors, decisions and admission of every node, in virtual time; `armento lab play` plays the same file
@@ -22,6 +23,9 @@ pub struct Args {
     /// Numbers of jobs [default: the scenario's series]
     #[arg(long, value_delimiter = ',', value_name = "N")]
     jobs: Vec<usize>,
+    /// Numbers of nodes, where all are equal [default: the scenario's]
+    #[arg(long, value_delimiter = ',', value_name = "M")]
+    nodes: Vec<usize>,
     /// Who decides: armento, mosix, static, none
     #[arg(
         long,
@@ -56,10 +60,12 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<i32> {
-    let scenario = Scenario::load(&args.file, args.scale).map_err(|e| Failure {
+    let wrong = |e: String| Failure {
         message: format!("{}: {e}", args.file.display()),
         hint: "the manual page of `armento lab` shows what a scenario says".into(),
-    })?;
+    };
+    let scenario = Scenario::load(&args.file, args.scale).map_err(wrong)?;
+    let sizes = scenario.sizes(&args.nodes).map_err(wrong)?;
     let prices = Prices {
         end_ns: (args.move_ms.clamp(0.0, 1e6) * 1e6) as u64,
         first_ns: (args.first_ms.clamp(0.0, 1e6) * 1e6) as u64,
@@ -70,8 +76,12 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     let mut table = Table::new(&scenario);
     for run in 0..args.runs {
         let seed = args.seed + u64::from(run);
-        for &n in &scenario.numbers(&args.jobs) {
-            let plan = scenario.plan(n, seed);
+        let numbers = scenario.numbers(&args.jobs);
+        let all = sizes
+            .iter()
+            .flat_map(|s| numbers.iter().map(move |n| (s, *n)));
+        for (size, n) in all {
+            let plan = size.plan(n, seed);
             for policy in &args.policy {
                 let played = play(&plan, policy, prices, seed);
                 let row = Row::of(n, policy.name(), run, &plan, &played);
@@ -82,6 +92,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
             }
         }
     }
+    table.beside(&sizes);
     match args.json {
         true => say_json("armento.played/1", table.json()),
         false => say(&table.render()),

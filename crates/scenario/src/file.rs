@@ -1,5 +1,6 @@
 //! The file.
 
+use crate::published::Published;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -28,6 +29,15 @@ pub struct Scenario {
     pub background: Vec<Native>,
     #[serde(default)]
     pub events: Vec<Happens>,
+    #[serde(default)]
+    pub published: Published,
+    /// Of this part of their length are its jobs; the file is 1.
+    #[serde(skip, default = "whole")]
+    pub scale: f64,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 fn hour() -> f64 {
@@ -170,7 +180,28 @@ impl Scenario {
         let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
         let mut scenario = Scenario::parse(&text)?;
         scenario.jobs.iter_mut().for_each(|j| j.seconds *= scale);
+        scenario.scale = scale;
         Ok(scenario)
+    }
+
+    /// It on each of these numbers of nodes, where all are equal, or as it is.
+    pub fn sizes(&self, nodes: &[usize]) -> Result<Vec<Scenario>, String> {
+        match nodes {
+            [] => Ok(vec![self.clone()]),
+            nodes => nodes.iter().map(|n| self.on(*n)).collect(),
+        }
+    }
+
+    fn on(&self, nodes: usize) -> Result<Scenario, String> {
+        let mut other = self.clone();
+        let [kind] = &mut other.nodes[..] else {
+            return Err("--nodes is for scenarios with one kind of nodes".into());
+        };
+        kind.count = nodes;
+        // What was published is of its own number.
+        other.published = Published::default();
+        other.check()?;
+        Ok(other)
     }
 
     /// Numbers of jobs to be tried: those `given`, or its own.
@@ -241,7 +272,7 @@ impl Scenario {
                 );
             }
         }
-        Ok(())
+        self.published.check()
     }
 }
 
@@ -286,5 +317,19 @@ what = "crash"
         check("count = 2", "count = 20000", "20001 nodes");
         check("what = \"crash\"", "what = \"explodes\"", "explodes");
         check("cores = 2", "coers = 2", "coers");
+    }
+
+    #[test]
+    fn the_number_of_nodes_can_be_another() {
+        let one = GOOD.replace("[[nodes]]\nspeed = 0.4\ncores = 2\nmem = 512\n", "");
+        let one = Scenario::parse(&one.replace("node = 3", "node = 2")).expect("good");
+        assert_eq!(one.on(7).map(|s| s.size()), Ok(7));
+        let fails = |s: &Scenario, n, part: &str| {
+            let e = s.on(n).expect_err(part);
+            assert!(e.contains(part), "{e}");
+        };
+        fails(&one, 0, "0 nodes");
+        fails(&one, 1, "no node 2");
+        fails(&Scenario::parse(GOOD).expect("good"), 2, "one kind");
     }
 }

@@ -7,9 +7,11 @@ mod chance;
 mod file;
 mod limit;
 mod plan;
+mod published;
 mod table;
 
 pub use file::Scenario;
-pub use limit::limit;
+pub use limit::{levelled, limit};
 pub use plan::{Background, Event, Job, Node, Plan, What};
+pub use published::Value as PublishedValue;
 pub use table::{Played, Row, Table};

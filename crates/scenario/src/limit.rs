@@ -27,9 +27,57 @@ pub fn limit(speeds: &[f64], work: &[f64]) -> f64 {
     longest.max(sum / power)
 }
 
+/// Makespan of `jobs` equal programs of `seconds` on `nodes` equal nodes by the rule of the MOSIX farm's paper: a node shares
+/// itself evenly, and each time nodes drain the numbers are evened out again.
+///
+/// PAPER: Mastroserio, Taurino and Tortone, "MOSIX: High performance Linux farm", the column "optimal" of its first test
+/// (errata E-38: all rows but N = 31 follow it).
+pub fn levelled(jobs: usize, nodes: usize, seconds: f64) -> f64 {
+    let (mut jobs, mut left, mut at) = (jobs, seconds, 0.0);
+    loop {
+        let (each, more) = (jobs / nodes, jobs % nodes);
+        if each == 0 {
+            return at + left;
+        }
+        // Nodes with fewer drain; on the others each has this part of its work left.
+        at += left * each as f64;
+        if more == 0 {
+            return at;
+        }
+        jobs = more * (each + 1);
+        left /= (each + 1) as f64;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_papers_rule_has_the_papers_values() {
+        // N and `optimal_recomputed_s` of the paper's first test.
+        for (n, want) in [
+            (1, 300.0),
+            (16, 300.0),
+            (17, 450.0),
+            (20, 450.0),
+            (24, 450.0),
+            (25, 525.0),
+            (27, 525.0),
+            (31, 581.25),
+            (32, 600.0),
+            (33, 700.0),
+            (36, 700.0),
+            (38, 750.0),
+            (40, 750.0),
+            (43, 833.33),
+            (47, 883.33),
+            (48, 900.0),
+        ] {
+            let got = levelled(n, 16, 300.0);
+            assert!((got - want).abs() < 0.005, "{n}: {got}");
+        }
+    }
 
     #[test]
     fn the_longest_job_the_fastest_node_and_the_whole_bound() {

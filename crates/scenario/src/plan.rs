@@ -2,7 +2,7 @@
 
 use crate::chance::Chance;
 use crate::file::{Happens, Jobs, Kind, Lengths, Scenario};
-use crate::limit::limit;
+use crate::limit::{levelled, limit};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -173,6 +173,28 @@ impl Plan {
             .map(|j| j.at_s - first + j.work_s / fastest)
             .fold(0.0, f64::max);
         limit(&speeds, &work).max(last)
+    }
+
+    /// What the published rule of even numbers reaches, seconds: for equal jobs that all begin at once on equal nodes of
+    /// one core without anything else.
+    pub fn rule_s(&self) -> Option<f64> {
+        let (node, job) = (self.nodes.first()?, self.jobs.first()?);
+        let alone = self.background.is_empty() && self.events.is_empty() && node.cores == 1;
+        let even = self.nodes.iter().all(|n| n == node)
+            && self
+                .jobs
+                .iter()
+                .all(|j| j.at_s == job.at_s && j.work_s == job.work_s);
+        (alone && even)
+            .then(|| levelled(self.jobs.len(), self.nodes.len(), job.work_s / node.speed))
+    }
+
+    /// How many times the first node the farm was worth that did all jobs in so long. PAPER: Premoli's equivalent power,
+    /// W = Z T_single / T_cluster, over Z (`docs/papers.md`, P).
+    pub fn power(&self, makespan_s: f64) -> f64 {
+        let work: f64 = self.jobs.iter().map(|j| j.work_s).sum();
+        let unit = self.nodes.first().map_or(1.0, |n| n.speed);
+        work / unit / makespan_s
     }
 }
 

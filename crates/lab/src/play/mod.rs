@@ -16,6 +16,7 @@ use way::Way;
 pub const HELP: &str = "Examples:
   armento lab play scenarios/four-equal.toml
   armento lab play scenarios/paper-equal.toml --scale 0.1 --jobs 17,25,47 --policy armento,mosix,static,parallel
+  armento lab play scenarios/four-equal.toml --nodes 1,2,3,4 --jobs 24 --policy armento
   armento lab play scenarios/four-mixed.toml --runs 5 --json
 
 Each run is on a farm of its own; policies take turns, so that what else happens on the machine meets all of them.";
@@ -27,6 +28,9 @@ pub struct Args {
     /// Numbers of jobs [default: the scenario's series]
     #[arg(long, value_delimiter = ',', value_name = "N")]
     jobs: Vec<usize>,
+    /// Numbers of nodes, where all are equal [default: the scenario's]
+    #[arg(long, value_delimiter = ',', value_name = "M")]
+    nodes: Vec<usize>,
     /// Who decides: armento, mosix, static, none, parallel
     #[arg(
         long,
@@ -50,31 +54,41 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<i32> {
-    let scenario = Scenario::load(&args.file, args.scale).map_err(|e| {
+    let wrong = |e: String| {
         let file = args.file.display();
         anyhow!("{file}: {e}\nhint: the manual page of `armento lab` shows what a scenario says")
-    })?;
-    let series = scenario.numbers(&args.jobs);
+    };
+    let scenario = Scenario::load(&args.file, args.scale).map_err(wrong)?;
+    let sizes = scenario.sizes(&args.nodes).map_err(wrong)?;
     let mut table = Table::new(&scenario);
     for run in 0..args.runs {
-        for way in &args.policy {
-            let plan = scenario.plan(series[0], args.seed);
-            let stage = Stage::raise(&plan, way)?;
-            for &n in &series {
-                let plan = scenario.plan(n, args.seed);
-                let played = stage.play(&plan)?;
-                let row = Row::of(n, &way.to_string(), run, &plan, &played);
-                if !args.json {
-                    println!("{row}");
-                }
-                table.rows.push(row);
-            }
-            stage.down()?;
+        let all = sizes
+            .iter()
+            .flat_map(|s| args.policy.iter().map(move |way| (s, way)));
+        for (size, way) in all {
+            play(size, way, run, args, &mut table)?;
         }
     }
+    table.beside(&sizes);
     match args.json {
         true => println!("{:#}", table.json()),
         false => print!("{}", table.render()),
     }
     Ok(0)
+}
+
+/// The whole series on one farm.
+fn play(size: &Scenario, way: &Way, run: u32, args: &Args, table: &mut Table) -> Result<()> {
+    let series = size.numbers(&args.jobs);
+    let stage = Stage::raise(&size.plan(series[0], args.seed), way)?;
+    for &n in &series {
+        let plan = size.plan(n, args.seed);
+        let played = stage.play(&plan)?;
+        let row = Row::of(n, &way.to_string(), run, &plan, &played);
+        if !args.json {
+            println!("{row}");
+        }
+        table.rows.push(row);
+    }
+    stage.down()
 }

@@ -1,0 +1,119 @@
+//! What others published of the same experiment, to stand beside what is played.
+
+use crate::Scenario;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Numbers of jobs, and columns.
+const ROWS_MAX: usize = 1000;
+const COLUMNS_MAX: usize = 20;
+
+/// As written: `columns` have a makespan in seconds for each of `jobs`, in the scenario's full length.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Where it stands.
+    pub source: String,
+    pub jobs: Vec<usize>,
+    pub columns: BTreeMap<String, Vec<f64>>,
+}
+
+/// One published value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Value {
+    pub column: String,
+    pub jobs: usize,
+    pub seconds: f64,
+    /// Over what no scheduler beats.
+    pub ratio: f64,
+}
+
+impl Published {
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let rows = self.jobs.len();
+        if rows > ROWS_MAX || self.columns.len() > COLUMNS_MAX {
+            return Err(format!(
+                "[published] has {ROWS_MAX} numbers of jobs and {COLUMNS_MAX} columns at most"
+            ));
+        }
+        for (name, seconds) in &self.columns {
+            if seconds.len() != rows {
+                let n = seconds.len();
+                return Err(format!(
+                    "[published] `{name}` has {n} values for {rows} numbers of jobs"
+                ));
+            }
+            if let Some(s) = seconds.iter().find(|s| !(0.0..=1e9).contains(*s)) {
+                return Err(format!("[published] `{name}`: {s} is no makespan"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Scenario {
+    /// What was published of so many jobs. What length they are played in does not matter to a ratio.
+    pub fn published(&self, jobs: usize) -> Vec<Value> {
+        let Some(row) = self.published.jobs.iter().position(|n| *n == jobs) else {
+            return Vec::new();
+        };
+        let limit_s = self.plan(jobs, 1).limit_s() / self.scale;
+        let value = |(column, seconds): (&String, &Vec<f64>)| Value {
+            column: column.clone(),
+            jobs,
+            seconds: seconds[row],
+            ratio: seconds[row] / limit_s,
+        };
+        self.published.columns.iter().map(value).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+about = "test 1"
+series = [17]
+[[nodes]]
+count = 16
+speed = 0.1
+[[jobs]]
+seconds = 300.0
+[published]
+source = "somewhere"
+jobs = [16, 17]
+columns = { MOSIX = [310.83, 456.91], PVM = [317.12, 604.36] }
+"#;
+
+    #[test]
+    fn published_values_are_compared_with_the_limit_of_their_own_length() {
+        let scenario = Scenario::parse(TEXT).expect("good");
+        let values = scenario.published(17);
+        assert_eq!(values.len(), 2);
+        assert_eq!((&*values[0].column, values[0].seconds), ("MOSIX", 456.91));
+        assert!((values[0].ratio - 456.91 / 318.75).abs() < 1e-9);
+        let tenth = Scenario {
+            scale: 0.1,
+            jobs: vec![crate::file::Jobs {
+                seconds: 30.0,
+                ..scenario.jobs[0].clone()
+            }],
+            ..scenario.clone()
+        };
+        assert!((tenth.published(17)[0].ratio - values[0].ratio).abs() < 1e-9);
+        assert_eq!(scenario.published(18), []);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        for (from, to, part) in [
+            ("[16, 17]", "[16]", "`MOSIX` has 2 values for 1 numbers"),
+            ("604.36", "-1.0", "`PVM`: -1 is no makespan"),
+            ("source", "sauce", "sauce"),
+        ] {
+            let e = Scenario::parse(&TEXT.replace(from, to)).expect_err(to);
+            assert!(e.contains(part), "{e}");
+        }
+    }
+}
