@@ -19,6 +19,8 @@ BUILD = gcc libc6-dev make
 LAB = iproute2 ethtool util-linux procps
 # alsa-utils brings recorded voices as WAV; sox joins them; lame is the encoder.
 DEMO = lame sox alsa-utils
+# What jobs of a scenario are compared with (`armento lab play`).
+OTHERS = parallel
 # What the conformance guests run, beside the small C programs.
 GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils findutils \
 	grep sed gawk bc file diffutils g++ redis-server redis-tools rsync lua5.4 tcl tmux nano \
@@ -39,7 +41,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(GUESTS)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(GUESTS)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace

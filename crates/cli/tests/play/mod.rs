@@ -3,7 +3,7 @@
 use super::Node;
 use serde_json::Value;
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 const TROUBLES: &str = "about = 'what happens on a farm'
 series = [8]
@@ -37,6 +37,10 @@ what = 'cut'
 for = 3.0
 ";
 
+fn is_root() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"))
+}
+
 /// The one row of what was played.
 fn row(said: &[u8]) -> Value {
     let doc: Value = serde_json::from_slice(said).expect("JSON");
@@ -67,7 +71,7 @@ fn a_crash_a_cut_and_an_owner_are_played_on_a_farm_and_in_virtual_time() {
     let words = ["--policy", "armento", "--runs", "1", "--json"];
     let sim = [&["sim", file], &words[..]].concat();
     has_ended(&row(here.ok(&sim).as_bytes()));
-    if !fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t")) {
+    if !is_root() {
         println!("skipped: a farm needs root (namespaces, mounts, control groups)");
         return;
     }
@@ -85,6 +89,26 @@ fn a_crash_a_cut_and_an_owner_are_played_on_a_farm_and_in_virtual_time() {
     has_ended(&row(&done.stdout));
     let gone = here.fails(&["lab", "exec", "--name", &name, "n1", "--", "true"]);
     assert!(gone.contains("there is no lab"), "{gone}");
+}
+
+#[test]
+fn gnu_parallel_plays_the_same_jobs() {
+    let here = Node::new();
+    let found = Command::new("parallel").arg("--version").output();
+    if !is_root() || !found.is_ok_and(|o| o.stdout.starts_with(b"GNU parallel")) {
+        println!("skipped: it needs root and the package parallel");
+        return;
+    }
+    let text = "about = 'four'\n[[nodes]]\ncount = 2\nspeed = 0.5\n[[jobs]]\ncount = 4\nseconds = 0.5\nevery = 0.2\n";
+    let file = here.dir.join("four.toml");
+    fs::write(&file, text).expect("written");
+    let words = ["--policy", "parallel", "--runs", "1", "--json"];
+    let file = file.to_str().expect("text");
+    let said = here.ok(&[&["lab", "play", file], &words[..]].concat());
+    let row = row(said.as_bytes());
+    assert!(row["lost"] == 0 && row["moves"] == 0, "{row}");
+    // All of the work on the power of both.
+    assert!(row["ratio"].as_f64().is_some_and(|r| r >= 0.99), "{row}");
 }
 
 #[test]

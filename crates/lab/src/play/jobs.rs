@@ -64,16 +64,32 @@ pub fn by_home(plan: &Plan) -> BTreeMap<usize, Vec<usize>> {
     homes
 }
 
+/// For bash: a line for each job, its number and words, when it begins.
+pub fn lines(plan: &Plan) -> String {
+    let (mut text, mut at) = (String::new(), 0.0);
+    for (i, job) in plan.jobs.iter().enumerate() {
+        text += &wait_until(job.at_s, &mut at);
+        let words = program(job.work_s, job.mem_mib).join("\t");
+        text += &format!("echo '{i}\t{words}'\n");
+    }
+    text
+}
+
+fn wait_until(at_s: f64, now_s: &mut f64) -> String {
+    if at_s <= *now_s {
+        return String::new();
+    }
+    let pause = at_s - std::mem::replace(now_s, at_s);
+    format!("sleep {pause:.3}\n")
+}
+
 /// For bash, as a user would: each in the background, then wait. A job that ends well says when, without one program more.
 pub fn script(plan: &Plan, jobs: &[usize], dir: &str) -> String {
     let mut text = format!("export ARMENTO_SUMMARY={dir}/summary\n");
     let mut at = 0.0;
     for &i in jobs {
         let job = &plan.jobs[i];
-        if job.at_s > at {
-            text += &format!("sleep {:.3}\n", job.at_s - at);
-            at = job.at_s;
-        }
+        text += &wait_until(job.at_s, &mut at);
         let words = program(job.work_s, job.mem_mib).join(" ");
         text +=
             &format!("{{ armento run {words} && echo {i} $EPOCHREALTIME >> {dir}/report; }} &\n");

@@ -78,7 +78,7 @@ impl Stage {
         let began = Instant::now();
         let epoch = jobs::now_s();
         let mut started: Vec<Child> = match self.way {
-            Way::Parallel => vec![self.parallel(plan)?],
+            Way::Parallel => self.parallel(plan)?.into(),
             _ => homes
                 .iter()
                 .map(|(home, jobs)| {
@@ -145,8 +145,9 @@ impl Stage {
         Ok(())
     }
 
-    /// GNU parallel with a slot for each node, from outside: it has the machine's own processors for itself.
-    fn parallel(&self, plan: &Plan) -> Result<Child> {
+    /// GNU parallel with a slot for each node, from outside: it has the machine's own processors for itself. Jobs come to it
+    /// when they would be started.
+    fn parallel(&self, plan: &Plan) -> Result<[Child; 2]> {
         let exe = std::env::current_exe()?;
         let name = &self.lab.plan().name;
         let one = format!(
@@ -154,16 +155,22 @@ impl Stage {
             exe.display(),
             self.path(0, "report")?.display()
         );
-        let mut parallel = Command::new("parallel");
+        let mut source = Command::new("bash");
+        source.args(["-c", &jobs::lines(plan)]).stdin(Stdio::null());
+        let mut source = source.stdout(Stdio::piped()).spawn()?;
+        let jobs = source.stdout.take().map_or(Stdio::null(), Stdio::from);
         let slots = plan.nodes.len().to_string();
-        parallel.args(["--will-cite", "-j", &slots, "--colsep", "\t", &one, ":::"]);
-        let job = |(i, job): (usize, &armento_scenario::Job)| {
-            let words = jobs::program(job.work_s, job.mem_mib);
-            format!("{i}\t{}", words.join("\t"))
-        };
-        parallel.args(plan.jobs.iter().enumerate().map(job));
-        let parallel = parallel.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
-        parallel.context("GNU parallel is not installed\nhint: apt-get install parallel")
+        let mut parallel = Command::new("parallel");
+        parallel.args(["--will-cite", "-j", &slots, "--colsep", "\t", &one]);
+        let parallel = parallel.stdin(jobs).stderr(Stdio::null()).spawn();
+        match parallel.context("GNU parallel is not installed\nhint: apt-get install parallel") {
+            Ok(parallel) => Ok([source, parallel]),
+            Err(e) => {
+                let _ = source.kill();
+                source.wait()?;
+                Err(e)
+            }
+        }
     }
 
     /// Where this machine sees a node's files.
