@@ -22,6 +22,8 @@ pub struct Fresh {
     /// CPU features it needs if not all of home's (`--portable`).
     pub needs: Option<CpuSet>,
     pub hint: Option<Hint>,
+    /// How many others are about to begin at this home: their starts are its work, and it may well keep the last of them.
+    pub begin: u64,
 }
 
 impl Default for Fresh {
@@ -31,6 +33,7 @@ impl Default for Fresh {
             need_kib: FRESH_KIB,
             needs: None,
             hint: None,
+            begin: 0,
         }
     }
 }
@@ -81,7 +84,8 @@ fn least_loaded(view: &View, open: &[Seat], policy: &Policy, fresh: &Fresh) -> O
         } else {
             0
         };
-        let work = seat.work - bonus + DEMAND_FULL;
+        let begin = if home { fresh.begin * DEMAND_FULL } else { 0 };
+        let work = seat.work - bonus + begin + DEMAND_FULL;
         let spare = (u64::from(seat.node.entry.cores) * DEMAND_FULL).saturating_sub(work);
         let far = match packs {
             true => fill_percent(seat, fresh).abs_diff(policy.packing_percent),

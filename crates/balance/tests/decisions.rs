@@ -410,6 +410,24 @@ fn what_the_user_says_of_a_program_counts() {
 }
 
 #[test]
+fn the_last_of_those_who_begin_together_stay_at_home() {
+    let armento = Policy::of(Kind::Armento);
+    let at = |procs: &[i32], begin| {
+        let fresh = Fresh {
+            begin,
+            ..Fresh::default()
+        };
+        place(&farm(procs), &armento, &fresh)
+    };
+    assert_eq!(at(&[0, 0, 0], 0), Some(name("n1")));
+    assert_eq!(at(&[0, 0, 0], 2), Some(name("n2")));
+    assert_eq!(at(&[0, 1, 0], 1), Some(name("n3")));
+    assert_eq!(at(&[0, 1, 1], 0), Some(name("n1")));
+    // Where all are taken it is one of all.
+    assert_eq!(at(&[0, 2, 2], 1), Some(name("n1")));
+}
+
+#[test]
 fn who_passes_by_drives_nobody_out_and_who_stays_does() {
     let armento = Policy::of(Kind::Armento);
     let moves = |others, steady| {

@@ -19,12 +19,12 @@ const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// … and when nothing has for so long.
 const REPORT_CALM: Duration = Duration::from_secs(1);
 const CALM_AFTER: Duration = Duration::from_secs(5);
-/// … and while there is none yet.
-const BORN_EVERY: Duration = Duration::from_millis(50);
 
 pub enum Item {
     Ask(Box<Ask>, Duration, SyncSender<Result<Answer, AskError>>),
     Report(Box<Report>),
+    /// The first program runs: it is to be reported.
+    Begun,
     Close(SyncSender<()>),
 }
 
@@ -74,6 +74,10 @@ impl Control {
 
     pub fn report(&self, r: Report) {
         self.push(Item::Report(Box::new(r)));
+    }
+
+    pub fn begun(&self) {
+        self.push(Item::Begun);
     }
 
     /// Sends what waits, then ends the session.
@@ -133,12 +137,7 @@ impl Pace {
             self.changed = now;
         }
         let calm = now.duration_since(self.changed) >= CALM_AFTER;
-        self.next = now
-            + match n {
-                0 => BORN_EVERY,
-                _ if calm => REPORT_CALM,
-                _ => REPORT_EVERY,
-            };
+        self.next = now + if calm { REPORT_CALM } else { REPORT_EVERY };
     }
 }
 
@@ -166,8 +165,10 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
                 let _ = tx.send(());
                 return;
             }
-            if matches!(&item, Item::Report(r) if matches!(**r, Report::Moved { .. })) {
-                pace.moved();
+            match &item {
+                Item::Report(r) if matches!(**r, Report::Moved { .. }) => pace.moved(),
+                Item::Begun => pace.next = Instant::now(),
+                _ => {}
             }
             if !handle(&mut session, item) {
                 session = None;
@@ -330,10 +331,8 @@ mod tests {
     fn reports_are_rarer_when_nothing_changes() {
         let mut pace = Pace::new();
         let next = |pace: &Pace| pace.next.saturating_duration_since(Instant::now());
-        pace.told(0);
-        assert!(next(&pace) <= BORN_EVERY);
         pace.told(1);
-        assert!(next(&pace) <= REPORT_EVERY && next(&pace) > BORN_EVERY);
+        assert!(next(&pace) <= REPORT_EVERY);
         pace.changed -= CALM_AFTER;
         pace.told(1);
         assert!(next(&pace) > REPORT_EVERY);

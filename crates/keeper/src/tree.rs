@@ -231,6 +231,8 @@ pub struct Tree {
     pub waits: Waits,
     scanned: Instant,
     watched: Instant,
+    /// The daemon was last told of nobody.
+    unseen: bool,
     /// When hosts were last looked after.
     beat: Instant,
 }
@@ -252,6 +254,7 @@ impl Tree {
             waits: Waits::default(),
             scanned: Instant::now(),
             watched: Instant::now(),
+            unseen: true,
             beat: Instant::now(),
             keep,
         }
@@ -538,7 +541,16 @@ impl Tree {
                 age_ms: p.born.elapsed().as_millis() as u64,
             });
         }
+        self.unseen = all.is_empty();
         all
+    }
+
+    /// The daemon is not told of a program by looking for it again and again while it waits for its place: forty that
+    /// begin together took a third of their home for that.
+    fn begins(&mut self) {
+        if std::mem::take(&mut self.unseen) {
+            self.keep.control.begun();
+        }
     }
 
     /// An exec happened in a thread of ours: what was away is no more, a fresh image waits.
@@ -590,7 +602,7 @@ impl Tree {
             if let Some(p) = self.procs.get_mut(&pid) {
                 p.at_exec = false;
             }
-            return;
+            return self.begins();
         }
         self.passing.insert(pid);
         if first && self.follow.on {
@@ -610,6 +622,7 @@ impl Tree {
         if let Some(p) = self.procs.get_mut(&pid) {
             p.at_exec = false;
         }
+        self.begins();
         // One that died meanwhile needs nothing.
         let _ = if self.follow.on {
             self.follow_one(pid, pid)

@@ -111,6 +111,7 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
         uid: hello.uid,
         needs: needs(&hello, portable),
         hint: hello.hint,
+        begin: core.keepers.begins(session),
         ..Fresh::default()
     };
     let mut view = node.near(&mut core);

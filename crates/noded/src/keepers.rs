@@ -10,10 +10,13 @@ use armento_client::api::{
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, TreeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// Processes of one tree that are shown and balanced.
 const PROCS_MAX: usize = 4096;
+/// Who has not asked for a place so long after its hello has a program that gets none.
+const BEGINS_MAX: Duration = Duration::from_secs(5);
 /// Orders without an end; the oldest is forgotten.
 const TICKETS_MAX: usize = 4096;
 
@@ -24,6 +27,9 @@ pub struct Keeper {
     pub hello: KeeperHello,
     pub out: Outlet,
     pub procs: Vec<ProcInfo>,
+    /// Since when, and that its first program has been given a place.
+    since: Instant,
+    placed: bool,
     /// Where it was told that nothing of its goes; by an earlier daemon it may have been told something else.
     closed: Option<Vec<NodeName>>,
 }
@@ -70,6 +76,8 @@ impl KeeperTable {
             session,
             out,
             procs: before.map(|k| k.procs).unwrap_or_default(),
+            since: Instant::now(),
+            placed: hello.was_there(),
             closed: (!hello.was_there()).then(Vec::new),
             hello,
         };
@@ -117,6 +125,17 @@ impl KeeperTable {
 
     pub fn of_session(&self, session: u64) -> Option<&Keeper> {
         self.by_tree.values().find(|k| k.session == session)
+    }
+
+    /// A program of this session is given a place: how many others have said hello and will ask for one.
+    pub fn begins(&mut self, session: u64) -> u64 {
+        let mut others = 0;
+        for k in self.by_tree.values_mut() {
+            k.placed |= k.session == session;
+            let soon = !k.placed && !k.locked() && k.since.elapsed() < BEGINS_MAX;
+            others += u64::from(soon);
+        }
+        others
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Keeper> {

@@ -51,6 +51,8 @@ pub struct World {
     procs: Vec<Proc>,
     /// By node: living processes whose home it is, and all that are there.
     homes: Vec<BTreeSet<TaskId>>,
+    /// How many of each home's are being started.
+    starting: Vec<u64>,
     here: Vec<BTreeSet<TaskId>>,
     used_kib: Vec<u64>,
     chores: Slots<Chore>,
@@ -99,6 +101,7 @@ impl World {
             ranks,
             procs: Vec::new(),
             homes: vec![BTreeSet::new(); n],
+            starting: vec![0; n],
             here: vec![BTreeSet::new(); n],
             used_kib: vec![0; n],
             chores: Slots::new(),

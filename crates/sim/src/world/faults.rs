@@ -233,6 +233,7 @@ impl World {
 
     fn crash(&mut self, node: usize) {
         self.daemons[node].up = false;
+        self.starting[node] = 0;
         let flies_there = |task: &TaskId| self.procs[*task].flight == Some(node);
         let all = 0..self.procs.len();
         let bound: Vec<TaskId> = all.filter(flies_there).collect();

@@ -24,18 +24,27 @@ impl World {
         self.comes_to(task, job.home);
         match self.prices.start_ns {
             0 => self.begin(task),
-            work => self.chore(job.home, Chore::Start(task), work),
+            work => {
+                self.starting[job.home] += 1;
+                self.chore(job.home, Chore::Start(task), work);
+            }
         }
     }
 
     /// It is known that it is there: where is it to run?
     fn begin(&mut self, task: TaskId) {
         let job = self.procs[task].job;
+        let starting = &mut self.starting[job.home];
+        *starting = starting.saturating_sub(1);
+        let begin = *starting;
         // Its keeper does not tell of it before.
         self.homes[job.home].insert(task);
         let now = self.tick(job.home);
         if job.placed {
-            let fresh = Fresh::default();
+            let fresh = Fresh {
+                begin,
+                ..Fresh::default()
+            };
             let view = self.view(job.home);
             if let Some(to) = place(&view, &self.policy, &fresh) {
                 self.daemons[job.home]
