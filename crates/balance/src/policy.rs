@@ -121,8 +121,12 @@ impl Policy {
     }
 
     /// How long after one decision the next is worth its cost, when nobody of ours has ended: where the youngest has lived
-    /// long, differences that are worth a move come slowly.
-    pub fn pause_ms(&self, youngest_ms: u64) -> u64 {
+    /// long, differences that are worth a move come slowly. `flying`: moves under way; where they are many, others wait for
+    /// their end.
+    pub fn pause_ms(&self, youngest_ms: u64, flying: usize) -> u64 {
+        if flying * 2 >= self.flights_max {
+            return self.period_ms;
+        }
         (youngest_ms / PAUSES_EACH).clamp(self.period_ms, PAUSE_MS_MAX.max(self.period_ms))
     }
 

@@ -311,9 +311,10 @@ fn a_terminal_reaches_the_program() {
         exe().display(),
         lab.plan().name
     );
-    let mut script = Command::new("script")
+    // Who is started in the background ignores Ctrl-C, and a shell cannot trap what it was told to ignore.
+    let mut script = Command::new("env")
+        .args(["--default-signal=INT", "script", "-qec", &exec, "/dev/null"])
         .env("SHELL", "/bin/sh")
-        .args(["-qec", &exec, "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

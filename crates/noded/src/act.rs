@@ -42,10 +42,16 @@ pub async fn use_room(node: Arc<Node>) {
     loop {
         let freed = node.freed.notified();
         // Without programs of ours there is nothing to decide: the first one tells.
-        let youngest = node.lock().youngest_ms().filter(|_| is_short);
+        let (youngest, flying) = {
+            let core = node.lock();
+            (
+                core.youngest_ms().filter(|_| is_short),
+                core.ledger.flying(),
+            )
+        };
         match youngest {
             Some(age_ms) => {
-                let period = Duration::from_millis(node.policy.pause_ms(age_ms));
+                let period = Duration::from_millis(node.policy.pause_ms(age_ms, flying));
                 let _ = tokio::time::timeout(period, freed).await;
             }
             None => freed.await,

@@ -215,7 +215,8 @@ impl World {
     fn step_us(&self, home: usize) -> u64 {
         let youngest = self.homes[home].last();
         let age_us = youngest.map_or(0, |p| self.now.saturating_sub(self.procs[*p].job.start_us));
-        (self.policy.pause_ms(age_us / 1000) + 20) * 1000
+        let flying = self.daemons[home].ledger.flying();
+        (self.policy.pause_ms(age_us / 1000, flying) + 20) * 1000
     }
 
     fn report_us(&self, home: usize) -> u64 {

@@ -32,6 +32,11 @@ impl Ledger {
         self.background
     }
 
+    /// Moves of ours under way.
+    pub fn flying(&self) -> usize {
+        self.flights.len()
+    }
+
     /// The living processes whose home this is, as far as they were reported.
     pub fn procs(&self) -> usize {
         self.accounts.len()
