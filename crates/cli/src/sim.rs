@@ -66,6 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     };
     let scenario = Scenario::load(&args.file, args.scale).map_err(wrong)?;
     let sizes = scenario.sizes(&args.nodes).map_err(wrong)?;
+    let numbers = scenario.numbers(&args.jobs).map_err(wrong)?;
     let prices = Prices {
         end_ns: (args.move_ms.clamp(0.0, 1e6) * 1e6) as u64,
         first_ns: (args.first_ms.clamp(0.0, 1e6) * 1e6) as u64,
@@ -76,7 +77,6 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     let mut table = Table::new(&scenario);
     for run in 0..args.runs {
         let seed = args.seed + u64::from(run);
-        let numbers = scenario.numbers(&args.jobs);
         let all = sizes
             .iter()
             .flat_map(|s| numbers.iter().map(move |n| (s, *n)));

@@ -4,14 +4,17 @@
 //! scheduler beats.
 
 mod chance;
+mod check;
 mod file;
 mod limit;
 mod plan;
 mod published;
+mod row;
 mod table;
 
 pub use file::Scenario;
 pub use limit::{levelled, limit};
 pub use plan::{Background, Event, Job, Node, Plan, What};
 pub use published::Value as PublishedValue;
-pub use table::{Played, Row, Table};
+pub use row::{Played, Row};
+pub use table::Table;

@@ -58,6 +58,9 @@ mod tests {
         // N and `optimal_recomputed_s` of the paper's first test.
         for (n, want) in [
             (1, 300.0),
+            (2, 300.0),
+            (4, 300.0),
+            (8, 300.0),
             (16, 300.0),
             (17, 450.0),
             (20, 450.0),

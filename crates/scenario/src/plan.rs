@@ -189,12 +189,15 @@ impl Plan {
             .then(|| levelled(self.jobs.len(), self.nodes.len(), job.work_s / node.speed))
     }
 
-    /// How many times the first node the farm was worth that did all jobs in so long. PAPER: Premoli's equivalent power,
-    /// W = Z T_single / T_cluster, over Z (`docs/papers.md`, P).
+    /// How many times the first node, which would have needed its own limit for all jobs, the farm was worth that did
+    /// them in so long. PAPER: Premoli's equivalent power, W = Z T_single / T_cluster, over Z (`docs/papers.md`, P).
     pub fn power(&self, makespan_s: f64) -> f64 {
-        let work: f64 = self.jobs.iter().map(|j| j.work_s).sum();
-        let unit = self.nodes.first().map_or(1.0, |n| n.speed);
-        work / unit / makespan_s
+        let single = Plan {
+            nodes: self.nodes[..1].to_vec(),
+            background: Vec::new(),
+            ..self.clone()
+        };
+        single.limit_s() / makespan_s
     }
 }
 
@@ -228,6 +231,23 @@ seconds = 300.0
         check(48, 900.0);
         let background = format!("{TEXT}[[background]]\nnode = 1\n");
         assert!((plan(&background, 16).limit_s() - 318.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_farm_is_worth_so_many_times_its_first_node() {
+        let check = |text: &str, n, makespan_s, want: f64| {
+            let got = plan(text, n).power(makespan_s);
+            assert!((got - want).abs() < 1e-9, "{n}: {got}");
+        };
+        // One program is worth one node, on however many: it does not fork.
+        check(TEXT, 1, 300.0, 1.0);
+        check(TEXT, 4, 300.0, 4.0);
+        check(TEXT, 17, 450.0, 17.0 / 1.5);
+        let twins = TEXT.replace("speed = 0.1", "speed = 0.1\ncores = 2");
+        check(&twins, 1, 300.0, 1.0);
+        check(&twins, 64, 600.0, 16.0);
+        let owner = format!("{TEXT}[[background]]\nnode = 1\n");
+        check(&owner, 4, 300.0, 4.0);
     }
 
     #[test]

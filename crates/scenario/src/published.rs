@@ -1,8 +1,9 @@
 //! What others published of the same experiment, to stand beside what is played.
 
 use crate::Scenario;
+use crate::check::JOBS_MAX;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers of jobs, and columns.
 const ROWS_MAX: usize = 1000;
@@ -21,6 +22,7 @@ pub struct Published {
 /// One published value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Value {
+    pub nodes: usize,
     pub column: String,
     pub jobs: usize,
     pub seconds: f64,
@@ -36,6 +38,16 @@ impl Published {
                 "[published] has {ROWS_MAX} numbers of jobs and {COLUMNS_MAX} columns at most"
             ));
         }
+        let mut seen = BTreeSet::new();
+        if let Some(n) = self
+            .jobs
+            .iter()
+            .find(|n| !(1..=JOBS_MAX).contains(*n) || !seen.insert(**n))
+        {
+            return Err(format!(
+                "[published] jobs: {n}: each from 1 to {JOBS_MAX}, and once"
+            ));
+        }
         for (name, seconds) in &self.columns {
             if seconds.len() != rows {
                 let n = seconds.len();
@@ -43,7 +55,7 @@ impl Published {
                     "[published] `{name}` has {n} values for {rows} numbers of jobs"
                 ));
             }
-            if let Some(s) = seconds.iter().find(|s| !(0.0..=1e9).contains(*s)) {
+            if let Some(s) = seconds.iter().find(|s| !(1e-3..=1e9).contains(*s)) {
                 return Err(format!("[published] `{name}`: {s} is no makespan"));
             }
         }
@@ -52,13 +64,16 @@ impl Published {
 }
 
 impl Scenario {
-    /// What was published of so many jobs. What length they are played in does not matter to a ratio.
+    /// What was published of so many jobs, over the limit of its own length: starts are not scaled as jobs are.
     pub fn published(&self, jobs: usize) -> Vec<Value> {
         let Some(row) = self.published.jobs.iter().position(|n| *n == jobs) else {
             return Vec::new();
         };
-        let limit_s = self.plan(jobs, 1).limit_s() / self.scale;
+        let mut full = self.clone();
+        full.jobs.iter_mut().for_each(|j| j.seconds /= self.scale);
+        let limit_s = full.plan(jobs, 1).limit_s();
         let value = |(column, seconds): (&String, &Vec<f64>)| Value {
+            nodes: self.size(),
             column: column.clone(),
             jobs,
             seconds: seconds[row],
@@ -93,15 +108,16 @@ columns = { MOSIX = [310.83, 456.91], PVM = [317.12, 604.36] }
         assert_eq!(values.len(), 2);
         assert_eq!((&*values[0].column, values[0].seconds), ("MOSIX", 456.91));
         assert!((values[0].ratio - 456.91 / 318.75).abs() < 1e-9);
-        let tenth = Scenario {
-            scale: 0.1,
-            jobs: vec![crate::file::Jobs {
-                seconds: 30.0,
-                ..scenario.jobs[0].clone()
-            }],
-            ..scenario.clone()
-        };
-        assert!((tenth.published(17)[0].ratio - values[0].ratio).abs() < 1e-9);
+        // Starts stay as they are where jobs are shorter.
+        for late in ["", "every = 50.0", "at = 7.0"] {
+            let text = TEXT.replace("[published]", &format!("{late}\n[published]"));
+            let full = Scenario::parse(&text).expect("good");
+            let mut tenth = full.clone();
+            tenth.scale = 0.1;
+            tenth.jobs[0].seconds = 30.0;
+            let ratio = |s: &Scenario| s.published(17)[0].ratio;
+            assert!((ratio(&tenth) - ratio(&full)).abs() < 1e-9, "{late}");
+        }
         assert_eq!(scenario.published(18), []);
     }
 
@@ -110,6 +126,10 @@ columns = { MOSIX = [310.83, 456.91], PVM = [317.12, 604.36] }
         for (from, to, part) in [
             ("[16, 17]", "[16]", "`MOSIX` has 2 values for 1 numbers"),
             ("604.36", "-1.0", "`PVM`: -1 is no makespan"),
+            ("604.36", "nan", "`PVM`: NaN is no makespan"),
+            ("[16, 17]", "[0, 17]", "jobs: 0: each from 1"),
+            ("[16, 17]", "[17, 17]", "jobs: 17: each"),
+            ("[16, 17]", "[16, 1000001]", "jobs: 1000001: each"),
             ("source", "sauce", "sauce"),
         ] {
             let e = Scenario::parse(&TEXT.replace(from, to)).expect_err(to);

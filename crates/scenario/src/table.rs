@@ -1,89 +1,8 @@
 //! What was reached, beside the limit.
 
-use crate::{Plan, PublishedValue, Scenario};
-use serde::Serialize;
+use crate::{PublishedValue, Row, Scenario};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
-/// What came of one run.
-#[derive(Clone, Debug, Default)]
-pub struct Played {
-    /// From the start of the first job to each one's end, seconds.
-    pub ends_s: Vec<f64>,
-    /// Jobs that never ended: killed, or not within the scenario's longest time.
-    pub lost: usize,
-    pub moves: u64,
-    /// Processor time beyond the jobs' own work, seconds of a whole processor, where it is known.
-    pub beside_s: Option<f64>,
-}
-
-/// One run, as it is shown.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Row {
-    pub nodes: usize,
-    pub jobs: usize,
-    pub policy: String,
-    pub run: u32,
-    /// What no scheduler beats, seconds.
-    pub limit_s: f64,
-    pub makespan_s: f64,
-    /// Makespan over limit.
-    pub ratio: f64,
-    /// Makespan over what the published rule of even numbers reaches, where that is known.
-    pub of_rule: Option<f64>,
-    /// How many times the first node the farm was worth.
-    pub power: f64,
-    /// Mean time from the start of all to a job's end.
-    pub mean_s: f64,
-    pub moves: u64,
-    /// Jobs that never ended.
-    pub lost: usize,
-    /// Processor time of all nodes beyond the jobs' own work, percent of it.
-    pub beside_percent: Option<f64>,
-}
-
-impl Row {
-    pub fn of(jobs: usize, policy: &str, run: u32, plan: &Plan, played: &Played) -> Row {
-        let ends = played.ends_s.iter().copied();
-        // Where none has ended there is no makespan: in JSON null.
-        let makespan_s = ends.clone().fold(f64::NAN, f64::max);
-        let limit_s = plan.limit_s();
-        let work_s: f64 = plan.jobs.iter().map(|j| j.work_s).sum();
-        Row {
-            nodes: plan.nodes.len(),
-            jobs,
-            policy: policy.to_owned(),
-            run,
-            limit_s,
-            makespan_s,
-            ratio: makespan_s / limit_s,
-            of_rule: plan.rule_s().map(|s| makespan_s / s),
-            power: plan.power(makespan_s),
-            mean_s: ends.sum::<f64>() / played.ends_s.len() as f64,
-            moves: played.moves,
-            lost: played.lost,
-            beside_percent: played.beside_s.map(|s| s / work_s * 100.0),
-        }
-    }
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let beside = self
-            .beside_percent
-            .map_or("-".into(), |b| format!("{b:.1} %"));
-        let lost = match self.lost {
-            0 => String::new(),
-            n => format!("; {n} NEVER ENDED"),
-        };
-        write!(
-            f,
-            "{:>4} {:<9} {:>8.2} s, {:.3} of the limit; mean {:>8.2} s; {:>4} moves; {beside} beside{lost}",
-            self.jobs, self.policy, self.makespan_s, self.ratio, self.mean_s, self.moves
-        )
-    }
-}
 
 /// All runs of a scenario.
 pub struct Table {
@@ -145,70 +64,78 @@ impl Table {
         text
     }
 
+    /// Policies, then what the rule reaches, then what was published, for each number of nodes and jobs.
     fn ratios(&self) -> String {
         let (all, policies) = (self.grouped(), self.policies());
         let columns: BTreeSet<&str> = self.published.iter().map(|v| &*v.column).collect();
-        let mut text = "makespan over limit (mean end, s), medians".to_owned();
         let ruled = self.rows.iter().any(|r| r.of_rule.is_some());
-        if ruled {
-            text += "; `rule`: numbers of programs even at all times, as published";
-        }
-        if !columns.is_empty() {
-            text += &format!("\nbeside them as published: {}", self.source);
-        }
-        text += "\n\nnodes    N";
-        policies.iter().for_each(|p| text += &format!(" {p:>18}"));
+        let mut text = self.legend(ruled);
+        text += &head(&policies);
         if ruled {
             text += &format!(" {:>8}", "rule");
         }
-        columns.iter().for_each(|c| text += &format!(" {:>8}", c));
+        columns.iter().for_each(|c| text += &format!(" {c:>8}"));
         text.push('\n');
         let lines: BTreeSet<(usize, usize)> = all.keys().map(|(m, n, _)| (*m, *n)).collect();
         for (m, n) in lines {
             text += &format!("{m:>5} {n:>4}");
             for p in &policies {
-                let shown = all.get(&(m, n, p)).map_or("-".into(), |rows| {
-                    let (ratio, mean) = (median(rows, |r| r.ratio), median(rows, |r| r.mean_s));
-                    match ratio.is_nan() {
-                        true => "-".into(),
-                        false => format!("{ratio:.3} ({mean:.2})"),
-                    }
-                });
+                let shown = all.get(&(m, n, p)).map_or("-".into(), |rows| reached(rows));
                 text += &format!(" {shown:>18}");
             }
             if ruled {
-                let rule = self.rows.iter().find(|r| (r.nodes, r.jobs) == (m, n));
-                let rule = rule
-                    .and_then(|r| Some(r.ratio / r.of_rule?))
-                    .filter(|r| !r.is_nan());
-                text += &format!(" {:>8}", or_dash(rule));
+                text += &format!(" {:>8}", or_dash(self.rule(m, n)));
             }
             for c in &columns {
-                let value = self
-                    .published
-                    .iter()
-                    .find(|v| v.jobs == n && v.column == *c);
                 let width = c.chars().count().max(8);
-                text += &format!(" {:>width$}", or_dash(value.map(|v| v.ratio)));
+                text += &format!(" {:>width$}", or_dash(self.printed(m, n, c)));
             }
             text.push('\n');
         }
         text
     }
 
+    fn legend(&self, ruled: bool) -> String {
+        let mut text = "makespan over limit (mean end, s), medians".to_owned();
+        if ruled {
+            text += "; `rule`: numbers of programs even at all times, as published";
+        }
+        if self.rows.iter().any(|r| r.lost > 0) {
+            text += "; *: of those that ended, and some did not";
+        }
+        if !self.published.is_empty() {
+            text += &format!("\nbeside them as published: {}", self.source);
+        }
+        text
+    }
+
+    /// Over the limit, as all is.
+    fn rule(&self, nodes: usize, jobs: usize) -> Option<f64> {
+        let rows = self
+            .rows
+            .iter()
+            .filter(|r| (r.nodes, r.jobs) == (nodes, jobs));
+        rows.filter_map(|r| Some(r.ratio / r.of_rule?)).next()
+    }
+
+    fn printed(&self, nodes: usize, jobs: usize, column: &str) -> Option<f64> {
+        let mut values = self.published.iter();
+        let value = values.find(|v| (v.nodes, v.jobs, &*v.column) == (nodes, jobs, column));
+        value.map(|v| v.ratio)
+    }
+
     /// The farm's worth by its number of nodes, and in brackets what a straight line from the number before says.
     fn powers(&self) -> String {
         let (all, policies) = (self.grouped(), self.policies());
-        let mut text =
-            "\nequivalent nodes (forecast from one node less), medians\n\nnodes    N".to_owned();
-        policies.iter().for_each(|p| text += &format!(" {p:>18}"));
+        let mut text = "\nequivalent nodes (forecast from one node less), medians".to_owned();
+        text += &head(&policies);
         text.push('\n');
         let lines: BTreeSet<(usize, usize)> = all.keys().map(|(m, n, _)| (*n, *m)).collect();
         for (n, m) in lines {
             text += &format!("{m:>5} {n:>4}");
             for p in &policies {
                 let power = |m: usize| {
-                    let power = median(all.get(&(m, n, p))?, |r| r.power);
+                    let power = median(all.get(&(m, n, p))?, |r| r.power.unwrap_or(f64::NAN));
                     (!power.is_nan()).then_some(power)
                 };
                 let forecast = (m > 1).then(|| power(m - 1)).flatten();
@@ -231,6 +158,25 @@ impl Table {
             "rows": self.rows,
             "published": self.published,
         })
+    }
+}
+
+fn head(policies: &[&str]) -> String {
+    let names = policies.iter().map(|p| format!(" {p:>18}"));
+    format!("\n\nnodes    N{}", names.collect::<String>())
+}
+
+/// … by some runs.
+fn reached(rows: &[&Row]) -> String {
+    let (ratio, mean) = (median(rows, |r| r.ratio), median(rows, |r| r.mean_s));
+    let lost = if rows.iter().any(|r| r.lost > 0) {
+        "*"
+    } else {
+        ""
+    };
+    match ratio.is_nan() {
+        true => "-".into(),
+        false => format!("{ratio:.3} ({mean:.2}){lost}"),
     }
 }
 
@@ -268,6 +214,25 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_was_published_stands_beside_its_own_number_of_nodes_and_what_was_lost_is_told() {
+        let text = "about = \"two\"\nseries = [5]\n[[nodes]]\ncount = 2\nspeed = 1.0\n[[jobs]]\nseconds = 1.0\n\
+                    [published]\nsource = \"here\"\njobs = [5]\ncolumns = { theirs = [5.0] }\n";
+        let scenario = Scenario::parse(text).expect("good");
+        let mut table = Table::new(&scenario);
+        table.rows = vec![row(1, "armento", 0, 1.0), row(2, "armento", 0, 1.25)];
+        table.rows[0].lost = 1;
+        table.beside(&scenario.sizes(&[1, 2]).expect("sizes"));
+        let said = table.render();
+        for line in [
+            "beside them as published: here\n",
+            "    1    5      1.000 (1.00)*        -\n",
+            "    2    5       1.250 (1.25)    2.000\n",
+        ] {
+            assert!(said.contains(line), "{line}{said}");
+        }
+    }
+
     fn row(nodes: usize, policy: &str, run: u32, ratio: f64) -> Row {
         Row {
             nodes,
@@ -276,7 +241,7 @@ mod tests {
             run,
             ratio,
             mean_s: ratio,
-            power: nodes as f64 / ratio,
+            power: Some(nodes as f64 / ratio),
             ..Row::default()
         }
     }

@@ -60,13 +60,14 @@ pub fn run(args: &Args) -> Result<i32> {
     };
     let scenario = Scenario::load(&args.file, args.scale).map_err(wrong)?;
     let sizes = scenario.sizes(&args.nodes).map_err(wrong)?;
+    let series = scenario.numbers(&args.jobs).map_err(wrong)?;
     let mut table = Table::new(&scenario);
     for run in 0..args.runs {
         let all = sizes
             .iter()
             .flat_map(|s| args.policy.iter().map(move |way| (s, way)));
         for (size, way) in all {
-            play(size, way, run, args, &mut table)?;
+            table.rows.extend(play(size, way, run, &series, args)?);
         }
     }
     table.beside(&sizes);
@@ -78,17 +79,18 @@ pub fn run(args: &Args) -> Result<i32> {
 }
 
 /// The whole series on one farm.
-fn play(size: &Scenario, way: &Way, run: u32, args: &Args, table: &mut Table) -> Result<()> {
-    let series = size.numbers(&args.jobs);
+fn play(size: &Scenario, way: &Way, run: u32, series: &[usize], args: &Args) -> Result<Vec<Row>> {
     let stage = Stage::raise(&size.plan(series[0], args.seed), way)?;
-    for &n in &series {
+    let mut rows = Vec::new();
+    for &n in series {
         let plan = size.plan(n, args.seed);
         let played = stage.play(&plan)?;
         let row = Row::of(n, &way.to_string(), run, &plan, &played);
         if !args.json {
             println!("{row}");
         }
-        table.rows.push(row);
+        rows.push(row);
     }
-    stage.down()
+    stage.down()?;
+    Ok(rows)
 }
