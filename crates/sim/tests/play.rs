@@ -22,6 +22,45 @@ fn the_papers_seventeenth_process_costs_mosix_half_as_much_again_and_us_little()
     assert!((1.85..1.95).contains(&dealt), "{dealt}");
 }
 
+/// Relations between the paper's columns (`papers/`, Q-11, Q-12 and Q-14), for all its numbers of programs.
+#[test]
+fn the_papers_columns_stand_to_each_other_as_printed() {
+    for n in [
+        1, 2, 4, 8, 16, 17, 20, 24, 25, 27, 31, 32, 33, 36, 38, 40, 43, 47, 48,
+    ] {
+        let mosix = row("paper-equal.toml", 1.0, n, Kind::Mosix);
+        let dealt = row("paper-equal.toml", 1.0, n, Kind::Static);
+        let of_rule = mosix.of_rule.expect("equal jobs on equal nodes");
+        assert!((0.999..1.05).contains(&of_rule), "{n}: {of_rule}");
+        let stair = dealt.makespan_s / (300.0 * n.div_ceil(16) as f64);
+        assert!((0.999..1.06).contains(&stair), "{n}: {stair}");
+        let slower = dealt.makespan_s / mosix.makespan_s - 1.0;
+        match n {
+            17 => assert!(slower >= 0.25, "{n}: {slower}"),
+            ..=16 | 32 | 48 => assert!(slower.abs() < 0.03, "{n}: {slower}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn so_many_nodes_are_worth_nearly_as_many_and_one_program_is_worth_one() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let path = std::path::Path::new(dir).join("paper-equal.toml");
+    let sizes = Scenario::load(&path, 1.0).expect("good");
+    for size in sizes.sizes(&[1, 2, 3, 4, 5, 6, 7, 8]).expect("sizes") {
+        let nodes = size.size() as f64;
+        // 24 programs, which some of the numbers do not divide; and one, which does not fork.
+        for (n, most) in [(24, nodes), (1, 1.0)] {
+            let plan = size.plan(n, 1);
+            let played = play(&plan, &Policy::of(Kind::Armento), Prices::default(), 1);
+            let power = Row::of(n, "armento", 0, &plan, &played).power;
+            let part = power.expect("all ended") / most;
+            assert!((0.97..=1.0).contains(&part), "{n} on {nodes}: {part}");
+        }
+    }
+}
+
 #[test]
 fn nobody_starts_where_the_owner_computes_and_slow_nodes_get_less() {
     for (file, n) in [
