@@ -335,5 +335,9 @@ fn who_could_not_go_on_comes_home() {
         assert!(!on.status.success(), "{on:?}");
         met(&farm, lost)
     });
-    farm.sh("n1", &format!("armento migrate {pid} home && kill {pid}"));
+    // What it said itself, should it not be there any more.
+    farm.sh(
+        "n1",
+        &format!("armento migrate {pid} home && kill {pid} || {{ cat /tmp/says; exit 1; }}"),
+    );
 }
