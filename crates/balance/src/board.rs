@@ -57,6 +57,8 @@ pub(crate) struct Board<'a> {
     pub view: &'a View,
     pub policy: &'a Policy,
     pub stands: Vec<Stand<'a>>,
+    /// Somewhere several share a core.
+    pub shares: bool,
     pub chosen: Vec<Move>,
 }
 
@@ -81,8 +83,10 @@ impl<'a> Board<'a> {
             unsettled: unsettled.contains(seat.name()),
             seat,
         };
+        let stands: Vec<Stand> = seats(view, policy).into_iter().map(stand).collect();
         Board {
-            stands: seats(view, policy).into_iter().map(stand).collect(),
+            shares: stands.iter().any(Stand::is_crowded),
+            stands,
             view,
             policy,
             chosen: Vec::new(),

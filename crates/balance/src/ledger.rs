@@ -30,6 +30,9 @@ const EXPECT_MS_MAX: u64 = 5_000;
 const STEP_MS_MAX: u64 = 2_000;
 /// What may be spent on taking turns is saved for so long.
 const TURNS_MS_MAX: u64 = 10_000;
+/// The farm's own work on a node counts for no more than this, hundredths of a process: what a keeper says of itself is
+/// checked by nobody.
+const UPKEEP_MAX: u64 = DEMAND_FULL / 2;
 /// More of any kind are not kept: processes beyond are not balanced, guests not expected. Room for ten processes of one
 /// home on each node of the largest farm.
 const PROCS_MAX: usize = 131_072;
@@ -82,6 +85,8 @@ pub struct Ledger {
     others: HashMap<NodeName, Steady>,
     /// Work here that is no guest's and none of ours, hundredths, smoothed.
     background: u64,
+    /// What the farm itself takes of this node, hundredths of a process.
+    upkeep: Steady,
     placements: u64,
     decided_last: Option<Tick>,
     ended_last: Option<Tick>,
@@ -106,6 +111,7 @@ impl Ledger {
             past: Past::default(),
             others: HashMap::new(),
             background: 0,
+            upkeep: Steady::new(0, Tick(0)),
             placements: 0,
             decided_last: None,
             ended_last: None,
@@ -299,6 +305,13 @@ impl Ledger {
         let known = ours + guests + self.expected.len() as u64;
         let rest = u64::from(runnable).saturating_sub(known) * DEMAND_FULL;
         self.background = smoothed(self.background, rest);
+    }
+
+    /// What this node's daemon and keepers have used lately, thousandths of a core of which `share_permille` are this
+    /// node's. Only what is so for some seconds counts: many programs that begin take all there is for a moment.
+    pub fn upkeep(&mut self, used_milli: u64, share_permille: u32, now: Tick) {
+        let work = used_milli * DEMAND_FULL / u64::from(share_permille.max(1));
+        self.upkeep.set(work.min(UPKEEP_MAX), now);
     }
 
     // --- the books themselves ---

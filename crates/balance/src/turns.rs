@@ -50,8 +50,9 @@ fn last_to_end_fill_all(board: &Board) -> bool {
     };
     let view = board.view;
     let flies: HashMap<Pid, &NodeName> = view.flights.iter().map(|f| (f.pid, &f.to)).collect();
-    let stands = board.stands.iter();
-    let rates: HashMap<&NodeName, i64> = stands.map(|s| (s.name(), s.rate(s.steady()))).collect();
+    let each = 0..board.stands.len();
+    let rates = each.map(|i| (board.stands[i].name(), rate(board, i)));
+    let rates: HashMap<&NodeName, i64> = rates.collect();
     let computing = |p: &&Proc| p.demand >= DEMAND_MIN && !p.locked;
     let lag_then = |p: &Proc| {
         let place = flies.get(&p.pid).copied().unwrap_or(&p.place);
@@ -105,7 +106,18 @@ fn best<'a>(board: &Board<'a>, left_ms: i64) -> Option<Change<'a>> {
 }
 
 fn rate(board: &Board, i: usize) -> i64 {
-    board.stands[i].rate(board.stands[i].steady())
+    board.stands[i].rate(work(board, i))
+}
+
+/// All that the processes there share a node with. The farm's own work at home counts where somebody shares a core
+/// anyhow; where each has one of its own nobody moves for so little.
+fn work(board: &Board, i: usize) -> u64 {
+    let stand = &board.stands[i];
+    let kept = match *stand.name() == board.view.me && board.shares {
+        true => board.view.upkeep,
+        false => 0,
+    };
+    stand.steady() + kept
 }
 
 fn mean_rate(board: &Board) -> Option<i64> {
@@ -140,8 +152,8 @@ fn swap<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Chan
 fn hop<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
     let (source, target) = (&board.stands[from], &board.stands[to]);
     let one = *source.free.iter().min_by_key(|p| (p.lag_ms, p.pid))?;
-    let left = source.rate(source.steady().saturating_sub(one.demand));
-    let joined = target.rate(target.steady() + one.demand);
+    let left = source.rate(work(board, from).saturating_sub(one.demand));
+    let joined = target.rate(work(board, to) + one.demand);
     let (low, high) = (rate(board, from), rate(board, to));
     let counts = (source.free.len() as i64, target.free.len() as i64);
     let before = counts.0 * low + counts.1 * high;
@@ -195,9 +207,14 @@ pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
     let places: HashMap<&NodeName, (i64, u64)> = seats(view, policy)
         .into_iter()
         .map(|seat| {
-            let work = seat.node.steady + here.get(seat.name()).copied().unwrap_or(0);
-            let entry = &seat.node.entry;
-            (&entry.node, (seat.rate_of(work) as i64, entry.core_speed()))
+            let kept = if *seat.name() == view.me {
+                view.upkeep
+            } else {
+                0
+            };
+            let work = seat.node.steady + kept + here.get(seat.name()).copied().unwrap_or(0);
+            let name = &seat.node.entry.node;
+            (name, (seat.rate_of(work) as i64, seat.core_speed()))
         })
         .collect();
     let each: Vec<(Pid, (i64, u64))> = view

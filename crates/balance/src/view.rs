@@ -24,6 +24,8 @@ pub struct View {
     pub ended_last: Option<Tick>,
     /// What may be spent on taking turns, milliseconds of a standard core.
     pub turns_ms: u64,
+    /// What the farm itself takes of this node, hundredths of a process: its daemon, keepers of programs elsewhere.
+    pub upkeep: u64,
 }
 
 #[derive(Clone, Debug)]

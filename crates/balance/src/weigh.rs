@@ -69,6 +69,11 @@ impl Seat<'_> {
         (self.node.entry.cores, self.speed)
     }
 
+    /// Speed of a whole core: what a process does in a second of CPU time, as far as it can be told apart.
+    pub fn core_speed(&self) -> u64 {
+        self.node.entry.core_speed_of(self.speed)
+    }
+
     /// Room for `need` with the reserve untouched.
     pub fn has_room(&self, policy: &Policy, need: u64) -> bool {
         left_kib(self.node, self.flying_kib) >= need + reserve_kib(self.node, policy)

@@ -63,6 +63,7 @@ fn farm(counts: &[i32]) -> View {
         decided_last: None,
         ended_last: None,
         turns_ms: 0,
+        upkeep: 0,
     }
 }
 
@@ -437,6 +438,23 @@ fn who_passes_by_drives_nobody_out_and_who_stays_does() {
     };
     assert_eq!(moves(100, 0), 0);
     assert_eq!(moves(100, 100), 1);
+}
+
+#[test]
+fn whoever_has_the_farms_own_work_beside_it_takes_turns() {
+    let armento = Policy::of(Kind::Armento);
+    let moves = |counts: &[i32], upkeep| {
+        let mut view = farm(counts);
+        (view.upkeep, view.turns_ms) = (upkeep, 10_000);
+        view.procs[0].lag_ms = 8_000;
+        let moves = decide(&view, &armento, NOW);
+        moves.iter().any(|m| m.from == view.me)
+    };
+    // Who is behind, alone at home, changes places with somebody who is alone elsewhere.
+    assert!(moves(&[1, 2, 1, 1], 20));
+    assert!(!moves(&[1, 2, 1, 1], 2));
+    // Where each has a core of its own, nobody moves for it.
+    assert!(!moves(&[1, 1, 1, 1], 20));
 }
 
 #[test]

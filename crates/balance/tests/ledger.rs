@@ -36,6 +36,36 @@ fn guest(home: &str, pid: i32, runnable: bool) -> Guest {
     }
 }
 
+/// How far the process at `n2` is behind the one at `n1` after ten seconds of which both used nine. `n2` measured itself
+/// a quarter slower; `kinds` of both.
+fn behind(kinds: [u32; 2]) -> i64 {
+    let policy = Policy::of(Kind::Armento);
+    let mut ledger = Ledger::new(name("n1"));
+    for second in 0..=10 {
+        let now = Tick(100_000 + second * 1000);
+        let at = |pid, place| Seen {
+            cpu_ms: second * 900,
+            age_ms: second * 1000,
+            ..seen(pid, place)
+        };
+        ledger.observe(&[at(1, "n1"), at(2, "n2")], now);
+        let mut nodes = vec![known("n1", 0, 0), known("n2", 100, 0)];
+        nodes[1].entry.speed = nodes[0].entry.speed / 4 * 3;
+        (nodes[0].entry.kind, nodes[1].entry.kind) = (kinds[0], kinds[1]);
+        let view = ledger.view(nodes, |_| Users::everybody(), now);
+        ledger.progress(&view, &policy, now);
+    }
+    let view = view(&mut ledger, known("n2", 100, 0), Tick(110_000));
+    view.procs[1].lag_ms - view.procs[0].lag_ms
+}
+
+#[test]
+fn equal_times_on_equal_processors_are_equal_progress() {
+    // What one measured itself slower is luck between two of a kind.
+    assert_eq!(behind([7, 7]), 0);
+    assert!(behind([7, 8]) > 1000);
+}
+
 /// What the vector says of `node`.
 fn known(node: &str, load: u32, age_ms: u64) -> Known {
     let mut entry = Entry::new(name(node), 1);

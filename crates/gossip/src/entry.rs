@@ -103,9 +103,9 @@ impl Entry {
         u64::from(self.speed) * u64::from(self.cores.max(1)) * 1000 / u64::from(STANDARD_SPEED)
     }
 
-    /// Speed of a whole core: what a process does in a second of CPU time.
-    pub fn core_speed(&self) -> u64 {
-        u64::from(self.speed) * 1000 / u64::from(self.share_permille.max(1))
+    /// Speed of a whole core where each of these has `speed`: what a process does in a second of CPU time.
+    pub fn core_speed_of(&self, speed: u32) -> u64 {
+        u64::from(speed) * 1000 / u64::from(self.share_permille.max(1))
     }
 
     /// Load as people read it: 1.0 = one process per standard processor.

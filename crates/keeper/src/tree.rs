@@ -35,6 +35,8 @@ const HOLD_MAX: Duration = Duration::from_secs(60);
 const EXEC_WAITS: u32 = 10_000;
 /// How often the tree is scanned for children born at home.
 const SCAN_EVERY: Duration = Duration::from_millis(200);
+/// A command that is older than this when its program begins was something else before: a shell that has become it.
+const ASKED_MAX: Duration = Duration::from_secs(20);
 /// A turn comes no later than this …
 const TURN_MAX: Duration = Duration::from_millis(500);
 /// … and where everybody is away.
@@ -237,12 +239,21 @@ pub struct Tree {
     beat: Instant,
 }
 
+/// When this command was given: of many that are given at once the last begin seconds later, and are owed that.
+fn asked_for() -> Instant {
+    let age = status::age(std::process::id() as i32).unwrap_or_default();
+    let then = Instant::now().checked_sub(age);
+    then.filter(|_| age < ASKED_MAX)
+        .unwrap_or_else(Instant::now)
+}
+
 impl Tree {
     pub fn new(keep: Arc<Keep>, root: Pid) -> Tree {
         let locked = keep.settings.stay || keep.settings.pinned.is_some();
-        let procs = [(root, Proc::new(&keep, root, locked))].into();
+        let mut first = Proc::new(&keep, root, locked);
+        first.born = asked_for();
         Tree {
-            procs,
+            procs: [(root, first)].into(),
             passing: BTreeSet::new(),
             early: Vec::new(),
             leaving: BTreeMap::new(),

@@ -8,6 +8,7 @@ use crate::core::Node;
 use crate::datagram::{Kind, Seal};
 use crate::members::{Life, Standing, State, swim_config};
 use crate::state::Member;
+use crate::upkeep::Upkeep;
 use crate::{hosts, news, peer};
 use armento_client::version;
 use armento_gossip::Message;
@@ -52,6 +53,7 @@ pub struct Gossip {
     runtime: AccumulatingRuntime<Life>,
     timers: BinaryHeap<Reverse<Due>>,
     sampler: Sampler,
+    upkeep: Upkeep,
     /// The newest, of the last period.
     last: Option<Sample>,
     /// Memory was short when it was last looked at.
@@ -109,6 +111,7 @@ impl Gossip {
             runtime: AccumulatingRuntime::new(),
             timers: BinaryHeap::new(),
             sampler: Sampler::new(),
+            upkeep: Upkeep::default(),
             last: None,
             short: false,
             stirred: true,

@@ -36,6 +36,7 @@ mod switches;
 mod sys;
 mod tokens;
 mod trust;
+mod upkeep;
 
 pub use config::{Config, Wire};
 pub use daemon::{Options, Running, run, start};

@@ -99,6 +99,7 @@ impl Ledger {
             decided_last: self.decided_last,
             ended_last: self.ended_last,
             turns_ms: self.turns_us / 1000,
+            upkeep: self.upkeep.least(),
         }
     }
 

@@ -16,6 +16,9 @@ impl Gossip {
             let mut core = self.node.lock();
             hosts::settle(&mut core, now);
             core.ledger.sampled(sample.runnable, now);
+            let keepers = core.keepers.all().map(|keeper| keeper.hello.keeper);
+            let used_milli = self.upkeep.look(keepers, now);
+            core.ledger.upkeep(used_milli, sample.share_permille, now);
             core.vector.tick(now);
             let core = &mut *core;
             let work = core.ledger.background();
