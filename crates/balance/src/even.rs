@@ -85,7 +85,7 @@ fn gains(board: &Board, from: usize, to: usize, proc: &Proc) -> bool {
     let remains_ms = proc.age_ms.max(REMAINS_MS_MIN) as i64;
     if target.has_core(proc.demand) && source.is_crowded() {
         // An idle core is power for all, however slow, where taking turns costs little beside.
-        let turns = price * policy.turns_each as i64 <= remains_ms;
+        let turns = price * policy.slower_each as i64 <= remains_ms;
         return turns && then * remains_ms > now.max(then) * price
             || pays(now, then, price, remains_ms);
     }

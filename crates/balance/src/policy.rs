@@ -18,8 +18,8 @@ pub enum Kind {
 }
 
 /// Beyond a thousand nodes, each lets knowledge get so much older before it attracts nobody: there it is on its way
-/// for longer (RFD 6). 40 s at ten thousand …
-const AGE_MS_EACH: u64 = 4;
+/// for longer (RFD 6). 60 s at ten thousand, when the vector forgets …
+const AGE_MS_EACH: u64 = 6;
 /// … and so many nodes let one process more be under way from one home: what they take in grows with them.
 const FLIGHT_NODES: usize = 16;
 
@@ -79,6 +79,9 @@ pub struct Policy {
     /// … and of this part of its age: how long it will go on is not known, so that what it may have
     /// lost in the end is a share of the whole.
     pub turns_each: u64,
+    /// A free core that is slower than a share of where a process is, is taken if the move costs no more than this part of
+    /// what the process has left.
+    pub slower_each: u64,
     /// What taking turns may cost, thousandths of the power in use.
     pub turns_permille: u64,
     /// How full a node should be with a fresh program, percent of its cores and memory, where it would run equally fast on
@@ -106,7 +109,8 @@ impl Policy {
             move_us_per_mib: 1_000,
             first_us: 14_000,
             turn_ms_min: 200,
-            turns_each: 64,
+            turns_each: 128,
+            slower_each: 64,
             turns_permille: 12,
             packing_percent: 0,
         }

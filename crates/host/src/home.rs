@@ -2,7 +2,7 @@
 
 use crate::bodies;
 use crate::shared::{ALONE, Shared, lock};
-use crate::talk::{PULSE, PULSE_CALM};
+use crate::talk::PULSE;
 use crate::world::Zoo;
 use armento_link::{Reader, Writer};
 use armento_tracee::aside;
@@ -90,9 +90,9 @@ impl Home {
         Ok(BufReader::with_capacity(INLET, r))
     }
 
-    /// How often home hears of guests that came long ago: three pulses before any of them is frozen.
-    pub fn pulse(&self) -> Duration {
-        (self.freeze / 3).clamp(PULSE, PULSE_CALM)
+    /// How often home hears of us, `most` at most: three pulses before any guest is frozen.
+    pub fn pulse(&self, most: Duration) -> Duration {
+        (self.freeze / 3).clamp(PULSE, most)
     }
 
     pub fn reads(&self) -> MutexGuard<'_, ()> {

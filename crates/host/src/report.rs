@@ -4,7 +4,7 @@
 
 use crate::arrive;
 use crate::shared::{Shared, lock};
-use crate::talk::{PULSE, PULSE_CALM};
+use crate::talk::{PULSE, PULSE_CALM, PULSE_EMPTY};
 use crate::world::Zoo;
 use armento_client::api::{Answer, Ask, GuestInfo, HostHello, Order, RENEW, Report};
 use armento_client::{Again, AskError, Session, version};
@@ -38,14 +38,13 @@ pub fn report(sh: &Arc<Shared>, door: &Door) {
                 if version::is_to_come() {
                     let _ = s.report(Report::ToCome);
                 }
-                while let Some((guests, soon)) = sh.hand.run(guest_list) {
+                while let Some((guests, pause)) = sh.hand.run(guest_list) {
                     if renewed.elapsed() > RENEW && renew(sh, door, &mut s) {
                         renewed = Instant::now();
                     }
                     if s.report(Report::Guests { guests }).is_err() {
                         break;
                     }
-                    let pause = if soon { PULSE } else { PULSE_CALM };
                     match next(sh, &mut s, pause) {
                         Ok(Some(Order::Expel { why, for_ms })) => {
                             let until = Instant::now() + Duration::from_millis(for_ms);
@@ -130,8 +129,8 @@ pub fn send_home(sh: &Shared, pid: Pid) {
     });
 }
 
-/// … and whether there will soon be something else to tell.
-fn guest_list(zoo: &mut Zoo) -> (Vec<GuestInfo>, bool) {
+/// … and when there will be something else to tell.
+fn guest_list(zoo: &mut Zoo) -> (Vec<GuestInfo>, Duration) {
     let sh = zoo.sh();
     // Who sends its guests away waits for those on their way here, too.
     let all = arrive::expelled(&sh).is_some();
@@ -147,5 +146,10 @@ fn guest_list(zoo: &mut Zoo) -> (Vec<GuestInfo>, bool) {
         busy_percent: b.busy_percent,
         frozen: sh.home.alone.load(Ordering::Acquire),
     });
-    (live.collect(), all || zoo.has_young())
+    let pause = match zoo.bodies.is_empty() {
+        _ if all || zoo.has_young() => PULSE,
+        true => PULSE_EMPTY,
+        false => PULSE_CALM,
+    };
+    (live.collect(), pause)
 }

@@ -242,6 +242,30 @@ pub struct Shared {
     pub asking: Asking,
     /// Readable when a guest has come or gone: the daemon is to hear of it soon.
     pub changed: OwnedFd,
+    /// … and so is home.
+    pub nudge: Nudge,
+}
+
+/// Ends a wait before its time.
+#[derive(Default)]
+pub struct Nudge(Mutex<bool>, Condvar);
+
+impl Nudge {
+    fn now(&self) {
+        *lock(&self.0) = true;
+        self.1.notify_all();
+    }
+
+    /// So long; `least` if somebody nudges.
+    pub fn wait(&self, least: Duration, most: Duration) {
+        let began = Instant::now();
+        let waits = self.1.wait_timeout_while(lock(&self.0), most, |nudged| !*nudged);
+        let Ok((mut nudged, _)) = waits else { return };
+        if std::mem::take(&mut *nudged) {
+            drop(nudged);
+            std::thread::sleep(least.saturating_sub(began.elapsed()));
+        }
+    }
 }
 
 pub enum Asking {
@@ -263,6 +287,7 @@ impl Shared {
     /// Somebody came or went.
     pub fn has_changed(&self) {
         tsys::poke(self.changed.as_raw_fd());
+        self.nudge.now();
     }
 
     pub fn knows(&self, key: &FileKey) -> bool {

@@ -106,6 +106,7 @@ fn run() -> Result<(), Failure> {
         pass: guests.pass,
         asking,
         changed: tsys::eventfd()?,
+        nudge: Default::default(),
     });
     let mut zoo = Zoo {
         sh: Some(sh.clone()),

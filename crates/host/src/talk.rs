@@ -245,20 +245,32 @@ pub const PULSE: Duration = Duration::from_millis(500);
 /// … and else: home worries after two seconds (`SILENT`, `keeper/src/links.rs`). Each wakes four threads, here and at
 /// home, and programs that take turns leave an empty host on every node they were on.
 pub const PULSE_CALM: Duration = Duration::from_secs(1);
+/// … and while nobody is here: home waits longer, too (`SILENT_EMPTY`).
+pub const PULSE_EMPTY: Duration = Duration::from_secs(3);
 
 /// A host without guests waits so long for its home.
 const EMPTY_MAX: Duration = Duration::from_secs(2);
+
+fn pulse_after(zoo: &Zoo) -> Duration {
+    let home = &zoo.sh().home;
+    match zoo.bodies.is_empty() {
+        true => home.pulse(PULSE_EMPTY),
+        false if zoo.has_young() => PULSE,
+        false => home.pulse(PULSE_CALM),
+    }
+}
 
 /// Usage and a sign of life to home.
 pub fn pulse(sh: &Arc<Shared>) {
     let mut pause = PULSE;
     loop {
-        std::thread::sleep(pause);
+        // Whoever comes is told of soon.
+        sh.nudge.wait(PULSE, pause);
         sys::give_back_rest();
-        let Some((list, young)) = sh.hand.run(|zoo| (usage(zoo), zoo.has_young())) else {
+        let Some((list, next)) = sh.hand.run(|zoo| (usage(zoo), pulse_after(zoo))) else {
             return;
         };
-        pause = if young { PULSE } else { sh.home.pulse() };
+        pause = next;
         for u in &list {
             if let Some(c) = sh.cell_of(u.pid) {
                 ahead::tell_positions(sh, &c.proc, u.pid);

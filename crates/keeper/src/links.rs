@@ -30,6 +30,9 @@ const GRACE: Duration = Duration::from_secs(1);
 const SILENT: Duration = Duration::from_secs(2);
 /// A host that said something more recently had its answer: its pulse, once a second, is acknowledged at once.
 const ANSWERED: Duration = Duration::from_millis(1_200);
+/// The same of a host where none of ours is: its pulse comes every three seconds.
+const SILENT_EMPTY: Duration = Duration::from_secs(7);
+const ANSWERED_EMPTY: Duration = Duration::from_millis(3_600);
 /// A host that meets the next life of a tree's home ends, and another is started: a first connection that fails so soon
 /// is tried once more after so long.
 const SOON: Duration = Duration::from_secs(1);
@@ -58,6 +61,8 @@ pub struct HostLink {
     pub session: Session<Writer>,
     pub id: SessionId,
     pub heard: Mutex<Instant>,
+    /// When it last told of itself nobody was there.
+    pub empty: AtomicBool,
     pub broken: AtomicBool,
     /// A connection for the next move, and since when it is made: whoever placed a program there will place another.
     spare: Mutex<Option<(Instant, Dialled)>>,
@@ -77,7 +82,15 @@ impl HostLink {
     /// Since when nothing was heard, if that is longer than it should be.
     pub fn lost(&self) -> Option<Duration> {
         let silent = lock(&self.heard).elapsed();
-        (silent > SILENT || !self.session.connected()).then_some(silent)
+        (silent > self.limits().0 || !self.session.connected()).then_some(silent)
+    }
+
+    /// Silence that worries, and silence that asks for a sign of life of ours.
+    fn limits(&self) -> (Duration, Duration) {
+        match self.empty.load(Ordering::Relaxed) {
+            true => (SILENT_EMPTY, ANSWERED_EMPTY),
+            false => (SILENT, ANSWERED),
+        }
     }
 
     /// Who has not heard us for so long holds its guests.
@@ -183,6 +196,7 @@ fn way(keep: &Keep, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<Host
         session: Session::default(),
         id: SessionId(u128::from_str_radix(&random_hex(16), 16).unwrap_or_default()),
         heard: Mutex::new(Instant::now()),
+        empty: AtomicBool::new(false),
         broken: AtomicBool::new(false),
         spare: Mutex::default(),
     }))
@@ -298,10 +312,11 @@ pub fn look(keep: &Arc<Keep>) {
             continue;
         }
         let silent = lock(&link.heard).elapsed();
-        if silent > SILENT {
+        let (worries, answered) = link.limits();
+        if silent > worries {
             // Its reader looks for a way round what keeps this connection from working.
             link.session.cut();
-        } else if silent > ANSWERED && link.takes_more() {
+        } else if silent > answered && link.takes_more() {
             link.tell(&ToHost::Alive);
         }
         lock(&link.spare).take_if(|(since, _)| since.elapsed() > SPARE_MAX);

@@ -300,6 +300,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         ToHome::Usage { list } => {
             // Its pulse: it runs on for as long as it knows that we hear it.
             link.session.acknowledge();
+            link.empty.store(list.is_empty(), Ordering::Relaxed);
             let l = link.clone();
             keep.hand.post(move |t| t.usage(&l, list));
         }
