@@ -155,6 +155,7 @@ fn hold_all(zoo: &mut Zoo, hold: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::talk::{PULSE_CALM, PULSE_EMPTY};
 
     #[test]
     fn only_newer_connections_have_the_turn_and_the_shorter_limits_hold() {
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn three_pulses_come_before_a_freeze() {
-        let pulse = |freeze_ms| {
+        let pulse = |freeze_ms, most: Duration| {
             let resume = Resume {
                 session: SessionId(7),
                 epoch: 0,
@@ -184,8 +185,14 @@ mod tests {
                 freeze_ms,
                 dead_ms: 30_000,
             };
-            Home::new(&resume, (10_000, 30_000)).pulse().as_millis()
+            let home = Home::new(&resume, (10_000, 30_000));
+            home.pulse(most).as_millis()
         };
-        assert_eq!([100, 1500, 2100, 10_000].map(pulse), [500, 500, 700, 1000]);
+        let check = |most, want| {
+            let got = [100, 1500, 2100, 10_000].map(|freeze_ms| pulse(freeze_ms, most));
+            assert_eq!(got, want);
+        };
+        check(PULSE_CALM, [500, 500, 700, 1000]);
+        check(PULSE_EMPTY, [500, 500, 700, 3000]);
     }
 }

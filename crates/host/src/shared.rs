@@ -259,7 +259,9 @@ impl Nudge {
     /// So long; `least` if somebody nudges.
     pub fn wait(&self, least: Duration, most: Duration) {
         let began = Instant::now();
-        let waits = self.1.wait_timeout_while(lock(&self.0), most, |nudged| !*nudged);
+        let waits = self
+            .1
+            .wait_timeout_while(lock(&self.0), most, |nudged| !*nudged);
         let Ok((mut nudged, _)) = waits else { return };
         if std::mem::take(&mut *nudged) {
             drop(nudged);

@@ -106,7 +106,7 @@ fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
 /// Tells where it listens, then what it does.
 fn break_cables(p: Proxy) -> Result<i32> {
     let door = TcpListener::bind(p.listen)?;
-    println!("{}", door.local_addr()?);
+    say!("{}", door.local_addr()?);
     std::io::stdout().flush()?;
     let plan = Plan {
         seed: p.seed,
@@ -221,12 +221,15 @@ fn raise(up: Up) -> Result<i32> {
     lab.keep()?;
     let name = plan.name;
     if up.json {
-        println!("{}", describe(&name)?);
+        say!("{}", describe(&name)?);
     } else {
         for n in &plan.nodes {
-            println!(
+            say!(
                 "{:<4} {:<12} {:.2} of CPU {}",
-                n.name, n.addr, n.speed, n.cpu
+                n.name,
+                n.addr,
+                n.speed,
+                n.cpu
             );
         }
         let option = if name == "lab" {
@@ -235,7 +238,7 @@ fn raise(up: Up) -> Result<i32> {
             format!(" --name {name}")
         };
         let try_it = if farm { "armento nodes" } else { "hostname" };
-        println!(
+        say!(
             "lab {name} is up: `armento lab exec{option} n1 -- {try_it}`, `armento lab down{option}`"
         );
     }
@@ -268,23 +271,23 @@ fn list(as_json: bool) -> Result<i32> {
         labs.push(describe(&name).unwrap_or(broken));
     }
     if as_json {
-        println!("{}", json!({ "v": JSON_VERSION, "labs": labs }));
+        say!("{}", json!({ "v": JSON_VERSION, "labs": labs }));
         return Ok(0);
     }
     if labs.is_empty() {
-        println!("no lab is up; `armento lab up` raises one");
+        say!("no lab is up; `armento lab up` raises one");
     }
     for lab in &labs {
         let nodes = lab["nodes"].as_array().map_or(&[][..], |n| n);
         let up = nodes.iter().filter(|n| n["state"] == "up").count();
         let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
         match up {
-            0 => println!(
+            0 => say!(
                 "{:<12} broken; `armento lab down --name {}` removes it",
                 text(&lab["name"]),
                 text(&lab["name"])
             ),
-            _ => println!(
+            _ => say!(
                 "{:<12} {up} of {} nodes up",
                 text(&lab["name"]),
                 nodes.len()
@@ -306,7 +309,7 @@ fn take_down(name: &str, all: bool) -> Result<i32> {
     let mut left = Vec::new();
     for lab in found.iter().filter(|n| all || *n == name) {
         match down::wipe(lab, &mut down::short_pause) {
-            Ok(()) => println!("lab {lab} is down"),
+            Ok(()) => say!("lab {lab} is down"),
             Err(e) => left.push(format!("{e:#}")),
         }
     }

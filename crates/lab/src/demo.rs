@@ -70,14 +70,14 @@ const SUMMARY: &str = "summary.jsonl";
 pub fn run(args: Args) -> Result<i32> {
     sound::check_packages()?;
     let scratch = sound::Scratch::new()?;
-    println!("measuring the encoder on this machine");
+    say!("measuring the encoder on this machine");
     let encoder = sound::measure(&scratch.0)?;
     let plan = Plan::new(
         encoder,
         f64::from(args.seconds),
         speed(crate::sys::affinity().len()),
     );
-    print!("{}", report::scale(&plan));
+    crate::write_out(format_args!("{}", report::scale(&plan)));
     if args.scale_only {
         return Ok(0);
     }
@@ -106,7 +106,7 @@ fn speed(cores: usize) -> f64 {
 fn perform(scratch: sound::Scratch, encoder: Encoder, plan: Plan) -> Result<Outcome> {
     let (wav, mp3) = sound::reference(&scratch.0, &plan)?;
     drop(scratch);
-    println!(
+    say!(
         "raising a lab of {NODES} nodes behind a switch of {} Mbit/s",
         plan.rate_mbit
     );
@@ -115,14 +115,14 @@ fn perform(scratch: sound::Scratch, encoder: Encoder, plan: Plan) -> Result<Outc
     let patience = plan.node_s_per_job * JOBS as f64 * SLACK + 30.0;
 
     lay_out(&stage, &wav)?;
-    println!("one node alone: {JOBS} conversions one after the other on n1");
+    say!("one node alone: {JOBS} conversions one after the other on n1");
     let ticks = Ticks::now();
     let single = alone(&stage, &nodes, patience)?;
     let single_stolen_percent = ticks.stolen_percent();
     let single_equal = equal(&stage, &mp3)?;
 
     lay_out(&stage, &wav)?;
-    println!("the farm: {JOBS} times `armento run lame …` at once on n1");
+    say!("the farm: {JOBS} times `armento run lame …` at once on n1");
     let mut view = View::new(&nodes);
     let ticks = Ticks::now();
     let (farm, samples) = together(&stage, &mut view, patience)?;
@@ -218,7 +218,7 @@ fn follow(mut child: Child, patience: f64, mut look: impl FnMut(f64)) -> Result<
         }
         if at_s > patience {
             // What is missing is told with the figures.
-            println!("  not done after {patience:.0} s");
+            say!("  not done after {patience:.0} s");
             end(child);
             return Ok(());
         }
@@ -252,12 +252,12 @@ fn last_seen(samples: &[Sample]) -> BTreeMap<usize, Seen> {
 
 /// Table, files, verdict.
 fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
-    println!();
+    say!();
     if let (Some(table), Some(figures)) = (report::table(o), o.figures()) {
-        print!("{table}");
+        crate::write_out(format_args!("{table}"));
         if let Some(to) = &args.plot {
             plot::write(o, &figures, to)?;
-            println!("plot: {}", to.display());
+            say!("plot: {}", to.display());
         }
     }
     if let Some(to) = &args.json {
@@ -265,7 +265,7 @@ fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
         data["figures"] = serde_json::to_value(o.figures())?;
         fs::write(to, format!("{data:#}\n"))
             .with_context(|| format!("cannot write {}", to.display()))?;
-        println!("data: {}", to.display());
+        say!("data: {}", to.display());
     }
     let bad = o.failures(JOBS);
     for b in &bad {
@@ -283,7 +283,7 @@ fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
         }
     }
     if bad.is_empty() {
-        println!(
+        say!(
             "\nall {JOBS} MP3 files equal the native one; {:.1} % of the CPU time was spent away",
             o.away_percent()
         );

@@ -12,6 +12,17 @@
 //! ```
 //! Start at [`Lab::up`], then `switch.rs`, `node.rs`, `root.rs`; `down.rs` is the way back.
 
+/// Prints a line. Whoever reads it may have gone away (`| head`): the work goes on, for a lab that is half taken down helps
+/// nobody.
+macro_rules! say {
+    () => {
+        say!("")
+    };
+    ($($text:tt)*) => {
+        $crate::write_out(format_args!("{}\n", format_args!($($text)*)))
+    };
+}
+
 mod cgroup;
 mod cmd;
 pub mod demo;
@@ -61,4 +72,11 @@ pub fn init_main() -> ! {
         125
     });
     std::process::exit(code)
+}
+
+/// See [`say!`]; without the end of the line.
+fn write_out(text: std::fmt::Arguments) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_fmt(text).and_then(|()| out.flush());
 }

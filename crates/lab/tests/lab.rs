@@ -410,6 +410,30 @@ fn a_lab_ends_with_the_process_that_holds_it() {
 }
 
 #[test]
+fn whoever_reads_may_go_away() {
+    if !able("whoever_reads_may_go_away") {
+        return;
+    }
+    let n = name();
+    // Nobody reads what it says, and its disk is full.
+    let unread = |args: &[&str]| {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let mut cmd = Command::new(exe());
+        let out = cmd.args(args).stdin(Stdio::null()).stdout(full).output();
+        let out = out.unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success() && said.is_empty(), "{args:?}: {said}");
+    };
+    unread(&["up", "--nodes", "1", "--no-farm", "--name", &n]);
+    unread(&["list"]);
+    unread(&["down", "--name", &n]);
+    assert_eq!(traces(&n), Vec::<String>::new());
+}
+
+#[test]
 fn kept_labs_stay_until_taken_down_and_names_are_taken_once() {
     if !able("kept_labs_stay") {
         return;

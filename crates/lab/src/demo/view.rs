@@ -52,9 +52,12 @@ impl View {
         }
         for m in &fresh {
             if self.moves.len() <= MOVES_SHOWN_MAX {
-                println!(
+                say!(
                     "  {:5.1} s  lame {:02}: {} to {}",
-                    m.at_s, m.job, m.from, m.to
+                    m.at_s,
+                    m.job,
+                    m.from,
+                    m.to
                 );
             }
         }
@@ -62,7 +65,7 @@ impl View {
             self.draw(at_s, seen, done);
         } else if at_s - self.last_plain_s >= PLAIN_EVERY_S {
             self.last_plain_s = at_s;
-            println!("{}", plain(at_s, &self.nodes, seen, done, self.moves.len()));
+            say!("{}", plain(at_s, &self.nodes, seen, done, self.moves.len()));
         }
     }
 
@@ -71,11 +74,11 @@ impl View {
         let line = format!("  {at_s:5.1} s  n1 alone: {done} of {of} done");
         if self.terminal {
             self.erase();
-            println!("{line}");
+            say!("{line}");
             self.drawn = 1;
         } else if at_s - self.last_plain_s >= 2.0 * PLAIN_EVERY_S {
             self.last_plain_s = at_s;
-            println!("{line}");
+            say!("{line}");
         }
     }
 
@@ -100,9 +103,9 @@ impl View {
 
     fn draw(&mut self, at_s: f64, seen: &[Seen], done: usize) {
         for node in &self.nodes {
-            println!("{}", node_line(node, seen, self.colour));
+            say!("{}", node_line(node, seen, self.colour));
         }
-        println!("  {at_s:5.1} s  {done} done, {} moves", self.moves.len());
+        say!("  {at_s:5.1} s  {done} done, {} moves", self.moves.len());
         self.drawn = self.nodes.len() + 1;
         // A view that cannot be written is no reason to stop the jobs.
         let _ = std::io::stdout().flush();
@@ -111,7 +114,7 @@ impl View {
     /// Takes the last drawing off the terminal.
     fn erase(&mut self) {
         if self.drawn > 0 {
-            print!("\x1b[{}A\x1b[J", self.drawn);
+            crate::write_out(format_args!("\x1b[{}A\x1b[J", self.drawn));
             self.drawn = 0;
         }
     }

@@ -138,12 +138,12 @@ pub fn run(args: Args) -> Result<i32> {
     let farm = possible(&checks, &[Need::Farm]);
     let lab = possible(&checks, &[Need::Farm, Need::Lab]);
     if args.json {
-        println!(
+        say!(
             "{}",
             json!({ "v": JSON_VERSION, "tier": tier, "farm": farm, "lab": lab, "checks": checks })
         );
     } else {
-        print!("{}", text(tier, farm, lab, &checks));
+        crate::write_out(format_args!("{}", text(tier, farm, lab, &checks)));
     }
     Ok(i32::from(!farm))
 }

@@ -72,8 +72,8 @@ pub fn run(args: &Args) -> Result<i32> {
     }
     table.beside(&sizes);
     match args.json {
-        true => println!("{:#}", table.json()),
-        false => print!("{}", table.render()),
+        true => say!("{:#}", table.json()),
+        false => crate::write_out(format_args!("{}", table.render())),
     }
     Ok(0)
 }
@@ -87,7 +87,7 @@ fn play(size: &Scenario, way: &Way, run: u32, series: &[usize], args: &Args) -> 
         let played = stage.play(&plan)?;
         let row = Row::of(n, &way.to_string(), run, &plan, &played);
         if !args.json {
-            println!("{row}");
+            say!("{row}");
         }
         rows.push(row);
     }
