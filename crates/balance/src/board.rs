@@ -20,6 +20,8 @@ pub(crate) struct Stand<'a> {
     pub free: Vec<&'a Proc>,
     /// Somebody is under way to it or from it.
     pub unsettled: bool,
+    /// What the farm itself takes there, hundredths; see [`Board::new`].
+    pub kept: u64,
 }
 
 impl Stand<'_> {
@@ -57,8 +59,6 @@ pub(crate) struct Board<'a> {
     pub view: &'a View,
     pub policy: &'a Policy,
     pub stands: Vec<Stand<'a>>,
-    /// Somewhere several share a core.
-    pub shares: bool,
     pub chosen: Vec<Move>,
 }
 
@@ -81,11 +81,17 @@ impl<'a> Board<'a> {
         let stand = |seat: Seat<'a>| Stand {
             free: free.remove(seat.name()).map_or(Vec::new(), first_of),
             unsettled: unsettled.contains(seat.name()),
+            kept: 0,
             seat,
         };
-        let stands: Vec<Stand> = seats(view, policy).into_iter().map(stand).collect();
+        let mut stands: Vec<Stand> = seats(view, policy).into_iter().map(stand).collect();
+        // What the farm takes of its home counts where somebody shares a core anyhow; where each has one of its own
+        // nobody takes turns for so little.
+        if stands.iter().any(Stand::is_crowded) {
+            let kept = |stand: &mut Stand| stand.kept = view.kept_at(stand.name());
+            stands.iter_mut().for_each(kept);
+        }
         Board {
-            shares: stands.iter().any(Stand::is_crowded),
             stands,
             view,
             policy,
@@ -116,14 +122,15 @@ impl<'a> Board<'a> {
 
     /// `proc` will go.
     pub fn go(&mut self, proc: &Proc, from: usize, to: usize, cause: Cause) {
-        let (source, target) = (&self.stands[from].seat, &self.stands[to].seat);
+        let (source, target) = (&self.stands[from], &self.stands[to]);
+        let work = |stand: &Stand| stand.seat.work + stand.kept;
         let rates = (
-            source.rate_of(source.work),
-            target.rate_of(target.work + proc.demand),
+            source.seat.rate_of(work(source)),
+            target.seat.rate_of(work(target) + proc.demand),
         );
         let chosen = order(
             proc,
-            target.node,
+            target.seat.node,
             grounds(cause, rates, proc, self.price_ms(proc, to)),
         );
         self.chosen.push(chosen);

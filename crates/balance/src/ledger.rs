@@ -30,8 +30,8 @@ const EXPECT_MS_MAX: u64 = 5_000;
 const STEP_MS_MAX: u64 = 2_000;
 /// What may be spent on taking turns is saved for so long.
 const TURNS_MS_MAX: u64 = 10_000;
-/// The farm's own work on a node counts for no more than this, hundredths of a process: what a keeper says of itself is
-/// checked by nobody.
+/// The farm's own work on a node counts for no more than this, hundredths of a process: keepers that serve calls all the
+/// time work for those whose calls these are.
 const UPKEEP_MAX: u64 = DEMAND_FULL / 2;
 /// More of any kind are not kept: processes beyond are not balanced, guests not expected. Room for ten processes of one
 /// home on each node of the largest farm.

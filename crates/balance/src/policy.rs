@@ -23,7 +23,7 @@ const AGE_MS_EACH: u64 = 6;
 /// … and so many nodes let one process more be under way from one home: what they take in grows with them.
 const FLIGHT_NODES: usize = 16;
 
-/// Decisions are made so often in the life of the youngest process: once in what is worth a turn (`turns_each`) …
+/// Decisions are made so often in the life of the youngest process: once in twice what is worth a turn (`turns_each`) …
 const PAUSES_EACH: u64 = 64;
 /// … and no less often than this.
 const PAUSE_MS_MAX: u64 = 500;
@@ -77,10 +77,10 @@ pub struct Policy {
     /// Places are changed for a difference of at least so much of a process's time …
     pub turn_ms_min: u64,
     /// … and of this part of its age: how long it will go on is not known, so that what it may have
-    /// lost in the end is a share of the whole.
+    /// lost in the end is a share of the whole. Measured: 64 left a hundredth more of N = 17 (RFD 5).
     pub turns_each: u64,
     /// A free core that is slower than a share of where a process is, is taken if the move costs no more than this part of
-    /// what the process has left.
+    /// what the process has left: it takes turns there, each of which costs that again (RFD 5).
     pub slower_each: u64,
     /// What taking turns may cost, thousandths of the power in use.
     pub turns_permille: u64,

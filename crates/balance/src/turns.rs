@@ -109,15 +109,9 @@ fn rate(board: &Board, i: usize) -> i64 {
     board.stands[i].rate(work(board, i))
 }
 
-/// All that the processes there share a node with. The farm's own work at home counts where somebody shares a core
-/// anyhow; where each has one of its own nobody moves for so little.
+/// All that runs there, with what the farm itself takes.
 fn work(board: &Board, i: usize) -> u64 {
-    let stand = &board.stands[i];
-    let kept = match *stand.name() == board.view.me && board.shares {
-        true => board.view.upkeep,
-        false => 0,
-    };
-    stand.steady() + kept
+    board.stands[i].steady() + board.stands[i].kept
 }
 
 fn mean_rate(board: &Board) -> Option<i64> {
@@ -207,12 +201,8 @@ pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
     let places: HashMap<&NodeName, (i64, u64)> = seats(view, policy)
         .into_iter()
         .map(|seat| {
-            let kept = if *seat.name() == view.me {
-                view.upkeep
-            } else {
-                0
-            };
-            let work = seat.node.steady + kept + here.get(seat.name()).copied().unwrap_or(0);
+            let ours = here.get(seat.name()).copied().unwrap_or(0);
+            let work = seat.node.steady + view.kept_at(seat.name()) + ours;
             let name = &seat.node.entry.node;
             (name, (seat.rate_of(work) as i64, seat.core_speed()))
         })

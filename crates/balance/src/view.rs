@@ -135,6 +135,14 @@ impl View {
         self.node(&self.me)
     }
 
+    /// What the farm itself takes at `node`, hundredths: known of this one only.
+    pub(crate) fn kept_at(&self, node: &NodeName) -> u64 {
+        match *node == self.me {
+            true => self.upkeep,
+            false => 0,
+        }
+    }
+
     /// How slow it is at `node`: work over power, hundredths of a standard process. What a policy's
     /// move states as [`crate::Need::load_there`].
     pub fn load_at(&self, node: &NodeName) -> Option<u64> {
