@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 /// Home gives up a host that it hears nothing of for 30 s (`keeper/src/links.rs`), and the hand tells it nothing while
 /// it waits for a thread.
 const CALLS_MAX: Duration = Duration::from_secs(20);
+/// Looked at so often: what is late by then ends before home gives us up.
 const LOOK: Duration = Duration::from_secs(4);
 /// Threads of a process that was killed end in microseconds, unless the node is short of memory.
 const REAP_MAX: Duration = Duration::from_secs(2);

@@ -259,10 +259,9 @@ impl Nudge {
     /// So long; `least` if somebody nudges.
     pub fn wait(&self, least: Duration, most: Duration) {
         let began = Instant::now();
-        let waits = self
-            .1
-            .wait_timeout_while(lock(&self.0), most, |nudged| !*nudged);
-        let Ok((mut nudged, _)) = waits else { return };
+        let nudged = lock(&self.0);
+        let waits = self.1.wait_timeout_while(nudged, most, |nudged| !*nudged);
+        let (mut nudged, _) = waits.unwrap_or_else(|e| e.into_inner());
         if std::mem::take(&mut *nudged) {
             drop(nudged);
             std::thread::sleep(least.saturating_sub(began.elapsed()));

@@ -291,7 +291,11 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             keep.news(Some(link), mv, MoveEvent::Failed { stay, detail })
         }
         ToHome::Warmed { mv } => keep.news(Some(link), mv, MoveEvent::Warmed),
-        ToHome::Thawed { mv } => keep.news(Some(link), mv, MoveEvent::Thawed),
+        ToHome::Thawed { mv } => {
+            // From now on somebody there waits for us.
+            link.empty.store(false, Ordering::Relaxed);
+            keep.news(Some(link), mv, MoveEvent::Thawed)
+        }
         ToHome::Words(w) => {
             let l = link.clone();
             // Written before the call that wants to read it.

@@ -21,7 +21,7 @@ use armento_tracee::hand::World;
 use armento_tracee::region::{Region, Slot};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop};
-use armento_tracee::{status, sys};
+use armento_tracee::{cpu, status, sys};
 use armento_wire::talk::{ToHost, Usage};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -35,8 +35,6 @@ const HOLD_MAX: Duration = Duration::from_secs(60);
 const EXEC_WAITS: u32 = 10_000;
 /// How often the tree is scanned for children born at home.
 const SCAN_EVERY: Duration = Duration::from_millis(200);
-/// A command that is older than this when its program begins was something else before: a shell that has become it.
-const ASKED_MAX: Duration = Duration::from_secs(20);
 /// A turn comes no later than this …
 const TURN_MAX: Duration = Duration::from_millis(500);
 /// … and where everybody is away.
@@ -239,19 +237,13 @@ pub struct Tree {
     beat: Instant,
 }
 
-/// When this command was given: of many that are given at once the last begin seconds later, and are owed that.
-fn asked_for() -> Instant {
-    let age = status::age(std::process::id() as i32).unwrap_or_default();
-    let then = Instant::now().checked_sub(age);
-    then.filter(|_| age < ASKED_MAX)
-        .unwrap_or_else(Instant::now)
-}
-
 impl Tree {
     pub fn new(keep: Arc<Keep>, root: Pid) -> Tree {
         let locked = keep.settings.stay || keep.settings.pinned.is_some();
         let mut first = Proc::new(&keep, root, locked);
-        first.born = asked_for();
+        // Of many commands that are given at once the last begin seconds later, and are owed that. A shell that slept and
+        // has become one by exec is owed nothing, and who was adopted is as old as its work.
+        first.born = cpu::wanted_since(&[root, std::process::id() as Pid]);
         Tree {
             procs: [(root, first)].into(),
             passing: BTreeSet::new(),

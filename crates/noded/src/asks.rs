@@ -195,7 +195,12 @@ fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
     }
     let out = client.out.clone();
     to_come(&out);
-    core.keepers.enter(client.session, hello.clone(), out);
+    let hello = KeeperHello {
+        // Its work counts as the farm's: that of no other process.
+        keeper: client.pid.unwrap_or(hello.keeper),
+        ..hello.clone()
+    };
+    core.keepers.enter(client.session, hello, out);
     // Who waits for somebody to decide about.
     client.node.freed.notify_one();
     Ok(Answer::Done)

@@ -3,6 +3,7 @@
 use crate::{status, sys, text};
 use armento_model::{CpuTime, Shown};
 use std::io;
+use std::time::{Duration, Instant};
 
 /// Kinds of CPU clocks in a clock's number. KERNEL: linux/posix-timers_types.h.
 const PROF: i32 = 0;
@@ -45,6 +46,14 @@ pub fn thread_ns(tid: i32) -> u64 {
 pub fn wanted_ns(tid: i32) -> Option<u64> {
     let (ran, waited) = schedstat(tid)?;
     Some(ran + waited).filter(|ns| *ns > 0)
+}
+
+/// The moment as long ago as these threads together have wanted a processor; now, where the kernel does not tell.
+pub fn wanted_since(tids: &[i32]) -> Instant {
+    let wanted_ns = tids.iter().filter_map(|tid| wanted_ns(*tid)).sum();
+    let now = Instant::now();
+    now.checked_sub(Duration::from_nanos(wanted_ns))
+        .unwrap_or(now)
 }
 
 /// Nanoseconds on a processor and in line for one. KERNEL: Documentation/scheduler/sched-stats.rst,
@@ -112,6 +121,23 @@ mod tests {
         let me = std::process::id() as i32;
         let until = process_ns(me) + ns;
         while process_ns(me) < until {}
+    }
+
+    #[test]
+    fn who_has_worked_wanted_it_and_who_slept_did_not() {
+        let link = std::fs::read_link("/proc/thread-self").expect("own thread");
+        let me = link.file_name().and_then(|n| n.to_str()?.parse().ok());
+        let me: i32 = me.expect("a number");
+        let before = (Instant::now(), wanted_since(&[me]));
+        while before.0.elapsed() < Duration::from_millis(50) {}
+        std::thread::sleep(Duration::from_millis(100));
+        let after = wanted_since(&[me]);
+        // The work moves it by nothing, the sleep as far as it took, or a clock tick less.
+        let slept = after.saturating_duration_since(before.1);
+        assert!(slept + Duration::from_nanos(TICK_NS) >= Duration::from_millis(100));
+        assert!(after.elapsed() + Duration::from_nanos(TICK_NS) >= Duration::from_millis(50));
+        let nobody = wanted_since(&[5 << 20]);
+        assert!(nobody.elapsed() < after.elapsed(), "now");
     }
 
     #[test]

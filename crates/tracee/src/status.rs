@@ -3,7 +3,6 @@
 use crate::{PAGE, text};
 use std::fs;
 use std::io;
-use std::time::Duration;
 
 /// Parts of /proc/PID/status. KERNEL: proc_pid_status(5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,16 +110,6 @@ pub fn thread_stat_fields(tid: i32) -> io::Result<Vec<i64>> {
     fields_of(&format!("/proc/{tid}/task/{tid}/stat"))
 }
 
-/// How long ago the process was born, to a hundredth of a second. KERNEL: proc_pid_stat(5), field 22, in ticks since
-/// boot.
-pub fn age(pid: i32) -> io::Result<Duration> {
-    let ticks = stat_fields(pid)?.get(22 - 3).copied().unwrap_or(0) as u64;
-    let now = crate::sys::clock_ns(libc::CLOCK_BOOTTIME)?;
-    Ok(Duration::from_nanos(
-        now.saturating_sub(ticks * crate::cpu::TICK_NS),
-    ))
-}
-
 fn fields_of(path: &str) -> io::Result<Vec<i64>> {
     let text = text::read(path)?;
     let rest = text.rsplit_once(") ").map_or("", |p| p.1);
@@ -192,23 +181,5 @@ mod tests {
         assert_eq!((s.tgid, s.tracer), (me, 0));
         assert!(s.threads >= 1 && !s.name.is_empty());
         assert_eq!(super::threads(me).expect("own threads")[0], me);
-    }
-
-    #[test]
-    fn a_process_is_as_old_as_its_birth_says() {
-        let before = std::time::Instant::now();
-        let mut child = std::process::Command::new("cat")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .expect("cat");
-        let after = std::time::Instant::now();
-        let age = super::age(child.id() as i32);
-        let (most, least) = (before.elapsed(), after.elapsed());
-        drop(child.stdin.take());
-        child.wait().expect("it ends with its input");
-        let age = age.expect("it lives");
-        let tick = std::time::Duration::from_nanos(crate::cpu::TICK_NS);
-        assert!(age <= most + tick && age + tick >= least, "{age:?}");
-        assert!(super::age(5 << 20).is_err(), "nobody has no age");
     }
 }
