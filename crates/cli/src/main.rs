@@ -146,15 +146,15 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Hold(args) => hold::run(&args),
         Verb::Why(args) => why::run(&args),
         Verb::Log(args) => log::run(&args),
-        Verb::Lab(cmd) => armento_lab::run(cmd),
+        Verb::Lab(cmd) => armento_lab::run(cmd).map(armento_lab::told),
         Verb::Sim(args) => sim::run(&args),
         Verb::Conform(args) => armento_conform::run(&args),
         Verb::Doctor(args) if args.calls => {
             calls::run(args.json);
             Ok(0)
         }
-        Verb::Doctor(args) => armento_lab::doctor::run(args),
-        Verb::Demo(args) => armento_lab::demo::run(args),
+        Verb::Doctor(args) => armento_lab::doctor::run(args).map(armento_lab::told),
+        Verb::Demo(args) => armento_lab::demo::run(args).map(armento_lab::told),
     }
 }
 

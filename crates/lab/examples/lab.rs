@@ -22,7 +22,7 @@ fn main() {
         Args::Lab(cmd) => armento_lab::run(cmd),
         Args::Doctor(args) => armento_lab::doctor::run(args),
     };
-    let code = done.unwrap_or_else(|e| {
+    let code = done.map(armento_lab::told).unwrap_or_else(|e| {
         eprintln!("lab: {e:#}");
         1
     });

@@ -77,7 +77,7 @@ pub fn run(args: Args) -> Result<i32> {
         f64::from(args.seconds),
         speed(crate::sys::affinity().len()),
     );
-    crate::write_out(format_args!("{}", report::scale(&plan)));
+    crate::say::write_out(format_args!("{}", report::scale(&plan)));
     if args.scale_only {
         return Ok(0);
     }
@@ -254,7 +254,7 @@ fn last_seen(samples: &[Sample]) -> BTreeMap<usize, Seen> {
 fn conclude(args: &Args, o: &Outcome) -> Result<i32> {
     say!();
     if let (Some(table), Some(figures)) = (report::table(o), o.figures()) {
-        crate::write_out(format_args!("{table}"));
+        crate::say::write_out(format_args!("{table}"));
         if let Some(to) = &args.plot {
             plot::write(o, &figures, to)?;
             say!("plot: {}", to.display());

@@ -12,16 +12,8 @@
 //! ```
 //! Start at [`Lab::up`], then `switch.rs`, `node.rs`, `root.rs`; `down.rs` is the way back.
 
-/// Prints a line. Whoever reads it may have gone away (`| head`): the work goes on, for a lab that is half taken down helps
-/// nobody.
-macro_rules! say {
-    () => {
-        say!("")
-    };
-    ($($text:tt)*) => {
-        $crate::write_out(format_args!("{}\n", format_args!($($text)*)))
-    };
-}
+#[macro_use]
+mod say;
 
 mod cgroup;
 mod cmd;
@@ -44,6 +36,7 @@ mod sys;
 
 pub use cmd::{Cmd, run};
 pub use lab::{Lab, Node};
+pub use say::told;
 pub use spec::{Link, NodePlan, Plan, Spec, parse_rate, parse_size};
 
 use std::ffi::OsString;
@@ -72,11 +65,4 @@ pub fn init_main() -> ! {
         125
     });
     std::process::exit(code)
-}
-
-/// See [`say!`]; without the end of the line.
-fn write_out(text: std::fmt::Arguments) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_fmt(text).and_then(|()| out.flush());
 }

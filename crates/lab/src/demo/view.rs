@@ -2,7 +2,7 @@
 
 use super::watch::Seen;
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 /// Plain progress: a line every so many seconds, and one for each move up to a bound.
 const PLAIN_EVERY_S: f64 = 5.0;
@@ -107,14 +107,12 @@ impl View {
         }
         say!("  {at_s:5.1} s  {done} done, {} moves", self.moves.len());
         self.drawn = self.nodes.len() + 1;
-        // A view that cannot be written is no reason to stop the jobs.
-        let _ = std::io::stdout().flush();
     }
 
     /// Takes the last drawing off the terminal.
     fn erase(&mut self) {
         if self.drawn > 0 {
-            crate::write_out(format_args!("\x1b[{}A\x1b[J", self.drawn));
+            crate::say::write_out(format_args!("\x1b[{}A\x1b[J", self.drawn));
             self.drawn = 0;
         }
     }

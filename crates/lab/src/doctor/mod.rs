@@ -143,7 +143,7 @@ pub fn run(args: Args) -> Result<i32> {
             json!({ "v": JSON_VERSION, "tier": tier, "farm": farm, "lab": lab, "checks": checks })
         );
     } else {
-        crate::write_out(format_args!("{}", text(tier, farm, lab, &checks)));
+        crate::say::write_out(format_args!("{}", text(tier, farm, lab, &checks)));
     }
     Ok(i32::from(!farm))
 }

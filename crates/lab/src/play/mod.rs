@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<i32> {
     table.beside(&sizes);
     match args.json {
         true => say!("{:#}", table.json()),
-        false => crate::write_out(format_args!("{}", table.render())),
+        false => crate::say::write_out(format_args!("{}", table.render())),
     }
     Ok(0)
 }

@@ -1,0 +1,38 @@
+//! What is printed for people and scripts. Whoever reads it may have gone away (`| head`), or its disk may be full: the
+//! work goes on, for a lab that is half taken down helps nobody.
+
+use std::fmt::Arguments;
+use std::io::{self, ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Something that was to be read was not written.
+static UNWRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line.
+macro_rules! say {
+    () => {
+        say!("")
+    };
+    ($($text:tt)*) => {
+        $crate::say::write_out(format_args!("{}\n", format_args!($($text)*)))
+    };
+}
+
+/// Prints, without the end of a line.
+pub(crate) fn write_out(text: Arguments) {
+    let mut out = io::stdout().lock();
+    let Err(e) = out.write_fmt(text).and_then(|()| out.flush()) else {
+        return;
+    };
+    if e.kind() != ErrorKind::BrokenPipe && !UNWRITTEN.swap(true, Ordering::Relaxed) {
+        eprintln!("armento: cannot write to standard output: {e}; the work itself goes on");
+    }
+}
+
+/// The exit code of a command that did its work: a failure where what it printed is lost.
+pub fn told(code: i32) -> i32 {
+    match code {
+        0 if UNWRITTEN.load(Ordering::Relaxed) => crate::enter::FAILED,
+        _ => code,
+    }
+}
