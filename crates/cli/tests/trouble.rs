@@ -2,6 +2,7 @@
 
 mod behind;
 mod blocked;
+mod demand;
 mod escape;
 mod groups;
 mod hundred;
@@ -179,6 +180,13 @@ fn a_cut(farm: &Farm, seconds: u32) -> (Output, String) {
     let end = "wait $p; e=$?; cat /tmp/cut; cat /tmp/cut.err >&2; exit $e";
     let out = farm.run("n1", &format!("{start}; {begun}; {cut}; {end}"));
     (out, native)
+}
+
+#[test]
+fn who_computes_and_asks_its_node_wants_all_of_a_slow_one() {
+    if let Some(farm) = Farm::slow("demand", 0.1) {
+        demand::asking_is_no_sleep(&farm);
+    }
 }
 
 #[test]

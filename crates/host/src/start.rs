@@ -9,6 +9,7 @@ use crate::world::Zoo;
 use crate::{home, passage, report, serve, sys, talk, zygote};
 use armento_client::api::{HostStart, HostUp};
 use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role, Writer};
+use armento_sense::Withheld;
 use armento_tracee::region::Region;
 use armento_tracee::{aside, hand, sys as tsys, uffd};
 use armento_wire::session;
@@ -53,6 +54,7 @@ fn run() -> Result<(), Failure> {
     let start: HostStart = serde_json::from_str(&line)?;
     let cache = Cache::open(start.files.as_deref());
     let asking = asking();
+    let withheld = Withheld::open();
     sys::become_user(start.guest_uid, start.procs_max)?;
     let door = Arc::new(Door::bind(&start.listen, &start.identity)?);
     let up = HostUp {
@@ -116,6 +118,7 @@ fn run() -> Result<(), Failure> {
         veils: Veils::default(),
         early: Default::default(),
         over: false,
+        withheld,
     };
     armento_migrate::fault::side_of(sh.start.tree);
     let s = sh.clone();

@@ -296,19 +296,22 @@ pub const CALL_SHORT: Duration = Duration::from_millis(50);
 const COMPUTES_PERMILLE: u64 = 20;
 
 /// Looks how much of a processor each body wants. Time in which our forwarding kept it from running
-/// counts: a program that reads and computes would be runnable at home.
+/// counts: a program that reads and computes would be runnable at home. Time in which a quota held us all does not:
+/// it may have slept until we could serve it.
 fn look(zoo: &mut Zoo) {
+    let withheld = zoo.withheld.since_last();
     for b in zoo.bodies.values_mut().filter(|b| !b.quiet) {
         let (before, then) = b.looked;
         let ns = cpu::process_ns(b.here);
         b.looked = (ns, Instant::now());
-        let past = then.elapsed().as_nanos() as u64;
+        let past = then.elapsed().saturating_sub(withheld).as_nanos() as u64;
         let computes = ns.saturating_sub(before) * 1000 >= past * COMPUTES_PERMILLE;
         let threads = b.threads.values().map(|t| {
             let asked = std::mem::take(&mut lock(&t.cell.st).asked_ns);
             (t.cell.here, if computes { asked } else { 0 })
         });
-        b.busy_percent = b.demand.look(threads);
+        let without = if computes { withheld } else { Duration::ZERO };
+        b.busy_percent = b.demand.look(threads, without);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::veils::Veils;
 use armento_client::api::CpuSet;
 use armento_migrate::stop::Halted;
 use armento_model::{MoveId, Pid, Tid};
+use armento_sense::Withheld;
 use armento_tracee::demand::Demand;
 use armento_tracee::hand::World;
 use armento_tracee::pages::Run;
@@ -93,6 +94,8 @@ pub struct Zoo {
     /// Signals that came before their process or thread: home knows a child as soon as its deputy is born.
     pub early: VecDeque<Early>,
     pub over: bool,
+    /// Read by whoever looks what the bodies want.
+    pub withheld: Withheld,
 }
 
 /// Signals for somebody who is not born here yet.

@@ -5,6 +5,7 @@ use armento_tracee::demand::Demand;
 use armento_tracee::{cpu, status};
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::Duration;
 
 /// Environment variable naming a file that gets one line of JSON for each process that ends.
 const SUMMARY: &str = "ARMENTO_SUMMARY";
@@ -59,7 +60,9 @@ impl Summary {
         }
         self.rss_kib = s.rss_kib;
         let threads = status::threads(self.pid).unwrap_or_default();
-        let share = self.demand.look(threads.into_iter().map(|t| (t, 0)));
+        let share = self
+            .demand
+            .look(threads.into_iter().map(|t| (t, 0)), Duration::ZERO);
         // Watched, it may be seen between two of its calls.
         self.busy_percent = if s.state == 't' { 100 } else { share };
         if self.command.is_empty() || self.command.starts_with('[') {

@@ -18,6 +18,7 @@ mod smooth;
 mod speed;
 mod sys;
 mod tasks;
+mod withheld;
 
 pub use cgroup::{Controller, OWN, controller};
 pub use cpu::{claimed_cpu_set, claimed_xsave, cpu_set, xsave};
@@ -25,3 +26,4 @@ pub use owner::typed_ago;
 pub use sample::{Given, Sample, Sampler, boot_incarnation, kernel_release};
 pub use smooth::Smooth;
 pub use speed::STANDARD_ROUNDS_PER_S;
+pub use withheld::Withheld;

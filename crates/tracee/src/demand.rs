@@ -2,7 +2,7 @@
 
 use crate::{cpu, status};
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A process of which one thread wants so much of its time, percent, wants a whole processor.
 const FULL: u64 = 90;
@@ -27,9 +27,11 @@ impl Default for Demand {
 
 impl Demand {
     /// The share of the time since the last look, percent, in which the busiest of these threads had a
-    /// processor or stood in line for one. Each comes with nanoseconds that are to count as well.
-    pub fn look(&mut self, threads: impl Iterator<Item = (i32, u64)>) -> u8 {
-        let past_ns = (self.at.elapsed().as_nanos() as u64).max(1);
+    /// processor or stood in line for one. Each comes with nanoseconds that are to count as well. `without` of that
+    /// time nobody could have run.
+    pub fn look(&mut self, threads: impl Iterator<Item = (i32, u64)>, without: Duration) -> u8 {
+        let past = self.at.elapsed().saturating_sub(without);
+        let past_ns = (past.as_nanos() as u64).max(1);
         self.at = Instant::now();
         let mut have = HashMap::new();
         let mut most = 0;
@@ -53,7 +55,6 @@ impl Demand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn me() -> i32 {
         let link = std::fs::read_link("/proc/thread-self").expect("own thread");
@@ -69,15 +70,22 @@ mod tests {
             std::thread::sleep(Duration::from_millis(400));
         });
         let tid = rx.recv().expect("its number");
-        let me = me();
+        let (me, none) = (me(), Duration::ZERO);
         let (mut idle, mut busy) = (Demand::default(), Demand::default());
-        idle.look([(tid, 0)].into_iter());
-        busy.look([(me, 0)].into_iter());
+        idle.look([(tid, 0)].into_iter(), none);
+        busy.look([(me, 0)].into_iter(), none);
         let then = Instant::now();
         while then.elapsed() < Duration::from_millis(200) {}
-        assert!(idle.look([(tid, 0)].into_iter()) < 20);
-        assert!(busy.look([(me, 0)].into_iter()) > 50);
-        assert!(idle.look([(tid, 1_000_000_000)].into_iter()) == 100);
+        assert!(idle.look([(tid, 0)].into_iter(), none) < 20);
+        assert!(busy.look([(me, 0)].into_iter(), none) > 50);
+        assert!(idle.look([(tid, 1_000_000_000)].into_iter(), none) == 100);
+        // Of 200 ms so few were left to run in that it wanted all of those.
+        let (mut kept, then) = (Demand::default(), Instant::now());
+        kept.look([(me, 0)].into_iter(), none);
+        while then.elapsed() < Duration::from_millis(20) {}
+        std::thread::sleep(Duration::from_millis(180));
+        let without = Duration::from_millis(180);
+        assert!(kept.look([(me, 0)].into_iter(), without) > 50);
         sleeper.join().expect("it only sleeps");
     }
 }

@@ -22,6 +22,15 @@ pub struct Farm {
 impl Farm {
     /// `mem`: memory of a node, MiB.
     pub fn up(what: &str, mem: Option<u64>) -> Option<Farm> {
+        Farm::with(what, mem, 1.0)
+    }
+
+    /// Nodes that are `speed` of a core.
+    pub fn slow(what: &str, speed: f64) -> Option<Farm> {
+        Farm::with(what, None, speed)
+    }
+
+    fn with(what: &str, mem: Option<u64>, speed: f64) -> Option<Farm> {
         let root =
             fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
         if !root {
@@ -32,7 +41,7 @@ impl Farm {
         let spec = Spec {
             name: name.clone(),
             nodes: 3,
-            speeds: vec![1.0],
+            speeds: vec![speed],
             mem: mem.map(|mib| mib << 20),
             link: Link::None,
             farm: false,
