@@ -39,6 +39,8 @@ pub struct Farm {
     pub no_policy: bool,
     /// Fresh programs are dealt to the nodes in turn.
     pub deals: bool,
+    /// Guests leave when their node's owner comes, who counts as away after a second.
+    pub owner_first: bool,
     /// Unlimited if not given.
     pub link: Option<Link>,
 }
@@ -54,6 +56,9 @@ impl Farm {
         }
         if self.deals {
             text += "policy = \"static\"\n";
+        }
+        if self.owner_first {
+            text += "owner_first = true\nowner_idle_ms = 1000\n";
         }
         text
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// Most nodes of one lab. Each costs a few processes and one CPU share; beyond this the
 /// simulator is the right tool.
-pub const NODES_MAX: usize = 32;
+pub const NODES_MAX: usize = 64;
 
 /// Slowest node, as a fraction of one core: the kernel's smallest quota (1 ms) in a
 /// period of 100 ms. Slower nodes run in bursts too coarse to measure anything.
@@ -237,8 +237,8 @@ mod tests {
         let d = Spec::default;
         check(d(), true);
         check(Spec { nodes: 0, ..d() }, false);
-        check(Spec { nodes: 33, ..d() }, false);
-        check(Spec { nodes: 32, ..d() }, true);
+        check(Spec { nodes: 65, ..d() }, false);
+        check(Spec { nodes: 64, ..d() }, true);
         check(
             Spec {
                 speeds: vec![0.1, 0.2],

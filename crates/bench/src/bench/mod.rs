@@ -9,7 +9,9 @@ mod first;
 mod home;
 mod local;
 mod others;
+mod owner;
 mod pause;
+mod rest;
 mod stalls;
 mod start;
 
@@ -38,6 +40,15 @@ const fn everyday(name: &'static str, run: Run, engine: bool) -> Bench {
     }
 }
 
+const fn of_farms(name: &'static str, run: Run) -> Bench {
+    Bench {
+        name,
+        run,
+        engine: false,
+        everyday: false,
+    }
+}
+
 const fn of_moves(name: &'static str, run: Run) -> Bench {
     Bench {
         name,
@@ -47,13 +58,15 @@ const fn of_moves(name: &'static str, run: Run) -> Bench {
     }
 }
 
-pub const BENCHES: [Bench; 11] = [
+pub const BENCHES: [Bench; 13] = [
     everyday("home", home::run, false),
     everyday("start", start::run, false),
     everyday("birth", birth::run, false),
     everyday("local", local::run, false),
     everyday("call", call::run, false),
     everyday("bulk", bulk::run, true),
+    of_farms("rest", rest::run),
+    of_farms("owner", owner::run),
     of_moves("first", first::run),
     of_moves("bytes", bytes::run),
     of_moves("beside", beside::run),
@@ -64,5 +77,7 @@ pub const BENCHES: [Bench; 11] = [
 /// The bars that need runs of their own.
 pub const ELSEWHERE: &str = "\
 moves of every size: cargo xtask bench engine
+a farm at rest, an owner who comes back: cargo xtask bench rest owner
+makespans of scenarios: armento lab play scenarios/paper-equal.toml --policy armento,static,parallel
 conform: all guests, four modes, three times, all equal to native: armento conform --strict --runs 3
 demo: farm time / single-node time <= 0.30: armento demo --json demo.json";
