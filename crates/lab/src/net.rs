@@ -77,8 +77,28 @@ fn bridge_text(first_pids: &[i32]) -> String {
     t
 }
 
-fn node_text(addr: &str) -> String {
-    format!("link set lo up\naddr add {addr}/24 dev eth0\nlink set eth0 up\n")
+/// Among so many each may ask for the address of each. The kernel remembers 1024 neighbours that it learned, of all
+/// network namespaces together, and then nobody new. KERNEL: networking/ip-sysctl.rst, `neigh/default/gc_thresh3`.
+const LEARN_MAX: usize = 32;
+
+/// Locally administered, and like nobody else's: IEEE 802, the second bit of the first octet.
+fn hardware(addr: &str) -> String {
+    let octets = addr.split('.').filter_map(|o| o.parse::<u8>().ok());
+    octets.fold("02:41".into(), |all, o| format!("{all}:{o:02x}"))
+}
+
+/// `all`: the addresses of the lab.
+fn node_text(addr: &str, all: &[&str]) -> String {
+    let own = hardware(addr);
+    let mut t = format!(
+        "link set lo up\nlink set eth0 address {own}\naddr add {addr}/24 dev eth0\nlink set eth0 up\n"
+    );
+    let told = all.iter().filter(|a| all.len() > LEARN_MAX && **a != addr);
+    for other in told {
+        let theirs = hardware(other);
+        t += &format!("neigh add {other} lladdr {theirs} dev eth0 nud permanent\n");
+    }
+    t
 }
 
 /// Builds the bridge and a cable to each node.
@@ -98,7 +118,8 @@ pub fn build_switch(plan: &Plan, first_pids: &[i32]) -> Result<()> {
 
 /// Before: we are in the node's network namespace and the switch is built.
 pub fn build_node(plan: &Plan, addr: &str) -> Result<()> {
-    run("ip", &node_text(addr))?;
+    let all: Vec<&str> = plan.nodes.iter().map(|n| n.addr.as_str()).collect();
+    run("ip", &node_text(addr, &all))?;
     let Some(shape) = Shape::of(plan.link) else {
         return Ok(());
     };
@@ -203,5 +224,18 @@ mod tests {
         assert!(t.contains("link add p2 type veth peer name eth0 netns 80\n"));
         assert_eq!(t.lines().count(), 3 + 2 * 3);
         assert!(t.len() < 60_000);
+    }
+
+    #[test]
+    fn in_a_large_lab_nobody_has_to_learn_who_is_where() {
+        let addrs: Vec<String> = (1..=64).map(|n| format!("10.77.3.{n}")).collect();
+        let all: Vec<&str> = addrs.iter().map(String::as_str).collect();
+        let few = node_text("10.77.3.2", &all[..32]);
+        assert!(few.contains("link set eth0 address 02:41:0a:4d:03:02\n"));
+        assert!(!few.contains("neigh"));
+        let many = node_text("10.77.3.2", &all);
+        let one = "neigh add 10.77.3.64 lladdr 02:41:0a:4d:03:40 dev eth0 nud permanent\n";
+        assert!(many.contains(one) && many.matches("neigh").count() == 63);
+        assert!(many.len() < 60_000);
     }
 }
