@@ -14,6 +14,7 @@ use armento_client::version;
 use armento_gossip::Message;
 use armento_sense::{Sample, Sampler};
 use foca::{AccumulatingRuntime, Foca, NoCustomBroadcast, PostcardCodec, Timer};
+use rand::Rng;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::cmp::Reverse;
@@ -64,7 +65,7 @@ pub struct Gossip {
     lives: u64,
     /// Datagrams came that our seal does not open.
     foreign: bool,
-    /// How often the news was asked for.
+    /// Whom to ask for the news next, in turn.
     asked: u64,
     periods: u64,
 }
@@ -117,7 +118,8 @@ impl Gossip {
             stirred: true,
             lives: 0,
             foreign: false,
-            asked: 0,
+            // A farm that is switched on would ask its first node all at once, then its second.
+            asked: dice(&node).next_u32().into(),
             periods: 0,
             node,
             socket,
