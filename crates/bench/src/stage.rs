@@ -39,7 +39,7 @@ pub struct Farm {
     pub no_policy: bool,
     /// Fresh programs are dealt to the nodes in turn.
     pub deals: bool,
-    /// Guests leave when their node's owner comes, who counts as away after a second.
+    /// Guests leave when their node's owner comes, who counts as away after three seconds.
     pub owner_first: bool,
     /// Unlimited if not given.
     pub link: Option<Link>,
@@ -58,7 +58,7 @@ impl Farm {
             text += "policy = \"static\"\n";
         }
         if self.owner_first {
-            text += "owner_first = true\nowner_idle_ms = 1000\n";
+            text += "owner_first = true\nowner_idle_ms = 3000\n";
         }
         text
     }

@@ -3,7 +3,7 @@
 
 use crate::core::{Core, Node};
 use crate::error::refusal;
-use crate::hosts::{self, Whom};
+use crate::hosts::{self, Record, Whom};
 use crate::log::Decided;
 use crate::switches::{away, shut};
 use crate::trust::{Changes, Rules, Trust};
@@ -19,8 +19,19 @@ const AGAIN: Duration = Duration::from_secs(5);
 const SHUT: Duration = Duration::from_secs(15);
 /// Guests that are not fetched by then are ended, with their host.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Those who leave a node have this weight, together, until they may come again: with the least, beside a program of the
+/// owner's, the milliseconds of a departure took four seconds.
+const LEAVING_WEIGHT: u64 = 50;
 /// A target that did not trust us is not tried again for so long (`design.md` §2).
 pub const REFUSED: Duration = Duration::from_secs(60);
+
+/// Where guests have a weight: the others' of the node are 100. `None`: they have none.
+fn weigh(records: &[Record], weight: Option<u64>) {
+    let all = weight
+        .into_iter()
+        .flat_map(|w| records.iter().map(move |r| (r, w)));
+    all.for_each(|(record, w)| hosts::weigh(record, w));
+}
 
 impl Node {
     /// Says what is not allowed to be where it is that it must go.
@@ -43,9 +54,12 @@ impl Node {
                 self.recall(core, pid, what);
             }
         }
+        let weight = self.settings().guest_weight();
+        let mut leave = Vec::new();
         for (home, uid) in core.hosts.owners() {
             let Some((why, whom, patience)) = self.unwelcome(core, &home, uid) else {
-                core.hosts.welcome(&home, uid);
+                let opened = core.hosts.welcome(&home, uid);
+                weigh(&opened, weight);
                 continue;
             };
             let order = Order::Expel {
@@ -53,10 +67,12 @@ impl Node {
                 for_ms: SHUT.as_millis() as u64,
             };
             let whose = (&home, uid);
-            for record in core.hosts.expel(whose, whom, &order, AGAIN, patience) {
-                hosts::end(&record);
-            }
+            let (told, lost) = core.hosts.expel(whose, whom, &order, AGAIN, patience);
+            leave.extend(told);
+            lost.iter().for_each(hosts::end);
         }
+        let each = LEAVING_WEIGHT / leave.len().max(1) as u64;
+        weigh(&leave, weight.map(|w| w.max(each)));
     }
 
     /// Why that user's guests must go, or none may come, and how long they may take before they are ended: who is only

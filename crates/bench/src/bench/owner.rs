@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const SPIN: &[&str] = &["600000000"];
 /// Longer than guests may stay.
 const STAYS: &[&str] = &["3000000000"];
-/// A second without him, and what is still remembered of his load.
+/// Until he counts as away, and what is still remembered of his load is gone.
 const FORGOTTEN: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_millis(50);
 /// Of the first second; one whose share came back after it would have lost half of that.

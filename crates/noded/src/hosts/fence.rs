@@ -66,6 +66,25 @@ pub fn raise(node: &Arc<Node>, record: &Record) -> Fence {
     Fence(dirs)
 }
 
+/// Gives a host another weight than its fence was raised with, where it has one.
+pub fn weigh(record: &Record, weight: u64) {
+    let limits = Limits {
+        cpu_weight: Some(weight),
+        ..Limits::default()
+    };
+    let Some(c) = controller("cpu") else { return };
+    for dir in Fence::of(record).0 {
+        for (file, value) in limits.files(&c) {
+            let file = dir.join(file);
+            if file.exists()
+                && let Err(e) = fs::write(&file, value)
+            {
+                tracing::warn!("{}: {e}", file.display());
+            }
+        }
+    }
+}
+
 /// The group of a host; none where nothing is limited.
 fn behind(
     c: &Controller,

@@ -10,6 +10,7 @@ mod start;
 
 pub(crate) use admit::admit;
 pub use fence::clear as clear_fences;
+pub use fence::weigh;
 pub use files::{clean, end, started, trim_logs};
 
 use crate::core::{Core, Outlet};
@@ -257,8 +258,8 @@ impl HostTable {
         self.0.values().filter_map(Entry::record)
     }
 
-    /// Orders guests of that user away, or only shuts hosts that have none, each host again after `again`. Returns the
-    /// hosts that had guests for longer than `patience`.
+    /// Orders guests of that user away, or only shuts hosts that have none, each host again after `again`. Returns whom
+    /// this sends away for the first time, and the hosts that had guests for longer than `patience`.
     pub fn expel(
         &mut self,
         (home, uid): (&NodeName, u32),
@@ -266,9 +267,9 @@ impl HostTable {
         order: &Order,
         again: Duration,
         patience: Duration,
-    ) -> Vec<Record> {
+    ) -> (Vec<Record>, Vec<Record>) {
         let now = Instant::now();
-        let mut lost = Vec::new();
+        let (mut leave, mut lost) = (Vec::new(), Vec::new());
         let theirs = |e: &&mut Entry| {
             e.record().is_some_and(|r| r.home == *home && r.uid == uid)
                 && (whom == Whom::All || e.guests.is_empty())
@@ -284,14 +285,17 @@ impl HostTable {
                     .as_ref()
                     .is_some_and(|(_, out)| out.send(0, Body::Order(order.clone())));
             if heard {
+                let first = e.expelled.is_none() && !e.guests.is_empty();
+                leave.extend(e.record().filter(|_| first).cloned());
                 e.expelled = Some((since, now));
             }
         }
-        lost
+        (leave, lost)
     }
 
-    /// That user is trusted (again).
-    pub fn welcome(&mut self, home: &NodeName, uid: u32) {
+    /// That user is trusted (again). Returns the hosts that were shut.
+    pub fn welcome(&mut self, home: &NodeName, uid: u32) -> Vec<Record> {
+        let mut opened = Vec::new();
         let theirs = |e: &&mut Entry| e.record().is_some_and(|r| r.home == *home && r.uid == uid);
         for e in self.0.values_mut().filter(theirs) {
             let told = e.expelled.take().is_some();
@@ -299,7 +303,9 @@ impl HostTable {
                 let (why, for_ms) = (String::new(), 0);
                 out.send(0, Body::Order(Order::Expel { why, for_ms }));
             }
+            opened.extend(e.record().filter(|_| told).cloned());
         }
+        opened
     }
 
     /// Guests that were told to go and have not gone.
