@@ -184,7 +184,7 @@ fn a_cut(farm: &Farm, seconds: u32) -> (Output, String) {
 
 #[test]
 fn who_computes_and_asks_its_node_wants_all_of_a_slow_one() {
-    if let Some(farm) = Farm::slow("demand", 0.1) {
+    if let Some(farm) = Farm::with("demand", None, 0.1) {
         demand::asking_is_no_sleep(&farm);
     }
 }

@@ -25,12 +25,8 @@ impl Farm {
         Farm::with(what, mem, 1.0)
     }
 
-    /// Nodes that are `speed` of a core.
-    pub fn slow(what: &str, speed: f64) -> Option<Farm> {
-        Farm::with(what, None, speed)
-    }
-
-    fn with(what: &str, mem: Option<u64>, speed: f64) -> Option<Farm> {
+    /// … and nodes that are `speed` of a core.
+    pub fn with(what: &str, mem: Option<u64>, speed: f64) -> Option<Farm> {
         let root =
             fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
         if !root {
