@@ -345,7 +345,8 @@ pub struct LogEntry {
     pub from: NodeName,
     pub to: NodeName,
     /// `placed` at its exec; by the policy: `memory` runs out, a better `share` of a processor, a `turn` for
-    /// equal progress; `asked` by a person; `not-trusted` there any more; `stop` or `bring`.
+    /// equal progress; `asked` by a person; `not-trusted` there any more; `stop` or `bring`; the code of a reason why it
+    /// came home by itself.
     pub cause: String,
     /// What it got where it was, and gets there, thousandths of a standard core.
     pub now_milli: Option<u64>,
@@ -423,6 +424,11 @@ pub const fn default_dead_ms() -> u64 {
     30_000
 }
 
+/// What daemons of before say by saying nothing.
+fn not_trusted() -> Stay {
+    Stay::NotTrusted
+}
+
 /// A node that leaves takes a minute at most (`noded/src/leave.rs`).
 fn expelled_ms() -> u64 {
     60_000
@@ -450,6 +456,8 @@ pub enum Order {
         /// For the keepers' users; empty: the node leaves the farm.
         #[serde(default)]
         why: String,
+        #[serde(default = "not_trusted")]
+        stay: Stay,
         #[serde(default = "expelled_ms")]
         for_ms: u64,
     },
@@ -481,6 +489,15 @@ pub enum Report {
         pid: Pid,
         stay: Stay,
         detail: String,
+    },
+    /// It came home, and nobody had ordered that: its node sent it away, or only home could serve it.
+    CameHome {
+        pid: Pid,
+        from: NodeName,
+        stay: Stay,
+        pause_us: u64,
+        total_us: u64,
+        bytes: u64,
     },
     /// A fresh program is under way no more: it arrived where it was to start, or starts here.
     Placed { pid: Pid },

@@ -242,6 +242,7 @@ impl AsRawFd for Session {
 mod tests {
     use super::*;
     use crate::line::read_line;
+    use armento_model::Stay;
     use std::io::BufReader;
     use std::os::unix::net::UnixListener;
     use std::thread;
@@ -264,6 +265,7 @@ mod tests {
                 0,
                 Body::Order(Order::Expel {
                     why: String::new(),
+                    stay: Stay::NotTrusted,
                     for_ms: 1,
                 }),
             );

@@ -168,8 +168,8 @@ impl Builder for Arrival {
                 format!("we run {ENGINE_VERSION}, it comes with {}", head.engine),
             ));
         }
-        if let Some(why) = expelled(&self.sh) {
-            return Err(MigrateError::Stays(Stay::NotTrusted, why));
+        if let Some((stay, why)) = stays_shut(&self.sh) {
+            return Err(MigrateError::Stays(stay, why));
         }
         here().takes(&head.processor)?;
         self.from = head.processor.xsave.clone();
@@ -667,10 +667,23 @@ fn dress(zoo: &mut Zoo, pid: Pid, state: &State, ignores: bool) -> Result<()> {
 }
 
 /// Why guests are sent away just now, if they are.
-pub fn expelled(sh: &Shared) -> Option<String> {
+pub fn expelled(sh: &Shared) -> Option<(Stay, String)> {
     let now = Instant::now();
     let until = lock(&sh.expelled).clone();
-    until.filter(|(t, _)| now < *t).map(|(_, why)| why)
+    let (_, stay, why) = until.filter(|(t, ..)| now < *t)?;
+    Some((stay, why))
+}
+
+/// How long who comes waits for the word that guests may come again.
+const OPENS: Duration = Duration::from_millis(200);
+
+/// As [`expelled`], for one who comes. That guests may come again is told home and us at the same time.
+fn stays_shut(sh: &Shared) -> Option<(Stay, String)> {
+    let until = Instant::now() + OPENS;
+    while expelled(sh).is_some() && Instant::now() < until {
+        std::thread::sleep(OPENS / 20);
+    }
+    expelled(sh)
 }
 
 /// Home says: you own it now. Signals that travelled are queued first.

@@ -46,9 +46,9 @@ pub fn report(sh: &Arc<Shared>, door: &Door) {
                         break;
                     }
                     match next(sh, &mut s, pause) {
-                        Ok(Some(Order::Expel { why, for_ms })) => {
+                        Ok(Some(Order::Expel { why, stay, for_ms })) => {
                             let until = Instant::now() + Duration::from_millis(for_ms);
-                            sh.hand.run(move |zoo| expel(zoo, until, why));
+                            sh.hand.run(move |zoo| expel(zoo, until, (stay, why)));
                         }
                         // What it signed was refused anyhow; from now on we refuse it.
                         Ok(Some(Order::Cut { .. })) => drop(renew(sh, door, &mut s)),
@@ -102,14 +102,14 @@ fn renew(sh: &Shared, door: &Door, s: &mut Session) -> bool {
 }
 
 /// Every guest is to go home, and nobody to come until then. Home decides when; the daemon waits for it.
-fn expel(zoo: &mut Zoo, until: Instant, why: String) {
+fn expel(zoo: &mut Zoo, until: Instant, (stay, why): (Stay, String)) {
     let sh = zoo.sh();
     let why = if why.is_empty() {
         "the node where it ran leaves the farm".into()
     } else {
         why
     };
-    *lock(&sh.expelled) = Some((until, why));
+    *lock(&sh.expelled) = Some((until, stay, why));
     for b in zoo.bodies.values().filter(|b| !b.quiet) {
         send_home(&sh, b.pid);
     }
@@ -117,13 +117,13 @@ fn expel(zoo: &mut Zoo, until: Instant, why: String) {
 
 /// Asks home to fetch it, for it may not be here any longer.
 pub fn send_home(sh: &Shared, pid: Pid) {
-    let Some(why) = arrive::expelled(sh) else {
+    let Some((stay, why)) = arrive::expelled(sh) else {
         return;
     };
     sh.tell(&ToHome::ComeHome {
         pid,
         tid: pid,
-        stay: Stay::NotTrusted,
+        stay,
         why,
         about: None,
     });

@@ -345,9 +345,16 @@ fn together(
 fn come_home(keep: &Arc<Keep>, pid: Pid, kept: &Kept, tries: u32) -> bool {
     let storm = crate::storm::hold(keep);
     eprintln!("process {pid} comes home: {}", kept.detail);
+    let from = place(keep, pid).ok().and_then(|(place, _)| match place {
+        Place::Away(link) => Some(link.node.clone()),
+        Place::Home => None,
+    });
     for _ in 0..tries {
         match go(keep, pid, &Dest::Home, false) {
-            Ok(_) => {
+            Ok((_, done)) => {
+                if let Some(from) = from {
+                    keep.control.report(came_home(pid, from, kept.stay, &done));
+                }
                 let kept = kept.clone();
                 keep.hand.run(move |t| t.hold_home(pid, kept, storm));
                 return true;
@@ -358,6 +365,17 @@ fn come_home(keep: &Arc<Keep>, pid: Pid, kept: &Kept, tries: u32) -> bool {
     }
     eprintln!("process {pid} cannot come home for {}", kept.detail);
     false
+}
+
+fn came_home(pid: Pid, from: NodeName, stay: Stay, done: &Done) -> Report {
+    Report::CameHome {
+        pid,
+        from,
+        stay,
+        pause_us: done.pause.as_micros() as u64,
+        total_us: done.total.as_micros() as u64,
+        bytes: done.bytes,
+    }
 }
 
 /// What others of its tree are to see of a process is its body's.

@@ -57,13 +57,14 @@ impl Node {
         let weight = self.settings().guest_weight();
         let mut leave = Vec::new();
         for (home, uid) in core.hosts.owners() {
-            let Some((why, whom, patience)) = self.unwelcome(core, &home, uid) else {
+            let Some((stay, why, whom, patience)) = self.unwelcome(core, &home, uid) else {
                 let opened = core.hosts.welcome(&home, uid);
                 weigh(&opened, weight);
                 continue;
             };
             let order = Order::Expel {
                 why,
+                stay,
                 for_ms: SHUT.as_millis() as u64,
             };
             let whose = (&home, uid);
@@ -82,22 +83,22 @@ impl Node {
         core: &Core,
         home: &NodeName,
         uid: u32,
-    ) -> Option<(String, Whom, Duration)> {
+    ) -> Option<(Stay, String, Whom, Duration)> {
         let me = &self.farm.node;
         if core.draining.contains_key(home) {
             let why = format!("{home} is being removed from the farm");
-            return Some((why, Whom::All, PATIENCE));
+            return Some((Stay::NotTrusted, why, Whom::All, PATIENCE));
         }
         if !self.trust().accepts_from(home).has(uid) {
             let why = format!("accept_from of {me} leaves out user {uid} of {home}");
-            return Some((why, Whom::All, PATIENCE));
+            return Some((Stay::NotTrusted, why, Whom::All, PATIENCE));
         }
         let what = core.switches.keeps_out()?;
         let whom = match core.switches.sends_away() {
             Some(_) => Whom::All,
             None => Whom::Idle,
         };
-        Some((shut(me, what), whom, Duration::MAX))
+        Some((Stay::SwitchedOff, shut(me, what), whom, Duration::MAX))
     }
 
     /// Ours where they may not be.

@@ -182,12 +182,20 @@ impl KeeperTable {
 
     /// Writes down that `pid`, one of ours, is to go to `to`; a dry run only if it is news.
     pub fn note(&mut self, pid: Pid, me: &NodeName, to: &NodeName, decided: Decided) {
+        let held = self.holder(pid).and_then(|k| k.holds(pid));
+        let from = held.map_or(me, |p| &p.place).clone();
+        self.note_from(pid, from, to, decided);
+    }
+
+    fn note_from(&mut self, pid: Pid, from: NodeName, to: &NodeName, decided: Decided) {
         let Some(keeper) = self.holder(pid) else {
             return;
         };
-        let held = keeper.holds(pid);
-        let (uid, from) = (keeper.hello.uid, held.map_or(me, |p| &p.place).clone());
-        let command = held.map_or(&keeper.hello.command, |p| &p.command).clone();
+        let uid = keeper.hello.uid;
+        let command = keeper
+            .holds(pid)
+            .map_or(&keeper.hello.command, |p| &p.command);
+        let command = command.clone();
         let about = About {
             pid,
             uid,
@@ -270,6 +278,29 @@ impl KeeperTable {
                 let subject = format!("process {pid}");
                 self.end(ticket, Err(stays(&subject, stay, &detail)));
             }
+            Report::CameHome {
+                pid,
+                from,
+                stay,
+                pause_us,
+                total_us,
+                bytes,
+            } if self.holder(pid).is_some_and(|k| k.session == session) => {
+                ledger.moved(pid, me, now);
+                self.is_at(session, pid, me);
+                let moved = Outcome::Moved {
+                    pause_us,
+                    total_us,
+                    bytes,
+                };
+                let decided = Decided {
+                    outcome: moved,
+                    ..Decided::ordered(stay.code(), 0)
+                };
+                self.note_from(pid, from, me, decided);
+            }
+            // Of another's.
+            Report::CameHome { .. } => {}
             Report::Placed { pid } => self.log.began(pid),
             Report::Guests { .. } | Report::ToCome => {}
         }

@@ -7,7 +7,7 @@ use crate::state::{Member, StateDir};
 use crate::{Config, FarmError};
 use armento_client::api::{Answer, Body, Order, Refusal};
 use armento_link::{Badge, Identity};
-use armento_model::NodeName;
+use armento_model::{NodeName, Stay};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,7 @@ pub async fn leave(node: &Arc<Node>) -> Result<Answer, Refusal> {
 pub fn expel() -> Order {
     Order::Expel {
         why: String::new(),
+        stay: Stay::NotTrusted,
         for_ms: HOMEWARD.as_millis() as u64,
     }
 }

@@ -50,6 +50,8 @@ pub struct Switches {
     owner_first: Option<Duration>,
     /// When the owner was last seen.
     owner: Option<Instant>,
+    /// As of the last look: whoever is told of it hears of it in the same period.
+    owner_here: bool,
     /// Guests are being sent away, since then.
     expels: Option<Instant>,
     /// Ours who are to come home once.
@@ -91,8 +93,7 @@ impl Switches {
     }
 
     fn owner_is_here(&self) -> bool {
-        let seen = self.owner_first.zip(self.owner);
-        seen.is_some_and(|(idle, at)| at.elapsed() < idle)
+        self.owner_here && self.owner_first.is_some()
     }
 
     /// Once a period: work of this node's own, and how long ago somebody typed here. True: the owner is back.
@@ -102,6 +103,7 @@ impl Switches {
         typed_ago: impl FnOnce() -> Option<Duration>,
     ) -> bool {
         let Some(idle) = self.owner_first else {
+            self.owner_here = false;
             return false;
         };
         let was_here = self.owner_is_here();
@@ -111,7 +113,8 @@ impl Switches {
         };
         let seen = ago.and_then(|ago| Instant::now().checked_sub(ago));
         self.owner = self.owner.max(seen);
-        !was_here && self.owner_is_here()
+        self.owner_here = self.owner.is_some_and(|at| at.elapsed() < idle);
+        !was_here && self.owner_here
     }
 
     /// Which command sends away the guests that are here.
@@ -295,7 +298,7 @@ mod tests {
             (Some("owner"), Some("owner"))
         );
         s.owner = Instant::now().checked_sub(Duration::from_secs(6));
-        assert!(s.keeps_out().is_none());
+        assert!(!s.look_for_owner(0, || None) && s.keeps_out().is_none());
         assert!(s.look_for_owner(50, || None), "work");
     }
 

@@ -160,6 +160,14 @@ pub fn an_owner_comes_first(farm: &Farm) {
     let work = farm.sh("n2", work);
     until("the owner to be seen", || owner() == Some(true));
     case.is_at("n1");
+    let sent_home = |e: &Value| {
+        e["cause"] == "switched-off"
+            && (e["from"] == "n2" && e["to"] == "n1")
+            && e["outcome"]["what"] == "moved"
+    };
+    until("its way home in the log", || {
+        decisions(farm).iter().any(sent_home)
+    });
     until("n1 to hear of it", || {
         let said = farm.sh("n1", "armento nodes");
         said.lines()

@@ -18,7 +18,7 @@ use crate::state::StateDir;
 use crate::sys;
 use armento_balance::Guest;
 use armento_client::api::{Body, GuestInfo, HostHello, Order};
-use armento_model::{NodeName, TreeId};
+use armento_model::{NodeName, Stay, TreeId};
 use files::{records, stem};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -300,8 +300,12 @@ impl HostTable {
         for e in self.0.values_mut().filter(theirs) {
             let told = e.expelled.take().is_some();
             if let Some((_, out)) = e.session.as_ref().filter(|_| told) {
-                let (why, for_ms) = (String::new(), 0);
-                out.send(0, Body::Order(Order::Expel { why, for_ms }));
+                let open = Order::Expel {
+                    why: String::new(),
+                    stay: Stay::NotTrusted,
+                    for_ms: 0,
+                };
+                out.send(0, Body::Order(open));
             }
             opened.extend(e.record().filter(|_| told).cloned());
         }

@@ -182,7 +182,7 @@ fn what_runs_obeys_a_change() {
     };
     change(&nodes[1], None, Some(&["!n1"]));
     let why = ordered(&mut host, "expelled", |o| match o {
-        Order::Expel { why, for_ms } => (*for_ms > 0).then(|| why.clone()),
+        Order::Expel { why, for_ms, .. } => (*for_ms > 0).then(|| why.clone()),
         _ => None,
     });
     assert!(why.contains("accept_from"), "{why}");
