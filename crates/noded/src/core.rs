@@ -163,6 +163,11 @@ impl Node {
         for name in core.removed(&news) {
             core.hosts.of_home(&name).iter().for_each(crate::hosts::end);
         }
+        // … or has ended while they left.
+        if let Some(weight) = config.guest_weight() {
+            let all = core.hosts.all();
+            all.iter().for_each(|r| crate::hosts::weigh(r, weight));
+        }
         Ok(Node {
             policy: config.policy(),
             wire: config.wire.unwrap_or(farm.wire),
