@@ -552,7 +552,7 @@ fn bad_words_are_refused_with_a_hint() {
     let n = name();
     for bad in [
         &["--nodes", "0"][..],
-        &["--nodes", "33"],
+        &["--nodes", "65"],
         &["--speed", "2"],
         &["--speed", "0.1,0.1,0.1,0.1,0.1"],
         &["--mem", "1M"],
