@@ -7,7 +7,7 @@ use crate::mapping::{OTHER_MAX, map_call, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
-use crate::{behind, bodies, passage, report, sys};
+use crate::{behind, bodies, passage, shut, sys};
 use armento_link::{Reader, Writer};
 use armento_migrate::carry::files_of;
 use armento_migrate::fault::point;
@@ -168,7 +168,7 @@ impl Builder for Arrival {
                 format!("we run {ENGINE_VERSION}, it comes with {}", head.engine),
             ));
         }
-        if let Some((stay, why)) = stays_shut(&self.sh) {
+        if let Some((stay, why)) = self.sh.shut.stays() {
             return Err(MigrateError::Stays(stay, why));
         }
         here().takes(&head.processor)?;
@@ -666,26 +666,6 @@ fn dress(zoo: &mut Zoo, pid: Pid, state: &State, ignores: bool) -> Result<()> {
     Ok(())
 }
 
-/// Why guests are sent away just now, if they are.
-pub fn expelled(sh: &Shared) -> Option<(Stay, String)> {
-    let now = Instant::now();
-    let until = lock(&sh.expelled).clone();
-    let (_, stay, why) = until.filter(|(t, ..)| now < *t)?;
-    Some((stay, why))
-}
-
-/// How long who comes waits for the word that guests may come again.
-const OPENS: Duration = Duration::from_millis(200);
-
-/// As [`expelled`], for one who comes. That guests may come again is told home and us at the same time.
-fn stays_shut(sh: &Shared) -> Option<(Stay, String)> {
-    let until = Instant::now() + OPENS;
-    while expelled(sh).is_some() && Instant::now() < until {
-        std::thread::sleep(OPENS / 20);
-    }
-    expelled(sh)
-}
-
 /// Home says: you own it now. Signals that travelled are queued first.
 pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
     let Some(b) = zoo.bodies.get_mut(&pid).filter(|b| b.mv == Some(mv)) else {
@@ -700,10 +680,8 @@ pub fn thaw(zoo: &mut Zoo, mv: MoveId, pid: Pid) {
     sh.has_changed();
     sh.tell(&ToHome::Thawed { mv });
     bodies::run_on(zoo, pid);
-    if expelled(&sh).is_some() {
-        // It was on its way here when the others were sent away.
-        report::send_home(&sh, pid);
-    }
+    // It may have been on its way here when the others were sent away.
+    shut::send_home(&sh, pid);
 }
 
 /// Signals that waited at the source wait here.

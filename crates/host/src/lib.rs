@@ -24,6 +24,7 @@ mod report;
 mod resume;
 mod serve;
 mod shared;
+mod shut;
 mod sigwaits;
 mod start;
 mod sys;

@@ -2,16 +2,14 @@
 //!
 //! From: `start.rs`. Next: `noded/src/hosts/mod.rs`.
 
-use crate::arrive;
 use crate::shared::{Shared, lock};
+use crate::shut;
 use crate::talk::{PULSE, PULSE_CALM, PULSE_EMPTY};
 use crate::world::Zoo;
 use armento_client::api::{Answer, Ask, GuestInfo, HostHello, Order, RENEW, Report};
 use armento_client::{Again, AskError, Session, version};
 use armento_link::Listener as Door;
-use armento_model::{Pid, Stay};
 use armento_tracee::{cpu, status, sys as tsys};
-use armento_wire::talk::ToHome;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,7 +46,7 @@ pub fn report(sh: &Arc<Shared>, door: &Door) {
                     match next(sh, &mut s, pause) {
                         Ok(Some(Order::Expel { why, stay, for_ms })) => {
                             let until = Instant::now() + Duration::from_millis(for_ms);
-                            sh.hand.run(move |zoo| expel(zoo, until, (stay, why)));
+                            sh.hand.run(move |zoo| shut::expel(zoo, until, (stay, why)));
                         }
                         // What it signed was refused anyhow; from now on we refuse it.
                         Ok(Some(Order::Cut { .. })) => drop(renew(sh, door, &mut s)),
@@ -101,39 +99,11 @@ fn renew(sh: &Shared, door: &Door, s: &mut Session) -> bool {
     done
 }
 
-/// Every guest is to go home, and nobody to come until then. Home decides when; the daemon waits for it.
-fn expel(zoo: &mut Zoo, until: Instant, (stay, why): (Stay, String)) {
-    let sh = zoo.sh();
-    let why = if why.is_empty() {
-        "the node where it ran leaves the farm".into()
-    } else {
-        why
-    };
-    *lock(&sh.expelled) = Some((until, stay, why));
-    for b in zoo.bodies.values().filter(|b| !b.quiet) {
-        send_home(&sh, b.pid);
-    }
-}
-
-/// Asks home to fetch it, for it may not be here any longer.
-pub fn send_home(sh: &Shared, pid: Pid) {
-    let Some((stay, why)) = arrive::expelled(sh) else {
-        return;
-    };
-    sh.tell(&ToHome::ComeHome {
-        pid,
-        tid: pid,
-        stay,
-        why,
-        about: None,
-    });
-}
-
 /// … and when there will be something else to tell.
 fn guest_list(zoo: &mut Zoo) -> (Vec<GuestInfo>, Duration) {
     let sh = zoo.sh();
     // Who sends its guests away waits for those on their way here, too.
-    let all = arrive::expelled(&sh).is_some();
+    let all = sh.shut.why().is_some();
     let live = zoo.bodies.values().filter(|b| all || !b.quiet);
     let live = live.map(|b| GuestInfo {
         pid: b.pid,

@@ -8,6 +8,7 @@ use crate::cpu::Account;
 use crate::growth;
 use crate::home::Home;
 use crate::passage::Open;
+use crate::shut::Shut;
 use crate::turns::Turns;
 use crate::whole::Whole;
 use crate::world::Zoo;
@@ -15,7 +16,7 @@ use armento_abi::{Mem, Plan};
 use armento_client::api::HostStart;
 use armento_migrate::MigrateError;
 use armento_migrate::image::objects::{Object, ObjectId};
-use armento_model::{MoveId, Pid, Stay, Tid};
+use armento_model::{MoveId, Pid, Tid};
 use armento_tracee::hand::Hand;
 use armento_tracee::notify::Listener;
 use armento_tracee::sys as tsys;
@@ -232,8 +233,7 @@ pub struct Shared {
     /// Sources and keepers that look for each other.
     pub meetings: Mutex<HashMap<MoveId, Sender<Pair>>>,
     pub turns: Turns,
-    /// Until when nobody comes in, and why: this node leaves, or does not trust the home any more.
-    pub expelled: Mutex<Option<(Instant, Stay, String)>>,
+    pub shut: Shut,
     /// Held by who tells home arguments and environments.
     pub telling: Mutex<()>,
     /// Bodies' end of descriptor passing.

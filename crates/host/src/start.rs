@@ -103,7 +103,7 @@ fn run() -> Result<(), Failure> {
         next: AtomicU32::new(1),
         meetings: Mutex::new(HashMap::new()),
         turns: Default::default(),
-        expelled: Mutex::new(None),
+        shut: Default::default(),
         telling: Mutex::default(),
         pass: guests.pass,
         asking,
