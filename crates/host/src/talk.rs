@@ -295,16 +295,21 @@ pub const CALL_SHORT: Duration = Duration::from_millis(50);
 /// … if the program uses this much of a processor between, thousandths.
 const COMPUTES_PERMILLE: u64 = 20;
 
+/// A quota leaves at least this part of the time. KERNEL: sched-bwc.rst: 1 ms of a period of at most 1 s.
+const QUOTA_LEAST: u32 = 1000;
+
 /// Looks how much of a processor each body wants. Time in which our forwarding kept it from running
 /// counts: a program that reads and computes would be runnable at home. Time in which a quota held us all does not:
 /// it may have slept until we could serve it.
 fn look(zoo: &mut Zoo) {
-    let withheld = zoo.withheld.since_last();
+    let all_withheld = zoo.withheld.since_last();
     for b in zoo.bodies.values_mut().filter(|b| !b.quiet) {
         let (before, then) = b.looked;
         let ns = cpu::process_ns(b.here);
         b.looked = (ns, Instant::now());
-        let past = then.elapsed().saturating_sub(withheld).as_nanos() as u64;
+        let past = then.elapsed();
+        let withheld = all_withheld.min(past - past / QUOTA_LEAST);
+        let past = (past - withheld).as_nanos() as u64;
         let computes = ns.saturating_sub(before) * 1000 >= past * COMPUTES_PERMILLE;
         let threads = b.threads.values().map(|t| {
             let asked = std::mem::take(&mut lock(&t.cell.st).asked_ns);

@@ -14,9 +14,8 @@ const TEXT_MAX: usize = 1024;
 /// The accounts of the groups above this process. Opened while `/sys` can be seen: later it may be hidden.
 #[derive(Debug, Default)]
 pub struct Withheld {
-    accounts: Vec<File>,
-    /// Their sum at the last look.
-    before_ns: u64,
+    /// … and what each had at the last look.
+    accounts: Vec<(File, u64)>,
 }
 
 impl Withheld {
@@ -31,19 +30,20 @@ impl Withheld {
         let levels = group.iter().flat_map(Group::levels).take(LEVELS_MAX);
         let accounts = levels.filter_map(|dir| File::open(format!("{dir}/cpu.stat")).ok());
         let mut it = Withheld {
-            accounts: accounts.collect(),
-            before_ns: 0,
+            accounts: accounts.map(|file| (file, 0)).collect(),
         };
         it.since_last();
         it
     }
 
     /// How long quotas kept a processor, of those that may be used here, from whoever wanted one. The kernel adds up
-    /// processors: where only some stood still this is the mean of all.
+    /// processors: where only some stood still this is the mean of all. Of groups in groups that which withheld most counts.
     pub fn since_last(&mut self) -> Duration {
-        let now_ns: u64 = self.accounts.iter().filter_map(account).sum();
-        let past_ns = now_ns.saturating_sub(self.before_ns);
-        self.before_ns = now_ns;
+        let past = self.accounts.iter_mut().map(|(file, before_ns)| {
+            let now_ns = account(file).unwrap_or(0);
+            now_ns.saturating_sub(std::mem::replace(before_ns, now_ns))
+        });
+        let past_ns = past.max().unwrap_or(0);
         let processors = sys::affinity_count().unwrap_or(1).max(1);
         Duration::from_nanos(past_ns / u64::from(processors))
     }
@@ -91,8 +91,7 @@ mod tests {
         let write = |ms: u64| fs::write(&path, format!("throttled_time {}\n", ms * 1_000_000));
         write(500).expect("a file");
         let mut it = Withheld {
-            accounts: vec![File::open(&path).expect("it is there")],
-            before_ns: 0,
+            accounts: vec![(File::open(&path).expect("it is there"), 0)],
         };
         let processors = sys::affinity_count().unwrap_or(1);
         it.since_last();
