@@ -73,16 +73,23 @@ pub fn weigh(record: &Record, weight: u64) {
         ..Limits::default()
     };
     let Some(c) = controller("cpu") else { return };
-    for dir in Fence::of(record).0 {
+    for dir in places(&c, record).into_iter().filter(|dir| dir.exists()) {
         for (file, value) in limits.files(&c) {
             let file = dir.join(file);
-            if file.exists()
-                && let Err(e) = fs::write(&file, value)
-            {
-                tracing::warn!("{}: {e}", file.display());
+            if let Err(e) = fs::write(&file, value) {
+                tracing::warn!("{}: {e}; these guests keep their weight", file.display());
             }
         }
     }
+}
+
+/// Where a host's group may be: in its user's or in the daemon's.
+fn places(c: &Controller, record: &Record) -> [PathBuf; 2] {
+    let name = name_of(record);
+    [
+        c.dir.join(name_of_user(record)).join(&name),
+        c.dir.join(name),
+    ]
 }
 
 /// The group of a host; none where nothing is limited.
@@ -235,10 +242,9 @@ fn family(pid: i32) -> Vec<i32> {
 impl Fence {
     /// That of a host which an earlier daemon started.
     pub fn of(record: &Record) -> Fence {
-        let (name, user) = (name_of(record), name_of_user(record));
-        let places = |c: Controller| [c.dir.join(&user).join(&name), c.dir.join(&name)];
         let dirs = CONTROLLERS.into_iter().filter_map(controller);
-        Fence(dirs.flat_map(places).filter(|dir| dir.exists()).collect())
+        let dirs = dirs.flat_map(|c| places(&c, record));
+        Fence(dirs.filter(|dir| dir.exists()).collect())
     }
 
     /// Before: the host has ended, and its guard is about to.
