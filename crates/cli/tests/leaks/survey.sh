@@ -9,7 +9,9 @@ stacks() {
 		$all++ if $guard eq $a && $f eq "" && $p eq "rw-p" && $n >= 65536;
 		$guard = $f eq "" && $p eq "---p" && $n == 4096 ? $b : ""; END { print $all + 0 }' $1
 }
-for p in /proc/[0-9]*; do
+# Before anything is started here: of a pipeline that looked, its second half was there already or not yet.
+set -- /proc/[0-9]*
+for p; do
 	words=$(tr '\0' ' ' <$p/cmdline)
 	case "$words" in
 	*load.py*) what=program ;;
@@ -26,4 +28,4 @@ done
 dirs="/var/lib/armento /tmp /run /dev/shm /etc/armento"
 echo node namespaces $(readlink /proc/*/ns/* | sort -u | wc -l) mounts $(cat /proc/*/mountinfo | sort -u | wc -l) \
 	cgroups $(find /sys/fs/cgroup -type d | wc -l) files $(find $dirs | wc -l) keys $(wc -l </proc/keys) \
-	processes $(ls -d /proc/[0-9]* | wc -l)
+	processes $#
