@@ -9,10 +9,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Older ones are forgotten: a farm of a thousand processes that take turns fills it in a minute.
 const ENTRIES_MAX: usize = 4096;
 
-#[derive(Default)]
 pub struct Log {
     entries: VecDeque<LogEntry>,
     newest: u64,
+}
+
+/// Its room is taken at once and costs nothing until it is used: what grows does so early, and is seen early.
+impl Default for Log {
+    fn default() -> Log {
+        Log {
+            entries: VecDeque::with_capacity(ENTRIES_MAX),
+            newest: 0,
+        }
+    }
 }
 
 /// Who was decided about, and where it goes.
