@@ -5,7 +5,7 @@ use crate::shared::{ALONE, Shared, lock};
 use crate::talk::PULSE;
 use crate::world::Zoo;
 use armento_link::{Reader, Writer};
-use armento_tracee::aside;
+use armento_tracee::{aside, status};
 use armento_wire::session::{Closer, Session};
 use armento_wire::talk::{Resume, SessionId, WELCOME};
 use armento_wire::{WireError, write_frame};
@@ -100,6 +100,25 @@ impl Home {
     }
 }
 
+/// That the hand, our first thread, waits for a thread of a guest, if it does: then it is ours that home heard nothing.
+/// KERNEL: proc_pid_syscall(5): the number and the arguments, hexadecimal.
+fn waits(hand: i32) -> String {
+    let call = |tid: i32| std::fs::read_to_string(format!("/proc/{tid}/syscall"));
+    let at = call(hand).unwrap_or_default();
+    let words: Vec<&str> = at.split(' ').collect();
+    let arg = match words.first().and_then(|nr| nr.parse().ok()) {
+        Some(libc::SYS_wait4) => words.get(1),
+        Some(libc::SYS_waitid) => words.get(2),
+        _ => None,
+    };
+    let tid = arg.and_then(|tid| i32::from_str_radix(tid.trim_start_matches("0x"), 16).ok());
+    tid.map_or_else(String::new, |tid| {
+        let state = status::thread_state(tid);
+        let of_it = call(tid).unwrap_or_default();
+        format!("; its hand waits for thread {tid}: {state:?}, {of_it}")
+    })
+}
+
 /// Looks, for ever, whether home hears us. It counts from when we said the last of what home has heard: home counts from
 /// when it heard that, which is later, whichever way the cable is cut.
 pub fn watch(sh: &Arc<Shared>) {
@@ -114,8 +133,9 @@ pub fn watch(sh: &Arc<Shared>) {
         let alone = home.session.answered().elapsed();
         if alone > home.dead {
             eprintln!(
-                "no word from home for {} ms: this host ends",
-                alone.as_millis()
+                "no word from home for {} ms: this host ends{}",
+                alone.as_millis(),
+                waits(std::process::id() as i32)
             );
             std::process::exit(0);
         }
@@ -173,6 +193,34 @@ mod tests {
         assert!(home.turn(&resume(0)).is_none(), "it was repeated");
         assert!(home.turn(&resume(2)).is_some());
         assert!(home.turn(&resume(1)).is_none(), "it is older");
+    }
+
+    #[test]
+    fn it_says_whom_the_hand_waits_for() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cat");
+        let pid = child.id();
+        let me = || {
+            let path = std::fs::read_link("/proc/thread-self").expect("proc(5)");
+            let name = path.file_name().and_then(|tid| tid.to_str()?.parse().ok());
+            name.expect("a thread's number")
+        };
+        assert_eq!(waits(me()), "", "who runs waits for nobody");
+        let (tx, rx) = std::sync::mpsc::channel();
+        let held = child.stdin.take();
+        let hand = std::thread::spawn(move || {
+            tx.send(me()).expect("heard");
+            child.wait().expect("ours")
+        });
+        let hand_tid = rx.recv().expect("said");
+        let mut looks = std::iter::repeat_with(|| waits(hand_tid)).take(10_000_000);
+        let said = looks.find(|said| !said.is_empty());
+        let want = format!("; its hand waits for thread {pid}: Some(");
+        assert!(said.is_some_and(|said| said.starts_with(&want)));
+        drop(held);
+        hand.join().expect("it ended");
     }
 
     #[test]
