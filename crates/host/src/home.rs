@@ -12,7 +12,7 @@ use armento_wire::{WireError, write_frame};
 use std::io::BufReader;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ impl Home {
     }
 }
 
-/// That the hand, our first thread, waits for a thread of a guest, if it does: then it is ours that home heard nothing.
+/// That `hand`, the first thread, waits for a thread of a guest, if it does: then it is ours that home heard nothing.
 /// KERNEL: proc_pid_syscall(5): the number and the arguments, hexadecimal.
 fn waits(hand: i32) -> String {
     let call = |tid: i32| std::fs::read_to_string(format!("/proc/{tid}/syscall"));
@@ -113,10 +113,25 @@ fn waits(hand: i32) -> String {
     };
     let tid = arg.and_then(|tid| i32::from_str_radix(tid.trim_start_matches("0x"), 16).ok());
     tid.map_or_else(String::new, |tid| {
-        let state = status::thread_state(tid);
+        let state = status::thread_state(tid).unwrap_or('?');
         let of_it = call(tid).unwrap_or_default();
-        format!("; its hand waits for thread {tid}: {state:?}, {of_it}")
+        format!(
+            "; its hand waits for thread {tid}: state {state}, call {}",
+            of_it.trim_end()
+        )
     })
+}
+
+/// The same of our hand, asked aside: a look at a thread can itself wait, and this host must have ended when home says so.
+fn waits_soon() -> String {
+    let (tx, rx) = mpsc::channel();
+    let asked = aside::start("waits", move || {
+        let _ = tx.send(waits(std::process::id() as i32));
+    });
+    asked.map_or_else(
+        |_| String::new(),
+        |_| rx.recv_timeout(LOOK).unwrap_or_default(),
+    )
 }
 
 /// Looks, for ever, whether home hears us. It counts from when we said the last of what home has heard: home counts from
@@ -135,7 +150,7 @@ pub fn watch(sh: &Arc<Shared>) {
             eprintln!(
                 "no word from home for {} ms: this host ends{}",
                 alone.as_millis(),
-                waits(std::process::id() as i32)
+                waits_soon()
             );
             std::process::exit(0);
         }
@@ -217,7 +232,7 @@ mod tests {
         let hand_tid = rx.recv().expect("said");
         let mut looks = std::iter::repeat_with(|| waits(hand_tid)).take(10_000_000);
         let said = looks.find(|said| !said.is_empty());
-        let want = format!("; its hand waits for thread {pid}: Some(");
+        let want = format!("; its hand waits for thread {pid}: state ");
         assert!(said.is_some_and(|said| said.starts_with(&want)));
         drop(held);
         hand.join().expect("it ended");
