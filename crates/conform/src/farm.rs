@@ -12,6 +12,7 @@ pub const HOME: &str = "n1";
 /// Where `away` puts them.
 pub const AWAY: &str = "n2";
 
+#[derive(Clone)]
 pub struct Farm {
     armento: PathBuf,
     name: String,
@@ -73,6 +74,21 @@ impl Farm {
             .args(["lab", "exec", "--name", &self.name, HOME, "--"])
             .arg(program);
         command
+    }
+
+    /// What hosts and daemons said lately, beside the evidence of a failure.
+    pub fn keep_logs(&self, folder: &Path) -> Result<()> {
+        const LAST: &str = "tail -n 100 /var/lib/armento/hosts/*.log /tmp/node.log 2>/dev/null";
+        for node in 1..=NODES {
+            let node = format!("n{node}");
+            let said = Command::new(&self.armento)
+                .args(["lab", "exec", "--name", &self.name, &node])
+                .args(["--", "sh", "-c", LAST])
+                .stdin(Stdio::null())
+                .output()?;
+            std::fs::write(folder.join(format!("{node}.log")), said.stdout)?;
+        }
+        Ok(())
     }
 
     /// How to look into a lab that is kept.

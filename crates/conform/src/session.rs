@@ -128,7 +128,8 @@ fn suite(
         let runner = Runner::start(farm, &plan.base)?;
         runners.push(runner.pid());
         let (queue, results, plan) = (queue.clone(), results.clone(), plan.clone());
-        std::thread::spawn(move || work(runner, &plan, &queue, &results));
+        let farm = farm.cloned();
+        std::thread::spawn(move || work((runner, farm), &plan, &queue, &results));
     }
     drop(results);
     let mut report = Report::new(plan.args.strict);
@@ -158,7 +159,12 @@ fn suite(
     Ok(report)
 }
 
-fn work(mut runner: Runner, plan: &Plan, queue: &Mutex<VecDeque<Guest>>, results: &Sender<Row>) {
+fn work(
+    (mut runner, farm): (Runner, Option<Farm>),
+    plan: &Plan,
+    queue: &Mutex<VecDeque<Guest>>,
+    results: &Sender<Row>,
+) {
     loop {
         let next = match queue.lock() {
             Ok(mut queue) => queue.pop_front(),
@@ -166,9 +172,27 @@ fn work(mut runner: Runner, plan: &Plan, queue: &Mutex<VecDeque<Guest>>, results
         };
         let Some(guest) = next else { return };
         let row = examine(&mut runner, plan, &guest);
+        if let Some(farm) = &farm {
+            keep_logs(farm, &row);
+        }
         // A guest that was cut off proves nothing.
         if sys::interrupted() || results.send(row).is_err() {
             return;
+        }
+    }
+}
+
+/// Others may have failed at the same time: each has what was said then.
+fn keep_logs(farm: &Farm, row: &Row) {
+    let failed = |r: &&Run| matches!(r.verdict, Verdict::Differs(_));
+    for folder in row
+        .runs
+        .iter()
+        .filter(failed)
+        .filter_map(|r| r.kept.as_ref())
+    {
+        if let Err(cause) = farm.keep_logs(folder) {
+            eprintln!("cannot keep logs in {}: {cause:#}", folder.display());
         }
     }
 }

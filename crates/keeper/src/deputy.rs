@@ -4,6 +4,8 @@
 //! idle ──submit──► posted ──(deputy's loop)──► done ──waiter──► reply sent, next in the queue posted
 //! ```
 
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use crate::cpu::Books;
@@ -59,6 +61,11 @@ pub enum Work {
         nr: i64,
         code: u64,
     },
+    /// Whether a signal is ignored, for the exec that comes next: that one waits behind it, and nobody else.
+    Ignore {
+        sig: u64,
+        yes: bool,
+    },
     /// A clone: the child's slot, and whom to tell.
     Clone {
         flags: u64,
@@ -97,6 +104,25 @@ struct State {
     results: Vec<Out>,
     /// Addresses of the program that the deputy's restart block writes to: copied to the body.
     kept: Option<(u64, usize)>,
+    /// Where a child waits that it was making when it ended: nobody else may wait there (`family.rs`).
+    unborn: Option<Box<Slot>>,
+}
+
+impl State {
+    /// Before everything but what an exec waits for.
+    fn push_first(&mut self, w: Work) {
+        let before = |w: &&Work| matches!(w, Work::Ignore { .. });
+        let at = self.queue.iter().take_while(before).count();
+        self.queue.insert(at, w);
+    }
+
+    /// Nobody hears of what it does, or was to do, any more.
+    fn over(&mut self) {
+        self.queue.clear();
+        if let Some(Doing::Clone(child, _)) = self.doing.take() {
+            self.unborn = Some(child);
+        }
+    }
 }
 
 /// What the deputies of one process share with the hand.
@@ -204,10 +230,13 @@ impl Deputy {
         }
     }
 
-    /// The deputy is no more; its waiter ends.
+    /// The deputy is no more; its waiter ends, and whoever waits for it hears so.
     pub fn close(&self) {
         self.own_slice();
+        let mut st = lock(&self.st);
         self.closed.store(true, Ordering::Release);
+        st.over();
+        drop(st);
         self.slot.fail(AGAIN);
     }
 
@@ -300,21 +329,27 @@ impl Deputy {
         lock(&self.st).block
     }
 
+    /// Work for one that is no more is dropped, as all that waits for it.
     pub fn submit(&self, w: Work) {
         let mut st = lock(&self.st);
+        if self.closed.load(Ordering::Acquire) {
+            return;
+        }
         if st.doing.is_none() && st.queue.is_empty() {
             self.begin(&mut st, w);
             drop(st);
             self.slot.wake();
             return;
         }
-        // A body's call goes before our housekeeping.
+        let full = st.queue.len() >= QUEUE_MAX;
         match w {
-            Work::Call(_) | Work::Part { .. } | Work::End { .. } => st.queue.push_front(w),
-            w if st.queue.len() < QUEUE_MAX => st.queue.push_back(w),
-            Work::Own { done, .. } | Work::Tidy { done, .. } => {
+            Work::Own { done, .. } | Work::Tidy { done, .. } if full => {
                 let _ = done.send(-i64::from(libc::EAGAIN));
             }
+            // A body's call goes before our housekeeping.
+            Work::Call(_) | Work::Part { .. } | Work::Ignore { .. } if !full => st.push_first(w),
+            Work::End { .. } => st.push_first(w),
+            w if !full => st.queue.push_back(w),
             _ => {}
         }
     }

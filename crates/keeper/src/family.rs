@@ -7,7 +7,7 @@ use crate::room;
 use armento_migrate::fault::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
 use armento_model::{Pid, Stay, Tid};
-use armento_tracee::region::{self, DATA, Slot};
+use armento_tracee::region::{self, Slot};
 use armento_tracee::status::{self, ProcStatus};
 use armento_tracee::{aside, maps, sys};
 use armento_wire::talk::{FileKey, ToHost};
@@ -126,17 +126,12 @@ fn forked(tid: Tid, seq: u32, ret: i64, stay: Option<Stay>) -> ToHost {
     }
 }
 
-/// Sets which signals the deputy ignores, for the exec that will inherit them.
+/// Sets which signals the deputy ignores, for the exec that will inherit them. Nobody waits for it: who hears the host
+/// hears nothing else meanwhile, and a deputy that is killed just now does nothing more.
 pub fn ignore(d: &Deputy, changed: u64, ignored: u64) {
-    let spot = DATA - 64;
     for sig in (1..=64u64).filter(|s| changed >> (s - 1) & 1 == 1 && *s != libc::SIGCHLD as u64) {
-        let mut act = [0u8; 32];
-        act[0] = u8::from(ignored >> (sig - 1) & 1 == 1);
-        d.slot.write_data(spot, &act);
-        d.own(
-            libc::SYS_rt_sigaction,
-            [sig, d.slot.data_addr() + spot, 0, 8, 0, 0],
-        );
+        let yes = ignored >> (sig - 1) & 1 == 1;
+        d.submit(Work::Ignore { sig, yes });
     }
 }
 

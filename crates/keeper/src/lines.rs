@@ -22,8 +22,9 @@ use std::time::{Duration, Instant};
 
 /// Read at once: many small frames. Long ones do not pass through it.
 const INLET: usize = 16 << 10;
-/// How long a host may take to take a link up again. A cable that is out answers nothing, and each try says its first
-/// word at once, where TCP would wait twice as long each time.
+/// How long a host may take to take a link up again, doubling from try to try: what was lost on the way is said again at
+/// once by the next try, where TCP would wait, and a loaded node needs longer than an idle one.
+const AGAIN_MIN: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(2);
 /// From try to try, doubling.
 const WAIT_MIN: Duration = Duration::from_millis(10);
@@ -67,10 +68,10 @@ pub fn run(keep: &Arc<Keep>, link: &Arc<HostLink>, first: Inlet) {
 }
 
 fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<Inlet> {
-    let (mut refused, mut wait) = (0, WAIT_MIN);
+    let (mut refused, mut wait, mut limit) = (0, WAIT_MIN, AGAIN_MIN);
     while !link.broken.load(Ordering::Acquire) && !link.past() {
         *epoch += 1;
-        match open(keep, link, *epoch, AGAIN_MAX) {
+        match open(keep, link, *epoch, limit) {
             Ok(inlet) => return Some(inlet),
             Err(LinkError::Io(e)) if e.kind() == ErrorKind::ConnectionRefused => refused += 1,
             Err(_) => refused = 0,
@@ -80,6 +81,7 @@ fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<Inlet> {
         }
         sleep(wait);
         wait = (wait * 2).min(WAIT_MAX);
+        limit = (limit * 2).min(AGAIN_MAX);
     }
     None
 }

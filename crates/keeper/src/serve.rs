@@ -1,6 +1,9 @@
 //! Home answers: what a host asks, the deputies do.
 //!
 //! From: `host/src/forward.rs`, `wire/src/call.rs`. Next: `deputy.rs`, then `family.rs` for the rest.
+//!
+//! Nothing here waits for a deputy: one that is killed or stopped would keep us from hearing its host, and then all of that
+//! host's processes are given up. For the hand we wait: it looks at what deputies do, and waits for none of their calls.
 
 use crate::ahead;
 use crate::deputy::{AGAIN, Deputy, Work};

@@ -350,6 +350,10 @@ impl Tree {
         let Some(d) = self.keep.deputy(tid) else {
             return;
         };
+        if let Some(c) = d.recall(|_| true) {
+            // It waits behind something of ours, and would be made when that is done.
+            return d.link().reply(tid, c.seq, unmade_result(c.packed.nr), &[]);
+        }
         // Bounded: each round either ends the call or finds it between two instructions.
         for _ in 0..100 {
             if !d.in_call() {

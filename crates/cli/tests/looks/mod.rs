@@ -1,6 +1,8 @@
 //! What others see of a process that is away, and what they do to it, at home: ps, top, kill, renice, taskset,
 //! prlimit, gdb, strace, a core dump.
 
+mod ends;
+
 use super::{Farm, until};
 use std::process::Output;
 
@@ -77,6 +79,7 @@ pub fn at_home(farm: &Farm) {
     debuggers_have_it(&p);
     drop(p);
     core_is_whole(farm);
+    ends::one_child_alone(farm);
 }
 
 fn is_listed(p: &Away) {

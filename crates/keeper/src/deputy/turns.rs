@@ -9,6 +9,7 @@ use crate::links::HostLink;
 use crate::outside;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_model::Tid;
+use armento_tracee::region::DATA;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::ToHost;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,13 @@ use std::time::{Duration, Instant};
 /// Most bytes of results with which the thread that brought a call answers it, too: two pages, which a link that
 /// [`HostLink::takes_more`] takes at once.
 const SHORT: usize = 8 << 10;
+
+/// KERNEL: struct kernel_sigaction on x86-64: handler (SIG_DFL is 0, SIG_IGN 1), flags, restorer, mask.
+const ACTION: usize = 32;
+/// sizeof(sigset_t) of the kernel.
+const SIGSET: u64 = 8;
+/// At the end of a slot's data.
+const ACTION_ROOM: u64 = 64;
 
 impl Deputy {
     /// Posts the next work. The deputy is woken when the lock is given back: its waiter takes it then.
@@ -47,6 +55,15 @@ impl Deputy {
             Work::End { nr, code } => {
                 st.doing = Some(Doing::Own(None));
                 self.slot.post(nr, [code, 0, 0, 0, 0, 0], None, None);
+            }
+            Work::Ignore { sig, yes } => {
+                let at = DATA - ACTION_ROOM;
+                let mut action = [0u8; ACTION];
+                action[0] = u8::from(yes);
+                self.slot.write_data(at, &action);
+                st.doing = Some(Doing::Own(None));
+                let args = [sig, self.slot.data_addr() + at, 0, SIGSET, 0, 0];
+                self.slot.post(libc::SYS_rt_sigaction, args, None, None);
             }
             Work::Clone { flags, child, done } => {
                 let args = [flags, 0, 0, 0, 0, 0];
@@ -102,7 +119,8 @@ impl Deputy {
     /// by the time it is woken. What blocks, says much or could not be sent now is its waiter's.
     pub fn serve(&self, c: Box<Call>) {
         let mut st = lock(&self.st);
-        if st.doing.is_some() || !st.queue.is_empty() {
+        let closed = self.closed.load(Ordering::Acquire);
+        if closed || st.doing.is_some() || !st.queue.is_empty() {
             drop(st);
             return self.submit(Work::Call(c));
         }
