@@ -83,3 +83,56 @@ pub fn a_source_dies(farm: &Farm) {
         });
     }
 }
+
+/// Says numbers until it is told to stop.
+const OTHER: &str = r#"$| = 1; until (-e "/tmp/stop") { print ++$i, "\n"; select undef, undef, undef, 0.05 } print "end\n";"#;
+
+/// Who still holds a part of it says nothing any more: it ends, and another of its tree that is where it went goes on.
+pub fn a_source_hangs(farm: &Farm) {
+    for (name, program) in [("program", PROGRAM), ("other", OTHER)] {
+        farm.sh(
+            "n1",
+            &format!("cat > /tmp/{name}.pl <<'EOF'\n{program}\nEOF"),
+        );
+    }
+    let tree = "rm -f /tmp/end /tmp/stop; perl /tmp/other.pl >/tmp/other 2>&1 & echo $! > /tmp/pid-other; \
+                echo $$ > /tmp/pid; perl /tmp/program.pl";
+    let run = "(export ARMENTO_POSTCOPY=1 ARMENTO_FAULTS=/tmp/faults; armento run --stay sh -c";
+    farm.sh(
+        "n1",
+        &format!(
+            "rm -f /tmp/end; {run} '{tree}; echo $? > /tmp/end; wait') >/tmp/out 2>/tmp/says &"
+        ),
+    );
+    until("first lines of both", || {
+        let lines = "test $(wc -l < /tmp/out) -ge 3 && test -s /tmp/other";
+        farm.run("n1", lines).status.success()
+    });
+    let program = farm.sh("n1", "pgrep -P $(cat /tmp/pid) -f '[p]rogram.pl'");
+    let program = program.trim();
+    farm.sh("n1", "armento migrate $(cat /tmp/pid-other) n3");
+    farm.sh("n1", &format!("armento migrate {program} n2"));
+    farm.sh(
+        "n2",
+        "echo stall 10 > /tmp/faults/source.sweeping; chmod 666 /tmp/faults/*",
+    );
+    farm.run("n1", &format!("armento migrate {program} n3"));
+    until("its end", || ended(farm));
+    assert_eq!(farm.sh("n1", "cat /tmp/end"), "137\n");
+    // As long as home would wait for its node.
+    std::thread::sleep(Duration::from_secs(6));
+    let place = "armento ps --json | grep -q '\"place\": *\"n3\"'";
+    assert!(
+        farm.run("n1", place).status.success(),
+        "{}",
+        farm.sh("n1", "cat /tmp/other /tmp/says")
+    );
+    farm.sh("n1", "touch /tmp/stop");
+    until("the end of the other", || {
+        farm.sh("n1", "tail -n 1 /tmp/other") == "end\n"
+    });
+    farm.sh(
+        "n1",
+        "test $(wc -l < /tmp/other) = $(($(tail -n 2 /tmp/other | head -n 1) + 1))",
+    );
+}
