@@ -1,5 +1,6 @@
-# The port is this shell's own, so that two runs on one machine do not meet.
-port=$((20000 + $$ % 20000))
+# The port is this shell's own, so that two runs on one machine do not meet, and none that the kernel gives to clients
+# (ip_local_port_range: 32768 and above).
+port=$((20000 + $$ % 12000))
 redis-server --port $port --bind 127.0.0.1 --unixsocket ./sock --save '' \
     --enable-debug-command local --logfile log --dbfilename dump --daemonize no > /dev/null 2>&1 &
 server=$!
