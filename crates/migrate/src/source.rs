@@ -55,6 +55,10 @@ const DROPS_MAX: usize = 8;
 const DROP_ENOUGH: u64 = 4 << 20;
 /// Less than this that was written since the last round is sent in the pause: a millisecond.
 const LATE_MIN: u64 = 1 << 20;
+/// A program that writes less than this during a round has all of it sent in the pause, however long a round takes, as on a
+/// full machine: two milliseconds of a gigabit. What comes behind the flip is lost with the connection that brings it, and
+/// the program with it.
+const OWED_MIN: u64 = 256 << 10;
 /// Runs in one message.
 const DROP_RUNS: usize = 8192;
 
@@ -99,6 +103,15 @@ type Slow<'a> = Box<dyn FnOnce() -> Box<dyn Brake> + 'a>;
 pub trait Brake {
     /// Its rounds do not get shorter: slower still. False: it cannot be.
     fn harder(&self) -> bool;
+}
+
+/// A round that was not shorter than the one before.
+#[derive(Clone, Copy, Default)]
+struct Stuck {
+    /// How long the sending took.
+    sending: Duration,
+    /// What was sent.
+    bytes: u64,
 }
 
 #[derive(Default)]
@@ -203,13 +216,13 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.sync()?;
         let mut stuck = self.converge(&both, (watch, &map), writes)?;
         if !self.postcopy
-            && stuck.is_some_and(|s| s > BEARABLE)
+            && stuck.is_some_and(|s| s.sending > BEARABLE)
             && let Some(brake) = self.brake.take()
         {
             let slow = brake();
             loop {
                 stuck = self.converge(&both, (watch, &map), writes)?;
-                if stuck.is_none_or(|s| s <= BEARABLE) || !slow.harder() {
+                if stuck.is_none_or(|s| s.sending <= BEARABLE) || !slow.harder() {
                     break;
                 }
             }
@@ -218,25 +231,26 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         if self.postcopy && forced() {
             self.give_up_all()?;
         }
-        if self.postcopy && stuck.is_some() {
+        if self.postcopy && stuck.is_some_and(|s| s.bytes >= OWED_MIN) {
             self.give_up(watch, &map, writes)?;
         }
         Ok(())
     }
 
-    /// Rounds, until one is short, or they do not get shorter: then how long the last one's sending took.
+    /// Rounds, until one is short, or they do not get shorter: then what the last one was.
     fn converge(
         &mut self,
         both: &[Area],
         (watch, map): (&Watch, &Pagemap),
         writes: &RwLock<()>,
-    ) -> Result<Option<Duration>> {
-        let (mut last, mut sending) = (f64::INFINITY, Duration::ZERO);
+    ) -> Result<Option<Stuck>> {
+        let mut last = f64::INFINITY;
+        let mut stuck = Stuck::default();
         for _ in 1..ROUNDS_MAX {
             let (begun, before) = (Instant::now(), self.read);
             self.pack.begin(plain(both));
             // What the look takes does not get less with what is written, and the last one, of what stands still, arms nothing.
-            sending = Duration::ZERO;
+            let mut sending = Duration::ZERO;
             watch.round(map, writes, &mut |_, runs| {
                 let begun = Instant::now();
                 let sent = if runs.is_empty() {
@@ -253,16 +267,18 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             sending += begun_sync.elapsed();
             point("source.round");
             let took = begun.elapsed();
-            let little = sending <= TICK && self.read - before < LATE_MIN;
+            let bytes = self.read - before;
+            let little = sending <= TICK && bytes < LATE_MIN;
             if sending <= ENOUGH || little {
                 return Ok(None);
             }
+            stuck = Stuck { sending, bytes };
             if took.as_secs_f64() > last * SHRINKS {
                 break;
             }
             last = took.as_secs_f64();
         }
-        Ok(Some(sending))
+        Ok(Some(stuck))
     }
 
     /// Everything comes behind the flip: a test's wish.
