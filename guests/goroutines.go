@@ -73,8 +73,7 @@ func main() {
 	fmt.Println("channels", total)
 
 	ticker, ticks := time.NewTicker(10*time.Millisecond), 0
-	// Long enough for a machine that is full: natively there are sixty.
-	late := time.After(600 * time.Millisecond)
+	late := time.After(150 * time.Millisecond)
 	for done := false; !done; {
 		select {
 		case <-ticker.C:

@@ -17,31 +17,6 @@ pub struct Gap {
 /// One line a guest and mode.
 pub const GAPS: &[Gap] = &[
     Gap {
-        guest: "bash:procsub",
-        mode: Mode::Away,
-        reason: "bash 5.2 itself: natively, too, `wait $!` of a process substitution says -1 once in some 300 runs on a full machine",
-    },
-    Gap {
-        guest: "bash:procsub",
-        mode: Mode::Storm,
-        reason: "bash 5.2 itself: natively, too, `wait $!` of a process substitution says -1 once in some 300 runs on a full machine",
-    },
-    Gap {
-        guest: "bash:procsub",
-        mode: Mode::StormCall,
-        reason: "bash 5.2 itself: natively, too, `wait $!` of a process substitution says -1 once in some 300 runs on a full machine",
-    },
-    Gap {
-        guest: "bash:posixpipe",
-        mode: Mode::Storm,
-        reason: "what takes no time natively (`time` says 0.00) takes a hundredth of a second when it is moved in its midst on a full machine",
-    },
-    Gap {
-        guest: "bash:posixpipe",
-        mode: Mode::StormCall,
-        reason: "what takes no time natively (`time` says 0.00) takes a hundredth of a second when it is moved in its midst on a full machine",
-    },
-    Gap {
         guest: "copying",
         mode: Mode::Storm,
         reason: "what a process at home writes with process_vm_writev into one that moves or is away is lost: nobody sees that call",
