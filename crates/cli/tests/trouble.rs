@@ -371,7 +371,6 @@ fn memory_comes_behind_the_flip() {
     if let Some(farm) = Farm::up("behind", None) {
         behind::nothing_is_lost(&farm);
         behind::a_source_dies(&farm);
-        behind::a_source_hangs(&farm);
     }
 }
 

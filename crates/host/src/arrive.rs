@@ -4,10 +4,11 @@
 
 use crate::cache::Draft;
 use crate::mapping::{OTHER_MAX, map_call, map_file};
-use crate::shared::{Cell, Pair, Proc, Shared, lock, says};
+use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
 use crate::{behind, bodies, passage, shut, sys};
+use armento_link::{Reader, Writer};
 use armento_migrate::carry::files_of;
 use armento_migrate::fault::point;
 use armento_migrate::fetch::Fetch;
@@ -32,7 +33,6 @@ use armento_tracee::{sys as tsys, trace};
 use armento_wire::talk::{FileKey, Signal, ToHome};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
@@ -42,8 +42,8 @@ use std::time::{Duration, Instant};
 /// ARCH_MAP_VDSO_64. KERNEL: arch_prctl, CONFIG_CHECKPOINT_RESTORE.
 const MAP_VDSO: u64 = 0x2003;
 
-/// Receives one process, over `socket`, and tells home how it went.
-pub fn receive(sh: &Arc<Shared>, mv: MoveId, socket: &TcpStream, (mut r, mut w): Pair) {
+/// Receives one process and tells home how it went.
+pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
     let mut a = Arrival {
         sh: sh.clone(),
         head: None,
@@ -61,8 +61,6 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, socket: &TcpStream, (mut r, mut w):
             let away = a.away;
             sh.tell(&ToHome::Ready { mv, bytes, away });
             if let Some((proc, rest)) = a.rest.take() {
-                // What cannot be told is as it was: TCP ends the connection later.
-                let _ = socket.set_read_timeout(Some(sh.home.owes_max()));
                 behind::fetch((a.pid, &proc), rest, (&mut r, &mut w));
             }
         }

@@ -95,12 +95,6 @@ impl Home {
         (self.freeze / 3).clamp(PULSE, most)
     }
 
-    /// How long a source that owes pages may say nothing: who reads or writes a page that is still to come waits for it,
-    /// those who serve all guests of this tree as well, and home must hear of the others before it gives us up.
-    pub fn owes_max(&self) -> Duration {
-        self.dead * 2 / 3
-    }
-
     pub fn reads(&self) -> MutexGuard<'_, ()> {
         lock(&self.reading)
     }

@@ -83,7 +83,7 @@ pub fn welcome(sh: &Arc<Shared>, link: Duplex, who: &Badge, silent: Silent) {
                 calls(sh, inlet);
             }
         }
-        Purpose::Bring(mv) => arrive::receive(sh, mv, &socket, (r, w)),
+        Purpose::Bring(mv) => arrive::receive(sh, mv, r, w),
         Purpose::Object(object) => {
             // Home sees the broken stream: a return is tried again, the end of a process says what is lost.
             let _ = depart::object(sh, object, w);
