@@ -346,9 +346,9 @@ impl Deputy {
             Work::Own { done, .. } | Work::Tidy { done, .. } if full => {
                 let _ = done.send(-i64::from(libc::EAGAIN));
             }
-            // A body's call goes before our housekeeping.
-            Work::Call(_) | Work::Part { .. } | Work::Ignore { .. } if !full => st.push_first(w),
-            Work::End { .. } => st.push_first(w),
+            // A body's call goes before our housekeeping, and is never dropped: its thread waits.
+            Work::Call(_) | Work::Part { .. } | Work::End { .. } => st.push_first(w),
+            Work::Ignore { .. } if !full => st.push_first(w),
             w if !full => st.queue.push_back(w),
             _ => {}
         }
