@@ -5,14 +5,14 @@ use crate::shared::{ALONE, Shared, lock};
 use crate::talk::PULSE;
 use crate::world::Zoo;
 use armento_link::{Reader, Writer};
-use armento_tracee::{aside, status};
+use armento_tracee::aside;
 use armento_wire::session::{Closer, Session};
 use armento_wire::talk::{Resume, SessionId, WELCOME};
 use armento_wire::{WireError, write_frame};
 use std::io::BufReader;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -100,40 +100,6 @@ impl Home {
     }
 }
 
-/// That `hand`, the first thread, waits for a thread of a guest, if it does: then it is ours that home heard nothing.
-/// KERNEL: proc_pid_syscall(5): the number and the arguments, hexadecimal.
-fn waits(hand: i32) -> String {
-    let call = |tid: i32| std::fs::read_to_string(format!("/proc/{tid}/syscall"));
-    let at = call(hand).unwrap_or_default();
-    let words: Vec<&str> = at.split(' ').collect();
-    let arg = match words.first().and_then(|nr| nr.parse().ok()) {
-        Some(libc::SYS_wait4) => words.get(1),
-        Some(libc::SYS_waitid) => words.get(2),
-        _ => None,
-    };
-    let tid = arg.and_then(|tid| i32::from_str_radix(tid.trim_start_matches("0x"), 16).ok());
-    tid.map_or_else(String::new, |tid| {
-        let state = status::thread_state(tid).unwrap_or('?');
-        let of_it = call(tid).unwrap_or_default();
-        format!(
-            "; its hand waits for thread {tid}: state {state}, call {}",
-            of_it.trim_end()
-        )
-    })
-}
-
-/// The same of our hand, asked aside: a look at a thread can itself wait, and this host must have ended when home says so.
-fn waits_soon() -> String {
-    let (tx, rx) = mpsc::channel();
-    let asked = aside::start("waits", move || {
-        let _ = tx.send(waits(std::process::id() as i32));
-    });
-    asked.map_or_else(
-        |_| String::new(),
-        |_| rx.recv_timeout(LOOK).unwrap_or_default(),
-    )
-}
-
 /// Looks, for ever, whether home hears us. It counts from when we said the last of what home has heard: home counts from
 /// when it heard that, which is later, whichever way the cable is cut.
 pub fn watch(sh: &Arc<Shared>) {
@@ -148,9 +114,8 @@ pub fn watch(sh: &Arc<Shared>) {
         let alone = home.session.answered().elapsed();
         if alone > home.dead {
             eprintln!(
-                "no word from home for {} ms: this host ends{}",
-                alone.as_millis(),
-                waits_soon()
+                "no word from home for {} ms: this host ends",
+                alone.as_millis()
             );
             std::process::exit(0);
         }
@@ -208,34 +173,6 @@ mod tests {
         assert!(home.turn(&resume(0)).is_none(), "it was repeated");
         assert!(home.turn(&resume(2)).is_some());
         assert!(home.turn(&resume(1)).is_none(), "it is older");
-    }
-
-    #[test]
-    fn it_says_whom_the_hand_waits_for() {
-        let mut child = std::process::Command::new("cat")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .expect("cat");
-        let pid = child.id();
-        let me = || {
-            let path = std::fs::read_link("/proc/thread-self").expect("proc(5)");
-            let name = path.file_name().and_then(|tid| tid.to_str()?.parse().ok());
-            name.expect("a thread's number")
-        };
-        assert_eq!(waits(me()), "", "who runs waits for nobody");
-        let (tx, rx) = std::sync::mpsc::channel();
-        let held = child.stdin.take();
-        let hand = std::thread::spawn(move || {
-            tx.send(me()).expect("heard");
-            child.wait().expect("ours")
-        });
-        let hand_tid = rx.recv().expect("said");
-        let mut looks = std::iter::repeat_with(|| waits(hand_tid)).take(10_000_000);
-        let said = looks.find(|said| !said.is_empty());
-        let want = format!("; its hand waits for thread {pid}: state ");
-        assert!(said.is_some_and(|said| said.starts_with(&want)));
-        drop(held);
-        hand.join().expect("it ended");
     }
 
     #[test]
