@@ -78,7 +78,9 @@ impl Farm {
 
     /// What hosts and daemons said lately, beside the evidence of a failure.
     pub fn keep_logs(&self, folder: &Path) -> Result<()> {
-        const LAST: &str = "tail -n 100 /var/lib/armento/hosts/*.log /tmp/node.log 2>/dev/null";
+        // Where `armento lab` has them (`lab/src/farm.rs`).
+        const LAST: &str =
+            "tail -n 100 /var/lib/armento/hosts/*.log /var/log/armento.log 2>/dev/null";
         for node in 1..=NODES {
             let node = format!("n{node}");
             let said = Command::new(&self.armento)
