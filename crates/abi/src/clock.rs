@@ -6,7 +6,9 @@ const THREAD: i32 = libc::CLOCK_THREAD_CPUTIME_ID;
 /// KERNEL: linux/posix-timers_types.h: the number of a CPU clock is !id << 3, one thread's, its kind.
 const PER_THREAD: i32 = 4;
 const KIND: i32 = 3;
-const SCHED: i32 = 2;
+pub const PROF: i32 = 0;
+pub const VIRT: i32 = 1;
+pub const SCHED: i32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuClock {
@@ -14,13 +16,42 @@ pub enum CpuClock {
     Thread(i32),
 }
 
-/// The clock `id` as thread `tid` of process `pid` names it; `None` for all others, among them the clocks of
-/// sampled time, which nobody uses.
+/// What a CPU clock counts. KERNEL: kernel/time/posix-cpu-timers.c, kernel/sched/cputime.c.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// What the scheduler gave.
+    Exact,
+    /// Ticks that came while it ran: what ITIMER_PROF goes by.
+    Ticks,
+    /// Those of them that came outside the kernel: ITIMER_VIRTUAL.
+    UserTicks,
+}
+
+impl Counts {
+    /// What such a clock shows of a time.
+    pub fn of(self, user_ns: u64, system_ns: u64) -> u64 {
+        match self {
+            Counts::UserTicks => user_ns,
+            Counts::Ticks | Counts::Exact => user_ns + system_ns,
+        }
+    }
+}
+
+/// What the CPU clock `id` counts.
+pub fn counts(id: i32) -> Counts {
+    match id & KIND {
+        PROF if id < 0 => Counts::Ticks,
+        VIRT if id < 0 => Counts::UserTicks,
+        _ => Counts::Exact,
+    }
+}
+
+/// The clock `id` as thread `tid` of process `pid` names it; `None` for all others.
 pub fn cpu_clock(id: i32, pid: i32, tid: i32) -> Option<CpuClock> {
     let (whom, per_thread) = match id {
         PROCESS => (0, false),
         THREAD => (0, true),
-        _ if id < 0 && id & KIND == SCHED => (!(id >> 3), id & PER_THREAD != 0),
+        _ if id < 0 && id & KIND <= SCHED => (!(id >> 3), id & PER_THREAD != 0),
         _ => return None,
     };
     Some(match (whom, per_thread) {
@@ -50,9 +81,12 @@ mod tests {
         check(named(41, 2), Some(CpuClock::Process(40)));
         check(named(7, 2), Some(CpuClock::Process(7)));
         check(named(43, 6), Some(CpuClock::Thread(43)));
-        // Sampled times, and clocks behind descriptors.
-        check(named(40, 0), None);
-        check(named(40, 1), None);
+        check(named(40, 0), Some(CpuClock::Process(40)));
+        check(named(0, 5), Some(CpuClock::Thread(41)));
+        // One behind a descriptor.
         check(named(5, 3), None);
+        let said = [2, 3, named(0, 2), named(40, 0), named(0, 5)].map(counts);
+        let ticks = [Counts::Ticks, Counts::UserTicks];
+        assert_eq!(said, [[Counts::Exact; 3].as_slice(), &ticks].concat()[..]);
     }
 }

@@ -10,7 +10,7 @@
 //! Start at [`row`] and [`place_of`], then [`pack`].
 
 mod arg;
-mod clock;
+pub mod clock;
 mod cond;
 pub mod filter;
 mod marshal;
@@ -24,7 +24,7 @@ mod wait;
 mod x86_64;
 
 pub use arg::{Arg, Len};
-pub use clock::{CpuClock, cpu_clock};
+pub use clock::{Counts, CpuClock, counts, cpu_clock};
 pub use cond::Cond;
 pub use marshal::{Dest, Plan, Refuse, Upto, pack, unpack};
 pub use mem::{Fault, Mem};

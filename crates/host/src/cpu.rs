@@ -5,7 +5,7 @@
 
 use crate::forward;
 use crate::shared::{Cell, Fix, Proc, Shared, lock};
-use armento_abi::{CpuClock, cpu_clock};
+use armento_abi::{Counts, CpuClock, counts, cpu_clock};
 use armento_migrate::image::Cpu;
 use armento_model::CpuTime;
 use armento_tracee::notify::Notice;
@@ -36,6 +36,12 @@ impl Account {
         let ns = before.total_ns() + here_ns;
         self.carried.shown.clock(ns);
         ns
+    }
+
+    /// What a clock of ticks shows when the kernel here counted `here`. What was used elsewhere is known exactly only.
+    fn sampled_ns(&self, by: Counts, here: CpuTime) -> u64 {
+        let t = self.carried.home + self.carried.away + here;
+        by.of(t.user_ns, t.system_ns)
     }
 
     /// As it goes on.
@@ -82,15 +88,22 @@ pub fn clock(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
 }
 
 fn own_ns(sh: &Shared, cell: &Arc<Cell>, id: i32) -> Option<u64> {
+    let by = counts(id);
     match cpu_clock(id, cell.pid, cell.tid)? {
         CpuClock::Process(pid) if pid == cell.pid => {
-            let here = cpu::process_ns(cell.proc.here);
-            Some(lock(&cell.proc.cpu).clock_ns(here))
+            let here = cell.proc.here;
+            let account = &cell.proc.cpu;
+            Some(match by {
+                Counts::Exact => lock(account).clock_ns(cpu::process_ns(here)),
+                _ => lock(account).sampled_ns(by, cpu::process_ticks(here)),
+            })
         }
         CpuClock::Thread(tid) => {
             let of = sh.cell_of(tid).filter(|c| c.pid == cell.pid)?;
-            let here = cpu::thread_ns(of.here);
-            Some(lock(&of.cpu).clock_ns(here))
+            Some(match by {
+                Counts::Exact => lock(&of.cpu).clock_ns(cpu::thread_ns(of.here)),
+                _ => lock(&of.cpu).sampled_ns(by, cpu::thread_ticks(of.here)),
+            })
         }
         CpuClock::Process(_) => None,
     }

@@ -6,7 +6,7 @@
 //! their parents read when they have waited for them.
 
 use crate::keep::lock;
-use armento_abi::{CpuClock, Out, cpu_clock};
+use armento_abi::{Counts, CpuClock, Out, counts, cpu_clock};
 use armento_migrate::image::{Cpu, State};
 use armento_model::{CpuTime, Pid, Shown, Tid};
 use armento_tracee::{cpu, status, usage};
@@ -220,16 +220,18 @@ impl Books {
     }
 
     fn clock(&self, d: &Done, own: bool, w: &mut dyn Written) {
+        let id = d.args[0] as i32;
+        let by = |t: CpuTime| counts(id).of(t.user_ns, t.system_ns);
         let mut all = lock(&self.0);
-        let (ns, shown) = match cpu_clock(d.args[0] as i32, d.pid, d.tid) {
+        let (ns, shown) = match cpu_clock(id, d.pid, d.tid) {
             Some(CpuClock::Process(pid)) if own || pid != d.pid => {
                 let Some(a) = all.get_mut(&pid) else { return };
-                (a.away.total_ns(), (pid == d.pid).then_some(&mut a.shown))
+                (by(a.away), (pid == d.pid).then_some(&mut a.shown))
             }
             Some(CpuClock::Thread(tid)) if own => {
                 let t = all.get_mut(&d.pid).and_then(|a| a.threads.get_mut(&tid));
                 let Some(t) = t else { return };
-                (t.away.total_ns(), Some(&mut t.shown))
+                (by(t.away), Some(&mut t.shown))
             }
             _ => return,
         };
@@ -237,7 +239,8 @@ impl Books {
         w.change(1, usage::TIMESPEC, &mut |b| {
             said = usage::add_to_timespec(b, ns)
         });
-        if let Some(shown) = shown {
+        // A sampled clock may be beyond the exact one.
+        if let Some(shown) = shown.filter(|_| counts(id) == Counts::Exact) {
             shown.clock(said);
         }
     }

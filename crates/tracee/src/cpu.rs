@@ -1,14 +1,11 @@
 //! CPU time of a process or thread, as the kernel tells those who look from outside.
 
 use crate::{status, sys, text};
+use armento_abi::clock::{PROF, SCHED, VIRT};
 use armento_model::{CpuTime, Shown};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Kinds of CPU clocks in a clock's number. KERNEL: linux/posix-timers_types.h.
-const PROF: i32 = 0;
-const VIRT: i32 = 1;
-const SCHED: i32 = 2;
 /// KERNEL: USER_HZ is 100 on every architecture of ours.
 pub const TICK_NS: u64 = 10_000_000;
 /// Fields of /proc/PID/stat, from field 3 on. KERNEL: proc_pid_stat(5).
@@ -27,8 +24,17 @@ pub fn process_ns(pid: i32) -> u64 {
 }
 
 pub fn process(pid: i32) -> CpuTime {
-    let (user, both) = (clock(pid, VIRT), clock(pid, PROF));
-    CpuTime::split(process_ns(pid), user, both.saturating_sub(user))
+    let t = process_ticks(pid);
+    CpuTime::split(process_ns(pid), t.user_ns, t.system_ns)
+}
+
+/// Whole ticks that came while one of its threads ran.
+pub fn process_ticks(pid: i32) -> CpuTime {
+    let (user_ns, both) = (clock(pid, VIRT), clock(pid, PROF));
+    CpuTime {
+        user_ns,
+        system_ns: both.saturating_sub(user_ns),
+    }
 }
 
 /// A running thread's last slice may be missing: the kernel adds it with its next tick.
@@ -98,7 +104,8 @@ pub fn children_says(pid: i32) -> CpuTime {
     ticks(status::stat_fields(pid), CUTIME)
 }
 
-fn thread_ticks(tid: i32) -> CpuTime {
+/// The same of one thread.
+pub fn thread_ticks(tid: i32) -> CpuTime {
     ticks(status::thread_stat_fields(tid), UTIME)
 }
 
