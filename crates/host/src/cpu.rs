@@ -169,6 +169,8 @@ mod tests {
         a.carried.home = time(100, 10);
         a.carried.away = time(5, 5);
         assert_eq!(a.clock_ns(7), 127);
+        let ticks = |by| a.sampled_ns(by, time(4, 3));
+        assert_eq!([Counts::Ticks, Counts::UserTicks].map(ticks), [127, 109]);
         assert_eq!(a.away(time(4, 3)), time(9, 8));
         // The ratio moves: neither part goes back.
         assert_eq!(a.away(time(9, 1)), time(12, 8));

@@ -116,6 +116,11 @@ fn its_own_time_is_added_at_home_only() {
     assert_eq!((clock(true, 2), clock(true, 3)), (11 * MS, 2 * MS));
     assert_eq!((clock(false, 2), clock(false, 3)), (0, 0));
     assert_eq!(clock(true, libc::CLOCK_MONOTONIC), 0);
+    // All ticks, and those of user mode.
+    assert_eq!(
+        (clock(true, !10 << 3), clock(true, !10 << 3 | 1)),
+        (11 * MS, 5 * MS)
+    );
     // Another's is known to nobody but home.
     b.told(20, ms(7, 0));
     assert_eq!(clock(false, !20 << 3 | 2), 7 * MS);
