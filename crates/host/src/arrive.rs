@@ -7,8 +7,9 @@ use crate::mapping::{OTHER_MAX, map_call, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
-use crate::{behind, bodies, passage, shut, sys};
+use crate::{alike, behind, bodies, passage, shut, sys};
 use armento_link::{Reader, Writer};
+use armento_migrate::alike::Like;
 use armento_migrate::carry::files_of;
 use armento_migrate::fault::point;
 use armento_migrate::fetch::Fetch;
@@ -144,10 +145,14 @@ impl Arrival {
     /// The files that came are whole.
     fn keep_fresh(&mut self) {
         for (key, draft) in std::mem::take(&mut self.fresh) {
-            let file = Arc::new(self.sh.cache.publish(draft));
-            self.came.push(file.clone());
-            lock(&self.sh.files).insert(key, file);
+            self.keep(key, draft);
         }
+    }
+
+    fn keep(&mut self, key: FileKey, draft: Draft) {
+        let file = Arc::new(self.sh.cache.publish(draft));
+        self.came.push(file.clone());
+        lock(&self.sh.files).insert(key, file);
     }
 
     /// Home's word that an earlier body of the same process is to go comes on another stream: this one may be quicker.
@@ -184,6 +189,20 @@ impl Builder for Arrival {
 
     fn lacks(&mut self, files: Vec<FileKey>) -> Result<Vec<FileKey>> {
         self.missing(files, MORE_MAX)
+    }
+
+    fn alike(&mut self, files: Vec<Like>) -> Result<Vec<FileKey>> {
+        let mut lacks = Vec::new();
+        for like in files {
+            match self.fresh.remove(&like.key) {
+                Some(draft) if alike::copy(&like, &draft.file)? => self.keep(like.key, draft),
+                draft => {
+                    lacks.push(like.key);
+                    self.fresh.extend(draft.map(|d| (like.key, d)));
+                }
+            }
+        }
+        Ok(lacks)
     }
 
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()> {

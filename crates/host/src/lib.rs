@@ -6,6 +6,7 @@
 //! home's that its user's hosts share (`cache.rs`). Start at [`main`], then `serve.rs`.
 
 mod ahead;
+mod alike;
 mod arrive;
 mod behind;
 mod bodies;

@@ -2,6 +2,7 @@
 //!
 //! From: `source.rs`, at the offer. Next: `target.rs`.
 
+use crate::alike::Like;
 use crate::image::{Area, Kind};
 use crate::source::Job;
 use crate::{MigrateError, Result};
@@ -26,18 +27,31 @@ impl<R: Read, W: Write> Job<'_, R, W> {
             return Ok(());
         }
         write_frame(self.w, bulk::MORE, &[&talk::encode(&new)])?;
-        let mut buf = Vec::new();
-        match self.hear(&mut buf)? {
-            bulk::LACKS => {}
-            _ => return Err(WireError::Garbled("answer to more files").into()),
-        }
-        let lacks: Vec<FileKey> = talk::decode(&buf, "files it lacks")?;
+        let lacks = self.lacks()?;
         self.told.extend(new);
         self.carry(&lacks, files)
     }
 
+    fn lacks(&mut self) -> Result<Vec<FileKey>> {
+        let mut buf = Vec::new();
+        match self.hear(&mut buf)? {
+            bulk::LACKS => {}
+            _ => return Err(WireError::Garbled("answer to files").into()),
+        }
+        Ok(talk::decode(&buf, "files it lacks")?)
+    }
+
+    /// All but what the target has of its own.
     pub(crate) fn carry(&mut self, keys: &[FileKey], files: &mut Opened) -> Result<()> {
-        for key in keys {
+        let all = keys.iter();
+        let alike: Vec<Like> = all.filter_map(|k| Like::of(k, &files(k)?)).collect();
+        let mut has: Vec<FileKey> = alike.iter().map(|like| like.key).collect();
+        if !alike.is_empty() {
+            write_frame(self.w, bulk::ALIKE, &[&talk::encode(&alike)])?;
+            let lacks = self.lacks()?;
+            has.retain(|k| !lacks.contains(k));
+        }
+        for key in keys.iter().filter(|k| !has.contains(k)) {
             let f = files(key)
                 .ok_or_else(|| MigrateError::Stays(Stay::Busy, "a mapped file went away".into()))?;
             self.file(key, &f)?;

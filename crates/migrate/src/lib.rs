@@ -4,6 +4,7 @@
 //! resource. Nothing here decides who moves, and nothing here knows whether a side is home or host:
 //! that is left to `keeper` and `host`, which own the threads. Start at [`image`].
 
+pub mod alike;
 pub mod carry;
 pub mod fault;
 pub mod fetch;

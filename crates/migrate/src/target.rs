@@ -4,6 +4,7 @@
 //! flip: `fetch.rs`.
 
 use crate::Result;
+use crate::alike::Like;
 use crate::fault::point;
 use crate::fill::Filler;
 use crate::image::areas::{self, Step};
@@ -26,6 +27,10 @@ pub trait Builder {
     fn offered(&mut self, head: Head) -> Result<Accept>;
     /// Which of these files, mapped since the offer, it lacks: they come before the layout.
     fn lacks(&mut self, files: Vec<FileKey>) -> Result<Vec<FileKey>>;
+    /// Which of these files, of those it said it lacks, it has not of its own either.
+    fn alike(&mut self, files: Vec<Like>) -> Result<Vec<FileKey>> {
+        Ok(files.into_iter().map(|like| like.key).collect())
+    }
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()>;
     /// The process, ready to be written: called before the first pages, when its files are there.
     fn ready_for_pages(&mut self) -> Result<Filler>;
@@ -69,6 +74,10 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
         match read_frame(r, &mut buf)? {
             bulk::MORE => {
                 let lacks = b.lacks(talk::decode(&buf, "more files")?)?;
+                write_frame(w, bulk::LACKS, &[&talk::encode(&lacks)])?;
+            }
+            bulk::ALIKE => {
+                let lacks = b.alike(talk::decode(&buf, "files it may have")?)?;
                 write_frame(w, bulk::LACKS, &[&talk::encode(&lacks)])?;
             }
             bulk::FILE => file = Some((talk::decode(&buf, "file")?, 0)),

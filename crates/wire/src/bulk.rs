@@ -13,6 +13,13 @@
 //!            ◄──────────────────────── READY | FAILED
 //! ```
 //!
+//! Of files that a system has its own copies of, which it lacks or was asked for:
+//!
+//! ```text
+//! ALIKE(paths, digests) ──────────────►
+//!            ◄──────────────────────── LACKS(those of them of which it has no copy)
+//! ```
+//!
 //! Of files that it mapped since the offer the target is asked before LAYOUT, and as long as there are such:
 //!
 //! ```text
@@ -51,6 +58,8 @@ pub const SYNCED: u8 = 29;
 pub const MORE: u8 = 30;
 /// … and those of them that the target lacks.
 pub const LACKS: u8 = 31;
+/// Files that the target lacks, by their paths and digests: it may have the same of its own. Answered by LACKS.
+pub const ALIKE: u8 = 32;
 /// Pages that the target is to give up again: they come behind the flip.
 pub const DROP: u8 = 40;
 /// Behind the flip, to the source: this page is waited for.
