@@ -319,6 +319,7 @@ fn one_who_is_away_is_seen_and_handled_at_home() {
 fn one_who_maps_files_leaves_all_the_same() {
     if let Some(farm) = Farm::up("mapping", None) {
         mapping::while_it_leaves(&farm);
+        mapping::own_files(&farm);
     }
 }
 

@@ -2,6 +2,9 @@
 
 use super::{Farm, lab, until};
 
+mod alike;
+pub use alike::own_files;
+
 const LOAD: &str = include_str!("load.py");
 /// Every way there is: out, on to another host, back to the one before, home.
 const WAY: [&str; 4] = ["n2", "n3", "n2", "home"];
