@@ -1,6 +1,7 @@
 //! The image of a process: decoded, checked, and what a target computes from it before it touches anything.
 
 use crate::wire::message;
+use armento_migrate::alike::Like;
 use armento_migrate::carry::files_of;
 use armento_migrate::image::areas::{Area, in_both, steps};
 use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, thread};
@@ -16,12 +17,14 @@ pub fn image(data: &[u8]) {
         0 => message::<Head>(body),
         1 => message::<Accept>(body),
         2 => message::<Layout>(body),
+        4 => message::<Vec<Like>>(body),
         _ => message::<State>(body),
     }
     match which {
         0 => head(body),
         1 => {}
         2 => last(body),
+        4 => alike(body),
         _ => state(body),
     }
 }
@@ -43,6 +46,13 @@ fn last(body: &[u8]) {
     if l.check().is_ok() {
         shaped(&[], &l.areas);
         let _ = drop_calls(&l.dropped);
+    }
+}
+
+fn alike(body: &[u8]) {
+    let likes: Vec<Like> = decode(body, "files it may have").unwrap_or_default();
+    for like in likes.iter().filter(|like| like.may_be_looked_for()) {
+        assert!(like.path.is_absolute() && !like.path.to_string_lossy().contains("/../"));
     }
 }
 

@@ -5,6 +5,7 @@ use armento_client::api::{Answer, Ask, Body, Dest, HostUp, KeeperHello, Line, Or
 use armento_client::encode as line;
 use armento_gossip::{Entry, Tick, Vector};
 use armento_link::{Badge, Role, Token};
+use armento_migrate::alike::Like;
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::image::flags::{Flags, GROWS, NO_RESERVE};
 use armento_migrate::image::{Accept, Area, Head, Kind, Layout, Mm, State, ThreadState};
@@ -288,6 +289,14 @@ fn image() -> Vec<Seed> {
         precopy: true,
         postcopy: true,
     };
+    let like = Like {
+        key: FileKey {
+            size: 2 << 20,
+            ..key()
+        },
+        path: "/usr/lib/x86_64-linux-gnu/libc.so.6".into(),
+        digest: [7; 32],
+    };
     let layout = Layout {
         areas: areas(),
         dropped: vec![(0x60_1000, 0x60_2000)],
@@ -327,6 +336,7 @@ fn image() -> Vec<Seed> {
     vec![
         seed("image", "head", tagged(0, &encode(&head))),
         seed("image", "accept", tagged(1, &encode(&accept))),
+        seed("image", "alike", tagged(4, &encode(&vec![like]))),
         seed("image", "layout", tagged(2, &encode(&layout))),
         seed("image", "state", tagged(3, &encode(&state))),
         seed("layout", "both", both),

@@ -2,7 +2,7 @@
 //!
 //! From: `source.rs`, at the offer. Next: `target.rs`.
 
-use crate::alike::Like;
+use crate::alike::{Like, SIZES};
 use crate::image::{Area, Kind};
 use crate::source::Job;
 use crate::{MigrateError, Result};
@@ -41,8 +41,18 @@ impl<R: Read, W: Write> Job<'_, R, W> {
         Ok(talk::decode(&buf, "files it lacks")?)
     }
 
-    /// All but what the target has of its own.
     pub(crate) fn carry(&mut self, keys: &[FileKey], files: &mut Opened) -> Result<()> {
+        let mut left = keys;
+        while !left.is_empty() {
+            let (now, later) = left.split_at(asked_together(left));
+            self.carry_some(now, files)?;
+            left = later;
+        }
+        Ok(())
+    }
+
+    /// All but what the target has of its own.
+    fn carry_some(&mut self, keys: &[FileKey], files: &mut Opened) -> Result<()> {
         let all = keys.iter();
         let alike: Vec<Like> = all.filter_map(|k| Like::of(k, &files(k)?)).collect();
         let mut has: Vec<FileKey> = alike.iter().map(|like| like.key).collect();
@@ -76,6 +86,16 @@ impl<R: Read, W: Write> Job<'_, R, W> {
     }
 }
 
+/// Both sides read what is asked for before they answer: no more than the largest single file at once.
+fn asked_together(keys: &[FileKey]) -> usize {
+    let mut sum = 0u64;
+    let fits = |key: &&FileKey| {
+        sum = sum.saturating_add(key.size);
+        sum <= *SIZES.end()
+    };
+    keys.iter().take_while(fits).count().max(1)
+}
+
 /// The files behind these areas, each once.
 pub fn files_of(areas: &[Area]) -> Vec<FileKey> {
     let mut keys: Vec<FileKey> = areas
@@ -88,4 +108,29 @@ pub fn files_of(areas: &[Area]) -> Vec<FileKey> {
     keys.sort_unstable();
     keys.dedup();
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_asked_for_together() {
+        let check = |sizes: &[u64], want| {
+            let key = |&size| FileKey {
+                dev: 1,
+                ino: 1,
+                size,
+                mtime_ns: 0,
+            };
+            let keys: Vec<FileKey> = sizes.iter().map(key).collect();
+            assert_eq!(asked_together(&keys), want, "{sizes:?}");
+        };
+        let most = *SIZES.end();
+        check(&[1], 1);
+        check(&[most, 1], 1);
+        check(&[most / 2, most / 2, 1], 2);
+        check(&[u64::MAX, u64::MAX], 1);
+        check(&[1, u64::MAX, 1], 1);
+    }
 }
