@@ -6,6 +6,7 @@ const THREAD: i32 = libc::CLOCK_THREAD_CPUTIME_ID;
 /// KERNEL: linux/posix-timers_types.h: the number of a CPU clock is !id << 3, one thread's, its kind.
 const PER_THREAD: i32 = 4;
 const KIND: i32 = 3;
+/// What it counts: ticks, ticks outside the kernel, exact time.
 pub const PROF: i32 = 0;
 pub const VIRT: i32 = 1;
 pub const SCHED: i32 = 2;

@@ -6,7 +6,7 @@ use crate::sys;
 use armento_migrate::alike::{Like, read_through};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 /// Copies this node's file of that path, if it has those bytes: what is there later may be something else. Otherwise
 /// `to` is zeros.
@@ -23,7 +23,10 @@ pub fn copy(like: &Like, to: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Any user's to read: so it is asked of this one, who is none of this node's.
+/// KERNEL: inode(7): any user may read it. Who asks may be this node's daemon's own user, where that is not root.
+const FOR_ALL: u32 = 0o004;
+
+/// This node's file of that path, if it is one of which others are told.
 fn own(like: &Like) -> Option<File> {
     if !like.may_be_looked_for() {
         return None;
@@ -34,7 +37,8 @@ fn own(like: &Like) -> Option<File> {
         .open(&like.path)
         .ok()?;
     let m = f.metadata().ok()?;
-    (m.is_file() && m.len() == like.key.size).then_some(f)
+    let told = m.is_file() && m.mode() & FOR_ALL != 0;
+    (told && m.len() == like.key.size).then_some(f)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use crate::mapping::new_copy;
 use crate::sys;
 use armento_migrate::Result;
+use armento_migrate::alike::SIZES;
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::image::files::rescued;
 use armento_wire::talk::FileKey;
@@ -20,8 +21,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// All files of one home and user together, bytes. The one that was used longest ago goes first.
 const TOTAL_MAX: u64 = 512 << 20;
-/// Larger files than this are nobody's library.
-const ONE_MAX: u64 = 64 << 20;
+/// Larger files than this are nobody's library, bytes.
+const ONE_MAX: u64 = *SIZES.end();
 
 pub struct Cache {
     /// `None`: nowhere to keep them; every host then has its own.
