@@ -69,9 +69,10 @@ pub fn point(name: &str) {
     }
 }
 
-/// What the file says, if it is there; once.
+/// What the file says, if it is there; once. One that says nothing is only just being written: its word is for a later point.
 fn happens(file: &Path) {
     if let Ok(what) = fs::read_to_string(file)
+        && !what.is_empty()
         && fs::remove_file(file).is_ok()
     {
         happen(what.trim());
