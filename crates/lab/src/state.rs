@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where labs are kept. Not shared with nodes: each has a /run of its own.
@@ -122,9 +123,7 @@ impl Dir {
     /// Claims a name and a network number. The claim is the directory itself.
     pub fn claim(name: &str, plan: impl FnOnce(u8) -> Plan) -> Result<(Dir, Plan)> {
         let dir = Dir::of(name)?;
-        fs::create_dir_all(ROOT).with_context(|| format!("cannot create {ROOT}"))?;
-        let root = fs::File::open(ROOT)?;
-        root.lock()?; // two `lab up` at once must not choose the same network
+        let _root = lock(Path::new(ROOT))?; // two `lab up` at once must not choose the same network
         let taken: Vec<u8> = names()
             .iter()
             .filter_map(|n| Some(Dir::of(n).ok()?.plan().ok()?.net))
@@ -154,8 +153,57 @@ impl Dir {
             }
             _ => {}
         }
-        let _ = fs::remove_dir(ROOT); // fails while another lab is up
+        give_up(Path::new(ROOT));
         Ok(())
+    }
+}
+
+/// The folder of all labs, made if need be, and locked until the handle is dropped.
+fn lock(root: &Path) -> Result<fs::File> {
+    let cannot = || format!("cannot create {}", root.display());
+    loop {
+        match fs::create_dir(root) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(e).with_context(cannot);
+            }
+            _ => {}
+        }
+        if let Some(file) = lock_there(root).with_context(cannot)? {
+            return Ok(file);
+        }
+    }
+}
+
+/// `None` when there is no such folder.
+///
+/// Whoever takes the last lab down removes the folder, under the same lock. So the folder that was opened may be gone
+/// when its lock is had, and another one be there: each turn of the loop is another lab's end.
+fn lock_there(root: &Path) -> io::Result<Option<fs::File>> {
+    loop {
+        let file = match fs::File::open(root) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        file.lock()?;
+        if is_at(&file, root) {
+            return Ok(Some(file));
+        }
+    }
+}
+
+/// Whether the path still leads to the open folder.
+fn is_at(file: &fs::File, path: &Path) -> bool {
+    let id = |m: fs::Metadata| (m.dev(), m.ino());
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(there)) => id(open) == id(there),
+        _ => false,
+    }
+}
+
+/// Removes the folder of all labs unless there is a lab in it.
+fn give_up(root: &Path) {
+    if let Ok(Some(_held)) = lock_there(root) {
+        let _ = fs::remove_dir(root); // fails while another lab is up
     }
 }
 
@@ -170,4 +218,31 @@ pub fn names() -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One goes up while the last other goes down, over and over: whoever holds the folder can make a lab in it.
+    #[test]
+    fn the_folder_of_all_labs_is_there_for_whoever_locked_it() {
+        let root = std::env::temp_dir().join(format!("labs-{}", std::process::id()));
+        let turns = |who: u32| {
+            for turn in 0..500 {
+                let held = lock(&root).unwrap();
+                let lab = root.join(format!("{who}-{turn}"));
+                fs::create_dir(&lab).unwrap();
+                drop(held);
+                fs::remove_dir(&lab).unwrap();
+                give_up(&root);
+            }
+        };
+        std::thread::scope(|s| {
+            for who in 0..4 {
+                s.spawn(move || turns(who));
+            }
+        });
+        assert!(!root.exists(), "the last one removed it");
+    }
 }
