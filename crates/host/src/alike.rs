@@ -1,6 +1,6 @@
 //! This node's own files in place of home's: nothing travels where the bytes are the same.
 //!
-//! From: `arrive.rs`. Farms are installed alike; a program's libraries are most of what its first visit would bring.
+//! From: `coming.rs`. Farms are installed alike; a program's libraries are most of what its first visit would bring.
 
 use crate::sys;
 use armento_migrate::alike::{Like, read_through};

@@ -2,12 +2,12 @@
 //!
 //! From: `migrate/src/target.rs`. Next: `serve.rs`, when home says Thaw.
 
-use crate::cache::Draft;
+use crate::coming::{Coming, MORE_MAX};
 use crate::mapping::{OTHER_MAX, map_call, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
-use crate::{alike, behind, bodies, passage, shut, sys};
+use crate::{behind, bodies, passage, shut, sys};
 use armento_link::{Reader, Writer};
 use armento_migrate::alike::Like;
 use armento_migrate::carry::files_of;
@@ -15,7 +15,7 @@ use armento_migrate::fault::point;
 use armento_migrate::fetch::Fetch;
 use armento_migrate::fill::{Filler, StandIns};
 use armento_migrate::image::areas::{Area, Kind};
-use armento_migrate::image::files::{FILE_MAX, rescued};
+use armento_migrate::image::files::rescued;
 use armento_migrate::image::objects::{Object, ObjectId};
 use armento_migrate::image::processor::{self, Here};
 use armento_migrate::image::{
@@ -32,10 +32,8 @@ use armento_tracee::trace::TraceError;
 use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
 use armento_tracee::{sys as tsys, trace};
 use armento_wire::talk::{FileKey, Signal, ToHome};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -48,8 +46,7 @@ pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
     let mut a = Arrival {
         sh: sh.clone(),
         head: None,
-        fresh: BTreeMap::new(),
-        came: Vec::new(),
+        files: Coming::new(sh),
         mv,
         pid: 0,
         away: CpuTime::default(),
@@ -91,16 +88,10 @@ const DROP_MAX: Duration = Duration::from_millis(500);
 /// Between two looks: a small part of what making a body takes.
 const DROP_LOOK: Duration = Duration::from_micros(200);
 
-/// Its process may stand still by now: then a second copy is better than to wait for the one that another host fetches.
-const MORE_MAX: Duration = Duration::from_millis(50);
-
 struct Arrival {
     sh: Arc<Shared>,
     head: Option<Head>,
-    /// Files that came with this move, while they are not complete.
-    fresh: BTreeMap<FileKey, Draft>,
-    /// … and those that are: nobody forgets what an arrival holds.
-    came: Vec<Arc<File>>,
+    files: Coming,
     mv: MoveId,
     pid: Pid,
     /// CPU that it used away before.
@@ -113,48 +104,6 @@ struct Arrival {
 }
 
 impl Arrival {
-    /// Which files must come along: neither known here nor to another host of this user, nor on their way
-    /// to one. In the order of their keys: two hosts that wait for each other's would wait in vain.
-    fn missing(&mut self, mut files: Vec<FileKey>, wait: Duration) -> Result<Vec<FileKey>> {
-        files.sort_unstable();
-        let sh = self.sh.clone();
-        let mut missing = Vec::new();
-        for key in files.into_iter().filter(|k| !sh.knows(k)) {
-            let no_room = |why: &str| Err(MigrateError::Stays(Stay::NoRoom, why.into()));
-            if !sh.has_file_room(self.fresh.len()) {
-                return no_room("this host has no descriptors left for its files");
-            }
-            if key.size > FILE_MAX {
-                return no_room("a mapped file too big to travel");
-            }
-            let found = match sh.cache.get(&key, false) {
-                Some(f) => Ok(f),
-                None => sh.cache.draft(&key, false, wait)?,
-            };
-            match found {
-                Ok(f) => drop(lock(&sh.files).insert(key, Arc::new(f))),
-                Err(draft) => {
-                    self.fresh.insert(key, draft);
-                    missing.push(key);
-                }
-            }
-        }
-        Ok(missing)
-    }
-
-    /// The files that came are whole.
-    fn keep_fresh(&mut self) {
-        for (key, draft) in std::mem::take(&mut self.fresh) {
-            self.keep(key, draft);
-        }
-    }
-
-    fn keep(&mut self, key: FileKey, draft: Draft) {
-        let file = Arc::new(self.sh.cache.publish(draft));
-        self.came.push(file.clone());
-        lock(&self.sh.files).insert(key, file);
-    }
-
     /// Home's word that an earlier body of the same process is to go comes on another stream: this one may be quicker.
     fn await_drop(&self, pid: Pid) {
         let until = Instant::now() + DROP_MAX;
@@ -178,7 +127,7 @@ impl Builder for Arrival {
         }
         here().takes(&head.processor)?;
         self.from = head.processor.xsave.clone();
-        let files = self.missing(files_of(&head.areas), OTHER_MAX)?;
+        let files = self.files.missing(files_of(&head.areas), OTHER_MAX)?;
         self.head = Some(head);
         Ok(Accept {
             files,
@@ -188,32 +137,19 @@ impl Builder for Arrival {
     }
 
     fn lacks(&mut self, files: Vec<FileKey>) -> Result<Vec<FileKey>> {
-        self.missing(files, MORE_MAX)
+        self.files.missing(files, MORE_MAX)
     }
 
     fn alike(&mut self, files: Vec<Like>) -> Result<Vec<FileKey>> {
-        let mut lacks = Vec::new();
-        for like in files {
-            match self.fresh.remove(&like.key) {
-                Some(draft) if alike::copy(&like, &draft.file)? => self.keep(like.key, draft),
-                draft => {
-                    lacks.push(like.key);
-                    self.fresh.extend(draft.map(|d| (like.key, d)));
-                }
-            }
-        }
-        Ok(lacks)
+        self.files.alike(files)
     }
 
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()> {
-        if let Some(draft) = self.fresh.get(key) {
-            draft.file.write_all_at(bytes, off)?;
-        }
-        Ok(())
+        self.files.write(key, off, bytes)
     }
 
     fn ready_for_pages(&mut self) -> Result<Filler> {
-        self.keep_fresh();
+        self.files.keep();
         let head = self.head.take().ok_or_else(|| {
             MigrateError::Stays(Stay::TargetFailed, "pages before an offer".into())
         })?;
@@ -234,7 +170,7 @@ impl Builder for Arrival {
     }
 
     fn layout(&mut self, mut layout: Layout) -> Result<()> {
-        self.keep_fresh();
+        self.files.keep();
         let (mv, pid) = (self.mv, self.pid);
         self.later = std::mem::take(&mut layout.later);
         self.sh

@@ -12,6 +12,7 @@ mod behind;
 mod bodies;
 mod brake;
 mod cache;
+mod coming;
 mod cpu;
 mod depart;
 mod fork;
