@@ -72,6 +72,10 @@ pub struct Pids {
     pub groups: Vec<Vec<PathBuf>>,
 }
 
+/// So often the folder of all labs may be removed while it is being taken. Each time is the end of another lab, of which
+/// there are 250 at most, and who waits for the lock has it soon.
+const TURNS_MAX: usize = 1000;
+
 /// One lab's state directory.
 #[derive(Clone, Debug)]
 pub struct Dir(pub PathBuf);
@@ -160,35 +164,34 @@ impl Dir {
 
 /// The folder of all labs, made if need be, and locked until the handle is dropped.
 fn lock(root: &Path) -> Result<fs::File> {
-    let cannot = || format!("cannot create {}", root.display());
-    loop {
+    for _ in 0..TURNS_MAX {
         match fs::create_dir(root) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(e).with_context(cannot);
+                return Err(e).with_context(|| format!("cannot create {}", root.display()));
             }
             _ => {}
         }
-        if let Some(file) = lock_there(root).with_context(cannot)? {
-            return Ok(file);
+        let held = lock_there(root).with_context(|| format!("cannot lock {}", root.display()))?;
+        if let Some(held) = held {
+            return Ok(held);
         }
     }
+    let root = root.display();
+    bail!(
+        "{root} is there and cannot be opened: no lab was raised\n\
+         hint: if it is a link that leads nowhere, remove it, or make the folder that it names"
+    )
 }
 
-/// `None` when there is no such folder.
-///
-/// Whoever takes the last lab down removes the folder, under the same lock. So the folder that was opened may be gone
-/// when its lock is had, and another one be there: each turn of the loop is another lab's end.
+/// `None` when it is not there any more. Whoever takes the last lab down removes the folder, under the same lock: the one
+/// that was opened may be gone when its lock is had.
 fn lock_there(root: &Path) -> io::Result<Option<fs::File>> {
-    loop {
-        let file = match fs::File::open(root) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other?,
-        };
-        file.lock()?;
-        if is_at(&file, root) {
-            return Ok(Some(file));
-        }
-    }
+    let file = match fs::File::open(root) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    file.lock()?;
+    Ok(is_at(&file, root).then_some(file))
 }
 
 /// Whether the path still leads to the open folder.
@@ -200,7 +203,7 @@ fn is_at(file: &fs::File, path: &Path) -> bool {
     }
 }
 
-/// Removes the folder of all labs unless there is a lab in it.
+/// Removes the folder of all labs unless there is a lab in it. One that is another by now is for whoever made it.
 fn give_up(root: &Path) {
     if let Ok(Some(_held)) = lock_there(root) {
         let _ = fs::remove_dir(root); // fails while another lab is up
@@ -223,6 +226,15 @@ pub fn names() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_said() {
+        let root = std::env::temp_dir().join(format!("no-labs-{}", std::process::id()));
+        std::os::unix::fs::symlink("/nowhere/at/all", &root).unwrap();
+        let said = lock(&root).map(drop).unwrap_err().to_string();
+        fs::remove_file(&root).unwrap();
+        assert!(said.contains("hint: if it is a link"), "{said}");
+    }
 
     /// One goes up while the last other goes down, over and over: whoever holds the folder can make a lab in it.
     #[test]
