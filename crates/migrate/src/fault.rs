@@ -103,3 +103,21 @@ fn happen(what: &str) {
     }
     let _ = armento_tracee::sys::kill(me, signal);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_there_when_it_is_written_and_happens_once() {
+        let file = std::env::temp_dir().join(format!("armento-fault-{}", std::process::id()));
+        let there = || file.exists();
+        happens(&file);
+        fs::write(&file, "").expect("made");
+        happens(&file);
+        assert!(there(), "it is only just being written");
+        fs::write(&file, "stall 0\n").expect("written");
+        happens(&file);
+        assert!(!there(), "it has happened");
+    }
+}
