@@ -19,6 +19,7 @@ use std::time::Duration;
 /// Its process may stand still by now: then a second copy is better than to wait for the one that another host fetches.
 pub const MORE_MAX: Duration = Duration::from_millis(50);
 
+/// What one move brings of files, until its end.
 pub struct Coming {
     sh: Arc<Shared>,
     /// Those that come with this move, while they are not complete.
@@ -28,6 +29,7 @@ pub struct Coming {
 }
 
 impl Coming {
+    /// Nothing has come yet.
     pub fn new(sh: &Arc<Shared>) -> Coming {
         Coming {
             sh: sh.clone(),
