@@ -18,6 +18,6 @@ pub fn proc(data: &[u8]) {
         assert!(v.start <= v.end, "{v:?}");
         let _ = (v.len(), v.is_vdso(), v.is_vsyscall());
     }
-    let _ = (may_travel(&all), of_body(&all));
+    let _ = (may_travel(&all), of_body(&all, None));
     let _ = of_deputy(&all, &Names::default());
 }

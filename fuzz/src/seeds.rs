@@ -8,6 +8,7 @@ use armento_link::{Badge, Role, Token};
 use armento_migrate::alike::Like;
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::image::flags::{Flags, GROWS, NO_RESERVE};
+use armento_migrate::image::vdso::Vdso;
 use armento_migrate::image::{Accept, Area, Head, Kind, Layout, Mm, State, ThreadState};
 use armento_model::{CpuTime, ENGINE_VERSION, Hint, NodeName, Stay, TreeId};
 use armento_noded::peer::{AdmitAsk, PeerAnswer, PeerAsk, Question, Replied, Reply};
@@ -270,7 +271,12 @@ fn image() -> Vec<Seed> {
     let mm = Mm {
         fields: [0x40_0000; 11],
         auxv: vec![0; 64],
-        vdso: Some((0x7fff_0000_0000, 0x7fff_0000_4000, 0x7fff_0000_6000)),
+        vdso: Some(Vdso {
+            first: 0x7fff_0000_0000,
+            code: 0x7fff_0000_4000,
+            end: 0x7fff_0000_6000,
+            digest: 5,
+        }),
     };
     let head = Head {
         engine: ENGINE_VERSION,
@@ -288,6 +294,7 @@ fn image() -> Vec<Seed> {
         files: vec![key()],
         precopy: true,
         postcopy: true,
+        vdso: true,
     };
     let like = Like {
         key: FileKey {
@@ -327,6 +334,7 @@ fn image() -> Vec<Seed> {
         limits: vec![(3, 1 << 20, 1 << 23)],
         persona: 0,
         cpu: Default::default(),
+        vdso: vec![0x7f; 64],
     };
     let (was, is) = (encode(&fewer), encode(&layout));
     // Two halves of one input: the shorter is filled up, which postcard does not mind.

@@ -7,7 +7,7 @@ use crate::mapping::{OTHER_MAX, map_call, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
-use crate::{behind, bodies, passage, shut, sys};
+use crate::{behind, bodies, passage, shut, sys, vdso};
 use armento_link::{Reader, Writer};
 use armento_migrate::alike::Like;
 use armento_migrate::carry::files_of;
@@ -37,9 +37,6 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-
-/// ARCH_MAP_VDSO_64. KERNEL: arch_prctl, CONFIG_CHECKPOINT_RESTORE.
-const MAP_VDSO: u64 = 0x2003;
 
 /// Receives one process and tells home how it went.
 pub fn receive(sh: &Arc<Shared>, mv: MoveId, mut r: Reader, mut w: Writer) {
@@ -128,11 +125,13 @@ impl Builder for Arrival {
         here().takes(&head.processor)?;
         self.from = head.processor.xsave.clone();
         let files = self.files.missing(files_of(&head.areas), OTHER_MAX)?;
+        let vdso = head.mm.vdso;
         self.head = Some(head);
         Ok(Accept {
             files,
             precopy: true,
             postcopy: behind::can(&self.sh),
+            vdso: vdso.is_some_and(|v| !v.is_ours()),
         })
     }
 
@@ -269,16 +268,12 @@ fn begin(zoo: &mut Zoo, mv: MoveId, head: &Head) -> Result<Filler> {
         name: head.command.clone(),
         areas: Vec::new(),
         needs: head.processor.needs.clone(),
+        vdso: None,
     };
     zoo.bodies.insert(head.pid, body);
     let code = zoo.code.clone();
     let mut h = Hold::take(here, zoo.passage())?;
-    if let Some((first, _, _)) = head.mm.vdso {
-        let at = h
-            .call(&code, libc::SYS_arch_prctl, [MAP_VDSO, first, 0, 0, 0, 0])?
-            .0;
-        ok("map the vDSO", here, at)?;
-    }
+    let foreign = vdso::map(&mut h, &code, head.mm.vdso)?;
     let fd = h
         .call(
             &code,
@@ -300,6 +295,7 @@ fn begin(zoo: &mut Zoo, mv: MoveId, head: &Head) -> Result<Filler> {
     drop(h);
     if let Some(b) = zoo.bodies.get_mut(&head.pid) {
         b.uffd = uffd.map(Arc::new);
+        b.vdso = foreign;
     }
     make_objects(&sh, &head.areas, &head.brings, &head.lasting)?;
     shape(zoo, head.pid, head.areas.clone())?;
@@ -476,6 +472,10 @@ fn finish(
     h.batch(&code, &flags::zero_calls(&state.zeros))?;
     let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
     ok("set the memory map's numbers", here, r[0])?;
+    let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    if let Some(foreign) = &mut b.vdso {
+        foreign.install(&mut h, &code, state.vdso.clone())?;
+    }
     let b = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?;
     let rest = match later {
         [] => None,

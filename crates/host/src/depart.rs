@@ -4,6 +4,7 @@
 
 use crate::shared::{CellState, Pair, Proc, Shared, lock, says};
 use crate::turns::TURN_MAX;
+use crate::vdso::Foreign;
 use crate::veils::{Face, Veils};
 use crate::world::{Body, Th, Zoo};
 use crate::{behind, brake, cpu, freeze};
@@ -13,6 +14,7 @@ use armento_migrate::fault::point;
 use armento_migrate::image::areas::{self, Kind, Survey};
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::{self, Views};
+use armento_migrate::image::vdso::Vdso;
 use armento_migrate::image::{
     Area, Head, Processor, State, ThreadState, itimers, mm, sigs, thread,
 };
@@ -99,6 +101,7 @@ struct Source {
     uffd: Option<Arc<Uffd>>,
     proc: Arc<Proc>,
     tids: Vec<Tid>,
+    vdso: Option<Foreign>,
 }
 
 impl Source {
@@ -110,6 +113,7 @@ impl Source {
             uffd: b.uffd.clone(),
             proc: b.proc.clone(),
             tids: b.threads.keys().copied().collect(),
+            vdso: b.vdso.clone(),
         })
     }
 }
@@ -126,10 +130,12 @@ fn send(
     behind::whole(&proc)?;
     let mapped = proc.mapped.load(Ordering::Acquire);
     let noted = Noted::now(here)?;
-    let mut first = survey(here)?;
+    let home = source.vdso.as_ref().map(|f| f.home);
+    let mut first = survey(here, home)?;
     noted.mark(&mut first.areas);
     let head = head(pid, (here, source.needs), &first, source.tids)?;
     let mut job = Job::new(here, r, w);
+    job.vdso = source.vdso.map(|f| f.image);
     let slowed = sh.clone();
     job.brake = Some(Box::new(move || Box::new(brake::on(&slowed, pid))));
     let shared = sh.clone();
@@ -140,14 +146,14 @@ fn send(
             if proc.watched.swap(true, Ordering::AcqRel) {
                 forget_marks(&u, &first);
             }
-            let mut now = survey(here)?;
+            let mut now = survey(here, home)?;
             noted.mark(&mut now.areas);
             job.precopy(&u, &now, &proc.writes).is_ok()
         }
         None => false,
     };
     if proc.mapped.load(Ordering::Acquire) != mapped {
-        job.more(&survey(here)?.areas, &mut files)?;
+        job.more(&survey(here, home)?.areas, &mut files)?;
     }
     let noted = Noted::before_freeze(here, head.areas.len());
     point("host.freezing");
@@ -237,8 +243,13 @@ pub fn meet(
     }
 }
 
-fn survey(here: i32) -> Result<Survey> {
-    areas::of_body(&maps::read(here).map_err(|_| MigrateError::Ended)?)
+fn survey(here: i32, foreign: Option<Vdso>) -> Result<Survey> {
+    let all = maps::read(here).map_err(|_| MigrateError::Ended)?;
+    let mut s = areas::of_body(&all, foreign)?;
+    if foreign.is_none() {
+        s.digest_vdso(here)?;
+    }
+    Ok(s)
 }
 
 fn head(pid: Pid, (here, needs): (i32, CpuSet), s: &Survey, tids: Vec<Tid>) -> Result<Head> {
@@ -265,19 +276,19 @@ fn partners(zoo: &Zoo, pid: Pid) -> Result<Vec<(Pid, Vec<Area>)>> {
     if lock(&zoo.sh().objects).is_empty() {
         return Ok(Vec::new());
     }
-    let of = |here: i32| -> Result<Vec<Area>> {
-        let list = maps::read(here).map_err(|_| MigrateError::Ended)?;
-        let mut areas = areas::of_body(&list)?.areas;
+    let of = |b: &Body| -> Result<Vec<Area>> {
+        let foreign = b.vdso.as_ref().map(|f| f.home);
+        let mut areas = survey(b.here, foreign)?.areas;
         areas.retain(|a| matches!(a.kind, Kind::Shared { .. }));
         Ok(areas)
     };
-    let here = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?.here;
+    let own = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?;
     let mut mine = Views::default();
-    mine.add(&of(here)?);
+    mine.add(&of(own)?);
     let mut all = Vec::new();
     for b in zoo.bodies.values().filter(|b| !b.quiet) {
         // One that ends just now shares nothing any more.
-        let areas = of(b.here).unwrap_or_default();
+        let areas = of(b).unwrap_or_default();
         if objects::sizes(&areas).len() > mine.lack(&areas).len() {
             all.push((b.pid, areas));
         }
@@ -345,7 +356,8 @@ fn capture(zoo: &mut Zoo, (mv, pid): (MoveId, Pid), here: i32) -> Result<(Survey
         others.add(areas);
     }
     let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    let mut last = survey(here)?;
+    let foreign = b.vdso.clone();
+    let mut last = survey(here, foreign.as_ref().map(|f| f.home))?;
     objects::travels(&last.areas)?;
     for (object, o) in lock(&sh.objects).iter().filter(|(_, o)| !o.lasts) {
         last.objects.extend(o.held(*object, &last.areas, &others)?);
@@ -371,6 +383,7 @@ fn capture(zoo: &mut Zoo, (mv, pid): (MoveId, Pid), here: i32) -> Result<(Survey
                 itimers = itimers::read(&mut h, &code)?;
             }
             let own = thread::own_eintr(here);
+            foreign.iter().try_for_each(|f| f.leave(&mut h))?;
             thread::ask(&mut h, &code.booth(n), false)?;
             held.push((h, used, own));
         }
@@ -413,6 +426,7 @@ fn capture(zoo: &mut Zoo, (mv, pid): (MoveId, Pid), here: i32) -> Result<(Survey
             persona: status::personality(here),
             pending,
             cpu,
+            vdso: Vec::new(),
         },
     ))
 }

@@ -308,6 +308,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         .get(&cell.pid)
         .map(|b| b.areas.clone())
         .unwrap_or_default();
+    let vdso = zoo.bodies.get(&cell.pid).and_then(|b| b.vdso.clone());
     let releases = vfork.then_some((cell.pid, cell.tid));
     proc.live.store(!vfork, Ordering::Release);
     let body = Body {
@@ -330,6 +331,7 @@ fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfo
         name: String::new(),
         areas,
         needs: needs.unwrap_or_default(),
+        vdso,
     };
     zoo.bodies.insert(pid, body);
     crate::bodies::catch_up(zoo, pid, tid);

@@ -33,6 +33,7 @@ mod sys;
 mod talk;
 mod timers;
 mod turns;
+mod vdso;
 mod veils;
 mod whole;
 mod words;

@@ -3,6 +3,7 @@
 use crate::bodies;
 use crate::shared::{Cell, FOR_MOVE, Proc, Shared};
 use crate::sigwaits;
+use crate::vdso::Foreign;
 use crate::veils::Veils;
 use armento_client::api::CpuSet;
 use armento_migrate::stop::Halted;
@@ -59,6 +60,8 @@ pub struct Body {
     pub name: String,
     /// What it may use of a processor.
     pub needs: CpuSet,
+    /// Its home's kernel has another vDSO than this one.
+    pub vdso: Option<Foreign>,
     /// Layout as last built.
     pub areas: Vec<armento_migrate::image::Area>,
 }

@@ -151,6 +151,7 @@ impl Builder for Return {
             files: Vec::new(),
             precopy: self.early.noted.is_some(),
             postcopy: false,
+            vdso: false,
         })
     }
 

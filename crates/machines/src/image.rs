@@ -66,7 +66,8 @@ impl Kind {
 /// The build directory, where images and what machines write are kept.
 pub fn below_build() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    let target =
+        target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
     let target = target.canonicalize().unwrap_or(target);
     target.join("machines")
 }
@@ -102,7 +103,10 @@ impl Image {
         // Tests that run at once build it once.
         let lock = File::create(stamp.with_extension("lock"))?;
         lock.lock()?;
-        let wanted = format!("{:x}", xxhash_rust::xxh3::xxh3_128(INPUTS.concat().as_bytes()));
+        let wanted = format!(
+            "{:x}",
+            xxhash_rust::xxh3::xxh3_128(INPUTS.concat().as_bytes())
+        );
         let image = Image { suite, dir };
         if fs::read_to_string(&stamp).is_ok_and(|had| had == wanted) && image.is_whole() {
             return Ok(Ok(image));
@@ -123,7 +127,10 @@ impl Image {
             let said = fs::read_to_string(&log).unwrap_or_default();
             let tail: Vec<&str> = said.lines().rev().take(15).collect();
             let tail: Vec<&str> = tail.into_iter().rev().collect();
-            bail!("the image could not be built ({status}):\n{}", tail.join("\n"));
+            bail!(
+                "the image could not be built ({status}):\n{}",
+                tail.join("\n")
+            );
         }
         fs::write(&stamp, wanted)?;
         Ok(Ok(image))

@@ -118,17 +118,34 @@ impl Machine {
         };
         let accel = format!("tcg,tb-size={TRANSLATED_MIB}");
         let mut args: Vec<String> = [
-            "-accel", &accel,
+            "-accel",
+            &accel,
             // Without cmpxchg16b: emulated, Linux 6.12 ends in a double fault at its first one (QEMU 7.2).
-            "-cpu", "max,-mpx,-cx16",
-            "-smp", "1", "-display", "none", "-nodefaults", "-rtc", "base=utc",
-            "-kernel", &show(&kernel), "-initrd", &initrd, "-append", &append,
-            "-device", "virtio-rng-pci",
+            "-cpu",
+            "max,-mpx,-cx16",
+            "-smp",
+            "1",
+            "-display",
+            "none",
+            "-nodefaults",
+            "-rtc",
+            "base=utc",
+            "-kernel",
+            &show(&kernel),
+            "-initrd",
+            &initrd,
+            "-append",
+            &append,
+            "-device",
+            "virtio-rng-pci",
         ]
         .map(str::to_owned)
         .to_vec();
         args.extend(["-m".into(), self.mem_mib.to_string()]);
-        args.extend(["-serial".into(), format!("file:{}", show(&self.file("console")))]);
+        args.extend([
+            "-serial".into(),
+            format!("file:{}", show(&self.file("console"))),
+        ]);
         args.extend(["-pidfile".into(), show(&self.file("pid"))]);
         args.extend([
             "-monitor".into(),
@@ -136,7 +153,10 @@ impl Machine {
         ]);
         args.extend([
             "-drive".into(),
-            format!("file={},if=virtio,cache=writeback,discard=unmap", show(&self.file("qcow2"))),
+            format!(
+                "file={},if=virtio,cache=writeback,discard=unmap",
+                show(&self.file("qcow2"))
+            ),
         ]);
         args.extend(net("farm", "52:54:00:09:09"));
         args.extend(net("test", "52:54:00:0a:09"));
@@ -158,7 +178,12 @@ impl Machine {
     pub fn wait_up(&self) -> Result<()> {
         let until = Instant::now() + BOOT;
         while Instant::now() < until {
-            let ssh = self.ssh("root", "systemctl is-system-running --wait || true", 60, false);
+            let ssh = self.ssh(
+                "root",
+                "systemctl is-system-running --wait || true",
+                60,
+                false,
+            );
             let reply = reply(&ssh)?;
             if matches!(reply.out.trim(), "running" | "degraded") {
                 return Ok(());
@@ -185,7 +210,10 @@ impl Machine {
 
     fn ssh_words(&self, user: &str) -> Vec<String> {
         let control = self.site.dir().join(format!("{}.{user}.ssh", self.name()));
-        let mut words = vec!["-i".to_owned(), self.image.dir.join("key").display().to_string()];
+        let mut words = vec![
+            "-i".to_owned(),
+            self.image.dir.join("key").display().to_string(),
+        ];
         let control = format!("ControlPath={}", control.display());
         for option in [
             "StrictHostKeyChecking=no",
@@ -217,8 +245,14 @@ impl Machine {
     fn by_hand(&self) -> String {
         let words = self.ssh_words("$user").join(" ");
         let enter = self.site.inside("ssh", &[]);
-        let enter: Vec<_> = enter.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
-        format!("user=$1; shift\nexec nsenter {} $TTY {words} \"$@\"\n", enter.join(" "))
+        let enter: Vec<_> = enter
+            .get_args()
+            .map(|a| a.to_string_lossy().into_owned())
+            .collect();
+        format!(
+            "user=$1; shift\nexec nsenter {} $TTY {words} \"$@\"\n",
+            enter.join(" ")
+        )
     }
 
     /// A script in the login shell of a user.
@@ -240,18 +274,28 @@ impl Machine {
     /// What a script says that must succeed.
     pub fn sh(&self, user: &str, script: &str) -> String {
         let reply = self.run(user, script);
-        assert!(reply.code == 0, "{} {user}: {script}: {reply:?}", self.name());
+        assert!(
+            reply.code == 0,
+            "{} {user}: {script}: {reply:?}",
+            self.name()
+        );
         reply.out
     }
 
     /// A file of this machine, with its mode.
     pub fn put(&self, from: &Path, to: &str) -> Result<()> {
         let mut c = self.ssh_command("root", COMMAND_S, false);
-        c.arg(format!("cat > {to}.new && chmod 755 {to}.new && mv {to}.new {to}"));
+        c.arg(format!(
+            "cat > {to}.new && chmod 755 {to}.new && mv {to}.new {to}"
+        ));
         let file = File::open(from).with_context(|| from.display().to_string())?;
         let out = c.stdin(file).output()?;
         if !out.status.success() {
-            bail!("{}: {to}: {}", self.name(), String::from_utf8_lossy(&out.stderr));
+            bail!(
+                "{}: {to}: {}",
+                self.name(),
+                String::from_utf8_lossy(&out.stderr)
+            );
         }
         Ok(())
     }
@@ -260,7 +304,11 @@ impl Machine {
         let mut c = self.ssh_command("root", COMMAND_S, false);
         let out = c.arg(format!("cat {from}")).stdin(Stdio::null()).output()?;
         if !out.status.success() {
-            bail!("{}: {from}: {}", self.name(), String::from_utf8_lossy(&out.stderr));
+            bail!(
+                "{}: {from}: {}",
+                self.name(),
+                String::from_utf8_lossy(&out.stderr)
+            );
         }
         Ok(fs::write(to, out.stdout)?)
     }
@@ -268,13 +316,18 @@ impl Machine {
     /// The cable of the farm: in or out. The test's own stays in.
     pub fn cable(&self, plugged: bool) -> Result<()> {
         let (n, state) = (self.number, if plugged { "up" } else { "down" });
-        self.site.sh(&format!("ip link set farm{n} {state}")).map(drop)
+        self.site
+            .sh(&format!("ip link set farm{n} {state}"))
+            .map(drop)
     }
 
     /// Takes the power away: what the kernel had not written is gone.
     pub fn power_cut(&self) -> Result<()> {
         let pid = fs::read_to_string(self.file("pid"))?;
-        let gone = format!("kill -KILL {0}; while kill -0 {0} 2>/dev/null; do sleep 0.05; done", pid.trim());
+        let gone = format!(
+            "kill -KILL {0}; while kill -0 {0} 2>/dev/null; do sleep 0.05; done",
+            pid.trim()
+        );
         self.site.sh(&gone)?;
         self.forget_logins()
     }
@@ -339,7 +392,11 @@ impl Machine {
             if reply.code == 0 {
                 return;
             }
-            assert!(Instant::now() < until, "{}: {what}: {script}: {reply:?}", self.name());
+            assert!(
+                Instant::now() < until,
+                "{}: {what}: {script}: {reply:?}",
+                self.name()
+            );
             sleep(AGAIN);
         }
     }
@@ -358,7 +415,12 @@ impl Drop for Machine {
             false,
         );
         let seen = reply(&seen).map_or_else(|e| e.to_string(), |r| r.out);
-        eprintln!("== {}: console\n{}\n== {}: journal\n{seen}", self.name(), self.console(20), self.name());
+        eprintln!(
+            "== {}: console\n{}\n== {}: journal\n{seen}",
+            self.name(),
+            self.console(20),
+            self.name()
+        );
     }
 }
 

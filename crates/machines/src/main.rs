@@ -40,7 +40,11 @@ fn main() -> Result<()> {
         put,
         kernels,
     } = Cli::parse();
-    let suite = if trixie { Suite::Trixie } else { Suite::Bookworm };
+    let suite = if trixie {
+        Suite::Trixie
+    } else {
+        Suite::Bookworm
+    };
     let kind = if full { Kind::Full } else { Kind::Small };
     let image = match Image::ready(suite, kind)? {
         Ok(image) => image,
@@ -65,7 +69,11 @@ fn main() -> Result<()> {
             m.put(file, &format!("/root/{name}"))?;
         }
         let dir = site.dir().display();
-        println!("{} is up:  sh {dir}/{}.sh root 'COMMAND'", m.name(), m.name());
+        println!(
+            "{} is up:  sh {dir}/{}.sh root 'COMMAND'",
+            m.name(),
+            m.name()
+        );
     }
     println!("all are up; they end with standard input (Ctrl-D)");
     let mut rest = String::new();

@@ -31,7 +31,14 @@ impl Site {
         let dir = all.join(format!("site-{}-{n}", std::process::id()));
         fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
         let mut c = Command::new("unshare");
-        c.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "cat"]);
+        c.args([
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "cat",
+        ]);
         let mut holder = c
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -59,7 +66,8 @@ impl Site {
     pub fn inside(&self, program: &str, args: &[&str]) -> Command {
         let mut c = Command::new("nsenter");
         c.arg(format!("--target={}", self.first));
-        c.args(["--net", "--pid", "--mount", "--", program]).args(args);
+        c.args(["--net", "--pid", "--mount", "--", program])
+            .args(args);
         c
     }
 

@@ -25,7 +25,7 @@ use armento_wire::{read_frame, write_frame};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
-use std::sync::{OnceLock, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 /// Bytes of pages in one frame: read, looked at and sent while they are in the nearest caches. With four times as many
@@ -80,6 +80,10 @@ pub struct Job<'a, R: Read, W: Write> {
     pub(crate) told: BTreeSet<FileKey>,
     /// May pages come behind the flip?
     postcopy: bool,
+    /// The target needs the vDSO that the process began with …
+    wants_vdso: bool,
+    /// … which is this, where the process has another one's here; else it is read from the process.
+    pub vdso: Option<Arc<[u8]>>,
     /// Those that will, round by round: what was sent of them is given up at the target.
     pub given_up: Vec<Vec<Run>>,
     pub unsent: Unsent,
@@ -133,6 +137,8 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             offered: Vec::new(),
             told: BTreeSet::new(),
             postcopy: false,
+            wants_vdso: false,
+            vdso: None,
             given_up: Vec::new(),
             unsent: Unsent::default(),
             bytes: 0,
@@ -165,6 +171,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
         let accept: Accept = talk::decode(&buf, "answer to an offer")?;
         self.postcopy = accept.postcopy;
+        self.wants_vdso = accept.vdso;
         self.told = files_of(&head.areas).into_iter().collect();
         self.carry(&accept.files, files)?;
         Ok(accept)
@@ -359,6 +366,9 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             self.watch.forget();
             self.given_up.clear();
         }
+        if self.wants_vdso {
+            state.vdso = self.vdso_of(&state)?;
+        }
         point("source.copied");
         let map = Pagemap::open(self.pid)?;
         let mut rest = self
@@ -384,6 +394,15 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         write_frame(self.w, bulk::END, &[])?;
         point("source.sent");
         Ok(())
+    }
+
+    /// The image of the vDSO that the process began with.
+    fn vdso_of(&self, state: &State) -> Result<Vec<u8>> {
+        match (&self.vdso, state.mm.vdso) {
+            (Some(image), _) => Ok(image.to_vec()),
+            (None, Some(place)) => place.read(self.pid),
+            (None, None) => Ok(Vec::new()),
+        }
     }
 
     /// Where whole huge pages are among `runs` the target is to make such again.

@@ -51,6 +51,21 @@ pub type Call = (i64, [u64; 6]);
 /// A thread that is let go for one call of the kernel's stops in microseconds, once it has its turn on a processor.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
+/// The instruction that makes a system call.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// The longest way through a function of the vDSO that tells the time is some hundred instructions; getrandom's for a
+/// kilobyte is some ten thousand.
+const STEPS_MAX: usize = 20_000;
+
+/// Where [`Hold::step_out`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    Yes,
+    /// Still inside, and the next instruction makes a system call.
+    AtCall,
+    TooFar,
+}
+
 pub struct Hold {
     pub tid: Tid,
     /// What the thread gets back. May be changed while held.
@@ -259,6 +274,24 @@ impl Hold {
             self.await_stop(|tid| trace::resume(tid, 0))?;
         }
         Ok(())
+    }
+
+    /// Goes on, instruction by instruction, until it is outside of code that is not to travel.
+    pub fn step_out(&mut self, inside: &dyn Fn(u64) -> bool) -> Result<Outside> {
+        for _ in 0..STEPS_MAX {
+            if !inside(self.regs.rip) {
+                return Ok(Outside::Yes);
+            }
+            let mut next = [0u8; 2];
+            let got = sys::vm_read(self.tid, self.regs.rip, &mut next);
+            if got.is_ok_and(|n| n == next.len()) && next == SYSCALL {
+                return Ok(Outside::AtCall);
+            }
+            trace::step(self.tid, 0)?;
+            self.until_trap(true)?;
+            self.regs = trace::regs(self.tid)?;
+        }
+        Ok(Outside::TooFar)
     }
 
     /// Gives the thread back with other registers (a deputy, a finished body).

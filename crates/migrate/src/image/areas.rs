@@ -3,6 +3,7 @@
 use super::files::{self, FILE_MAX, Names};
 use super::flags::{Flags, GROWS};
 use super::objects::{self, ObjectId};
+use super::vdso::{self, Vdso};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::maps::Vma;
@@ -70,19 +71,19 @@ pub struct Survey {
     pub leased: Vec<FileKey>,
     /// What of objects shared with others is to be sent; set when they stand still.
     pub objects: Vec<Run>,
-    /// The kernel's own pages: first address, address of the vDSO, end.
-    pub vdso: Option<(u64, u64, u64)>,
+    /// The kernel's own pages, as the process has them from its home.
+    pub vdso: Option<Vdso>,
 }
 
 impl Survey {
     fn note_vdso(&mut self, v: &Vma) {
-        let (mut first, mut code, mut end) = self.vdso.unwrap_or((v.start, 0, v.end));
-        first = first.min(v.start);
-        end = end.max(v.end);
-        if v.name == "[vdso]" {
-            code = v.start;
-        }
-        self.vdso = Some((first, code, end));
+        self.vdso = Some(Vdso::note(self.vdso, v));
+    }
+
+    /// The digest of its vDSO is read from `pid`, once: a kernel's never changes.
+    pub fn digest_vdso(&mut self, pid: i32) -> Result<()> {
+        self.vdso = self.vdso.map(|v| v.digested(pid)).transpose()?;
+        Ok(())
     }
 
     /// Watching a part of the stack splits it in the kernel's books: nothing else can touch it, since a
@@ -162,6 +163,7 @@ pub fn of_home(pid: i32, maps: &[Vma], known: Option<&Names>) -> Result<Survey> 
         }
     }
     s.mend_stack();
+    s.digest_vdso(pid)?;
     Ok(s)
 }
 
@@ -284,10 +286,11 @@ fn parse_memfd(name: &str) -> Option<(FileKey, bool)> {
     ))
 }
 
-/// Areas of a body.
-pub fn of_body(maps: &[Vma]) -> Result<Survey> {
+/// Areas of a body. `foreign`: home's vDSO, where this kernel has another; else its digest is not known yet.
+pub fn of_body(maps: &[Vma], foreign: Option<Vdso>) -> Result<Survey> {
     let mut s = Survey::default();
-    for v in travelling(maps) {
+    let apart = foreign.map(|v| vdso::without(maps, v.run()));
+    for v in travelling(apart.as_deref().unwrap_or(maps)) {
         if v.is_vdso() {
             s.note_vdso(v);
         } else if let Some((key, shared)) = parse_memfd(&v.name) {
@@ -307,6 +310,7 @@ pub fn of_body(maps: &[Vma]) -> Result<Survey> {
             s.push(v, plain(v));
         }
     }
+    s.vdso = foreign.or(s.vdso);
     s.mend_stack();
     Ok(s)
 }

@@ -1,6 +1,7 @@
 //! The few numbers the kernel keeps of an address space, and its auxiliary vector.
 
 use crate::Result;
+use crate::image::vdso::Vdso;
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::region::Code;
 use armento_tracee::status;
@@ -12,8 +13,8 @@ pub struct Mm {
     /// start_stack, arg_start, arg_end, env_start, env_end.
     pub fields: [u64; 11],
     pub auxv: Vec<u8>,
-    /// First of the kernel's own pages, the vDSO, their end.
-    pub vdso: Option<(u64, u64, u64)>,
+    /// The kernel's own pages at its home.
+    pub vdso: Option<Vdso>,
 }
 
 const BRK: usize = 5;
@@ -21,7 +22,8 @@ const PR_SET_MM: u64 = 35;
 const PR_SET_MM_MAP: u64 = 14;
 
 /// Everything but brk, from /proc. KERNEL: proc_pid_stat(5) fields 26–28 and 45–51.
-pub fn read(pid: i32, vdso: Option<(u64, u64, u64)>) -> Result<Mm> {
+/// `vdso`: as it has it from its home, digested.
+pub fn read(pid: i32, vdso: Option<Vdso>) -> Result<Mm> {
     let f = status::stat_fields(pid)?;
     let at = |field: usize| f.get(field - 3).copied().unwrap_or(0) as u64;
     let fields = [

@@ -13,6 +13,7 @@ pub mod sigs;
 mod sound;
 pub mod thread;
 pub mod timers;
+pub mod vdso;
 
 pub use areas::{Area, Kind};
 pub use cpu::Cpu;
@@ -54,6 +55,8 @@ pub struct Accept {
     pub precopy: bool,
     /// … and behind the flip.
     pub postcopy: bool,
+    /// Its kernel has another vDSO: it needs the image that the process began with.
+    pub vdso: bool,
 }
 
 /// Said at the freeze, before the last pages.
@@ -88,4 +91,7 @@ pub struct State {
     pub persona: u32,
     /// Of the whole process: threads that ended count, too.
     pub cpu: Cpu,
+    /// The vDSO that the process began with, where the target asked for it.
+    #[serde(with = "serde_bytes")]
+    pub vdso: Vec<u8>,
 }

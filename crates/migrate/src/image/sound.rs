@@ -29,6 +29,8 @@ const SIGNALS: usize = 64;
 const AUXV_MAX: usize = 0x3000;
 /// KERNEL: RLIM_NLIMITS.
 const LIMITS_MAX: usize = 16;
+/// Two pages of code today.
+const VDSO_MAX: usize = 64 << 10;
 /// A command line is for show.
 const COMMAND_MAX: usize = 1 << 20;
 
@@ -57,7 +59,8 @@ impl State {
                 && self.threads.iter().all(thread)
                 && self.actions.len() == SIGNALS
                 && self.zeros.iter().all(run)
-                && self.limits.len() <= LIMITS_MAX,
+                && self.limits.len() <= LIMITS_MAX
+                && self.vdso.len() <= VDSO_MAX,
             "state",
         )
     }
@@ -76,7 +79,8 @@ fn thread(t: &ThreadState) -> bool {
 }
 
 fn mm(m: &Mm) -> Checked {
-    good(m.auxv.len() <= AUXV_MAX, "memory map")
+    let vdso = m.vdso.is_none_or(|v| run(&v.run()) && v.check().is_ok());
+    good(m.auxv.len() <= AUXV_MAX && vdso, "memory map")
 }
 
 /// Whole pages of a program's memory.
@@ -111,6 +115,7 @@ fn area(a: &Area) -> bool {
 mod tests {
     use super::*;
     use crate::image::flags::Flags;
+    use crate::image::vdso::Vdso;
 
     fn plain(start: u64, end: u64) -> Area {
         Area {
@@ -180,6 +185,7 @@ mod tests {
                 limits: vec![],
                 persona: 0,
                 cpu: Default::default(),
+                vdso: vec![],
             };
             change(&mut s);
             assert_eq!(s.check().is_ok(), sound);
@@ -190,6 +196,8 @@ mod tests {
         check(|s| s.threads[0].xstate = vec![0; XSTATE_MAX + 1], false);
         check(|s| s.actions.push([0; 4]), false);
         check(|s| s.mm.auxv = vec![0; AUXV_MAX + 1], false);
+        check(|s| s.mm.vdso = Some(Vdso::default()), false);
+        check(|s| s.vdso = vec![0; VDSO_MAX + 1], false);
         check(|s| s.zeros.push((0x2000, 0x1000)), false);
         check(|s| s.limits = vec![(0, 0, 0); LIMITS_MAX + 1], false);
     }
