@@ -60,6 +60,7 @@ pub use task::Mode;
   armento conform --suite perl:op/* --mode away  a program's own tests
   armento conform ./mine.sh --mode storm       a script of your own: does it show the same when it is moved about?
   armento conform --faults --moves 1000 --seed 7  does every program survive, or die truthfully, when things break?
+  armento conform --to n2 --mode home,away     on a real farm: guests of this node go to n2
   armento conform --list                       names and what they prove")]
 pub struct Args {
     /// Guests to run (a trailing * matches the rest of a name; a path is a shell script of your own); all when
@@ -102,6 +103,9 @@ pub struct Args {
     /// Use this lab, which is up already, and leave it up.
     #[arg(long, value_name = "NAME")]
     pub lab: Option<String>,
+    /// Run on this machine, which is a node of a farm, instead of in a lab; guests go away to this node of it.
+    #[arg(long, value_name = "NODE", conflicts_with = "lab")]
+    pub to: Option<String>,
     /// Guests running at once.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub jobs: u32,

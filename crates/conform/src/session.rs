@@ -29,8 +29,8 @@ pub fn run(args: &Args, guests: &[Guest], absent: &[(&'static str, String)]) -> 
     let plan = Plan::new(args)?;
     prepare(guests)?;
     let farm = match &plan.armento {
-        Some(armento) => Some(Farm::up(armento, args.lab.as_deref())?),
-        None => None,
+        Some(armento) if args.to.is_none() => Some(Farm::up(armento, args.lab.as_deref())?),
+        _ => None,
     };
     let finished = suite(&plan, guests, absent, farm.as_ref());
     let down = match farm {
@@ -67,8 +67,8 @@ impl Plan {
         modes.sort_by_key(|mode| *mode as u8);
         modes.dedup();
         let lab = args.lab.is_some() || modes.iter().any(|mode| *mode != Mode::Native);
-        if lab && !sys::is_root() {
-            bail!("a lab needs root; nothing was run\nhint: use sudo, or --mode native");
+        if lab && args.to.is_none() && !sys::is_root() {
+            bail!("a lab needs root; nothing was run\nhint: use sudo, or --mode native; --to NODE runs on a farm that is there");
         }
         let base = PathBuf::from(format!("/var/tmp/armento-conform-{}", std::process::id()));
         let armento = if lab {
@@ -96,7 +96,7 @@ impl Plan {
             seed: self.args.seed.wrapping_add(round.into()),
             timeout_s: self.args.timeout,
             armento: self.armento.clone(),
-            node: farm::AWAY.into(),
+            node: self.args.to.clone().unwrap_or_else(|| farm::AWAY.into()),
             keep: self.args.keep,
         }
     }
