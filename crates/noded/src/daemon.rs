@@ -8,7 +8,7 @@ use crate::core::Node;
 use crate::gossip::Gossip;
 use crate::peer::serve as peers;
 use crate::state::{Lock, StateDir};
-use crate::{FarmError, act, control, sys};
+use crate::{FarmError, act, boot, control, sys};
 use armento_client::api::RENEW;
 use armento_client::version;
 use armento_link::Closer;
@@ -154,6 +154,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     let state = StateDir::new(config.state_dir());
     let mut farm = state.farm()?;
     let lock = patient(|| state.lock())?;
+    boot::forget_earlier(&state)?;
     if config.name.as_ref().is_some_and(|n| *n != farm.node) {
         return Err(FarmError::Config {
             path: "name".into(),

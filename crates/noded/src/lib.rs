@@ -10,6 +10,7 @@
 mod act;
 mod asks;
 mod awaited;
+mod boot;
 mod clocks;
 mod config;
 mod control;
