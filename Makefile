@@ -25,10 +25,12 @@ OTHERS = parallel
 GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils findutils \
 	grep sed gawk bc file diffutils g++ redis-server redis-tools rsync lua5.4 tcl tmux nano \
 	vim-tiny
-# make test-all only: the big ones, and what suites need; a node with another kernel, in QEMU (its kernel, of
+# Debian machines in QEMU, for tests: the image is made of Debian's packages.
+MACHINES = qemu-system-x86 qemu-utils mmdebstrap e2fsprogs openssh-client zstd
+# make test-all only: the big ones, and what suites need; a node with another kernel (its kernel, of
 # linux-image-cloud-amd64, is unpacked and not installed).
 GUESTS_ALL = postgresql nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev
-EMULATED = qemu-system-x86 busybox-static cpio
+EMULATED = busybox-static cpio
 
 .PHONY: all build demo test test-all bench clean-lab need-build need-demo need-test need-test-all
 
@@ -41,7 +43,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(GUESTS)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(GUESTS) $(MACHINES)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace

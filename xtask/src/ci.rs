@@ -36,7 +36,11 @@ pub fn run(long: bool) -> Result<bool> {
     note("clippy", component(&mut sum, "clippy", CLIPPY)?);
     note("tidy", step("tidy", || tidy::run(&root()))?);
     note("build", step("build", build)?);
-    note("tests", step("tests", || tests(&mut sum, long))?);
+    note(
+        "tests",
+        step("tests", || tests(&mut sum, &usual_tests(long)))?,
+    );
+    note("debian", step("debian", || tests(&mut sum, &debian(long)))?);
     let (fuzzed, conformed) = fuzz_and_conformance(&mut sum, long)?;
     note("fuzz", fuzzed);
     note("conformance", conformed);
@@ -198,10 +202,52 @@ fn build() -> Result<bool> {
     ])? && programs)
 }
 
+/// A call of `cargo test`.
+struct Tests {
+    words: &'static [&'static str],
+    seconds_max: u32,
+    /// How many at once.
+    threads: usize,
+    long: bool,
+    /// All output, below the build.
+    file: &'static str,
+}
+
 /// Unit, integration and documentation tests of the workspace.
-fn tests(sum: &mut Count, long: bool) -> Result<bool> {
-    let limit = if long { 4 * TESTS_S_MAX } else { TESTS_S_MAX };
-    let mut c = bounded(Path::new("cargo"), limit);
+fn usual_tests(long: bool) -> Tests {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Tests {
+        words: &["--exclude", "armento-machines"],
+        seconds_max: if long { 4 * TESTS_S_MAX } else { TESTS_S_MAX },
+        // They wait for farms more than they compute: half as many again as there are processors.
+        threads: cores + cores.div_ceil(2),
+        long,
+        file: "tests.log",
+    }
+}
+
+/// Tests on Debian machines in QEMU, seconds: the image is built in two minutes, two machines boot in one and the test
+/// itself takes two; the long ones boot some twenty times.
+const DEBIAN_S_MAX: u32 = 600;
+const DEBIAN_LONG_S_MAX: u32 = 4 * 3600;
+
+/// One after the other: each machine wants a processor of its own.
+fn debian(long: bool) -> Tests {
+    Tests {
+        words: &["--test", "debian_*"],
+        seconds_max: if long {
+            DEBIAN_LONG_S_MAX
+        } else {
+            DEBIAN_S_MAX
+        },
+        threads: 1,
+        long,
+        file: "debian.log",
+    }
+}
+
+fn tests(sum: &mut Count, what: &Tests) -> Result<bool> {
+    let mut c = bounded(Path::new("cargo"), what.seconds_max);
     c.args([
         "test",
         "--release",
@@ -209,17 +255,16 @@ fn tests(sum: &mut Count, long: bool) -> Result<bool> {
         "--workspace",
         "--no-fail-fast",
     ]);
-    // They wait for farms more than they compute: half as many again as there are processors.
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = (cores + cores.div_ceil(2)).to_string();
+    let threads = what.threads.to_string();
+    c.args(what.words);
     c.args(["--", "--show-output", "--test-threads", &threads]);
-    let kept = target().join("tests.log");
+    let kept = target().join(what.file);
     let mut log = File::create(&kept).with_context(|| format!("{} not made", kept.display()))?;
     c.current_dir(root())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log.try_clone()?);
-    if long {
+    if what.long {
         c.env("ARMENTO_LONG_TESTS", "1");
     }
     let mut child = c.spawn().context("cargo test did not start")?;

@@ -68,7 +68,9 @@ impl Plan {
         modes.dedup();
         let lab = args.lab.is_some() || modes.iter().any(|mode| *mode != Mode::Native);
         if lab && args.to.is_none() && !sys::is_root() {
-            bail!("a lab needs root; nothing was run\nhint: use sudo, or --mode native; --to NODE runs on a farm that is there");
+            bail!(
+                "a lab needs root; nothing was run\nhint: use sudo, or --mode native; --to NODE runs on a farm that is there"
+            );
         }
         let base = PathBuf::from(format!("/var/tmp/armento-conform-{}", std::process::id()));
         let armento = if lab {

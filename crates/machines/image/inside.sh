@@ -62,7 +62,7 @@ IPv6AcceptRA=no
 END
 in_root systemctl -q enable systemd-networkd ssh chrony 2>/dev/null
 in_root systemctl -q disable systemd-networkd-wait-online systemd-timesyncd apt-daily.timer apt-daily-upgrade.timer \
-    dpkg-db-backup.timer e2scrub_all.timer fstrim.timer 2>/dev/null || true
+    redis-server dpkg-db-backup.timer e2scrub_all.timer fstrim.timer 2>/dev/null || true
 in_root systemctl -q mask apt-daily.service apt-daily-upgrade.service e2scrub_reap.service 2>/dev/null
 
 echo 'kernel.yama.ptrace_scope = 1' >"$root/etc/sysctl.d/90-yama.conf"

@@ -9,14 +9,15 @@
 //!
 //! The image is built once from Debian's packages by `image/build.sh` and kept below the build directory. This crate
 //! never changes the machine it runs on outside that directory and its own namespaces. Start at [`Site`], then
-//! [`Machine`]; `armento-machines up` raises machines by hand.
+//! [`Machine`]; [`farm`] makes a farm of several; `armento-machines up` raises machines by hand.
 
+pub mod farm;
 mod image;
 mod machine;
 mod site;
 
 pub use image::{Image, Kind, Suite};
-pub use machine::{Kernel, Machine, Reply, boot_all};
+pub use machine::{Kernel, Machine, Reply};
 pub use site::Site;
 
 /// Says what a machine of this kind lacks; a test prints it as `skipped: …`.

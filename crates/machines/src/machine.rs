@@ -1,7 +1,6 @@
 //! One machine: boot, commands as a user, files, cables, power.
 
-use crate::Missing;
-use crate::image::{Image, Suite};
+use crate::image::Image;
 use crate::site::Site;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
@@ -431,27 +430,4 @@ fn reply(out: &Result<Output>) -> Result<Reply> {
         out: String::from_utf8_lossy(&out.stdout).into_owned(),
         err: String::from_utf8_lossy(&out.stderr).into_owned(),
     })
-}
-
-/// Machines `n1`, `n2`, … of these kernels, switched on at once and waited for. `Ok(Err(_))`: cannot be had here.
-pub fn boot_all(
-    suite: Suite,
-    kind: crate::Kind,
-    kernels: &[Kernel],
-) -> Result<Result<(Arc<Site>, Vec<Machine>), Missing>> {
-    let image = match Image::ready(suite, kind)? {
-        Ok(image) => image,
-        Err(missing) => return Ok(Err(missing)),
-    };
-    let site = Arc::new(Site::new()?);
-    let mut machines = Vec::new();
-    for (number, kernel) in (1..).zip(kernels) {
-        let m = Machine::new(&site, &image, number, *kernel)?;
-        m.on()?;
-        machines.push(m);
-    }
-    for m in &machines {
-        m.wait_up()?;
-    }
-    Ok(Ok((site, machines)))
 }

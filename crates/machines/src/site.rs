@@ -1,6 +1,6 @@
 //! The namespaces in which machines and their cables are.
 
-use crate::image::below_build;
+use crate::image::{below_build, missing};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,15 @@ const WIRE: &str = "set -e; ip link set lo up
 for b in farm test; do ip link add $b type bridge; ip link set $b up; done";
 
 impl Site {
+    /// For tests: `None`, said why, where this machine cannot have one.
+    pub fn new_or_skip() -> Option<Site> {
+        if let Some(missing) = missing() {
+            println!("skipped: Debian machines need {missing}");
+            return None;
+        }
+        Some(Site::new().unwrap_or_else(|e| panic!("{e:#}")))
+    }
+
     /// Before: root (see [`crate::Image::ready`]).
     pub fn new() -> Result<Site> {
         static COUNT: AtomicU32 = AtomicU32::new(0);

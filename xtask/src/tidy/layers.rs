@@ -18,14 +18,14 @@ const LAYERS: &[&[&str]] = &[
     &["keeper", "host"],
     &["noded"],
     &["scenario"],
-    &["sim", "lab"],
+    &["sim", "lab", "machines"],
     &["conform"],
     &["tui"],
     &["cli"],
     &["bench"],
 ];
 /// `anyhow` throws types away: only where a person reads the message.
-const ANYHOW: &[&str] = &["lab", "conform", "cli", "bench", "xtask"];
+const ANYHOW: &[&str] = &["lab", "machines", "conform", "cli", "bench", "xtask"];
 
 fn layer(name: &str) -> Option<usize> {
     LAYERS.iter().position(|l| l.contains(&name))
