@@ -86,10 +86,17 @@ pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
 fn settle(zoo: &mut Zoo, here: Tid, sig: i32, info: SigInfo) {
     let sh = zoo.sh();
     let st = status::read(here).unwrap_or_default();
-    let Some((body, tid)) = zoo.thread(here) else {
+    let Some((body, _)) = zoo.thread(here) else {
         return;
     };
     let pid = body.pid;
+    let foreign = body.vdso.clone().filter(|_| st.caught & bit(sig) != 0);
+    if let Some(foreign) = foreign {
+        foreign.before_handler(zoo.passage(), here, &info);
+    }
+    let Some((body, tid)) = zoo.thread(here) else {
+        return;
+    };
     let Some(th) = body.threads.get_mut(&tid) else {
         return;
     };

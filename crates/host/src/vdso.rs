@@ -4,10 +4,11 @@
 
 use armento_migrate::image::vdso::{ELSEWHERE, Vdso, redirected};
 use armento_migrate::{MigrateError, Result};
-use armento_model::Stay;
-use armento_tracee::inject::{Hold, Outside, ok};
+use armento_model::{Stay, Tid};
+use armento_tracee::inject::{Hold, Outside, Passage, ok};
 use armento_tracee::region::Code;
-use armento_tracee::{maps, sys};
+use armento_tracee::sys::SigInfo;
+use armento_tracee::{maps, sys, trace};
 use std::sync::Arc;
 
 /// ARCH_MAP_VDSO_64. KERNEL: arch_prctl, CONFIG_CHECKPOINT_RESTORE.
@@ -79,15 +80,33 @@ impl Foreign {
         Ok(())
     }
 
+    /// A handler is about to run, and its frame, which may travel, keeps where the thread is: outside of this kernel's code.
+    /// Before: stopped at the signal with `info`. After: the same, with the function of the vDSO at its end.
+    pub fn before_handler(&self, passage: Arc<dyn Passage>, here: Tid, info: &SigInfo) {
+        let inside = trace::regs(here).is_ok_and(|r| self.is_inside(r.rip));
+        if !inside {
+            return;
+        }
+        // One that dies, or faults there itself, has its signal as it is.
+        if let Ok(mut h) = Hold::take(here, passage) {
+            let _ = h.step_out(&|rip| self.is_inside(rip));
+        }
+        let _ = trace::set_siginfo(here, info);
+    }
+
+    /// In home's image, or in this kernel's.
+    fn is_inside(&self, rip: u64) -> bool {
+        let (home, len) = (self.home, self.home.end - self.home.code);
+        (self.at..self.at + 2 * len).contains(&rip) || (home.code..home.end).contains(&rip)
+    }
+
     /// Before a thread leaves: nowhere else is this kernel's code where it is here. Refuses for a moment when the thread is
     /// about to make a call there.
     pub fn leave(&self, h: &mut Hold) -> Result<()> {
-        let (home, len) = (self.home, self.home.end - self.home.code);
-        let own = self.at..self.at + 2 * len;
-        let inside = |rip: u64| own.contains(&rip) || (home.code..home.end).contains(&rip);
-        match h.step_out(&inside)? {
+        let at_home = self.home.code..self.home.end;
+        match h.step_out(&|rip| self.is_inside(rip))? {
             Outside::Yes => Ok(()),
-            Outside::AtCall if !own.contains(&h.regs.rip) => Ok(()),
+            Outside::AtCall if at_home.contains(&h.regs.rip) => Ok(()),
             Outside::AtCall | Outside::TooFar => {
                 let why = "it asks the kernel's vDSO for the time".into();
                 Err(MigrateError::Stays(Stay::Busy, why))

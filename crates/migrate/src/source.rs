@@ -9,7 +9,7 @@ use crate::carry::{Opened, files_of};
 use crate::fault::point;
 use crate::image::areas::{self, Survey};
 use crate::image::flags::{self, ZEROS_MAX};
-use crate::image::{Accept, Area, Head, Kind, Layout, State, ThreadState, thread};
+use crate::image::{Accept, Area, Head, Kind, Layout, State, ThreadState, thread, vdso};
 use crate::later::Unsent;
 use crate::pack::Pack;
 use crate::watch::{Rest, Watch};
@@ -367,6 +367,10 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             self.given_up.clear();
         }
         if self.wants_vdso {
+            if self.vdso.is_none() && vdso::handler_returns_there(self.pid, &state, &survey.areas) {
+                let why = "a signal's handler interrupted it in the vDSO".into();
+                return Err(MigrateError::Stays(Stay::Busy, why));
+            }
             state.vdso = self.vdso_of(&state)?;
         }
         point("source.copied");
