@@ -74,6 +74,7 @@ pages: build
 	rm -rf target/pages
 	$(ARMENTO) pages target/pages
 	gzip -9n target/pages/man/*
+	gzip -9nc packaging/debian/changelog > target/pages/changelog.gz
 
 deb: pages
 	@scripts/need.sh $(PACKAGE)
