@@ -10,7 +10,7 @@ root=$built/$name
 rm -rf "$root"
 mkdir -p "$root/apparmor"
 install -s -m 755 "$built/release/armento" "$root/armento"
-install -m 644 packaging/armento.service packaging/tmpfiles.conf packaging/config.toml packaging/INSTALL.md "$root"
+install -m 644 packaging/armento.service packaging/tmpfiles.d/armento.conf packaging/config.toml packaging/INSTALL.md "$root"
 install -m 644 packaging/apparmor/armento "$root/apparmor"
 install -m 644 LICENSE-APACHE LICENSE-MIT "$root"
 cp -r target/pages/man target/pages/bash target/pages/zsh target/pages/fish "$root"
