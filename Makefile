@@ -5,6 +5,8 @@
 #   make test       everything the server checks (at most 25 minutes on 2 cores, cold)
 #   make test-all   make test, then conformance twice more, the test suites of programs, the long tests
 #   make bench      the measured bars (cargo xtask bench)
+#   make deb        target/debian/armento_VERSION_amd64.deb, with service, settings, manual pages
+#   make tarball    the same for other systems, one static program: target/armento-VERSION.tar.gz
 #   make clean-lab  remove every trace of laboratories, also of killed ones
 
 CARGO ?= cargo
@@ -32,7 +34,7 @@ MACHINES = qemu-system-x86 qemu-utils mmdebstrap e2fsprogs openssh-client zstd
 GUESTS_ALL = postgresql nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev
 EMULATED = busybox-static cpio
 
-.PHONY: all build demo test test-all bench clean-lab need-build need-demo need-test need-test-all
+.PHONY: all build demo test test-all bench deb tarball pages clean-lab need-build need-demo need-test need-test-all
 
 all: build
 
@@ -64,6 +66,28 @@ test-all: need-test-all
 
 bench: need-test
 	@$(XTASK) bench $(ARGS)
+
+# The program is static as it is built (crates/cli/build.rs), so that package and tarball have the same one.
+PACKAGE = dpkg-dev lintian gzip
+CARGO_DEB = 3.8.0
+DEB_VERSION ?=
+
+pages: build
+	rm -rf target/pages
+	$(ARMENTO) pages target/pages
+	gzip -9n target/pages/man/*
+	gzip -9nc packaging/debian/changelog > target/pages/changelog.gz
+
+deb: pages
+	@scripts/need.sh $(PACKAGE)
+	@target/tools/bin/cargo-deb --version 2>/dev/null | grep -qF $(CARGO_DEB) || \
+		$(CARGO) install cargo-deb --locked --version $(CARGO_DEB) --root target/tools
+	rm -f target/debian/armento_*.deb
+	target/tools/bin/cargo-deb --no-build -p armento-cli $(if $(DEB_VERSION),--deb-version $(DEB_VERSION))
+	lintian --fail-on error target/debian/armento_*.deb
+
+tarball: pages
+	@scripts/tarball.sh $(BUILT)
 
 clean-lab:
 	$(CARGO) build --release --locked --bin armento

@@ -1,7 +1,7 @@
 //! `armento farm init`, `token`; `trust`, `reload` and `remove` in `trust.rs`, what is switched off in `switches.rs`.
 
 use crate::out::{Failure, say};
-use crate::{switches, trust};
+use crate::{service, switches, trust};
 use armento_noded::{Config, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, new_token};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -124,10 +124,14 @@ fn make(args: Init) -> anyhow::Result<i32> {
             WireArg::Plain => Wire::Plain,
         },
     };
+    let waits = service::waits(&config);
     let made = init(&config, &options).map_err(Failure::from)?;
     let mut text = format!(
-        "farm {} is made; this node is {} at {}\n\nstart its daemon:     armento node\n",
-        made.farm, made.node, made.addr
+        "farm {} is made; this node is {} at {}\n\n{}",
+        made.farm,
+        made.node,
+        made.addr,
+        waits.daemon_line(&config)
     );
     if let Some(token) = made.token {
         let join = format!("armento join {token} {}", made.addr);

@@ -1,6 +1,7 @@
 //! `armento join TOKEN A:P`.
 
 use crate::out::{Failure, say};
+use crate::service;
 use armento_noded::{Config, JoinOptions, join};
 use std::path::PathBuf;
 
@@ -37,10 +38,14 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         listen: args.listen,
         name: args.name,
     };
+    let waits = service::waits(&config);
     let joined = join(&config, &options).map_err(Failure::from)?;
     say(&format!(
-        "this node is {} of farm {} at {}\n\nstart its daemon:     armento node\n",
-        joined.node, joined.farm, joined.addr
+        "this node is {} of farm {} at {}\n\n{}",
+        joined.node,
+        joined.farm,
+        joined.addr,
+        waits.daemon_line(&config)
     ));
     Ok(0)
 }

@@ -14,8 +14,10 @@ mod migrate;
 mod node;
 mod nodes;
 mod out;
+mod pages;
 mod ps;
 mod run;
+mod service;
 mod sim;
 mod switches;
 mod sys;
@@ -23,9 +25,7 @@ mod top;
 mod trust;
 mod why;
 
-#[cfg(test)]
-use clap::CommandFactory as _;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 const TOP_HELP: &str = "Examples:
@@ -96,6 +96,12 @@ enum Verb {
     Doctor(armento_lab::doctor::Args),
     /// 24 encoders on a farm of four nodes, the published experiment
     Demo(armento_lab::demo::Args),
+    /// What the unit and the package's scripts ask
+    #[command(subcommand, hide = true)]
+    Service(service::Cmd),
+    /// Write manual pages and completions
+    #[command(hide = true)]
+    Pages(pages::Args),
 }
 
 fn main() -> ExitCode {
@@ -155,6 +161,8 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         }
         Verb::Doctor(args) => armento_lab::doctor::run(args).map(armento_lab::told),
         Verb::Demo(args) => armento_lab::demo::run(args).map(armento_lab::told),
+        Verb::Service(cmd) => service::run(cmd),
+        Verb::Pages(args) => pages::run(&args, Cli::command()),
     }
 }
 

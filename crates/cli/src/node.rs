@@ -1,12 +1,13 @@
 //! `armento node`: the daemon, in the foreground.
 
 use crate::out::Failure;
-use armento_noded::{Config, Options, run as serve};
+use armento_noded::run_service;
 use std::path::PathBuf;
 
 const HELP: &str = "Examples:
   armento node
   armento node --config /etc/armento/n1.toml
+  armento node --wait --guests armento-guests.scope      as armento.service does
   ARMENTO_LOG=debug armento node
 
 Keys of the configuration (TOML), with what holds if they are not given:
@@ -40,14 +41,16 @@ pub struct Args {
     /// Settings [default: /etc/armento/config.toml if it exists]
     #[arg(long, value_name = "F")]
     config: Option<PathBuf>,
+    /// Without a farm wait for `armento farm init` or `join`, also after `armento leave`; as a service does
+    #[arg(long)]
+    wait: bool,
+    /// Keep guests in this scope of systemd, apart from the daemon's service; made if it is not there
+    #[arg(long, value_name = "NAME.scope")]
+    guests: Option<String>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
-    let options = Options {
-        config,
-        host_program: None,
-    };
-    serve(options).map_err(Failure::from)?;
+    let guests = args.guests.as_deref();
+    run_service(args.config.as_deref(), args.wait, guests).map_err(Failure::from)?;
     Ok(0)
 }

@@ -301,6 +301,18 @@ pub struct SwitchChange {
     pub expel: bool,
     /// Ours come home, once.
     pub bring: bool,
+    /// This daemon is about to end with its machine or its package. Holds until it ends, and is not written down.
+    pub ending: Option<Ending>,
+}
+
+/// What goes when a daemon is about to end for longer than a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// The machine shuts down: guests go. Ours end with it, wherever they are.
+    Machine,
+    /// The package is removed: guests go, and ours come home, where they run on.
+    Package,
 }
 
 /// What an administrator has switched off on a node.

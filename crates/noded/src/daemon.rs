@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::core::Node;
 use crate::gossip::Gossip;
 use crate::peer::serve as peers;
+use crate::service;
 use crate::state::{Lock, StateDir};
 use crate::{FarmError, act, boot, control, sys};
 use armento_client::api::RENEW;
@@ -15,7 +16,7 @@ use armento_link::Closer;
 use armento_sense::boot_incarnation;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -75,17 +76,55 @@ impl Running {
     pub fn addr(&self) -> SocketAddr {
         self.node.farm.addr
     }
+
+    /// Until it is told to end, or has left its farm.
+    pub(crate) async fn ends(&self) {
+        let mut stop = self.node.stop.subscribe();
+        // The sender lives in `node`.
+        let _ = stop.wait_for(|s| *s).await;
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
 }
 
 /// Runs the daemon until it is told to end (SIGTERM, SIGINT, leaving).
 pub fn run(options: Options) -> Result<(), FarmError> {
+    begin();
+    let running = start(options, true)?;
+    running.wait();
+    Ok(())
+}
+
+/// As a service (`service/wait.rs`). `guests`: the unit in whose control group guests live.
+pub fn run_service(file: Option<&Path>, wait: bool, guests: Option<&str>) -> Result<(), FarmError> {
+    begin();
+    if let Some(unit) = guests {
+        match service::start_guests_unit(unit) {
+            Ok(()) => tracing::info!("guests live in {unit}"),
+            Err(why) => tracing::warn!(
+                "{unit} cannot be had for guests: {why}; \
+                 they live in the daemon's own control group, see `armento doctor`"
+            ),
+        }
+    }
+    if wait {
+        return service::run(file);
+    }
+    let options = Options {
+        config: Config::load(file)?,
+        host_program: None,
+    };
+    start(options, true)?.wait();
+    Ok(())
+}
+
+fn begin() {
     // A thread for each host's start, end and group: each would leave an arena of malloc's behind.
     armento_tracee::sys::frugal_malloc();
     log();
     sys::be_prompt();
-    let running = start(options, true)?;
-    running.wait();
-    Ok(())
 }
 
 /// What happens goes to standard error, one line each; `ARMENTO_LOG` chooses how much of it.
@@ -111,13 +150,11 @@ pub fn start(options: Options, signals: bool) -> Result<Running, FarmError> {
         .map_err(FarmError::state("cannot start the daemon"))?;
     let parts = runtime.block_on(async { open(options) })?;
     let node = parts.node.clone();
-    tracing::info!(
-        "{} of farm {} listens on {}, version {}",
-        node.farm.node,
-        node.farm.farm,
-        node.farm.listen,
-        version()
-    );
+    let listens = listens(&node);
+    tracing::info!("{listens}");
+    if signals {
+        service::ready(&listens);
+    }
     let thread = thread::Builder::new()
         .name("daemon".into())
         .spawn(move || {
@@ -127,6 +164,15 @@ pub fn start(options: Options, signals: bool) -> Result<Running, FarmError> {
         })
         .map_err(FarmError::state("cannot start the daemon"))?;
     Ok(Running { node, thread })
+}
+
+fn listens(node: &Node) -> String {
+    let farm = &node.farm;
+    let (me, name, listen) = (&farm.node, &farm.farm, farm.listen);
+    format!(
+        "{me} of farm {name} listens on {listen}, version {}",
+        version()
+    )
 }
 
 /// A daemon that was killed a moment ago holds its lock and its doors until the kernel has taken it apart.
@@ -259,12 +305,17 @@ async fn obey(node: Arc<Node>) {
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
-            _ = hup.recv() => match node.reload() {
-                Ok(_) => tracing::info!("the configuration was read again"),
-                Err(e) => tracing::error!("{e}; what held before holds"),
-            },
+            _ = hup.recv() => {
+                service::reloading();
+                match node.reload() {
+                    Ok(_) => tracing::info!("the configuration was read again"),
+                    Err(e) => tracing::error!("{e}; what held before holds"),
+                }
+                service::ready(&listens(&node));
+            }
         }
     }
+    service::stopping();
     tracing::info!("told to end; processes and guests go on");
     node.stop.send_replace(true);
 }

@@ -32,6 +32,7 @@ mod moves;
 pub mod news;
 pub mod peer;
 mod remove;
+mod service;
 mod state;
 mod switches;
 mod sys;
@@ -40,7 +41,8 @@ mod trust;
 mod upkeep;
 
 pub use config::{Config, Wire};
-pub use daemon::{Options, Running, run, start};
+pub use daemon::{Options, Running, run, run_service, start};
 pub use enrol::{Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, new_token};
 pub use error::FarmError;
 pub use leave::{leave_without_daemon, takes_the_key};
+pub use service::is_waiting;

@@ -8,7 +8,7 @@ use crate::error::refusal;
 use crate::leave::HELLO;
 use crate::state::StateDir;
 use crate::{Config, FarmError};
-use armento_client::api::{Refusal, SwitchChange, SwitchInfo};
+use armento_client::api::{Ending, Refusal, SwitchChange, SwitchInfo};
 use armento_model::{NodeName, Pid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -59,6 +59,8 @@ pub struct Switches {
     brought: Option<Instant>,
     /// When a command last changed something.
     since: Option<Instant>,
+    /// Why this daemon is about to end, if it is: not for a restart.
+    ending: Option<Ending>,
 }
 
 impl Switches {
@@ -83,6 +85,7 @@ impl Switches {
     /// Which command keeps guests out.
     pub fn keeps_out(&self) -> Option<&'static str> {
         match self {
+            s if s.ending.is_some() => Some(ENDING),
             s if s.changes.stopped => Some("stop"),
             s if s.changes.drain => Some("drain"),
             s if s.block => Some("block"),
@@ -126,7 +129,7 @@ impl Switches {
     pub fn keeps_home(&self) -> Option<&'static str> {
         let fresh = |at: &Instant| at.elapsed() < BROUGHT;
         match self {
-            s if s.changes.stopped => Some("stop"),
+            s if s.stopped() => Some("stop"),
             s if s.stay => Some("stay"),
             s if s.quiet => Some("quiet"),
             s if s.brought.as_ref().is_some_and(fresh) => Some("bring"),
@@ -136,18 +139,18 @@ impl Switches {
 
     /// Nothing leaves, whoever asks.
     pub fn stopped(&self) -> bool {
-        self.changes.stopped
+        self.changes.stopped || self.ending == Some(Ending::Package)
     }
 
     /// This node tells nobody of its load, and its policy moves nobody.
     pub fn quiet(&self) -> bool {
-        self.quiet || self.changes.stopped
+        self.quiet || self.stopped()
     }
 
     /// Which command brings `pid`, one of ours, home.
     pub fn brings(&self, pid: Pid) -> Option<&'static str> {
         match self {
-            s if s.changes.stopped => Some("stop"),
+            s if s.stopped() => Some("stop"),
             s if s.brings.contains(&pid) => Some("bring"),
             _ => None,
         }
@@ -163,6 +166,7 @@ impl Switches {
         c.quiet = of(change.quiet, c.quiet, given.quiet);
         c.drain = change.drain.unwrap_or(c.drain);
         c.stopped = change.stop.unwrap_or(c.stopped);
+        self.ending = change.ending.or(self.ending);
         self.follow(given);
     }
 
@@ -219,7 +223,7 @@ impl Node {
         let changed = named.iter().filter(|(_, yes)| *yes);
         SwitchInfo {
             node: self.farm.node.clone(),
-            stopped: s.changes.stopped,
+            stopped: s.stopped(),
             drain: s.changes.drain,
             block: s.block,
             stay: s.stay,
@@ -239,10 +243,14 @@ impl Node {
 /// What keeps guests out, and is no command.
 const OWNER: &str = "owner";
 
+/// … nor is this: the daemon ends with its machine or its package.
+const ENDING: &str = "ending";
+
 /// For people: why nobody comes in.
 pub fn shut(me: &NodeName, what: &str) -> String {
     match what {
         OWNER => format!("{me} takes no guests while its owner is there (owner_first)"),
+        ENDING => format!("{me} takes no guests: it is shutting down"),
         _ => format!("{me} takes no guests (armento farm {what})"),
     }
 }
@@ -300,6 +308,22 @@ mod tests {
         s.owner = Instant::now().checked_sub(Duration::from_secs(6));
         assert!(!s.look_for_owner(0, || None) && s.keeps_out().is_none());
         assert!(s.look_for_owner(50, || None), "work");
+    }
+
+    #[test]
+    fn a_daemon_about_to_end_is_switched_off_until_the_next_begins() {
+        let given = Config::default();
+        let mut s = Switches::default();
+        s.change(&word(|c| c.ending = Some(Ending::Machine)), &given);
+        assert_eq!((s.sends_away(), s.brings(7)), (Some("ending"), None));
+        assert!(!s.stopped() && s.keeps_home().is_none());
+        s.change(&word(|c| c.ending = Some(Ending::Package)), &given);
+        assert_eq!(
+            (s.sends_away(), s.brings(7)),
+            (Some("ending"), Some("stop"))
+        );
+        assert!(s.stopped());
+        assert_eq!(s.changes, Changes::default());
     }
 
     #[test]

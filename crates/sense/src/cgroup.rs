@@ -3,7 +3,7 @@
 //! KERNEL: Documentation/admin-guide/cgroup-v1, cgroup-v2.rst. A limit holds for a group and all
 //! below, so every level from the process's own group to the mounted root counts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where one controller's files of this process's group lie, and of the groups above.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,18 @@ pub fn controller(name: &'static str) -> Option<Controller> {
         v2: group.v2,
         dir,
     })
+}
+
+/// … and below a group of version 2 that is another's, where groups may be made.
+pub fn controller_at(name: &'static str, dir: &Path) -> Option<Controller> {
+    let on = read_to_string(dir.join("cgroup.controllers"));
+    on.split_whitespace()
+        .any(|c| c == name)
+        .then(|| Controller {
+            name,
+            v2: true,
+            dir: dir.to_owned(),
+        })
 }
 
 /// Where groups can be made: a daemon that moved, or was started in that group, finds those of its hosts again.

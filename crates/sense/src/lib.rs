@@ -20,7 +20,7 @@ mod sys;
 mod tasks;
 mod withheld;
 
-pub use cgroup::{Controller, OWN, controller};
+pub use cgroup::{Controller, OWN, controller, controller_at};
 pub use cpu::{claimed_cpu_set, claimed_xsave, cpu_set, xsave};
 pub use owner::typed_ago;
 pub use sample::{Given, Sample, Sampler, boot_incarnation, kernel_release};

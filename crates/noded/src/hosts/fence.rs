@@ -2,6 +2,9 @@
 //!
 //! From: `start.rs`. Here, for it runs when the host does, as the daemon: guests' processes have no way to it.
 //!
+//! Below the group of the unit that holds guests where there is one (`service/guests.rs`), otherwise below the
+//! daemon's own:
+//!
 //! ```text
 //! group of the daemon ─┬─ armento-HOME-TREE-PID   host, guard, guests of one tree
 //!                      ├─ armento-HOME-UID        trees of a user who has limits of his own (`guest_users`)
@@ -15,7 +18,8 @@ use super::Record;
 use super::files::stem;
 use crate::core::Node;
 use crate::guest_users::{self, Limits};
-use armento_sense::{Controller, OWN, controller};
+use crate::service::{guests_again, guests_base};
+use armento_sense::{Controller, OWN};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,11 +37,28 @@ const REMOVE_TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_millis(50);
 const AGAIN_MAX: Duration = Duration::from_secs(2);
 
+/// Where groups for a controller are made.
+fn controller(name: &'static str) -> Option<Controller> {
+    match guests_base() {
+        Some(base) => armento_sense::controller_at(name, base),
+        None => armento_sense::controller(name),
+    }
+}
+
+/// … and where an earlier daemon made them, which was started in another way.
+fn everywhere(name: &'static str) -> impl Iterator<Item = Controller> {
+    let own = guests_base().and_then(|_| armento_sense::controller(name));
+    controller(name).into_iter().chain(own)
+}
+
 /// The groups of one host.
 pub struct Fence(Vec<PathBuf>);
 
 /// Puts a host, and whatever it has started by now, behind its limits. Says once a host what cannot be had.
 pub fn raise(node: &Arc<Node>, record: &Record) -> Fence {
+    if let Err(why) = guests_again() {
+        tracing::warn!("the guests' scope cannot be had: {why}");
+    }
     let given = node.settings();
     let tree = Limits {
         mem_max_kib: node.guest_mem_kib(),
@@ -58,6 +79,18 @@ pub fn raise(node: &Arc<Node>, record: &Record) -> Fence {
             ),
         }
     }
+    // Apart from the daemon also where nothing is limited.
+    if let Some(base) = guests_base().filter(|_| dirs.is_empty()) {
+        let dir = base.join(name_of(record));
+        match fs::create_dir(&dir) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => tracing::warn!(
+                "{}: {e}; guests of {} end with the daemon's service",
+                dir.display(),
+                record.home
+            ),
+            _ => dirs.push(dir),
+        }
+    }
     for dir in &dirs {
         if let Err(e) = join(dir, record.pid) {
             tracing::warn!("{}: {e}; these guests are not limited", dir.display());
@@ -72,12 +105,13 @@ pub fn weigh(record: &Record, weight: u64) {
         cpu_weight: Some(weight),
         ..Limits::default()
     };
-    let Some(c) = controller("cpu") else { return };
-    for dir in places(&c, record).into_iter().filter(|dir| dir.exists()) {
-        for (file, value) in limits.files(&c) {
-            let file = dir.join(file);
-            if let Err(e) = fs::write(&file, value) {
-                tracing::warn!("{}: {e}; these guests keep their weight", file.display());
+    for c in everywhere("cpu") {
+        for dir in places(&c, record).into_iter().filter(|dir| dir.exists()) {
+            for (file, value) in limits.files(&c) {
+                let file = dir.join(file);
+                if let Err(e) = fs::write(&file, value) {
+                    tracing::warn!("{}: {e}; these guests keep their weight", file.display());
+                }
             }
         }
     }
@@ -242,7 +276,7 @@ fn family(pid: i32) -> Vec<i32> {
 impl Fence {
     /// That of a host which an earlier daemon started.
     pub fn of(record: &Record) -> Fence {
-        let dirs = CONTROLLERS.into_iter().filter_map(controller);
+        let dirs = CONTROLLERS.into_iter().flat_map(everywhere);
         let dirs = dirs.flat_map(|c| places(&c, record));
         Fence(dirs.filter(|dir| dir.exists()).collect())
     }
@@ -277,8 +311,7 @@ fn is_of_user(dir: &Path) -> bool {
 /// Groups of hosts that ended while there was no daemon.
 pub fn clear() {
     for name in CONTROLLERS {
-        let Some(c) = controller(name) else { continue };
-        for dir in ours(&c.dir) {
+        for dir in everywhere(name).flat_map(|c| ours(&c.dir)) {
             ours(&dir).for_each(|inner| drop(fs::remove_dir(inner)));
             // Those that still have a process refuse.
             let _ = fs::remove_dir(dir);
@@ -287,7 +320,7 @@ pub fn clear() {
 }
 
 /// Groups of hosts and of their users in `dir`.
-fn ours(dir: &Path) -> impl Iterator<Item = PathBuf> {
+fn ours(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let all = fs::read_dir(dir).into_iter().flatten().flatten();
     let ours = all.filter(|dir| {
         let name = dir.file_name();

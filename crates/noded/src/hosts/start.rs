@@ -8,6 +8,7 @@ use super::{Entry, Record};
 use crate::Wire;
 use crate::core::Node;
 use crate::peer::AdmitAsk;
+use crate::service::guests_base;
 use crate::sys;
 use armento_client::api::{HostStart, HostUp};
 use armento_client::{encode, read_line};
@@ -25,6 +26,9 @@ use std::time::Duration;
 /// Stacks of a host's threads, which live for a move, go with them: the C library would keep as many as there ever
 /// were at once. glibc, "POSIX Thread Tunables", since 2.34; other libraries do not look.
 const NO_SPARE_STACKS: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.stack_cache_size=0");
+
+/// Between two looks whether a host is in its group; `fence.rs` bounds how long that takes.
+const APART_LOOK: Duration = Duration::from_millis(1);
 
 /// From fork to `HostUp`: namespaces and a mount tree on a loaded machine.
 pub const START: Duration = Duration::from_secs(10);
@@ -52,7 +56,9 @@ pub fn start(
         .stderr(log)
         .current_dir("/")
         .env(NO_SPARE_STACKS.0, NO_SPARE_STACKS.1)
-        .env("ARMENTO_SOCKET", node.config.socket_path());
+        .env("ARMENTO_SOCKET", node.config.socket_path())
+        // The service manager listens to the daemon only.
+        .env_remove("NOTIFY_SOCKET");
     // A group of its own: signals to the daemon's do not reach it. Nothing else is asked for, so that the
     // child is spawned and not forked: a daemon's page tables are large, and many may start at once.
     command.process_group(0);
@@ -92,6 +98,10 @@ pub fn start(
             ));
         }
     };
+    // No guest comes before it is out of the daemon's group, in which a stopped service ends what it finds.
+    while guests_base().is_some() && fence.as_ref().is_ok_and(|f| !f.is_finished()) {
+        thread::sleep(APART_LOOK);
+    }
     record.addr.set_port(up.port);
     note(node, &record);
     watch(node, child, record.clone(), fence);

@@ -1,0 +1,184 @@
+//! The daemon as a service: whether one waits for a farm, and what the unit and the package's scripts ask.
+//!
+//! `packaging/armento.service` and `packaging/debian/prerm` call the hidden verb.
+
+use crate::out::{Failure, confused, say};
+use armento_client::api::{Answer, Ask, Ending, SwitchChange, SwitchInfo};
+use armento_client::{ANSWER, AskError, Session};
+use armento_noded::{Config, is_waiting};
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const STOPPING_HELP: &str = "Example:
+  armento service stopping --timeout 60
+
+ExecStop= of armento.service: when the machine shuts down, guests go home first. A restart of the service leaves them.";
+const REMOVING_HELP: &str = "Example:
+  armento service removing --timeout 60
+
+Before the package is removed: guests go home, own processes come home and run on there.";
+
+/// A service that waits has begun by then: it looks each second.
+const BEGUN_MAX: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Where units are, the administrator's first (systemd.unit(5)).
+const UNITS: [&str; 3] = [
+    "/etc/systemd/system/armento.service",
+    "/usr/lib/systemd/system/armento.service",
+    "/lib/systemd/system/armento.service",
+];
+
+#[derive(clap::Subcommand)]
+pub enum Cmd {
+    /// Guests go home, if the machine is shutting down
+    #[command(after_help = STOPPING_HELP)]
+    Stopping(Within),
+    /// Guests go home, ours come home
+    #[command(after_help = REMOVING_HELP)]
+    Removing(Within),
+}
+
+#[derive(clap::Args)]
+pub struct Within {
+    /// For so many seconds at most
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+}
+
+/// Ends with 0 whatever is left: nothing waits for processes longer than it was told to.
+pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
+    let (ending, within) = match cmd {
+        Cmd::Stopping(_) if !is_stopping() => return Ok(0),
+        Cmd::Stopping(within) => (Ending::Machine, within),
+        Cmd::Removing(within) => (Ending::Package, within),
+    };
+    let until = Instant::now() + Duration::from_secs(within.timeout);
+    let config = Config::load(None).map_err(Failure::from)?;
+    let mut session = match Session::connect_to(&config.socket_path()) {
+        Err(AskError::NoDaemon { .. }) => return Ok(0),
+        session => session.map_err(Failure::from)?,
+    };
+    let change = SwitchChange {
+        ending: Some(ending),
+        ..SwitchChange::default()
+    };
+    let mut ask = |change| match session.ask(Ask::Switch { change }, ANSWER) {
+        Ok(Answer::Switches(info)) => Ok(info),
+        Ok(_) => Err(confused()),
+        Err(e) => Err(Failure::from(e).into()),
+    };
+    let first = ask(Some(change))?;
+    let mut now = first.clone();
+    while left(&now, ending) > 0 && Instant::now() < until {
+        sleep(LOOK_EVERY);
+        now = ask(None)?;
+    }
+    say(&told(&first, &now, ending));
+    Ok(0)
+}
+
+fn left(info: &SwitchInfo, ending: Ending) -> u64 {
+    let guests = info.guests + info.unheard;
+    match ending {
+        Ending::Machine => guests,
+        Ending::Package => guests + info.away,
+    }
+}
+
+fn told(first: &SwitchInfo, now: &SwitchInfo, ending: Ending) -> String {
+    let gone = |before: u64, after: u64, what: &str| match after {
+        0 => format!("{before} {what}"),
+        n => format!("{} of {before} {what}", before.saturating_sub(n)),
+    };
+    let guests = gone(first.guests, now.guests, "guests have gone home");
+    match ending {
+        Ending::Machine => format!("{guests}\n"),
+        Ending::Package => {
+            let ours = gone(first.away, now.away, "own processes have come home");
+            format!("{guests}, {ours}\n")
+        }
+    }
+}
+
+/// `systemctl is-system-running` says so from the moment on at which a shutdown is asked for.
+fn is_stopping() -> bool {
+    let said = Command::new("timeout")
+        .args(["10", "systemctl", "is-system-running"])
+        .output();
+    said.is_ok_and(|out| out.stdout.trim_ascii() == b"stopping")
+}
+
+/// Whether a daemon waits for this node's farm. Ask before `farm init` or `join` makes it a member.
+pub struct Waits(Option<Option<i32>>);
+
+pub fn waits(config: &Config) -> Waits {
+    Waits(is_waiting(config))
+}
+
+impl Waits {
+    /// What to do about the daemon, as a line to print; waits until one that waited has begun.
+    pub fn daemon_line(self, config: &Config) -> String {
+        let Some(pid) = self.0 else {
+            let unit = UNITS.iter().any(|unit| Path::new(unit).exists());
+            let how = match unit {
+                true => "systemctl enable --now armento",
+                false => "armento node",
+            };
+            return format!("start its daemon:     {how}\n");
+        };
+        let until = Instant::now() + BEGUN_MAX;
+        let socket = config.socket_path();
+        while Instant::now() < until {
+            if Session::connect_to(&socket).is_ok() {
+                return "its daemon runs:      it waited for this\n".into();
+            }
+            sleep(LOOK_EVERY);
+        }
+        let pid = pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
+        format!(
+            "its daemon{pid} waited for this and has not begun within {} s; see `journalctl -u armento`\n",
+            BEGUN_MAX.as_secs()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_gone_is_told() {
+        let info = |guests, away| SwitchInfo {
+            node: "n1".parse().expect("name"),
+            stopped: false,
+            drain: false,
+            block: false,
+            stay: false,
+            quiet: false,
+            expels: false,
+            owner_first: false,
+            owner: false,
+            brings: 0,
+            changed: Vec::new(),
+            away,
+            guests,
+            unheard: 0,
+        };
+        let check = |now, ending, want| assert_eq!(told(&info(3, 2), &now, ending), want);
+        check(info(0, 2), Ending::Machine, "3 guests have gone home\n");
+        check(
+            info(1, 2),
+            Ending::Machine,
+            "2 of 3 guests have gone home\n",
+        );
+        check(
+            info(0, 1),
+            Ending::Package,
+            "3 guests have gone home, 1 of 2 own processes have come home\n",
+        );
+        assert_eq!(left(&info(1, 2), Ending::Machine), 1);
+        assert_eq!(left(&info(1, 2), Ending::Package), 3);
+    }
+}

@@ -1,0 +1,106 @@
+//! What the package consists of, as far as it can be seen without building one: settings, units, pages, completions.
+
+use armento_noded::Config;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
+const SETTINGS: &str = include_str!("../../../packaging/config.toml");
+
+fn packaging() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
+}
+
+/// A commented key, without its comment's sign.
+fn key(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix('#')?;
+    (!rest.is_empty() && !rest.starts_with(' ')).then_some(rest)
+}
+
+/// Keys that a text with one unknown key is told of.
+fn known(text: &str) -> BTreeSet<String> {
+    let why = Config::parse(text).expect_err("an unknown key");
+    let list = why.split("expected one of").nth(1).expect(&why);
+    let names = list.split('`').skip(1).step_by(2);
+    names.map(str::to_owned).collect()
+}
+
+fn named<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let keys = lines.filter_map(|l| l.split_once(" = "));
+    keys.map(|(name, _)| name.to_owned()).collect()
+}
+
+#[test]
+fn packaged_settings_are_accepted_as_they_are_and_with_each_key() {
+    Config::parse(SETTINGS).expect("as installed");
+    let (mut top, mut lists) = (BTreeSet::new(), BTreeSet::new());
+    for block in SETTINGS.split("\n\n") {
+        let keys: Vec<&str> = block.lines().filter_map(key).collect();
+        let text = keys.join("\n");
+        Config::parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let list = keys.iter().any(|k| k.starts_with("[["));
+        let into = if list { &mut lists } else { &mut top };
+        into.extend(named(keys.into_iter()));
+    }
+    let all: Vec<&str> = SETTINGS.lines().map(|l| key(l).unwrap_or(l)).collect();
+    Config::parse(&all.join("\n")).expect("all keys at once");
+    top.insert("guest_users".into());
+    assert_eq!(top, known("no_such_key = 1"));
+    let users = "[[guest_users]]\nusers = [\"n2\"]\nno_such_key = 1";
+    assert_eq!(lists, known(users));
+}
+
+fn output(command: &mut Command) -> Output {
+    command.output().expect("it runs")
+}
+
+#[test]
+fn pages_and_completions_are_made_for_every_verb() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pages-{}", std::process::id()));
+    let made = output(Command::new(ARMENTO).arg("pages").arg(&dir));
+    assert!(made.status.success(), "{made:?}");
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
+    let page = read("man/armento-farm-init.1");
+    assert!(page.contains("--listen") || page.contains("\\-\\-listen"));
+    for name in ["man/armento.1", "man/armento-run.1", "man/armento.toml.5"] {
+        assert!(read(name).contains(".TH "), "{name}");
+    }
+    for hidden in ["armento-service.1", "armento-pages.1"] {
+        assert!(!dir.join("man").join(hidden).exists(), "{hidden}");
+    }
+    for name in ["bash/armento", "zsh/_armento", "fish/armento.fish"] {
+        let text = read(name);
+        assert!(
+            text.contains("migrate") && !text.contains("stopping"),
+            "{name}"
+        );
+    }
+    let bash = output(Command::new("bash").arg("-n").arg(dir.join("bash/armento")));
+    let _ = std::fs::remove_dir_all(&dir);
+    assert!(bash.status.success(), "{bash:?}");
+}
+
+#[test]
+fn systemd_understands_the_unit() {
+    let unit = std::fs::read_to_string(packaging().join("armento.service")).expect("the unit");
+    if Command::new("systemd-analyze")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        println!("skipped: package systemd (systemd-analyze)");
+        return;
+    }
+    // The program that is being tested stands for the installed one; pages are not installed here.
+    let unit = unit.replace("/usr/bin/armento", ARMENTO);
+    let lines = unit.lines().filter(|l| !l.starts_with("Documentation="));
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unit-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("directory");
+    let file = dir.join("armento.service");
+    std::fs::write(&file, lines.collect::<Vec<_>>().join("\n")).expect("written");
+    let said = output(Command::new("systemd-analyze").arg("verify").arg(&file));
+    let _ = std::fs::remove_dir_all(&dir);
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success() && !text.contains("armento"), "{text}");
+}
