@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Times of files are those of the last tick: 10 ms with HZ=100, once on each side.
-const APART_MAX_NS: i64 = 20_000_000;
+pub(crate) const APART_MAX_NS: i64 = 20_000_000;
 /// How long what was seen holds: a bad quartz goes 100 ppm wrong, 6 ms a minute.
 const HOLDS: Duration = Duration::from_secs(60);
 /// Questions at most, and a round trip so quick that no more are needed: the first may make a connection.

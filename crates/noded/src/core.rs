@@ -22,6 +22,7 @@ use armento_gossip::{Dice, Known, Tick, Vector};
 use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
 use armento_model::{NodeName, Pid, Stay, Users};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -52,6 +53,8 @@ pub struct Node {
     /// Where other nodes come in, while it is open.
     pub doors: Mutex<Option<Arc<Listener>>>,
     pub farm: Farm,
+    /// Where others reach us: at first `farm.addr`.
+    addr: Mutex<SocketAddr>,
     pub keys: NodeKeys,
     pub state: StateDir,
     pub policy: Policy,
@@ -178,6 +181,7 @@ impl Node {
             removing: tokio::sync::Mutex::new(()),
             doors: Mutex::default(),
             config,
+            addr: Mutex::new(farm.addr),
             farm,
             keys,
             state,
@@ -200,6 +204,21 @@ impl Node {
     pub fn lock(&self) -> MutexGuard<'_, Core> {
         // A panic under the lock is a bug that ends its task; the tables stay usable.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where others reach us.
+    pub fn addr(&self) -> SocketAddr {
+        *self.addr.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Others reach us elsewhere from now on. It is written down, too.
+    pub fn moved_to(&self, addr: SocketAddr) -> Result<(), FarmError> {
+        *self.addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
+        let farm = Farm {
+            addr,
+            ..self.farm.clone()
+        };
+        self.state.write_json("farm.json", &farm)
     }
 
     pub fn now(&self) -> Tick {
@@ -340,7 +359,7 @@ impl Node {
         let core = self.lock();
         let state = if core.leaving { "leaving" } else { "alive" };
         let mut nodes =
-            vec![self.node_info(&core, &core.me, self.farm.addr.to_string(), state, now)];
+            vec![self.node_info(&core, &core.me, self.addr().to_string(), state, now)];
         for (name, m) in &core.members {
             let addr = m.known.addr.to_string();
             nodes.push(self.node_info(&core, name, addr, m.state.name(), now));
@@ -427,7 +446,12 @@ impl Core {
     pub fn admitted(&mut self, member: Member) -> Vec<Member> {
         let (name, standing) = standing(member);
         let others = self.members.values().map(|m| &m.known);
-        let seeds = others.filter(|m| m.name != name).cloned().collect();
+        // Which machines they are on is nobody else's business.
+        let shown = |m: &Member| Member {
+            machine: None,
+            ..m.clone()
+        };
+        let seeds = others.filter(|m| m.name != name).map(shown).collect();
         self.members.insert(name, standing);
         seeds
     }
@@ -508,6 +532,7 @@ impl Core {
             addr: life.addr,
             admitted: 0,
             heard: true,
+            machine: None,
         };
         let boot = life.boot;
         self.members

@@ -8,12 +8,12 @@ use crate::core::Node;
 use crate::gossip::Gossip;
 use crate::peer::serve as peers;
 use crate::state::{Lock, StateDir};
-use crate::{FarmError, act, boot, control, sys};
+use crate::{FarmError, act, address, boot, control, enrol, sys};
 use armento_client::api::RENEW;
 use armento_client::version;
-use armento_link::Closer;
+use armento_link::{Closer, LinkError, sockets};
 use armento_sense::boot_incarnation;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -73,7 +73,7 @@ impl Running {
     }
 
     pub fn addr(&self) -> SocketAddr {
-        self.node.farm.addr
+        self.node.addr()
     }
 }
 
@@ -164,20 +164,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
             ),
         });
     }
-    if let Some(listen) = &config.listen {
-        let bad = |e: std::net::AddrParseError| FarmError::Listen {
-            addr: listen.clone(),
-            cause: e.to_string(),
-        };
-        farm.listen = listen.parse().map_err(bad)?;
-        let ip = farm.listen.ip();
-        let ip = if ip.is_unspecified() {
-            farm.addr.ip()
-        } else {
-            ip
-        };
-        farm.addr = SocketAddr::new(ip, farm.listen.port());
-    }
+    address::settle(&mut farm, &config)?;
     farm.boot = boot_incarnation().max(farm.boot + 1);
     state.write_json("farm.json", &farm)?;
     let host_program = match host_program {
@@ -188,18 +175,15 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     let socket = config.socket_path();
     let node = Arc::new(Node::new(config, state, farm, host_program)?);
     let listen = node.farm.listen;
-    let busy = |cause: String| FarmError::Listen {
-        addr: listen.to_string(),
-        cause,
-    };
-    let datagrams = patient(|| std::net::UdpSocket::bind(listen).map_err(|e| busy(e.to_string())))?;
+    let busy = |e: &io::Error| enrol::listen_refused(listen, e);
+    let datagrams = patient(|| sockets::bind_udp(listen, true).map_err(|e| busy(&e)))?;
     let datagrams = datagrams
         .set_nonblocking(true)
         .and_then(|()| UdpSocket::from_std(datagrams))
-        .map_err(|e| busy(e.to_string()))?;
+        .map_err(|e| busy(&e))?;
     let control = control::bind(&socket)?;
     let (doors, closer) =
-        patient(|| peers::listen(&node, &node.me()).map_err(|e| busy(e.to_string())))?;
+        patient(|| peers::listen(&node, &node.me()).map_err(|e| busy(&io_error(e))))?;
     *node.doors.lock().unwrap_or_else(PoisonError::into_inner) = Some(doors);
     Ok(Parts {
         gossip: Gossip::new(node.clone(), datagrams),
@@ -208,6 +192,13 @@ fn open(options: Options) -> Result<Parts, FarmError> {
         closer,
         lock,
     })
+}
+
+fn io_error(e: LinkError) -> io::Error {
+    match e {
+        LinkError::Io(e) => e,
+        other => io::Error::other(other),
+    }
 }
 
 async fn serve(parts: Parts, signals: bool) {

@@ -10,6 +10,7 @@ use armento_client::api::Refusal;
 use armento_client::{LineError, encode, read_line, version};
 use armento_link::{Badge, Closer, Duplex, Identity, LinkError, Listener, Role};
 use std::io::{BufReader, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -80,6 +81,7 @@ fn serve(
     bound(duplex.socket(), PATIENCE)?;
     // Who was removed since proves nothing by what he showed.
     let epoch = node.news().epoch;
+    let from = duplex.socket().peer_addr().ok();
     let (reader, mut writer) = duplex.split()?;
     let mut reader = BufReader::new(reader);
     let mut answered = false;
@@ -99,7 +101,7 @@ fn serve(
         if node.news().epoch != epoch {
             return Ok(());
         }
-        let reply = match question.and_then(|q| answer(node, who.as_ref(), q)) {
+        let reply = match question.and_then(|q| answer(node, who.as_ref(), from, q)) {
             Ok(answer) => Reply::Ok(answer),
             Err(refusal) => Reply::Err(refusal),
         };
@@ -129,10 +131,11 @@ fn unknown(node: &Node, e: &str) -> Refusal {
 fn answer(
     node: &Arc<Node>,
     who: Option<&Badge>,
+    from: Option<SocketAddr>,
     question: Question,
 ) -> Result<PeerAnswer, Refusal> {
     if let PeerAsk::Join(ask) = question.ask {
-        return join::admit(node, ask);
+        return join::admit(node, ask, from, clocks::realtime_ns());
     }
     let stranger = || {
         refusal(
