@@ -105,7 +105,10 @@ mod tests {
     fn elsewhere_the_words_to_type_are_told() {
         let no = refusal(&two(), "armento farm init --name n1");
         assert!(no.message.contains("10.0.0.1 (eth0), 10.1.0.1 (eth1)"));
-        assert!(no.hint.contains("`armento farm init --name n1 --address 10.1.0.1`"));
+        assert!(
+            no.hint
+                .contains("`armento farm init --name n1 --address 10.1.0.1`")
+        );
         assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

@@ -58,7 +58,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     };
     let joined = join(&config, &options).map_err(Failure::from)?;
     if let Some(clock) = &joined.clock {
-        warn(clock, "synchronise them: apt-get install chrony on each node");
+        warn(
+            clock,
+            "synchronise them: apt-get install chrony on each node",
+        );
     }
     if !joined.checked {
         warn(

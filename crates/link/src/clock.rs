@@ -47,11 +47,7 @@ fn shown(at: UnixTime) -> String {
 
 fn span(s: u64) -> String {
     let of = |d: Duration| d.whole_seconds().unsigned_abs();
-    let (min, hour, day) = (
-        of(Duration::MINUTE),
-        of(Duration::HOUR),
-        of(Duration::DAY),
-    );
+    let (min, hour, day) = (of(Duration::MINUTE), of(Duration::HOUR), of(Duration::DAY));
     match s {
         s if s < 2 * min => format!("{s} s"),
         s if s < 2 * hour => format!("{} min", s / min),

@@ -4,6 +4,7 @@
 //! call that waits, or another lock.
 
 use crate::awaited::Awaited;
+use crate::clocks::Known;
 use crate::config::Config;
 use crate::departures::Departures;
 use crate::hosts::HostTable;
@@ -18,7 +19,7 @@ use crate::{FarmError, Wire};
 use armento_balance::{Ledger, Policy, View};
 use armento_client::api::{Body, Line, NodeInfo, ProcInfo};
 use armento_client::version;
-use armento_gossip::{Dice, Known, Tick, Vector};
+use armento_gossip::{Dice, Known as KnownLoad, Tick, Vector};
 use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
 use armento_model::{NodeName, Pid, Stay, Users};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -99,8 +100,8 @@ pub struct Core {
     pub switches: Switches,
     /// Who was told to come home, and when.
     pub recalled: BTreeMap<Pid, Instant>,
-    /// Whose clocks were seen to be near ours, in which life of theirs, and when.
-    pub clocks_near: HashMap<NodeName, (u64, Instant)>,
+    /// What was seen of the others' clocks.
+    pub clocks: HashMap<NodeName, Known>,
     /// Number of the newest session or ticket.
     pub count: u64,
 }
@@ -158,7 +159,7 @@ impl Node {
             refused: BTreeMap::new(),
             switches: Switches::read(&state, &config)?,
             recalled: BTreeMap::new(),
-            clocks_near: HashMap::new(),
+            clocks: HashMap::new(),
             count: 0,
             me,
         };
@@ -317,21 +318,22 @@ impl Node {
         ledger.own_view(own, open, now)
     }
 
-    fn view_of(&self, core: &mut Core, known: Vec<Known>) -> View {
+    fn view_of(&self, core: &mut Core, known: Vec<KnownLoad>) -> View {
         let now = self.now();
         let Core {
             keepers, ledger, ..
         } = core;
         keepers.settle(ledger, now);
         let (members, me, leaving) = (&core.members, &core.me, core.leaving);
-        let (draining, refused) = (&core.draining, &core.refused);
+        let (draining, refused, clocks) = (&core.draining, &core.refused, &core.clocks);
         let trust = self.trust();
         let open = |name: &NodeName| {
             if name == me && !leaving {
                 return Users::everybody();
             }
             let alive = members.get(name).is_some_and(|m| m.state == State::Alive);
-            if !alive || draining.contains_key(name) {
+            let apart = clocks.get(name).is_some_and(Known::is_apart);
+            if !alive || apart || draining.contains_key(name) {
                 return Users::nobody();
             }
             let mut users = trust.sends_to(name);
@@ -358,8 +360,7 @@ impl Node {
         let now = self.now();
         let core = self.lock();
         let state = if core.leaving { "leaving" } else { "alive" };
-        let mut nodes =
-            vec![self.node_info(&core, &core.me, self.addr().to_string(), state, now)];
+        let mut nodes = vec![self.node_info(&core, &core.me, self.addr().to_string(), state, now)];
         for (name, m) in &core.members {
             let addr = m.known.addr.to_string();
             nodes.push(self.node_info(&core, name, addr, m.state.name(), now));
@@ -397,6 +398,11 @@ impl Node {
             age_ms: known.as_ref().map_or(now.0, |k| k.age_ms),
             wire: entry.map_or(String::new(), |e| e.wire.name().into()),
             version: entry.map_or(String::new(), |e| e.version.clone()),
+            clock_us: match *name == core.me {
+                true => Some(0),
+                false => core.clocks.get(name).and_then(Known::ahead_us),
+            },
+            clock_apart: core.clocks.get(name).is_some_and(Known::is_apart),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::gossip::Gossip;
 use crate::peer::serve as peers;
 use crate::state::{Lock, StateDir};
 use crate::{FarmError, act, address, boot, control, enrol, sys};
-use armento_client::api::RENEW;
+use armento_client::api::{RENEW, node_note};
 use armento_client::version;
 use armento_link::{Closer, LinkError, sockets};
 use armento_sense::boot_incarnation;
@@ -182,6 +182,8 @@ fn open(options: Options) -> Result<Parts, FarmError> {
         .and_then(|()| UdpSocket::from_std(datagrams))
         .map_err(|e| busy(&e))?;
     let control = control::bind(&socket)?;
+    // Of a daemon that was killed.
+    let _ = std::fs::remove_file(node_note(&socket));
     let (doors, closer) =
         patient(|| peers::listen(&node, &node.me()).map_err(|e| busy(&io_error(e))))?;
     *node.doors.lock().unwrap_or_else(PoisonError::into_inner) = Some(doors);
@@ -229,7 +231,9 @@ async fn serve(parts: Parts, signals: bool) {
         .take();
     // One breath for answers on their way, that of `leave` among them.
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let _ = std::fs::remove_file(node.config.socket_path());
+    let socket = node.config.socket_path();
+    let _ = std::fs::remove_file(&socket);
+    let _ = std::fs::remove_file(node_note(&socket));
     drop(lock);
 }
 

@@ -61,7 +61,11 @@ pub fn init(config: &Config, options: &InitOptions) -> Result<Enrolled, FarmErro
     let dir = StateDir::new(config.state_dir());
     refuse_member(&dir)?;
     let node = choose_name(options.name.as_deref(), config)?;
-    let place = Place::choose(options.listen.as_deref(), options.address.as_deref(), config)?;
+    let place = Place::choose(
+        options.listen.as_deref(),
+        options.address.as_deref(),
+        config,
+    )?;
     place.is_free()?;
     let (addr, found) = place.told(None)?;
     let ca = FarmKeys::create().map_err(FarmError::Keys)?;
@@ -124,7 +128,11 @@ pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmErro
     refuse_member(&dir)?;
     let token: Token = options.token.parse()?;
     let node = choose_name(options.name.as_deref(), config)?;
-    let place = Place::choose(options.listen.as_deref(), options.address.as_deref(), config)?;
+    let place = Place::choose(
+        options.listen.as_deref(),
+        options.address.as_deref(),
+        config,
+    )?;
     place.is_free()?;
     // A directory that cannot be written is told before the farm knows of this node.
     dir.try_write()?;
@@ -153,7 +161,9 @@ pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmErro
     let unreachable = |cause: String| FarmError::Unreachable {
         addr: options.addr.clone(),
         cause,
-        hint: "see the daemon's log there; `armento nodes` there shows whether this node was admitted".into(),
+        hint:
+            "see the daemon's log there; `armento nodes` there shows whether this node was admitted"
+                .into(),
     };
     let answer = peer::talk(duplex, &ask, JOIN).map_err(|e| match e {
         peer::CallError::Refused(r) => FarmError::Refused(r),
@@ -194,20 +204,28 @@ pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmErro
         News::write(&said, &dir)?;
     }
     dir.enrol(&farm, &keys, None, &joined.seeds)?;
-    let offset = joined.moments.map(|there| offset::offset(asked_ns, there, heard_ns));
+    let offset = joined
+        .moments
+        .map(|there| offset::offset(asked_ns, there, heard_ns));
     Ok(Enrolled {
         node,
         addr,
         farm: farm.farm,
         token: None,
         checked: joined.checked || !options.check,
-        clock: offset.filter(|o| o.apart_ns() > clocks::APART_MAX_NS).map(clock_told),
+        clock: offset
+            .filter(|o| o.apart_ns() > clocks::APART_MAX_NS)
+            .map(clock_told),
     })
 }
 
 /// Said of clocks with which nothing moves.
 fn clock_told(there: offset::Offset) -> String {
-    let which = if there.ahead_ns > 0 { "behind" } else { "ahead of" };
+    let which = if there.ahead_ns > 0 {
+        "behind"
+    } else {
+        "ahead of"
+    };
     format!(
         "this machine's clock is {} {which} the farm's, and programs move only between nodes whose clocks agree within {} ms",
         offset::span(there.ahead_ns),
@@ -321,7 +339,9 @@ pub(crate) fn listen_refused(listen: SocketAddr, e: &std::io::Error) -> FarmErro
     let (cause, hint) = match e.kind() {
         ErrorKind::AddrInUse => (
             "the port is in use".to_owned(),
-            format!("`ss -lntup sport = :{port}` shows by which program: end that, or give another port with --listen or `listen =`"),
+            format!(
+                "`ss -lntup sport = :{port}` shows by which program: end that, or give another port with --listen or `listen =`"
+            ),
         ),
         ErrorKind::AddrNotAvailable => (
             "no interface of this machine has that address".to_owned(),

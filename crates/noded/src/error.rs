@@ -27,7 +27,9 @@ pub enum FarmError {
     /// Where others reach this node is for a person to choose.
     #[error("this machine has several addresses ({}), and which of them the other nodes reach is not known; nothing was changed", listed(.0))]
     Choose(Vec<Candidate>),
-    #[error("this machine has no address that another machine reaches: only loopback, or interfaces that are down; nothing was changed")]
+    #[error(
+        "this machine has no address that another machine reaches: only loopback, or interfaces that are down; nothing was changed"
+    )]
     NoAddress,
     #[error(
         "{addr} could not prove that it is of this token's farm ({why}); the secret was not sent"

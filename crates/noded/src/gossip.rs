@@ -9,7 +9,7 @@ use crate::datagram::{Kind, Seal};
 use crate::members::{Life, Standing, State, swim_config};
 use crate::state::Member;
 use crate::upkeep::Upkeep;
-use crate::{address, hosts, news, peer};
+use crate::{address, clocks, hosts, news, peer};
 use armento_client::version;
 use armento_gossip::Message;
 use armento_link::sockets;
@@ -70,6 +70,7 @@ pub struct Gossip {
     foreign: bool,
     /// Whether this machine still has the address that the others were told.
     address: address::Watch,
+    clocks: clocks::Watch,
     /// Whom to ask for the news next, in turn.
     asked: u64,
     periods: u64,
@@ -124,6 +125,7 @@ impl Gossip {
             lives: 0,
             foreign: false,
             address: address::Watch::default(),
+            clocks: clocks::Watch::default(),
             // A farm that is switched on would ask its first node all at once, then its second.
             asked: dice(&node).next_u32().into(),
             periods: 0,
@@ -269,7 +271,6 @@ impl Gossip {
 
     /// What is done now and then.
     fn slow(&mut self) {
-        self.tell_address();
         let mut lost: Vec<Member> = Vec::new();
         let patience = Duration::from_millis(self.node.config.dead_ms);
         let (buried, unwanted) = {
@@ -386,7 +387,10 @@ impl Gossip {
     async fn send(&self, to: SocketAddr, kind: Kind, payload: &[u8]) {
         // Of a family that our socket does not speak: nobody is there for us.
         let Some(to) = sockets::for_socket(to, self.node.farm.listen) else {
-            tracing::debug!("to {to}: this node listens at {} only", self.node.farm.listen.ip());
+            tracing::debug!(
+                "to {to}: this node listens at {} only",
+                self.node.farm.listen.ip()
+            );
             return;
         };
         let sealed = self.seal.close(kind, payload);

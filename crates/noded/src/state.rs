@@ -112,7 +112,8 @@ impl StateDir {
         self.create()?;
         // Larger than all of those files together, so that a full disk is met here.
         self.write("trial", &[0; TRIAL])?;
-        fs::remove_file(self.0.join("trial")).map_err(FarmError::state("cannot remove a file of ours"))
+        fs::remove_file(self.0.join("trial"))
+            .map_err(FarmError::state("cannot remove a file of ours"))
     }
 
     /// Refuses when another daemon has this directory.

@@ -125,7 +125,11 @@ fn find<'a>(tokens: &'a mut [Kept], id: &str, secret: &str) -> Result<&'a mut Ke
     };
     let now = unix_now();
     if token.expires <= now {
-        let ago = span(i64::try_from(now - token.expires).unwrap_or(0).saturating_mul(1_000_000_000));
+        let ago = span(
+            i64::try_from(now - token.expires)
+                .unwrap_or(0)
+                .saturating_mul(1_000_000_000),
+        );
         let what = format!("this token has expired {ago} ago; nothing was changed");
         return Err(no("expired-token", what));
     }

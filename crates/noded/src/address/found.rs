@@ -3,7 +3,7 @@
 //! The source address of the default route; without one the only address of an interface that leads out. Where there are
 //! several a person chooses; loopback is never chosen.
 
-use super::interfaces::{Own, is_global, own};
+use super::interfaces::{Own, has, is_global, own};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// An address that others may reach, and its interface.
@@ -66,15 +66,17 @@ fn lasting(all: &[Own], ip: IpAddr) -> IpAddr {
     let Some(own) = all.iter().find(|o| o.ip == ip && o.passing) else {
         return ip;
     };
-    let better = |o: &&Own| {
-        o.interface == own.interface && o.is_outer() && o.ip.is_ipv6() == ip.is_ipv6()
-    };
+    let better =
+        |o: &&Own| o.interface == own.interface && o.is_outer() && o.ip.is_ipv6() == ip.is_ipv6();
     all.iter().find(better).map_or(ip, |o| o.ip)
 }
 
 /// Connecting a datagram socket chooses our address and sends nothing. 192.0.2.1 is RFC 5737's.
 fn route_v4() -> Option<IpAddr> {
-    source((Ipv4Addr::UNSPECIFIED, 0).into(), (Ipv4Addr::new(192, 0, 2, 1), 9).into())
+    source(
+        (Ipv4Addr::UNSPECIFIED, 0).into(),
+        (Ipv4Addr::new(192, 0, 2, 1), 9).into(),
+    )
 }
 
 /// 2001:db8::1 is RFC 3849's.
@@ -101,8 +103,7 @@ pub enum Follow {
 
 /// Looks whether this machine still has `told`, which was found and not given.
 pub fn follow(told: IpAddr, v6: bool) -> Follow {
-    let all = own();
-    if all.iter().any(|o| o.ip == told) {
+    if has(told) {
         return Follow::Kept;
     }
     match choose(v6) {
@@ -110,7 +111,9 @@ pub fn follow(told: IpAddr, v6: bool) -> Follow {
         // Nobody can be asked: the first of the same family.
         Choice::Several(all) => {
             let alike = all.iter().find(|c| c.ip.is_ipv4() == told.is_ipv4());
-            alike.or(all.first()).map_or(Follow::Lost, |c| Follow::Moved(c.ip))
+            alike
+                .or(all.first())
+                .map_or(Follow::Lost, |c| Follow::Moved(c.ip))
         }
         Choice::None => Follow::Lost,
     }
@@ -156,12 +159,27 @@ mod tests {
         let lo = "lo=127.0.0.1 lo=::1";
         check(lo, None, None, "none");
         check("lo=127.0.0.1 eth0!=10.0.0.1", None, None, "10.0.0.1");
-        check("eth0!=10.0.0.1 eth1!=10.1.0.1", Some("10.1.0.1"), None, "10.1.0.1");
-        check("eth0!=10.0.0.1 eth1!=10.1.0.1", None, None, "10.0.0.1 10.1.0.1");
+        check(
+            "eth0!=10.0.0.1 eth1!=10.1.0.1",
+            Some("10.1.0.1"),
+            None,
+            "10.1.0.1",
+        );
+        check(
+            "eth0!=10.0.0.1 eth1!=10.1.0.1",
+            None,
+            None,
+            "10.0.0.1 10.1.0.1",
+        );
         check("eth0!=10.0.0.1 docker0=172.17.0.1", None, None, "10.0.0.1");
         // A container's eth0 has no device; neither has a bridge that carries the address.
         check("lo=127.0.0.1 eth0=10.0.0.1", None, None, "10.0.0.1");
-        check("br0=10.0.0.1 docker0=172.17.0.1 veth12=10.9.0.1", None, None, "10.0.0.1");
+        check(
+            "br0=10.0.0.1 docker0=172.17.0.1 veth12=10.9.0.1",
+            None,
+            None,
+            "10.0.0.1",
+        );
         check("docker0=172.17.0.1", None, None, "none");
         check("eth0-=10.0.0.1", None, None, "none");
         check("eth0!=169.254.3.4 eth0!=fe80::1", None, None, "none");
@@ -169,7 +187,12 @@ mod tests {
         check("eth0!=10.0.0.1", Some("127.0.0.1"), None, "10.0.0.1");
         check("eth0!=fd00::1 eth0!=10.0.0.1", None, None, "10.0.0.1");
         check("eth0!=fe80::1 eth0!=fd00::1", None, None, "fd00::1");
-        check("eth0~=fd00::99 eth0!=fd00::1", None, Some("fd00::99"), "fd00::1");
+        check(
+            "eth0~=fd00::99 eth0!=fd00::1",
+            None,
+            Some("fd00::99"),
+            "fd00::1",
+        );
         check("eth0~=fd00::99", None, Some("fd00::99"), "fd00::99");
     }
 }

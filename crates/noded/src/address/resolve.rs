@@ -79,7 +79,9 @@ fn getent(options: &[&str], name: &str, until: Instant) -> Result<String, String
         .stderr(Stdio::null())
         .spawn()
         .map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => "this machine has no getent to ask (package libc-bin)".into(),
+            io::ErrorKind::NotFound => {
+                "this machine has no getent to ask (package libc-bin)".into()
+            }
             _ => format!("getent cannot be run: {e}"),
         })?;
     let ended = loop {
@@ -142,13 +144,19 @@ fn not_ours(name: &str, ips: &[IpAddr], why: NotOurs) -> Refusal {
     match why {
         NotOurs::Loopback => refusal(
             "loopback-name",
-            format!("`{name}` is {all} on this machine, which no other machine reaches; nothing was changed"),
+            format!(
+                "`{name}` is {all} on this machine, which no other machine reaches; nothing was changed"
+            ),
             format!("give an address ({ours}), or correct {name} in /etc/hosts"),
         ),
         NotOurs::Foreign => refusal(
             "foreign-address",
-            format!("`{name}` is {all}, which no interface of this machine has; nothing was changed"),
-            format!("give one that it has ({ours}); what others reach it at, if that is another, is --address"),
+            format!(
+                "`{name}` is {all}, which no interface of this machine has; nothing was changed"
+            ),
+            format!(
+                "give one that it has ({ours}); what others reach it at, if that is another, is --address"
+            ),
         ),
     }
 }
@@ -175,7 +183,10 @@ pub fn told_as(text: &str, port: u16) -> Result<SocketAddr, FarmError> {
     if addr.ip().is_unspecified() || (addr.ip().is_loopback() && !literal) {
         return Err(FarmError::Refused(refusal(
             "loopback-name",
-            format!("`{text}` is {}, which no other machine reaches; nothing was changed", addr.ip()),
+            format!(
+                "`{text}` is {}, which no other machine reaches; nothing was changed",
+                addr.ip()
+            ),
             format!("give the address that others reach ({})", outer_list()),
         )));
     }
@@ -211,8 +222,16 @@ mod tests {
     /// /etc/hosts only: RFC 6761 keeps both names from the name servers.
     #[test]
     fn names_are_looked_up() {
-        assert!(lookup("localhost:7").expect("a name").iter().all(|a| a.ip().is_loopback() && a.port() == 7));
-        assert_eq!(lookup("10.0.0.1").expect("address"), ["10.0.0.1:7117".parse().expect("address")]);
+        assert!(
+            lookup("localhost:7")
+                .expect("a name")
+                .iter()
+                .all(|a| a.ip().is_loopback() && a.port() == 7)
+        );
+        assert_eq!(
+            lookup("10.0.0.1").expect("address"),
+            ["10.0.0.1:7117".parse().expect("address")]
+        );
     }
 
     #[test]

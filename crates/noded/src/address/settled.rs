@@ -47,8 +47,9 @@ pub(crate) struct Watch {
     said: bool,
 }
 
-/// Looks after which a node believes that its address has changed.
-const GONE: u32 = 2;
+/// Looks after which a node believes that its address has changed: seconds, unless loads are told more often. Others
+/// declare it down after six.
+const GONE: u32 = 3;
 
 impl Watch {
     /// `Some`: the others must be told this from now on.
@@ -72,7 +73,10 @@ impl Watch {
                     return None;
                 }
                 (self.gone, self.said) = (0, false);
-                tracing::warn!("this machine is no more at {}, but at {ip}: the others are told", told.ip());
+                tracing::warn!(
+                    "this machine is no more at {}, but at {ip}: the others are told",
+                    told.ip()
+                );
                 Some(SocketAddr::new(ip, told.port()))
             }
             Follow::Lost => {
@@ -97,7 +101,9 @@ impl Watch {
                 self.said = false;
             }
             (false, false) => {
-                tracing::warn!("{ip}, where this node is to listen, is on no interface yet: no node reaches this one until it comes");
+                tracing::warn!(
+                    "{ip}, where this node is to listen, is on no interface yet: no node reaches this one until it comes"
+                );
                 self.said = true;
             }
             _ => {}

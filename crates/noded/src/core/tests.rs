@@ -23,7 +23,7 @@ fn core() -> Core {
         refused: BTreeMap::new(),
         switches: Default::default(),
         recalled: BTreeMap::new(),
-        clocks_near: HashMap::new(),
+        clocks: HashMap::new(),
         count: 0,
     }
 }

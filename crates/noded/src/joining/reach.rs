@@ -27,7 +27,10 @@ pub fn member(text: &str, token: &Token) -> Result<(Duplex, SocketAddr, Vec<u8>)
             Err(e) => {
                 let e = told(text, addr, e);
                 // Who answers says more than who does not.
-                if !matches!(failed, Some(FarmError::Foreign { .. } | FarmError::Refused(_))) {
+                if !matches!(
+                    failed,
+                    Some(FarmError::Foreign { .. } | FarmError::Refused(_))
+                ) {
                     failed = Some(e);
                 }
             }
@@ -96,7 +99,8 @@ fn remedy(addr: SocketAddr, e: &io::Error) -> String {
             addr.port()
         ),
         K::NetworkUnreachable => {
-            "give this machine an address and a route in that network (`ip address`, `ip route`)".into()
+            "give this machine an address and a route in that network (`ip address`, `ip route`)"
+                .into()
         }
         _ => NO_ANSWER.into(),
     }
@@ -114,8 +118,12 @@ mod tests {
         check("10.0.0.1:7117", "10.0.0.1:7117", "10.0.0.1:7117");
         check("10.0.0.1", "10.0.0.1:7117", "10.0.0.1:7117");
         check("n1", "10.0.0.1:7117", "n1 (10.0.0.1:7117)");
-        let remedy = |addr: &str, kind: io::ErrorKind| remedy(addr.parse().expect("address"), &kind.into());
-        assert!(remedy("127.0.0.1:7117", io::ErrorKind::ConnectionRefused).contains("this machine itself"));
+        let remedy =
+            |addr: &str, kind: io::ErrorKind| remedy(addr.parse().expect("address"), &kind.into());
+        assert!(
+            remedy("127.0.0.1:7117", io::ErrorKind::ConnectionRefused)
+                .contains("this machine itself")
+        );
         assert!(remedy("10.0.0.1:7117", io::ErrorKind::ConnectionRefused).contains("armento node"));
         assert!(remedy("10.0.0.1:7117", io::ErrorKind::TimedOut).contains("firewall"));
     }

@@ -118,8 +118,12 @@ fn same_version(ask: &JoinAsk) -> Result<(), Refusal> {
         Ordering::Greater => false,
     };
     let hint = match older {
-        true => "this node's package is the older one: install the farm's version here, then join again",
-        false => "the farm's packages are older: upgrade its nodes first, or install its version here",
+        true => {
+            "this node's package is the older one: install the farm's version here, then join again"
+        }
+        false => {
+            "the farm's packages are older: upgrade its nodes first, or install its version here"
+        }
     };
     Err(refusal(
         "version-mismatch",
@@ -185,12 +189,20 @@ fn machine_is_new(node: &Node, ask: &JoinAsk) -> Result<(), Refusal> {
     let Some(machine) = ask.machine.as_ref().filter(|_| !ask.same_machine) else {
         return Ok(());
     };
-    let ours = node.keys.ca_sha256().ok().and_then(|ca| machine::of_farm(&ca));
+    let ours = node
+        .keys
+        .ca_sha256()
+        .ok()
+        .and_then(|ca| machine::of_farm(&ca));
     let core = node.lock();
     let of = |m: &Standing| m.known.machine.as_ref() == Some(machine) && m.known.name != ask.name;
     let other = match ours.as_ref() == Some(machine) {
         true => Some(core.me.clone()),
-        false => core.members.values().find(|m| of(m)).map(|m| m.known.name.clone()),
+        false => core
+            .members
+            .values()
+            .find(|m| of(m))
+            .map(|m| m.known.name.clone()),
     };
     let Some(other) = other else {
         return Ok(());
@@ -198,7 +210,9 @@ fn machine_is_new(node: &Node, ask: &JoinAsk) -> Result<(), Refusal> {
     let me = &core.me;
     Err(refusal(
         "duplicate-machine",
-        format!("this machine has the machine-id of {other}, as a cloned image has; nothing was changed"),
+        format!(
+            "this machine has the machine-id of {other}, as a cloned image has; nothing was changed"
+        ),
         format!(
             "give it its own: `rm /etc/machine-id; systemd-machine-id-setup`, then join again; where {other} is this machine under an earlier \
              name, `armento farm remove {other}` on {me}; where both are one machine on purpose, join with --same-machine"
@@ -218,22 +232,38 @@ fn is_reached(node: &Node, ask: &JoinAsk, from: Option<SocketAddr>) -> Result<bo
     if addr.ip().is_loopback() && !local {
         return Err(refusal(
             "not-reached",
-            format!("this node says that it is at {addr}, which is each machine's own loopback; nothing was changed"),
+            format!(
+                "this node says that it is at {addr}, which is each machine's own loopback; nothing was changed"
+            ),
             "give the address that the others reach with --address, or listen at one with --listen",
         ));
     }
-    let no = |what: String, hint: String| Err(refusal("not-reached", format!("{what}; nothing was changed"), hint));
+    let no = |what: String, hint: String| {
+        Err(refusal(
+            "not-reached",
+            format!("{what}; nothing was changed"),
+            hint,
+        ))
+    };
     let open = format!(
         "let TCP and UDP of port {port} in through this node's firewall, or give the address that {me} reaches with --address; \
          --no-check joins all the same"
     );
     match way_back::probe(addr, key, told) {
         Ok(()) => Ok(true),
-        Err(NoWay::Tcp(why)) => no(format!("{me} cannot reach this node at {addr}/tcp: {why}"), open),
-        Err(NoWay::Udp(why)) => no(format!("{me} cannot reach this node at {addr}/udp: {why}"), open),
+        Err(NoWay::Tcp(why)) => no(
+            format!("{me} cannot reach this node at {addr}/tcp: {why}"),
+            open,
+        ),
+        Err(NoWay::Udp(why)) => no(
+            format!("{me} cannot reach this node at {addr}/udp: {why}"),
+            open,
+        ),
         Err(NoWay::Told(why)) => no(
             format!("this node cannot reach {me} at {told}, where it says that it is: {why}"),
-            format!("on {me}: write `address = \"ADDRESS\"`, one that the others reach, to its configuration and start its daemon again; --no-check joins all the same"),
+            format!(
+                "on {me}: write `address = \"ADDRESS\"`, one that the others reach, to its configuration and start its daemon again; --no-check joins all the same"
+            ),
         ),
     }
 }
