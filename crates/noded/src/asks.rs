@@ -397,10 +397,23 @@ async fn everywhere(asker: &Asker) -> Result<Answer> {
         let core = asker.node.lock();
         (core.procs(uid), core.peers())
     };
+    // Numbers of users are each node's own: who has another name there is another person.
+    let name = match uid {
+        Some(uid) => {
+            let name = tokio::task::spawn_blocking(move || crate::sys::name_of(uid)).await;
+            // A number without a name is one everywhere.
+            Some(name.ok().flatten().unwrap_or_default())
+        }
+        None => None,
+    };
     let mut asked = tokio::task::JoinSet::new();
     for peer in peers {
         let node = asker.node.clone();
-        asked.spawn(async move { (call(&node, &peer, PeerAsk::Ps { uid }, PEER).await, peer) });
+        let ask = PeerAsk::Ps {
+            uid,
+            name: name.clone(),
+        };
+        asked.spawn(async move { (call(&node, &peer, ask, PEER).await, peer) });
     }
     while let Some(done) = asked.join_next().await {
         match done {

@@ -271,6 +271,7 @@ impl Gossip {
 
     /// What is done now and then.
     fn slow(&mut self) {
+        self.node.lines.trim();
         let mut lost: Vec<Member> = Vec::new();
         let patience = Duration::from_millis(self.node.config.dead_ms);
         let (buried, unwanted) = {

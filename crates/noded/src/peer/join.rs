@@ -168,7 +168,7 @@ fn name_is_free(node: &Node, ask: &JoinAsk) -> Result<(), Refusal> {
         None => ask.name == core.me,
         Some(m) if m.is_up() => true,
         // Whose join ended badly after it was admitted tries again.
-        Some(m) if m.known.machine.is_some() && m.known.machine == ask.machine => false,
+        Some(m) if is_again(ask, &m.known) => false,
         Some(m) => !m.known.heard && unix_now() < m.known.admitted + NAME_KEPT_S,
     };
     if !taken {
@@ -182,6 +182,11 @@ fn name_is_free(node: &Node, ask: &JoinAsk) -> Result<(), Refusal> {
         ),
         "choose another name with --name, or run `armento leave` on the other one",
     ))
+}
+
+/// The same machine under the same name.
+fn is_again(ask: &JoinAsk, known: &Member) -> bool {
+    !ask.same_machine && ask.machine.is_some() && known.machine == ask.machine
 }
 
 /// A cloned image has the machine-id of its original, and most likely its other secrets.

@@ -38,8 +38,13 @@ pub enum PeerAsk {
     Admit(AdmitAsk),
     /// What time of day is it there?
     Clock,
-    /// Processes whose home is there; of one user, or of all.
-    Ps { uid: Option<u32> },
+    /// Processes whose home is there; of one user, or of all. `name`: the user's where it is asked; one who has another
+    /// name there is another person. Older daemons tell none.
+    Ps {
+        uid: Option<u32>,
+        #[serde(default)]
+        name: Option<String>,
+    },
     /// The asker leaves the farm for good.
     Left,
     /// The farm says it; whoever passes it on.

@@ -5,7 +5,7 @@ use crate::clocks;
 use crate::core::Node;
 use crate::error::refusal;
 use crate::news::{self, Word};
-use crate::{hosts, remove};
+use crate::{hosts, remove, sys};
 use armento_client::api::Refusal;
 use armento_client::{LineError, encode, read_line, version};
 use armento_link::{Badge, Closer, Duplex, Identity, LinkError, Listener, Role};
@@ -154,9 +154,23 @@ fn answer(
         PeerAsk::Clock => Ok(PeerAnswer::Clock {
             realtime_ns: clocks::realtime_ns(),
         }),
-        PeerAsk::Ps { uid } => Ok(PeerAnswer::Ps {
-            procs: node.lock().procs(uid),
-        }),
+        PeerAsk::Ps { uid, name } => {
+            if let (Some(uid), Some(name)) = (uid, name)
+                && sys::name_of(uid).unwrap_or_default() != name
+            {
+                return Err(refusal(
+                    "another-user",
+                    format!(
+                        "user {uid} of {} is not user {uid} of {}",
+                        node.farm.node, who.node
+                    ),
+                    "ask as root, or on that node",
+                ));
+            }
+            Ok(PeerAnswer::Ps {
+                procs: node.lock().procs(uid),
+            })
+        }
         PeerAsk::Said(said) => {
             news::take(node, &said)?;
             Ok(match said.word(&node.keys.ca_pem) {
