@@ -1,14 +1,15 @@
 //! `armento farm init`, `token`; `trust`, `reload` and `remove` in `trust.rs`, what is switched off in `switches.rs`.
 
 use crate::out::{Failure, say};
-use crate::{service, switches, trust};
-use armento_noded::{Config, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, new_token};
+use crate::{choice, service, switches, trust};
+use armento_noded::{Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, new_token};
 use std::path::PathBuf;
 use std::time::Duration;
 
 const INIT_HELP: &str = "Examples:
   armento farm init
-  armento farm init --listen 10.0.0.1:7117 --name n1
+  armento farm init --address 10.0.0.1 --name n1
+  armento farm init --listen 10.0.0.1:7117
   armento farm init --wire plain     calls and memory unprotected: isolated networks only";
 const TOKEN_HELP: &str = "Examples:
   armento farm token
@@ -62,9 +63,12 @@ pub enum Cmd {
 
 #[derive(clap::Args)]
 pub struct Init {
-    /// Where to listen, TCP and UDP [default: 0.0.0.0:7117; port 0: any free one]
+    /// Where to listen, TCP and UDP [default: all addresses, port 7117; port 0: any free one]
     #[arg(long, value_name = "A:P")]
     listen: Option<String>,
+    /// Where the others reach this node [default: the address of the default route, or the only one]
+    #[arg(long, value_name = "A[:P]")]
+    address: Option<String>,
     /// How processes' calls and memory travel; daemons always use TLS
     #[arg(long, value_enum, default_value = "tls")]
     wire: WireArg,
@@ -116,8 +120,9 @@ pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
 
 fn make(args: Init) -> anyhow::Result<i32> {
     let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
-    let options = InitOptions {
+    let mut options = InitOptions {
         listen: args.listen,
+        address: args.address,
         name: args.name,
         wire: match args.wire {
             WireArg::Tls => Wire::Tls,
@@ -125,7 +130,14 @@ fn make(args: Init) -> anyhow::Result<i32> {
         },
     };
     let waits = service::waits(&config);
-    let made = init(&config, &options).map_err(Failure::from)?;
+    let made = match init(&config, &options) {
+        Err(FarmError::Choose(all)) => {
+            options.address = Some(choice::address(&all)?);
+            init(&config, &options)
+        }
+        made => made,
+    };
+    let made = made.map_err(Failure::from)?;
     let mut text = format!(
         "farm {} is made; this node is {} at {}\n\n{}",
         made.farm,

@@ -7,21 +7,32 @@ use std::path::PathBuf;
 
 const HELP: &str = "Examples:
   armento join armento1K6f…::1a2b3c4d:5e6f… 10.0.0.1:7117
-  armento join TOKEN 10.0.0.1:7117 --name n2 --listen 10.0.0.2:7117
+  armento join TOKEN n1 --name n2
+  armento join TOKEN n1.example.org:7117 --address 198.51.100.7    behind NAT
 
-The secret in the token is sent only to a node that has proved to be of the token's farm.";
+The secret in the token is sent only to a node that has proved to be of the token's farm. Before that
+node admits this one it tries to reach it, TCP and UDP: a join that cannot work is refused here.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
     /// As `armento farm init` or `armento farm token` printed it
     token: String,
-    /// A member that admits nodes: address and port
+    /// A member that admits nodes: address or name, and port if that is not 7117
     #[arg(value_name = "A:P")]
     addr: String,
-    /// Where to listen, TCP and UDP [default: 0.0.0.0:7117; port 0: any free one]
+    /// Where to listen, TCP and UDP [default: all addresses, port 7117; port 0: any free one]
     #[arg(long, value_name = "A:P")]
     listen: Option<String>,
+    /// Where the others reach this node [default: the address that the member sees]
+    #[arg(long, value_name = "A[:P]")]
+    address: Option<String>,
+    /// Join though the member cannot reach this node now
+    #[arg(long)]
+    no_check: bool,
+    /// Join though another node has this machine-id: several nodes on one machine
+    #[arg(long)]
+    same_machine: bool,
     /// Name of this node [default: the host's name]
     #[arg(long, value_name = "N")]
     name: Option<String>,
@@ -30,16 +41,36 @@ pub struct Args {
     config: Option<PathBuf>,
 }
 
+/// Said of a join that worked.
+fn warn(what: &str, hint: &str) {
+    eprintln!("armento: {what}\nhint: {hint}");
+}
+
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
     let options = JoinOptions {
         token: args.token,
         addr: args.addr,
         listen: args.listen,
+        address: args.address,
         name: args.name,
+        check: !args.no_check,
+        same_machine: args.same_machine,
     };
     let waits = service::waits(&config);
     let joined = join(&config, &options).map_err(Failure::from)?;
+    if let Some(clock) = &joined.clock {
+        warn(
+            clock,
+            "synchronise them: apt-get install chrony on each node",
+        );
+    }
+    if !joined.checked {
+        warn(
+            "the member is of an older version and did not try to reach this node",
+            "`armento nodes` there must show it as alive once its daemon runs",
+        );
+    }
     say(&format!(
         "this node is {} of farm {} at {}\n\n{}",
         joined.node,

@@ -5,6 +5,7 @@
 //! run or found, 128+N it ended by signal N; otherwise the program's own.
 
 mod calls;
+mod choice;
 mod farm;
 mod hold;
 mod join;

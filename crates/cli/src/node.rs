@@ -12,6 +12,7 @@ const HELP: &str = "Examples:
 
 Keys of the configuration (TOML), with what holds if they are not given:
   listen = \"A:P\"             where to listen             (as joined)
+  address = \"A[:P]\"          where others reach it       (as joined)
   state = \"DIR\"              keys and books              (/var/lib/armento; ARMENTO_STATE)
   socket = \"PATH\"            for commands on this node   (/run/armento/control.sock; ARMENTO_SOCKET)
   wire = \"tls\" | \"plain\"     of keepers and hosts        (the farm's)

@@ -11,7 +11,8 @@ const HELP: &str = "Examples:
   armento nodes --json | jq '.nodes[] | select(.state == \"alive\") | .name'
 
 LOAD is runnable work over power: 1.00 is one process for each standard processor.
-AGE is how long ago the node said so. The node asked is marked *.";
+AGE is how long ago the node said so. CLOCK is how far its clock is ahead of that of the node asked, which is
+marked *.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -29,6 +30,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         say_json("armento.nodes/1", json!({ "nodes": nodes }));
     } else {
         say(&render(&nodes));
+        clocks(&nodes);
     }
     Ok(0)
 }
@@ -44,6 +46,7 @@ fn render(nodes: &[NodeInfo]) -> String {
         ("MEMORY", true),
         ("GUESTS", true),
         ("AGE", true),
+        ("CLOCK", true),
         ("WIRE", false),
         ("ADDRESS", false),
     ];
@@ -58,6 +61,37 @@ fn render(nodes: &[NodeInfo]) -> String {
     ];
     states.iter().fold(text, |text, (word, sgr)| {
         text.replace(&format!(" {word} "), &format!(" {} ", paint(word, *sgr)))
+    })
+}
+
+/// `+0.2 ms`; `-` when it was not looked at.
+fn clock(n: &NodeInfo) -> String {
+    match n.clock_us {
+        _ if n.here => "-".into(),
+        None => "-".into(),
+        Some(us) if us.abs() < 10_000 => format!("{:+.1} ms", us as f64 / 1000.0),
+        Some(us) if us.abs() < 10_000_000 => format!("{:+} ms", us / 1000),
+        Some(us) => format!("{:+} s", us / 1_000_000),
+    }
+}
+
+/// One line for all whose clocks are apart.
+pub fn clocks(nodes: &[NodeInfo]) {
+    if let Some(text) = apart(nodes) {
+        eprintln!("armento: {text}\nhint: {SYNCHRONISE}");
+    }
+}
+
+pub const SYNCHRONISE: &str = "synchronise the clocks: apt-get install chrony on each node (`chronyc tracking` shows how far it is)";
+
+fn apart(nodes: &[NodeInfo]) -> Option<String> {
+    let names = nodes.iter().filter(|n| n.clock_apart && n.state == "alive");
+    let names: Vec<String> = names
+        .map(|n| format!("{} ({})", n.name, clock(n)))
+        .collect();
+    let whose = names.join(", ");
+    (!names.is_empty()).then(|| {
+        format!("nothing moves between this node and these, whose clocks are more than 20 ms from its own: {whose}")
     })
 }
 
@@ -78,6 +112,7 @@ fn row(n: &NodeInfo) -> Vec<String> {
             frozen => format!("{} ({frozen} frozen)", n.guests),
         }),
         told(span(n.age_ms)),
+        clock(n),
         told(n.wire.clone()),
         n.addr.clone(),
     ]
@@ -105,13 +140,19 @@ mod tests {
             age_ms: 420,
             wire: "tls".into(),
             version: "0.1.0".into(),
+            clock_us: (name != "n1" && cores > 0).then_some(-214_000),
+            clock_apart: name != "n1" && cores > 0,
         };
-        let text = render(&[node("n1", 2), node("fast", 0)]);
+        let text = render(&[node("n1", 2), node("late", 1), node("fast", 0)]);
         let golden = "\
-NODE  STATE  LOAD  SPEED  CORES   FREE  MEMORY  GUESTS     AGE  WIRE  ADDRESS
-n1*   alive  1.50  10000      2  1.0 G   8.0 G       3  420 ms  tls   10.0.0.1:7117
-fast  down      -      -      -      -       -       -       -  -     10.0.0.1:7117
+NODE  STATE  LOAD  SPEED  CORES   FREE  MEMORY  GUESTS     AGE    CLOCK  WIRE  ADDRESS
+n1*   alive  1.50  10000      2  1.0 G   8.0 G       3  420 ms        -  tls   10.0.0.1:7117
+late  alive  1.50  10000      1  1.0 G   8.0 G       3  420 ms  -214 ms  tls   10.0.0.1:7117
+fast  down      -      -      -      -       -       -       -        -  -     10.0.0.1:7117
 ";
+        let told = apart(&[node("n1", 2), node("late", 1), node("fast", 0)]);
+        assert!(told.is_some_and(|t| t.ends_with(": late (-214 ms)")));
+        assert_eq!(apart(&[node("n1", 2)]), None);
         assert_eq!(text, golden);
         let frozen = NodeInfo {
             frozen: 2,

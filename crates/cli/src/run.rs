@@ -2,6 +2,7 @@
 //!
 //! Next: `keeper/src/birth.rs`.
 
+use crate::nodes;
 use crate::out::Failure;
 use armento_client::api::{Answer, Ask};
 use armento_client::{AskError, Session};
@@ -92,6 +93,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if let Some(node) = birth.on.as_ref().filter(|_| Session::connect().is_ok()) {
         known_node(node)?;
     }
+    if !birth.stay {
+        stays_here();
+    }
     if let Some(what) = armento_keeper::command_gains(&birth.command) {
         let name = birth.command[0].display();
         eprintln!(
@@ -103,6 +107,20 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     match armento_keeper::run(&birth) {
         BirthError::NoDaemon(e) => without_daemon(&birth, &e),
         e => Ok(not_started(&e)),
+    }
+}
+
+/// The daemon leaves a line while no program can leave this node: its user is to know before it computes for hours.
+fn stays_here() {
+    let note = armento_client::api::node_note(&armento_client::api::socket_path());
+    if let Ok(why) = std::fs::read_to_string(note)
+        && Session::connect().is_ok()
+    {
+        eprintln!(
+            "armento: it runs here: the clocks of all other nodes are too far from this node's ({})\nhint: {}",
+            why.trim(),
+            nodes::SYNCHRONISE
+        );
     }
 }
 
@@ -165,6 +183,14 @@ fn known_node(node: &NodeName) -> anyhow::Result<()> {
         return Ok(());
     };
     match nodes.iter().find(|n| n.name == *node) {
+        Some(n) if n.state == "alive" && n.clock_apart => Err(Failure {
+            message: format!(
+                "the clock of {node} is {} ms from this node's, at most 20 are good; nothing was started",
+                n.clock_us.unwrap_or(0).abs() / 1000
+            ),
+            hint: nodes::SYNCHRONISE.to_owned(),
+        }
+        .into()),
         Some(n) if n.state == "alive" => Ok(()),
         Some(n) => Err(Failure {
             message: format!("{node} is {}; nothing was started", n.state),

@@ -1,5 +1,6 @@
 //! `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring`, `status`.
 
+use crate::nodes;
 use crate::out::{Failure, ask, confused, say, say_json};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, SwitchChange, SwitchInfo};
@@ -159,6 +160,11 @@ pub fn bring(args: &Going) -> anyhow::Result<i32> {
 
 pub fn status(args: &Status) -> anyhow::Result<i32> {
     show(&switch(None)?, args.json);
+    if !args.json
+        && let Answer::Nodes { nodes } = ask(Ask::Nodes, ANSWER)?
+    {
+        nodes::clocks(&nodes);
+    }
     Ok(0)
 }
 

@@ -149,6 +149,7 @@ fn a_farm_by_hand() {
             name,
             "--listen",
             "127.0.0.1:0",
+            "--same-machine",
         ]
     };
     assert!(n2.fails(&args("n1")).contains("`n1` already"));
@@ -214,8 +215,8 @@ fn what_cannot_be_says_why() {
             .fails(&["farm", "init", "--name", "N_1"])
             .contains("N_1")
     );
-    let listen = alone.fails(&["farm", "init", "--name", "n1", "--listen", "somewhere"]);
-    assert!(listen.contains("ip:port"), "{listen}");
+    let listen = alone.fails(&["farm", "init", "--name", "n1", "--listen", "10.0.0.300"]);
+    assert!(listen.contains("`10.0.0.300` is no address"), "{listen}");
     let config = alone.dir.join("bad.toml");
     fs::write(&config, "polcy = \"mosix\"").expect("config");
     let bad = alone.run(&["node", "--config", &config.display().to_string()]);

@@ -28,6 +28,13 @@ pub fn socket_path() -> std::path::PathBuf {
     std::env::var_os("ARMENTO_SOCKET").map_or_else(|| SOCKET.into(), Into::into)
 }
 
+/// A line that the daemon leaves beside its socket while no program can leave this node, for those who start one.
+pub fn node_note(socket: &std::path::Path) -> std::path::PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".note");
+    path.into()
+}
+
 /// Everything that travels on a control session, either way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
@@ -151,6 +158,11 @@ pub enum Ask {
         portable: bool,
     },
 
+    /// Where is that node now? From a keeper whose host does not answer: its address may have changed.
+    Address {
+        node: NodeName,
+    },
+
     // --- from a host; the session then carries its reports ---
     Host(HostHello),
 
@@ -259,6 +271,9 @@ pub enum Answer {
         untold: Vec<NodeName>,
     },
     Route(Pass),
+    Address {
+        ip: Option<std::net::IpAddr>,
+    },
     Identity {
         identity: armento_link::Identity,
     },
@@ -608,6 +623,12 @@ pub struct NodeInfo {
     /// `tls` or `plain`.
     pub wire: String,
     pub version: String,
+    /// How far its clock is ahead of that of the node asked, microseconds; `None`: not seen.
+    #[serde(default)]
+    pub clock_us: Option<i64>,
+    /// … too far for anything to move between the two.
+    #[serde(default)]
+    pub clock_apart: bool,
 }
 
 impl NodeInfo {

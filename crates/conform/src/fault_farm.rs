@@ -125,7 +125,10 @@ impl Farm {
             if node > 0 {
                 self.sh(
                     node,
-                    &format!("armento join {join} --name n{} {address}", node + 1),
+                    &format!(
+                        "armento join {join} --same-machine --name n{} {address}",
+                        node + 1
+                    ),
                 )?;
             }
             self.daemon(node)?;

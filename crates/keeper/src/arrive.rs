@@ -101,7 +101,7 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         state: None,
         from: Xsave::default(),
     };
-    let (mut r, mut w) = links::open(keep, &link.pass, Purpose::Fetch(mv))?;
+    let (mut r, mut w) = links::open(keep, &link.way(), Purpose::Fetch(mv))?;
     let bytes = target::receive(&mut r, &mut w, &mut b)?;
     Ok(Fetched {
         state: b.state.ok_or(MigrateError::Ended)?,

@@ -261,7 +261,7 @@ pub fn fetch(keep: &Arc<Keep>, wanted: &HashSet<ObjectId>) -> Result<()> {
 }
 
 fn fetch_one(keep: &Keep, object: ObjectId, held: &Held) -> Result<()> {
-    let (mut r, _w) = links::open(keep, &held.link.pass, Purpose::Object(object))?;
+    let (mut r, _w) = links::open(keep, &held.link.way(), Purpose::Object(object))?;
     let size = held.file.metadata()?.len();
     let (mut buf, mut grow) = (Vec::new(), Grow::default());
     while read_frame(&mut r, &mut buf)? == bulk::PAGES {

@@ -32,6 +32,9 @@ const WAIT_MAX: Duration = Duration::from_millis(500);
 /// Refusals in a row that say that nobody listens there any more: the node is there, the host is not.
 const REFUSED_MAX: u32 = 3;
 
+/// How often the daemon is asked meanwhile where the node is.
+const WHERE: Duration = Duration::from_secs(2);
+
 pub type Inlet = BufReader<Reader>;
 
 fn lost(e: impl std::fmt::Display) -> MigrateError {
@@ -69,6 +72,7 @@ pub fn run(keep: &Arc<Keep>, link: &Arc<HostLink>, first: Inlet) {
 
 fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<Inlet> {
     let (mut refused, mut wait, mut limit) = (0, WAIT_MIN, AGAIN_MIN);
+    let mut asked = Instant::now();
     while !link.broken.load(Ordering::Acquire) && !link.past() {
         *epoch += 1;
         match open(keep, link, *epoch, limit) {
@@ -76,8 +80,14 @@ fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<Inlet> {
             Err(LinkError::Io(e)) if e.kind() == ErrorKind::ConnectionRefused => refused += 1,
             Err(_) => refused = 0,
         }
-        if refused >= REFUSED_MAX {
-            return None;
+        // Its node may be elsewhere by now: then who refuses, or is silent, is another machine.
+        if refused >= REFUSED_MAX || asked.elapsed() > WHERE {
+            asked = Instant::now();
+            match link.has_moved(keep) {
+                true => refused = 0,
+                false if refused >= REFUSED_MAX => return None,
+                false => {}
+            }
         }
         sleep(wait);
         wait = (wait * 2).min(WAIT_MAX);
@@ -94,7 +104,7 @@ fn open(
     epoch: u32,
     limit: Duration,
 ) -> std::result::Result<Inlet, LinkError> {
-    let pass = &link.pass;
+    let pass = &link.way();
     let line = dial(&pass.addr, &links::me(keep, pass), &pass.expect, limit)?;
     let socket = line.socket().try_clone()?;
     let (r, mut w) = line.split()?;

@@ -12,6 +12,7 @@ use armento_wire::bulk::HELLO;
 use armento_wire::session::Session;
 use armento_wire::talk::{self, Hello, Purpose, SessionId, TALK, ToHost};
 use armento_wire::write_frame;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
@@ -23,6 +24,8 @@ const DIAL_MAX: Duration = Duration::from_secs(5);
 const ROUTE_MAX: Duration = Duration::from_secs(15);
 /// How long our daemon may take to sign: a millisecond's work.
 const RENEWED_MAX: Duration = Duration::from_secs(2);
+/// How long our daemon may take to look up where a node is.
+const WHERE_MAX: Duration = Duration::from_secs(1);
 /// How much later than the host's own end, which rests on what it knows that we heard, home declares it: how often both
 /// look, and a loaded machine.
 const GRACE: Duration = Duration::from_secs(1);
@@ -64,6 +67,8 @@ pub struct HostLink {
     /// When it last told of itself nobody was there.
     pub empty: AtomicBool,
     pub broken: AtomicBool,
+    /// Where the node is now, if not where the pass says: its address has changed.
+    moved: Mutex<Option<IpAddr>>,
     /// A connection for the next move, and since when it is made: whoever placed a program there will place another.
     spare: Mutex<Option<(Instant, Dialled)>>,
 }
@@ -72,6 +77,31 @@ impl HostLink {
     pub fn tell(&self, m: &ToHost) {
         // Of a dead host everybody is told who waits for it.
         let _ = self.session.send(TALK, &[&talk::encode(m)]);
+    }
+
+    /// The pass to where the host is now.
+    pub fn way(&self) -> Pass {
+        let mut pass = self.pass.clone();
+        if let (Some(ip), Ok(addr)) = (*lock(&self.moved), pass.addr.parse::<SocketAddr>()) {
+            pass.addr = SocketAddr::new(ip, addr.port()).to_string();
+        }
+        pass
+    }
+
+    /// Asks our daemon where the node is. True when that is elsewhere than we tried.
+    pub fn has_moved(&self, keep: &Keep) -> bool {
+        let node = self.node.clone();
+        let Ok(Answer::Address { ip: Some(ip) }) =
+            keep.control.ask(Ask::Address { node }, WHERE_MAX)
+        else {
+            return false;
+        };
+        let tried = self.way().addr.parse::<SocketAddr>();
+        let elsewhere = tried.is_ok_and(|tried| tried.ip() != ip);
+        if elsewhere {
+            *lock(&self.moved) = Some(ip);
+        }
+        elsewhere
     }
 
     /// Would it take a short message at once, from who may not wait?
@@ -125,12 +155,25 @@ fn lost(e: impl std::fmt::Display) -> MigrateError {
     MigrateError::Stays(Stay::LinkLost, e.to_string())
 }
 
+/// What a daemon says beside the reason, which is told by itself: `… stays where it is: REASON (DETAIL)`.
+fn beside(stay: Stay, message: &str) -> String {
+    let rest = message
+        .split_once(stay.explain())
+        .map(|(_, rest)| rest.trim());
+    let detail = rest.and_then(|r| r.strip_prefix('(')?.strip_suffix(')'));
+    match (rest, detail) {
+        (_, Some(detail)) => detail.to_owned(),
+        (Some(""), None) => String::new(),
+        _ => message.to_owned(),
+    }
+}
+
 /// The daemon's no, or its silence.
 fn no_route(e: AskError) -> MigrateError {
     match e {
         AskError::Refused(no) => {
             let stay = Stay::from_code(&no.code).unwrap_or(Stay::NotTrusted);
-            MigrateError::Stays(stay, no.message)
+            MigrateError::Stays(stay, beside(stay, &no.message))
         }
         AskError::NoDaemon { .. } | AskError::Line(_) => {
             MigrateError::Stays(Stay::NoDaemon, e.to_string())
@@ -198,6 +241,7 @@ fn way(keep: &Keep, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<Host
         heard: Mutex::new(Instant::now()),
         empty: AtomicBool::new(false),
         broken: AtomicBool::new(false),
+        moved: Mutex::default(),
         spare: Mutex::default(),
     }))
 }
@@ -240,9 +284,9 @@ pub fn opened(
         // What could not be reached then may be now.
         Some(made) => match made.recv() {
             Ok(Ok(made)) => greet(keep, made, purpose),
-            _ => open(keep, &link.pass, purpose),
+            _ => open(keep, &link.way(), purpose),
         },
-        None => open(keep, &link.pass, purpose),
+        None => open(keep, &link.way(), purpose),
     }
 }
 
@@ -264,7 +308,7 @@ fn dialled(keep: &Arc<Keep>, link: &Arc<HostLink>) -> Dialled {
     let (keep, to) = (keep.clone(), link.clone());
     let (tx, made) = mpsc::channel();
     aside::soon("dial", move || {
-        let _ = tx.send(connect(&keep, &to.pass));
+        let _ = tx.send(connect(&keep, &to.way()));
     });
     made
 }
@@ -372,5 +416,23 @@ mod tests {
         ] {
             assert_eq!(no_route(e).stay(), want);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_not_told_twice() {
+        let stay = Stay::ClocksApart;
+        let check = |message: String, want: &str| assert_eq!(beside(stay, &message), want);
+        let said = format!("process 7 stays where it is: {stay}");
+        check(
+            format!("{said} (that of n2 is 214 ms ahead)"),
+            "that of n2 is 214 ms ahead",
+        );
+        check(said, "");
+        check("something else".into(), "something else");
     }
 }

@@ -231,7 +231,7 @@ fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
             ticket,
             pid,
             stay: e.stay(),
-            detail: e.to_string(),
+            detail: e.detail(),
         },
     };
     keep.control.report(report);

@@ -33,7 +33,7 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
         mv,
         pid,
         to: Whither::Host {
-            addr: link.pass.addr.clone(),
+            addr: link.way().addr,
             expect,
         },
     });

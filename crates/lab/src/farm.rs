@@ -48,6 +48,8 @@ pub fn start(lab: &Lab) -> Result<()> {
                 &node.name,
                 "--listen",
                 &listen(node),
+                // All nodes of a lab are one machine.
+                "--same-machine",
             ],
         )?;
         start_daemon(node)?;

@@ -1,6 +1,6 @@
 //! rustls settings: TLS 1.3 only, both sides certified, nothing remembered between connections.
 
-use crate::{Badge, Identity, LinkError, ca_hash};
+use crate::{Badge, Identity, LinkError, ca_hash, clock};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring as ring_provider};
@@ -214,13 +214,12 @@ pub(crate) fn badge_of(leaf: &CertificateDer<'_>) -> Result<Badge, String> {
 /// A TLS failure as people should read it.
 pub(crate) fn refusal(e: Error) -> LinkError {
     use CertificateError as C;
+    if let Error::InvalidCertificate(e) = &e
+        && let Some(said) = clock::told(e)
+    {
+        return LinkError::Clock(said);
+    }
     let said = match &e {
-        Error::InvalidCertificate(C::Expired | C::ExpiredContext { .. }) => {
-            "its certificate has expired; compare the clocks of both nodes".to_owned()
-        }
-        Error::InvalidCertificate(C::NotValidYet | C::NotValidYetContext { .. }) => {
-            "its certificate is not valid yet; compare the clocks of both nodes".to_owned()
-        }
         Error::InvalidCertificate(C::UnknownIssuer | C::BadSignature) => {
             "its certificate comes from another farm".to_owned()
         }

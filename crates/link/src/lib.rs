@@ -66,6 +66,9 @@ pub enum LinkError {
     /// The peer could not show who it is, or is somebody else, or did not let us in. The connection is closed.
     #[error("peer was not let in: {0}")]
     Refused(String),
+    /// The peer's certificate is of another time than this machine's clock shows. The connection is closed.
+    #[error("peer was not let in: {0}")]
+    Clock(String),
     /// Our own keys or certificates cannot be used. No connection was tried.
     #[error("own keys cannot be used: {0}")]
     Keys(String),
@@ -75,6 +78,7 @@ pub enum LinkError {
 }
 
 mod badge;
+mod clock;
 mod config;
 mod conn;
 mod dial;
@@ -82,6 +86,7 @@ mod handshake;
 mod keys;
 mod listen;
 mod removed;
+pub mod sockets;
 mod stream;
 mod sys;
 mod token;

@@ -5,7 +5,7 @@
 
 use crate::conn::Conn;
 use crate::handshake::{Handshake, Progress};
-use crate::{Badge, Duplex, Identity, LinkError, config, sys};
+use crate::{Badge, Duplex, Identity, LinkError, config, sockets, sys};
 use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use std::io;
@@ -70,7 +70,10 @@ impl Listener {
 
     fn new(listen: &str, me: &Identity, open: bool) -> Result<Listener, LinkError> {
         let config = config::server(me, open)?;
-        let sock = TcpListener::bind(listen)?;
+        let addr = listen
+            .parse()
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, format!("{listen}: {e}")))?;
+        let sock = sockets::listen_tcp(addr, true)?;
         sock.set_nonblocking(true)?;
         let (closed, closer) = UnixStream::pair()?;
         Ok(Listener {

@@ -5,7 +5,7 @@ use crate::core::{Core, Node, Outlet};
 use crate::error::{refusal, stays};
 use crate::moves::{Wants, migrate, no_such_node, route};
 use crate::peer::{CallError, PeerAnswer, PeerAsk};
-use crate::{daemon, leave, remove};
+use crate::{clocks, daemon, leave, remove};
 use armento_balance::{barred, common, why};
 use armento_client::api::{Answer, Ask, Body, KeeperHello, Order, ProcInfo, Refusal};
 use armento_client::version;
@@ -79,6 +79,9 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             })
         }
         Ask::Identity => identity(client),
+        Ask::Address { node: name } => Ok(Answer::Address {
+            ip: node.lock().addr_of(name).map(|a| a.ip()),
+        }),
         Ask::Trust { change } => {
             let changes = change.as_ref().is_some_and(|c| !c.dry_run);
             if changes && !may(client.uid, crate::sys::euid()) {
@@ -291,6 +294,16 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
     // Who takes no guests refuses as those do who do not trust us.
     let shut = shut_out(&core, keeper.hello.uid).filter(|_| stay == Some(Stay::NotTrusted));
     let stay = stay.map(|s| if shut.is_some() { Stay::SwitchedOff } else { s });
+    // So do those whose clocks are apart from ours.
+    let apart =
+        clocks::all_apart(&core).filter(|_| own.is_none() && stay == Some(Stay::NotTrusted));
+    let stay = stay.map(|s| {
+        if apart.is_some() {
+            Stay::ClocksApart
+        } else {
+            s
+        }
+    });
     let (explanation, remedy) = match stay {
         Some(stay) => (stay.explain().to_owned(), stay.remedy().to_owned()),
         None => (
@@ -314,7 +327,7 @@ fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         (None, Some(p)) => (p.detail.clone(), p.partner),
         (None, None) => {
             let kept = kept.map(|what| format!("{me} keeps its own (armento farm {what})"));
-            (kept.or(shut).unwrap_or_default(), None)
+            (kept.or(shut).or(apart).unwrap_or_default(), None)
         }
     };
     Ok(Answer::Why {
@@ -384,10 +397,23 @@ async fn everywhere(asker: &Asker) -> Result<Answer> {
         let core = asker.node.lock();
         (core.procs(uid), core.peers())
     };
+    // Numbers of users are each node's own: who has another name there is another person.
+    let name = match uid {
+        Some(uid) => {
+            let name = tokio::task::spawn_blocking(move || crate::sys::name_of(uid)).await;
+            // A number without a name is one everywhere.
+            Some(name.ok().flatten().unwrap_or_default())
+        }
+        None => None,
+    };
     let mut asked = tokio::task::JoinSet::new();
     for peer in peers {
         let node = asker.node.clone();
-        asked.spawn(async move { (call(&node, &peer, PeerAsk::Ps { uid }, PEER).await, peer) });
+        let ask = PeerAsk::Ps {
+            uid,
+            name: name.clone(),
+        };
+        asked.spawn(async move { (call(&node, &peer, ask, PEER).await, peer) });
     }
     while let Some(done) = asked.join_next().await {
         match done {

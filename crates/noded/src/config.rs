@@ -36,8 +36,10 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// Must be the name this node joined under, if given.
     pub name: Option<NodeName>,
-    /// `ip:port`, TCP and UDP; that of joining if not given.
+    /// Address or name, and port, TCP and UDP; that of joining if not given.
     pub listen: Option<String>,
+    /// Where others reach this node, if not where it listens.
+    pub address: Option<String>,
     pub state: Option<PathBuf>,
     pub socket: Option<PathBuf>,
     /// That of the farm if not given.
@@ -86,6 +88,7 @@ impl Default for Config {
             file: None,
             name: None,
             listen: None,
+            address: None,
             state: None,
             socket: None,
             wire: None,

@@ -25,9 +25,12 @@ const AWAITED_LOOK: Duration = Duration::from_millis(10);
 
 /// Takes the socket's place. Before: this daemon holds the state directory's lock.
 pub fn bind(path: &Path) -> Result<UnixListener, FarmError> {
-    let fails = |e: std::io::Error| FarmError::Listen {
+    let fails = |e: std::io::Error| {
+        FarmError::Listen {
         addr: path.display().to_string(),
         cause: e.to_string(),
+        hint: "choose another socket with `socket =` or ARMENTO_SOCKET; its folder must be this user's to write".into(),
+    }
     };
     if let Some(dir) = path.parent().filter(|dir| !dir.exists()) {
         fs::create_dir_all(dir).map_err(fails)?;

@@ -4,6 +4,7 @@
 //! call that waits, or another lock.
 
 use crate::awaited::Awaited;
+use crate::clocks::Known;
 use crate::config::Config;
 use crate::departures::Departures;
 use crate::hosts::HostTable;
@@ -18,10 +19,11 @@ use crate::{FarmError, Wire};
 use armento_balance::{Ledger, Policy, View};
 use armento_client::api::{Body, Line, NodeInfo, ProcInfo};
 use armento_client::version;
-use armento_gossip::{Dice, Known, Tick, Vector};
+use armento_gossip::{Dice, Known as KnownLoad, Tick, Vector};
 use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
 use armento_model::{NodeName, Pid, Stay, Users};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -52,6 +54,8 @@ pub struct Node {
     /// Where other nodes come in, while it is open.
     pub doors: Mutex<Option<Arc<Listener>>>,
     pub farm: Farm,
+    /// Where others reach us: at first `farm.addr`.
+    addr: Mutex<SocketAddr>,
     pub keys: NodeKeys,
     pub state: StateDir,
     pub policy: Policy,
@@ -96,8 +100,8 @@ pub struct Core {
     pub switches: Switches,
     /// Who was told to come home, and when.
     pub recalled: BTreeMap<Pid, Instant>,
-    /// Whose clocks were seen to be near ours, in which life of theirs, and when.
-    pub clocks_near: HashMap<NodeName, (u64, Instant)>,
+    /// What was seen of the others' clocks.
+    pub clocks: HashMap<NodeName, Known>,
     /// Number of the newest session or ticket.
     pub count: u64,
 }
@@ -155,7 +159,7 @@ impl Node {
             refused: BTreeMap::new(),
             switches: Switches::read(&state, &config)?,
             recalled: BTreeMap::new(),
-            clocks_near: HashMap::new(),
+            clocks: HashMap::new(),
             count: 0,
             me,
         };
@@ -178,6 +182,7 @@ impl Node {
             removing: tokio::sync::Mutex::new(()),
             doors: Mutex::default(),
             config,
+            addr: Mutex::new(farm.addr),
             farm,
             keys,
             state,
@@ -200,6 +205,21 @@ impl Node {
     pub fn lock(&self) -> MutexGuard<'_, Core> {
         // A panic under the lock is a bug that ends its task; the tables stay usable.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where others reach us.
+    pub fn addr(&self) -> SocketAddr {
+        *self.addr.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Others reach us elsewhere from now on. It is written down, too.
+    pub fn moved_to(&self, addr: SocketAddr) -> Result<(), FarmError> {
+        *self.addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
+        let farm = Farm {
+            addr,
+            ..self.farm.clone()
+        };
+        self.state.write_json("farm.json", &farm)
     }
 
     pub fn now(&self) -> Tick {
@@ -298,21 +318,22 @@ impl Node {
         ledger.own_view(own, open, now)
     }
 
-    fn view_of(&self, core: &mut Core, known: Vec<Known>) -> View {
+    fn view_of(&self, core: &mut Core, known: Vec<KnownLoad>) -> View {
         let now = self.now();
         let Core {
             keepers, ledger, ..
         } = core;
         keepers.settle(ledger, now);
         let (members, me, leaving) = (&core.members, &core.me, core.leaving);
-        let (draining, refused) = (&core.draining, &core.refused);
+        let (draining, refused, clocks) = (&core.draining, &core.refused, &core.clocks);
         let trust = self.trust();
         let open = |name: &NodeName| {
             if name == me && !leaving {
                 return Users::everybody();
             }
             let alive = members.get(name).is_some_and(|m| m.state == State::Alive);
-            if !alive || draining.contains_key(name) {
+            let apart = clocks.get(name).is_some_and(Known::is_apart);
+            if !alive || apart || draining.contains_key(name) {
                 return Users::nobody();
             }
             let mut users = trust.sends_to(name);
@@ -339,8 +360,7 @@ impl Node {
         let now = self.now();
         let core = self.lock();
         let state = if core.leaving { "leaving" } else { "alive" };
-        let mut nodes =
-            vec![self.node_info(&core, &core.me, self.farm.addr.to_string(), state, now)];
+        let mut nodes = vec![self.node_info(&core, &core.me, self.addr().to_string(), state, now)];
         for (name, m) in &core.members {
             let addr = m.known.addr.to_string();
             nodes.push(self.node_info(&core, name, addr, m.state.name(), now));
@@ -378,6 +398,11 @@ impl Node {
             age_ms: known.as_ref().map_or(now.0, |k| k.age_ms),
             wire: entry.map_or(String::new(), |e| e.wire.name().into()),
             version: entry.map_or(String::new(), |e| e.version.clone()),
+            clock_us: match *name == core.me {
+                true => Some(0),
+                false => core.clocks.get(name).and_then(Known::ahead_us),
+            },
+            clock_apart: core.clocks.get(name).is_some_and(Known::is_apart),
         }
     }
 }
@@ -427,7 +452,12 @@ impl Core {
     pub fn admitted(&mut self, member: Member) -> Vec<Member> {
         let (name, standing) = standing(member);
         let others = self.members.values().map(|m| &m.known);
-        let seeds = others.filter(|m| m.name != name).cloned().collect();
+        // Which machines they are on is nobody else's business.
+        let shown = |m: &Member| Member {
+            machine: None,
+            ..m.clone()
+        };
+        let seeds = others.filter(|m| m.name != name).map(shown).collect();
         self.members.insert(name, standing);
         seeds
     }
@@ -508,6 +538,7 @@ impl Core {
             addr: life.addr,
             admitted: 0,
             heard: true,
+            machine: None,
         };
         let boot = life.boot;
         self.members

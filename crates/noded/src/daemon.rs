@@ -9,12 +9,12 @@ use crate::gossip::Gossip;
 use crate::peer::serve as peers;
 use crate::service;
 use crate::state::{Lock, StateDir};
-use crate::{FarmError, act, boot, control, sys};
-use armento_client::api::RENEW;
+use crate::{FarmError, act, address, boot, control, enrol, sys};
+use armento_client::api::{RENEW, node_note};
 use armento_client::version;
-use armento_link::Closer;
+use armento_link::{Closer, LinkError, sockets};
 use armento_sense::boot_incarnation;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -74,7 +74,7 @@ impl Running {
     }
 
     pub fn addr(&self) -> SocketAddr {
-        self.node.farm.addr
+        self.node.addr()
     }
 
     /// Until it is told to end, or has left its farm.
@@ -210,20 +210,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
             ),
         });
     }
-    if let Some(listen) = &config.listen {
-        let bad = |e: std::net::AddrParseError| FarmError::Listen {
-            addr: listen.clone(),
-            cause: e.to_string(),
-        };
-        farm.listen = listen.parse().map_err(bad)?;
-        let ip = farm.listen.ip();
-        let ip = if ip.is_unspecified() {
-            farm.addr.ip()
-        } else {
-            ip
-        };
-        farm.addr = SocketAddr::new(ip, farm.listen.port());
-    }
+    address::settle(&mut farm, &config)?;
     farm.boot = boot_incarnation().max(farm.boot + 1);
     state.write_json("farm.json", &farm)?;
     let host_program = match host_program {
@@ -234,18 +221,17 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     let socket = config.socket_path();
     let node = Arc::new(Node::new(config, state, farm, host_program)?);
     let listen = node.farm.listen;
-    let busy = |cause: String| FarmError::Listen {
-        addr: listen.to_string(),
-        cause,
-    };
-    let datagrams = patient(|| std::net::UdpSocket::bind(listen).map_err(|e| busy(e.to_string())))?;
+    let busy = |e: &io::Error| enrol::listen_refused(listen, e);
+    let datagrams = patient(|| sockets::bind_udp(listen, true).map_err(|e| busy(&e)))?;
     let datagrams = datagrams
         .set_nonblocking(true)
         .and_then(|()| UdpSocket::from_std(datagrams))
-        .map_err(|e| busy(e.to_string()))?;
+        .map_err(|e| busy(&e))?;
     let control = control::bind(&socket)?;
+    // Of a daemon that was killed.
+    let _ = std::fs::remove_file(node_note(&socket));
     let (doors, closer) =
-        patient(|| peers::listen(&node, &node.me()).map_err(|e| busy(e.to_string())))?;
+        patient(|| peers::listen(&node, &node.me()).map_err(|e| busy(&io_error(e))))?;
     *node.doors.lock().unwrap_or_else(PoisonError::into_inner) = Some(doors);
     Ok(Parts {
         gossip: Gossip::new(node.clone(), datagrams),
@@ -254,6 +240,13 @@ fn open(options: Options) -> Result<Parts, FarmError> {
         closer,
         lock,
     })
+}
+
+fn io_error(e: LinkError) -> io::Error {
+    match e {
+        LinkError::Io(e) => e,
+        other => io::Error::other(other),
+    }
 }
 
 async fn serve(parts: Parts, signals: bool) {
@@ -284,7 +277,9 @@ async fn serve(parts: Parts, signals: bool) {
         .take();
     // One breath for answers on their way, that of `leave` among them.
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let _ = std::fs::remove_file(node.config.socket_path());
+    let socket = node.config.socket_path();
+    let _ = std::fs::remove_file(&socket);
+    let _ = std::fs::remove_file(node_note(&socket));
     drop(lock);
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong with a farm, and what to do about it.
 
+use crate::address::Candidate;
 use armento_client::api::Refusal;
 use armento_link::{BadToken, LinkError};
 use armento_model::NodeName;
@@ -16,7 +17,20 @@ pub enum FarmError {
     #[error("{0}; nothing was sent")]
     Token(#[from] BadToken),
     #[error("{addr} does not answer: {cause}; nothing was changed")]
-    Unreachable { addr: String, cause: String },
+    Unreachable {
+        addr: String,
+        cause: String,
+        hint: String,
+    },
+    #[error("`{text}` is no address: {why}; nothing was changed")]
+    Written { text: String, why: String },
+    /// Where others reach this node is for a person to choose.
+    #[error("this machine has several addresses ({}), and which of them the other nodes reach is not known; nothing was changed", listed(.0))]
+    Choose(Vec<Candidate>),
+    #[error(
+        "this machine has no address that another machine reaches: only loopback, or interfaces that are down; nothing was changed"
+    )]
+    NoAddress,
     #[error(
         "{addr} could not prove that it is of this token's farm ({why}); the secret was not sent"
     )]
@@ -31,11 +45,20 @@ pub enum FarmError {
     #[error("{path}: {why}")]
     Config { path: String, why: String },
     #[error("cannot listen on {addr}: {cause}")]
-    Listen { addr: String, cause: String },
+    Listen {
+        addr: String,
+        cause: String,
+        hint: String,
+    },
     #[error("{0}; nothing was changed")]
     Keys(LinkError),
     #[error("only a member that holds the farm's key can do this; this one does not")]
     NoFarmKey,
+}
+
+fn listed(all: &[Candidate]) -> String {
+    let one = |c: &Candidate| format!("{} on {}", c.ip, c.interface);
+    all.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 impl FarmError {
@@ -50,8 +73,16 @@ impl FarmError {
             FarmError::Token(_) => {
                 "copy the whole line that `armento farm init` or `armento farm token` printed".into()
             }
-            FarmError::Unreachable { .. } => {
-                "is `armento node` running there, and is the address right?".into()
+            FarmError::Unreachable { hint, .. } => hint.clone(),
+            FarmError::Written { .. } => {
+                "write 10.0.0.1:7117, [fd00::1]:7117, or a host's name; without a port it is 7117".into()
+            }
+            FarmError::Choose(all) => {
+                let first = all.first().map_or_else(String::new, |c| c.ip.to_string());
+                format!("say it: --address {first}")
+            }
+            FarmError::NoAddress => {
+                "bring the network up, or say the address with --address; `--listen 127.0.0.1:7117` makes a farm of this machine alone".into()
             }
             FarmError::Foreign { .. } => {
                 "check the address; make a new token on that farm with `armento farm token`".into()
@@ -62,7 +93,7 @@ impl FarmError {
                 "does the directory exist, and may this user write there? ARMENTO_STATE chooses another".into()
             }
             FarmError::Config { .. } => "correct the file; `armento node --help` lists the keys".into(),
-            FarmError::Listen { .. } => "choose another address with --listen or `listen =`".into(),
+            FarmError::Listen { hint, .. } => hint.clone(),
             FarmError::Keys(_) => "see the files of the state directory; joining again makes new ones".into(),
             FarmError::NoFarmKey => "run it on the node where `armento farm init` was run".into(),
         }

@@ -9,9 +9,10 @@ use crate::datagram::{Kind, Seal};
 use crate::members::{Life, Standing, State, swim_config};
 use crate::state::Member;
 use crate::upkeep::Upkeep;
-use crate::{hosts, news, peer};
+use crate::{address, clocks, hosts, news, peer};
 use armento_client::version;
 use armento_gossip::Message;
+use armento_link::sockets;
 use armento_sense::{Sample, Sampler};
 use foca::{AccumulatingRuntime, Foca, NoCustomBroadcast, PostcardCodec, Timer};
 use rand::Rng;
@@ -39,6 +40,8 @@ const NEWS_TURNS: u64 = 12;
 const MEMORY_GLANCE: Duration = Duration::from_millis(250);
 /// Lost members called again at once.
 const CALLED_MAX: usize = 16;
+/// Members that are told of a new address at once; the others hear of it from them.
+const TOLD_MAX: usize = 64;
 /// Timers of foca; it keeps a handful a member.
 const TIMERS_MAX: usize = 100_000;
 
@@ -65,6 +68,9 @@ pub struct Gossip {
     lives: u64,
     /// Datagrams came that our seal does not open.
     foreign: bool,
+    /// Whether this machine still has the address that the others were told.
+    address: address::Watch,
+    clocks: clocks::Watch,
     /// Whom to ask for the news next, in turn.
     asked: u64,
     periods: u64,
@@ -102,7 +108,7 @@ impl Gossip {
         let me = Life {
             name: node.farm.node.clone(),
             boot: node.farm.boot,
-            addr: node.farm.addr,
+            addr: node.addr(),
         };
         let news = node.news();
         Gossip {
@@ -118,6 +124,8 @@ impl Gossip {
             stirred: true,
             lives: 0,
             foreign: false,
+            address: address::Watch::default(),
+            clocks: clocks::Watch::default(),
             // A farm that is switched on would ask its first node all at once, then its second.
             asked: dice(&node).next_u32().into(),
             periods: 0,
@@ -232,8 +240,38 @@ impl Gossip {
         }
     }
 
+    /// The others know a member by its newest life; each is called, for who does not hear of it calls where nobody is.
+    fn tell_address(&mut self) {
+        let Some(addr) = self.address.look(&self.node) else {
+            return;
+        };
+        if let Err(e) = self.node.moved_to(addr) {
+            tracing::warn!("{e}: a restart will not know the address");
+        }
+        let before = self.swim.identity().clone();
+        let life = Life {
+            boot: before.boot + 1,
+            addr,
+            ..before
+        };
+        if let Err(e) = self.swim.change_identity(life, &mut self.runtime) {
+            tracing::warn!("the others cannot be told of the new address: {e}");
+        }
+        let lives: Vec<Life> = {
+            let core = self.node.lock();
+            core.members.values().map(Standing::life).collect()
+        };
+        for life in lives.into_iter().take(TOLD_MAX) {
+            if let Err(e) = self.swim.announce(life, &mut self.runtime) {
+                tracing::debug!("telling a member of the new address: {e}");
+            }
+        }
+        self.stirred = true;
+    }
+
     /// What is done now and then.
     fn slow(&mut self) {
+        self.node.lines.trim();
         let mut lost: Vec<Member> = Vec::new();
         let patience = Duration::from_millis(self.node.config.dead_ms);
         let (buried, unwanted) = {
@@ -348,6 +386,14 @@ impl Gossip {
     }
 
     async fn send(&self, to: SocketAddr, kind: Kind, payload: &[u8]) {
+        // Of a family that our socket does not speak: nobody is there for us.
+        let Some(to) = sockets::for_socket(to, self.node.farm.listen) else {
+            tracing::debug!(
+                "to {to}: this node listens at {} only",
+                self.node.farm.listen.ip()
+            );
+            return;
+        };
         let sealed = self.seal.close(kind, payload);
         // A lost datagram is what SWIM expects of a network.
         if let Err(e) = self.socket.send_to(&sealed, to).await {

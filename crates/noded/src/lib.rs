@@ -5,9 +5,10 @@
 //! that reads the node's key. It never touches a program or a guest itself.
 //!
 //! Start at `daemon.rs` (what runs), `core.rs` (what is known), `act.rs` (what is decided);
-//! `enrol.rs` makes farms and joins them.
+//! `enrol.rs` makes farms and joins them, with `address/` and `joining/`.
 
 mod act;
+mod address;
 mod asks;
 mod awaited;
 mod boot;
@@ -24,6 +25,7 @@ mod error;
 mod gossip;
 mod guest_users;
 mod hosts;
+mod joining;
 mod keepers;
 mod leave;
 mod log;
@@ -40,6 +42,7 @@ mod tokens;
 mod trust;
 mod upkeep;
 
+pub use address::Candidate;
 pub use config::{Config, Wire};
 pub use daemon::{Options, Running, run, run_service, start};
 pub use enrol::{Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, new_token};

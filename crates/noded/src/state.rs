@@ -27,6 +27,8 @@ use std::path::{Path, PathBuf};
 
 /// Larger files are not ours.
 const FILE_MAX: u64 = 8 << 20;
+/// Bytes of a membership with room to spare: keys, certificates and a roster of hundreds.
+const TRIAL: usize = 64 << 10;
 /// Certificates of one name that are remembered; who joins more often was removed or left in between.
 const ISSUED_MAX: usize = 64;
 /// Everything that makes a node a member.
@@ -59,6 +61,12 @@ pub struct Farm {
     pub admits: bool,
     /// Greater at each start.
     pub boot: u64,
+    /// `addr` was found, not given: when this machine has it no more, another is looked for.
+    #[serde(default)]
+    pub found: bool,
+    /// The name that was given for `listen`: what it means is asked again at each start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen_name: Option<String>,
 }
 
 /// A member as last known.
@@ -72,6 +80,9 @@ pub struct Member {
     /// Its daemon has been heard.
     #[serde(default)]
     pub heard: bool,
+    /// The machine's hash (`joining/machine.rs`); only where it was admitted, and of those who told one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
 }
 
 #[derive(Clone)]
@@ -94,6 +105,15 @@ impl StateDir {
         fs::create_dir_all(&self.0)
             .and_then(|()| fs::set_permissions(&self.0, Permissions::from_mode(0o700)))
             .map_err(fails)
+    }
+
+    /// Whether the directory takes what makes a member; nothing of it stays.
+    pub fn try_write(&self) -> Result<(), FarmError> {
+        self.create()?;
+        // Larger than all of those files together, so that a full disk is met here.
+        self.write("trial", &[0; TRIAL])?;
+        fs::remove_file(self.0.join("trial"))
+            .map_err(FarmError::state("cannot remove a file of ours"))
     }
 
     /// Refuses when another daemon has this directory.

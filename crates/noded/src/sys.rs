@@ -99,6 +99,17 @@ pub fn uid_of(name: &str) -> Option<u32> {
     (parts.next()? == name).then(|| parts.nth(1)?.parse().ok())?
 }
 
+/// The name of a user of this machine, by its number; `None` also when that cannot be found out now.
+pub fn name_of(uid: u32) -> Option<String> {
+    let mut ask = std::process::Command::new("getent");
+    let said = ask.args(["passwd", "--", &uid.to_string()]).output().ok()?;
+    let line = String::from_utf8(said.stdout).ok()?;
+    let mut parts = line.split(':');
+    let name = parts.next()?;
+    // A name of digits is no number.
+    (parts.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+}
+
 /// Kills a process.
 /// Before: the caller has made sure that `pid` is the one it means.
 pub fn kill(pid: i32) {
@@ -115,6 +126,8 @@ mod tests {
     #[test]
     fn users_have_numbers() {
         assert_eq!(uid_of("root"), Some(0));
+        assert_eq!(name_of(0).as_deref(), Some("root"));
+        assert_eq!(name_of(4_000_000_000), None);
         for nobody in ["no such user", "0", "", "--help", "root:x"] {
             assert_eq!(uid_of(nobody), None, "{nobody}");
         }

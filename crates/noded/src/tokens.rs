@@ -1,5 +1,6 @@
 //! Who may join: tokens with an expiry and a number of uses. Only hashes of secrets are stored.
 
+use crate::joining::offset::span;
 use crate::state::StateDir;
 use crate::{FarmError, sys};
 use armento_client::api::Refusal;
@@ -91,40 +92,50 @@ impl From<FarmError> for Denied {
     }
 }
 
+/// Whether the token opens the farm. Nothing is changed.
+pub(crate) fn check(dir: &StateDir, id: &str, secret: &str) -> Result<(), Denied> {
+    locked(dir, |tokens| find(tokens, id, secret).map(drop))
+}
+
 /// Uses a token once.
 pub(crate) fn spend(dir: &StateDir, id: &str, secret: &str) -> Result<(), Denied> {
-    let no = |code: &str, message: &str| {
+    locked(dir, |tokens| {
+        find(tokens, id, secret)?.uses_left -= 1;
+        Ok(())
+    })
+}
+
+/// The token, which has not expired and has a use left.
+fn find<'a>(tokens: &'a mut [Kept], id: &str, secret: &str) -> Result<&'a mut Kept, Denied> {
+    let no = |code: &str, message: String| {
         Denied::No(crate::error::refusal(
             code,
             message,
             "make a new one there: `armento farm token`",
         ))
     };
+    let hash = ca_hash(secret.as_bytes());
+    // Hashes are compared, so the time that takes tells nothing about the secret.
+    let token = tokens
+        .iter_mut()
+        .find(|t| t.id == id && t.secret_sha256 == hash);
+    let Some(token) = token else {
+        let what = "the farm does not know this token: it is mistyped, older than a week, or was made before a node was removed; nothing was changed";
+        return Err(no("wrong-token", what.into()));
+    };
     let now = unix_now();
-    locked(dir, |tokens| {
-        let hash = ca_hash(secret.as_bytes());
-        // Hashes are compared, so the time that takes tells nothing about the secret.
-        let token = tokens
-            .iter_mut()
-            .find(|t| t.id == id && t.secret_sha256 == hash)
-            .ok_or_else(|| {
-                no(
-                    "wrong-token",
-                    "the farm does not know this token; nothing was changed",
-                )
-            })?;
-        if token.expires <= now {
-            return Err(no(
-                "expired-token",
-                "this token has expired; nothing was changed",
-            ));
-        }
-        token.uses_left = token.uses_left.checked_sub(1).ok_or_else(|| {
-            no(
-                "used-token",
-                "this token has been used as often as it may be; nothing was changed",
-            )
-        })?;
-        Ok(())
-    })
+    if token.expires <= now {
+        let ago = span(
+            i64::try_from(now - token.expires)
+                .unwrap_or(0)
+                .saturating_mul(1_000_000_000),
+        );
+        let what = format!("this token has expired {ago} ago; nothing was changed");
+        return Err(no("expired-token", what));
+    }
+    if token.uses_left == 0 {
+        let what = "this token has been used as often as it may be; nothing was changed";
+        return Err(no("used-token", what.into()));
+    }
+    Ok(token)
 }

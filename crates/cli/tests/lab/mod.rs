@@ -58,7 +58,10 @@ impl Farm {
         let join = join.lines().next().expect("a line").to_owned();
         farm.daemon("n1");
         for node in ["n2", "n3"] {
-            farm.sh(node, &format!("armento join {join} --name {node} {listen}"));
+            farm.sh(
+                node,
+                &format!("armento join {join} --same-machine --name {node} {listen}"),
+            );
             farm.daemon(node);
         }
         let alive = || {

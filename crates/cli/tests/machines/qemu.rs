@@ -153,7 +153,7 @@ impl Old<'_> {
         self.sh(&format!(
             "mkdir -p /etc/armento; \
              printf 'allow_root = true\nguest_cpu_weight = {WEIGHT}\nguest_mem_max_kib = {MEM_KIB}\n' > /etc/armento/config.toml; \
-             armento join {join} --name old --listen {}:7717; \
+             armento join {join} --same-machine --name old --listen {}:7717; \
              echo '+cpu +memory' > {GROUPS}/cgroup.subtree_control; mkdir {GROUPS}/armento; \
              setsid sh -c 'echo $$ > {GROUPS}/armento/cgroup.procs; exec armento node' >/tmp/node.log 2>&1 </dev/null &",
             self.addr

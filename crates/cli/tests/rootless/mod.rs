@@ -37,7 +37,7 @@ pub fn hosts_and_sends(farm: &Farm) {
     user(
         farm,
         "n2",
-        &format!("armento join {join} --name n2 {listen}"),
+        &format!("armento join {join} --same-machine --name n2 {listen}"),
     );
     daemon(farm, "n2");
     until("two nodes", || {

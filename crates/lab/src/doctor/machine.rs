@@ -1,17 +1,20 @@
 //! What makes a farm faster or safer, but is not needed.
 
-use super::{Check, Need, State, sys};
+use super::{Check, Need, State, clock};
 use std::fs;
 use std::os::unix::net::UnixStream;
 
 /// Files a keeper with many descriptors and threads may need.
 const FILES_MIN: u64 = 4096;
-/// KERNEL adjtimex(2): the clock may be this far off. Hosting asks for 20 ms between two
-/// nodes, so each may have half.
-const CLOCK_ERROR_US: i64 = 10_000;
 
 pub(super) fn checks() -> Vec<Check> {
-    vec![huge_pages(), limits(), clock(), daemon()]
+    vec![
+        huge_pages(),
+        limits(),
+        clock::own(),
+        daemon(),
+        clock::others(),
+    ]
 }
 
 fn huge_pages() -> Check {
@@ -66,31 +69,6 @@ fn limits() -> Check {
         ),
         "raise `nofile` to 4096 or more in /etc/security/limits.conf",
     )
-}
-
-fn clock() -> Check {
-    let remedy =
-        "apt-get install chrony; programs move only between nodes whose clocks agree within 20 ms";
-    match sys::clock_error_us() {
-        Some(us) if us <= CLOCK_ERROR_US => Check::new(
-            "clock",
-            Need::Nothing,
-            State::Ok,
-            format!("synchronised within {} ms", (us + 999) / 1000),
-            "",
-        ),
-        Some(us) => {
-            let found = format!("synchronised within {} ms only", (us + 999) / 1000);
-            Check::new("clock", Need::Nothing, State::Limited, found, remedy)
-        }
-        None => Check::new(
-            "clock",
-            Need::Nothing,
-            State::Limited,
-            "not synchronised (one machine alone, as in a lab, is fine)",
-            remedy,
-        ),
-    }
 }
 
 fn daemon() -> Check {

@@ -3,6 +3,7 @@
 //! Every line is the result of trying, not of a version number, where trying changes nothing:
 //! probes that need namespaces run in children of their own.
 
+mod clock;
 mod engine;
 mod machine;
 mod stage;

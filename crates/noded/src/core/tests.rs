@@ -23,7 +23,7 @@ fn core() -> Core {
         refused: BTreeMap::new(),
         switches: Default::default(),
         recalled: BTreeMap::new(),
-        clocks_near: HashMap::new(),
+        clocks: HashMap::new(),
         count: 0,
     }
 }
@@ -89,10 +89,12 @@ fn a_node_let_in_is_told_of_the_others() {
         addr: life(n, 1).addr,
         admitted: 1,
         heard: false,
+        machine: Some("ab".into()),
     };
     let seeds = c.admitted(member("n3"));
     assert_eq!(seeds.len(), 1);
     assert_eq!(seeds[0].name, name("n2"));
+    assert_eq!(seeds[0].machine, None);
     assert!(!c.members[&name("n3")].is_up());
     assert!(c.peers() == [name("n2")]);
 }

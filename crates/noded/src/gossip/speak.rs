@@ -32,6 +32,8 @@ impl Gossip {
         self.last = Some(sample);
         act::act(&self.node);
         self.node.enforce();
+        self.tell_address();
+        self.clocks.look(&self.node);
         if self.periods.is_multiple_of(SLOW_PERIODS) {
             self.slow();
         }

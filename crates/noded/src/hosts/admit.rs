@@ -11,6 +11,7 @@ use crate::switches::shut;
 use armento_balance::{Need, admit as weigh};
 use armento_client::api::Refusal;
 use armento_model::{ENGINE_VERSION, NodeName, Stay};
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ pub(crate) fn admit(
         loop {
             match core.hosts.0.get(&key).map(|e| &e.stage) {
                 None => break,
-                Some(Stage::Up(r)) if r.lives() => return Ok(answer(r)),
+                Some(Stage::Up(r)) if r.lives() => return Ok(answer(node, r)),
                 Some(Stage::Up(r)) => {
                     // What its own daemon cleans up it does again.
                     clean(&node.state, r);
@@ -76,7 +77,7 @@ pub(crate) fn admit(
     drop(core);
     node.hosts_changed.notify_all();
     let record = result.map_err(|why| failed(node, &why))?;
-    Ok(answer(&record))
+    Ok(answer(node, &record))
 }
 
 /// Ours; of a version to come in tests.
@@ -86,9 +87,10 @@ fn engine() -> u32 {
     *ENGINE.get_or_init(|| other().unwrap_or(ENGINE_VERSION))
 }
 
-fn answer(r: &Record) -> PeerAnswer {
+fn answer(node: &Node, r: &Record) -> PeerAnswer {
     PeerAnswer::Admitted {
-        addr: r.addr,
+        // Where this node is now: the host may have been started elsewhere.
+        addr: SocketAddr::new(node.addr().ip(), r.addr.port()),
         plain: r.plain,
         engine: engine(),
     }

@@ -72,7 +72,7 @@ pub fn start(
         guest_uid,
         pid,
         started: started(pid).unwrap_or(0),
-        addr: SocketAddr::new(node.farm.addr.ip(), 0),
+        addr: SocketAddr::new(node.addr().ip(), 0),
         plain: node.wire == Wire::Plain,
     };
     // Before it reads its line, without which it ends: should this daemon end now, the next one knows of it.

@@ -143,6 +143,12 @@ impl Lines {
         answer
     }
 
+    /// Closes those that nobody uses any more.
+    pub(crate) fn trim(&self) {
+        self.lock()
+            .retain(|_, kept| kept.since.elapsed() < IDLE_MAX);
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<NodeName, Kept>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,6 +8,7 @@ pub(crate) mod serve;
 
 use crate::Wire;
 use crate::core::Node;
+use crate::joining::offset::Moments;
 use crate::news::Said;
 use crate::state::Member;
 use armento_client::LineError;
@@ -37,8 +38,13 @@ pub enum PeerAsk {
     Admit(AdmitAsk),
     /// What time of day is it there?
     Clock,
-    /// Processes whose home is there; of one user, or of all.
-    Ps { uid: Option<u32> },
+    /// Processes whose home is there; of one user, or of all. `name`: the user's where it is asked; one who has another
+    /// name there is another person. Older daemons tell none.
+    Ps {
+        uid: Option<u32>,
+        #[serde(default)]
+        name: Option<String>,
+    },
     /// The asker leaves the farm for good.
     Left,
     /// The farm says it; whoever passes it on.
@@ -60,6 +66,18 @@ pub struct JoinAsk {
     pub csr_pem: String,
     /// Where the joiner will be reached.
     pub addr: SocketAddr,
+    /// Its machine's hash (`joining/machine.rs`); older joiners tell none of what follows.
+    #[serde(default)]
+    pub machine: Option<String>,
+    /// Another node may have the same.
+    #[serde(default)]
+    pub same_machine: bool,
+    /// The time of day there.
+    #[serde(default)]
+    pub asked_ns: Option<i64>,
+    /// With which it answers at `addr` while it waits (`joining/way_back.rs`); `None`: it need not be reached.
+    #[serde(default)]
+    pub way_back: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -109,6 +127,11 @@ pub struct Joined {
     #[serde(default)]
     pub news: Option<Said>,
     pub seeds: Vec<Member>,
+    /// The joiner was reached.
+    #[serde(default)]
+    pub checked: bool,
+    #[serde(default)]
+    pub moments: Option<Moments>,
 }
 
 /// A reply, and what its sender speaks.

@@ -5,11 +5,12 @@ use crate::clocks;
 use crate::core::Node;
 use crate::error::refusal;
 use crate::news::{self, Word};
-use crate::{hosts, remove};
+use crate::{hosts, remove, sys};
 use armento_client::api::Refusal;
 use armento_client::{LineError, encode, read_line, version};
 use armento_link::{Badge, Closer, Duplex, Identity, LinkError, Listener, Role};
 use std::io::{BufReader, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -80,6 +81,7 @@ fn serve(
     bound(duplex.socket(), PATIENCE)?;
     // Who was removed since proves nothing by what he showed.
     let epoch = node.news().epoch;
+    let from = duplex.socket().peer_addr().ok();
     let (reader, mut writer) = duplex.split()?;
     let mut reader = BufReader::new(reader);
     let mut answered = false;
@@ -99,7 +101,7 @@ fn serve(
         if node.news().epoch != epoch {
             return Ok(());
         }
-        let reply = match question.and_then(|q| answer(node, who.as_ref(), q)) {
+        let reply = match question.and_then(|q| answer(node, who.as_ref(), from, q)) {
             Ok(answer) => Reply::Ok(answer),
             Err(refusal) => Reply::Err(refusal),
         };
@@ -129,10 +131,11 @@ fn unknown(node: &Node, e: &str) -> Refusal {
 fn answer(
     node: &Arc<Node>,
     who: Option<&Badge>,
+    from: Option<SocketAddr>,
     question: Question,
 ) -> Result<PeerAnswer, Refusal> {
     if let PeerAsk::Join(ask) = question.ask {
-        return join::admit(node, ask);
+        return join::admit(node, ask, from, clocks::realtime_ns());
     }
     let stranger = || {
         refusal(
@@ -151,9 +154,23 @@ fn answer(
         PeerAsk::Clock => Ok(PeerAnswer::Clock {
             realtime_ns: clocks::realtime_ns(),
         }),
-        PeerAsk::Ps { uid } => Ok(PeerAnswer::Ps {
-            procs: node.lock().procs(uid),
-        }),
+        PeerAsk::Ps { uid, name } => {
+            if let (Some(uid), Some(name)) = (uid, name)
+                && sys::name_of(uid).unwrap_or_default() != name
+            {
+                return Err(refusal(
+                    "another-user",
+                    format!(
+                        "user {uid} of {} is not user {uid} of {}",
+                        node.farm.node, who.node
+                    ),
+                    "ask as root, or on that node",
+                ));
+            }
+            Ok(PeerAnswer::Ps {
+                procs: node.lock().procs(uid),
+            })
+        }
         PeerAsk::Said(said) => {
             news::take(node, &said)?;
             Ok(match said.word(&node.keys.ca_pem) {

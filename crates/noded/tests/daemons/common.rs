@@ -83,6 +83,7 @@ impl Node {
     pub fn init(&self, wire: Wire) -> Enrolled {
         let options = InitOptions {
             listen: Some("127.0.0.1:0".into()),
+            address: None,
             wire,
             name: Some(self.name.clone()),
         };
@@ -94,7 +95,10 @@ impl Node {
             token: token.into(),
             addr: addr.into(),
             listen: Some("127.0.0.1:0".into()),
+            address: None,
             name: Some(self.name.clone()),
+            check: true,
+            same_machine: true,
         };
         join(&self.config, &options)
     }

@@ -117,7 +117,7 @@ fn a_name_belongs_to_one_node() {
 fn other_versions_stay_out() {
     let dir = Dir::new();
     let (_nodes, token, addr) = farm(&dir, &["n1"], Wire::Tls);
-    let say = |version: &str, engine: u32| {
+    let say_of = |version: &str, engine: u32, asked_ns: Option<i64>| {
         let ask = PeerAsk::Join(JoinAsk {
             token: token.id.clone(),
             secret: token.secret.clone(),
@@ -126,6 +126,10 @@ fn other_versions_stay_out() {
             name: "n2".parse().expect("name"),
             csr_pem: String::new(),
             addr: "127.0.0.1:9".parse().expect("addr"),
+            machine: None,
+            same_machine: false,
+            asked_ns,
+            way_back: None,
         });
         let (duplex, ..) = dial_unknown(&addr, token.ca_sha256, LONG).expect("dial");
         match talk(duplex, &ask, LONG) {
@@ -133,11 +137,17 @@ fn other_versions_stay_out() {
             other => panic!("{other:?}"),
         }
     };
+    let say = |version: &str, engine: u32| say_of(version, engine, None);
     assert_eq!(
         say("99.0.0", armento_model::ENGINE_VERSION),
         "version-mismatch"
     );
     assert_eq!(say(env!("CARGO_PKG_VERSION"), 99), "version-mismatch");
+    let ours = env!("CARGO_PKG_VERSION");
+    for asked_ns in [0, i64::MIN, i64::MAX] {
+        let no = say_of(ours, armento_model::ENGINE_VERSION, Some(asked_ns));
+        assert_eq!(no, "clocks-apart");
+    }
     // The right version with nonsense for a request.
     assert_eq!(
         say(env!("CARGO_PKG_VERSION"), armento_model::ENGINE_VERSION),
@@ -145,7 +155,14 @@ fn other_versions_stay_out() {
     );
     // Without a certificate nothing but joining is heard.
     let (duplex, ..) = dial_unknown(&addr, token.ca_sha256, LONG).expect("dial");
-    match talk(duplex, &PeerAsk::Ps { uid: None }, LONG) {
+    match talk(
+        duplex,
+        &PeerAsk::Ps {
+            uid: None,
+            name: None,
+        },
+        LONG,
+    ) {
         Err(CallError::Refused(no)) => assert_eq!(no.code, "not-trusted"),
         other => panic!("{other:?}"),
     }

@@ -45,6 +45,8 @@ pub fn node(n: &str, load: f64) -> NodeInfo {
         age_ms: 420,
         wire: "tls".into(),
         version: "0.1.0".into(),
+        clock_us: Some(0),
+        clock_apart: false,
     }
 }
 

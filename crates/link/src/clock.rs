@@ -1,0 +1,89 @@
+//! A certificate of another time, as people should read it: whose clock is wrong is not known, both are named.
+
+use rustls::CertificateError;
+use rustls::pki_types::UnixTime;
+use time::{Duration, OffsetDateTime};
+
+/// `None` when that is not what is wrong.
+pub(crate) fn told(e: &CertificateError) -> Option<String> {
+    use CertificateError as C;
+    match e {
+        C::NotValidYetContext { time, not_before } => {
+            Some(apart("is valid from", *not_before, "on", *time))
+        }
+        C::ExpiredContext { time, not_after } => {
+            Some(apart("was valid until", *not_after, "only", *time))
+        }
+        C::NotValidYet => Some("its certificate is not valid yet by this machine's clock".into()),
+        C::Expired => Some("its certificate has expired by this machine's clock".into()),
+        _ => None,
+    }
+}
+
+fn apart(what: &str, bound: UnixTime, word: &str, now: UnixTime) -> String {
+    let s = now.as_secs().abs_diff(bound.as_secs());
+    format!(
+        "its certificate {what} {} {word}, and this machine's clock shows {}: the two clocks are at least {} apart",
+        shown(bound),
+        shown(now),
+        span(s)
+    )
+}
+
+fn shown(at: UnixTime) -> String {
+    let s = i64::try_from(at.as_secs()).unwrap_or(i64::MAX);
+    // Beyond the year 9999 a clock is as wrong as it can be.
+    let Ok(t) = OffsetDateTime::from_unix_timestamp(s) else {
+        return format!("second {s}");
+    };
+    let (date, hour, minute) = (t.date(), t.hour(), t.minute());
+    format!(
+        "{:04}-{:02}-{:02} {hour:02}:{minute:02} UTC",
+        date.year(),
+        u8::from(date.month()),
+        date.day()
+    )
+}
+
+fn span(s: u64) -> String {
+    let of = |d: Duration| d.whole_seconds().unsigned_abs();
+    let (min, hour, day) = (of(Duration::MINUTE), of(Duration::HOUR), of(Duration::DAY));
+    match s {
+        s if s < 2 * min => format!("{s} s"),
+        s if s < 2 * hour => format!("{} min", s / min),
+        s if s < 2 * day => format!("{} h", s / hour),
+        s if s < 730 * day => format!("{} days", s / day),
+        s => format!("{} years", s / (365 * day)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: u64) -> UnixTime {
+        UnixTime::since_unix_epoch(std::time::Duration::from_secs(s))
+    }
+
+    #[test]
+    fn both_clocks_are_named() {
+        let check = |e: CertificateError, want: &str| assert_eq!(told(&e).as_deref(), Some(want));
+        check(
+            CertificateError::NotValidYetContext {
+                time: at(1_577_836_800),
+                not_before: at(1_795_836_780),
+            },
+            "its certificate is valid from 2026-11-28 03:33 UTC on, and this machine's clock shows 2020-01-01 00:00 UTC: \
+             the two clocks are at least 6 years apart",
+        );
+        check(
+            CertificateError::ExpiredContext {
+                time: at(1_795_923_240),
+                not_after: at(1_795_836_780),
+            },
+            "its certificate was valid until 2026-11-28 03:33 UTC only, and this machine's clock shows 2026-11-29 03:34 UTC: \
+             the two clocks are at least 24 h apart",
+        );
+        assert_eq!(told(&CertificateError::Revoked), None);
+    }
+}
