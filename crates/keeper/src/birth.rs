@@ -6,7 +6,7 @@ use crate::control::{self, Control, Inbox};
 use crate::keep::{Keep, Settings};
 use crate::portable::Portable;
 use crate::storm_call::CallStorm;
-use crate::{mover, storm, sys, tree};
+use crate::{mover, permission, storm, sys, tree};
 use armento_client::api::{KeeperHello, Refusal};
 use armento_client::{AskError, Session};
 use armento_migrate::stop::Grip;
@@ -105,6 +105,9 @@ fn with_keeper(b: &Birth) -> std::io::Result<BirthError> {
             let _ = ours.read(&mut said);
             if said == NOT_KEPT {
                 return Ok(not_kept(ours));
+            }
+            if said == *b"k" {
+                permission::agree(keeper);
             }
             if said == HELD && b.is_special() {
                 eprintln!(

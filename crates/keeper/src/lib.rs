@@ -32,6 +32,7 @@ mod mover;
 mod onward;
 mod outside;
 mod partners;
+mod permission;
 mod portable;
 mod privileged;
 mod queue;

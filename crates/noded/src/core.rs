@@ -14,7 +14,7 @@ use crate::peer::lines::Lines;
 use crate::state::{Farm, Member, StateDir};
 use crate::switches::Switches;
 use crate::trust::{Changes, Trust};
-use crate::{FarmError, Wire};
+use crate::{FarmError, Wire, yama};
 use armento_balance::{Ledger, Policy, View};
 use armento_client::api::{Body, Line, NodeInfo, ProcInfo};
 use armento_client::version;
@@ -98,6 +98,9 @@ pub struct Core {
     pub recalled: BTreeMap<Pid, Instant>,
     /// Whose clocks were seen to be near ours, in which life of theirs, and when.
     pub clocks_near: HashMap<NodeName, (u64, Instant)>,
+    /// Which programs named which keepers to Yama, and whose turn it is to name one.
+    pub consents: yama::Consents,
+    pub yama_turns: yama::Turns,
     /// Number of the newest session or ticket.
     pub count: u64,
 }
@@ -156,6 +159,8 @@ impl Node {
             switches: Switches::read(&state, &config)?,
             recalled: BTreeMap::new(),
             clocks_near: HashMap::new(),
+            consents: yama::Consents::recover(&state),
+            yama_turns: yama::Turns::default(),
             count: 0,
             me,
         };
