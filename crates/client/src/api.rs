@@ -668,3 +668,11 @@ pub struct HostUp {
     pub port: u16,
     pub host: Pid,
 }
+
+/// What a host says first: that it listens, or why no guest can live here.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum HostSaid {
+    Up(HostUp),
+    Unable { stay: Stay, detail: String },
+}

@@ -6,7 +6,7 @@ use crate::control::{self, Control, Inbox};
 use crate::keep::{Keep, Settings};
 use crate::portable::Portable;
 use crate::storm_call::CallStorm;
-use crate::{mover, permission, storm, sys, tree};
+use crate::{mover, permission, refusal, storm, sys, tree};
 use armento_client::api::{KeeperHello, Refusal};
 use armento_client::{AskError, Session};
 use armento_migrate::stop::Grip;
@@ -256,9 +256,11 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
     let calls = (b.storm == Some(Storm::Call)).then(|| CallStorm::new(seed));
     let keep = Arc::new(Keep::new(settings, handle, control, inherited, calls));
     let mut world = tree::Tree::new(keep.clone(), program);
+    let mut seized = false;
     if starting {
         let mut grip = Grip::new(program);
-        if grip.seize(trace::WATCH).is_ok() {
+        seized = grip.seize(trace::WATCH).is_ok();
+        if seized {
             world.awaits_exec(program);
         }
         let _ = grip.disband();
@@ -268,6 +270,13 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
     let inbox = inbox.told_of_end(armento_tracee::sys::pidfd_open(program).ok());
     if let Err(e) = start_threads(&keep, session, inbox, b.storm.map(|s| (s, seed))) {
         return eprintln!("keeper: {e}");
+    }
+    if starting && let Some((why, hint)) = refusal::before(&keep, &b, seized) {
+        let _ = door.write_all(&NOT_KEPT);
+        let _ = door.write_all(format!("{why}\0{hint}").as_bytes());
+        keep.control.close(Duration::from_millis(500));
+        // What it has seized goes on when this process ends.
+        return;
     }
     let _ = door.write_all(b"k");
     drop(door);

@@ -37,6 +37,7 @@ mod portable;
 mod privileged;
 mod queue;
 mod reasons;
+mod refusal;
 mod remainder;
 mod room;
 mod serve;

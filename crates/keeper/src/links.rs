@@ -130,7 +130,7 @@ fn no_route(e: AskError) -> MigrateError {
     match e {
         AskError::Refused(no) => {
             let stay = Stay::from_code(&no.code).unwrap_or(Stay::NotTrusted);
-            MigrateError::Stays(stay, no.message)
+            MigrateError::Stays(stay, no.detail().to_owned())
         }
         AskError::NoDaemon { .. } | AskError::Line(_) => {
             MigrateError::Stays(Stay::NoDaemon, e.to_string())

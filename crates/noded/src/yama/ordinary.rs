@@ -26,7 +26,9 @@ pub fn check(pid: Pid, keeper: Pid, uid: u32) -> Result<(), (Stay, String)> {
     if owner.ok() != Some(uid) {
         return no(Stay::NotDumpable, "");
     }
-    if process.tracer != 0 && process.tracer != std::process::id() as Pid {
+    // KERNEL: TracerPid is the thread that traces it.
+    let ours = |tracer| status::read(tracer).is_ok_and(|t| t.tgid == std::process::id() as Pid);
+    if process.tracer != 0 && !ours(process.tracer) {
         return Err((
             Stay::Traced,
             format!("process {} traces it", process.tracer),
