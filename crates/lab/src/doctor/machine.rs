@@ -2,6 +2,7 @@
 
 use super::{Check, Need, State, sys};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 /// Files a keeper with many descriptors and threads may need.
@@ -9,6 +10,26 @@ const FILES_MIN: u64 = 4096;
 /// KERNEL adjtimex(2): the clock may be this far off. Hosting asks for 20 ms between two
 /// nodes, so each may have half.
 const CLOCK_ERROR_US: i64 = 10_000;
+
+/// Whose daemon this node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Served {
+    ByRoot,
+    ByOthers,
+    No,
+}
+
+/// By the owner of the socket that answers.
+pub(super) fn served() -> Served {
+    let path = armento_client::api::socket_path();
+    if UnixStream::connect(&path).is_err() {
+        return Served::No;
+    }
+    match fs::metadata(&path).map(|m| m.uid()) {
+        Ok(0) => Served::ByRoot,
+        _ => Served::ByOthers,
+    }
+}
 
 pub(super) fn checks() -> Vec<Check> {
     vec![huge_pages(), limits(), clock(), daemon()]
