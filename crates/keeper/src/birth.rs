@@ -271,15 +271,26 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
     if let Err(e) = start_threads(&keep, session, inbox, b.storm.map(|s| (s, seed))) {
         return eprintln!("keeper: {e}");
     }
-    if starting && let Some((why, hint)) = refusal::before(&keep, &b, seized) {
-        let _ = door.write_all(&NOT_KEPT);
-        let _ = door.write_all(format!("{why}\0{hint}").as_bytes());
-        keep.control.close(Duration::from_millis(500));
-        // What it has seized goes on when this process ends.
-        return;
+    if starting && b.on.is_some() {
+        // The hand works meanwhile: the control session asks it what to report.
+        let k = keep.clone();
+        let asked = move || match refusal::before(&k, &b, seized) {
+            None => drop(door.write_all(b"k")),
+            Some((why, hint)) => {
+                let _ = door.write_all(&NOT_KEPT);
+                let _ = door.write_all(format!("{why}\0{hint}").as_bytes());
+                k.control.close(Duration::from_millis(500));
+                // What was seized goes on by itself.
+                std::process::exit(0);
+            }
+        };
+        if let Err(e) = aside::start("way", asked) {
+            return eprintln!("keeper: {e}");
+        }
+    } else {
+        let _ = door.write_all(b"k");
+        drop(door);
     }
-    let _ = door.write_all(b"k");
-    drop(door);
     palm.hold(&mut world);
     keep.control.close(Duration::from_millis(500));
 }

@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 /// Below this much memory a stop-copy is shorter than preparing a pre-copy.
 const PRECOPY_MIN_KIB: u64 = 2048;
 /// Code segment of 32-bit programs. KERNEL: __USER32_CS.
-const CS_32: u64 = 0x23;
+pub const CS_32: u64 = 0x23;
 
 /// A process on its way out, between two visits to the hand.
 pub struct Leaving {
