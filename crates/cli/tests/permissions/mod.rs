@@ -56,19 +56,16 @@ fn run_on_a_node_that_cannot_take_it_starts_nothing() {
     farm.sh("n3", "armento farm drain");
     refused(&farm, "armento run --on n3", &["n3"]);
     // Of one that runs: where it was asked for, and afterwards.
-    let pid = farm.sh(
+    let moved = farm.run(
         "n1",
-        "armento run --stay sleep 600 >/dev/null 2>&1 & echo $!",
+        "armento run --stay sleep 600 >/dev/null 2>&1 & p=$!
+         for i in $(seq 300); do armento ps | grep -q \"^ *$p \" && break; sleep 0.1; done
+         armento migrate $p n2; echo \"code $?\"
+         for i in $(seq 300); do armento why $p | grep -q no-walls && break; sleep 0.1; done
+         armento why $p; kill $p",
     );
-    let pid = pid.trim();
-    until("its line", || {
-        farm.sh("n1", "armento ps --json")
-            .contains(&format!("\"pid\":{pid},"))
-    });
-    let out = farm.run("n1", &format!("armento migrate {pid} n2"));
-    assert_eq!(out.status.code(), Some(125), "{out:?}");
-    assert!(text(&out.stderr).contains(wall), "{out:?}");
-    let why = farm.sh("n1", &format!("armento why {pid}"));
+    let (why, said) = (text(&moved.stdout), text(&moved.stderr));
+    assert!(why.starts_with("code 125\n"), "{moved:?}");
+    assert!(said.contains(wall), "{said}");
     assert!(why.contains("[no-walls]") && why.contains(wall), "{why}");
-    farm.sh("n1", &format!("kill {pid}"));
 }
