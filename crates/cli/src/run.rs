@@ -98,6 +98,15 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     }
     if let Some(what) = armento_keeper::command_gains(&birth.command) {
         let name = birth.command[0].display();
+        if let Some(node) = &birth.on {
+            return Err(Failure {
+                message: format!(
+                    "{name} is {what}: it can only run at home; nothing was started, because it was to run on {node}"
+                ),
+                hint: "nothing moves of a program with rights that its user lacks".into(),
+            }
+            .into());
+        }
         eprintln!(
             "armento: {name} is {what}: it runs here, untraced, and stays\n\
              hint: nothing moves of a program with rights that its user lacks"

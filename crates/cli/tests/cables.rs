@@ -1,6 +1,7 @@
 //! Cables that are cut: what programs do goes on as if nothing had been, or ends truthfully.
 
 mod lab;
+mod pauses;
 
 use lab::{Farm, until};
 use std::process::Output;

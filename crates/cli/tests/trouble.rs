@@ -13,6 +13,7 @@ mod looks;
 mod mapping;
 mod news;
 mod peers;
+mod permissions;
 mod reasons;
 mod restarts;
 mod rootless;
@@ -93,9 +94,17 @@ fn programs_that_stay(farm: &Farm) {
         "n1",
         "cp /usr/bin/id /tmp/suid; chown 4242 /tmp/suid; chmod 4755 /tmp/suid",
     );
-    let out = farm.run("n1", &format!("{USER} armento run --on n2 /tmp/suid -u"));
+    let out = farm.run("n1", &format!("{USER} armento run /tmp/suid -u"));
     assert_eq!(text(&out.stdout), "4242\n", "{out:?}");
     told(&out, &["set-uid", "runs here"]);
+    // Whose user names a node gets it there, or nothing.
+    let out = farm.run("n1", &format!("{USER} armento run --on n2 /tmp/suid -u"));
+    assert_eq!(
+        (out.status.code(), text(&out.stdout).as_str()),
+        (Some(125), ""),
+        "{out:?}"
+    );
+    told(&out, &["set-uid", "nothing was started"]);
     // Exec'd by a body, also by one that shares its parent's memory (vfork).
     let script = r#"echo $(/tmp/suid -u); exec /tmp/suid -u"#;
     let out = farm.run(
@@ -106,6 +115,13 @@ fn programs_that_stay(farm: &Farm) {
 
     install32(farm, "/tmp/e32", &prints_32());
     let out = farm.run("n1", "armento run --on n2 /tmp/e32");
+    assert_eq!(
+        (out.status.code(), text(&out.stdout).as_str()),
+        (Some(125), ""),
+        "{out:?}"
+    );
+    told(&out, &["32-bit", "not begun"]);
+    let out = farm.run("n1", "armento run /tmp/e32");
     assert_eq!(
         (out.status.code(), text(&out.stdout).as_str()),
         (Some(5), "32\n"),

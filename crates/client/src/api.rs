@@ -68,6 +68,23 @@ pub struct Refusal {
     pub hint: String,
 }
 
+impl Refusal {
+    /// What stands beside the reason, where it is one to stay: the sentence of the reason itself is said by whoever
+    /// prints it. Empty when the message says no more.
+    pub fn detail(&self) -> &str {
+        let Some(stay) = Stay::from_code(&self.code) else {
+            return &self.message;
+        };
+        match self.message.split_once(stay.explain()) {
+            None => &self.message,
+            Some((_, rest)) => {
+                let inner = rest.trim().strip_prefix('(');
+                inner.and_then(|i| i.strip_suffix(')')).unwrap_or("")
+            }
+        }
+    }
+}
+
 /// Where to move a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -131,6 +148,15 @@ pub enum Ask {
     // --- from a keeper; the session then carries its reports and orders ---
     /// First line of a keeper's session. The daemon checks the peer's uid.
     Keep(KeeperHello),
+    /// From the process that `keeper` says hello for, before it becomes the user's program: this keeper may trace it and
+    /// what it will start. Asked where Yama restricts tracing.
+    AllowKeeper {
+        keeper: Pid,
+    },
+    /// The kernel refuses to let this keeper trace `pid` of its tree: have the process name it to Yama.
+    LetTrace {
+        pid: Pid,
+    },
     /// At an exec stop: where should this fresh image run? Answered within 5 ms or not at all
     /// (the keeper then lets it run at home).
     Place {
@@ -674,4 +700,12 @@ pub struct HostStart {
 pub struct HostUp {
     pub port: u16,
     pub host: Pid,
+}
+
+/// What a host says first: that it listens, or why no guest can live here.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum HostSaid {
+    Up(HostUp),
+    Unable { stay: Stay, detail: String },
 }

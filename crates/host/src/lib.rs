@@ -35,9 +35,11 @@ mod timers;
 mod turns;
 mod vdso;
 mod veils;
+mod walls;
 mod whole;
 mod words;
 mod world;
 mod zygote;
 
 pub use start::main;
+pub use walls::{Forbidden, probe_as};

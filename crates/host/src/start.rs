@@ -6,9 +6,10 @@ use crate::passage::Open;
 use crate::shared::{Asking, Cells, Shared};
 use crate::veils::Veils;
 use crate::world::Zoo;
-use crate::{home, passage, report, serve, sys, talk, zygote};
-use armento_client::api::{HostStart, HostUp};
+use crate::{home, passage, report, serve, sys, talk, walls, zygote};
+use armento_client::api::{HostSaid, HostStart, HostUp};
 use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role, Writer};
+use armento_model::Stay;
 use armento_sense::Withheld;
 use armento_tracee::region::Region;
 use armento_tracee::{aside, hand, sys as tsys, uffd};
@@ -56,6 +57,15 @@ fn run() -> Result<(), Failure> {
     let asking = asking();
     let withheld = Withheld::open();
     sys::become_user(start.guest_uid, start.procs_max)?;
+    if let Err(no) = walls::probe(false) {
+        let detail = format!("{} on {}; there: {}", no.what, start.node, no.remedy);
+        let unable = HostSaid::Unable {
+            stay: Stay::NoWalls,
+            detail: detail.clone(),
+        };
+        writeln!(std::io::stdout(), "{}", serde_json::to_string(&unable)?)?;
+        return Err(detail.into());
+    }
     let door = Arc::new(Door::bind(&start.listen, &start.identity)?);
     let up = HostUp {
         port: door.port(),

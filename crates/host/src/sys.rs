@@ -107,6 +107,49 @@ const NEW: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS;
 
+/// Makes the namespaces for a moment, or the first of them, and uses a right that they give.
+/// Before: this process has one thread, and takes its children's ends.
+pub fn try_walls(fully: bool) -> io::Result<()> {
+    let kinds = if fully { NEW } else { libc::CLONE_NEWUSER };
+    // SAFETY: fork without a new stack; the child only makes system calls and never returns.
+    let pid = check(unsafe { libc::syscall(libc::SYS_clone, kinds | libc::SIGCHLD, 0, 0, 0, 0) })?;
+    if pid == 0 {
+        // SAFETY: plain numbers in a child of our own. AppArmor lets the namespace be made, and gives no rights in it.
+        unsafe {
+            let failed = libc::unshare(libc::CLONE_NEWUTS) != 0;
+            libc::_exit(if failed { *libc::__errno_location() } else { 0 });
+        }
+    }
+    ended_with(pid as i32)
+}
+
+/// The same as `uid`, when we are root.
+pub fn try_walls_as(uid: u32) -> io::Result<()> {
+    // SAFETY: the child makes system calls, allocates nothing, and never returns.
+    let pid = check(i64::from(unsafe { libc::fork() }))?;
+    if pid == 0 {
+        let tried = become_user(uid, 0).and_then(|()| try_walls(true));
+        let errno = tried
+            .err()
+            .map_or(0, |e| e.raw_os_error().unwrap_or(libc::EIO));
+        // SAFETY: plain number.
+        unsafe { libc::_exit(errno) };
+    }
+    ended_with(pid as i32)
+}
+
+/// A child of ours whose exit code is an errno.
+fn ended_with(pid: i32) -> io::Result<()> {
+    let mut status = 0;
+    // SAFETY: one live int; the child is ours and ends at once.
+    check(i64::from(unsafe { libc::waitpid(pid, &mut status, 0) }))?;
+    match libc::WEXITSTATUS(status) {
+        0 if libc::WIFEXITED(status) => Ok(()),
+        errno if libc::WIFEXITED(status) => Err(io::Error::from_raw_os_error(errno)),
+        _ => Err(io::Error::from_raw_os_error(libc::EIO)),
+    }
+}
+
 /// Starts the guard (pid 1 of new namespaces), which forks the zygote.
 /// Before: this process has one thread. `ahead_ns`: what to add to this node's monotonic clock (0: no time namespace).
 pub fn start_guests(region: &File, len: u64, ahead_ns: i64) -> io::Result<Guests> {

@@ -6,7 +6,7 @@ use crate::control::{self, Control, Inbox};
 use crate::keep::{Keep, Settings};
 use crate::portable::Portable;
 use crate::storm_call::CallStorm;
-use crate::{mover, storm, sys, tree};
+use crate::{mover, permission, refusal, storm, sys, tree};
 use armento_client::api::{KeeperHello, Refusal};
 use armento_client::{AskError, Session};
 use armento_migrate::stop::Grip;
@@ -105,6 +105,9 @@ fn with_keeper(b: &Birth) -> std::io::Result<BirthError> {
             let _ = ours.read(&mut said);
             if said == NOT_KEPT {
                 return Ok(not_kept(ours));
+            }
+            if said == *b"k" {
+                permission::agree(keeper);
             }
             if said == HELD && b.is_special() {
                 eprintln!(
@@ -253,9 +256,11 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
     let calls = (b.storm == Some(Storm::Call)).then(|| CallStorm::new(seed));
     let keep = Arc::new(Keep::new(settings, handle, control, inherited, calls));
     let mut world = tree::Tree::new(keep.clone(), program);
+    let mut seized = false;
     if starting {
         let mut grip = Grip::new(program);
-        if grip.seize(trace::WATCH).is_ok() {
+        seized = grip.seize(trace::WATCH).is_ok();
+        if seized {
             world.awaits_exec(program);
         }
         let _ = grip.disband();
@@ -266,8 +271,26 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
     if let Err(e) = start_threads(&keep, session, inbox, b.storm.map(|s| (s, seed))) {
         return eprintln!("keeper: {e}");
     }
-    let _ = door.write_all(b"k");
-    drop(door);
+    if starting && b.on.is_some() {
+        // The hand works meanwhile: the control session asks it what to report.
+        let k = keep.clone();
+        let asked = move || match refusal::before(&k, &b, seized) {
+            None => drop(door.write_all(b"k")),
+            Some((why, hint)) => {
+                let _ = door.write_all(&NOT_KEPT);
+                let _ = door.write_all(format!("{why}\0{hint}").as_bytes());
+                k.control.close(Duration::from_millis(500));
+                // What was seized goes on by itself.
+                std::process::exit(0);
+            }
+        };
+        if let Err(e) = aside::start("way", asked) {
+            return eprintln!("keeper: {e}");
+        }
+    } else {
+        let _ = door.write_all(b"k");
+        drop(door);
+    }
     palm.hold(&mut world);
     keep.control.close(Duration::from_millis(500));
 }

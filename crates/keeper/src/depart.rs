@@ -15,6 +15,7 @@ use crate::mover::{Done, READY_MAX, await_ready};
 use crate::outside::Limits;
 use crate::partners;
 use crate::reasons;
+use crate::refusal;
 use crate::room::{make_uffd, map_region, unmap_region};
 use crate::tree::{Place, Tree};
 use crate::waits;
@@ -45,7 +46,7 @@ use std::time::{Duration, Instant};
 /// Below this much memory a stop-copy is shorter than preparing a pre-copy.
 const PRECOPY_MIN_KIB: u64 = 2048;
 /// Code segment of 32-bit programs. KERNEL: __USER32_CS.
-const CS_32: u64 = 0x23;
+pub const CS_32: u64 = 0x23;
 
 /// A process on its way out, between two visits to the hand.
 pub struct Leaving {
@@ -443,6 +444,12 @@ pub fn undo(t: &mut Tree, pid: Pid) {
         {
             let _ = unmap_region(&mut h, &l.region);
         }
+    }
+    if halted.is_ok() && refusal::is_for_nowhere_else(t, pid) {
+        // The mover ends it.
+        t.passing.retain(|tid| !l.grip.seized.contains(tid));
+        let _ = l.grip.disband();
+        return;
     }
     if let Some(p) = t.procs.get_mut(&pid) {
         p.at_exec = false;

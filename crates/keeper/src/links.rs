@@ -155,25 +155,12 @@ fn lost(e: impl std::fmt::Display) -> MigrateError {
     MigrateError::Stays(Stay::LinkLost, e.to_string())
 }
 
-/// What a daemon says beside the reason, which is told by itself: `… stays where it is: REASON (DETAIL)`.
-fn beside(stay: Stay, message: &str) -> String {
-    let rest = message
-        .split_once(stay.explain())
-        .map(|(_, rest)| rest.trim());
-    let detail = rest.and_then(|r| r.strip_prefix('(')?.strip_suffix(')'));
-    match (rest, detail) {
-        (_, Some(detail)) => detail.to_owned(),
-        (Some(""), None) => String::new(),
-        _ => message.to_owned(),
-    }
-}
-
 /// The daemon's no, or its silence.
 fn no_route(e: AskError) -> MigrateError {
     match e {
         AskError::Refused(no) => {
             let stay = Stay::from_code(&no.code).unwrap_or(Stay::NotTrusted);
-            MigrateError::Stays(stay, beside(stay, &no.message))
+            MigrateError::Stays(stay, no.detail().to_owned())
         }
         AskError::NoDaemon { .. } | AskError::Line(_) => {
             MigrateError::Stays(Stay::NoDaemon, e.to_string())
@@ -416,23 +403,5 @@ mod tests {
         ] {
             assert_eq!(no_route(e).stay(), want);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reason_is_not_told_twice() {
-        let stay = Stay::ClocksApart;
-        let check = |message: String, want: &str| assert_eq!(beside(stay, &message), want);
-        let said = format!("process 7 stays where it is: {stay}");
-        check(
-            format!("{said} (that of n2 is 214 ms ahead)"),
-            "that of n2 is 214 ms ahead",
-        );
-        check(said, "");
-        check("something else".into(), "something else");
     }
 }

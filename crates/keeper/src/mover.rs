@@ -13,6 +13,7 @@ use crate::loading::{self, Loaded};
 use crate::onward;
 use crate::partners;
 use crate::reasons::Kept;
+use crate::refusal;
 use crate::tree::{Place, Tree};
 use armento_client::AskError;
 use armento_client::api::{Answer, Ask, Dest, Report};
@@ -408,7 +409,12 @@ fn at_exec(keep: &Arc<Keep>, pid: Pid) {
         keep.control.report(Report::Placed { pid });
         match gone {
             Ok(_) => return links::placed(keep, &node),
-            Err(e) => eprintln!("placement of {pid}: {e}"),
+            Err(e) => {
+                eprintln!("placement of {pid}: {e}");
+                if keep.settings.pinned.is_some() {
+                    keep.hand.run(move |t| refusal::after(t, pid, &node, &e));
+                }
+            }
         }
     }
     keep.hand.run(move |t| {

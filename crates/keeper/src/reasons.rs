@@ -4,6 +4,7 @@
 
 use crate::keep::Keep;
 use crate::looks;
+use crate::permission;
 use crate::room;
 use crate::sys as ksys;
 use armento_migrate::image::areas;
@@ -59,6 +60,8 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     {
         return stays(Stay::ForeignPidNamespace, "it has another pid namespace");
     }
+    // What follows is told to those only who may trace it.
+    permission::ensure(keep, pid)?;
     if st.ppid > 0 && sys::same_mm(pid, st.ppid).unwrap_or(false) {
         return stays(Stay::Busy, "it is a vfork child that has not exec'd yet");
     }

@@ -74,6 +74,8 @@ pub struct Proc {
     pub at_exec: bool,
     /// Still our own program, about to become the user's.
     pub before_exec: bool,
+    /// It is the program that `run` was given, and nothing of it has run yet.
+    pub unbegun: bool,
     /// Dispositions to ignore that the next exec must inherit.
     pub ignored: u64,
     /// Niceness that the host was told of each thread; 0 before.
@@ -122,6 +124,7 @@ impl Proc {
             sent_back: Instant::now(),
             at_exec: false,
             before_exec: false,
+            unbegun: false,
             ignored: 0,
             nice: BTreeMap::new(),
             moves: 0,
@@ -176,6 +179,7 @@ impl Proc {
     pub fn now_at(&mut self, link: &Arc<HostLink>) {
         self.place = Place::Away(link.clone());
         self.put = false;
+        self.unbegun = false;
         (self.told, self.heard, self.waited) = (0, 0, 0);
         self.nice.clear();
         self.patience = crate::timers::PATIENCE;
@@ -588,6 +592,7 @@ impl Tree {
         p.region = None;
         p.at_exec = traced;
         let first = std::mem::take(&mut p.before_exec);
+        p.unbegun = first && traced;
         p.kept = None;
         p.common.breaking.store(false, Ordering::Release);
         // What a move kept back for the body is for the new program; home's kernel queues it.
@@ -623,7 +628,7 @@ impl Tree {
     pub fn let_go(&mut self, pid: Pid) {
         self.passing.remove(&pid);
         if let Some(p) = self.procs.get_mut(&pid) {
-            p.at_exec = false;
+            (p.at_exec, p.unbegun) = (false, false);
         }
         self.begins();
         // One that died meanwhile needs nothing.
@@ -658,13 +663,20 @@ fn lost_with(pid: Pid, link: &HostLink) {
 
 fn end(pid: Pid, why: &str, hint: &str) {
     let name = status::comm(pid, pid);
-    let line = format!("armento: process {pid} ({name}) {why}\nhint: {hint}\n");
+    complain(
+        pid,
+        &format!("armento: process {pid} ({name}) {why}\nhint: {hint}\n"),
+    );
+    let _ = sys::kill(pid, libc::SIGKILL);
+}
+
+/// A line where the program itself would complain.
+pub fn complain(pid: Pid, line: &str) {
     eprint!("{line}");
     if let Ok(fd) = sys::steal_fd(pid, 2) {
         // Only what goes at once: a full pipe must not keep us.
         crate::sys::write_now(&fd, line.as_bytes());
     }
-    let _ = sys::kill(pid, libc::SIGKILL);
 }
 
 impl World for Tree {

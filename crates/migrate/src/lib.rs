@@ -13,6 +13,7 @@ pub mod image;
 mod later;
 mod pace;
 mod pack;
+pub mod permit;
 pub mod source;
 pub mod stop;
 mod sweep;

@@ -7,7 +7,7 @@ use armento_model::{Pid, Stay, Tid};
 use armento_tracee::status::ProcStatus;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop, TURN_MAX, TraceError};
-use armento_tracee::{inject, minimum, patience, status, timers};
+use armento_tracee::{inject, minimum, patience, status, timers, yama};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -128,6 +128,14 @@ fn cannot_stop(pid: Pid, nr: i64, args: &[u64; 6]) -> Option<&'static str> {
     }
 }
 
+/// The kernel refuses to let us trace a process: `tracer` does, or nothing does and it is forbidden.
+pub fn cannot_be_traced(tracer: Pid) -> MigrateError {
+    match tracer {
+        0 => MigrateError::Stays(Stay::NotPermitted, yama::why(yama::scope()).into()),
+        by => MigrateError::Stays(Stay::Traced, format!("process {by} traces it")),
+    }
+}
+
 impl Grip {
     pub fn new(pid: Pid) -> Grip {
         Grip {
@@ -156,15 +164,13 @@ impl Grip {
                     }
                     Err(TraceError::Gone(_)) if t != self.pid => {}
                     Err(TraceError::Os { err, .. }) if err.raw_os_error() == Some(libc::EPERM) => {
-                        if status::read(t).is_ok_and(|s| s.tracer as u32 == std::process::id()) {
+                        let tracer = status::read(t).map_or(0, |s| s.tracer);
+                        if tracer as u32 == std::process::id() {
                             // It is in our hand already.
                             self.seized.insert(t);
                             continue;
                         }
-                        return Err(MigrateError::Stays(
-                            Stay::Traced,
-                            "it cannot be traced by us".into(),
-                        ));
+                        return Err(cannot_be_traced(tracer));
                     }
                     Err(e) => return Err(e.into()),
                 }

@@ -54,6 +54,8 @@ stays! {
     LinkLost "link-lost" "the link to the other node was lost" "check the network; `armento nodes` shows who answers";
     TargetFailed "target-failed" "the other node could not build it" "see that node's log; it goes on where it was";
     ProcSelfOpen "proc-self-open" "one of its /proc files is open, by itself or another of its tree" "nothing is wrong: it moves when the file is closed";
+    NotPermitted "not-permitted" "the kernel forbids its keeper to trace it (Yama, or another security module)" "start it with `armento run` on a node whose daemon is root's, or with --spread; or `sysctl kernel.yama.ptrace_scope=0`";
+    NoWalls "no-walls" "the other node cannot make the namespaces that guests live in" "`armento doctor` on that node says which setting forbids it, and how to change it";
 }
 
 impl std::fmt::Display for Stay {

@@ -5,7 +5,7 @@ use crate::core::{Core, Node, Outlet};
 use crate::error::{refusal, stays};
 use crate::moves::{Wants, migrate, no_such_node, route};
 use crate::peer::{CallError, PeerAnswer, PeerAsk};
-use crate::{clocks, daemon, leave, remove};
+use crate::{clocks, daemon, leave, remove, yama};
 use armento_balance::{barred, common, why};
 use armento_client::api::{Answer, Ask, Body, KeeperHello, Order, ProcInfo, Refusal};
 use armento_client::version;
@@ -111,7 +111,8 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         Ask::Ps { all: true } | Ask::Migrate { .. } | Ask::Leave | Ask::Remove { .. } => {
             return None;
         }
-        Ask::Place { .. } | Ask::Route { .. } | Ask::ToCome => return None,
+        Ask::AllowKeeper { keeper } => yama::allow_keeper(client, *keeper),
+        Ask::Place { .. } | Ask::Route { .. } | Ask::LetTrace { .. } | Ask::ToCome => return None,
     })
 }
 
@@ -137,6 +138,7 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             };
             route(asker, wants, node).await
         }
+        Ask::LetTrace { pid } => yama::let_trace(asker, pid).await,
         Ask::Leave => {
             if !may(asker.uid, crate::sys::euid()) {
                 let who = "only root, or the daemon's own user, takes a node out of its farm";

@@ -2,7 +2,7 @@
 
 use crate::core::{LINES_MAX, Node, Outlet};
 use crate::error::refusal;
-use crate::{FarmError, act, asks};
+use crate::{FarmError, act, asks, yama};
 use armento_client::api::{Answer, Ask, Body, LINE_MAX, Line, Report};
 use armento_client::{encode, version};
 use armento_model::Pid;
@@ -81,6 +81,8 @@ pub struct Client {
     pub uid: u32,
     pub pid: Option<i32>,
     pub out: Outlet,
+    /// The process at the other end, as it was when it came.
+    peer: Option<yama::Peer>,
     asked: Arc<Semaphore>,
 }
 
@@ -118,6 +120,7 @@ fn client(node: Arc<Node>, cred: &UCred, tx: mpsc::Sender<Line>) -> Client {
         uid: cred.uid(),
         pid: cred.pid(),
         out: Outlet(tx),
+        peer: yama::peer(cred.pid()),
         asked: Arc::new(Semaphore::new(ASKED_MAX)),
         node,
     }
@@ -158,6 +161,11 @@ async fn hear(client: &Client, read: OwnedReadHalf) -> Result<(), std::io::Error
 }
 
 impl Client {
+    /// The process that asks, if it is the one that came.
+    pub fn peer(&self) -> Option<yama::Peer> {
+        self.peer.filter(yama::Peer::lives)
+    }
+
     async fn take(&self, line: Line) {
         if let Some(no) = version::too_old("whoever asks", line.v) {
             if let Body::Ask(Ask::Host(hello)) = &line.body {
@@ -204,8 +212,15 @@ impl Client {
         if let Report::Guests { guests } = report {
             core.hosts.report(self.session, guests);
         } else if core.keepers.of_session(self.session).is_some() {
-            if let Report::Placed { pid } = report {
-                self.node.departures.leave(pid);
+            match &report {
+                Report::Placed { pid } => self.node.departures.leave(*pid),
+                Report::Procs { procs } => {
+                    let tree = core.keepers.of_session(self.session).map(|k| k.hello.tree);
+                    let pids = procs.iter().map(|p| p.pid);
+                    tree.into_iter()
+                        .for_each(|tree| core.consents.met(tree, pids.clone()));
+                }
+                _ => {}
             }
             let freed = core
                 .keepers

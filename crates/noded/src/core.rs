@@ -15,7 +15,7 @@ use crate::peer::lines::Lines;
 use crate::state::{Farm, Member, StateDir};
 use crate::switches::Switches;
 use crate::trust::{Changes, Trust};
-use crate::{FarmError, Wire};
+use crate::{FarmError, Wire, yama};
 use armento_balance::{Ledger, Policy, View};
 use armento_client::api::{Body, Line, NodeInfo, ProcInfo};
 use armento_client::version;
@@ -102,6 +102,9 @@ pub struct Core {
     pub recalled: BTreeMap<Pid, Instant>,
     /// What was seen of the others' clocks.
     pub clocks: HashMap<NodeName, Known>,
+    /// Which programs named which keepers to Yama, and whose turn it is to name one.
+    pub consents: yama::Consents,
+    pub yama_turns: yama::Turns,
     /// Number of the newest session or ticket.
     pub count: u64,
 }
@@ -160,6 +163,8 @@ impl Node {
             switches: Switches::read(&state, &config)?,
             recalled: BTreeMap::new(),
             clocks: HashMap::new(),
+            consents: yama::Consents::recover(&state),
+            yama_turns: yama::Turns::default(),
             count: 0,
             me,
         };

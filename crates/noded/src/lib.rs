@@ -2,7 +2,8 @@
 //!
 //! It holds no process hostage: keepers and hosts are processes of their own, report what they
 //! have on their control sessions, and connect again when a daemon comes back. It is the only one
-//! that reads the node's key. It never touches a program or a guest itself.
+//! that reads the node's key. It never touches a program or a guest itself, but
+//! for one call that Yama makes necessary (`yama/mod.rs`).
 //!
 //! Start at `daemon.rs` (what runs), `core.rs` (what is known), `act.rs` (what is decided);
 //! `enrol.rs` makes farms and joins them, with `address/` and `joining/`.
@@ -41,6 +42,7 @@ mod sys;
 mod tokens;
 mod trust;
 mod upkeep;
+mod yama;
 
 pub use address::Candidate;
 pub use config::{Config, Wire};

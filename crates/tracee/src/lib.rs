@@ -26,6 +26,7 @@ pub mod trace;
 pub mod trap;
 pub mod uffd;
 pub mod usage;
+pub mod yama;
 
 pub use trace::{Regs, Status, Stop, TraceError};
 

@@ -1,6 +1,7 @@
 //! What the engine asks of the kernel.
 
-use super::{Check, Need, State, Tier, sys};
+use super::machine::Served;
+use super::{Check, GUEST_UID, Need, State, Tier, sys};
 use armento_model::{KERNEL_FULL, KERNEL_MIN, kernel_version};
 use std::fs;
 use std::io;
@@ -8,10 +9,10 @@ use std::io;
 const CONFIG_CR: &str =
     "use a kernel with CONFIG_CHECKPOINT_RESTORE=y (Debian's and most others have it)";
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks(served: Served) -> Vec<Check> {
     vec![
         kernel(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()),
-        namespaces(),
+        namespaces(served),
         Check::probe(
             "seccomp",
             Need::Farm,
@@ -43,11 +44,7 @@ pub(super) fn checks() -> Vec<Check> {
             CONFIG_CR,
         ),
         Check::probe("set-mm", Need::Farm, "PR_SET_MM", sys::set_mm(), CONFIG_CR),
-        ptrace_scope(
-            fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
-                .ok()
-                .as_deref(),
-        ),
+        ptrace_scope(armento_tracee::yama::scope(), served),
         cpu(),
     ]
 }
@@ -81,7 +78,8 @@ fn kernel(release: &str) -> Check {
     )
 }
 
-fn namespaces() -> Check {
+/// Of a daemon of root's the guests' users make them, and they are nobody's who asks here.
+fn namespaces(served: Served) -> Check {
     let kinds = [
         ("user", 0),
         ("pid", libc::CLONE_NEWPID),
@@ -96,23 +94,30 @@ fn namespaces() -> Check {
         .filter(|(_, flag)| sys::can_unshare(libc::CLONE_NEWUSER | flag).is_err())
         .map(|(name, _)| *name)
         .collect();
+    let remedy = "sysctl user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 (those that exist); in a container, allow unshare";
     let all = kinds.map(|(name, _)| name).join(" ");
-    if bad.is_empty() {
-        return Check::new(
-            "namespaces",
-            Need::Farm,
-            State::Ok,
-            format!("{all}, as any user"),
-            "",
-        );
+    let of = |state, found| Check::new("namespaces", Need::Farm, state, found, remedy);
+    match (bad.is_empty(), crate::sys::is_root(), served) {
+        (true, true, _) => match armento_host::probe_as(GUEST_UID) {
+            Ok(()) => of(State::Ok, format!("{all}, as root and as ordinary users")),
+            Err(no) => Check::new(
+                "namespaces",
+                Need::Farm,
+                State::Limited,
+                format!("{all}, as root; ordinary users have none: {}", no.what),
+                &no.remedy,
+            ),
+        },
+        (true, false, _) => of(State::Ok, format!("{all}, as this user")),
+        (false, false, Served::ByRoot) => of(
+            State::Limited,
+            format!(
+                "not to be had by this user: {} (this node's daemon is root's and needs no more)",
+                bad.join(" ")
+            ),
+        ),
+        (false, ..) => of(State::Missing, format!("not to be had: {}", bad.join(" "))),
     }
-    Check::new(
-        "namespaces",
-        Need::Farm,
-        State::Missing,
-        format!("not to be had: {}", bad.join(" ")),
-        "sysctl user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 (those that exist); in a container, allow unshare",
-    )
 }
 
 fn userfaultfd() -> Check {
@@ -156,24 +161,29 @@ fn pagemap_scan() -> Check {
     )
 }
 
-fn ptrace_scope(value: Option<&str>) -> Check {
-    let (state, found) = match value.map(str::trim) {
-        None => (State::Ok, "no Yama: users may trace their own programs"),
-        Some("0") => (State::Ok, "0: users may trace their own programs"),
-        Some("1") => (
-            State::Limited,
-            "1: only programs started by `armento run` move",
+fn ptrace_scope(scope: Option<u8>, served: Served) -> Check {
+    let helped = crate::sys::is_root() || served == Served::ByRoot;
+    let (state, found) = match (scope, helped) {
+        (None, _) => (State::Ok, "no Yama: users may trace their own programs"),
+        (Some(0), _) => (State::Ok, "0: users may trace their own programs"),
+        (Some(1), true) => (
+            State::Ok,
+            "1: what `armento run` starts moves, and what that starts; programs that were started otherwise do not",
         ),
-        Some("2") => (State::Limited, "2: only programs of root's keepers move"),
-        Some(_) => (State::Missing, "3: nobody may trace"),
+        (Some(1), false) => (
+            State::Limited,
+            "1: programs that `armento run` starts move; what they start moves with --spread, or with a daemon of root's",
+        ),
+        (Some(2), _) => (State::Limited, "2: only root's programs move (allow_root)"),
+        (Some(_), _) => (State::Missing, "3: nothing may be traced, so nothing moves"),
     };
-    Check::new(
-        "ptrace-scope",
-        Need::Farm,
-        state,
-        found,
-        "sysctl kernel.yama.ptrace_scope=0",
-    )
+    let remedy = match scope {
+        Some(3..) => {
+            "sysctl settings of 3 hold until the next boot: set kernel.yama.ptrace_scope=1 in /etc/sysctl.d"
+        }
+        _ => "sysctl kernel.yama.ptrace_scope=0, or a daemon of root's with scope 1",
+    };
+    Check::new("ptrace-scope", Need::Farm, state, found, remedy)
 }
 
 fn cpu() -> Check {
@@ -247,10 +257,11 @@ mod tests {
 
     #[test]
     fn ptrace_scopes() {
-        let check = |v: Option<&str>, want| assert_eq!(ptrace_scope(v).state, want);
-        check(None, State::Ok);
-        check(Some("0\n"), State::Ok);
-        check(Some("1\n"), State::Limited);
-        check(Some("3"), State::Missing);
+        let check = |v: Option<u8>, served, want| assert_eq!(ptrace_scope(v, served).state, want);
+        check(None, Served::No, State::Ok);
+        check(Some(0), Served::No, State::Ok);
+        check(Some(1), Served::ByRoot, State::Ok);
+        check(Some(2), Served::ByRoot, State::Limited);
+        check(Some(3), Served::ByRoot, State::Missing);
     }
 }

@@ -2,10 +2,31 @@
 
 use super::{Check, Need, State, clock};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 /// Files a keeper with many descriptors and threads may need.
 const FILES_MIN: u64 = 4096;
+
+/// Whose daemon this node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Served {
+    ByRoot,
+    ByOthers,
+    No,
+}
+
+/// By the owner of the socket that answers.
+pub(super) fn served() -> Served {
+    let path = armento_client::api::socket_path();
+    if UnixStream::connect(&path).is_err() {
+        return Served::No;
+    }
+    match fs::metadata(&path).map(|m| m.uid()) {
+        Ok(0) => Served::ByRoot,
+        _ => Served::ByOthers,
+    }
+}
 
 pub(super) fn checks() -> Vec<Check> {
     vec![

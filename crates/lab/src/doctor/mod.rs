@@ -14,11 +14,15 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::json;
 
+/// As the daemon gives it to the host of a tree, when it is root's.
+const GUEST_UID: u32 = 2_000_000;
+
 /// Version of what `--json` prints.
 const JSON_VERSION: u32 = 1;
 
 const HELP: &str = "Examples:
   armento doctor
+  armento doctor --lab
   armento doctor --json | jq '.checks[] | select(.state != \"ok\")'
   armento doctor --calls
   armento doctor --calls | grep futex
@@ -32,6 +36,9 @@ pub struct Args {
     /// Print the table of system calls instead: where each runs when its process is away
     #[arg(long)]
     pub calls: bool,
+    /// Look at what labs need, too (root, overlayfs, network namespaces)
+    #[arg(long, conflicts_with = "calls")]
+    pub lab: bool,
     /// Print JSON (with --calls: schema armento.calls/1)
     #[arg(long)]
     pub json: bool,
@@ -123,21 +130,26 @@ impl Tier {
     }
 }
 
-/// Looks at everything.
-pub fn examine() -> (Tier, Vec<Check>) {
-    let mut checks = engine::checks();
+/// Looks at everything, as the user who asks; at what labs need only when that is asked.
+pub fn examine(lab: bool) -> (Tier, Vec<Check>) {
+    let served = machine::served();
+    let mut checks = engine::checks(served);
     let tier = engine::tier(&checks);
-    checks.extend(stage::checks());
+    if lab {
+        checks.extend(stage::checks());
+    }
     checks.extend(machine::checks());
-    checks.extend(walls::checks());
+    checks.extend(walls::checks(served));
     (tier, checks)
 }
 
 /// Prints the findings; 0 when a farm is possible. Before: the process has one thread.
 pub fn run(args: Args) -> Result<i32> {
-    let (tier, checks) = examine();
+    let (tier, checks) = examine(args.lab);
     let farm = possible(&checks, &[Need::Farm]);
-    let lab = possible(&checks, &[Need::Farm, Need::Lab]);
+    let lab = args
+        .lab
+        .then(|| possible(&checks, &[Need::Farm, Need::Lab]));
     if args.json {
         say!(
             "{}",
@@ -155,7 +167,7 @@ fn possible(checks: &[Check], needs: &[Need]) -> bool {
         .any(|c| c.state == State::Missing && needs.contains(&c.need))
 }
 
-fn text(tier: Tier, farm: bool, lab: bool, checks: &[Check]) -> String {
+fn text(tier: Tier, farm: bool, lab: Option<bool>, checks: &[Check]) -> String {
     let mut out = String::new();
     for c in checks {
         let state = match c.state {
@@ -169,11 +181,11 @@ fn text(tier: Tier, farm: bool, lab: bool, checks: &[Check]) -> String {
         }
     }
     let yes = |b: bool| if b { "possible" } else { "not possible" };
+    let lab = lab.map_or_else(String::new, |lab| format!(", a lab is {}", yes(lab)));
     out + &format!(
-        "\ntier: {}\na farm is {} here, a lab is {}\n",
+        "\ntier: {}\na farm is {} here{lab}\n",
         tier.text(),
-        yes(farm),
-        yes(lab)
+        yes(farm)
     )
 }
 
@@ -205,12 +217,14 @@ mod tests {
             Check::new("good", Need::Farm, State::Ok, "works", "never shown"),
             Check::new("bad", Need::Lab, State::Missing, "absent", "do this"),
         ];
-        let out = text(Tier::Full, true, false, &checks);
+        let out = text(Tier::Full, true, Some(false), &checks);
         assert!(
             out.contains("ok       good") && out.contains("missing  bad"),
             "{out}"
         );
         assert_eq!(out.matches("hint: ").count(), 1);
         assert!(out.ends_with("a farm is possible here, a lab is not possible\n"));
+        let out = text(Tier::Full, true, None, &checks);
+        assert!(out.ends_with("a farm is possible here\n"));
     }
 }

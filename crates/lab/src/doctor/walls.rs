@@ -1,6 +1,7 @@
 //! What guests would be kept in here, and what a daemon without root lacks.
 
-use super::{Check, Need, State};
+use super::machine::Served;
+use super::{Check, GUEST_UID, Need, State};
 use crate::sys;
 use armento_sense::controller;
 use std::fs;
@@ -10,17 +11,31 @@ use std::path::Path;
 const DEVICE: &str = "/dev/userfaultfd";
 const SYSCTL: &str = "/proc/sys/vm/unprivileged_userfaultfd";
 
-pub(super) fn checks() -> Vec<Check> {
-    let mut all = vec![walls()];
-    // A daemon of root's has everything.
-    if !sys::is_root() {
-        all.push(rootless());
+pub(super) fn checks(served: Served) -> Vec<Check> {
+    match (sys::is_root(), served) {
+        (true, _) => vec![walls(), limits()],
+        // What root's daemon does for this user is not this user's to do.
+        (false, Served::ByRoot) => Vec::new(),
+        (false, _) => vec![walls(), limits(), rootless()],
     }
-    all
+}
+
+/// Namespaces are made, as the daemon's hosts make them.
+fn walls() -> Check {
+    match armento_host::probe_as(GUEST_UID) {
+        Ok(()) => {
+            let found = "guests can have namespaces of their own";
+            Check::new("walls", Need::Farm, State::Ok, found, "")
+        }
+        Err(no) => {
+            let found = format!("no guest can live here: {}", no.what);
+            Check::new("walls", Need::Farm, State::Missing, found, &no.remedy)
+        }
+    }
 }
 
 /// Control groups for guests can be made where our own lie.
-fn walls() -> Check {
+fn limits() -> Check {
     let lacking: Vec<&str> = ["memory", "cpu"]
         .into_iter()
         .filter(|name| !controller(name).is_some_and(|c| takes_groups(&c.dir)))
@@ -39,7 +54,7 @@ fn walls() -> Check {
     };
     let remedy =
         "start the daemon as root, or as a service with Delegate=yes and DelegateSubgroup=daemon";
-    Check::new("walls", Need::Nothing, state, found, remedy)
+    Check::new("guest-limits", Need::Nothing, state, found, remedy)
 }
 
 fn takes_groups(dir: &Path) -> bool {

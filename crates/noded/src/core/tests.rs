@@ -24,6 +24,8 @@ fn core() -> Core {
         switches: Default::default(),
         recalled: BTreeMap::new(),
         clocks: HashMap::new(),
+        consents: Default::default(),
+        yama_turns: Default::default(),
         count: 0,
     }
 }

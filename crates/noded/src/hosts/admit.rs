@@ -76,7 +76,11 @@ pub(crate) fn admit(
     }
     drop(core);
     node.hosts_changed.notify_all();
-    let record = result.map_err(|why| failed(node, &why))?;
+    let record = result.map_err(|no| {
+        tracing::warn!("no host for {home} tree {}: {}", ask.tree, no.detail);
+        let subject = format!("the process (wanted on {})", node.farm.node);
+        stays(&subject, no.stay, &no.detail)
+    })?;
     Ok(answer(node, &record))
 }
 

@@ -10,10 +10,10 @@ use crate::core::Node;
 use crate::peer::AdmitAsk;
 use crate::service::guests_base;
 use crate::sys;
-use armento_client::api::{HostStart, HostUp};
+use armento_client::api::{HostSaid, HostStart, HostUp};
 use armento_client::{encode, read_line};
 use armento_link::{Badge, Role};
-use armento_model::NodeName;
+use armento_model::{NodeName, Stay};
 use std::fs;
 use std::io::{BufReader, Write};
 use std::net::SocketAddr;
@@ -33,13 +33,34 @@ const APART_LOOK: Duration = Duration::from_millis(1);
 /// From fork to `HostUp`: namespaces and a mount tree on a loaded machine.
 pub const START: Duration = Duration::from_secs(10);
 
+/// Why there is no host.
+pub struct Unable {
+    pub stay: Stay,
+    pub detail: String,
+}
+
+impl From<String> for Unable {
+    fn from(detail: String) -> Unable {
+        Unable {
+            stay: Stay::TargetFailed,
+            detail,
+        }
+    }
+}
+
+impl From<&str> for Unable {
+    fn from(detail: &str) -> Unable {
+        detail.to_owned().into()
+    }
+}
+
 /// Starts a host of `home`'s tree and waits until it listens.
 pub fn start(
     node: &Arc<Node>,
     home: &NodeName,
     ask: &AdmitAsk,
     guest_uid: u32,
-) -> Result<Record, String> {
+) -> Result<Record, Unable> {
     let dir = records(&node.state);
     fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let stem = stem(home, ask.tree);
@@ -93,9 +114,14 @@ pub fn start(
             let _ = child.wait();
             lower(fence);
             erase(&node.state, &record);
-            return Err(format!(
-                "{why}; see hosts/{stem}.log in its state directory"
-            ));
+            return Err(match why.stay {
+                Stay::TargetFailed => format!(
+                    "{}; see hosts/{stem}.log in its state directory",
+                    why.detail
+                )
+                .into(),
+                _ => why,
+            });
         }
     };
     // No guest comes before it is out of the daemon's group, in which a stopped service ends what it finds.
@@ -150,7 +176,7 @@ fn instructions(
 }
 
 /// Gives the child its line and waits for its answer.
-fn hear(child: &mut Child, order: &[u8]) -> Result<HostUp, String> {
+fn hear(child: &mut Child, order: &[u8]) -> Result<HostUp, Unable> {
     let mut stdin = child.stdin.take().ok_or("it has no standard input")?;
     let stdout = child.stdout.take().ok_or("it has no standard output")?;
     stdin
@@ -165,9 +191,10 @@ fn hear(child: &mut Child, order: &[u8]) -> Result<HostUp, String> {
     });
     heard.map_err(|e| format!("nobody can hear its answer: {e}"))?;
     match rx.recv_timeout(START) {
-        Ok(Ok(up)) => Ok(up),
-        Ok(Err(e)) => Err(format!("it ended before it was up ({e})")),
-        Err(_) => Err("it was not up in time".into()),
+        Ok(Ok(HostSaid::Up(up))) => Ok(up),
+        Ok(Ok(HostSaid::Unable { stay, detail })) => Err(Unable { stay, detail }),
+        Ok(Err(e)) => Err(format!("it ended before it was up ({e})").into()),
+        Err(_) => Err("it was not up in time".to_owned().into()),
     }
 }
 

@@ -1,0 +1,143 @@
+//! Has a process name its tracer to Yama, by a call that is injected into it.
+//!
+//! From: the daemon of root's (`noded/src/tracing/`), for a keeper that Yama refuses. Only the process itself can name its
+//! tracer; who is privileged can have it do so. One thread is stopped for some microseconds: one that computes, if there
+//! is one. Its registers are changed and restored, its memory is not written.
+
+use crate::stop::{Grip, delicate_call};
+use crate::{MigrateError, Result};
+use armento_model::{Pid, Stay, Tid};
+use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
+use armento_tracee::yama::PR_SET_PTRACER;
+use armento_tracee::{TraceError, status, trace};
+use std::sync::Arc;
+
+/// Has `pid` name `tracer`. `sure` is asked while a thread of it stands still, after the call once more: false undoes it.
+/// Blocks for at most a third of a second. Before: this OS thread traces nothing else. After: nothing traces `pid`.
+pub fn name_tracer(pid: Pid, tracer: Pid, sure: impl Fn() -> bool) -> Result<()> {
+    let tid = borrowed(pid)?;
+    trace::seize(tid, 0)?;
+    let mut grip = Grip::new(pid);
+    grip.seized.insert(tid);
+    trace::interrupt(tid)?;
+    grip.halt_one(tid)?;
+    if !sure() {
+        return Err(MigrateError::Ended);
+    }
+    // Half done it would run on with registers of ours: then it is to end.
+    trace::set_options(tid, trace::EXITKILL)?;
+    let named = inject(tid, tracer, &sure);
+    let _ = trace::set_options(tid, 0);
+    named
+}
+
+fn inject(tid: Tid, tracer: Pid, sure: &impl Fn() -> bool) -> Result<()> {
+    let (at, _) = vdso_syscall(tid)?;
+    let mut hold = Hold::take(tid, Arc::new(Unfiltered))?;
+    let name = |hold: &mut Hold, who: Pid| {
+        let args = [PR_SET_PTRACER, who as u64, 0, 0, 0, 0];
+        hold.call_at(at, libc::SYS_prctl, args)
+    };
+    let answer = name(&mut hold, tracer)?;
+    if answer == 0 && !sure() {
+        name(&mut hold, 0)?;
+        return Err(MigrateError::Ended);
+    }
+    armento_tracee::inject::ok("PR_SET_PTRACER", tid, answer)?;
+    Ok(())
+}
+
+/// A thread that computes; else the leader, unless its call is one that a stop changes for good.
+fn borrowed(pid: Pid) -> Result<Tid> {
+    let threads = status::threads(pid).map_err(|_| MigrateError::Ended)?;
+    let computes =
+        |t: &&Tid| status::thread_state(**t) == Some('R') && status::call(pid, **t).is_none();
+    if let Some(tid) = threads.iter().find(computes) {
+        return Ok(*tid);
+    }
+    match status::thread_state(pid) {
+        // Most that wait for a disk do so for a moment.
+        Some('R' | 'S' | 'D') => {}
+        None | Some('Z' | 'X') => return Err(MigrateError::Ended),
+        Some(state) => {
+            let why = format!("its state is {state}: it cannot be interrupted just now");
+            return Err(MigrateError::Stays(Stay::Busy, why));
+        }
+    }
+    if let Some((nr, args)) = status::call(pid, pid) {
+        delicate_call(pid, nr, &args)?;
+    }
+    Ok(pid)
+}
+
+/// Is this kernel without Yama? Then there was nothing to ask for.
+pub fn needs_no_name(e: &MigrateError) -> bool {
+    matches!(e, MigrateError::Trace(TraceError::Inside { errno, .. }) if *errno == libc::EINVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    fn program(words: &[&str]) -> std::process::Child {
+        let (name, args) = words.split_first().expect("a name");
+        let mut c = Command::new(name);
+        c.args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it is here")
+    }
+
+    /// In a thread of its own, as the daemon does it.
+    fn named(pid: Pid, sure: fn() -> bool) -> Result<()> {
+        let me = std::process::id() as Pid;
+        std::thread::spawn(move || name_tracer(pid, me, sure))
+            .join()
+            .expect("it returns")
+    }
+
+    #[test]
+    fn a_program_names_its_tracer_and_goes_on() {
+        let computes = program(&[
+            "sh",
+            "-c",
+            "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo $i",
+        ]);
+        let pid = computes.id() as Pid;
+        for _ in 0..20 {
+            match named(pid, || true) {
+                Ok(()) => assert!(armento_tracee::yama::scope().is_some()),
+                Err(MigrateError::Ended) => break,
+                Err(e) => assert!(needs_no_name(&e), "{e}"),
+            }
+        }
+        assert_eq!(status::read(pid).map_or(0, |s| s.tracer), 0);
+        let out = computes.wait_with_output().expect("it ends");
+        assert!(out.status.success(), "{:?}", out.status);
+        assert_eq!(out.stdout, b"200000\n");
+    }
+
+    #[test]
+    fn one_that_sleeps_sleeps_on() {
+        let mut sleeps = program(&["sleep", "1"]);
+        let pid = sleeps.id() as Pid;
+        match named(pid, || true) {
+            Ok(()) => {}
+            Err(e) => assert!(needs_no_name(&e), "{e}"),
+        }
+        assert!(sleeps.wait().expect("it ends").success());
+    }
+
+    #[test]
+    fn nothing_is_done_to_one_that_is_not_the_one_that_was_meant() {
+        let mut sleeps = program(&["sleep", "60"]);
+        let pid = sleeps.id() as Pid;
+        let not = named(pid, || false);
+        assert!(matches!(not, Err(MigrateError::Ended)), "{not:?}");
+        assert_eq!(status::read(pid).expect("it lives").tracer, 0);
+        sleeps.kill().expect("it lives");
+        sleeps.wait().expect("it ends");
+        assert!(matches!(named(pid, || true), Err(MigrateError::Ended)));
+    }
+}
