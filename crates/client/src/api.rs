@@ -9,7 +9,7 @@
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
-use armento_model::{Hint, NodeName, Pid, Stay, TreeId};
+use armento_model::{Hint, NodeName, Pid, Stay, Tid, TreeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -245,6 +245,10 @@ pub struct HostHello {
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Answer {
     Done,
+    /// To [`Ask::LetTrace`]: this thread was stopped for it in a sleep that is this call.
+    Named {
+        slept: Option<(Tid, i64)>,
+    },
     Nodes {
         nodes: Vec<NodeInfo>,
     },

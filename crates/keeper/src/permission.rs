@@ -36,7 +36,12 @@ pub fn ensure(keep: &Keep, pid: Pid) -> Result<()> {
     }
     if scope() == Some(1) {
         match keep.control.ask(Ask::LetTrace { pid }, ASKED_MAX) {
-            Ok(Answer::Done) if allowed(pid)? => return Ok(()),
+            Ok(Answer::Named { slept }) if allowed(pid)? => {
+                if let Some((tid, nr)) = slept {
+                    keep.hand.run(move |t| t.blocks.insert(tid, nr));
+                }
+                return Ok(());
+            }
             Ok(_) => {}
             Err(AskError::Refused(no)) => return Err(refused(&no)),
             Err(_) => {

@@ -120,7 +120,7 @@ pub fn install(m: &Machine) {
     m.put(&packaging.join("armento.service"), unit)
         .expect("the unit");
     m.put(
-        &packaging.join("tmpfiles.conf"),
+        &packaging.join("tmpfiles.d/armento.conf"),
         "/usr/lib/tmpfiles.d/armento.conf",
     )
     .expect("its directories");

@@ -4,6 +4,7 @@
 //! tracer; who is privileged can have it do so. One thread is stopped for some microseconds: one that computes, if there
 //! is one. Its registers are changed and restored, its memory is not written.
 
+use crate::image::thread;
 use crate::stop::{Grip, delicate_call};
 use crate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
@@ -14,7 +15,8 @@ use std::sync::Arc;
 
 /// Has `pid` name `tracer`. `sure` is asked while a thread of it stands still, after the call once more: false undoes it.
 /// Blocks for at most a third of a second. Before: this OS thread traces nothing else. After: nothing traces `pid`.
-pub fn name_tracer(pid: Pid, tracer: Pid, sure: impl Fn() -> bool) -> Result<()> {
+/// Returns the thread that was stopped in a sleep, and its call: from now on the kernel shows only `restart_syscall` for it.
+pub fn name_tracer(pid: Pid, tracer: Pid, sure: impl Fn() -> bool) -> Result<Option<(Tid, i64)>> {
     let tid = borrowed(pid)?;
     trace::seize(tid, 0)?;
     let mut grip = Grip::new(pid);
@@ -27,8 +29,17 @@ pub fn name_tracer(pid: Pid, tracer: Pid, sure: impl Fn() -> bool) -> Result<()>
     // Half done it would run on with registers of ours: then it is to end.
     trace::set_options(tid, trace::EXITKILL)?;
     let named = inject(tid, tracer, &sure);
+    let slept = sleeps(tid);
     let _ = trace::set_options(tid, 0);
-    named
+    named.map(|()| slept.map(|nr| (tid, nr)))
+}
+
+/// The call that a stopped thread goes on with by a restart block. KERNEL: restart_syscall(2).
+fn sleeps(tid: Tid) -> Option<i64> {
+    let r = trace::regs(tid).ok()?;
+    let nr = r.orig_rax as i64;
+    let block = r.rax as i64 == thread::ERESTART_RESTARTBLOCK;
+    (block && nr != libc::SYS_restart_syscall).then_some(nr)
 }
 
 fn inject(tid: Tid, tracer: Pid, sure: &impl Fn() -> bool) -> Result<()> {
@@ -90,7 +101,7 @@ mod tests {
     }
 
     /// In a thread of its own, as the daemon does it.
-    fn named(pid: Pid, sure: fn() -> bool) -> Result<()> {
+    fn named(pid: Pid, sure: fn() -> bool) -> Result<Option<(Tid, i64)>> {
         let me = std::process::id() as Pid;
         std::thread::spawn(move || name_tracer(pid, me, sure))
             .join()
@@ -107,7 +118,7 @@ mod tests {
         let pid = computes.id() as Pid;
         for _ in 0..20 {
             match named(pid, || true) {
-                Ok(()) => assert!(armento_tracee::yama::scope().is_some()),
+                Ok(_) => assert!(armento_tracee::yama::scope().is_some()),
                 Err(MigrateError::Ended) => break,
                 Err(e) => assert!(needs_no_name(&e), "{e}"),
             }
@@ -123,7 +134,7 @@ mod tests {
         let mut sleeps = program(&["sleep", "1"]);
         let pid = sleeps.id() as Pid;
         match named(pid, || true) {
-            Ok(()) => {}
+            Ok(slept) => assert_eq!(slept, Some((pid, libc::SYS_clock_nanosleep))),
             Err(e) => assert!(needs_no_name(&e), "{e}"),
         }
         assert!(sleeps.wait().expect("it ends").success());

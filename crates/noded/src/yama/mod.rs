@@ -110,7 +110,7 @@ pub async fn let_trace(asker: &Asker, pid: Pid) -> Result<Answer> {
     });
     started.map_err(|e| stays(&subject, Stay::Busy, &e.to_string()))?;
     match tokio::time::timeout(NAMED_MAX, told).await {
-        Ok(Ok(Ok(()))) => Ok(Answer::Done),
+        Ok(Ok(Ok(slept))) => Ok(Answer::Named { slept }),
         Ok(Ok(Err(e))) => Err(stays(&subject, e.stay(), &e.detail())),
         _ => Err(stays(&subject, Stay::Busy, "it did not stop in time")),
     }
