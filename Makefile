@@ -3,7 +3,8 @@
 #   make demo       24 encoders spread over a farm of four nodes on this machine;
 #                   data in target/demo.json, picture in target/demo.svg
 #   make test       everything the server checks (at most 25 minutes on 2 cores, cold)
-#   make test-all   make test, then conformance twice more, the test suites of programs, the long tests
+#   make test-all   make test, then conformance twice more, the test suites of programs, the long tests, the package
+#                   and farms of Debian machines in QEMU
 #   make bench      the measured bars (cargo xtask bench)
 #   make deb        target/debian/armento_VERSION_amd64.deb, with service, settings, manual pages
 #   make tarball    the same for other systems, one static program: target/armento-VERSION.tar.gz
@@ -61,7 +62,7 @@ need-test-all: need-test
 	@scripts/need.sh --soft $(GUESTS_ALL) $(EMULATED)
 	@scripts/kernel.sh $(BUILT)/linux-cloud-amd64
 
-test-all: need-test-all
+test-all: need-test-all deb
 	@$(XTASK) ci --long
 
 bench: need-test

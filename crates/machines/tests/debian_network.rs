@@ -1,0 +1,133 @@
+//! Networks as people have them: cables that come out, machines that sleep, Wi-Fi, firewalls, clocks, other Debians.
+
+use armento_machines::farm::{COUNTER, Farm, Program, SOON, install, join_line, long};
+use armento_machines::{Kernel, Kind, Suite};
+use std::thread::sleep;
+use std::time::Duration;
+
+#[test]
+fn what_is_shorter_than_dead_ms_loses_no_guest() {
+    if !long() {
+        return;
+    }
+    let kernels = [Kernel::V6_12, Kernel::V6_12];
+    let Some(farm) = Farm::up(Suite::Bookworm, Kind::Small, &kernels) else {
+        return;
+    };
+    let (n1, n2) = (farm.n(1), farm.n(2));
+    let all: Vec<_> = (0..3)
+        .map(|_| Program::start(n1, "alice", "--on n2", COUNTER))
+        .collect();
+    all.iter().for_each(|p| p.at("n2"));
+
+    // The cable of the host, then of the home, is out.
+    for m in [n2, n1] {
+        m.cable(false).expect("out");
+        sleep(Duration::from_secs(15));
+        m.cable(true).expect("in");
+        farm.all_alive();
+    }
+    // A suspended machine: its own clocks stand still, too.
+    for m in [n2, n1] {
+        m.suspend().expect("asleep");
+        sleep(Duration::from_secs(12));
+        m.resume().expect("awake");
+        m.sh("root", "chronyc makestep");
+        farm.all_alive();
+    }
+    // Wi-Fi: 30 ms, and two of a hundred packets lost.
+    let farm_nic = "$(ip -o -4 addr show to 10.9.9.0/24 | cut -d' ' -f2)";
+    n2.sh(
+        "root",
+        &format!("tc qdisc add dev {farm_nic} root netem delay 30ms loss 2%"),
+    );
+    sleep(Duration::from_secs(20));
+    n2.sh("root", &format!("tc qdisc del dev {farm_nic} root"));
+    farm.all_alive();
+    for p in &all {
+        assert!(p.place().is_some() && p.code().is_none(), "{}", p.err());
+        p.touch("end");
+    }
+    all.iter().for_each(|p| p.ends(0));
+}
+
+#[test]
+fn joins_through_firewalls_and_with_wrong_clocks_say_why() {
+    if !long() {
+        return;
+    }
+    let kernels = [Kernel::V6_12, Kernel::V6_12];
+    let Some(farm) = Farm::boot(Suite::Bookworm, Kind::Small, &kernels) else {
+        return;
+    };
+    farm.machines.iter().for_each(install);
+    let (n1, n2) = (farm.n(1), farm.n(2));
+    let join = join_line(&n1.sh("root", "armento farm init"));
+    let firewall = |m: &armento_machines::Machine, rule: &str| {
+        m.sh(
+            "root",
+            &format!("nft 'add table inet t; add chain inet t in {{ type filter hook input priority 0; }}; add rule inet t in {rule}'"),
+        );
+    };
+    let refused = |words: &[&str]| {
+        let said = n2.run("root", &join);
+        assert_eq!(said.code, 125, "{said:?}");
+        words
+            .iter()
+            .for_each(|w| assert!(said.err.contains(w), "{w}: {said:?}"));
+        assert_eq!(n2.run("root", "test -e /var/lib/armento/farm.json").code, 1);
+    };
+    firewall(n1, "tcp dport 7117 drop");
+    refused(&["10.9.9.1:7117", "firewall"]);
+    n1.sh("root", "nft delete table inet t");
+    firewall(n2, "udp dport 7117 drop");
+    refused(&["7117", "udp"]);
+    n2.sh("root", "nft delete table inet t");
+    n2.sh("root", "systemctl stop chrony; date -s '+3 years'");
+    refused(&["clock"]);
+    n2.sh(
+        "root",
+        "systemctl start chrony; chronyc waitsync 30 0.01; chronyc makestep",
+    );
+    n2.sh("root", &join);
+    farm.all_alive();
+}
+
+#[test]
+fn debian_12_and_13_with_another_user_number_locale_and_time_zone_are_one_farm() {
+    if !long() {
+        return;
+    }
+    let new = Kernel::V6_12;
+    let wanted = [
+        (Suite::Bookworm, Kind::Small, new),
+        (Suite::Trixie, Kind::Small, new),
+    ];
+    let Some(farm) = Farm::boot_mixed(&wanted) else {
+        return;
+    };
+    farm.machines.iter().for_each(install);
+    let (n1, n2) = (farm.n(1), farm.n(2));
+    n2.sh("root", "pkill -u alice; usermod -u 1501 alice; chown -R alice: /home/alice; ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime");
+    farm.join();
+    let asks = "python3 -c \"import os, pwd, time, locale, json; print(os.getuid(), pwd.getpwuid(os.getuid())[0], time.tzname, open('/etc/debian_version').read())\"";
+    for (home, node) in [(n1, "n2"), (n2, "n1")] {
+        let native = home.sh("alice", asks);
+        assert_eq!(
+            home.sh("alice", &format!("armento run --on {node} {asks}")),
+            native
+        );
+        let p = Program::start(home, "alice", &format!("--on {node}"), COUNTER);
+        p.at(node);
+        p.migrate("home");
+        p.touch("end");
+        p.ends(0);
+    }
+    // No user there sees them as own.
+    n1.until(
+        "nothing is left",
+        "alice",
+        "test -z \"$(armento ps --json | grep COUNT)\"",
+        SOON,
+    );
+}
