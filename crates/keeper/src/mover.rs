@@ -404,7 +404,12 @@ fn at_exec(keep: &Arc<Keep>, pid: Pid) {
             keep.control.report(Report::Placed { pid });
             return;
         }
-        let gone = move_it(keep, pid, &Dest::Node(node.clone()), false);
+        let to = Dest::Node(node.clone());
+        let waits = move |t: &mut Tree| refusal::is_for_nowhere_else(t, pid);
+        let gone = match keep.hand.run(waits) {
+            Some(true) => refusal::while_links_break(|| move_it(keep, pid, &to, false)),
+            _ => move_it(keep, pid, &to, false),
+        };
         lock(&keep.early).remove(&pid);
         keep.control.report(Report::Placed { pid });
         match gone {

@@ -14,9 +14,15 @@ use armento_model::{NodeName, Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
 use armento_tracee::{maps, sys, trace};
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// As `run` exits for failures of ours.
 const FAILED: u64 = 125;
+/// A program that is for one node only is not given up for a connection that breaks: so long it is tried to begin it. A
+/// node that is gone is `down` to the daemon sooner (some 5 s), and that is another reason.
+const LINKS_MAX: Duration = Duration::from_secs(15);
+const LINK_AGAIN: Duration = Duration::from_millis(100);
 /// KERNEL: arch/x86/entry/syscalls/syscall_32.tbl.
 const EXIT_GROUP_32: i64 = 252;
 
@@ -26,10 +32,23 @@ pub fn before(keep: &Arc<Keep>, b: &Birth, seized: bool) -> Option<(String, &'st
     let node = b.on.as_ref().filter(|n| **n != keep.settings.node)?;
     let program = keep.settings.root;
     let way = match seized {
-        true => links::to(keep, node, program, 0).map(drop),
+        true => while_links_break(|| links::to(keep, node, program, 0).map(drop)),
         false => Err(cannot_be_traced(0)),
     };
     way.err().map(|e| (what(node, &e), e.stay().remedy()))
+}
+
+/// Tries again what failed because a connection broke: the next one may hold.
+pub fn while_links_break<T>(
+    mut begin: impl FnMut() -> Result<T, MigrateError>,
+) -> Result<T, MigrateError> {
+    let until = Instant::now() + LINKS_MAX;
+    loop {
+        match begin() {
+            Err(e) if e.stay() == Stay::LinkLost && Instant::now() < until => sleep(LINK_AGAIN),
+            done => return done,
+        }
+    }
 }
 
 fn what(node: &NodeName, e: &MigrateError) -> String {
