@@ -29,13 +29,10 @@ pub fn armento() -> PathBuf {
     program
 }
 
-/// Long tests run only when this is set (`make test-all`); otherwise they say so, which counts them as skipped.
-pub fn long() -> bool {
-    let long = std::env::var_os("ARMENTO_LONG_TESTS").is_some();
-    if !long {
-        println!("skipped: a long test (make test-all)");
-    }
-    long
+/// What [`Farm::boot`] wants of machines of Debian 12 with these kernels.
+pub fn debian_12(kind: Kind, kernels: &[Kernel]) -> Vec<(Suite, Kind, Kernel)> {
+    let one = |k: &Kernel| (Suite::Bookworm, kind, *k);
+    kernels.iter().map(one).collect()
 }
 
 pub struct Farm {
@@ -44,13 +41,8 @@ pub struct Farm {
 }
 
 impl Farm {
-    /// Machines of these kernels; nothing is installed. `None`: said why not.
-    pub fn boot(suite: Suite, kind: Kind, kernels: &[Kernel]) -> Option<Farm> {
-        let all: Vec<_> = kernels.iter().map(|k| (suite, kind, *k)).collect();
-        Farm::boot_mixed(&all)
-    }
-
-    pub fn boot_mixed(wanted: &[(Suite, Kind, Kernel)]) -> Option<Farm> {
+    /// Machines n1, n2, …: which Debian, which packages, which kernel. Nothing is installed. `None`: said why not.
+    pub fn boot(wanted: &[(Suite, Kind, Kernel)]) -> Option<Farm> {
         let site = Arc::new(Site::new_or_skip()?);
         let mut machines = Vec::new();
         for (number, (suite, kind, kernel)) in (1..).zip(wanted) {
@@ -71,9 +63,18 @@ impl Farm {
         Some(Farm { site, machines })
     }
 
-    /// … with Armento installed, and joined into one farm.
-    pub fn up(suite: Suite, kind: Kind, kernels: &[Kernel]) -> Option<Farm> {
-        let farm = Farm::boot(suite, kind, kernels)?;
+    /// For long tests, which run only when `ARMENTO_LONG_TESTS` is set (`make test-all`): machines as of [`Farm::boot`].
+    pub fn boot_long(wanted: &[(Suite, Kind, Kernel)]) -> Option<Farm> {
+        if std::env::var_os("ARMENTO_LONG_TESTS").is_none() {
+            println!("skipped: a long test (make test-all)");
+            return None;
+        }
+        Farm::boot(wanted)
+    }
+
+    /// … of Debian 12, with Armento installed, and joined into one farm.
+    pub fn up_long(kind: Kind, kernels: &[Kernel]) -> Option<Farm> {
+        let farm = Farm::boot_long(&debian_12(kind, kernels))?;
         farm.machines.iter().for_each(install);
         farm.join();
         Some(farm)

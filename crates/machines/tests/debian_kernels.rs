@@ -1,18 +1,15 @@
 //! The conformance list with kernels 6.1 and 6.12 as home and as target, as alice, under Yama 1 and systemd.
 
-use armento_machines::farm::{Farm, long};
-use armento_machines::{Kernel, Kind, Suite};
+use armento_machines::farm::Farm;
+use armento_machines::{Kernel, Kind};
 
 /// All guests of one pair, emulated: two hours at most.
 const PAIR_S: u64 = 7200;
 
 #[test]
 fn every_guest_is_away_what_it_is_natively_between_all_kernels() {
-    if !long() {
-        return;
-    }
     let (old, new) = (Kernel::V6_1, Kernel::V6_12);
-    let Some(farm) = Farm::up(Suite::Bookworm, Kind::Full, &[new, new, old, old]) else {
+    let Some(farm) = Farm::up_long(Kind::Full, &[new, new, old, old]) else {
         return;
     };
     let mut wrong = String::new();

@@ -1,17 +1,14 @@
 //! Networks as people have them: cables that come out, machines that sleep, Wi-Fi, firewalls, clocks, other Debians.
 
-use armento_machines::farm::{COUNTER, Farm, Program, SOON, install, join_line, long};
+use armento_machines::farm::{COUNTER, Farm, Program, SOON, debian_12, install, join_line};
 use armento_machines::{Kernel, Kind, Suite};
 use std::thread::sleep;
 use std::time::Duration;
 
 #[test]
 fn what_is_shorter_than_dead_ms_loses_no_guest() {
-    if !long() {
-        return;
-    }
     let kernels = [Kernel::V6_12, Kernel::V6_12];
-    let Some(farm) = Farm::up(Suite::Bookworm, Kind::Small, &kernels) else {
+    let Some(farm) = Farm::up_long(Kind::Small, &kernels) else {
         return;
     };
     let (n1, n2) = (farm.n(1), farm.n(2));
@@ -53,11 +50,8 @@ fn what_is_shorter_than_dead_ms_loses_no_guest() {
 
 #[test]
 fn joins_through_firewalls_and_with_wrong_clocks_say_why() {
-    if !long() {
-        return;
-    }
     let kernels = [Kernel::V6_12, Kernel::V6_12];
-    let Some(farm) = Farm::boot(Suite::Bookworm, Kind::Small, &kernels) else {
+    let Some(farm) = Farm::boot_long(&debian_12(Kind::Small, &kernels)) else {
         return;
     };
     farm.machines.iter().for_each(install);
@@ -95,15 +89,12 @@ fn joins_through_firewalls_and_with_wrong_clocks_say_why() {
 
 #[test]
 fn debian_12_and_13_with_another_user_number_locale_and_time_zone_are_one_farm() {
-    if !long() {
-        return;
-    }
     let new = Kernel::V6_12;
     let wanted = [
         (Suite::Bookworm, Kind::Small, new),
         (Suite::Trixie, Kind::Small, new),
     ];
-    let Some(farm) = Farm::boot_mixed(&wanted) else {
+    let Some(farm) = Farm::boot_long(&wanted) else {
         return;
     };
     farm.machines.iter().for_each(install);

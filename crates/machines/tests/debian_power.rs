@@ -1,7 +1,7 @@
 //! Machines lose their power, and come back: programs at home go on, and nothing that a cut left behind is believed.
 
-use armento_machines::farm::{COUNTER, Farm, Program, SOON, long};
-use armento_machines::{Kernel, Kind, Machine, Suite};
+use armento_machines::farm::{COUNTER, Farm, Program, SOON};
+use armento_machines::{Kernel, Kind, Machine};
 
 /// Each of the two, so many times.
 const CUTS: usize = 10;
@@ -23,11 +23,8 @@ fn right_away(home: &Machine, node: &str, native: &str) {
 
 #[test]
 fn power_cuts_of_either_node_lose_no_program_at_home_and_make_no_wrong_result() {
-    if !long() {
-        return;
-    }
     let kernels = [Kernel::V6_12, Kernel::V6_1];
-    let Some(farm) = Farm::up(Suite::Bookworm, Kind::Small, &kernels) else {
+    let Some(farm) = Farm::up_long(Kind::Small, &kernels) else {
         return;
     };
     let (n1, n2) = (farm.n(1), farm.n(2));
@@ -68,11 +65,8 @@ fn power_cuts_of_either_node_lose_no_program_at_home_and_make_no_wrong_result() 
 
 #[test]
 fn a_clean_reboot_sends_guests_home_and_ends_the_bodies_of_its_own() {
-    if !long() {
-        return;
-    }
     let kernels = [Kernel::V6_12, Kernel::V6_12];
-    let Some(farm) = Farm::up(Suite::Bookworm, Kind::Small, &kernels) else {
+    let Some(farm) = Farm::up_long(Kind::Small, &kernels) else {
         return;
     };
     let (n1, n2) = (farm.n(1), farm.n(2));

@@ -2,13 +2,13 @@
 //!
 //! Booted once for everything that `make test` asks of real machines: the rest is in the long tests.
 
-use armento_machines::farm::{COUNTER, Farm, Program, SOON, install, join_line, place};
-use armento_machines::{Kernel, Kind, Suite};
+use armento_machines::farm::{COUNTER, Farm, Program, SOON, debian_12, install, join_line, place};
+use armento_machines::{Kernel, Kind};
 
 #[test]
 fn a_farm_of_two_debian_machines_moves_programs_of_an_ordinary_user() {
     let kernels = [Kernel::V6_12, Kernel::V6_1];
-    let Some(farm) = Farm::boot(Suite::Bookworm, Kind::Small, &kernels) else {
+    let Some(farm) = Farm::boot(&debian_12(Kind::Small, &kernels)) else {
         return;
     };
     farm.machines.iter().for_each(install);

@@ -1,7 +1,7 @@
 //! The Debian package: installed, restarted, upgraded, downgraded, crashed, removed, purged, with guests all the while.
 
-use armento_machines::farm::{COUNTER, Farm, Program, long, root};
-use armento_machines::{Kernel, Kind, Machine, Suite};
+use armento_machines::farm::{COUNTER, Farm, Program, debian_12, root};
+use armento_machines::{Kernel, Kind, Machine};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -48,12 +48,9 @@ fn guests(m: &Machine) -> String {
 
 #[test]
 fn a_packaged_daemon_ends_in_every_way_and_its_guests_stay() {
-    if !long() {
-        return;
-    }
     let Some(deb) = package() else { return };
     let kernels = [Kernel::V6_12, Kernel::V6_12];
-    let Some(farm) = Farm::boot(Suite::Bookworm, Kind::Small, &kernels) else {
+    let Some(farm) = Farm::boot_long(&debian_12(Kind::Small, &kernels)) else {
         return;
     };
     let newer = newer(&deb, farm.site.dir());
