@@ -1,7 +1,7 @@
 //! `armento join TOKEN A:P`.
 
 use crate::out::{Failure, say};
-use crate::service;
+use crate::{nodes, service};
 use armento_noded::{Config, JoinOptions, join};
 use std::path::PathBuf;
 
@@ -60,10 +60,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let waits = service::waits(&config);
     let joined = join(&config, &options).map_err(Failure::from)?;
     if let Some(clock) = &joined.clock {
-        warn(
-            clock,
-            "synchronise them: apt-get install chrony on each node",
-        );
+        warn(clock, nodes::SYNCHRONISE);
     }
     if !joined.checked {
         warn(

@@ -6,7 +6,7 @@
 #   SUITE  bookworm (kernels 6.1 and, from backports, 6.12) or trixie (its own 6.12)
 #   KIND   small: what a farm needs; full: also compilers and the programs of the conformance list
 #   OUT    a directory: disk.ext4, vmlinuz-6.1, initrd-6.1, vmlinuz-6.12, initrd-6.12, key, key.pub
-# Needs root, mmdebstrap, e2fsprogs. The mirror is that of this machine's apt, if it has one for Debian.
+# Needs root, mmdebstrap, e2fsprogs. The mirror is the one that apt has on this machine.
 set -eu
 suite=$1 kind=$2 out=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,7 +30,6 @@ security=$(echo "$mirror" | sed 's,/debian/*$,/debian-security,')
 set -- "$@" "deb $security $suite-security main"
 [ "$suite" = bookworm ] && set -- "$@" "deb $mirror bookworm-backports main"
 
-# Debian's default is Yama 0; the machine is to have what Ubuntu has.
 mmdebstrap --quiet --mode=root --variant=minbase --include="$packages" \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
     --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/doc/*' \

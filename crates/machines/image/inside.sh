@@ -23,7 +23,7 @@ fi
 in_root apt-get clean
 rm -f "$root/usr/sbin/policy-rc.d" "$root/etc/resolv.conf"
 
-# Users; bob is another number on n2, see first-boot.
+# Ordinary users without passwords: the test logs in by key.
 in_root useradd -m -s /bin/bash -u 1000 alice
 in_root useradd -m -s /bin/bash -u 1001 bob
 in_root passwd -q -d root
@@ -65,6 +65,7 @@ in_root systemctl -q disable systemd-networkd-wait-online systemd-timesyncd apt-
     redis-server dpkg-db-backup.timer e2scrub_all.timer fstrim.timer 2>/dev/null || true
 in_root systemctl -q mask apt-daily.service apt-daily-upgrade.service e2scrub_reap.service 2>/dev/null
 
+# Debian's default is 0; Ubuntu's is this.
 echo 'kernel.yama.ptrace_scope = 1' >"$root/etc/sysctl.d/90-yama.conf"
 echo 'LABEL=root / ext4 defaults 0 1' >"$root/etc/fstab"
 # Keys of the ssh server once for all machines of the image: to make them takes an emulated processor half a minute.

@@ -208,6 +208,8 @@ fn functions(image: &[u8]) -> Vec<Function> {
 
 fn found(image: &[u8]) -> Option<Vec<Function>> {
     let bytes = |at: u64, n: usize| image.get(at as usize..)?.get(..n);
+    // What is added to such a place cannot overflow.
+    let inside = |at: u64| (at < image.len() as u64).then_some(at);
     let u16_at = |at| Some(u16::from_le_bytes(bytes(at, 2)?.try_into().ok()?));
     let u32_at = |at| Some(u32::from_le_bytes(bytes(at, 4)?.try_into().ok()?));
     let u64_at = |at| Some(u64::from_le_bytes(bytes(at, 8)?.try_into().ok()?));
@@ -217,7 +219,7 @@ fn found(image: &[u8]) -> Option<Vec<Function>> {
     let (headers, each, count) = (u64_at(32)?, u64::from(u16_at(54)?), u64::from(u16_at(56)?));
     let (mut base, mut dynamic) = (None, None);
     for n in 0..count {
-        let h = headers.checked_add(n * each)?;
+        let h = inside(headers.checked_add(n * each)?)?;
         match u32_at(h)? {
             PT_LOAD => base = base.or(Some(u64_at(h + 16)?.wrapping_sub(u64_at(h + 8)?))),
             PT_DYNAMIC => dynamic = Some((u64_at(h + 8)?, u64_at(h + 32)?)),
@@ -229,7 +231,7 @@ fn found(image: &[u8]) -> Option<Vec<Function>> {
     let (at, len) = dynamic?;
     let (mut strings, mut symbols) = (None, None);
     for n in 0..(len / 16).min(SYMBOLS_MAX) {
-        let entry = at.checked_add(n * 16)?;
+        let entry = inside(at.checked_add(n * 16)?)?;
         let value = u64_at(entry + 8)?.wrapping_sub(base);
         match u64_at(entry)? {
             DT_STRTAB => strings = Some(value),
@@ -242,14 +244,14 @@ fn found(image: &[u8]) -> Option<Vec<Function>> {
     let count = strings.checked_sub(symbols)? / SYMBOL;
     let mut all = Vec::new();
     for n in 1..count.min(SYMBOLS_MAX) {
-        let s = symbols.checked_add(n * SYMBOL)?;
+        let s = inside(symbols.checked_add(n * SYMBOL)?)?;
         let (name, info) = (strings.checked_add(u32_at(s)?.into())?, bytes(s + 4, 1)?[0]);
         let (section, value, size) = (u16_at(s + 6)?, u64_at(s + 8)?, u64_at(s + 16)?);
         let name = image.get(name as usize..)?;
         let name = name.split(|b| *b == 0).next()?;
         let name = String::from_utf8_lossy(name).into_owned();
         if info & 15 == STT_FUNC && section != 0 && name.starts_with("__vdso_") {
-            let at = value.wrapping_sub(base);
+            let at = inside(value.wrapping_sub(base))?;
             all.push(Function { name, at, size });
         }
     }
