@@ -8,26 +8,26 @@ use time::{Duration, OffsetDateTime};
 pub(crate) fn told(e: &CertificateError) -> Option<String> {
     use CertificateError as C;
     match e {
-        C::NotValidYetContext { time, not_before } => {
-            Some(apart("is valid from", *not_before, "on", *time))
-        }
-        C::ExpiredContext { time, not_after } => {
-            Some(apart("was valid until", *not_after, "only", *time))
-        }
+        C::NotValidYetContext { time, not_before } => Some(format!(
+            "its certificate is not valid yet: it begins at {}, and this machine's clock shows {}: the two clocks are at least {} apart",
+            shown(*not_before),
+            shown(*time),
+            between(*time, *not_before)
+        )),
+        C::ExpiredContext { time, not_after } => Some(format!(
+            "its certificate has expired at {}, and this machine's clock shows {}: it was not renewed for {}, or the two clocks are as far apart",
+            shown(*not_after),
+            shown(*time),
+            between(*time, *not_after)
+        )),
         C::NotValidYet => Some("its certificate is not valid yet by this machine's clock".into()),
         C::Expired => Some("its certificate has expired by this machine's clock".into()),
         _ => None,
     }
 }
 
-fn apart(what: &str, bound: UnixTime, word: &str, now: UnixTime) -> String {
-    let s = now.as_secs().abs_diff(bound.as_secs());
-    format!(
-        "its certificate {what} {} {word}, and this machine's clock shows {}: the two clocks are at least {} apart",
-        shown(bound),
-        shown(now),
-        span(s)
-    )
+fn between(a: UnixTime, b: UnixTime) -> String {
+    span(a.as_secs().abs_diff(b.as_secs()))
 }
 
 fn shown(at: UnixTime) -> String {
@@ -73,7 +73,7 @@ mod tests {
                 time: at(1_577_836_800),
                 not_before: at(1_795_836_780),
             },
-            "its certificate is valid from 2026-11-28 03:33 UTC on, and this machine's clock shows 2020-01-01 00:00 UTC: \
+            "its certificate is not valid yet: it begins at 2026-11-28 03:33 UTC, and this machine's clock shows 2020-01-01 00:00 UTC: \
              the two clocks are at least 6 years apart",
         );
         check(
@@ -81,8 +81,8 @@ mod tests {
                 time: at(1_795_923_240),
                 not_after: at(1_795_836_780),
             },
-            "its certificate was valid until 2026-11-28 03:33 UTC only, and this machine's clock shows 2026-11-29 03:34 UTC: \
-             the two clocks are at least 24 h apart",
+            "its certificate has expired at 2026-11-28 03:33 UTC, and this machine's clock shows 2026-11-29 03:34 UTC: \
+             it was not renewed for 24 h, or the two clocks are as far apart",
         );
         assert_eq!(told(&CertificateError::Revoked), None);
     }

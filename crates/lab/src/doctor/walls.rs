@@ -11,9 +11,16 @@ use std::path::Path;
 const DEVICE: &str = "/dev/userfaultfd";
 const SYSCTL: &str = "/proc/sys/vm/unprivileged_userfaultfd";
 
+/// Present where systemd is the service manager (sd_booted(3)).
+const BOOTED: &str = "/run/systemd/system";
+/// KERNEL: cgroup-v2.rst; with version 1 beside it this file is not there.
+const V2: &str = "/sys/fs/cgroup/cgroup.controllers";
+/// Where systemd puts a scope that names no slice (systemd.special(7)); the name is that of the package's unit.
+const SCOPE: &str = "/sys/fs/cgroup/system.slice/armento-guests.scope";
+
 pub(super) fn checks(served: Served) -> Vec<Check> {
     match (sys::is_root(), served) {
-        (true, _) => vec![walls(), limits()],
+        (true, _) => [walls(), limits()].into_iter().chain(scope()).collect(),
         // What root's daemon does for this user is not this user's to do.
         (false, Served::ByRoot) => Vec::new(),
         (false, _) => vec![walls(), limits(), rootless()],
@@ -52,9 +59,26 @@ fn limits() -> Check {
             (State::Limited, found)
         }
     };
-    let remedy =
-        "start the daemon as root, or as a service with Delegate=yes and DelegateSubgroup=daemon";
+    let remedy = "start the daemon as root, or as the package's armento.service does; rootless, in a user service with Delegate=yes";
     Check::new("guest-limits", Need::Nothing, state, found, remedy)
+}
+
+/// Guests live apart from the daemon's service, so that it can be started again without them. `None`: no systemd, or control
+/// groups of version 1, where there is nothing to be said.
+fn scope() -> Option<Check> {
+    let managed = Path::new(BOOTED).exists() && Path::new(V2).exists();
+    managed.then(|| {
+        let there = Path::new(SCOPE).exists();
+        let (state, found) = match there {
+            true => (State::Ok, "guests outlive restarts of the daemon's service"),
+            false => (
+                State::Limited,
+                "there is no scope for guests: a service that runs the daemon may end them, or not start again",
+            ),
+        };
+        let remedy = "start the daemon by the package's armento.service, or with `armento node --guests armento-guests.scope`";
+        Check::new("guests-scope", Need::Nothing, state, found, remedy)
+    })
 }
 
 fn takes_groups(dir: &Path) -> bool {
