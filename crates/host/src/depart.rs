@@ -141,6 +141,7 @@ fn send(
     let shared = sh.clone();
     let mut files = move |k: &FileKey| lock(&shared.files).get(k).and_then(|f| f.try_clone().ok());
     let accept = job.offer(&head, &mut files)?;
+    let elsewhere = accept.vdso;
     let tracked = match source.uffd.filter(|_| accept.precopy) {
         Some(u) => {
             if proc.watched.swap(true, Ordering::AcqRel) {
@@ -163,7 +164,7 @@ fn send(
     all_frozen(sh, pid)?;
     let (mut last, state) = sh
         .hand
-        .run(move |zoo| capture(zoo, (mv, pid), here))
+        .run(move |zoo| capture(zoo, (mv, pid), here, elsewhere))
         .unwrap_or(Err(MigrateError::Ended))?;
     Noted::frozen(here, noted)?.mark(&mut last.areas);
     // A file mapped meanwhile has replaced at home what was sent there: everything goes again. Another host maps nothing
@@ -342,8 +343,13 @@ fn all_frozen(sh: &Arc<Shared>, pid: Pid) -> Result<()> {
     }
 }
 
-/// Before: frozen. Home may have given it up since, and it runs on.
-fn capture(zoo: &mut Zoo, (mv, pid): (MoveId, Pid), here: i32) -> Result<(Survey, State)> {
+/// Before: frozen. Home may have given it up since, and it runs on. `elsewhere`: its target has another vDSO.
+fn capture(
+    zoo: &mut Zoo,
+    (mv, pid): (MoveId, Pid),
+    here: i32,
+    elsewhere: bool,
+) -> Result<(Survey, State)> {
     let code = zoo.code.clone();
     let passage = zoo.passage();
     let sh = zoo.sh();
@@ -383,7 +389,11 @@ fn capture(zoo: &mut Zoo, (mv, pid): (MoveId, Pid), here: i32) -> Result<(Survey
                 itimers = itimers::read(&mut h, &code)?;
             }
             let own = thread::own_eintr(here);
-            foreign.iter().try_for_each(|f| f.leave(&mut h))?;
+            match (&foreign, last.vdso) {
+                (Some(foreign), _) => foreign.leave(&mut h)?,
+                (None, Some(vdso)) if elsewhere => vdso.leave(&mut h)?,
+                (None, _) => {}
+            }
             thread::ask(&mut h, &code.booth(n), false)?;
             held.push((h, used, own));
         }

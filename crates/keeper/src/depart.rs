@@ -7,7 +7,7 @@
 //! ```
 //! Home is the arbiter: until Thaw is said the process can go on where it was.
 
-use crate::freeze::freeze;
+use crate::freeze::{Leaves, freeze};
 use crate::hollow::{give_up, hand_over, perhaps_kept};
 use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
@@ -160,7 +160,7 @@ fn try_out(
     let mut frozen = Instant::now();
     let mut job = Job::new(pid, &mut r, &mut w);
     let sent = (|| {
-        job.offer(&prep.head, &mut |k| prep.opened(k))?;
+        let foreign = job.offer(&prep.head, &mut |k| prep.opened(k))?.vdso;
         let tracked = match &prep.uffd {
             // At home nobody of ours writes into it; the kernel does so through its page tables.
             Some(u) => {
@@ -182,8 +182,12 @@ fn try_out(
         };
         point("home.freezing");
         frozen = Instant::now();
+        let how = Leaves {
+            joint: false,
+            foreign,
+        };
         let (mut last, state) = hand
-            .run(move |t| freeze(t, pid, false, &Views::default()))
+            .run(move |t| freeze(t, pid, how, &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
         Noted::frozen(pid, noted)?.mark(&mut last.areas);
         prep.mapped_more(

@@ -12,21 +12,28 @@ use armento_migrate::fault::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::files;
 use armento_migrate::image::objects::{self, Views};
-use armento_migrate::image::vdso::Vdso;
 use armento_migrate::image::{State, ThreadState, itimers, mm, sigs, thread};
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::inject::{self, Hold, Outside, Unfiltered};
+use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::region::BOOTHS;
 use armento_tracee::timers::sleeps_by_cpu_time;
 use armento_tracee::{cpu, maps, status, sys, trace};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Halts it for good and reads everything but memory. `joint`: who shares it stands still, too; `others`: what
-/// of shared memory is sent already.
-pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Survey, State)> {
+/// How a process leaves.
+#[derive(Clone, Copy)]
+pub struct Leaves {
+    /// Those that share its memory stand still, too.
+    pub joint: bool,
+    /// Its target has another vDSO: no thread of it may be inside of ours.
+    pub foreign: bool,
+}
+
+/// Halts it for good and reads everything but memory. `others`: what of shared memory is sent already.
+pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Survey, State)> {
     let blocks = t.blocks.clone();
     let l = t
         .leaving
@@ -65,7 +72,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
     let mut last = still.map_or_else(|| survey(pid, Some(&l.names)), Ok)?;
     if again {
         // One that stands at its exec since it was looked at has nothing new.
-        if !joint {
+        if !how.joint {
             partners::only(&[pid], &last.areas)?;
         }
         guarded(&t.keep, pid)?;
@@ -92,7 +99,9 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         for (n, h) in part.iter().enumerate() {
             let waits = h.signal.is_some() || thread::own_eintr(h.tid);
             let mut hold = Hold::take_known(h.tid, Arc::new(Unfiltered), ignores)?;
-            leave_vdso(&mut hold, l.numbers.vdso)?;
+            if let Some(vdso) = l.numbers.vdso.filter(|_| how.foreign) {
+                vdso.leave(&mut hold)?;
+            }
             if h.tid == pid {
                 overruns = timers::overruns(&mut hold, &code, pid)?;
                 actions = sigs::read(&mut hold, &code)?;
@@ -143,18 +152,6 @@ pub fn freeze(t: &mut Tree, pid: Pid, joint: bool, others: &Views) -> Result<(Su
         vdso: Vec::new(),
     };
     Ok((last, state))
-}
-
-/// A target with another kernel has other code there. What makes a call there returns from it by code that is the same.
-fn leave_vdso(hold: &mut Hold, vdso: Option<Vdso>) -> Result<()> {
-    let Some(v) = vdso else { return Ok(()) };
-    match hold.step_out(&|rip| (v.code..v.end).contains(&rip))? {
-        Outside::Yes | Outside::AtCall => Ok(()),
-        Outside::TooFar => {
-            let why = "it is in a long call of the vDSO".into();
-            Err(MigrateError::Stays(Stay::Busy, why))
-        }
-    }
 }
 
 /// What others can find is not to be left behind as it is.

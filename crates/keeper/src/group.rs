@@ -196,11 +196,13 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             let noted = Noted::now(m.pid)?;
             noted.mark(&mut m.prep.head.areas);
             m.prep.head.processor = keep.processor(m.pid);
-            job.offer(&m.prep.head, &mut |k| m.prep.opened(k))?;
+            let foreign = job.offer(&m.prep.head, &mut |k| m.prep.opened(k))?.vdso;
+            let how = freeze::Leaves {
+                joint: true,
+                foreign,
+            };
             let (pid, others) = (m.pid, sent.clone());
-            let frozen = keep
-                .hand
-                .run(move |t| freeze::freeze(t, pid, true, &others));
+            let frozen = keep.hand.run(move |t| freeze::freeze(t, pid, how, &others));
             let (mut last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
             noted.mark(&mut last.areas);
             sent.add(&last.areas);

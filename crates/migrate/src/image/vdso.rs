@@ -17,6 +17,7 @@
 use crate::image::{Area, State, ThreadState, thread};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
+use armento_tracee::inject::{Hold, Outside};
 use armento_tracee::maps::{self, Vma};
 use armento_tracee::pages::Run;
 use armento_tracee::region::{BASE, ROOM};
@@ -84,6 +85,15 @@ impl Vdso {
             return Ok(());
         }
         Err(odd("its place is no vDSO's"))
+    }
+
+    /// Before a thread leaves for a kernel with another vDSO. One that is about to make its call may stay: it returns from
+    /// that by code that is the same there.
+    pub fn leave(&self, hold: &mut Hold) -> Result<()> {
+        match hold.step_out(&|rip| (self.code..self.end).contains(&rip))? {
+            Outside::Yes | Outside::AtCall => Ok(()),
+            Outside::TooFar => Err(odd("a thread is in a long call of it")),
+        }
     }
 
     pub fn run(&self) -> Run {
