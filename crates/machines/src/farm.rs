@@ -106,6 +106,17 @@ impl Farm {
     }
 }
 
+/// After a boot: a clock that is not synchronised yet is a reason to start nothing there.
+pub fn runs_on(home: &Machine, node: &str) {
+    let what = format!("{node} runs programs of {}", home.name());
+    home.until(
+        &what,
+        "alice",
+        &format!("armento run --on {node} true"),
+        SOON,
+    );
+}
+
 /// What `farm init` and `farm token` print for the other nodes.
 pub fn join_line(said: &str) -> String {
     let (_, rest) = said.split_once("armento join ").expect("a join line");
@@ -232,7 +243,7 @@ pub fn place(home: &Machine, user: &str, pid: u32) -> Option<String> {
     it["place"].as_str().map(str::to_owned)
 }
 
-/// Counts, and says each count, until the file `end` is there; then says that it is over. What it says is the same
+/// Counts, with pauses, and writes each count, until the file `end` is there; then says that it is over. What it says is the same
 /// wherever it ran.
 pub const COUNTER: &str = "python3 -c \"
 import os, time
@@ -241,6 +252,7 @@ while not os.path.exists(\\\"end\\\"):
     n += 1
     x = sum(i * i for i in range(2000))
     t = time.time()
+    time.sleep(0.02)
     open(\\\"count\\\", \\\"w\\\").write(str(n))
 print(\\\"over\\\", x)
 \"";

@@ -34,7 +34,7 @@ fn settings_that_forbid_are_met_or_named() {
     );
     let away = "armento ps --json | grep -c '\"place\":\"n2\"\\|\"place\": \"n2\"'";
     n1.until("a child that left", "alice", away, SOON * 2);
-    n1.sh("alice", "pkill -f spin");
+    n1.sh("alice", "pkill -f '^sh /home/alice/spin'");
     many.ends(0);
 
     // No user namespaces on n2: nothing is run, and the setting is named.
@@ -51,9 +51,22 @@ fn settings_that_forbid_are_met_or_named() {
         SOON,
     );
 
-    // With root's daemon Debian's own switch forbids nothing.
+    // Hosts have the user's rights and no more, also under root's daemon: Debian's own switch forbids them, and is named.
     n2.sh("root", "sysctl -q kernel.unprivileged_userns_clone=0");
-    assert_eq!(n1.run("alice", "armento run --on n2 true").code, 0);
+    let said = n1.run("alice", "armento run --on n2 touch /tmp/ran");
+    assert_eq!(said.code, 125, "{said:?}");
+    assert!(
+        said.err.contains("kernel.unprivileged_userns_clone"),
+        "{said:?}"
+    );
+    assert_eq!(n1.run("alice", "ls /tmp/ran 2>/dev/null").out, "");
+    n2.sh("root", "sysctl -q kernel.unprivileged_userns_clone=1");
+    n1.until(
+        "it runs there once more",
+        "alice",
+        "armento run --on n2 true",
+        SOON,
+    );
 
     // A child at home leaves by hand, too.
     let shell = Program::start(

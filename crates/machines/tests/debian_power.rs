@@ -1,6 +1,6 @@
 //! Machines lose their power, and come back: programs at home go on, and nothing that a cut left behind is believed.
 
-use armento_machines::farm::{COUNTER, Farm, Program, SOON};
+use armento_machines::farm::{COUNTER, Farm, Program, SOON, runs_on};
 use armento_machines::{Kernel, Kind, Machine};
 
 /// Each of the two, so many times.
@@ -12,6 +12,7 @@ const ASKS: &str = "python3 -c \"import json, hashlib, ssl, sqlite3; print(hashl
 const NO_BODY: &str = "test -z \"$(find /sys/fs/cgroup -type d -name 'armento-n1-*')\"";
 
 fn right_away(home: &Machine, node: &str, native: &str) {
+    runs_on(home, node);
     let reply = home.run("alice", &format!("armento run --on {node} {ASKS}"));
     assert_eq!(
         (reply.code, reply.out.as_str()),
