@@ -243,6 +243,9 @@ pub fn place(home: &Machine, user: &str, pid: u32) -> Option<String> {
     it["place"].as_str().map(str::to_owned)
 }
 
+/// Succeeds when no body of n1 is here.
+pub const NO_BODY: &str = "test -z \"$(find /sys/fs/cgroup -type d -name 'armento-n1-*')\"";
+
 /// Counts, with pauses, and writes each count, until the file `end` is there; then says that it is over. What it says is the same
 /// wherever it ran.
 pub const COUNTER: &str = "python3 -c \"

@@ -1,6 +1,8 @@
 //! Networks as people have them: cables that come out, machines that sleep, Wi-Fi, firewalls, clocks, other Debians.
 
-use armento_machines::farm::{COUNTER, Farm, Program, SOON, debian_12, install, join_line};
+use armento_machines::farm::{
+    COUNTER, Farm, NO_BODY, Program, SOON, debian_12, install, join_line, runs_on,
+};
 use armento_machines::{Kernel, Kind, Suite};
 use std::thread::sleep;
 use std::time::Duration;
@@ -46,6 +48,17 @@ fn what_is_shorter_than_dead_ms_loses_no_guest() {
         p.touch("end");
     }
     all.iter().for_each(|p| p.ends(0));
+
+    // One that sleeps longer has lost them: they end with the reason, and their bodies when it wakes.
+    runs_on(n1, "n2");
+    let lost = Program::start(n1, "alice", "--on n2", COUNTER);
+    lost.at("n2");
+    n2.suspend().expect("asleep");
+    lost.ends(137);
+    assert!(lost.err().contains("n2"), "{}", lost.err());
+    n2.resume().expect("awake");
+    n2.until("the end of its body", "root", NO_BODY, SOON);
+    farm.all_alive();
 }
 
 #[test]

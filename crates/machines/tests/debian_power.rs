@@ -1,15 +1,12 @@
 //! Machines lose their power, and come back: programs at home go on, and nothing that a cut left behind is believed.
 
-use armento_machines::farm::{COUNTER, Farm, Program, SOON, runs_on};
+use armento_machines::farm::{COUNTER, Farm, NO_BODY, Program, SOON, runs_on};
 use armento_machines::{Kernel, Kind, Machine};
 
 /// Each of the two, so many times.
 const CUTS: usize = 10;
 /// Away it maps libraries whose kept copies a cut may have emptied.
 const ASKS: &str = "python3 -c \"import json, hashlib, ssl, sqlite3; print(hashlib.sha256(json.dumps(list(range(999))).encode()).hexdigest())\"";
-
-/// Succeeds when no body of n1 is here.
-const NO_BODY: &str = "test -z \"$(find /sys/fs/cgroup -type d -name 'armento-n1-*')\"";
 
 fn right_away(home: &Machine, node: &str, native: &str) {
     runs_on(home, node);
