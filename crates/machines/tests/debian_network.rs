@@ -1,7 +1,7 @@
 //! Networks as people have them: cables that come out, machines that sleep, Wi-Fi, firewalls, clocks, other Debians.
 
 use armento_machines::farm::{
-    COUNTER, Farm, NO_BODY, Program, SOON, debian_12, install, join_line, runs_on,
+    COUNTER, Farm, NO_BODY, Program, SOON, debian_12, install, join_line, root, runs_on,
 };
 use armento_machines::{Kernel, Kind, Suite};
 use std::thread::sleep;
@@ -113,6 +113,14 @@ fn debian_12_and_13_with_another_user_number_locale_and_time_zone_are_one_farm()
     farm.machines.iter().for_each(install);
     let (n1, n2) = (farm.n(1), farm.n(2));
     n2.sh("root", "pkill -u alice; usermod -u 1501 alice; chown -R alice: /home/alice; ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime");
+    // Debian 13 has AppArmor 4: the profile of the package is one that it knows, and hinders nothing.
+    let profile = "/etc/apparmor.d/armento";
+    n2.put(&root().join("packaging/apparmor/armento"), profile)
+        .expect("the profile");
+    n2.sh(
+        "root",
+        &format!("chmod 644 {profile}; apparmor_parser -r {profile}; grep -q '^armento ' /sys/kernel/security/apparmor/profiles; systemctl restart armento"),
+    );
     farm.join();
     let asks = "python3 -c \"import os, pwd, time, locale, json; print(os.getuid(), pwd.getpwuid(os.getuid())[0], time.tzname, open('/etc/debian_version').read())\"";
     for (home, node) in [(n1, "n2"), (n2, "n1")] {

@@ -42,7 +42,9 @@ fn forget_unless(state: &StateDir, now: &str) -> Result<(), FarmError> {
             _ => {}
         }
     }
-    state.write_json(WRITTEN, &now)
+    // The next start of this boot must not believe that its own hosts are another's.
+    let _ = fs::remove_file(state.path().join(WRITTEN));
+    state.write_if_possible(WRITTEN, &now, "the next start removes copies again")
 }
 
 #[cfg(test)]

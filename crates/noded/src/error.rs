@@ -89,6 +89,9 @@ impl FarmError {
             }
             FarmError::Refused(r) => r.hint.clone(),
             FarmError::Locked { .. } => "stop it first, or choose another state directory".into(),
+            FarmError::State { .. } if self.disk_takes_nothing() => {
+                "free some room on that disk (`df` shows it), or mount it for writing".into()
+            }
             FarmError::State { .. } => {
                 "does the directory exist, and may this user write there? ARMENTO_STATE chooses another".into()
             }
@@ -97,6 +100,13 @@ impl FarmError {
             FarmError::Keys(_) => "see the files of the state directory; joining again makes new ones".into(),
             FarmError::NoFarmKey => "run it on the node where `armento farm init` was run".into(),
         }
+    }
+
+    /// The disk is full, or over a quota, or read-only; what is there can be read.
+    pub(crate) fn disk_takes_nothing(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        matches!(self, FarmError::State { cause, .. }
+            if matches!(cause.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem))
     }
 
     pub(crate) fn state(what: impl Into<String>) -> impl FnOnce(io::Error) -> FarmError {

@@ -120,14 +120,21 @@ impl StateDir {
     pub fn lock(&self) -> Result<Lock, FarmError> {
         let path = self.0.join("lock");
         let fails = || FarmError::state(format!("cannot lock {}", path.display()));
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(fails())?;
+        let open = || {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(&path)
+        };
+        let mut file = match open() {
+            // flock(2) asks for no right to write.
+            Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(&path),
+            file => file,
+        }
+        .map_err(fails())?;
         if !sys::try_lock(&file).map_err(fails())? {
             let mut pid = String::new();
             // The pid is for people; without it the message is shorter.
@@ -137,9 +144,10 @@ impl StateDir {
                 pid: pid.trim().parse().ok(),
             });
         }
-        file.set_len(0)
-            .and_then(|()| writeln!(file, "{}", std::process::id()))
-            .map_err(fails())?;
+        // For people, too.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Lock(file))
     }
 
@@ -263,6 +271,22 @@ impl StateDir {
         self.write(name, &pretty(name, value)?)
     }
 
+    /// What a daemon can run without, for as long as the disk is full or read-only. `lost`: what that means.
+    pub fn write_if_possible<T: Serialize>(
+        &self,
+        name: &str,
+        value: &T,
+        lost: &str,
+    ) -> Result<(), FarmError> {
+        match self.write_json(name, value) {
+            Err(e) if e.disk_takes_nothing() => {
+                tracing::warn!("{e}: {lost}");
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
     /// Of a process: what need not outlive the power.
     pub fn note_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), FarmError> {
         self.put(name, &pretty(name, value)?, false)
@@ -288,7 +312,11 @@ impl StateDir {
             }
             fs::rename(&new, &path)
         };
-        put().map_err(FarmError::state(format!("cannot write {}", path.display())))
+        put().map_err(|e| {
+            // Half of it is of no use, and takes room that is missing.
+            let _ = fs::remove_file(&new);
+            FarmError::state(format!("cannot write {}", path.display()))(e)
+        })
     }
 }
 
