@@ -76,7 +76,7 @@ fn a_home_whose_disk_is_full_says_so_to_the_program_that_writes() {
 /// A copy of cat that may read some files and not others.
 fn confine(m: &Machine, program: &str, base: &str) {
     let profile = format!(
-        "abi <abi/3.0>,\nprofile {program} /usr/local/bin/{program} {{\n{base}\n  /usr/local/bin/{program} mr,\n  \
+        "abi <abi/3.0>,\ninclude <tunables/global>\nprofile {program} /usr/local/bin/{program} {{\n{base}\n  /usr/local/bin/{program} mr,\n  \
          /usr/lib/** mr,\n  /etc/ld.so.cache r,\n  /etc/passwd r,\n}}\n"
     );
     m.sh(
