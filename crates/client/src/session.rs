@@ -47,7 +47,7 @@ impl AskError {
                 "the socket cannot be used by this user; see its directory's permissions"
             }
             AskError::NoDaemon { .. } => {
-                "start it: `armento node` (after `armento farm init` or `armento join`)"
+                "start it: `systemctl start armento`, or `armento node` (after `armento farm init` or `armento join`)"
             }
             AskError::Line(LineError::TooOld(_)) => {
                 "start the daemon again: it is older than this program, and nothing that runs notices"

@@ -50,7 +50,7 @@ stays! {
     ThirtyTwoBit "32-bit" "it is a 32-bit program" "use the 64-bit build";
     TooManyThreads "too-many-threads" "it has more threads than can be moved" "use fewer threads";
     Busy "busy" "it is in a state that cannot be interrupted just now (vfork, disk wait, exit)" "nothing is wrong: it is tried again";
-    NoDaemon "no-daemon" "this node's daemon does not answer" "start it: `armento node`";
+    NoDaemon "no-daemon" "this node's daemon does not answer" "start it: `systemctl start armento`, or `armento node`";
     LinkLost "link-lost" "the link to the other node was lost" "check the network; `armento nodes` shows who answers";
     TargetFailed "target-failed" "the other node could not build it" "see that node's log; it goes on where it was";
     ProcSelfOpen "proc-self-open" "one of its /proc files is open, by itself or another of its tree" "nothing is wrong: it moves when the file is closed";

@@ -90,7 +90,7 @@ fn a_daemon_that_goes_away_and_comes_back() {
     shown.wait(3);
     let gone = || Trouble {
         message: "this node's daemon does not answer at /run/armento/control.sock: refused".into(),
-        hint: "start it: `armento node`".into(),
+        hint: "start it: `systemctl start armento`, or `armento node`".into(),
     };
     shown.told(Event::Silent(Source::Nodes, gone()));
     shown.told(Event::Silent(Source::Procs, gone()));
