@@ -322,13 +322,31 @@ pub fn of_nodes(farm: &Farm) {
     case.stays("n3", Stay::NotTrusted, None);
     drop(case);
 
+    // A disk that takes nothing hinders no guest.
     farm.sh(
         "n2",
         "mkdir -p /var/lib/armento/hosts; mount -t tmpfs -o ro tmpfs /var/lib/armento/hosts",
     );
     let case = Case::perl(farm, "", "1");
+    let pid = &case.pid;
+    until("it can be moved", || case.listed().is_some());
+    farm.sh(
+        "n1",
+        &format!("armento migrate {pid} n2; armento migrate {pid} home"),
+    );
+    drop(case);
+    farm.sh("n2", "umount /var/lib/armento/hosts");
+
+    // Limits are inherited: with one page of stack a host ends at its start. The daemon's threads have theirs.
+    let stack = |limit: &str| {
+        let daemon = "$(cat /var/lib/armento/lock)";
+        farm.sh("n2", &format!("prlimit --pid {daemon} --stack={limit}:"));
+    };
+    stack("4096");
+    let case = Case::perl(farm, "", "1");
     case.stays("n2", Stay::TargetFailed, None);
-    farm.sh("n2", "umount /var/lib/armento/hosts; ip link set eth0 down");
+    stack("8388608");
+    farm.sh("n2", "ip link set eth0 down");
     case.stays("n2", Stay::LinkLost, None);
     farm.sh("n2", "ip link set eth0 up");
 }
