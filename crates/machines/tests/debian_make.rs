@@ -1,4 +1,4 @@
-//! `make -j8` of a user under Yama 1: what it starts spreads over the farm.
+//! `armento run --spread make -j8` of a user under Yama 1: what it starts spreads over the farm.
 
 use armento_machines::farm::{Farm, runs_on};
 use armento_machines::{Kernel, Kind, Machine};
@@ -15,7 +15,7 @@ done
 printf 'all: %s\n%%.o: %%.cc\n\tg++ -O2 -c $< -o $@\n' "$(ls *.cc | sed 's/cc$/o/' | tr '\n' ' ')" > Makefile"#;
 /// In the background of a login that ends; what make used of its home's processors goes into `times`.
 const MAKE: &str = r#"(setsid bash -c 'cd ~/build; TIMEFORMAT="%U %S"
-time armento run make -j8 > ../out 2>&1; echo $? > ../code' > /dev/null 2> times < /dev/null &)"#;
+time armento run --spread make -j8 > ../out 2>&1; echo $? > ../code' > /dev/null 2> times < /dev/null &)"#;
 const LIMIT: Duration = Duration::from_secs(1500);
 
 /// Seconds of processors that guests have used here.
