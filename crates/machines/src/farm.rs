@@ -80,6 +80,11 @@ impl Farm {
         Some(farm)
     }
 
+    /// … of two small machines with one kernel, the newer.
+    pub fn pair_long() -> Option<Farm> {
+        Farm::up_long(Kind::Small, &[Kernel::V6_12; 2])
+    }
+
     pub fn n(&self, number: usize) -> &Machine {
         &self.machines[number - 1]
     }
@@ -246,8 +251,8 @@ pub fn place(home: &Machine, user: &str, pid: u32) -> Option<String> {
 /// Succeeds when no body of n1 is here.
 pub const NO_BODY: &str = "test -z \"$(find /sys/fs/cgroup -type d -name 'armento-n1-*')\"";
 
-/// Counts, with pauses, and writes each count, until the file `end` is there; then says that it is over. What it says is the same
-/// wherever it ran.
+/// Counts, and writes each count down, until the file `end` is there; then says that it is over. What it says is the
+/// same wherever it ran.
 pub const COUNTER: &str = "python3 -c \"
 import os, time
 n = 0
@@ -255,7 +260,6 @@ while not os.path.exists(\\\"end\\\"):
     n += 1
     x = sum(i * i for i in range(2000))
     t = time.time()
-    time.sleep(0.02)
     open(\\\"count\\\", \\\"w\\\").write(str(n))
 print(\\\"over\\\", x)
 \"";

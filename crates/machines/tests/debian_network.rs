@@ -9,8 +9,7 @@ use std::time::Duration;
 
 #[test]
 fn what_is_shorter_than_dead_ms_loses_no_guest() {
-    let kernels = [Kernel::V6_12, Kernel::V6_12];
-    let Some(farm) = Farm::up_long(Kind::Small, &kernels) else {
+    let Some(farm) = Farm::pair_long() else {
         return;
     };
     let (n1, n2) = (farm.n(1), farm.n(2));

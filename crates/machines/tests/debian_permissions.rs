@@ -1,12 +1,10 @@
 //! What Debian's and Ubuntu's settings forbid is either done all the same, by right, or said with its name.
 
 use armento_machines::farm::{Farm, Program, SOON, place};
-use armento_machines::{Kernel, Kind};
 
 #[test]
 fn settings_that_forbid_are_met_or_named() {
-    let kernels = [Kernel::V6_12, Kernel::V6_12];
-    let Some(farm) = Farm::up_long(Kind::Small, &kernels) else {
+    let Some(farm) = Farm::pair_long() else {
         return;
     };
     let (n1, n2) = (farm.n(1), farm.n(2));

@@ -63,8 +63,7 @@ fn power_cuts_of_either_node_lose_no_program_at_home_and_make_no_wrong_result() 
 
 #[test]
 fn a_clean_reboot_sends_guests_home_and_ends_the_bodies_of_its_own() {
-    let kernels = [Kernel::V6_12, Kernel::V6_12];
-    let Some(farm) = Farm::up_long(Kind::Small, &kernels) else {
+    let Some(farm) = Farm::pair_long() else {
         return;
     };
     let (n1, n2) = (farm.n(1), farm.n(2));

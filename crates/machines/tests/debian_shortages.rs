@@ -1,7 +1,7 @@
 //! Disks that are full or read-only, and profiles of AppArmor that deny files: as at home, or with a reason.
 
+use armento_machines::Machine;
 use armento_machines::farm::{COUNTER, Farm, Program, SOON, runs_on};
-use armento_machines::{Kernel, Kind, Machine};
 
 /// Maps libraries, reads and writes.
 const WORK: &str = "python3 -c \"import json, hashlib, ssl, sqlite3; open(\\\"/tmp/w\\\", \\\"w\\\").write(\\\"x\\\" * 9999); print(hashlib.sha256(open(\\\"/tmp/w\\\", \\\"rb\\\").read()).hexdigest())\"";
@@ -23,8 +23,7 @@ fn goes_on(farm: &Farm, there: &Program, native: &str) {
 
 #[test]
 fn a_node_whose_disk_is_full_or_read_only_takes_guests_all_the_same() {
-    let kernels = [Kernel::V6_12, Kernel::V6_12];
-    let Some(farm) = Farm::up_long(Kind::Small, &kernels) else {
+    let Some(farm) = Farm::pair_long() else {
         return;
     };
     let (n1, n2) = (farm.n(1), farm.n(2));
@@ -51,8 +50,7 @@ fn a_node_whose_disk_is_full_or_read_only_takes_guests_all_the_same() {
 
 #[test]
 fn a_home_whose_disk_is_full_says_so_to_the_program_that_writes() {
-    let kernels = [Kernel::V6_12, Kernel::V6_12];
-    let Some(farm) = Farm::up_long(Kind::Small, &kernels) else {
+    let Some(farm) = Farm::pair_long() else {
         return;
     };
     let n1 = farm.n(1);
@@ -89,8 +87,7 @@ fn confine(m: &Machine, program: &str, base: &str) {
 
 #[test]
 fn what_a_profile_of_apparmor_denies_at_home_is_denied_away() {
-    let kernels = [Kernel::V6_12, Kernel::V6_12];
-    let Some(farm) = Farm::up_long(Kind::Small, &kernels) else {
+    let Some(farm) = Farm::pair_long() else {
         return;
     };
     let n1 = farm.n(1);
