@@ -68,21 +68,20 @@ pub fn is_for_nowhere_else(t: &Tree, pid: Pid) -> bool {
 /// Its move has failed. One that has not begun ends; one that has goes on at home. Either is said where the program
 /// would complain. One that was killed meanwhile has refused nothing: its parent reads how it ended.
 pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
-    if matches!(e, MigrateError::Ended) {
-        return;
-    }
     let ends = is_for_nowhere_else(t, pid);
-    let left = if ends {
-        "it was not begun"
-    } else {
-        "it goes on at home"
-    };
-    let line = format!(
-        "armento: {}; {left}\nhint: {}\n",
-        what(node, e),
-        e.stay().remedy()
-    );
-    crate::tree::complain(pid, &line);
+    if !matches!(e, MigrateError::Ended) {
+        let left = if ends {
+            "it was not begun"
+        } else {
+            "it goes on at home"
+        };
+        let line = format!(
+            "armento: {}; {left}\nhint: {}\n",
+            what(node, e),
+            e.stay().remedy()
+        );
+        crate::tree::complain(pid, &line);
+    }
     if ends && let Err(e) = end(pid) {
         eprintln!("process {pid} cannot be ended: {e}");
         let _ = sys::kill(pid, libc::SIGKILL);

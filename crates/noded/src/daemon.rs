@@ -212,7 +212,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     }
     address::settle(&mut farm, &config)?;
     farm.boot = boot_incarnation().max(farm.boot + 1);
-    state.write_if_possible("farm.json", &farm, "the daemon runs without")?;
+    state.write_if_possible("farm.json", &farm, "the number of this start is not kept")?;
     let host_program = match host_program {
         Some(program) => program,
         // Whatever lies at its path by then.

@@ -144,7 +144,7 @@ impl StateDir {
                 pid: pid.trim().parse().ok(),
             });
         }
-        // For people, too.
+        // The pid is for messages only; a full or read-only disk takes none.
         let _ = file
             .set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()));
