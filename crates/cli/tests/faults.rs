@@ -153,14 +153,17 @@ fn begin(farm: &Farm, start: &str, program: &str) {
     });
 }
 
+/// A program that runs may meet the point at once: the file appears there whole.
 fn plant(farm: &Farm, (name, node): Point, fault: &str) {
     farm.sh(
         node,
-        &format!("echo '{fault}' > /tmp/faults/{name}; chmod 666 /tmp/faults/{name}"),
+        &format!(
+            "echo '{fault}' > /tmp/planted && chmod 666 /tmp/planted && mv /tmp/planted /tmp/faults/{name}"
+        ),
     );
 }
 
-/// Did somebody meet the fault that was planted there?
+/// Whether a process met the fault that was planted there.
 fn met(farm: &Farm, (name, node): Point) -> bool {
     let test = format!("test -e /tmp/faults/{name}");
     !farm.run(node, &test).status.success()
