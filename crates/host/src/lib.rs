@@ -24,6 +24,7 @@ mod mapping;
 mod passage;
 mod report;
 mod resume;
+mod rights;
 mod serve;
 mod shared;
 mod shut;

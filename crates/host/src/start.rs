@@ -3,6 +3,7 @@
 use crate::cache::Cache;
 use crate::home::{Home, Inlet};
 use crate::passage::Open;
+use crate::rights::Rights;
 use crate::shared::{Asking, Cells, Shared};
 use crate::veils::Veils;
 use crate::world::Zoo;
@@ -56,8 +57,8 @@ fn run() -> Result<(), Failure> {
     let cache = Cache::open(start.files.as_deref());
     let asking = asking();
     let withheld = Withheld::open();
-    sys::become_user(start.guest_uid, start.procs_max)?;
-    if let Err(no) = walls::probe(false) {
+    let rights = Rights::of(start.guest_uid, start.procs_max, walls::setting)?;
+    if let Err(no) = walls::probe(&rights) {
         let detail = format!("{} on {}; there: {}", no.what, start.node, no.remedy);
         let unable = HostSaid::Unable {
             stay: Stay::NoWalls,
@@ -83,7 +84,8 @@ fn run() -> Result<(), Failure> {
     } = first(&door, &start)?;
     sys::ends_after(Duration::ZERO);
     let region = Arc::new(Region::new(tsys::memfd("armento", 0)?, 1, 1)?);
-    let guests = sys::start_guests(&region.file, region.len(), ahead)?;
+    let guests = rights.used(|| sys::start_guests(&region.file, region.len(), ahead))?;
+    rights.give_up()?;
     let (handle, palm) = hand::new::<Zoo>()?;
     let open = Arc::new(Open::default());
     let (zygote, listener) = zygote::prepare(&guests, &region.code())?;

@@ -100,17 +100,17 @@ pub struct Guests {
     pub pass: OwnedFd,
 }
 
-const NEW: i32 = libc::CLONE_NEWUSER
+/// All kinds of namespaces that guests live in.
+pub const NEW: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS;
 
-/// Makes the namespaces for a moment, or the first of them, and uses a right that they give.
+/// Makes namespaces of these kinds for a moment, one of users among them, and uses a right that it gives.
 /// Before: this process has one thread, and takes its children's ends.
-pub fn try_walls(fully: bool) -> io::Result<()> {
-    let kinds = if fully { NEW } else { libc::CLONE_NEWUSER };
+pub fn try_walls(kinds: i32) -> io::Result<()> {
     // SAFETY: fork without a new stack; the child only makes system calls and never returns.
     let pid = check(unsafe { libc::syscall(libc::SYS_clone, kinds | libc::SIGCHLD, 0, 0, 0, 0) })?;
     if pid == 0 {
@@ -123,13 +123,12 @@ pub fn try_walls(fully: bool) -> io::Result<()> {
     ended_with(pid as i32)
 }
 
-/// The same as `uid`, when we are root.
-pub fn try_walls_as(uid: u32) -> io::Result<()> {
-    // SAFETY: the child makes system calls, allocates nothing, and never returns.
+/// Does it in a child. Before: this process has one thread.
+pub fn in_child(what: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    // SAFETY: fork of a process with one thread; the child never returns.
     let pid = check(i64::from(unsafe { libc::fork() }))?;
     if pid == 0 {
-        let tried = become_user(uid, 0).and_then(|()| try_walls(true));
-        let errno = tried
+        let errno = what()
             .err()
             .map_or(0, |e| e.raw_os_error().unwrap_or(libc::EIO));
         // SAFETY: plain number.

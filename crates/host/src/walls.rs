@@ -2,6 +2,7 @@
 //!
 //! From: `start.rs`. Next: `sys.rs`, which builds the walls themselves.
 
+use crate::rights::Rights;
 use crate::sys;
 use std::io;
 
@@ -17,24 +18,27 @@ const KINDS: [&str; 6] = ["user", "pid", "mnt", "net", "ipc", "uts"];
 /// A number that nobody meets.
 const PLENTY: u32 = 10_000;
 
-/// Tries it as the user that this process is. Before: this process has one thread. `fully`: all of them are made, and go at
-/// once; else one user namespace is made, and the settings of the others are read.
-pub fn probe(fully: bool) -> Result<(), Forbidden> {
+/// Makes one user namespace with the rights of this host, and reads the settings of the other kinds.
+/// Before: this process has one thread.
+pub fn probe(rights: &Rights) -> Result<(), Forbidden> {
     if let Some(no) = counted_out(setting) {
         return Err(no);
     }
-    sys::try_walls(fully).map_err(|e| refused(&e, sys::euid() == 0, setting))
+    let tried = rights.used(|| sys::try_walls(libc::CLONE_NEWUSER));
+    tried.map_err(|e| refused(&e, sys::euid() == 0, setting))
 }
 
-/// The same as `uid` (when root), in a child.
+/// Makes all of them in a child, which has the rights of a host of `uid` (or of this user, who is not root).
 pub fn probe_as(uid: u32) -> Result<(), Forbidden> {
     if let Some(no) = counted_out(setting) {
         return Err(no);
     }
-    sys::try_walls_as(uid).map_err(|e| refused(&e, false, setting))
+    let make = || Rights::of(uid, 0, setting)?.used(|| sys::try_walls(sys::NEW));
+    sys::in_child(make).map_err(|e| refused(&e, false, setting))
 }
 
-fn setting(name: &str) -> Option<String> {
+/// What a sysctl says, if the kernel has it.
+pub fn setting(name: &str) -> Option<String> {
     let path = format!("/proc/sys/{}", name.replace('.', "/"));
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
