@@ -303,6 +303,9 @@ pub enum Answer {
     Route(Pass),
     Address {
         ip: Option<std::net::IpAddr>,
+        /// Of its daemon.
+        #[serde(default)]
+        port: Option<u16>,
     },
     Identity {
         identity: armento_link::Identity,

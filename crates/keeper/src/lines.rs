@@ -3,7 +3,7 @@
 //! From: `links.rs`. Next: `serve.rs`; what both ends keep meanwhile: `wire/src/session.rs`.
 
 use crate::keep::{Keep, lock};
-use crate::links::{self, HostLink};
+use crate::links::{self, HostLink, Whereabouts};
 use crate::serve;
 use armento_link::{LinkError, Reader, dial};
 use armento_migrate::{MigrateError, Result};
@@ -14,7 +14,7 @@ use armento_wire::session::{self, Closer};
 use armento_wire::talk::{self, Hello, Purpose, Resume, WELCOME};
 use armento_wire::{WireError, read_frame, write_frame};
 use std::io::{BufReader, ErrorKind};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -29,8 +29,10 @@ const AGAIN_MAX: Duration = Duration::from_secs(2);
 /// From try to try, doubling.
 const WAIT_MIN: Duration = Duration::from_millis(10);
 const WAIT_MAX: Duration = Duration::from_millis(500);
-/// Refusals in a row that say that nobody listens there any more: the node is there, the host is not.
+/// Refusals in a row that say that nothing listens there any more, if the node's daemon answers meanwhile.
 const REFUSED_MAX: u32 = 3;
+/// For a connection to that daemon.
+const DAEMON: Duration = Duration::from_secs(1);
 
 /// How often the daemon is asked meanwhile where the node is.
 const WHERE: Duration = Duration::from_secs(2);
@@ -80,13 +82,16 @@ fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<Inlet> {
             Err(LinkError::Io(e)) if e.kind() == ErrorKind::ConnectionRefused => refused += 1,
             Err(_) => refused = 0,
         }
-        // Its node may be elsewhere by now: then who refuses, or is silent, is another machine.
-        if refused >= REFUSED_MAX || asked.elapsed() > WHERE {
+        // Its node may be elsewhere by now: then another machine refuses, or is silent.
+        let gone = refused >= REFUSED_MAX;
+        if gone || asked.elapsed() > WHERE {
             asked = Instant::now();
-            match link.has_moved(keep) {
-                true => refused = 0,
-                false if refused >= REFUSED_MAX => return None,
-                false => {}
+            match link.whereabouts(keep) {
+                Whereabouts::Elsewhere => refused = 0,
+                Whereabouts::Here(daemon) if gone && answers(daemon) => return None,
+                // A firewall may refuse for a while: the host has as long as one that is silent.
+                _ if gone => (refused, wait) = (0, WAIT_MAX),
+                _ => {}
             }
         }
         sleep(wait);
@@ -94,6 +99,10 @@ fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<Inlet> {
         limit = (limit * 2).min(AGAIN_MAX);
     }
     None
+}
+
+fn answers(daemon: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&daemon, DAEMON).is_ok()
 }
 
 /// A connection to the host's door that carries the link on from where it stands.

@@ -73,6 +73,15 @@ pub struct HostLink {
     spare: Mutex<Option<(Instant, Dialled)>>,
 }
 
+/// Where the node of a host is that does not answer.
+pub enum Whereabouts {
+    /// Not where we tried; the next try goes there.
+    Elsewhere,
+    /// Where we tried; its daemon listens here.
+    Here(SocketAddr),
+    Unknown,
+}
+
 impl HostLink {
     pub fn tell(&self, m: &ToHost) {
         // Of a dead host everybody is told who waits for it.
@@ -88,20 +97,22 @@ impl HostLink {
         pass
     }
 
-    /// Asks our daemon where the node is. True when that is elsewhere than we tried.
-    pub fn has_moved(&self, keep: &Keep) -> bool {
+    /// Asks our daemon where the node is.
+    pub fn whereabouts(&self, keep: &Keep) -> Whereabouts {
         let node = self.node.clone();
-        let Ok(Answer::Address { ip: Some(ip) }) =
+        let Ok(Answer::Address { ip: Some(ip), port }) =
             keep.control.ask(Ask::Address { node }, WHERE_MAX)
         else {
-            return false;
+            return Whereabouts::Unknown;
         };
         let tried = self.way().addr.parse::<SocketAddr>();
-        let elsewhere = tried.is_ok_and(|tried| tried.ip() != ip);
-        if elsewhere {
+        if tried.is_ok_and(|tried| tried.ip() != ip) {
             *lock(&self.moved) = Some(ip);
+            return Whereabouts::Elsewhere;
         }
-        elsewhere
+        port.map_or(Whereabouts::Unknown, |port| {
+            Whereabouts::Here(SocketAddr::new(ip, port))
+        })
     }
 
     /// Would it take a short message at once, from who may not wait?

@@ -3,9 +3,21 @@
 use armento_machines::farm::{
     COUNTER, Farm, NO_BODY, Program, SOON, debian_12, install, join_line, root, runs_on,
 };
-use armento_machines::{Kernel, Kind, Suite};
+use armento_machines::{Kernel, Kind, Machine, Suite};
 use std::thread::sleep;
 use std::time::Duration;
+
+const NO_FIREWALL: &str = "nft delete table inet t";
+
+/// A rule of a firewall for what comes in.
+fn firewall(m: &Machine, rule: &str) {
+    m.sh(
+        "root",
+        &format!(
+            "nft 'add table inet t; add chain inet t in {{ type filter hook input priority 0; }}; add rule inet t in {rule}'"
+        ),
+    );
+}
 
 #[test]
 fn what_is_shorter_than_dead_ms_loses_no_guest() {
@@ -42,6 +54,14 @@ fn what_is_shorter_than_dead_ms_loses_no_guest() {
     sleep(Duration::from_secs(20));
     n2.sh("root", &format!("tc qdisc del dev {farm_nic} root"));
     farm.all_alive();
+    // A firewall that resets every connection, also those that are there.
+    firewall(
+        n2,
+        "ip saddr 10.9.9.1 tcp dport 1-65535 reject with tcp reset",
+    );
+    sleep(Duration::from_secs(6));
+    n2.sh("root", NO_FIREWALL);
+    farm.all_alive();
     for p in &all {
         assert!(p.place().is_some() && p.code().is_none(), "{}", p.err());
         p.touch("end");
@@ -69,12 +89,6 @@ fn joins_through_firewalls_and_with_wrong_clocks_say_why() {
     farm.machines.iter().for_each(install);
     let (n1, n2) = (farm.n(1), farm.n(2));
     let join = join_line(&n1.sh("root", "armento farm init"));
-    let firewall = |m: &armento_machines::Machine, rule: &str| {
-        m.sh(
-            "root",
-            &format!("nft 'add table inet t; add chain inet t in {{ type filter hook input priority 0; }}; add rule inet t in {rule}'"),
-        );
-    };
     let refused = |words: &[&str]| {
         let said = n2.run("root", &join);
         assert_eq!(said.code, 125, "{said:?}");
@@ -85,10 +99,10 @@ fn joins_through_firewalls_and_with_wrong_clocks_say_why() {
     };
     firewall(n1, "tcp dport 7117 drop");
     refused(&["10.9.9.1:7117", "firewall"]);
-    n1.sh("root", "nft delete table inet t");
+    n1.sh("root", NO_FIREWALL);
     firewall(n2, "udp dport 7117 drop");
     refused(&["7117", "udp"]);
-    n2.sh("root", "nft delete table inet t");
+    n2.sh("root", NO_FIREWALL);
     n2.sh("root", "systemctl stop chrony; date -s '+3 years'");
     refused(&["clock"]);
     n2.sh(

@@ -79,9 +79,13 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             })
         }
         Ask::Identity => identity(client),
-        Ask::Address { node: name } => Ok(Answer::Address {
-            ip: node.lock().addr_of(name).map(|a| a.ip()),
-        }),
+        Ask::Address { node: name } => {
+            let addr = node.lock().addr_of(name);
+            Ok(Answer::Address {
+                ip: addr.map(|a| a.ip()),
+                port: addr.map(|a| a.port()),
+            })
+        }
         Ask::Trust { change } => {
             let changes = change.as_ref().is_some_and(|c| !c.dry_run);
             if changes && !may(client.uid, crate::sys::euid()) {
