@@ -19,7 +19,7 @@ use armento_migrate::image::files::rescued;
 use armento_migrate::image::objects::{Object, ObjectId};
 use armento_migrate::image::processor::{self, Here};
 use armento_migrate::image::{
-    Accept, Head, Layout, State, flags, itimers, mm, objects, sigs, thread,
+    Accept, Head, Layout, State, flags, itimers, membarrier, mm, objects, sigs, thread,
 };
 use armento_migrate::stop::Halted;
 use armento_migrate::target::{self, Builder, drop_calls, relayout};
@@ -467,6 +467,9 @@ fn finish(
         .store(timed, std::sync::atomic::Ordering::Release);
     let mut h = Hold::take(here, zoo.passage())?;
     h.batch_ok(&code, "mprotect", &close)?;
+    flags::guard(&mut h, &code, &state.guards)?;
+    // A kernel without one of them would refuse the calls that it is for.
+    h.batch(&code, &membarrier::set_calls(state.membarrier))?;
     // A limit of this node may be lower than home's: then it is memory as any other.
     h.batch(&code, &locks)?;
     h.batch(&code, &flags::zero_calls(&state.zeros))?;

@@ -16,7 +16,7 @@ use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::vdso::Vdso;
 use armento_migrate::image::{
-    Area, Head, Processor, State, ThreadState, itimers, mm, sigs, thread,
+    Area, Head, Processor, State, ThreadState, itimers, membarrier, mm, sigs, thread,
 };
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
@@ -373,6 +373,7 @@ fn capture(
     let mut pending: Vec<(Option<i32>, Signal)> = Vec::new();
     let mut actions = Vec::new();
     let mut itimers = itimers::Itimers::default();
+    let mut registered = 0;
     // Before calls of ours use any.
     let cpu = cpu::process_travels(&b.proc);
     let ignores = inject::ignores_trap(here);
@@ -387,6 +388,7 @@ fn capture(
                 mm::read_brk(&mut h, &code, &mut numbers)?;
                 actions = sigs::read(&mut h, &code)?;
                 itimers = itimers::read(&mut h, &code)?;
+                registered = membarrier::read(&mut h, &code)?;
             }
             let own = thread::own_eintr(here);
             match (&foreign, last.vdso) {
@@ -394,7 +396,7 @@ fn capture(
                 (None, Some(vdso)) if elsewhere => vdso.leave(&mut h)?,
                 (None, _) => {}
             }
-            thread::ask(&mut h, &code.booth(n), false)?;
+            thread::ask(&mut h, &code.booth(n), thread::At::Host)?;
             held.push((h, used, own));
         }
         for (n, (th, (mut h, used, own))) in part.iter().zip(held).enumerate() {
@@ -434,6 +436,8 @@ fn capture(
             signalfds: b.proc.signalfds.load(Ordering::Relaxed),
             limits: sys::limits(here),
             persona: status::personality(here),
+            membarrier: registered,
+            guards: Vec::new(),
             pending,
             cpu,
             vdso: Vec::new(),

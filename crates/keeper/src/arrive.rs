@@ -16,7 +16,7 @@ use armento_migrate::fill::Filler;
 use armento_migrate::image::flags;
 use armento_migrate::image::processor;
 use armento_migrate::image::{
-    self, Accept, Head, Layout, State, ThreadState, itimers, mm, objects, sigs, thread,
+    self, Accept, Head, Layout, State, ThreadState, itimers, membarrier, mm, objects, sigs, thread,
 };
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::target::{self, Builder};
@@ -226,6 +226,8 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     h.batch(&code, &got.stale)?;
     h.batch_ok(&code, "mprotect", &got.close)?;
+    flags::guard(&mut h, &code, &state.guards)?;
+    h.batch(&code, &membarrier::set_calls(state.membarrier))?;
     // A limit that was lowered since it was locked is no reason to stay away.
     h.batch(&code, &got.lock)?;
     h.batch(&code, &flags::zero_calls(&state.zeros))?;

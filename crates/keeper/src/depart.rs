@@ -25,7 +25,7 @@ use armento_migrate::image::files::{self, Names};
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::objects::{self, Views};
-use armento_migrate::image::{Head, Processor, ThreadState, mm, thread};
+use armento_migrate::image::{Head, Processor, ThreadState, mm, thread, uncarried};
 use armento_migrate::source::Job;
 use armento_migrate::stop::{Grip, delicate};
 use armento_migrate::{MigrateError, Result};
@@ -303,7 +303,11 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
     } else {
         let asleep = waits::asleep(&delicate(pid)?);
         let led = t.watch.led.clone();
-        if let Err(e) = halt(&mut grip).and_then(|()| led.whole(pid, &grip.halted)) {
+        let tids = |grip: &Grip| grip.halted.iter().map(|h| h.tid).collect::<Vec<_>>();
+        let halted = halt(&mut grip)
+            .and_then(|()| led.whole(pid, &grip.halted))
+            .and_then(|()| uncarried::dispatches(tids(&grip).into_iter()));
+        if let Err(e) = halted {
             t.go_on(pid, grip);
             return Err(e);
         }
@@ -375,6 +379,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;
     files::look_below(&mut h, &code, &first)?;
+    uncarried::of_process(&mut h, &code, &first.areas)?;
     // One that has not begun yet loses nothing by a stop.
     let uffd = if !joint && rss > PRECOPY_MIN_KIB && !at_exec && !reasons::direct_io(pid) {
         make_uffd(&mut h, &code)?

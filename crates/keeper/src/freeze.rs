@@ -12,7 +12,9 @@ use armento_migrate::fault::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::files;
 use armento_migrate::image::objects::{self, Views};
-use armento_migrate::image::{State, ThreadState, itimers, mm, sigs, thread};
+use armento_migrate::image::{
+    State, ThreadState, itimers, membarrier, mm, sigs, thread, uncarried,
+};
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
@@ -56,6 +58,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         asleep.iter().for_each(|a| t.waits.woken(a));
     }
     t.watch.led.whole(pid, &l.grip.halted)?;
+    uncarried::dispatches(l.grip.halted.iter().map(|h| h.tid))?;
     point("home.halted");
     t.passing.extend(l.grip.seized.iter().copied());
     for h in &l.grip.halted {
@@ -93,7 +96,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     point("home.surveyed");
     let ignores = inject::ignores_trap(pid);
     let mut threads = Vec::new();
-    let (mut actions, mut overruns) = (Vec::new(), Vec::new());
+    let (mut actions, mut overruns, mut registered) = (Vec::new(), Vec::new(), 0);
     for part in l.grip.halted.chunks(BOOTHS) {
         let mut held = Vec::with_capacity(part.len());
         for (n, h) in part.iter().enumerate() {
@@ -107,8 +110,12 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
                 actions = sigs::read(&mut hold, &code)?;
                 l.itimers = itimers::read(&mut hold, &code)?;
                 mm::read_brk(&mut hold, &code, &mut l.numbers)?;
+                registered = membarrier::read(&mut hold, &code)?;
+                if again {
+                    uncarried::of_process(&mut hold, &code, &last.areas)?;
+                }
             }
-            thread::ask(&mut hold, &code.booth(n), true)?;
+            thread::ask(&mut hold, &code.booth(n), thread::At::Home)?;
             held.push((hold, waits));
         }
         for (n, (mut hold, waits)) in held.into_iter().enumerate() {
@@ -147,6 +154,8 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         signalfds: l.signalfds,
         limits: l.limits.clone(),
         persona: status::personality(pid),
+        membarrier: registered,
+        guards: Vec::new(),
         pending: Vec::new(),
         cpu: t.keep.cpu.leaves(pid),
         vdso: Vec::new(),

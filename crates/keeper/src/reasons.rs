@@ -12,6 +12,7 @@ use armento_migrate::image::flags::Noted;
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
+use armento_tracee::maps::Vma;
 use armento_tracee::{maps, status, sys, text, timers, trace};
 use armento_wire::FRAME_MAX;
 
@@ -74,6 +75,7 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
         return stays(Stay::UnsupportedCall, "it has a limit of CPU time");
     }
     uncounted(pid)?;
+    own_clocks(pid)?;
     // Before any of them is stopped: that takes as long as there are many.
     few_enough(status::threads(pid).map_or(0, |t| t.len()))?;
     delicate(pid)?;
@@ -88,15 +90,55 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
 /// What is known of its mappings now. To look takes as long as there is memory.
 pub fn noted(pid: Pid) -> Result<Noted> {
     let noted = Noted::now(pid)?;
-    match &noted.sealed {
+    // Its deputy could not give them up, and a body would have them unsealed.
+    if let Some(v) = &noted.sealed {
+        return Err(MigrateError::Stays(Stay::SealedMapping, named(v)));
+    }
+    match &noted.uncarried {
         None => Ok(noted),
-        // Its deputy could not give them up, and a body would have them unsealed.
-        Some(v) => {
-            let what = format!("{:x}-{:x} {}", v.start, v.end, v.name);
-            let what = what.trim_end().to_owned();
-            Err(MigrateError::Stays(Stay::SealedMapping, what))
+        Some((v, flags)) => Err(uncarried(v, flags)),
+    }
+}
+
+fn named(v: &Vma) -> String {
+    let what = format!("{:x}-{:x} {}", v.start, v.end, v.name);
+    what.trim_end().to_owned()
+}
+
+/// KERNEL: proc_pid_smaps(5), VmFlags.
+fn uncarried(v: &Vma, flags: &str) -> MigrateError {
+    let has = |words: &[&str]| flags.split(' ').any(|f| words.contains(&f));
+    let (stay, what) = match () {
+        () if has(&["pf", "io", "mm"]) => (Stay::DeviceMapping, "pages of a device".into()),
+        () if has(&["ht"]) => (
+            Stay::KernelState,
+            "huge pages of a pool (MAP_HUGETLB)".into(),
+        ),
+        () if has(&["um", "uw", "ui"]) => (
+            Stay::KernelState,
+            "pages that another process serves (userfaultfd)".into(),
+        ),
+        () => (
+            Stay::KernelState,
+            format!("a mapping with the flags {flags}"),
+        ),
+    };
+    MigrateError::Stays(stay, format!("it has {what}: {}", named(v)))
+}
+
+/// Its clocks are counted from another start, or its children's will be.
+fn own_clocks(pid: Pid) -> Result<()> {
+    let of = |whose: &str, kind: &str| std::fs::read_link(format!("/proc/{whose}/ns/{kind}"));
+    let ours = of("self", "time").ok();
+    for kind in ["time", "time_for_children"] {
+        // A kernel without them has one for all.
+        let its = of(&pid.to_string(), kind).ok();
+        if its.is_some() && its != ours {
+            let why = "it, or what it starts, has a time namespace of its own";
+            return Err(MigrateError::Stays(Stay::KernelState, why.into()));
         }
     }
+    Ok(())
 }
 
 /// A timer of CPU time counts where it was made: at home only. (What setitimer makes travels.)

@@ -21,10 +21,10 @@ use armento_migrate::stop::{Halted, delicate_call};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered, bit};
 use armento_tracee::region::Code;
-use armento_tracee::status;
 use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::timers::list as timers_of;
 use armento_tracee::trace::{self, Status, Stop};
+use armento_tracee::{owners, status};
 use armento_wire::call::Call;
 use armento_wire::talk::{Signal, ToHost};
 use std::sync::Arc;
@@ -183,7 +183,7 @@ pub fn thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool 
         }
         // KERNEL: what the thread's own write has earned it (send_sig to current) says that it sent it.
         libc::SI_USER if [libc::SIGPIPE, libc::SIGXFSZ].contains(&word(0)) => word(16) == pid,
-        _ => keep.aimed.hit(tid, info),
+        _ => keep.aimed.hit(tid, info) || owners::for_thread(pid, tid, info),
     }
 }
 
@@ -248,6 +248,7 @@ fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::Resu
             r.rip = code.after;
             r.rax = unmade_result(nr) as u64;
         }
+        At::Done(done) if d.read_short(done) => r.rax = ERESTARTNOINTR as u64,
         At::Done(done) if d.cut_short(done) => {}
         _ => return Ok(false),
     }

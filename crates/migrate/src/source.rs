@@ -378,6 +378,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         let mut rest = self
             .watch
             .rest(&map, (&self.offered, survey), (&self.sent, &self.lost))?;
+        state.guards = std::mem::take(&mut rest.guards);
         let used = [used, &touched(&state)].concat();
         let later = self.later(survey, &mut rest, &used);
         if status::read(self.pid).is_ok_and(|s| s.rss_kib <= ZEROS_KIB) {

@@ -34,6 +34,8 @@ pub struct Rest {
     pub todo: Vec<Run>,
     /// Nothing of the process's own is there any more.
     pub empty: Vec<Run>,
+    /// Guard regions.
+    pub guards: Vec<Run>,
 }
 
 impl Watch {
@@ -68,7 +70,8 @@ impl Watch {
         while let Some(first) = map.first((at, whole.1)).unwrap_or_default() {
             let piece = piece(first, (at, whole.1));
             at = piece.1;
-            let before = self.held(map, piece, backing).unwrap_or_default();
+            let before = self.held(map, (piece, backing), &mut Vec::new());
+            let before = before.unwrap_or_default();
             for run in blocks(&before, piece) {
                 let armed = self.watched.len() < WATCHED_MAX && {
                     let _quiet = writes.write().unwrap_or_else(|e| e.into_inner());
@@ -119,8 +122,15 @@ impl Watch {
     }
 
     /// Pages of `range` that hold data of the process's own; a mark of ours is none, until somebody wrote there.
-    fn held(&self, map: &Pagemap, range: Run, backing: Backing) -> io::Result<Vec<Run>> {
-        let held = map.held(range, backing)?;
+    /// Guard regions among it are added to `guards`.
+    fn held(
+        &self,
+        map: &Pagemap,
+        (range, backing): (Run, Backing),
+        guards: &mut Vec<Run>,
+    ) -> io::Result<Vec<Run>> {
+        let mut held = map.held(range, backing)?;
+        guards.append(&mut held.guards);
         let marks = pages::both(&held.swapped, &self.bare);
         if marks.is_empty() {
             return Ok(held.all());
@@ -173,7 +183,7 @@ impl Watch {
         for backing in [Backing::Memory, Backing::File] {
             let own = of(&|a| !shared(a) && a.backing() == backing);
             for part in pages::minus(&own, &known) {
-                let have = self.held(map, part, backing)?;
+                let have = self.held(map, (part, backing), &mut rest.guards)?;
                 rest.empty.extend(pages::minus(&[part], &have));
                 rest.todo.extend(have);
             }
@@ -186,6 +196,7 @@ impl Watch {
         }
         rest.todo = pages::union(rest.todo, &[]);
         rest.empty = pages::union(rest.empty, &[]);
+        rest.guards = pages::union(rest.guards, &[]);
         Ok(rest)
     }
 
@@ -193,6 +204,7 @@ impl Watch {
         let changed = map.changed(part)?;
         rest.todo.extend(changed.written);
         rest.empty.extend(changed.empty);
+        rest.guards.extend(changed.guards);
         // Not there when we looked, armed all the same: it came in between.
         let bare = pages::both(&self.bare, &[part]);
         for span in spans(&bare) {
@@ -218,7 +230,8 @@ fn spans(runs: &[Run]) -> Vec<Run> {
 /// A private page of a file mapping that is given up leaves its mark, and a look at it then shows the
 /// file's page: what the kernel says of marks is not enough here, and such mappings are small.
 fn file(map: &Pagemap, part: Run, sent: &[Run], rest: &mut Rest) -> Result<()> {
-    let held = map.held(part, Backing::File)?;
+    let mut held = map.held(part, Backing::File)?;
+    rest.guards.append(&mut held.guards);
     rest.todo.extend(map.written(part, Backing::File)?);
     rest.todo.extend(pages::both(&held.swapped, sent));
     rest.empty.extend(pages::minus(&[part], &held.all()));

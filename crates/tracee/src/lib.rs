@@ -8,11 +8,13 @@
 pub mod aside;
 pub mod cpu;
 pub mod demand;
+pub mod endless;
 pub mod hand;
 pub mod inject;
 pub mod maps;
 pub mod minimum;
 pub mod notify;
+pub mod owners;
 pub mod pages;
 pub mod patience;
 pub mod region;

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 /// A run of pages: start address, end address.
 pub type Run = (u64, u64);
@@ -17,6 +18,8 @@ const PRESENT: u64 = 1 << 3;
 const SWAPPED: u64 = 1 << 4;
 const PFNZERO: u64 = 1 << 5;
 const HUGE: u64 = 1 << 6;
+/// A guard region's page (MADV_GUARD_INSTALL, 6.13), told apart since 6.15.
+const GUARD: u64 = 1 << 8;
 const SCAN_WP: u64 = 1 << 0;
 /// _IOWR('f', 16, struct pm_scan_arg) with its 96 bytes.
 const PAGEMAP_SCAN: u64 = 0xc060_6610;
@@ -63,6 +66,8 @@ pub struct Held {
     pub present: Vec<Run>,
     /// Swapped out, in migration, or a mark of userfaultfd on a page that was never there.
     pub swapped: Vec<Run>,
+    /// Guard regions: whatever touches them faults.
+    pub guards: Vec<Run>,
 }
 
 impl Held {
@@ -77,6 +82,7 @@ pub struct Changed {
     pub written: Vec<Run>,
     /// There is nothing any more, or only the zero page.
     pub empty: Vec<Run>,
+    pub guards: Vec<Run>,
 }
 
 pub struct Pagemap(File);
@@ -90,7 +96,9 @@ impl Pagemap {
     pub fn held(&self, range: Run, backing: Backing) -> io::Result<Held> {
         let mut held = Held::default();
         self.scan(range, own(backing), |run, is| {
-            let part = if is & PRESENT != 0 {
+            let part = if is & GUARD != 0 {
+                &mut held.guards
+            } else if is & PRESENT != 0 {
                 &mut held.present
             } else {
                 &mut held.swapped
@@ -180,7 +188,7 @@ impl Pagemap {
 
     fn written_by(&self, range: Run, backing: Backing, flags: u64) -> io::Result<Vec<Run>> {
         let mut out = Vec::new();
-        let not = nobodys(backing);
+        let not = nobodys(backing) | guard();
         let query = ScanArg {
             flags,
             inverted: not,
@@ -200,11 +208,13 @@ impl Pagemap {
         let query = ScanArg {
             inverted: PRESENT,
             anyof: PRESENT | WRITTEN,
-            want: PRESENT | SWAPPED | PFNZERO | WRITTEN,
+            want: PRESENT | SWAPPED | PFNZERO | WRITTEN | guard(),
             ..ScanArg::default()
         };
         self.scan(range, query, |run, is| {
-            if is & (PRESENT | SWAPPED) == 0 || is & PFNZERO != 0 {
+            if is & GUARD != 0 {
+                grow(&mut changed.guards, run);
+            } else if is & (PRESENT | SWAPPED) == 0 || is & PFNZERO != 0 {
                 grow(&mut changed.empty, run);
             } else if is & WRITTEN != 0 {
                 grow(&mut changed.written, run);
@@ -293,6 +303,24 @@ fn too_old(e: &io::Error) -> bool {
     e.raw_os_error() == Some(libc::ENOTTY)
 }
 
+/// [`GUARD`], where this kernel tells guard regions apart.
+fn guard() -> u64 {
+    static KNOWN: OnceLock<u64> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let mut query = ScanArg {
+            size: size_of::<ScanArg>() as u64,
+            start: PAGE,
+            end: 2 * PAGE,
+            mask: GUARD,
+            want: GUARD,
+            ..ScanArg::default()
+        };
+        let own = File::open("/proc/self/pagemap");
+        let asked = own.and_then(|f| sys::ioctl(f.as_raw_fd(), PAGEMAP_SCAN, &mut query));
+        asked.map_or(0, |_| GUARD)
+    })
+}
+
 /// Pages that are nobody's own.
 fn nobodys(backing: Backing) -> u64 {
     match backing {
@@ -308,7 +336,7 @@ fn own(backing: Backing) -> ScanArg {
         inverted: not,
         mask: not,
         anyof: PRESENT | SWAPPED,
-        want: PRESENT | SWAPPED,
+        want: PRESENT | SWAPPED | guard(),
         ..ScanArg::default()
     }
 }

@@ -169,6 +169,16 @@ pub fn pidfd_kill(process: &OwnedFd) -> io::Result<()> {
         .map(drop)
 }
 
+/// The thread, of home's numbers, that a descriptor's signals are for. KERNEL: fcntl(2), F_GETOWN_EX.
+pub fn owner_thread(fd: RawFd) -> Option<i32> {
+    const F_GETOWN_EX: i32 = 16;
+    const F_OWNER_TID: i32 = 0;
+    let mut owner = [-1i32; 2];
+    // SAFETY: struct f_owner_ex is two ints, which live here.
+    let got = unsafe { libc::fcntl(fd, F_GETOWN_EX, owner.as_mut_ptr()) };
+    (got == 0 && owner[0] == F_OWNER_TID && owner[1] > 0).then_some(owner[1])
+}
+
 /// A duplicate of descriptor `fd` of process `pid`. KERNEL: pidfd_getfd(2), 5.6; needs ptrace rights.
 pub fn steal_fd(pid: i32, fd: i32) -> io::Result<OwnedFd> {
     let p = pidfd_open(pid)?;

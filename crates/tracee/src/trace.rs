@@ -74,6 +74,7 @@ const PTRACE_PEEKSIGINFO: u32 = 0x4209;
 const PTRACE_GETSIGMASK: u32 = 0x420a;
 const PTRACE_SETSIGMASK: u32 = 0x420b;
 const PTRACE_GET_RSEQ: u32 = 0x420f;
+const PTRACE_GET_DISPATCH: u32 = 0x4211;
 const NT_X86_XSTATE: u64 = 0x202;
 const EVENT_STOP: i32 = 128;
 
@@ -340,6 +341,24 @@ pub fn rseq(tid: Tid) -> Result<Rseq> {
         sys::ptrace_out(PTRACE_GET_RSEQ, tid, size_of::<Rseq>() as u64, &mut r),
     )?;
     Ok(r)
+}
+
+/// Whether a thread has its own system calls caught (PR_SET_SYSCALL_USER_DISPATCH). False where the kernel cannot tell.
+/// KERNEL: PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, linux/ptrace.h, since 6.4.
+pub fn dispatches(tid: Tid) -> bool {
+    let mut config = DispatchConfig::default();
+    let size = size_of::<DispatchConfig>() as u64;
+    sys::ptrace_out(PTRACE_GET_DISPATCH, tid, size, &mut config).is_ok() && config.mode != 0
+}
+
+/// struct ptrace_sud_config.
+#[repr(C)]
+#[derive(Default)]
+struct DispatchConfig {
+    mode: u64,
+    selector: u64,
+    offset: u64,
+    len: u64,
 }
 
 /// Naps between two looks at a thread that is to stop; whoever has taken so long takes longer. MEASURED: where 47

@@ -35,6 +35,8 @@ const PROGRAMS: &[(Stay, &str)] = &[
     // KERNEL: userfaultfd(2), UFFD_USER_MODE_ONLY.
     (Stay::UnsupportedCall, "syscall(323, 1) < 0 and die $!"),
     (Stay::ProcSelfOpen, "open F, q(/proc/self/maps)"),
+    // KERNEL: prctl(2), PR_SET_TSC, PR_TSC_SIGSEGV.
+    (Stay::KernelState, "syscall(157, 26, 2, 0, 0, 0)"),
 ];
 
 /// A process on n1, and what must be killed when it is done with.

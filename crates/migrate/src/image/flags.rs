@@ -5,9 +5,11 @@
 
 use super::Area;
 use crate::{MigrateError, Result};
-use armento_tracee::inject::Call;
+use armento_model::Stay;
+use armento_tracee::inject::{Call, Hold};
 use armento_tracee::maps::{self, Vma};
 use armento_tracee::pages::Run;
+use armento_tracee::region::Code;
 use armento_tracee::status;
 use serde::{Deserialize, Serialize};
 
@@ -130,6 +132,25 @@ pub fn zero_calls(zeros: &[Run]) -> Vec<Call> {
     fits.collect()
 }
 
+/// KERNEL: asm-generic/mman-common.h, since 6.13.
+const MADV_GUARD_INSTALL: u64 = 102;
+
+/// Makes guard regions again: whatever touches them faults. Before: nothing is locked yet, which forbids them.
+pub fn guard(h: &mut Hold, code: &Code, guards: &[Run]) -> Result<()> {
+    let call = |r: &Run| {
+        let args = [r.0, r.1 - r.0, MADV_GUARD_INSTALL, 0, 0, 0];
+        (libc::SYS_madvise, args)
+    };
+    let calls: Vec<Call> = guards.iter().map(call).collect();
+    match h.batch(code, &calls)?.iter().all(|r| *r == 0) {
+        true => Ok(()),
+        false => {
+            let why = "it has guard regions (MADV_GUARD_INSTALL), which need Linux 6.13";
+            Err(MigrateError::Stays(Stay::KernelTooOld, why.into()))
+        }
+    }
+}
+
 /// Lets go what is locked: it cannot be emptied otherwise.
 pub fn unlock_calls(areas: &[Area]) -> Vec<Call> {
     let locked = areas.iter().filter(|a| a.flags.has(LOCKED));
@@ -138,12 +159,31 @@ pub fn unlock_calls(areas: &[Area]) -> Vec<Call> {
         .collect()
 }
 
+/// What VmFlags says beside [`WORDS`] of mappings that travel: their rights, sharing and accounting, and what lies in
+/// them (`sd`: soft-dirty; `dp`: droppable, and may be empty at any time).
+const PLAIN: [&str; 13] = [
+    "rd", "wr", "ex", "sh", "mr", "mw", "me", "ms", "ac", "de", "sd", "dp", "sl",
+];
+
+/// A mapping whose flags say that it is more than memory: huge pages of a pool, pages that another process fills
+/// (userfaultfd), a device, or what this program does not know. The kernel's own mappings do not count.
+fn uncarried((v, words): &(Vma, String)) -> Option<(Vma, String)> {
+    if v.is_vdso() || v.is_vsyscall() {
+        return None;
+    }
+    let known = |w: &&str| WORDS.contains(w) || PLAIN.contains(w);
+    let unknown: Vec<&str> = words.split_whitespace().filter(|w| !known(w)).collect();
+    (!unknown.is_empty()).then(|| (v.clone(), unknown.join(" ")))
+}
+
 /// The flags of a process's mappings at one moment.
 #[derive(Clone, Debug)]
 pub struct Noted {
     flags: Vec<(Run, Flags)>,
     /// A mapping of its own that is sealed.
     pub sealed: Option<Vma>,
+    /// A mapping with flags that no move carries, and which.
+    pub uncarried: Option<(Vma, String)>,
 }
 
 impl Noted {
@@ -155,6 +195,7 @@ impl Noted {
         Ok(Noted {
             flags: flags.filter(|(_, f)| *f != Flags::default()).collect(),
             sealed: maps::sealed(&all).cloned(),
+            uncarried: all.iter().find_map(uncarried),
         })
     }
 
@@ -251,6 +292,7 @@ mod tests {
                 ((0x2000, 0x8000), GROWS),
             ],
             sealed: None,
+            uncarried: None,
         };
         let mut areas = [area(0x1000, 0x9000), area(0x9000, 0xa000)];
         noted.mark(&mut areas);

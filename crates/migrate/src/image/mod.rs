@@ -6,6 +6,7 @@ pub mod files;
 pub mod flags;
 pub mod itimers;
 pub mod masked;
+pub mod membarrier;
 pub mod mm;
 pub mod objects;
 pub mod processor;
@@ -13,6 +14,7 @@ pub mod sigs;
 mod sound;
 pub mod thread;
 pub mod timers;
+pub mod uncarried;
 pub mod vdso;
 
 pub use areas::{Area, Kind};
@@ -89,6 +91,10 @@ pub struct State {
     pub limits: Vec<(u32, u64, u64)>,
     /// personality(2): flags that later mappings and execs obey.
     pub persona: u32,
+    /// What membarrier(2) was told to register: a bit for each command.
+    pub membarrier: u32,
+    /// Guard regions (madvise(2)), among its areas.
+    pub guards: Vec<Run>,
     /// Of the whole process: threads that ended count, too.
     pub cpu: Cpu,
     /// The vDSO that the process began with, where the target asked for it.

@@ -59,6 +59,7 @@ impl State {
                 && self.threads.iter().all(thread)
                 && self.actions.len() == SIGNALS
                 && self.zeros.iter().all(run)
+                && self.guards.iter().all(run)
                 && self.limits.len() <= LIMITS_MAX
                 && self.vdso.len() <= VDSO_MAX,
             "state",
@@ -184,6 +185,8 @@ mod tests {
                 signalfds: 0,
                 limits: vec![],
                 persona: 0,
+                membarrier: 0,
+                guards: Vec::new(),
                 cpu: Default::default(),
                 vdso: vec![],
             };

@@ -1,13 +1,13 @@
 //! One thread: registers, extended state, mask, and what the kernel remembers for it.
 
 use crate::Result;
-use crate::image::{Cpu, masked};
+use crate::image::{Cpu, masked, uncarried};
 use armento_abi::Restart;
 use armento_model::Tid;
-use armento_tracee::inject::{Call, Hold};
+use armento_tracee::inject::{self, Call, Hold};
 use armento_tracee::region::Code;
-use armento_tracee::sys;
 use armento_tracee::trace::{self, Regs, Rseq};
+use armento_tracee::{endless, sys};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,8 +100,11 @@ const RIP: usize = 16;
 const ALTSTACK: u64 = 0;
 const TID_ADDRESS: u64 = 32;
 const NAME: u64 = 40;
+const UNCARRIED: u64 = 56;
 /// Bytes of them.
-const ASKED: usize = 56;
+const ASKED: usize = UNCARRIED as usize + uncarried::ASKED;
+/// Calls of [`ask`] that must succeed: those before what `uncarried.rs` asks.
+const OWN: usize = 3;
 
 const PR_SET_NAME: u64 = 15;
 const PR_GET_NAME: u64 = 16;
@@ -206,11 +209,16 @@ pub fn begin_anew(r: &mut Regs) {
     r.rip = r.rip.wrapping_sub(2);
 }
 
-/// A thread that was stopped and will run on where it is: its EINTR, if it is our doing, is undone.
+/// A thread that was stopped and will run on where it is: its EINTR, or a short read of what always has more, if it is
+/// our doing, is undone.
 pub fn settle_stopped(tid: Tid) {
     let Ok(mut r) = trace::regs(tid) else { return };
-    if maybe_ours(&r) && !masked::signal_waits(tid) {
-        r.rax = ERESTARTNOHAND as u64;
+    let (eintr, short) = (maybe_ours(&r), cut_short(tid, &r));
+    if (eintr || short) && !masked::signal_waits(tid) {
+        match eintr {
+            true => r.rax = ERESTARTNOHAND as u64,
+            false => begin_anew(&mut r),
+        }
         // A thread that died needs nothing.
         let _ = trace::set_regs(tid, &r);
     }
@@ -222,34 +230,61 @@ fn maybe_ours(r: &Regs) -> bool {
     eintr && armento_abi::row(r.orig_rax).is_some_and(|row| row.restart == Restart::Eintr)
 }
 
-/// Is its call's EINTR, if it shows one, that of a signal with a handler? Before: not held.
-pub fn own_eintr(tid: Tid) -> bool {
-    trace::regs(tid).is_ok_and(|r| maybe_ours(&r)) && masked::signal_waits(tid)
+/// Has a read of what always has more ended early? For whom, [`masked::signal_waits`] knows.
+fn cut_short(tid: Tid, r: &Regs) -> bool {
+    let nr = r.orig_rax as i64;
+    nr >= 0 && endless::cut(tid, nr, &trace::args(r), r.rax as i64)
 }
 
-/// Before: held. Has the thread say what only itself can; [`read`] waits for it. Its `code` is nobody else's until then.
-/// `named`: its name, too.
-pub fn ask(h: &mut Hold, code: &Code, named: bool) -> Result<()> {
-    let at = code.scratch(ALTSTACK, &[0u8; ASKED]);
-    let (alt, clear, name) = (at, at + TID_ADDRESS, at + NAME);
-    let calls = [
+/// Is its call's EINTR, or short read, if it shows one, that of a signal with a handler? Before: not held.
+pub fn own_eintr(tid: Tid) -> bool {
+    trace::regs(tid).is_ok_and(|r| maybe_ours(&r) || cut_short(tid, &r))
+        && masked::signal_waits(tid)
+}
+
+/// Whose thread is asked: at home it has a name to be carried, and may have state that keeps it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    Home,
+    Host,
+}
+
+/// Before: held. Has the thread say what only itself can; [`read`] waits for it. Its `code` is used for nothing else until
+/// then.
+pub fn ask(h: &mut Hold, code: &Code, at: At) -> Result<()> {
+    let scratch = code.scratch(ALTSTACK, &[0u8; ASKED]);
+    let (alt, clear, name) = (scratch, scratch + TID_ADDRESS, scratch + NAME);
+    let mut calls = vec![
         (libc::SYS_sigaltstack, [0, alt, 0, 0, 0, 0]),
         (libc::SYS_prctl, [PR_GET_TID_ADDRESS, clear, 0, 0, 0, 0]),
-        (libc::SYS_prctl, [PR_GET_NAME, name, 0, 0, 0, 0]),
     ];
-    Ok(h.begin(code, &calls[..calls.len() - usize::from(!named)])?)
+    if at == At::Home {
+        calls.push((libc::SYS_prctl, [PR_GET_NAME, name, 0, 0, 0, 0]));
+        calls.extend(uncarried::ask(scratch + UNCARRIED));
+    }
+    Ok(h.begin(code, &calls)?)
 }
 
 /// Before: it was [`ask`]ed. `tid` is the home's number. Its CPU time is the owner's to say.
 pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<ThreadState> {
-    h.end_ok(code, "read thread")?;
+    let said = h.end(code)?;
+    let (own, rest) = said.split_at(said.len().min(OWN));
+    for r in own {
+        inject::ok("read thread", tid, *r)?;
+    }
     let mut raw = [0u8; ASKED];
     code.read_scratch(ALTSTACK, &mut raw);
     let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
+    if !rest.is_empty() {
+        uncarried::thread(rest, word(UNCARRIED as usize).to_le_bytes())?;
+    }
     let mut regs = h.regs;
     let back = turned_back(h.tid, &regs);
     if !back {
         settle(&mut regs, signals);
+        if !signals && cut_short(h.tid, &regs) {
+            begin_anew(&mut regs);
+        }
     }
     let rseq = trace::rseq(h.tid).unwrap_or_default();
     Ok(ThreadState {
@@ -266,7 +301,7 @@ pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<Thread
         clear_tid: word(32),
         // SS_ONSTACK is the kernel's answer, not a setting.
         altstack: [word(0), word(8) & !1, word(16)],
-        name: name_in(&raw[NAME as usize..]),
+        name: name_in(&raw[NAME as usize..UNCARRIED as usize]),
         cpu: Cpu::default(),
     })
 }

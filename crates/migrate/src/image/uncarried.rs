@@ -1,0 +1,148 @@
+//! State that the kernel keeps for a process and that no move carries: it is looked for where the process stands still at
+//! home, and keeps it there. What is mapped is looked at in `flags.rs`.
+//!
+//! From: the owner's freeze (`keeper/src/freeze.rs`). Next: nothing: such a process stays.
+
+use super::Area;
+use crate::{MigrateError, Result};
+use armento_model::{Stay, Tid};
+use armento_tracee::inject::{Call, Hold};
+use armento_tracee::region::Code;
+use armento_tracee::trace;
+
+/// KERNEL: asm/prctl.h. 0: the instruction cpuid faults.
+const ARCH_GET_CPUID: u64 = 0x1011;
+/// KERNEL: linux/prctl.h. Since 6.3.
+const PR_GET_MDWE: u64 = 66;
+const PR_GET_TSC: u64 = 25;
+/// KERNEL: the instruction rdtsc faults.
+const PR_TSC_SIGSEGV: u32 = 2;
+const PR_GET_SPECULATION_CTRL: u64 = 52;
+/// KERNEL: Documentation/userspace-api/spec_ctrl.rst: store bypass, indirect branch, L1D flush.
+const SPECULATION: [u64; 3] = [0, 1, 2];
+/// … A program may set it, and has it as it is by default.
+const PR_SPEC_PRCTL: i64 = 1;
+const PR_SPEC_SET: i64 = 4 | 8 | 16;
+/// KERNEL: linux/mempolicy.h: the policy of an address.
+const MPOL_F_ADDR: u64 = 2;
+
+/// Places in the scratch memory of the region: an LDT entry, and a policy for each area of a batch.
+const LDT: u64 = 0x8000;
+const POLICIES: u64 = 0x1_0000;
+const POLICIES_MAX: usize = 512;
+
+fn stays(what: &str) -> MigrateError {
+    MigrateError::Stays(Stay::KernelState, what.to_owned())
+}
+
+/// Calls of a thread would be answered by its own handler, ours among them. Before: stopped, and nothing was injected.
+pub fn dispatches(tids: impl Iterator<Item = Tid>) -> Result<()> {
+    for tid in tids {
+        if trace::dispatches(tid) {
+            return Err(stays(
+                "it catches its own system calls (PR_SET_SYSCALL_USER_DISPATCH)",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// State of the whole process.
+pub fn of_process(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<()> {
+    let ldt = code.scratch(LDT, &[0; 16]);
+    let calls = [
+        (libc::SYS_modify_ldt, [0, ldt, 16, 0, 0, 0]),
+        (libc::SYS_arch_prctl, [ARCH_GET_CPUID, 0, 0, 0, 0, 0]),
+        (libc::SYS_prctl, [PR_GET_MDWE, 0, 0, 0, 0, 0]),
+    ];
+    let [ldt, cpuid, mdwe] = h.batch(code, &calls)?[..] else {
+        return Err(MigrateError::Ended);
+    };
+    if ldt > 0 {
+        return Err(stays("it has segments of its own (modify_ldt)"));
+    }
+    if cpuid == 0 {
+        return Err(stays("cpuid faults in it (ARCH_SET_CPUID)"));
+    }
+    if mdwe > 0 {
+        return Err(stays("it denies itself new code (PR_SET_MDWE)"));
+    }
+    policies(h, code, areas)
+}
+
+/// An area has a NUMA policy of its own (mbind). KERNEL: mbind(2) cuts mappings, so that each has one policy.
+fn policies(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<()> {
+    for part in areas.chunks(POLICIES_MAX) {
+        let at = code.scratch(POLICIES, &[0; POLICIES_MAX * 4]);
+        let ask = |(n, a): (usize, &Area)| {
+            let to = at + n as u64 * 4;
+            (libc::SYS_get_mempolicy, [to, 0, 0, a.start, MPOL_F_ADDR, 0])
+        };
+        let calls: Vec<Call> = part.iter().enumerate().map(ask).collect();
+        h.batch(code, &calls)?;
+        let mut said = [0; POLICIES_MAX * 4];
+        code.read_scratch(POLICIES, &mut said);
+        if said[..part.len() * 4].iter().any(|b| *b != 0) {
+            return Err(stays("its memory has a NUMA policy (mbind)"));
+        }
+    }
+    Ok(())
+}
+
+/// What [`thread`] reads: `TSC`, then `POLICY`, from `at` in a booth's scratch memory.
+pub const ASKED: usize = 8;
+pub const CALLS: usize = 2 + SPECULATION.len();
+
+/// Calls by which a thread says what it has; [`thread`] understands the answers. `at`: [`ASKED`] zeros.
+pub fn ask(at: u64) -> [Call; CALLS] {
+    let speculation = |n: usize| {
+        let args = [PR_GET_SPECULATION_CTRL, SPECULATION[n], 0, 0, 0, 0];
+        (libc::SYS_prctl, args)
+    };
+    [
+        (libc::SYS_prctl, [PR_GET_TSC, at, 0, 0, 0, 0]),
+        (libc::SYS_get_mempolicy, [at + 4, 0, 0, 0, 0, 0]),
+        speculation(0),
+        speculation(1),
+        speculation(2),
+    ]
+}
+
+/// `said`: what the calls of [`ask`] returned; `raw`: what they wrote.
+pub fn thread(said: &[i64], raw: [u8; ASKED]) -> Result<()> {
+    let word = |i: usize| u32::from_le_bytes([raw[i], raw[i + 1], raw[i + 2], raw[i + 3]]);
+    if word(0) == PR_TSC_SIGSEGV {
+        return Err(stays("rdtsc faults in it (PR_SET_TSC)"));
+    }
+    if word(4) != 0 {
+        return Err(stays("it has a NUMA policy (set_mempolicy)"));
+    }
+    let set = |r: &i64| *r > 0 && r & PR_SPEC_PRCTL != 0 && r & PR_SPEC_SET != 0;
+    match said.iter().skip(2).any(set) {
+        true => Err(stays("it controls speculation (PR_SET_SPECULATION_CTRL)")),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_with_the_kernels_defaults_may_leave() {
+        let raw = |tsc: u32, policy: u32| {
+            let mut raw = [0; ASKED];
+            raw[..4].copy_from_slice(&tsc.to_le_bytes());
+            raw[4..].copy_from_slice(&policy.to_le_bytes());
+            raw
+        };
+        let plain = [0, 0, 3, 3, -22];
+        assert!(thread(&plain, raw(1, 0)).is_ok());
+        // A kernel without NUMA, one where speculation is off for all, and one that cannot tell.
+        assert!(thread(&[0, -38, 4, 0, -19], raw(1, 0)).is_ok());
+        assert!(thread(&plain, raw(2, 0)).is_err());
+        assert!(thread(&plain, raw(1, 3)).is_err());
+        assert!(thread(&[0, 0, 5, 3, 0], raw(1, 0)).is_err());
+        assert!(thread(&[0, 0, 3, 9, 0], raw(1, 0)).is_err());
+    }
+}
