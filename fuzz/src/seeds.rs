@@ -109,7 +109,7 @@ fn key() -> FileKey {
         dev: 0xfe_0000_0010,
         ino: 77,
         size: 8192,
-        mtime_ns: -1,
+        ctime_ns: -1,
     }
 }
 

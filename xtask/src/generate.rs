@@ -1,4 +1,4 @@
-//! Pages of the manual that are generated from the code, and the test that they are current.
+//! Pages that are generated from the code, and the test that they are current.
 
 use anyhow::{Context, Result};
 use armento_abi::{Place, Restart, Row, describe};
@@ -13,7 +13,7 @@ struct Page {
     text: fn() -> String,
 }
 
-const PAGES: [Page; 2] = [
+const PAGES: [Page; 3] = [
     Page {
         path: "docs/manual/reasons.md",
         text: reasons,
@@ -21,6 +21,10 @@ const PAGES: [Page; 2] = [
     Page {
         path: "docs/manual/calls.md",
         text: calls,
+    },
+    Page {
+        path: "docs/state-census.md",
+        text: armento_census::page,
     },
 ];
 

@@ -3,6 +3,7 @@
 //! Each rule is a function from files to complaints; nothing here changes a file. A complaint names
 //! file, line and rule. Warnings do not fail.
 
+mod census;
 mod files;
 mod layers;
 mod lex;
@@ -79,8 +80,9 @@ fn complaints(root: &Path) -> Result<Vec<Complaint>> {
             found.extend(paths::stale(file, root));
         }
     }
+    found.extend(census::check(&tree));
     if let Some(what) = crate::generate::stale(root) {
-        found.push(Complaint::fail("docs/manual", 0, what));
+        found.push(Complaint::fail("docs", 0, what));
     }
     Ok(found)
 }

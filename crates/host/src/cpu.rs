@@ -130,8 +130,8 @@ fn change<const N: usize, T>(cell: &Cell, addr: u64, f: impl FnOnce(&mut [u8]) -
     cell.write(addr, &b).then_some(said)
 }
 
-/// ru_utime and ru_stime come first.
-const TIMES_OF_RUSAGE: usize = 32;
+/// ru_utime and ru_stime come first; up to ru_majflt.
+const OF_RUSAGE: usize = 80;
 
 pub fn add_rusage(cell: &Cell, addr: u64, thread: bool) {
     let t = if thread {
@@ -139,7 +139,11 @@ pub fn add_rusage(cell: &Cell, addr: u64, thread: bool) {
     } else {
         away(&cell.proc)
     };
-    let said = change::<TIMES_OF_RUSAGE, _>(cell, addr, |b| usage::add_to_rusage(b, t));
+    let memory = cpu::memory(cell.proc.here, thread.then_some(cell.here));
+    let said = change::<OF_RUSAGE, _>(cell, addr, |b| {
+        usage::add_memory(b, memory);
+        usage::add_to_rusage(b, t)
+    });
     let account = if thread { &cell.cpu } else { &cell.proc.cpu };
     if let Some(said) = said {
         lock(account).carried.shown.split(said);

@@ -468,5 +468,7 @@ fn unveil(v: &Veils, to: Option<Tid>, s: sys::SigInfo) -> Option<(Option<Tid>, S
         Some(Face::Void) => return None,
         None => s,
     };
+    // A held thread gives a SIGTRAP back to its process.
+    let to = v.directed(&s).unwrap_or(to);
     Some((to, Signal(real.to_vec())))
 }

@@ -101,6 +101,11 @@ impl Veils {
         }))
     }
 
+    /// The thread that it is for, or none, whichever queue it is in by now. `None` when it was not veiled.
+    pub fn directed(&self, info: &SigInfo) -> Option<Option<Tid>> {
+        self.kept.get(&word(info, 4)).map(|v| v.to)
+    }
+
     /// … and it was taken from its queue.
     pub fn lift(&mut self, info: &SigInfo) -> Option<Face> {
         let face = self.peek(info);

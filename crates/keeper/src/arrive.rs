@@ -3,6 +3,7 @@
 //! From: `mover.rs`. Next: nothing: the program runs untraced.
 
 use crate::deputy::Deputy;
+use crate::family;
 use crate::keep::Keep;
 use crate::led::Led;
 use crate::links::{self, HostLink, MoveEvent};
@@ -10,7 +11,7 @@ use crate::mappings::{Early, map_early, rebuild};
 use crate::mover::Done;
 use crate::tree::{Place, Tree};
 use crate::waits::{self, Waits};
-use crate::{queue, timers};
+use crate::{queue, signals, timers};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::flags;
@@ -256,7 +257,13 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
         // A fault in the midst of calls of ours would be theirs: it is delivered when the thread goes on.
         let fault = |(_, i): &&_| bit(queue::number(i)) & NEVER_BLOCK != 0;
         if let Some(at) = mine.iter().position(fault) {
-            let (_, info) = mine.remove(at);
+            let (to, info) = mine.remove(at);
+            if to.is_none() && s.mask & bit(queue::number(info)) != 0 {
+                // It waits for the process: see `flip`.
+                p.held.push((None, *info));
+                all.push((&**d, s, mine));
+                continue;
+            }
             faults.push(Halted {
                 tid: d.tid,
                 signal: Some((queue::number(info), *info)),
@@ -445,6 +452,9 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     let Some(p) = t.procs.get_mut(&pid) else {
         return Err(MigrateError::Ended);
     };
+    for (_, info) in std::mem::take(&mut p.held) {
+        signals::send_again(pid, &info);
+    }
     let deputies = p.leave_deputies(&keep);
     (p.place, p.put) = (Place::Home, false);
     p.common
@@ -462,6 +472,7 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
         grip.seized.insert(h.tid);
     }
     grip.halted = halted;
+    family::close_files(t);
     t.go_on(pid, grip);
     // Their waiters: many want a processor now.
     deputies.iter().for_each(|d| d.close());

@@ -12,6 +12,7 @@ use crate::hollow::{give_up, hand_over, perhaps_kept};
 use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
+use crate::onlookers;
 use crate::outside::Limits;
 use crate::partners;
 use crate::reasons;
@@ -84,7 +85,7 @@ pub struct Prepared {
 
 impl Prepared {
     pub fn opened(&self, key: &FileKey) -> Option<File> {
-        self.files.get(key).and_then(|f| f.try_clone().ok())
+        self.files.get(key).and_then(|f| files::readable(f).ok())
     }
 
     /// Files that it has mapped since it was looked at first, and those of them that were leased.
@@ -164,7 +165,7 @@ fn try_out(
         let tracked = match &prep.uffd {
             // At home nobody of ours writes into it; the kernel does so through its page tables.
             Some(u) => {
-                let mut now = survey(pid, Some(&prep.names))?;
+                let mut now = survey(keep, pid, Some(&prep.names))?;
                 noted.mark(&mut now.areas);
                 job.precopy(u, &now, &RwLock::new(())).is_ok()
             }
@@ -172,7 +173,7 @@ fn try_out(
         };
         // One that stands still since it was looked at has mapped nothing.
         if prep.uffd.is_some() {
-            let now = survey(pid, Some(&prep.names))?;
+            let now = survey(keep, pid, Some(&prep.names))?;
             prep.mapped_more(now.files, now.leased, &now.names);
             job.more(&now.areas, &mut |k| prep.opened(k))?;
         }
@@ -278,9 +279,9 @@ pub fn better(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
 }
 
 /// `known`: its files at an earlier look.
-pub fn survey(pid: Pid, known: Option<&Names>) -> Result<Survey> {
+pub fn survey(keep: &Keep, pid: Pid, known: Option<&Names>) -> Result<Survey> {
     let maps = maps::read(pid).map_err(|_| MigrateError::Ended)?;
-    areas::of_home(pid, &maps, known)
+    areas::of_home(pid, &maps, known, &|| onlookers::watched(keep))
 }
 
 /// Halts the process, maps our region into it, and looks at it. It runs on meanwhile when it is big.
@@ -314,7 +315,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         asleep.iter().for_each(|a| t.waits.woken(a));
     }
     t.passing.extend(grip.seized.iter().copied());
-    match look(pid, &mut grip, at_exec, joint) {
+    match look(&t.keep, pid, &mut grip, at_exec, joint) {
         Ok((prep, leaving)) => {
             let mut leaving = Leaving { grip, ..leaving };
             for h in &leaving.grip.halted {
@@ -358,7 +359,13 @@ fn halt(grip: &mut Grip) -> Result<()> {
     Ok(())
 }
 
-fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepared, Leaving)> {
+fn look(
+    keep: &Keep,
+    pid: Pid,
+    grip: &mut Grip,
+    at_exec: bool,
+    joint: bool,
+) -> Result<(Prepared, Leaving)> {
     let regs = trace::regs(pid)?;
     if regs.cs == CS_32 {
         return Err(MigrateError::Stays(
@@ -366,7 +373,7 @@ fn look(pid: Pid, grip: &mut Grip, at_exec: bool, joint: bool) -> Result<(Prepar
             "a 32-bit program".into(),
         ));
     }
-    let first = survey(pid, None)?;
+    let first = survey(keep, pid, None)?;
     objects::travels(&first.areas)?;
     if !joint {
         partners::only(&[pid], &first.areas)?;

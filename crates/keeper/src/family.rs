@@ -4,6 +4,7 @@ use crate::deputy::{Deputy, Waiter, Work};
 use crate::keep::{Keep, lock};
 use crate::links::HostLink;
 use crate::room;
+use crate::tree::Tree;
 use armento_migrate::fault::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
 use armento_model::{Pid, Stay, Tid};
@@ -209,6 +210,15 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
     }
     lock(&keep.files).insert(key, f);
     Ok(Some(key))
+}
+
+/// Closes the files that were mapped away, once nothing of this tree is: its programs may have let them go, and unmount
+/// their file system. What is being sent, or waits to be (`group.rs`), is open a second time.
+pub fn close_files(t: &Tree) {
+    if t.procs.values().all(|p| p.link().is_none()) {
+        lock(&t.keep.leases).clear();
+        lock(&t.keep.files).retain(|_, f| Arc::strong_count(f) > 1);
+    }
 }
 
 pub fn fetch(keep: &Arc<Keep>, link: &Arc<HostLink>, seq: u32, key: FileKey) {

@@ -72,7 +72,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     let code = l.region.code();
     let still = l.still.take();
     let again = still.is_none();
-    let mut last = still.map_or_else(|| survey(pid, Some(&l.names)), Ok)?;
+    let mut last = still.map_or_else(|| survey(&t.keep, pid, Some(&l.names)), Ok)?;
     if again {
         // One that stands at its exec since it was looked at has nothing new.
         if !how.joint {

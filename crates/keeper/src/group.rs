@@ -14,8 +14,9 @@ use crate::keep::{Keep, lock};
 use crate::links::{self, HostLink, MoveEvent};
 use crate::mover::{Done, READY_MAX, await_ready};
 use crate::tree::{Place, Tree};
-use crate::{depart, freeze, hollow, lasting, partners, reasons};
+use crate::{depart, freeze, hollow, lasting, onlookers, partners, reasons};
 use armento_migrate::image::areas;
+use armento_migrate::image::files::readable;
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::source::Job;
@@ -135,13 +136,15 @@ fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
     let mut files = HashMap::new();
     for pid in group {
         let list = maps::read(*pid).unwrap_or_default();
-        files.extend(areas::of_home(*pid, &list, None).unwrap_or_default().files);
+        let watched = || onlookers::watched(keep);
+        let seen = areas::of_home(*pid, &list, None, &watched);
+        files.extend(seen.unwrap_or_default().files);
     }
     let mut known = lock(&keep.files);
     files.retain(|key, _| !known.contains_key(key));
     let keys: Vec<FileKey> = files.keys().copied().collect();
-    let files: HashMap<FileKey, Arc<File>> =
-        files.into_iter().map(|(k, f)| (k, Arc::new(f))).collect();
+    let open = |(k, f): (FileKey, File)| Some((k, Arc::new(readable(&f).ok()?)));
+    let files: HashMap<FileKey, Arc<File>> = files.into_iter().filter_map(open).collect();
     known.extend(files.iter().map(|(key, f)| (*key, f.clone())));
     drop(known);
     let (tx, news) = mpsc::channel();

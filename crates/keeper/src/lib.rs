@@ -29,6 +29,7 @@ mod loading;
 mod looks;
 mod mappings;
 mod mover;
+mod onlookers;
 mod onward;
 mod outside;
 mod partners;

@@ -12,7 +12,7 @@
 use crate::deputy::{AGAIN, Deputy};
 use crate::keep::{Keep, lock};
 use crate::mover::{Task, Why};
-use crate::{serve, signals};
+use crate::{onlookers, serve, signals};
 use armento_abi::{BodyFile, CpuClock, Packed, Whose, body_file, cpu_clock, whose_words};
 use armento_client::api::Dest;
 use armento_migrate::{MigrateError, Result};
@@ -178,6 +178,11 @@ fn sleepers(keep: &Keep) -> impl Iterator<Item = (Pid, Pid)> + use<> {
 pub fn watch(keep: &Keep) {
     if keep.away().is_empty() {
         return;
+    }
+    for (pid, by) in onlookers::counted(keep) {
+        if !keep.tasks.call_home(pid) {
+            come_first(keep, pid, by);
+        }
     }
     for (by, whose) in sleepers(keep) {
         if let Some(d) = keep.deputy(whose)

@@ -60,7 +60,13 @@ pub fn leave(code: &Code, pid: Pid, tid: Tid, stay: u64) -> Result<Vec<Directed>
         return Ok(Vec::new());
     }
     let mut h = Hold::take(tid, Arc::new(Unfiltered))?;
-    drain(&mut h, code, pid, CAN_WAIT & !stay)
+    let mut taken = drain(&mut h, code, pid, CAN_WAIT & !stay)?;
+    // A SIGTRAP that waited was delivered to us instead.
+    taken.extend(h.take_sent().into_iter().map(|info| {
+        let whole = sys::siginfo_code(&info) == libc::SI_USER;
+        ((!whole).then_some(tid), info)
+    }));
+    Ok(taken)
 }
 
 pub fn number(info: &SigInfo) -> i32 {

@@ -4,6 +4,7 @@
 
 use crate::keep::Keep;
 use crate::looks;
+use crate::onlookers;
 use crate::permission;
 use crate::room;
 use crate::sys as ksys;
@@ -83,6 +84,7 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     open_files(pid)?;
     areas::may_travel(&maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
     looks::unseen(keep, pid)?;
+    onlookers::uncounted(keep, pid)?;
     looks::unawaited(keep, pid)?;
     Ok(st.rss_kib)
 }
@@ -113,6 +115,10 @@ fn uncarried(v: &Vma, flags: &str) -> MigrateError {
         () if has(&["ht"]) => (
             Stay::KernelState,
             "huge pages of a pool (MAP_HUGETLB)".into(),
+        ),
+        () if has(&[maps::PROTECTION_KEY]) => (
+            Stay::KernelState,
+            "memory with a protection key (pkey_mprotect)".into(),
         ),
         () if has(&["um", "uw", "ui"]) => (
             Stay::KernelState,

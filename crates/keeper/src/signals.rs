@@ -181,10 +181,18 @@ pub fn thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool 
             // One that was deleted meanwhile tells no more.
             timer.map_or(tid != pid, |t| t.thread == Some(tid))
         }
-        // KERNEL: what the thread's own write has earned it (send_sig to current) says that it sent it.
-        libc::SI_USER if [libc::SIGPIPE, libc::SIGXFSZ].contains(&word(0)) => word(16) == pid,
+        // KERNEL: what the thread's own write has earned it (send_sig to current) says that it sent it, as kill(2) does.
+        libc::SI_USER if [libc::SIGPIPE, libc::SIGXFSZ].contains(&word(0)) => {
+            word(16) == pid && wrote_in_vain(tid)
+        }
         _ => keep.aimed.hit(tid, info) || owners::for_thread(pid, tid, info),
     }
+}
+
+/// Whether the call that a stopped thread ends just now says EPIPE or EFBIG.
+fn wrote_in_vain(tid: Tid) -> bool {
+    let ret = trace::regs(tid).map(|r| -(r.rax as i64));
+    ret.is_ok_and(|e| [libc::EPIPE, libc::EFBIG].contains(&(e as i32)))
 }
 
 /// Sends a signal that was taken from a process to it again.

@@ -3,6 +3,7 @@
 //! From: `birth.rs`. Next: `mover.rs` (who moves), `signals.rs` (what deputies report).
 
 use crate::deputy::{Common, Deputy, Waiter, Work};
+use crate::family;
 use crate::follow::Follow;
 use crate::keep::{Keep, lock};
 use crate::lasting;
@@ -488,6 +489,7 @@ impl Tree {
     /// A writer waits for a file that an away process maps shared: bring it home, then let go.
     /// KERNEL: /proc/sys/fs/lease-break-time gives us 45 s.
     fn watch_leases(&mut self) {
+        family::close_files(self);
         let keep = self.keep.clone();
         let mut leases = lock(&keep.leases);
         leases.retain(|(pid, _)| self.procs.get(pid).is_some_and(|p| p.link().is_some()));

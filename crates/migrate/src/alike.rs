@@ -89,7 +89,7 @@ mod tests {
             dev: 1,
             ino: 2,
             size,
-            mtime_ns: 3,
+            ctime_ns: 3,
         };
         Like {
             key,

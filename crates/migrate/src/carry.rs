@@ -121,7 +121,7 @@ mod tests {
                 dev: 1,
                 ino: 1,
                 size,
-                mtime_ns: 0,
+                ctime_ns: 0,
             };
             let keys: Vec<FileKey> = sizes.iter().map(key).collect();
             assert_eq!(asked_together(&keys), want, "{sizes:?}");

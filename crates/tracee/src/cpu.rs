@@ -1,5 +1,6 @@
 //! CPU time of a process or thread, as the kernel tells those who look from outside.
 
+use crate::usage::Memory;
 use crate::{status, sys, text};
 use armento_abi::clock::{PROF, SCHED, VIRT};
 use armento_model::{CpuTime, Shown};
@@ -73,6 +74,19 @@ fn schedstat(tid: i32) -> Option<(u64, u64)> {
 pub fn thread(tid: i32) -> CpuTime {
     let t = thread_ticks(tid);
     CpuTime::split(thread_ns(tid), t.user_ns, t.system_ns)
+}
+
+/// What the kernel here has counted of the memory of thread `tid` of `pid`, or of the whole process.
+/// KERNEL: proc_pid_stat(5), fields 10 and 12; proc_pid_status(5), VmHWM.
+pub fn memory(pid: i32, tid: Option<i32>) -> Memory {
+    let stat = tid.map_or_else(|| status::stat_fields(pid), status::thread_stat_fields);
+    let stat = stat.unwrap_or_default();
+    let field = |n: usize| stat.get(n - 3).copied().unwrap_or(0).max(0) as u64;
+    Memory {
+        peak_kib: status::peak_kib(pid),
+        minor_faults: field(10),
+        major_faults: field(12),
+    }
 }
 
 /// Right before [`thread`] is asked of many stopped threads: the second look at files of /proc takes a third of the

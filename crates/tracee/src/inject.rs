@@ -8,19 +8,16 @@
 
 use crate::region::Code;
 use crate::status;
-use crate::sys;
+use crate::sys::{self, SigInfo};
 use crate::trace::{self, Regs, Result, Status, Stop, TURN_MAX, TraceError};
 use crate::trap;
 use armento_model::Tid;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Signals that must stay deliverable: the kernel's own faults, our int3, and those nobody can block.
-pub const NEVER_BLOCK: u64 = bit(libc::SIGTRAP)
-    | bit(libc::SIGSEGV)
-    | bit(libc::SIGBUS)
-    | bit(libc::SIGILL)
-    | bit(libc::SIGFPE);
+/// What a held thread does not block: our int3 is forced on it. Signals of other faults wait, if they were sent; one that
+/// our own calls caused would end the program (KERNEL: force_sig_info_to_task).
+pub const NEVER_BLOCK: u64 = bit(libc::SIGTRAP);
 
 pub const fn bit(sig: i32) -> u64 {
     1 << (sig - 1)
@@ -74,7 +71,7 @@ pub struct Hold {
     /// A SIGSTOP came while it was held.
     stopped: bool,
     /// Signals that no mask of ours held back, but somebody sent them.
-    sent: Vec<i32>,
+    sent: Vec<SigInfo>,
     passage: Arc<dyn Passage>,
     /// Its program ignores SIGTRAP, which our traps undo.
     ignores_trap: bool,
@@ -210,7 +207,7 @@ impl Hold {
                         && sys::siginfo_code(&trace::siginfo(self.tid)?) <= 0 =>
                 {
                     // Of each number one may wait. It is sent again when the thread is its own.
-                    self.sent.push(sig);
+                    self.sent.push(trace::siginfo(self.tid)?);
                 }
                 Status::Stopped(Stop::Signal(libc::SIGTRAP)) => return Ok(child),
                 // No mask holds it back: it is sent again when the thread is its own.
@@ -294,6 +291,11 @@ impl Hold {
         Ok(Outside::TooFar)
     }
 
+    /// Signals that were sent to it, and that no mask of ours held back: they are not sent again.
+    pub fn take_sent(&mut self) -> Vec<SigInfo> {
+        std::mem::take(&mut self.sent)
+    }
+
     /// Gives the thread back with other registers (a deputy, a finished body).
     pub fn finish(mut self, regs: Regs, mask: u64) -> Result<()> {
         self.regs = regs;
@@ -324,9 +326,15 @@ impl Hold {
             // To the whole process, as every SIGSTOP.
             let _ = sys::kill(self.tid, libc::SIGSTOP);
         }
-        for sig in std::mem::take(&mut self.sent) {
+        for info in std::mem::take(&mut self.sent) {
             let tgid = status::read(self.tid).map_or(self.tid, |s| s.tgid);
-            let _ = sys::tgkill(tgid, self.tid, sig);
+            let sig = i32::from(info[0]);
+            let _ = match sys::siginfo_code(&info) {
+                libc::SI_USER => sys::kill(tgid, sig),
+                // What anybody may say. It was for the process, or says itself for which thread.
+                code if code < 0 && code != libc::SI_TKILL => sys::sigqueue(tgid, None, sig, &info),
+                _ => sys::tgkill(tgid, self.tid, sig),
+            };
         }
         trace::set_regs(self.tid, &self.regs)?;
         trace::set_sigmask(self.tid, self.mask)?;

@@ -78,6 +78,14 @@ pub fn rss_kib(pid: i32) -> u64 {
     pages.unwrap_or(0) * PAGE / 1024
 }
 
+/// Most memory that a process has had resident. KERNEL: proc_pid_status(5), VmHWM.
+pub fn peak_kib(pid: i32) -> u64 {
+    let text = text::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|l| l.split_whitespace().next()?.parse().ok());
+    kib.unwrap_or(0)
+}
+
 /// The call that a thread is in, and its arguments; `None` when it is in none or may not be looked at.
 /// KERNEL: /proc/PID/task/TID/syscall, proc_pid_syscall(5).
 pub fn call(pid: i32, tid: i32) -> Option<(i64, [u64; 6])> {

@@ -7,8 +7,9 @@
 //! again, by calls that end in stops of system calls, which force nothing.
 
 use crate::inject::{aim, bit, vdso_syscall};
+use crate::status;
+use crate::sys::{self, SigInfo};
 use crate::trace::{self, Regs, Result, Status, Stop, TraceError};
-use crate::{status, sys};
 use armento_model::Tid;
 
 /// KERNEL: struct kernel_sigaction on x86-64: handler, flags, restorer, mask.
@@ -27,7 +28,12 @@ pub fn ignored(tid: Tid) -> bool {
 
 /// Lets it ignore SIGTRAP again. `r` are its registers; it is left with others. `scratch`: memory of ours, maybe
 /// unmapped meanwhile: then what lies below its stack is borrowed. Stray signals go to `sent`.
-pub fn ignore_again(tid: Tid, r: &Regs, scratch: Option<u64>, sent: &mut Vec<i32>) -> Result<()> {
+pub fn ignore_again(
+    tid: Tid,
+    r: &Regs,
+    scratch: Option<u64>,
+    sent: &mut Vec<SigInfo>,
+) -> Result<()> {
     let gate = vdso_syscall(tid)?.0;
     let below = r.rsp.wrapping_sub(BELOW_STACK) & !15;
     let places = scratch.into_iter().chain([below]);
@@ -42,7 +48,7 @@ pub fn ignore_again(tid: Tid, r: &Regs, scratch: Option<u64>, sent: &mut Vec<i32
 }
 
 /// The flags and the mask of the action are as they were, and so is what lay at `at`. `false`: nothing can lie there.
-fn ignore_at(tid: Tid, r: &Regs, (gate, at): (u64, u64), sent: &mut Vec<i32>) -> Result<bool> {
+fn ignore_at(tid: Tid, r: &Regs, (gate, at): (u64, u64), sent: &mut Vec<SigInfo>) -> Result<bool> {
     let mut before = [0u8; ACTION];
     if !sys::vm_read(tid, at, &mut before).is_ok_and(|n| n == ACTION) {
         return Ok(false);
@@ -59,7 +65,7 @@ fn ignore_at(tid: Tid, r: &Regs, (gate, at): (u64, u64), sent: &mut Vec<i32>) ->
 }
 
 /// rt_sigaction(2) of SIGTRAP with these two addresses: the new action, and where the old one goes.
-fn call(tid: Tid, r: &Regs, gate: u64, a: [u64; 2], sent: &mut Vec<i32>) -> Result<i64> {
+fn call(tid: Tid, r: &Regs, gate: u64, a: [u64; 2], sent: &mut Vec<SigInfo>) -> Result<i64> {
     let args = [libc::SIGTRAP as u64, a[0], a[1], SIGSET, 0, 0];
     trace::set_regs(tid, &aim(r, gate, libc::SYS_rt_sigaction, args))?;
     let mut begun = false;
@@ -68,7 +74,7 @@ fn call(tid: Tid, r: &Regs, gate: u64, a: [u64; 2], sent: &mut Vec<i32>) -> Resu
         match trace::wait_certain(tid)? {
             Status::Stopped(Stop::Call) if begun => return Ok(trace::regs(tid)?.rax as i64),
             Status::Stopped(Stop::Call) => begun = true,
-            Status::Stopped(Stop::Signal(sig)) => sent.push(sig),
+            Status::Stopped(Stop::Signal(_)) => sent.push(trace::siginfo(tid)?),
             Status::Stopped(_) | Status::Continued => {}
             Status::Exited(_) | Status::Killed(_) => return Err(TraceError::Gone(tid)),
         }
@@ -78,14 +84,14 @@ fn call(tid: Tid, r: &Regs, gate: u64, a: [u64; 2], sent: &mut Vec<i32>) -> Resu
 
 /// From the end of a call to a stop behind which the kernel looks whether the call is to be issued again: from
 /// here it would hand its own restart errors to the program.
-fn to_boundary(tid: Tid, sent: &mut Vec<i32>) -> Result<()> {
+fn to_boundary(tid: Tid, sent: &mut Vec<SigInfo>) -> Result<()> {
     for _ in 0..STOPS_MAX {
         // Any stop takes back what was asked for before.
         trace::interrupt(tid)?;
         trace::resume(tid, 0)?;
         match trace::wait_certain(tid)? {
             Status::Stopped(Stop::Trap) => return Ok(()),
-            Status::Stopped(Stop::Signal(sig)) => sent.push(sig),
+            Status::Stopped(Stop::Signal(_)) => sent.push(trace::siginfo(tid)?),
             Status::Stopped(_) | Status::Continued => {}
             Status::Exited(_) | Status::Killed(_) => return Err(TraceError::Gone(tid)),
         }

@@ -43,6 +43,26 @@ pub fn add_to_rusage(b: &mut [u8], t: CpuTime) -> CpuTime {
     }
 }
 
+/// What the kernel counts of memory. KERNEL: getrusage(2); ru_maxrss is the most of the whole process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    pub peak_kib: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+}
+
+/// Words of struct rusage.
+const PEAK: usize = 4;
+const MINOR: usize = 8;
+const MAJOR: usize = 9;
+
+/// ru_maxrss, ru_minflt and ru_majflt of one that has used memory on two nodes.
+pub fn add_memory(b: &mut [u8], m: Memory) {
+    set_word(b, PEAK, word(b, PEAK).max(m.peak_kib));
+    set_word(b, MINOR, word(b, MINOR) + m.minor_faults);
+    set_word(b, MAJOR, word(b, MAJOR) + m.major_faults);
+}
+
 /// tms_utime and tms_stime, then the children's, in ticks; returns what they say then.
 pub fn add_to_tms(b: &mut [u8], own: CpuTime, children: CpuTime) -> (CpuTime, CpuTime) {
     let mut add = |i: usize, ns: u64| {
@@ -87,6 +107,18 @@ mod tests {
         let said = add_to_rusage(&mut b, T);
         assert_eq!(b, bytes(&[3, 100_000, 0, 20_005, 77]));
         assert_eq!((said.user_ns, said.system_ns), (3_100_000_000, 20_005_000));
+    }
+
+    #[test]
+    fn faults_add_up_and_the_peak_is_the_larger() {
+        let mut b = bytes(&[0, 0, 0, 0, 500, 1, 2, 3, 10, 20, 7]);
+        let m = Memory {
+            peak_kib: 400,
+            minor_faults: 5,
+            major_faults: 6,
+        };
+        add_memory(&mut b, m);
+        assert_eq!(b, bytes(&[0, 0, 0, 0, 500, 1, 2, 3, 15, 26, 7]));
     }
 
     #[test]

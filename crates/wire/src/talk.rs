@@ -79,7 +79,8 @@ pub struct FileKey {
     pub dev: u64,
     pub ino: u64,
     pub size: u64,
-    pub mtime_ns: i64,
+    /// When it was changed last. KERNEL: inode(7): unlike the time of modification no program can set it.
+    pub ctime_ns: i64,
 }
 
 /// siginfo_t, 128 bytes.

@@ -8,6 +8,7 @@ use super::files::File;
 /// low because keepers and hosts speak it, `lab` and `conform` below `cli` because they are verbs.
 const LAYERS: &[&[&str]] = &[
     &["model"],
+    &["census"],
     &["abi"],
     &["wire"],
     &["gossip"],

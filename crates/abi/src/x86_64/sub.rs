@@ -14,7 +14,8 @@ pub(super) const OUT_INT: Arg = Out(Const(4));
 
 const FLOCK: u32 = 32;
 
-/// KERNEL: include/uapi/linux/fcntl.h, asm-generic/fcntl.h.
+/// KERNEL: include/uapi/linux/fcntl.h, asm-generic/fcntl.h. F_SETLEASE (1024) is absent: home may have the file open on
+/// behalf of a mapping that was made away, and closes it when the process has come home.
 const FCNTL: &[Command] = &[
     (0, Val),                  // F_DUPFD
     (1, Val),                  // F_GETFD
@@ -34,7 +35,6 @@ const FCNTL: &[Command] = &[
     (36, InOut(Const(FLOCK))), // F_OFD_GETLK
     (37, In(Const(FLOCK))),    // F_OFD_SETLK
     (38, In(Const(FLOCK))),    // F_OFD_SETLKW
-    (1024, Val),               // F_SETLEASE
     (1025, Val),               // F_GETLEASE
     (1026, Val),               // F_NOTIFY
     (1027, Val),               // F_DUPFD_QUERY

@@ -152,7 +152,7 @@ fn key(dev: u64, ino: u64) -> FileKey {
         dev,
         ino,
         size: 7,
-        mtime_ns: 0,
+        ctime_ns: 0,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Memory areas: what is mapped where, from the maps of a home process or of a body.
 
-use super::files::{self, FILE_MAX, Names};
+use super::files::{self, FILE_MAX, Names, Watched};
 use super::flags::{Flags, GROWS};
 use super::objects::{self, ObjectId};
 use super::vdso::{self, Vdso};
@@ -12,8 +12,10 @@ use armento_tracee::region::BASE;
 use armento_tracee::sys;
 use armento_wire::talk::FileKey;
 use serde::{Deserialize, Serialize};
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Deref;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Area {
@@ -140,7 +142,14 @@ fn written_by_others(v: &Vma) -> MigrateError {
 }
 
 /// Areas of a process at home. `known`: its files at an earlier look, which are not looked at again.
-pub fn of_home(pid: i32, maps: &[Vma], known: Option<&Names>) -> Result<Survey> {
+pub fn of_home(
+    pid: i32,
+    maps: &[Vma],
+    known: Option<&Names>,
+    watched: &dyn Fn() -> Watched,
+) -> Result<Survey> {
+    // Asked for once, and only if there is a file that is not known.
+    let watched = LazyCell::new(watched);
     let mut s = Survey {
         names: known.cloned().unwrap_or_default(),
         ..Survey::default()
@@ -151,7 +160,7 @@ pub fn of_home(pid: i32, maps: &[Vma], known: Option<&Names>) -> Result<Survey> 
         } else if let Some(object) = objects::of(v) {
             s.push(v, Kind::Shared { object, off: v.off });
         } else if named(v) {
-            let kind = home_file(pid, v, maps, &mut s, known.is_some())?;
+            let kind = home_file(pid, v, (maps, &watched), &mut s, known.is_some())?;
             s.push(v, kind);
         } else if v.shared {
             return Err(MigrateError::Stays(
@@ -213,7 +222,13 @@ fn plain(v: &Vma) -> Kind {
     }
 }
 
-fn home_file(pid: i32, v: &Vma, all: &[Vma], s: &mut Survey, again: bool) -> Result<Kind> {
+fn home_file(
+    pid: i32,
+    v: &Vma,
+    (all, watched): (&[Vma], &dyn Deref<Target = Watched>),
+    s: &mut Survey,
+    again: bool,
+) -> Result<Kind> {
     let stays = |stay, why: &str| Err(MigrateError::Stays(stay, format!("{} ({why})", v.name)));
     if v.shared && v.prot & libc::PROT_WRITE != 0 {
         return Err(written_by_others(v));
@@ -221,7 +236,7 @@ fn home_file(pid: i32, v: &Vma, all: &[Vma], s: &mut Survey, again: bool) -> Res
     let key = match s.names.get(v) {
         Some(key) => key,
         None => {
-            let (key, file) = files::find(pid, v, all)?;
+            let (key, file) = files::find(pid, v, all, watched)?;
             s.names.learn(v, key);
             s.files.insert(key, file);
             key
@@ -229,17 +244,17 @@ fn home_file(pid: i32, v: &Vma, all: &[Vma], s: &mut Survey, again: bool) -> Res
     };
     // One that was known was looked at then.
     let file = s.files.get(&key);
-    if v.shared && (file.is_some() || !again) {
-        match file {
-            Some(f) if files::unwritable(pid, f) => {}
-            Some(f) if sys::take_lease(f) => s.leased.push(key),
-            _ => {
-                return stays(
-                    Stay::SharedMemory,
-                    "mapped shared from a file that may change",
-                );
-            }
-        }
+    let writable = file.is_none_or(|f| !files::unwritable(pid, f));
+    if v.shared && (file.is_some() || !again) && writable {
+        let leased = file.and_then(|f| files::readable(f).ok());
+        let Some(leased) = leased.filter(sys::take_lease) else {
+            return stays(
+                Stay::SharedMemory,
+                "mapped shared from a file that may change",
+            );
+        };
+        s.files.insert(key, leased);
+        s.leased.push(key);
     }
     if key.size > FILE_MAX {
         return stays(Stay::NoRoom, "a mapped file too big to travel");
@@ -258,7 +273,7 @@ pub fn memfd_name(key: &FileKey, shared: bool) -> String {
         key.dev,
         key.ino,
         key.size,
-        key.mtime_ns as u64,
+        key.ctime_ns as u64,
         u8::from(shared)
     )
 }
@@ -280,7 +295,7 @@ fn parse_memfd(name: &str) -> Option<(FileKey, bool)> {
             dev,
             ino,
             size,
-            mtime_ns: mtime as i64,
+            ctime_ns: mtime as i64,
         },
         shared == 1,
     ))
@@ -478,7 +493,7 @@ mod tests {
             dev: 1,
             ino: 2,
             size: 3,
-            mtime_ns: 4,
+            ctime_ns: 4,
         };
         let file = |start, end, off| Area {
             start,
@@ -519,7 +534,7 @@ mod tests {
                     dev: 1,
                     ino: 2,
                     size: 3,
-                    mtime_ns: 4,
+                    ctime_ns: 4,
                 },
                 off: 0,
                 shared: false,
@@ -537,7 +552,7 @@ mod tests {
             dev: 0xfe00,
             ino: 77,
             size: 1 << 20,
-            mtime_ns: -5,
+            ctime_ns: -5,
         };
         let name = format!("/memfd:{} (deleted)", memfd_name(&key, true));
         assert_eq!(parse_memfd(&name), Some((key, true)));

@@ -13,9 +13,12 @@ use armento_tracee::pages::{Backing, Pagemap, Run};
 use armento_tracee::region::Code;
 use armento_tracee::{PAGE, sys};
 use armento_wire::talk::FileKey;
-use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::time::Duration;
 
 /// Largest file that travels whole for the sake of a mapping, bytes.
 pub const FILE_MAX: u64 = 256 << 20;
@@ -23,6 +26,29 @@ pub const FILE_MAX: u64 = 256 << 20;
 const DONTUNMAP: u64 = 4;
 /// Bytes of a file without a name in one read.
 const LOOK: usize = 1 << 20;
+
+/// Files, and directories of files, by inode, that must not be opened: a process would see it (inotify(7)).
+#[derive(Clone, Debug, Default)]
+pub struct Watched(HashSet<u64>);
+
+impl Watched {
+    pub fn note(&mut self, ino: u64) {
+        self.0.insert(ino);
+    }
+
+    /// `f` is of a file; its directory counts, too.
+    fn has(&self, f: &File) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", f.as_raw_fd()));
+        let dir = path.ok().and_then(|p| p.parent()?.metadata().ok());
+        let own = f.metadata().ok();
+        own.into_iter()
+            .chain(dir)
+            .any(|m| self.0.contains(&m.ino()))
+    }
+}
 
 /// What files are called, by device and inode as maps shows them. Overlay and btrfs show others in stat.
 #[derive(Clone, Debug, Default)]
@@ -51,14 +77,14 @@ impl Names {
 pub fn bare(key: &FileKey) -> FileKey {
     FileKey {
         size: 0,
-        mtime_ns: 0,
+        ctime_ns: 0,
         ..*key
     }
 }
 
 /// Is this the key of a copy for one move, which nobody else can use?
 pub fn rescued(key: &FileKey) -> bool {
-    key.mtime_ns < 0
+    key.ctime_ns < 0
 }
 
 /// By number alone, as stat shows it on file systems that have one device.
@@ -68,13 +94,14 @@ fn unversioned(v: &Vma) -> FileKey {
         dev: libc::makedev(major, minor),
         ino: v.ino,
         size: 0,
-        mtime_ns: 0,
+        ctime_ns: 0,
     }
 }
 
-/// The file behind `v`, one of `all`, and its key. A device has none of its own memory: such a process stays.
-pub fn find(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
-    if let Some(f) = open_mapped(pid, v) {
+/// The file behind `v`, one of `all`, as a place (O_PATH: see [`readable`]), and its key. A device has none of its own
+/// memory: such a process stays.
+pub fn find(pid: i32, v: &Vma, all: &[Vma], watched: &Watched) -> Result<(FileKey, File)> {
+    if let Some(f) = open_mapped(pid, v).filter(|f| !watched.has(f)) {
         let kind = f.metadata()?.file_type();
         if kind.is_char_device() || kind.is_block_device() {
             let why = format!("{} (a device)", v.name);
@@ -117,7 +144,7 @@ fn rescue(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let key = FileKey {
         size: copy.metadata()?.len(),
-        mtime_ns: now.map_or(-1, |t| -(t.as_nanos() as i64)),
+        ctime_ns: now.map_or(-1, |t| -(t.as_nanos() as i64)),
         ..unversioned(v)
     };
     Ok((key, copy))
@@ -176,15 +203,26 @@ fn copy_runs(mem: &File, to: &File, runs: &[Run], shift: u64) -> Result<()> {
     Ok(())
 }
 
-/// Opens the file behind a mapping and makes sure that it is the one.
+/// A place in the file system: to open it so is seen by nobody. KERNEL: open(2), O_PATH.
+fn place(path: String) -> io::Result<File> {
+    let flags = libc::O_PATH;
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// What [`find`] found, open for reading. KERNEL: a file that is opened anew by its descriptor may have no name.
+pub fn readable(f: &File) -> io::Result<File> {
+    File::open(format!("/proc/self/fd/{}", f.as_raw_fd()))
+}
+
+/// Opens the file behind a mapping, as a place, and makes sure that it is the one.
 fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
-    if let Ok(f) = File::open(format!("/proc/{pid}/map_files/{:x}-{:x}", v.start, v.end)) {
+    if let Ok(f) = place(format!("/proc/{pid}/map_files/{:x}-{:x}", v.start, v.end)) {
         return Some(f);
     }
     if v.name.ends_with(" (deleted)") {
         return None;
     }
-    let f = File::open(format!("/proc/{pid}/root{}", v.name)).ok()?;
+    let f = place(format!("/proc/{pid}/root{}", v.name)).ok()?;
     let m = f.metadata().ok()?;
     if m.ino() == v.ino || same_bytes(pid, v, &f) {
         Some(f)
@@ -195,6 +233,7 @@ fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
 
 /// Overlay file systems show other inode numbers in maps: compare the first page instead.
 fn same_bytes(pid: i32, v: &Vma, f: &File) -> bool {
+    let Ok(f) = readable(f) else { return false };
     let (mut a, mut b) = ([0u8; PAGE as usize], [0u8; PAGE as usize]);
     v.prot & libc::PROT_WRITE == 0
         && matches!(sys::vm_read(pid, v.start, &mut a), Ok(n) if n == a.len())
@@ -202,14 +241,29 @@ fn same_bytes(pid: i32, v: &Vma, f: &File) -> bool {
         && a == b
 }
 
-/// The key of an open regular file.
+/// KERNEL: times of files are those of the last tick, 10 ms at most (CONFIG_HZ=100); exact ones come with 6.13.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The key of an open regular file. One that was changed just now could be changed once more at the same time: that
+/// time passes first.
 pub fn file_key(f: &File) -> Option<FileKey> {
-    let m = f.metadata().ok()?;
-    m.file_type().is_file().then(|| FileKey {
+    let mut m = f.metadata().ok()?;
+    if !m.file_type().is_file() {
+        return None;
+    }
+    let changed = |m: &Metadata| m.ctime() * 1_000_000_000 + m.ctime_nsec();
+    let now = sys::clock_ns(libc::CLOCK_REALTIME).unwrap_or(0);
+    let age = now.checked_sub(changed(&m).max(0) as u64);
+    let left = age.and_then(|ns| TICK.checked_sub(Duration::from_nanos(ns)));
+    if let Some(left) = left {
+        std::thread::sleep(left);
+        m = f.metadata().ok()?;
+    }
+    Some(FileKey {
         dev: m.dev(),
         ino: m.ino(),
         size: m.size(),
-        mtime_ns: m.mtime() * 1_000_000_000 + m.mtime_nsec(),
+        ctime_ns: changed(&m),
     })
 }
 
@@ -233,7 +287,12 @@ mod tests {
         let here = own_program_is_found_and_rescued as fn() as usize as u64;
         let v = all.iter().find(|v| v.start <= here && here < v.end);
         let v = v.expect("own code");
-        let (key, f) = find(me, v, &all).expect("own program");
+        let (key, f) = find(me, v, &all, &Watched::default()).expect("own program");
+        let mut watched = Watched::default();
+        watched.note(key.ino);
+        let (copied, _) = find(me, v, &all, &watched).expect("a copy");
+        assert!(rescued(&copied));
+        let f = readable(&f).expect("to read");
         let mut names = Names::default();
         assert_eq!((names.get(v), names.identity(v).ino), (None, v.ino));
         names.learn(v, key);

@@ -14,6 +14,11 @@ use armento_tracee::trace;
 const ARCH_GET_CPUID: u64 = 0x1011;
 /// KERNEL: linux/prctl.h. Since 6.3.
 const PR_GET_MDWE: u64 = 66;
+/// KERNEL: Documentation/arch/x86/xstate.rst: bit 18 is the data of tiles (AMX).
+const ARCH_GET_XCOMP_PERM: u64 = 0x1022;
+const TILES: u64 = 1 << 18;
+/// KERNEL: asm/prctl.h, since 6.4: which bits of an address count.
+const ARCH_GET_UNTAG_MASK: u64 = 0x4001;
 const PR_GET_TSC: u64 = 25;
 /// KERNEL: the instruction rdtsc faults.
 const PR_TSC_SIGSEGV: u32 = 2;
@@ -28,6 +33,7 @@ const MPOL_F_ADDR: u64 = 2;
 
 /// Places in the scratch memory of the region: an LDT entry, and a policy for each area of a batch.
 const LDT: u64 = 0x8000;
+const MASKS: u64 = 0x8010;
 const POLICIES: u64 = 0x1_0000;
 const POLICIES_MAX: usize = 512;
 
@@ -50,14 +56,32 @@ pub fn dispatches(tids: impl Iterator<Item = Tid>) -> Result<()> {
 /// State of the whole process.
 pub fn of_process(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<()> {
     let ldt = code.scratch(LDT, &[0; 16]);
+    let masks = code.scratch(MASKS, &[[0; 8], [0xff; 8]].concat());
     let calls = [
         (libc::SYS_modify_ldt, [0, ldt, 16, 0, 0, 0]),
         (libc::SYS_arch_prctl, [ARCH_GET_CPUID, 0, 0, 0, 0, 0]),
         (libc::SYS_prctl, [PR_GET_MDWE, 0, 0, 0, 0, 0]),
+        (
+            libc::SYS_arch_prctl,
+            [ARCH_GET_XCOMP_PERM, masks, 0, 0, 0, 0],
+        ),
+        (
+            libc::SYS_arch_prctl,
+            [ARCH_GET_UNTAG_MASK, masks + 8, 0, 0, 0, 0],
+        ),
     ];
-    let [ldt, cpuid, mdwe] = h.batch(code, &calls)?[..] else {
+    let [ldt, cpuid, mdwe, ..] = h.batch(code, &calls)?[..] else {
         return Err(MigrateError::Ended);
     };
+    let mut masks = [[0u8; 8], [0xff; 8]];
+    code.read_scratch(MASKS, masks.as_flattened_mut());
+    let [features, address] = masks.map(u64::from_le_bytes);
+    if features & TILES != 0 {
+        return Err(stays("it may use AMX tiles (ARCH_REQ_XCOMP_PERM)"));
+    }
+    if address != u64::MAX {
+        return Err(stays("it tags its addresses (ARCH_ENABLE_TAGGED_ADDR)"));
+    }
     if ldt > 0 {
         return Err(stays("it has segments of its own (modify_ldt)"));
     }

@@ -1,0 +1,194 @@
+//! Traces of our own work that others see: in /proc, on files, in accounts.
+
+use crate::Name::Status;
+use crate::Owner::Trace;
+use crate::{Row, at_home, carried, invisible, manual, missing, names, row};
+
+const RUN: &str = "docs/manual/run.md";
+
+pub const ROWS: &[Row] = &[
+    row(
+        "trace-tracer",
+        Trace,
+        "TracerPid, while calls are led to their end or CPU time is corrected",
+        names![=> Status("TracerPid")],
+        missing("a program at home that reads it in that moment sees our keeper"),
+        &["statfiles"],
+    ),
+    row(
+        "trace-tracer-of-spread",
+        Trace,
+        "TracerPid under --spread",
+        names![],
+        manual(
+            RUN,
+            "a program that is followed is traced, and status names a tracer",
+        ),
+        &["statfiles"],
+    ),
+    row(
+        "trace-debuggers",
+        Trace,
+        "strace -p and gdb -p from outside the tree",
+        names![],
+        manual(
+            RUN,
+            "while CPU time is corrected, and under --spread, they cannot attach",
+        ),
+        &["one_who_is_away_is_seen_and_handled_at_home"],
+    ),
+    row(
+        "trace-debuggers-within",
+        Trace,
+        "strace -p and gdb -p from within a tree on one of the same tree",
+        names![],
+        missing("EPERM: the process is not let go before the call is made"),
+        &[],
+    ),
+    row(
+        "trace-set-uid",
+        Trace,
+        "an exec of a traced program gives no rights",
+        names![],
+        manual(
+            RUN,
+            "a set-uid program runs at home untraced; one that its user may not read, exec'd without a fork under --spread, runs without its rights",
+        ),
+        &["a_tree_is_spread_from_the_first_instant"],
+    ),
+    row(
+        "trace-state",
+        Trace,
+        "state and CPU in /proc/PID/stat as ps and top at home read them",
+        names![],
+        missing("of one that computes away: S and 0 %; of one that is stopped: t"),
+        &["childfiles"],
+    ),
+    row(
+        "trace-resident",
+        Trace,
+        "memory, maps and smaps of one that is away, read at home by others than its tree",
+        names![],
+        missing("those of its hollow deputy: no program in maps, a few KiB resident"),
+        &["childfiles"],
+    ),
+    row(
+        "trace-memory-of-home",
+        Trace,
+        "/proc/PID/mem of one that is away, opened at home",
+        names![],
+        missing("EIO, or zeros while it comes home: nobody sees the open"),
+        &["memfile"],
+    ),
+    row(
+        "trace-wchan",
+        Trace,
+        "wchan, stack and syscall of one that is away, read at home by others",
+        names![],
+        missing("show the wait of its deputy"),
+        &[],
+    ),
+    row(
+        "trace-inotify",
+        Trace,
+        "inotify events of files that we open: the program, what it maps",
+        names![],
+        missing(
+            "watchers outside the tree see IN_OPEN, IN_ACCESS and IN_CLOSE_NOWRITE when a file goes to a node for the first time; within the tree IN_CLOSE_NOWRITE is seen now and then",
+        ),
+        &["quietfiles"],
+    ),
+    row(
+        "trace-fanotify",
+        Trace,
+        "fanotify events, and permission events, of the same opens",
+        names![],
+        missing(
+            "as inotify; a program that answers permission events and is of the same tree may stand still while we wait for it",
+        ),
+        &[],
+    ),
+    row(
+        "trace-atime",
+        Trace,
+        "access times",
+        names![],
+        missing(
+            "a mapped file is read whole at a move: with relatime its atime changes later than natively, if it was written since it was mapped",
+        ),
+        &[],
+    ),
+    row(
+        "trace-held-files",
+        Trace,
+        "files that we keep open when the program has closed and unmapped them",
+        names![],
+        invisible(
+            "closed when the last process of its tree is home (crates/keeper/src/family.rs); umount comes home first",
+        ),
+        &["stales"],
+    ),
+    row(
+        "trace-leases",
+        Trace,
+        "leases that we take on files that are read ahead",
+        names![],
+        manual(
+            RUN,
+            "who opens such a file for writing waits at most about half a second; with O_NONBLOCK the open says EWOULDBLOCK",
+        ),
+        &["files"],
+    ),
+    row(
+        "trace-leases-of-mappings",
+        Trace,
+        "leases that we take on files that are mapped shared and read-only",
+        names![],
+        missing(
+            "who opens such a file for writing waits until the keeper lets go; no page says so",
+        ),
+        &[],
+    ),
+    row(
+        "trace-position",
+        Trace,
+        "position in fdinfo of a file that is read ahead",
+        names![],
+        manual(RUN, "fdinfo may be half a second behind"),
+        &["selflinks"],
+    ),
+    row(
+        "trace-keeper-process",
+        Trace,
+        "the keeper in ps, in the user's count of processes and in limits",
+        names![],
+        missing(
+            "one process a tree and its threads count against RLIMIT_NPROC and pids.max; no page says so",
+        ),
+        &[],
+    ),
+    row(
+        "trace-dmesg",
+        Trace,
+        "what others read of the node: load, memory, audit records of ptrace",
+        names![],
+        missing("audit and Yama log our ptrace at home; no page says so"),
+        &[],
+    ),
+    row(
+        "trace-core",
+        Trace,
+        "core dumps: mappings and registers",
+        names![],
+        carried("crates/keeper/src/cores.rs"),
+        &["one_who_is_away_is_seen_and_handled_at_home"],
+    ),
+    row(
+        "trace-exec-text-busy",
+        Trace,
+        "ETXTBSY for who writes the program's file",
+        names![],
+        at_home("crates/keeper/src/hollow.rs"),
+        &["alike"],
+    ),
+];

@@ -1,0 +1,79 @@
+//! Descriptors by which processes of a tree watch another, or files that it maps: a body elsewhere would not be seen
+//! (perf_event_open), or what we open for a move would be (inotify).
+//!
+//! From: `depart.rs`, `looks.rs`. Next: nothing. What is opened outside of the tree is not looked for.
+
+use crate::keep::Keep;
+use armento_migrate::image::files::Watched;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay};
+use armento_tracee::{status, text};
+use std::path::Path;
+
+/// What a descriptor of a process is called, and its number.
+fn descriptors(pid: Pid) -> impl Iterator<Item = (String, String)> {
+    let dir = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter();
+    dir.flatten().flatten().filter_map(|e| {
+        let to = std::fs::read_link(e.path()).ok()?;
+        let to = to.to_str()?.to_owned();
+        Some((to, e.file_name().into_string().ok()?))
+    })
+}
+
+/// Another process of the tree that counts events of some process. KERNEL: the kernel does not say of which.
+fn counter(keep: &Keep, pid: Pid) -> Option<Pid> {
+    let others = keep.pids().into_iter().filter(|p| *p != pid);
+    let counts = |p: &Pid| descriptors(*p).any(|(to, _)| to == "anon_inode:[perf_event]");
+    others.into_iter().find(counts)
+}
+
+/// No other process of the tree counts events of `pid`, as far as can be told.
+pub fn uncounted(keep: &Keep, pid: Pid) -> Result<()> {
+    let Some(by) = counter(keep, pid) else {
+        return Ok(());
+    };
+    let name = status::comm(by, by);
+    let why = format!("process {by} ({name}) counts events (perf_event_open)");
+    Err(MigrateError::Stays(Stay::KernelState, why))
+}
+
+/// Processes that are away while another counts events: those, and by whom.
+pub fn counted(keep: &Keep) -> Vec<(Pid, Pid)> {
+    let away = keep.away().into_iter();
+    away.filter_map(|pid| Some((pid, counter(keep, pid)?)))
+        .collect()
+}
+
+/// Files and directories that processes of the tree watch by inotify.
+pub fn watched(keep: &Keep) -> Watched {
+    let mut all = Watched::default();
+    for pid in keep.pids() {
+        let of_inotify = descriptors(pid).filter(|(to, _)| to == "anon_inode:inotify");
+        for (_, number) in of_inotify {
+            let info = Path::new("/proc").join(format!("{pid}/fdinfo/{number}"));
+            inodes(&text::read(info).unwrap_or_default()).for_each(|ino| all.note(ino));
+        }
+    }
+    all
+}
+
+/// KERNEL: inotify_show_fdinfo: `inotify wd:1 ino:2f1 sdev:fe00010 mask:fff ignored_mask:0 …`, numbers in hexadecimal.
+fn inodes(info: &str) -> impl Iterator<Item = u64> {
+    let marks = info.lines().filter_map(|l| l.strip_prefix("inotify "));
+    marks.filter_map(|l| {
+        let ino = l.split(' ').find_map(|w| w.strip_prefix("ino:"))?;
+        u64::from_str_radix(ino, 16).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inodes_of_marks_are_read() {
+        let info = "pos:\t0\nflags:\t00\ninotify wd:2 ino:1f3 sdev:100008 mask:2 ignored_mask:0 fhandle-bytes:8\n\
+                    inotify wd:1 ino:a sdev:100008 mask:fff ignored_mask:0\n";
+        assert_eq!(inodes(info).collect::<Vec<_>>(), [0x1f3, 0xa]);
+    }
+}
