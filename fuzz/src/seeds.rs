@@ -333,6 +333,8 @@ fn image() -> Vec<Seed> {
         signalfds: 0,
         limits: vec![(3, 1 << 20, 1 << 23)],
         persona: 0,
+        membarrier: 1 << 4,
+        guards: vec![(0x7000_0000, 0x7000_1000)],
         cpu: Default::default(),
         vdso: vec![0x7f; 64],
     };
