@@ -179,16 +179,24 @@ pub fn watch(keep: &Keep) {
     if keep.away().is_empty() {
         return;
     }
-    for (pid, by) in onlookers::counted(keep) {
-        if !keep.tasks.call_home(pid) {
-            come_first(keep, pid, by);
-        }
-    }
     for (by, whose) in sleepers(keep) {
         if let Some(d) = keep.deputy(whose)
             && !keep.tasks.call_home(d.pid)
         {
             come_first(keep, d.pid, by);
+        }
+    }
+}
+
+/// While a process of the tree counts events, all the others are at home. To look for it takes as long as there are
+/// descriptors.
+pub fn watch_counters(keep: &Keep) {
+    if keep.away().is_empty() {
+        return;
+    }
+    for (pid, by) in onlookers::counted(keep) {
+        if !keep.tasks.call_home(pid) {
+            come_first(keep, pid, by);
         }
     }
 }

@@ -20,16 +20,17 @@ fn descriptors(pid: Pid) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Another process of the tree that counts events of some process. KERNEL: the kernel does not say of which.
-fn counter(keep: &Keep, pid: Pid) -> Option<Pid> {
-    let others = keep.pids().into_iter().filter(|p| *p != pid);
-    let counts = |p: &Pid| descriptors(*p).any(|(to, _)| to == "anon_inode:[perf_event]");
-    others.into_iter().find(counts)
+/// Processes of the tree that count events of some process. They are at home, where that keeps them. KERNEL: the kernel
+/// does not say of which process.
+fn counters(keep: &Keep) -> impl Iterator<Item = Pid> + use<> {
+    let away = keep.away();
+    let home = keep.pids().into_iter().filter(move |p| !away.contains(p));
+    home.filter(|p| descriptors(*p).any(|(to, _)| to == "anon_inode:[perf_event]"))
 }
 
 /// No other process of the tree counts events of `pid`, as far as can be told.
 pub fn uncounted(keep: &Keep, pid: Pid) -> Result<()> {
-    let Some(by) = counter(keep, pid) else {
+    let Some(by) = counters(keep).find(|by| *by != pid) else {
         return Ok(());
     };
     let name = status::comm(by, by);
@@ -37,11 +38,11 @@ pub fn uncounted(keep: &Keep, pid: Pid) -> Result<()> {
     Err(MigrateError::Stays(Stay::KernelState, why))
 }
 
-/// Processes that are away while another counts events: those, and by whom.
+/// Processes that are away while another, which is told as well, counts events.
 pub fn counted(keep: &Keep) -> Vec<(Pid, Pid)> {
-    let away = keep.away().into_iter();
-    away.filter_map(|pid| Some((pid, counter(keep, pid)?)))
-        .collect()
+    let by = counters(keep).next();
+    let all = by.map(|by| keep.away().into_iter().map(move |pid| (pid, by)));
+    all.into_iter().flatten().collect()
 }
 
 /// Files and directories that processes of the tree watch by inotify.

@@ -710,6 +710,7 @@ impl World for Tree {
         if self.beat.elapsed() > BEAT {
             self.beat = Instant::now();
             crate::links::look(&self.keep);
+            crate::looks::watch_counters(&self.keep);
         }
         !self.procs.is_empty()
     }
