@@ -7,7 +7,7 @@ const EVENTS: &str = "crates/abi/src/x86_64/events.rs";
 
 use crate::Name::{Call, Proc, Status};
 use crate::Owner::{Descriptor, DescriptorTable};
-use crate::{Row, at_home, invisible, missing, names, row, stays};
+use crate::{Row, at_home, invisible, manual, names, row, stays};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -136,9 +136,7 @@ pub const ROWS: &[Row] = &[
         Descriptor,
         "fanotify marks; permission events of a group wait for an answer",
         names![=> Call("fanotify_init"), Call("fanotify_mark")],
-        missing(
-            "the call comes home and the marks stay; not tried that a keeper which opens a file waits for an answer of its own tree",
-        ),
+        manual("docs/manual/differences.md", "the call comes home and the marks stay; not tried that a keeper which opens a file waits for an answer of its own tree"),
         &[],
     ),
     row(

@@ -5,7 +5,7 @@ const FLAGS: &str = "crates/migrate/src/image/flags.rs";
 
 use crate::Name::{Call, Madvise, Prctl, VmFlag};
 use crate::Owner::Mapping;
-use crate::{Row, carried, invisible, missing, names, row, stays};
+use crate::{Row, carried, invisible, manual, missing, names, row, stays};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -175,7 +175,7 @@ pub const ROWS: &[Row] = &[
         Mapping,
         "injected memory errors",
         names![=> Madvise(100, "MADV_HWPOISON"), Madvise(101, "MADV_SOFT_OFFLINE")],
-        missing("privileged programs only: a body would poison memory of its node's kernel (EPERM there), and a poisoned page does not travel"),
+        manual("docs/manual/differences.md", "privileged programs only: a body would poison memory of its node's kernel (EPERM there), and a poisoned page does not travel"),
         &[],
     ),
     row(
@@ -203,7 +203,7 @@ pub const ROWS: &[Row] = &[
         Mapping,
         "MAP_DROPPABLE: the kernel may drop its pages (state of the vDSO's getrandom)",
         names![=> VmFlag("dp")],
-        missing("that a child gets zeros travels (wf); that the kernel may drop its pages instead of swapping them does not, and VmFlags show it"),
+        manual("docs/manual/differences.md", "that a child gets zeros travels (wf); that the kernel may drop its pages instead of swapping them does not, and VmFlags show it"),
         &[],
     )
     .since(6, 11),

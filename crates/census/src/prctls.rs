@@ -2,7 +2,7 @@
 
 use crate::Name::{ArchPrctl, Prctl, Status};
 use crate::Owner::{AddressSpace, Process, Thread};
-use crate::{Row, at_home, carried, invisible, missing, names, row, stays};
+use crate::{Row, at_home, carried, invisible, manual, missing, names, row, stays};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -48,7 +48,7 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "KSM for all of its memory",
         names![=> Prctl(67, "PR_SET_MEMORY_MERGE"), Prctl(68, "PR_GET_MEMORY_MERGE")],
-        missing("set at home; the memory of a body is not merged, and mappings that come home have no flag mg"),
+        manual("docs/manual/differences.md", "set at home; the memory of a body is not merged, and mappings that come home have no flag mg"),
         &[],
     )
     .since(6, 4),
@@ -60,7 +60,7 @@ pub const ROWS: &[Row] = &[
             => Prctl(41, "PR_SET_THP_DISABLE"), Prctl(42, "PR_GET_THP_DISABLE"),
                 Status("THP_enabled")
         ],
-        missing("asked, home answers; but a body has huge pages all the same, which mincore and its resident size show"),
+        manual("docs/manual/differences.md", "asked, home answers; but a body has huge pages all the same, which mincore and its resident size show"),
         &["prctls"],
     ),
     row(

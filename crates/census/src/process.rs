@@ -5,7 +5,7 @@ const FAMILY: &str = "crates/keeper/src/family.rs";
 
 use crate::Name::{Call, Prctl, Proc, Status};
 use crate::Owner::{Process, Session};
-use crate::{Row, at_home, carried, invisible, missing, names, row, stays};
+use crate::{Row, at_home, carried, invisible, manual, missing, names, row, stays};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -123,9 +123,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "RLIMIT_RTTIME, RLIMIT_NICE, RLIMIT_RTPRIO",
         names![],
-        missing(
-            "RLIMIT_RTTIME counts where the thread runs under a real-time policy, which a body does not",
-        ),
+        manual("docs/manual/differences.md", "RLIMIT_RTTIME counts where the thread runs under a real-time policy, which a body does not"),
         &[],
     ),
     row(

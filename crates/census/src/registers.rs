@@ -107,9 +107,7 @@ pub const ROWS: &[Row] = &[
             thread_struct: io_bitmap iopl_emul iopl_warn
             => Call("ioperm"), Call("iopl")
         ],
-        missing(
-            "the call comes home; afterwards the process leaves again, without its ports. Privileged programs only",
-        ),
+        manual("docs/manual/differences.md", "the call comes home; afterwards the process leaves again, without its ports. Privileged programs only"),
         &[],
     ),
     row(
@@ -171,7 +169,7 @@ pub const ROWS: &[Row] = &[
                 mce_kill_me mce_count l1d_flush_kill
             => Prctl(33, "PR_MCE_KILL"), Prctl(34, "PR_MCE_KILL_GET")
         ],
-        missing("the policy is set at home; a memory error of another node follows that node's"),
+        manual("docs/manual/differences.md", "the policy is set at home; a memory error of another node follows that node's"),
         &[],
     ),
     row(

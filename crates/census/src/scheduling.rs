@@ -5,7 +5,7 @@ const CALLS: &str = "docs/manual/calls.md";
 
 use crate::Name::{Call, Prctl, Proc, Status};
 use crate::Owner::{Process, Thread};
-use crate::{Row, at_home, carried, invisible, manual, missing, names, row};
+use crate::{Row, at_home, carried, invisible, manual, names, row};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -64,9 +64,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "CPU time and memory that its control group at home is charged, and limits of that group",
         names![task_struct: psi_flags],
-        missing(
-            "a body is charged to its node's group for guests: home's cpu.stat, memory.current, memory.max and PSI do not count it",
-        ),
+        manual("docs/manual/differences.md", "a body is charged to its node's group for guests: home's cpu.stat, memory.current, memory.max and PSI do not count it"),
         &[],
     ),
     row(
@@ -131,9 +129,7 @@ pub const ROWS: &[Row] = &[
             signal_struct: nvcsw nivcsw cnvcsw cnivcsw
             => Status("voluntary_ctxt_switches"), Status("nonvoluntary_ctxt_switches")
         ],
-        missing(
-            "home answers with its deputy's: what a body did away is not added, and the waits of its deputy are",
-        ),
+        manual("docs/manual/differences.md", "home answers with its deputy's: what a body did away is not added, and the waits of its deputy are"),
         &[],
     ),
     row(
@@ -144,9 +140,7 @@ pub const ROWS: &[Row] = &[
             task_struct: min_flt maj_flt;
             signal_struct: min_flt maj_flt cmin_flt cmaj_flt
         ],
-        missing(
-            "those of a body are added while it is there, and missing at home and for its parent; pages that a move puts in place are no faults",
-        ),
+        manual("docs/manual/differences.md", "those of a body are added while it is there, and missing at home and for its parent; pages that a move puts in place are no faults"),
         &["usage"],
     ),
     row(
@@ -158,9 +152,7 @@ pub const ROWS: &[Row] = &[
             mm_struct: hiwater_rss hiwater_vm
             => Status("VmHWM"), Status("VmPeak")
         ],
-        missing(
-            "ru_maxrss counts what is resident away while the process is there, and not afterwards; a parent is not told of it",
-        ),
+        manual("docs/manual/differences.md", "ru_maxrss counts what is resident away while the process is there, and not afterwards; a parent is not told of it"),
         &["usage"],
     ),
     row(
@@ -172,7 +164,7 @@ pub const ROWS: &[Row] = &[
             signal_struct: ioac inblock oublock cinblock coublock
             => Proc("io")
         ],
-        missing("reads that are answered from what was read ahead away are not counted at home"),
+        manual("docs/manual/differences.md", "reads that are answered from what was read ahead away are not counted at home"),
         &[],
     ),
     row(
@@ -185,7 +177,7 @@ pub const ROWS: &[Row] = &[
             signal_struct: pacct stats
             => Proc("latency")
         ],
-        missing("home's records (acct, taskstats) hold the deputy's times and memory"),
+        manual("docs/manual/differences.md", "home's records (acct, taskstats) hold the deputy's times and memory"),
         &[],
     ),
     row(

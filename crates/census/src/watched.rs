@@ -2,7 +2,7 @@
 
 use crate::Name::{Call, Prctl, Proc};
 use crate::Owner::Thread;
-use crate::{Row, at_home, invisible, missing, names, row, stays};
+use crate::{Row, at_home, invisible, manual, missing, names, row, stays};
 
 const INTERNAL: &str = "bookkeeping of the kernel that holds the thread";
 const TRACING: &str =
@@ -93,7 +93,7 @@ pub const ROWS: &[Row] = &[
             task_struct: core_node core_cookie core_occupation
             => Prctl(62, "PR_SCHED_CORE")
         ],
-        missing("set at home; a body shares a core with whoever its node lets run there"),
+        manual("docs/manual/differences.md", "set at home; a body shares a core with whoever its node lets run there"),
         &[],
     ),
     row(

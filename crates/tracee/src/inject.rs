@@ -201,15 +201,14 @@ impl Hold {
         let mut child = None;
         loop {
             match trace::wait_certain(self.tid)? {
-                // KERNEL: a fault's own code is above 0 (sigaction(2)): ours, when it is a trap.
-                Status::Stopped(Stop::Signal(sig))
-                    if bit(sig) & NEVER_BLOCK != 0
-                        && sys::siginfo_code(&trace::siginfo(self.tid)?) <= 0 =>
-                {
+                Status::Stopped(Stop::Signal(libc::SIGTRAP)) => {
+                    let info = trace::siginfo(self.tid)?;
+                    if is_ours(sys::siginfo_code(&info), stepping) {
+                        return Ok(child);
+                    }
                     // Of each number one may wait. It is sent again when the thread is its own.
-                    self.sent.push(trace::siginfo(self.tid)?);
+                    self.sent.push(info);
                 }
-                Status::Stopped(Stop::Signal(libc::SIGTRAP)) => return Ok(child),
                 // No mask holds it back: it is sent again when the thread is its own.
                 Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
                 Status::Stopped(Stop::Signal(sig)) => {
@@ -346,6 +345,15 @@ impl Drop for Hold {
     fn drop(&mut self) {
         // A thread that died needs nothing back.
         let _ = self.put_back();
+    }
+}
+
+/// Whether a SIGTRAP with this code is that of our int3, or of our single step; else it waited before, because somebody
+/// sent it, or the program steps through itself. KERNEL: exc_int3 says SI_KERNEL; codes that were sent are 0 or less.
+fn is_ours(code: i32, stepping: bool) -> bool {
+    match stepping {
+        true => code > 0,
+        false => code == libc::SI_KERNEL,
     }
 }
 
