@@ -209,7 +209,10 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "soft-dirty bits of the page tables, cleared through clear_refs",
         names![=> Proc("clear_refs")],
-        manual("docs/manual/differences.md", "whoever watches its own writes by soft-dirty (CRIU's trackers, some garbage collectors) finds all pages written after a move"),
+        manual(
+            "docs/manual/differences.md",
+            "whoever watches its own writes by soft-dirty (CRIU's trackers, some garbage collectors) finds all pages written after a move",
+        ),
         &[],
     ),
     row(

@@ -136,7 +136,10 @@ pub const ROWS: &[Row] = &[
         Descriptor,
         "fanotify marks; permission events of a group wait for an answer",
         names![=> Call("fanotify_init"), Call("fanotify_mark")],
-        manual("docs/manual/differences.md", "the call comes home and the marks stay; not tried that a keeper which opens a file waits for an answer of its own tree"),
+        manual(
+            "docs/manual/differences.md",
+            "the call comes home and the marks stay; not tried that a keeper which opens a file waits for an answer of its own tree",
+        ),
         &[],
     ),
     row(

@@ -21,7 +21,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "addresses that a program may want and our region has",
         names![],
-        manual("docs/manual/differences.md", "MAP_FIXED_NOREPLACE, and a hint, between 6a0000000000 and 6b0000000000 fail away only; RLIMIT_AS counts our region"),
+        manual(
+            "docs/manual/differences.md",
+            "MAP_FIXED_NOREPLACE, and a hint, between 6a0000000000 and 6b0000000000 fail away only; RLIMIT_AS counts our region",
+        ),
         &[],
     ),
     row(
@@ -37,7 +40,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "uw and other VmFlags that the program never asked for",
         names![],
-        manual("docs/manual/differences.md", "smaps shows uw while writes are watched (1 of 4 runs under storm 20)"),
+        manual(
+            "docs/manual/differences.md",
+            "smaps shows uw while writes are watched (1 of 4 runs under storm 20)",
+        ),
         &[],
     ),
     row(

@@ -123,7 +123,10 @@ pub const ROWS: &[Row] = &[
         Process,
         "RLIMIT_RTTIME, RLIMIT_NICE, RLIMIT_RTPRIO",
         names![],
-        manual("docs/manual/differences.md", "RLIMIT_RTTIME counts where the thread runs under a real-time policy, which a body does not"),
+        manual(
+            "docs/manual/differences.md",
+            "RLIMIT_RTTIME counts where the thread runs under a real-time policy, which a body does not",
+        ),
         &[],
     ),
     row(

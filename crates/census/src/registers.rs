@@ -107,7 +107,10 @@ pub const ROWS: &[Row] = &[
             thread_struct: io_bitmap iopl_emul iopl_warn
             => Call("ioperm"), Call("iopl")
         ],
-        manual("docs/manual/differences.md", "the call comes home; afterwards the process leaves again, without its ports. Privileged programs only"),
+        manual(
+            "docs/manual/differences.md",
+            "the call comes home; afterwards the process leaves again, without its ports. Privileged programs only",
+        ),
         &[],
     ),
     row(
@@ -169,7 +172,10 @@ pub const ROWS: &[Row] = &[
                 mce_kill_me mce_count l1d_flush_kill
             => Prctl(33, "PR_MCE_KILL"), Prctl(34, "PR_MCE_KILL_GET")
         ],
-        manual("docs/manual/differences.md", "the policy is set at home; a memory error of another node follows that node's"),
+        manual(
+            "docs/manual/differences.md",
+            "the policy is set at home; a memory error of another node follows that node's",
+        ),
         &[],
     ),
     row(

@@ -64,7 +64,10 @@ pub const ROWS: &[Row] = &[
         Process,
         "CPU time and memory that its control group at home is charged, and limits of that group",
         names![task_struct: psi_flags],
-        manual("docs/manual/differences.md", "a body is charged to its node's group for guests: home's cpu.stat, memory.current, memory.max and PSI do not count it"),
+        manual(
+            "docs/manual/differences.md",
+            "a body is charged to its node's group for guests: home's cpu.stat, memory.current, memory.max and PSI do not count it",
+        ),
         &[],
     ),
     row(
@@ -129,7 +132,10 @@ pub const ROWS: &[Row] = &[
             signal_struct: nvcsw nivcsw cnvcsw cnivcsw
             => Status("voluntary_ctxt_switches"), Status("nonvoluntary_ctxt_switches")
         ],
-        manual("docs/manual/differences.md", "home answers with its deputy's: what a body did away is not added, and the waits of its deputy are"),
+        manual(
+            "docs/manual/differences.md",
+            "home answers with its deputy's: what a body did away is not added, and the waits of its deputy are",
+        ),
         &[],
     ),
     row(
@@ -140,7 +146,10 @@ pub const ROWS: &[Row] = &[
             task_struct: min_flt maj_flt;
             signal_struct: min_flt maj_flt cmin_flt cmaj_flt
         ],
-        manual("docs/manual/differences.md", "those of a body are added while it is there, and missing at home and for its parent; pages that a move puts in place are no faults"),
+        manual(
+            "docs/manual/differences.md",
+            "those of a body are added while it is there, and missing at home and for its parent; pages that a move puts in place are no faults",
+        ),
         &["usage"],
     ),
     row(
@@ -152,7 +161,10 @@ pub const ROWS: &[Row] = &[
             mm_struct: hiwater_rss hiwater_vm
             => Status("VmHWM"), Status("VmPeak")
         ],
-        manual("docs/manual/differences.md", "ru_maxrss counts what is resident away while the process is there, and not afterwards; a parent is not told of it"),
+        manual(
+            "docs/manual/differences.md",
+            "ru_maxrss counts what is resident away while the process is there, and not afterwards; a parent is not told of it",
+        ),
         &["usage"],
     ),
     row(
@@ -164,7 +176,10 @@ pub const ROWS: &[Row] = &[
             signal_struct: ioac inblock oublock cinblock coublock
             => Proc("io")
         ],
-        manual("docs/manual/differences.md", "reads that are answered from what was read ahead away are not counted at home"),
+        manual(
+            "docs/manual/differences.md",
+            "reads that are answered from what was read ahead away are not counted at home",
+        ),
         &[],
     ),
     row(
@@ -177,7 +192,10 @@ pub const ROWS: &[Row] = &[
             signal_struct: pacct stats
             => Proc("latency")
         ],
-        manual("docs/manual/differences.md", "home's records (acct, taskstats) hold the deputy's times and memory"),
+        manual(
+            "docs/manual/differences.md",
+            "home's records (acct, taskstats) hold the deputy's times and memory",
+        ),
         &[],
     ),
     row(

@@ -12,7 +12,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "TracerPid, while calls are led to their end or CPU time is corrected",
         names![=> Status("TracerPid")],
-        manual("docs/manual/differences.md", "a program at home that reads it in that moment sees our keeper"),
+        manual(
+            "docs/manual/differences.md",
+            "a program at home that reads it in that moment sees our keeper",
+        ),
         &["statfiles"],
     ),
     row(
@@ -42,7 +45,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "strace -p and gdb -p from within a tree on one of the same tree",
         names![],
-        manual("docs/manual/differences.md", "EPERM: the process is not let go before the call is made"),
+        manual(
+            "docs/manual/differences.md",
+            "EPERM: the process is not let go before the call is made",
+        ),
         &[],
     ),
     row(
@@ -61,7 +67,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "state and CPU in /proc/PID/stat as ps and top at home read them",
         names![],
-        manual("docs/manual/hold.md", "of one that computes away: S and 0 %; of one that is stopped: t"),
+        manual(
+            "docs/manual/hold.md",
+            "of one that computes away: S and 0 %; of one that is stopped: t",
+        ),
         &["childfiles"],
     ),
     row(
@@ -69,7 +78,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "memory, maps and smaps of one that is away, read at home by others than its tree",
         names![],
-        manual("docs/manual/hold.md", "those of its hollow deputy: no program in maps, a few KiB resident"),
+        manual(
+            "docs/manual/hold.md",
+            "those of its hollow deputy: no program in maps, a few KiB resident",
+        ),
         &["childfiles"],
     ),
     row(
@@ -93,7 +105,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "inotify events of files that we open: the program, what it maps",
         names![],
-        manual("docs/manual/differences.md", "watchers outside the tree see IN_OPEN, IN_ACCESS and IN_CLOSE_NOWRITE when a file goes to a node for the first time; within the tree IN_CLOSE_NOWRITE is seen now and then"),
+        manual(
+            "docs/manual/differences.md",
+            "watchers outside the tree see IN_OPEN, IN_ACCESS and IN_CLOSE_NOWRITE when a file goes to a node for the first time; within the tree IN_CLOSE_NOWRITE is seen now and then",
+        ),
         &["quietfiles"],
     ),
     row(
@@ -101,7 +116,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "fanotify events, and permission events, of the same opens",
         names![],
-        manual("docs/manual/differences.md", "as inotify; a program that answers permission events and is of the same tree may stand still while we wait for it"),
+        manual(
+            "docs/manual/differences.md",
+            "as inotify; a program that answers permission events and is of the same tree may stand still while we wait for it",
+        ),
         &[],
     ),
     row(
@@ -109,7 +127,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "access times",
         names![],
-        manual("docs/manual/differences.md", "a mapped file is read whole at a move: with relatime its atime changes later than natively, if it was written since it was mapped"),
+        manual(
+            "docs/manual/differences.md",
+            "a mapped file is read whole at a move: with relatime its atime changes later than natively, if it was written since it was mapped",
+        ),
         &[],
     ),
     row(
@@ -138,7 +159,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "leases that we take on files that are mapped shared and read-only",
         names![],
-        manual("docs/manual/differences.md", "who opens such a file for writing waits until the keeper lets go; no page says so"),
+        manual(
+            "docs/manual/differences.md",
+            "who opens such a file for writing waits until the keeper lets go",
+        ),
         &[],
     ),
     row(
@@ -154,7 +178,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "the keeper in ps, in the user's count of processes and in limits",
         names![],
-        manual("docs/manual/differences.md", "one process a tree and its threads count against RLIMIT_NPROC and pids.max; no page says so"),
+        manual(
+            "docs/manual/differences.md",
+            "one process a tree and its threads count against RLIMIT_NPROC and pids.max",
+        ),
         &[],
     ),
     row(
@@ -162,7 +189,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "what others read of the node: load, memory, audit records of ptrace",
         names![],
-        manual("docs/manual/differences.md", "audit and Yama log our ptrace at home; no page says so"),
+        manual(
+            "docs/manual/differences.md",
+            "audit and Yama log our ptrace at home",
+        ),
         &[],
     ),
     row(

@@ -93,7 +93,10 @@ pub const ROWS: &[Row] = &[
             task_struct: core_node core_cookie core_occupation
             => Prctl(62, "PR_SCHED_CORE")
         ],
-        manual("docs/manual/differences.md", "set at home; a body shares a core with whoever its node lets run there"),
+        manual(
+            "docs/manual/differences.md",
+            "set at home; a body shares a core with whoever its node lets run there",
+        ),
         &[],
     ),
     row(
