@@ -190,7 +190,10 @@ fn try_out(
         let (mut last, state) = hand
             .run(move |t| freeze(t, pid, how, &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
-        Noted::frozen(pid, noted)?.mark(&mut last.areas);
+        // Another process may have registered some of it since it was looked at.
+        let noted = Noted::frozen(pid, noted)?;
+        reasons::carried(&noted, prep.uffd.is_some())?;
+        noted.mark(&mut last.areas);
         prep.mapped_more(
             std::mem::take(&mut last.files),
             std::mem::take(&mut last.leased),

@@ -197,6 +197,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             .collect();
         let one = (|| {
             let noted = Noted::now(m.pid)?;
+            reasons::carried(&noted, false)?;
             noted.mark(&mut m.prep.head.areas);
             m.prep.head.processor = keep.processor(m.pid);
             let foreign = job.offer(&m.prep.head, &mut |k| m.prep.opened(k))?.vdso;

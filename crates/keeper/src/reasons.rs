@@ -96,8 +96,15 @@ pub fn noted(pid: Pid) -> Result<Noted> {
     if let Some(v) = &noted.sealed {
         return Err(MigrateError::Stays(Stay::SealedMapping, named(v)));
     }
-    match &noted.uncarried {
-        None => Ok(noted),
+    carried(&noted, false)?;
+    Ok(noted)
+}
+
+/// A move carries the flags of all its mappings. `ours`: writes are watched for that move.
+pub fn carried(noted: &Noted, ours: bool) -> Result<()> {
+    let watched = noted.watched.as_ref().filter(|_| !ours);
+    match noted.uncarried.as_ref().or(watched) {
+        None => Ok(()),
         Some((v, flags)) => Err(uncarried(v, flags)),
     }
 }

@@ -161,9 +161,14 @@ pub fn unlock_calls(areas: &[Area]) -> Vec<Call> {
 
 /// What VmFlags says beside [`WORDS`] of mappings that travel: their rights, sharing and accounting, and what lies in
 /// them (`sd`: soft-dirty; `dp`: droppable, and may be empty at any time).
-const PLAIN: [&str; 13] = [
-    "rd", "wr", "ex", "sh", "mr", "mw", "me", "ms", "ac", "de", "sd", "dp", "sl",
+const PLAIN: [&str; 14] = [
+    "rd", "wr", "ex", "sh", "mr", "mw", "me", "ms", "ac", "de", "sd", "dp", "sl", WATCHED,
 ];
+const WATCHED: &str = "uw";
+
+fn has(words: &str, word: &str) -> bool {
+    words.split_whitespace().any(|w| w == word)
+}
 
 /// A mapping whose flags say that it is more than memory: huge pages of a pool, pages that another process fills
 /// (userfaultfd), a device, or what this program does not know. The kernel's own mappings do not count.
@@ -184,6 +189,8 @@ pub struct Noted {
     pub sealed: Option<Vma>,
     /// A mapping with flags that no move carries, and which.
     pub uncarried: Option<(Vma, String)>,
+    /// One whose writes are watched (userfaultfd): by a move that has begun, or else by another process.
+    pub watched: Option<(Vma, String)>,
 }
 
 impl Noted {
@@ -196,6 +203,7 @@ impl Noted {
             flags: flags.filter(|(_, f)| *f != Flags::default()).collect(),
             sealed: maps::sealed(&all).cloned(),
             uncarried: all.iter().find_map(uncarried),
+            watched: all.iter().find(|(_, f)| has(f, WATCHED)).cloned(),
         })
     }
 
@@ -293,6 +301,7 @@ mod tests {
             ],
             sealed: None,
             uncarried: None,
+            watched: None,
         };
         let mut areas = [area(0x1000, 0x9000), area(0x9000, 0xa000)];
         noted.mark(&mut areas);
