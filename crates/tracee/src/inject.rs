@@ -203,7 +203,8 @@ impl Hold {
             match trace::wait_certain(self.tid)? {
                 Status::Stopped(Stop::Signal(libc::SIGTRAP)) => {
                     let info = trace::siginfo(self.tid)?;
-                    if is_ours(sys::siginfo_code(&info), stepping) {
+                    // KERNEL: a trap's own code is above 0 (sigaction(2)).
+                    if sys::siginfo_code(&info) > 0 {
                         return Ok(child);
                     }
                     // Of each number one may wait. It is sent again when the thread is its own.
@@ -345,15 +346,6 @@ impl Drop for Hold {
     fn drop(&mut self) {
         // A thread that died needs nothing back.
         let _ = self.put_back();
-    }
-}
-
-/// Whether a SIGTRAP with this code is that of our int3, or of our single step; else it waited before, because somebody
-/// sent it, or the program steps through itself. KERNEL: exc_int3 says SI_KERNEL; codes that were sent are 0 or less.
-fn is_ours(code: i32, stepping: bool) -> bool {
-    match stepping {
-        true => code > 0,
-        false => code == libc::SI_KERNEL,
     }
 }
 
