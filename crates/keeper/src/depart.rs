@@ -307,10 +307,9 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
     } else {
         let asleep = waits::asleep(&delicate(pid)?);
         let led = t.watch.led.clone();
-        let tids = |grip: &Grip| grip.halted.iter().map(|h| h.tid).collect::<Vec<_>>();
         let halted = halt(&mut grip)
             .and_then(|()| led.whole(pid, &grip.halted))
-            .and_then(|()| uncarried::dispatches(tids(&grip).into_iter()));
+            .and_then(|()| uncarried::dispatches(grip.halted.iter().map(|h| h.tid)));
         if let Err(e) = halted {
             t.go_on(pid, grip);
             return Err(e);

@@ -99,12 +99,12 @@ fn namespaces(served: Served) -> Check {
     let of = |state, found| Check::new("namespaces", Need::Farm, state, found, remedy);
     match (bad.is_empty(), crate::sys::is_root(), served) {
         (true, true, _) => match armento_host::probe_as(GUEST_UID) {
-            Ok(()) => of(State::Ok, format!("{all}, as root and as ordinary users")),
+            Ok(()) => of(State::Ok, format!("{all}, as root and for hosts of guests")),
             Err(no) => Check::new(
                 "namespaces",
                 Need::Farm,
                 State::Limited,
-                format!("{all}, as root; ordinary users have none: {}", no.what),
+                format!("{all}, as root; hosts of guests have none: {}", no.what),
                 &no.remedy,
             ),
         },

@@ -287,7 +287,7 @@ fn parse_memfd(name: &str) -> Option<(FileKey, bool)> {
         .split('-')
         .filter_map(|p| u64::from_str_radix(p, 16).ok())
         .collect();
-    let &[dev, ino, size, mtime, shared] = n.as_slice() else {
+    let &[dev, ino, size, ctime, shared] = n.as_slice() else {
         return None;
     };
     Some((
@@ -295,7 +295,7 @@ fn parse_memfd(name: &str) -> Option<(FileKey, bool)> {
             dev,
             ino,
             size,
-            ctime_ns: mtime as i64,
+            ctime_ns: ctime as i64,
         },
         shared == 1,
     ))

@@ -13,6 +13,7 @@ use armento_tracee::pages::{Backing, Pagemap, Run};
 use armento_tracee::region::Code;
 use armento_tracee::{PAGE, sys};
 use armento_wire::talk::FileKey;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
 use std::io;
@@ -214,15 +215,25 @@ pub fn readable(f: &File) -> io::Result<File> {
     File::open(format!("/proc/self/fd/{}", f.as_raw_fd()))
 }
 
-/// Opens the file behind a mapping, as a place, and makes sure that it is the one.
+/// Whether [`readable`] will open it: its owner may have taken the right to read it since it was mapped.
+fn may_be_read(f: &File) -> bool {
+    let path = format!("/proc/self/fd/{}", f.as_raw_fd());
+    accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).is_ok()
+}
+
+/// Opens the file behind a mapping, as a place, and makes sure that it is the one, and can be read.
 fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
-    if let Ok(f) = place(format!("/proc/{pid}/map_files/{:x}-{:x}", v.start, v.end)) {
+    let own = place(format!("/proc/{pid}/map_files/{:x}-{:x}", v.start, v.end));
+    if let Some(f) = own.ok().filter(may_be_read) {
         return Some(f);
     }
     if v.name.ends_with(" (deleted)") {
         return None;
     }
     let f = place(format!("/proc/{pid}/root{}", v.name)).ok()?;
+    if !may_be_read(&f) {
+        return None;
+    }
     let m = f.metadata().ok()?;
     if m.ino() == v.ino || same_bytes(pid, v, &f) {
         Some(f)

@@ -4,25 +4,52 @@ use crate::Result;
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::region::Code;
 
-/// KERNEL: linux/membarrier.h. Since 6.3.
-const QUERY: u64 = 0;
-const GET_REGISTRATIONS: u64 = 1 << 9;
-/// Commands that register, each with the bit by which QUERY and GET_REGISTRATIONS name it: global expedited, private
-/// expedited, for code, for rseq.
-const REGISTER: [u32; 4] = [1 << 2, 1 << 4, 1 << 6, 1 << 8];
+/// KERNEL: linux/membarrier.h: tells the registrations, since 6.3.
+const GET_REGISTRATIONS: u32 = 1 << 9;
+/// Needs no registration to be made, and none to be left out: only who is registered takes part in it.
+const REGISTER_GLOBAL: u32 = 1 << 2;
+/// Commands, each with the one that registers for it: expedited among the process's own threads, the same for code, and
+/// for rseq. One that is not registered for says EPERM.
+const PRIVATE: [(u32, u32); 3] = [(1 << 3, 1 << 4), (1 << 5, 1 << 6), (1 << 7, 1 << 8)];
 
-/// The registrations of a held process. A kernel that cannot tell says all that it knows: one too many costs nothing but
-/// time.
+fn call(command: u32) -> Call {
+    (libc::SYS_membarrier, [command.into(), 0, 0, 0, 0, 0])
+}
+
+/// The registrations of a held process, as GET_REGISTRATIONS tells them: the bits of the commands that register. An older
+/// kernel is asked by making each command: what it refuses is not registered. It does not tell the global one, which then
+/// counts as registered, for nothing shows that.
 pub fn read(h: &mut Hold, code: &Code) -> Result<u32> {
-    let ask = |command: u64| (libc::SYS_membarrier, [command, 0, 0, 0, 0, 0]);
-    let said = h.batch(code, &[ask(GET_REGISTRATIONS), ask(QUERY)])?;
-    let known = said.iter().copied().find(|r| *r >= 0).unwrap_or(0) as u32;
-    Ok(known & REGISTER.iter().sum::<u32>())
+    let known = PRIVATE.map(|(_, register)| register);
+    let all = known.iter().fold(REGISTER_GLOBAL, |a, b| a | b);
+    let (told, _) = h.call(code, libc::SYS_membarrier, call(GET_REGISTRATIONS).1)?;
+    if told >= 0 {
+        return Ok(told as u32 & all);
+    }
+    let made = h.batch(code, &PRIVATE.map(|(command, _)| call(command)))?;
+    let registered = PRIVATE.iter().zip(made).filter(|(_, r)| *r == 0);
+    Ok(registered.fold(REGISTER_GLOBAL, |a, ((_, register), _)| a | register))
 }
 
 /// Calls that register a process again.
 pub fn set_calls(registered: u32) -> Vec<Call> {
-    let call = |c: u32| (libc::SYS_membarrier, [c.into(), 0, 0, 0, 0, 0]);
-    let those = REGISTER.into_iter().filter(|c| registered & c != 0);
-    those.map(call).collect()
+    let private = PRIVATE.into_iter().map(|(_, register)| register);
+    let all = [REGISTER_GLOBAL].into_iter().chain(private);
+    all.filter(|c| registered & c != 0).map(call).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_commands_that_register_are_made() {
+        let numbers = |registered| -> Vec<u64> {
+            let calls = set_calls(registered);
+            calls.into_iter().map(|(_, args)| args[0]).collect()
+        };
+        assert_eq!(numbers(u32::MAX), [1 << 2, 1 << 4, 1 << 6, 1 << 8]);
+        assert_eq!(numbers(1 << 4 | 1 << 3), [1 << 4]);
+        assert!(numbers(0).is_empty());
+    }
 }
