@@ -5,7 +5,7 @@ const AREAS: &str = "crates/migrate/src/image/areas.rs";
 
 use crate::Name::{Call, Proc, Status};
 use crate::Owner::{AddressSpace, Thread};
-use crate::{Row, at_home, carried, invisible, manual, missing, names, row, stays};
+use crate::{Row, at_home, carried, invisible, manual, names, row, stays};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -95,10 +95,8 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "pages that a device or a registered buffer holds (RDMA, AF_XDP, VFIO)",
         names![mm_struct: pinned_vm => Status("VmPin")],
-        missing(
-            "only O_DIRECT is looked for; a registration through another descriptor is not seen",
-        ),
-        &[],
+        stays("KernelState", "crates/keeper/src/reasons.rs"),
+        &["pinned_memory_is_read"],
     ),
     row(
         "mm-huge-pages",

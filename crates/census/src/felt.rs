@@ -128,7 +128,7 @@ pub const ROWS: &[Row] = &[
         Trace,
         "short results of splice, sendfile, copy_file_range that a stop has ended",
         names![],
-        missing("not measured: the kernel ends each early at a stop"),
+        manual("docs/manual/differences.md", "as after a signal"),
         &["copying", "splices"],
     ),
     row(

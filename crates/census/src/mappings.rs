@@ -33,8 +33,19 @@ pub const ROWS: &[Row] = &[
         Mapping,
         "what is written to a privately mapped file later",
         names![],
-        missing("away, a mapping shows its file as it was when it was mapped or left home"),
+        manual(
+            "docs/manual/differences.md",
+            "away, a mapping shows its file as it was when it was mapped or left home, which mmap(2) leaves open",
+        ),
         &["laterwrites"],
+    ),
+    row(
+        "map-served-file",
+        Mapping,
+        "a file of a file system that a process of the tree serves (FUSE)",
+        names![],
+        stays("KernelState", "crates/migrate/src/image/files.rs"),
+        &["ownfs"],
     ),
     row(
         "map-shared-file",

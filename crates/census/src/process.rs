@@ -5,7 +5,7 @@ const FAMILY: &str = "crates/keeper/src/family.rs";
 
 use crate::Name::{Call, Prctl, Proc, Status};
 use crate::Owner::{Process, Session};
-use crate::{Row, at_home, carried, invisible, manual, missing, names, row, stays};
+use crate::{Row, at_home, carried, invisible, manual, names, row, stays};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -202,8 +202,9 @@ pub const ROWS: &[Row] = &[
             => Call("process_vm_writev"), Call("process_vm_readv"), Call("process_madvise"),
                 Call("process_mrelease")
         ],
-        missing(
-            "the call is made at home, where nobody sees it: it says EFAULT or is lost. Called by one who is away, both come home",
+        manual(
+            "docs/manual/differences.md",
+            "EFAULT, or lost while it comes home: what runs at home is not traced, and the kernel tells nobody of the call",
         ),
         &["copying"],
     ),

@@ -2,7 +2,7 @@
 
 use crate::Name::{ArchPrctl, Call, Prctl, Proc, Ptrace, VmFlag};
 use crate::Owner::{Process, Thread};
-use crate::{Row, carried, invisible, manual, missing, names, row, stays};
+use crate::{Row, carried, invisible, manual, names, row, stays};
 
 const THREAD: &str = "crates/migrate/src/image/thread.rs";
 
@@ -94,10 +94,8 @@ pub const ROWS: &[Row] = &[
         Thread,
         "hardware breakpoints that a tracer set and left behind when it detached",
         names![thread_struct: ptrace_bps virtual_dr6 ptrace_dr7],
-        missing(
-            "not read, not refused: after a debugger has gone the breakpoints fire at home only",
-        ),
-        &[],
+        stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
+        &["every_reason_to_stay_is_told_with_its_remedy"],
     ),
     row(
         "thread-io-ports",
@@ -158,8 +156,9 @@ pub const ROWS: &[Row] = &[
                 cpu_bitmap mm_cid
             => Call("getcpu")
         ],
-        missing(
-            "a body reads numbers of its node, which may be larger than any that home has: who sizes an array by home's processors (per-CPU caches, rseq) writes behind its end. calls.md names the number, not the danger",
+        manual(
+            "docs/manual/differences.md",
+            "a body reads numbers of its node, which may be larger than any that home has",
         ),
         &[],
     ),

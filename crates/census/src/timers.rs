@@ -114,8 +114,9 @@ pub const ROWS: &[Row] = &[
         Process,
         "CLOCK_TAI's offset, CLOCK_MONOTONIC_RAW's rate, resolution of coarse clocks",
         names![=> Call("clock_getres")],
-        missing(
-            "CLOCK_TAI is a body's own: 37 s apart where one node's NTP sets the offset and the other's does not; raw time runs at the other's rate",
+        manual(
+            "docs/manual/differences.md",
+            "the node's own: no namespace has them",
         ),
         &[],
     ),

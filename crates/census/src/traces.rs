@@ -2,7 +2,7 @@
 
 use crate::Name::Status;
 use crate::Owner::Trace;
-use crate::{Row, at_home, carried, invisible, manual, missing, names, row};
+use crate::{Row, at_home, carried, invisible, manual, names, row};
 
 const RUN: &str = "docs/manual/run.md";
 
@@ -89,7 +89,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "/proc/PID/mem of one that is away, opened at home",
         names![],
-        missing("EIO, or zeros while it comes home: nobody sees the open"),
+        manual(
+            "docs/manual/differences.md",
+            "EIO, or zeros while it comes home: the kernel tells nobody of the open",
+        ),
         &["memfile"],
     ),
     row(

@@ -2,7 +2,7 @@
 
 use crate::Name::{Call, Prctl, Proc};
 use crate::Owner::Thread;
-use crate::{Row, at_home, invisible, manual, missing, names, row, stays};
+use crate::{Row, at_home, invisible, manual, names, row, stays};
 
 const INTERNAL: &str = "bookkeeping of the kernel that holds the thread";
 const TRACING: &str =
@@ -18,10 +18,8 @@ pub const ROWS: &[Row] = &[
             mm_struct: uprobes_state
             => Call("uprobe"), Call("uretprobe")
         ],
-        missing(
-            "not tried: a page with a breakpoint is the process's own page and travels as such; away the int3 would be a SIGTRAP that ends the program",
-        ),
-        &[],
+        stays("KernelState", "crates/migrate/src/image/breakpoints.rs"),
+        &["every_reason_to_stay_is_told_with_its_remedy"],
     ),
     row(
         "thread-perf-events",
@@ -33,8 +31,9 @@ pub const ROWS: &[Row] = &[
             => Call("perf_event_open"), Prctl(31, "PR_TASK_PERF_EVENTS_DISABLE"),
                 Prctl(32, "PR_TASK_PERF_EVENTS_ENABLE")
         ],
-        missing(
-            "an event that it opened itself keeps it home, and so does one of another process of its tree, which calls it home within a second; one from outside the tree counts nothing while it is away",
+        manual(
+            "docs/manual/differences.md",
+            "an event of its tree keeps it home; one from outside counts nothing while it is away",
         ),
         &[],
     ),

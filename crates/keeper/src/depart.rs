@@ -284,7 +284,7 @@ pub fn better(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
 /// `known`: its files at an earlier look.
 pub fn survey(keep: &Keep, pid: Pid, known: Option<&Names>) -> Result<Survey> {
     let maps = maps::read(pid).map_err(|_| MigrateError::Ended)?;
-    areas::of_home(pid, &maps, known, &|| onlookers::watched(keep))
+    areas::of_home(pid, &maps, known, &|| onlookers::untouched(keep, pid))
 }
 
 /// Halts the process, maps our region into it, and looks at it. It runs on meanwhile when it is big.
@@ -309,7 +309,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         let led = t.watch.led.clone();
         let halted = halt(&mut grip)
             .and_then(|()| led.whole(pid, &grip.halted))
-            .and_then(|()| uncarried::dispatches(grip.halted.iter().map(|h| h.tid)));
+            .and_then(|()| uncarried::of_threads(grip.halted.iter().map(|h| h.tid)));
         if let Err(e) = halted {
             t.go_on(pid, grip);
             return Err(e);

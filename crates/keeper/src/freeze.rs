@@ -58,7 +58,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         asleep.iter().for_each(|a| t.waits.woken(a));
     }
     t.watch.led.whole(pid, &l.grip.halted)?;
-    uncarried::dispatches(l.grip.halted.iter().map(|h| h.tid))?;
+    uncarried::of_threads(l.grip.halted.iter().map(|h| h.tid))?;
     point("home.halted");
     t.passing.extend(l.grip.seized.iter().copied());
     for h in &l.grip.halted {

@@ -136,8 +136,8 @@ fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
     let mut files = HashMap::new();
     for pid in group {
         let list = maps::read(*pid).unwrap_or_default();
-        let watched = || onlookers::watched(keep);
-        let seen = areas::of_home(*pid, &list, None, &watched);
+        let untouched = || onlookers::untouched(keep, *pid);
+        let seen = areas::of_home(*pid, &list, None, &untouched);
         files.extend(seen.unwrap_or_default().files);
     }
     let mut known = lock(&keep.files);

@@ -1,13 +1,13 @@
-//! Descriptors by which processes of a tree watch another, or files that it maps: a body elsewhere would not be seen
-//! (perf_event_open), or what we open for a move would be (inotify).
+//! Descriptors by which processes of a tree watch another, or watch or serve files that it maps: a body elsewhere would
+//! not be seen (perf_event_open), what a move opens would be (inotify), or a move would wait for the server (FUSE).
 //!
 //! From: `depart.rs`, `looks.rs`. Next: nothing. What is opened outside of the tree is not looked for.
 
 use crate::keep::Keep;
-use armento_migrate::image::files::Watched;
+use armento_migrate::image::files::{Served, Untouched};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::{status, text};
+use armento_tracee::{maps, status, text};
 use std::path::Path;
 
 /// What a descriptor of a process is called, and its number.
@@ -45,17 +45,44 @@ pub fn counted(keep: &Keep) -> Vec<(Pid, Pid)> {
     all.into_iter().flatten().collect()
 }
 
-/// Files and directories that processes of the tree watch by inotify.
-pub fn watched(keep: &Keep) -> Watched {
-    let mut all = Watched::default();
-    for pid in keep.pids() {
-        let of_inotify = descriptors(pid).filter(|(to, _)| to == "anon_inode:inotify");
-        for (_, number) in of_inotify {
-            let info = Path::new("/proc").join(format!("{pid}/fdinfo/{number}"));
-            inodes(&text::read(info).unwrap_or_default()).for_each(|ino| all.note(ino));
+/// What processes of the tree watch by inotify, and what they may serve of what is mounted where `pid` is.
+pub fn untouched(keep: &Keep, pid: Pid) -> Untouched {
+    let mut all = Untouched::default();
+    let mut server = None;
+    for p in keep.pids() {
+        for (to, number) in descriptors(p) {
+            match &*to {
+                "anon_inode:inotify" => {
+                    let info = Path::new("/proc").join(format!("{p}/fdinfo/{number}"));
+                    inodes(&text::read(info).unwrap_or_default()).for_each(|ino| all.watches(ino));
+                }
+                "/dev/fuse" => server = Some(p),
+                _ => {}
+            }
         }
     }
+    if let Some(server) = server {
+        let mounts = text::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        all.serves(Served {
+            by: format!("process {server} ({})", status::comm(server, server)),
+            others: unserved(&mounts).collect(),
+        });
+    }
     all
+}
+
+/// Devices of the file systems that the kernel has itself. KERNEL: proc_pid_mountinfo(5): `36 35 98:0 /mnt1 /mnt2
+/// rw,noatime shared:1 - ext3 /dev/root rw,errors=continue`. 9p, too, may be served by a process (trans=fd).
+fn unserved(mounts: &str) -> impl Iterator<Item = u64> {
+    mounts.lines().filter_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let kind = system.split(' ').next()?;
+        if kind == "fuse" || kind == "9p" || kind.starts_with("fuse.") || kind == "fuseblk" {
+            return None;
+        }
+        let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
+        Some(maps::dev(major.parse().ok()?, minor.parse().ok()?))
+    })
 }
 
 /// KERNEL: inotify_show_fdinfo: `inotify wd:1 ino:2f1 sdev:fe00010 mask:fff ignored_mask:0 …`, numbers in hexadecimal.
@@ -70,6 +97,15 @@ fn inodes(info: &str) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn file_systems_of_processes_are_told_from_the_kernels() {
+        let mounts = "21 1 254:1 / / rw - ext4 /dev/vda1 rw\n\
+                      36 21 0:62 / /tmp/with\\040blank rw - fuse.bindfs /tmp/src rw\n\
+                      37 21 0:40 / /sys/fs/fuse/connections rw shared:3 - fusectl none rw\n";
+        let want = [maps::dev(254, 1), maps::dev(0, 40)];
+        assert_eq!(unserved(mounts).collect::<Vec<_>>(), want);
+    }
 
     #[test]
     fn inodes_of_marks_are_read() {

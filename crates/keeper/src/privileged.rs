@@ -35,7 +35,22 @@ pub fn command_gains(command: &[OsString]) -> Option<&'static str> {
 
 /// What an exec of `path` by process `pid` would give it; `dir`: the descriptor it is relative to.
 pub fn exec_gains(pid: Pid, dir: Option<i32>, path: &[u8]) -> Option<&'static str> {
-    gains(&path_of(pid, dir, path))
+    gains_soon(path_of(pid, dir, path))
+}
+
+/// A file system that does not answer by then gives no rights: one that a process serves may wait for the caller, which
+/// follows that process. What a user mounts gives none anyway (fusermount3(1): nosuid).
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// [`gains`], in bounded time.
+fn gains_soon(path: PathBuf) -> Option<&'static str> {
+    if is_root() {
+        return None;
+    }
+    let (tell, told) = mpsc::channel();
+    let look = move || _ = tell.send(gains(&path));
+    aside::start("gains", look).ok()?;
+    told.recv_timeout(ANSWER_MAX).ok().flatten()
 }
 
 /// A path as `pid` means it.
@@ -74,12 +89,16 @@ pub fn path_at(tid: Tid, path: u64) -> Vec<u8> {
     b
 }
 
+/// Root has every right already, and the kernel lets a tracer with CAP_SYS_PTRACE keep them.
+fn is_root() -> bool {
+    crate::sys::uid() == 0
+}
+
 fn gains(path: &Path) -> Option<&'static str> {
-    // Root has every right already, and the kernel lets a tracer with CAP_SYS_PTRACE keep them.
-    let uid = crate::sys::uid();
-    if uid == 0 {
+    if is_root() {
         return None;
     }
+    let uid = crate::sys::uid();
     let m = std::fs::metadata(path).ok()?;
     if !m.is_file() {
         return None;
@@ -112,7 +131,7 @@ const STACK_ROOM: u64 = 8192;
 /// itself once more, untraced. Nothing of it has run. False: it is no such program.
 pub fn exec_again(pid: Pid) -> bool {
     let exe = format!("/proc/{pid}/exe");
-    let Some(what) = gains(Path::new(&exe)) else {
+    let Some(what) = gains_soon(PathBuf::from(&exe)) else {
         return false;
     };
     if let Err(e) = aim_at_itself(pid, &exe) {

@@ -9,6 +9,7 @@ use crate::permission;
 use crate::room;
 use crate::sys as ksys;
 use armento_migrate::image::areas;
+use armento_migrate::image::breakpoints;
 use armento_migrate::image::flags::Noted;
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
@@ -75,6 +76,9 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     if ksys::cpu_limited(pid) {
         return stays(Stay::UnsupportedCall, "it has a limit of CPU time");
     }
+    if st.pinned_kib > 0 {
+        return stays(Stay::KernelState, "a device uses its memory (VmPin)");
+    }
     uncounted(pid)?;
     own_clocks(pid)?;
     // Before any of them is stopped: that takes as long as there are many.
@@ -97,6 +101,10 @@ pub fn noted(pid: Pid) -> Result<Noted> {
         return Err(MigrateError::Stays(Stay::SealedMapping, named(v)));
     }
     carried(&noted, false)?;
+    if noted.probed || noted.patched.iter().any(|v| breakpoints::set_in(pid, v)) {
+        let why = "somebody set breakpoints in its program (uprobes, a debugger)";
+        return Err(MigrateError::Stays(Stay::KernelState, why.into()));
+    }
     Ok(noted)
 }
 

@@ -30,7 +30,8 @@ fn power_cuts_of_either_node_lose_no_program_at_home_and_make_no_wrong_result() 
 
     // The host of guests: those end with the reason, and what is at home does not notice.
     let stays = Program::start(n1, "alice", "--stay", COUNTER);
-    for cut in 0..CUTS {
+    for cut in 1..=CUTS {
+        eprintln!("cut {cut} of {CUTS} of the guests' host");
         let away = Program::start(n1, "alice", "--on n2", COUNTER);
         away.at("n2");
         right_away(n1, "n2", &native);
@@ -46,7 +47,8 @@ fn power_cuts_of_either_node_lose_no_program_at_home_and_make_no_wrong_result() 
     stays.ends(0);
 
     // The home of programs: their bodies end, and the next boot starts with nothing of the last.
-    for _ in 0..CUTS {
+    for cut in 1..=CUTS {
+        eprintln!("cut {cut} of {CUTS} of the home");
         let away = Program::start(n1, "alice", "--on n2", COUNTER);
         away.at("n2");
         n1.power_cut().expect("cut");

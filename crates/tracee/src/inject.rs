@@ -6,6 +6,7 @@
 //! While held, the thread blocks every signal that can wait, so that nothing runs in between. Many threads make their
 //! calls at the same time when each is begun before the first is waited for ([`Hold::begin`], [`Code::booth`]).
 
+use crate::PAGE;
 use crate::region::Code;
 use crate::status;
 use crate::sys::{self, SigInfo};
@@ -54,6 +55,21 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// kilobyte is some ten thousand.
 const STEPS_MAX: usize = 20_000;
 
+/// KERNEL: X86_EFLAGS_TF: a trap behind each instruction.
+const TRAP_FLAG: u64 = 0x100;
+/// The instruction that most often clears it: the trap behind that one comes all the same.
+const POPF: u8 = 0x9d;
+
+/// Whose a SIGTRAP is that a held thread stops for.
+enum Trap {
+    /// Our code or our step is at its end.
+    Ours,
+    /// The program's: sent to it, or of an instruction of its own. It is sent again when the thread is its own.
+    Its,
+    /// Of a breakpoint or step of ours that is over.
+    Stale,
+}
+
 /// Where [`Hold::step_out`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
@@ -75,8 +91,8 @@ pub struct Hold {
     passage: Arc<dyn Passage>,
     /// Its program ignores SIGTRAP, which our traps undo.
     ignores_trap: bool,
-    /// Memory of ours in it.
-    scratch: Option<u64>,
+    /// Our code in it, and memory of ours.
+    code: Option<(u64, u64)>,
     /// Calls of a batch that it makes just now.
     begun: Option<usize>,
     /// It was let go by [`Hold::go`].
@@ -103,7 +119,7 @@ impl Hold {
             sent: Vec::new(),
             passage,
             ignores_trap,
-            scratch: None,
+            code: None,
             begun: None,
             runs: false,
             armed: true,
@@ -123,13 +139,13 @@ impl Hold {
     pub fn call_at(&mut self, at: u64, nr: i64, args: [u64; 6]) -> Result<i64> {
         trace::set_regs(self.tid, &aim(&self.regs, at, nr, args))?;
         trace::step(self.tid, 0)?;
-        self.until_trap(true)?;
+        self.until_trap(Some(at))?;
         Ok(trace::regs(self.tid)?.rax as i64)
     }
 
     /// One call through the gate of our own page. A child it makes is returned beside the result.
     pub fn call(&mut self, code: &Code, nr: i64, args: [u64; 6]) -> Result<(i64, Option<Tid>)> {
-        self.scratch = Some(code.trap_action());
+        self.code = Some((code.start, code.trap_action()));
         trace::set_regs(self.tid, &aim(&self.regs, code.gate, nr, args))?;
         let child = self.calls(&[(nr, args)])?;
         Ok((trace::regs(self.tid)?.rax as i64, child))
@@ -148,7 +164,7 @@ impl Hold {
     /// Begins calls, at most as many as fit into one batch; [`Hold::end`], with the same code, waits for them.
     pub fn begin(&mut self, code: &Code, calls: &[Call]) -> Result<()> {
         assert!(calls.len() <= code.batch_max && self.begun.is_none());
-        self.scratch = Some(code.trap_action());
+        self.code = Some((code.start, code.trap_action()));
         code.write_batch(calls);
         let mut r = aim(&self.regs, code.start, 0, [0; 6]);
         r.r15 = code.batch;
@@ -167,7 +183,7 @@ impl Hold {
         let Some(n) = self.begun.take() else {
             return Ok(Vec::new());
         };
-        let ran = self.until_trap(false);
+        let ran = self.until_trap(None);
         self.passage.close(self.tid);
         ran?;
         Ok(code.read_batch(n))
@@ -191,24 +207,56 @@ impl Hold {
     /// Runs our code, which makes these calls, to its int3.
     fn calls(&mut self, calls: &[Call]) -> Result<Option<Tid>> {
         self.passage.open(self.tid, calls);
-        let ran = trace::resume(self.tid, 0).and_then(|()| self.until_trap(false));
+        let ran = trace::resume(self.tid, 0).and_then(|()| self.until_trap(None));
         self.passage.close(self.tid);
         ran
     }
 
-    /// Runs until our int3 (or the end of a single step). Event stops of new children are passed over.
-    fn until_trap(&mut self, stepping: bool) -> Result<Option<Tid>> {
+    /// Whose a SIGTRAP is. KERNEL: a trap's own code is above 0 (sigaction(2)), SI_KERNEL that of int3 (do_int3_user);
+    /// one that the program caused right before it was stopped comes before anything of ours is executed.
+    fn whose(&self, info: &SigInfo, step_from: Option<u64>) -> Result<Trap> {
+        let code = sys::siginfo_code(info);
+        if code <= 0 {
+            return Ok(Trap::Its);
+        }
+        let here = || trace::regs(self.tid).map(|r| r.rip);
+        let of_a_step = code == libc::TRAP_TRACE;
+        let may_be_its = code == libc::SI_KERNEL || of_a_step && self.steps_itself();
+        Ok(match step_from {
+            Some(from) if may_be_its && here()? == from => Trap::Its,
+            Some(_) => Trap::Ours,
+            None if code == libc::SI_KERNEL => match self.code {
+                Some((start, _)) if !(start..start + PAGE).contains(&here()?) => Trap::Its,
+                _ => Trap::Ours,
+            },
+            None if of_a_step && !self.steps_itself() => Trap::Stale,
+            None if matches!(code, libc::TRAP_BRKPT | libc::TRAP_HWBKPT) => Trap::Stale,
+            None => Trap::Its,
+        })
+    }
+
+    /// Did the program step through itself when it was stopped?
+    fn steps_itself(&self) -> bool {
+        let mut last = [0];
+        let at = self.regs.rip.wrapping_sub(1);
+        self.regs.eflags & TRAP_FLAG != 0
+            || sys::vm_read(self.tid, at, &mut last).is_ok_and(|n| n == 1 && last == [POPF])
+    }
+
+    /// Runs until our int3, or the end of a single step that began at `step_from`. Event stops of new children are
+    /// passed over.
+    fn until_trap(&mut self, step_from: Option<u64>) -> Result<Option<Tid>> {
         let mut child = None;
         loop {
             match trace::wait_certain(self.tid)? {
                 Status::Stopped(Stop::Signal(libc::SIGTRAP)) => {
                     let info = trace::siginfo(self.tid)?;
-                    // KERNEL: a trap's own code is above 0 (sigaction(2)).
-                    if sys::siginfo_code(&info) > 0 {
-                        return Ok(child);
+                    match self.whose(&info, step_from)? {
+                        Trap::Ours => return Ok(child),
+                        // Of each number one may wait.
+                        Trap::Its => self.sent.push(info),
+                        Trap::Stale => {}
                     }
-                    // Of each number one may wait. It is sent again when the thread is its own.
-                    self.sent.push(info);
                 }
                 // No mask holds it back: it is sent again when the thread is its own.
                 Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
@@ -226,7 +274,7 @@ impl Hold {
                     return Err(TraceError::Gone(self.tid));
                 }
             }
-            if stepping {
+            if step_from.is_some() {
                 trace::step(self.tid, 0)?
             } else {
                 trace::resume(self.tid, 0)?
@@ -262,7 +310,7 @@ impl Hold {
     /// What was begun in it while somebody else's calls failed comes to its end.
     fn settle(&mut self) -> Result<()> {
         if self.begun.take().is_some() {
-            let ran = self.until_trap(false);
+            let ran = self.until_trap(None);
             self.passage.close(self.tid);
             ran?;
         }
@@ -285,7 +333,7 @@ impl Hold {
                 return Ok(Outside::AtCall);
             }
             trace::step(self.tid, 0)?;
-            self.until_trap(true)?;
+            self.until_trap(Some(self.regs.rip))?;
             self.regs = trace::regs(self.tid)?;
         }
         Ok(Outside::TooFar)
@@ -319,7 +367,9 @@ impl Hold {
         }
         // Whatever comes of it: the rest must be given back.
         let ignored = match self.ignores_trap {
-            true => trap::ignore_again(self.tid, &self.regs, self.scratch, &mut self.sent),
+            true => {
+                trap::ignore_again(self.tid, &self.regs, self.code.map(|c| c.1), &mut self.sent)
+            }
             false => Ok(()),
         };
         if std::mem::take(&mut self.stopped) && !self.continued() {
@@ -369,7 +419,7 @@ pub(crate) fn aim(regs: &Regs, rip: u64, nr: i64, a: [u64; 6]) -> Regs {
     r.rax = nr as u64;
     r.orig_rax = u64::MAX; // no restart logic of the kernel
     (r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9) = (a[0], a[1], a[2], a[3], a[4], a[5]);
-    r.eflags &= !0x100;
+    r.eflags &= !TRAP_FLAG;
     r
 }
 

@@ -18,6 +18,11 @@ pub struct Vma {
     pub name: String,
 }
 
+/// A device as [`Vma::dev`] has it.
+pub fn dev(major: u64, minor: u64) -> u64 {
+    major << 32 | minor
+}
+
 impl Vma {
     pub fn len(&self) -> u64 {
         self.end - self.start
@@ -63,7 +68,7 @@ pub fn parse_line(line: &str) -> Option<Vma> {
         prot: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4),
         shared: perms.get(3) == Some(&b's'),
         off,
-        dev: hex(maj)? << 32 | hex(min)?,
+        dev: dev(hex(maj)?, hex(min)?),
         ino,
         name,
     })
@@ -71,8 +76,10 @@ pub fn parse_line(line: &str) -> Option<Vma> {
 
 /// Stands among the flags of a mapping with a protection key of its own. KERNEL: pkeys(7); smaps has a field for it.
 pub const PROTECTION_KEY: &str = "pkey";
+/// Likewise: a private mapping of a program's text that has pages of the process's own.
+pub const OWN_TEXT: &str = "own-text";
 
-/// Each mapping and its VmFlags, two letters a flag, and [`PROTECTION_KEY`]. Slow for big processes: it walks their pages (19 ms a GiB of 4 KiB
+/// Each mapping and its VmFlags, two letters a flag, [`PROTECTION_KEY`] and [`OWN_TEXT`]. Slow for big processes: it walks their pages (19 ms a GiB of 4 KiB
 /// pages).
 pub fn flags(pid: i32) -> io::Result<Vec<(Vma, String)>> {
     let smaps = text::read(format!("/proc/{pid}/smaps"))?;
@@ -81,9 +88,9 @@ pub fn flags(pid: i32) -> io::Result<Vec<(Vma, String)>> {
 
 /// The same of a text.
 pub fn parse_flags(smaps: &str) -> Vec<(Vma, String)> {
-    let whole = |(v, flags, key): (Vma, &str, bool)| {
-        let key = if key { PROTECTION_KEY } else { "" };
-        (v, format!("{} {key}", flags.trim()).trim_end().to_owned())
+    let whole = |(v, flags, more): (Vma, &str, More)| {
+        let words = more.words(&v);
+        (v, format!("{} {words}", flags.trim()).trim_end().to_owned())
     };
     flagged(smaps).map(whole).collect()
 }
@@ -97,18 +104,42 @@ pub fn sealed(all: &[(Vma, String)]) -> Option<&Vma> {
     first.map(|(v, _)| v)
 }
 
-/// The mappings in a text of smaps, what stands behind their VmFlags, and whether they have a key.
-fn flagged(smaps: &str) -> impl Iterator<Item = (Vma, &str, bool)> {
-    let (mut at, mut key) = (None, false);
-    smaps.lines().filter_map(move |line| {
+/// What smaps says of a mapping beside its flags.
+#[derive(Default)]
+struct More {
+    key: bool,
+    /// Pages of its own.
+    own: bool,
+}
+
+impl More {
+    fn note(&mut self, line: &str) {
         if let Some(k) = line.strip_prefix("ProtectionKey:") {
-            key = k.trim() != "0";
+            self.key = k.trim() != "0";
+        } else if let Some(kib) = line.strip_prefix("Anonymous:") {
+            self.own = kib.trim() != "0 kB";
         }
+    }
+
+    fn words(&self, v: &Vma) -> String {
+        let text = v.prot == libc::PROT_READ | libc::PROT_EXEC && !v.shared && v.is_file();
+        let key = self.key.then_some(PROTECTION_KEY);
+        let own = (self.own && text).then_some(OWN_TEXT);
+        let both: Vec<&str> = key.into_iter().chain(own).collect();
+        both.join(" ")
+    }
+}
+
+/// The mappings in a text of smaps, and what stands behind their VmFlags.
+fn flagged(smaps: &str) -> impl Iterator<Item = (Vma, &str, More)> {
+    let (mut at, mut more) = (None, More::default());
+    smaps.lines().filter_map(move |line| {
+        more.note(line);
         // Fields have a colon behind their name, and are by far the most.
         match line.strip_prefix("VmFlags:") {
             Some(flags) => {
-                let key = std::mem::take(&mut key);
-                at.take().map(|v| (v, flags, key))
+                let more = std::mem::take(&mut more);
+                at.take().map(|v| (v, flags, more))
             }
             None => {
                 let name = line.split(' ').next().unwrap_or_default();

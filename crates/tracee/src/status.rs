@@ -17,6 +17,8 @@ pub struct ProcStatus {
     pub seccomp: u32,
     pub nspid: Vec<i32>,
     pub rss_kib: u64,
+    /// Memory that devices or registered buffers hold.
+    pub pinned_kib: u64,
     pub sig_pending: u64,
     pub shared_pending: u64,
     pub blocked: u64,
@@ -59,6 +61,7 @@ pub fn parse(text: &str) -> ProcStatus {
                     .collect()
             }
             "VmRSS" => s.rss_kib = num(10),
+            "VmPin" => s.pinned_kib = num(10),
             "SigPnd" => s.sig_pending = num(16),
             "ShdPnd" => s.shared_pending = num(16),
             "SigBlk" => s.blocked = num(16),
@@ -189,5 +192,11 @@ mod tests {
         assert_eq!((s.tgid, s.tracer), (me, 0));
         assert!(s.threads >= 1 && !s.name.is_empty());
         assert_eq!(super::threads(me).expect("own threads")[0], me);
+    }
+
+    #[test]
+    fn pinned_memory_is_read() {
+        let s = super::parse("VmLck:\t       0 kB\nVmPin:\t      64 kB\nVmRSS:\t     900 kB\n");
+        assert_eq!((s.pinned_kib, s.rss_kib), (64, 900));
     }
 }

@@ -169,6 +169,13 @@ pub fn set_break(tid: Tid, at: Option<u64>) -> Result<()> {
     poke(7, u64::from(at.is_some()))
 }
 
+/// Has somebody set breakpoints in the debug registers of a thread? KERNEL: they outlast the tracer that set them.
+pub fn has_breaks(tid: Tid) -> bool {
+    let at = std::mem::offset_of!(libc::user, u_debugreg) as u64 + 7 * 8;
+    let mut control = 0u64;
+    sys::ptrace_out(libc::PTRACE_PEEKUSER, tid, at, &mut control).is_ok() && control & 0xff != 0
+}
+
 /// Leaves it in its group stop but lets SIGCONT through.
 pub fn listen(tid: Tid) -> Result<()> {
     os("listen", tid, sys::ptrace(PTRACE_LISTEN, tid, 0, 0)).map(drop)

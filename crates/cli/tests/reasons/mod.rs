@@ -4,6 +4,19 @@ use super::{Farm, install32, text, until};
 use armento_model::Stay;
 use serde_json::Value;
 
+/// A child of the program $p attaches to it, does something about the address $a of its text, and goes.
+/// KERNEL: ptrace(2), PTRACE_ATTACH, PTRACE_DETACH.
+macro_rules! debugged {
+    ($does:literal) => {
+        concat!(
+            "open M, q(/proc/self/maps); ($a) = grep { /r-xp.*perl/ } <M>; close M; $a = hex((split /-/, $a)[0]); ",
+            "unless ($c = fork) { $p = getppid; syscall(101, 16, $p, 0, 0) and die $!; waitpid $p, 0; ",
+            $does,
+            "; syscall(101, 17, $p, 0, 0); exit } waitpid $c, 0; $? and die"
+        )
+    };
+}
+
 /// What happens before the program says that it is ready and sleeps. KERNEL: numbers of syscall_64.tbl.
 const PROGRAMS: &[(Stay, &str)] = &[
     (
@@ -37,6 +50,16 @@ const PROGRAMS: &[(Stay, &str)] = &[
     (Stay::ProcSelfOpen, "open F, q(/proc/self/maps)"),
     // KERNEL: prctl(2), PR_SET_TSC, PR_TSC_SIGSEGV.
     (Stay::KernelState, "syscall(157, 26, 2, 0, 0, 0)"),
+    // A debugger that has gone left a breakpoint (int3) in its text. KERNEL: ptrace(2), PTRACE_POKETEXT.
+    (
+        Stay::KernelState,
+        debugged!("syscall(101, 4, $p, $a, 0xcc)"),
+    ),
+    // … and one in a debug register: PTRACE_POKEUSER of u_debugreg.
+    (
+        Stay::KernelState,
+        debugged!("syscall(101, 6, $p, 848, $a); syscall(101, 6, $p, 904, 1) and die $!"),
+    ),
 ];
 
 /// A process on n1, and what must be killed when it is done with.

@@ -1,6 +1,6 @@
 //! Memory areas: what is mapped where, from the maps of a home process or of a body.
 
-use super::files::{self, FILE_MAX, Names, Watched};
+use super::files::{self, FILE_MAX, Names, Untouched};
 use super::flags::{Flags, GROWS};
 use super::objects::{self, ObjectId};
 use super::vdso::{self, Vdso};
@@ -146,10 +146,10 @@ pub fn of_home(
     pid: i32,
     maps: &[Vma],
     known: Option<&Names>,
-    watched: &dyn Fn() -> Watched,
+    untouched: &dyn Fn() -> Untouched,
 ) -> Result<Survey> {
     // Asked for once, and only if there is a file that is not known.
-    let watched = LazyCell::new(watched);
+    let untouched = LazyCell::new(untouched);
     let mut s = Survey {
         names: known.cloned().unwrap_or_default(),
         ..Survey::default()
@@ -160,7 +160,7 @@ pub fn of_home(
         } else if let Some(object) = objects::of(v) {
             s.push(v, Kind::Shared { object, off: v.off });
         } else if named(v) {
-            let kind = home_file(pid, v, (maps, &watched), &mut s, known.is_some())?;
+            let kind = home_file(pid, v, (maps, &untouched), &mut s, known.is_some())?;
             s.push(v, kind);
         } else if v.shared {
             return Err(MigrateError::Stays(
@@ -225,7 +225,7 @@ fn plain(v: &Vma) -> Kind {
 fn home_file(
     pid: i32,
     v: &Vma,
-    (all, watched): (&[Vma], &dyn Deref<Target = Watched>),
+    (all, untouched): (&[Vma], &dyn Deref<Target = Untouched>),
     s: &mut Survey,
     again: bool,
 ) -> Result<Kind> {
@@ -236,7 +236,7 @@ fn home_file(
     let key = match s.names.get(v) {
         Some(key) => key,
         None => {
-            let (key, file) = files::find(pid, v, all, watched)?;
+            let (key, file) = files::find(pid, v, all, untouched)?;
             s.names.learn(v, key);
             s.files.insert(key, file);
             key

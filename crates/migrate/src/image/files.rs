@@ -28,18 +28,53 @@ const DONTUNMAP: u64 = 4;
 /// Bytes of a file without a name in one read.
 const LOOK: usize = 1 << 20;
 
-/// Files, and directories of files, by inode, that must not be opened: a process would see it (inotify(7)).
+/// What a look at a process must not touch.
 #[derive(Clone, Debug, Default)]
-pub struct Watched(HashSet<u64>);
+pub struct Untouched {
+    /// Files, and directories of files, by inode, that must not be opened: a process would see it (inotify(7)).
+    watched: HashSet<u64>,
+    served: Option<Served>,
+}
 
-impl Watched {
-    pub fn note(&mut self, ino: u64) {
-        self.0.insert(ino);
+/// The tree has a process that serves file systems (fuse(4)). A request to it lasts until that process runs, and it may
+/// wait for the thread that asks.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Which process that is.
+    pub by: String,
+    /// Devices, as maps shows them, of the mounted file systems that no process serves.
+    pub others: HashSet<u64>,
+}
+
+impl Untouched {
+    pub fn watches(&mut self, ino: u64) {
+        self.watched.insert(ino);
+    }
+
+    pub fn serves(&mut self, served: Served) {
+        self.served = Some(served);
+    }
+
+    /// Does a process of the tree have to answer those who look at the file of `v`?
+    fn answered(&self, v: &Vma) -> Result<()> {
+        // Memory has its file system in the kernel, mounted nowhere.
+        let memory = ["/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage"];
+        let own = memory.iter().any(|m| v.name.starts_with(m));
+        match &self.served {
+            Some(s) if !own && !s.others.contains(&v.dev) => {
+                let why = format!(
+                    "{} (a file that {} of the same tree may serve)",
+                    v.name, s.by
+                );
+                Err(MigrateError::Stays(Stay::KernelState, why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// `f` is of a file; its directory counts, too.
     fn has(&self, f: &File) -> bool {
-        if self.0.is_empty() {
+        if self.watched.is_empty() {
             return false;
         }
         let path = std::fs::read_link(format!("/proc/self/fd/{}", f.as_raw_fd()));
@@ -47,7 +82,7 @@ impl Watched {
         let own = f.metadata().ok();
         own.into_iter()
             .chain(dir)
-            .any(|m| self.0.contains(&m.ino()))
+            .any(|m| self.watched.contains(&m.ino()))
     }
 }
 
@@ -101,8 +136,9 @@ fn unversioned(v: &Vma) -> FileKey {
 
 /// The file behind `v`, one of `all`, as a place (O_PATH: see [`readable`]), and its key. A device has none of its own
 /// memory: such a process stays.
-pub fn find(pid: i32, v: &Vma, all: &[Vma], watched: &Watched) -> Result<(FileKey, File)> {
-    if let Some(f) = open_mapped(pid, v).filter(|f| !watched.has(f)) {
+pub fn find(pid: i32, v: &Vma, all: &[Vma], untouched: &Untouched) -> Result<(FileKey, File)> {
+    untouched.answered(v)?;
+    if let Some(f) = open_mapped(pid, v).filter(|f| !untouched.has(f)) {
         let kind = f.metadata()?.file_type();
         if kind.is_char_device() || kind.is_block_device() {
             let why = format!("{} (a device)", v.name);
@@ -222,7 +258,7 @@ fn may_be_read(f: &File) -> bool {
 }
 
 /// Opens the file behind a mapping, as a place, and makes sure that it is the one, and can be read.
-fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
+pub(super) fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
     let own = place(format!("/proc/{pid}/map_files/{:x}-{:x}", v.start, v.end));
     if let Some(f) = own.ok().filter(may_be_read) {
         return Some(f);
@@ -298,10 +334,10 @@ mod tests {
         let here = own_program_is_found_and_rescued as fn() as usize as u64;
         let v = all.iter().find(|v| v.start <= here && here < v.end);
         let v = v.expect("own code");
-        let (key, f) = find(me, v, &all, &Watched::default()).expect("own program");
-        let mut watched = Watched::default();
-        watched.note(key.ino);
-        let (copied, _) = find(me, v, &all, &watched).expect("a copy");
+        let (key, f) = find(me, v, &all, &Untouched::default()).expect("own program");
+        let mut untouched = Untouched::default();
+        untouched.watches(key.ino);
+        let (copied, _) = find(me, v, &all, &untouched).expect("a copy");
         assert!(rescued(&copied));
         let f = readable(&f).expect("to read");
         let mut names = Names::default();

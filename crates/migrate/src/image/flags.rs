@@ -161,10 +161,26 @@ pub fn unlock_calls(areas: &[Area]) -> Vec<Call> {
 
 /// What VmFlags says beside [`WORDS`] of mappings that travel: their rights, sharing and accounting, and what lies in
 /// them (`sd`: soft-dirty; `dp`: droppable, and may be empty at any time).
-const PLAIN: [&str; 14] = [
-    "rd", "wr", "ex", "sh", "mr", "mw", "me", "ms", "ac", "de", "sd", "dp", "sl", WATCHED,
+const PLAIN: [&str; 15] = [
+    "rd",
+    "wr",
+    "ex",
+    "sh",
+    "mr",
+    "mw",
+    "me",
+    "ms",
+    "ac",
+    "de",
+    "sd",
+    "dp",
+    "sl",
+    WATCHED,
+    maps::OWN_TEXT,
 ];
 const WATCHED: &str = "uw";
+/// KERNEL: xol_add_vma, kernel/events/uprobes.c.
+const UPROBES: &str = "[uprobes]";
 
 fn has(words: &str, word: &str) -> bool {
     words.split_whitespace().any(|w| w == word)
@@ -191,6 +207,10 @@ pub struct Noted {
     pub uncarried: Option<(Vma, String)>,
     /// One whose writes are watched (userfaultfd): by a move that has begun, or else by another process.
     pub watched: Option<(Vma, String)>,
+    /// Text of its program that is not as its file has it.
+    pub patched: Vec<Vma>,
+    /// Is there the page of the kernel's for uprobes that were met?
+    pub probed: bool,
 }
 
 impl Noted {
@@ -204,6 +224,11 @@ impl Noted {
             sealed: maps::sealed(&all).cloned(),
             uncarried: all.iter().find_map(uncarried),
             watched: all.iter().find(|(_, f)| has(f, WATCHED)).cloned(),
+            patched: {
+                let of = all.iter().filter(|(_, f)| has(f, maps::OWN_TEXT));
+                of.map(|(v, _)| v.clone()).collect()
+            },
+            probed: all.iter().any(|(v, _)| v.name == UPROBES),
         })
     }
 
@@ -302,6 +327,8 @@ mod tests {
             sealed: None,
             uncarried: None,
             watched: None,
+            patched: Vec::new(),
+            probed: false,
         };
         let mut areas = [area(0x1000, 0x9000), area(0x9000, 0xa000)];
         noted.mark(&mut areas);

@@ -1,6 +1,7 @@
 //! What travels, one module a resource.
 
 pub mod areas;
+pub mod breakpoints;
 pub mod cpu;
 pub mod files;
 pub mod flags;

@@ -41,9 +41,15 @@ fn stays(what: &str) -> MigrateError {
     MigrateError::Stays(Stay::KernelState, what.to_owned())
 }
 
-/// Calls of a thread would be answered by its own handler, ours among them. Before: stopped, and nothing was injected.
-pub fn dispatches(tids: impl Iterator<Item = Tid>) -> Result<()> {
+/// Threads whose calls would be answered by their own handler, ours among them, or that a debugger has left breakpoints
+/// in. Before: stopped, and nothing was injected.
+pub fn of_threads(tids: impl Iterator<Item = Tid>) -> Result<()> {
     for tid in tids {
+        if trace::has_breaks(tid) {
+            return Err(stays(
+                "a debugger has left breakpoints in it (PTRACE_POKEUSER)",
+            ));
+        }
         if trace::dispatches(tid) {
             return Err(stays(
                 "it catches its own system calls (PR_SET_SYSCALL_USER_DISPATCH)",
