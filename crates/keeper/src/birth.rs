@@ -12,6 +12,7 @@ use armento_client::{AskError, Session};
 use armento_migrate::stop::Grip;
 use armento_model::{Hint, NodeName, Pid, TreeId};
 use armento_tracee::{aside, hand, status, trace};
+use armento_wire::session;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -291,6 +292,8 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
         let _ = door.write_all(b"k");
         drop(door);
     }
+    // Those who make room wait for this thread.
+    session::never_wait();
     palm.hold(&mut world);
     keep.control.close(Duration::from_millis(500));
 }

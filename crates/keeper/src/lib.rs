@@ -8,6 +8,7 @@
 mod ahead;
 mod aimed;
 mod arrive;
+mod backlog;
 pub mod birth;
 mod control;
 mod cores;

@@ -25,7 +25,7 @@ const MORE_MAX: usize = 1024;
 /// Those that a call may take. KERNEL: sigtimedwait(2).
 const CAN_WAIT: u64 = !(bit(libc::SIGKILL) | bit(libc::SIGSTOP));
 /// KERNEL: SIGRTMIN.
-const FIRST_REALTIME: i32 = 32;
+pub const FIRST_REALTIME: i32 = 32;
 
 type Directed = (Option<Tid>, SigInfo);
 

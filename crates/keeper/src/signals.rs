@@ -110,6 +110,9 @@ fn hand_on(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
     };
     if p.common.breaking.load(Ordering::Acquire) {
         timers::hold(&mut p.held, directed, info);
+    } else if p.backs_up() {
+        p.wait(directed, info);
+        t.backlog = true;
     } else {
         p.pass_on(directed, info);
     }

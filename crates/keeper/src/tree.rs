@@ -2,6 +2,7 @@
 //!
 //! From: `birth.rs`. Next: `mover.rs` (who moves), `signals.rs` (what deputies report).
 
+use crate::backlog;
 use crate::deputy::{Common, Deputy, Waiter, Work};
 use crate::family;
 use crate::follow::Follow;
@@ -236,6 +237,8 @@ pub struct Tree {
     pub waits: Waits,
     scanned: Instant,
     watched: Instant,
+    /// Signals wait for a host that is behind (see `backlog.rs`).
+    pub backlog: bool,
     /// The daemon was last told of nobody.
     unseen: bool,
     /// When hosts were last looked after.
@@ -262,6 +265,7 @@ impl Tree {
             waits: Waits::default(),
             scanned: Instant::now(),
             watched: Instant::now(),
+            backlog: false,
             unseen: true,
             beat: Instant::now(),
             keep,
@@ -694,6 +698,9 @@ impl World for Tree {
     }
 
     fn turn(&mut self) -> bool {
+        if self.backlog {
+            self.catch_up();
+        }
         if self.scanned.elapsed() > SCAN_EVERY {
             self.scan();
         }
@@ -717,6 +724,9 @@ impl World for Tree {
 
     /// Ends and forks at home, files that others want and calls that look at others are seen by looking.
     fn pause(&self) -> Duration {
+        if self.backlog {
+            return backlog::LOOK;
+        }
         let home = self.procs.values().any(|p| p.link().is_none());
         if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.ahead).is_empty() {
             return TURN_MAX;

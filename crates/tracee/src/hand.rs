@@ -87,25 +87,38 @@ pub fn new<W>() -> io::Result<(Hand<W>, Palm<W>)> {
     ))
 }
 
+/// Reports in a row, before work and turns have theirs: threads may stop faster than they are seen to.
+const REPORTS_MAX: usize = 256;
+
+/// Sees to what is reported. `false`: there may be more.
+fn reports(world: &mut impl World) -> bool {
+    for _ in 0..REPORTS_MAX {
+        let Some((tid, status)) = trace::next_report() else {
+            return true;
+        };
+        world.report(tid, status);
+    }
+    false
+}
+
 impl<W: World> Palm<W> {
     /// Serves until the world says it is over.
     pub fn hold(self, world: &mut W) {
         loop {
-            while let Some((tid, status)) = trace::next_report() {
-                world.report(tid, status);
-            }
+            let mut all = reports(world);
             while let Ok(job) = self.jobs.try_recv() {
                 job(world);
                 // A job may have waited for one thread while others reported: their SIGCHLD is spent.
-                while let Some((tid, status)) = trace::next_report() {
-                    world.report(tid, status);
-                }
+                all = reports(world);
             }
             if !world.turn() {
                 return;
             }
             let fds = [self.chld.as_raw_fd(), self.wake.as_raw_fd()];
-            let pause = world.pause().as_millis() as i32;
+            let pause = match all {
+                true => world.pause().as_millis() as i32,
+                false => 0,
+            };
             for (i, ready) in sys::poll_in(&fds, pause).into_iter().enumerate() {
                 if ready {
                     sys::drain(fds[i]);

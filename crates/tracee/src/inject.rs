@@ -55,6 +55,13 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// kilobyte is some ten thousand.
 const STEPS_MAX: usize = 20_000;
 
+/// KERNEL: SYNCHRONOUS_MASK, kernel/signal.c.
+const FAULTS: u64 = bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGTRAP)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGSYS);
 /// KERNEL: X86_EFLAGS_TF: a trap behind each instruction.
 const TRAP_FLAG: u64 = 0x100;
 /// The instruction that most often clears it: the trap behind that one comes all the same.
@@ -235,6 +242,14 @@ impl Hold {
         })
     }
 
+    /// Is this a fault's signal of the program's that waits, blocked? KERNEL: dequeue_synchronous_signal takes the first of
+    /// the queue when any of them, as our trap, is not blocked; ptrace_signal queues one that is blocked again.
+    fn came_early(&self, sig: i32) -> bool {
+        FAULTS & bit(sig) != 0
+            && status::read(self.tid)
+                .is_ok_and(|s| s.sig_pending & NEVER_BLOCK != 0 && s.blocked & bit(sig) != 0)
+    }
+
     /// Did the program step through itself when it was stopped?
     fn steps_itself(&self) -> bool {
         let mut last = [0];
@@ -260,6 +275,11 @@ impl Hold {
                 }
                 // No mask holds it back: it is sent again when the thread is its own.
                 Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
+                // Back into its queue, behind our trap.
+                Status::Stopped(Stop::Signal(sig)) if self.came_early(sig) => {
+                    trace::resume(self.tid, sig)?;
+                    continue;
+                }
                 Status::Stopped(Stop::Signal(sig)) => {
                     return Err(TraceError::Odd(format!(
                         "signal {sig} in our own code in thread {}",

@@ -241,6 +241,12 @@ impl<W: Outlet> Session<W> {
         Ok(())
     }
 
+    /// Frames that were said and that the peer is not known to have heard.
+    pub fn unheard(&self) -> u64 {
+        let said = self.said.load(Ordering::Acquire);
+        said.saturating_sub(self.acked.load(Ordering::Acquire))
+    }
+
     /// Number of the last frame that was heard: a new connection begins with it.
     pub fn heard(&self) -> u64 {
         self.heard.load(Ordering::Acquire)
