@@ -40,6 +40,14 @@ pub const ROWS: &[Row] = &[
         &["laterwrites"],
     ),
     row(
+        "map-socket",
+        Mapping,
+        "a socket of TCP that is mapped to receive (tcp_mmap)",
+        names![],
+        stays("DeviceMapping", "crates/keeper/src/family.rs"),
+        &["sockmaps"],
+    ),
+    row(
         "map-served-file",
         Mapping,
         "a file of a file system that a process of the tree serves (FUSE)",

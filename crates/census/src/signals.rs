@@ -62,7 +62,7 @@ pub const ROWS: &[Row] = &[
         "blocked signals with the numbers of faults, and SIGPIPE, that wait",
         names![],
         carried("crates/keeper/src/queue.rs"),
-        &["pendings"],
+        &["pendings", "faultloop"],
     ),
     row(
         "sig-queue-count",

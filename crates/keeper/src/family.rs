@@ -190,11 +190,14 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
     };
     let f = File::from(fd);
     let kind = f.metadata().map_err(|_| Stay::UnsupportedCall)?.file_type();
-    if kind.is_char_device() || kind.is_block_device() {
-        return Err(Stay::DeviceMapping);
-    }
     let Some(key) = file_key(&f) else {
-        return Ok(None);
+        // KERNEL: directories and pipes cannot be mapped; devices, sockets of TCP and some anonymous inodes can.
+        let refused = kind.is_dir() || kind.is_fifo();
+        return if refused {
+            Ok(None)
+        } else {
+            Err(Stay::DeviceMapping)
+        };
     };
     if key.size > FILE_MAX {
         return Err(Stay::NoRoom);
