@@ -1,16 +1,25 @@
-//! Signals that come faster than a host hears of them wait at home, as they would in the kernel: of one timer's only one
-//! waits and counts the others, and of the numbers that do not queue one each.
+//! Signals that come faster than they can be passed on wait at home.
 //!
 //! From: `signals.rs`. Next: `tree.rs` passes them on, once the host has caught up or the process has moved.
+//!
+//! ```text
+//! host is behind ──► they wait here: of one timer's one, which counts the others; of the numbers that do not queue one
+//! flood          ──► the deputy blocks the number for a moment: they wait in the kernel, which does the same
+//! ```
+//! Each signal stops the deputy and breaks off its call. A timer of a microsecond, whose body blocks its signal while its
+//! handler makes a call, would never let the deputy make that call.
 
+use crate::deputy::Deputy;
 use crate::links::HostLink;
 use crate::queue::{self, FIRST_REALTIME};
 use crate::tree::{Proc, Tree};
-use armento_migrate::image::timers;
+use armento_migrate::image::timers::{self, timer_of};
 use armento_model::Tid;
+use armento_tracee::inject::bit;
 use armento_tracee::sys::SigInfo;
+use armento_tracee::trace;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Messages that a host may be behind before signals wait: it hears some hundred thousand in a second.
 const AHEAD_MAX: u64 = 1024;
@@ -18,6 +27,53 @@ const AHEAD_MAX: u64 = 1024;
 const WAIT_MAX: usize = 1 << 17;
 /// How soon they are looked at again.
 pub const LOOK: Duration = Duration::from_millis(5);
+
+/// A process that has more signals in this time has a flood of them, and so has a tree. Of a timer's fewer are enough: those
+/// that wait are counted (timer_getoverrun(2)). …
+const SPAN: Duration = Duration::from_millis(10);
+const FLOOD: u32 = 64;
+const FLOOD_OF_TIMERS: u32 = 16;
+const FLOOD_OF_TREE: u32 = 96;
+/// … and its deputy has none of that number for so long.
+const REST: Duration = Duration::from_millis(10);
+/// Job control is not held up.
+const NEVER_SHUT: u64 = bit(libc::SIGKILL)
+    | bit(libc::SIGSTOP)
+    | bit(libc::SIGTSTP)
+    | bit(libc::SIGTTIN)
+    | bit(libc::SIGTTOU)
+    | bit(libc::SIGCONT);
+
+/// The signals of a process, or of a tree, within [`SPAN`].
+#[derive(Default)]
+pub struct Flood {
+    since: Option<Instant>,
+    count: u32,
+}
+
+impl Flood {
+    /// One more: are they too many?
+    fn rises(&mut self, most: u32) -> bool {
+        if self.since.is_none_or(|s| s.elapsed() > SPAN) {
+            (self.since, self.count) = (Some(Instant::now()), 0);
+        }
+        self.count += 1;
+        self.count > most
+    }
+}
+
+/// What a deputy blocks for a moment.
+pub struct Shut {
+    signals: u64,
+    until: Instant,
+}
+
+impl Shut {
+    fn of(signals: u64) -> Shut {
+        let until = Instant::now() + REST;
+        Shut { signals, until }
+    }
+}
 
 fn behind(link: &HostLink) -> bool {
     link.session.unheard() > AHEAD_MAX
@@ -40,6 +96,60 @@ impl Proc {
 }
 
 impl Tree {
+    /// A deputy has stopped for a signal, which was passed on. In a flood it blocks that number for a moment.
+    pub fn shut_out(&mut self, d: &Deputy, info: &SigInfo) {
+        let signal = bit(queue::number(info)) & !NEVER_SHUT;
+        let most = match timer_of(info) {
+            Some(_) => FLOOD_OF_TIMERS,
+            None => FLOOD,
+        };
+        let all = self.flood.rises(FLOOD_OF_TREE);
+        let own = |p: &mut Proc| p.flood.rises(most);
+        let flood = self.procs.get_mut(&d.pid).is_some_and(own) || all;
+        if signal == 0 || !flood {
+            return;
+        }
+        let blocked = trace::sigmask(d.tid).and_then(|m| trace::set_sigmask(d.tid, m | signal));
+        if blocked.is_ok() {
+            // What the deputy goes back to after a call with a mask of its own.
+            d.slot.set_idle(d.slot.idle() | signal);
+            let shut = self.shut.entry(d.tid).or_insert_with(|| Shut::of(0));
+            *shut = Shut::of(shut.signals | signal);
+        }
+    }
+
+    /// A deputy stands in a stop of ours: it blocks nothing more for that reason. True if it did.
+    pub fn open_up(&mut self, d: &Deputy) -> bool {
+        let Some(shut) = self.shut.remove(&d.tid) else {
+            return false;
+        };
+        d.slot.set_idle(d.slot.idle() & !shut.signals);
+        trace::sigmask(d.tid)
+            .and_then(|m| trace::set_sigmask(d.tid, m & !shut.signals))
+            .is_ok()
+    }
+
+    /// A deputy was made by one that may block signals for a moment, and began with what that one blocks.
+    pub fn inherits_shut(&mut self, d: &Deputy) {
+        let all = self.shut.values().fold(0, |m, s| m | s.signals);
+        let signals = all & d.slot.idle();
+        if signals != 0 {
+            self.shut.insert(d.tid, Shut::of(signals));
+        }
+    }
+
+    /// Stops those that have blocked signals for long enough: see [`Tree::open_up`].
+    pub fn end_shuts(&mut self) {
+        let keep = self.keep.clone();
+        // One that is no deputy any more has its program's own mask.
+        self.shut.retain(|tid, _| keep.deputy(*tid).is_some());
+        let now = Instant::now();
+        for (tid, shut) in self.shut.iter_mut().filter(|(_, s)| s.until < now) {
+            shut.until = now + REST;
+            let _ = trace::interrupt(*tid);
+        }
+    }
+
     /// Passes on what waits, where the host has caught up.
     pub fn catch_up(&mut self) {
         let caught = |p: &&mut Proc| {

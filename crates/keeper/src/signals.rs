@@ -60,6 +60,12 @@ pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) {
                     l.tell(&ToHost::Continue { pid });
                 }
             }
+            if let (Some(d), Some(code)) = (t.keep.deputy(tid), t.code_of(pid))
+                && t.open_up(&d)
+            {
+                // A call that any stop ends is issued again.
+                let _ = force_result(&t.keep, tid, &code, false);
+            }
             let _ = trace::resume(tid, 0);
         }
         Stop::Event(_) | Stop::Call => drop(trace::resume(tid, 0)),
@@ -151,6 +157,9 @@ fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
     if let Some(code) = t.code_of(pid) {
         let exec = turn_back_exec(&t.keep, tid);
         let _ = force_result(&t.keep, tid, &code, exec);
+    }
+    if let Some(d) = t.keep.deputy(tid) {
+        t.shut_out(&d, &info);
     }
     let _ = trace::resume(tid, 0);
 }
@@ -298,7 +307,8 @@ impl Tree {
     pub fn exec(&mut self, d: &Deputy, c: Box<Call>) {
         let late = self.procs.get_mut(&d.pid).is_none_or(Proc::owed_signals);
         let again = || d.link().reply(c.tid, c.seq, ERESTARTNOINTR, &[]);
-        if late || d.common.breaking.load(Ordering::Acquire) {
+        // The new program would begin with what the deputy blocks.
+        if late || self.shut.contains_key(&d.tid) || d.common.breaking.load(Ordering::Acquire) {
             return again();
         }
         if exec_gains(d.pid, &c).is_some() {

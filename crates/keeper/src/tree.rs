@@ -2,7 +2,7 @@
 //!
 //! From: `birth.rs`. Next: `mover.rs` (who moves), `signals.rs` (what deputies report).
 
-use crate::backlog;
+use crate::backlog::{self, Flood, Shut};
 use crate::deputy::{Common, Deputy, Waiter, Work};
 use crate::family;
 use crate::follow::Follow;
@@ -60,6 +60,8 @@ pub struct Proc {
     pub told: u64,
     /// … of which it had had so many when it last asked for an exec.
     pub heard: u64,
+    /// How many signals it has just now.
+    pub flood: Flood,
     /// How often an exec was turned back for that.
     pub waited: u32,
     /// Signals that came during a move.
@@ -118,6 +120,7 @@ impl Proc {
             common,
             told: 0,
             heard: 0,
+            flood: Flood::default(),
             waited: 0,
             held: Vec::new(),
             patience: crate::timers::PATIENCE,
@@ -239,6 +242,10 @@ pub struct Tree {
     watched: Instant,
     /// Signals wait for a host that is behind (see `backlog.rs`).
     pub backlog: bool,
+    /// Deputies that block signals for a moment (see `backlog.rs`).
+    pub shut: HashMap<Tid, Shut>,
+    /// Signals of the whole tree just now.
+    pub flood: Flood,
     /// The daemon was last told of nobody.
     unseen: bool,
     /// When hosts were last looked after.
@@ -266,6 +273,8 @@ impl Tree {
             scanned: Instant::now(),
             watched: Instant::now(),
             backlog: false,
+            shut: HashMap::new(),
+            flood: Flood::default(),
             unseen: true,
             beat: Instant::now(),
             keep,
@@ -311,8 +320,9 @@ impl Tree {
         let d = Deputy::new(tid, pid, slot, link, p.common.clone(), None, Some(parent));
         d.attend(waiter);
         self.keep.enter(&d);
-        p.threads.insert(tid, d);
+        p.threads.insert(tid, d.clone());
         let link = p.link().cloned();
+        self.inherits_shut(&d);
         signals::known(self, pid, tid);
         // Who was lost with the host was counted before.
         if let Some(l) = link.filter(|l| !thread && l.broken.load(Ordering::Acquire)) {
@@ -701,6 +711,9 @@ impl World for Tree {
         if self.backlog {
             self.catch_up();
         }
+        if !self.shut.is_empty() {
+            self.end_shuts();
+        }
         if self.scanned.elapsed() > SCAN_EVERY {
             self.scan();
         }
@@ -724,7 +737,7 @@ impl World for Tree {
 
     /// Ends and forks at home, files that others want and calls that look at others are seen by looking.
     fn pause(&self) -> Duration {
-        if self.backlog {
+        if self.backlog || !self.shut.is_empty() {
             return backlog::LOOK;
         }
         let home = self.procs.values().any(|p| p.link().is_none());
