@@ -128,7 +128,10 @@ pub const ROWS: &[Row] = &[
         Trace,
         "short results of splice, sendfile, copy_file_range that a stop has ended",
         names![],
-        manual("docs/manual/differences.md", "as after a signal"),
+        manual(
+            "docs/manual/differences.md",
+            "the kernel ends each early at a stop, as when a signal comes: callers go on from what was done",
+        ),
         &["copying", "splices"],
     ),
     row(

@@ -65,14 +65,14 @@ impl Flood {
 /// What a deputy blocks for a moment.
 pub struct Shut {
     signals: u64,
+    /// Its mask without them, and with them. A call with a mask of its own sets another meanwhile.
+    masks: (u64, u64),
     until: Instant,
 }
 
-impl Shut {
-    fn of(signals: u64) -> Shut {
-        let until = Instant::now() + REST;
-        Shut { signals, until }
-    }
+/// What of `signals` is blocked for this reason only, and not because the process reads it from a descriptor.
+fn unread(d: &Deputy, signals: u64) -> u64 {
+    signals & !d.common.signalfds.load(Ordering::Relaxed)
 }
 
 fn behind(link: &HostLink) -> bool {
@@ -109,13 +109,26 @@ impl Tree {
         if signal == 0 || !flood {
             return;
         }
-        let blocked = trace::sigmask(d.tid).and_then(|m| trace::set_sigmask(d.tid, m | signal));
-        if blocked.is_ok() {
-            // What the deputy goes back to after a call with a mask of its own.
-            d.slot.set_idle(d.slot.idle() | signal);
-            let shut = self.shut.entry(d.tid).or_insert_with(|| Shut::of(0));
-            *shut = Shut::of(shut.signals | signal);
+        let Ok(mask) = trace::sigmask(d.tid) else {
+            return;
+        };
+        let with = mask | signal;
+        if trace::set_sigmask(d.tid, with).is_err() {
+            return;
         }
+        // What the deputy goes back to after a call with a mask of its own.
+        d.slot.set_idle(d.slot.idle() | signal);
+        let before = self.shut.remove(&d.tid);
+        let signals = signal | before.as_ref().map_or(0, |s| s.signals);
+        let same = before.filter(|s| s.masks.1 == mask);
+        let masks = (same.map_or(mask, |s| s.masks.0), with);
+        let until = Instant::now() + REST;
+        let shut = Shut {
+            signals,
+            masks,
+            until,
+        };
+        self.shut.insert(d.tid, shut);
     }
 
     /// A deputy stands in a stop of ours: it blocks nothing more for that reason. True if it did.
@@ -123,18 +136,30 @@ impl Tree {
         let Some(shut) = self.shut.remove(&d.tid) else {
             return false;
         };
-        d.slot.set_idle(d.slot.idle() & !shut.signals);
-        trace::sigmask(d.tid)
-            .and_then(|m| trace::set_sigmask(d.tid, m & !shut.signals))
-            .is_ok()
+        let closed = d.slot.idle();
+        let open = closed & !unread(d, shut.signals);
+        d.slot.set_idle(open);
+        let mask = match trace::sigmask(d.tid) {
+            Ok(now) if now == shut.masks.1 => shut.masks.0,
+            Ok(now) if now == closed => open,
+            // That of a call, which knows nothing of ours.
+            _ => return true,
+        };
+        trace::set_sigmask(d.tid, mask).is_ok()
     }
 
     /// A deputy was made by one that may block signals for a moment, and began with what that one blocks.
     pub fn inherits_shut(&mut self, d: &Deputy) {
         let all = self.shut.values().fold(0, |m, s| m | s.signals);
-        let signals = all & d.slot.idle();
+        let idle = d.slot.idle();
+        let signals = unread(d, all & idle);
         if signals != 0 {
-            self.shut.insert(d.tid, Shut::of(signals));
+            let shut = Shut {
+                signals,
+                masks: (idle & !signals, idle),
+                until: Instant::now() + REST,
+            };
+            self.shut.insert(d.tid, shut);
         }
     }
 
