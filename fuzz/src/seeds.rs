@@ -334,6 +334,7 @@ fn image() -> Vec<Seed> {
         limits: vec![(3, 1 << 20, 1 << 23)],
         persona: 0,
         membarrier: 1 << 4,
+        names: Vec::new(),
         guards: vec![(0x7000_0000, 0x7000_1000)],
         cpu: Default::default(),
         vdso: vec![0x7f; 64],

@@ -156,9 +156,14 @@ fn usher(
             };
             (!suffices, smaller, proc.pid)
         });
-        for proc in here {
-            // Twice the reserve stays free there, so that it is not the next to run short.
-            let need = |to: &Seat| need_kib(proc.rss_kib) + reserve_kib(to.node, policy);
+        // Twice the reserve stays free there, so that it is not the next to run short; once, when here half is gone.
+        let hard = lacks_kib > reserve_kib(from, policy) / 2;
+        let margins: &[u64] = if hard { &[1, 0] } else { &[1] };
+        for (proc, margin) in margins
+            .iter()
+            .flat_map(|m| here.iter().map(move |p| (p, m)))
+        {
+            let need = |to: &Seat| need_kib(proc.rss_kib) + margin * reserve_kib(to.node, policy);
             let target = seats
                 .iter()
                 .filter(|to| *to.name() != from.entry.node && suits(view, policy, to.node, proc))

@@ -385,6 +385,29 @@ fn memory_goes_before_counts() {
     assert_eq!(decide(&view, &mosix, NOW)[0].pid, 101, "or else the next");
     view.procs[1].locked = true;
     check("nowhere", &mosix, &view, "-");
+    // Half of what it keeps free is gone: any room that the other does not keep free itself.
+    let mut view = farm(&[1, 0]);
+    view.procs[0].rss_kib = 4 * GIB / 10;
+    let reserve = mosix.reserve_kib(view.nodes[1].entry.mem_total_kib);
+    view.nodes[1].entry.mem_free_kib = GIB / 2 + reserve;
+    view.nodes[0].entry.mem_free_kib = reserve * 3 / 4;
+    check("not yet", &mosix, &view, "-");
+    view.nodes[0].entry.mem_free_kib = reserve / 3;
+    check("in need", &mosix, &view, "n1>n2");
+}
+
+#[test]
+fn a_small_node_keeps_more_of_its_memory() {
+    let mut policy = Policy::of(Kind::Armento);
+    const MIB: u64 = 1024;
+    let reserve_mib = |total_mib: u64, policy: &Policy| policy.reserve_kib(total_mib * MIB) / MIB;
+    assert_eq!(reserve_mib(512, &policy), 64, "an eighth");
+    assert_eq!(reserve_mib(2048, &policy), 128);
+    assert_eq!(reserve_mib(10_000, &policy), 500, "a twentieth");
+    assert_eq!(reserve_mib(64_000, &policy), 1024);
+    // As the administrator says.
+    (policy.reserve_permille, policy.reserve_min_kib) = (0, 0);
+    assert_eq!(reserve_mib(2048, &policy), 0);
 }
 
 #[test]

@@ -131,7 +131,7 @@ pub const ROWS: &[Row] = &[
         "the local descriptor table",
         names![mm_struct: context => Call("modify_ldt")],
         stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
-        &[],
+        &["raremodes"],
     ),
     row(
         "mm-vdso",
@@ -173,7 +173,7 @@ pub const ROWS: &[Row] = &[
         "protection keys that are allocated, and the key of each mapping",
         names![=> Call("pkey_alloc"), Call("pkey_free"), Call("pkey_mprotect")],
         stays("KernelState", "crates/keeper/src/reasons.rs"),
-        &[],
+        &["raremodes"],
     ),
     row(
         "mm-system-v",

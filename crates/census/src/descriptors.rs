@@ -121,7 +121,7 @@ pub const ROWS: &[Row] = &[
         "O_DIRECT: devices write into its memory behind the page tables",
         names![=> Call("open(O_DIRECT)")],
         at_home(REASONS),
-        &[],
+        &["rarecalls"],
     ),
     row(
         "fd-inotify",
@@ -140,7 +140,7 @@ pub const ROWS: &[Row] = &[
             "docs/manual/differences.md",
             "the call comes home and the marks stay; not tried that a keeper which opens a file waits for an answer of its own tree",
         ),
-        &[],
+        &["rarecalls"],
     ),
     row(
         "fd-signalfd",
@@ -204,7 +204,7 @@ pub const ROWS: &[Row] = &[
         "a perf event of its own",
         names![],
         stays("UnsupportedCall", REASONS),
-        &[],
+        &["rarecalls"],
     ),
     row(
         "fd-proc",
@@ -220,7 +220,7 @@ pub const ROWS: &[Row] = &[
         "BPF maps and programs",
         names![=> Call("bpf")],
         stays("UnsupportedCall", "crates/abi/src/x86_64/system.rs"),
-        &[],
+        &["rarecalls"],
     ),
     row(
         "fd-landlock",
@@ -228,7 +228,7 @@ pub const ROWS: &[Row] = &[
         "landlock: rules that the deputy obeys",
         names![=> Call("landlock_create_ruleset"), Call("landlock_restrict_self")],
         at_home("crates/abi/src/x86_64/process.rs"),
-        &[],
+        &["rarecalls"],
     ),
     row(
         "fd-handles",
@@ -236,7 +236,7 @@ pub const ROWS: &[Row] = &[
         "handles of files",
         names![=> Call("name_to_handle_at"), Call("open_by_handle_at")],
         stays("UnsupportedCall", FILES),
-        &[],
+        &["rarecalls"],
     ),
     row(
         "fd-zero-copy",

@@ -29,9 +29,9 @@ mod watched;
 pub use render::page;
 
 /// Rows with [`Fate::Missing`]. May only fall.
-pub const MISSING_ALLOWED: usize = 6;
+pub const MISSING_ALLOWED: usize = 0;
 /// Rows that a program could notice and that no guest or test shows. May only fall.
-pub const UNTESTED_ALLOWED: usize = 52;
+pub const UNTESTED_ALLOWED: usize = 21;
 
 /// One piece of state, or one trace of our own work.
 #[derive(Clone, Copy, Debug)]
@@ -191,6 +191,7 @@ const fn invisible(why: &'static str) -> Fate {
 const fn manual(page: &'static str, why: &'static str) -> Fate {
     Fate::Manual { page, why }
 }
+#[expect(dead_code, reason = "a row of a defect that is found begins with it")]
 const fn missing(why: &'static str) -> Fate {
     Fate::Missing { why }
 }

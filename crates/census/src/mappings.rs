@@ -5,7 +5,7 @@ const FLAGS: &str = "crates/migrate/src/image/flags.rs";
 
 use crate::Name::{Call, Madvise, Prctl, VmFlag};
 use crate::Owner::Mapping;
-use crate::{Row, carried, invisible, manual, missing, names, row, stays};
+use crate::{Row, carried, invisible, manual, names, row, stays};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -223,7 +223,7 @@ pub const ROWS: &[Row] = &[
         "MAP_DROPPABLE: the kernel may drop its pages (state of the vDSO's getrandom)",
         names![=> VmFlag("dp")],
         manual("docs/manual/differences.md", "that a child gets zeros travels (wf); that the kernel may drop its pages instead of swapping them does not, and VmFlags show it"),
-        &[],
+        &["raremodes"],
     )
     .since(6, 11),
     row(
@@ -261,8 +261,8 @@ pub const ROWS: &[Row] = &[
         Mapping,
         "name of anonymous memory ([anon:…] in maps)",
         names![vm_area_struct: anon_name => Prctl(0x5356_4d41, "PR_SET_VMA")],
-        missing("does not travel: maps at home shows no name after a move (kernels with CONFIG_ANON_VMA_NAME)"),
-        &[],
+        carried("crates/migrate/src/image/names.rs"),
+        &["raremodes"],
     ),
     row(
         "map-nonlinear",
@@ -270,7 +270,7 @@ pub const ROWS: &[Row] = &[
         "scattered pages of a file",
         names![=> Call("remap_file_pages")],
         stays("UnsupportedCall", "crates/abi/src/x86_64/memory.rs"),
-        &[],
+        &["rarecalls"],
     ),
     row(
         "map-secret",
@@ -278,7 +278,7 @@ pub const ROWS: &[Row] = &[
         "memory that the kernel itself cannot read",
         names![=> Call("memfd_secret")],
         stays("SharedMemory", AREAS),
-        &[],
+        &["raremodes"],
     ),
     row(
         "map-dax",
@@ -286,7 +286,7 @@ pub const ROWS: &[Row] = &[
         "MAP_SYNC on persistent memory",
         names![=> VmFlag("sf")],
         stays("KernelState", "crates/migrate/src/image/flags.rs"),
-        &[],
+        &["raremodes"],
     ),
     row(
         "map-soft-dirty",

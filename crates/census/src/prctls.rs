@@ -2,7 +2,7 @@
 
 use crate::Name::{ArchPrctl, Prctl, Status};
 use crate::Owner::{AddressSpace, Process, Thread};
-use crate::{Row, at_home, carried, invisible, manual, missing, names, row, stays};
+use crate::{Row, at_home, carried, invisible, manual, names, row, stays};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -21,7 +21,7 @@ pub const ROWS: &[Row] = &[
             => ArchPrctl(0x1011, "ARCH_GET_CPUID"), ArchPrctl(0x1012, "ARCH_SET_CPUID")
         ],
         stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
-        &[],
+        &["raremodes"],
     ),
     row(
         "prctl-speculation",
@@ -32,7 +32,7 @@ pub const ROWS: &[Row] = &[
                 Status("Speculation_Store_Bypass"), Status("SpeculationIndirectBranch")
         ],
         stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
-        &[],
+        &["raremodes"],
     ),
     row(
         "prctl-mdwe",
@@ -40,7 +40,7 @@ pub const ROWS: &[Row] = &[
         "memory that was writable never becomes executable",
         names![=> Prctl(65, "PR_SET_MDWE"), Prctl(66, "PR_GET_MDWE")],
         stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
-        &[],
+        &["raremodes"],
     )
     .since(6, 3),
     row(
@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = &[
         "KSM for all of its memory",
         names![=> Prctl(67, "PR_SET_MEMORY_MERGE"), Prctl(68, "PR_GET_MEMORY_MERGE")],
         manual("docs/manual/differences.md", "set at home; the memory of a body is not merged, and mappings that come home have no flag mg"),
-        &[],
+        &["raremodes"],
     )
     .since(6, 4),
     row(
@@ -81,7 +81,7 @@ pub const ROWS: &[Row] = &[
             => Prctl(77, "PR_TIMER_CREATE_RESTORE_IDS")
         ],
         at_home("crates/abi/src/x86_64/events.rs"),
-        &[],
+        &["raremodes"],
     )
     .since(6, 15),
     row(
@@ -89,7 +89,7 @@ pub const ROWS: &[Row] = &[
         Thread,
         "extension of time slices by rseq",
         names![=> Prctl(79, "PR_RSEQ_SLICE_EXTENSION")],
-        missing("the option comes home; the process leaves again without it"),
+        stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
         &[],
     )
     .since(7, 0),
@@ -125,7 +125,7 @@ pub const ROWS: &[Row] = &[
                 Status("x86_Thread_features"), Status("x86_Thread_features_locked")
         ],
         stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
-        &[],
+        &["raremodes"],
     )
     .since(6, 4),
     row(
@@ -137,7 +137,7 @@ pub const ROWS: &[Row] = &[
                 ArchPrctl(0x2003, "ARCH_MAP_VDSO_64")
         ],
         stays("UnsupportedCall", "crates/abi/src/x86_64/process.rs"),
-        &[],
+        &["raremodes"],
     ),
     row(
         "prctl-of-others",

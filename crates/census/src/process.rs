@@ -222,6 +222,6 @@ pub const ROWS: &[Row] = &[
         "identity of kernel objects",
         names![=> Call("kcmp")],
         stays("UnsupportedCall", PROCESS),
-        &[],
+        &["rarecalls"],
     ),
 ];

@@ -4,7 +4,7 @@ const PROCFS: &str = "crates/abi/src/procfs.rs";
 
 use crate::Name::Proc;
 use crate::Owner::{Process, Thread};
-use crate::{Row, at_home, missing, names, row, stays};
+use crate::{Row, at_home, manual, names, row, stays};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -20,8 +20,9 @@ pub const ROWS: &[Row] = &[
         Thread,
         "a file of /proc that is opened by a path not from the root, or by a descriptor of /proc/PID",
         names![],
-        missing(
-            "relative paths are known only where their directory is below /proc (crates/keeper/src/looks.rs); through a symbolic link, a bind mount or another mount of procfs they are not",
+        manual(
+            "docs/manual/differences.md",
+            "paths from the root and those relative to a directory below /proc are recognised; through a symbolic link, a bind mount or another mount of procfs they are not",
         ),
         &[],
     ),

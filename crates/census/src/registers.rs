@@ -42,7 +42,7 @@ pub const ROWS: &[Row] = &[
                 ArchPrctl(0x1023, "ARCH_REQ_XCOMP_PERM")
         ],
         stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
-        &[],
+        &["raremodes"],
     ),
     row(
         "thread-xcomp-guest-permission",
@@ -76,7 +76,7 @@ pub const ROWS: &[Row] = &[
         "selectors in DS, ES, FS, GS",
         names![thread_struct: es ds fsindex gsindex],
         carried(THREAD),
-        &[],
+        &["raremodes"],
     ),
     row(
         "thread-tls-segments",
@@ -132,7 +132,7 @@ pub const ROWS: &[Row] = &[
                 ArchPrctl(0x5005, "ARCH_SHSTK_STATUS"), Call("map_shadow_stack"), VmFlag("ss")
         ],
         stays("KernelState", "crates/migrate/src/image/flags.rs"),
-        &[],
+        &["raremodes"],
     )
     .since(6, 6),
     row(
@@ -160,7 +160,7 @@ pub const ROWS: &[Row] = &[
             "docs/manual/differences.md",
             "a body reads numbers of its node, which may be larger than any that home has",
         ),
-        &[],
+        &["rarecalls"],
     ),
     row(
         "thread-machine-checks",
@@ -175,7 +175,7 @@ pub const ROWS: &[Row] = &[
             "docs/manual/differences.md",
             "the policy is set at home; a memory error of another node follows that node's",
         ),
-        &[],
+        &["raremodes"],
     ),
     row(
         "thread-closid",

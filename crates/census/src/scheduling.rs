@@ -76,7 +76,7 @@ pub const ROWS: &[Row] = &[
         "autogroup and its niceness",
         names![signal_struct: autogroup => Proc("autogroup")],
         at_home(PROCESS),
-        &[],
+        &["raremodes"],
     ),
     row(
         "sched-io-priority",

@@ -6,7 +6,7 @@ const QUEUE: &str = "crates/keeper/src/queue.rs";
 
 use crate::Name::{Call, Status};
 use crate::Owner::{PendingSignal, Process, Thread};
-use crate::{Row, at_home, carried, invisible, missing, names, row};
+use crate::{Row, at_home, carried, invisible, manual, names, row};
 
 pub const ROWS: &[Row] = &[
     row(
@@ -85,8 +85,9 @@ pub const ROWS: &[Row] = &[
         PendingSignal,
         "signals for one thread that are sent at home by rt_tgsigqueueinfo",
         names![],
-        missing(
-            "of senders at home nobody knows which thread they meant: such a signal counts as the process's (crates/keeper/src/aimed.rs)",
+        manual(
+            "docs/manual/differences.md",
+            "the kernel does not tell which thread a sender at home meant: such a signal counts as the process's",
         ),
         &[],
     ),

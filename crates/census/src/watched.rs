@@ -96,7 +96,7 @@ pub const ROWS: &[Row] = &[
             "docs/manual/differences.md",
             "set at home; a body shares a core with whoever its node lets run there",
         ),
-        &[],
+        &["rarecalls"],
     ),
     row(
         "thread-internal",

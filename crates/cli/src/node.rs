@@ -22,7 +22,7 @@ Keys of the configuration (TOML), with what holds if they are not given:
   accept_from = [\"n2\"]       homes whose guests may come (all)
   freeze_ms, dead_ms         guests without word from home (10000, 30000)
   gossip_period_ms           between two load messages   (1000)
-  mem_reserve_permille       memory kept free            (50)
+  mem_reserve_permille       memory kept free            (50, at least 128 MiB)
   packing_percent            how full nodes should be where a new program is as fast on several
                              (0: the emptiest first)
   owner_first = false        guests leave while own work, or somebody at a terminal, is here

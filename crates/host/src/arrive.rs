@@ -16,6 +16,7 @@ use armento_migrate::fetch::Fetch;
 use armento_migrate::fill::{Filler, StandIns};
 use armento_migrate::image::areas::{Area, Kind};
 use armento_migrate::image::files::rescued;
+use armento_migrate::image::names;
 use armento_migrate::image::objects::{Object, ObjectId};
 use armento_migrate::image::processor::{self, Here};
 use armento_migrate::image::{
@@ -468,6 +469,7 @@ fn finish(
     let mut h = Hold::take(here, zoo.passage())?;
     h.batch_ok(&code, "mprotect", &close)?;
     flags::guard(&mut h, &code, &state.guards)?;
+    names::give(&mut h, &code, &state.names)?;
     // A kernel without one of them would refuse the calls that it is for.
     h.batch(&code, &membarrier::set_calls(state.membarrier))?;
     // A limit of this node may be lower than home's: then it is memory as any other.

@@ -162,11 +162,13 @@ fn send(
     job.stands();
     point("host.frozen");
     all_frozen(sh, pid)?;
-    let (mut last, state) = sh
+    let (mut last, mut state) = sh
         .hand
         .run(move |zoo| capture(zoo, (mv, pid), here, elsewhere))
         .unwrap_or(Err(MigrateError::Ended))?;
-    Noted::frozen(here, noted)?.mark(&mut last.areas);
+    let noted = Noted::frozen(here, noted)?;
+    noted.mark(&mut last.areas);
+    state.names = noted.names;
     // A file mapped meanwhile has replaced at home what was sent there: everything goes again. Another host maps nothing
     // before the last layout.
     let tracked = tracked && !(homeward && proc.mapped.load(Ordering::Acquire) != mapped);
@@ -437,6 +439,7 @@ fn capture(
             limits: sys::limits(here),
             persona: status::personality(here),
             membarrier: registered,
+            names: Vec::new(),
             guards: Vec::new(),
             pending,
             cpu,

@@ -15,6 +15,7 @@ use crate::{queue, signals, timers};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::flags;
+use armento_migrate::image::names;
 use armento_migrate::image::processor;
 use armento_migrate::image::{
     self, Accept, Head, Layout, State, ThreadState, itimers, membarrier, mm, objects, sigs, thread,
@@ -228,6 +229,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     h.batch(&code, &got.stale)?;
     h.batch_ok(&code, "mprotect", &got.close)?;
     flags::guard(&mut h, &code, &state.guards)?;
+    names::give(&mut h, &code, &state.names)?;
     h.batch(&code, &membarrier::set_calls(state.membarrier))?;
     // A limit that was lowered since it was locked is no reason to stay away.
     h.batch(&code, &got.lock)?;

@@ -187,13 +187,14 @@ fn try_out(
             joint: false,
             foreign,
         };
-        let (mut last, state) = hand
+        let (mut last, mut state) = hand
             .run(move |t| freeze(t, pid, how, &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
         // Another process may have registered some of it since it was looked at.
         let noted = Noted::frozen(pid, noted)?;
         reasons::carried(&noted, prep.uffd.is_some())?;
         noted.mark(&mut last.areas);
+        state.names = noted.names;
         prep.mapped_more(
             std::mem::take(&mut last.files),
             std::mem::take(&mut last.leased),

@@ -155,6 +155,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         limits: l.limits.clone(),
         persona: status::personality(pid),
         membarrier: registered,
+        names: Vec::new(),
         guards: Vec::new(),
         pending: Vec::new(),
         cpu: t.keep.cpu.leaves(pid),

@@ -207,8 +207,9 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             };
             let (pid, others) = (m.pid, sent.clone());
             let frozen = keep.hand.run(move |t| freeze::freeze(t, pid, how, &others));
-            let (mut last, state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
+            let (mut last, mut state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
             noted.mark(&mut last.areas);
+            state.names = noted.names;
             sent.add(&last.areas);
             job.finish(&last, state, false, &[])?;
             await_ready(&m.news, READY_MAX)

@@ -1,5 +1,6 @@
 //! A farm of Debian machines, installed and joined as an administrator does it. For tests: what fails panics.
 
+use crate::machine::MEM_MIB;
 use crate::{Image, Kernel, Kind, Machine, Site, Suite};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,10 @@ pub struct Farm {
 impl Farm {
     /// Machines n1, n2, …: which Debian, which packages, which kernel. Nothing is installed. `None`: said why not.
     pub fn boot(wanted: &[(Suite, Kind, Kernel)]) -> Option<Farm> {
+        Farm::boot_with(wanted, MEM_MIB)
+    }
+
+    fn boot_with(wanted: &[(Suite, Kind, Kernel)], mem_mib: u32) -> Option<Farm> {
         let site = Arc::new(Site::new_or_skip()?);
         let mut machines = Vec::new();
         for (number, (suite, kind, kernel)) in (1..).zip(wanted) {
@@ -53,7 +58,8 @@ impl Farm {
                     return None;
                 }
             };
-            let m = Machine::new(&site, &image, number, *kernel).expect("a machine");
+            let mut m = Machine::new(&site, &image, number, *kernel).expect("a machine");
+            m.mem_mib = mem_mib;
             m.on().expect("switched on");
             machines.push(m);
         }
@@ -65,16 +71,25 @@ impl Farm {
 
     /// For long tests, which run only when `ARMENTO_LONG_TESTS` is set (`make test-all`): machines as of [`Farm::boot`].
     pub fn boot_long(wanted: &[(Suite, Kind, Kernel)]) -> Option<Farm> {
+        Farm::boot_long_with(wanted, MEM_MIB)
+    }
+
+    fn boot_long_with(wanted: &[(Suite, Kind, Kernel)], mem_mib: u32) -> Option<Farm> {
         if std::env::var_os("ARMENTO_LONG_TESTS").is_none() {
             println!("skipped: a long test (make test-all)");
             return None;
         }
-        Farm::boot(wanted)
+        Farm::boot_with(wanted, mem_mib)
     }
 
     /// … of Debian 12, with Armento installed, and joined into one farm.
     pub fn up_long(kind: Kind, kernels: &[Kernel]) -> Option<Farm> {
-        let farm = Farm::boot_long(&debian_12(kind, kernels))?;
+        Farm::up_long_with(kind, kernels, MEM_MIB)
+    }
+
+    /// … each with so much memory.
+    pub fn up_long_with(kind: Kind, kernels: &[Kernel], mem_mib: u32) -> Option<Farm> {
+        let farm = Farm::boot_long_with(&debian_12(kind, kernels), mem_mib)?;
         farm.machines.iter().for_each(install);
         farm.join();
         Some(farm)

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// Memory of a machine, MiB.
+pub const MEM_MIB: u32 = 1024;
 /// An emulated processor on a busy machine takes its time to boot.
 const BOOT: Duration = Duration::from_secs(400);
 /// A clean shutdown, systemd's own limits included.
@@ -52,7 +54,7 @@ pub struct Machine {
     /// n1 is 1: also its last address byte.
     pub number: u32,
     pub kernel: Kernel,
-    mem_mib: u32,
+    pub mem_mib: u32,
 }
 
 impl Machine {
@@ -63,7 +65,7 @@ impl Machine {
             image: image.clone(),
             number,
             kernel,
-            mem_mib: 1024,
+            mem_mib: MEM_MIB,
         };
         let base = image.dir.join("disk.ext4");
         let mut c = Command::new("qemu-img");

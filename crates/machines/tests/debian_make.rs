@@ -17,12 +17,14 @@ printf 'all: %s\n%%.o: %%.cc\n\tg++ -O2 -c $< -o $@\n' "$(ls *.cc | sed 's/cc$/o
 /// In the background of a login that ends. `summary`: a line for each process that ended.
 const MAKE: &str = r#"(setsid sh -c 'cd ~/build; ARMENTO_SUMMARY=$HOME/summary armento run --spread make -j8 > ../out 2>&1
 echo $? > ../code' > /dev/null 2>&1 < /dev/null &)"#;
+/// What eight of these compilers need at once fits into one machine: each takes 250 MiB at last.
+const MEM_MIB: u32 = 3072;
 /// Several times what it takes on two cores.
 const LIMIT: Duration = Duration::from_secs(1500);
 
 #[test]
 fn compilers_of_make_run_away_for_the_greater_part() {
-    let Some(farm) = Farm::up_long(Kind::Full, &[Kernel::V6_12; 3]) else {
+    let Some(farm) = Farm::up_long_with(Kind::Full, &[Kernel::V6_12; 3], MEM_MIB) else {
         return;
     };
     let n1 = farm.n(1);

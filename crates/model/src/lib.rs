@@ -22,7 +22,7 @@ pub use xsave::{Part, XSAVE_MAX, Xsave};
 
 /// Version of the engine's own protocol (calls, bulk). Both sides must match
 /// exactly; a difference is [`Stay::EngineVersion`].
-pub const ENGINE_VERSION: u32 = 21;
+pub const ENGINE_VERSION: u32 = 22;
 
 /// Version of the control API, which speaks N and N-1.
 pub const CONTROL_VERSION: u32 = 1;

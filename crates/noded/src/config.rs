@@ -199,6 +199,7 @@ impl Config {
         let mut policy: Policy = self.policy.parse().unwrap_or_default();
         if let Some(reserve) = self.mem_reserve_permille {
             policy.reserve_permille = reserve;
+            policy.reserve_min_kib = 0;
         }
         policy.packing_percent = self.packing_percent;
         policy

@@ -125,6 +125,7 @@ fn begin() {
     armento_tracee::sys::frugal_malloc();
     log();
     sys::be_prompt();
+    sys::stay_in_memory();
 }
 
 /// What happens goes to standard error, one line each; `ARMENTO_LOG` chooses how much of it.

@@ -48,6 +48,23 @@ pub fn be_prompt() {
     }
 }
 
+/// What this process uses stays in memory, where its limit of locked memory allows all of it: when guests take what is left,
+/// the kernel gives up pages of programs first, and a daemon that reads its own again from the disk answers too late to
+/// count as alive. KERNEL: mlockall(2); neither fork nor exec inherits it.
+pub fn stay_in_memory() {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes the struct.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;
+    if known && limit.rlim_cur == libc::RLIM_INFINITY {
+        let what = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
+        // SAFETY: no memory involved. Without it the daemon runs all the same.
+        unsafe { libc::mlockall(what) };
+    }
+}
+
 /// What is started in `f` is no more than ordinary programs are.
 pub fn as_others<T>(f: impl FnOnce() -> T) -> T {
     let Some(ordinary) = ORDINARY.get() else {

@@ -4,6 +4,7 @@
 //! KERNEL: proc_pid_smaps(5), the line VmFlags; there is no other way to ask. Looking walks the pages, too.
 
 use super::Area;
+use super::names::{self, Name};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Call, Hold};
@@ -211,6 +212,8 @@ pub struct Noted {
     pub patched: Vec<Vma>,
     /// Is there the page of the kernel's for uprobes that were met?
     pub probed: bool,
+    /// Memory that has a name.
+    pub names: Vec<Name>,
 }
 
 impl Noted {
@@ -229,6 +232,7 @@ impl Noted {
                 of.map(|(v, _)| v.clone()).collect()
             },
             probed: all.iter().any(|(v, _)| v.name == UPROBES),
+            names: names::of(all.iter().map(|(v, _)| v)),
         })
     }
 
@@ -329,6 +333,7 @@ mod tests {
             watched: None,
             patched: Vec::new(),
             probed: false,
+            names: Vec::new(),
         };
         let mut areas = [area(0x1000, 0x9000), area(0x9000, 0xa000)];
         noted.mark(&mut areas);

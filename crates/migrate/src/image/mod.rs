@@ -9,6 +9,7 @@ pub mod itimers;
 pub mod masked;
 pub mod membarrier;
 pub mod mm;
+pub mod names;
 pub mod objects;
 pub mod processor;
 pub mod sigs;
@@ -96,6 +97,8 @@ pub struct State {
     pub membarrier: u32,
     /// Guard regions (madvise(2)), among its areas.
     pub guards: Vec<Run>,
+    /// Names of its anonymous memory.
+    pub names: Vec<names::Name>,
     /// Of the whole process: threads that ended count, too.
     pub cpu: Cpu,
     /// The vDSO that the process began with, where the target asked for it.

@@ -3,6 +3,7 @@
 //! Its numbers become arguments of calls and places in memory of ours. A source is another node: what it sends is
 //! looked at here once, so that nobody behind this has to.
 
+use super::names;
 use super::{Area, Head, Kind, Layout, Mm, State, ThreadState};
 use armento_tracee::PAGE;
 use armento_tracee::pages::Run;
@@ -60,6 +61,7 @@ impl State {
                 && self.actions.len() == SIGNALS
                 && self.zeros.iter().all(run)
                 && self.guards.iter().all(run)
+                && names::sound(&self.names)
                 && self.limits.len() <= LIMITS_MAX
                 && self.vdso.len() <= VDSO_MAX,
             "state",
@@ -187,6 +189,7 @@ mod tests {
                 persona: 0,
                 membarrier: 0,
                 guards: Vec::new(),
+                names: Vec::new(),
                 cpu: Default::default(),
                 vdso: vec![],
             };

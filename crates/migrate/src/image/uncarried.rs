@@ -20,6 +20,9 @@ const TILES: u64 = 1 << 18;
 /// KERNEL: asm/prctl.h, since 6.4: which bits of an address count.
 const ARCH_GET_UNTAG_MASK: u64 = 0x4001;
 const PR_GET_TSC: u64 = 25;
+/// KERNEL: linux/prctl.h, since 7.0: its second argument asks whether the thread has it.
+const PR_RSEQ_SLICE_EXTENSION: u64 = 79;
+const PR_RSEQ_SLICE_EXTENSION_GET: u64 = 1;
 /// KERNEL: the instruction rdtsc faults.
 const PR_TSC_SIGSEGV: u32 = 2;
 const PR_GET_SPECULATION_CTRL: u64 = 52;
@@ -121,7 +124,7 @@ fn policies(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<()> {
 
 /// What [`thread`] reads: `TSC`, then `POLICY`, from `at` in a booth's scratch memory.
 pub const ASKED: usize = 8;
-pub const CALLS: usize = 2 + SPECULATION.len();
+pub const CALLS: usize = 3 + SPECULATION.len();
 
 /// Calls by which a thread says what it has; [`thread`] understands the answers. `at`: [`ASKED`] zeros.
 pub fn ask(at: u64) -> [Call; CALLS] {
@@ -132,6 +135,17 @@ pub fn ask(at: u64) -> [Call; CALLS] {
     [
         (libc::SYS_prctl, [PR_GET_TSC, at, 0, 0, 0, 0]),
         (libc::SYS_get_mempolicy, [at + 4, 0, 0, 0, 0, 0]),
+        (
+            libc::SYS_prctl,
+            [
+                PR_RSEQ_SLICE_EXTENSION,
+                PR_RSEQ_SLICE_EXTENSION_GET,
+                0,
+                0,
+                0,
+                0,
+            ],
+        ),
         speculation(0),
         speculation(1),
         speculation(2),
@@ -148,7 +162,12 @@ pub fn thread(said: &[i64], raw: [u8; ASKED]) -> Result<()> {
         return Err(stays("it has a NUMA policy (set_mempolicy)"));
     }
     let set = |r: &i64| *r > 0 && r & PR_SPEC_PRCTL != 0 && r & PR_SPEC_SET != 0;
-    match said.iter().skip(2).any(set) {
+    if said.get(2).is_some_and(|r| *r > 0) {
+        return Err(stays(
+            "it may ask for longer time slices (PR_RSEQ_SLICE_EXTENSION)",
+        ));
+    }
+    match said.iter().skip(3).any(set) {
         true => Err(stays("it controls speculation (PR_SET_SPECULATION_CTRL)")),
         false => Ok(()),
     }
@@ -166,13 +185,14 @@ mod tests {
             raw[4..].copy_from_slice(&policy.to_le_bytes());
             raw
         };
-        let plain = [0, 0, 3, 3, -22];
+        let plain = [0, 0, -22, 3, 3, -22];
         assert!(thread(&plain, raw(1, 0)).is_ok());
         // A kernel without NUMA, one where speculation is off for all, and one that cannot tell.
-        assert!(thread(&[0, -38, 4, 0, -19], raw(1, 0)).is_ok());
+        assert!(thread(&[0, -38, 0, 4, 0, -19], raw(1, 0)).is_ok());
         assert!(thread(&plain, raw(2, 0)).is_err());
         assert!(thread(&plain, raw(1, 3)).is_err());
-        assert!(thread(&[0, 0, 5, 3, 0], raw(1, 0)).is_err());
-        assert!(thread(&[0, 0, 3, 9, 0], raw(1, 0)).is_err());
+        assert!(thread(&[0, 0, 0, 5, 3, 0], raw(1, 0)).is_err());
+        assert!(thread(&[0, 0, 0, 3, 9, 0], raw(1, 0)).is_err());
+        assert!(thread(&[0, 0, 1, 3, 3, 0], raw(1, 0)).is_err());
     }
 }
