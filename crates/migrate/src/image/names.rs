@@ -97,7 +97,7 @@ mod tests {
             run: (0x1000, 0x3000),
             name: "a name".into(),
         };
-        assert_eq!(named, [want.clone()]);
+        assert_eq!(named, std::slice::from_ref(&want));
         assert!(sound(&named));
         let bad = |run, name: &str| Name {
             run,
