@@ -16,7 +16,7 @@ const WIDTH_MAX: usize = 160;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// `status`, `stdout`, `stderr`, `files`, `left`, `script`, `screen` or `tests`.
+    /// `status`, `stdout`, `stderr`, `files`, `left`, `script`, `keeper`, `screen` or `tests`.
     pub what: String,
     /// Lines for people: `-` native, `+` the other.
     pub shown: Vec<String>,
@@ -120,6 +120,9 @@ fn all_differences(native: &Outcome, other: &Outcome) -> Vec<Difference> {
     }
     if let (None, Some(stuck)) = (&native.stuck, &other.stuck) {
         list.push(Difference::new("script", "all steps", stuck));
+    }
+    if let Some(said) = &other.keeper {
+        list.push(Difference::new("keeper", "no defect", said));
     }
     list
 }

@@ -44,6 +44,8 @@ pub fn missing(needs: &'static [(&'static str, &'static str)]) -> Option<&'stati
 struct Dirs {
     home: PathBuf,
     tmp: PathBuf,
+    /// Where its keeper says what fails.
+    log: PathBuf,
 }
 
 impl Dirs {
@@ -51,12 +53,15 @@ impl Dirs {
         let dirs = Dirs {
             home: task.base.join(task.folder()),
             tmp: task.base.join("tmp").join(task.folder()),
+            log: task.base.join("tmp").join(task.folder() + ".log"),
         };
         dirs.remove();
         for dir in [&task.base, &task.base.join("tmp")] {
             fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
             fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?;
         }
+        fs::write(&dirs.log, "")?;
+        fs::set_permissions(&dirs.log, fs::Permissions::from_mode(0o666))?;
         for dir in [&dirs.home, &dirs.tmp] {
             fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
             fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?;
@@ -72,7 +77,16 @@ impl Dirs {
         Ok(dirs)
     }
 
+    /// The first panic that a keeper of this run wrote down.
+    fn panic(&self) -> Option<String> {
+        let log = fs::read(&self.log).ok()?;
+        let log = String::from_utf8_lossy(&log);
+        let from = log.find("panicked at")?;
+        Some(log[from..].lines().take(2).collect::<Vec<_>>().join(" "))
+    }
+
     fn remove(&self) {
+        let _ = fs::remove_file(&self.log);
         for dir in [&self.home, &self.tmp] {
             // Guests leave unreadable directories on purpose; root does not mind, others must.
             if fs::remove_dir_all(dir).is_err() && dir.exists() {
@@ -174,6 +188,7 @@ pub fn once(guest: &Guest, task: &Task) -> Result<Outcome> {
     let outcome = drive(command, guest, task).with_context(|| format!("cannot run {}", all[0]));
     let outcome = outcome.and_then(|mut outcome| {
         outcome.left = left::clear_out();
+        outcome.keeper = dirs.panic();
         if !matches!(guest.how, How::Suite { .. }) {
             outcome.files = tree::list(&dirs.home)?;
         }
@@ -213,7 +228,8 @@ fn environment(command: &mut Command, task: &Task, dirs: &Dirs) {
         .env("TERM", "dumb")
         .env("USER", "guest")
         .env("LOGNAME", "guest")
-        .env("SHELL", "/bin/sh");
+        .env("SHELL", "/bin/sh")
+        .env("ARMENTO_KEEPER_LOG", &dirs.log);
     // Which daemon; and whether all memory is to come behind the flip.
     for name in ["ARMENTO_SOCKET", "ARMENTO_POSTCOPY"] {
         let Some(value) = std::env::var_os(name) else {

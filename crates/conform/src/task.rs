@@ -120,6 +120,8 @@ pub struct Outcome {
     pub files: Vec<Entry>,
     /// Names of processes that were still there some seconds after the end.
     pub left: Vec<String>,
+    /// What its keeper said when it failed: then the program went on at home, and the run proves nothing.
+    pub keeper: Option<String>,
     /// Where a terminal script got stuck.
     pub stuck: Option<String>,
     pub wall_ms: u64,
@@ -138,6 +140,7 @@ impl Outcome {
             stderr: Capture::default(),
             files: Vec::new(),
             left: Vec::new(),
+            keeper: None,
             stuck: None,
             wall_ms: 0,
             moves: None,

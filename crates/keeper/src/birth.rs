@@ -191,6 +191,7 @@ fn keeper(b: Birth, program: Pid, door: UnixStream) {
     if let Some(path) = std::env::var_os("ARMENTO_KEEPER_LOG") {
         sys::log_to(path.as_ref());
     }
+    sys::panics_to_syslog();
     armento_tracee::sys::frugal_malloc();
     armento_tracee::sys::all_descriptors();
     armento_tracee::slice::waking();

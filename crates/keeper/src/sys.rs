@@ -100,6 +100,22 @@ pub fn log_to(path: &std::path::Path) {
     }
 }
 
+/// A panic is a defect of ours, after which the program goes on at home without a keeper. Its standard error is the program's
+/// own, so the system's log is told.
+pub fn panics_to_syslog() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let pid = std::process::id();
+        let text = format!("armento: keeper {pid} failed, and its programs go on at home: {info}");
+        if let Ok(text) = std::ffi::CString::new(text.replace(['\n', '\0'], " ")) {
+            let to = libc::LOG_USER | libc::LOG_ERR;
+            // SAFETY: two strings that end with a zero; the first takes one argument, a string.
+            unsafe { libc::syslog(to, c"%s".as_ptr(), text.as_ptr()) };
+        }
+        print(info);
+    }));
+}
+
 /// Lets `keeper` trace us although it is no ancestor. KERNEL: Yama, PR_SET_PTRACER.
 pub fn allow_tracer(keeper: i32) {
     // SAFETY: plain numbers; the call fails harmlessly without Yama.

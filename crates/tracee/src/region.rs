@@ -46,8 +46,8 @@ pub const BOOTHS: usize = 256;
 const BOOTH: u64 = SCRATCH + SCRATCH_LEN;
 const BOOTH_LEN: u64 = 0x400;
 /// Calls that fit into a booth, and what lies behind them.
-const BOOTH_CALLS: u64 = 8;
-const BOOTH_SCRATCH: u64 = 64 + BOOTH_CALLS * 64;
+pub const BOOTH_CALLS: usize = 9;
+const BOOTH_SCRATCH: u64 = 64 + BOOTH_CALLS as u64 * 64;
 const _: () = assert!(BOOTH + BOOTHS as u64 * BOOTH_LEN <= SLOTS);
 /// Bytes of data a slot can carry: the largest single transfer a deputy does.
 pub const DATA: u64 = 8 << 20;
@@ -86,7 +86,7 @@ impl Code {
         let at = self.start + BOOTH + (n % BOOTHS) as u64 * BOOTH_LEN;
         Code {
             batch: at,
-            batch_max: BOOTH_CALLS as usize,
+            batch_max: BOOTH_CALLS,
             scratch: at + BOOTH_SCRATCH,
             scratch_len: BOOTH_LEN - BOOTH_SCRATCH,
             ..self.clone()

@@ -5,7 +5,7 @@ use crate::image::{Cpu, masked, uncarried};
 use armento_abi::Restart;
 use armento_model::Tid;
 use armento_tracee::inject::{self, Call, Hold};
-use armento_tracee::region::Code;
+use armento_tracee::region::{BOOTH_CALLS, Code};
 use armento_tracee::trace::{self, Regs, Rseq};
 use armento_tracee::{endless, sys};
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,7 @@ const UNCARRIED: u64 = 56;
 const ASKED: usize = UNCARRIED as usize + uncarried::ASKED;
 /// Calls of [`ask`] that must succeed: those before what `uncarried.rs` asks.
 const OWN: usize = 3;
+const _: () = assert!(OWN + uncarried::CALLS <= BOOTH_CALLS);
 
 const PR_SET_NAME: u64 = 15;
 const PR_GET_NAME: u64 = 16;
