@@ -21,13 +21,6 @@ const TIMED: crate::Cond = All(&[
 ]);
 const UNTIMED: crate::Cond = Not(&TIMED);
 
-/// Without MCL_FUTURE.
-const NOW: crate::Cond = Bits {
-    arg: 0,
-    mask: 2,
-    value: 0,
-};
-
 const NUMA: &str = "memory policy names nodes of this machine";
 const PKEY: &str = "protection keys do not travel";
 const SHM: &str = "System V shared memory has its home here";
@@ -47,7 +40,8 @@ pub const ROWS: &[Row] = &[
     body(12, "brk"),
     body(25, "mremap"),
     body(26, "msync"),
-    host(27, "mincore", &[]).note("answers for the node the body runs on, once all pages have come there"),
+    host(27, "mincore", &[])
+        .note("answers for the node the body runs on, once all pages have come there"),
     body(28, "madvise"),
     come(29, "shmget", SHM),
     come(30, "shmat", SHM),
@@ -55,15 +49,11 @@ pub const ROWS: &[Row] = &[
     come(67, "shmdt", SHM),
     body(149, "mlock").note("locks memory of the node the body runs on"),
     body(150, "munlock"),
-    body_if(
+    come(
         151,
         "mlockall",
-        &NOW,
-        "it locks what is mapped now",
-        Otherwise::ComeHome,
-        &[],
-    )
-    .note("locks memory of the node the body runs on; who locks what is to come (MCL_FUTURE) stays home"),
+        "what may be locked is home's to say; who locks what is to come (MCL_FUTURE) stays home",
+    ),
     body(152, "munlockall"),
     body_if(
         202,
