@@ -319,6 +319,7 @@ fn image() -> Vec<Seed> {
         robust: (0x60_0000, 24),
         rseq: (0x60_0040, 32, 0x5305_3053),
         name: "perl".into(),
+        until: Some(1 << 40),
         again: true,
         ..ThreadState::default()
     };

@@ -7,7 +7,7 @@ use crate::mapping::{OTHER_MAX, map_call, map_file};
 use crate::shared::{Cell, Proc, Shared, lock, says};
 use crate::world::{Body, Th, Zoo};
 use crate::zygote::{clone_args, new_body, wait_first_stop};
-use crate::{behind, bodies, passage, shut, sys, vdso};
+use crate::{behind, bodies, futex_waits, passage, shut, sys, vdso};
 use armento_link::{Reader, Writer};
 use armento_migrate::alike::Like;
 use armento_migrate::carry::files_of;
@@ -619,6 +619,7 @@ fn dress(zoo: &mut Zoo, pid: Pid, state: &State, ignores: bool) -> Result<()> {
             st.again = t.again.then_some(regs.orig_rax as i32);
             st.slept = regs.rax as i64 == thread::ERESTARTNOHAND;
             st.written = t.written;
+            futex_waits::came(&mut st, t, &regs);
             drop(st);
             lock(&cell.cpu).carried = t.cpu;
         }

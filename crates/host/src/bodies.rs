@@ -5,6 +5,7 @@
 
 use crate::cpu;
 use crate::freeze;
+use crate::futex_waits;
 use crate::resume;
 use crate::shared::{Cell, Shared, Waiting, lock};
 use crate::timers;
@@ -34,6 +35,7 @@ pub fn at_trap(zoo: &mut Zoo, here: Tid) {
         return;
     };
     lock(&th.cell.st).sigwait = None;
+    futex_waits::interrupted(&th.cell);
     if frozen || stopped {
         th.halted = Some(Halted {
             tid: here,
@@ -67,6 +69,7 @@ pub fn at_signal(zoo: &mut Zoo, here: Tid, sig: i32) {
     // A wait that was about to begin under our lead will be issued again: it is led anew.
     if let Some(th) = body.threads.get(&tid) {
         lock(&th.cell.st).sigwait = None;
+        futex_waits::interrupted(&th.cell);
     }
     if body.proc.frozen() || body.stopped {
         // It travels, or waits for SIGCONT, with the thread.

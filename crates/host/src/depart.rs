@@ -7,7 +7,7 @@ use crate::turns::TURN_MAX;
 use crate::vdso::Foreign;
 use crate::veils::{Face, Veils};
 use crate::world::{Body, Th, Zoo};
-use crate::{behind, brake, cpu, freeze};
+use crate::{behind, brake, cpu, freeze, futex_waits};
 use armento_client::api::CpuSet;
 use armento_link::{Badge, Writer, dial};
 use armento_migrate::fault::point;
@@ -462,6 +462,7 @@ fn remembered(st: &CellState, t: &mut ThreadState) {
         // The one restartable call that bodies make themselves.
         t.begin_anew(libc::SYS_futex);
     }
+    futex_waits::leaves(st, t);
 }
 
 /// A waiting signal as it travels. It waits here still: the move may fail.

@@ -18,6 +18,7 @@ mod depart;
 mod fork;
 mod forward;
 mod freeze;
+mod futex_waits;
 mod growth;
 mod home;
 mod mapping;

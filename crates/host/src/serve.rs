@@ -6,7 +6,7 @@
 
 use crate::passage::{self, Passes};
 use crate::shared::{Cell, Fix, Shared, Waiting, lock};
-use crate::{ahead, cpu, fork, forward, mapping, timers};
+use crate::{ahead, cpu, fork, forward, futex_waits, mapping, timers};
 use armento_abi::{CpuClock, Verdict, cpu_clock};
 use armento_model::{Pid, Stay};
 use armento_tracee::notify::Notice;
@@ -150,7 +150,8 @@ fn special(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
         libc::SYS_mmap => mapping::begin(sh, cell, n),
         libc::SYS_mincore => mapping::look(sh, cell, n),
         libc::SYS_restart_syscall if lock(&cell.st).at_deputy => forward::restart(sh, cell, n),
-        nr if waits_here(nr) => {
+        libc::SYS_futex => futex_waits::begin(sh, cell, n),
+        libc::SYS_restart_syscall => {
             sh.listener.let_through(n.id);
         }
         libc::SYS_clock_gettime | libc::SYS_clock_getres => cpu::clock(sh, cell, n),

@@ -5,6 +5,7 @@
 use crate::ahead::Ahead;
 use crate::cache::Cache;
 use crate::cpu::Account;
+use crate::futex_waits::FutexWait;
 use crate::growth;
 use crate::home::Home;
 use crate::passage::Open;
@@ -169,6 +170,7 @@ pub struct CellState {
     pub lifted: Option<u64>,
     /// In a sigtimedwait that is led to its end: where its siginfo goes, and whether it has begun.
     pub sigwait: Option<(u64, bool)>,
+    pub futex_wait: FutexWait,
 }
 
 /// Why a thread waits in its notification.
@@ -210,6 +212,8 @@ pub type Pair = (armento_link::Reader, armento_link::Writer);
 
 pub struct Shared {
     pub start: HostStart,
+    /// How far home's CLOCK_MONOTONIC is ahead of this node's, nanoseconds.
+    pub clock_ahead: i64,
     /// What we show to other hosts: that of `start`, renewed.
     pub identity: Mutex<armento_link::Identity>,
     pub listener: Listener,

@@ -101,6 +101,7 @@ fn run() -> Result<(), Failure> {
     let sh = Arc::new(Shared {
         identity: Mutex::new(start.identity.clone()),
         start,
+        clock_ahead: ahead,
         listener,
         hand: handle,
         cells: RwLock::new(Cells::default()),

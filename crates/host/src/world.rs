@@ -1,6 +1,7 @@
 //! The hand's world at a host: every body, and what its threads report.
 
 use crate::bodies;
+use crate::futex_waits;
 use crate::shared::{Cell, FOR_MOVE, Proc, Shared};
 use crate::sigwaits;
 use crate::vdso::Foreign;
@@ -140,7 +141,12 @@ impl World for Zoo {
             Status::Killed(sig) => bodies::ended(self, tid, 0, Some(sig)),
             Status::Stopped(Stop::Signal(sig)) => bodies::at_signal(self, tid, sig),
             Status::Stopped(Stop::Trap | Stop::Group(_)) => bodies::at_trap(self, tid),
-            Status::Stopped(Stop::Call) => sigwaits::at_call(self, tid),
+            Status::Stopped(Stop::Call) => {
+                let cell = self.sh().cell(tid);
+                if !cell.is_some_and(|c| futex_waits::at_call(self, &c)) {
+                    sigwaits::at_call(self, tid);
+                }
+            }
             Status::Stopped(Stop::Event(_)) => drop(armento_tracee::trace::resume(tid, 0)),
             Status::Continued => {}
         }

@@ -4,6 +4,7 @@
 
 use crate::deputy::Deputy;
 use crate::family;
+use crate::futex_waits::FutexWaits;
 use crate::keep::Keep;
 use crate::led::Led;
 use crate::links::{self, HostLink, MoveEvent};
@@ -15,6 +16,7 @@ use crate::{queue, signals, timers};
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::flags;
+use armento_migrate::image::futex_wait;
 use armento_migrate::image::names;
 use armento_migrate::image::processor;
 use armento_migrate::image::{
@@ -276,7 +278,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     let ignores = inject::ignores_trap(pid);
     let mut blocks = Vec::new();
     for part in all.chunks(BOOTHS) {
-        let books = (&mut blocks, &mut t.waits, &t.watch.led);
+        let books = (&mut blocks, &mut t.waits, &mut t.futex_waits, &t.watch.led);
         dress_some(&code, part, ignores, books)?;
     }
     if let Some(halted) = t.returning.get_mut(&pid) {
@@ -317,7 +319,7 @@ fn dress_some(
     code: &Code,
     all: &[Dressed],
     ignores: bool,
-    (blocks, waits, led): (&mut Vec<(Tid, i64)>, &mut Waits, &Led),
+    (blocks, waits, futex_waits, led): (&mut Vec<(Tid, i64)>, &mut Waits, &mut FutexWaits, &Led),
 ) -> Result<()> {
     let mut held = Vec::with_capacity(all.len());
     for (n, (d, s, _)) in all.iter().enumerate() {
@@ -343,6 +345,14 @@ fn dress_some(
             let again = asleep(h.tid, &code.booth(n), &regs, i64::from(nr), deadline);
             sleepers.push((n, again));
             blocks.push((d.tid, i64::from(nr)));
+        } else if let Some(until) = s.until.filter(|_| futex_wait::begins(&regs)) {
+            let now = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC)?;
+            let deadline = Instant::now() + futex_wait::left(until, now);
+            let nr = libc::SYS_futex;
+            let again = asleep(h.tid, &code.booth(n), &regs, nr, Some(deadline));
+            sleepers.push((n, again));
+            blocks.push((d.tid, nr));
+            futex_waits.insert(d.tid, until);
         } else if s.again {
             waits.home(d.tid, &mut regs, d.deadline());
             waits::tell_left(d.tid, &regs, d.deadline());
@@ -369,20 +379,17 @@ fn asleep(tid: Tid, booth: &Code, regs: &Regs, nr: i64, deadline: Option<Instant
     let left = deadline.map_or(Duration::ZERO, |d| {
         d.saturating_duration_since(Instant::now())
     });
-    let spec: Vec<u8> = [left.as_secs(), u64::from(left.subsec_nanos())]
-        .iter()
-        .flat_map(|w| w.to_le_bytes())
-        .collect();
-    let at = booth.scratch(LEFT, &spec);
+    let at = booth.scratch(LEFT, &futex_wait::spec(left));
     let mut r = *regs;
     match nr {
         libc::SYS_nanosleep => r.rdi = at,
         libc::SYS_clock_nanosleep => r.rdx = at,
+        libc::SYS_futex => r.r10 = at,
         libc::SYS_poll if deadline.is_some() => r.rdx = left.as_millis() as u64 + 1,
         _ => {}
     }
     // The program stands behind its syscall instruction, or (turned back already) before it.
-    if !thread::turned_back(tid, regs) {
+    if !futex_wait::begins(regs) && !thread::turned_back(tid, regs) {
         r.rip -= 2;
     }
     r.rax = nr as u64;

@@ -316,6 +316,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
             return Err(e);
         }
         asleep.iter().for_each(|a| t.waits.woken(a));
+        t.futex_waits.stopped(&asleep, &grip.halted);
     }
     t.passing.extend(grip.seized.iter().copied());
     match look(&t.keep, pid, &mut grip, at_exec, joint) {

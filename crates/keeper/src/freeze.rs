@@ -56,6 +56,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     if ran {
         l.stands = Instant::now();
         asleep.iter().for_each(|a| t.waits.woken(a));
+        t.futex_waits.stopped(&asleep, &l.grip.halted);
     }
     t.watch.led.whole(pid, &l.grip.halted)?;
     uncarried::of_threads(l.grip.halted.iter().map(|h| h.tid))?;
@@ -124,6 +125,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
             s.cpu = t.keep.cpu.thread_leaves(pid, tid);
             restarted(&mut s, blocks.get(&tid).copied())?;
             wait_on(&mut s, &t.waits);
+            s.until = t.futex_waits.leaves(&s);
             if let Some(nr) = t.watch.led.slept(tid) {
                 s.again = true;
                 s.slept_in(nr);

@@ -18,6 +18,7 @@ mod deputy;
 mod family;
 mod follow;
 mod freeze;
+mod futex_waits;
 mod group;
 mod hold;
 mod hollow;

@@ -6,6 +6,7 @@ use crate::backlog::{self, Flood, Shut};
 use crate::deputy::{Common, Deputy, Waiter, Work};
 use crate::family;
 use crate::follow::Follow;
+use crate::futex_waits::FutexWaits;
 use crate::keep::{Keep, lock};
 use crate::lasting;
 use crate::links::HostLink;
@@ -238,6 +239,7 @@ pub struct Tree {
     pub blocks: HashMap<Tid, i64>,
     /// … or how long it still has to wait.
     pub waits: Waits,
+    pub futex_waits: FutexWaits,
     scanned: Instant,
     watched: Instant,
     /// Signals wait for a host that is behind (see `backlog.rs`).
@@ -270,6 +272,7 @@ impl Tree {
             follow: Follow::new(keep.settings.spread),
             blocks: HashMap::new(),
             waits: Waits::default(),
+            futex_waits: FutexWaits::default(),
             scanned: Instant::now(),
             watched: Instant::now(),
             backlog: false,

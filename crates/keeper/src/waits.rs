@@ -4,7 +4,7 @@
 //! deputy knows (`deputy.rs`); at home, how long its thread has slept (`tracee/src/since.rs`). The call is issued again
 //! with what is left in its register, and by that value the next departure knows it.
 
-use armento_migrate::image::thread;
+use armento_migrate::image::{futex_wait, thread};
 use armento_migrate::stop::InCall;
 use armento_model::Tid;
 use armento_tracee::since::Last;
@@ -29,13 +29,15 @@ struct Wait {
 
 /// A thread that was found in such a call, about to be stopped.
 pub struct Asleep {
-    call: InCall,
-    last: Last,
+    pub call: InCall,
+    pub last: Last,
 }
 
 /// Those of `all` whose time would begin anew.
 pub fn asleep(all: &[InCall]) -> Vec<Asleep> {
-    let timed = all.iter().filter(|c| is_timed(c.nr, c.args[3]));
+    let timed = all
+        .iter()
+        .filter(|c| is_timed(c.nr, c.args[3]) || futex_wait::is_timed(c.nr, &c.args));
     timed
         .filter_map(|call| {
             let last = Last::of(call.tid)?;

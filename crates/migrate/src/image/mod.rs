@@ -5,6 +5,7 @@ pub mod breakpoints;
 pub mod cpu;
 pub mod files;
 pub mod flags;
+pub mod futex_wait;
 pub mod itimers;
 pub mod masked;
 pub mod membarrier;

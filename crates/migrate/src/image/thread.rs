@@ -31,6 +31,8 @@ pub struct ThreadState {
     pub at_deputy: bool,
     /// The kernel is about to issue its last call again: an earlier deadline stands.
     pub again: bool,
+    /// Until when a wait lasts that it is about to begin again (`futex_wait.rs`): home's CLOCK_MONOTONIC, nanoseconds.
+    pub until: Option<u64>,
     /// How many bytes that call has put already (a write, as it were), or got (a recv for a whole message).
     pub written: u64,
     pub cpu: Cpu,
@@ -198,7 +200,7 @@ pub fn settle(r: &mut Regs, signals: bool) {
         r.rax = ERESTARTNOHAND as u64;
     }
     if ret == ERESTART_RESTARTBLOCK && nr == FUTEX {
-        // glibc's timed waits are absolute: issuing them again is exact. A relative one starts anew.
+        // glibc's timed waits are absolute: issuing them again is exact. Until when a relative one lasts is noted apart.
         begin_anew(r);
     }
 }
@@ -293,6 +295,7 @@ pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<Thread
         at_deputy: regs.rax as i64 == ERESTART_RESTARTBLOCK && (regs.orig_rax as i64) >= 0
             || back && regs.rax == RESTART,
         again: interrupted(&regs) || back,
+        until: None,
         written: 0,
         regs: words(&regs),
         xstate: trimmed(trace::xstate(h.tid)?),
