@@ -88,7 +88,7 @@ pub const ROWS: &[Row] = &[
             => Call("restart_syscall")
         ],
         at_home("crates/keeper/src/hollow.rs"),
-        &["restarts", "eintrs", "timers"],
+        &["restarts", "eintrs", "timers", "futexwaits"],
     ),
     row(
         "thread-user-dispatch",
