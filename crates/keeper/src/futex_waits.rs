@@ -45,8 +45,11 @@ impl FutexWaits {
             let slept = same.and_then(|a| a.last.until(Last::of(h.tid)?));
             let asked = futex_wait::asked(h.tid, regs.r10);
             if let (Some(slept), Some(asked)) = (slept, asked) {
-                let left = asked.saturating_sub(slept).as_nanos();
-                self.insert(h.tid, now().saturating_add(left as u64));
+                // One of centuries may as well begin anew.
+                let left = u64::try_from(asked.saturating_sub(slept).as_nanos());
+                if let Some(until) = left.ok().and_then(|left| now().checked_add(left)) {
+                    self.insert(h.tid, until);
+                }
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! The kernel ends epoll_wait with EINTR at any stop and tells nobody how long it had waited. Away, the
 //! deputy knows (`deputy.rs`); at home, how long its thread has slept (`tracee/src/since.rs`). The call is issued again
-//! with what is left in its register, and by that value the next departure knows it.
+//! with what is left in its register, and by that value the next departure knows it. epoll_pwait2, whose timeout lies in
+//! memory, goes on as epoll_pwait, which differs in nothing else (epoll_wait(2)).
 
 use armento_migrate::image::{futex_wait, thread};
 use armento_migrate::stop::InCall;
@@ -35,9 +36,11 @@ pub struct Asleep {
 
 /// Those of `all` whose time would begin anew.
 pub fn asleep(all: &[InCall]) -> Vec<Asleep> {
-    let timed = all
-        .iter()
-        .filter(|c| is_timed(c.nr, c.args[3]) || futex_wait::is_timed(c.nr, &c.args));
+    let timed = all.iter().filter(|c| {
+        is_timed(c.nr, c.args[3])
+            || with_spec(c.nr, c.args[3])
+            || futex_wait::is_timed(c.nr, &c.args)
+    });
     timed
         .filter_map(|call| {
             let last = Last::of(call.tid)?;
@@ -56,12 +59,15 @@ impl Waits {
         let now = Instant::now();
         self.0.retain(|_, wait| wait.until + LATE_MAX > now);
         self.0.remove(&tid);
-        let (Some(until), Some(asked)) = (deadline, millis(regs)) else {
-            return;
-        };
+        let Some(until) = deadline else { return };
         let millis = left(until, now);
-        // As long as the program asked for: the next wait of that length could not be told from this one.
-        if millis < asked {
+        let shorter = match millis_of(regs) {
+            // As long as the program asked for: the next wait of that length could not be told from this one.
+            Some(asked) => millis < asked,
+            None => with_spec(number(regs) as i64, regs.r10) && millis <= i32::MAX as u64,
+        };
+        if shorter {
+            in_register(regs);
             regs.r10 = millis;
             self.0.insert(tid, Wait { until, millis });
         }
@@ -78,10 +84,10 @@ impl Waits {
         let same = thread::interrupted(&regs)
             && regs.orig_rax as i64 == a.call.nr
             && trace::args(&regs) == a.call.args;
-        let Some(asked) = millis(&regs).filter(|_| same && slept >= UNIT) else {
+        let Some(asked) = asked(tid, &regs).filter(|_| same && slept >= UNIT) else {
             return;
         };
-        let until = (now + Duration::from_millis(asked)).checked_sub(slept);
+        let until = now.checked_add(asked).and_then(|t| t.checked_sub(slept));
         self.home(tid, &mut regs, until);
         // One that died meanwhile needs nothing.
         let _ = trace::set_regs(tid, &regs);
@@ -92,7 +98,7 @@ impl Waits {
     pub fn leaves(&self, tid: Tid, regs: &mut Regs) -> bool {
         let now = Instant::now();
         let known = self.0.get(&tid).filter(|w| w.until + LATE_MAX > now);
-        let Some(wait) = known.filter(|w| millis(regs) == Some(w.millis)) else {
+        let Some(wait) = known.filter(|w| millis_of(regs) == Some(w.millis)) else {
             return false;
         };
         regs.r10 = left(wait.until, now).min(wait.millis);
@@ -130,9 +136,35 @@ fn number(regs: &Regs) -> u64 {
     }
 }
 
-/// The time-out of an interrupted call, if it is in a register and would be waited for from its beginning.
-fn millis(regs: &Regs) -> Option<u64> {
+/// The timeout of an interrupted call, if it is in a register and would be waited for from its beginning.
+fn millis_of(regs: &Regs) -> Option<u64> {
     is_timed(number(regs) as i64, regs.r10).then_some(u64::from(regs.r10 as u32))
+}
+
+/// The same, or one that lies in memory.
+fn asked(tid: Tid, regs: &Regs) -> Option<Duration> {
+    match millis_of(regs) {
+        Some(millis) => Some(Duration::from_millis(millis)),
+        None if with_spec(number(regs) as i64, regs.r10) => futex_wait::asked(tid, regs.r10),
+        None => None,
+    }
+}
+
+/// Its timeout lies in memory.
+fn with_spec(nr: i64, fourth: u64) -> bool {
+    nr == libc::SYS_epoll_pwait2 && fourth != 0
+}
+
+/// The call is issued again with its timeout in a register.
+fn in_register(regs: &mut Regs) {
+    let nr = if thread::interrupted(regs) {
+        &mut regs.orig_rax
+    } else {
+        &mut regs.rax
+    };
+    if *nr as i64 == libc::SYS_epoll_pwait2 {
+        *nr = libc::SYS_epoll_pwait as u64;
+    }
 }
 
 fn is_timed(nr: i64, fourth: u64) -> bool {
@@ -174,6 +206,22 @@ mod tests {
         // Another wait of the same thread, and the same of another thread.
         assert!(!waits.leaves(7, &mut regs(nr, nr, 1000)));
         assert!(!waits.leaves(8, &mut regs(nr, nr, home.r10)));
+    }
+
+    #[test]
+    fn a_timeout_in_memory_goes_on_in_a_register() {
+        let mut waits = Waits::default();
+        let soon = Some(Instant::now() + Duration::from_millis(400));
+        let mut home = regs(-514, libc::SYS_epoll_pwait2, 0x7000);
+        waits.home(7, &mut home, soon);
+        assert_eq!(home.orig_rax, libc::SYS_epoll_pwait as u64);
+        assert!((1..=400).contains(&home.r10), "{}", home.r10);
+        assert!(waits.leaves(7, &mut home));
+
+        // For ever.
+        let mut home = regs(-514, libc::SYS_epoll_pwait2, 0);
+        waits.home(8, &mut home, soon);
+        assert_eq!(home.orig_rax, libc::SYS_epoll_pwait2 as u64);
     }
 
     #[test]
