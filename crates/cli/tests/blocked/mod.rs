@@ -24,7 +24,7 @@ const SOURCES: [(&str, &str); 4] = [
 /// Cases at once: most of their time they wait.
 const PLAYERS: usize = 4;
 /// Rows that are known to fail, of which kinds, and why (`docs/rfd/0004-in-milliseconds.md`, "In the midst of a call").
-const GAPS: [(&str, &[Kind], &str); 5] = [
+const GAPS: [(&str, &[Kind], &str); 3] = [
     (
         "sigtimedwait",
         &Kind::ALL,
@@ -32,12 +32,6 @@ const GAPS: [(&str, &[Kind], &str); 5] = [
     ),
     ("recv_timeo", &[Kind::Expire], "the time is the socket's"),
     ("semtimedop", &[Kind::Expire], "its time began at home"),
-    ("epoll_pwait2", &[Kind::Expire], "its time began at home"),
-    (
-        "futex_wait_limit",
-        &[Kind::Expire],
-        "its time began at home",
-    ),
 ];
 
 /// What the tables of the C files say of a row.

@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(5);
 const BREATH: Duration = Duration::from_secs(1);
 const WRITE: u64 = 1;
 const RESTART_SYSCALL: u64 = 219;
+const EPOLL_PWAIT: u64 = 281;
+const EPOLL_PWAIT2: u64 = 441;
 
 /// What ends the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,7 +389,12 @@ impl Running<'_> {
             // Its host holds a parent by vfork.
             return true;
         }
-        let calls = [row.nr, RESTART_SYSCALL, WRITE];
+        // With a limit in memory it goes on as the call with the same in a register.
+        let nr_on = match row.nr {
+            EPOLL_PWAIT2 => EPOLL_PWAIT,
+            nr => nr,
+        };
+        let calls = [row.nr, nr_on, RESTART_SYSCALL, WRITE];
         let says = nr == Some(WRITE) && words.next() == Some("0x1");
         !says && nr.is_some_and(|nr| calls.contains(&nr))
     }
