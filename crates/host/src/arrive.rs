@@ -24,7 +24,7 @@ use armento_migrate::image::{
 };
 use armento_migrate::stop::Halted;
 use armento_migrate::target::{self, Builder, drop_calls, relayout};
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{CpuTime, ENGINE_VERSION, MoveId, Pid, Stay, Tid, Xsave};
 use armento_tracee::inject::{Call, Hold, ok};
 use armento_tracee::pages::{self, Backing, Run};
@@ -337,7 +337,7 @@ fn end_filling(b: &mut Body) -> Result<()> {
     let filling = pages::union(std::mem::take(&mut b.filling), &[]);
     let Some(uffd) = &b.uffd else { return Ok(()) };
     for run in pages::both(&pages::union(runs, &[]), &filling) {
-        uffd.filled(run)?;
+        uffd.filled(run).local("watch its memory")?;
     }
     Ok(())
 }
@@ -412,12 +412,12 @@ fn make_objects(
     let mut all = lock(&sh.objects);
     for (object, size) in objects::sizes(areas) {
         if brings.contains(&object) || !all.contains_key(&object) {
-            let file = tsys::memfd(&object.name(), 0)?;
+            let file = tsys::memfd(&object.name(), 0).local("make shared memory")?;
             all.insert(object, Object::new(file, lasting.contains(&object)));
         }
         let file = &all[&object].file;
-        if file.metadata()?.len() < size {
-            file.set_len(size)?;
+        if file.metadata().local("look at shared memory")?.len() < size {
+            file.set_len(size).local("make shared memory")?;
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use armento_link::{Reader, Writer};
 use armento_migrate::fetch::Fetch;
 use armento_migrate::image::Kind;
 use armento_migrate::source::Job;
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::pages::{self, Run};
@@ -51,17 +51,21 @@ pub fn begin(sh: &Shared, h: &mut Hold, code: &Code, b: &Body, later: &[Run]) ->
     let fd = ok("userfaultfd", h.tid, fd)?;
     let ours = sys::steal_fd(b.here, fd as i32);
     h.call(code, libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
-    let uffd = Uffd::adopt_asking(ours?)?;
+    let uffd = Uffd::adopt_asking(ours.local("watch its memory")?).local("watch its memory")?;
     let waits = |run: Run| !pages::both(&[run], later).is_empty();
     for a in b
         .areas
         .iter()
         .filter(|a| a.kind == Kind::Anon && waits(a.run()))
     {
-        uffd.begin_filling(a.run())?;
+        uffd.begin_filling(a.run()).local("watch its memory")?;
     }
     b.proc.coming.set(true);
-    Ok(Fetch::new(uffd, sys::pidfd_open(b.here)?, later))
+    Ok(Fetch::new(
+        uffd,
+        sys::pidfd_open(b.here).of_process("open its descriptor")?,
+        later,
+    ))
 }
 
 /// Receives the rest. Without it the body ends, by `fetch`, and home hears so as of every end.

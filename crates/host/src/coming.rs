@@ -7,7 +7,7 @@ use crate::cache::Draft;
 use crate::shared::{Shared, lock};
 use armento_migrate::alike::Like;
 use armento_migrate::image::files::FILE_MAX;
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_wire::talk::FileKey;
 use std::collections::BTreeMap;
@@ -72,7 +72,9 @@ impl Coming {
         let mut lacks = Vec::new();
         for like in files {
             match self.fresh.remove(&like.key) {
-                Some(draft) if alike::copy(&like, &draft.file)? => self.keep_one(like.key, draft),
+                Some(draft) if alike::copy(&like, &draft.file).local("copy a mapped file")? => {
+                    self.keep_one(like.key, draft)
+                }
                 draft => {
                     lacks.push(like.key);
                     self.fresh.extend(draft.map(|d| (like.key, d)));
@@ -85,7 +87,10 @@ impl Coming {
     /// A part of one that comes; what nobody waits for is dropped.
     pub fn write(&self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()> {
         if let Some(draft) = self.fresh.get(key) {
-            draft.file.write_all_at(bytes, off)?;
+            draft
+                .file
+                .write_all_at(bytes, off)
+                .local("keep a mapped file")?;
         }
         Ok(())
     }

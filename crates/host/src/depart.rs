@@ -19,7 +19,7 @@ use armento_migrate::image::{
     Area, Head, Processor, State, ThreadState, itimers, membarrier, mm, sigs, thread,
 };
 use armento_migrate::source::Job;
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::{self, Hold};
 use armento_tracee::region::BOOTHS;
@@ -212,7 +212,7 @@ fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
                 engine: ENGINE_VERSION,
                 tree: sh.start.tree,
                 purpose: Purpose::Bring(mv),
-                monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC)?,
+                monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?,
             };
             let (r, mut w) = link
                 .split()
@@ -312,7 +312,9 @@ pub fn object(sh: &Shared, object: ObjectId, mut w: Writer) -> Result<()> {
         let mut buf = vec![0; PIECE as usize];
         for (mut at, end) in runs {
             while at < end {
-                let n = file.read_at(&mut buf[..(end - at).min(PIECE) as usize], at)?;
+                let n = file
+                    .read_at(&mut buf[..(end - at).min(PIECE) as usize], at)
+                    .local("read a mapped file")?;
                 if n == 0 {
                     break;
                 }

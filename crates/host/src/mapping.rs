@@ -8,7 +8,7 @@ use crate::world::Zoo;
 use crate::{behind, forward};
 use armento_abi::maps_shared;
 use armento_migrate::image::areas::memfd_name;
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Call, Hold, ok};
 use armento_tracee::notify::Notice;
@@ -195,7 +195,7 @@ pub fn map_file(
 
 /// Gives the held process a descriptor of `file`; it must not keep it. Returns its number there.
 pub fn pass_in(h: &mut Hold, code: &Code, pass: i32, file: &File) -> Result<u64> {
-    sys::send_fd(pass, file.as_raw_fd())?;
+    sys::send_fd(pass, file.as_raw_fd()).local("hand a descriptor over")?;
     // struct msghdr with one byte of data and room for one descriptor.
     let control = code.scratch(0x500, &[0u8; 32]);
     let byte = code.scratch(0x520, &[0u8; 8]);

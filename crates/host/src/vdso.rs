@@ -3,7 +3,7 @@
 //! From: `arrive.rs`. Next: `migrate/src/image/vdso.rs`, which says how and why.
 
 use armento_migrate::image::vdso::{ELSEWHERE, Vdso, redirected};
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Stay, Tid};
 use armento_tracee::inject::{Hold, Outside, Passage, ok};
 use armento_tracee::region::Code;
@@ -70,7 +70,7 @@ impl Foreign {
         let protect = |prot: i32| (libc::SYS_mprotect, [at, len, prot as u64, 0, 0, 0]);
         let write = protect(libc::PROT_READ | libc::PROT_WRITE);
         h.batch_ok(code, "open home's vDSO", &[write])?;
-        let n = sys::vm_write(h.tid, at, &new)?;
+        let n = sys::vm_write(h.tid, at, &new).of_process("write its memory")?;
         if n < new.len() {
             return Err(MigrateError::Ended);
         }

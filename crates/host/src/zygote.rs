@@ -3,7 +3,7 @@
 use crate::passage::{self, Open};
 use crate::sys::Guests;
 use armento_migrate::stop::Grip;
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_tracee::inject::Hold;
 use armento_tracee::notify::{FILTER_FLAGS, Listener, SET_MODE_FILTER};
 use armento_tracee::region::{BASE, Code};
@@ -33,7 +33,8 @@ pub fn prepare(g: &Guests, code: &Code) -> Result<(i32, Listener)> {
         libc::SYS_sigaltstack,
         [code.scratch(0, &off), 0, 0, 0, 0, 0],
     ));
-    for v in maps::read(zygote)?
+    for v in maps::read(zygote)
+        .of_process("read its mappings")?
         .iter()
         .filter(|v| !v.is_vsyscall() && v.start < BASE || v.start >= BASE + (1 << 40))
     {
@@ -52,7 +53,7 @@ pub fn prepare(g: &Guests, code: &Code) -> Result<(i32, Listener)> {
     let fd = armento_tracee::inject::ok("seccomp", zygote, fd)?;
     // The zygote and every body keep the listener's descriptor too: as long as one of them lives it
     // cannot close, so a killed host leaves calls waiting (and bodies dying), never answered ENOSYS.
-    let listener = Listener::new(sys::steal_fd(zygote, fd as i32)?);
+    let listener = Listener::new(sys::steal_fd(zygote, fd as i32).of_process("take its listener")?);
     let mut regs = h.regs;
     regs.orig_rax = u64::MAX;
     regs.rip = code.gate;

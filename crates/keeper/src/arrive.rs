@@ -24,7 +24,7 @@ use armento_migrate::image::{
 };
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::target::{self, Builder};
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay, Tid, Xsave};
 use armento_tracee::hand::World;
 use armento_tracee::inject::{self, Call, Hold, NEVER_BLOCK, Unfiltered, bit, vdso_syscall};
@@ -346,7 +346,8 @@ fn dress_some(
             sleepers.push((n, again));
             blocks.push((d.tid, i64::from(nr)));
         } else if let Some(until) = s.until.filter(|_| futex_wait::begins(&regs)) {
-            let now = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC)?;
+            let now =
+                armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?;
             let deadline = Instant::now() + futex_wait::left(until, now);
             let nr = libc::SYS_futex;
             let again = asleep(h.tid, &code.booth(n), &regs, nr, Some(deadline));

@@ -13,7 +13,7 @@ use crate::mover::{Task, Why};
 use crate::{partners, sys};
 use armento_client::api::Dest;
 use armento_migrate::image::objects::{self, Lasting, ObjectId};
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::{aside, maps};
 use armento_wire::bulk;
@@ -150,13 +150,14 @@ fn hold(keep: &Keep, object: ObjectId, held: Held) -> Result<()> {
 /// A segment that all of `group` map `n` times in all, that nobody else has attached, and that nobody but its owner
 /// may attach. KERNEL: /proc/sysvipc/shm, proc(5): key, shmid, perms, size, cpid, lpid, nattch.
 fn sole(object: ObjectId, n: u64, group: &[Pid]) -> Result<()> {
-    let ours = std::fs::read_link("/proc/self/ns/ipc")?;
+    let ours = std::fs::read_link("/proc/self/ns/ipc").local("look at System V shared memory")?;
     let theirs = |p: &Pid| std::fs::read_link(format!("/proc/{p}/ns/ipc")).ok();
     if group.iter().filter_map(theirs).any(|ns| ns != ours) {
         return stays("a System V segment of another IPC namespace".into());
     }
     let id = object.ino;
-    let table = std::fs::read_to_string("/proc/sysvipc/shm")?;
+    let table =
+        std::fs::read_to_string("/proc/sysvipc/shm").local("look at System V shared memory")?;
     let rows = table.lines().skip(1);
     let mut rows = rows.map(|l| l.split_whitespace().collect::<Vec<_>>());
     let Some(row) = rows.find(|r| r.get(1).is_some_and(|s| *s == id.to_string())) else {
@@ -190,7 +191,7 @@ fn watch(keep: &Arc<Keep>, file: &File) -> Result<()> {
                 Err(e) => return stays(format!("only root can guard a file in /dev/shm: {e}")),
             };
             let (k, f) = (keep.clone(), fan.clone());
-            aside::start("guard", move || opens(&k, &f))?;
+            aside::start("guard", move || opens(&k, &f)).local("start a thread")?;
             *watch = Some(fan.clone());
             fan
         }
@@ -262,7 +263,7 @@ pub fn fetch(keep: &Arc<Keep>, wanted: &HashSet<ObjectId>) -> Result<()> {
 
 fn fetch_one(keep: &Keep, object: ObjectId, held: &Held) -> Result<()> {
     let (mut r, _w) = links::open(keep, &held.link.way(), Purpose::Object(object))?;
-    let size = held.file.metadata()?.len();
+    let size = held.file.metadata().local("look at shared memory")?.len();
     let (mut buf, mut grow) = (Vec::new(), Grow::default());
     while read_frame(&mut r, &mut buf)? == bulk::PAGES {
         let (parts, mut rest) = pages::decode(&buf, &mut grow)?;
@@ -274,7 +275,9 @@ fn fetch_one(keep: &Keep, object: ObjectId, held: &Held) -> Result<()> {
             rest = others;
             // The last page of a file is more than the file.
             let n = p.len.min(size.saturating_sub(p.at) as usize);
-            held.file.write_all_at(&bytes[..n], p.at)?;
+            held.file
+                .write_all_at(&bytes[..n], p.at)
+                .local("write shared memory")?;
         }
     }
     Ok(())

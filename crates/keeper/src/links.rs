@@ -5,7 +5,7 @@ use crate::lines;
 use armento_client::AskError;
 use armento_client::api::{Answer, Ask, Pass, RENEW};
 use armento_link::{Identity, Reader, Writer, dial, random_hex};
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{CpuTime, ENGINE_VERSION, NodeName, Pid, Stay, Tid};
 use armento_tracee::{aside, sys};
 use armento_wire::bulk::HELLO;
@@ -210,7 +210,7 @@ pub fn to(keep: &Arc<Keep>, node: &NodeName, pid: Pid, need_kib: u64) -> Result<
         link.broken.store(true, Ordering::Release);
         lock(&keep.links).remove(node);
         link.session.end();
-        return Err(e.into());
+        return Err(e).local("start a thread");
     }
     Ok(link)
 }
@@ -326,7 +326,7 @@ fn greet(keep: &Keep, (r, mut w): Connection, purpose: Purpose) -> Result<Connec
         engine: ENGINE_VERSION,
         tree: keep.settings.tree,
         purpose,
-        monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC)?,
+        monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?,
     };
     write_frame(&mut w, HELLO, &[&talk::encode(&hello)])?;
     Ok((r, w))

@@ -13,7 +13,7 @@ use armento_migrate::image::flags::{self, Noted};
 use armento_migrate::image::{self, Layout, objects};
 use armento_migrate::stop::Grip;
 use armento_migrate::target::{self, relayout};
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{Call, Hold, Unfiltered};
 use armento_tracee::pages::{self, Run};
@@ -307,11 +307,13 @@ fn copy_file(
     let mut at = 0;
     while at < len {
         let want = ((len - at) as usize).min(buf.len());
-        let n = file.read_at(&mut buf[..want], off + at)?;
+        let n = file
+            .read_at(&mut buf[..want], off + at)
+            .local("read a mapped file")?;
         if n == 0 {
             break;
         }
-        sys::vm_write(h.tid, a.start + at, &buf[..n])?;
+        sys::vm_write(h.tid, a.start + at, &buf[..n]).of_process("write its memory")?;
         at += n as u64;
     }
     h.batch_ok(

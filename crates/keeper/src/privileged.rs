@@ -8,8 +8,8 @@ use crate::deputy::{Deputy, Work};
 use crate::keep::Keep;
 use crate::loading::auxv;
 use crate::tree::Tree;
-use armento_migrate::Result;
 use armento_migrate::stop::Grip;
+use armento_migrate::{Local, Result};
 use armento_model::{Pid, Tid};
 use armento_tracee::PAGE;
 use armento_tracee::region::BASE;
@@ -158,15 +158,18 @@ fn aim_at_itself(pid: Pid, exe: &str) -> Result<()> {
     let path = match given.filter(|at| is_file(pid, &path_at(pid, *at), exe)) {
         Some(at) => at,
         None => {
-            let mut path = std::fs::read_link(exe)?.into_os_string().into_vec();
+            let mut path = std::fs::read_link(exe)
+                .of_process("look at its program")?
+                .into_os_string()
+                .into_vec();
             path.push(0);
             let at = regs.rsp - STACK_ROOM;
-            sys::vm_write(pid, at, &path)?;
+            sys::vm_write(pid, at, &path).of_process("write its memory")?;
             at
         }
     };
     let mut argc = [0u8; 8];
-    sys::vm_read(pid, regs.rsp, &mut argc)?;
+    sys::vm_read(pid, regs.rsp, &mut argc).of_process("read its memory")?;
     inject::aim_exec(&mut regs, path, u64::from_le_bytes(argc), pid)?;
     trace::set_regs(pid, &regs)?;
     Ok(())

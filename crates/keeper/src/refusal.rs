@@ -8,8 +8,8 @@ use crate::depart::CS_32;
 use crate::keep::Keep;
 use crate::links;
 use crate::tree::Tree;
-use armento_migrate::MigrateError;
 use armento_migrate::stop::{Grip, cannot_be_traced};
+use armento_migrate::{Local, MigrateError};
 use armento_model::{NodeName, Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
 use armento_tracee::{maps, sys, trace};
@@ -112,17 +112,17 @@ fn end(pid: Pid) -> Result<(), MigrateError> {
     match ended.map_err(MigrateError::from) {
         Err(MigrateError::Ended) => Ok(()),
         Err(e) => Err(e),
-        Ok(r) => Err(std::io::Error::from_raw_os_error(-r as i32).into()),
+        Ok(r) => Err(std::io::Error::from_raw_os_error(-r as i32)).local("end the program"),
     }
 }
 
 /// KERNEL: arch/x86/entry/vdso/vdso32/system_call.S: `int $0x80` stands there for restarts, whatever else is used.
 fn int_80(pid: Pid) -> Result<u64, MigrateError> {
     let none = || MigrateError::Stays(Stay::ThirtyTwoBit, "its vDSO has no int 0x80".into());
-    let maps = maps::read(pid)?;
+    let maps = maps::read(pid).of_process("read its mappings")?;
     let vdso = maps.iter().find(|v| v.name == "[vdso]").ok_or_else(none)?;
     let mut image = vec![0u8; vdso.len() as usize];
-    let n = sys::vm_read(pid, vdso.start, &mut image)?;
+    let n = sys::vm_read(pid, vdso.start, &mut image).of_process("read its memory")?;
     let at = image[..n].windows(2).position(|w| w == [0xcd, 0x80]);
     at.map(|at| vdso.start + at as u64).ok_or_else(none)
 }

@@ -5,7 +5,7 @@
 use crate::alike::{Like, SIZES};
 use crate::image::{Area, Kind};
 use crate::source::Job;
-use crate::{MigrateError, Result};
+use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_wire::talk::{self, FileKey};
 use armento_wire::{WireError, bulk, write_frame};
@@ -74,7 +74,9 @@ impl<R: Read, W: Write> Job<'_, R, W> {
         let mut at = 0;
         while at < key.size {
             let begun = Instant::now();
-            let n = f.read_at(&mut self.block.buf, at)?;
+            let n = f
+                .read_at(&mut self.block.buf, at)
+                .local("read a file that is sent")?;
             if n == 0 {
                 break;
             }

@@ -7,7 +7,7 @@
 //! pages are refused with EAGAIN; once it has been, a page put by older books would be one that the program gave up.
 
 use crate::later::Later;
-use crate::{MigrateError, Result};
+use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::PAGE;
 use armento_tracee::pages::Run;
@@ -76,7 +76,9 @@ impl Fetch {
         let w = Mutex::new(w);
         let got = std::thread::scope(|s| {
             let hears = std::thread::Builder::new().name("faults".into());
-            hears.spawn_scoped(s, || self.listen(&w))?;
+            hears
+                .spawn_scoped(s, || self.listen(&w))
+                .local("start a thread")?;
             let got = self.receive(r, &w);
             self.over.store(true, Ordering::Release);
             got

@@ -2,7 +2,7 @@
 //!
 //! From: `target.rs`.
 
-use crate::{MigrateError, Result};
+use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::pages::{self, Run};
 use armento_tracee::uffd::Uffd;
@@ -229,7 +229,8 @@ impl Filler {
         let read = sys::vm_read(self.pid, from, &mut page);
         if !matches!(read, Ok(PAGE_LEN)) {
             // What the process itself may not read.
-            let mem = File::open(format!("/proc/{}/mem", self.pid))?;
+            let mem =
+                File::open(format!("/proc/{}/mem", self.pid)).of_process("open its memory")?;
             mem.read_exact_at(&mut page, from)
                 .map_err(|e| no_memory(&e))?;
         }
@@ -267,7 +268,8 @@ impl Filler {
     fn one_by_one(&mut self, parts: &[(u64, &[u8])]) -> Result<()> {
         let mem = OpenOptions::new()
             .write(true)
-            .open(format!("/proc/{}/mem", self.pid))?;
+            .open(format!("/proc/{}/mem", self.pid))
+            .of_process("open its memory")?;
         for (at, bytes) in parts {
             for (i, page) in bytes.chunks(PAGE as usize).enumerate() {
                 let at = at + i as u64 * PAGE;

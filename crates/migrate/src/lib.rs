@@ -37,6 +37,12 @@ pub enum MigrateError {
     /// The process ended meanwhile; its parent knows.
     #[error("the process ended meanwhile")]
     Ended,
+    /// Something that one of the two nodes does for itself did not work. It runs on where it was.
+    #[error("cannot {what}: {why}")]
+    Local {
+        what: &'static str,
+        why: std::io::Error,
+    },
     /// Something inside the process did not work. It runs on where it was, unless the text says otherwise.
     #[error("{0}")]
     Trace(armento_tracee::TraceError),
@@ -54,12 +60,6 @@ impl From<armento_tracee::TraceError> for MigrateError {
     }
 }
 
-impl From<std::io::Error> for MigrateError {
-    fn from(e: std::io::Error) -> Self {
-        MigrateError::Link(armento_wire::WireError::Io(e))
-    }
-}
-
 impl MigrateError {
     /// The reason as `armento why` tells it.
     pub fn stay(&self) -> Stay {
@@ -67,6 +67,7 @@ impl MigrateError {
             MigrateError::Stays(s, _) | MigrateError::Declined(s, _) => *s,
             MigrateError::Link(_) => Stay::LinkLost,
             MigrateError::Ended => Stay::Busy,
+            MigrateError::Local { .. } => Stay::NodeFailed,
             MigrateError::Trace(_) => Stay::TargetFailed,
         }
     }
@@ -81,3 +82,41 @@ impl MigrateError {
 }
 
 pub type Result<T> = std::result::Result<T, MigrateError>;
+
+/// Results of what a node does for itself: no failure of theirs is one of the link.
+pub trait Local<T> {
+    /// `what` could not be done.
+    fn local(self, what: &'static str) -> Result<T>;
+    /// The same of what the kernel tells of a process: where there is none, it has ended.
+    fn of_process(self, what: &'static str) -> Result<T>;
+}
+
+impl<T> Local<T> for std::io::Result<T> {
+    fn local(self, what: &'static str) -> Result<T> {
+        self.map_err(|why| MigrateError::Local { what, why })
+    }
+
+    fn of_process(self, what: &'static str) -> Result<T> {
+        self.map_err(|why| match why.raw_os_error() {
+            Some(libc::ESRCH | libc::ENOENT) => MigrateError::Ended,
+            _ => MigrateError::Local { what, why },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn what_a_node_cannot_do_is_not_the_links_fault() {
+        let failed = |errno| -> io::Result<()> { Err(io::Error::from_raw_os_error(errno)) };
+        let e = failed(libc::EMFILE).local("open its memory").unwrap_err();
+        assert_eq!(e.stay(), Stay::NodeFailed);
+        assert!(e.detail().starts_with("cannot open its memory: "), "{e}");
+        let of = |errno| failed(errno).of_process("read its memory").unwrap_err();
+        assert!(matches!(of(libc::ESRCH), MigrateError::Ended));
+        assert_eq!(of(libc::EIO).stay(), Stay::NodeFailed);
+    }
+}

@@ -13,7 +13,7 @@ use crate::image::{Accept, Area, Head, Kind, Layout, State, ThreadState, thread,
 use crate::later::Unsent;
 use crate::pack::Pack;
 use crate::watch::{Rest, Watch};
-use crate::{MigrateError, Result};
+use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::pages::{self, Backing, Pagemap, Run};
 use armento_tracee::slice::Patient;
@@ -207,7 +207,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         now: &Survey,
         writes: &RwLock<()>,
     ) -> Result<()> {
-        let map = Pagemap::open(self.pid)?;
+        let map = Pagemap::open(self.pid).of_process("open its page map")?;
         let both = areas::in_both(&self.offered, &now.areas);
         // A target that still makes its process would look like a slow link.
         self.sync()?;
@@ -374,7 +374,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             state.vdso = self.vdso_of(&state)?;
         }
         point("source.copied");
-        let map = Pagemap::open(self.pid)?;
+        let map = Pagemap::open(self.pid).of_process("open its page map")?;
         let mut rest = self
             .watch
             .rest(&map, (&self.offered, survey), (&self.sent, &self.lost))?;
@@ -559,7 +559,10 @@ fn zeros(map: &Pagemap, areas: &[Area]) -> Result<Vec<Run>> {
     let mut all = Vec::new();
     for a in areas.iter().filter(|a| a.kind == Kind::Anon) {
         let left = ZEROS_MAX.saturating_sub(pages::total(&all));
-        all.extend(map.zeros(a.run(), left / PAGE)?);
+        all.extend(
+            map.zeros(a.run(), left / PAGE)
+                .of_process("read its page map")?,
+        );
     }
     Ok(all)
 }

@@ -8,7 +8,7 @@
 use crate::fault::point;
 use crate::later::Unsent;
 use crate::source::Job;
-use crate::{MigrateError, Result};
+use crate::{Local, MigrateError, Result};
 use armento_tracee::PAGE;
 use armento_wire::{bulk, read_frame, write_frame};
 use std::collections::VecDeque;
@@ -124,7 +124,9 @@ impl<R: Read + Send, W: Write> Job<'_, R, W> {
         let ear = Ear::default();
         std::thread::scope(|s| {
             let hears = std::thread::Builder::new().name("wants".into());
-            hears.spawn_scoped(s, || ear.listen(r))?;
+            hears
+                .spawn_scoped(s, || ear.listen(r))
+                .local("start a thread")?;
             let sent = self.sweep(&mut unsent, &ear);
             let sent = sent.and_then(|()| ear.wait(|_| false).map(drop));
             if sent.is_err() {

@@ -3,9 +3,9 @@
 //! From: `source.rs`. Writes are watched by userfaultfd (see `tracee/src/pages.rs`). Only what holds pages is
 //! watched: a heap reserved and never touched costs neither marks in the page tables nor bytes on the link.
 
-use crate::Result;
 use crate::image::areas::{self, Survey};
 use crate::image::{Area, Kind};
+use crate::{Local, Result};
 use armento_tracee::pages::{self, Backing, Pagemap, Run};
 use armento_tracee::uffd::Uffd;
 use std::io;
@@ -183,7 +183,9 @@ impl Watch {
         for backing in [Backing::Memory, Backing::File] {
             let own = of(&|a| !shared(a) && a.backing() == backing);
             for part in pages::minus(&own, &known) {
-                let have = self.held(map, (part, backing), &mut rest.guards)?;
+                let have = self
+                    .held(map, (part, backing), &mut rest.guards)
+                    .of_process("read its page map")?;
                 rest.empty.extend(pages::minus(&[part], &have));
                 rest.todo.extend(have);
             }
@@ -201,14 +203,17 @@ impl Watch {
     }
 
     fn memory(&self, map: &Pagemap, part: Run, rest: &mut Rest) -> Result<()> {
-        let changed = map.changed(part)?;
+        let changed = map.changed(part).of_process("read its page map")?;
         rest.todo.extend(changed.written);
         rest.empty.extend(changed.empty);
         rest.guards.extend(changed.guards);
         // Not there when we looked, armed all the same: it came in between.
         let bare = pages::both(&self.bare, &[part]);
         for span in spans(&bare) {
-            let there = map.held(span, Backing::Memory)?.present;
+            let there = map
+                .held(span, Backing::Memory)
+                .of_process("read its page map")?
+                .present;
             rest.todo.extend(pages::both(&there, &bare));
         }
         Ok(())
@@ -230,9 +235,14 @@ fn spans(runs: &[Run]) -> Vec<Run> {
 /// A private page of a file mapping that is given up leaves its mark, and a look at it then shows the
 /// file's page: what the kernel says of marks is not enough here, and such mappings are small.
 fn file(map: &Pagemap, part: Run, sent: &[Run], rest: &mut Rest) -> Result<()> {
-    let mut held = map.held(part, Backing::File)?;
+    let mut held = map
+        .held(part, Backing::File)
+        .of_process("read its page map")?;
     rest.guards.append(&mut held.guards);
-    rest.todo.extend(map.written(part, Backing::File)?);
+    rest.todo.extend(
+        map.written(part, Backing::File)
+            .of_process("read its page map")?,
+    );
     rest.todo.extend(pages::both(&held.swapped, sent));
     rest.empty.extend(pages::minus(&[part], &held.all()));
     Ok(())

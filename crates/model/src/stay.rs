@@ -57,6 +57,7 @@ stays! {
     NotPermitted "not-permitted" "the kernel forbids its keeper to trace it (Yama, or another security module)" "start it with `armento run` on a node whose daemon is root's, or with --spread; or `sysctl kernel.yama.ptrace_scope=0`";
     KernelState "kernel-state" "the kernel keeps a state for it that a move does not carry" "nothing is wrong: it moves once it has taken that state back, if it can; `armento why` names it";
     NoWalls "no-walls" "the other node cannot make the namespaces that guests live in" "`armento doctor` on that node says which setting forbids it, and how to change it";
+    NodeFailed "node-failed" "something that a node does for itself failed: a file, a thread, memory of its own" "the detail names it; it goes on where it was";
 }
 
 impl std::fmt::Display for Stay {

@@ -5,7 +5,7 @@
 
 use super::Kind;
 use super::areas::Survey;
-use crate::{MigrateError, Result};
+use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::maps::Vma;
@@ -139,7 +139,7 @@ fn unversioned(v: &Vma) -> FileKey {
 pub fn find(pid: i32, v: &Vma, all: &[Vma], untouched: &Untouched) -> Result<(FileKey, File)> {
     untouched.answered(v)?;
     if let Some(f) = open_mapped(pid, v).filter(|f| !untouched.has(f)) {
-        let kind = f.metadata()?.file_type();
+        let kind = f.metadata().local("look at a mapped file")?.file_type();
         if kind.is_char_device() || kind.is_block_device() {
             let why = format!("{} (a device)", v.name);
             return Err(MigrateError::Stays(Stay::DeviceMapping, why));
@@ -162,8 +162,8 @@ fn rescue(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
         let why = format!("{} (a mapped file too big to travel)", v.name);
         return Err(MigrateError::Stays(Stay::NoRoom, why));
     }
-    let copy = sys::memfd("armento-rescued", 0)?;
-    let mem = File::open(format!("/proc/{pid}/mem"))?;
+    let copy = sys::memfd("armento-rescued", 0).local("make a file of memory")?;
+    let mem = File::open(format!("/proc/{pid}/mem")).of_process("open its memory")?;
     let mut buf = vec![0u8; LOOK];
     for view in views {
         let mut at = view.start;
@@ -174,13 +174,14 @@ fn rescue(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
             if got == 0 {
                 break;
             }
-            copy.write_all_at(&buf[..got], view.off + (at - view.start))?;
+            copy.write_all_at(&buf[..got], view.off + (at - view.start))
+                .local("keep a file that is gone")?;
             at += got as u64;
         }
     }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let key = FileKey {
-        size: copy.metadata()?.len(),
+        size: copy.metadata().local("keep a file that is gone")?.len(),
         ctime_ns: now.map_or(-1, |t| -(t.as_nanos() as i64)),
         ..unversioned(v)
     };
@@ -191,8 +192,8 @@ fn rescue(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
 /// Before: nothing of it runs, and it dies with us: its pages are elsewhere for a moment.
 /// KERNEL: mremap(2) with MREMAP_DONTUNMAP (since 5.13 for files): the pages move, the mapping stays, and shows the file.
 pub fn look_below(h: &mut Hold, code: &Code, survey: &Survey) -> Result<()> {
-    let map = Pagemap::open(h.tid)?;
-    let mem = File::open(format!("/proc/{}/mem", h.tid))?;
+    let map = Pagemap::open(h.tid).of_process("open its page map")?;
+    let mem = File::open(format!("/proc/{}/mem", h.tid)).of_process("open its memory")?;
     let moves = libc::MREMAP_MAYMOVE as u64;
     for a in &survey.areas {
         let Kind::File { key, off, .. } = a.kind else {
@@ -201,7 +202,10 @@ pub fn look_below(h: &mut Hold, code: &Code, survey: &Survey) -> Result<()> {
         let Some(copy) = survey.files.get(&key).filter(|_| rescued(&key)) else {
             continue;
         };
-        let own = map.held(a.run(), Backing::File)?.all();
+        let own = map
+            .held(a.run(), Backing::File)
+            .of_process("read its page map")?
+            .all();
         let len = a.end - a.start;
         if own.is_empty() {
             continue;
@@ -233,7 +237,8 @@ fn copy_runs(mem: &File, to: &File, runs: &[Run], shift: u64) -> Result<()> {
     for &(start, end) in runs {
         for at in (start..end).step_by(PAGE as usize) {
             if mem.read_exact_at(&mut buf, at).is_ok() {
-                to.write_all_at(&buf, at.wrapping_add(shift))?;
+                to.write_all_at(&buf, at.wrapping_add(shift))
+                    .local("keep a file that is gone")?;
             }
         }
     }

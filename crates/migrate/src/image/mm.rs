@@ -1,7 +1,7 @@
 //! The few numbers the kernel keeps of an address space, and its auxiliary vector.
 
-use crate::Result;
 use crate::image::vdso::Vdso;
+use crate::{Local, Result};
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::region::Code;
 use armento_tracee::status;
@@ -24,7 +24,7 @@ const PR_SET_MM_MAP: u64 = 14;
 /// Everything but brk, from /proc. KERNEL: proc_pid_stat(5) fields 26–28 and 45–51.
 /// `vdso`: as it has it from its home, digested.
 pub fn read(pid: i32, vdso: Option<Vdso>) -> Result<Mm> {
-    let f = status::stat_fields(pid)?;
+    let f = status::stat_fields(pid).of_process("read its state")?;
     let at = |field: usize| f.get(field - 3).copied().unwrap_or(0) as u64;
     let fields = [
         at(26),
@@ -41,7 +41,7 @@ pub fn read(pid: i32, vdso: Option<Vdso>) -> Result<Mm> {
     ];
     Ok(Mm {
         fields,
-        auxv: std::fs::read(format!("/proc/{pid}/auxv"))?,
+        auxv: std::fs::read(format!("/proc/{pid}/auxv")).of_process("read its auxiliary vector")?,
         vdso,
     })
 }

@@ -10,7 +10,7 @@
 //! children can get at it.
 
 use super::{Area, Kind};
-use crate::{MigrateError, Result};
+use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::maps::Vma;
@@ -227,7 +227,7 @@ fn swaps() -> bool {
 /// Before: frozen, at home. What is not zero of the objects that a process maps and `others`, which are sent
 /// already, do not. `known`: what has pages at all.
 pub fn filled(pid: i32, areas: &[Area], others: &Views, known: &[Run]) -> Result<Vec<Run>> {
-    let mem = File::open(format!("/proc/{pid}/mem"))?;
+    let mem = File::open(format!("/proc/{pid}/mem")).of_process("open its memory")?;
     let mut buf = vec![0u8; LOOK];
     let mut runs = Vec::new();
     let parts = shared(areas).flat_map(|(object, off, run)| others.beyond(object, off, run));
@@ -288,14 +288,14 @@ impl Object {
 
     /// The pages are there and nobody has run yet.
     pub fn arrived(&mut self) -> Result<()> {
-        let now = sys::extents(self.file.as_raw_fd())?;
+        let now = sys::extents(self.file.as_raw_fd()).local("look at shared memory")?;
         self.arrived = pages::union(now, &self.arrived);
         Ok(())
     }
 
     /// What home must be told of it as a whole, as offsets.
     pub fn all(&self) -> Result<Vec<Run>> {
-        let now = sys::extents(self.file.as_raw_fd())?;
+        let now = sys::extents(self.file.as_raw_fd()).local("look at shared memory")?;
         Ok(pages::union(now, &self.arrived))
     }
 

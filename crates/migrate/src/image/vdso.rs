@@ -15,7 +15,7 @@
 //! Never inside it: threads are stepped out of the vDSO before they travel (`Hold::step_out`).
 
 use crate::image::{Area, State, ThreadState, thread};
-use crate::{MigrateError, Result};
+use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Hold, Outside};
 use armento_tracee::maps::{self, Vma};
@@ -68,7 +68,7 @@ impl Vdso {
     pub fn read(&self, pid: i32) -> Result<Vec<u8>> {
         self.check()?;
         let mut image = vec![0; (self.end - self.code) as usize];
-        let n = sys::vm_read(pid, self.code, &mut image)?;
+        let n = sys::vm_read(pid, self.code, &mut image).of_process("read its vDSO")?;
         if n < image.len() {
             return Err(odd("it could not be read whole"));
         }
