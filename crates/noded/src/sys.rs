@@ -48,9 +48,13 @@ pub fn be_prompt() {
     }
 }
 
-/// What this process uses stays in memory, where its limit of locked memory allows all of it: when guests take what is left,
-/// the kernel gives up pages of programs first, and a daemon that reads its own again from the disk answers too late to
-/// count as alive. KERNEL: mlockall(2); neither fork nor exec inherits it.
+/// Bytes that a process without rights may lock. KERNEL: linux/resource.h, MLOCK_LIMIT, since 5.16.
+const LOCKED_MAX: libc::rlim_t = 8 << 20;
+
+/// What is mapped of this process, its code above all, stays in memory once it was used, where its limit of locked memory
+/// allows all of it: when guests take what is left, the kernel gives up pages of programs first, and a daemon that reads its
+/// own again from the disk answers too late to count as alive. Hosts inherit the limit, and guests must not lock all of this
+/// node: then it is the usual one. KERNEL: mlockall(2); neither fork nor exec inherits what is locked.
 pub fn stay_in_memory() {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -59,9 +63,16 @@ pub fn stay_in_memory() {
     // SAFETY: the kernel writes the struct.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;
     if known && limit.rlim_cur == libc::RLIM_INFINITY {
-        let what = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
-        // SAFETY: no memory involved. Without it the daemon runs all the same.
-        unsafe { libc::mlockall(what) };
+        let what = libc::MCL_CURRENT | libc::MCL_ONFAULT;
+        let usual = libc::rlimit {
+            rlim_cur: LOCKED_MAX,
+            rlim_max: LOCKED_MAX,
+        };
+        // SAFETY: a struct that is read. Without what is locked the daemon runs all the same.
+        unsafe {
+            libc::mlockall(what);
+            libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const usual);
+        }
     }
 }
 
