@@ -80,8 +80,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
             partners::only(&[pid], &last.areas)?;
         }
         guarded(&t.keep, pid)?;
-        reasons::open_files(pid)?;
-        reasons::uncounted(pid)?;
+        reasons::still_may_leave(pid)?;
     }
     if objects::shared(&last.areas).next().is_some() {
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;

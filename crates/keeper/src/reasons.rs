@@ -55,9 +55,6 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     if st.tracer != 0 && st.tracer != std::process::id() as i32 {
         return stays(Stay::Traced, "it is traced already");
     }
-    if st.seccomp != 0 {
-        return stays(Stay::OwnFilter, "it runs under a seccomp filter");
-    }
     if let Ok(me) = status::read(std::process::id() as i32)
         && me.nspid.len() != st.nspid.len()
     {
@@ -73,6 +70,25 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
             return stays(Stay::Busy, "it waits for a vfork child");
         }
     }
+    still_may_leave(pid)?;
+    // Before any of them is stopped: that takes as long as there are many.
+    few_enough(status::threads(pid).map_or(0, |t| t.len()))?;
+    delicate(pid)?;
+    areas::may_travel(&maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
+    looks::unseen(keep, pid)?;
+    onlookers::uncounted(keep, pid)?;
+    looks::unawaited(keep, pid)?;
+    Ok(st.rss_kib)
+}
+
+/// Those reasons that a program can give itself with a call of its own while its memory is copied: they are looked for
+/// once more when it stands still.
+pub fn still_may_leave(pid: Pid) -> Result<()> {
+    let st = status::read(pid).map_err(|_| MigrateError::Ended)?;
+    let stays = |s: Stay, why: &str| Err(MigrateError::Stays(s, why.to_owned()));
+    if st.seccomp != 0 {
+        return stays(Stay::OwnFilter, "it runs under a seccomp filter");
+    }
     if ksys::cpu_limited(pid) {
         return stays(Stay::UnsupportedCall, "it has a limit of CPU time");
     }
@@ -81,16 +97,8 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     }
     uncounted(pid)?;
     own_clocks(pid)?;
-    // Before any of them is stopped: that takes as long as there are many.
-    few_enough(status::threads(pid).map_or(0, |t| t.len()))?;
-    delicate(pid)?;
     // Tells of one that cannot be looked into, whose mappings cannot be read either.
-    open_files(pid)?;
-    areas::may_travel(&maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
-    looks::unseen(keep, pid)?;
-    onlookers::uncounted(keep, pid)?;
-    looks::unawaited(keep, pid)?;
-    Ok(st.rss_kib)
+    open_files(pid)
 }
 
 /// What is known of its mappings now. To look takes as long as there is memory.
@@ -163,7 +171,7 @@ fn own_clocks(pid: Pid) -> Result<()> {
 }
 
 /// A timer of CPU time counts where it was made: at home only. (What setitimer makes travels.)
-pub fn uncounted(pid: Pid) -> Result<()> {
+fn uncounted(pid: Pid) -> Result<()> {
     match timers::of_cpu_time(pid) {
         true => {
             let why = "it has a timer of CPU time (timer_create)".into();
@@ -184,7 +192,7 @@ fn few_enough(threads: usize) -> Result<()> {
 }
 
 /// Descriptors that tie a process to home.
-pub fn open_files(pid: Pid) -> Result<()> {
+fn open_files(pid: Pid) -> Result<()> {
     let Ok(dir) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
         return Err(MigrateError::Stays(
             Stay::NotDumpable,
