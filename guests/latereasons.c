@@ -1,6 +1,6 @@
 /* Children that give themselves, after 0 to 45 ms, what keeps a process at home: a seccomp filter, a time namespace for
  * their children, a limit of CPU time, a timer of CPU time. Each has 32 MiB, so that a move is often under way when it
- * does so; what it gave itself must hold at every look afterwards. About 4 s. */
+ * does so; what it gave itself must hold at every look afterwards. About 5 s. */
 #include "show.h"
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -32,6 +32,18 @@ static int filtered(void)
         wrong += syscall(SYS_getppid) != -1 || errno != REFUSED;
         works();
     }
+    return wrong;
+}
+
+/* One of a thread's own, beside one that has none. */
+static void *in_thread(void *wrong) { return *(int *)wrong = filtered(), NULL; }
+
+static int filtered_thread(void)
+{
+    pthread_t thread;
+    int wrong = 0;
+    if (pthread_create(&thread, NULL, in_thread, &wrong) || pthread_join(thread, NULL))
+        return 1;
     return wrong;
 }
 
@@ -108,6 +120,7 @@ static void each(const char *what, int (*gives)(void), int rounds)
 int main(void)
 {
     each("seccomp filter", filtered, ROUNDS);
+    each("seccomp filter of a thread", filtered_thread, ROUNDS);
     each("time namespace", other_clocks, ROUNDS);
     each("timer of CPU time", timer_of_cpu_time, ROUNDS);
     each("limit of CPU time", limit_of_cpu_time, 2);
