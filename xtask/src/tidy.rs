@@ -5,9 +5,11 @@
 
 mod census;
 mod files;
+mod imports;
 mod layers;
 mod lex;
 mod paths;
+mod rooms;
 mod words;
 
 use anyhow::Result;
@@ -81,6 +83,7 @@ fn complaints(root: &Path) -> Result<Vec<Complaint>> {
         }
     }
     found.extend(census::check(&tree));
+    found.extend(rooms::check(&tree));
     if let Some(what) = crate::generate::stale(root) {
         found.push(Complaint::fail("docs", 0, what));
     }

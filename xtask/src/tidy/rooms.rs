@@ -1,0 +1,334 @@
+//! The rooms of a crate: which module may import which.
+//!
+//! A room is a module at the top of a crate, a file or a folder. `crates/NAME/rooms.toml` lists the rooms from the top to
+//! the bottom; a room imports those below it only, and of a folder only what its `mod.rs` offers. No files import each other
+//! in a circle; in a crate without a list that is a warning. Tests may look anywhere.
+
+use super::Complaint;
+use super::files::File;
+use super::imports::{self, Import};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Names of modules from the root of a crate.
+type Module = Vec<String>;
+
+/// `rooms.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    rooms: Vec<String>,
+}
+
+/// The modules of one crate with what they import.
+#[derive(Default)]
+struct Crate<'a> {
+    files: BTreeMap<Module, &'a str>,
+    imports: BTreeMap<Module, Vec<Import>>,
+    /// What the face of a folder offers, with the module that has it.
+    offered: BTreeMap<(Module, String), Module>,
+    list: Option<&'a File>,
+}
+
+pub fn check(tree: &[File]) -> Vec<Complaint> {
+    let mut crates: BTreeMap<&str, Crate> = BTreeMap::new();
+    let mut found = Vec::new();
+    for file in tree {
+        let Some((name, rest)) = file
+            .path
+            .strip_prefix("crates/")
+            .and_then(|p| p.split_once('/'))
+        else {
+            continue;
+        };
+        let of = crates.entry(name).or_default();
+        if rest == "rooms.toml" {
+            of.list = Some(file);
+        }
+        let Some(module) = rest.strip_prefix("src/").and_then(module) else {
+            continue;
+        };
+        match imports::read(&file.text) {
+            Ok(imports) => of.take(module, file, imports),
+            Err(what) => found.push(Complaint::fail(&file.path, 0, what)),
+        }
+    }
+    for of in crates.values() {
+        found.extend(of.complaints());
+    }
+    found
+}
+
+/// The module that a file of the sources is; none for the root of a crate, tests and other programs of it.
+fn module(path: &str) -> Option<Module> {
+    let path = path.strip_suffix(".rs")?;
+    let mut names: Module = path.split('/').map(str::to_owned).collect();
+    if names.last().is_some_and(|n| n == "mod") {
+        names.pop();
+    }
+    let skipped = |n: &String| n == "tests" || n == "bin";
+    let root = names == ["lib"] || names == ["main"];
+    (!root && !names.iter().any(skipped)).then_some(names)
+}
+
+impl<'a> Crate<'a> {
+    fn take(&mut self, module: Module, file: &'a File, imports: Vec<Import>) {
+        self.files.insert(module.clone(), &file.path);
+        self.imports.insert(module, imports);
+    }
+
+    /// The modules that `from` imports, each with the path as it is written from the root, and the line.
+    fn reached(&self, from: &Module) -> Vec<(Module, Module, usize)> {
+        let mut found = Vec::new();
+        for import in &self.imports[from] {
+            let Some(path) = self.absolute(from, &import.path) else {
+                continue;
+            };
+            // A face that offers what its files have does not use it.
+            if let Some(to) = self.resolve(&path).filter(|to| to != from)
+                && !(import.offers && to.starts_with(from))
+            {
+                found.push((to, path, import.line));
+            }
+        }
+        found
+    }
+
+    fn absolute(&self, from: &Module, path: &[String]) -> Option<Module> {
+        let mut at = from.clone();
+        let mut rest = path;
+        match path.first()?.as_str() {
+            "crate" => (at, rest) = (Vec::new(), &path[1..]),
+            "self" => rest = &path[1..],
+            "super" => {
+                while rest.first().is_some_and(|p| p == "super") {
+                    at.pop()?;
+                    rest = &rest[1..];
+                }
+            }
+            // A module of its own, or a crate or a type, which is none.
+            own => {
+                let below = [from.as_slice(), &[own.to_owned()]].concat();
+                self.files.get(&below)?;
+            }
+        }
+        at.extend(rest.iter().cloned());
+        Some(at)
+    }
+
+    /// The module that has what a path names.
+    fn resolve(&self, path: &Module) -> Option<Module> {
+        let at = (1..=path.len())
+            .rev()
+            .find(|n| self.files.contains_key(&path[..*n]))?;
+        let module = path[..at].to_vec();
+        let offered = path
+            .get(at)
+            .and_then(|item| self.offered.get(&(module.clone(), item.clone())));
+        Some(offered.cloned().unwrap_or(module))
+    }
+
+    fn complaints(&self) -> Vec<Complaint> {
+        let mut whole = Crate {
+            files: self.files.clone(),
+            imports: self.imports.clone(),
+            list: self.list,
+            ..Crate::default()
+        };
+        for (module, imports) in &self.imports {
+            for import in imports.iter().filter(|i| i.offers) {
+                let to = self
+                    .absolute(module, &import.path)
+                    .and_then(|p| self.resolve(&p));
+                if let (Some(to), Some(name)) = (to, &import.name)
+                    && to.starts_with(module)
+                {
+                    whole.offered.insert((module.clone(), name.clone()), to);
+                }
+            }
+        }
+        let mut found = whole.circles();
+        if let Some(list) = self.list {
+            match toml::from_str(&list.text) {
+                Ok(Listed { rooms }) => found.extend(whole.order(list, &rooms)),
+                Err(e) => found.push(Complaint::fail(&list.path, 0, e.to_string())),
+            }
+        }
+        found
+    }
+
+    fn circles(&self) -> Vec<Complaint> {
+        let mut to: BTreeMap<&Module, BTreeSet<Module>> = BTreeMap::new();
+        for from in self.files.keys() {
+            to.insert(from, self.reached(from).into_iter().map(|r| r.0).collect());
+        }
+        // Each turn takes away the files that import none of those left, or that none of those left imports.
+        loop {
+            let before = to.len();
+            let left: BTreeSet<Module> = to.keys().map(|m| (*m).clone()).collect();
+            to.retain(|_, reached| {
+                reached.retain(|r| left.contains(r));
+                !reached.is_empty()
+            });
+            let imported: BTreeSet<Module> = to.values().flatten().cloned().collect();
+            to.retain(|m, _| imported.contains(*m));
+            if to.len() == before {
+                break;
+            }
+        }
+        let one = |(from, to): (&&Module, &BTreeSet<Module>)| {
+            let names: Vec<String> = to.iter().map(|m| m.join("::")).collect();
+            let what = format!("is in a circle of imports: it imports {}", names.join(", "));
+            let mut found = Complaint::fail(self.files[*from], 0, what);
+            found.fails = self.list.is_some();
+            found
+        };
+        to.iter().map(one).collect()
+    }
+
+    fn order(&self, list: &File, rooms: &[String]) -> Vec<Complaint> {
+        let mut found = Vec::new();
+        let height = |room: &str| rooms.iter().position(|r| r == room);
+        for room in rooms {
+            if !self.files.keys().any(|m| m[0] == *room) {
+                found.push(Complaint::fail(
+                    &list.path,
+                    0,
+                    format!("there is no room {room}"),
+                ));
+            }
+        }
+        for (from, file) in &self.files {
+            let Some(own) = height(&from[0]) else {
+                let what = format!("the room {} is not in {}", from[0], list.path);
+                found.push(Complaint::fail(file, 0, what));
+                continue;
+            };
+            for (to, path, line) in self.reached(from) {
+                let room = &to[0];
+                if room == &from[0] {
+                    continue;
+                }
+                if height(room).is_some_and(|other| other < own) {
+                    let what =
+                        format!("{} imports {}, which is above it", from[0], path.join("::"));
+                    found.push(Complaint::fail(file, line, what));
+                }
+                if path.len() > 1 && self.files.contains_key(&path[..2]) {
+                    let what = format!("imports {} past the face of {room}", path.join("::"));
+                    found.push(Complaint::fail(file, line, what));
+                }
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> Vec<File> {
+        let one = |(path, text): &(&str, &str)| File {
+            path: format!("crates/a/{path}"),
+            text: (*text).to_owned(),
+        };
+        files.iter().map(one).collect()
+    }
+
+    fn said(files: &[(&str, &str)]) -> Vec<String> {
+        check(&tree(files))
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    const LIST: (&str, &str) = ("rooms.toml", "rooms = [\"top\", \"low\"]");
+    const LOW: (&str, &str) = ("src/low/mod.rs", "mod part;\npub use part::Thing;");
+
+    #[test]
+    fn imports_through_a_face_downward_are_right() {
+        let top = (
+            "src/top.rs",
+            "use crate::low::{Thing, other};\nfn f() { crate::low::go() }",
+        );
+        let part = ("src/low/part.rs", "pub struct Thing;");
+        assert_eq!(said(&[LIST, LOW, top, part]), [""; 0]);
+    }
+
+    #[test]
+    fn an_import_that_points_up_fails() {
+        let top = ("src/top.rs", "pub struct High;");
+        let part = (
+            "src/low/part.rs",
+            "pub struct Thing;\n\nuse crate::top::High;",
+        );
+        let found = said(&[LIST, LOW, top, part]);
+        assert_eq!(
+            found,
+            ["crates/a/src/low/part.rs:3: error: low imports top::High, which is above it"]
+        );
+    }
+
+    #[test]
+    fn an_import_past_a_face_fails() {
+        let top = ("src/top.rs", "fn f() -> u8 { crate::low::part::deep() }");
+        let part = ("src/low/part.rs", "pub struct Thing;");
+        let found = said(&[LIST, LOW, top, part]);
+        assert_eq!(
+            found,
+            ["crates/a/src/top.rs:1: error: imports low::part::deep past the face of low"]
+        );
+    }
+
+    #[test]
+    fn a_circle_fails_where_there_is_a_list() {
+        let one = ("src/one.rs", "use crate::two::{self, B};");
+        let two = ("src/two.rs", "use super::three;");
+        let three = (
+            "src/three.rs",
+            "macro_rules! m { () => { crate::one::x() } }",
+        );
+        let beside = ("src/beside.rs", "use crate::one;");
+        let list = (
+            "rooms.toml",
+            "rooms = [\"beside\", \"one\", \"two\", \"three\"]",
+        );
+        let unlisted = check(&tree(&[one, two, three, beside]));
+        assert_eq!((unlisted.len(), unlisted[0].fails), (3, false));
+        let found = said(&[list, one, two, three, beside]);
+        assert_eq!(
+            found,
+            [
+                "crates/a/src/one.rs:0: error: is in a circle of imports: it imports two",
+                "crates/a/src/three.rs:0: error: is in a circle of imports: it imports one",
+                "crates/a/src/two.rs:0: error: is in a circle of imports: it imports three",
+                "crates/a/src/three.rs:1: error: three imports one::x, which is above it",
+            ]
+        );
+    }
+
+    #[test]
+    fn tests_may_look_anywhere() {
+        let top = ("src/top.rs", "use crate::low::Thing;");
+        let part = (
+            "src/low/part.rs",
+            "pub struct Thing;\n#[cfg(test)]\nmod tests { use crate::top::f; }",
+        );
+        let more = ("src/low/tests.rs", "use crate::top::f;");
+        assert_eq!(said(&[LIST, LOW, top, part, more]), [""; 0]);
+    }
+
+    #[test]
+    fn a_list_names_all_rooms_and_no_others() {
+        let list = ("rooms.toml", "rooms = [\"top\", \"gone\"]");
+        let found = said(&[list, ("src/top.rs", ""), ("src/new.rs", "")]);
+        assert_eq!(
+            found,
+            [
+                "crates/a/rooms.toml:0: error: there is no room gone",
+                "crates/a/src/new.rs:0: error: the room new is not in crates/a/rooms.toml",
+            ]
+        );
+    }
+}
