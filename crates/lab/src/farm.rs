@@ -1,6 +1,7 @@
 //! Makes one farm of a lab's nodes: keys on n1, a daemon everywhere, everybody joined.
 
 use crate::lab::{Lab, Node};
+use crate::spec::Spec;
 use anyhow::{Context, Result, bail};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,6 +18,17 @@ const ALIVE_MAX: Duration = Duration::from_secs(30);
 const KNOWN_MAX: Duration = Duration::from_secs(5);
 /// Between two looks at the list of nodes.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+impl Lab {
+    /// Raises a lab, and its farm if the spec wants one. After `Err` nothing of it is left.
+    pub fn up(spec: Spec) -> Result<Lab> {
+        let lab = Lab::nodes_up(&spec)?;
+        if spec.farm {
+            start(&lab)?;
+        }
+        Ok(lab)
+    }
+}
 
 /// Before: the nodes are up, no daemon runs. After: n1 sees every node alive and
 /// usually knows their loads.

@@ -4,7 +4,7 @@ use crate::enter::Entry;
 use crate::spec::{Plan, Spec};
 use crate::state::{Dir, MARK};
 use crate::switch::{COMMIT, Outcome};
-use crate::{down, enter, farm, net, sys};
+use crate::{down, enter, net, sys};
 use anyhow::{Context, Result, anyhow, bail};
 use std::ffi::OsStr;
 use std::fs;
@@ -33,8 +33,8 @@ pub struct Node {
 }
 
 impl Lab {
-    /// Raises a lab. After `Err` nothing of it is left.
-    pub fn up(spec: Spec) -> Result<Lab> {
+    /// Raises the nodes of a lab. After `Err` nothing of it is left.
+    pub(crate) fn nodes_up(spec: &Spec) -> Result<Lab> {
         spec.check()?;
         check_machine()?;
         let exe = match &spec.exe {
@@ -53,9 +53,6 @@ impl Lab {
             over: false,
         };
         lab.start_switch(&dir)?;
-        if spec.farm {
-            farm::start(&lab)?;
-        }
         Ok(lab)
     }
 

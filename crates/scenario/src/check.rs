@@ -1,7 +1,6 @@
 //! What a scenario may say.
 
-use crate::Scenario;
-use crate::file::{Happens, Jobs, Native, Nodes};
+use crate::file::{Happens, Jobs, Native, Nodes, Scenario};
 
 /// The simulator's largest farm.
 const NODES_MAX: usize = 10_000;

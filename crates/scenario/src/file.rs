@@ -1,7 +1,7 @@
 //! The file.
 
-use crate::published::Published;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// As written. Times are seconds, memory MiB.
@@ -153,6 +153,16 @@ fn half_a_minute() -> f64 {
 
 fn half() -> u64 {
     50
+}
+
+/// As written: `columns` have a makespan in seconds for each of `jobs`, in the scenario's full length.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Where it stands.
+    pub source: String,
+    pub jobs: Vec<usize>,
+    pub columns: BTreeMap<String, Vec<f64>>,
 }
 
 impl Scenario {

@@ -1,23 +1,13 @@
 //! What others published of the same experiment, to stand beside what is played.
 
-use crate::Scenario;
 use crate::check::JOBS_MAX;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::file::{Published, Scenario};
+use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Numbers of jobs, and columns.
 const ROWS_MAX: usize = 1000;
 const COLUMNS_MAX: usize = 20;
-
-/// As written: `columns` have a makespan in seconds for each of `jobs`, in the scenario's full length.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Published {
-    /// Where it stands.
-    pub source: String,
-    pub jobs: Vec<usize>,
-    pub columns: BTreeMap<String, Vec<f64>>,
-}
 
 /// One published value.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,33 +5,38 @@
 //! | programs start, move, end | `world/life.rs`, on machines `world/works.rs` |
 //! | daemons report, speak, decide, admit | `world/daemons.rs` |
 //! | nodes crash, slow down, are cut off | `world/faults.rs` |
+//! | what there is at one moment | `world/state.rs`, of `world/things.rs` |
 //! | what must hold at every step | `world/checks.rs` |
 //! | what is measured | `world/figures.rs` |
 
 mod checks;
+mod clock;
 mod daemons;
 mod faults;
 mod figures;
 mod life;
+mod members;
+mod slots;
+mod state;
 mod things;
 mod works;
 
 use crate::machine::{Machine, TaskId};
 use armento_balance::Policy;
-use armento_gossip::{CpuSet, Dice, Packet};
+use armento_gossip::Dice;
 use armento_model::NodeName;
-use checks::Checks;
 use daemons::{BOOT, cpu};
-use faults::Members;
+use members::Members;
+use state::Checks;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use things::{Chore, Daemon, Event, Proc};
-use works::{CHORES, Slots};
+use slots::Slots;
+use things::{Daemon, Event, Proc};
 
-pub use faults::Fault;
-pub use figures::{Ages, Traffic};
-pub use things::{Job, Outcome, Prices, Rack};
+pub use figures::Ages;
+pub use state::World;
+pub use things::{Fault, Job, Outcome, Prices, Rack, Traffic};
 
 /// What daemons do how often, microseconds: keepers and hosts report twice a second where somebody came lately, else once; a
 /// node is sampled and speaks once a second.
@@ -39,40 +44,6 @@ const REPORT_US: u64 = 500_000;
 const REPORT_CALM_US: u64 = 1_000_000;
 const CALM_AFTER_US: u64 = 5_000_000;
 const PERIOD_US: u64 = 1_000_000;
-
-pub struct World {
-    names: Vec<NodeName>,
-    /// Their lengths, apart: asked for with every entry of every message.
-    name_bytes: Vec<u8>,
-    /// Places of nodes in the order of their names.
-    ranks: Vec<u32>,
-    daemons: Vec<Daemon>,
-    machines: Vec<(Machine, u64)>,
-    procs: Vec<Proc>,
-    /// By node: living processes whose home it is, and all that are there.
-    homes: Vec<BTreeSet<TaskId>>,
-    /// How many of each home's are being started.
-    starting: Vec<u64>,
-    here: Vec<BTreeSet<TaskId>>,
-    used_kib: Vec<u64>,
-    chores: Slots<Chore>,
-    letters: Slots<Packet>,
-    /// When each node's wire is free again.
-    wires_us: Vec<u64>,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    faults: Vec<Fault>,
-    members: Members,
-    policy: Policy,
-    prices: Prices,
-    dice: Dice,
-    now: u64,
-    count: u64,
-    living: usize,
-    out: Outcome,
-    traffic: Traffic,
-    checks: Checks,
-    cpu: CpuSet,
-}
 
 impl World {
     pub fn new(racks: &[Rack], policy: Policy, prices: Prices, seed: u64) -> World {
@@ -226,15 +197,6 @@ impl World {
             true => REPORT_US,
             false => REPORT_CALM_US,
         }
-    }
-
-    fn at(&mut self, at: u64, event: Event) {
-        self.count += 1;
-        self.events.push(Reverse((at, self.count, event)));
-    }
-
-    fn after(&mut self, us: u64, event: Event) {
-        self.at(self.now + us, event);
     }
 
     fn happen(&mut self, event: Event) {

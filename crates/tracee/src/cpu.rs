@@ -1,14 +1,12 @@
 //! CPU time of a process or thread, as the kernel tells those who look from outside.
 
-use crate::usage::Memory;
+use crate::usage::{Memory, TICK_NS};
 use crate::{status, sys, text};
 use armento_abi::clock::{PROF, SCHED, VIRT};
 use armento_model::{CpuTime, Shown};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// KERNEL: USER_HZ is 100 on every architecture of ours.
-pub const TICK_NS: u64 = 10_000_000;
 /// Fields of /proc/PID/stat, from field 3 on. KERNEL: proc_pid_stat(5).
 const UTIME: usize = 14 - 3;
 const CUTIME: usize = 16 - 3;

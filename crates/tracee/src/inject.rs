@@ -6,7 +6,10 @@
 //! While held, the thread blocks every signal that can wait, so that nothing runs in between. Many threads make their
 //! calls at the same time when each is begun before the first is waited for ([`Hold::begin`], [`Code::booth`]).
 
+pub use crate::call::{Call, aim_exec, bit, vdso_syscall};
+
 use crate::PAGE;
+use crate::call::{TRAP_FLAG, aim};
 use crate::region::Code;
 use crate::status;
 use crate::sys::{self, SigInfo};
@@ -19,10 +22,6 @@ use std::time::{Duration, Instant};
 /// What a held thread does not block: our int3 is forced on it. Signals of other faults wait, if they were sent; one that
 /// our own calls caused would end the program (KERNEL: force_sig_info_to_task).
 pub const NEVER_BLOCK: u64 = bit(libc::SIGTRAP);
-
-pub const fn bit(sig: i32) -> u64 {
-    1 << (sig - 1)
-}
 
 /// Does the program of `tid` ignore SIGTRAP? See [`Hold::take_known`].
 pub fn ignores_trap(tid: Tid) -> bool {
@@ -43,9 +42,6 @@ impl Passage for Unfiltered {
     fn close(&self, _: Tid) {}
 }
 
-/// One call: number and arguments.
-pub type Call = (i64, [u64; 6]);
-
 /// A thread that is let go for one call of the kernel's stops in microseconds, once it has its turn on a processor.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
@@ -62,8 +58,6 @@ const FAULTS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGTRAP)
     | bit(libc::SIGFPE)
     | bit(libc::SIGSYS);
-/// KERNEL: X86_EFLAGS_TF: a trap behind each instruction.
-const TRAP_FLAG: u64 = 0x100;
 /// The instruction that most often clears it: the trap behind that one comes all the same.
 const POPF: u8 = 0x9d;
 
@@ -430,50 +424,4 @@ pub fn ok(what: &'static str, tid: Tid, r: i64) -> Result<u64> {
     } else {
         Ok(r as u64)
     }
-}
-
-/// The registers of a thread with `regs` that is to make a call at the instruction at `rip`.
-pub(crate) fn aim(regs: &Regs, rip: u64, nr: i64, a: [u64; 6]) -> Regs {
-    let mut r = *regs;
-    r.rip = rip;
-    r.rax = nr as u64;
-    r.orig_rax = u64::MAX; // no restart logic of the kernel
-    (r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9) = (a[0], a[1], a[2], a[3], a[4], a[5]);
-    r.eflags &= !TRAP_FLAG;
-    r
-}
-
-/// Makes the registers of a program that has just begun those of one that execs `path` with the arguments and
-/// environment it was given itself: on its stack, below which `argc` lies.
-pub fn aim_exec(r: &mut Regs, path: u64, argc: u64, pid: i32) -> Result<()> {
-    r.rip = vdso_syscall(pid)?.0;
-    r.rax = libc::SYS_execve as u64;
-    r.orig_rax = u64::MAX;
-    r.rdi = path;
-    r.rsi = r.rsp + 8;
-    r.rdx = r.rsi + 8 * (argc + 1);
-    Ok(())
-}
-
-/// Address of a `syscall` instruction in the vDSO of `pid`, and of a zero byte (for an empty name).
-pub fn vdso_syscall(pid: i32) -> Result<(u64, u64)> {
-    let maps = crate::maps::read(pid).map_err(|err| TraceError::Os {
-        what: "read maps",
-        tid: pid,
-        err,
-    })?;
-    let v = maps
-        .iter()
-        .find(|v| v.name == "[vdso]")
-        .ok_or_else(|| TraceError::Odd(format!("process {pid} has no vDSO")))?;
-    let mut image = vec![0u8; v.len() as usize];
-    let n = sys::vm_read(pid, v.start, &mut image).map_err(|err| TraceError::Os {
-        what: "read vDSO",
-        tid: pid,
-        err,
-    })?;
-    let at = image[..n].windows(2).position(|w| w == [0x0f, 0x05]);
-    // Bytes 8 to 15 of an ELF header are zero.
-    at.map(|i| (v.start + i as u64, v.start + 9))
-        .ok_or_else(|| TraceError::Odd("vDSO without a syscall".into()))
 }

@@ -6,6 +6,7 @@
 //! page in which deputies wait).
 
 pub mod aside;
+pub mod call;
 pub mod cpu;
 pub mod demand;
 pub mod endless;

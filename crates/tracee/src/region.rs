@@ -11,7 +11,7 @@
 //! `done` = 1 when the result stands, and then wakes who waits for it, while `watched` is not 0. Offsets are those of
 //! the assembly in `sys.rs`.
 
-use crate::inject::Call;
+use crate::call::Call;
 use crate::sys::{self, SharedMap};
 use std::fs::File;
 use std::io;

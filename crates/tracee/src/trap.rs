@@ -6,7 +6,7 @@
 //! program (force_sig_info_to_task, kernel/signal.c). So the last thing that a held thread does is to ignore it
 //! again, by calls that end in stops of system calls, which force nothing.
 
-use crate::inject::{aim, bit, vdso_syscall};
+use crate::call::{aim, bit, vdso_syscall};
 use crate::status;
 use crate::sys::{self, SigInfo};
 use crate::trace::{self, Regs, Result, Status, Stop, TraceError};

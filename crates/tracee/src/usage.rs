@@ -2,9 +2,10 @@
 //!
 //! KERNEL: all words of 64 bits. A buffer that is too short stays as it is.
 
-use crate::cpu::TICK_NS;
 use armento_model::CpuTime;
 
+/// KERNEL: USER_HZ is 100 on every architecture of ours.
+pub const TICK_NS: u64 = 10_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Bytes of each struct.
 pub const TIMESPEC: usize = 16;

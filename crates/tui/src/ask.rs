@@ -1,6 +1,7 @@
 //! What keys ask of the daemon, a thread and a session each: a move takes as long as it takes.
 
-use crate::state::{Event, Question, Trouble};
+use crate::state::{Event, Question};
+use crate::trouble::Trouble;
 use armento_client::api::{Answer, Ask};
 use armento_client::{ANSWER, AskError, MOVE, Session};
 use std::sync::mpsc::SyncSender;

@@ -1,6 +1,5 @@
 //! Which part of the terminal is whose.
 
-use crate::state::Pane;
 use ratatui::layout::{Rect, Size};
 
 /// Smaller than this nothing is readable.
@@ -10,6 +9,14 @@ pub const LEAST: Size = Size {
 };
 /// Below this only the pane that has the keys is shown.
 const ALL_PANES: u16 = 14;
+
+/// One of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pane {
+    Nodes,
+    Procs,
+    Moves,
+}
 
 #[derive(Debug, PartialEq)]
 pub struct Areas {

@@ -28,6 +28,7 @@ mod state;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod trouble;
 mod update;
 mod watch;
 

@@ -8,7 +8,7 @@ pub use facts::{Fact, explained, known};
 use crate::look::{Look, Role};
 use crate::nodes::{is_up, natural};
 use crate::procs::{Proc, Who};
-use crate::state::Trouble;
+use crate::trouble::Trouble;
 use armento_client::api::{Dest, NodeInfo};
 use armento_model::{NodeName, size};
 use facts::{LABEL, fact};

@@ -1,13 +1,13 @@
 //! What the screen knows, and what comes in and goes out. No clock, no I/O: events bring both.
 
-use crate::layout::{self, Areas};
+use crate::layout::{self, Areas, Pane};
 use crate::list::List;
 use crate::look::Look;
 use crate::moves::Moves;
 use crate::popup::Popup;
 use crate::procs::{Proc, Who};
+use crate::trouble::Trouble;
 use crate::{nodes, procs};
-use armento_client::AskError;
 use armento_client::api::{Answer, Dest, NodeInfo, ProcInfo};
 use armento_model::NodeName;
 use ratatui::crossterm::event::KeyEvent;
@@ -51,22 +51,6 @@ pub enum Source {
     Procs,
 }
 
-/// What went wrong, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
-    pub message: String,
-    pub hint: String,
-}
-
-impl From<&AskError> for Trouble {
-    fn from(e: &AskError) -> Trouble {
-        Trouble {
-            message: e.to_string(),
-            hint: e.hint().to_owned(),
-        }
-    }
-}
-
 /// What a key asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
@@ -92,13 +76,6 @@ pub enum Action {
     All(bool),
     /// Never more than `update::PENDING_MAX` at once.
     Ask(Question),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pane {
-    Nodes,
-    Procs,
-    Moves,
 }
 
 /// How well one of the sources is heard.

@@ -4,7 +4,8 @@ mod keys;
 
 use crate::popup::{self, Body, Popup};
 use crate::procs::{Who, follow};
-use crate::state::{Action, Event, Question, Source, State, Trouble, Voice};
+use crate::state::{Action, Event, Question, Source, State, Voice};
+use crate::trouble::Trouble;
 use armento_client::api::{Answer, Dest, NodeInfo, ProcInfo};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 use std::time::Duration;
@@ -92,7 +93,7 @@ impl State {
         match question {
             Question::Why(who) => {
                 let facts = match &answer {
-                    Ok(answer) => popup::explained(answer, self),
+                    Ok(answer) => popup::explained(answer, &self.procs, self.node.as_ref()),
                     Err(t) => Some(vec![
                         ("unknown", t.message.clone()),
                         ("hint", t.hint.clone()),

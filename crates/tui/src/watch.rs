@@ -9,7 +9,8 @@
 //! ```
 
 use crate::ask::{farm, trouble_of};
-use crate::state::{Event, Source, Trouble};
+use crate::state::{Event, Source};
+use crate::trouble::Trouble;
 use armento_client::api::{Answer, Ask};
 use armento_client::{ANSWER, Again, AskError, Session};
 use std::sync::Arc;

@@ -16,7 +16,7 @@ mod kept;
 
 use crate::frame::fill;
 use crate::{FRAME_MAX, WireError};
-use kept::Kept;
+use kept::{ACK, HEAD, Kept};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -24,10 +24,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Length, kind, number, heard.
-const HEAD: usize = 21;
-/// Kind of the frame that says only what was heard.
-const ACK: u8 = 0;
 /// Bytes heard, each frame counted as at least [`SMALL`], after which an end that says nothing says that.
 const SAY_AT: usize = 256 << 10;
 const SMALL: usize = 4 << 10;

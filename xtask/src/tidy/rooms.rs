@@ -59,16 +59,18 @@ pub fn check(tree: &[File]) -> Vec<Complaint> {
     found
 }
 
-/// The module that a file of the sources is; none for the root of a crate, tests and other programs of it.
+/// The module that a file of the sources is, the root of its crate without a name; none for tests and other programs.
 fn module(path: &str) -> Option<Module> {
     let path = path.strip_suffix(".rs")?;
     let mut names: Module = path.split('/').map(str::to_owned).collect();
     if names.last().is_some_and(|n| n == "mod") {
         names.pop();
     }
+    if names == ["lib"] || names == ["main"] {
+        names.clear();
+    }
     let skipped = |n: &String| n == "tests" || n == "bin";
-    let root = names == ["lib"] || names == ["main"];
-    (!root && !names.iter().any(skipped)).then_some(names)
+    (!names.iter().any(skipped)).then_some(names)
 }
 
 impl<'a> Crate<'a> {
@@ -85,7 +87,9 @@ impl<'a> Crate<'a> {
                 continue;
             };
             // A face that offers what its files have does not use it.
-            if let Some(to) = self.resolve(&path).filter(|to| to != from)
+            if let Some(to) = self
+                .resolve(&path)
+                .filter(|to| to != from && !to.is_empty())
                 && !(import.offers && to.starts_with(from))
             {
                 found.push((to, path, import.line));
@@ -118,7 +122,7 @@ impl<'a> Crate<'a> {
 
     /// The module that has what a path names.
     fn resolve(&self, path: &Module) -> Option<Module> {
-        let at = (1..=path.len())
+        let at = (0..=path.len())
             .rev()
             .find(|n| self.files.contains_key(&path[..*n]))?;
         let module = path[..at].to_vec();
@@ -159,7 +163,7 @@ impl<'a> Crate<'a> {
 
     fn circles(&self) -> Vec<Complaint> {
         let mut to: BTreeMap<&Module, BTreeSet<Module>> = BTreeMap::new();
-        for from in self.files.keys() {
+        for from in self.files.keys().filter(|m| !m.is_empty()) {
             to.insert(from, self.reached(from).into_iter().map(|r| r.0).collect());
         }
         // Each turn takes away the files that import none of those left, or that none of those left imports.
@@ -190,7 +194,7 @@ impl<'a> Crate<'a> {
         let mut found = Vec::new();
         let height = |room: &str| rooms.iter().position(|r| r == room);
         for room in rooms {
-            if !self.files.keys().any(|m| m[0] == *room) {
+            if !self.files.keys().any(|m| m.first() == Some(room)) {
                 found.push(Complaint::fail(
                     &list.path,
                     0,
@@ -198,7 +202,7 @@ impl<'a> Crate<'a> {
                 ));
             }
         }
-        for (from, file) in &self.files {
+        for (from, file) in self.files.iter().filter(|(m, _)| !m.is_empty()) {
             let Some(own) = height(&from[0]) else {
                 let what = format!("the room {} is not in {}", from[0], list.path);
                 found.push(Complaint::fail(file, 0, what));
@@ -305,6 +309,17 @@ mod tests {
                 "crates/a/src/two.rs:0: error: is in a circle of imports: it imports three",
                 "crates/a/src/three.rs:1: error: three imports one::x, which is above it",
             ]
+        );
+    }
+
+    #[test]
+    fn the_root_of_a_crate_hides_no_import() {
+        let root = ("src/lib.rs", "mod top; mod low; pub use top::High;");
+        let low = ("src/low.rs", "use crate::High;");
+        let found = said(&[LIST, root, ("src/top.rs", "pub struct High;"), low]);
+        assert_eq!(
+            found,
+            ["crates/a/src/low.rs:1: error: low imports High, which is above it"]
         );
     }
 

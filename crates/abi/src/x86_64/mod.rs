@@ -2,6 +2,7 @@
 //!
 //! KERNEL: arch/x86/entry/syscalls/syscall_64.tbl, Linux 6.18.
 
+mod command;
 mod events;
 mod files;
 mod files_io;

@@ -1,16 +1,10 @@
 //! Calls whose argument depends on a command: fcntl, prctl, semctl, msgctl, and (in its
 //! own file) ioctl. Commands that are not listed bring the process home.
 
+use super::command::{Command, OUT_INT};
 use super::{nr, sub_ioctl};
 use crate::Arg::{self, In, InOut, Out, Path, Val};
 use crate::Len::Const;
-
-/// One command and the shape of the argument it decides.
-pub(super) type Command = (u32, Arg);
-
-/// Pointers to an int, the most common shape.
-pub(super) const IN_INT: Arg = In(Const(4));
-pub(super) const OUT_INT: Arg = Out(Const(4));
 
 const FLOCK: u32 = 32;
 

@@ -4,7 +4,7 @@
 //! Absent on purpose: SIOCGIFCONF, SIOCETHTOOL, FIDEDUPERANGE, FS_IOC_FIEMAP (nested or
 //! counted data), SG_IO, sound, DRM, TUN, BTRFS_* (devices and their own structures).
 
-use super::sub::{Command, IN_INT, OUT_INT};
+use super::command::{Command, IN_INT, OUT_INT};
 use crate::Arg::{In, InOut, Out, Val};
 use crate::Len::Const;
 

@@ -1,6 +1,7 @@
 //! The clock of this machine, and those of the farm's other nodes.
 
-use super::{Check, Need, State, sys};
+use super::check::{Check, Need, State};
+use super::sys;
 use armento_client::api::{Answer, Ask, NodeInfo};
 use armento_client::{ANSWER, Session};
 use std::io::Read;

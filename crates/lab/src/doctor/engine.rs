@@ -1,7 +1,8 @@
 //! What the engine asks of the kernel.
 
+use super::check::{Check, GUEST_UID, Need, State, Tier};
 use super::machine::Served;
-use super::{Check, GUEST_UID, Need, State, Tier, sys};
+use super::sys;
 use armento_model::{KERNEL_FULL, KERNEL_MIN, kernel_version};
 use std::fs;
 use std::io;

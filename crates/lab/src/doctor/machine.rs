@@ -1,6 +1,7 @@
 //! What makes a farm faster or safer, but is not needed.
 
-use super::{Check, Need, State, clock};
+use super::check::{Check, Need, State};
+use super::clock;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;

@@ -3,6 +3,7 @@
 //! Every line is the result of trying, not of a version number, where trying changes nothing:
 //! probes that need namespaces run in children of their own.
 
+mod check;
 mod clock;
 mod engine;
 mod machine;
@@ -10,12 +11,10 @@ mod stage;
 mod sys;
 mod walls;
 
-use anyhow::Result;
-use serde::Serialize;
-use serde_json::json;
+pub use check::{Check, Need, State, Tier};
 
-/// As the daemon gives it to the host of a tree, when it is root's.
-const GUEST_UID: u32 = 2_000_000;
+use anyhow::Result;
+use serde_json::json;
 
 /// Version of what `--json` prints.
 const JSON_VERSION: u32 = 1;
@@ -42,92 +41,6 @@ pub struct Args {
     /// Print JSON (with --calls: schema armento.calls/1)
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    Ok,
-    /// It works, but less well or not for everybody.
-    Limited,
-    Missing,
-}
-
-/// What cannot be done without it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Need {
-    Farm,
-    Lab,
-    /// Nothing; it makes things faster or safer.
-    Nothing,
-}
-
-/// One thing looked at.
-#[derive(Clone, Debug, Serialize)]
-pub struct Check {
-    /// Stable word for scripts.
-    pub id: &'static str,
-    pub state: State,
-    pub need: Need,
-    /// What was seen.
-    pub found: String,
-    /// What to do about it; empty when all is well.
-    pub remedy: String,
-}
-
-impl Check {
-    fn new(
-        id: &'static str,
-        need: Need,
-        state: State,
-        found: impl Into<String>,
-        remedy: &str,
-    ) -> Check {
-        let remedy = if state == State::Ok { "" } else { remedy };
-        Check {
-            id,
-            state,
-            need,
-            found: found.into(),
-            remedy: remedy.into(),
-        }
-    }
-
-    /// A probe that works or fails with an error of the kernel.
-    fn probe(
-        id: &'static str,
-        need: Need,
-        found: &str,
-        result: std::io::Result<()>,
-        remedy: &str,
-    ) -> Check {
-        match result {
-            Ok(()) => Check::new(id, need, State::Ok, found, ""),
-            Err(e) => Check::new(id, need, State::Missing, format!("{found}: {e}"), remedy),
-        }
-    }
-}
-
-/// How bodies can be moved here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Tier {
-    /// Moves with milliseconds of pause.
-    Full,
-    /// Moves, but stands still while its memory travels.
-    StopCopy,
-    None,
-}
-
-impl Tier {
-    fn text(self) -> &'static str {
-        match self {
-            Tier::Full => "full (memory travels while the program runs)",
-            Tier::StopCopy => "stop-copy (programs stand still while their memory travels)",
-            Tier::None => "none (this kernel is too old)",
-        }
-    }
 }
 
 /// Looks at everything, as the user who asks; at what labs need only when that is asked.

@@ -1,6 +1,7 @@
 //! What a lab asks of the machine.
 
-use super::{Check, Need, State, sys};
+use super::check::{Check, Need, State};
+use super::sys;
 use crate::hierarchy::{Hierarchy, hierarchies};
 use crate::{net, sys as host};
 use std::fs;

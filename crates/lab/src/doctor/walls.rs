@@ -1,7 +1,7 @@
 //! What guests would be kept in here, and what a daemon without root lacks.
 
+use super::check::{Check, GUEST_UID, Need, State};
 use super::machine::Served;
-use super::{Check, GUEST_UID, Need, State};
 use crate::sys;
 use armento_sense::controller;
 use std::fs;

@@ -1,17 +1,11 @@
 //! What must hold at every step. A world that is told to watch stops at the first that does not, with the moment and its
 //! seed's run behind it: the same run stops there again.
 
-use super::World;
+use super::state::World;
 use crate::machine::TaskId;
 
 /// More of one home's are never under way than its policy says, but for the second of two that change places.
 const OVER: usize = 1;
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct Checks {
-    /// Looks at all processes after each event: for small farms.
-    all: bool,
-}
 
 impl World {
     /// From now on every process is looked for on every machine after each event.

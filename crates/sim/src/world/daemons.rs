@@ -1,7 +1,9 @@
 //! What each daemon does: it reports, speaks, listens, decides, admits.
 
-use super::faults::Clock;
-use super::{CHORES, Daemon, Event, Rack, World};
+use super::clock::Clock;
+use super::state::World;
+use super::things::{Daemon, Event, Rack};
+use super::works::CHORES;
 use crate::machine::TaskId;
 use armento_balance::{Guest, Ledger, Move, Need, Seen, View, admit, decide};
 use armento_gossip::{CpuSet, Entry, Known, Table, Tick};

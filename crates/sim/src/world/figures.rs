@@ -1,6 +1,7 @@
 //! What is measured.
 
-use super::{Proc, World};
+use super::state::World;
+use super::things::{Proc, Traffic};
 use armento_gossip::Packet;
 
 /// A datagram's own bytes. KERNEL: ip(7), udp(7): 20 and 8; `noded/src/datagram.rs`: 18.
@@ -20,17 +21,6 @@ pub struct Ages {
     pub mean_s: f64,
     /// Of all; who is not known counts as older than all others. `None`: it is one of these.
     pub p99_s: Option<f64>,
-}
-
-/// What nodes sent each other of their loads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    pub letters: u64,
-    pub entries: u64,
-    /// With what a datagram takes beside them.
-    pub bytes: u64,
-    /// Of all nodes together.
-    pub periods: u64,
 }
 
 impl Traffic {

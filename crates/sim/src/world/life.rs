@@ -1,6 +1,7 @@
 //! The life of a process: it starts, is moved, ends.
 
-use super::{Chore, Event, World};
+use super::state::World;
+use super::things::{Chore, Event};
 use crate::machine::TaskId;
 use armento_balance::{Fresh, place};
 use armento_model::{Pid, Stay};

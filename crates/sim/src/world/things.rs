@@ -1,6 +1,6 @@
 //! What a world is made of, and what happens in it.
 
-use super::faults::Clock;
+use super::clock::Clock;
 use crate::machine::TaskId;
 use armento_balance::Ledger;
 use armento_gossip::Table;
@@ -149,4 +149,49 @@ pub struct Outcome {
     pub failed: u64,
     /// Processes that a crash ended.
     pub lost: u64,
+}
+
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// A node ends, with all whose home or place it is, and starts again after so long.
+    Crash { node: usize, for_us: u64 },
+    /// These nodes and the others do not hear each other.
+    Cut { nodes: Vec<usize>, for_us: u64 },
+    /// A node has this share of the speed that it told.
+    Slow {
+        node: usize,
+        percent: u64,
+        for_us: u64,
+    },
+    /// A node's clock runs so much too fast, millionths, from then on.
+    Skew { node: usize, ppm: i64 },
+    /// A node's owner is back and computes, so many tasks.
+    Owner {
+        node: usize,
+        tasks: u64,
+        for_us: u64,
+    },
+}
+
+impl Fault {
+    pub(super) fn for_us(&self) -> Option<u64> {
+        match self {
+            Fault::Crash { for_us, .. }
+            | Fault::Cut { for_us, .. }
+            | Fault::Slow { for_us, .. }
+            | Fault::Owner { for_us, .. } => Some(*for_us),
+            Fault::Skew { .. } => None,
+        }
+    }
+}
+
+/// What nodes sent each other of their loads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub letters: u64,
+    pub entries: u64,
+    /// With what a datagram takes beside them.
+    pub bytes: u64,
+    /// Of all nodes together.
+    pub periods: u64,
 }

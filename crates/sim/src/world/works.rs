@@ -1,39 +1,10 @@
 //! Work on the machines: whose end is next, and what becomes of it.
 
-use super::{Chore, Event, World};
+use super::state::World;
+use super::things::{Chore, Event};
 
 /// Chores and processes are tasks of machines alike.
 pub(super) const CHORES: usize = 1 << 40;
-
-/// Things with numbers, which are given again.
-pub(super) struct Slots<T> {
-    all: Vec<Option<T>>,
-    free: Vec<usize>,
-}
-
-impl<T> Slots<T> {
-    pub fn new() -> Slots<T> {
-        Slots {
-            all: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-
-    pub fn put(&mut self, thing: T) -> usize {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.all.push(None);
-            self.all.len() - 1
-        });
-        self.all[place] = Some(thing);
-        place
-    }
-
-    pub fn take(&mut self, place: usize) -> Option<T> {
-        let thing = self.all.get_mut(place)?.take()?;
-        self.free.push(place);
-        Some(thing)
-    }
-}
 
 impl World {
     /// Something began or ended there: the next end is another.

@@ -1,10 +1,11 @@
 //! Moves as they happen, the latest first.
 
+use crate::layout::Pane;
 use crate::list::top;
 use crate::look::Role;
 use crate::moves::Move;
 use crate::panel::table::{MARGIN, Title, choose};
-use crate::state::{Pane, State};
+use crate::state::State;
 use armento_model::span;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

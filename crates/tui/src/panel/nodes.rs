@@ -1,8 +1,9 @@
 //! The nodes: mosmon, with more than one thing at a time.
 
+use crate::layout::Pane;
 use crate::nodes::{COLUMNS, full};
 use crate::panel::table::{Longest, Table, columns};
-use crate::state::{Pane, State};
+use crate::state::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

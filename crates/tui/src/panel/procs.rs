@@ -1,8 +1,9 @@
 //! The processes: mtop, with where and why.
 
+use crate::layout::Pane;
 use crate::panel::table::{Longest, Table, columns};
 use crate::procs::COLUMNS;
-use crate::state::{Pane, State};
+use crate::state::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

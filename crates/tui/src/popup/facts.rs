@@ -2,9 +2,8 @@
 
 use crate::look::{Look, Role};
 use crate::procs::Proc;
-use crate::state::State;
 use armento_client::api::Answer;
-use armento_model::{Stay, clean};
+use armento_model::{NodeName, Stay, clean};
 use ratatui::text::{Line, Span};
 
 /// A word and what it says.
@@ -13,8 +12,8 @@ pub type Fact = (&'static str, String);
 /// Cells of the words.
 pub const LABEL: usize = 10;
 
-/// What the daemon says of a process.
-pub fn explained(answer: &Answer, state: &State) -> Option<Vec<Fact>> {
+/// What the daemon of `node` says of a process; `procs` are those that are known.
+pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Option<Vec<Fact>> {
     let Answer::Why {
         pid: _,
         place,
@@ -30,10 +29,9 @@ pub fn explained(answer: &Answer, state: &State) -> Option<Vec<Fact>> {
     let place = place.as_ref().map_or("an unknown node", |n| n.as_str());
     let code = stay.map_or_else(String::new, |s| format!(" [{}]", s.code()));
     let partner = partner.map(|pid| {
-        let known = state
-            .procs
+        let known = procs
             .iter()
-            .find(|p| p.who.pid == pid && Some(&p.who.home) == state.node.as_ref());
+            .find(|p| p.who.pid == pid && Some(&p.who.home) == node);
         format!("process {pid} {}", known.map_or("", |p| &p.command))
     });
     let facts = [

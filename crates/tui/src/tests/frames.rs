@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::once::page;
-use crate::state::{Question, Source, Trouble};
+use crate::state::{Question, Source};
+use crate::trouble::Trouble;
 use armento_client::api::Answer;
 use ratatui::style::{Color, Modifier};
 use std::path::Path;

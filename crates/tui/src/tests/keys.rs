@@ -1,8 +1,10 @@
 //! What keys do to the state, and what they ask for.
 
 use super::*;
+use crate::layout::Pane;
 use crate::procs::Who;
-use crate::state::{Pane, Question, Trouble};
+use crate::state::Question;
+use crate::trouble::Trouble;
 use crate::update::PENDING_MAX;
 use armento_client::api::{Answer, Dest};
 

@@ -2,10 +2,11 @@
 
 use super::{FILTER_MAX, PENDING_MAX};
 use crate::keys::{Do, find, is_ctrl};
+use crate::layout::Pane;
 use crate::panel;
 use crate::popup::{self, Body, Popup};
 use crate::procs::Who;
-use crate::state::{Action, Pane, Question, State};
+use crate::state::{Action, Question, State};
 use crate::{nodes, procs};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 

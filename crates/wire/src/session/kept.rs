@@ -1,8 +1,11 @@
 //! Frames from the moment they are said until the peer is known to have heard them.
 
-use super::{ACK, HEAD};
 use std::collections::VecDeque;
 
+/// Length, kind, number, heard.
+pub(super) const HEAD: usize = 21;
+/// Kind of the frame that says only what was heard.
+pub(super) const ACK: u8 = 0;
 /// Kept at most, before who says more waits: half a second of a gigabit line, and as many small frames as that is
 /// long for. One frame is always taken.
 const BYTES_MAX: usize = 32 << 20;

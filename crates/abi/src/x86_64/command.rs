@@ -1,0 +1,11 @@
+//! The shape of an argument that a command decides.
+
+use crate::Arg::{self, In, Out};
+use crate::Len::Const;
+
+/// One command and the shape of the argument it decides.
+pub(super) type Command = (u32, Arg);
+
+/// Pointers to an int, the most common shape.
+pub(super) const IN_INT: Arg = In(Const(4));
+pub(super) const OUT_INT: Arg = Out(Const(4));

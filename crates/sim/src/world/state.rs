@@ -1,0 +1,62 @@
+//! All that a world is at one moment.
+
+use super::members::Members;
+use super::slots::Slots;
+use super::things::{Chore, Daemon, Event, Fault, Outcome, Prices, Proc, Traffic};
+use crate::machine::{Machine, TaskId};
+use armento_balance::Policy;
+use armento_gossip::{CpuSet, Dice, Packet};
+use armento_model::NodeName;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Checks {
+    /// Looks at all processes after each event: for small farms.
+    pub(super) all: bool,
+}
+
+pub struct World {
+    pub(super) names: Vec<NodeName>,
+    /// Their lengths, apart: asked for with every entry of every message.
+    pub(super) name_bytes: Vec<u8>,
+    /// Places of nodes in the order of their names.
+    pub(super) ranks: Vec<u32>,
+    pub(super) daemons: Vec<Daemon>,
+    pub(super) machines: Vec<(Machine, u64)>,
+    pub(super) procs: Vec<Proc>,
+    /// By node: living processes whose home it is, and all that are there.
+    pub(super) homes: Vec<BTreeSet<TaskId>>,
+    /// How many of each home's are being started.
+    pub(super) starting: Vec<u64>,
+    pub(super) here: Vec<BTreeSet<TaskId>>,
+    pub(super) used_kib: Vec<u64>,
+    pub(super) chores: Slots<Chore>,
+    pub(super) letters: Slots<Packet>,
+    /// When each node's wire is free again.
+    pub(super) wires_us: Vec<u64>,
+    pub(super) events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) members: Members,
+    pub(super) policy: Policy,
+    pub(super) prices: Prices,
+    pub(super) dice: Dice,
+    pub(super) now: u64,
+    pub(super) count: u64,
+    pub(super) living: usize,
+    pub(super) out: Outcome,
+    pub(super) traffic: Traffic,
+    pub(super) checks: Checks,
+    pub(super) cpu: CpuSet,
+}
+
+impl World {
+    pub(super) fn at(&mut self, at: u64, event: Event) {
+        self.count += 1;
+        self.events.push(Reverse((at, self.count, event)));
+    }
+
+    pub(super) fn after(&mut self, us: u64, event: Event) {
+        self.at(self.now + us, event);
+    }
+}
