@@ -1,12 +1,14 @@
 //! One process of this home, and one guest of this node, followed over time.
 
 use crate::Proc;
-use crate::ledger::UNSEEN_MS_MAX;
-use crate::turns::Share;
+use crate::rotation::Share;
 use crate::view::DEMAND_FULL;
 use armento_gossip::{CpuSet, STANDARD_SPEED, Tick};
 use armento_model::{Hint, NodeName, Pid, Stay};
 
+/// A placed program that was never reported is given up after this: two dozen keepers that start
+/// at once on a quarter of a processor take seconds until they first report, and wait for their turn (`departures.rs`).
+pub(crate) const UNSEEN_MS_MAX: u64 = 20_000;
 /// First and longest pause after a refusal (`design.md` §2: 1 s, doubling to 60).
 const HOLD_MS: u64 = 1_000;
 const HOLD_MS_MAX: u64 = 60_000;

@@ -1,6 +1,6 @@
 //! The target's word: a home decides with old knowledge, we know better.
 
-use crate::weigh::{cost, has_room, need_kib, ours};
+use crate::cost::{cost, has_room, need_kib, ours};
 use crate::{DEMAND_FULL, Policy, View};
 use armento_gossip::CpuSet;
 use armento_model::Stay;

@@ -2,16 +2,17 @@
 //!
 //! From: `gossip/src/vector.rs` (what is known). Next: `noded/src/act.rs` (who orders it).
 
-use crate::board::{Board, DEMAND_MIN};
-use crate::even::even;
-use crate::turns::take_turns;
-use crate::weigh::{
-    Seat, can_run, flying_kib, forward_permille, leaving_kib, left_kib, need_kib, price_ms,
-    reachable, reserve_kib, seats,
+use crate::cost::{
+    Slot, flying_kib, forward_permille, leaving_kib, left_kib, need_kib, price_ms, reserve_kib,
+    slots,
 };
-use crate::{Cause, Flight, Grounds, Kind, Move, Node, Policy, Proc, View};
+use crate::eligible::{belongs_home, bound, grounds, order, suits};
+use crate::plan::{DEMAND_MIN, Plan};
+use crate::rotation::rotate;
+use crate::work_conserving::fill_idle_cores;
+use crate::{Cause, Flight, Kind, Move, Node, Policy, Proc, View};
 use armento_gossip::Tick;
-use armento_model::{Hint, NodeName, Pid, Stay};
+use armento_model::{NodeName, Pid};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
@@ -51,12 +52,12 @@ fn balanced(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
     if let Some(next) = usher(view, policy, now, &|_| false) {
         return vec![next];
     }
-    let mut board = Board::new(view, policy, now);
-    even(&mut board);
-    if board.chosen.is_empty() {
-        take_turns(&mut board);
+    let mut plan = Plan::new(view, policy, now);
+    fill_idle_cores(&mut plan);
+    if plan.chosen.is_empty() {
+        rotate(&mut plan);
     }
-    board.chosen
+    plan.chosen
 }
 
 fn is_turn(view: &View, policy: &Policy, now: Tick) -> bool {
@@ -73,31 +74,6 @@ fn is_turn(view: &View, policy: &Policy, now: Tick) -> bool {
     (rested || freed)
         && view.own().is_some()
         && view.flights.len() < policy.flights_max(view.nodes.len())
-}
-
-/// Why `proc` may not be moved now, whatever the target. `flies`: it is under way.
-pub(crate) fn bound(policy: &Policy, proc: &Proc, flies: bool, now: Tick) -> Option<Stay> {
-    if proc.locked {
-        return Some(Stay::Locked);
-    }
-    if let Some((stay, until)) = proc.hold
-        && now < until
-    {
-        return Some(stay);
-    }
-    if flies {
-        return Some(Stay::Busy);
-    }
-    if now.since(proc.arrived) < policy.residence_ms {
-        return Some(Stay::TooYoung);
-    }
-    None
-}
-
-/// It has too much business at home to leave it for a processor.
-pub(crate) fn belongs_home(view: &View, policy: &Policy, proc: &Proc) -> bool {
-    let calls = || forward_permille(proc, policy) > policy.forward_permille_max;
-    proc.place == view.me && (proc.hint == Some(Hint::Io) || calls())
 }
 
 /// Who may move now, by place. For `memory` also who had better stay at home.
@@ -141,7 +117,7 @@ fn usher(
     if !view.nodes.iter().any(|node| short(&node)) {
         return None;
     }
-    let seats = seats(view, policy);
+    let slots = slots(view, policy);
     let mut free = free(view, policy, true, now);
     for from in view.nodes.iter().filter(short) {
         let mut here = free.remove(&from.entry.node).unwrap_or_default();
@@ -163,15 +139,15 @@ fn usher(
             .iter()
             .flat_map(|m| here.iter().map(move |p| (p, m)))
         {
-            let need = |to: &Seat| need_kib(proc.rss_kib) + margin * reserve_kib(to.node, policy);
-            let target = seats
+            let need = |to: &Slot| need_kib(proc.rss_kib) + margin * reserve_kib(to.node, policy);
+            let target = slots
                 .iter()
                 .filter(|to| *to.name() != from.entry.node && suits(view, policy, to.node, proc))
                 .filter(|to| to.has_room(policy, need(to)))
                 .min_by_key(|to| (to.cost_with(proc.demand), to.turn));
             if let Some(to) = target {
-                let here = seats.iter().find(|s| *s.name() == from.entry.node);
-                let now = here.map_or(0, |seat| seat.rate_of(seat.work));
+                let here = slots.iter().find(|s| *s.name() == from.entry.node);
+                let now = here.map_or(0, |slot| slot.rate_of(slot.work));
                 let rates = (now, to.rate_of(to.work + proc.demand));
                 let why = grounds(
                     Cause::Memory,
@@ -198,19 +174,19 @@ fn relieve(
         here.retain(|proc| proc.demand >= DEMAND_MIN);
         !here.is_empty()
     });
-    let seats = seats(view, policy);
+    let slots = slots(view, policy);
     let asked = |demand: u64| demand * policy.margin_percent / 100;
 
     let mut best: Option<((u64, Reverse<usize>), Move)> = None;
-    for from in seats.iter().filter(|seat| !done(seat.name())) {
+    for from in slots.iter().filter(|slot| !done(slot.name())) {
         let Some(here) = free.get(from.name()) else {
             continue;
         };
         let now_costs = from.cost_with(0);
         // Most pairs fall out here, before anybody's processes are looked at.
         let better =
-            |to: &&Seat| to.name() != from.name() && to.cost_with(asked(DEMAND_MIN)) < now_costs;
-        for to in seats.iter().filter(better) {
+            |to: &&Slot| to.name() != from.name() && to.cost_with(asked(DEMAND_MIN)) < now_costs;
+        for to in slots.iter().filter(better) {
             let Some(proc) = candidate(view, policy, here, to) else {
                 continue;
             };
@@ -238,7 +214,7 @@ fn relieve(
 
 /// Who of those `here` goes to `to`. Outwards, the one with the longest history of computing
 /// and the least business at home: it will go on so. Homewards, the one that calls home most.
-fn candidate<'a>(view: &View, policy: &Policy, here: &[&'a Proc], to: &Seat) -> Option<&'a Proc> {
+fn candidate<'a>(view: &View, policy: &Policy, here: &[&'a Proc], to: &Slot) -> Option<&'a Proc> {
     let fits = |proc: &&&Proc| {
         suits(view, policy, to.node, proc) && to.has_room(policy, need_kib(proc.rss_kib))
     };
@@ -253,28 +229,4 @@ fn candidate<'a>(view: &View, policy: &Policy, here: &[&'a Proc], to: &Seat) -> 
         )
     };
     here.iter().filter(fits).max_by_key(worth).copied()
-}
-
-pub(crate) fn suits(view: &View, policy: &Policy, to: &Node, proc: &Proc) -> bool {
-    reachable(view, policy, to, proc.uid) && can_run(view, to, proc.needs.as_ref())
-}
-
-/// `rates`: now, then.
-pub(crate) fn grounds(cause: Cause, rates: (u64, u64), proc: &Proc, price_ms: i64) -> Grounds {
-    Grounds {
-        cause,
-        now_milli: rates.0,
-        then_milli: rates.1,
-        price_ms: price_ms as u64,
-        lag_ms: proc.lag_ms,
-    }
-}
-
-pub(crate) fn order(proc: &Proc, to: &Node, grounds: Grounds) -> Move {
-    Move {
-        pid: proc.pid,
-        from: proc.place.clone(),
-        to: to.entry.node.clone(),
-        grounds,
-    }
 }

@@ -6,21 +6,18 @@
 
 mod out;
 
-use crate::account::{Account, Visitor, smoothed};
-use crate::past::{PAST_MS_MAX, Past};
-use crate::steady::Steady;
-use crate::sums::Sums;
-use crate::turns::{power_milli, shares};
+use crate::account::{Account, UNSEEN_MS_MAX, Visitor, smoothed};
+use crate::cost::{need_kib, price_ms};
+use crate::load_history::{PAST_MS_MAX, Past};
+use crate::load_totals::Sums;
+use crate::rotation::{power_milli, shares};
 use crate::view::DEMAND_FULL;
-use crate::weigh::{need_kib, price_ms};
+use crate::windowed_min::Steady;
 use crate::{Flight, Fresh, Guest, Move, Policy, Seen, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, Stay};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// A placed program that was never reported is given up after this: two dozen keepers that start
-/// at once on a quarter of a processor take seconds until they first report, and wait for their turn (`departures.rs`).
-pub(crate) const UNSEEN_MS_MAX: u64 = 20_000;
 /// A flight without an end is given up after this: longer than the 30 s after which home declares
 /// a host dead (`design.md` §3).
 const FLIGHT_MS_MAX: u64 = 40_000;

@@ -8,20 +8,21 @@
 
 mod account;
 mod admit;
-mod board;
+mod cost;
 mod decide;
-mod even;
+mod eligible;
 mod ledger;
-mod past;
+mod load_history;
+mod load_totals;
 mod place;
+mod plan;
 mod policy;
 mod ranks;
-mod steady;
-mod sums;
-mod turns;
+mod rotation;
 mod view;
-mod weigh;
 mod why;
+mod windowed_min;
+mod work_conserving;
 
 pub use account::{Guest, Seen};
 pub use admit::{Need, admit};

@@ -1,6 +1,6 @@
 //! Where a fresh program starts, decided at its exec stop before its memory grows.
 
-use crate::weigh::{Seat, can_run, left_kib, reachable, seats};
+use crate::cost::{Slot, can_run, left_kib, reachable, slots};
 use crate::{DEMAND_FULL, Kind, Policy, View};
 use armento_gossip::CpuSet;
 use armento_model::{Hint, NodeName};
@@ -44,14 +44,14 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
     if view.own().is_none() || view.flights.len() >= policy.flights_max(view.nodes.len()) {
         return None;
     }
-    let fits = |seat: &Seat| {
-        *seat.name() == view.me
+    let fits = |slot: &Slot| {
+        *slot.name() == view.me
             || (fresh.hint != Some(Hint::Io)
-                && reachable(view, policy, seat.node, fresh.uid)
-                && can_run(view, seat.node, fresh.needs.as_ref())
-                && seat.has_room(policy, fresh.need_kib))
+                && reachable(view, policy, slot.node, fresh.uid)
+                && can_run(view, slot.node, fresh.needs.as_ref())
+                && slot.has_room(policy, fresh.need_kib))
     };
-    let open: Vec<Seat> = seats(view, policy).into_iter().filter(fits).collect();
+    let open: Vec<Slot> = slots(view, policy).into_iter().filter(fits).collect();
     match policy.kind {
         Kind::None => None,
         Kind::Static => next_in_turn(view, &open),
@@ -60,41 +60,41 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
 }
 
 /// PAPER: PVM deals its tasks to the hosts in order, whatever their load or speed.
-fn next_in_turn(view: &View, open: &[Seat]) -> Option<NodeName> {
+fn next_in_turn(view: &View, open: &[Slot]) -> Option<NodeName> {
     let n = view.placements.checked_rem(open.len() as u64)?;
     Some(open[n as usize].name().clone())
 }
 
 /// How full a node would be with `fresh`, percent: of its cores and of its memory, whichever is fuller.
-fn fill_percent(seat: &Seat, fresh: &Fresh) -> u64 {
-    let entry = &seat.node.entry;
+fn fill_percent(slot: &Slot, fresh: &Fresh) -> u64 {
+    let entry = &slot.node.entry;
     let full = u64::from(entry.cores.max(1)) * DEMAND_FULL;
-    let cores = (seat.work + DEMAND_FULL).min(full) * 100 / full;
-    let left = left_kib(seat.node, seat.flying_kib).saturating_sub(fresh.need_kib);
+    let cores = (slot.work + DEMAND_FULL).min(full) * 100 / full;
+    let left = left_kib(slot.node, slot.flying_kib).saturating_sub(fresh.need_kib);
     let used = entry.mem_total_kib.saturating_sub(left);
     cores.max(used * 100 / entry.mem_total_kib.max(1))
 }
 
-fn least_loaded(view: &View, open: &[Seat], policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
+fn least_loaded(view: &View, open: &[Slot], policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
     let packs = policy.packing_percent > 0;
-    let price = |seat: &&Seat| {
-        let home = *seat.name() == view.me;
+    let price = |slot: &&Slot| {
+        let home = *slot.name() == view.me;
         let bonus = if home {
-            seat.node.others.min(HOME_BONUS)
+            slot.node.others.min(HOME_BONUS)
         } else {
             0
         };
         let begin = if home { fresh.begin * DEMAND_FULL } else { 0 };
-        let work = seat.work - bonus + begin + DEMAND_FULL;
-        let spare = (u64::from(seat.node.entry.cores) * DEMAND_FULL).saturating_sub(work);
+        let work = slot.work - bonus + begin + DEMAND_FULL;
+        let spare = (u64::from(slot.node.entry.cores) * DEMAND_FULL).saturating_sub(work);
         let far = match packs {
-            true => fill_percent(seat, fresh).abs_diff(policy.packing_percent),
+            true => fill_percent(slot, fresh).abs_diff(policy.packing_percent),
             false => 0,
         };
         // Equal: home, where no call is forwarded; then as full as it should be, or the emptier; then by turns.
-        (seat.cost_of(work), !home, far, Reverse(spare), seat.turn)
+        (slot.cost_of(work), !home, far, Reverse(spare), slot.turn)
     };
     open.iter()
         .min_by_key(price)
-        .map(|seat| seat.name().clone())
+        .map(|slot| slot.name().clone())
 }

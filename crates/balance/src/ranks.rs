@@ -1,7 +1,7 @@
 //! Nodes in order, kept while moves change them: a farm of thousands is not looked through for each.
 
 use crate::DEMAND_FULL;
-use crate::board::{Board, DEMAND_MIN, Stand};
+use crate::plan::{DEMAND_MIN, Plan, PlannedNode};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,15 +23,15 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    pub fn new(board: &Board) -> Ranks {
+    pub fn new(plan: &Plan) -> Ranks {
         let mut ranks = Ranks {
             sources: BTreeSet::new(),
             demand: DEMAND_FULL,
             targets: BTreeSet::new(),
             by_class: BTreeMap::new(),
         };
-        for (i, stand) in board.stands.iter().enumerate() {
-            ranks.put_in(board, i, !stand.free.is_empty());
+        for (i, stand) in plan.stands.iter().enumerate() {
+            ranks.put_in(plan, i, !stand.free.is_empty());
         }
         ranks
     }
@@ -42,35 +42,35 @@ impl Ranks {
     }
 
     /// Nobody goes from there.
-    pub fn stuck(&mut self, stand: &Stand, i: usize) {
+    pub fn stuck(&mut self, stand: &PlannedNode, i: usize) {
         self.sources.remove(&source(stand, i));
     }
 
     /// Before: its work changes, or who may go from there. After: whether anybody could go.
-    pub fn take_out(&mut self, board: &Board, i: usize) -> bool {
-        let stand = &board.stands[i];
+    pub fn take_out(&mut self, plan: &Plan, i: usize) -> bool {
+        let stand = &plan.stands[i];
         self.targets.remove(&(value(stand, self.demand), i));
         if let Some(class) = self.by_class.get_mut(&class(stand)) {
-            class.remove(&(stand.seat.work, i));
+            class.remove(&(stand.slot.work, i));
         }
         self.sources.remove(&source(stand, i))
     }
 
     /// After it has changed. Where nobody may go it is no target: the emptiest are often those long unheard.
-    pub fn put_in(&mut self, board: &Board, i: usize, may_go: bool) {
-        let stand = &board.stands[i];
+    pub fn put_in(&mut self, plan: &Plan, i: usize, may_go: bool) {
+        let stand = &plan.stands[i];
         if may_go && !stand.free.is_empty() {
             self.sources.insert(source(stand, i));
         }
-        if board.takes_in(i) {
+        if plan.takes_in(i) {
             self.targets.insert((value(stand, self.demand), i));
             let class = self.by_class.entry(class(stand)).or_default();
-            class.insert((stand.seat.work, i));
+            class.insert((stand.slot.work, i));
         }
     }
 
     /// Targets for a process of this demand will be asked for.
-    pub fn for_demand(&mut self, stands: &[Stand], demand: u64) {
+    pub fn for_demand(&mut self, stands: &[PlannedNode], demand: u64) {
         if self.demand != demand {
             self.demand = demand;
             let before = std::mem::take(&mut self.targets);
@@ -92,22 +92,22 @@ impl Ranks {
     }
 }
 
-fn source(stand: &Stand, i: usize) -> (i64, Reverse<usize>) {
+fn source(stand: &PlannedNode, i: usize) -> (i64, Reverse<usize>) {
     (stand.rate(stand.steady()), Reverse(i))
 }
 
-fn value(stand: &Stand, demand: u64) -> Value {
+fn value(stand: &PlannedNode, demand: u64) -> Value {
     // Among equal ones where others compute: of what they leave we get a part, too.
     (
         stand.has_core(demand),
-        stand.rate(stand.seat.work + demand),
-        stand.seat.node.others,
-        Reverse(stand.seat.turn),
+        stand.rate(stand.slot.work + demand),
+        stand.slot.node.others,
+        Reverse(stand.slot.turn),
     )
 }
 
-pub(crate) fn class(stand: &Stand) -> Class {
-    let (cores, speed) = stand.seat.make();
+pub(crate) fn class(stand: &PlannedNode) -> Class {
+    let (cores, speed) = stand.slot.make();
     let free_for = match (stand.has_core(DEMAND_FULL), stand.has_core(DEMAND_MIN)) {
         (true, _) => 0,
         (false, true) => 1,

@@ -143,15 +143,6 @@ impl View {
         }
     }
 
-    /// How slow it is at `node`: work over power, hundredths of a standard process. What a policy's
-    /// move states as [`crate::Need::load_there`].
-    pub fn load_at(&self, node: &NodeName) -> Option<u64> {
-        let work = crate::weigh::ours(self).get(node).copied().unwrap_or(0);
-        let entry = |node: &Node| (node.entry.cores, node.entry.speed, node.others + work);
-        let (cores, speed, work) = self.node(node).map(entry)?;
-        Some(crate::weigh::cost(cores, speed, work) / 100)
-    }
-
     pub fn flies(&self, pid: Pid) -> Option<&Flight> {
         self.flights.iter().find(|flight| flight.pid == pid)
     }

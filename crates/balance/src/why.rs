@@ -1,7 +1,8 @@
 //! Why a process is where it is, for `armento why`.
 
-use crate::decide::{belongs_home, bound, decide};
-use crate::weigh::{can_run, has_room, need_kib, reachable, trusted};
+use crate::cost::{can_run, has_room, need_kib, reachable, trusted};
+use crate::decide::decide;
+use crate::eligible::{belongs_home, bound};
 use crate::{Node, Policy, View};
 use armento_gossip::{CpuSet, Tick};
 use armento_model::{NodeName, Pid, Stay};

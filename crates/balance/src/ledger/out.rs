@@ -2,10 +2,10 @@
 
 use super::{Freed, Ledger};
 use crate::account::Account;
-use crate::past::EARLY_MS;
-use crate::steady::Steady;
+use crate::cost::need_kib;
+use crate::load_history::EARLY_MS;
 use crate::view::DEMAND_FULL;
-use crate::weigh::need_kib;
+use crate::windowed_min::Steady;
 use crate::{Node, View};
 use armento_gossip::{Known, Tick};
 use armento_model::{NodeName, Users};
@@ -67,12 +67,12 @@ impl Ledger {
         self.expire(now);
         let oldest_ms = known.iter().map(|k| k.age_ms).max().unwrap_or(0);
         let newcomers = self.newcomers(oldest_ms + EARLY_MS, now);
-        let mut seat = |known: Known| {
+        let mut slot = |known: Known| {
             let open = open(&known.entry.node);
             let came = newcomers.get(&known.entry.node);
-            self.seat(known, open, came.map_or(&[], Vec::as_slice), now)
+            self.slot(known, open, came.map_or(&[], Vec::as_slice), now)
         };
-        let nodes: Vec<Node> = known.into_iter().map(&mut seat).collect();
+        let nodes: Vec<Node> = known.into_iter().map(&mut slot).collect();
         let names: HashSet<&NodeName> = nodes.iter().map(|n| &n.entry.node).collect();
         self.others.retain(|name, _| names.contains(name));
         self.seen(nodes)
@@ -81,7 +81,7 @@ impl Ledger {
     /// This node alone: all that [`crate::admit`] looks at. `own` is what the load vector says of it.
     pub fn own_view(&mut self, own: Option<Known>, open: Users, now: Tick) -> View {
         self.expire(now);
-        let own = own.map(|own| self.seat(own, open, &[], now));
+        let own = own.map(|own| self.slot(own, open, &[], now));
         self.seen(own.into_iter().collect())
     }
 
@@ -126,7 +126,7 @@ impl Ledger {
             .sum()
     }
 
-    fn seat(&mut self, known: Known, open: Users, newcomers: &[(u64, u64)], now: Tick) -> Node {
+    fn slot(&mut self, known: Known, open: Users, newcomers: &[(u64, u64)], now: Tick) -> Node {
         let Known { mut entry, age_ms } = known;
         let freed_kib = self.freed_kib(&entry.node, age_ms, now);
         if entry.node == self.me {

@@ -46,7 +46,7 @@ pub(crate) fn leaving_kib(view: &View) -> HashMap<&NodeName, u64> {
 }
 
 /// A node with what a decision weighs.
-pub(crate) struct Seat<'a> {
+pub(crate) struct Slot<'a> {
     pub node: &'a Node,
     /// Its speed, or home's where the two cannot be told apart.
     speed: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Seat<'a> {
     pub flying_kib: u64,
 }
 
-impl Seat<'_> {
+impl Slot<'_> {
     pub fn name(&self) -> &NodeName {
         &self.node.entry.node
     }
@@ -97,21 +97,21 @@ impl Seat<'_> {
 }
 
 /// All nodes, in order of turns: this one, then by name.
-pub(crate) fn seats<'a>(view: &'a View, policy: &Policy) -> Vec<Seat<'a>> {
+pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
     let (ours, flying) = (ours(view), flying_kib(view));
     let own = view.own().map_or((STANDARD_SPEED, 0), |node| {
         (node.entry.speed, node.entry.kind)
     });
     let mut nodes: Vec<&Node> = view.nodes.iter().collect();
     nodes.sort_by_key(|node| (node.entry.node < view.me, &node.entry.node));
-    let seat = |(turn, node): (usize, &'a Node)| Seat {
+    let slot = |(turn, node): (usize, &'a Node)| Slot {
         node,
         speed: told_apart((node.entry.speed, node.entry.kind), own, policy),
         work: node.others + ours.get(&node.entry.node).copied().unwrap_or(0),
         turn,
         flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),
     };
-    nodes.into_iter().enumerate().map(seat).collect()
+    nodes.into_iter().enumerate().map(slot).collect()
 }
 
 /// A node's speed, or `own` when the difference may be the measurement's. Both with their kind.
@@ -173,12 +173,12 @@ pub(crate) fn has_room(view: &View, policy: &Policy, node: &Node, need: u64) -> 
 }
 
 /// Whether this home may send anything there, whoever's and however small.
-pub(crate) fn takes_in(view: &View, policy: &Policy, seat: &Seat) -> bool {
-    let node = seat.node;
+pub(crate) fn takes_in(view: &View, policy: &Policy, slot: &Slot) -> bool {
+    let node = slot.node;
     let heard = node.age_ms <= policy.age_ms_max(view.nodes.len())
         && !node.open.is_nobody()
         && !node.entry.shut;
-    (node.entry.node == view.me || heard) && seat.has_room(policy, need_kib(0))
+    (node.entry.node == view.me || heard) && slot.has_room(policy, need_kib(0))
 }
 
 /// Whether this home may send anything of `uid` there at all. Home itself is always open to its own.
@@ -206,6 +206,17 @@ pub(crate) fn forward_permille(proc: &Proc, policy: &Policy) -> u64 {
         return 0;
     }
     proc.forwarded_per_s * policy.forward_us / 1000
+}
+
+impl View {
+    /// How slow it is at `node`: work over power, hundredths of a standard process. What a policy's
+    /// move states as [`crate::Need::load_there`].
+    pub fn load_at(&self, node: &NodeName) -> Option<u64> {
+        let work = ours(self).get(node).copied().unwrap_or(0);
+        let entry = |node: &Node| (node.entry.cores, node.entry.speed, node.others + work);
+        let (cores, speed, work) = self.node(node).map(entry)?;
+        Some(cost(cores, speed, work) / 100)
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! Seventeen processes on sixteen nodes leave two of them at half speed. Whoever is ahead changes places with
 //! whoever is behind; between equal nodes one move does it: from a pair, one goes to who was alone.
 
-use crate::board::{Board, DEMAND_MIN};
-use crate::weigh::seats;
+use crate::cost::slots;
+use crate::plan::{DEMAND_MIN, Plan};
 use crate::{Cause, Policy, Proc, View};
 use armento_model::{NodeName, Pid};
 use std::collections::{HashMap, HashSet};
@@ -26,17 +26,17 @@ struct Change<'a> {
 }
 
 /// Before: nothing is to be evened out.
-pub(crate) fn take_turns(board: &mut Board) {
-    if last_to_end_fill_all(board) {
+pub(crate) fn rotate(plan: &mut Plan) {
+    if last_to_end_fill_all(plan) {
         return;
     }
-    let mut left_ms = board.view.turns_ms as i64;
-    while !board.is_full()
-        && let Some(change) = best(board, left_ms)
+    let mut left_ms = plan.view.turns_ms as i64;
+    while !plan.is_full()
+        && let Some(change) = best(plan, left_ms)
     {
         left_ms -= change.price_ms;
         for (proc, from, to) in change.moves {
-            board.go(proc, from, to, Cause::Turn);
+            plan.go(proc, from, to, Cause::Turn);
         }
     }
 }
@@ -44,14 +44,14 @@ pub(crate) fn take_turns(board: &mut Board) {
 /// If all stay where they are for as long as they have lived, those who will be behind the mean are as many as there are
 /// cores: should all others end first, no core stands idle for it, and there is time yet to take turns among them. Six
 /// equal programs on four nodes: two end at the time of one, and the other four, half done, have a node each.
-fn last_to_end_fill_all(board: &Board) -> bool {
-    let Some(mean_rate) = mean_rate(board) else {
+fn last_to_end_fill_all(plan: &Plan) -> bool {
+    let Some(mean_rate) = mean_rate(plan) else {
         return false;
     };
-    let view = board.view;
+    let view = plan.view;
     let flies: HashMap<Pid, &NodeName> = view.flights.iter().map(|f| (f.pid, &f.to)).collect();
-    let each = 0..board.stands.len();
-    let rates = each.map(|i| (board.stands[i].name(), rate(board, i)));
+    let each = 0..plan.stands.len();
+    let rates = each.map(|i| (plan.stands[i].name(), rate(plan, i)));
     let rates: HashMap<&NodeName, i64> = rates.collect();
     let computing = |p: &&Proc| p.demand >= DEMAND_MIN && !p.locked;
     let lag_then = |p: &Proc| {
@@ -63,21 +63,21 @@ fn last_to_end_fill_all(board: &Board) -> bool {
     let lags: Vec<i64> = view.procs.iter().filter(computing).map(lag_then).collect();
     let mean = lags.iter().sum::<i64>() / (lags.len() as i64).max(1);
     let behind = lags.iter().filter(|lag| **lag > mean).count() as u64;
-    let usable = (0..board.stands.len()).filter(|&i| board.takes_in(i));
+    let usable = (0..plan.stands.len()).filter(|&i| plan.takes_in(i));
     let cores: u64 = usable
-        .map(|i| u64::from(board.stands[i].seat.node.entry.cores))
+        .map(|i| u64::from(plan.stands[i].slot.node.entry.cores))
         .sum();
     behind >= cores.max(1)
 }
 
-fn best<'a>(board: &Board<'a>, left_ms: i64) -> Option<Change<'a>> {
-    let mean = mean_rate(board)?;
+fn best<'a>(plan: &Plan<'a>, left_ms: i64) -> Option<Change<'a>> {
+    let mean = mean_rate(plan)?;
     let settled = |i: &usize| {
-        let stand = &board.stands[*i];
+        let stand = &plan.stands[*i];
         !stand.unsettled && !stand.free.is_empty()
     };
-    let all: Vec<usize> = (0..board.stands.len()).filter(settled).collect();
-    let lags = |i: usize| board.stands[i].free.iter().map(|p| p.lag_ms);
+    let all: Vec<usize> = (0..plan.stands.len()).filter(settled).collect();
+    let lags = |i: usize| plan.stands[i].free.iter().map(|p| p.lag_ms);
     let mut slow = all.clone();
     slow.sort_by_cached_key(|&i| -lags(i).max().unwrap_or(0));
     slow.truncate(LOOKED_MAX);
@@ -87,11 +87,11 @@ fn best<'a>(board: &Board<'a>, left_ms: i64) -> Option<Change<'a>> {
     let mut top: Option<Change<'a>> = None;
     for &from in &slow {
         for &to in &fast {
-            let (low, high) = (rate(board, from), rate(board, to));
+            let (low, high) = (rate(plan, from), rate(plan, to));
             if high * 100 <= low * FASTER_PERCENT {
                 continue;
             }
-            for change in [hop(board, from, to, mean), swap(board, from, to, mean)] {
+            for change in [hop(plan, from, to, mean), swap(plan, from, to, mean)] {
                 let Some(change) = change.filter(|c| c.price_ms <= left_ms) else {
                     continue;
                 };
@@ -105,50 +105,50 @@ fn best<'a>(board: &Board<'a>, left_ms: i64) -> Option<Change<'a>> {
     top
 }
 
-fn rate(board: &Board, i: usize) -> i64 {
-    board.stands[i].rate(work(board, i))
+fn rate(plan: &Plan, i: usize) -> i64 {
+    plan.stands[i].rate(work(plan, i))
 }
 
 /// All that runs there, with what the farm itself takes.
-fn work(board: &Board, i: usize) -> u64 {
-    board.stands[i].steady() + board.stands[i].kept
+fn work(plan: &Plan, i: usize) -> u64 {
+    plan.stands[i].steady() + plan.stands[i].kept
 }
 
-fn mean_rate(board: &Board) -> Option<i64> {
-    let each = board.stands.iter().enumerate();
+fn mean_rate(plan: &Plan) -> Option<i64> {
+    let each = plan.stands.iter().enumerate();
     let (n, sum) = each.fold((0, 0), |(n, sum), (i, stand)| {
         let here = stand.free.len() as i64;
-        (n + here, sum + here * rate(board, i))
+        (n + here, sum + here * rate(plan, i))
     });
     (n > 0).then(|| (sum / n).max(1))
 }
 
 /// The one who is farthest behind with the one who is farthest ahead.
-fn swap<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
-    let behind = *board.stands[from]
+fn swap<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
+    let behind = *plan.stands[from]
         .free
         .iter()
         .max_by_key(|p| (p.lag_ms, p.pid))?;
-    let ahead = *board.stands[to]
+    let ahead = *plan.stands[to]
         .free
         .iter()
         .min_by_key(|p| (p.lag_ms, p.pid))?;
     let gap = behind.lag_ms - ahead.lag_ms;
-    let worth = is_worth(board, gap, mean, behind);
-    (worth && board.fits(behind, to) && board.fits(ahead, from)).then(|| Change {
+    let worth = is_worth(plan, gap, mean, behind);
+    (worth && plan.fits(behind, to) && plan.fits(ahead, from)).then(|| Change {
         moves: vec![(behind, from, to), (ahead, to, from)],
-        gain: gap * (rate(board, to) - rate(board, from)),
-        price_ms: board.price_ms(behind, to) + board.price_ms(ahead, from),
+        gain: gap * (rate(plan, to) - rate(plan, from)),
+        price_ms: plan.price_ms(behind, to) + plan.price_ms(ahead, from),
     })
 }
 
 /// One goes to where it was better to be: who stays behind is better off, who is there is worse.
-fn hop<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
-    let (source, target) = (&board.stands[from], &board.stands[to]);
+fn hop<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
+    let (source, target) = (&plan.stands[from], &plan.stands[to]);
     let one = *source.free.iter().min_by_key(|p| (p.lag_ms, p.pid))?;
-    let left = source.rate(work(board, from).saturating_sub(one.demand));
-    let joined = target.rate(work(board, to) + one.demand);
-    let (low, high) = (rate(board, from), rate(board, to));
+    let left = source.rate(work(plan, from).saturating_sub(one.demand));
+    let joined = target.rate(work(plan, to) + one.demand);
+    let (low, high) = (rate(plan, from), rate(plan, to));
     let counts = (source.free.len() as i64, target.free.len() as i64);
     let before = counts.0 * low + counts.1 * high;
     let after = (counts.0 - 1) * left + (counts.1 + 1) * joined;
@@ -163,17 +163,17 @@ fn hop<'a>(board: &Board<'a>, from: usize, to: usize, mean: i64) -> Option<Chang
     let risen = (counts.0 - 1) * (left - low) + (joined - low).max(0);
     let behind = source.free.iter().filter(|p| p.pid != one.pid);
     let behind = *behind.max_by_key(|p| p.lag_ms)?;
-    let worth = risen > 0 && is_worth(board, gain / risen, mean, behind);
-    (worth && board.fits(one, to)).then(|| Change {
+    let worth = risen > 0 && is_worth(plan, gain / risen, mean, behind);
+    (worth && plan.fits(one, to)).then(|| Change {
         moves: vec![(one, from, to)],
         gain,
-        price_ms: board.price_ms(one, to),
+        price_ms: plan.price_ms(one, to),
     })
 }
 
 /// Is a difference of `gap` milliseconds of a standard core felt by `behind`?
-fn is_worth(board: &Board, gap: i64, mean: i64, behind: &Proc) -> bool {
-    let policy = board.policy;
+fn is_worth(plan: &Plan, gap: i64, mean: i64, behind: &Proc) -> bool {
+    let policy = plan.policy;
     let felt_ms = gap * 1000 / mean;
     let least = policy.turn_ms_min.max(behind.age_ms / policy.turns_each);
     felt_ms >= least as i64
@@ -198,13 +198,13 @@ pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
     for proc in &view.procs {
         *here.entry(&proc.place).or_default() += proc.demand;
     }
-    let places: HashMap<&NodeName, (i64, u64)> = seats(view, policy)
+    let places: HashMap<&NodeName, (i64, u64)> = slots(view, policy)
         .into_iter()
-        .map(|seat| {
-            let ours = here.get(seat.name()).copied().unwrap_or(0);
-            let work = seat.node.steady + view.kept_at(seat.name()) + ours;
-            let name = &seat.node.entry.node;
-            (name, (seat.rate_of(work) as i64, seat.core_speed()))
+        .map(|slot| {
+            let ours = here.get(slot.name()).copied().unwrap_or(0);
+            let work = slot.node.steady + view.kept_at(slot.name()) + ours;
+            let name = &slot.node.entry.node;
+            (name, (slot.rate_of(work) as i64, slot.core_speed()))
         })
         .collect();
     let each: Vec<(Pid, (i64, u64))> = view
@@ -230,7 +230,7 @@ pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
 /// Power of the nodes where ours compute, thousandths of a standard core.
 pub(crate) fn power_milli(view: &View, policy: &Policy) -> u64 {
     let used: HashSet<&NodeName> = view.procs.iter().map(|p| &p.place).collect();
-    let seats = seats(view, policy);
-    let used = seats.iter().filter(|seat| used.contains(seat.name()));
-    used.map(|seat| seat.node.entry.power_milli()).sum()
+    let slots = slots(view, policy);
+    let used = slots.iter().filter(|slot| used.contains(slot.name()));
+    used.map(|slot| slot.node.entry.power_milli()).sum()
 }

@@ -1,7 +1,7 @@
 //! A farm on paper: what moves change while they are being chosen.
 
-use crate::decide::{belongs_home, bound, grounds, order, suits};
-use crate::weigh::{Seat, need_kib, price_ms, seats, takes_in};
+use crate::cost::{Slot, need_kib, price_ms, slots, takes_in};
+use crate::eligible::{belongs_home, bound, grounds, order, suits};
 use crate::{Cause, DEMAND_FULL, Move, Policy, Proc, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid};
@@ -14,34 +14,34 @@ pub(crate) const DEMAND_MIN: u64 = DEMAND_FULL / 2;
 const CROWD_MAX: usize = 1024;
 
 /// One node with those of ours that compute there.
-pub(crate) struct Stand<'a> {
-    pub seat: Seat<'a>,
+pub(crate) struct PlannedNode<'a> {
+    pub slot: Slot<'a>,
     /// Of ours, those who may move now.
     pub free: Vec<&'a Proc>,
     /// Somebody is under way to it or from it.
     pub unsettled: bool,
-    /// What the farm itself takes there, hundredths; see [`Board::new`].
+    /// What the farm itself takes there, hundredths; see [`Plan::new`].
     pub kept: u64,
 }
 
-impl Stand<'_> {
+impl PlannedNode<'_> {
     /// What one process gets with so much work in all, thousandths of a standard core.
     pub fn rate(&self, work: u64) -> i64 {
-        self.seat.rate_of(work) as i64
+        self.slot.rate_of(work) as i64
     }
 
     pub fn name(&self) -> &NodeName {
-        self.seat.name()
+        self.slot.name()
     }
 
     pub fn full(&self) -> u64 {
-        u64::from(self.seat.node.entry.cores.max(1)) * DEMAND_FULL
+        u64::from(self.slot.node.entry.cores.max(1)) * DEMAND_FULL
     }
 
     /// Work there, of others only what stayed for some seconds: who passes by drives nobody out.
     pub fn steady(&self) -> u64 {
-        let node = self.seat.node;
-        self.seat.work - node.others + node.steady
+        let node = self.slot.node;
+        self.slot.work - node.others + node.steady
     }
 
     /// Several share a core.
@@ -51,19 +51,19 @@ impl Stand<'_> {
 
     /// A core is left for `demand`.
     pub fn has_core(&self, demand: u64) -> bool {
-        self.seat.work + demand <= self.full()
+        self.slot.work + demand <= self.full()
     }
 }
 
-pub(crate) struct Board<'a> {
+pub(crate) struct Plan<'a> {
     pub view: &'a View,
     pub policy: &'a Policy,
-    pub stands: Vec<Stand<'a>>,
+    pub stands: Vec<PlannedNode<'a>>,
     pub chosen: Vec<Move>,
 }
 
-impl<'a> Board<'a> {
-    pub fn new(view: &'a View, policy: &'a Policy, now: Tick) -> Board<'a> {
+impl<'a> Plan<'a> {
+    pub fn new(view: &'a View, policy: &'a Policy, now: Tick) -> Plan<'a> {
         let flying: HashSet<Pid> = view.flights.iter().map(|f| f.pid).collect();
         let mut free: HashMap<&NodeName, Vec<&'a Proc>> = HashMap::new();
         let mut unsettled: HashSet<&NodeName> = view.flights.iter().map(|f| &f.to).collect();
@@ -78,20 +78,20 @@ impl<'a> Board<'a> {
                 free.entry(&proc.place).or_default().push(proc);
             }
         }
-        let stand = |seat: Seat<'a>| Stand {
-            free: free.remove(seat.name()).map_or(Vec::new(), first_of),
-            unsettled: unsettled.contains(seat.name()),
+        let stand = |slot: Slot<'a>| PlannedNode {
+            free: free.remove(slot.name()).map_or(Vec::new(), first_of),
+            unsettled: unsettled.contains(slot.name()),
             kept: 0,
-            seat,
+            slot,
         };
-        let mut stands: Vec<Stand> = seats(view, policy).into_iter().map(stand).collect();
+        let mut stands: Vec<PlannedNode> = slots(view, policy).into_iter().map(stand).collect();
         // What the farm takes of its home counts where somebody shares a core anyhow; where each has one of its own
         // nobody takes turns for so little.
-        if stands.iter().any(Stand::is_crowded) {
-            let kept = |stand: &mut Stand| stand.kept = view.kept_at(stand.name());
+        if stands.iter().any(PlannedNode::is_crowded) {
+            let kept = |stand: &mut PlannedNode| stand.kept = view.kept_at(stand.name());
             stands.iter_mut().for_each(kept);
         }
-        Board {
+        Plan {
             stands,
             view,
             policy,
@@ -106,7 +106,7 @@ impl<'a> Board<'a> {
 
     /// Might anybody go to `to`?
     pub fn takes_in(&self, to: usize) -> bool {
-        takes_in(self.view, self.policy, &self.stands[to].seat)
+        takes_in(self.view, self.policy, &self.stands[to].slot)
     }
 
     pub fn price_ms(&self, proc: &Proc, to: usize) -> i64 {
@@ -115,32 +115,32 @@ impl<'a> Board<'a> {
 
     /// May `proc` go to `to` at all?
     pub fn fits(&self, proc: &Proc, to: usize) -> bool {
-        let seat = &self.stands[to].seat;
-        suits(self.view, self.policy, seat.node, proc)
-            && seat.has_room(self.policy, need_kib(proc.rss_kib))
+        let slot = &self.stands[to].slot;
+        suits(self.view, self.policy, slot.node, proc)
+            && slot.has_room(self.policy, need_kib(proc.rss_kib))
     }
 
     /// `proc` will go.
     pub fn go(&mut self, proc: &Proc, from: usize, to: usize, cause: Cause) {
         let (source, target) = (&self.stands[from], &self.stands[to]);
-        let work = |stand: &Stand| stand.seat.work + stand.kept;
+        let work = |stand: &PlannedNode| stand.slot.work + stand.kept;
         let rates = (
-            source.seat.rate_of(work(source)),
-            target.seat.rate_of(work(target) + proc.demand),
+            source.slot.rate_of(work(source)),
+            target.slot.rate_of(work(target) + proc.demand),
         );
         let chosen = order(
             proc,
-            target.seat.node,
+            target.slot.node,
             grounds(cause, rates, proc, self.price_ms(proc, to)),
         );
         self.chosen.push(chosen);
         let source = &mut self.stands[from];
         source.free.retain(|p| p.pid != proc.pid);
-        source.seat.work = source.seat.work.saturating_sub(proc.demand);
+        source.slot.work = source.slot.work.saturating_sub(proc.demand);
         source.unsettled = true;
         let target = &mut self.stands[to];
-        target.seat.work += proc.demand;
-        target.seat.flying_kib += need_kib(proc.rss_kib);
+        target.slot.work += proc.demand;
+        target.slot.flying_kib += need_kib(proc.rss_kib);
         target.unsettled = true;
     }
 }
