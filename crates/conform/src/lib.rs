@@ -3,7 +3,7 @@
 //! What a user can see is compared: standard output and error, or the exact bytes on a terminal,
 //! exit status or signal, the files left behind, and whether anything was left running.
 //! The guests are small C programs (`guests/*.c`, carried inside the binary and compiled on
-//! demand), shell command lines of real programs ([`real`]) and terminal scripts ([`terminal`]).
+//! demand), shell command lines of real programs and terminal scripts (`guests/`).
 //!
 //! ```text
 //! conform ── lab up ──► n1, n2, n3
@@ -12,38 +12,18 @@
 //! ```
 //!
 //! It never decides what is right: native is. It never retries: a difference is a failure, and its
-//! evidence is kept. Start at [`run`]; then `runner`, `launch`, `compare`.
+//! evidence is kept. Start at [`run`]; then `session/`, `runner/`, `compare/`.
 
-mod catalog;
 mod compare;
-mod compile;
-mod editors;
-mod evidence;
 mod farm;
-mod fault_farm;
-mod fault_life;
-mod fault_plan;
-mod fault_run;
-mod fetch;
-mod handler;
-mod known_gaps;
-mod launch;
-mod left;
-mod moves;
-mod programs;
-mod pty;
-pub mod real;
-mod report;
+mod faults;
+mod guests;
 mod runner;
-mod screen;
 mod session;
-mod show;
-pub mod suites;
 mod sys;
 mod task;
-pub mod terminal;
 mod tree;
-mod verdicts;
+mod user;
 
 use std::path::PathBuf;
 
@@ -140,15 +120,15 @@ pub fn run(args: &Args) -> Result<i32> {
         return Ok(0);
     }
     if args.faults {
-        return fault_run::run(args);
+        return faults::run(args);
     }
-    let chosen = suites::select(&args.suite)?;
+    let chosen = guests::select_units(&args.suite)?;
     let mut guests = chosen.units;
     if args.suite.is_empty() || !args.guests.is_empty() {
-        guests.extend(catalog::select(&args.guests, args.long || args.list)?);
+        guests.extend(guests::select(&args.guests, args.long || args.list)?);
     }
     if args.list {
-        show::list(&guests)?;
+        session::list(&guests)?;
         for (name, why) in &chosen.absent {
             eprintln!("the test suite of {name} cannot be had: {why}");
         }

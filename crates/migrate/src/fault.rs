@@ -1,6 +1,6 @@
 //! Fault points: places where a test kills or freezes one side of a move.
 //!
-//! From: `crates/cli/tests/faults.rs`, `conform/src/fault_run.rs`. Only where `ARMENTO_FAULTS` names a directory: a file
+//! From: `crates/cli/tests/faults.rs`, `conform/src/faults/run.rs`. Only where `ARMENTO_FAULTS` names a directory: a file
 //! there, or in its folder of the process's tree, called like the point, says what is to happen (`kill`, `freeze
 //! SECONDS`, or `stall SECONDS` for the thread that passes it alone), once; one called [`ANY`] happens wherever the process
 //! is. The points passed are noted in the folder of the tree. Where `ARMENTO_LAPS` is set each point is noted in the log

@@ -20,10 +20,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
-use crate::fault_farm::Farm;
-use crate::fault_life::{FILES, ROUNDS, Stage, Told};
-use crate::fault_plan::{DEAD_MS, Life, Weather, What, weather};
-use crate::{Args, catalog, compile, farm, sys};
+use crate::Args;
+use crate::farm;
+use crate::faults::farm::Farm;
+use crate::faults::life::{FILES, ROUNDS, Stage, Told};
+use crate::faults::plan::{DEAD_MS, Life, Weather, What, weather};
+use crate::guests;
+use crate::sys;
 
 pub const SCHEMA: &str = "armento.faults/1";
 const PROGRAM: &str = "tally";
@@ -108,10 +111,10 @@ pub fn run(args: &Args) -> Result<i32> {
 
 /// The program that is moved about, where everybody can run it.
 fn program() -> Result<PathBuf> {
-    let guests = catalog::select(&[PROGRAM.into()], false)?;
+    let guests = guests::select(&[PROGRAM.into()], false)?;
     let guest = guests.first().context("the program of the campaign")?;
     match guest.how {
-        catalog::How::Source { file, source } => compile::ensure(PROGRAM, file, source),
+        crate::guests::How::Source { file, source } => guests::compiled(PROGRAM, file, source),
         _ => bail!("the program of the campaign is no source"),
     }
 }
@@ -246,7 +249,7 @@ impl Campaign<'_> {
 
     /// Counts what cables did: those of homes, and those between hosts.
     fn cables(&self) {
-        for node in 0..crate::fault_plan::NODES {
+        for node in 0..crate::faults::plan::NODES {
             let line = if node == 0 { "home" } else { "hosts" };
             for (fault, n) in self.stage.farm.cut(node) {
                 let key = format!("cable of {line} {fault}");
@@ -290,7 +293,7 @@ impl Campaign<'_> {
              cat $t/comm $t/wchan; echo; done 2>/dev/null | paste -sd' '); done"
         );
         let mut all = Vec::new();
-        for node in 0..crate::fault_plan::NODES {
+        for node in 0..crate::faults::plan::NODES {
             let found = self.stage.farm.shell(node, &script).output();
             let text = found.map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
             let text = text.unwrap_or_default();

@@ -114,7 +114,7 @@ pub const GAPS: &[Gap] = &[
 ];
 
 /// Why `guest` may differ in `mode`.
-pub fn reason(guest: &str, mode: Mode) -> Option<&'static str> {
+pub fn known_gap(guest: &str, mode: Mode) -> Option<&'static str> {
     let found = GAPS.iter().find(|g| g.guest == guest && g.mode == mode);
     found.map(|g| g.reason)
 }
@@ -129,13 +129,13 @@ mod tests {
         for gap in GAPS {
             let (guest, mode) = (gap.guest, gap.mode);
             assert!(
-                crate::catalog::find(guest).is_some(),
+                crate::guests::find(guest).is_some(),
                 "there is no guest {guest}"
             );
             assert_ne!(mode, Mode::Native, "{guest}: native is right by definition");
             assert!(seen.insert((guest, mode.word())), "{guest} {mode:?} twice");
             assert!(gap.reason.len() > 20, "{guest} {mode:?} says too little");
         }
-        assert_eq!(reason("nobody-of-this-name", Mode::Home), None);
+        assert_eq!(known_gap("nobody-of-this-name", Mode::Home), None);
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::compare::Difference;
+use crate::compare::difference::Difference;
 use crate::task::Mode;
 
 pub const SCHEMA: &str = "armento.conform/1";
@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "armento.conform/1";
 pub enum Verdict {
     Equal,
     Differs(Vec<Difference>),
-    /// It differs as [`crate::known_gaps`] says.
+    /// It differs as [`crate::compare::known_gaps`] says.
     Gap {
         reason: &'static str,
         differences: Vec<Difference>,

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::fault_farm::{FAULTS, Farm, VIA};
-use crate::fault_plan::{Fault, Life, NODES, What};
+use crate::faults::farm::{FAULTS, Farm, VIA};
+use crate::faults::plan::{Fault, Life, NODES, What};
 
 /// Rounds of the program: two to three seconds, where nobody else wants the processor.
 pub const ROUNDS: u32 = 120;

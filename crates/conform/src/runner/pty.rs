@@ -1,6 +1,6 @@
 //! Presses keys when the right text has appeared. No clock: the caller feeds it what was shown.
 
-use crate::terminal::Step;
+use crate::guests::Step;
 
 /// Where a terminal script stands.
 pub struct Typist {

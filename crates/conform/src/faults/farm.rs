@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::fault_plan::{DEAD_MS, FREEZE_MS, NODES, Weather};
+use crate::faults::plan::{DEAD_MS, FREEZE_MS, NODES, Weather};
 
 /// Where fault points look, in each node.
 pub const FAULTS: &str = "/tmp/faults";

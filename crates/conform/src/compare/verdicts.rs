@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::compare::Difference;
+use crate::compare::difference::Difference;
 use crate::task::Capture;
 
 /// Tests shown of those that differ.

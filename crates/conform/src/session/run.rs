@@ -8,12 +8,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::catalog::{Guest, How};
+use crate::Args;
+use crate::compare;
+use crate::compare::{Report, Row, Run, Verdict};
 use crate::farm::{self, Farm};
-use crate::handler::Runner;
-use crate::report::{Report, Row, Run, Verdict};
+use crate::guests;
+use crate::guests::{Guest, How};
+use crate::session::evidence;
+use crate::session::handler::Runner;
+use crate::session::show;
+use crate::sys;
 use crate::task::{End, Mode, Outcome, Task};
-use crate::{Args, compare, compile, evidence, known_gaps, show, sys};
 
 /// How often a waiting session looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
@@ -108,9 +113,9 @@ impl Plan {
 fn prepare(guests: &[Guest]) -> Result<()> {
     for guest in guests {
         if let How::Source { file, source } = guest.how
-            && crate::launch::missing(guest.needs).is_none()
+            && crate::user::missing(guest.needs).is_none()
         {
-            compile::ensure(&guest.name, file, source)?;
+            guests::compiled(&guest.name, file, source)?;
         }
     }
     Ok(())
@@ -236,7 +241,7 @@ fn examine(runner: &mut Runner, plan: &Plan, guest: &Guest) -> Row {
         row.skip(&plan.modes, &why);
         return row;
     }
-    let faults = compare::faults(&native);
+    let faults = compare::native_faults(&native);
     let sound = faults.is_empty();
     let verdict = if sound {
         Verdict::Equal
@@ -262,7 +267,7 @@ fn examine(runner: &mut Runner, plan: &Plan, guest: &Guest) -> Row {
             task.timeout_s = patience(guest, task.timeout_s, native.wall_ms);
             let other = runner.ask(&task);
             let found = compare::differences(guest, &native, &other);
-            let verdict = Verdict::new(found, known_gaps::reason(&guest.name, mode));
+            let verdict = Verdict::new(found, compare::known_gap(&guest.name, mode));
             row.runs
                 .push(Run::new(plan, guest, mode, round, verdict, &native, &other));
         }

@@ -11,35 +11,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::catalog::{Guest, How};
-use crate::moves::Watch;
-use crate::pty::Typist;
-use crate::suites::Suite;
+use crate::guests;
+use crate::guests::Suite;
+use crate::guests::{Guest, How};
+use crate::runner::leftovers;
+use crate::runner::moves::Watch;
+use crate::runner::pty::Typist;
+use crate::sys;
 use crate::task::{End, Mode, Outcome, Task};
 use crate::tree::{self, Stream};
-use crate::{compile, fetch, left, sys};
+use crate::user::{PATH, USER, missing};
 
-/// The ordinary user a guest runs as when the harness is root; not in /etc/passwd.
-pub const USER: u32 = 4242;
 /// How often a waiting harness looks at the clock, milliseconds.
 const LOOK_MS: u64 = 50;
 /// Copying a suite's files.
 const STAGE_S_MAX: u32 = 60;
-/// Of the user; Go's own archives install below /usr/local/go.
-pub const PATH: &str =
-    "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/go/bin";
-
-/// The first missing program's package.
-pub fn missing(needs: &'static [(&'static str, &'static str)]) -> Option<&'static str> {
-    let there = |program: &str| {
-        PATH.split(':')
-            .any(|dir| Path::new(dir).join(program).exists())
-    };
-    needs
-        .iter()
-        .find(|(program, _)| !there(program))
-        .map(|&(_, package)| package)
-}
 
 struct Dirs {
     home: PathBuf,
@@ -105,7 +91,7 @@ impl Dirs {
 fn words(guest: &Guest) -> Result<Vec<String>> {
     Ok(match &guest.how {
         How::Source { file, source } => vec![
-            compile::ensure(&guest.name, file, source)?
+            guests::compiled(&guest.name, file, source)?
                 .display()
                 .to_string(),
         ],
@@ -182,12 +168,12 @@ pub fn once(guest: &Guest, task: &Task) -> Result<Outcome> {
         command.uid(USER).gid(USER);
     }
     if let How::Suite { suite, unit } = &guest.how {
-        command.env("SUITE", fetch::folder(suite));
+        command.env("SUITE", guests::folder(suite));
         stage(suite, unit, &dirs)?;
     }
     let outcome = drive(command, guest, task).with_context(|| format!("cannot run {}", all[0]));
     let outcome = outcome.and_then(|mut outcome| {
-        outcome.left = left::clear_out();
+        outcome.left = leftovers::clear_out();
         outcome.keeper = dirs.panic();
         if !matches!(guest.how, How::Suite { .. }) {
             outcome.files = tree::list(&dirs.home)?;
@@ -202,10 +188,10 @@ pub fn once(guest: &Guest, task: &Task) -> Result<Outcome> {
 
 /// Puts into the guest's directory what a suite's unit finds there; no part of what is run.
 fn stage(suite: &Suite, unit: &str, dirs: &Dirs) -> Result<()> {
-    let mut command = fetch::bounded(suite.script, suite.name, &["stage", unit], STAGE_S_MAX);
+    let mut command = guests::bounded(suite.script, suite.name, &["stage", unit], STAGE_S_MAX);
     command
         .current_dir(&dirs.home)
-        .env("SUITE", fetch::folder(suite))
+        .env("SUITE", guests::folder(suite))
         .stdout(Stdio::null());
     if sys::is_root() {
         command.uid(USER).gid(USER);

@@ -28,55 +28,55 @@ pub const REAL: &[Real] = &[
     Real {
         name: "bash-pipeline",
         about: "A bash pipeline: sort, uniq, grep, wc, process substitution, PIPESTATUS.",
-        line: include_str!("../real/bash-pipeline.sh"),
+        line: include_str!("../../real/bash-pipeline.sh"),
         needs: &[("bash", "bash")],
     },
     Real {
         name: "sh-jobs",
         about: "A shell script with background jobs, wait, traps, kill, here documents, umask.",
-        line: include_str!("../real/sh-jobs.sh"),
+        line: include_str!("../../real/sh-jobs.sh"),
         needs: &[],
     },
     Real {
         name: "python-threads",
         about: "python3: threads, locks, queues, a thread pool, timers, thread-local data.",
-        line: include_str!("../real/python-threads.sh"),
+        line: include_str!("../../real/python-threads.sh"),
         needs: &[("python3", "python3")],
     },
     Real {
         name: "python-subprocess",
         about: "python3: subprocess, pipes, multiprocessing by fork, signals, time-outs, asyncio.",
-        line: include_str!("../real/python-subprocess.sh"),
+        line: include_str!("../../real/python-subprocess.sh"),
         needs: &[("python3", "python3")],
     },
     Real {
         name: "python-libraries",
         about: "python3: the modules sqlite3, re, zlib, json, hashlib, decimal, mmap, socket.",
-        line: include_str!("../real/python-libraries.sh"),
+        line: include_str!("../../real/python-libraries.sh"),
         needs: &[("python3", "python3")],
     },
     Real {
         name: "python-pool",
         about: "python3: multiprocessing, whose processes share semaphores: pool, lock, queue, event.",
-        line: include_str!("../real/python-pool.sh"),
+        line: include_str!("../../real/python-pool.sh"),
         needs: &[("python3", "python3")],
     },
     Real {
         name: "perl",
         about: "perl: regular expressions, hashes, fork and wait, pipes, sort, pack, sockets.",
-        line: include_str!("../real/perl.sh"),
+        line: include_str!("../../real/perl.sh"),
         needs: &[("perl", "perl")],
     },
     Real {
         name: "gcc",
         about: "gcc compiles, optimises and links two files; the program runs.",
-        line: include_str!("../real/gcc.sh"),
+        line: include_str!("../../real/gcc.sh"),
         needs: &[("gcc", "gcc")],
     },
     Real {
         name: "sqlite3",
         about: "The sqlite3 program fills a table of 100,000 rows and builds an index over it.",
-        line: include_str!("../real/sqlite3.sh"),
+        line: include_str!("../../real/sqlite3.sh"),
         needs: &[("sqlite3", "sqlite3")],
     },
     Real {
@@ -156,7 +156,7 @@ pub const REAL: &[Real] = &[
     Real {
         name: "make",
         about: "make -j2 over a small tree of C files, run twice: nothing is left to do.",
-        line: include_str!("../real/make.sh"),
+        line: include_str!("../../real/make.sh"),
         needs: &[("make", "make"), ("gcc", "gcc")],
     },
     Real {

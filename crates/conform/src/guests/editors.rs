@@ -2,8 +2,8 @@
 //!
 //! They draw less when more keys wait, so the screen is compared that is there in the end.
 
-use crate::terminal::Script;
-use crate::terminal::Step::{self, Press, See};
+use crate::guests::terminal::Script;
+use crate::guests::terminal::Step::{self, Press, See};
 
 const NANO: &[Step] = &[
     See("New File"),

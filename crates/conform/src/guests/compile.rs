@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::catalog::headers;
-use crate::launch::PATH;
+use crate::guests::sources::headers;
 use crate::sys;
 use crate::tree::sha256;
+use crate::user::PATH;
 
 /// Optimised as little as a distribution would, with threads.
 const FLAGS: &[&str] = &["-O1", "-pthread", "-w"];
@@ -61,7 +61,7 @@ pub fn forget_old(cache: &Path) {
 }
 
 /// Compiles `source` unless the cache has it, and returns the program's path.
-pub fn ensure(name: &str, file: &str, source: &str) -> Result<PathBuf> {
+pub fn compiled(name: &str, file: &str, source: &str) -> Result<PathBuf> {
     let everything: String = headers()
         .map(|(_, text)| text)
         .chain([source])

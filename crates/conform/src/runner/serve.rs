@@ -4,8 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 
 use anyhow::{Context, Result};
 
+use crate::guests;
+use crate::runner::launch;
+use crate::sys;
 use crate::task::{End, LINE_MAX, Outcome, Task};
-use crate::{catalog, launch, sys};
 
 pub fn serve() -> Result<()> {
     sys::catch_interrupts();
@@ -34,7 +36,7 @@ fn next(input: &mut impl BufRead) -> Result<Option<Task>> {
 }
 
 fn answer(task: &Task) -> Outcome {
-    let Some(guest) = catalog::find(&task.guest) else {
+    let Some(guest) = guests::find(&task.guest) else {
         return Outcome::without_run(End::Broken("this program has no such guest".into()));
     };
     launch::once(&guest, task)

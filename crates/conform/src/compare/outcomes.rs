@@ -2,41 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use crate::catalog::{Guest, How};
-use crate::suites::Shows;
+use crate::compare::difference::Difference;
+use crate::compare::screen;
+use crate::compare::verdicts;
+use crate::guests::{Guest, How, Shows};
 use crate::task::{Capture, End, Entry, Outcome};
-use crate::{screen, verdicts};
 
 /// Lines of a stream shown on each side.
 const LINES_MAX: usize = 6;
 /// Characters shown of one line.
 const WIDTH_MAX: usize = 160;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// `status`, `stdout`, `stderr`, `files`, `left`, `script`, `keeper`, `screen` or `tests`.
-    pub what: String,
-    /// Lines for people: `-` native, `+` the other.
-    pub shown: Vec<String>,
-}
-
-impl Difference {
-    pub fn new(what: &str, native: impl ToString, other: impl ToString) -> Difference {
-        let shown = vec![
-            format!("- {}", native.to_string()),
-            format!("+ {}", other.to_string()),
-        ];
-        Difference {
-            what: what.into(),
-            shown,
-        }
-    }
-}
-
 /// What is wrong with a native run by itself.
-pub fn faults(native: &Outcome) -> Vec<Difference> {
+pub fn native_faults(native: &Outcome) -> Vec<Difference> {
     let mut list = Vec::new();
     if matches!(native.end, End::Hang | End::Broken(_)) {
         list.push(Difference::new("status", "an end", &native.end));
@@ -59,7 +37,7 @@ pub fn no_reference(guest: &Guest, native: &Outcome) -> Option<String> {
     let How::Suite { suite, .. } = &guest.how else {
         return None;
     };
-    let faults = faults(native);
+    let faults = native_faults(native);
     if let Some(fault) = faults.first() {
         return Some(format!("no reference: natively {}", fault.shown.join(", ")));
     }
@@ -292,8 +270,8 @@ mod tests {
 
     #[test]
     fn a_native_hang_is_a_fault() {
-        assert_eq!(faults(&outcome(End::Hang, b"")).len(), 1);
-        assert_eq!(faults(&outcome(End::Signal(6), b"")), vec![]);
+        assert_eq!(native_faults(&outcome(End::Hang, b"")).len(), 1);
+        assert_eq!(native_faults(&outcome(End::Signal(6), b"")), vec![]);
     }
 
     #[test]

@@ -1,47 +1,16 @@
 //! All guests: C sources carried in the binary, real programs, terminal scripts, and scripts of the user's own.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::editors::EDITORS;
-use crate::programs::{LONG, PROGRAMS};
-use crate::real::{REAL, Real};
-use crate::suites::{self, Suite};
-use crate::terminal::{SCRIPTS, Script};
-
-mod sources {
-    include!(concat!(env!("OUT_DIR"), "/guests.rs"));
-}
-
-#[derive(Clone)]
-pub enum How {
-    /// A C, C++ or Go file of `guests/`.
-    Source {
-        file: &'static str,
-        source: &'static str,
-    },
-    /// A command line for `sh -c`.
-    Shell { line: Cow<'static, str> },
-    /// A program on a terminal, with keys to press.
-    Terminal { script: &'static Script },
-    /// One test file of a program's own suite.
-    Suite { suite: &'static Suite, unit: String },
-}
-
-#[derive(Clone)]
-pub struct Guest {
-    pub name: String,
-    pub about: String,
-    pub how: How,
-    /// Program and the Debian package that has it.
-    pub needs: &'static [(&'static str, &'static str)],
-    /// It may never leave home, by design; it must still be right.
-    pub stays: bool,
-    /// Run only when it is named, or with `--long`.
-    pub long: bool,
-}
+use crate::guests::editors::EDITORS;
+use crate::guests::guest::{Guest, How, matches};
+use crate::guests::programs::{LONG, PROGRAMS};
+use crate::guests::real::{REAL, Real};
+use crate::guests::sources;
+use crate::guests::suites;
+use crate::guests::terminal::SCRIPTS;
 
 /// What a C guest needs.
 const COMPILER: &[(&str, &str)] = &[("gcc", "gcc")];
@@ -49,14 +18,6 @@ const GO_COMPILER: &[(&str, &str)] = &[("go", "golang-go")];
 const CXX_COMPILER: &[(&str, &str)] = &[("g++", "g++")];
 /// Marks a C guest that is expected to stay home; followed by the reason.
 const STAYS: &str = "Stays home:";
-
-/// Headers that guests share: name, text.
-pub fn headers() -> impl Iterator<Item = (&'static str, &'static str)> {
-    sources::FILES
-        .iter()
-        .copied()
-        .filter(|(name, _)| name.ends_with(".h"))
-}
 
 pub fn all() -> Vec<Guest> {
     let c = sources::FILES.iter().filter_map(|&(file, source)| {
@@ -161,13 +122,6 @@ pub fn select(wanted: &[String], long: bool) -> Result<Vec<Guest>> {
         guests.push(script.with_context(|| format!("cannot run the script {path}"))?);
     }
     Ok(guests)
-}
-
-pub fn matches(want: &str, name: &str) -> bool {
-    match want.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => want == name,
-    }
 }
 
 /// The text of the comment a source starts with, on one line.

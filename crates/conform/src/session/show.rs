@@ -4,8 +4,8 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 
-use crate::catalog::{Guest, How};
-use crate::report::{Row, Run, Verdict};
+use crate::compare::{Row, Run, Verdict};
+use crate::guests::{Guest, How};
 use crate::task::Mode;
 
 /// Width of the column of names.

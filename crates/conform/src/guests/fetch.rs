@@ -11,13 +11,13 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::compile::{forget_old, own_folder};
-use crate::launch::{USER, missing};
-use crate::suites::Suite;
+use crate::guests::compile::{forget_old, own_folder};
+use crate::guests::guest::Suite;
 use crate::sys;
 use crate::tree::sha256;
+use crate::user::{USER, missing};
 
-const FETCH: &str = include_str!("../suites/fetch.sh");
+const FETCH: &str = include_str!("../../suites/fetch.sh");
 /// Fetching waits for networks, preparing may build.
 const FETCH_S_MAX: u32 = 420;
 const PREPARE_S_MAX: u32 = 420;
@@ -44,7 +44,7 @@ fn cache() -> PathBuf {
 }
 
 /// The names of the suite's units; fetches and prepares it unless that was done before.
-pub fn ensure(suite: &Suite) -> Result<Vec<String>> {
+pub fn units_of(suite: &Suite) -> Result<Vec<String>> {
     if let Some(package) = missing(suite.needs) {
         bail!("install the package {package}");
     }

@@ -9,27 +9,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 
-use crate::catalog::{Guest, How, matches};
-use crate::fetch;
-
-pub struct Suite {
-    pub name: &'static str,
-    pub about: &'static str,
-    /// Debian source package.
-    pub package: &'static str,
-    pub script: &'static str,
-    pub shows: Shows,
-    /// Program and the Debian package that has it.
-    pub needs: &'static [(&'static str, &'static str)],
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Shows {
-    /// A line a test, see [`crate::verdicts`]; tests that fail natively are no reference.
-    Verdicts,
-    /// What is the same every time, compared byte for byte.
-    Everything,
-}
+use crate::guests::fetch;
+use crate::guests::guest::{Guest, How, Shows, Suite, matches};
 
 /// Debian's dpkg-dev unpacks sources.
 const DPKG: (&str, &str) = ("dpkg-source", "dpkg-dev");
@@ -39,7 +20,7 @@ pub const SUITES: &[Suite] = &[
         name: "bash",
         about: "bash's own tests: its output for each must be what it is natively.",
         package: "bash",
-        script: include_str!("../suites/bash.sh"),
+        script: include_str!("../../suites/bash.sh"),
         shows: Shows::Everything,
         needs: &[DPKG, ("bash", "bash"), ("gcc", "gcc")],
     },
@@ -47,7 +28,7 @@ pub const SUITES: &[Suite] = &[
         name: "perl",
         about: "perl's core tests: the language, its operators, input and output, regular expressions.",
         package: "perl",
-        script: include_str!("../suites/perl.sh"),
+        script: include_str!("../../suites/perl.sh"),
         shows: Shows::Verdicts,
         needs: &[DPKG, ("perl", "perl")],
     },
@@ -55,7 +36,7 @@ pub const SUITES: &[Suite] = &[
         name: "python",
         about: "CPython's tests: the system, processes, threads, files, sockets, and parts of the language.",
         package: "python3.11",
-        script: include_str!("../suites/python.sh"),
+        script: include_str!("../../suites/python.sh"),
         shows: Shows::Verdicts,
         needs: &[DPKG, ("python3.11", "python3.11")],
     },
@@ -63,7 +44,7 @@ pub const SUITES: &[Suite] = &[
         name: "tcl",
         about: "Tcl's tests: channels, events, processes, sockets, files, and the language.",
         package: "tcl8.6",
-        script: include_str!("../suites/tcl.sh"),
+        script: include_str!("../../suites/tcl.sh"),
         shows: Shows::Verdicts,
         needs: &[DPKG, ("tclsh8.6", "tcl8.6")],
     },
@@ -71,7 +52,7 @@ pub const SUITES: &[Suite] = &[
         name: "gawk",
         about: "gawk's tests, by their first letter.",
         package: "gawk",
-        script: include_str!("../suites/gawk.sh"),
+        script: include_str!("../../suites/gawk.sh"),
         shows: Shows::Verdicts,
         needs: &[DPKG, ("gawk", "gawk"), ("make", "make"), ("gcc", "gcc")],
     },
@@ -79,7 +60,7 @@ pub const SUITES: &[Suite] = &[
         name: "gzip",
         about: "gzip's tests of its program and scripts.",
         package: "gzip",
-        script: include_str!("../suites/gzip.sh"),
+        script: include_str!("../../suites/gzip.sh"),
         shows: Shows::Verdicts,
         needs: &[DPKG, ("gzip", "gzip")],
     },
@@ -87,7 +68,7 @@ pub const SUITES: &[Suite] = &[
         name: "lua",
         about: "make -j2 builds Lua from its source; what it made runs.",
         package: "lua5.4",
-        script: include_str!("../suites/lua.sh"),
+        script: include_str!("../../suites/lua.sh"),
         shows: Shows::Everything,
         needs: &[DPKG, ("make", "make"), ("gcc", "gcc")],
     },
@@ -95,7 +76,7 @@ pub const SUITES: &[Suite] = &[
         name: "zstd",
         about: "zstd's tests of its program: threads, pipes, many files, errors.",
         package: "libzstd",
-        script: include_str!("../suites/zstd.sh"),
+        script: include_str!("../../suites/zstd.sh"),
         shows: Shows::Verdicts,
         needs: &[
             DPKG,
@@ -145,7 +126,7 @@ pub fn select(wanted: &[String]) -> Result<Chosen> {
         if parts.is_empty() {
             continue;
         }
-        let units = match fetch::ensure(suite) {
+        let units = match fetch::units_of(suite) {
             Ok(units) => units,
             Err(cause) => {
                 chosen.absent.push((suite.name, format!("{cause:#}")));

@@ -1,0 +1,60 @@
+//! A program that is run and moved: where its text is from, and what it needs.
+
+use std::borrow::Cow;
+
+use crate::guests::terminal::Script;
+
+#[derive(Clone)]
+pub enum How {
+    /// A C, C++ or Go file of `guests/`.
+    Source {
+        file: &'static str,
+        source: &'static str,
+    },
+    /// A command line for `sh -c`.
+    Shell { line: Cow<'static, str> },
+    /// A program on a terminal, with keys to press.
+    Terminal { script: &'static Script },
+    /// One test file of a program's own suite.
+    Suite { suite: &'static Suite, unit: String },
+}
+
+#[derive(Clone)]
+pub struct Guest {
+    pub name: String,
+    pub about: String,
+    pub how: How,
+    /// Program and the Debian package that has it.
+    pub needs: &'static [(&'static str, &'static str)],
+    /// It may never leave home, by design; it must still be right.
+    pub stays: bool,
+    /// Run only when it is named, or with `--long`.
+    pub long: bool,
+}
+
+pub struct Suite {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Debian source package.
+    pub package: &'static str,
+    pub script: &'static str,
+    pub shows: Shows,
+    /// Program and the Debian package that has it.
+    pub needs: &'static [(&'static str, &'static str)],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// A line a test, `ok NAME`, `FAIL NAME` or `skip NAME`; tests that fail natively are no reference.
+    Verdicts,
+    /// What is the same every time, compared byte for byte.
+    Everything,
+}
+
+/// Does a name match a pattern, whose trailing `*` stands for any rest?
+pub fn matches(want: &str, name: &str) -> bool {
+    match want.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => want == name,
+    }
+}

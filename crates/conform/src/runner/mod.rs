@@ -1,0 +1,11 @@
+//! Inside a node: starts a guest as an ordinary user in a fresh directory, and tells what it showed.
+//!
+//! Start at [`serve`], which reads tasks as JSON lines and answers each.
+
+mod launch;
+mod leftovers;
+mod moves;
+mod pty;
+mod serve;
+
+pub(crate) use serve::serve;

@@ -1,0 +1,11 @@
+//! One call of `armento conform`: a lab, runners in its nodes, guests to each, evidence kept, lines for people.
+//!
+//! Start at [`run`].
+
+mod evidence;
+mod handler;
+mod run;
+mod show;
+
+pub(crate) use run::run;
+pub(crate) use show::list;
