@@ -389,7 +389,7 @@ fn look(
     let code = region.code();
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;
-    files::look_below(&mut h, &code, &first)?;
+    files::look_below(&mut h, &code, &first.areas, &first.files)?;
     uncarried::of_process(&mut h, &code, &first.areas)?;
     // One that has not begun yet loses nothing by a stop.
     let uffd = if !joint && rss > PRECOPY_MIN_KIB && !at_exec && !reasons::direct_io(pid) {

@@ -90,7 +90,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     }
     if again && last.files.keys().any(files::rescued) {
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
-        files::look_below(&mut hold, &code, &last)?;
+        files::look_below(&mut hold, &code, &last.areas, &last.files)?;
     }
     looks::unseen(&t.keep, pid)?;
     point("home.surveyed");

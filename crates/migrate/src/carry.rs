@@ -3,8 +3,10 @@
 //! From: `source.rs`, at the offer. Next: `target.rs`.
 
 use crate::alike::{Like, SIZES};
-use crate::image::{Area, Kind};
-use crate::source::Job;
+pub use crate::image::files_of;
+
+use crate::image::Area;
+use crate::source::{Job, Opened};
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_wire::talk::{self, FileKey};
@@ -13,9 +15,6 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
-
-/// The source's own descriptor of a file.
-pub type Opened<'a> = dyn FnMut(&FileKey) -> Option<File> + 'a;
 
 impl<R: Read, W: Write> Job<'_, R, W> {
     /// The files that were mapped since the offer, or since this was asked last. While the process runs, and once more
@@ -96,20 +95,6 @@ fn asked_together(keys: &[FileKey]) -> usize {
         sum <= *SIZES.end()
     };
     keys.iter().take_while(fits).count().max(1)
-}
-
-/// The files behind these areas, each once.
-pub fn files_of(areas: &[Area]) -> Vec<FileKey> {
-    let mut keys: Vec<FileKey> = areas
-        .iter()
-        .filter_map(|a| match a.kind {
-            Kind::File { key, .. } => Some(key),
-            _ => None,
-        })
-        .collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@
 //! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest. Of one that writes faster
 //! than the link carries, most comes behind the flip: `sweep.rs`.
 
-use crate::carry::{Opened, files_of};
 use crate::fault::point;
 use crate::image::areas::{self, Survey};
 use crate::image::flags::{self, ZEROS_MAX};
-use crate::image::{Accept, Area, Head, Kind, Layout, State, ThreadState, thread, vdso};
+use crate::image::{
+    Accept, Area, Head, Kind, Layout, State, ThreadState, files_of, handlers, thread,
+};
 use crate::later::Unsent;
 use crate::pack::Pack;
 use crate::watch::{Rest, Watch};
@@ -23,6 +24,7 @@ use armento_wire::bulk;
 use armento_wire::talk::{self, FileKey};
 use armento_wire::{read_frame, write_frame};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -61,6 +63,9 @@ const LATE_MIN: u64 = 1 << 20;
 const OWED_MIN: u64 = 256 << 10;
 /// Runs in one message.
 const DROP_RUNS: usize = 8192;
+
+/// The source's own descriptor of a file.
+pub type Opened<'a> = dyn FnMut(&FileKey) -> Option<File> + 'a;
 
 /// What a source says of its process before the freeze.
 pub struct Job<'a, R: Read, W: Write> {
@@ -367,7 +372,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             self.given_up.clear();
         }
         if self.wants_vdso {
-            if self.vdso.is_none() && vdso::handler_returns_there(self.pid, &state, &survey.areas) {
+            if self.vdso.is_none() && handlers::return_into_vdso(self.pid, &state, &survey.areas) {
                 let why = "a signal's handler interrupted it in the vDSO".into();
                 return Err(MigrateError::Stays(Stay::Busy, why));
             }

@@ -1,8 +1,10 @@
 //! Memory areas: what is mapped where, from the maps of a home process or of a body.
 
+pub use super::area::{Area, Kind};
+
+use super::area::Flags;
 use super::files::{self, FILE_MAX, Names, Untouched};
-use super::flags::{Flags, GROWS};
-use super::objects::{self, ObjectId};
+use super::objects;
 use super::vdso::{self, Vdso};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
@@ -11,56 +13,10 @@ use armento_tracee::pages::{Backing, Run};
 use armento_tracee::region::BASE;
 use armento_tracee::sys;
 use armento_wire::talk::FileKey;
-use serde::{Deserialize, Serialize};
 use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Deref;
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Area {
-    pub start: u64,
-    pub end: u64,
-    pub prot: i32,
-    pub kind: Kind,
-    pub flags: Flags,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
-    Anon,
-    /// Grows down by itself.
-    Stack,
-    /// Private view of a file; `shared` when home maps it shared and read-only.
-    File {
-        key: FileKey,
-        off: u64,
-        shared: bool,
-    },
-    /// Writable by others, too.
-    Shared {
-        object: ObjectId,
-        off: u64,
-    },
-}
-
-impl Area {
-    pub fn run(&self) -> Run {
-        (self.start, self.end)
-    }
-
-    /// Does the kernel make it bigger by itself?
-    pub fn grows(&self) -> bool {
-        self.kind == Kind::Stack || self.flags.has(GROWS)
-    }
-
-    pub fn backing(&self) -> Backing {
-        match self.kind {
-            Kind::File { .. } | Kind::Shared { .. } => Backing::File,
-            _ => Backing::Memory,
-        }
-    }
-}
 
 /// Areas of a process, and what the source needs to know beside them.
 #[derive(Default)]
@@ -446,7 +402,7 @@ fn join(out: &mut Vec<Step>, step: Step) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flags::NO_RESERVE;
+    use super::super::area::{GROWS, NO_RESERVE};
     use super::*;
 
     fn anon(start: u64, end: u64, prot: i32) -> Area {

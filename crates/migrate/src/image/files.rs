@@ -3,8 +3,7 @@
 //! A private mapping travels as its file and the pages that are the process's own. At home it stays what it is: the
 //! deputy keeps it, under the number that home's kernel has for its file, whatever becomes of the name.
 
-use super::Kind;
-use super::areas::Survey;
+use super::area::{Area, Kind};
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Hold, ok};
@@ -191,15 +190,20 @@ fn rescue(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
 /// What the files that were rescued hold below the process's own pages: it would see that if it gave those up.
 /// Before: nothing of it runs, and it dies with us: its pages are elsewhere for a moment.
 /// KERNEL: mremap(2) with MREMAP_DONTUNMAP (since 5.13 for files): the pages move, the mapping stays, and shows the file.
-pub fn look_below(h: &mut Hold, code: &Code, survey: &Survey) -> Result<()> {
+pub fn look_below(
+    h: &mut Hold,
+    code: &Code,
+    areas: &[Area],
+    files: &HashMap<FileKey, File>,
+) -> Result<()> {
     let map = Pagemap::open(h.tid).of_process("open its page map")?;
     let mem = File::open(format!("/proc/{}/mem", h.tid)).of_process("open its memory")?;
     let moves = libc::MREMAP_MAYMOVE as u64;
-    for a in &survey.areas {
+    for a in areas {
         let Kind::File { key, off, .. } = a.kind else {
             continue;
         };
-        let Some(copy) = survey.files.get(&key).filter(|_| rescued(&key)) else {
+        let Some(copy) = files.get(&key).filter(|_| rescued(&key)) else {
             continue;
         };
         let own = map

@@ -3,7 +3,7 @@
 //!
 //! KERNEL: proc_pid_smaps(5), the line VmFlags; there is no other way to ask. Looking walks the pages, too.
 
-use super::Area;
+use super::area::{Area, Flags, LOCKED, LOCKED_ON_FAULT, WORDS};
 use super::names::{self, Name};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
@@ -12,7 +12,6 @@ use armento_tracee::maps::{self, Vma};
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
 use armento_tracee::status;
-use serde::{Deserialize, Serialize};
 
 /// A process where the look takes longer than this, microseconds, is looked at right before it is frozen and not once
 /// more behind it. What it maps or advises in that moment travels without its flags.
@@ -20,90 +19,6 @@ const LOOK_MAX_US: u64 = 1500;
 /// What a look takes, measured on 6.18: 19 ms a GiB in 4 KiB pages, and 2.5 us a mapping.
 const LOOK_US_GIB: u64 = 19_000;
 const LOOK_NS_MAPPING: u64 = 2_500;
-
-/// One bit for each of [`WORDS`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flags(u16);
-
-/// As smaps writes them.
-const WORDS: [&str; 12] = [
-    "gd", "nr", "dc", "wf", "dd", "hg", "nh", "mg", "sr", "rr", "lo", "lf",
-];
-pub const GROWS: Flags = Flags(1 << 0);
-pub const NO_RESERVE: Flags = Flags(1 << 1);
-const LOCKED: Flags = Flags(1 << 10);
-const LOCKED_ON_FAULT: Flags = Flags(1 << 11);
-/// Of madvise: the bit, what sets it, what takes it back. A huge page's two have no way back but each other.
-const ADVICE: [(u16, i32, i32); 8] = [
-    (1 << 2, libc::MADV_DONTFORK, libc::MADV_DOFORK),
-    (1 << 3, libc::MADV_WIPEONFORK, libc::MADV_KEEPONFORK),
-    (1 << 4, libc::MADV_DONTDUMP, libc::MADV_DODUMP),
-    (1 << 5, libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE),
-    (1 << 6, libc::MADV_NOHUGEPAGE, libc::MADV_HUGEPAGE),
-    (1 << 7, libc::MADV_MERGEABLE, libc::MADV_UNMERGEABLE),
-    (1 << 8, libc::MADV_SEQUENTIAL, libc::MADV_NORMAL),
-    (1 << 9, libc::MADV_RANDOM, libc::MADV_NORMAL),
-];
-/// A program can tell whether it has these; the rest is for speed, and a kernel without it says EINVAL.
-const MUST: u16 = 0b1_1100;
-
-impl Flags {
-    fn of(words: &str) -> Flags {
-        let bit = |w: &str| WORDS.iter().position(|x| *x == w).map_or(0, |i| 1 << i);
-        Flags(words.split_whitespace().map(bit).sum())
-    }
-
-    pub fn has(self, f: Flags) -> bool {
-        self.0 & f.0 == f.0
-    }
-
-    pub fn with(self, f: Flags) -> Flags {
-        Flags(self.0 | f.0)
-    }
-
-    /// What an area must be mapped with: nothing can change it later.
-    pub fn of_mmap(self) -> i32 {
-        let grows = if self.has(GROWS) {
-            libc::MAP_GROWSDOWN
-        } else {
-            0
-        };
-        let unreserved = if self.has(NO_RESERVE) {
-            libc::MAP_NORESERVE
-        } else {
-            0
-        };
-        grows | unreserved
-    }
-
-    /// Were both mapped alike?
-    pub fn mapped_as(self, other: Flags) -> bool {
-        self.of_mmap() == other.of_mmap()
-    }
-
-    /// Calls that take `run` from `old` to this: those that must succeed, and hints.
-    pub fn calls(self, old: Flags, run: Run) -> (Vec<Call>, Vec<Call>) {
-        let (mut must, mut hints) = (Vec::new(), Vec::new());
-        let changed = self.0 ^ old.0;
-        let (gone, new) = (changed & old.0, changed & self.0);
-        // Taking one back may take its opposite with it: first.
-        let back = ADVICE
-            .iter()
-            .filter(|a| gone & a.0 != 0)
-            .map(|a| (a.0, a.2));
-        let set = ADVICE.iter().filter(|a| new & a.0 != 0).map(|a| (a.0, a.1));
-        for (bit, advice) in back.chain(set) {
-            let args = [run.0, run.1 - run.0, advice as u64, 0, 0, 0];
-            let list = if bit & MUST != 0 {
-                &mut must
-            } else {
-                &mut hints
-            };
-            list.push((libc::SYS_madvise, args));
-        }
-        (must, hints)
-    }
-}
 
 /// Locks again what was locked. Before: the pages are there. A node may grant less than home did.
 pub fn lock_calls(areas: &[Area]) -> Vec<Call> {
@@ -265,7 +180,7 @@ impl Noted {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kind;
+    use super::super::area::{Flags, GROWS, Kind};
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@
 //! the thread's own mask only, and would end the call by a signal that it keeps out. Natively such a signal
 //! comes after the call or, when something interrupts that, between two issues of it: it never ends one.
 
-use crate::image::thread;
+use super::restarts;
 use armento_abi::{Fault, Mem};
 use armento_model::Tid;
 use armento_tracee::inject::bit;
@@ -44,7 +44,7 @@ fn own(tid: Tid, r: &Regs) -> Option<u64> {
 
 /// … that the kernel is about to issue again.
 fn own_again(tid: Tid, r: &Regs) -> Option<u64> {
-    thread::interrupted(r).then(|| own(tid, r))?
+    restarts::interrupted(r).then(|| own(tid, r))?
 }
 
 /// Is a signal with a handler waiting for this stopped thread, so that an EINTR is its own?
@@ -56,7 +56,7 @@ pub fn signal_waits(tid: Tid) -> bool {
     if waiting & !s.blocked == 0 {
         return false;
     }
-    let cut = |r: &Regs| thread::interrupted(r) || r.rax as i64 == -i64::from(libc::EINTR);
+    let cut = |r: &Regs| restarts::interrupted(r) || r.rax as i64 == -i64::from(libc::EINTR);
     let regs = trace::regs(tid).ok().filter(cut);
     let mask = regs.and_then(|r| own(tid, &r));
     waiting & !mask.unwrap_or(s.blocked) != 0
@@ -91,7 +91,7 @@ pub fn lead(tid: Tid) -> Option<Status> {
 pub fn deliver_before(tid: Tid, sig: i32) {
     let Ok(mut r) = trace::regs(tid) else { return };
     if own_again(tid, &r).is_some_and(|mask| mask & bit(sig) != 0) {
-        thread::begin_anew(&mut r);
+        restarts::begin_anew(&mut r);
         // One that died meanwhile needs nothing.
         let _ = trace::set_regs(tid, &r);
     }

@@ -9,7 +9,7 @@
 //! KERNEL: mmap(2); such a mapping is one of a deleted file of the kernel's own, "/dev/zero", and nobody but
 //! children can get at it.
 
-use super::{Area, Kind};
+use super::area::{Area, Kind};
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Call, Hold};

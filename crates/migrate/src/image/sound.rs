@@ -117,7 +117,7 @@ fn area(a: &Area) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::flags::Flags;
+    use crate::image::area::Flags;
     use crate::image::vdso::Vdso;
 
     fn plain(start: u64, end: u64) -> Area {

@@ -1,8 +1,14 @@
 //! One thread: registers, extended state, mask, and what the kernel remembers for it.
 
+pub use super::restarts::{
+    ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, ERESTARTSYS, SYSCALL, begin_anew,
+    interrupted, settle, turned_back,
+};
+
+use super::restarts::{RESTART, maybe_ours};
+use super::{masked, uncarried};
 use crate::Result;
-use crate::image::{Cpu, masked, uncarried};
-use armento_abi::Restart;
+use crate::image::Cpu;
 use armento_model::Tid;
 use armento_tracee::inject::{self, Call, Hold};
 use armento_tracee::region::{BOOTH_CALLS, Code};
@@ -113,18 +119,6 @@ const PR_SET_NAME: u64 = 15;
 const PR_GET_NAME: u64 = 16;
 const PR_GET_TID_ADDRESS: u64 = 40;
 const RSEQ_UNREGISTER: u64 = 1;
-/// KERNEL: include/linux/errno.h: issued again unless a handler without SA_RESTART runs; whatever happens; unless any
-/// handler runs; continued by restart_syscall.
-pub const ERESTARTSYS: i64 = -512;
-pub const ERESTARTNOINTR: i64 = -513;
-pub const ERESTARTNOHAND: i64 = -514;
-pub const ERESTART_RESTARTBLOCK: i64 = -516;
-/// System call numbers that need care here.
-const FUTEX: u64 = libc::SYS_futex as u64;
-const RESTART: u64 = libc::SYS_restart_syscall as u64;
-/// The instruction `syscall`.
-pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
-
 pub fn words(r: &Regs) -> Vec<u64> {
     vec![
         r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx,
@@ -175,43 +169,6 @@ pub fn from_words(w: &[u64]) -> Option<Regs> {
     Some(r)
 }
 
-/// Is the thread inside a call that a stop interrupted?
-pub fn interrupted(r: &Regs) -> bool {
-    (r.orig_rax as i64) >= 0 && ((-516..=ERESTARTSYS).contains(&(r.rax as i64)))
-}
-
-/// Has the kernel already turned the thread back to its `syscall` instruction, to issue an interrupted call
-/// again? Its number is then in rax as well as (unless a tick came between) in orig_rax.
-/// KERNEL: arch_do_signal_or_restart, arch/x86/kernel/signal.c.
-pub fn turned_back(tid: Tid, r: &Regs) -> bool {
-    let again = r.rax == r.orig_rax || r.rax == RESTART;
-    let mut code = [0u8; 2];
-    again && matches!(sys::vm_read(tid, r.rip, &mut code), Ok(2)) && code == SYSCALL
-}
-
-/// Turns what the stop did to a blocking call into what the kernel does by itself.
-/// `signals`: a signal with a handler waits, so that EINTR is genuine.
-pub fn settle(r: &mut Regs, signals: bool) {
-    let (nr, ret) = (r.orig_rax, r.rax as i64);
-    if (nr as i64) < 0 {
-        return;
-    }
-    if maybe_ours(r) && !signals {
-        r.rax = ERESTARTNOHAND as u64;
-    }
-    if ret == ERESTART_RESTARTBLOCK && nr == FUTEX {
-        // glibc's timed waits are absolute: issuing them again is exact. Until when a relative one lasts is noted apart.
-        begin_anew(r);
-    }
-}
-
-/// Turned back to its `syscall` instruction, as if the call had not been issued.
-pub fn begin_anew(r: &mut Regs) {
-    r.rax = r.orig_rax;
-    r.orig_rax = u64::MAX;
-    r.rip = r.rip.wrapping_sub(2);
-}
-
 /// A thread that was stopped and will run on where it is: its EINTR, or a short read of what always has more, if it is
 /// our doing, is undone.
 pub fn settle_stopped(tid: Tid) {
@@ -225,12 +182,6 @@ pub fn settle_stopped(tid: Tid) {
         // A thread that died needs nothing.
         let _ = trace::set_regs(tid, &r);
     }
-}
-
-/// Has its call ended with the EINTR of a stop, or of a signal with a handler?
-fn maybe_ours(r: &Regs) -> bool {
-    let eintr = (r.orig_rax as i64) >= 0 && r.rax as i64 == -i64::from(libc::EINTR);
-    eintr && armento_abi::row(r.orig_rax).is_some_and(|row| row.restart == Restart::Eintr)
 }
 
 /// Has a read of what always has more ended early? For whom, [`masked::signal_waits`] knows.

@@ -3,7 +3,7 @@
 //!
 //! From: the owner's freeze (`keeper/src/freeze.rs`). Next: nothing: such a process stays.
 
-use super::Area;
+use super::area::Area;
 use crate::{MigrateError, Result};
 use armento_model::{Stay, Tid};
 use armento_tracee::inject::{Call, Hold};
