@@ -1,4 +1,4 @@
-//! How the program is linked: three starts of it are behind one `armento run` (`docs/rfd/0005-the-farm-decides.md`).
+//! How the program is linked: three starts of it are behind one `armento run` (`docs/measurements/starts-and-moves.md`).
 //!
 //! - At a fixed address: its 15,000 relocations are made when it is built.
 //! - Without libraries to find at each start, where the compiler has them as archives. `-C target-feature=+crt-static` is

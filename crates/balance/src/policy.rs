@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 /// Beyond a thousand nodes, each lets knowledge get so much older before it attracts nobody: there it is on its way
-/// for longer (RFD 6). 60 s at ten thousand, when the vector forgets …
+/// for longer (RFD 44). 60 s at ten thousand, when the vector forgets …
 const AGE_MS_EACH: u64 = 6;
 /// … and so many nodes let one process more be under way from one home: what they take in grows with them.
 const FLIGHT_NODES: usize = 16;
@@ -80,10 +80,10 @@ pub struct Policy {
     /// Places are changed for a difference of at least so much of a process's time …
     pub turn_ms_min: u64,
     /// … and of this part of its age: how long it will go on is not known, so that what it may have
-    /// lost in the end is a share of the whole. Measured: 64 left a hundredth more of N = 17 (RFD 5).
+    /// lost in the end is a share of the whole. Measured: 64 left a hundredth more of N = 17 (RFD 40).
     pub turns_each: u64,
     /// A free core that is slower than a share of where a process is, is taken if the move costs no more than this part of
-    /// what the process has left: it takes turns there, each of which costs that again (RFD 5).
+    /// what the process has left: it takes turns there, each of which costs that again (RFD 39).
     pub slower_each: u64,
     /// What taking turns may cost, thousandths of the power in use.
     pub turns_permille: u64,

@@ -110,7 +110,7 @@ impl Stage {
     }
 
     /// Touches so much memory and gives it back, so that whoever takes it next finds memory that this machine has: a
-    /// virtual one gives back what is free, and the first touch then costs 1.5 s a GiB (docs/rfd/0004-in-milliseconds.md).
+    /// virtual one gives back what is free, and the first touch then costs 1.5 s a GiB (docs/kernel-notes.md).
     /// Before that, what was freed earlier is given back, or it would be so in the midst of what is measured. All nodes
     /// have the same memory.
     pub fn warm(&self, lab: &Lab, mib: u64, pages: &[&str]) -> Result<()> {

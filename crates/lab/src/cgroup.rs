@@ -5,7 +5,7 @@
 //! all nodes of a lab: such a group has processes on several processors, and beside one of those
 //! others of the same processor may wait for ever.
 //! KERNEL: from 6.13 on (6d71a9c61604), and in 6.18.44; mended by 101f3498b4bd
-//! (docs/rfd/0004-in-milliseconds.md, "Two nodes on one processor").
+//! (docs/kernel-notes.md, "Control groups").
 
 use crate::hierarchy::{Hierarchy, hierarchies};
 use crate::spec::{NodePlan, Plan};

@@ -31,7 +31,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 /// Bytes of pages in one frame: read, looked at and sent while they are in the nearest caches. With four times as many
-/// the same gigabytes take a fifth more of the processor (docs/rfd/0004-in-milliseconds.md).
+/// the same gigabytes take a fifth more of the processor (docs/measurements/bulk.md).
 const BLOCK: usize = 128 << 10;
 /// What x86-64 calls a huge page.
 const HUGE_PAGE: u64 = 2 << 20;

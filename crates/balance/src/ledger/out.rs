@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 /// A farm of so many nodes is looked at as a whole.
 const WINDOW_FULL: usize = 1000;
-/// … of a larger one at least so many: the best of a few hundred is hardly worse than the best of all (RFD 6) …
+/// … of a larger one at least so many: the best of a few hundred is hardly worse than the best of all (RFD 44) …
 const WINDOW_MIN: usize = 256;
 /// … and so many for each of ours.
 const WINDOW_EACH: usize = 4;

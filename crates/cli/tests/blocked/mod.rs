@@ -23,7 +23,7 @@ const SOURCES: [(&str, &str); 4] = [
 ];
 /// Cases at once: most of their time they wait.
 const PLAYERS: usize = 4;
-/// Rows that are known to fail, of which kinds, and why (`docs/rfd/0004-in-milliseconds.md`, "In the midst of a call").
+/// Rows that are known to fail, of which kinds, and why (`docs/rfd/0013-waits-keep-their-remaining-time.md`).
 const GAPS: [(&str, &[Kind], &str); 3] = [
     (
         "sigtimedwait",

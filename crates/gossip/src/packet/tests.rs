@@ -57,7 +57,7 @@ fn what_a_packet_weighs_is_what_its_message_takes() {
         assert_eq!(packet.builds.len(), 2.min(others + 1), "equal builds once");
         let again: Message = postcard::from_bytes(&bytes).unwrap();
         assert_eq!(again, message);
-        // About 1800 of ten thousand are what keeps knowledge young there (RFD 6).
+        // About 1800 of ten thousand are what keeps knowledge young there (RFD 43).
         assert!(packet.len() >= 1700.min(others), "{} entries", packet.len());
     }
 }
