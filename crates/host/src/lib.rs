@@ -5,43 +5,16 @@
 //! It never decides who moves and touches no file of this node but the copies of
 //! home's that its user's hosts share (`cache.rs`). Start at [`main`], then `serve.rs`.
 
-mod ahead;
-mod alike;
-mod arrive;
-mod behind;
-mod bodies;
-mod brake;
-mod cache;
-mod coming;
-mod cpu;
-mod depart;
-mod fork;
-mod forward;
-mod freeze;
-mod futex_waits;
-mod growth;
+mod calls;
+mod files;
 mod home;
-mod mapping;
-mod passage;
-mod report;
-mod resume;
-mod rights;
-mod serve;
-mod shared;
-mod shut;
-mod sigwaits;
+mod inject;
+mod isolation;
+mod moves;
 mod start;
+mod state;
 mod sys;
-mod talk;
-mod timers;
-mod turns;
-mod vdso;
-mod veils;
-mod walls;
-mod whole;
-mod words;
-mod world;
-mod zygote;
+mod threads;
 
+pub use isolation::namespaces::{Forbidden, probe_as};
 pub use start::main;
-pub use walls::{Forbidden, probe_as};

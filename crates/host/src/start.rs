@@ -1,13 +1,17 @@
 //! `armento host`: one line of JSON in, one out, then guests.
 
-use crate::cache::Cache;
-use crate::home::{Home, Inlet};
-use crate::passage::Open;
-use crate::rights::Rights;
-use crate::shared::{Asking, Cells, Shared};
-use crate::veils::Veils;
-use crate::world::Zoo;
-use crate::{home, passage, report, serve, sys, talk, walls, zygote};
+use crate::calls::dispatch;
+use crate::files::cache::Cache;
+use crate::home::link::{Home, Inlet};
+use crate::home::{daemon, link, messages};
+use crate::inject::allowed_calls::Open;
+use crate::inject::{allowed_calls, zygote};
+use crate::isolation::namespaces;
+use crate::isolation::privileges::Rights;
+use crate::state::guests::Zoo;
+use crate::state::shared::{Asking, Cells, Shared};
+use crate::state::siginfo_cookies::Veils;
+use crate::sys;
 use armento_client::api::{HostSaid, HostStart, HostUp};
 use armento_link::{Badge, Duplex, LinkError, Listener as Door, Role, Writer};
 use armento_model::Stay;
@@ -57,8 +61,8 @@ fn run() -> Result<(), Failure> {
     let cache = Cache::open(start.files.as_deref());
     let asking = asking();
     let withheld = Withheld::open();
-    let rights = Rights::of(start.guest_uid, start.procs_max, walls::setting)?;
-    if let Err(no) = walls::probe(&rights) {
+    let rights = Rights::of(start.guest_uid, start.procs_max, namespaces::setting)?;
+    if let Err(no) = namespaces::probe(&rights) {
         let detail = format!("{} on {}; there: {}", no.what, start.node, no.remedy);
         let unable = HostSaid::Unable {
             stay: Stay::NoWalls,
@@ -135,24 +139,24 @@ fn run() -> Result<(), Failure> {
     };
     armento_migrate::fault::side_of(sh.start.tree);
     let s = sh.clone();
-    aside::start("serve", move || serve::run(&s))?;
+    aside::start("serve", move || dispatch::run(&s))?;
     let s = sh.clone();
-    aside::start("passage", move || passage::watch(&s))?;
+    aside::start("passage", move || allowed_calls::watch(&s))?;
     let s = sh.clone();
     aside::start("talk", move || {
         let _turn = s.home.reads();
-        early.into_iter().for_each(|m| talk::hear(&s, m));
-        talk::calls(&s, inlet);
+        early.into_iter().for_each(|m| messages::hear(&s, m));
+        messages::calls(&s, inlet);
     })?;
     let s = sh.clone();
     let doors = door.clone();
     aside::start("accept", move || accept(&s, &doors))?;
     let s = sh.clone();
-    aside::start("pulse", move || talk::pulse(&s))?;
+    aside::start("pulse", move || messages::pulse(&s))?;
     let s = sh.clone();
-    aside::start("alone", move || home::watch(&s))?;
+    aside::start("alone", move || link::watch(&s))?;
     let s = sh.clone();
-    aside::start("report", move || report::report(&s, &door))?;
+    aside::start("report", move || daemon::report(&s, &door))?;
     // Others wait for it; what it says home is bounded by the threads of guests.
     session::never_wait();
     palm.hold(&mut zoo);
@@ -193,7 +197,7 @@ fn first(door: &Door, start: &HostStart) -> Result<Met, Failure> {
         let Ok((link, who)) = admit(door, start) else {
             continue;
         };
-        let Ok((h, socket, r, w)) = talk::opened(link) else {
+        let Ok((h, socket, r, w)) = messages::opened(link) else {
             continue;
         };
         let Purpose::Calls(resume) = h.purpose else {
@@ -287,12 +291,14 @@ fn accept(sh: &Arc<Shared>, door: &Door) {
     loop {
         match admit(door, &sh.start) {
             Ok((link, who)) => {
-                let Some(silent) = talk::Silent::take() else {
+                let Some(silent) = messages::Silent::take() else {
                     continue;
                 };
                 let sh = sh.clone();
                 // Without room for it the link is closed, and whoever dialled says so.
-                let _ = aside::start("welcome", move || talk::welcome(&sh, link, &who, silent));
+                let _ = aside::start("welcome", move || {
+                    messages::welcome(&sh, link, &who, silent)
+                });
             }
             Err(LinkError::Refused(_)) => {}
             Err(_) => std::thread::sleep(Duration::from_millis(10)),

@@ -1,0 +1,355 @@
+//! fork, vfork, clone and clone3 of a guest: the deputy forks first and gives the number, then the body.
+
+use crate::calls::cmdline;
+use crate::calls::dispatch::come_home;
+use crate::calls::forward;
+use crate::inject::zygote::{STACK_SAID, clone_args, wait_first_stop};
+use crate::moves::postcopy;
+use crate::state::guests::{Body, Th, Zoo};
+use crate::state::shared::{Cell, Proc, Shared, Special, Waiting, lock};
+use armento_migrate::Result;
+use armento_model::{Pid, Stay, Tid};
+use armento_tracee::inject::Hold;
+use armento_tracee::notify::Notice;
+use armento_tracee::region::USER_END;
+use armento_tracee::{sys, trace};
+use armento_wire::talk::{ToHome, ToHost};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the program asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wish {
+    flags: u64,
+    exit_signal: i32,
+    stack: u64,
+    tls: u64,
+    ptid: u64,
+    ctid: u64,
+}
+
+const NEW_THINGS: i32 = libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_PIDFD
+    | libc::CLONE_PARENT
+    | libc::CLONE_PTRACE;
+/// CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP: only clone3, only home.
+const NEW_THINGS_HIGH: u64 = 3 << 32;
+
+fn wish(n: &Notice, here: Tid) -> Option<Wish> {
+    let a = n.args;
+    Some(match i64::from(n.nr) {
+        libc::SYS_fork => Wish {
+            exit_signal: libc::SIGCHLD,
+            ..Wish::default()
+        },
+        libc::SYS_vfork => Wish {
+            flags: (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
+            exit_signal: libc::SIGCHLD,
+            ..Wish::default()
+        },
+        libc::SYS_clone => Wish {
+            flags: a[0] & !0xff & 0xffff_ffff,
+            exit_signal: (a[0] & 0xff) as i32,
+            stack: a[1],
+            ptid: a[2],
+            ctid: a[3],
+            tls: a[4],
+        },
+        _ => {
+            let mut b = [0u8; 64];
+            if a[1] < 64 || !matches!(sys::vm_read(here, a[0], &mut b), Ok(64)) {
+                return None;
+            }
+            let w =
+                |i: usize| u64::from_le_bytes(b[i * 8..i * 8 + 8].try_into().unwrap_or_default());
+            let set_tid = a[1] >= 80 && {
+                let mut t = [0u8; 8];
+                matches!(sys::vm_read(here, a[0] + 72, &mut t), Ok(8)) && u64::from_le_bytes(t) != 0
+            };
+            if set_tid {
+                return None;
+            }
+            // KERNEL: clone3_stack_valid: both or none, and a range of the user's.
+            if (w(5) == 0) != (w(6) == 0) {
+                return None;
+            }
+            let stack = w(5).checked_add(w(6))?;
+            Wish {
+                flags: w(0),
+                exit_signal: w(4) as i32,
+                stack,
+                tls: w(7),
+                ptid: w(3),
+                ctid: w(2),
+            }
+        }
+    })
+}
+
+/// What the kernel refuses is refused at home, by itself: a deputy's child is made without the flags that say so.
+///
+/// KERNEL: copy_process and clone3_args_valid in kernel/fork.c.
+fn refused(w: &Wish) -> bool {
+    let has = |flag: i32| w.flags & flag as u64 != 0;
+    has(libc::CLONE_THREAD) && (!has(libc::CLONE_SIGHAND) || w.exit_signal != 0)
+        || has(libc::CLONE_SIGHAND) && !has(libc::CLONE_VM)
+        || !(0..=64).contains(&w.exit_signal)
+        // What clone(2) takes and our clone3 cannot say: a stack that ends where none can lie.
+        || w.stack != 0 && !(STACK_SAID..USER_END).contains(&w.stack)
+}
+
+/// What a host needs for itself of the processes and threads that its node gives it (`guest_procs_max`): its own, the
+/// guard, the zygote, and what moves take.
+const OURS: u64 = 64;
+/// A fork under way: the child, and the thread that waits for it.
+const FORK: u64 = 2;
+
+/// Room for one more thread of a guest.
+struct Place(Arc<AtomicU64>);
+
+impl Place {
+    /// `None`: there is none.
+    fn take(sh: &Shared) -> Option<Place> {
+        let under_way = sh.forking.fetch_add(1, Ordering::Relaxed) + 1;
+        let place = Place(sh.forking.clone());
+        let used = sh.threads() + under_way * FORK + OURS;
+        (sh.start.procs_max == 0 || used <= sh.start.procs_max).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
+    let Some(w) = wish(n, cell.here).filter(|w| !refused(w)) else {
+        return come_home(sh, cell, n.id, Stay::UnsupportedCall, "an unusual clone3");
+    };
+    let vm_only = w.flags & libc::CLONE_VM as u64 != 0
+        && w.flags & (libc::CLONE_THREAD | libc::CLONE_VFORK) as u64 == 0;
+    if w.flags & NEW_THINGS as u64 != 0 || w.flags & NEW_THINGS_HIGH != 0 || vm_only {
+        return come_home(
+            sh,
+            cell,
+            n.id,
+            Stay::UnsupportedCall,
+            "a clone with new namespaces or shared memory",
+        );
+    }
+    let Some(place) = Place::take(sh) else {
+        // Refused here it would have left a dead child at home, and there it may be had.
+        let why = "its node lets guests have no more processes and threads";
+        return come_home(sh, cell, n.id, Stay::LimitLower, why);
+    };
+    let Some(special) = Special::begin(&cell.proc) else {
+        return forward::park(sh, cell, n.id);
+    };
+    let special = (special, place);
+    lock(&cell.st).waiting = Some(Waiting::Special);
+    let (sh, cell, id) = (sh.clone(), cell.clone(), n.id);
+    if w.flags & libc::CLONE_VM as u64 == 0 && cell.proc.coming.any() {
+        // A child would have empty pages where its parent's are still to come.
+        armento_tracee::aside::soon("whole", move || match postcopy::whole(&cell.proc) {
+            Ok(()) => ask(sh, cell, id, w, special),
+            Err(e) => {
+                drop(special);
+                come_home(&sh, &cell, id, e.stay(), "a fork");
+            }
+        });
+        return;
+    }
+    ask(sh, cell, id, w, special);
+}
+
+/// Home forks, and then the body.
+fn ask(sh: Arc<Shared>, cell: Arc<Cell>, id: u64, w: Wish, special: (Special, Place)) {
+    let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
+    if !thread {
+        // The child may look at its parent from home, where nobody sees it look: `$0 = "x"; system "ps"`.
+        cmdline::tell_one(&sh, &cell);
+    }
+    let answer = sh.ask_stream(|seq| ToHome::Fork {
+        tid: cell.tid,
+        seq,
+        flags: w.flags,
+        exit_signal: w.exit_signal,
+        thread,
+    });
+    let Some(answer) = answer else { return };
+    let work = move || {
+        let ret = match answer.recv() {
+            Ok(ToHost::Forked {
+                stay: Some(stay), ..
+            }) => return come_home(&sh, &cell, id, stay, "no room for more threads or children"),
+            Ok(ToHost::Forked { ret, .. }) => ret,
+            _ => return,
+        };
+        if ret < 0 && !forward::is_restart(ret) {
+            lock(&cell.st).waiting = None;
+            drop(special);
+            sh.listener.reply(id, ret);
+            return;
+        }
+        let hand = sh.hand.clone();
+        hand.post(move |zoo| {
+            lock(&cell.st).waiting = None;
+            if ret < 0 {
+                crate::threads::stops::restart(zoo, &cell, id, ret);
+            } else if let Err(e) = split(zoo, &cell, id, &w, ret as Tid) {
+                // The deputy's child exists without a body: home ends it, the caller sees EAGAIN.
+                sh.tell(&ToHome::Died {
+                    pid: ret as Pid,
+                    sig: libc::SIGKILL,
+                });
+                eprintln!("fork of {} failed: {e}", cell.pid);
+                crate::inject::allowed_calls::judge(&sh, cell.here, &e);
+            }
+            drop(special);
+        });
+    };
+    // A thread a fork: forks are rare beside calls, and the listener must not wait.
+    armento_tracee::aside::soon("fork", work);
+}
+
+/// Breaks the thread out of its notification and makes the child in its own context.
+fn split(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, w: &Wish, child_tid: Tid) -> Result<()> {
+    let code = zoo.code.clone();
+    let mut h = break_out(zoo, cell, id)?;
+    let before = h.regs;
+    let vfork = w.flags & libc::CLONE_VFORK as u64 != 0;
+    let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
+    let parent = if thread { 0 } else { libc::CLONE_PARENT as u64 };
+    let flags = w.flags & !(libc::CLONE_VFORK as u64) | parent;
+    let args = clone_args(
+        &code,
+        flags,
+        w.stack,
+        w.tls,
+        w.ptid,
+        w.ctid,
+        Some(child_tid),
+    );
+    let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
+    let mask = h.mask;
+    let mut regs = before;
+    (regs.rax, regs.orig_rax) = (r as u64, u64::MAX);
+    h.finish(regs, mask)?;
+    let Some(child) = crate::inject::allowed_calls::made(r, child) else {
+        let _ = trace::resume(cell.here, 0);
+        return Err(armento_tracee::TraceError::Inside {
+            what: "clone3",
+            tid: cell.here,
+            errno: -r as i32,
+        }
+        .into());
+    };
+    wait_first_stop(child)?;
+    let mut c = trace::regs(child)?;
+    let (fs, gs) = (c.fs_base, c.gs_base);
+    c = before;
+    (c.rax, c.orig_rax, c.fs_base, c.gs_base) = (0, u64::MAX, fs, gs);
+    if w.stack != 0 {
+        c.rsp = w.stack;
+    }
+    trace::set_regs(child, &c)?;
+    trace::set_sigmask(child, mask)?;
+    adopt(zoo, cell, child, child_tid, thread, vfork);
+    let _ = trace::resume(child, 0);
+    if vfork {
+        // Held until the child execs or ends, as vfork(2) does; counted as special so that no move comes between.
+        cell.proc.specials.fetch_add(1, Ordering::AcqRel);
+    } else {
+        let _ = trace::resume(cell.here, 0);
+    }
+    Ok(())
+}
+
+fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfork: bool) {
+    let sh = zoo.sh();
+    let pid = if thread { cell.pid } else { tid };
+    let proc = if thread {
+        cell.proc.clone()
+    } else {
+        let proc = Proc::new(here);
+        let read = cell.proc.signalfds.load(Ordering::Relaxed);
+        proc.signalfds.store(read, Ordering::Relaxed);
+        proc
+    };
+    let new = Arc::new(Cell {
+        tid,
+        here,
+        pid,
+        proc: proc.clone(),
+        cpu: Default::default(),
+        st: Default::default(),
+    });
+    sh.enter(&new);
+    let th = Th {
+        cell: new,
+        halted: None,
+        asking: false,
+    };
+    if thread {
+        if let Some(b) = zoo.bodies.get_mut(&pid) {
+            b.threads.insert(tid, th);
+        }
+        return crate::threads::stops::catch_up(zoo, pid, tid);
+    }
+    let needs = zoo.bodies.get(&cell.pid).map(|b| b.needs.clone());
+    let areas = zoo
+        .bodies
+        .get(&cell.pid)
+        .map(|b| b.areas.clone())
+        .unwrap_or_default();
+    let vdso = zoo.bodies.get(&cell.pid).and_then(|b| b.vdso.clone());
+    let releases = vfork.then_some((cell.pid, cell.tid));
+    proc.live.store(!vfork, Ordering::Release);
+    let body = Body {
+        pid,
+        here,
+        proc,
+        threads: [(tid, th)].into(),
+        uffd: None,
+        filling: Vec::new(),
+        freezer: None,
+        stopped: false,
+        releases,
+        quiet: false,
+        serving: false,
+        mv: None,
+        busy_percent: 100,
+        came: std::time::Instant::now(),
+        looked: (0, std::time::Instant::now()),
+        demand: Default::default(),
+        name: String::new(),
+        areas,
+        needs: needs.unwrap_or_default(),
+        vdso,
+    };
+    zoo.bodies.insert(pid, body);
+    crate::threads::stops::catch_up(zoo, pid, tid);
+}
+
+/// Takes a thread out of its notification; its call did not happen. Given back with `finish`.
+pub fn break_out(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64) -> Result<Hold> {
+    trace::interrupt(cell.here)?;
+    // ERESTARTNOINTR: would be issued again if we did not set a result.
+    zoo.sh().listener.reply(id, -513);
+    loop {
+        match trace::wait_certain(cell.here)? {
+            trace::Status::Stopped(trace::Stop::Trap) => {
+                return Ok(Hold::take(cell.here, zoo.passage())?);
+            }
+            trace::Status::Stopped(_) => trace::resume(cell.here, 0)?,
+            _ => return Err(armento_migrate::MigrateError::Ended),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+pub mod cmdline;
+pub mod cpu_time;
+pub mod dispatch;
+pub mod fork;
+pub mod forward;
+pub mod mmap;
+pub mod partial_io;
+pub mod readahead;
+pub mod timers;

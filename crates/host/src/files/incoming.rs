@@ -1,0 +1,112 @@
+//! The files of an arrival: which must come along, and whose they are meanwhile.
+//!
+//! From: `arrive.rs`, for each one move.
+
+use crate::files::cache::Draft;
+use crate::files::local_copies;
+use crate::state::shared::{Shared, lock};
+use armento_migrate::alike::Like;
+use armento_migrate::image::files::FILE_MAX;
+use armento_migrate::{Local, MigrateError, Result};
+use armento_model::Stay;
+use armento_wire::talk::FileKey;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Its process may stand still by now: then a second copy is better than to wait for the one that another host fetches.
+pub const MORE_MAX: Duration = Duration::from_millis(50);
+
+/// What one move brings of files, until its end.
+pub struct Coming {
+    sh: Arc<Shared>,
+    /// Those that come with this move, while they are not complete.
+    fresh: BTreeMap<FileKey, Draft>,
+    /// … and those that are: nobody forgets what an arrival holds.
+    came: Vec<Arc<File>>,
+}
+
+impl Coming {
+    /// Nothing has come yet.
+    pub fn new(sh: &Arc<Shared>) -> Coming {
+        Coming {
+            sh: sh.clone(),
+            fresh: BTreeMap::new(),
+            came: Vec::new(),
+        }
+    }
+
+    /// Which must come along: neither known here nor to another host of this user, nor on their way
+    /// to one. In the order of their keys: two hosts that wait for each other's would wait in vain.
+    pub fn missing(&mut self, mut files: Vec<FileKey>, wait: Duration) -> Result<Vec<FileKey>> {
+        files.sort_unstable();
+        let sh = self.sh.clone();
+        let mut missing = Vec::new();
+        for key in files.into_iter().filter(|k| !sh.knows(k)) {
+            let no_room = |why: &str| Err(MigrateError::Stays(Stay::NoRoom, why.into()));
+            if !sh.has_file_room(self.fresh.len()) {
+                return no_room("this host has no descriptors left for its files");
+            }
+            if key.size > FILE_MAX {
+                return no_room("a mapped file too big to travel");
+            }
+            let found = match sh.cache.get(&key, false) {
+                Some(f) => Ok(f),
+                None => sh.cache.draft(&key, false, wait)?,
+            };
+            match found {
+                Ok(f) => drop(lock(&sh.files).insert(key, Arc::new(f))),
+                Err(draft) => {
+                    self.fresh.insert(key, draft);
+                    missing.push(key);
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Takes this node's own files in place of home's, and says which it could not.
+    pub fn alike(&mut self, files: Vec<Like>) -> Result<Vec<FileKey>> {
+        let mut lacks = Vec::new();
+        for like in files {
+            match self.fresh.remove(&like.key) {
+                Some(draft)
+                    if local_copies::copy(&like, &draft.file).local("copy a mapped file")? =>
+                {
+                    self.keep_one(like.key, draft)
+                }
+                draft => {
+                    lacks.push(like.key);
+                    self.fresh.extend(draft.map(|d| (like.key, d)));
+                }
+            }
+        }
+        Ok(lacks)
+    }
+
+    /// A part of one that comes; what nobody waits for is dropped.
+    pub fn write(&self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()> {
+        if let Some(draft) = self.fresh.get(key) {
+            draft
+                .file
+                .write_all_at(bytes, off)
+                .local("keep a mapped file")?;
+        }
+        Ok(())
+    }
+
+    /// Those that came are whole.
+    pub fn keep(&mut self) {
+        for (key, draft) in std::mem::take(&mut self.fresh) {
+            self.keep_one(key, draft);
+        }
+    }
+
+    fn keep_one(&mut self, key: FileKey, draft: Draft) {
+        let file = Arc::new(self.sh.cache.publish(draft));
+        self.came.push(file.clone());
+        lock(&self.sh.files).insert(key, file);
+    }
+}

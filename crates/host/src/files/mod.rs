@@ -1,0 +1,3 @@
+pub mod cache;
+pub mod incoming;
+pub mod local_copies;

@@ -1,0 +1,3 @@
+pub mod daemon;
+pub mod link;
+pub mod messages;

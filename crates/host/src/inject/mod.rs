@@ -1,0 +1,3 @@
+pub mod allowed_calls;
+pub mod vdso;
+pub mod zygote;

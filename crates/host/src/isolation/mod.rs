@@ -1,0 +1,2 @@
+pub mod namespaces;
+pub mod privileges;

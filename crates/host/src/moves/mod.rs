@@ -1,0 +1,5 @@
+pub mod arrive;
+pub mod depart;
+pub mod freeze;
+pub mod postcopy;
+pub mod throttle;

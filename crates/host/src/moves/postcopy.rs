@@ -1,0 +1,149 @@
+//! What comes behind the flip: the host's side of `migrate::fetch`, and of `migrate::sweep`.
+//!
+//! From: `arrive.rs`, `depart.rs`. Until a process has all its pages it neither forks nor moves: who wants that waits.
+
+use crate::calls::mmap::pass_in;
+use crate::state::guests::{Body, Zoo};
+use crate::state::shared::{Asking, Proc, Shared};
+use crate::threads::stops;
+use armento_link::{Reader, Writer};
+use armento_migrate::fetch::Fetch;
+use armento_migrate::image::Kind;
+use armento_migrate::source::Job;
+use armento_migrate::{Local, MigrateError, Result};
+use armento_model::{Pid, Stay};
+use armento_tracee::inject::{Hold, ok};
+use armento_tracee::pages::{self, Run};
+use armento_tracee::region::Code;
+use armento_tracee::sys;
+use armento_tracee::uffd::{DEVICE_NEW, Uffd};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long somebody waits for the last page of a process: 8 GiB over a gigabit.
+const WHOLE_MAX: Duration = Duration::from_secs(70);
+
+/// May pages come behind the flip here?
+pub fn can(sh: &Shared) -> bool {
+    !matches!(sh.asking, Asking::No)
+}
+
+/// From now on the held body asks for the pages of `later`. Before: nothing of it runs, and what calls of ours touch
+/// is there.
+pub fn begin(sh: &Shared, h: &mut Hold, code: &Code, b: &Body, later: &[Run]) -> Result<Fetch> {
+    let flags = (libc::O_CLOEXEC | libc::O_NONBLOCK) as u64;
+    let fd = match &sh.asking {
+        Asking::Device(device) => {
+            let at = pass_in(h, code, sh.pass.as_raw_fd(), device)?;
+            let calls = [
+                (libc::SYS_ioctl, [at, DEVICE_NEW, flags, 0, 0, 0]),
+                (libc::SYS_close, [at, 0, 0, 0, 0, 0]),
+            ];
+            h.batch(code, &calls)?[0]
+        }
+        Asking::Call | Asking::No => {
+            h.call(code, libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0])?
+                .0
+        }
+    };
+    let fd = ok("userfaultfd", h.tid, fd)?;
+    let ours = sys::steal_fd(b.here, fd as i32);
+    h.call(code, libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+    let uffd = Uffd::adopt_asking(ours.local("watch its memory")?).local("watch its memory")?;
+    let waits = |run: Run| !pages::both(&[run], later).is_empty();
+    for a in b
+        .areas
+        .iter()
+        .filter(|a| a.kind == Kind::Anon && waits(a.run()))
+    {
+        uffd.begin_filling(a.run()).local("watch its memory")?;
+    }
+    b.proc.coming.set(true);
+    Ok(Fetch::new(
+        uffd,
+        sys::pidfd_open(b.here).of_process("open its descriptor")?,
+        later,
+    ))
+}
+
+/// Receives the rest. Without it the body ends, by `fetch`, and home hears so as of every end.
+pub fn fetch((pid, proc): (Pid, &Proc), fetch: Fetch, (r, w): (&mut Reader, &mut Writer)) {
+    if let Err(e) = fetch.run(r, w) {
+        eprintln!("process {pid} ends: the rest of its memory was lost with its link: {e}");
+    }
+    proc.coming.set(false);
+}
+
+/// A body that stands still here, while its pages are sent. Home decides meanwhile: it says Drop when the process runs
+/// there, which waits for the end of this, and Abort when it is to go on here.
+pub struct Kept {
+    sh: Arc<Shared>,
+    pid: Pid,
+    here: i32,
+}
+
+impl Kept {
+    pub fn begin(sh: &Arc<Shared>, pid: Pid, here: i32) -> Kept {
+        let kept = Kept {
+            sh: sh.clone(),
+            pid,
+            here,
+        };
+        kept.mark(true);
+        kept
+    }
+
+    fn mark(&self, on: bool) {
+        let (pid, here) = (self.pid, self.here);
+        self.sh.hand.run(move |zoo| {
+            let Some(b) = zoo.bodies.get_mut(&pid).filter(|b| b.here == here) else {
+                return;
+            };
+            b.serving = on;
+            if !on && b.quiet {
+                stops::remove(zoo, pid);
+            }
+        });
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.mark(false);
+    }
+}
+
+/// Sends the rest of a body that stands still here.
+pub fn serve(pid: Pid, job: &mut Job<'_, Reader, Writer>, closer: Option<&TcpStream>) {
+    let cut = || drop(closer.map(|c| c.shutdown(Shutdown::Both)));
+    // One that ended there needs no more.
+    if let Err(e) = job.serve(&cut)
+        && !matches!(e, MigrateError::Ended)
+    {
+        eprintln!("process {pid}: the rest of its memory was not sent: {e}");
+    }
+}
+
+/// Waits until `proc` has all its pages.
+pub fn whole(proc: &Proc) -> Result<()> {
+    match proc.coming.wait(WHOLE_MAX) {
+        true => Ok(()),
+        false => Err(MigrateError::Stays(
+            Stay::Busy,
+            "the rest of its memory is still coming".into(),
+        )),
+    }
+}
+
+/// A body whose pages are still being sent from here is forgotten by home already: it goes when they are.
+pub fn drop_later(zoo: &mut Zoo, pid: Pid) {
+    match zoo.bodies.get_mut(&pid) {
+        Some(b) if b.serving => {
+            b.quiet = true;
+            zoo.sh().has_changed();
+        }
+        _ => stops::remove(zoo, pid),
+    }
+}

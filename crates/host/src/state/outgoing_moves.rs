@@ -1,0 +1,157 @@
+//! Processes on their way out of here: of each one move at a time, and what ends one that home gave up.
+//!
+//! From: `depart.rs`, `talk.rs`. A source notices late that its target is gone, and home may try again meanwhile. Two that
+//! watch the same memory would take each other's marks, and the one that failed would let run what the other has frozen.
+
+use crate::state::shared::lock;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{MoveId, Pid, Stay};
+use std::collections::{HashMap, VecDeque};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+/// How long a move waits for the one before, whose connection is cut: as long as for its own.
+pub const TURN_MAX: Duration = Duration::from_secs(10);
+/// Moves under way at a host are far fewer.
+const ABORTED_MAX: usize = 64;
+
+#[derive(Default)]
+pub struct Turns {
+    books: Mutex<Books>,
+    less: Condvar,
+}
+
+#[derive(Default)]
+struct Books {
+    under_way: HashMap<Pid, (MoveId, Option<TcpStream>)>,
+    /// Moves that home gave up, the latest last.
+    aborted: VecDeque<MoveId>,
+}
+
+/// The one move of a process that is under way.
+pub struct Turn<'a>(&'a Turns, Pid);
+
+impl Turns {
+    /// Waits until no other move of `pid` is under way. `closer`: what breaks the connection over which it goes.
+    pub fn begin(
+        &self,
+        mv: MoveId,
+        pid: Pid,
+        closer: Option<TcpStream>,
+        max: Duration,
+    ) -> Result<Turn<'_>> {
+        let busy = |b: &mut Books| b.under_way.contains_key(&pid);
+        let waited = self.less.wait_timeout_while(lock(&self.books), max, busy);
+        let (mut books, late) = waited.unwrap_or_else(|e| e.into_inner());
+        if late.timed_out() {
+            let why = "an earlier move of it does not end".into();
+            return Err(MigrateError::Stays(Stay::Busy, why));
+        }
+        if books.aborted.contains(&mv) {
+            return Err(MigrateError::Ended);
+        }
+        books.under_way.insert(pid, (mv, closer));
+        Ok(Turn(self, pid))
+    }
+
+    /// Home gave this move up: what it waits for comes no more. Its freeze may still be to come.
+    pub fn abort(&self, mv: MoveId) {
+        let mut books = lock(&self.books);
+        books.aborted.push_back(mv);
+        if books.aborted.len() > ABORTED_MAX {
+            books.aborted.pop_front();
+        }
+        let its = books.under_way.values().filter(|(m, _)| *m == mv);
+        its.for_each(|(_, closer)| end(closer.as_ref()));
+    }
+
+    pub fn aborted(&self, mv: MoveId) -> bool {
+        lock(&self.books).aborted.contains(&mv)
+    }
+}
+
+impl Turn<'_> {
+    /// Ends the connection: with a handle of ours it would stay open, and whoever reads from it would wait.
+    pub fn cut(&self) {
+        let books = lock(&self.0.books);
+        end(books.under_way.get(&self.1).and_then(|(_, c)| c.as_ref()));
+    }
+}
+
+fn end(connection: Option<&TcpStream>) {
+    if let Some(c) = connection {
+        // One that is broken already needs no end.
+        let _ = c.shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.books).under_way.remove(&self.1);
+        self.0.less.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    fn connected() -> (TcpStream, TcpStream) {
+        let door = TcpListener::bind("127.0.0.1:0").expect("a door");
+        let ours = TcpStream::connect(door.local_addr().expect("its address")).expect("a way");
+        (ours, door.accept().expect("somebody").0)
+    }
+
+    #[test]
+    fn one_move_of_a_process_follows_the_other() {
+        let all = Turns::default();
+        let first = all.begin(1, 7, None, SOON).expect("the first");
+        assert!(all.begin(2, 8, None, SOON).is_ok());
+        assert!(all.begin(2, 7, None, SOON).is_err());
+        std::thread::scope(|s| {
+            let next = s.spawn(|| all.begin(3, 7, None, TURN_MAX).is_ok());
+            drop(first);
+            assert!(next.join().expect("the next"));
+        });
+    }
+
+    #[test]
+    fn a_move_that_was_given_up_is_cut_and_does_not_begin() {
+        let all = Turns::default();
+        let (ours, mut theirs) = connected();
+        let closer = ours.try_clone().expect("a second handle");
+        let _turn = all.begin(1, 7, Some(closer), SOON).expect("a turn");
+        all.abort(2);
+        all.abort(1);
+        assert_eq!(theirs.read(&mut [0]).expect("an end"), 0);
+        assert!(all.aborted(1));
+        assert!(matches!(
+            all.begin(2, 8, None, SOON),
+            Err(MigrateError::Ended)
+        ));
+    }
+
+    #[test]
+    fn who_failed_is_heard_by_the_other_side() {
+        let all = Turns::default();
+        let (ours, mut theirs) = connected();
+        let turn = all
+            .begin(1, 7, ours.try_clone().ok(), SOON)
+            .expect("a turn");
+        drop(ours);
+        turn.cut();
+        assert_eq!(theirs.read(&mut [0]).expect("an end"), 0);
+    }
+
+    #[test]
+    fn what_was_given_up_is_remembered_within_a_bound() {
+        let all = Turns::default();
+        (0..=ABORTED_MAX as MoveId).for_each(|mv| all.abort(mv));
+        assert!(!all.aborted(0) && all.aborted(1) && all.aborted(ABORTED_MAX as MoveId));
+    }
+}

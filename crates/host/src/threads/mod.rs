@@ -1,0 +1,4 @@
+pub mod futex_waits;
+pub mod resume;
+pub mod sigtimedwait;
+pub mod stops;
