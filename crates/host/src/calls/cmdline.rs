@@ -1,38 +1,41 @@
 //! Arguments and environment as the body has them: what it writes over them (setproctitle) is seen at home.
 //!
-//! From: `talk.rs` (now and then), `forward.rs` (an open of such a file), `fork.rs` (a child may be
-//! about to look). Next: `keeper/src/words.rs`.
+//! From: `host/src/home/pulse.rs` (now and then), `forward.rs` (an open of such a file), `fork.rs` (a child may be about to look). Next:
+//! `keeper/src/words.rs`.
 
-use crate::state::shared::{Cell, Shared, lock};
+use crate::state::{GuestThread, Shared};
+use crate::sync::lock;
 use armento_tracee::{status, sys};
 use armento_wire::talk::{ToHome, Words};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes that are looked at: what lies behind them home shows as it was when the process left.
+/// Bytes that are compared: what lies behind them home shows as it was when the process left.
 const LEN_MAX: u64 = 64 << 10;
 
-/// Tells home what has changed since the last look. Not by the hand: it may wait for a call that our caller serves.
-pub fn tell(sh: &Shared) {
-    of_these(sh, &sh.leaders());
+/// Sends home what has changed since the last time. Not in the tracer thread: it may wait for a call that the caller serves.
+pub fn send_cmdlines(shared: &Shared) {
+    of_these(shared, &shared.threads.leaders());
 }
 
 /// The same of one process, by any thread of it.
-pub fn tell_one(sh: &Shared, cell: &Arc<Cell>) {
-    of_these(sh, std::slice::from_ref(cell));
+pub fn send_cmdline(shared: &Shared, thread: &Arc<GuestThread>) {
+    of_these(shared, std::slice::from_ref(thread));
 }
 
-fn of_these(sh: &Shared, cells: &[Arc<Cell>]) {
-    // Who finds nothing new knows that it is told.
-    let _one = lock(&sh.telling);
-    let live = cells.iter().filter(|c| c.proc.live.load(Ordering::Acquire));
+fn of_these(shared: &Shared, threads: &[Arc<GuestThread>]) {
+    // A caller that finds nothing new knows that it was sent.
+    let _one = lock(&shared.sending_cmdlines);
+    let live = threads
+        .iter()
+        .filter(|c| c.proc.live.load(Ordering::Acquire));
     for w in live.filter_map(|c| changed(c)) {
-        sh.tell(&ToHome::Words(w));
+        shared.home.send(&ToHome::Words(w));
     }
 }
 
-fn changed(c: &Cell) -> Option<Words> {
+fn changed(c: &GuestThread) -> Option<Words> {
     let (at, len) = place(c.here)?;
     let mut bytes = vec![0; len as usize];
     let got = sys::vm_read(c.here, at, &mut bytes).ok()?;
@@ -40,7 +43,7 @@ fn changed(c: &Cell) -> Option<Words> {
     let mut h = DefaultHasher::new();
     (at, &bytes).hash(&mut h);
     let now = h.finish();
-    (c.proc.words.swap(now, Ordering::Relaxed) != now).then_some(Words {
+    (c.proc.cmdline.swap(now, Ordering::Relaxed) != now).then_some(Words {
         pid: c.pid,
         at,
         bytes,

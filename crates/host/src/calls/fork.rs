@@ -1,15 +1,17 @@
 //! fork, vfork, clone and clone3 of a guest: the deputy forks first and gives the number, then the body.
 
-use crate::calls::cmdline;
-use crate::calls::dispatch::come_home;
-use crate::calls::forward;
-use crate::inject::zygote::{STACK_SAID, clone_args, wait_first_stop};
-use crate::moves::postcopy;
-use crate::state::guests::{Body, Th, Zoo};
-use crate::state::shared::{Cell, Proc, Shared, Special, Waiting, lock};
+use super::cmdline;
+use super::come_home::come_home;
+use super::post::park;
+use crate::inject::{STACK_SAID, clone_args, made, wait_first_stop};
+use crate::state::{
+    Body, GuestTable, GuestThread, Host, Process, Shared, Special, TracedThread, Waiting,
+    is_restart,
+};
+use crate::sync::lock;
+use crate::threads;
 use armento_migrate::Result;
 use armento_model::{Pid, Stay, Tid};
-use armento_tracee::inject::Hold;
 use armento_tracee::notify::Notice;
 use armento_tracee::region::USER_END;
 use armento_tracee::{sys, trace};
@@ -107,6 +109,7 @@ fn refused(w: &Wish) -> bool {
 /// What a host needs for itself of the processes and threads that its node gives it (`guest_procs_max`): its own, the
 /// guard, the zygote, and what moves take.
 const OURS: u64 = 64;
+
 /// A fork under way: the child, and the thread that waits for it.
 const FORK: u64 = 2;
 
@@ -115,11 +118,11 @@ struct Place(Arc<AtomicU64>);
 
 impl Place {
     /// `None`: there is none.
-    fn take(sh: &Shared) -> Option<Place> {
-        let under_way = sh.forking.fetch_add(1, Ordering::Relaxed) + 1;
-        let place = Place(sh.forking.clone());
-        let used = sh.threads() + under_way * FORK + OURS;
-        (sh.start.procs_max == 0 || used <= sh.start.procs_max).then_some(place)
+    fn take(shared: &Shared) -> Option<Place> {
+        let under_way = shared.forking.fetch_add(1, Ordering::Relaxed) + 1;
+        let place = Place(shared.forking.clone());
+        let used = shared.threads.count() + under_way * FORK + OURS;
+        (shared.start.procs_max == 0 || used <= shared.start.procs_max).then_some(place)
     }
 }
 
@@ -129,88 +132,101 @@ impl Drop for Place {
     }
 }
 
-pub fn begin(sh: &Arc<Shared>, cell: &Arc<Cell>, n: &Notice) {
-    let Some(w) = wish(n, cell.here).filter(|w| !refused(w)) else {
-        return come_home(sh, cell, n.id, Stay::UnsupportedCall, "an unusual clone3");
+pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
+    let Some(w) = wish(n, thread.here).filter(|w| !refused(w)) else {
+        return come_home(
+            host,
+            thread,
+            n.id,
+            Stay::UnsupportedCall,
+            "an unusual clone3",
+        );
     };
     let vm_only = w.flags & libc::CLONE_VM as u64 != 0
         && w.flags & (libc::CLONE_THREAD | libc::CLONE_VFORK) as u64 == 0;
     if w.flags & NEW_THINGS as u64 != 0 || w.flags & NEW_THINGS_HIGH != 0 || vm_only {
         return come_home(
-            sh,
-            cell,
+            host,
+            thread,
             n.id,
             Stay::UnsupportedCall,
             "a clone with new namespaces or shared memory",
         );
     }
-    let Some(place) = Place::take(sh) else {
+    let Some(place) = Place::take(host) else {
         // Refused here it would have left a dead child at home, and there it may be had.
         let why = "its node lets guests have no more processes and threads";
-        return come_home(sh, cell, n.id, Stay::LimitLower, why);
+        return come_home(host, thread, n.id, Stay::LimitLower, why);
     };
-    let Some(special) = Special::begin(&cell.proc) else {
-        return forward::park(sh, cell, n.id);
+    let Some(special) = Special::begin(&thread.proc) else {
+        return park(host, thread, n.id);
     };
     let special = (special, place);
-    lock(&cell.st).waiting = Some(Waiting::Special);
-    let (sh, cell, id) = (sh.clone(), cell.clone(), n.id);
-    if w.flags & libc::CLONE_VM as u64 == 0 && cell.proc.coming.any() {
+    lock(&thread.call).waiting = Some(Waiting::Special);
+    let (host, thread, id) = (host.clone(), thread.clone(), n.id);
+    if w.flags & libc::CLONE_VM as u64 == 0 && thread.proc.pending_pages.any() {
         // A child would have empty pages where its parent's are still to come.
-        armento_tracee::aside::soon("whole", move || match postcopy::whole(&cell.proc) {
-            Ok(()) => ask(sh, cell, id, w, special),
+        armento_tracee::aside::soon("whole", move || match thread.proc.pending_pages.wait() {
+            Ok(()) => ask(host, thread, id, w, special),
             Err(e) => {
                 drop(special);
-                come_home(&sh, &cell, id, e.stay(), "a fork");
+                come_home(&host, &thread, id, e.stay(), "a fork");
             }
         });
         return;
     }
-    ask(sh, cell, id, w, special);
+    ask(host, thread, id, w, special);
 }
 
 /// Home forks, and then the body.
-fn ask(sh: Arc<Shared>, cell: Arc<Cell>, id: u64, w: Wish, special: (Special, Place)) {
-    let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
-    if !thread {
-        // The child may look at its parent from home, where nobody sees it look: `$0 = "x"; system "ps"`.
-        cmdline::tell_one(&sh, &cell);
+fn ask(host: Arc<Host>, thread: Arc<GuestThread>, id: u64, w: Wish, special: (Special, Place)) {
+    let is_thread = w.flags & libc::CLONE_THREAD as u64 != 0;
+    if !is_thread {
+        // The child may read its parent's command line at home, unseen by this host: `$0 = "x"; system "ps"`.
+        cmdline::send_cmdline(&host, &thread);
     }
-    let answer = sh.ask_stream(|seq| ToHome::Fork {
-        tid: cell.tid,
+    let answer = host.home.ask_stream(|seq| ToHome::Fork {
+        tid: thread.tid,
         seq,
         flags: w.flags,
         exit_signal: w.exit_signal,
-        thread,
+        thread: is_thread,
     });
-    let Some(answer) = answer else { return };
     let work = move || {
         let ret = match answer.recv() {
             Ok(ToHost::Forked {
                 stay: Some(stay), ..
-            }) => return come_home(&sh, &cell, id, stay, "no room for more threads or children"),
+            }) => {
+                return come_home(
+                    &host,
+                    &thread,
+                    id,
+                    stay,
+                    "no room for more threads or children",
+                );
+            }
             Ok(ToHost::Forked { ret, .. }) => ret,
             _ => return,
         };
-        if ret < 0 && !forward::is_restart(ret) {
-            lock(&cell.st).waiting = None;
+        if ret < 0 && !is_restart(ret) {
+            lock(&thread.call).waiting = None;
             drop(special);
-            sh.listener.reply(id, ret);
+            host.listener.reply(id, ret);
             return;
         }
-        let hand = sh.hand.clone();
-        hand.post(move |zoo| {
-            lock(&cell.st).waiting = None;
+        let tracer = host.tracer.clone();
+        tracer.post(move |guests| {
+            lock(&thread.call).waiting = None;
             if ret < 0 {
-                crate::threads::stops::restart(zoo, &cell, id, ret);
-            } else if let Err(e) = split(zoo, &cell, id, &w, ret as Tid) {
+                threads::restart_call(guests, &thread, id, ret);
+            } else if let Err(e) = split(guests, &thread, id, &w, ret as Tid) {
                 // The deputy's child exists without a body: home ends it, the caller sees EAGAIN.
-                sh.tell(&ToHome::Died {
+                host.home.send(&ToHome::Died {
                     pid: ret as Pid,
                     sig: libc::SIGKILL,
                 });
-                eprintln!("fork of {} failed: {e}", cell.pid);
-                crate::inject::allowed_calls::judge(&sh, cell.here, &e);
+                eprintln!("fork of {} failed: {e}", thread.pid);
+                threads::judge_error(&host, thread.here, &e);
             }
             drop(special);
         });
@@ -220,13 +236,23 @@ fn ask(sh: Arc<Shared>, cell: Arc<Cell>, id: u64, w: Wish, special: (Special, Pl
 }
 
 /// Breaks the thread out of its notification and makes the child in its own context.
-fn split(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, w: &Wish, child_tid: Tid) -> Result<()> {
-    let code = zoo.code.clone();
-    let mut h = break_out(zoo, cell, id)?;
+fn split(
+    guests: &mut GuestTable,
+    thread: &Arc<GuestThread>,
+    id: u64,
+    w: &Wish,
+    child_tid: Tid,
+) -> Result<()> {
+    let code = guests.code.clone();
+    let mut h = threads::break_out(guests, thread, id)?;
     let before = h.regs;
     let vfork = w.flags & libc::CLONE_VFORK as u64 != 0;
-    let thread = w.flags & libc::CLONE_THREAD as u64 != 0;
-    let parent = if thread { 0 } else { libc::CLONE_PARENT as u64 };
+    let is_thread = w.flags & libc::CLONE_THREAD as u64 != 0;
+    let parent = if is_thread {
+        0
+    } else {
+        libc::CLONE_PARENT as u64
+    };
     let flags = w.flags & !(libc::CLONE_VFORK as u64) | parent;
     let args = clone_args(
         &code,
@@ -242,11 +268,11 @@ fn split(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, w: &Wish, child_tid: Tid) -> 
     let mut regs = before;
     (regs.rax, regs.orig_rax) = (r as u64, u64::MAX);
     h.finish(regs, mask)?;
-    let Some(child) = crate::inject::allowed_calls::made(r, child) else {
-        let _ = trace::resume(cell.here, 0);
+    let Some(child) = made(r, child) else {
+        let _ = trace::resume(thread.here, 0);
         return Err(armento_tracee::TraceError::Inside {
             what: "clone3",
-            tid: cell.here,
+            tid: thread.here,
             errno: -r as i32,
         }
         .into());
@@ -261,95 +287,56 @@ fn split(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, w: &Wish, child_tid: Tid) -> 
     }
     trace::set_regs(child, &c)?;
     trace::set_sigmask(child, mask)?;
-    adopt(zoo, cell, child, child_tid, thread, vfork);
+    adopt(guests, thread, child, child_tid, is_thread, vfork);
     let _ = trace::resume(child, 0);
     if vfork {
         // Held until the child execs or ends, as vfork(2) does; counted as special so that no move comes between.
-        cell.proc.specials.fetch_add(1, Ordering::AcqRel);
+        thread.proc.specials.fetch_add(1, Ordering::AcqRel);
     } else {
-        let _ = trace::resume(cell.here, 0);
+        let _ = trace::resume(thread.here, 0);
     }
     Ok(())
 }
 
-fn adopt(zoo: &mut Zoo, cell: &Arc<Cell>, here: Tid, tid: Tid, thread: bool, vfork: bool) {
-    let sh = zoo.sh();
-    let pid = if thread { cell.pid } else { tid };
-    let proc = if thread {
-        cell.proc.clone()
+fn adopt(
+    guests: &mut GuestTable,
+    thread: &Arc<GuestThread>,
+    here: Tid,
+    tid: Tid,
+    is_thread: bool,
+    vfork: bool,
+) {
+    let shared = guests.shared.clone();
+    let pid = if is_thread { thread.pid } else { tid };
+    let proc = if is_thread {
+        thread.proc.clone()
     } else {
-        let proc = Proc::new(here);
-        let read = cell.proc.signalfds.load(Ordering::Relaxed);
+        let proc = Process::new(here);
+        let read = thread.proc.signalfds.load(Ordering::Relaxed);
         proc.signalfds.store(read, Ordering::Relaxed);
         proc
     };
-    let new = Arc::new(Cell {
-        tid,
-        here,
-        pid,
-        proc: proc.clone(),
-        cpu: Default::default(),
-        st: Default::default(),
-    });
-    sh.enter(&new);
-    let th = Th {
-        cell: new,
+    let new = GuestThread::new(pid, tid, here, proc.clone());
+    shared.threads.insert(&new);
+    let traced = TracedThread {
+        thread: new,
         halted: None,
         asking: false,
     };
-    if thread {
-        if let Some(b) = zoo.bodies.get_mut(&pid) {
-            b.threads.insert(tid, th);
+    if is_thread {
+        if let Some(b) = guests.bodies.get_mut(&pid) {
+            b.threads.insert(tid, traced);
         }
-        return crate::threads::stops::catch_up(zoo, pid, tid);
+        return threads::queue_early(guests, pid, tid);
     }
-    let needs = zoo.bodies.get(&cell.pid).map(|b| b.needs.clone());
-    let areas = zoo
-        .bodies
-        .get(&cell.pid)
-        .map(|b| b.areas.clone())
-        .unwrap_or_default();
-    let vdso = zoo.bodies.get(&cell.pid).and_then(|b| b.vdso.clone());
-    let releases = vfork.then_some((cell.pid, cell.tid));
     proc.live.store(!vfork, Ordering::Release);
-    let body = Body {
-        pid,
-        here,
-        proc,
-        threads: [(tid, th)].into(),
-        uffd: None,
-        filling: Vec::new(),
-        freezer: None,
-        stopped: false,
-        releases,
-        quiet: false,
-        serving: false,
-        mv: None,
-        busy_percent: 100,
-        came: std::time::Instant::now(),
-        looked: (0, std::time::Instant::now()),
-        demand: Default::default(),
-        name: String::new(),
-        areas,
-        needs: needs.unwrap_or_default(),
-        vdso,
-    };
-    zoo.bodies.insert(pid, body);
-    crate::threads::stops::catch_up(zoo, pid, tid);
-}
-
-/// Takes a thread out of its notification; its call did not happen. Given back with `finish`.
-pub fn break_out(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64) -> Result<Hold> {
-    trace::interrupt(cell.here)?;
-    // ERESTARTNOINTR: would be issued again if we did not set a result.
-    zoo.sh().listener.reply(id, -513);
-    loop {
-        match trace::wait_certain(cell.here)? {
-            trace::Status::Stopped(trace::Stop::Trap) => {
-                return Ok(Hold::take(cell.here, zoo.passage())?);
-            }
-            trace::Status::Stopped(_) => trace::resume(cell.here, 0)?,
-            _ => return Err(armento_migrate::MigrateError::Ended),
-        }
+    let mut body = Body::new(pid, traced);
+    if let Some(parent) = guests.bodies.get(&thread.pid) {
+        body.needs = parent.needs.clone();
+        body.areas = parent.areas.clone();
+        body.vdso = parent.vdso.clone();
     }
+    body.releases = vfork.then_some((thread.pid, thread.tid));
+    guests.bodies.insert(pid, body);
+    threads::queue_early(guests, pid, tid);
 }

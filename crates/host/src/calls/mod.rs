@@ -1,9 +1,27 @@
-pub mod cmdline;
-pub mod cpu_time;
-pub mod dispatch;
-pub mod fork;
-pub mod forward;
-pub mod mmap;
-pub mod partial_io;
-pub mod readahead;
-pub mod timers;
+//! System calls of guests: carried out here, forwarded home, or a reason to come home.
+//!
+//! It moves no process; what a thread does between its calls is in `threads`. Start at `dispatch.rs`, then `forward.rs` and
+//! `reply.rs`.
+
+mod both_sides;
+mod cmdline;
+mod come_home;
+mod cpu_time;
+mod dispatch;
+mod exec;
+mod file_fetch;
+mod fork;
+mod forward;
+mod mmap;
+mod partial_io;
+mod post;
+mod readahead;
+mod reply;
+mod then;
+mod timers;
+
+pub use cmdline::send_cmdlines;
+pub use dispatch::serve;
+pub use file_fetch::fetch_file;
+pub use readahead::{Piece, end_readahead, end_readahead_of, readahead_came, send_positions};
+pub use reply::reply;

@@ -1,15 +1,16 @@
 //! Copies of home's files that the hosts of one user share on this node.
 //!
 //! Two dozen trees of one program would otherwise each fetch its libraries, and keep them in memory. The
-//! directory belongs to one home and user: who can write there is who could have sent other bytes anyway.
-//! Names are keys ([`memfd_name`]), and a name appears only when its file is whole.
+//! directory belongs to one home and user: a process that can write there could have sent other bytes anyway.
+//! Names are keys ([`memfd_name`]), and a name appears only when its file is complete.
 
-use crate::calls::mmap::new_copy;
 use crate::sys;
-use armento_migrate::Result;
 use armento_migrate::alike::SIZES;
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::image::files::rescued;
+use armento_migrate::{MigrateError, Result};
+use armento_model::Stay;
+use armento_tracee::sys as tsys;
 use armento_wire::talk::FileKey;
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -19,9 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// All files of one home and user together, bytes. The one that was used longest ago goes first.
+/// All files of one home and user together, bytes. The least recently used goes first.
 const TOTAL_MAX: u64 = 512 << 20;
-/// Larger files than this are nobody's library, bytes.
+/// How long another host may take to fetch the same file before this one does it itself.
+pub const OTHER_MAX: Duration = Duration::from_secs(5);
+/// No library is larger than this, bytes.
 const ONE_MAX: u64 = *SIZES.end();
 
 pub struct Cache {
@@ -80,7 +83,7 @@ impl Cache {
         Some(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()).into())
     }
 
-    /// The file, if it is here.
+    /// The file, if it is in the cache.
     pub fn get(&self, key: &FileKey, shared: bool) -> Option<File> {
         let f = File::open(self.path(&memfd_name(key, shared))?).ok()?;
         // For `make_room`. Only the host that wrote it may, which is as good: the others came after.
@@ -88,7 +91,7 @@ impl Cache {
         (f.metadata().ok()?.len() == key.size).then_some(f)
     }
 
-    /// A file to write it to; or the file itself, if somebody else writes it and is done within `wait`.
+    /// A file to write it to; or the file itself, if another host writes it and is done within `wait`.
     pub fn draft(
         &self,
         key: &FileKey,
@@ -127,7 +130,7 @@ impl Cache {
             .mode(0o666)
             .open(self.path(&format!("{name}.part"))?)
             .ok()?;
-        // Whoever began it may have ended: the next one goes on.
+        // The host that began it may have ended: the next one goes on.
         let _ = file.set_permissions(fs::Permissions::from_mode(0o666));
         let until = Instant::now() + wait;
         while !sys::try_lock(&file) {
@@ -145,7 +148,7 @@ impl Cache {
         }
     }
 
-    /// It is whole: everybody may have it.
+    /// It is complete: other hosts may have it.
     pub fn publish(&self, draft: Draft) -> File {
         let Draft { file, in_cache } = draft;
         let done = in_cache.and_then(|c| {
@@ -173,10 +176,16 @@ impl Cache {
             if total <= TOTAL_MAX {
                 return;
             }
-            // Who has it open keeps it.
+            // A process that has it open keeps it.
             if fs::remove_file(path).is_ok() {
                 total -= len;
             }
         }
     }
+}
+
+/// An empty memory file of a home file's size and name.
+fn new_copy(key: &FileKey, shared: bool) -> Result<File> {
+    tsys::memfd(&memfd_name(key, shared), key.size)
+        .map_err(|e| MigrateError::Stays(Stay::NoRoom, e.to_string()))
 }

@@ -1,10 +1,10 @@
-//! The files of an arrival: which must come along, and whose they are meanwhile.
+//! The files of one arriving process: which must come along, and where their bytes go.
 //!
-//! From: `arrive.rs`, for each one move.
+//! From: `host/src/moves/arrive.rs`, one for each move.
 
-use crate::files::cache::Draft;
-use crate::files::local_copies;
-use crate::state::shared::{Shared, lock};
+use super::cache::Draft;
+use super::local_copies;
+use super::table::FileTable;
 use armento_migrate::alike::Like;
 use armento_migrate::image::files::FILE_MAX;
 use armento_migrate::{Local, MigrateError, Result};
@@ -20,19 +20,19 @@ use std::time::Duration;
 pub const MORE_MAX: Duration = Duration::from_millis(50);
 
 /// What one move brings of files, until its end.
-pub struct Coming {
-    sh: Arc<Shared>,
+pub struct Incoming {
+    files: Arc<FileTable>,
     /// Those that come with this move, while they are not complete.
     fresh: BTreeMap<FileKey, Draft>,
-    /// … and those that are: nobody forgets what an arrival holds.
+    /// … and those that are: the table forgets none that an arrival holds.
     came: Vec<Arc<File>>,
 }
 
-impl Coming {
+impl Incoming {
     /// Nothing has come yet.
-    pub fn new(sh: &Arc<Shared>) -> Coming {
-        Coming {
-            sh: sh.clone(),
+    pub fn new(files: &Arc<FileTable>) -> Incoming {
+        Incoming {
+            files: files.clone(),
             fresh: BTreeMap::new(),
             came: Vec::new(),
         }
@@ -42,22 +42,22 @@ impl Coming {
     /// to one. In the order of their keys: two hosts that wait for each other's would wait in vain.
     pub fn missing(&mut self, mut files: Vec<FileKey>, wait: Duration) -> Result<Vec<FileKey>> {
         files.sort_unstable();
-        let sh = self.sh.clone();
+        let table = self.files.clone();
         let mut missing = Vec::new();
-        for key in files.into_iter().filter(|k| !sh.knows(k)) {
+        for key in files.into_iter().filter(|k| !table.knows(k)) {
             let no_room = |why: &str| Err(MigrateError::Stays(Stay::NoRoom, why.into()));
-            if !sh.has_file_room(self.fresh.len()) {
+            if !table.has_room(self.fresh.len()) {
                 return no_room("this host has no descriptors left for its files");
             }
             if key.size > FILE_MAX {
                 return no_room("a mapped file too big to travel");
             }
-            let found = match sh.cache.get(&key, false) {
+            let found = match table.cache.get(&key, false) {
                 Some(f) => Ok(f),
-                None => sh.cache.draft(&key, false, wait)?,
+                None => table.cache.draft(&key, false, wait)?,
             };
             match found {
-                Ok(f) => drop(lock(&sh.files).insert(key, Arc::new(f))),
+                Ok(f) => drop(table.insert(key, f)),
                 Err(draft) => {
                     self.fresh.insert(key, draft);
                     missing.push(key);
@@ -86,7 +86,7 @@ impl Coming {
         Ok(lacks)
     }
 
-    /// A part of one that comes; what nobody waits for is dropped.
+    /// A part of a file; of one that does not come it is dropped.
     pub fn write(&self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()> {
         if let Some(draft) = self.fresh.get(key) {
             draft
@@ -97,7 +97,7 @@ impl Coming {
         Ok(())
     }
 
-    /// Those that came are whole.
+    /// All bytes of all files have come.
     pub fn keep(&mut self) {
         for (key, draft) in std::mem::take(&mut self.fresh) {
             self.keep_one(key, draft);
@@ -105,8 +105,6 @@ impl Coming {
     }
 
     fn keep_one(&mut self, key: FileKey, draft: Draft) {
-        let file = Arc::new(self.sh.cache.publish(draft));
-        self.came.push(file.clone());
-        lock(&self.sh.files).insert(key, file);
+        self.came.push(self.files.finish(key, draft));
     }
 }

@@ -1,6 +1,7 @@
 //! This node's own files in place of home's: nothing travels where the bytes are the same.
 //!
-//! From: `coming.rs`. Farms are installed alike; a program's libraries are most of what its first visit would bring.
+//! From: `host/src/files/incoming.rs`. The nodes of a farm mostly run one distribution: a program's libraries are most of what its
+//! first arrival would bring.
 
 use crate::sys;
 use armento_migrate::alike::{Like, read_through};
@@ -23,10 +24,10 @@ pub fn copy(like: &Like, to: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// KERNEL: inode(7): any user may read it. Who asks may be this node's daemon's own user, where that is not root.
+/// KERNEL: inode(7): any user may read it. The host may run as the daemon's own user, where that is not root.
 const FOR_ALL: u32 = 0o004;
 
-/// This node's file of that path, if it is one of which others are told.
+/// This node's file of that path, if any user may read it.
 fn own(like: &Like) -> Option<File> {
     if !like.may_be_looked_for() {
         return None;
@@ -37,8 +38,8 @@ fn own(like: &Like) -> Option<File> {
         .open(&like.path)
         .ok()?;
     let m = f.metadata().ok()?;
-    let told = m.is_file() && m.mode() & FOR_ALL != 0;
-    (told && m.len() == like.key.size).then_some(f)
+    let readable = m.is_file() && m.mode() & FOR_ALL != 0;
+    (readable && m.len() == like.key.size).then_some(f)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The kernel's own pages of a body: this kernel's at home's address, or home's image redirected to this kernel's.
+//! The vDSO of a body: this kernel's at home's address, or home's image redirected to this kernel's.
 //!
-//! From: `arrive.rs`. Next: `migrate/src/image/vdso.rs`, which says how and why.
+//! From: `host/src/moves/build.rs`. Next: `migrate/src/image/vdso.rs`, which says how and why.
 
 use armento_migrate::image::vdso::{ELSEWHERE, Vdso, redirected};
 use armento_migrate::{Local, MigrateError, Result};
@@ -16,7 +16,7 @@ const MAP_VDSO: u64 = 0x2003;
 
 /// A vDSO that is not this kernel's.
 #[derive(Clone)]
-pub struct Foreign {
+pub struct ForeignVdso {
     /// As the process has it from home.
     pub home: Vdso,
     /// Home's image; empty until it has come.
@@ -26,7 +26,7 @@ pub struct Foreign {
 }
 
 /// Maps the vDSO of an empty body. Returns what is foreign about it; its image is to come.
-pub fn map(h: &mut Hold, code: &Code, home: Option<Vdso>) -> Result<Option<Foreign>> {
+pub fn map_vdso(h: &mut Hold, code: &Code, home: Option<Vdso>) -> Result<Option<ForeignVdso>> {
     let Some(home) = home else { return Ok(None) };
     let here = h.tid;
     let native = home.is_ours();
@@ -51,14 +51,14 @@ pub fn map(h: &mut Hold, code: &Code, home: Option<Vdso>) -> Result<Option<Forei
     let args = [home.first, len, none, plain as u64, u64::MAX, 0];
     let reserved = h.call(code, libc::SYS_mmap, args)?.0;
     ok("reserve the place of home's vDSO", here, reserved)?;
-    Ok(Some(Foreign {
+    Ok(Some(ForeignVdso {
         home,
         image: Arc::new([]),
         at: there.code,
     }))
 }
 
-impl Foreign {
+impl ForeignVdso {
     /// Home's image has come: from now on its functions work.
     pub fn install(&mut self, h: &mut Hold, code: &Code, image: Vec<u8>) -> Result<()> {
         let (at, len) = (self.home.code, self.home.end - self.home.code);

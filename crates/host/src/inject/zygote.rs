@@ -1,18 +1,17 @@
 //! The zygote: an empty, stopped process with the filter, from which bodies are made.
 
-use crate::inject::allowed_calls;
-use crate::inject::allowed_calls::Open;
+use super::clone::{clone_args, made, wait_first_stop};
 use crate::sys::Guests;
 use armento_migrate::stop::Grip;
 use armento_migrate::{Local, MigrateError, Result};
-use armento_tracee::inject::Hold;
+use armento_tracee::inject::{Hold, Passage};
 use armento_tracee::notify::{FILTER_FLAGS, Listener, SET_MODE_FILTER};
 use armento_tracee::region::{BASE, Code};
 use armento_tracee::{maps, status, sys, trace};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Seizes the zygote, empties it and gives it the filter. Call from the hand's thread.
+/// Seizes the zygote, empties it and gives it the filter. Call from the tracer thread.
 pub fn prepare(g: &Guests, code: &Code) -> Result<(i32, Listener)> {
     let zygote = find(g.guard)?;
     let mut grip = Grip::new(zygote);
@@ -105,14 +104,14 @@ fn paused(pid: i32) -> bool {
 }
 
 /// A new, stopped child of the zygote with this pid in the guests' namespace.
-pub fn new_body(zygote: i32, code: &Code, open: &Arc<Open>, pid: i32) -> Result<i32> {
+pub fn new_body(zygote: i32, code: &Code, passage: &Arc<dyn Passage>, pid: i32) -> Result<i32> {
     let until = Instant::now() + Duration::from_millis(500);
     loop {
-        let mut h = Hold::take(zygote, open.clone())?;
+        let mut h = Hold::take(zygote, passage.clone())?;
         let args = clone_args(code, libc::CLONE_PARENT as u64, 0, 0, 0, 0, Some(pid));
         let (r, child) = h.call(code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
         drop(h);
-        match (r, allowed_calls::made(r, child)) {
+        match (r, made(r, child)) {
             (_, Some(child)) => {
                 wait_first_stop(child)?;
                 return Ok(child);
@@ -131,48 +130,4 @@ pub fn new_body(zygote: i32, code: &Code, open: &Arc<Open>, pid: i32) -> Result<
             }
         }
     }
-}
-
-/// The attach stop of a child made under trace.
-pub fn wait_first_stop(child: i32) -> Result<()> {
-    match trace::wait_certain(child)? {
-        trace::Status::Stopped(_) => Ok(()),
-        _ => Err(MigrateError::Ended),
-    }
-}
-
-/// clone3 wants a base and a size, and starts at their sum: we say that a stack has so many bytes.
-pub const STACK_SAID: u64 = 16;
-
-/// struct clone_args (88 bytes) in scratch. KERNEL: clone(2), set_tid 5.5.
-pub fn clone_args(
-    code: &Code,
-    flags: u64,
-    stack: u64,
-    tls: u64,
-    ptid: u64,
-    ctid: u64,
-    set_tid: Option<i32>,
-) -> u64 {
-    let tid_at = code.scratch(0x300, &set_tid.unwrap_or(0).to_le_bytes());
-    let (base, size) = match stack {
-        0 => (0, 0),
-        end => (end.saturating_sub(STACK_SAID), STACK_SAID),
-    };
-    let n = u64::from(set_tid.is_some());
-    let words = [
-        flags,
-        0,
-        ctid,
-        ptid,
-        0,
-        base,
-        size,
-        tls,
-        if n == 1 { tid_at } else { 0 },
-        n,
-        0,
-    ];
-    let raw: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    code.scratch(0x200, &raw)
 }

@@ -1,8 +1,8 @@
 //! Can the namespaces that guests live in be made here? Tried before a home is promised a host, and by `armento doctor`.
 //!
-//! From: `start.rs`. Next: `sys.rs`, which builds the walls themselves.
+//! From: `host/src/start.rs`. Next: `host/src/sys.rs`, which makes them.
 
-use crate::isolation::privileges::Rights;
+use super::privileges::Privileges;
 use crate::sys;
 use std::io;
 
@@ -15,25 +15,25 @@ pub struct Forbidden {
 
 /// KERNEL: namespaces(7), /proc/sys/user: how many of each may exist.
 const KINDS: [&str; 6] = ["user", "pid", "mnt", "net", "ipc", "uts"];
-/// A number that nobody meets.
+/// More than any node uses.
 const PLENTY: u32 = 10_000;
 
-/// Makes one user namespace with the rights of this host, and reads the settings of the other kinds.
+/// Makes one user namespace with the privileges of this host, and reads the settings of the other kinds.
 /// Before: this process has one thread.
-pub fn probe(rights: &Rights) -> Result<(), Forbidden> {
+pub fn probe(privileges: &Privileges) -> Result<(), Forbidden> {
     if let Some(no) = counted_out(setting) {
         return Err(no);
     }
-    let tried = rights.used(|| sys::try_walls(libc::CLONE_NEWUSER));
+    let tried = privileges.used(|| sys::try_walls(libc::CLONE_NEWUSER));
     tried.map_err(|e| refused(&e, sys::euid() == 0, setting))
 }
 
-/// Makes all of them in a child, which has the rights of a host of `uid` (or of this user, who is not root).
+/// Makes all of them in a child, which has the privileges of a host of `uid` (or of this user, who is not root).
 pub fn probe_as(uid: u32) -> Result<(), Forbidden> {
     if let Some(no) = counted_out(setting) {
         return Err(no);
     }
-    let make = || Rights::of(uid, 0, setting)?.used(|| sys::try_walls(sys::NEW));
+    let make = || Privileges::of(uid, 0, setting)?.used(|| sys::try_walls(sys::NEW));
     sys::in_child(make).map_err(|e| refused(&e, false, setting))
 }
 
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_which_there_may_be_none_is_named() {
+    fn a_forbidden_kind_of_namespace_is_named() {
         let no = counted_out(only("user.max_user_namespaces", "0")).expect("none may be");
         assert!(
             no.what.contains("user.max_user_namespaces=0"),

@@ -1,6 +1,6 @@
-//! The rights of a host: its user's and no more, but for one that it gives back before a guest runs.
+//! The privileges of a host: its user's and no more, but for one that it gives back before a guest runs.
 //!
-//! From: `start.rs`. Next: `walls.rs`, which tries what they are for.
+//! From: `host/src/start.rs`. Next: `namespaces.rs`, which tries what they are for.
 
 use crate::sys;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
@@ -15,18 +15,18 @@ const RESERVED: [(&str, &str); 2] = [
 
 /// Where user namespaces are reserved to root, root's host holds CAP_SYS_ADMIN until it has made its guests'. They
 /// belong to the host's user all the same: it is the effective one.
-pub struct Rights {
+pub struct Privileges {
     held: bool,
 }
 
-impl Rights {
+impl Privileges {
     /// Becomes `uid` for good (see [`sys::become_user`]).
     /// Before: this process has one thread. `setting` reads a sysctl.
     pub fn of(
         uid: u32,
         procs_max: u64,
         setting: impl Fn(&str) -> Option<String>,
-    ) -> io::Result<Rights> {
+    ) -> io::Result<Privileges> {
         let reserved = |(name, value): &(&str, &str)| setting(name).as_deref() == Some(value);
         let held = sys::euid() == 0 && uid != 0 && RESERVED.iter().any(reserved);
         if held {
@@ -37,10 +37,10 @@ impl Rights {
             hold(CapabilitySet::SYS_ADMIN, CapabilitySet::empty())?;
             set_keep_capabilities(false)?;
         }
-        Ok(Rights { held })
+        Ok(Privileges { held })
     }
 
-    /// Makes namespaces. What is cloned meanwhile into a user namespace of its own has no right outside it.
+    /// Makes namespaces. What is cloned meanwhile into a user namespace of its own has no privilege outside it.
     pub fn used<T>(&self, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         if !self.held {
             return make();
@@ -51,7 +51,7 @@ impl Rights {
         made
     }
 
-    /// The last of root's rights goes, and does not come back.
+    /// The last of root's privileges goes, and does not come back.
     pub fn give_up(self) -> io::Result<()> {
         if self.held {
             hold(CapabilitySet::empty(), CapabilitySet::empty())?;

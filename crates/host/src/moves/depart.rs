@@ -1,96 +1,85 @@
 //! A process leaves this host: the host's side of `migrate::source`.
 //!
-//! From: `talk.rs` (home says Send). Next: `migrate/src/source.rs`.
+//! From: `host/src/home/messages.rs` (home sends Send). Next: `migrate/src/source.rs`.
 
-use crate::calls::cpu_time;
-use crate::inject::vdso::Foreign;
-use crate::moves::{freeze, postcopy, throttle};
-use crate::state::guests::{Body, Th, Zoo};
-use crate::state::outgoing_moves::TURN_MAX;
-use crate::state::shared::{CellState, Pair, Proc, Shared, lock, says};
-use crate::state::siginfo_cookies::{Face, Veils};
-use crate::threads::futex_waits;
+use super::capture::capture;
+use super::sharers::all_frozen;
+use super::survey::{head, survey};
+use super::{freeze, postcopy, throttle};
+use crate::inject::ForeignVdso;
+use crate::state::{GuestTable, Host, PREVIOUS_MAX, Pair, Process, Shared};
+use crate::sync::lock;
 use armento_client::api::CpuSet;
-use armento_link::{Badge, Writer, dial};
+use armento_link::{Badge, dial};
 use armento_migrate::fault::point;
-use armento_migrate::image::areas::{self, Kind, Survey};
+use armento_migrate::image::areas::Survey;
 use armento_migrate::image::flags::Noted;
-use armento_migrate::image::objects::{self, Views};
-use armento_migrate::image::vdso::Vdso;
-use armento_migrate::image::{
-    Area, Head, Processor, State, ThreadState, itimers, membarrier, mm, sigs, thread,
-};
 use armento_migrate::source::Job;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
-use armento_tracee::inject::{self, Hold};
-use armento_tracee::region::BOOTHS;
+use armento_tracee::sys;
 use armento_tracee::uffd::Uffd;
-use armento_tracee::{maps, status, sys, trace};
-use armento_wire::bulk::{self, HELLO};
-use armento_wire::pages::plain_head;
-use armento_wire::talk::{self, FileKey, Hello, ObjectId, Purpose, Signal, ToHome, Whither};
+use armento_wire::bulk::HELLO;
+use armento_wire::talk::{self, FileKey, Hello, Purpose, ToHome, Whither};
 use armento_wire::write_frame;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long the other side of a move may let us wait for its connection.
 const MEET_MAX: Duration = Duration::from_secs(10);
-/// How long those who share memory may take to stand still, each after the other.
-const TOGETHER_MAX: Duration = Duration::from_secs(3);
-/// A failed move's process waits so long for home's word, while home hears us. Home says Abort or Drop at once, and after
-/// 20 s at the latest (`READY_MAX`, `keeper/src/mover.rs`): who goes on before might run twice.
+
+/// A failed move's process waits so long for home's verdict, while home hears us. Home sends Abort or Drop at once, and after
+/// 20 s at the latest (`READY_MAX`, `keeper/src/mover.rs`): a body that went on before might run twice.
 const ABORT_MAX: Duration = Duration::from_secs(60);
-/// Home says once a second that it does (`PULSE_CALM`, `talk.rs`).
+
+/// Home acknowledges once a second (`PULSE_CALM`, `state/home_link.rs`).
 const HEARD_MAX: Duration = Duration::from_millis(2500);
 
-pub fn run(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) {
-    if let Err(e) = leave(sh, mv, pid, to) {
-        failed(sh, mv, &e);
+pub fn depart(host: &Arc<Host>, mv: MoveId, pid: Pid, to: Whither) {
+    if let Err(e) = leave(host, mv, pid, to) {
+        failed(host, mv, &e);
     }
     sys::give_back();
 }
 
-fn failed(sh: &Shared, mv: MoveId, e: &MigrateError) {
-    let (stay, detail) = says(e);
-    sh.tell(&ToHome::Failed { mv, stay, detail });
+fn failed(shared: &Shared, mv: MoveId, e: &MigrateError) {
+    let (stay, detail) = (e.stay(), e.to_string());
+    shared.home.send(&ToHome::Failed { mv, stay, detail });
 }
 
-fn leave(sh: &Arc<Shared>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
+fn leave(host: &Arc<Host>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
     let homeward = matches!(to, Whither::Home);
-    let mut pair = connect(sh, mv, to)?;
+    let mut pair = connect(host, mv, to)?;
     let closer = pair.0.closer().ok();
-    let turn = sh.turns.begin(mv, pid, closer, TURN_MAX)?;
-    let source = sh
-        .hand
-        .run(move |zoo| Source::of(zoo, pid))
+    let outgoing = host.outgoing.begin(mv, pid, closer, PREVIOUS_MAX)?;
+    let source = host
+        .tracer
+        .run(move |guests| Source::of(guests, pid))
         .flatten()
         .ok_or(MigrateError::Ended)?;
     let here = source.here;
-    if let Err(e) = send(sh, (mv, pid), source, &mut pair, homeward) {
-        failed(sh, mv, &e);
-        // Home reads from it when the process comes home, and says Abort when it ends.
-        turn.cut();
-        await_word(sh, mv, (pid, here));
-        freeze::thaw(sh, pid);
+    if let Err(e) = send(host, (mv, pid), source, &mut pair, homeward) {
+        failed(host, mv, &e);
+        // Home reads from it when the process comes home, and sends Abort when it ends.
+        outgoing.cut();
+        await_verdict(host, mv, (pid, here));
+        freeze::unfreeze(host, pid);
     }
     Ok(())
 }
 
-/// Home answers with Abort when it has told the signals that it kept: they come before the results of the calls that it
-/// broke. Or it was handed over already, and Drop comes: our connection to the target may have broken behind the last
-/// byte. Without home nobody may go on here.
-fn await_word(sh: &Shared, mv: MoveId, (pid, here): (Pid, i32)) {
-    // Behind a Drop it may come back while we look.
-    let is_here = || sh.cell_of(pid).is_some_and(|c| c.here == here);
+/// Home answers with Abort when it has sent the signals that it kept: they come before the results of the calls that it
+/// interrupted. Or it was handed over already, and Drop comes: our connection to the target may have broken behind the last
+/// byte. Without home no body may go on here.
+fn await_verdict(shared: &Shared, mv: MoveId, (pid, here): (Pid, i32)) {
+    // After a Drop it may come back meanwhile.
+    let is_here = || shared.threads.of_home(pid).is_some_and(|c| c.here == here);
     let look = Duration::from_micros(200);
     let mut waited = Duration::ZERO;
-    while waited < ABORT_MAX && !sh.turns.aborted(mv) && is_here() {
+    while waited < ABORT_MAX && !shared.outgoing.aborted(mv) && is_here() {
         std::thread::sleep(look);
-        if sh.home.session.answered().elapsed() < HEARD_MAX {
+        if shared.home.session.answered().elapsed() < HEARD_MAX {
             waited += look;
         }
     }
@@ -101,14 +90,14 @@ struct Source {
     here: i32,
     needs: CpuSet,
     uffd: Option<Arc<Uffd>>,
-    proc: Arc<Proc>,
+    proc: Arc<Process>,
     tids: Vec<Tid>,
-    vdso: Option<Foreign>,
+    vdso: Option<ForeignVdso>,
 }
 
 impl Source {
-    fn of(zoo: &mut Zoo, pid: Pid) -> Option<Source> {
-        let b = zoo.bodies.get(&pid).filter(|b| !b.quiet)?;
+    fn of(guests: &mut GuestTable, pid: Pid) -> Option<Source> {
+        let b = guests.bodies.get(&pid).filter(|b| !b.quiet)?;
         Some(Source {
             here: b.here,
             needs: b.needs.clone(),
@@ -121,7 +110,7 @@ impl Source {
 }
 
 fn send(
-    sh: &Arc<Shared>,
+    host: &Arc<Host>,
     (mv, pid): (MoveId, Pid),
     source: Source,
     (r, w): &mut Pair,
@@ -129,7 +118,7 @@ fn send(
 ) -> Result<()> {
     let closer = r.closer().ok();
     let (here, proc) = (source.here, source.proc);
-    postcopy::whole(&proc)?;
+    proc.pending_pages.wait()?;
     let mapped = proc.mapped.load(Ordering::Acquire);
     let noted = Noted::now(here)?;
     let home = source.vdso.as_ref().map(|f| f.home);
@@ -138,15 +127,15 @@ fn send(
     let head = head(pid, (here, source.needs), &first, source.tids)?;
     let mut job = Job::new(here, r, w);
     job.vdso = source.vdso.map(|f| f.image);
-    let slowed = sh.clone();
+    let slowed = host.clone();
     job.brake = Some(Box::new(move || Box::new(throttle::on(&slowed, pid))));
-    let shared = sh.clone();
-    let mut files = move |k: &FileKey| lock(&shared.files).get(k).and_then(|f| f.try_clone().ok());
+    let files = host.files.clone();
+    let mut files = move |k: &FileKey| files.get(k).and_then(|f| f.try_clone().ok());
     let accept = job.offer(&head, &mut files)?;
     let elsewhere = accept.vdso;
     let tracked = match source.uffd.filter(|_| accept.precopy) {
         Some(u) => {
-            if proc.watched.swap(true, Ordering::AcqRel) {
+            if proc.tracked.swap(true, Ordering::AcqRel) {
                 forget_marks(&u, &first);
             }
             let mut now = survey(here, home)?;
@@ -160,13 +149,13 @@ fn send(
     }
     let noted = Noted::before_freeze(here, head.areas.len());
     point("host.freezing");
-    freeze::freeze(sh, mv, pid)?;
+    freeze::freeze(host, mv, pid)?;
     job.stands();
     point("host.frozen");
-    all_frozen(sh, pid)?;
-    let (mut last, mut state) = sh
-        .hand
-        .run(move |zoo| capture(zoo, (mv, pid), here, elsewhere))
+    all_frozen(host, pid)?;
+    let (mut last, mut state) = host
+        .tracer
+        .run(move |guests| capture(guests, (mv, pid), here, elsewhere))
         .unwrap_or(Err(MigrateError::Ended))?;
     let noted = Noted::frozen(here, noted)?;
     noted.mark(&mut last.areas);
@@ -175,8 +164,10 @@ fn send(
     // before the last layout.
     let tracked = tracked && !(homeward && proc.mapped.load(Ordering::Acquire) != mapped);
     point("host.captured");
-    // Before home can say Drop.
-    let keeps = job.may_owe().then(|| postcopy::Kept::begin(sh, pid, here));
+    // Before home can send Drop.
+    let keeps = job
+        .may_owe()
+        .then(|| postcopy::PageSource::begin(host, pid, here));
     job.more(&last.areas, &mut files)?;
     job.finish(&last, state, tracked, &[])?;
     if job.owes() {
@@ -189,30 +180,29 @@ fn send(
 /// An earlier move that failed has left its marks: where no page is they look like one that is swapped out.
 fn forget_marks(uffd: &Uffd, s: &Survey) {
     for a in &s.areas {
-        // What was never watched refuses, and has none.
+        // Memory that was never tracked refuses, and has none.
         let _ = uffd.filled(a.run());
     }
 }
 
-fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
+fn connect(host: &Arc<Host>, mv: MoveId, to: Whither) -> Result<Pair> {
     match to {
         Whither::Home => {
-            let (tx, rx) = mpsc::channel();
-            meet(sh, mv, Some(tx));
+            let rx = host.meetings.wait_for(mv);
             rx.recv_timeout(MEET_MAX).map_err(|_| {
-                lock(&sh.meetings).remove(&mv);
+                host.meetings.take(mv);
                 MigrateError::Stays(Stay::LinkLost, "home did not fetch it".into())
             })
         }
         Whither::Host { addr, expect } => {
             let expect: Badge = serde_json::from_str(&expect)
                 .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
-            let me = lock(&sh.identity).clone();
+            let me = lock(&host.identity).clone();
             let link = dial(&addr, &me, &expect, MEET_MAX)
                 .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
             let hello = Hello {
                 engine: ENGINE_VERSION,
-                tree: sh.start.tree,
+                tree: host.start.tree,
                 purpose: Purpose::Bring(mv),
                 monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?,
             };
@@ -226,257 +216,8 @@ fn connect(sh: &Arc<Shared>, mv: MoveId, to: Whither) -> Result<Pair> {
 }
 
 /// Home gave this move up.
-pub fn abort(sh: &Shared, mv: MoveId) {
-    sh.turns.abort(mv);
+pub fn abort(shared: &Shared, mv: MoveId) {
+    shared.outgoing.abort(mv);
     // Its own connection will not come.
-    lock(&sh.meetings).remove(&mv);
-}
-
-/// The keeper's Fetch connection and our Send meet here, whoever comes first.
-pub fn meet(
-    sh: &Arc<Shared>,
-    mv: MoveId,
-    waiter: Option<mpsc::Sender<Pair>>,
-) -> Option<mpsc::Sender<Pair>> {
-    let mut m = lock(&sh.meetings);
-    match waiter {
-        Some(tx) => {
-            m.insert(mv, tx);
-            None
-        }
-        None => m.remove(&mv),
-    }
-}
-
-fn survey(here: i32, foreign: Option<Vdso>) -> Result<Survey> {
-    let all = maps::read(here).map_err(|_| MigrateError::Ended)?;
-    let mut s = areas::of_body(&all, foreign)?;
-    if foreign.is_none() {
-        s.digest_vdso(here)?;
-    }
-    Ok(s)
-}
-
-fn head(pid: Pid, (here, needs): (i32, CpuSet), s: &Survey, tids: Vec<Tid>) -> Result<Head> {
-    let st = status::read(here).map_err(|_| MigrateError::Ended)?;
-    Ok(Head {
-        engine: ENGINE_VERSION,
-        pid,
-        tids,
-        command: st.name,
-        areas: s.areas.clone(),
-        brings: Views::default().lack(&s.areas),
-        lasting: Vec::new(),
-        mm: mm::read(here, s.vdso)?,
-        need_kib: st.rss_kib,
-        processor: Processor {
-            needs,
-            xsave: armento_sense::xsave().clone(),
-        },
-    })
-}
-
-/// Bodies that share memory with that of `pid`, itself among them, and what they map of it.
-fn partners(zoo: &Zoo, pid: Pid) -> Result<Vec<(Pid, Vec<Area>)>> {
-    if lock(&zoo.sh().objects).is_empty() {
-        return Ok(Vec::new());
-    }
-    let of = |b: &Body| -> Result<Vec<Area>> {
-        let foreign = b.vdso.as_ref().map(|f| f.home);
-        let mut areas = survey(b.here, foreign)?.areas;
-        areas.retain(|a| matches!(a.kind, Kind::Shared { .. }));
-        Ok(areas)
-    };
-    let own = zoo.bodies.get(&pid).ok_or(MigrateError::Ended)?;
-    let mut mine = Views::default();
-    mine.add(&of(own)?);
-    let mut all = Vec::new();
-    for b in zoo.bodies.values().filter(|b| !b.quiet) {
-        // One that ends just now shares nothing any more.
-        let areas = of(b).unwrap_or_default();
-        if objects::sizes(&areas).len() > mine.lack(&areas).len() {
-            all.push((b.pid, areas));
-        }
-    }
-    Ok(all)
-}
-
-/// Bytes of an object in one frame.
-const PIECE: u64 = 256 << 10;
-
-/// Tells home what an object holds, as offsets in it. Who maps it stands still, or has ended.
-pub fn object(sh: &Shared, object: ObjectId, mut w: Writer) -> Result<()> {
-    let known = match lock(&sh.objects).get(&object) {
-        Some(o) => Some((o.file.clone(), o.all()?)),
-        None => None,
-    };
-    if let Some((file, runs)) = known {
-        let mut buf = vec![0; PIECE as usize];
-        for (mut at, end) in runs {
-            while at < end {
-                let n = file
-                    .read_at(&mut buf[..(end - at).min(PIECE) as usize], at)
-                    .local("read a mapped file")?;
-                if n == 0 {
-                    break;
-                }
-                write_frame(&mut w, bulk::PAGES, &[&plain_head(&[(at, n)]), &buf[..n]])?;
-                at += n as u64;
-            }
-        }
-    }
-    write_frame(&mut w, bulk::END, &[])?;
-    Ok(())
-}
-
-/// Waits until everybody who shares memory with `pid` stands still, too: home asks for all of them at once.
-fn all_frozen(sh: &Arc<Shared>, pid: Pid) -> Result<()> {
-    let until = Instant::now() + TOGETHER_MAX;
-    loop {
-        let late = sh.hand.run(move |zoo| -> Result<Option<Pid>> {
-            let all = partners(zoo, pid)?;
-            let still = |p: &Pid| zoo.bodies.get(p).is_none_or(|b| b.still());
-            Ok(all.into_iter().map(|(p, _)| p).find(|p| !still(p)))
-        });
-        let Some(p) = late.unwrap_or(Err(MigrateError::Ended))? else {
-            return Ok(());
-        };
-        if Instant::now() > until {
-            let why = format!("process {p}, which shares its memory, does not stand still");
-            return Err(MigrateError::Stays(Stay::Busy, why));
-        }
-        std::thread::sleep(Duration::from_micros(200));
-    }
-}
-
-/// Before: frozen. Home may have given it up since, and it runs on. `elsewhere`: its target has another vDSO.
-fn capture(
-    zoo: &mut Zoo,
-    (mv, pid): (MoveId, Pid),
-    here: i32,
-    elsewhere: bool,
-) -> Result<(Survey, State)> {
-    let code = zoo.code.clone();
-    let passage = zoo.passage();
-    let sh = zoo.sh();
-    let stands = zoo.bodies.get(&pid).is_some_and(Body::still);
-    if sh.turns.aborted(mv) || !stands {
-        return Err(MigrateError::Ended);
-    }
-    let mut others = Views::default();
-    for (_, areas) in partners(zoo, pid)?.iter().filter(|(p, _)| *p < pid) {
-        others.add(areas);
-    }
-    let b = zoo.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    let foreign = b.vdso.clone();
-    let mut last = survey(here, foreign.as_ref().map(|f| f.home))?;
-    objects::travels(&last.areas)?;
-    for (object, o) in lock(&sh.objects).iter().filter(|(_, o)| !o.lasts) {
-        last.objects.extend(o.held(*object, &last.areas, &others)?);
-    }
-    let mut numbers = mm::read(here, last.vdso)?;
-    let mut threads = Vec::new();
-    let mut pending: Vec<(Option<i32>, Signal)> = Vec::new();
-    let mut actions = Vec::new();
-    let mut itimers = itimers::Itimers::default();
-    let mut registered = 0;
-    // Before calls of ours use any.
-    let cpu = cpu_time::process_travels(&b.proc);
-    let ignores = inject::ignores_trap(here);
-    let all: Vec<&Th> = b.threads.values().collect();
-    for part in all.chunks(BOOTHS) {
-        let mut held = Vec::with_capacity(part.len());
-        for (n, th) in part.iter().enumerate() {
-            let here = th.cell.here;
-            let used = cpu_time::thread_travels(&th.cell);
-            let mut h = Hold::take_known(here, passage.clone(), ignores)?;
-            if th.cell.tid == pid {
-                mm::read_brk(&mut h, &code, &mut numbers)?;
-                actions = sigs::read(&mut h, &code)?;
-                itimers = itimers::read(&mut h, &code)?;
-                registered = membarrier::read(&mut h, &code)?;
-            }
-            let own = thread::own_eintr(here);
-            match (&foreign, last.vdso) {
-                (Some(foreign), _) => foreign.leave(&mut h)?,
-                (None, Some(vdso)) if elsewhere => vdso.leave(&mut h)?,
-                (None, _) => {}
-            }
-            thread::ask(&mut h, &code.booth(n), thread::At::Host)?;
-            held.push((h, used, own));
-        }
-        for (n, (th, (mut h, used, own))) in part.iter().zip(held).enumerate() {
-            let mut t = thread::read(&mut h, &code.booth(n), th.cell.tid, own)?;
-            // It would ask home, through its listener.
-            t.name = status::comm(here, th.cell.here);
-            t.cpu = used;
-            remembered(&lock(&th.cell.st), &mut t);
-            threads.push(t);
-        }
-    }
-    for th in all {
-        let (tid, here) = (th.cell.tid, th.cell.here);
-        if let Some((_, info)) = th.halted.and_then(|h| h.signal) {
-            pending.push((Some(tid), Signal(info.to_vec())));
-        }
-        for s in trace::pending(here, false)? {
-            pending.extend(unveil(&zoo.veils, Some(tid), s));
-        }
-        if tid == pid {
-            for s in trace::pending(here, true)? {
-                pending.extend(unveil(&zoo.veils, None, s));
-            }
-        }
-    }
-    threads.sort_by_key(|t| (t.tid != pid, t.tid));
-    let overruns = lock(&b.proc.overruns).clone().into_iter().collect();
-    Ok((
-        last,
-        State {
-            zeros: Vec::new(),
-            threads,
-            actions,
-            mm: numbers,
-            overruns,
-            itimers,
-            signalfds: b.proc.signalfds.load(Ordering::Relaxed),
-            limits: sys::limits(here),
-            persona: status::personality(here),
-            membarrier: registered,
-            names: Vec::new(),
-            guards: Vec::new(),
-            pending,
-            cpu,
-            vdso: Vec::new(),
-        },
-    ))
-}
-
-/// What is known of the call that a thread is in, until the next, whatever the kernel has made of the registers since.
-fn remembered(st: &CellState, t: &mut ThreadState) {
-    t.at_deputy = st.at_deputy;
-    t.mask = st.lifted.unwrap_or(t.mask);
-    if let Some(nr) = st.again.filter(|_| st.slept) {
-        t.slept_in(nr.into());
-    }
-    if let (Some(nr), 1..) = (st.again, st.written) {
-        t.has_written(st.written, nr.into());
-    }
-    if !t.at_deputy && t.restarts() {
-        // The one restartable call that bodies make themselves.
-        t.begin_anew(libc::SYS_futex);
-    }
-    futex_waits::leaves(st, t);
-}
-
-/// A waiting signal as it travels. It waits here still: the move may fail.
-fn unveil(v: &Veils, to: Option<Tid>, s: sys::SigInfo) -> Option<(Option<Tid>, Signal)> {
-    let real = match v.peek(&s) {
-        Some(Face::Real(real)) => real,
-        Some(Face::Void) => return None,
-        None => s,
-    };
-    // A held thread gives a SIGTRAP back to its process.
-    let to = v.directed(&s).unwrap_or(to);
-    Some((to, Signal(real.to_vec())))
+    shared.meetings.take(mv);
 }

@@ -1,17 +1,16 @@
-//! What comes behind the flip: the host's side of `migrate::fetch`, and of `migrate::sweep`.
+//! Pages that come after the process runs at its target: the host's side of `migrate::fetch`, and of `migrate::sweep`.
 //!
-//! From: `arrive.rs`, `depart.rs`. Until a process has all its pages it neither forks nor moves: who wants that waits.
+//! From: `build.rs`, `depart.rs`. Until a process has all its pages it neither forks nor moves.
 
-use crate::calls::mmap::pass_in;
-use crate::state::guests::{Body, Zoo};
-use crate::state::shared::{Asking, Proc, Shared};
-use crate::threads::stops;
+use crate::inject::pass_in;
+use crate::state::{Body, GuestTable, Host, Process, Shared, UserfaultAccess};
+use crate::threads;
 use armento_link::{Reader, Writer};
 use armento_migrate::fetch::Fetch;
 use armento_migrate::image::Kind;
 use armento_migrate::source::Job;
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{Pid, Stay};
+use armento_model::Pid;
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::pages::{self, Run};
 use armento_tracee::region::Code;
@@ -20,30 +19,26 @@ use armento_tracee::uffd::{DEVICE_NEW, Uffd};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// How long somebody waits for the last page of a process: 8 GiB over a gigabit.
-const WHOLE_MAX: Duration = Duration::from_secs(70);
-
-/// May pages come behind the flip here?
-pub fn can(sh: &Shared) -> bool {
-    !matches!(sh.asking, Asking::No)
+/// May pages come after the flip here?
+pub fn can(shared: &Shared) -> bool {
+    !matches!(shared.userfault, UserfaultAccess::No)
 }
 
 /// From now on the held body asks for the pages of `later`. Before: nothing of it runs, and what calls of ours touch
 /// is there.
-pub fn begin(sh: &Shared, h: &mut Hold, code: &Code, b: &Body, later: &[Run]) -> Result<Fetch> {
+pub fn begin(shared: &Shared, h: &mut Hold, code: &Code, b: &Body, later: &[Run]) -> Result<Fetch> {
     let flags = (libc::O_CLOEXEC | libc::O_NONBLOCK) as u64;
-    let fd = match &sh.asking {
-        Asking::Device(device) => {
-            let at = pass_in(h, code, sh.pass.as_raw_fd(), device)?;
+    let fd = match &shared.userfault {
+        UserfaultAccess::Device(device) => {
+            let at = pass_in(h, code, shared.pass.as_raw_fd(), device)?;
             let calls = [
                 (libc::SYS_ioctl, [at, DEVICE_NEW, flags, 0, 0, 0]),
                 (libc::SYS_close, [at, 0, 0, 0, 0, 0]),
             ];
             h.batch(code, &calls)?[0]
         }
-        Asking::Call | Asking::No => {
+        UserfaultAccess::Call | UserfaultAccess::No => {
             h.call(code, libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0])?
                 .0
         }
@@ -60,7 +55,7 @@ pub fn begin(sh: &Shared, h: &mut Hold, code: &Code, b: &Body, later: &[Run]) ->
     {
         uffd.begin_filling(a.run()).local("watch its memory")?;
     }
-    b.proc.coming.set(true);
+    b.proc.pending_pages.set(true);
     Ok(Fetch::new(
         uffd,
         sys::pidfd_open(b.here).of_process("open its descriptor")?,
@@ -68,48 +63,48 @@ pub fn begin(sh: &Shared, h: &mut Hold, code: &Code, b: &Body, later: &[Run]) ->
     ))
 }
 
-/// Receives the rest. Without it the body ends, by `fetch`, and home hears so as of every end.
-pub fn fetch((pid, proc): (Pid, &Proc), fetch: Fetch, (r, w): (&mut Reader, &mut Writer)) {
+/// Receives the remaining pages. Without it the body ends, by `fetch`, and home is notified as of every end.
+pub fn fetch((pid, proc): (Pid, &Process), fetch: Fetch, (r, w): (&mut Reader, &mut Writer)) {
     if let Err(e) = fetch.run(r, w) {
         eprintln!("process {pid} ends: the rest of its memory was lost with its link: {e}");
     }
-    proc.coming.set(false);
+    proc.pending_pages.set(false);
 }
 
-/// A body that stands still here, while its pages are sent. Home decides meanwhile: it says Drop when the process runs
+/// A body that stands still here, while its pages are sent. Home decides meanwhile: it sends Drop when the process runs
 /// there, which waits for the end of this, and Abort when it is to go on here.
-pub struct Kept {
-    sh: Arc<Shared>,
+pub struct PageSource {
+    host: Arc<Host>,
     pid: Pid,
     here: i32,
 }
 
-impl Kept {
-    pub fn begin(sh: &Arc<Shared>, pid: Pid, here: i32) -> Kept {
-        let kept = Kept {
-            sh: sh.clone(),
+impl PageSource {
+    pub fn begin(host: &Arc<Host>, pid: Pid, here: i32) -> PageSource {
+        let source = PageSource {
+            host: host.clone(),
             pid,
             here,
         };
-        kept.mark(true);
-        kept
+        source.mark(true);
+        source
     }
 
     fn mark(&self, on: bool) {
         let (pid, here) = (self.pid, self.here);
-        self.sh.hand.run(move |zoo| {
-            let Some(b) = zoo.bodies.get_mut(&pid).filter(|b| b.here == here) else {
+        self.host.tracer.run(move |guests| {
+            let Some(b) = guests.bodies.get_mut(&pid).filter(|b| b.here == here) else {
                 return;
             };
             b.serving = on;
             if !on && b.quiet {
-                stops::remove(zoo, pid);
+                threads::remove_body(guests, pid);
             }
         });
     }
 }
 
-impl Drop for Kept {
+impl Drop for PageSource {
     fn drop(&mut self) {
         self.mark(false);
     }
@@ -126,24 +121,13 @@ pub fn serve(pid: Pid, job: &mut Job<'_, Reader, Writer>, closer: Option<&TcpStr
     }
 }
 
-/// Waits until `proc` has all its pages.
-pub fn whole(proc: &Proc) -> Result<()> {
-    match proc.coming.wait(WHOLE_MAX) {
-        true => Ok(()),
-        false => Err(MigrateError::Stays(
-            Stay::Busy,
-            "the rest of its memory is still coming".into(),
-        )),
-    }
-}
-
 /// A body whose pages are still being sent from here is forgotten by home already: it goes when they are.
-pub fn drop_later(zoo: &mut Zoo, pid: Pid) {
-    match zoo.bodies.get_mut(&pid) {
+pub fn drop_later(guests: &mut GuestTable, pid: Pid) {
+    match guests.bodies.get_mut(&pid) {
         Some(b) if b.serving => {
             b.quiet = true;
-            zoo.sh().has_changed();
+            guests.shared.has_changed();
         }
-        _ => stops::remove(zoo, pid),
+        _ => threads::remove_body(guests, pid),
     }
 }

@@ -1,9 +1,10 @@
-//! Processes on their way out of here: of each one move at a time, and what ends one that home gave up.
+//! Moves on their way out of here: at most one of each process, and what ends one that home gave up.
 //!
-//! From: `depart.rs`, `talk.rs`. A source notices late that its target is gone, and home may try again meanwhile. Two that
-//! watch the same memory would take each other's marks, and the one that failed would let run what the other has frozen.
+//! From: `host/src/moves/depart.rs`, `host/src/home/messages.rs`. A source notices late that its target is gone, and home may try again
+//! meanwhile. Two moves that track the same memory would take each other's marks, and the one that failed would let run what
+//! the other has frozen.
 
-use crate::state::shared::lock;
+use crate::sync::lock;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};
 use std::collections::{HashMap, VecDeque};
@@ -12,27 +13,27 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 /// How long a move waits for the one before, whose connection is cut: as long as for its own.
-pub const TURN_MAX: Duration = Duration::from_secs(10);
+pub const PREVIOUS_MAX: Duration = Duration::from_secs(10);
 /// Moves under way at a host are far fewer.
 const ABORTED_MAX: usize = 64;
 
 #[derive(Default)]
-pub struct Turns {
-    books: Mutex<Books>,
+pub struct OutgoingMoves {
+    table: Mutex<Table>,
     less: Condvar,
 }
 
 #[derive(Default)]
-struct Books {
+struct Table {
     under_way: HashMap<Pid, (MoveId, Option<TcpStream>)>,
     /// Moves that home gave up, the latest last.
     aborted: VecDeque<MoveId>,
 }
 
 /// The one move of a process that is under way.
-pub struct Turn<'a>(&'a Turns, Pid);
+pub struct OutgoingMove<'a>(&'a OutgoingMoves, Pid);
 
-impl Turns {
+impl OutgoingMoves {
     /// Waits until no other move of `pid` is under way. `closer`: what breaks the connection over which it goes.
     pub fn begin(
         &self,
@@ -40,42 +41,42 @@ impl Turns {
         pid: Pid,
         closer: Option<TcpStream>,
         max: Duration,
-    ) -> Result<Turn<'_>> {
-        let busy = |b: &mut Books| b.under_way.contains_key(&pid);
-        let waited = self.less.wait_timeout_while(lock(&self.books), max, busy);
-        let (mut books, late) = waited.unwrap_or_else(|e| e.into_inner());
+    ) -> Result<OutgoingMove<'_>> {
+        let busy = |b: &mut Table| b.under_way.contains_key(&pid);
+        let waited = self.less.wait_timeout_while(lock(&self.table), max, busy);
+        let (mut table, late) = waited.unwrap_or_else(|e| e.into_inner());
         if late.timed_out() {
             let why = "an earlier move of it does not end".into();
             return Err(MigrateError::Stays(Stay::Busy, why));
         }
-        if books.aborted.contains(&mv) {
+        if table.aborted.contains(&mv) {
             return Err(MigrateError::Ended);
         }
-        books.under_way.insert(pid, (mv, closer));
-        Ok(Turn(self, pid))
+        table.under_way.insert(pid, (mv, closer));
+        Ok(OutgoingMove(self, pid))
     }
 
     /// Home gave this move up: what it waits for comes no more. Its freeze may still be to come.
     pub fn abort(&self, mv: MoveId) {
-        let mut books = lock(&self.books);
-        books.aborted.push_back(mv);
-        if books.aborted.len() > ABORTED_MAX {
-            books.aborted.pop_front();
+        let mut table = lock(&self.table);
+        table.aborted.push_back(mv);
+        if table.aborted.len() > ABORTED_MAX {
+            table.aborted.pop_front();
         }
-        let its = books.under_way.values().filter(|(m, _)| *m == mv);
+        let its = table.under_way.values().filter(|(m, _)| *m == mv);
         its.for_each(|(_, closer)| end(closer.as_ref()));
     }
 
     pub fn aborted(&self, mv: MoveId) -> bool {
-        lock(&self.books).aborted.contains(&mv)
+        lock(&self.table).aborted.contains(&mv)
     }
 }
 
-impl Turn<'_> {
-    /// Ends the connection: with a handle of ours it would stay open, and whoever reads from it would wait.
+impl OutgoingMove<'_> {
+    /// Ends the connection: with a handle of ours it would stay open, and the other side would wait.
     pub fn cut(&self) {
-        let books = lock(&self.0.books);
-        end(books.under_way.get(&self.1).and_then(|(_, c)| c.as_ref()));
+        let table = lock(&self.0.table);
+        end(table.under_way.get(&self.1).and_then(|(_, c)| c.as_ref()));
     }
 }
 
@@ -86,9 +87,9 @@ fn end(connection: Option<&TcpStream>) {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for OutgoingMove<'_> {
     fn drop(&mut self) {
-        lock(&self.0.books).under_way.remove(&self.1);
+        lock(&self.0.table).under_way.remove(&self.1);
         self.0.less.notify_all();
     }
 }
@@ -102,19 +103,20 @@ mod tests {
     const SOON: Duration = Duration::from_millis(20);
 
     fn connected() -> (TcpStream, TcpStream) {
-        let door = TcpListener::bind("127.0.0.1:0").expect("a door");
-        let ours = TcpStream::connect(door.local_addr().expect("its address")).expect("a way");
-        (ours, door.accept().expect("somebody").0)
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let ours =
+            TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+        (ours, listener.accept().expect("a connection").0)
     }
 
     #[test]
-    fn one_move_of_a_process_follows_the_other() {
-        let all = Turns::default();
+    fn a_move_waits_for_the_one_before() {
+        let all = OutgoingMoves::default();
         let first = all.begin(1, 7, None, SOON).expect("the first");
         assert!(all.begin(2, 8, None, SOON).is_ok());
         assert!(all.begin(2, 7, None, SOON).is_err());
         std::thread::scope(|s| {
-            let next = s.spawn(|| all.begin(3, 7, None, TURN_MAX).is_ok());
+            let next = s.spawn(|| all.begin(3, 7, None, PREVIOUS_MAX).is_ok());
             drop(first);
             assert!(next.join().expect("the next"));
         });
@@ -122,10 +124,10 @@ mod tests {
 
     #[test]
     fn a_move_that_was_given_up_is_cut_and_does_not_begin() {
-        let all = Turns::default();
+        let all = OutgoingMoves::default();
         let (ours, mut theirs) = connected();
         let closer = ours.try_clone().expect("a second handle");
-        let _turn = all.begin(1, 7, Some(closer), SOON).expect("a turn");
+        let _one = all.begin(1, 7, Some(closer), SOON).expect("a move");
         all.abort(2);
         all.abort(1);
         assert_eq!(theirs.read(&mut [0]).expect("an end"), 0);
@@ -137,20 +139,20 @@ mod tests {
     }
 
     #[test]
-    fn who_failed_is_heard_by_the_other_side() {
-        let all = Turns::default();
+    fn a_failed_move_ends_its_connection() {
+        let all = OutgoingMoves::default();
         let (ours, mut theirs) = connected();
-        let turn = all
+        let one = all
             .begin(1, 7, ours.try_clone().ok(), SOON)
-            .expect("a turn");
+            .expect("a move");
         drop(ours);
-        turn.cut();
+        one.cut();
         assert_eq!(theirs.read(&mut [0]).expect("an end"), 0);
     }
 
     #[test]
-    fn what_was_given_up_is_remembered_within_a_bound() {
-        let all = Turns::default();
+    fn the_list_of_given_up_moves_is_bounded() {
+        let all = OutgoingMoves::default();
         (0..=ABORTED_MAX as MoveId).for_each(|mv| all.abort(mv));
         assert!(!all.aborted(0) && all.aborted(1) && all.aborted(ABORTED_MAX as MoveId));
     }

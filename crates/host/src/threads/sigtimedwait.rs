@@ -1,36 +1,34 @@
-//! sigtimedwait and its kin: led to their end, for they take signals without a stop of ours.
+//! sigtimedwait and sigwaitinfo: traced to their end, for they take signals without a stop.
 //!
-//! From: `serve.rs`. Next: `bodies.rs`, when a signal has a handler.
+//! From: `host/src/calls/dispatch.rs`. Next: `stops.rs`, when a signal has a handler.
 
-use crate::calls::timers;
-use crate::state::guests::Zoo;
-use crate::state::shared::{Cell, lock};
-use crate::state::siginfo_cookies::Face;
+use super::{interrupt_call, timer_signals};
+use crate::state::{GuestTable, GuestThread, Original};
+use crate::sync::lock;
 use armento_migrate::image::thread::{self, ERESTARTNOINTR};
 use armento_model::Tid;
 use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::trace;
 use std::sync::Arc;
 
-/// sigtimedwait takes signals without a stop of ours: its thread is led to the call's end, where the
-/// siginfo it got is shown its true face.
-pub fn lead_wait(zoo: &mut Zoo, cell: &Arc<Cell>, id: u64, info: u64) {
-    match crate::calls::fork::break_out(zoo, cell, id) {
+/// Traces a thread to the end of the call, where the siginfo it got is replaced by the original.
+pub fn trace_sigwait(guests: &mut GuestTable, thread: &Arc<GuestThread>, id: u64, info: u64) {
+    match interrupt_call::break_out(guests, thread, id) {
         Ok(h) => {
             drop(h);
-            lock(&cell.st).sigwait = Some((info, false));
-            let _ = trace::resume_to_call(cell.here, 0);
+            lock(&thread.call).sigwait = Some((info, false));
+            let _ = trace::resume_to_call(thread.here, 0);
         }
-        Err(e) => eprintln!("sigtimedwait of {}: {e}", cell.tid),
+        Err(e) => eprintln!("sigtimedwait of {}: {e}", thread.tid),
     }
 }
 
-/// Entry or exit of a led call.
-pub fn at_call(zoo: &mut Zoo, here: Tid) {
-    let Some(cell) = zoo.sh().cell(here) else {
+/// Entry or exit of a traced call.
+pub fn at_call(guests: &mut GuestTable, here: Tid) {
+    let Some(thread) = guests.shared.threads.here(here) else {
         return;
     };
-    let mut st = lock(&cell.st);
+    let mut st = lock(&thread.call);
     match st.sigwait {
         Some((info, false)) => {
             st.sigwait = Some((info, true));
@@ -41,7 +39,7 @@ pub fn at_call(zoo: &mut Zoo, here: Tid) {
             drop(st);
             undo_eintr(here);
             if let Ok(sig @ 1..=64) = trace::regs(here).map(|r| r.rax) {
-                took(zoo, &cell, sig as i32, at);
+                took(guests, &thread, sig as i32, at);
             }
             let _ = trace::resume(here, 0);
         }
@@ -49,24 +47,24 @@ pub fn at_call(zoo: &mut Zoo, here: Tid) {
     }
 }
 
-/// A led wait has taken a signal. `at`: where its siginfo is, if the program wants it.
-fn took(zoo: &mut Zoo, cell: &Cell, sig: i32, at: u64) {
+/// A traced wait has taken a signal. `at`: where its siginfo is, if the program wants it.
+fn took(guests: &mut GuestTable, thread: &GuestThread, sig: i32, at: u64) {
     let mut info: SigInfo = [0; 128];
-    let face = if at == 0 {
-        zoo.veils.taken(cell.pid, cell.tid, sig)
-    } else if matches!(sys::vm_read(cell.here, at, &mut info), Ok(128)) {
-        zoo.veils.lift(&info)
+    let original = if at == 0 {
+        guests.cookies.taken(thread.pid, thread.tid, sig)
+    } else if matches!(sys::vm_read(thread.here, at, &mut info), Ok(128)) {
+        guests.cookies.take(&info)
     } else {
         None
     };
-    match face {
-        Some(Face::Real(real)) => {
-            timers::delivered(&cell.proc, &real);
+    match original {
+        Some(Original::Info(real)) => {
+            timer_signals::delivered(&thread.proc, &real);
             if at != 0 {
-                cell.write(at, &real);
+                thread.write(at, &real);
             }
         }
-        Some(Face::Void) => end_with(cell.here, ERESTARTNOINTR),
+        Some(Original::Void) => end_with(thread.here, ERESTARTNOINTR),
         None => {}
     }
 }
