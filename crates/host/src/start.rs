@@ -77,7 +77,8 @@ fn run() -> Result<(), Failure> {
     } = home::await_home(&listening, &start)?;
     sys::ends_after(Duration::ZERO);
     let region = Arc::new(Region::new(tsys::memfd("armento", 0)?, 1, 1)?);
-    let guests = privileges.used(|| sys::start_guests(&region.file, region.len(), clock_ahead))?;
+    let guests =
+        privileges.used(|| isolation::start_guests(&region.file, region.len(), clock_ahead))?;
     privileges.give_up()?;
     let (tracer, event_loop) = hand::new::<GuestTable>()?;
     let (zygote, listener) = inject::prepare(&guests, &region.code())?;

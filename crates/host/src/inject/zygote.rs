@@ -1,7 +1,7 @@
 //! The zygote: an empty, stopped process with the filter, from which bodies are made.
 
 use super::clone::{clone_args, made, wait_first_stop};
-use crate::sys::Guests;
+use crate::isolation::Guests;
 use armento_migrate::stop::Grip;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_tracee::inject::{Hold, Passage};

@@ -1,9 +1,9 @@
 //! Can the namespaces that guests live in be made here? Tried before a home is promised a host, and by `armento doctor`.
 //!
-//! From: `host/src/start.rs`. Next: `host/src/sys.rs`, which makes them.
+//! From: `host/src/start.rs`. Next: `sys.rs`, which makes them.
 
 use super::privileges::Privileges;
-use crate::sys;
+use super::sys;
 use std::io;
 
 /// Why guests cannot live here, and what an administrator does about it.
@@ -24,7 +24,7 @@ pub fn probe(privileges: &Privileges) -> Result<(), Forbidden> {
     if let Some(no) = counted_out(setting) {
         return Err(no);
     }
-    let tried = privileges.used(|| sys::try_walls(libc::CLONE_NEWUSER));
+    let tried = privileges.used(|| sys::try_namespaces(libc::CLONE_NEWUSER));
     tried.map_err(|e| refused(&e, sys::euid() == 0, setting))
 }
 
@@ -33,7 +33,7 @@ pub fn probe_as(uid: u32) -> Result<(), Forbidden> {
     if let Some(no) = counted_out(setting) {
         return Err(no);
     }
-    let make = || Privileges::of(uid, 0, setting)?.used(|| sys::try_walls(sys::NEW));
+    let make = || Privileges::of(uid, 0, setting)?.used(|| sys::try_namespaces(sys::NEW));
     sys::in_child(make).map_err(|e| refused(&e, false, setting))
 }
 
@@ -55,7 +55,7 @@ fn counted_out(setting: impl Fn(&str) -> Option<String>) -> Option<Forbidden> {
     })
 }
 
-/// What the kernel's no means. KERNEL: user_namespaces(7); Debian's and Ubuntu's own settings beside it.
+/// What the kernel's error means. KERNEL: user_namespaces(7); Debian's and Ubuntu's own settings beside it.
 fn refused(e: &io::Error, root: bool, setting: impl Fn(&str) -> Option<String>) -> Forbidden {
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
     let of = |what: String, remedy: String| Forbidden { what, remedy };

@@ -2,7 +2,7 @@
 //!
 //! From: `host/src/start.rs`. Next: `namespaces.rs`, which tries what they are for.
 
-use crate::sys;
+use super::sys;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
 use std::io;
 
