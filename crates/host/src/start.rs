@@ -1,6 +1,6 @@
 //! `armento host`: one line of JSON in, one out, then guests.
 //!
-//! From: `noded/src/hosts/start.rs`. Next: `calls/dispatch.rs`, when a guest has come.
+//! From: `noded/src/hosts/start.rs`. Next: `host/src/calls/dispatch.rs`, when a guest has come.
 
 use crate::files::{Cache, FileTable};
 use crate::home::{self, FirstConnection};
@@ -29,7 +29,7 @@ use std::time::Duration;
 const UNCALLED_MIN: Duration = Duration::from_secs(30);
 /// Copies of files take one of so many descriptors; the others are for streams, bodies and moves.
 const FILES_SHARE: usize = 2;
-/// The hidden verb. Returns the exit code.
+/// The internal command `armento host`. Returns the exit code.
 pub fn main() -> i32 {
     match run() {
         Ok(()) => 0,
@@ -68,7 +68,7 @@ fn run() -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&up)?)?;
     // After the end of its daemon no keeper would learn of this host.
     sys::ends_after(Duration::from_millis(start.dead_ms).max(UNCALLED_MIN));
-    // The namespaces are made while this process has one thread, so the first keeper is met alone.
+    // The namespaces are made while this process has one thread, so the first connection is awaited before others start.
     let FirstConnection {
         home,
         reader,

@@ -1,10 +1,10 @@
-//! Calls that home carries out and the body too: limits, the disposition of SIGCHLD. And the continuation of a call that a stop
-//! interrupted at home.
+//! Calls that home carries out and the body too: limits, the disposition of SIGCHLD. And the continuation of a call that
+//! a stop interrupted at home.
 //!
 //! From: `dispatch.rs`. Next: `reply.rs`, which carries out the body's part.
 
 use super::come_home::come_home;
-use super::forward::{send, send_fixed};
+use super::forward::{send, send_then};
 use super::post::post;
 use crate::state::{GuestThread, Host, Then};
 use armento_abi::{Packed, Plan};
@@ -14,7 +14,7 @@ use armento_tracee::sys;
 use std::sync::Arc;
 
 /// setrlimit and prlimit64 of the process itself: home decides, the body follows. CPU time is counted
-/// where it is used up, so a limit on it brings the process home.
+/// where it is used, so a limit on it brings the process home.
 pub fn limit(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     let old_call = i64::from(n.nr) == libc::SYS_setrlimit;
     let (pid, resource, new) = if old_call {
@@ -38,7 +38,7 @@ pub fn limit(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     }
     let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
     let then = Then::Limit(resource as u32, word(0), word(8));
-    send_fixed(host, thread, n, then);
+    send_then(host, thread, n, then);
 }
 
 /// SIGCHLD's disposition decides about zombies, which are at home: set it there too, then here.
@@ -50,7 +50,7 @@ pub fn sigchld(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     }
     let word = |i: usize| u64::from_le_bytes(act[i..i + 8].try_into().unwrap_or_default());
     let flags = word(8) & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
-    // A handler as such, though it never runs there: default would throw away a SIGCHLD that waits.
+    // A handler stays one, though it never runs there: the default would discard a pending SIGCHLD.
     let data: Vec<u8> = [word(0), flags, 0, 0]
         .iter()
         .flat_map(|w| w.to_le_bytes())
@@ -76,7 +76,7 @@ pub fn sigchld(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     );
 }
 
-/// Continues in the deputy what a stop interrupted there.
+/// restart_syscall: continues in the deputy the call that a stop interrupted there.
 pub fn restart(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     // The kernel wants no arguments; home needs those of the call that goes on, for its results.
     let packed = Packed {

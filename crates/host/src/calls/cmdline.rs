@@ -1,7 +1,7 @@
 //! Arguments and environment as the body has them: what it writes over them (setproctitle) is seen at home.
 //!
-//! From: `host/src/home/pulse.rs` (now and then), `forward.rs` (an open of such a file), `fork.rs` (a child may be about to look). Next:
-//! `keeper/src/words.rs`.
+//! From: `host/src/home/pulse.rs` (at each report), `forward.rs` (an open of such a file), `fork.rs` (a child may be
+//! about to look). Next: `keeper/src/words.rs`.
 
 use crate::state::{GuestThread, Shared};
 use crate::sync::lock;
@@ -11,10 +11,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes that are compared: what lies behind them home shows as it was when the process left.
+/// Bytes that are compared: what lies after them home shows as it was when the process left.
 const LEN_MAX: u64 = 64 << 10;
 
-/// Sends home what has changed since the last time. Not in the tracer thread: it may wait for a call that the caller serves.
+/// Sends home what has changed since the last time. Not in the tracer thread: it may wait for a call that the caller
+/// serves.
 pub fn send_cmdlines(shared: &Shared) {
     of_these(shared, &shared.threads.leaders());
 }

@@ -1,9 +1,9 @@
 //! CPU clocks, getrusage and times of a guest.
 //!
-//! A clock is answered here, getrusage and times by home, whose kernel counts what the deputy did for it; what was used away is
-//! added to either.
+//! A clock is answered here, getrusage and times by home, whose kernel counts what the deputy did for it; what was used
+//! away is added to either.
 
-use super::forward::send_fixed;
+use super::forward::send_then;
 use crate::state::{GuestThread, Host, Shared, Then};
 use crate::sync::lock;
 use armento_abi::{Counts, CpuClock, counts, cpu_clock};
@@ -17,13 +17,13 @@ const SELF: i32 = libc::RUSAGE_SELF;
 
 const THREAD: i32 = libc::RUSAGE_THREAD;
 
-/// clock_gettime of a CPU clock of its own; everything else is home's business.
+/// clock_gettime of a CPU clock of the guest; other clocks are read at home.
 pub fn clock(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     let wanted = (i64::from(n.nr) == libc::SYS_clock_gettime)
         .then(|| own_ns(host, thread, n.args[0] as i32))
         .flatten();
     let Some(ns) = wanted else {
-        return send_fixed(host, thread, n, Then::Nothing);
+        return send_then(host, thread, n, Then::Nothing);
     };
     let mut ts = [0u8; usage::TIMESPEC];
     usage::add_to_timespec(&mut ts, ns);
@@ -65,7 +65,7 @@ pub fn usage(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
         (_, THREAD) => Then::ThreadRusage(n.args[1]),
         _ => Then::Nothing,
     };
-    send_fixed(host, thread, n, then);
+    send_then(host, thread, n, then);
 }
 
 /// Changes what a call has just written for the guest.
@@ -78,8 +78,8 @@ fn change<const N: usize, T>(
     if !matches!(sys::vm_read(thread.here, addr, &mut b), Ok(n) if n == N) {
         return None;
     }
-    let said = f(&mut b);
-    thread.write(addr, &b).then_some(said)
+    let shown = f(&mut b);
+    thread.write(addr, &b).then_some(shown)
 }
 
 /// ru_utime and ru_stime come first; up to ru_majflt.
@@ -92,7 +92,7 @@ pub fn add_rusage(thread: &GuestThread, addr: u64, of_thread: bool) {
         thread.proc.cpu_away()
     };
     let memory = cpu::memory(thread.proc.here, of_thread.then_some(thread.here));
-    let said = change::<OF_RUSAGE, _>(thread, addr, |b| {
+    let shown = change::<OF_RUSAGE, _>(thread, addr, |b| {
         usage::add_memory(b, memory);
         usage::add_to_rusage(b, t)
     });
@@ -101,16 +101,16 @@ pub fn add_rusage(thread: &GuestThread, addr: u64, of_thread: bool) {
     } else {
         &thread.proc.cpu
     };
-    if let Some(said) = said {
-        lock(account).carried.shown.split(said);
+    if let Some(shown) = shown {
+        lock(account).carried.shown.split(shown);
     }
 }
 
 pub fn add_times(thread: &GuestThread, addr: u64) {
     let t = thread.proc.cpu_away();
     let none = CpuTime::default();
-    let said = change::<{ usage::TMS }, _>(thread, addr, |b| usage::add_to_tms(b, t, none).0);
-    if let Some(said) = said {
-        lock(&thread.proc.cpu).carried.shown.split(said);
+    let shown = change::<{ usage::TMS }, _>(thread, addr, |b| usage::add_to_tms(b, t, none).0);
+    if let Some(shown) = shown {
+        lock(&thread.proc.cpu).carried.shown.split(shown);
     }
 }

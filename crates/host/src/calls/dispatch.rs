@@ -47,7 +47,7 @@ fn notice(host: &Arc<Host>, n: &Notice) {
         Origin::Guest => {}
     }
     let Some(thread) = host.threads.here(n.tid as i32) else {
-        // No known guest: its call is not answered. It stays where it is until it is killed.
+        // No known guest: its call is not answered, and it waits until it is killed.
         return;
     };
     if thread.proc.frozen() {
@@ -69,7 +69,7 @@ fn notice(host: &Arc<Host>, n: &Notice) {
     match i64::from(n.nr) {
         // At home, where other processes see it; then at the body as well.
         libc::SYS_prctl if n.args[0] as i32 == libc::PR_SET_NAME => {
-            return forward::send_fixed(host, &thread, n, Then::RunHere);
+            return forward::send_then(host, &thread, n, Then::RunHere);
         }
         libc::SYS_setrlimit | libc::SYS_prlimit64 => return both_sides::limit(host, &thread, n),
         libc::SYS_signalfd | libc::SYS_signalfd4 => {
@@ -95,7 +95,7 @@ fn notice(host: &Arc<Host>, n: &Notice) {
     }
 }
 
-/// The closed list of reasons, by call.
+/// The reason to come home, by call.
 fn reason(nr: i32) -> Stay {
     match i64::from(nr) {
         libc::SYS_io_uring_setup | libc::SYS_io_uring_enter | libc::SYS_io_uring_register => {

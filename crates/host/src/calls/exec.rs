@@ -12,7 +12,6 @@ use armento_wire::talk::ToHome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The deputy executes it natively; the keeper says `Execed`, or the error comes back as a reply.
 pub fn exec(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     let mut mem = BodyMem(thread);
     match armento_abi::pack(n.nr as u64, &n.args, &mut mem, DATA as usize) {
@@ -23,12 +22,12 @@ pub fn exec(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
             let waits = (st.sig_pending | st.shared_pending) & st.blocked != 0;
             // A child by vfork has its parent's memory until it execs, and cannot move.
             if waits && thread.proc.live.load(Ordering::Acquire) {
-                // The new image is to have them, and they would end with this body.
+                // They must stay pending for the new image, and would be lost with this body.
                 let why = "an exec while blocked signals wait";
                 return come_home(host, thread, n.id, Stay::UnsupportedCall, why);
             }
             if thread.proc.cpu_timer.load(Ordering::Acquire) {
-                // The new image is to have it, which only the kernel that runs it can do.
+                // It must go on in the new image, which only the kernel that runs it can do.
                 let why = "an exec with a timer of CPU time";
                 return come_home(host, thread, n.id, Stay::UnsupportedCall, why);
             }

@@ -40,7 +40,7 @@ const NEW_THINGS: i32 = libc::CLONE_NEWNS
     | libc::CLONE_PIDFD
     | libc::CLONE_PARENT
     | libc::CLONE_PTRACE;
-/// CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP: only clone3, only home.
+/// CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP: of clone3 only, and only at home.
 const NEW_THINGS_HIGH: u64 = 3 << 32;
 
 fn wish(n: &Notice, here: Tid) -> Option<Wish> {
@@ -94,7 +94,7 @@ fn wish(n: &Notice, here: Tid) -> Option<Wish> {
     })
 }
 
-/// What the kernel refuses is refused at home, by itself: a deputy's child is made without the flags that say so.
+/// What the kernel refuses is refused at home, by itself: a deputy's child is made without the flags that are refused.
 ///
 /// KERNEL: copy_process and clone3_args_valid in kernel/fork.c.
 fn refused(w: &Wish) -> bool {
@@ -102,7 +102,7 @@ fn refused(w: &Wish) -> bool {
     has(libc::CLONE_THREAD) && (!has(libc::CLONE_SIGHAND) || w.exit_signal != 0)
         || has(libc::CLONE_SIGHAND) && !has(libc::CLONE_VM)
         || !(0..=64).contains(&w.exit_signal)
-        // What clone(2) takes and our clone3 cannot say: a stack that ends where none can lie.
+        // Taken by clone(2), but impossible with an injected clone3: a stack that ends where none can be.
         || w.stack != 0 && !(STACK_SAID..USER_END).contains(&w.stack)
 }
 
@@ -113,11 +113,11 @@ const OURS: u64 = 64;
 /// A fork under way: the child, and the thread that waits for it.
 const FORK: u64 = 2;
 
-/// Room for one more thread of a guest.
+/// A reservation for one more thread of a guest.
 struct Place(Arc<AtomicU64>);
 
 impl Place {
-    /// `None`: there is none.
+    /// `None`: the limit is reached.
     fn take(shared: &Shared) -> Option<Place> {
         let under_way = shared.forking.fetch_add(1, Ordering::Relaxed) + 1;
         let place = Place(shared.forking.clone());
@@ -154,7 +154,7 @@ pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
         );
     }
     let Some(place) = Place::take(host) else {
-        // Refused here it would have left a dead child at home, and there it may be had.
+        // A refusal after home has forked would leave a dead child there; and at home there may be room.
         let why = "its node lets guests have no more processes and threads";
         return come_home(host, thread, n.id, Stay::LimitLower, why);
     };
@@ -231,7 +231,7 @@ fn ask(host: Arc<Host>, thread: Arc<GuestThread>, id: u64, w: Wish, special: (Sp
             drop(special);
         });
     };
-    // A thread a fork: forks are rare beside calls, and the listener must not wait.
+    // One thread for each fork: forks are rare beside calls, and the listener must not wait.
     armento_tracee::aside::soon("fork", work);
 }
 

@@ -31,7 +31,7 @@ pub fn send(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
         }
     };
     if let Some(mask) = wait_mask
-        && open_signal(thread, mask)
+        && pending_outside(thread, mask)
     {
         // A signal that only this call lets in is pending already: the call ends before it begins.
         let (thread, id) = (thread.clone(), n.id);
@@ -52,7 +52,7 @@ pub fn send(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
             cmdline::send_cmdlines(host);
         }
     }
-    if opens_what_is_away(host, thread, n) {
+    if opens_shared_memory(host, thread, n) {
         let why = "it opens a file in /dev/shm";
         return come_home(host, thread, n.id, Stay::SharedMemory, why);
     }
@@ -73,8 +73,8 @@ pub fn send(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     }
 }
 
-/// A signal is pending at the body that `mask` lets in.
-fn open_signal(thread: &GuestThread, mask: u64) -> bool {
+/// Is a signal pending at the body that `mask` does not block?
+fn pending_outside(thread: &GuestThread, mask: u64) -> bool {
     status::read(thread.here).is_ok_and(|s| (s.sig_pending | s.shared_pending) & !mask != 0)
 }
 
@@ -84,8 +84,8 @@ fn tty_mask(thread: &GuestThread) -> u64 {
     status::read(thread.here).map_or(0, |s| (s.blocked | s.ignored) & jobs)
 }
 
-/// Sends a call home as it is, and does something with its result.
-pub fn send_fixed(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, then: Then) {
+/// Forwards a call that never waits; `then` says what to do with its result.
+pub fn send_then(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, then: Then) {
     match armento_abi::pack(n.nr as u64, &n.args, &mut BodyMem(thread), DATA as usize) {
         Ok(plan) => post(host, thread, n, plan, None, 0, then),
         Err(Refuse::Errno(e)) => {
@@ -95,9 +95,9 @@ pub fn send_fixed(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, then:
     }
 }
 
-/// In /dev/shm a process may find what is here with its tree's bodies. An open of that at home waits until they are there; a
-/// deputy cannot wait for itself.
-fn opens_what_is_away(shared: &Shared, thread: &GuestThread, n: &Notice) -> bool {
+/// Shared memory in /dev/shm may be here with bodies of the tree. An open of it at home waits until they have come home; a
+/// deputy cannot wait for its own body.
+fn opens_shared_memory(shared: &Shared, thread: &GuestThread, n: &Notice) -> bool {
     const SHM: &[u8] = b"/dev/shm/";
     let at = match i64::from(n.nr) {
         libc::SYS_open | libc::SYS_creat | libc::SYS_truncate => n.args[0],

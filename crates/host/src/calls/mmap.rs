@@ -1,4 +1,4 @@
-//! mmap of a file by a guest: the deputy maps it (and says which file), then the body maps the copy here. And mincore.
+//! mmap of a file by a guest: the deputy maps it (and names the file), then the body maps the copy here. And mincore.
 
 use super::come_home::come_home;
 use super::file_fetch::fetch_file;
@@ -51,7 +51,7 @@ pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     });
 }
 
-/// mincore(2) tells which pages are there: those that still come are, too.
+/// mincore(2) reports which pages are resident: it waits for those that are still to come.
 pub fn mincore(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     if !thread.proc.pending_pages.any() {
         host.listener.let_through(n.id);
@@ -75,7 +75,7 @@ pub fn mincore(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
 }
 
 fn serve(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
-    // What home maps may lie where its deputy holds pages that are still to come.
+    // Home may map over pages of the deputy that are still to come here.
     if let Err(e) = thread.proc.pending_pages.wait() {
         return come_home(host, thread, n.id, e.stay(), "a file mapping");
     }
@@ -135,8 +135,8 @@ fn serve(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     }
 }
 
-/// Maps the copy here into the broken-out thread's process, at `at` if that is free. The thread stays stopped,
-/// with the result in its registers.
+/// Maps the copy here into the process of the thread, which leaves its notification, at `at` if that is free. The thread
+/// stays stopped, with the result in its registers.
 fn map_in(
     guests: &mut GuestTable,
     thread: &Arc<GuestThread>,

@@ -1,6 +1,6 @@
 //! System calls of guests: carried out here, forwarded home, or a reason to come home.
 //!
-//! It moves no process; what a thread does between its calls is in `threads`. Start at `dispatch.rs`, then `forward.rs` and
+//! It never moves a process, nor handles stops and signals (`threads`). Start at `dispatch.rs`, then `forward.rs` and
 //! `reply.rs`.
 
 mod both_sides;

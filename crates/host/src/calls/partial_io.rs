@@ -2,13 +2,13 @@
 //!
 //! From: `reply.rs`, `forward.rs`. Next: home, which is asked for the rest.
 //!
-//! - A write to a pipe, a stream's socket or a terminal: a deputy is traced, so that any signal wakes it, and its call ends with
-//!   the bytes that are written; or a move has interrupted it.
+//! - A write to a pipe, a stream's socket or a terminal: a deputy is traced, so that any signal wakes it, and its call
+//!   ends with the bytes that are written; or a move has interrupted it.
 //! - recv with MSG_WAITALL on a stream: so too.
 //!
 //! Home's answer says that it was so, and how much is done. Should the guest stop meanwhile, the count waits in its
-//! [`CallState`](crate::state::CallState) or travels, and the call that the kernel issues again is for the rest. A handler ends it
-//! with the part, as natively.
+//! [`CallState`](crate::state::CallState) or travels, and the call that the kernel issues again is for the rest. A
+//! handler ends it with the part, as natively.
 
 use super::post::{post, signal_is_pending};
 use crate::state::{Answer, BodyMem, Guest, GuestThread, Host, Next, PartialIo, Then};
@@ -26,7 +26,7 @@ const ASK_MAX: u64 = DATA / 2;
 fn rest(w: &PartialIo, thread: &GuestThread) -> Option<(u64, [u64; 6])> {
     let [fd, buf, len, flags, ..] = w.args;
     if w.receives() {
-        // A stream's sender was told already.
+        // The sender's address was returned already.
         let args = [fd, buf + w.done, len - w.done, flags, 0, 0];
         return Some((w.nr as u64, args));
     }
@@ -45,7 +45,7 @@ fn wanted(w: &PartialIo, thread: &GuestThread) -> u64 {
     all.unwrap_or(0)
 }
 
-/// A reply came; `ret` is its result, `asked` how much home was to put or get. `part`: it was interrupted. `None`: home
+/// A reply came; `ret` is its result, `asked` how many bytes home was asked for. `part`: it was interrupted. `None`: home
 /// was asked for the rest.
 pub fn reply(
     host: &Arc<Host>,

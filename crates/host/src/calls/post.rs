@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Remembers what waits, then sends it.
+/// Notes what waits, then sends the call.
 pub fn post(
     shared: &Shared,
     thread: &GuestThread,
@@ -52,7 +52,7 @@ pub fn post(
         mask,
         packed,
     });
-    // Sent under the lock: a nudge about this call must not overtake it.
+    // Under the lock: a Nudge about this call must not be sent before it.
     let queued = thread.proc.signals_queued.load(Ordering::SeqCst);
     let new = std::mem::replace(&mut st.signals, queued) != queued;
     if new && signal_is_pending(thread, wait_mask) {
@@ -64,15 +64,15 @@ pub fn post(
     }
 }
 
-/// A signal waits at the body that its thread would take.
+/// Is a signal pending at the body that its thread would take?
 pub fn signal_is_pending(thread: &GuestThread, mask: Option<u64>) -> bool {
     status::read(thread.here).is_ok_and(|s| {
-        let shut = mask.unwrap_or(s.blocked) | without_effect(&s);
-        (s.sig_pending | s.shared_pending) & !shut != 0
+        let blocked = mask.unwrap_or(s.blocked) | without_effect(&s);
+        (s.sig_pending | s.shared_pending) & !blocked != 0
     })
 }
 
-/// A notification that arrived during a freeze: its thread stops, and the call is issued again elsewhere.
+/// A call that arrived during a freeze: its thread stops, and the call is issued again, here or elsewhere.
 pub fn park(host: &Arc<Host>, thread: &Arc<GuestThread>, id: u64) {
     lock(&thread.call).waiting = Some(Waiting::Parked { id });
     let thread = thread.clone();

@@ -2,9 +2,9 @@
 //!
 //! From: `dispatch.rs`. Next: `keeper/src/ahead.rs`.
 //!
-//! Home permits it for a regular file whose description no other process has, and holds a lease against writers: what is read
-//! ahead cannot change. The description's offset stays behind meanwhile; it is set right before anything that could depend on
-//! it, so that no process sees the difference.
+//! Home permits it for a regular file whose description no other process has, and holds a lease against writers: what is
+//! read ahead cannot change. The description's offset stays behind meanwhile; it is set right before anything that could
+//! depend on it, so that no process sees the difference.
 
 use super::forward::send;
 use crate::state::{GuestThread, Host, Process, Shared, Special, Waiting, WaitingRead};
@@ -35,7 +35,7 @@ const STREAMS_MAX: usize = 8;
 /// Descriptors whose reads are counted.
 const COUNTS_MAX: usize = 64;
 
-/// Serves a call from what is known. `false`: it is to go its usual way, for which everything is prepared.
+/// Serves a call from what is known. `false`: it is to be forwarded, and the offset at home is right for it.
 pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> bool {
     let fd = n.args[0] as i32;
     match i64::from(n.nr) {
@@ -48,7 +48,7 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> bool {
             a.counts.remove(&fd);
             end(host, thread.pid, &mut a, Some(fd));
         }
-        // It would not wait for our lease to be given up, if it is of the same file.
+        // It would fail with EWOULDBLOCK on home's lease, if it is of the same file.
         libc::SYS_open if n.args[1] as i32 & libc::O_NONBLOCK != 0 => {
             end_readahead(host, &thread.proc, thread.pid)
         }
@@ -254,7 +254,7 @@ pub fn readahead_came(host: &Arc<Host>, pid: Pid, p: &Piece<'_>) {
     again(host, &w);
 }
 
-/// A read that waited is served, or goes its usual way.
+/// A read that waited is served, or forwarded.
 fn again(host: &Arc<Host>, w: &WaitingRead) {
     if !read(host, &w.thread, &w.notice, w.notice.args[0] as i32) {
         send(host, &w.thread, &w.notice);
@@ -305,7 +305,7 @@ fn end(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: Option<i32>) {
     }
 }
 
-/// Now and then: other processes may read /proc/PID/fdinfo.
+/// At each report: other processes may read /proc/PID/fdinfo.
 pub fn send_positions(shared: &Shared, proc: &Process, pid: Pid) {
     let mut a = lock(&proc.readahead);
     let moved = a.streams.iter_mut().filter(|(_, s)| s.sent_pos != s.pos);

@@ -54,14 +54,14 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
         st = lock(&thread.call);
     }
     if is_restart(ret) {
-        // A continuation that was turned back before it was made still waits there.
+        // A continuation that was not made is still in the restart block of the deputy.
         let continued = i64::from(plan.packed.nr) == libc::SYS_restart_syscall;
         st.at_deputy = ret == -516 || st.at_deputy && continued;
         st.again = Some(match &then {
             Then::PartialIo(w) => w.nr,
             _ => plan.packed.nr.into(),
         });
-        // Turned back before it was made, it says another.
+        // A call that was not made has another error.
         st.slept |= ret == ERESTARTNOHAND;
         drop(st);
         host.tracer

@@ -1,4 +1,4 @@
-//! Interval timers: those of CPU time run here, the other at home.
+//! Interval timers: those of CPU time run here, that of real time at home.
 
 use super::forward::send;
 use crate::state::{GuestThread, Host};
@@ -7,7 +7,6 @@ use armento_tracee::sys;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A timer of CPU time runs here; home has the other.
 pub fn set_itimer(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     if n.args[0] == libc::ITIMER_REAL as u64 {
         return send(host, thread, n);

@@ -50,7 +50,7 @@ impl InCache {
     /// `None`: there are too many already.
     fn begin(cache: &Cache, name: &str, size: u64) -> Option<InCache> {
         let drafts = cache.drafts.clone();
-        // Given back by its end in any case.
+        // Subtracted when it is dropped, in any case.
         let before = drafts.fetch_add(size, Ordering::Relaxed);
         let one = InCache {
             name: name.to_owned(),
@@ -70,7 +70,7 @@ impl Drop for InCache {
 impl Cache {
     /// Before this process becomes the guests' user: only the directory itself is open to that one.
     pub fn open(dir: Option<&Path>) -> Cache {
-        // A file that may not be executed cannot be mapped so either.
+        // A file on a noexec mount cannot be mapped to be executed either.
         let dir = dir.and_then(|d| File::open(d).ok());
         Cache {
             dir: dir.filter(sys::may_execute),
@@ -86,7 +86,7 @@ impl Cache {
     /// The file, if it is in the cache.
     pub fn get(&self, key: &FileKey, shared: bool) -> Option<File> {
         let f = File::open(self.path(&memfd_name(key, shared))?).ok()?;
-        // For `make_room`. Only the host that wrote it may, which is as good: the others came after.
+        // For `make_room`. Only its owner may set it; the uses of other hosts do not count.
         let _ = f.set_modified(SystemTime::now());
         (f.metadata().ok()?.len() == key.size).then_some(f)
     }
@@ -109,7 +109,7 @@ impl Cache {
                 return Ok(Ok(done));
             }
             self.make_room(key.size);
-            // With its room from the start: a full disk shows itself here.
+            // Allocated at once: a full disk is noticed here.
             if file.set_len(0).is_ok() && sys::reserve(&file, key.size).is_ok() {
                 let in_cache = Some(in_cache);
                 return Ok(Err(Draft { file, in_cache }));

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Its process may stand still by now: then a second copy is better than to wait for the one that another host fetches.
 pub const MORE_MAX: Duration = Duration::from_millis(50);
 
-/// What one move brings of files, until its end.
+/// The files that one move brings, until its end.
 pub struct Incoming {
     files: Arc<FileTable>,
     /// Those that come with this move, while they are not complete.
@@ -39,7 +39,7 @@ impl Incoming {
     }
 
     /// Which must come along: neither known here nor to another host of this user, nor on their way
-    /// to one. In the order of their keys: two hosts that wait for each other's would wait in vain.
+    /// to one. In the order of their keys: two hosts must not wait for each other.
     pub fn missing(&mut self, mut files: Vec<FileKey>, wait: Duration) -> Result<Vec<FileKey>> {
         files.sort_unstable();
         let table = self.files.clone();
@@ -67,7 +67,7 @@ impl Incoming {
         Ok(missing)
     }
 
-    /// Takes this node's own files in place of home's, and says which it could not.
+    /// Takes this node's own files in place of home's. Returns those that it could not.
     pub fn alike(&mut self, files: Vec<Like>) -> Result<Vec<FileKey>> {
         let mut lacks = Vec::new();
         for like in files {

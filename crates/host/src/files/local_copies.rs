@@ -1,7 +1,7 @@
 //! This node's own files in place of home's: nothing travels where the bytes are the same.
 //!
-//! From: `host/src/files/incoming.rs`. The nodes of a farm mostly run one distribution: a program's libraries are most of what its
-//! first arrival would bring.
+//! From: `host/src/files/incoming.rs`. The nodes of a farm mostly run one distribution: a program's libraries are most of
+//! what its first arrival would bring.
 
 use crate::sys;
 use armento_migrate::alike::{Like, read_through};

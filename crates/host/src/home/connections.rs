@@ -40,7 +40,7 @@ const HELLO_MAX: Duration = Duration::from_secs(10);
 
 static PENDING: AtomicUsize = AtomicUsize::new(0);
 
-/// The place of a connection before its hello.
+/// Counts a connection until its hello has come.
 pub struct PendingHello;
 
 impl PendingHello {
@@ -57,7 +57,7 @@ impl Drop for PendingHello {
     }
 }
 
-/// A connection and what it is for. Its socket, for options and its end.
+/// Reads the hello of a connection. Returns its socket as well, for options and to close it.
 pub fn opened(link: Duplex) -> Result<(Hello, TcpStream, Reader, Writer), WireError> {
     let socket = link.socket().try_clone()?;
     let lost = |e: LinkError| WireError::Io(std::io::Error::other(e));
@@ -88,7 +88,7 @@ pub fn welcome(host: &Arc<Host>, link: Duplex, peer: &Badge, pending: PendingHel
         }
         Purpose::Bring(mv) => moves::receive(host, mv, r, w),
         Purpose::Object(object) => {
-            // Home sees the broken stream: a return is tried again, the end of a process says what is lost.
+            // Home sees the broken stream: it tries a return again, and reports what is lost when a process ends.
             let _ = moves::send_object(host, object, w);
         }
         Purpose::Fetch(mv) => {
@@ -113,7 +113,7 @@ pub fn admit(listening: &Listener, start: &HostStart) -> Result<(Duplex, Badge),
     })
 }
 
-/// Takes connections, for ever.
+/// Accepts connections, for ever.
 pub fn accept(host: &Arc<Host>, listening: &Listener) {
     loop {
         match admit(listening, &host.start) {
@@ -122,7 +122,7 @@ pub fn accept(host: &Arc<Host>, listening: &Listener) {
                     continue;
                 };
                 let host = host.clone();
-                // Without room for it the link is closed, and the other side reports it.
+                // Without a thread the link is closed, and the other side reports it.
                 let _ = aside::start("welcome", move || welcome(&host, link, &peer, pending));
             }
             Err(LinkError::Refused(_)) => {}

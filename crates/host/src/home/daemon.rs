@@ -60,7 +60,8 @@ pub fn report_to_daemon(host: &Arc<Host>, door: &Door) {
     }
 }
 
-/// What the daemon orders within `pause`; it ends sooner when a guest came or went, but not more often than every [`PULSE`].
+/// What the daemon orders within `pause`; it ends sooner when a guest came or went, but not more often than every
+/// [`PULSE`].
 fn next(shared: &Shared, s: &mut Session, pause: Duration) -> Result<Option<Order>, AskError> {
     let sent = Instant::now();
     let mut until = sent + pause;

@@ -12,9 +12,9 @@ use armento_wire::talk::{self as wire, Purpose, TALK, ToHome, ToHost};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Clocks nearer than this are one clock: both nodes run on one kernel, or the link's delay hides the rest.
+/// Clocks nearer than this are one clock: both nodes run on one kernel, or the link's delay is larger than the difference.
 const SAME_CLOCK_NS: i64 = 50_000_000;
-/// Home is asked for its clock so often, or until it answers so quickly, and for so long each time.
+/// Home is asked for its clock at most so often, until an answer comes so quickly; each may take so long.
 const CLOCK_ASKED: usize = 8;
 const CLOCK_GOOD_NS: i64 = 500_000;
 const CLOCK_MAX: Duration = Duration::from_secs(10);
@@ -29,7 +29,7 @@ pub struct FirstConnection {
     pub reader: HomeReader,
     /// Messages that came before its clock.
     pub early: Vec<ToHost>,
-    /// How far its clock is ahead of ours; 0 when they are one.
+    /// How far home's CLOCK_MONOTONIC is ahead, nanoseconds; 0 when both clocks are one.
     pub clock_ahead: i64,
 }
 
@@ -90,7 +90,7 @@ fn now_ns() -> std::io::Result<i64> {
     Ok(tsys::clock_ns(libc::CLOCK_MONOTONIC)? as i64)
 }
 
-/// How far home's clock is ahead of ours: of several questions the one that was answered quickest is the most
+/// How far home's clock is ahead: of several questions the one that was answered quickest is the most
 /// exact, to half of its round trip. PAPER: Cristian, Probabilistic clock synchronization, 1989.
 /// Other messages that come meanwhile are kept for later.
 fn home_ahead(
@@ -109,7 +109,7 @@ fn home_ahead(
             }
             match wire::decode::<ToHost>(&buf, "message")? {
                 ToHost::Clock { asked_ns: n, ns } if n == asked_ns => break ns as i64,
-                // Asked over a connection that broke.
+                // The answer to a question over a connection that broke.
                 ToHost::Alive | ToHost::Clock { .. } => {}
                 other if early.len() < EARLY_MAX => early.push(other),
                 _ => return Err("not the time".into()),

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often it is checked whether home is still there: home waits a second longer than we do.
+/// How often it is checked whether home is still there: home waits a second longer than this host.
 const LOOK: Duration = Duration::from_millis(100);
 
 const LOOK_MIN: Duration = Duration::from_millis(20);
 
-/// Checks, for ever, whether home hears us. It counts from when the last message was sent that home acknowledged: home counts
-/// from when it received that, which is later, whichever direction of the network fails.
+/// Checks, for ever, whether home hears us. It counts from when the last message was sent that home acknowledged: home
+/// counts from when it received that, which is later, whichever direction of the network fails.
 pub fn watch_link(host: &Arc<Host>) {
     let home = &host.home;
     let mut frozen = false;
@@ -35,7 +35,7 @@ pub fn watch_link(host: &Arc<Host>) {
         if late != frozen {
             frozen = late;
             home.disconnected.store(late, Ordering::Release);
-            // It may itself wait, and must not keep us from ending.
+            // Not waited for: the tracer thread may wait itself, and the host must be able to end.
             host.tracer
                 .post(move |guests: &mut GuestTable| hold_all(guests, late));
         }

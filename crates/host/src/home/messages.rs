@@ -14,7 +14,7 @@ use armento_wire::{WireError, session};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// One connection of the calls stream: replies and orders, until it breaks. Before: it is our turn to read.
+/// Reads one connection of the stream of calls, replies and orders, until it breaks. Before: `HomeLink::claim`.
 pub fn read_messages(host: &Arc<Host>, mut r: HomeReader) {
     session::never_wait();
     let mut buf = Vec::new();
@@ -75,7 +75,7 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             let host = host.clone();
             aside::soon("warm", move || {
                 for key in &files {
-                    // One that does not come now comes with its process.
+                    // A file that does not come now comes with its process.
                     calls::fetch_file(&host, key, false);
                 }
                 host.home.send(&ToHome::Warmed { mv });
@@ -143,7 +143,7 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             moves::unfreeze(host, pid);
         }
         ToHost::Thaw { mv, pid } => host.tracer.post(move |guests| moves::thaw(guests, mv, pid)),
-        // Asked for before the first body, and answered there.
+        // Clock: asked for before the first body, and answered there.
         ToHost::Clock { .. } | ToHost::Alive => {}
     }
 }

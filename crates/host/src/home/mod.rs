@@ -1,7 +1,8 @@
-//! What comes in from outside, and what is reported: the link home and its messages, connections of other hosts, the daemon of
-//! this node.
+//! What comes in from outside, and what is reported: the link home and its messages, connections of other hosts, the
+//! daemon of this node.
 //!
-//! It carries nothing out itself: orders go to `moves`, `threads` and `calls`. Start at `connections.rs`, then `messages.rs`.
+//! It carries nothing out itself: orders go to `moves`, `threads` and `calls`. Start at `connections.rs`, then
+//! `messages.rs`.
 
 mod connections;
 mod daemon;

@@ -52,7 +52,7 @@ pub fn pulse(host: &Arc<Host>) {
                 .run(|guests: &mut GuestTable| guests.bodies.is_empty())
                 == Some(true)
         {
-            eprintln!("nobody is here, and home is gone: this host ends");
+            eprintln!("no guest is here, and home is gone: this host ends");
             std::process::exit(0);
         }
     }
@@ -64,9 +64,9 @@ const COMPUTES_PERMILLE: u64 = 20;
 /// A quota leaves at least this part of the time. KERNEL: sched-bwc.rst: 1 ms of a period of at most 1 s.
 const QUOTA_LEAST: u32 = 1000;
 
-/// Measures how much of a processor each body wants. Time in which our forwarding kept it from running
-/// counts: a program that reads and computes would be runnable at home. Time in which a quota held us all does not:
-/// it may have slept until we could serve it.
+/// Measures how much of a processor each body wants. Time in which forwarding kept it from running counts: a program that
+/// reads and computes would be runnable at home. Time in which a quota held all of this host does not: the program may
+/// have slept until its call could be served.
 fn measure(guests: &mut GuestTable) {
     let all_withheld = guests.withheld.since_last();
     for b in guests.bodies.values_mut().filter(|b| !b.quiet) {

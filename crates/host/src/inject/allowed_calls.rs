@@ -5,7 +5,7 @@
 //! for, and a thread that makes another one was tampered with: its process ends (`threads/tampering.rs`).
 //!
 //! What these calls point to may be changed under them as well. They reach nothing but the process itself and descriptor 0;
-//! a child that they would make beside it is looked at in [`super::made`].
+//! a child that they would make is checked in [`super::made`].
 
 use crate::sync::lock;
 use armento_model::Tid;

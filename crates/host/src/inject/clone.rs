@@ -23,7 +23,7 @@ pub fn wait_first_stop(child: i32) -> Result<()> {
     }
 }
 
-/// clone3 wants a base and a size, and starts at their sum: we say that a stack has so many bytes.
+/// clone3 wants a base and a size, and starts at their sum: a stack is passed as so many bytes below its end.
 pub const STACK_SAID: u64 = 16;
 
 /// struct clone_args (88 bytes) in scratch. KERNEL: clone(2), set_tid 5.5.

@@ -1,7 +1,7 @@
 //! What the tracer thread does inside a held guest process or the zygote, by calls that it makes there: map files and the
 //! vDSO, make children.
 //!
-//! It knows no other guest and nothing of home. Start at `zygote.rs`, from which every body is made.
+//! It never touches another guest, nor home. Start at `zygote.rs`, from which every body is made.
 
 mod allowed_calls;
 mod clone;

@@ -1,6 +1,6 @@
 //! The vDSO of a body: this kernel's at home's address, or home's image redirected to this kernel's.
 //!
-//! From: `host/src/moves/build.rs`. Next: `migrate/src/image/vdso.rs`, which says how and why.
+//! From: `host/src/moves/build.rs`. Next: `migrate/src/image/vdso.rs`, which explains how and why.
 
 use armento_migrate::image::vdso::{ELSEWHERE, Vdso, redirected};
 use armento_migrate::{Local, MigrateError, Result};
@@ -37,7 +37,7 @@ pub fn map_vdso(h: &mut Hold, code: &Code, home: Option<Vdso>) -> Result<Option<
     let all = maps::read(here).map_err(|_| MigrateError::Ended)?;
     let there = all.iter().filter(|v| v.is_vdso());
     let there = there.fold(None, |it, v| Some(Vdso::note(it, v)));
-    // The kernel takes the address as a wish.
+    // For the kernel the address is a hint.
     let there = there.filter(|v| v.first == first).ok_or_else(|| {
         let why = "the kernel mapped the vDSO at another address".into();
         MigrateError::Stays(Stay::TargetFailed, why)
@@ -80,14 +80,15 @@ impl ForeignVdso {
         Ok(())
     }
 
-    /// A handler is about to run, and its frame, which may travel, keeps where the thread is: outside of this kernel's code.
+    /// A handler is about to run, and its frame, which may travel, keeps where the thread is: outside of this kernel's
+    /// code.
     /// Before: stopped at the signal with `info`. After: the same, with the function of the vDSO at its end.
     pub fn before_handler(&self, passage: Arc<dyn Passage>, here: Tid, info: &SigInfo) {
         let inside = trace::regs(here).is_ok_and(|r| self.is_inside(r.rip));
         if !inside {
             return;
         }
-        // One that dies, or faults there itself, has its signal as it is.
+        // A thread that dies, or faults there itself, has its signal as it is.
         if let Ok(mut h) = Hold::take(here, passage) {
             let _ = h.step_out(&|rip| self.is_inside(rip));
         }
@@ -100,8 +101,8 @@ impl ForeignVdso {
         (self.at..self.at + 2 * len).contains(&rip) || (home.code..home.end).contains(&rip)
     }
 
-    /// Before a thread leaves: nowhere else is this kernel's code where it is here. Refuses for a moment when the thread is
-    /// about to make a call there.
+    /// Before a thread leaves: other kernels have their code elsewhere. Refuses for a moment when the thread is about to
+    /// make a call there.
     pub fn leave(&self, h: &mut Hold) -> Result<()> {
         let at_home = self.home.code..self.home.end;
         match h.step_out(&|rip| self.is_inside(rip))? {

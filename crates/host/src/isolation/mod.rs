@@ -1,6 +1,7 @@
 //! Whether this node can keep guests apart from itself, and with which privileges the host runs.
 //!
-//! It knows no guest and no home. Start at `namespaces.rs`, then `sys.rs`, where the guard isolates itself and its children.
+//! It knows no guest and no home. Start at `namespaces.rs`, then `sys.rs`, where the guard isolates itself and its
+//! children.
 
 mod namespaces;
 mod privileges;

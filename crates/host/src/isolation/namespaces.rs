@@ -43,7 +43,7 @@ pub fn setting(name: &str) -> Option<String> {
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// A kind of which there may be none.
+/// A kind of namespace whose limit is zero.
 fn counted_out(setting: impl Fn(&str) -> Option<String>) -> Option<Forbidden> {
     let name = |kind: &&str| format!("user.max_{kind}_namespaces");
     let none = |kind: &&&str| setting(&name(kind)).as_deref() == Some("0");
@@ -112,7 +112,7 @@ mod tests {
         let debian = only("kernel.unprivileged_userns_clone", "0");
         let no = refused(&eperm, false, &debian);
         assert!(no.remedy.contains("kernel.unprivileged_userns_clone=1"));
-        // Root needs no leave: something else refuses.
+        // Root is not restricted by this setting: something else refuses.
         assert!(
             !refused(&eperm, true, &debian)
                 .remedy

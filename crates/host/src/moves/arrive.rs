@@ -60,15 +60,15 @@ pub fn receive(host: &Arc<Host>, mv: MoveId, mut r: Reader, mut w: Writer) {
     tsys::give_back();
 }
 
-/// A body that never ran is thrown away. One that another move of the process has brought meanwhile is not: the message about
-/// this move may have waited for a cable.
+/// A body that never ran is thrown away. One that another move of the process has brought meanwhile is not: the message
+/// about this move may have been delayed by the network.
 pub fn drop_unthawed(guests: &mut GuestTable, mv: MoveId, pid: Pid) {
     if unthawed(guests, mv, pid).is_ok() {
         threads::remove_body(guests, pid);
     }
 }
 
-/// An earlier body goes in less, unless the link stands still.
+/// An earlier body is removed in less time, unless the link stalls.
 const DROP_MAX: Duration = Duration::from_millis(500);
 
 /// Between two checks: a small part of what making a body takes.
@@ -80,17 +80,17 @@ struct Arrival {
     files: Incoming,
     mv: MoveId,
     pid: Pid,
-    /// CPU that it used away before.
+    /// CPU time that it used away before.
     away: CpuTime,
     /// Pages that come after the flip, and what receives them.
     later: Vec<Run>,
     rest: Option<(Arc<Process>, Fetch)>,
-    /// How threads' extended state is laid out where it was.
+    /// Layout of the extended processor state (XSAVE) at the source.
     from: Xsave,
 }
 
 impl Arrival {
-    /// Home's order that an earlier body of the same process is to go comes on another stream: this one may be quicker.
+    /// Home's order that an earlier body of the same process is to go comes on another stream, which may be slower.
     fn await_drop(&self, pid: Pid) {
         let until = Instant::now() + DROP_MAX;
         let runs = move |guests: &mut GuestTable| guests.bodies.get(&pid).is_some_and(|b| !b.quiet);
@@ -196,7 +196,7 @@ fn here() -> &'static Here {
 /// Home hands the process over: it runs here. Signals that travelled are queued first.
 pub fn thaw(guests: &mut GuestTable, mv: MoveId, pid: Pid) {
     let Some(b) = guests.bodies.get_mut(&pid).filter(|b| b.mv == Some(mv)) else {
-        // It died before it ran. Home has handed its process over, and must not wait for it.
+        // The body died before it ran. Home has handed the process over, and must not wait for it.
         let sig = libc::SIGKILL;
         return guests.shared.home.send(&ToHome::Died { pid, sig });
     };

@@ -1,4 +1,5 @@
-//! Builds the body of an arriving process: an empty one of the offered shape, its mappings, then all that the kernel remembers.
+//! Builds the body of an arriving process: an empty one of the offered shape, its mappings, then all that the kernel
+//! remembers.
 //!
 //! From: `arrive.rs`, in the tracer thread. Next: `build_threads.rs`.
 
@@ -77,7 +78,7 @@ pub fn begin(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Filler>
             [libc::O_CLOEXEC as u64 | USER_MODE_ONLY, 0, 0, 0, 0, 0],
         )?
         .0;
-    // Most of its threads are called like the first.
+    // Most of its threads have the name of the first.
     h.batch_ok(&code, "prctl", &[thread::name_call(&code, &head.command)])?;
     let uffd = if fd >= 0 {
         let u = tsys::steal_fd(here, fd as i32)
@@ -95,7 +96,7 @@ pub fn begin(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Filler>
     }
     make_objects(&shared, &head.areas, &head.brings, &head.lasting)?;
     shape(guests, head.pid, head.areas.clone())?;
-    // While it still runs. What cannot be made now is made, or fails, at the end.
+    // While the process still runs. What cannot be made now is made, or fails, at the end.
     let _ = make_threads(guests, head.pid, head.tids.iter().copied());
     let uffd = begin_filling(guests, head.pid);
     let filling = guests.bodies.get(&head.pid).map(|b| b.filling.clone());
@@ -177,7 +178,7 @@ pub fn finish(
 ) -> Result<Option<(Arc<Process>, Fetch)>> {
     let (code, shared) = (guests.code.clone(), guests.shared.clone());
     let b = unthawed(guests, mv, pid)?;
-    // Before anything of its own runs: the kernel, too, would wait for a page.
+    // Before code of its own runs: the kernel, too, would wait for a page.
     end_filling(b)?;
     for (object, _) in objects::sizes(&b.areas) {
         if let Some(o) = lock(&shared.objects).get_mut(&object) {

@@ -22,7 +22,7 @@ fn enter(guests: &mut GuestTable, pid: Pid, here: i32, tid: i32) {
     b.threads.insert(tid, TracedThread::stopped(thread));
 }
 
-/// What makes a thread of a process.
+/// What a thread shares with its process, as pthread_create(3) has it.
 const THREAD: i32 = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -30,7 +30,7 @@ const THREAD: i32 = libc::CLONE_VM
     | libc::CLONE_THREAD
     | libc::CLONE_SYSVSEM;
 
-/// Makes those of the threads that an unthawed body lacks; each stays stopped until its state is restored.
+/// Makes the threads that an unthawed body lacks; each stays stopped until its state is restored.
 pub fn make_threads(
     guests: &mut GuestTable,
     pid: Pid,
@@ -54,7 +54,7 @@ pub fn make_threads(
     Ok(())
 }
 
-/// Threads that were made at the offer and ended at the source since then.
+/// Ends threads that were made at the offer and have ended at the source since then.
 pub fn retire_others(guests: &mut GuestTable, pid: Pid, state: &State) -> Result<()> {
     let (code, passage, shared) = (guests.code.clone(), guests.passage(), guests.shared.clone());
     let b = guests.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;

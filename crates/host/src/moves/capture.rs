@@ -18,7 +18,8 @@ use armento_tracee::{status, sys, trace};
 use armento_wire::talk::Signal;
 use std::sync::atomic::Ordering;
 
-/// Before: frozen. Home may have given it up since, and it runs on. `elsewhere`: its target has another vDSO.
+/// Before: frozen; home may have given the move up since, and the process runs on. `elsewhere`: its target has another
+/// vDSO.
 pub fn capture(
     guests: &mut GuestTable,
     (mv, pid): (MoveId, Pid),
@@ -76,7 +77,7 @@ pub fn capture(
         }
         for (n, (traced, (mut h, used, own))) in part.iter().zip(held).enumerate() {
             let mut t = thread::read(&mut h, &code.booth(n), traced.thread.tid, own)?;
-            // It would ask home, through its listener.
+            // Read from outside: the thread would ask home, through its listener.
             t.name = status::comm(here, traced.thread.here);
             t.cpu = used;
             remembered(&lock(&traced.thread.call), &mut t);
@@ -121,7 +122,7 @@ pub fn capture(
     ))
 }
 
-/// What is known of the call that a thread is in, until the next, whatever the kernel has made of the registers since.
+/// Adds what the host knows of the call that a thread is in.
 fn remembered(st: &CallState, t: &mut ThreadState) {
     t.at_deputy = st.at_deputy;
     t.mask = st.own_mask.unwrap_or(t.mask);
@@ -132,7 +133,7 @@ fn remembered(st: &CallState, t: &mut ThreadState) {
         t.has_written(st.done, nr.into());
     }
     if !t.at_deputy && t.restarts() {
-        // The one restartable call that bodies make themselves.
+        // The one restartable call that bodies make in their own kernel.
         t.begin_anew(libc::SYS_futex);
     }
     threads::futex_travels(st, t);

@@ -26,11 +26,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long the other side of a move may let us wait for its connection.
+/// How long to wait for the connection of the other side.
 const MEET_MAX: Duration = Duration::from_secs(10);
 
-/// A failed move's process waits so long for home's verdict, while home hears us. Home sends Abort or Drop at once, and after
-/// 20 s at the latest (`READY_MAX`, `keeper/src/mover.rs`): a body that went on before might run twice.
+/// A failed move's process waits so long for home's verdict, while home hears us. Home sends Abort or Drop at once, and
+/// after 20 s at the latest (`READY_MAX`, `keeper/src/mover.rs`): a body that went on before might run twice.
 const ABORT_MAX: Duration = Duration::from_secs(60);
 
 /// Home acknowledges once a second (`PULSE_CALM`, `state/home_link.rs`).
@@ -70,7 +70,7 @@ fn leave(host: &Arc<Host>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
 }
 
 /// Home answers with Abort when it has sent the signals that it kept: they come before the results of the calls that it
-/// interrupted. Or it was handed over already, and Drop comes: our connection to the target may have broken behind the last
+/// interrupted. Or it was handed over already, and Drop comes: the connection to the target may have broken after the last
 /// byte. Without home no body may go on here.
 fn await_verdict(shared: &Shared, mv: MoveId, (pid, here): (Pid, i32)) {
     // After a Drop it may come back meanwhile.
@@ -177,7 +177,7 @@ fn send(
     Ok(())
 }
 
-/// An earlier move that failed has left its marks: where no page is they look like one that is swapped out.
+/// An earlier move that failed has left its marks: where there is no page they look like one that is swapped out.
 fn forget_marks(uffd: &Uffd, s: &Survey) {
     for a in &s.areas {
         // Memory that was never tracked refuses, and has none.
@@ -218,6 +218,6 @@ fn connect(host: &Arc<Host>, mv: MoveId, to: Whither) -> Result<Pair> {
 /// Home gave this move up.
 pub fn abort(shared: &Shared, mv: MoveId) {
     shared.outgoing.abort(mv);
-    // Its own connection will not come.
+    // The connection that it waits for will not come.
     shared.meetings.take(mv);
 }

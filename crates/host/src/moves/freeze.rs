@@ -1,4 +1,4 @@
-//! Freezing a body: every thread halted, no call under way, at the moment of one's choice.
+//! Freezing a body: every thread halted, and no call under way.
 //!
 //! From: `depart.rs`. Next: `host/src/threads/halt.rs`.
 
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 const FREEZE_MAX: Duration = Duration::from_secs(3);
 
 /// Freezes `pid`. After `Ok` every thread is halted, and every signal that home sent has been queued here:
-/// those that come later wait at home. After an error it may be frozen, or half so: `unfreeze` it. Call from a
-/// bulk thread.
+/// those that come later wait at home. After an error it may be frozen, or half so: `unfreeze` it. Before: not in
+/// the tracer thread.
 pub fn freeze(host: &Arc<Host>, mv: MoveId, pid: Pid) -> Result<()> {
     let until = Instant::now() + FREEZE_MAX;
     // Forks and mappings first: they are short, and a fork needs its home.
@@ -64,7 +64,7 @@ pub fn freeze(host: &Arc<Host>, mv: MoveId, pid: Pid) -> Result<()> {
 
 /// Returns the threads that are in a call, by their numbers here.
 fn begin(guests: &mut GuestTable, mv: MoveId, pid: Pid) -> Result<(Arc<Process>, Vec<Tid>)> {
-    // What ends the freeze of a move that was given up comes behind the word that it was.
+    // A move that was given up must not freeze: the order that ends its freeze has come already.
     if guests.shared.outgoing.aborted(mv) {
         return Err(MigrateError::Ended);
     }
@@ -80,21 +80,21 @@ fn begin(guests: &mut GuestTable, mv: MoveId, pid: Pid) -> Result<(Arc<Process>,
             "it is stopped or about to end".into(),
         ));
     }
-    // SeqCst with `Special::begin`: one of the two sees the other.
+    // SeqCst, as in `Special::begin`: one of the two sees the other.
     b.proc.freeze(FOR_MOVE, true);
-    // Behind the flag: nothing that is not seen here begins any more.
+    // After the flag was set: a call that is not seen here does not begin any more.
     let sleepers = armento_migrate::stop::delicate(b.here)?;
     cpu::look_ahead(b.threads.values().map(|t| t.thread.here));
     let sleepers = sleepers.into_iter().map(|c| c.tid).collect();
     Ok((b.proc.clone(), sleepers))
 }
 
-/// The freeze is off: everything runs on.
+/// Ends a freeze: all threads run on.
 pub fn unfreeze(host: &Arc<Host>, pid: Pid) {
     host.tracer.run(move |guests| {
         if let Some(b) = guests.bodies.get_mut(&pid) {
             b.freezer = None;
-            // What its deputy held of them may be gone: home had begun to make room.
+            // Home may have overwritten the deputy's copy of the command line: it is sent again.
             b.proc.cmdline.store(0, Ordering::Relaxed);
             b.proc.freeze(FOR_MOVE, false);
         }

@@ -1,4 +1,4 @@
-//! What stands behind the mappings of a body: copies of files, and files of memory for what processes share.
+//! What backs the mappings of a body: copies of files, and memory files for memory that processes share.
 
 use crate::inject::{map_call, map_file};
 use crate::state::Shared;
@@ -15,7 +15,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// Maps what lies in files and objects: each is passed in once for all that map it.
+/// Maps areas that files or objects back: each file is passed in once for all its areas.
 pub fn map_all(shared: &Shared, h: &mut Hold, code: &Code, all: &[Area]) -> Result<()> {
     let mut files: Vec<(Arc<File>, Vec<Call>)> = Vec::new();
     for a in all {
@@ -37,7 +37,7 @@ pub fn map_all(shared: &Shared, h: &mut Hold, code: &Code, all: &[Area]) -> Resu
     Ok(())
 }
 
-/// What stands here for the file or object behind `a`, how it is mapped, and from where.
+/// The file here that backs `a`, how it is mapped, and its offset.
 fn backing(shared: &Shared, a: &Area) -> Result<(Arc<File>, i32, u64)> {
     let (file, view, off) = match &a.kind {
         Kind::File { key, off, .. } => {
@@ -59,8 +59,8 @@ fn backing(shared: &Shared, a: &Area) -> Result<(Arc<File>, i32, u64)> {
     Ok((file, view, off))
 }
 
-/// Files of memory for the objects that `areas` map, big enough. Those that come with this move (`brings`), or
-/// are not there yet, with nothing in them.
+/// Memory files for the objects that `areas` map, big enough. Those that come with this move (`brings`), or are not there
+/// yet, are empty.
 pub fn make_objects(
     shared: &Shared,
     areas: &[Area],

@@ -1,7 +1,7 @@
 //! Moves of processes: one arrives, one leaves.
 //!
-//! Which process moves, and when, is decided at home; what it does before and after is in `calls` and `threads`. Start at
-//! `arrive.rs` and `depart.rs`, which face each other.
+//! It never decides which process moves, nor when: home does. Start at `arrive.rs` and `depart.rs`, the two sides of a
+//! move.
 
 mod arrive;
 mod build;

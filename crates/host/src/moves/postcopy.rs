@@ -25,8 +25,8 @@ pub fn can(shared: &Shared) -> bool {
     !matches!(shared.userfault, UserfaultAccess::No)
 }
 
-/// From now on the held body asks for the pages of `later`. Before: nothing of it runs, and what calls of ours touch
-/// is there.
+/// From now on the held body asks for the pages of `later`. Before: nothing of it runs, and what injected calls
+/// touch is there.
 pub fn begin(shared: &Shared, h: &mut Hold, code: &Code, b: &Body, later: &[Run]) -> Result<Fetch> {
     let flags = (libc::O_CLOEXEC | libc::O_NONBLOCK) as u64;
     let fd = match &shared.userfault {
@@ -63,7 +63,7 @@ pub fn begin(shared: &Shared, h: &mut Hold, code: &Code, b: &Body, later: &[Run]
     ))
 }
 
-/// Receives the remaining pages. Without it the body ends, by `fetch`, and home is notified as of every end.
+/// Receives the remaining pages. When one does not come `fetch` ends the body, and home is notified as of every end.
 pub fn fetch((pid, proc): (Pid, &Process), fetch: Fetch, (r, w): (&mut Reader, &mut Writer)) {
     if let Err(e) = fetch.run(r, w) {
         eprintln!("process {pid} ends: the rest of its memory was lost with its link: {e}");
@@ -113,7 +113,7 @@ impl Drop for PageSource {
 /// Sends the rest of a body that stands still here.
 pub fn serve(pid: Pid, job: &mut Job<'_, Reader, Writer>, closer: Option<&TcpStream>) {
     let cut = || drop(closer.map(|c| c.shutdown(Shutdown::Both)));
-    // One that ended there needs no more.
+    // A process that ended at the target needs no more pages.
     if let Err(e) = job.serve(&cut)
         && !matches!(e, MigrateError::Ended)
     {
@@ -121,7 +121,7 @@ pub fn serve(pid: Pid, job: &mut Job<'_, Reader, Writer>, closer: Option<&TcpStr
     }
 }
 
-/// A body whose pages are still being sent from here is forgotten by home already: it goes when they are.
+/// Removes a body that home has dropped; one whose pages are still being sent from here goes when they are sent.
 pub fn drop_later(guests: &mut GuestTable, pid: Pid) {
     match guests.bodies.get_mut(&pid) {
         Some(b) if b.serving => {

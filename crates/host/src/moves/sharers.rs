@@ -1,4 +1,4 @@
-//! Bodies that share memory: they leave together, and what they share goes home when the last of them is gone.
+//! Bodies that share memory: they stand still together, and what they share is sent home by itself.
 
 use super::survey::survey;
 use crate::state::{Body, GuestTable, Host, Shared};
@@ -36,7 +36,7 @@ pub fn partners(guests: &GuestTable, pid: Pid) -> Result<Vec<(Pid, Vec<Area>)>> 
     mine.add(&of(own)?);
     let mut all = Vec::new();
     for b in guests.bodies.values().filter(|b| !b.quiet) {
-        // One that ends just now shares nothing any more.
+        // A body that is ending shares nothing any more.
         let areas = of(b).unwrap_or_default();
         if objects::sizes(&areas).len() > mine.lack(&areas).len() {
             all.push((b.pid, areas));

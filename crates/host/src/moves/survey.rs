@@ -1,4 +1,4 @@
-//! What a body maps, and what its offer says of it.
+//! What a body maps, and the head of its offer.
 
 use armento_client::api::CpuSet;
 use armento_migrate::image::areas::{self, Survey};

@@ -1,8 +1,8 @@
 //! Throttling: a process that writes faster than its pages travel stands still most of the time, for moments.
 //!
-//! From: `depart.rs`, on the way home, which takes no post-copy: the process runs there untraced, and its forks would miss the
-//! pages. Each standstill is shorter than a pause may be, so that it is felt no more than a move; the rounds then shrink, as in
-//! QEMU's "auto-converge" (docs/devel/migration).
+//! From: `depart.rs`, on the way home, which takes no post-copy: the process runs there untraced, and its forks would
+//! miss the pages. Each standstill is shorter than a pause may be, so that it is felt no more than a move; the rounds
+//! then shrink, as in QEMU's "auto-converge" (docs/devel/migration).
 
 use crate::state::{GuestTable, Host, THROTTLE};
 use crate::threads;
@@ -12,19 +12,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// It stands still for so long (a move may pause for 10 ms, and the last standstill goes over into that) …
+/// It is stopped for so long (a move may pause for 10 ms, and the last stop becomes that pause) …
 const STANDS: Duration = Duration::from_millis(4);
 
-/// … and runs for so long, microseconds: a seventh of the time, and less while its rounds do not get shorter. One that
-/// catches up with a clock writes as fast as memory takes it.
+/// … and runs for so long, microseconds: a seventh of the time, and less while its rounds do not get shorter. A process
+/// that catches up with a clock writes as fast as memory takes it.
 const RUNS_US: [u64; 3] = [600, 200, 65];
 
-/// Until this is dropped.
+/// A process is throttled until this is dropped.
 pub struct Throttle {
     over: Arc<AtomicBool>,
     /// Which of [`RUNS_US`].
     level: Arc<AtomicUsize>,
-    /// Closed by its thread's end.
+    /// Closed when its thread ends.
     ended: mpsc::Receiver<()>,
 }
 
@@ -35,10 +35,10 @@ pub fn on(host: &Arc<Host>, pid: Pid) -> Throttle {
     );
     let (host, off, at) = (host.clone(), over.clone(), Arc::clone(&level));
     let (alive, ended) = mpsc::channel::<()>();
-    // Without a thread it is a stop-copy.
+    // Without a thread the last round is a stop-and-copy.
     let _ = aside::start("brake", move || {
         let _alive = alive;
-        // Started by one that copies.
+        // The thread that starts this one copies, with a long slice.
         slice::short_again();
         let slices = host
             .tracer
@@ -71,8 +71,8 @@ impl Drop for Throttle {
     }
 }
 
-/// A thread that was woken runs on until the next tick of the kernel's, milliseconds, if its slice is not over. Returns what
-/// the slices were, by thread.
+/// A thread that was woken runs on until the next tick of the kernel's, milliseconds, if its slice is not over. Returns
+/// what the slices were, by thread.
 fn shorten(guests: &mut GuestTable, pid: Pid) -> Vec<(Tid, u64)> {
     let threads = guests.bodies.get(&pid).map(|b| b.threads.values());
     let here = threads.into_iter().flatten().map(|t| t.thread.here);
@@ -80,7 +80,7 @@ fn shorten(guests: &mut GuestTable, pid: Pid) -> Vec<(Tid, u64)> {
         .collect()
 }
 
-/// Threads that were made meanwhile began with a short one, too.
+/// Threads that were made meanwhile inherited a short one.
 fn restore(guests: &mut GuestTable, pid: Pid, slices: &[(Tid, u64)]) {
     let Some(b) = guests.bodies.get(&pid) else {
         return;

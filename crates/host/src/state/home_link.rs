@@ -66,7 +66,7 @@ impl HomeLink {
     /// The right to read, for a connection that is newer than all others: those end. `None`: it is not newer.
     pub fn claim(&self, resume: &Resume) -> Option<MutexGuard<'_, ()>> {
         if resume.session != self.id {
-            // Home has declared us dead and begins anew: nothing of the old session may go on.
+            // Home has declared this host dead and begins anew: the old session must not go on.
             eprintln!("home begins anew: this host ends");
             std::process::exit(0);
         }

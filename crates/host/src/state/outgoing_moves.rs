@@ -1,8 +1,8 @@
-//! Moves on their way out of here: at most one of each process, and what ends one that home gave up.
+//! Moves out of this host: at most one of each process at a time, and how one ends that home gave up.
 //!
-//! From: `host/src/moves/depart.rs`, `host/src/home/messages.rs`. A source notices late that its target is gone, and home may try again
-//! meanwhile. Two moves that track the same memory would take each other's marks, and the one that failed would let run what
-//! the other has frozen.
+//! From: `host/src/moves/depart.rs`, `host/src/home/messages.rs`. A source notices late that its target is gone, and home
+//! may try again meanwhile. Two moves that track the same memory would take each other's marks, and the one that failed
+//! would let run what the other has frozen.
 
 use crate::sync::lock;
 use armento_migrate::{MigrateError, Result};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// How long a move waits for the one before, whose connection is cut: as long as for its own.
 pub const PREVIOUS_MAX: Duration = Duration::from_secs(10);
-/// Moves under way at a host are far fewer.
+/// Far more than there are moves under way at a host.
 const ABORTED_MAX: usize = 64;
 
 #[derive(Default)]

@@ -57,7 +57,7 @@ pub struct Process {
 
 /// A move has begun its freeze.
 pub const FOR_MOVE: u8 = 1;
-/// Home has not been heard for too long: it might have been declared dead there.
+/// Home was silent for too long: the process might have been declared dead there.
 pub const DISCONNECTED: u8 = 2;
 /// It writes faster than it can be sent.
 pub const THROTTLE: u8 = 4;

@@ -1,7 +1,7 @@
 //! What all threads of a host share, the tracer thread among them.
 //!
-//! Lock order: `threads` before `GuestThread::call`, accounts of CPU time; the link home last. No lock is held while waiting
-//! for the tracer thread.
+//! Lock order: `threads` before `GuestThread::call`, accounts of CPU time; the link home last. No lock is held while
+//! waiting for the tracer thread.
 
 use super::drain::Drain;
 use super::home_link::HomeLink;

@@ -1,9 +1,9 @@
-//! Signals from home that are pending at a body, each under a number of ours.
+//! Signals from home that are pending at a body, each under a cookie.
 //!
 //! A signal cannot be queued with its own siginfo: the kernel wipes the sender's pid when it comes from an outer pid
-//! namespace, and lets no other process say what only the kernel says. So it travels under a cookie in si_errno and gets its
-//! original siginfo back when it is taken. Until then that may still change: a timer's pending signal counts the expirations
-//! that follow (see `migrate/src/image/timers.rs`).
+//! namespace, and lets no process queue the codes of the kernel. So it travels under a cookie in si_errno and gets its
+//! original siginfo back when it is taken. Until then that may still change: a timer's pending signal counts the
+//! expirations that follow (see `migrate/src/image/timers.rs`).
 
 use armento_migrate::image::timers::{absorb, timer_of};
 use armento_model::{Pid, Tid};
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 /// Bounded: a signal that is dropped as a duplicate, or thrown away by SIG_IGN, leaves one behind.
 const COOKIES_MAX: usize = 4096;
-/// A negative si_code that nothing else uses, for those that an outsider may not say.
+/// A negative si_code that nothing else uses, for those that an outsider may not queue.
 const CODE: i32 = -7717;
-/// Numbers begin here: above any errno.
+/// Cookies begin here: above any errno.
 const FIRST: i32 = 1 << 20;
 
 #[derive(Default)]
@@ -32,11 +32,11 @@ struct Kept {
     void: bool,
 }
 
-/// What is behind a cookie.
+/// The siginfo that a cookie stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Original {
     Info(SigInfo),
-    /// KERNEL: timer_settime and timer_delete void a signal that waits (posixtimer_deliver_signal, 6.13).
+    /// KERNEL: timer_settime and timer_delete void a pending signal (posixtimer_deliver_signal, 6.13).
     Void,
 }
 

@@ -1,8 +1,8 @@
-//! Memory below a stack. The kernel makes it when the program touches it, or a call of its own does; when we read
-//! or write there from outside it says EFAULT.
+//! Memory below a stack. The kernel allocates it when the program or a call of it touches it; an access from outside fails
+//! with EFAULT.
 //!
-//! KERNEL: since 6.5 process_vm_writev(2) grows no stack, but /proc/PID/mem does (__access_remote_vm). It goes by
-//! our own RLIMIT_STACK, so the guest's is looked at here, and ours is as high as can be (`start.rs`).
+//! KERNEL: since 6.5 process_vm_writev(2) grows no stack, but /proc/PID/mem does (__access_remote_vm). It checks
+//! the host's RLIMIT_STACK, so the guest's is checked here, and the host's is as high as can be (`start.rs`).
 
 use armento_model::Pid;
 use armento_tracee::maps::{self, Vma};
@@ -10,7 +10,7 @@ use armento_tracee::{PAGE, sys};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Makes what is missing of `len` bytes at `start` where a stack may grow. False: nothing was made.
+/// Grows a stack to the missing ones of `len` bytes at `start`. False: nothing grew.
 pub fn reach(here: Pid, start: u64, len: usize) -> bool {
     let (Ok(all), Some(end)) = (maps::read(here), start.checked_add(len as u64)) else {
         return false;
@@ -47,9 +47,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_below_a_stack_is_memory_made() {
+    fn memory_grows_only_below_a_stack() {
         let me = std::process::id() as i32;
-        // Nothing lies at the bottom of the address space, and what is there needs nothing.
+        // No stack is at the bottom of the address space; memory that is there already does not grow.
         assert!(!reach(me, 4096, 100));
         let here = [1u8; 16];
         assert!(!reach(me, here.as_ptr() as u64, here.len()));

@@ -10,7 +10,7 @@ use armento_tracee::trace;
 use armento_wire::talk::ToHome;
 use std::sync::atomic::Ordering;
 
-/// A thread ended, by itself or not.
+/// A thread has ended.
 pub fn ended(guests: &mut GuestTable, here: Tid, code: i32, killed: Option<i32>) {
     let shared = guests.shared.clone();
     let Some((body, tid)) = guests.thread(here) else {
@@ -65,7 +65,7 @@ fn release_parent(guests: &mut GuestTable, body: &Body) {
     }
 }
 
-/// Ends a body without telling home: it exec'd, died there, or runs elsewhere.
+/// Ends a body without a report to home: it exec'd, died there, or runs elsewhere.
 pub fn remove_body(guests: &mut GuestTable, pid: Pid) {
     let shared = guests.shared.clone();
     let Some(mut body) = guests.bodies.remove(&pid) else {

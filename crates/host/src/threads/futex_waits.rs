@@ -1,10 +1,10 @@
-//! FUTEX_WAIT with a timeout, in a body: its kernel makes it, and until when it lasts is noted for the next move. A thread that has
-//! come in the midst of one is led into the kernel with what is left of its time.
+//! FUTEX_WAIT with a timeout: the kernel of the body runs it, and its deadline is noted for the next move. A thread that
+//! has arrived in the midst of one issues it again, with the time that is left.
 //!
 //! From: `host/src/calls/dispatch.rs`. Next: the guest's kernel.
 //!
 //! ```text
-//! notified ──came with a time──► issued again, traced ──entry──► its timeout is ours ──interrupted, or its end──► its own
+//! notified ──arrived with a deadline──► issued again, traced ──entry──► timeout replaced ──interrupted or over──► its own
 //! ```
 
 use super::interrupt_call;
@@ -15,11 +15,11 @@ use armento_tracee::notify::Notice;
 use armento_tracee::trace::{self, Regs};
 use std::sync::Arc;
 
-/// Below the stack pointer and its red zone: what lies there is lost at the next signal, natively too. PAPER: System V ABI for
-/// x86-64, 3.2.2.
+/// Below the stack pointer and its red zone: what lies there is lost at the next signal, natively too. PAPER: System V
+/// ABI for x86-64, 3.2.2.
 const BELOW: u64 = 512;
 
-/// A thread has come, with these registers.
+/// A thread has arrived, with these registers.
 pub fn futex_came(st: &mut CallState, t: &ThreadState, regs: &Regs) {
     st.futex_wait = FutexWait {
         came: t
@@ -34,7 +34,7 @@ pub fn futex_came(st: &mut CallState, t: &ThreadState, regs: &Regs) {
     };
 }
 
-/// A thread is about to make such a call.
+/// A thread is about to call futex.
 pub fn futex_wait_begins(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     let mut st = lock(&thread.call);
     let wait = &mut st.futex_wait;
@@ -82,7 +82,7 @@ pub fn at_call(guests: &GuestTable, thread: &GuestThread) -> bool {
     if let Ok(mut r) = trace::regs(thread.here) {
         let at = r.rsp.wrapping_sub(BELOW) & !15;
         replaced.own = Some(r.r10);
-        // Where nothing can be written it waits anew.
+        // Where nothing can be written it waits for the full time.
         if thread.write(at, &futex_wait::spec(left)) {
             r.r10 = at;
             wait.until = Some(replaced.until);
@@ -103,7 +103,7 @@ fn end(wait: &mut FutexWait, thread: &GuestThread) {
     }
 }
 
-/// A thread has stopped otherwise.
+/// A thread has stopped at something else.
 pub fn interrupted(thread: &GuestThread) {
     let mut st = lock(&thread.call);
     let wait = &mut st.futex_wait;
@@ -124,7 +124,7 @@ pub fn interrupted(thread: &GuestThread) {
     }
 }
 
-/// A thread travels: until when its call lasts.
+/// A thread departs: sets the deadline of its call.
 pub fn futex_travels(st: &CallState, t: &mut ThreadState) {
     let wait = &st.futex_wait;
     let came = wait.came.map(|i| i.until);

@@ -8,7 +8,8 @@ use armento_model::{Pid, Tid};
 use armento_tracee::trace;
 use std::sync::mpsc;
 
-/// Stops the threads of a frozen body; `tx` is sent when all stand still. `sleepers`: those in a call, which are stopped first.
+/// Stops the threads of a frozen body and sends to `tx` when all stand still. `sleepers`: those in a call, which are
+/// stopped first.
 pub fn halt(guests: &mut GuestTable, pid: Pid, tx: mpsc::Sender<()>, sleepers: Vec<Tid>) {
     let shared = guests.shared.clone();
     // The move may have been given up meanwhile.

@@ -1,4 +1,4 @@
-//! Takes a guest's thread out of a call that waits in its notification.
+//! Takes a thread of a guest out of a call that waits in its seccomp notification.
 
 use crate::state::{GuestTable, GuestThread, Waiting};
 use crate::sync::lock;
@@ -8,8 +8,8 @@ use armento_tracee::inject::Hold;
 use armento_tracee::trace;
 use std::sync::Arc;
 
-/// Replies with one of the kernel's restart errors. Before: in the tracer thread, for the interruption must be pending when the
-/// thread reads the result.
+/// Replies with one of the kernel's restart errors. Before: in the tracer thread, for the interruption
+/// must be pending when the thread gets the result.
 pub fn restart_call(guests: &mut GuestTable, thread: &Arc<GuestThread>, id: u64, ret: i64) {
     let _ = trace::interrupt(thread.here);
     guests.shared.listener.reply(id, ret);
@@ -25,7 +25,7 @@ pub fn unpark(guests: &mut GuestTable, thread: &Arc<GuestThread>) {
     }
 }
 
-/// Takes a thread out of its notification; its call did not happen. Given back with `finish`.
+/// Takes a thread out of its notification; its call did not happen. Its registers are set by `finish`.
 pub fn break_out(guests: &mut GuestTable, thread: &Arc<GuestThread>, id: u64) -> Result<Hold> {
     trace::interrupt(thread.here)?;
     // ERESTARTNOINTR: it is issued again unless a result is set.

@@ -1,6 +1,6 @@
 //! What the tracer thread does with the threads of guests between their calls: stops, signals, ends.
 //!
-//! All of it runs in the tracer thread and works on the guest table; it forwards no call and moves no process. Start at
+//! It works on the guest table, in the tracer thread, and never forwards a call or moves a process. Start at
 //! `stops.rs`.
 
 mod ends;

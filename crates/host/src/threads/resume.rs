@@ -23,7 +23,7 @@ pub fn unsent(guests: &GuestTable, here: Tid) {
     if r.rax as i64 != thread::ERESTARTSYS || nr < 0 {
         return;
     }
-    // One that home has answered so, that is issued again or that the body's kernel serves was begun.
+    // A call that home answered so, that is issued again or that the kernel of the body runs was begun.
     let begun = lock(&thread.call).again == Some(nr as i32)
         || may_wait_here(nr)
         || armento_abi::place_of(nr as u64, &trace::args(&r)) == armento_abi::Verdict::Body;
@@ -72,7 +72,7 @@ pub fn lift_mask(thread: &GuestThread) {
     }
 }
 
-/// Runs a signal's handler; behind it the thread has its own mask.
+/// Runs a handler; after it the thread has its own mask.
 pub fn deliver(thread: &GuestThread, sig: i32) {
     let mut st = lock(&thread.call);
     // A handler cancels every restart of a call.

@@ -58,7 +58,7 @@ fn keep_early(guests: &mut GuestTable, id: Tid, info: &SigInfo) {
     }
 }
 
-/// A process or thread was born here: what came before it is queued now.
+/// A process or thread was born here: signals that came before it are queued now.
 pub fn queue_early(guests: &mut GuestTable, pid: Pid, tid: Tid) {
     let at = guests.early.iter().position(|e| e.id == tid);
     let Some(e) = at.and_then(|i| guests.early.remove(i)) else {
@@ -74,7 +74,7 @@ pub fn queue_early(guests: &mut GuestTable, pid: Pid, tid: Tid) {
     }
 }
 
-/// The deputy may have seen the signal before it saw the call that the signal must break.
+/// The deputy may have taken the signal before it got the call that the signal must interrupt: home is sent a Nudge.
 fn interrupt_call(guests: &GuestTable, pid: Pid, to: Option<Tid>, sig: i32) {
     let Some(body) = guests.bodies.get(&pid) else {
         return;

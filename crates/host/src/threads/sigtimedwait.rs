@@ -69,15 +69,15 @@ fn took(guests: &mut GuestTable, thread: &GuestThread, sig: i32, at: u64) {
     }
 }
 
-/// An interrupted wait for signals: whether a handler runs, which alone ends it, the kernel sees better. Traced,
-/// it is woken even by signals that are ignored.
+/// An interrupted wait for signals ends only when a handler runs, which the kernel decides. Traced, it is woken even by
+/// signals that are ignored.
 fn undo_eintr(here: Tid) {
     if trace::regs(here).is_ok_and(|r| r.rax as i64 == -i64::from(libc::EINTR)) {
         end_with(here, thread::ERESTARTNOHAND);
     }
 }
 
-/// At the exit of a call: it ends with one of the kernel's restart errors, which the kernel looks at because
+/// At the exit of a call: it ends with one of the kernel's restart errors, which the kernel handles because
 /// of the interruption.
 fn end_with(here: Tid, ret: i64) {
     if let Ok(mut r) = trace::regs(here)

@@ -1,7 +1,7 @@
 //! What a guest's threads report to the tracer thread: stops, signals, ends.
 //!
-//! Signals: those with a handler are delivered here; the default action of the others is home's decision (it may kill, stop, or
-//! be ignored in an orphaned group), so the thread waits for it.
+//! Signals: those with a handler are delivered here; the default action of the others is home's decision (it may kill,
+//! stop, or be ignored in an orphaned group), so the thread waits for it.
 
 use super::{ends, futex_waits, halt, resume, sigtimedwait, timer_signals};
 use crate::state::{Body, GuestTable, Original};
@@ -141,7 +141,7 @@ fn settle(guests: &mut GuestTable, here: Tid, sig: i32, info: SigInfo) {
     }
 }
 
-/// Home took (or did not take) the default action; `stopped`: it stopped the process.
+/// Home has taken the default action, or ignored the signal; `stopped`: it stopped the process.
 pub fn default_taken(guests: &mut GuestTable, pid: Pid, tid: Tid, stopped: bool) {
     let Some(body) = guests.bodies.get_mut(&pid) else {
         return;
@@ -160,7 +160,7 @@ pub fn default_taken(guests: &mut GuestTable, pid: Pid, tid: Tid, stopped: bool)
     }
 }
 
-/// Home brings it home for the default action: the signal travels with its thread.
+/// Home recalls the process for the default action (a core dump): the signal travels with its thread.
 pub fn dumps_at_home(guests: &mut GuestTable, pid: Pid, tid: Tid) {
     let body = guests.bodies.get_mut(&pid);
     if let Some(traced) = body.and_then(|b| b.threads.get_mut(&tid)) {

@@ -1,4 +1,4 @@
-//! A process one of whose threads did in an injected call what was not asked for ends.
+//! Tampering: a thread did not make the injected call that was asked for. Its process ends.
 //!
 //! From: `host/src/calls/dispatch.rs` (a call that is not on the allowlist). Next: `host/src/inject/allowed_calls.rs`.
 
@@ -10,16 +10,17 @@ use armento_tracee::{status, sys};
 use armento_wire::talk::ToHome;
 use std::time::{Duration, Instant};
 
-/// Home gives up a host that it hears nothing of for 30 s (`keeper/src/links.rs`), and the tracer thread sends it nothing while
-/// it waits for a thread.
+/// Home gives up a host that is silent for 30 s (`keeper/src/links.rs`), and the tracer thread sends nothing while it
+/// waits for a thread.
 const CALLS_MAX: Duration = Duration::from_secs(20);
-/// Looked at so often: what is late by then ends before home gives us up.
+/// Checked so often: a thread that is late ends before home gives the host up.
 const LOOK: Duration = Duration::from_secs(4);
 /// Threads of a process that was killed end in microseconds, unless the node is short of memory.
 const REAP_MAX: Duration = Duration::from_secs(2);
 const REAP_LOOK: Duration = Duration::from_millis(1);
 
-/// Ends the process. Home is notified here: the tracer thread, which waits for the thread, takes its end for that of a call.
+/// Ends the process. Home is notified here: the tracer thread, which waits for the thread, takes its end for that of a
+/// call.
 pub fn end_tampered(shared: &Shared, tid: Tid, what: &str) {
     let here = status::read(tid).map_or(tid, |s| s.tgid);
     eprintln!("process {here} of this node was killed: {what}");
@@ -32,8 +33,8 @@ pub fn end_tampered(shared: &Shared, tid: Tid, what: &str) {
     }
 }
 
-/// The tracer thread may wait for the first thread, whose end the kernel tells when all others were waited for: by any thread
-/// of their tracer's process. KERNEL: wait_task_zombie, delay_group_leader.
+/// The tracer thread may wait for the first thread, whose end the kernel reports when all others were waited for, by any
+/// thread of the tracer's process. KERNEL: wait_task_zombie, delay_group_leader.
 fn reap_others(pid: Tid) {
     let until = Instant::now() + REAP_MAX;
     loop {

@@ -1,4 +1,4 @@
-//! Signals of POSIX timers, which run at home: how many expirations a signal stands for is settled where it is taken.
+//! Signals of POSIX timers, which run at home: the overrun count of a signal is settled where it is taken.
 
 use crate::state::{GuestTable, Process};
 use crate::sync::lock;
@@ -8,7 +8,7 @@ use armento_tracee::inject::bit;
 use armento_tracee::status;
 use armento_tracee::sys::SigInfo;
 
-/// A signal reaches the program.
+/// A signal is delivered to the program.
 pub fn delivered(proc: &Process, info: &SigInfo) {
     if let Some(timer) = timer_of(info) {
         lock(&proc.overruns).insert(timer, overrun_of(info));
@@ -23,7 +23,7 @@ pub fn overrun(proc: &Process, timer: i32) -> i64 {
         .into()
 }
 
-/// A timer was set anew or deleted: what it sent before came on the same stream before.
+/// A timer was set anew or deleted. Its earlier signals came before on the same stream.
 pub fn timer_was_set(guests: &mut GuestTable, pid: Pid, timer: i32) {
     if let Some(b) = guests.bodies.get(&pid) {
         lock(&b.proc.overruns).remove(&timer);
@@ -58,7 +58,7 @@ pub fn absorbed(guests: &mut GuestTable, pid: Pid, later: &SigInfo) -> bool {
         None => s.shared_pending,
     });
     if pending & bit(sig) == 0 {
-        // Thrown away: the program ignored it for a while.
+        // Discarded: the program ignored it for a while.
         return false;
     }
     guests.cookies.absorb(pid, timer, later);
