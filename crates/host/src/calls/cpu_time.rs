@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 /// RUSAGE_SELF and RUSAGE_THREAD.
 const SELF: i32 = libc::RUSAGE_SELF;
-
 const THREAD: i32 = libc::RUSAGE_THREAD;
 
 /// clock_gettime of a CPU clock of the guest; other clocks are read at home.

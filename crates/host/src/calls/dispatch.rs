@@ -6,7 +6,7 @@
 
 use super::come_home::{come_home, come_home_about};
 use super::post::park;
-use super::{both_sides, cpu_time, exec, fork, forward, mmap, readahead, timers};
+use super::{both_sides, cpu_time, exec, fork, forward, mmap, readahead_calls, timers};
 use crate::inject::Origin;
 use crate::state::{GuestThread, Host, Then, Waiting};
 use crate::sync::lock;
@@ -20,7 +20,6 @@ use std::sync::atomic::Ordering;
 
 /// AUDIT_ARCH_X86_64.
 const ARCH: u32 = 0xc000_003e;
-
 /// Bit of x32 numbers.
 const X32: i32 = 0x4000_0000;
 
@@ -63,7 +62,7 @@ fn notice(host: &Arc<Host>, n: &Notice) {
         );
     }
     let verdict = armento_abi::place_of(n.nr as u64, &n.args);
-    if !matches!(verdict, Verdict::Body) && readahead::served(host, &thread, n) {
+    if !matches!(verdict, Verdict::Body) && readahead_calls::served(host, &thread, n) {
         return;
     }
     match i64::from(n.nr) {

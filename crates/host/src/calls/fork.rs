@@ -1,9 +1,10 @@
 //! fork, vfork, clone and clone3 of a guest: the deputy forks first and gives the number, then the body.
 
+use super::clone_args::{CloneArgs, refused, requested};
 use super::cmdline;
 use super::come_home::come_home;
 use super::post::park;
-use crate::inject::{STACK_SAID, clone_args, made, wait_first_stop};
+use crate::inject::{clone_args, made, wait_first_stop};
 use crate::state::{
     Body, GuestTable, GuestThread, Host, Process, Shared, Special, TracedThread, Waiting,
     is_restart,
@@ -13,103 +14,14 @@ use crate::threads;
 use armento_migrate::Result;
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::notify::Notice;
-use armento_tracee::region::USER_END;
-use armento_tracee::{sys, trace};
+use armento_tracee::trace;
 use armento_wire::talk::{ToHome, ToHost};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the program asked for.
-#[derive(Clone, Copy, Debug, Default)]
-struct Wish {
-    flags: u64,
-    exit_signal: i32,
-    stack: u64,
-    tls: u64,
-    ptid: u64,
-    ctid: u64,
-}
-
-const NEW_THINGS: i32 = libc::CLONE_NEWNS
-    | libc::CLONE_NEWCGROUP
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUSER
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWNET
-    | libc::CLONE_PIDFD
-    | libc::CLONE_PARENT
-    | libc::CLONE_PTRACE;
-/// CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP: of clone3 only, and only at home.
-const NEW_THINGS_HIGH: u64 = 3 << 32;
-
-fn wish(n: &Notice, here: Tid) -> Option<Wish> {
-    let a = n.args;
-    Some(match i64::from(n.nr) {
-        libc::SYS_fork => Wish {
-            exit_signal: libc::SIGCHLD,
-            ..Wish::default()
-        },
-        libc::SYS_vfork => Wish {
-            flags: (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
-            exit_signal: libc::SIGCHLD,
-            ..Wish::default()
-        },
-        libc::SYS_clone => Wish {
-            flags: a[0] & !0xff & 0xffff_ffff,
-            exit_signal: (a[0] & 0xff) as i32,
-            stack: a[1],
-            ptid: a[2],
-            ctid: a[3],
-            tls: a[4],
-        },
-        _ => {
-            let mut b = [0u8; 64];
-            if a[1] < 64 || !matches!(sys::vm_read(here, a[0], &mut b), Ok(64)) {
-                return None;
-            }
-            let w =
-                |i: usize| u64::from_le_bytes(b[i * 8..i * 8 + 8].try_into().unwrap_or_default());
-            let set_tid = a[1] >= 80 && {
-                let mut t = [0u8; 8];
-                matches!(sys::vm_read(here, a[0] + 72, &mut t), Ok(8)) && u64::from_le_bytes(t) != 0
-            };
-            if set_tid {
-                return None;
-            }
-            // KERNEL: clone3_stack_valid: both or none, and a range of the user's.
-            if (w(5) == 0) != (w(6) == 0) {
-                return None;
-            }
-            let stack = w(5).checked_add(w(6))?;
-            Wish {
-                flags: w(0),
-                exit_signal: w(4) as i32,
-                stack,
-                tls: w(7),
-                ptid: w(3),
-                ctid: w(2),
-            }
-        }
-    })
-}
-
-/// What the kernel refuses is refused at home, by itself: a deputy's child is made without the flags that are refused.
-///
-/// KERNEL: copy_process and clone3_args_valid in kernel/fork.c.
-fn refused(w: &Wish) -> bool {
-    let has = |flag: i32| w.flags & flag as u64 != 0;
-    has(libc::CLONE_THREAD) && (!has(libc::CLONE_SIGHAND) || w.exit_signal != 0)
-        || has(libc::CLONE_SIGHAND) && !has(libc::CLONE_VM)
-        || !(0..=64).contains(&w.exit_signal)
-        // Taken by clone(2), but impossible with an injected clone3: a stack that ends where none can be.
-        || w.stack != 0 && !(STACK_SAID..USER_END).contains(&w.stack)
-}
-
 /// What a host needs for itself of the processes and threads that its node gives it (`guest_procs_max`): its own, the
 /// guard, the zygote, and what moves take.
 const OURS: u64 = 64;
-
 /// A fork under way: the child, and the thread that waits for it.
 const FORK: u64 = 2;
 
@@ -133,7 +45,7 @@ impl Drop for Place {
 }
 
 pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
-    let Some(w) = wish(n, thread.here).filter(|w| !refused(w)) else {
+    let Some(w) = requested(n, thread.here).filter(|w| !refused(w)) else {
         return come_home(
             host,
             thread,
@@ -142,9 +54,7 @@ pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
             "an unusual clone3",
         );
     };
-    let vm_only = w.flags & libc::CLONE_VM as u64 != 0
-        && w.flags & (libc::CLONE_THREAD | libc::CLONE_VFORK) as u64 == 0;
-    if w.flags & NEW_THINGS as u64 != 0 || w.flags & NEW_THINGS_HIGH != 0 || vm_only {
+    if w.only_at_home() {
         return come_home(
             host,
             thread,
@@ -164,7 +74,7 @@ pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     let special = (special, place);
     lock(&thread.call).waiting = Some(Waiting::Special);
     let (host, thread, id) = (host.clone(), thread.clone(), n.id);
-    if w.flags & libc::CLONE_VM as u64 == 0 && thread.proc.pending_pages.any() {
+    if !w.has(libc::CLONE_VM) && thread.proc.pending_pages.any() {
         // A child would have empty pages where its parent's are still to come.
         armento_tracee::aside::soon("whole", move || match thread.proc.pending_pages.wait() {
             Ok(()) => ask(host, thread, id, w, special),
@@ -179,8 +89,14 @@ pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
 }
 
 /// Home forks, and then the body.
-fn ask(host: Arc<Host>, thread: Arc<GuestThread>, id: u64, w: Wish, special: (Special, Place)) {
-    let is_thread = w.flags & libc::CLONE_THREAD as u64 != 0;
+fn ask(
+    host: Arc<Host>,
+    thread: Arc<GuestThread>,
+    id: u64,
+    w: CloneArgs,
+    special: (Special, Place),
+) {
+    let is_thread = w.has(libc::CLONE_THREAD);
     if !is_thread {
         // The child may read its parent's command line at home, unseen by this host: `$0 = "x"; system "ps"`.
         cmdline::send_cmdline(&host, &thread);
@@ -240,14 +156,14 @@ fn split(
     guests: &mut GuestTable,
     thread: &Arc<GuestThread>,
     id: u64,
-    w: &Wish,
+    w: &CloneArgs,
     child_tid: Tid,
 ) -> Result<()> {
     let code = guests.code.clone();
     let mut h = threads::break_out(guests, thread, id)?;
     let before = h.regs;
-    let vfork = w.flags & libc::CLONE_VFORK as u64 != 0;
-    let is_thread = w.flags & libc::CLONE_THREAD as u64 != 0;
+    let vfork = w.has(libc::CLONE_VFORK);
+    let is_thread = w.has(libc::CLONE_THREAD);
     let parent = if is_thread {
         0
     } else {

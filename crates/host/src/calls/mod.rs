@@ -4,6 +4,7 @@
 //! `reply.rs`.
 
 mod both_sides;
+mod clone_args;
 mod cmdline;
 mod come_home;
 mod cpu_time;
@@ -16,6 +17,7 @@ mod mmap;
 mod partial_io;
 mod post;
 mod readahead;
+mod readahead_calls;
 mod reply;
 mod then;
 mod timers;

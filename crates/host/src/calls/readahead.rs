@@ -1,14 +1,14 @@
 //! Read-ahead: a guest that reads a file in order gets its bytes in large pieces.
 //!
-//! From: `dispatch.rs`. Next: `keeper/src/ahead.rs`.
+//! From: `readahead_calls.rs`. Next: `keeper/src/ahead.rs`.
 //!
 //! Home permits it for a regular file whose description no other process has, and holds a lease against writers: what is
 //! read ahead cannot change. The description's offset stays behind meanwhile; it is set right before anything that could
 //! depend on it, so that no process sees the difference.
 
 use super::forward::send;
+use crate::state::ReadCount;
 use crate::state::{GuestThread, Host, Process, Shared, Special, Waiting, WaitingRead};
-use crate::state::{ReadCount, Stream as AnyStream};
 use crate::sync::lock;
 use armento_model::Pid;
 use armento_tracee::notify::Notice;
@@ -16,7 +16,8 @@ use armento_wire::talk::{From, ToHome};
 use std::sync::Arc;
 
 type ReadAhead = crate::state::ReadAhead<WaitingRead>;
-type Stream = AnyStream<WaitingRead>;
+
+type Stream = crate::state::Stream<WaitingRead>;
 
 /// Larger reads are worth their round trip.
 const READ_MAX: u64 = 64 << 10;
@@ -35,75 +36,8 @@ const STREAMS_MAX: usize = 8;
 /// Descriptors whose reads are counted.
 const COUNTS_MAX: usize = 64;
 
-/// Serves a call from what is known. `false`: it is to be forwarded, and the offset at home is right for it.
-pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> bool {
-    let fd = n.args[0] as i32;
-    match i64::from(n.nr) {
-        libc::SYS_read => return read(host, thread, n, fd),
-        libc::SYS_lseek if n.args[1] == 0 && n.args[2] as i32 == libc::SEEK_CUR => {
-            return position(host, thread, n, fd);
-        }
-        libc::SYS_lseek | libc::SYS_close => {
-            let mut a = lock(&thread.proc.readahead);
-            a.counts.remove(&fd);
-            end(host, thread.pid, &mut a, Some(fd));
-        }
-        // It would fail with EWOULDBLOCK on home's lease, if it is of the same file.
-        libc::SYS_open if n.args[1] as i32 & libc::O_NONBLOCK != 0 => {
-            end_readahead(host, &thread.proc, thread.pid)
-        }
-        libc::SYS_openat if n.args[2] as i32 & libc::O_NONBLOCK != 0 => {
-            end_readahead(host, &thread.proc, thread.pid)
-        }
-        nr if HARMLESS.contains(&nr) => {}
-        _ => end_readahead(host, &thread.proc, thread.pid),
-    }
-    false
-}
-
-/// Calls that neither see nor change the offset or the set of descriptors that share it.
-const HARMLESS: [i64; 38] = [
-    libc::SYS_futex,
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigtimedwait,
-    libc::SYS_times,
-    libc::SYS_getuid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getegid,
-    libc::SYS_recvfrom,
-    libc::SYS_sendto,
-    libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait,
-    libc::SYS_wait4,
-    libc::SYS_ftruncate,
-    libc::SYS_write,
-    libc::SYS_writev,
-    libc::SYS_pwrite64,
-    libc::SYS_pread64,
-    libc::SYS_open,
-    libc::SYS_openat,
-    libc::SYS_stat,
-    libc::SYS_lstat,
-    libc::SYS_fstat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_access,
-    libc::SYS_faccessat,
-    libc::SYS_readlink,
-    libc::SYS_poll,
-    libc::SYS_ppoll,
-    libc::SYS_select,
-    libc::SYS_pselect6,
-    libc::SYS_nanosleep,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_getppid,
-    libc::SYS_getrusage,
-    libc::SYS_clock_gettime,
-    libc::SYS_restart_syscall,
-];
-
-fn position(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool {
+/// lseek to the current position: answered when it is known.
+pub fn position(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool {
     let a = lock(&thread.proc.readahead);
     match a.streams.get(&fd).filter(|s| !s.new) {
         Some(s) => {
@@ -114,7 +48,8 @@ fn position(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool 
     }
 }
 
-fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) -> bool {
+/// A read: served, or made to wait for bytes that are on their way. `false`: to be forwarded.
+pub fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) -> bool {
     let mut a = lock(&thread.proc.readahead);
     if n.args[2] == 0 || n.args[2] > READ_MAX {
         end(host, thread.pid, &mut a, Some(fd));
@@ -251,11 +186,11 @@ pub fn readahead_came(host: &Arc<Host>, pid: Pid, p: &Piece<'_>) {
     let Some(w) = s.waiter.take() else { return };
     drop(a);
     lock(&w.thread.call).waiting = None;
-    again(host, &w);
+    retry(host, &w);
 }
 
 /// A read that waited is served, or forwarded.
-fn again(host: &Arc<Host>, w: &WaitingRead) {
+fn retry(host: &Arc<Host>, w: &WaitingRead) {
     if !read(host, &w.thread, &w.notice, w.notice.args[0] as i32) {
         send(host, &w.thread, &w.notice);
     }
@@ -272,7 +207,8 @@ pub fn end_readahead_of(host: &Arc<Host>, proc: &Process, pid: Pid, fd: i32) {
     end(host, pid, &mut a, Some(fd));
 }
 
-fn end(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: Option<i32>) {
+/// Ends it for one descriptor, or all: home gets the position, and reads that wait are forwarded.
+pub fn end(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: Option<i32>) {
     let gone: Vec<i32> = match fd {
         Some(fd) => a
             .streams

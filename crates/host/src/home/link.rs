@@ -9,7 +9,6 @@ use std::time::Duration;
 
 /// How often it is checked whether home is still there: home waits a second longer than this host.
 const LOOK: Duration = Duration::from_millis(100);
-
 const LOOK_MIN: Duration = Duration::from_millis(20);
 
 /// Checks, for ever, whether home hears us. It counts from when the last message was sent that home acknowledged: home

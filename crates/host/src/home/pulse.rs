@@ -60,7 +60,6 @@ pub fn pulse(host: &Arc<Host>) {
 
 /// Time spent waiting for short calls counts as demand, if the program uses this much of a processor between, thousandths.
 const COMPUTES_PERMILLE: u64 = 20;
-
 /// A quota leaves at least this part of the time. KERNEL: sched-bwc.rst: 1 ms of a period of at most 1 s.
 const QUOTA_LEAST: u32 = 1000;
 

@@ -24,7 +24,7 @@ pub fn wait_first_stop(child: i32) -> Result<()> {
 }
 
 /// clone3 wants a base and a size, and starts at their sum: a stack is passed as so many bytes below its end.
-pub const STACK_SAID: u64 = 16;
+pub const STACK_SIZE: u64 = 16;
 
 /// struct clone_args (88 bytes) in scratch. KERNEL: clone(2), set_tid 5.5.
 pub fn clone_args(
@@ -39,7 +39,7 @@ pub fn clone_args(
     let tid_at = code.scratch(0x300, &set_tid.unwrap_or(0).to_le_bytes());
     let (base, size) = match stack {
         0 => (0, 0),
-        end => (end.saturating_sub(STACK_SAID), STACK_SAID),
+        end => (end.saturating_sub(STACK_SIZE), STACK_SIZE),
     };
     let n = u64::from(set_tid.is_some());
     let words = [

@@ -70,7 +70,6 @@ pub fn drop_unthawed(guests: &mut GuestTable, mv: MoveId, pid: Pid) {
 
 /// An earlier body is removed in less time, unless the link stalls.
 const DROP_MAX: Duration = Duration::from_millis(500);
-
 /// Between two checks: a small part of what making a body takes.
 const DROP_LOOK: Duration = Duration::from_micros(200);
 

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 /// It is stopped for so long (a move may pause for 10 ms, and the last stop becomes that pause) …
 const STANDS: Duration = Duration::from_millis(4);
-
 /// … and runs for so long, microseconds: a seventh of the time, and less while its rounds do not get shorter. A process
 /// that catches up with a clock writes as fast as memory takes it.
 const RUNS_US: [u64; 3] = [600, 200, 65];
