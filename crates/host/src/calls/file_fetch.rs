@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long home may take to send the bytes of one block of a file.
 const BLOCK_MAX: Duration = Duration::from_secs(30);
 
-/// The copy of a home file: known here, from the cache, or fetched whole.
+/// The copy of a home file: known here, from the cache, or fetched completely.
 pub fn fetch_file(shared: &Shared, key: &FileKey, mapped_shared: bool) -> Option<Arc<File>> {
     let files = &shared.files;
     if let Some(f) = files.get(key) {

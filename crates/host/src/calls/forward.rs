@@ -84,7 +84,7 @@ fn tty_mask(thread: &GuestThread) -> u64 {
     status::read(thread.here).map_or(0, |s| (s.blocked | s.ignored) & jobs)
 }
 
-/// Forwards a call that never waits; `then` says what to do with its result.
+/// Forwards a call that never waits; `then`: what to do with its result.
 pub fn send_then(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, then: Then) {
     match armento_abi::pack(n.nr as u64, &n.args, &mut BodyMem(thread), DATA as usize) {
         Ok(plan) => post(host, thread, n, plan, None, 0, then),

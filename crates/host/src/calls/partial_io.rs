@@ -6,7 +6,7 @@
 //!   ends with the bytes that are written; or a move has interrupted it.
 //! - recv with MSG_WAITALL on a stream: so too.
 //!
-//! Home's answer says that it was so, and how much is done. Should the guest stop meanwhile, the count waits in its
+//! Home's answer has this fact, and how much is done. Should the guest stop meanwhile, the count waits in its
 //! [`CallState`](crate::state::CallState) or travels, and the call that the kernel issues again is for the rest. A
 //! handler ends it with the part, as natively.
 

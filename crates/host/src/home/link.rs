@@ -8,8 +8,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// How often it is checked whether home is still there: home waits a second longer than this host.
-const LOOK: Duration = Duration::from_millis(100);
-const LOOK_MIN: Duration = Duration::from_millis(20);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_MIN: Duration = Duration::from_millis(20);
 
 /// Checks, for ever, whether home hears us. It counts from when the last message was sent that home acknowledged: home
 /// counts from when it received that, which is later, whichever direction of the network fails.
@@ -21,7 +21,11 @@ pub fn watch_link(host: &Arc<Host>) {
         let left = home
             .freeze
             .saturating_sub(home.session.answered().elapsed());
-        sleep(if frozen { LOOK } else { left.max(LOOK_MIN) });
+        sleep(if frozen {
+            CHECK_EVERY
+        } else {
+            left.max(CHECK_MIN)
+        });
         let silence = home.session.answered().elapsed();
         if silence > home.dead {
             eprintln!(

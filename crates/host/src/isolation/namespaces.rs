@@ -28,7 +28,7 @@ pub fn probe(privileges: &Privileges) -> Result<(), Forbidden> {
     tried.map_err(|e| refused(&e, sys::euid() == 0, setting))
 }
 
-/// Makes all of them in a child, which has the privileges of a host of `uid` (or of this user, who is not root).
+/// Makes all of them in a child, which has the privileges of a host of `uid` (or of this user, when it is not root).
 pub fn probe_as(uid: u32) -> Result<(), Forbidden> {
     if let Some(no) = counted_out(setting) {
         return Err(no);
@@ -37,7 +37,7 @@ pub fn probe_as(uid: u32) -> Result<(), Forbidden> {
     sys::in_child(make).map_err(|e| refused(&e, false, setting))
 }
 
-/// What a sysctl says, if the kernel has it.
+/// The value of a sysctl, if the kernel has it.
 pub fn setting(name: &str) -> Option<String> {
     let path = format!("/proc/sys/{}", name.replace('.', "/"));
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())

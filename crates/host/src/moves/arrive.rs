@@ -71,7 +71,7 @@ pub fn drop_unthawed(guests: &mut GuestTable, mv: MoveId, pid: Pid) {
 /// An earlier body is removed in less time, unless the link stalls.
 const DROP_MAX: Duration = Duration::from_millis(500);
 /// Between two checks: a small part of what making a body takes.
-const DROP_LOOK: Duration = Duration::from_micros(200);
+const DROP_CHECK: Duration = Duration::from_micros(200);
 
 struct Arrival {
     host: Arc<Host>,
@@ -94,7 +94,7 @@ impl Arrival {
         let until = Instant::now() + DROP_MAX;
         let runs = move |guests: &mut GuestTable| guests.bodies.get(&pid).is_some_and(|b| !b.quiet);
         while self.host.tracer.run(runs) == Some(true) && Instant::now() < until {
-            std::thread::sleep(DROP_LOOK);
+            std::thread::sleep(DROP_CHECK);
         }
     }
 }

@@ -73,12 +73,12 @@ fn leave(host: &Arc<Host>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
 fn await_verdict(shared: &Shared, mv: MoveId, (pid, here): (Pid, i32)) {
     // After a Drop it may come back meanwhile.
     let is_here = || shared.threads.of_home(pid).is_some_and(|c| c.here == here);
-    let look = Duration::from_micros(200);
+    let pause = Duration::from_micros(200);
     let mut waited = Duration::ZERO;
     while waited < ABORT_MAX && !shared.outgoing.aborted(mv) && is_here() {
-        std::thread::sleep(look);
+        std::thread::sleep(pause);
         if shared.home.session.answered().elapsed() < HEARD_MAX {
-            waited += look;
+            waited += pause;
         }
     }
 }

@@ -65,13 +65,13 @@ pub fn make_objects(
     shared: &Shared,
     areas: &[Area],
     brings: &[ObjectId],
-    lasting: &[ObjectId],
+    persistent: &[ObjectId],
 ) -> Result<()> {
     let mut all = lock(&shared.objects);
     for (object, size) in objects::sizes(areas) {
         if brings.contains(&object) || !all.contains_key(&object) {
             let file = tsys::memfd(&object.name(), 0).local("make shared memory")?;
-            all.insert(object, Object::new(file, lasting.contains(&object)));
+            all.insert(object, Object::new(file, persistent.contains(&object)));
         }
         let file = &all[&object].file;
         if file.metadata().local("look at shared memory")?.len() < size {

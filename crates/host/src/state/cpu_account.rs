@@ -4,7 +4,7 @@ use armento_abi::Counts;
 use armento_migrate::image::Cpu;
 use armento_model::CpuTime;
 
-/// What came with it, and what the kernel here said last.
+/// What came with it, and what the kernel here counted last.
 #[derive(Default)]
 pub struct CpuAccount {
     pub carried: Cpu,
@@ -12,13 +12,13 @@ pub struct CpuAccount {
 }
 
 impl CpuAccount {
-    /// Used away in all. `now`: what the kernel here says.
+    /// Used away in all. `now`: what the kernel here has counted.
     pub fn away(&mut self, now: CpuTime) -> CpuTime {
         self.here = now.not_before(self.here);
         self.carried.away + self.here
     }
 
-    /// What its clock shows when the kernel here says `here_ns`.
+    /// What its clock shows when the kernel here has counted `here_ns`.
     pub fn clock_ns(&mut self, here_ns: u64) -> u64 {
         let before = self.carried.home + self.carried.away;
         let ns = before.total_ns() + here_ns;

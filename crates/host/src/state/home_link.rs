@@ -102,7 +102,7 @@ impl HomeLink {
         Ok(BufReader::with_capacity(BUFFER, r))
     }
 
-    /// How often home hears of us, `most` at most: three pulses before any guest is frozen.
+    /// How often a sign of life goes home, `most` at most: three pulses before any guest is frozen.
     pub fn pulse(&self, most: Duration) -> Duration {
         (self.freeze / 3).clamp(PULSE, most)
     }

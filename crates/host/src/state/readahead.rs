@@ -65,7 +65,7 @@ impl<W> Stream<W> {
     pub fn next(&self, want: u64) -> Option<&[u8]> {
         let at = (self.pos - self.start) as usize;
         let left = self.bytes.len() - at;
-        let whole = left as u64 >= want || self.end;
-        (!self.new && whole).then(|| &self.bytes[at..at + left.min(want as usize)])
+        let enough = left as u64 >= want || self.end;
+        (!self.new && enough).then(|| &self.bytes[at..at + left.min(want as usize)])
     }
 }

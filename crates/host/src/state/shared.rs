@@ -48,7 +48,7 @@ pub struct Shared {
     pub pass: OwnedFd,
     /// How bodies get a userfaultfd that serves their kernel's faults, too.
     pub userfault: UserfaultAccess,
-    /// Readable when a guest has come or gone: the daemon is to hear of it soon.
+    /// Readable when a guest has come or gone: the daemon is notified soon.
     pub changed: OwnedFd,
     /// … and so is home.
     pub report_pause: Pause,

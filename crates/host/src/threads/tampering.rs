@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 /// waits for a thread.
 const CALLS_MAX: Duration = Duration::from_secs(20);
 /// Checked so often: a thread that is late ends before home gives the host up.
-const LOOK: Duration = Duration::from_secs(4);
+const CHECK_EVERY: Duration = Duration::from_secs(4);
 /// Threads of a process that was killed end in microseconds, unless the node is short of memory.
 const REAP_MAX: Duration = Duration::from_secs(2);
-const REAP_LOOK: Duration = Duration::from_millis(1);
+const REAP_EVERY: Duration = Duration::from_millis(1);
 
 /// Ends the process. Home is notified here: the tracer thread, which waits for the thread, takes its end for that of a
 /// call.
@@ -46,7 +46,7 @@ fn reap_others(pid: Tid) {
         if others.is_empty() || Instant::now() > until {
             return;
         }
-        std::thread::sleep(REAP_LOOK);
+        std::thread::sleep(REAP_EVERY);
     }
 }
 
@@ -60,7 +60,7 @@ pub fn judge_error(shared: &Shared, tid: Tid, e: &MigrateError) {
 /// Ends processes whose threads do not come back from injected calls: the tracer thread waits for them.
 pub fn watch_injected_calls(shared: &Shared) {
     loop {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_EVERY);
         for tid in shared.injected.late(CALLS_MAX) {
             end_tampered(
                 shared,
