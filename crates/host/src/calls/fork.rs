@@ -1,0 +1,258 @@
+//! fork, vfork, clone and clone3 of a guest: the deputy forks first and gives the number, then the body.
+
+use super::clone_args::{CloneArgs, refused, requested};
+use super::cmdline;
+use super::come_home::come_home;
+use super::post::park;
+use crate::inject::{clone_args, made, wait_first_stop};
+use crate::state::{
+    Body, GuestTable, GuestThread, Host, Process, Shared, Special, TracedThread, Waiting,
+    is_restart,
+};
+use crate::sync::lock;
+use crate::threads;
+use armento_migrate::Result;
+use armento_model::{Pid, Stay, Tid};
+use armento_tracee::notify::Notice;
+use armento_tracee::trace;
+use armento_wire::talk::{ToHome, ToHost};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a host needs for itself of the processes and threads that its node gives it (`guest_procs_max`): its own, the
+/// guard, the zygote, and what moves take.
+const OURS: u64 = 64;
+/// A fork under way: the child, and the thread that waits for it.
+const FORK: u64 = 2;
+
+/// A reservation for one more thread of a guest.
+struct Place(Arc<AtomicU64>);
+
+impl Place {
+    /// `None`: the limit is reached.
+    fn take(shared: &Shared) -> Option<Place> {
+        let under_way = shared.forking.fetch_add(1, Ordering::Relaxed) + 1;
+        let place = Place(shared.forking.clone());
+        let used = shared.threads.count() + under_way * FORK + OURS;
+        (shared.start.procs_max == 0 || used <= shared.start.procs_max).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
+    let Some(w) = requested(n, thread.here).filter(|w| !refused(w)) else {
+        return come_home(
+            host,
+            thread,
+            n.id,
+            Stay::UnsupportedCall,
+            "an unusual clone3",
+        );
+    };
+    if w.only_at_home() {
+        return come_home(
+            host,
+            thread,
+            n.id,
+            Stay::UnsupportedCall,
+            "a clone with new namespaces or shared memory",
+        );
+    }
+    let Some(place) = Place::take(host) else {
+        // A refusal after home has forked would leave a dead child there; and at home there may be room.
+        let why = "its node lets guests have no more processes and threads";
+        return come_home(host, thread, n.id, Stay::LimitLower, why);
+    };
+    let Some(special) = Special::begin(&thread.proc) else {
+        return park(host, thread, n.id);
+    };
+    let special = (special, place);
+    lock(&thread.call).waiting = Some(Waiting::Special);
+    let (host, thread, id) = (host.clone(), thread.clone(), n.id);
+    if !w.has(libc::CLONE_VM) && thread.proc.pending_pages.any() {
+        // A child would have empty pages where its parent's are still to come.
+        armento_tracee::aside::soon("whole", move || match thread.proc.pending_pages.wait() {
+            Ok(()) => ask(host, thread, id, w, special),
+            Err(e) => {
+                drop(special);
+                come_home(&host, &thread, id, e.stay(), "a fork");
+            }
+        });
+        return;
+    }
+    ask(host, thread, id, w, special);
+}
+
+/// Home forks, and then the body.
+fn ask(
+    host: Arc<Host>,
+    thread: Arc<GuestThread>,
+    id: u64,
+    w: CloneArgs,
+    special: (Special, Place),
+) {
+    let is_thread = w.has(libc::CLONE_THREAD);
+    if !is_thread {
+        // The child may read its parent's command line at home, unseen by this host: `$0 = "x"; system "ps"`.
+        cmdline::send_cmdline(&host, &thread);
+    }
+    let answer = host.home.ask_stream(|seq| ToHome::Fork {
+        tid: thread.tid,
+        seq,
+        flags: w.flags,
+        exit_signal: w.exit_signal,
+        thread: is_thread,
+    });
+    let work = move || {
+        let ret = match answer.recv() {
+            Ok(ToHost::Forked {
+                stay: Some(stay), ..
+            }) => {
+                return come_home(
+                    &host,
+                    &thread,
+                    id,
+                    stay,
+                    "no room for more threads or children",
+                );
+            }
+            Ok(ToHost::Forked { ret, .. }) => ret,
+            _ => return,
+        };
+        if ret < 0 && !is_restart(ret) {
+            lock(&thread.call).waiting = None;
+            drop(special);
+            host.listener.reply(id, ret);
+            return;
+        }
+        let tracer = host.tracer.clone();
+        tracer.post(move |guests| {
+            lock(&thread.call).waiting = None;
+            if ret < 0 {
+                threads::restart_call(guests, &thread, id, ret);
+            } else if let Err(e) = split(guests, &thread, id, &w, ret as Tid) {
+                // The deputy's child exists without a body: home ends it, the caller sees EAGAIN.
+                host.home.send(&ToHome::Died {
+                    pid: ret as Pid,
+                    sig: libc::SIGKILL,
+                });
+                eprintln!("fork of {} failed: {e}", thread.pid);
+                threads::judge_error(&host, thread.here, &e);
+            }
+            drop(special);
+        });
+    };
+    // One thread for each fork: forks are rare beside calls, and the listener must not wait.
+    armento_tracee::aside::soon("fork", work);
+}
+
+/// Breaks the thread out of its notification and makes the child in its own context.
+fn split(
+    guests: &mut GuestTable,
+    thread: &Arc<GuestThread>,
+    id: u64,
+    w: &CloneArgs,
+    child_tid: Tid,
+) -> Result<()> {
+    let code = guests.code.clone();
+    let mut h = threads::break_out(guests, thread, id)?;
+    let before = h.regs;
+    let vfork = w.has(libc::CLONE_VFORK);
+    let is_thread = w.has(libc::CLONE_THREAD);
+    let parent = if is_thread {
+        0
+    } else {
+        libc::CLONE_PARENT as u64
+    };
+    let flags = w.flags & !(libc::CLONE_VFORK as u64) | parent;
+    let args = clone_args(
+        &code,
+        flags,
+        w.stack,
+        w.tls,
+        w.ptid,
+        w.ctid,
+        Some(child_tid),
+    );
+    let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
+    let mask = h.mask;
+    let mut regs = before;
+    (regs.rax, regs.orig_rax) = (r as u64, u64::MAX);
+    h.finish(regs, mask)?;
+    let Some(child) = made(r, child) else {
+        let _ = trace::resume(thread.here, 0);
+        return Err(armento_tracee::TraceError::Inside {
+            what: "clone3",
+            tid: thread.here,
+            errno: -r as i32,
+        }
+        .into());
+    };
+    wait_first_stop(child)?;
+    let mut c = trace::regs(child)?;
+    let (fs, gs) = (c.fs_base, c.gs_base);
+    c = before;
+    (c.rax, c.orig_rax, c.fs_base, c.gs_base) = (0, u64::MAX, fs, gs);
+    if w.stack != 0 {
+        c.rsp = w.stack;
+    }
+    trace::set_regs(child, &c)?;
+    trace::set_sigmask(child, mask)?;
+    adopt(guests, thread, child, child_tid, is_thread, vfork);
+    let _ = trace::resume(child, 0);
+    if vfork {
+        // Held until the child execs or ends, as vfork(2) does; counted as special so that no move comes between.
+        thread.proc.specials.fetch_add(1, Ordering::AcqRel);
+    } else {
+        let _ = trace::resume(thread.here, 0);
+    }
+    Ok(())
+}
+
+fn adopt(
+    guests: &mut GuestTable,
+    thread: &Arc<GuestThread>,
+    here: Tid,
+    tid: Tid,
+    is_thread: bool,
+    vfork: bool,
+) {
+    let shared = guests.shared.clone();
+    let pid = if is_thread { thread.pid } else { tid };
+    let proc = if is_thread {
+        thread.proc.clone()
+    } else {
+        let proc = Process::new(here);
+        let read = thread.proc.signalfds.load(Ordering::Relaxed);
+        proc.signalfds.store(read, Ordering::Relaxed);
+        proc
+    };
+    let new = GuestThread::new(pid, tid, here, proc.clone());
+    shared.threads.insert(&new);
+    let traced = TracedThread {
+        thread: new,
+        halted: None,
+        asking: false,
+    };
+    if is_thread {
+        if let Some(b) = guests.bodies.get_mut(&pid) {
+            b.threads.insert(tid, traced);
+        }
+        return threads::queue_early(guests, pid, tid);
+    }
+    proc.live.store(!vfork, Ordering::Release);
+    let mut body = Body::new(pid, traced);
+    if let Some(parent) = guests.bodies.get(&thread.pid) {
+        body.needs = parent.needs.clone();
+        body.areas = parent.areas.clone();
+        body.vdso = parent.vdso.clone();
+    }
+    body.releases = vfork.then_some((thread.pid, thread.tid));
+    guests.bodies.insert(pid, body);
+    threads::queue_early(guests, pid, tid);
+}

@@ -1,0 +1,29 @@
+//! System calls of guests: carried out here, forwarded home, or a reason to come home.
+//!
+//! It never moves a process, nor handles stops and signals (`threads`). Start at `dispatch.rs`, then `forward.rs` and
+//! `reply.rs`.
+
+mod both_sides;
+mod clone_args;
+mod cmdline;
+mod come_home;
+mod cpu_time;
+mod dispatch;
+mod exec;
+mod file_fetch;
+mod fork;
+mod forward;
+mod mmap;
+mod partial_io;
+mod post;
+mod readahead;
+mod readahead_calls;
+mod reply;
+mod then;
+mod timers;
+
+pub use cmdline::send_cmdlines;
+pub use dispatch::serve;
+pub use file_fetch::fetch_file;
+pub use readahead::{Piece, end_readahead, end_readahead_of, readahead_came, send_positions};
+pub use reply::reply;

@@ -1,0 +1,261 @@
+//! Read-ahead: a guest that reads a file in order gets its bytes in large pieces.
+//!
+//! From: `readahead_calls.rs`. Next: `keeper/src/ahead.rs`.
+//!
+//! Home permits it for a regular file whose description no other process has, and holds a lease against writers: what is
+//! read ahead cannot change. The description's offset stays behind meanwhile; it is set right before anything that could
+//! depend on it, so that no process sees the difference.
+
+use super::forward::send;
+use crate::state::ReadCount;
+use crate::state::{GuestThread, Host, Process, Shared, Special, Waiting, WaitingRead};
+use crate::sync::lock;
+use armento_model::Pid;
+use armento_tracee::notify::Notice;
+use armento_wire::talk::{From, ToHome};
+use std::sync::Arc;
+
+type ReadAhead = crate::state::ReadAhead<WaitingRead>;
+
+type Stream = crate::state::Stream<WaitingRead>;
+
+/// Larger reads are worth their round trip.
+const READ_MAX: u64 = 64 << 10;
+
+/// So many reads in order, each filled, before home is asked. A multiple of it after each refusal or end.
+const PATIENCE: u32 = 4;
+
+const PATIENCE_MAX: u32 = 1 << 16;
+
+/// The next piece is asked for when less than this is left.
+const LOW: u64 = 128 << 10;
+
+/// Descriptors of a process that may be read ahead at once.
+const STREAMS_MAX: usize = 8;
+
+/// Descriptors whose reads are counted.
+const COUNTS_MAX: usize = 64;
+
+/// lseek to the current position: answered when it is known.
+pub fn position(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool {
+    let a = lock(&thread.proc.readahead);
+    match a.streams.get(&fd).filter(|s| !s.new) {
+        Some(s) => {
+            shared.listener.reply(n.id, s.pos as i64);
+            true
+        }
+        None => false,
+    }
+}
+
+/// A read: served, or made to wait for bytes that are on their way. `false`: to be forwarded.
+pub fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) -> bool {
+    let mut a = lock(&thread.proc.readahead);
+    if n.args[2] == 0 || n.args[2] > READ_MAX {
+        end(host, thread.pid, &mut a, Some(fd));
+        return false;
+    }
+    let Some(s) = a.streams.get_mut(&fd) else {
+        return count(host, thread, n, fd, &mut a);
+    };
+    if s.waiter.is_some() {
+        // Two threads read the same file: the kernel decides in what order.
+        end(host, thread.pid, &mut a, Some(fd));
+        return false;
+    }
+    if let Some(bytes) = s.next(n.args[2]) {
+        let len = bytes.len() as u64;
+        if !thread.write(n.args[1], bytes) {
+            // The kernel writes as much as fits, and has the right error.
+            end(host, thread.pid, &mut a, Some(fd));
+            return false;
+        }
+        s.pos += len;
+        if !s.end && s.asked.is_none() && s.ahead() - s.pos < LOW {
+            ask(host, thread, fd, s);
+        }
+        drop(a);
+        lock(&thread.call).again = None;
+        host.listener.reply(n.id, len as i64);
+        return true;
+    }
+    if !wait(thread, n, s) {
+        end(host, thread.pid, &mut a, Some(fd));
+        return false;
+    }
+    if s.asked.is_none() {
+        ask(host, thread, fd, s);
+    }
+    true
+}
+
+/// The read waits for the answer that is on its way.
+fn wait(thread: &Arc<GuestThread>, n: &Notice, s: &mut Stream) -> bool {
+    let Some(special) = Special::begin(&thread.proc) else {
+        return false;
+    };
+    lock(&thread.call).waiting = Some(Waiting::Special);
+    s.waiter = Some(WaitingRead {
+        thread: thread.clone(),
+        notice: *n,
+        _special: special,
+    });
+    true
+}
+
+fn ask(shared: &Shared, thread: &GuestThread, fd: i32, s: &mut Stream) {
+    let seq = shared.home.number();
+    s.asked = Some(seq);
+    s.sent_pos = s.pos;
+    let from = (!s.new).then(|| From {
+        program: s.pos,
+        ahead: s.ahead(),
+    });
+    // In the process's name: the thread may have ended when the answer comes.
+    shared.home.send(&ToHome::Ahead {
+        pid: thread.pid,
+        seq,
+        fd,
+        from,
+    });
+}
+
+/// Counts reads in order; asks home when there were enough.
+fn count(
+    host: &Arc<Host>,
+    thread: &Arc<GuestThread>,
+    n: &Notice,
+    fd: i32,
+    a: &mut ReadAhead,
+) -> bool {
+    if a.counts.len() >= COUNTS_MAX {
+        a.counts.clear();
+    }
+    let c = a.counts.entry(fd).or_insert(ReadCount {
+        reads: 0,
+        needed: PATIENCE,
+    });
+    c.reads += 1;
+    if c.reads < c.needed || a.streams.len() >= STREAMS_MAX {
+        return false;
+    }
+    c.reads = 0;
+    c.needed = (c.needed * 4).min(PATIENCE_MAX);
+    let mut s = Stream::begin();
+    // Before the request: a freeze must know of the read that waits for the answer.
+    if !wait(thread, n, &mut s) {
+        return false;
+    }
+    ask(host, thread, fd, &mut s);
+    a.streams.insert(fd, s);
+    true
+}
+
+/// Bytes from home.
+pub struct Piece<'a> {
+    pub seq: u32,
+    pub fd: i32,
+    pub at: Option<u64>,
+    pub bytes: &'a [u8],
+    pub end: bool,
+}
+
+/// Home's answer. One to a request that is over is dropped.
+pub fn readahead_came(host: &Arc<Host>, pid: Pid, p: &Piece<'_>) {
+    let Some(thread) = host.threads.of_home(pid) else {
+        return;
+    };
+    let mut a = lock(&thread.proc.readahead);
+    let Some(s) = a.streams.get_mut(&p.fd) else {
+        return;
+    };
+    if s.asked != Some(p.seq) {
+        return;
+    }
+    s.asked = None;
+    match p.at {
+        Some(at) if s.new => (s.pos, s.sent_pos, s.start, s.new) = (at, at, at, false),
+        Some(at) if at == s.ahead() => {
+            s.bytes.drain(..(s.pos - s.start) as usize);
+            s.start = s.pos;
+        }
+        _ => return end(host, thread.pid, &mut a, Some(p.fd)),
+    }
+    s.bytes.extend_from_slice(p.bytes);
+    s.end = p.end;
+    let Some(w) = s.waiter.take() else { return };
+    drop(a);
+    lock(&w.thread.call).waiting = None;
+    retry(host, &w);
+}
+
+/// A read that waited is served, or forwarded.
+fn retry(host: &Arc<Host>, w: &WaitingRead) {
+    if !read(host, &w.thread, &w.notice, w.notice.args[0] as i32) {
+        send(host, &w.thread, &w.notice);
+    }
+}
+
+/// Nothing is read ahead any more: home is sent the program's position, before any other message.
+pub fn end_readahead(host: &Arc<Host>, proc: &Process, pid: Pid) {
+    end(host, pid, &mut lock(&proc.readahead), None);
+}
+
+/// Another process wants to write the file.
+pub fn end_readahead_of(host: &Arc<Host>, proc: &Process, pid: Pid, fd: i32) {
+    let mut a = lock(&proc.readahead);
+    end(host, pid, &mut a, Some(fd));
+}
+
+/// Ends it for one descriptor, or all: home gets the position, and reads that wait are forwarded.
+pub fn end(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: Option<i32>) {
+    let gone: Vec<i32> = match fd {
+        Some(fd) => a
+            .streams
+            .contains_key(&fd)
+            .then_some(fd)
+            .into_iter()
+            .collect(),
+        None => a.streams.keys().copied().collect(),
+    };
+    if gone.is_empty() {
+        return;
+    }
+    let (mut list, mut waiters) = (Vec::new(), Vec::new());
+    for fd in &gone {
+        if let Some(s) = a.streams.remove(fd) {
+            if !s.new {
+                list.push((*fd, s.pos));
+            }
+            waiters.extend(s.waiter);
+        }
+    }
+    host.home.send(&ToHome::Stands {
+        pid,
+        list,
+        over: gone,
+    });
+    for w in waiters {
+        lock(&w.thread.call).waiting = None;
+        send(host, &w.thread, &w.notice);
+    }
+}
+
+/// At each report: other processes may read /proc/PID/fdinfo.
+pub fn send_positions(shared: &Shared, proc: &Process, pid: Pid) {
+    let mut a = lock(&proc.readahead);
+    let moved = a.streams.iter_mut().filter(|(_, s)| s.sent_pos != s.pos);
+    let list: Vec<(i32, u64)> = moved
+        .map(|(fd, s)| {
+            s.sent_pos = s.pos;
+            (*fd, s.pos)
+        })
+        .collect();
+    if !list.is_empty() {
+        shared.home.send(&ToHome::Stands {
+            pid,
+            list,
+            over: Vec::new(),
+        });
+    }
+}

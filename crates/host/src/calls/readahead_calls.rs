@@ -1,0 +1,77 @@
+//! What each call means to files that are read ahead: served from there, or the end of it.
+//!
+//! From: `dispatch.rs`. Next: `readahead.rs`.
+
+use super::readahead::{self, end_readahead};
+use crate::state::{GuestThread, Host};
+use crate::sync::lock;
+use armento_tracee::notify::Notice;
+use std::sync::Arc;
+
+/// Serves a call from what is known. `false`: it is to be forwarded, and the offset at home is right for it.
+pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> bool {
+    let fd = n.args[0] as i32;
+    match i64::from(n.nr) {
+        libc::SYS_read => return readahead::read(host, thread, n, fd),
+        libc::SYS_lseek if n.args[1] == 0 && n.args[2] as i32 == libc::SEEK_CUR => {
+            return readahead::position(host, thread, n, fd);
+        }
+        libc::SYS_lseek | libc::SYS_close => {
+            let mut a = lock(&thread.proc.readahead);
+            a.counts.remove(&fd);
+            readahead::end(host, thread.pid, &mut a, Some(fd));
+        }
+        // It would fail with EWOULDBLOCK on home's lease, if it is of the same file.
+        libc::SYS_open if n.args[1] as i32 & libc::O_NONBLOCK != 0 => {
+            end_readahead(host, &thread.proc, thread.pid)
+        }
+        libc::SYS_openat if n.args[2] as i32 & libc::O_NONBLOCK != 0 => {
+            end_readahead(host, &thread.proc, thread.pid)
+        }
+        nr if HARMLESS.contains(&nr) => {}
+        _ => end_readahead(host, &thread.proc, thread.pid),
+    }
+    false
+}
+
+/// Calls that neither see nor change the offset or the set of descriptors that share it.
+const HARMLESS: [i64; 38] = [
+    libc::SYS_futex,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_times,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_wait4,
+    libc::SYS_ftruncate,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pwrite64,
+    libc::SYS_pread64,
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_readlink,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getppid,
+    libc::SYS_getrusage,
+    libc::SYS_clock_gettime,
+    libc::SYS_restart_syscall,
+];

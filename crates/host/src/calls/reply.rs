@@ -1,0 +1,100 @@
+//! Home's answer to a forwarded call.
+//!
+//! From: `host/src/home/messages.rs`. Next: the guest, or home again for the rest of the bytes.
+
+use super::{cpu_time, partial_io};
+use crate::state::{BodyMem, Host, Then, Waiting, is_restart};
+use crate::sync::lock;
+use crate::{sys, threads};
+use armento_abi::sends;
+use armento_migrate::image::thread::ERESTARTNOHAND;
+use armento_wire::call::Reply;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A call that home answers within this time is no sleep of the program's own.
+const CALL_SHORT: Duration = Duration::from_millis(50);
+
+/// A reply came. `part`: of a call that was interrupted.
+pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
+    let Some(thread) = host.threads.of_home(r.tid) else {
+        return;
+    };
+    let mut st = lock(&thread.call);
+    let (id, plan, then) = match st.waiting.take() {
+        Some(Waiting::Call {
+            id,
+            seq,
+            plan,
+            then,
+        }) if seq == r.seq => (id, plan, then),
+        other => {
+            st.waiting = other;
+            return;
+        }
+    };
+    let took = st.sent.take().map(|t| t.elapsed());
+    if let Some(short) = took.filter(|t| *t < CALL_SHORT) {
+        st.asked_ns += short.as_nanos() as u64;
+    }
+    let turned_back = is_restart(r.ret) && r.outs.is_empty();
+    let ret = if turned_back {
+        r.ret
+    } else {
+        armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(&thread))
+    };
+    let mut ret = ret;
+    if let Then::PartialIo(w) = then {
+        drop(st);
+        let asked = sends::packed_payload(&plan.packed);
+        match partial_io::reply(host, (&thread, id), w, asked, (part, ret)) {
+            Some(all) => ret = all,
+            None => return,
+        }
+        st = lock(&thread.call);
+    }
+    if is_restart(ret) {
+        // A continuation that was not made is still in the restart block of the deputy.
+        let continued = i64::from(plan.packed.nr) == libc::SYS_restart_syscall;
+        st.at_deputy = ret == -516 || st.at_deputy && continued;
+        st.again = Some(match &then {
+            Then::PartialIo(w) => w.nr,
+            _ => plan.packed.nr.into(),
+        });
+        // A call that was not made has another error.
+        st.slept |= ret == ERESTARTNOHAND;
+        drop(st);
+        host.tracer
+            .post(move |guests| threads::restart_call(guests, &thread, id, ret));
+        return;
+    }
+    let slept = std::mem::take(&mut st.slept);
+    st.wait_mask = None;
+    st.at_deputy = false;
+    drop(st);
+    let mut ret = if slept {
+        armento_abi::begun_again(plan.packed.nr.into(), ret)
+    } else {
+        ret
+    };
+    match then {
+        Then::Nothing | Then::PartialIo(_) => {}
+        Then::Overrun(timer) if ret >= 0 => ret = threads::overrun(&thread.proc, timer),
+        Then::TimerGone(timer) if ret == 0 => {
+            let pid = thread.pid;
+            host.tracer
+                .run(move |guests| threads::timer_was_set(guests, pid, timer));
+        }
+        Then::Overrun(_) | Then::TimerGone(_) => {}
+        Then::Rusage(at) if ret == 0 => cpu_time::add_rusage(&thread, at, false),
+        Then::ThreadRusage(at) if ret == 0 => cpu_time::add_rusage(&thread, at, true),
+        Then::Times(at) if ret >= 0 => cpu_time::add_times(&thread, at),
+        Then::Limit(res, soft, hard) if ret == 0 => sys::set_limit(thread.here, res, soft, hard),
+        Then::Rusage(_) | Then::ThreadRusage(_) | Then::Times(_) | Then::Limit(..) => {}
+        Then::RunHere => {
+            host.listener.let_through(id);
+            return;
+        }
+    }
+    host.listener.reply(id, ret);
+}

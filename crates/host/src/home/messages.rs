@@ -1,0 +1,149 @@
+//! What home sends: replies to calls, and orders.
+//!
+//! From: `connections.rs`. Next: the room that carries an order out.
+
+use crate::state::{HomeReader, Host};
+use crate::sync::lock;
+use crate::{calls, moves, sys, threads};
+use armento_model::Stay;
+use armento_tracee::aside;
+use armento_tracee::sys::SigInfo;
+use armento_wire::call::{PART, REPLY, decode_reply};
+use armento_wire::talk::{self, TALK, ToHome, ToHost};
+use armento_wire::{WireError, session};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Reads one connection of the stream of calls, replies and orders, until it breaks. Before: `HomeLink::claim`.
+pub fn read_messages(host: &Arc<Host>, mut r: HomeReader) {
+    session::never_wait();
+    let mut buf = Vec::new();
+    let why = loop {
+        let fine = match host.home.session.hear(&mut r, &mut buf) {
+            Ok(kind @ (REPLY | PART)) => {
+                decode_reply(&buf).map(|reply| calls::reply(host, &reply, kind == PART))
+            }
+            Ok(TALK) => talk::decode::<ToHost>(&buf, "message").map(|m| receive(host, m)),
+            Ok(_) => Err(WireError::Garbled("message")),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = fine {
+            break e;
+        }
+    };
+    eprintln!("home: {why}");
+    host.home.session.cut();
+    if !matches!(why, WireError::Io(_)) {
+        // Not an error of the network, and the messages are not repeated.
+        std::process::exit(1);
+    }
+}
+
+pub fn receive(host: &Arc<Host>, m: ToHost) {
+    match m {
+        ToHost::Forked { seq, .. } | ToHost::Mapped { seq, .. } | ToHost::Held { seq } => {
+            host.home.answered(seq, m, true)
+        }
+        ToHost::Ahead {
+            pid,
+            seq,
+            fd,
+            at,
+            bytes,
+            end,
+        } => {
+            let piece = calls::Piece {
+                seq,
+                fd,
+                at,
+                bytes: &bytes,
+                end,
+            };
+            calls::readahead_came(host, pid, &piece);
+        }
+        ToHost::AheadOff { pid, fd } => {
+            if let Some(c) = host.threads.of_home(pid) {
+                calls::end_readahead_of(host, &c.proc, pid, fd);
+            }
+        }
+        ToHost::FileBytes { seq, end, .. } => host.home.answered(seq, m, end),
+        ToHost::Execed { pid } | ToHost::Kill { pid } => host.tracer.post(move |guests| {
+            guests.early.retain(|e| e.id != pid);
+            threads::remove_body(guests, pid);
+        }),
+        ToHost::Warm { mv, files } => {
+            let host = host.clone();
+            aside::soon("warm", move || {
+                for key in &files {
+                    // A file that does not come now comes with its process.
+                    calls::fetch_file(&host, key, false);
+                }
+                host.home.send(&ToHome::Warmed { mv });
+            });
+        }
+        ToHost::Forget { object } => drop(lock(&host.objects).remove(&object)),
+        ToHost::Drop { pid, .. } => host
+            .tracer
+            .post(move |guests| moves::drop_later(guests, pid)),
+        ToHost::Signal { pid, tid, info } => {
+            if let Ok(info) = info.0.as_slice().try_into() {
+                let info: SigInfo = info;
+                // Queued before any later reply is read: the order home sent them in.
+                host.tracer.run(move |guests| {
+                    threads::queue_signal(guests, pid, tid, &info);
+                    if let Some(b) = guests.bodies.get(&pid) {
+                        b.proc.signals_received.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        }
+        ToHost::Defaulted { pid, tid, stopped } => host
+            .tracer
+            .post(move |guests| threads::default_taken(guests, pid, tid, stopped)),
+        ToHost::Dumps { pid, tid } => host
+            .tracer
+            .post(move |guests| threads::dumps_at_home(guests, pid, tid)),
+        ToHost::Continue { pid } => host
+            .tracer
+            .post(move |guests| threads::continued(guests, pid)),
+        ToHost::TimerVoid { pid, timer } => {
+            host.tracer
+                .run(move |guests| threads::timer_was_set(guests, pid, timer));
+        }
+        ToHost::Poke { tid, addr, bytes } => {
+            if let Some(c) = host.threads.of_home(tid) {
+                c.write(addr, &bytes);
+            }
+        }
+        ToHost::Limits { pid, limits } => {
+            if let Some(c) = host.threads.of_home(pid) {
+                for (resource, soft, hard) in limits {
+                    sys::set_limit(c.here, resource, soft, hard);
+                }
+            }
+        }
+        ToHost::Nice { list } => {
+            for (tid, nice) in list {
+                if let Some(c) = host.threads.of_home(tid) {
+                    sys::set_nice(c.here, nice);
+                }
+            }
+        }
+        ToHost::Send { mv, pid, to } => {
+            let s = host.clone();
+            if let Err(e) = aside::start("send", move || moves::depart(&s, mv, pid, to)) {
+                let (stay, detail) = (Stay::NoRoom, format!("no thread for the move: {e}"));
+                host.home.send(&ToHome::Failed { mv, stay, detail });
+            }
+        }
+        ToHost::Abort { mv, pid } => {
+            moves::abort(host, mv);
+            host.tracer
+                .run(move |guests| moves::drop_unthawed(guests, mv, pid));
+            moves::unfreeze(host, pid);
+        }
+        ToHost::Thaw { mv, pid } => host.tracer.post(move |guests| moves::thaw(guests, mv, pid)),
+        // Clock: asked for before the first body, and answered there.
+        ToHost::Clock { .. } | ToHost::Alive => {}
+    }
+}

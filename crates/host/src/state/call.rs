@@ -1,0 +1,67 @@
+//! The call that a guest thread is in, or was interrupted in.
+
+use super::futex_wait::FutexWait;
+use super::partial_io::PartialIo;
+use armento_abi::Plan;
+use std::time::Instant;
+
+#[derive(Default)]
+pub struct CallState {
+    pub waiting: Option<Waiting>,
+    pub seq: u32,
+    /// When the call under way was sent home.
+    pub sent: Option<Instant>,
+    /// Time spent, since the last report of usage, waiting for calls that home answered at once.
+    pub asked_ns: u64,
+    /// What `Process::signals_queued` was at the last call.
+    pub signals: u64,
+    /// The kernel will issue this call again after an interruption without handler.
+    pub again: Option<i32>,
+    /// … and the thread slept in it already.
+    pub slept: bool,
+    /// … and so many bytes of it are done.
+    pub done: u64,
+    /// The interrupted call lives in the deputy's restart block.
+    pub at_deputy: bool,
+    /// The call under way waits under this mask instead of the thread's own.
+    pub wait_mask: Option<u64>,
+    /// The thread has that mask itself, until a signal that it lets in is delivered; this is its own.
+    pub own_mask: Option<u64>,
+    /// In a sigtimedwait that is traced to its end: where its siginfo goes, and whether it has begun.
+    pub sigwait: Option<(u64, bool)>,
+    pub futex_wait: FutexWait,
+}
+
+/// Why a thread waits in its notification.
+pub enum Waiting {
+    /// For the deputy.
+    Call {
+        id: u64,
+        seq: u32,
+        plan: Box<Plan>,
+        then: Then,
+    },
+    /// For the process to come home or move; it is issued again afterwards.
+    Parked { id: u64 },
+    /// For a fork, mapping or exit that the host carries out.
+    Special,
+}
+
+/// What to do with a reply beside handing it on.
+pub enum Then {
+    Nothing,
+    /// Add what the process, or the thread, used away to a struct rusage or tms at this address.
+    Rusage(u64),
+    ThreadRusage(u64),
+    Times(u64),
+    /// timer_getoverrun: what was delivered here counts, not what the deputy took.
+    Overrun(i32),
+    /// timer_delete: a signal of this timer that is pending here is void.
+    TimerGone(i32),
+    /// recv with MSG_WAITALL, and what writes bytes: an answer below the length may be no end.
+    PartialIo(PartialIo),
+    /// Set the same limit for the body: resource, soft, hard.
+    Limit(u32, u64, u64),
+    /// Then run the call at the body as well (SIGCHLD's disposition).
+    RunHere,
+}

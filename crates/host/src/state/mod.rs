@@ -1,0 +1,41 @@
+//! Data of the host with its own methods: what all threads share, the guests and their calls, the link home.
+//!
+//! It imports no room above it: nothing here stops a guest, serves a call or moves a process. Start at `shared.rs`, then
+//! `guests.rs`.
+
+mod call;
+mod cpu_account;
+mod drain;
+mod futex_wait;
+mod guests;
+mod home_link;
+mod host;
+mod meetings;
+mod outgoing_moves;
+mod partial_io;
+mod pending_pages;
+mod process;
+mod readahead;
+mod restart;
+mod shared;
+mod siginfo_cookies;
+mod stack_growth;
+mod threads;
+
+pub use call::{CallState, Then, Waiting};
+pub use drain::Drain;
+pub use futex_wait::{FutexWait, Interrupted, Replaced};
+pub use guests::{Body, EARLY_MAX, EarlySignals, Freezer, GuestTable, TracedThread};
+pub use home_link::{HomeLink, HomeReader, PULSE, PULSE_CALM, PULSE_EMPTY};
+pub use host::Host;
+pub use meetings::{Meetings, Pair};
+pub use outgoing_moves::{OutgoingMoves, PREVIOUS_MAX};
+pub use partial_io::{Answer, Guest, Next, PartialIo};
+pub use process::{
+    BodyMem, DISCONNECTED, FOR_MOVE, GuestThread, Process, Special, THROTTLE, WaitingRead,
+};
+pub use readahead::{ReadAhead, ReadCount, Stream};
+pub use restart::{is_restart, may_wait_here};
+pub use shared::{Shared, UserfaultAccess};
+pub use siginfo_cookies::{Original, SiginfoCookies};
+pub use threads::ThreadTable;
