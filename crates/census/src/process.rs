@@ -137,7 +137,7 @@ pub const ROWS: &[Row] = &[
             signal_struct: oom_flag_origin oom_score_adj oom_score_adj_min oom_mm
             => Proc("oom_adj"), Proc("oom_score_adj"), Proc("oom_score")
         ],
-        at_home("crates/host/src/sys.rs"),
+        at_home("crates/host/src/isolation/sys.rs"),
         &["selflinks"],
     ),
     row(
@@ -164,7 +164,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "arguments and environment as others read them",
         names![=> Proc("cmdline"), Proc("environ")],
-        carried("crates/host/src/words.rs"),
+        carried("crates/host/src/calls/cmdline.rs"),
         &["selflinks", "childfiles", "procself"],
     ),
     row(

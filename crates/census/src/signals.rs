@@ -77,7 +77,7 @@ pub const ROWS: &[Row] = &[
         PendingSignal,
         "pid and uid of the sender as its namespaces number them",
         names![],
-        carried("crates/host/src/veils.rs"),
+        carried("crates/host/src/state/siginfo_cookies.rs"),
         &["queued", "identity"],
     ),
     row(
@@ -104,7 +104,7 @@ pub const ROWS: &[Row] = &[
         Thread,
         "sigtimedwait, sigsuspend, pause under way",
         names![=> Call("rt_sigtimedwait"), Call("pause")],
-        carried("crates/host/src/sigwaits.rs"),
+        carried("crates/host/src/threads/sigtimedwait.rs"),
         &["sigwaits", "outlets"],
     ),
     row(

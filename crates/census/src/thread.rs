@@ -133,7 +133,7 @@ pub const ROWS: &[Row] = &[
         Thread,
         "personality(2)",
         names![task_struct: personality => Proc("personality"), Call("personality")],
-        carried("crates/host/src/arrive.rs"),
+        carried("crates/host/src/moves/build_threads.rs"),
         &["personas"],
     ),
     row(

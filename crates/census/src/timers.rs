@@ -99,7 +99,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "monotonic and boot time go on",
         names![=> Call("clock_gettime"), Call("gettimeofday"), Call("time")],
-        carried("crates/host/src/start.rs"),
+        carried("crates/host/src/home/first_connection.rs"),
         &["clocks"],
     ),
     row(

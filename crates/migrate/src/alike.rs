@@ -1,6 +1,6 @@
 //! Files that a target has of its own, byte for byte: libraries, mostly. They need not travel.
 //!
-//! From: `carry.rs` (the source describes them). Next: `host/src/alike.rs` (the target looks).
+//! From: `carry.rs` (the source describes them). Next: `host/src/files/local_copies.rs` (the target looks).
 //!
 //! What is compared is a digest of the contents: names, sizes and times may be alike where the bytes are not.
 
