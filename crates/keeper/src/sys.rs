@@ -143,7 +143,7 @@ pub fn exec(command: &[OsString], tunables: Option<&str>) -> io::Error {
     };
     if let Some(tunables) = tunables {
         // SAFETY: both are live strings, which are copied; nobody else reads the environment meanwhile.
-        unsafe { libc::setenv(crate::portable::VARIABLE.as_ptr(), tunables.as_ptr(), 1) };
+        unsafe { libc::setenv(crate::cpu_features::VARIABLE.as_ptr(), tunables.as_ptr(), 1) };
     }
     // SAFETY: argv is a NULL-terminated array of live strings; the rest are plain numbers.
     unsafe {

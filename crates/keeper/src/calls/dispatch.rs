@@ -1,0 +1,322 @@
+//! Home answers: what a host asks, the deputies do.
+//!
+//! From: `host/src/forward.rs`, `wire/src/call.rs`. Next: `deputy.rs`, then `family.rs` for the rest.
+//!
+//! Nothing here waits for a deputy: one that is killed or stopped would keep us from hearing its host, and then all of that
+//! host's processes are given up. For the hand we wait: it looks at what deputies do, and waits for none of their calls.
+
+use crate::calls::fork_and_map;
+use crate::calls::proc_access;
+use crate::calls::readahead;
+use crate::calls::timer_settime;
+use crate::deputy::thread::{AGAIN, Deputy, Work};
+use crate::hosts::connect::{HostLink, MoveEvent};
+use crate::hosts::reconnect::Inlet;
+use crate::moves::run::{Task, Why};
+use crate::sharing::named_shm;
+use crate::signals::route;
+use crate::state::keeper::{Keep, lock};
+use crate::state::tree::Tree;
+use armento_abi::{BadCall, Otherwise, Place};
+use armento_client::api::Dest;
+use armento_migrate::stop::DEFAULT_NOTHING;
+use armento_model::{Pid, Tid};
+use armento_tracee::aside;
+use armento_tracee::inject::bit;
+use armento_tracee::region::DATA;
+use armento_tracee::sys::SigInfo;
+use armento_wire::WireError;
+use armento_wire::call::{CALL, Call, decode_call};
+use armento_wire::talk::{self, TALK, ToHome, ToHost};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Rows that the host handles itself and forwards in part; every other such row is refused.
+const SERVED_IN_PART: [i64; 9] = [
+    libc::SYS_setitimer,
+    libc::SYS_restart_syscall,
+    libc::SYS_rt_sigaction,
+    libc::SYS_getrusage,
+    libc::SYS_times,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+];
+
+/// Reads one connection of a host's calls stream until it breaks; why it did.
+pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut Inlet) -> WireError {
+    let mut buf = Vec::new();
+    loop {
+        let kind = match link.session.hear(r, &mut buf) {
+            Ok(kind) => kind,
+            Err(e) => return e,
+        };
+        *lock(&link.heard) = Instant::now();
+        let fine = match kind {
+            CALL => call(keep, link, &buf),
+            TALK => talk::decode(&buf, "message")
+                .and_then(sound)
+                .map(|m| hear(keep, link, m)),
+            _ => Err(WireError::Garbled("message")),
+        };
+        if let Err(e) = fine {
+            eprintln!("{}: {e}; its processes end", link.node);
+            return e;
+        }
+    }
+}
+
+/// KERNEL: 1 to _NSIG.
+const SIGNALS: std::ops::RangeInclusive<i32> = 1..=64;
+
+/// A signal that there is not would leave its deputy stopped, and the hand waiting for it.
+fn sound(m: ToHome) -> Result<ToHome, WireError> {
+    let is = match &m {
+        ToHome::Default { sig, info, .. } => {
+            SIGNALS.contains(sig) && info.0.len() == size_of::<SigInfo>()
+        }
+        ToHome::Died { sig, .. } => SIGNALS.contains(sig),
+        _ => true,
+    };
+    is.then_some(m).ok_or(WireError::Garbled("signal"))
+}
+
+/// The deputy of `tid`, if this host speaks for it.
+pub fn deputy(keep: &Keep, link: &Arc<HostLink>, tid: Tid) -> Option<Arc<Deputy>> {
+    keep.deputy(tid).filter(|d| Arc::ptr_eq(&d.link(), link))
+}
+
+fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> Result<(), WireError> {
+    let c = decode_call(body, DATA as usize)?;
+    let nr = i64::from(c.packed.nr);
+    let host_row = armento_abi::row(nr as u64)
+        .is_none_or(|r| matches!(r.place, Place::Host | Place::BodyIf(_, Otherwise::Host)));
+    if host_row && !SERVED_IN_PART.contains(&nr) {
+        return Err(WireError::Refused(BadCall::NotServed(c.packed.nr)));
+    }
+    match deputy(keep, link, c.tid) {
+        Some(d) if d.common.breaking.load(Ordering::Acquire) => {
+            link.reply(c.tid, c.seq, AGAIN, &[])
+        }
+        Some(d) if route::is_exec(c.packed.nr) => {
+            // In the hand, where signals are seen: none can come between the look and the exec.
+            keep.hand.post(move |t| t.exec(&d, Box::new(c)));
+        }
+        Some(d) => match proc_access::target(keep, &d, &c.packed) {
+            Some(whom) => proc_access::hold(keep, whom, d, Box::new(c)),
+            None => issue(keep, d, Box::new(c)),
+        },
+        // Its end is on the way to the host.
+        None => {}
+    }
+    Ok(())
+}
+
+/// Signals whose default is not an end. POSIX.1-2017, signal.h.
+const NOT_FATAL: u64 = DEFAULT_NOTHING
+    | bit(libc::SIGSTOP)
+    | bit(libc::SIGTSTP)
+    | bit(libc::SIGTTIN)
+    | bit(libc::SIGTTOU);
+
+/// The end of a body, behind what it shared and others can find: who learns of the end may look for it.
+fn behind(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'static) {
+    if keep.guards.is_empty() {
+        return keep.hand.post(end);
+    }
+    let keep = keep.clone();
+    aside::soon("settle", move || {
+        named_shm::settle(&keep, pid);
+        keep.hand.post(end);
+    });
+}
+
+fn issue(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
+    match &keep.storm_call {
+        Some(storm) => storm.call(keep, d, c),
+        None => make(keep, d, c),
+    }
+}
+
+/// The deputy makes the call; one that means more to home than that is made with care.
+pub fn make(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
+    if timer_settime::is_set(c.packed.nr) {
+        return timer_settime::begin(keep, d, c);
+    }
+    if matches!(
+        i64::from(c.packed.nr),
+        libc::SYS_sched_getattr | libc::SYS_sched_setattr | libc::SYS_sched_setscheduler
+    ) {
+        // What it is told, or what it sets, is the program's own. 0 is the caller. KERNEL: the slice of a thread
+        // under SCHED_IDLE cannot be set any more (6.18).
+        let whom = keep.deputy(c.packed.args[0] as Tid);
+        whom.as_ref().unwrap_or(&d).own_slice();
+    }
+    keep.aimed.note(&c);
+    d.serve(c);
+}
+
+fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
+    match m {
+        ToHome::Fork {
+            tid,
+            seq,
+            flags,
+            exit_signal,
+            thread,
+        } => match deputy(keep, link, tid) {
+            Some(d) if d.common.breaking.load(Ordering::Acquire) => link.tell(&ToHost::Forked {
+                tid,
+                seq,
+                ret: AGAIN,
+                stay: None,
+            }),
+            Some(d) => fork_and_map::fork(keep, &d, seq, flags, exit_signal, thread),
+            None => link.tell(&ToHost::Forked {
+                tid,
+                seq,
+                ret: -i64::from(libc::ESRCH),
+                stay: None,
+            }),
+        },
+        ToHome::Ignored {
+            pid,
+            tid,
+            ignored,
+            heard,
+            away,
+            thread_away,
+        } => {
+            let Some(d) = deputy(keep, link, tid).filter(|d| d.pid == pid) else {
+                return;
+            };
+            // Set before the exec that follows on this stream is read.
+            let changed = keep
+                .hand
+                .run(move |t| t.ignored(pid, ignored, heard))
+                .unwrap_or(0);
+            keep.cpu.told(d.pid, away);
+            keep.cpu.thread_told(d.pid, tid, thread_away);
+            fork_and_map::ignore(&d, changed, ignored);
+        }
+        ToHome::Exit { pid, code, away } => {
+            let l = link.clone();
+            behind(keep, pid, move |t| t.exit(&l, pid, code, away));
+        }
+        ToHome::ThreadExit { tid, .. } => {
+            if let Some(d) = deputy(keep, link, tid) {
+                d.submit(Work::End {
+                    nr: libc::SYS_exit,
+                    code: 0,
+                });
+            }
+        }
+        ToHome::Died { pid, sig } => {
+            let l = link.clone();
+            behind(keep, pid, move |t| t.died(&l, pid, sig));
+        }
+        ToHome::Default {
+            pid,
+            tid,
+            sig,
+            info,
+            away,
+        } => {
+            if let Some(d) = deputy(keep, link, tid) {
+                keep.cpu.told(d.pid, away);
+            }
+            let l = link.clone();
+            let take = move |t: &mut Tree| t.take_default(&l, pid, tid, sig, &info);
+            match NOT_FATAL & bit(sig) {
+                0 => behind(keep, pid, take),
+                _ => keep.hand.post(take),
+            }
+        }
+        ToHome::ComeHome {
+            pid,
+            tid,
+            stay,
+            why,
+            about,
+        } => {
+            // What is not there (any more) asks again where it is.
+            if deputy(keep, link, tid).is_none_or(|d| d.pid != pid) {
+                return;
+            }
+            keep.tasks.push_urgent(Task {
+                pid,
+                to: Dest::Home,
+                why: Why::Call(stay, why),
+            });
+            // Before the other.
+            if let Some(whom) = about.and_then(|p| keep.deputy(p)).map(|d| d.pid) {
+                proc_access::come_first(keep, whom, pid);
+            }
+        }
+        ToHome::Map { tid, seq, args } => match deputy(keep, link, tid) {
+            Some(d) => fork_and_map::map(keep, &d, seq, args),
+            None => link.tell(&ToHost::Mapped {
+                seq,
+                ret: -i64::from(libc::ENOMEM),
+                key: None,
+                stay: None,
+            }),
+        },
+        ToHome::Fetch { seq, key } => fork_and_map::fetch(keep, link, seq, key),
+        ToHome::Ahead { pid, seq, fd, from } => readahead::asked(keep, link, pid, seq, fd, from),
+        ToHome::Stands { pid, list, over } => readahead::stands(keep, link, pid, &list, &over),
+        ToHome::Nudge { tid, seq } => {
+            if deputy(keep, link, tid).is_some() {
+                keep.hand.post(move |t| t.nudge(tid, seq));
+            }
+        }
+        ToHome::Freezing { mv, pid, seq } => {
+            let link = link.clone();
+            keep.hand.post(move |t| {
+                // A move that was given up meanwhile has cleaned up behind itself.
+                let here = t.procs.get(&pid).and_then(|p| p.link());
+                if t.keep.is_moving(mv) && here.is_some_and(|l| Arc::ptr_eq(l, &link)) {
+                    if let Err(e) = t.unbroken(pid) {
+                        // Its source is told at once: a thread in such a call would not stop.
+                        let (stay, detail) = (e.stay(), e.detail());
+                        t.keep.news(None, mv, MoveEvent::Failed { stay, detail });
+                        return link.tell(&ToHost::Abort { mv, pid });
+                    }
+                    t.break_calls(pid);
+                }
+                link.tell(&ToHost::Held { seq });
+            });
+        }
+        ToHome::Ready { mv, bytes, away } => {
+            keep.news(Some(link), mv, MoveEvent::Ready { bytes, away })
+        }
+        ToHome::Failed { mv, stay, detail } => {
+            keep.news(Some(link), mv, MoveEvent::Failed { stay, detail })
+        }
+        ToHome::Warmed { mv } => keep.news(Some(link), mv, MoveEvent::Warmed),
+        ToHome::Thawed { mv } => {
+            // From now on somebody there waits for us.
+            link.empty.store(false, Ordering::Relaxed);
+            keep.news(Some(link), mv, MoveEvent::Thawed)
+        }
+        ToHome::Words(w) => {
+            let l = link.clone();
+            // Written before the call that wants to read it.
+            keep.hand.run(move |t| t.words(&l, &w));
+        }
+        ToHome::Usage { list } => {
+            // Its pulse: it runs on for as long as it knows that we hear it.
+            link.session.acknowledge();
+            link.empty.store(list.is_empty(), Ordering::Relaxed);
+            let l = link.clone();
+            keep.hand.post(move |t| t.usage(&l, list));
+        }
+        ToHome::Clock { asked_ns } => {
+            let ns = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0);
+            link.tell(&ToHost::Clock { asked_ns, ns });
+        }
+        ToHome::Alive => {}
+    }
+}

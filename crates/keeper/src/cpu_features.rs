@@ -1,0 +1,117 @@
+//! Programs that use only what the processors of all nodes have (`--portable`).
+//!
+//! Nobody can hide a feature from a program that asks the processor itself: few processors fault CPUID. But
+//! most that is chosen by features is chosen by glibc, and glibc can be told.
+
+use crate::state::keeper::Keep;
+use armento_client::api::CpuSet;
+use armento_migrate::image::Processor;
+use armento_model::Pid;
+use armento_sense::{cpu_set, xsave};
+use std::ffi::CStr;
+use std::fs;
+use std::sync::OnceLock;
+
+/// Where glibc is told. GLIBC: manual, "Tunables".
+pub const VARIABLE: &CStr = c"GLIBC_TUNABLES";
+const HWCAPS: &str = "glibc.cpu.hwcaps=";
+
+/// What `--portable` starts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Portable {
+    /// What all nodes have.
+    pub common: CpuSet,
+    /// Of [`VARIABLE`].
+    pub tunables: String,
+}
+
+impl Portable {
+    /// `hwcaps`: features taken away, as glibc has them. `given`: tunables that the user has set; they are kept.
+    pub fn new(common: CpuSet, hwcaps: &str, given: Option<&str>) -> Portable {
+        let (mut off, mut others) = (Vec::new(), Vec::new());
+        for tunable in given
+            .unwrap_or_default()
+            .split(':')
+            .filter(|t| !t.is_empty())
+        {
+            match tunable.strip_prefix(HWCAPS) {
+                // GLIBC: said twice, only one of them counts.
+                Some(list) => off.extend(list.split(',')),
+                None => others.push(tunable.to_owned()),
+            }
+        }
+        for name in hwcaps.split(',').filter(|n| !n.is_empty()) {
+            if !off.contains(&name) {
+                off.push(name);
+            }
+        }
+        if !off.is_empty() {
+            others.push(format!("{HWCAPS}{}", off.join(",")));
+        }
+        Portable {
+            common,
+            tunables: others.join(":"),
+        }
+    }
+
+    /// Was a program with this environment told? One that its parent gave another was not.
+    fn told(&self, environment: &[u8]) -> bool {
+        let name = [VARIABLE.to_bytes(), b"="].concat();
+        let mut all = environment.split(|b| *b == 0);
+        let found = all.find_map(|entry| entry.strip_prefix(name.as_slice()));
+        found.unwrap_or_default() == self.tunables.as_bytes()
+    }
+}
+
+impl Keep {
+    /// Does this process use only what all nodes have? What its parent exec'd it with says so.
+    pub fn is_portable(&self, pid: Pid) -> bool {
+        let told =
+            |p: &Portable| fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| p.told(&all));
+        self.settings.portable.as_ref().is_some_and(told)
+    }
+
+    /// What a node must have that takes this process from here.
+    pub fn processor(&self, pid: Pid) -> Processor {
+        static HOME: OnceLock<CpuSet> = OnceLock::new();
+        let common = self.settings.portable.as_ref().map(|p| &p.common);
+        let common = common.filter(|_| self.is_portable(pid));
+        Processor {
+            needs: common.unwrap_or_else(|| HOME.get_or_init(cpu_set)).clone(),
+            xsave: xsave().clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_tunables_are_kept() {
+        let check = |hwcaps: &str, given: Option<&str>, want: &str| {
+            let p = Portable::new(CpuSet::default(), hwcaps, given);
+            assert_eq!(p.tunables, want, "{hwcaps} {given:?}");
+        };
+        check("-AVX2,-ERMS", None, "glibc.cpu.hwcaps=-AVX2,-ERMS");
+        check("", None, "");
+        check("", Some("glibc.malloc.perturb=5"), "glibc.malloc.perturb=5");
+        check(
+            "-AVX2,-ERMS",
+            Some("glibc.cpu.hwcaps=-ERMS,Prefer_FSRM:glibc.malloc.perturb=5"),
+            "glibc.malloc.perturb=5:glibc.cpu.hwcaps=-ERMS,Prefer_FSRM,-AVX2",
+        );
+    }
+
+    #[test]
+    fn who_was_told_says_its_environment() {
+        let p = Portable::new(CpuSet::default(), "-AVX2", None);
+        assert!(p.told(b"A=1\0GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2\0B=\0"));
+        assert!(!p.told(b"A=1\0GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX\0"));
+        assert!(!p.told(b"A=1\0"));
+        assert!(!p.told(b""));
+        // All nodes have the same: there was nothing to tell.
+        let p = Portable::new(CpuSet::default(), "", None);
+        assert!(p.told(b"A=1\0") && p.told(b""));
+    }
+}

@@ -1,0 +1,352 @@
+//! The session with this node's daemon: orders in, reports and questions out. It may break and is
+//! taken up again; while there is none, nothing moves and everything runs.
+
+use crate::hosts::connect;
+use crate::moves::run::{Task, Why};
+use crate::state::keeper::{Keep, lock};
+use crate::state::tree::Tree;
+use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
+use armento_client::{Again, AskError, Session, version};
+use armento_model::NodeName;
+use armento_tracee::sys;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::time::{Duration, Instant};
+
+/// How often processes are reported when something changed lately …
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// … and when nothing has for so long.
+const REPORT_CALM: Duration = Duration::from_secs(1);
+const CALM_AFTER: Duration = Duration::from_secs(5);
+
+pub enum Item {
+    Ask(Box<Ask>, Duration, SyncSender<Result<Answer, AskError>>),
+    Report(Box<Report>),
+    /// The first program runs: it is to be reported.
+    Begun,
+    Close(SyncSender<()>),
+}
+
+pub struct Control {
+    queue: Sender<Item>,
+    wake: OwnedFd,
+}
+
+pub struct Inbox {
+    queue: Receiver<Item>,
+    /// Readable when the program has ended.
+    end: Option<OwnedFd>,
+}
+
+impl Inbox {
+    pub fn told_of_end(self, end: Option<OwnedFd>) -> Inbox {
+        Inbox { end, ..self }
+    }
+}
+
+impl Control {
+    pub fn new() -> (Control, Inbox) {
+        let (tx, rx) = mpsc::channel();
+        let wake = sys::eventfd().unwrap_or_else(|_| std::process::abort());
+        (
+            Control { queue: tx, wake },
+            Inbox {
+                queue: rx,
+                end: None,
+            },
+        )
+    }
+
+    fn push(&self, item: Item) {
+        if self.queue.send(item).is_ok() {
+            sys::poke(self.wake.as_raw_fd());
+        }
+    }
+
+    /// Asks the daemon.
+    pub fn ask(&self, ask: Ask, limit: Duration) -> Result<Answer, AskError> {
+        let (tx, rx) = mpsc::sync_channel(1);
+        self.push(Item::Ask(Box::new(ask), limit, tx));
+        rx.recv_timeout(limit + Duration::from_millis(200))
+            .unwrap_or(Err(AskError::Late))
+    }
+
+    pub fn report(&self, r: Report) {
+        self.push(Item::Report(Box::new(r)));
+    }
+
+    pub fn begun(&self) {
+        self.push(Item::Begun);
+    }
+
+    /// Sends what waits, then ends the session.
+    pub fn close(&self, limit: Duration) {
+        let (tx, rx) = mpsc::sync_channel(1);
+        self.push(Item::Close(tx));
+        let _ = rx.recv_timeout(limit);
+    }
+}
+
+/// Opens a session and says who we are; returns this node's name beside it.
+pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
+    let mut s = Session::connect()?;
+    let node = match s.ask(Ask::Status, Duration::from_secs(5))? {
+        Answer::Status { node, .. } => node,
+        _ => return Err(AskError::Late),
+    };
+    s.ask(Ask::Keep(hello.clone()), Duration::from_secs(5))?;
+    if version::is_to_come() {
+        s.report(Report::ToCome)?;
+        match s.ask(Ask::ToCome, Duration::from_secs(5)) {
+            Err(AskError::Refused(_)) => {}
+            other => other.map(drop)?,
+        }
+    }
+    Ok((s, node))
+}
+
+/// When processes are reported next.
+struct Pace {
+    next: Instant,
+    /// How many there were, and when that changed, or somebody moved.
+    told: usize,
+    changed: Instant,
+}
+
+impl Pace {
+    fn new() -> Pace {
+        let now = Instant::now();
+        Pace {
+            next: now,
+            told: 0,
+            changed: now,
+        }
+    }
+
+    /// One has moved: that is told at once.
+    fn moved(&mut self) {
+        self.next = Instant::now();
+        self.changed = self.next;
+    }
+
+    /// So many were told.
+    fn told(&mut self, n: usize) {
+        let now = Instant::now();
+        if std::mem::replace(&mut self.told, n) != n {
+            self.changed = now;
+        }
+        let calm = now.duration_since(self.changed) >= CALM_AFTER;
+        self.next = now + if calm { REPORT_CALM } else { REPORT_EVERY };
+    }
+}
+
+/// Serves until closed.
+pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
+    let mut session = Some(session);
+    let mut pace = Pace::new();
+    let mut search = Search::default();
+    loop {
+        if session.is_none() && search.is_due() {
+            session = search.look(keep);
+            // It knows nothing of us yet.
+            pace.next = Instant::now();
+        }
+        let ready = session.as_ref().is_some_and(Session::has_order);
+        let due = search.due.filter(|_| session.is_none());
+        let due = due.map_or(pace.next, |due| pace.next.min(due));
+        let [order, end] = wait(keep, &session, &inbox, due, ready);
+        if end {
+            inbox.end = None;
+            keep.hand.post(Tree::scan);
+        }
+        while let Ok(item) = inbox.queue.try_recv() {
+            if let Item::Close(tx) = item {
+                let _ = tx.send(());
+                return;
+            }
+            match &item {
+                Item::Report(r) if matches!(**r, Report::Moved { .. }) => pace.moved(),
+                Item::Begun => pace.next = Instant::now(),
+                _ => {}
+            }
+            if !handle(&mut session, item) {
+                session = None;
+            }
+        }
+        if order && !orders(keep, &mut session) {
+            session = None;
+        }
+        if Instant::now() >= pace.next {
+            let told = report(keep, &session);
+            pace.told(told.unwrap_or(1));
+            if told.is_none() {
+                session = None;
+            }
+        }
+    }
+}
+
+/// Until somebody wants something of us, or `due`. Whether there is an order, and whether the program has ended.
+fn wait(
+    keep: &Keep,
+    session: &Option<Session>,
+    inbox: &Inbox,
+    due: Instant,
+    ready: bool,
+) -> [bool; 2] {
+    let fd = |fd: Option<&dyn AsRawFd>| fd.map_or(-1, AsRawFd::as_raw_fd);
+    let wake = keep.control.wake.as_raw_fd();
+    let fds = [
+        fd(session.as_ref().map(|s| s as &dyn AsRawFd)),
+        wake,
+        fd(inbox.end.as_ref().map(|e| e as &dyn AsRawFd)),
+    ];
+    // Rounded up: the last millisecond would be spent turning round.
+    let left = due.saturating_duration_since(Instant::now());
+    let ms = left.min(REPORT_CALM).as_micros().div_ceil(1000) as i32;
+    let got = sys::poll_in(&fds, if ready { 0 } else { ms });
+    if got[1] {
+        sys::drain(wake);
+    }
+    [got[0] || ready, got[2]]
+}
+
+/// For a daemon that was lost.
+#[derive(Default)]
+struct Search {
+    again: Again,
+    /// When it is looked for next; at once if never.
+    due: Option<Instant>,
+}
+
+impl Search {
+    fn is_due(&self) -> bool {
+        self.due.is_none_or(|due| Instant::now() >= due)
+    }
+
+    fn look(&mut self, keep: &Keep) -> Option<Session> {
+        match introduce(&keep.settings.hello) {
+            Ok((session, _)) => {
+                *self = Search::default();
+                return Some(session);
+            }
+            Err(AskError::Refused(no)) => {
+                eprintln!("daemon: {}", no.message);
+                self.again.refused();
+            }
+            Err(_) => {}
+        }
+        self.due = Some(Instant::now() + self.again.pause());
+        None
+    }
+}
+
+/// False: the session is over.
+fn handle(session: &mut Option<Session>, item: Item) -> bool {
+    match (session.as_mut(), item) {
+        (Some(s), Item::Ask(ask, limit, tx)) => {
+            let r = s.ask(*ask, limit);
+            let alive = !matches!(r, Err(AskError::Line(_) | AskError::NoDaemon { .. }));
+            if let Err(e) = &r {
+                eprintln!("daemon: {e}");
+            }
+            let _ = tx.send(r);
+            alive
+        }
+        (Some(s), Item::Report(r)) => s.report(*r).is_ok(),
+        (None, Item::Ask(_, _, tx)) => {
+            let _ = tx.send(Err(AskError::NoDaemon {
+                path: socket_path().display().to_string(),
+                cause: std::io::ErrorKind::NotConnected.into(),
+            }));
+            true
+        }
+        _ => true,
+    }
+}
+
+fn orders(keep: &Arc<Keep>, session: &mut Option<Session>) -> bool {
+    let Some(s) = session.as_mut() else {
+        return true;
+    };
+    loop {
+        match s.order(Some(Duration::ZERO)) {
+            Ok(Some(o)) => take(keep, o),
+            Ok(None) => return true,
+            Err(AskError::Late) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+fn take(keep: &Arc<Keep>, order: Order) {
+    match order {
+        Order::Move {
+            pid,
+            to,
+            ticket,
+            balances,
+            by_hand,
+        } => keep.tasks.push(Task {
+            pid,
+            to,
+            why: match (balances, by_hand) {
+                (true, _) => Why::Balance(ticket),
+                (false, true) => Why::Hand(ticket),
+                (false, false) => Why::Order(ticket),
+            },
+        }),
+        Order::Recall { ticket } => {
+            for pid in keep.pids() {
+                keep.tasks.push(Task {
+                    pid,
+                    to: Dest::Home,
+                    why: Why::Order(ticket),
+                });
+            }
+        }
+        Order::Closed { nodes } => *lock(&keep.closed) = nodes.into_iter().collect(),
+        Order::Cut { node } => connect::cut(keep, &node),
+        Order::Expel { .. } | Order::ToCome => {}
+    }
+}
+
+/// Tells what is held, and returns how many. `None`: the session is over.
+fn report(keep: &Arc<Keep>, session: &Option<Session>) -> Option<usize> {
+    let told = || Some((session.as_ref()?, keep.hand.run(|t| t.report())?));
+    let Some((session, procs)) = told() else {
+        return Some(1);
+    };
+    let count = procs.len();
+    session.report(Report::Procs { procs }).ok()?;
+    Some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_rarer_when_nothing_changes() {
+        let mut pace = Pace::new();
+        let next = |pace: &Pace| pace.next.saturating_duration_since(Instant::now());
+        pace.told(1);
+        assert!(next(&pace) <= REPORT_EVERY);
+        pace.changed -= CALM_AFTER;
+        pace.told(1);
+        assert!(next(&pace) > REPORT_EVERY);
+        pace.moved();
+        assert_eq!(next(&pace), Duration::ZERO);
+        pace.told(1);
+        assert!(next(&pace) <= REPORT_EVERY);
+    }
+
+    #[test]
+    fn without_a_session_there_is_no_daemon() {
+        let (tx, rx) = mpsc::sync_channel(1);
+        let ask = Item::Ask(Box::new(Ask::Status), Duration::ZERO, tx);
+        assert!(handle(&mut None, ask));
+        assert!(matches!(rx.recv(), Ok(Err(AskError::NoDaemon { .. }))));
+    }
+}

@@ -1,0 +1,386 @@
+//! One deputy thread: its slot, what it is doing, and the thread of ours that waits for it.
+//!
+//! ```text
+//! idle ──submit──► posted ──(deputy's loop)──► done ──waiter──► reply sent, next in the queue posted
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use crate::cpu_time::Books;
+use crate::hosts::connect::HostLink;
+use crate::state::keeper::lock;
+use crate::traced::external_limits::Limits;
+use armento_abi::Out;
+use armento_abi::sends;
+use armento_migrate::image::thread::ERESTARTNOINTR;
+use armento_model::{Pid, Tid};
+use armento_tracee::pages::Run;
+use armento_tracee::region::Slot;
+use armento_tracee::{PAGE, endless, patience, slice};
+use armento_wire::call::Call;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// ERESTARTNOINTR: not executed, issue it again.
+pub const AGAIN: i64 = ERESTARTNOINTR;
+/// Most calls that may wait for one deputy: its body has one at a time, the rest is our own housekeeping.
+const QUEUE_MAX: usize = 4096;
+/// How long a call of ours may wait behind a call of the body.
+const OWN_MAX: Duration = Duration::from_secs(30);
+
+/// Hears what a part of a call said and wrote.
+pub type Done = Box<dyn FnOnce(i64, Vec<u8>) + Send>;
+
+/// Something for the deputy to do.
+pub enum Work {
+    Call(Box<Call>),
+    /// A part of a call that we make in several: it is not turned back, and its result is ours.
+    Part {
+        call: Box<Call>,
+        done: Done,
+    },
+    /// A call of our own that somebody waits for.
+    Own {
+        nr: i64,
+        args: [u64; 6],
+        done: Sender<i64>,
+    },
+    /// Housekeeping of memory that nobody uses just now: may be forgotten.
+    Tidy {
+        nr: i64,
+        args: [u64; 6],
+        done: Sender<i64>,
+    },
+    /// The end of the thread or process: never forgotten, before any housekeeping.
+    End {
+        nr: i64,
+        code: u64,
+    },
+    /// Whether a signal is ignored, for the exec that comes next: that one waits behind it, and nobody else.
+    Ignore {
+        sig: u64,
+        yes: bool,
+    },
+    /// A clone: the child's slot, and whom to tell.
+    Clone {
+        flags: u64,
+        child: Box<Slot>,
+        done: Sender<(i64, Box<Slot>)>,
+    },
+}
+
+pub(super) enum Doing {
+    Call {
+        seq: u32,
+        outs: Vec<Out>,
+        nr: u16,
+        args: [u64; 6],
+        /// How many bytes it is to put, or to get, if it is such a call.
+        payload: Option<u64>,
+        /// We interrupted it when it had done a part of them.
+        cut: bool,
+    },
+    Part(Vec<Out>, Done),
+    Own(Option<Sender<i64>>),
+    Clone(Box<Slot>, Sender<(i64, Box<Slot>)>),
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) doing: Option<Doing>,
+    pub(super) queue: VecDeque<Work>,
+    /// When the call that is being restarted was to end.
+    pub(super) deadline: Option<Instant>,
+    /// Since when its thread stood still that leaves in the midst of a call; until that is issued again.
+    pub(super) stood: Option<Instant>,
+    /// The thread's restart block was set by a call that we ran for the body: number and deadline.
+    pub(super) block: Option<(u16, Option<Instant>)>,
+    /// Where in the slot that call's results come to lie, whoever continues it.
+    pub(super) results: Vec<Out>,
+    /// Addresses of the program that the deputy's restart block writes to: copied to the body.
+    pub(super) kept: Option<(u64, usize)>,
+    /// Where a child waits that it was making when it ended: nobody else may wait there (`family.rs`).
+    pub(super) unborn: Option<Box<Slot>>,
+}
+
+impl State {
+    /// Before everything but what an exec waits for.
+    fn push_first(&mut self, w: Work) {
+        let before = |w: &&Work| matches!(w, Work::Ignore { .. });
+        let at = self.queue.iter().take_while(before).count();
+        self.queue.insert(at, w);
+    }
+
+    /// Nobody hears of what it does, or was to do, any more.
+    fn over(&mut self) {
+        self.queue.clear();
+        if let Some(Doing::Clone(child, _)) = self.doing.take() {
+            self.unborn = Some(child);
+        }
+    }
+}
+
+/// What the deputies of one process share with the hand.
+#[derive(Clone)]
+pub struct Common {
+    /// Calls from the body are turned back: a move is under way.
+    pub breaking: Arc<AtomicBool>,
+    /// It is on its way home: its pages come by themselves.
+    pub coming: Arc<AtomicBool>,
+    pub calls: Arc<AtomicU64>,
+    /// Signals that it reads from descriptors. KERNEL: signalfd(2).
+    pub signalfds: Arc<AtomicU64>,
+    /// Limits that its host knows.
+    pub limits: Arc<Mutex<Limits>>,
+    /// Bytes of the region that they have in their memory at least.
+    pub mapped: Arc<Mutex<u64>>,
+    /// The tree's.
+    pub cpu: Arc<Books>,
+}
+
+pub struct Deputy {
+    pub tid: Tid,
+    pub pid: Pid,
+    pub slot: Slot,
+    pub(super) st: Mutex<State>,
+    link: Mutex<Arc<HostLink>>,
+    pub common: Common,
+    pub(super) closed: AtomicBool,
+    /// The slice of its own, while it has a short one: it serves its body.
+    slice: Mutex<Option<u64>>,
+}
+
+/// The thread that waits for what a deputy's calls say. It is one more of the user's, and of their limit: it is begun
+/// before anybody is made that would be mute without it.
+pub struct Waiter(Sender<Arc<Deputy>>);
+
+impl Waiter {
+    pub fn begin() -> std::io::Result<Waiter> {
+        let (tx, whose) = std::sync::mpsc::channel::<Arc<Deputy>>();
+        std::thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || {
+                if let Ok(d) = whose.recv() {
+                    d.wait_loop();
+                }
+            })?;
+        Ok(Waiter(tx))
+    }
+}
+
+impl Deputy {
+    /// Makes a deputy's record; calls for it may come, and are made as soon as its thread is in its loop, but nobody
+    /// answers them before [`Deputy::attend`]. `parent`: the deputy that it was cloned from.
+    pub fn new(
+        tid: Tid,
+        pid: Pid,
+        slot: Slot,
+        link: Arc<HostLink>,
+        common: Common,
+        kept: Option<(u64, usize)>,
+        parent: Option<&Deputy>,
+    ) -> Arc<Deputy> {
+        // A child has its parent's slice already. KERNEL: sched_fork.
+        let inherited = parent.and_then(|p| *lock(&p.slice));
+        let own = inherited.or_else(|| slice::shorten(tid));
+        let st = Mutex::new(State {
+            kept,
+            ..State::default()
+        });
+        Arc::new(Deputy {
+            tid,
+            pid,
+            slot,
+            st,
+            link: Mutex::new(link),
+            common,
+            closed: AtomicBool::new(false),
+            slice: Mutex::new(own),
+        })
+    }
+
+    /// From now on its waiter waits.
+    pub fn attend(self: &Arc<Self>, waiter: Waiter) {
+        // It ends no sooner than we let go of this end.
+        drop(waiter.0.send(self.clone()));
+    }
+
+    /// Its thread leaves in the midst of a call, standing still since then. Before: no call for it has come.
+    pub fn stood(&self, since: Instant) {
+        lock(&self.st).stood = Some(since);
+    }
+
+    pub fn link(&self) -> Arc<HostLink> {
+        lock(&self.link).clone()
+    }
+
+    pub fn set_link(&self, l: &Arc<HostLink>) {
+        *lock(&self.link) = l.clone();
+    }
+
+    /// From now on it is scheduled as the program would be.
+    pub fn own_slice(&self) {
+        if let Some(old) = lock(&self.slice).take() {
+            slice::restore(self.tid, old);
+        }
+    }
+
+    /// The deputy is no more; its waiter ends, and whoever waits for it hears so.
+    pub fn close(&self) {
+        self.own_slice();
+        let mut st = lock(&self.st);
+        self.closed.store(true, Ordering::Release);
+        st.over();
+        drop(st);
+        self.slot.fail(AGAIN);
+    }
+
+    /// Is a call of the body being executed (or about to be)?
+    pub fn in_call(&self) -> bool {
+        matches!(lock(&self.st).doing, Some(Doing::Call { .. }))
+    }
+
+    /// Ends a call of the body that the deputy has not seen; false when there is none.
+    pub fn turn_back(&self, result: impl Fn(u16) -> i64) -> bool {
+        let st = lock(&self.st);
+        match st.doing {
+            Some(Doing::Call { nr, .. }) if self.slot.retract() => {
+                self.slot.fail(result(nr));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Is it still at this call of the body?
+    pub fn at_call(&self, number: u32) -> bool {
+        matches!(lock(&self.st).doing, Some(Doing::Call { seq, .. }) if seq == number)
+    }
+
+    /// Takes back a call of the body that waits behind something of ours.
+    pub fn recall(&self, which: impl Fn(&Call) -> bool) -> Option<Box<Call>> {
+        let mut st = lock(&self.st);
+        let at = st
+            .queue
+            .iter()
+            .position(|w| matches!(w, Work::Call(c) if which(c)))?;
+        match st.queue.remove(at) {
+            Some(Work::Call(c)) => Some(c),
+            _ => None,
+        }
+    }
+
+    /// The call of its body under way, its numbers as the body passed them.
+    pub fn call(&self) -> Option<(i64, [u64; 6])> {
+        match &lock(&self.st).doing {
+            Some(Doing::Call { nr, args, .. }) => Some((i64::from(*nr), *args)),
+            _ => None,
+        }
+    }
+
+    /// Its call was interrupted, and has `done` so many bytes. True when it would have waited for the rest: its body will.
+    pub fn cut_short(&self, done: u64) -> bool {
+        match &mut lock(&self.st).doing {
+            Some(Doing::Call {
+                nr,
+                args,
+                payload,
+                cut,
+                ..
+            }) => {
+                let (part, fd) = (payload.is_some_and(|all| done < all), args[0] as i32);
+                let waits = || match sends::gathers((*nr).into(), args) {
+                    true => patience::gathers(self.pid, fd) == Some(true),
+                    false => patience::waits(self.pid, fd),
+                };
+                *cut = part && waits();
+                *cut
+            }
+            _ => false,
+        }
+    }
+
+    /// Has a read of what always has more ended early, with `done` bytes? Its body makes it again.
+    pub fn read_short(&self, done: u64) -> bool {
+        match &lock(&self.st).doing {
+            Some(Doing::Call { nr, args, .. }) => {
+                endless::cut(self.tid, i64::from(*nr), args, done as i64)
+            }
+            _ => false,
+        }
+    }
+
+    /// The pages of the program that its restart block reads and writes.
+    pub fn kept_memory(&self) -> Option<Run> {
+        let page = |a: u64| a & !(PAGE - 1);
+        let (at, len) = lock(&self.st).kept?;
+        Some((page(at), page(at + len as u64 + PAGE - 1)))
+    }
+
+    /// Number of the call under way, for its restart rule.
+    pub fn call_nr(&self) -> Option<u16> {
+        match lock(&self.st).doing {
+            Some(Doing::Call { nr, .. }) => Some(nr),
+            _ => None,
+        }
+    }
+
+    /// When the call that its body issues again is to end.
+    pub fn deadline(&self) -> Option<Instant> {
+        lock(&self.st).deadline
+    }
+
+    pub fn block(&self) -> Option<(u16, Option<Instant>)> {
+        lock(&self.st).block
+    }
+
+    /// Work for one that is no more is dropped, as all that waits for it.
+    pub fn submit(&self, w: Work) {
+        let mut st = lock(&self.st);
+        if self.closed.load(Ordering::Acquire) {
+            return;
+        }
+        if st.doing.is_none() && st.queue.is_empty() {
+            self.begin(&mut st, w);
+            drop(st);
+            self.slot.wake();
+            return;
+        }
+        let full = st.queue.len() >= QUEUE_MAX;
+        match w {
+            Work::Own { done, .. } | Work::Tidy { done, .. } if full => {
+                let _ = done.send(-i64::from(libc::EAGAIN));
+            }
+            // A body's call goes before our housekeeping, and is never dropped: its thread waits.
+            Work::Call(_) | Work::Part { .. } | Work::End { .. } => st.push_first(w),
+            Work::Ignore { .. } if !full => st.push_first(w),
+            w if !full => st.queue.push_back(w),
+            _ => {}
+        }
+    }
+
+    /// Forgets housekeeping that has not begun.
+    pub fn forget_housekeeping(&self) {
+        lock(&self.st)
+            .queue
+            .retain(|w| !matches!(w, Work::Tidy { .. }));
+    }
+
+    /// Does a call of ours and waits for it.
+    pub fn own(&self, nr: i64, args: [u64; 6]) -> Option<i64> {
+        let (done, rx) = std::sync::mpsc::channel();
+        self.submit(Work::Own { nr, args, done });
+        rx.recv_timeout(OWN_MAX).ok()
+    }
+
+    /// Does some housekeeping and waits for it as long as `limit`: a call of the body may come first, and block.
+    pub fn tidy(&self, nr: i64, args: [u64; 6], limit: Duration) -> Option<i64> {
+        let (done, rx) = std::sync::mpsc::channel();
+        self.submit(Work::Tidy { nr, args, done });
+        rx.recv_timeout(limit).ok()
+    }
+}

@@ -1,0 +1,2 @@
+pub(crate) mod connect;
+pub(crate) mod reconnect;

@@ -1,0 +1,306 @@
+//! A process that leaves becomes a hollow one: its threads deputies, its memory given up.
+//!
+//! From: `depart.rs`, `group.rs`. Next: `deputy.rs`.
+
+use crate::deputy::region_setup;
+use crate::deputy::thread::{Deputy, Waiter, Work};
+use crate::hosts::connect::HostLink;
+use crate::moves::freeze::restarting;
+use crate::sharing::sharers;
+use crate::signals::requeue;
+use crate::signals::route::in_order;
+use crate::state::keeper::lock;
+use crate::state::tree::{Proc, Tree};
+use armento_migrate::fault::point;
+use armento_migrate::image::itimers::{self, Itimers};
+use armento_migrate::image::timers::hold;
+use armento_migrate::image::{ThreadState, mm, objects, thread};
+use armento_migrate::stop::{Grip, Halted};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{MoveId, Pid, Stay};
+use armento_tracee::inject::{self, Hold, Unfiltered};
+use armento_tracee::pages::{self, Pagemap, Run};
+use armento_tracee::region::{BASE, BOOTHS, Code, Region, Slot};
+use armento_tracee::uffd::Uffd;
+use armento_tracee::{aside, maps, sys, trace};
+use armento_wire::talk::ToHost;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// One munmap of the teardown: a few milliseconds, so that calls of the body come between.
+const CHUNK: u64 = 64 << 20;
+
+/// Memory of the program that a deputy's restart block writes to.
+fn kept_memory(s: &ThreadState, nr: i64) -> Option<(u64, usize)> {
+    let (rdi, rsi, r10) = (s.regs[14], s.regs[13], s.regs[7]);
+    match nr {
+        libc::SYS_poll => Some((rdi, (rsi as usize).min(65536) * 8)),
+        libc::SYS_nanosleep if rsi != 0 => Some((rsi, 16)),
+        libc::SYS_clock_nanosleep if r10 != 0 => Some((r10, 16)),
+        _ => None,
+    }
+}
+
+/// A signal (with the stop that carried it) that a thread had when it was frozen at home.
+fn hold_halted(p: &mut Proc, halted: &[Halted]) {
+    for (tid, info) in in_order(halted) {
+        hold(&mut p.held, Some(tid), &info);
+    }
+}
+
+/// What a restart block of this thread's may write to, whichever call it belongs to: that memory cannot come later.
+pub fn perhaps_kept(s: &ThreadState) -> Vec<Run> {
+    let calls = [
+        libc::SYS_poll,
+        libc::SYS_nanosleep,
+        libc::SYS_clock_nanosleep,
+    ];
+    let all = calls.into_iter().filter(|_| s.at_deputy);
+    let page = |a: u64| a & !4095;
+    all.filter_map(|nr| kept_memory(s, nr))
+        .map(|(at, len)| (page(at), page(at.saturating_add(len as u64 + 4095))))
+        .collect()
+}
+
+/// A deputy whose memory the body does not have yet, or not needs any more.
+pub struct Husk {
+    deputy: Arc<Deputy>,
+    numbers: mm::Mm,
+    uffd: Option<Arc<Uffd>>,
+}
+
+/// Gives its memory up. One that exec'd meanwhile, or ended, has other memory, or none.
+pub fn give_up(t: &Tree, pid: Pid, mut husk: Husk) {
+    let now = t.procs.get(&pid).and_then(|p| p.threads.get(&pid));
+    if now.is_some_and(|d| Arc::ptr_eq(d, &husk.deputy)) {
+        let kept = t.keep.kept_memory(pid);
+        tear_down(pid, &husk.deputy, &husk.numbers, kept, husk.uffd.take());
+    }
+}
+
+/// The target is ready: the body is thawed. Next, in the same visit to the hand: [`Crew::serve`], and some time
+/// [`give_up`].
+pub fn hand_over(
+    t: &mut Tree,
+    pid: Pid,
+    link: &Arc<HostLink>,
+    mv: MoveId,
+) -> Result<(Option<Husk>, Crew)> {
+    let keep = t.keep.clone();
+    link.whole()?;
+    let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
+    let code = l.region.code();
+    let halted: Vec<Halted> = l.grip.halted.clone();
+    let mut deputies = Vec::new();
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    p.common.breaking.store(false, Ordering::Release);
+    let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
+    let read = l.signalfds;
+    p.common.signalfds.store(read, Ordering::Relaxed);
+    let slots = slots.and_then(|s| Some((with_room(pid, &code, &l.region, &s)?, s)));
+    let Some((mapped, slots)) = slots else {
+        t.leaving.insert(pid, l);
+        return Err(MigrateError::Stays(Stay::TooManyThreads, "no slots".into()));
+    };
+    *lock(&p.common.mapped) = mapped;
+    lock(&p.common.limits).clone_from(&l.limits);
+    // What waits here is told before it runs: it may ask, and SIGPIPE comes before write's EPIPE.
+    hold_halted(p, &halted);
+    for s in &l.states {
+        // Only a thread that died meanwhile fails; its process dies with it.
+        let waits = requeue::leave(&code, pid, s.tid, s.mask & read).unwrap_or_default();
+        for (to, info) in waits {
+            hold(&mut p.held, to, &info);
+        }
+    }
+    for (s, slot) in l.states.iter().zip(slots) {
+        slot.set_idle(s.mask & read);
+        // It may have fallen asleep since it was halted first, and shows its call no more when it comes home.
+        let sleeps = s
+            .at_deputy
+            .then(|| restarting(s, t.blocks.get(&s.tid).copied()));
+        t.blocks.extend(sleeps.flatten().map(|nr| (s.tid, nr)));
+        let kept = sleeps.flatten().and_then(|nr| kept_memory(s, nr));
+        let d = Deputy::new(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
+        if s.again {
+            d.stood(l.stands);
+        }
+        keep.enter(&d);
+        p.threads.insert(s.tid, d.clone());
+        deputies.push(d);
+    }
+    p.now_at(link);
+    p.region = Some(l.region.clone());
+    p.at_exec = false;
+    p.ignored = l.ignored;
+    point("home.hollow");
+    t.release_held(pid);
+    link.tell(&ToHost::Thaw { mv, pid });
+    point("home.thawed");
+    t.watch.forget(pid);
+    t.follow.forget(pid);
+    for h in &halted {
+        t.passing.remove(&h.tid);
+    }
+    let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
+    let leader = deputies.iter().find(|d| d.tid == pid).cloned();
+    let husk = leader.map(|deputy| Husk {
+        deputy,
+        numbers: l.numbers.clone(),
+        uffd: l.uffd.take(),
+    });
+    let crew = Crew {
+        pid,
+        code,
+        threads: std::mem::take(&mut l.states)
+            .into_iter()
+            .zip(deputies)
+            .collect(),
+        itimers: l.itimers,
+    };
+    Ok((husk, crew))
+}
+
+/// Threads that it made since the region was mapped may need more of it. Returns the bytes that are mapped.
+fn with_room(pid: Pid, code: &Code, region: &Region, slots: &[Slot]) -> Option<u64> {
+    let end = slots.iter().map(Slot::end).max()?;
+    region_setup::grow(region, region.first_len(), end, |nr, args| {
+        let mut h = Hold::take(pid, Arc::new(Unfiltered)).ok()?;
+        Some(h.call(code, nr, args).ok()?.0)
+    })
+}
+
+/// Threads whose body runs already: what it asks for waits in their deputies' slots.
+#[must_use]
+pub struct Crew {
+    pid: Pid,
+    code: Code,
+    threads: Vec<(ThreadState, Arc<Deputy>)>,
+    itimers: Itimers,
+}
+
+impl Crew {
+    /// They become deputies, first the leader, which has the most to do. Only threads that died meanwhile fail, with
+    /// their process: nothing can be taken back any more, and none may go on as the program.
+    pub fn serve(self) {
+        let (first, rest) = self.threads.split_at(self.threads.len().min(1));
+        for part in [first].into_iter().chain(rest.chunks(BOOTHS)) {
+            if let Err(e) = become_some(&self.code, part, &self.itimers) {
+                eprintln!("process {} ends: {e}", self.pid);
+                let _ = sys::kill(self.pid, libc::SIGKILL);
+                return;
+            }
+            for (s, d) in part {
+                let Ok(waiter) = Waiter::begin() else {
+                    eprintln!(
+                        "process {} ends: no room for the threads that serve it",
+                        self.pid
+                    );
+                    let _ = sys::kill(self.pid, libc::SIGKILL);
+                    return;
+                };
+                let _ = trace::resume(s.tid, 0);
+                d.attend(waiter);
+            }
+        }
+        point("home.served");
+    }
+}
+
+/// Dispositions stay as they are: no signal is let through to a deputy, so no handler runs; and setting
+/// SIGCHLD to its default would throw away one that waits (POSIX 2.4.3).
+fn become_some(
+    code: &Code,
+    part: &[(ThreadState, Arc<Deputy>)],
+    itimers: &Itimers,
+) -> trace::Result<()> {
+    let ignores = part
+        .first()
+        .is_some_and(|(s, _)| inject::ignores_trap(s.tid));
+    let mut held = Vec::with_capacity(part.len());
+    for (n, (s, d)) in part.iter().enumerate() {
+        let mut h = Hold::take_known(s.tid, Arc::new(Unfiltered), ignores)?;
+        let booth = code.booth(n);
+        if s.tid == d.pid {
+            h.batch(code, &itimers::stop_calls(code, itimers))?;
+        }
+        h.begin(&booth, &thread::forget_calls(&booth, s))?;
+        held.push((h, &d.slot));
+    }
+    for (n, (h, _)) in held.iter_mut().enumerate() {
+        h.end(&code.booth(n))?;
+    }
+    for (h, slot) in held {
+        let mut r = h.regs;
+        r.rip = code.deputy;
+        r.r15 = slot.addr();
+        r.rsp = 0;
+        r.orig_rax = u64::MAX;
+        r.eflags = 0x202;
+        h.finish(r, slot.idle())?;
+    }
+    Ok(())
+}
+
+/// Gives up the memory piece by piece, through the deputy itself. Kept: files (their descriptors may be
+/// closed by now), arguments and environment (for ps), what a restart block writes to, the vDSO, our region.
+fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Option<Arc<Uffd>>) {
+    let page = |a: u64| a & !4095;
+    let mut spare = kept;
+    spare.push((page(mm.fields[7]), page(mm.fields[10] + 4095)));
+    spare.sort_unstable();
+    let Ok(all) = maps::read(pid) else { return };
+    let ours = |v: &maps::Vma| v.start >= BASE && v.start < BASE + (1 << 40);
+    // What comes home again is all that they hold. Not what lasts, and not of a group's: one of it may not get away.
+    let lasts = all.iter().any(|v| objects::lasting(v).is_some());
+    let shares = all.iter().any(|v| objects::nameless(v).is_some());
+    let alone = shares && !lasts && sharers::of(pid).len() == 1;
+    let given_up = |v: &&maps::Vma| alone && objects::nameless(v).is_some();
+    for v in all.iter().filter(given_up) {
+        d.submit(Work::Tidy {
+            nr: libc::SYS_madvise,
+            args: [v.start, v.len(), libc::MADV_REMOVE as u64, 0, 0, 0],
+            done: mpsc::channel().0,
+        });
+    }
+    let map = Pagemap::open(pid).ok();
+    let mut last = None;
+    for v in all
+        .iter()
+        .filter(|v| !v.is_vdso() && !v.is_vsyscall() && !ours(v) && !v.is_file())
+    {
+        for (mut a, e) in pages::minus(&[(v.start, v.end)], &spare) {
+            while a < e {
+                let n = share(map.as_ref(), (a, e));
+                let (tx, rx) = mpsc::channel();
+                d.submit(Work::Tidy {
+                    nr: libc::SYS_munmap,
+                    args: [a, n, 0, 0, 0, 0],
+                    done: tx,
+                });
+                last = Some(rx);
+                a += n;
+            }
+        }
+    }
+    if let (Some(u), Some(rx)) = (uffd, last) {
+        // Closed after the memory is gone: closing it first walks all pages.
+        // Without a thread for it, at once.
+        let _ = aside::start("uffd", move || {
+            let _ = rx.recv_timeout(Duration::from_secs(60));
+            drop(u);
+        });
+    }
+}
+
+/// How much of `run` to give up in one call: what holds no page costs nothing, however big it is.
+fn share(map: Option<&Pagemap>, (start, end): Run) -> u64 {
+    let bare = match map.map(|m| m.first((start, end))) {
+        Some(Ok(Some(first))) => first.saturating_sub(start),
+        Some(Ok(None)) => end - start,
+        Some(Err(_)) | None => 0,
+    };
+    (end - start).min(bare + CHUNK)
+}

@@ -1,0 +1,114 @@
+//! A process goes on from one host to another, directly.
+//!
+//! From: `mover.rs`. Next: `host/src/depart.rs` facing `host/src/arrive.rs`.
+//!
+//! Both hosts do the work; home breaks calls, waits for Ready, then says Thaw and Drop. Home is the
+//! arbiter: until Thaw is said the process can go on where it was.
+
+use crate::hosts::connect::{self, HostLink, MoveEvent};
+use crate::moves::run::{Done, READY_MAX, ready, unfinished};
+use crate::state::keeper::Keep;
+use crate::state::tree::Tree;
+use armento_migrate::fault::point;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{CpuTime, MoveId, NodeName, Pid, Stay};
+use armento_wire::talk::{ToHost, Whither};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// How often the links are looked at while pages are on their way.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName) -> Result<Done> {
+    let link = connect::to(keep, node, pid, 0)?;
+    let (tx, news) = mpsc::channel();
+    let mv = keep.new_move(tx, &[from, &link]);
+    let begun = Instant::now();
+    // A move that failed may have left it.
+    keep.hand.run(move |t| froze(t, pid).map(Option::take));
+    let expect = serde_json::to_string(&link.pass.expect)
+        .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+    from.tell(&ToHost::Send {
+        mv,
+        pid,
+        to: Whither::Host {
+            addr: link.way().addr,
+            expect,
+        },
+    });
+    let r = await_built(keep, pid, (from, &link), &news);
+    point("onward.ready");
+    keep.end_move(mv);
+    let (l, f) = (link.clone(), from.clone());
+    let flipped = r.and_then(|(bytes, away)| {
+        let froze = keep.hand.run(move |t| {
+            t.used_away(pid, &f.node, away);
+            flip(t, pid, &f, &l, mv)
+        });
+        Ok((bytes, froze.unwrap_or(Err(MigrateError::Ended))?))
+    });
+    match flipped {
+        Ok((bytes, froze)) => Ok(Done {
+            pause: froze.unwrap_or(begun).elapsed(),
+            bytes,
+            ..Done::default()
+        }),
+        Err(e) => {
+            link.tell(&ToHost::Abort { mv, pid });
+            keep.hand.run(move |t| t.release_held(pid));
+            from.tell(&ToHost::Abort { mv, pid });
+            Err(e)
+        }
+    }
+}
+
+fn froze(t: &mut Tree, pid: Pid) -> Option<&mut Option<Instant>> {
+    t.procs.get_mut(&pid).map(|p| &mut p.froze)
+}
+
+/// While it runs on, its pages may take as long as they are many; frozen it is not waited for longer than [`READY_MAX`].
+fn await_built(
+    keep: &Keep,
+    pid: Pid,
+    (from, to): (&HostLink, &HostLink),
+    news: &Receiver<MoveEvent>,
+) -> Result<(u64, CpuTime)> {
+    loop {
+        match news.recv_timeout(LOOK) {
+            Ok(e) => return ready(e),
+            Err(RecvTimeoutError::Disconnected) => return Err(unfinished()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        from.whole()?;
+        to.whole()?;
+        let since = keep.hand.run(move |t| froze(t, pid).map(|f| *f));
+        match since.flatten() {
+            None => return Err(MigrateError::Ended),
+            Some(Some(since)) if since.elapsed() > READY_MAX => return Err(unfinished()),
+            Some(_) => {}
+        }
+    }
+}
+
+/// The moment of truth: the one host forgets its body, the other's runs.
+fn flip(
+    t: &mut Tree,
+    pid: Pid,
+    from: &HostLink,
+    to: &Arc<HostLink>,
+    mv: MoveId,
+) -> Result<Option<Instant>> {
+    to.whole()?;
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    p.threads.values().for_each(|d| d.set_link(to));
+    p.now_at(to);
+    p.seen.back_home();
+    let froze = p.froze.take();
+    // Before it runs: what broke its calls comes before their results.
+    t.release_held(pid);
+    to.tell(&ToHost::Thaw { mv, pid });
+    point("onward.thawed");
+    from.tell(&ToHost::Drop { mv, pid });
+    Ok(froze)
+}

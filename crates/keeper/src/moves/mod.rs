@@ -1,0 +1,12 @@
+pub(crate) mod eligibility;
+pub(crate) mod freeze;
+pub(crate) mod group;
+pub(crate) mod hollow;
+pub(crate) mod home;
+pub(crate) mod host_to_host;
+pub(crate) mod mappings;
+pub(crate) mod out;
+pub(crate) mod permission;
+pub(crate) mod refusal;
+pub(crate) mod run;
+pub(crate) mod storm;

@@ -1,0 +1,2 @@
+pub(crate) mod named_shm;
+pub(crate) mod sharers;

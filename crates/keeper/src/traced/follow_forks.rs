@@ -1,0 +1,177 @@
+//! `armento run --spread`: forks and execs of a tree's programs at home are followed, so that each program is
+//! placed at the moment of its exec.
+//!
+//! From: `tree.rs` (exec stops). Next: `mover.rs` (where it runs).
+//!
+//! Whoever runs at home stays in our hand. He stops at forks, execs and signals and runs at full speed
+//! otherwise. A child stops at its calls, too, until it execs, for the first of them: one that is about to be
+//! traced by its parent (a debugger's) is let go before. Whoever is stopped by job control is let go, too.
+
+use crate::restart::in_progress;
+use crate::restart::spurious_wakeups::Wakes;
+use crate::state::tree::Tree;
+use crate::traced::cpu_clock_fixup;
+use armento_abi::Restart;
+use armento_migrate::image::thread::ERESTARTNOHAND;
+use armento_migrate::stop::{Grip, without_effect};
+use armento_model::{Pid, Tid};
+use armento_tracee::inject::bit;
+use armento_tracee::status;
+use armento_tracee::trace::{self, Stop};
+use std::collections::HashMap;
+
+/// Stops at calls of a child before its exec: a shell makes a dozen calls there, python some twenty. Who has not
+/// exec'd after twice as many is no debugger's child.
+const STOPS_MAX: u32 = 100;
+
+pub struct Follow {
+    pub on: bool,
+    /// Threads at home in our hand, and whose they are.
+    threads: HashMap<Tid, Pid>,
+    /// Children that have not exec'd, and at how many more stops we look.
+    fresh: HashMap<Tid, u32>,
+    /// Those in waits that our tracing has woken.
+    wakes: Wakes,
+}
+
+impl Follow {
+    pub fn new(on: bool) -> Follow {
+        Follow {
+            on,
+            threads: HashMap::new(),
+            fresh: HashMap::new(),
+            wakes: Wakes::default(),
+        }
+    }
+
+    /// It leaves, ended or exec'd.
+    pub fn forget(&mut self, pid: Pid) {
+        for (tid, _) in self.threads.extract_if(|_, p| *p == pid) {
+            self.wakes.forget(tid);
+        }
+        self.fresh.remove(&pid);
+    }
+
+    pub fn ended(&mut self, tid: Tid) {
+        self.threads.remove(&tid);
+        self.fresh.remove(&tid);
+        self.wakes.forget(tid);
+    }
+
+    fn go(&self, tid: Tid, sig: i32) -> trace::Result<()> {
+        if self.fresh.contains_key(&tid) || self.wakes.has(tid) {
+            trace::resume_to_call(tid, sig)
+        } else {
+            trace::resume(tid, sig)
+        }
+    }
+
+    /// Never more of it: it goes on untraced, and is found by looking, as without `--spread`.
+    fn let_go(&mut self, tid: Tid) -> trace::Result<()> {
+        self.ended(tid);
+        trace::detach(tid, 0)
+    }
+}
+
+/// A stop of a thread at home; `false` when it is none of ours.
+pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
+    let known = t.follow.threads.contains_key(&tid);
+    if !t.follow.on || !(known || stop == Stop::Trap && newborn(t, tid)) {
+        return false;
+    }
+    // One that died meanwhile needs nothing.
+    let _ = match stop {
+        Stop::Signal(sig) => at_signal(t, tid, sig),
+        // It may wait for a tracer of its own (strace), and others are to see it stopped, not traced.
+        Stop::Group(_) => t.follow.let_go(tid),
+        // A move that was given up may have left it other options.
+        Stop::Trap => trace::set_options(tid, trace::FOLLOW).and_then(|()| t.follow.go(tid, 0)),
+        Stop::Call => at_call(t, tid),
+        Stop::Event(_) => t.follow.go(tid, 0),
+    };
+    true
+}
+
+/// The first stop of one whom a followed thread has made. Those that deputies make are known by their process.
+fn newborn(t: &mut Tree, tid: Tid) -> bool {
+    let Some(s) = t.born_at_home(tid) else {
+        return false;
+    };
+    t.follow.threads.insert(tid, s.tgid);
+    if s.tgid == tid {
+        t.follow.fresh.insert(tid, STOPS_MAX);
+        t.meet(tid, s.ppid);
+    }
+    true
+}
+
+fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
+    let pid = t.follow.threads.get(&tid).copied().unwrap_or(tid);
+    if cpu_clock_fixup::needs_freedom(pid, tid) {
+        return t.follow.let_go(tid);
+    }
+    if t.follow.wakes.has(tid) {
+        let mut r = trace::regs(tid)?;
+        if cpu_clock_fixup::at_entry(&r) {
+            t.follow.wakes.entered(tid, r.orig_rax);
+        } else if t.follow.wakes.ended(tid, &mut r) {
+            trace::set_regs(tid, &r)?;
+        }
+    }
+    if let Some(left) = t.follow.fresh.get_mut(&tid) {
+        *left -= 1;
+        if *left == 0 {
+            t.follow.fresh.remove(&tid);
+        }
+    }
+    t.follow.go(tid, 0)
+}
+
+/// Traced, a thread is woken by signals that do nothing, and some calls end by that. What has done a part is led to
+/// its end.
+fn at_signal(t: &mut Tree, tid: Tid, sig: i32) -> trace::Result<()> {
+    let nothing = |s: status::ProcStatus| without_effect(&s) & bit(sig) != 0;
+    if status::read(tid).is_ok_and(nothing) && !in_progress::ends_calls(tid) {
+        let pid = t.follow.threads.get(&tid).copied().unwrap_or(tid);
+        if t.watch.lead_rest(pid, tid)? {
+            t.follow.threads.remove(&tid);
+            return trace::resume_to_call(tid, sig);
+        }
+        undo_wake(&mut t.follow.wakes, tid)?;
+    }
+    t.follow.go(tid, sig)
+}
+
+/// The kernel issues a call again that has ended by that, unless a handler runs.
+fn undo_wake(wakes: &mut Wakes, tid: Tid) -> trace::Result<()> {
+    let mut r = trace::regs(tid)?;
+    let eintr = r.rax as i64 == -i64::from(libc::EINTR) && r.orig_rax as i64 >= 0;
+    let row = armento_abi::row(r.orig_rax).filter(|_| eintr);
+    if row.is_some_and(|row| row.restart == Restart::Eintr) {
+        r.rax = ERESTARTNOHAND as u64;
+        wakes.woken(tid, &mut r);
+        trace::set_regs(tid, &r)?;
+    }
+    Ok(())
+}
+
+impl Tree {
+    /// A stopped thread at home goes on and is followed.
+    pub fn follow_one(&mut self, tid: Tid, pid: Pid) -> trace::Result<()> {
+        self.follow.threads.insert(tid, pid);
+        trace::set_options(tid, trace::FOLLOW)?;
+        self.follow.go(tid, 0)
+    }
+
+    /// So does a process whose move is over.
+    pub fn follow_all(&mut self, pid: Pid, grip: Grip) {
+        for tid in &grip.seized {
+            self.follow.threads.insert(*tid, pid);
+        }
+        for h in grip.disband() {
+            // One that died meanwhile needs nothing.
+            let _ = trace::set_options(h.tid, trace::FOLLOW);
+            let _ = h.go(|tid, sig| self.follow.go(tid, sig));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A process that its user holds at home: nothing of ours touches it, so that a debugger can.
+//!
+//! From: `mover.rs`. Next: `watch.rs` (who is held is let go even where its CPU time is corrected).
+
+use crate::moves::eligibility::Kept;
+use crate::sharing::sharers;
+use crate::state::keeper::Keep;
+use crate::state::tree::{Proc, Tree};
+use armento_migrate::stop::Grip;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay};
+use armento_tracee::trace;
+
+const HOLD: &str = "`armento hold`";
+const PUT: &str = "it was put here by hand";
+
+/// Ties it, and those who move with it, to home and brings it there by `come`.
+pub fn tie<T>(keep: &Keep, pid: Pid, come: impl FnOnce() -> Result<T>) -> Result<T> {
+    let all = sharers::of(pid);
+    set(keep, &all, true);
+    let done = come().and_then(|done| {
+        let loosen = move |t: &mut Tree| {
+            all.into_iter().try_for_each(|p| {
+                t.note(p, Some(Kept::new(Stay::Locked, HOLD)));
+                t.loosen(p)
+            })
+        };
+        keep.hand.run(loosen).unwrap_or(Err(MigrateError::Ended))?;
+        Ok(done)
+    });
+    if done.is_err() {
+        untie(keep, pid);
+    }
+    done
+}
+
+pub fn untie(keep: &Keep, pid: Pid) {
+    set(keep, &sharers::of(pid), false);
+}
+
+/// A person put it where it is, with those who share memory with it.
+pub fn put(keep: &Keep, pid: Pid) {
+    to_all(keep, &sharers::of(pid), |p| p.put = true);
+}
+
+fn set(keep: &Keep, all: &[Pid], tied: bool) {
+    to_all(keep, all, move |p| p.tied = tied);
+}
+
+fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Proc) + Send + 'static) {
+    let all = all.to_vec();
+    keep.hand.run(move |t| {
+        for pid in all {
+            if let Some(p) = t.procs.get_mut(&pid) {
+                so(p);
+            }
+        }
+    });
+}
+
+/// Neither a storm nor `--on` moves who is held, or was put where it is by hand.
+pub fn refuses(keep: &Keep, pid: Pid, storm: bool) -> Result<()> {
+    let why = move |t: &mut Tree| match t.procs.get(&pid)? {
+        p if p.tied => Some(HOLD),
+        p if storm && p.put => Some(PUT),
+        _ => None,
+    };
+    match keep.hand.run(why).flatten() {
+        Some(why) => Err(MigrateError::Stays(Stay::Locked, why.into())),
+        None => Ok(()),
+    }
+}
+
+impl Tree {
+    /// What `Dest::Balance` undoes: a hold; without one, the lock of `--stay` or `--on`, or that it was put there by hand.
+    pub fn unlock(&mut self, pid: Pid) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.locked &= p.tied;
+            p.put &= p.tied;
+            p.tied = false;
+            p.kept = None;
+        }
+    }
+
+    /// Lets go of one at home whose calls are watched, or whose execs are followed.
+    fn loosen(&mut self, pid: Pid) -> Result<()> {
+        if !self.watch.has(pid) && !self.follow.on {
+            return Ok(());
+        }
+        self.follow.forget(pid);
+        let mut grip = Grip::new(pid);
+        grip.calls = Some(self.calls_of(pid));
+        let halted = grip.halt(trace::WATCH);
+        for h in &grip.halted {
+            self.remember_block(h.tid);
+        }
+        self.go_on(pid, grip);
+        halted
+    }
+}
