@@ -3,7 +3,6 @@
 //! Nobody can hide a feature from a program that asks the processor itself: few processors fault CPUID. But
 //! most that is chosen by features is chosen by glibc, and glibc can be told.
 
-use crate::state::keeper::Keep;
 use armento_client::api::CpuSet;
 use armento_migrate::image::Processor;
 use armento_model::Pid;
@@ -54,6 +53,11 @@ impl Portable {
         }
     }
 
+    /// Does this process use only what all nodes have? What its parent exec'd it with says so.
+    pub fn has(&self, pid: Pid) -> bool {
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| self.told(&all))
+    }
+
     /// Was a program with this environment told? One that its parent gave another was not.
     fn told(&self, environment: &[u8]) -> bool {
         let name = [VARIABLE.to_bytes(), b"="].concat();
@@ -63,23 +67,12 @@ impl Portable {
     }
 }
 
-impl Keep {
-    /// Does this process use only what all nodes have? What its parent exec'd it with says so.
-    pub fn is_portable(&self, pid: Pid) -> bool {
-        let told =
-            |p: &Portable| fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| p.told(&all));
-        self.settings.portable.as_ref().is_some_and(told)
-    }
-
-    /// What a node must have that takes this process from here.
-    pub fn processor(&self, pid: Pid) -> Processor {
-        static HOME: OnceLock<CpuSet> = OnceLock::new();
-        let common = self.settings.portable.as_ref().map(|p| &p.common);
-        let common = common.filter(|_| self.is_portable(pid));
-        Processor {
-            needs: common.unwrap_or_else(|| HOME.get_or_init(cpu_set)).clone(),
-            xsave: xsave().clone(),
-        }
+/// What a node must have that takes a process from here; `common`: if it uses only that.
+pub fn required(common: Option<&CpuSet>) -> Processor {
+    static HOME: OnceLock<CpuSet> = OnceLock::new();
+    Processor {
+        needs: common.unwrap_or_else(|| HOME.get_or_init(cpu_set)).clone(),
+        xsave: xsave().clone(),
     }
 }
 

@@ -5,7 +5,7 @@
 //! A body's host adds what its own process used. What only home knows is added here: the time of children, which
 //! their parents read when they have waited for them.
 
-use crate::state::keeper::lock;
+use crate::sync::lock;
 use armento_abi::{Counts, CpuClock, Out, counts, cpu_clock};
 use armento_migrate::image::{Cpu, State};
 use armento_model::{CpuTime, Pid, Shown, Tid};
@@ -36,11 +36,11 @@ struct Account {
 
 /// Shared by the hand and the deputies' waiters. A lock for a moment only.
 #[derive(Default)]
-pub struct Books(Mutex<HashMap<Pid, Account>>);
+pub struct CpuAccounts(Mutex<HashMap<Pid, Account>>);
 
 /// A call that has returned.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
+pub struct ReturnedCall {
     pub pid: Pid,
     pub tid: Tid,
     pub nr: i64,
@@ -90,7 +90,7 @@ pub fn tells(nr: i64) -> bool {
     )
 }
 
-impl Books {
+impl CpuAccounts {
     /// A process begins: one that had its number before is no more.
     pub fn begin(&self, pid: Pid) {
         let mut all = lock(&self.0);
@@ -208,7 +208,7 @@ impl Books {
     }
 
     /// Adds what was used away to what a call told. `own`: the caller is at home, nobody else adds its own.
-    pub fn correct(&self, d: &Done, own: bool, w: &mut dyn Written) {
+    pub fn correct(&self, d: &ReturnedCall, own: bool, w: &mut dyn Written) {
         match d.nr {
             libc::SYS_clock_gettime if d.ret == 0 => self.clock(d, own, w),
             libc::SYS_getrusage if d.ret == 0 => self.rusage(d, own, w),
@@ -219,7 +219,7 @@ impl Books {
         }
     }
 
-    fn clock(&self, d: &Done, own: bool, w: &mut dyn Written) {
+    fn clock(&self, d: &ReturnedCall, own: bool, w: &mut dyn Written) {
         let id = d.args[0] as i32;
         let by = |t: CpuTime| counts(id).of(t.user_ns, t.system_ns);
         let mut all = lock(&self.0);
@@ -245,7 +245,7 @@ impl Books {
         }
     }
 
-    fn rusage(&self, d: &Done, own: bool, w: &mut dyn Written) {
+    fn rusage(&self, d: &ReturnedCall, own: bool, w: &mut dyn Written) {
         let mut all = lock(&self.0);
         let Some(a) = all.get_mut(&d.pid) else { return };
         let (t, shown) = match d.args[0] as i32 {
@@ -262,7 +262,7 @@ impl Books {
         });
     }
 
-    fn times(&self, d: &Done, own: bool, w: &mut dyn Written) {
+    fn times(&self, d: &ReturnedCall, own: bool, w: &mut dyn Written) {
         let mut all = lock(&self.0);
         let Some(a) = all.get_mut(&d.pid) else { return };
         let mine = if own { a.away } else { CpuTime::default() };
@@ -275,7 +275,7 @@ impl Books {
         });
     }
 
-    fn wait4(&self, d: &Done, w: &mut dyn Written) {
+    fn wait4(&self, d: &ReturnedCall, w: &mut dyn Written) {
         let child = d.ret as Pid;
         let mut status = None;
         w.change(1, STATUS, &mut |b| {
@@ -289,7 +289,7 @@ impl Books {
         self.waited(d.pid, child, ended, 3, w);
     }
 
-    fn waitid(&self, d: &Done, w: &mut dyn Written) {
+    fn waitid(&self, d: &ReturnedCall, w: &mut dyn Written) {
         let (mut child, mut code) = (0, 0);
         w.change(2, SIGINFO, &mut |b| {
             let word = |at: usize| b.get(at..at + 4).and_then(|w| w.try_into().ok());

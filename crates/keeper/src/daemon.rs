@@ -1,17 +1,20 @@
 //! The session with this node's daemon: orders in, reports and questions out. It may break and is
 //! taken up again; while there is none, nothing moves and everything runs.
 
-use crate::hosts::connect;
-use crate::moves::run::{Task, Why};
-use crate::state::keeper::{Keep, lock};
-use crate::state::tree::Tree;
+use crate::events::report::report_processes;
+use crate::hosts::lost::cut;
+use crate::lifecycle::scan::scan;
+use crate::state::daemon_queue::{Inbox, Item};
+use crate::state::keeper::Keep;
+use crate::state::move_queue::{Task, Why};
+use crate::sync::lock;
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
 use armento_client::{Again, AskError, Session, version};
 use armento_model::NodeName;
 use armento_tracee::sys;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// How often processes are reported when something changed lately …
@@ -19,74 +22,6 @@ const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// … and when nothing has for so long.
 const REPORT_CALM: Duration = Duration::from_secs(1);
 const CALM_AFTER: Duration = Duration::from_secs(5);
-
-pub enum Item {
-    Ask(Box<Ask>, Duration, SyncSender<Result<Answer, AskError>>),
-    Report(Box<Report>),
-    /// The first program runs: it is to be reported.
-    Begun,
-    Close(SyncSender<()>),
-}
-
-pub struct Control {
-    queue: Sender<Item>,
-    wake: OwnedFd,
-}
-
-pub struct Inbox {
-    queue: Receiver<Item>,
-    /// Readable when the program has ended.
-    end: Option<OwnedFd>,
-}
-
-impl Inbox {
-    pub fn told_of_end(self, end: Option<OwnedFd>) -> Inbox {
-        Inbox { end, ..self }
-    }
-}
-
-impl Control {
-    pub fn new() -> (Control, Inbox) {
-        let (tx, rx) = mpsc::channel();
-        let wake = sys::eventfd().unwrap_or_else(|_| std::process::abort());
-        (
-            Control { queue: tx, wake },
-            Inbox {
-                queue: rx,
-                end: None,
-            },
-        )
-    }
-
-    fn push(&self, item: Item) {
-        if self.queue.send(item).is_ok() {
-            sys::poke(self.wake.as_raw_fd());
-        }
-    }
-
-    /// Asks the daemon.
-    pub fn ask(&self, ask: Ask, limit: Duration) -> Result<Answer, AskError> {
-        let (tx, rx) = mpsc::sync_channel(1);
-        self.push(Item::Ask(Box::new(ask), limit, tx));
-        rx.recv_timeout(limit + Duration::from_millis(200))
-            .unwrap_or(Err(AskError::Late))
-    }
-
-    pub fn report(&self, r: Report) {
-        self.push(Item::Report(Box::new(r)));
-    }
-
-    pub fn begun(&self) {
-        self.push(Item::Begun);
-    }
-
-    /// Sends what waits, then ends the session.
-    pub fn close(&self, limit: Duration) {
-        let (tx, rx) = mpsc::sync_channel(1);
-        self.push(Item::Close(tx));
-        let _ = rx.recv_timeout(limit);
-    }
-}
 
 /// Opens a session and says who we are; returns this node's name beside it.
 pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
@@ -158,7 +93,7 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
         let [order, end] = wait(keep, &session, &inbox, due, ready);
         if end {
             inbox.end = None;
-            keep.hand.post(Tree::scan);
+            keep.tracer.post(scan);
         }
         while let Ok(item) = inbox.queue.try_recv() {
             if let Item::Close(tx) = item {
@@ -196,7 +131,7 @@ fn wait(
     ready: bool,
 ) -> [bool; 2] {
     let fd = |fd: Option<&dyn AsRawFd>| fd.map_or(-1, AsRawFd::as_raw_fd);
-    let wake = keep.control.wake.as_raw_fd();
+    let wake = keep.daemon.wake.as_raw_fd();
     let fds = [
         fd(session.as_ref().map(|s| s as &dyn AsRawFd)),
         wake,
@@ -288,7 +223,7 @@ fn take(keep: &Arc<Keep>, order: Order) {
             ticket,
             balances,
             by_hand,
-        } => keep.tasks.push(Task {
+        } => keep.move_queue.push(Task {
             pid,
             to,
             why: match (balances, by_hand) {
@@ -299,7 +234,7 @@ fn take(keep: &Arc<Keep>, order: Order) {
         }),
         Order::Recall { ticket } => {
             for pid in keep.pids() {
-                keep.tasks.push(Task {
+                keep.move_queue.push(Task {
                     pid,
                     to: Dest::Home,
                     why: Why::Order(ticket),
@@ -307,14 +242,14 @@ fn take(keep: &Arc<Keep>, order: Order) {
             }
         }
         Order::Closed { nodes } => *lock(&keep.closed) = nodes.into_iter().collect(),
-        Order::Cut { node } => connect::cut(keep, &node),
+        Order::Cut { node } => cut(keep, &node),
         Order::Expel { .. } | Order::ToCome => {}
     }
 }
 
 /// Tells what is held, and returns how many. `None`: the session is over.
 fn report(keep: &Arc<Keep>, session: &Option<Session>) -> Option<usize> {
-    let told = || Some((session.as_ref()?, keep.hand.run(|t| t.report())?));
+    let told = || Some((session.as_ref()?, keep.tracer.run(|t| report_processes(t))?));
     let Some((session, procs)) = told() else {
         return Some(1);
     };

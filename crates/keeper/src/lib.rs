@@ -3,24 +3,29 @@
 //! One process a tree (`armento run` or `migrate`), in its own session, with the user's uid. It seizes
 //! a process for a move and lets go afterwards; while a body is away it keeps the deputy and serves the
 //! body's calls through it. It never decides who moves (the daemon does) and never touches the network
-//! but through authenticated links. Start at [`launch`], then `state/tree.rs` and `calls/dispatch.rs`.
+//! but through authenticated links. Start at [`launch`], then `events/mod.rs`, `moves/mod.rs` and `calls/mod.rs`.
 
 mod calls;
 mod cpu_features;
 mod cpu_time;
 mod daemon;
 mod deputy;
+mod events;
 mod hosts;
 mod launch;
+mod lifecycle;
 mod moves;
 mod observers;
 mod restart;
 mod sharing;
 mod signals;
 mod state;
+mod storm_targets;
+mod sync;
 mod sys;
 mod traced;
 
 pub use cpu_features::Portable;
-pub use launch::start::{Birth, BirthError, Storm, adopt, run, run_native};
-pub use traced::setuid_exec::command_gains;
+pub use launch::options::{Birth, BirthError, Storm};
+pub use launch::start::{adopt, run, run_native};
+pub use traced::file_rights::command_gains;

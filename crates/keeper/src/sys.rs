@@ -123,14 +123,14 @@ pub fn allow_tracer(keeper: i32) {
 }
 
 /// execvp(3). Returns only on failure.
-/// `tunables`: in place of glibc's that the caller has. Before: this process has one thread.
-pub fn exec(command: &[OsString], tunables: Option<&str>) -> io::Error {
+/// `variable`: name and value, set in the environment before. Before: this process has one thread.
+pub fn exec(command: &[OsString], variable: Option<(&CStr, &str)>) -> io::Error {
     let words: Result<Vec<CString>, _> = command
         .iter()
         .map(|w| CString::new(w.clone().into_vec()))
         .collect();
-    let tunables = tunables.map(CString::new).transpose();
-    let (Ok(words), Ok(tunables)) = (words, tunables) else {
+    let variable = variable.map(|(name, value)| CString::new(value).map(|value| (name, value)));
+    let (Ok(words), Ok(variable)) = (words, variable.transpose()) else {
         return io::Error::from_raw_os_error(libc::EINVAL);
     };
     let mut argv: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).collect();
@@ -141,9 +141,9 @@ pub fn exec(command: &[OsString], tunables: Option<&str>) -> io::Error {
     } else {
         libc::SIG_DFL
     };
-    if let Some(tunables) = tunables {
+    if let Some((name, value)) = variable {
         // SAFETY: both are live strings, which are copied; nobody else reads the environment meanwhile.
-        unsafe { libc::setenv(crate::cpu_features::VARIABLE.as_ptr(), tunables.as_ptr(), 1) };
+        unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
     }
     // SAFETY: argv is a NULL-terminated array of live strings; the rest are plain numbers.
     unsafe {
@@ -286,7 +286,7 @@ pub fn watch_opens(fan: &OwnedFd, file: BorrowedFd<'_>, yes: bool) -> io::Result
     }
 }
 
-/// Waits for somebody to open a marked file: the file, and who.
+/// Waits for a process to open a marked file: the file, and the process.
 pub fn held_opens(fan: &OwnedFd) -> io::Result<Vec<(File, i32)>> {
     // struct fanotify_event_metadata: length u32, version, reserved, its own length u16, mask u64, fd, pid.
     const EVENT: usize = 24;

@@ -2,8 +2,8 @@
 //!
 //! From: `serve.rs`, `mappings.rs`. A deputy keeps the pages that hold them.
 
-use crate::hosts::connect::HostLink;
-use crate::state::tree::Tree;
+use crate::deputy::host_link::HostLink;
+use crate::state::keeper::Tree;
 use armento_model::Pid;
 use armento_tracee::pages::Run;
 use armento_tracee::{PAGE, status, sys};
@@ -11,27 +11,17 @@ use armento_wire::talk::Words;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-impl Tree {
-    pub fn coming(&mut self, pid: Pid, yes: bool) {
-        if let Some(p) = self.procs.get_mut(&pid) {
-            p.common.coming.store(yes, Ordering::Release);
-        }
+pub fn write(t: &mut Tree, link: &Arc<HostLink>, w: &Words) {
+    let Some(p) = t.procs.get_mut(&w.pid) else {
+        return;
+    };
+    // On its way home its pages come by themselves, and may be newer.
+    if p.common.coming.load(Ordering::Acquire) || !p.link().is_some_and(|l| Arc::ptr_eq(l, link)) {
+        return;
     }
-
-    pub fn words(&mut self, link: &Arc<HostLink>, w: &Words) {
-        let Some(p) = self.procs.get_mut(&w.pid) else {
-            return;
-        };
-        // On its way home its pages come by themselves, and may be newer.
-        if p.common.coming.load(Ordering::Acquire)
-            || !p.link().is_some_and(|l| Arc::ptr_eq(l, link))
-        {
-            return;
-        }
-        // What cannot be written shows what was there.
-        if inside(w) && sys::vm_write(w.pid, w.at, &w.bytes).is_ok() {
-            p.seen.renamed();
-        }
+    // What cannot be written shows what was there.
+    if inside(w) && sys::vm_write(w.pid, w.at, &w.bytes).is_ok() {
+        p.seen.renamed();
     }
 }
 

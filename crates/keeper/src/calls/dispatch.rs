@@ -5,28 +5,31 @@
 //! Nothing here waits for a deputy: one that is killed or stopped would keep us from hearing its host, and then all of that
 //! host's processes are given up. For the hand we wait: it looks at what deputies do, and waits for none of their calls.
 
-use crate::calls::fork_and_map;
-use crate::calls::proc_access;
-use crate::calls::readahead;
-use crate::calls::timer_settime;
-use crate::deputy::thread::{AGAIN, Deputy, Work};
-use crate::hosts::connect::{HostLink, MoveEvent};
+use super::execute::issue;
+use super::exit::exit;
+use super::{cmdline, fork_and_map, proc_access, readahead};
+use crate::deputy::host_link::HostLink;
+use crate::deputy::work::{AGAIN, Work};
+use crate::hosts::lost::body_died;
 use crate::hosts::reconnect::Inlet;
-use crate::moves::run::{Task, Why};
-use crate::sharing::named_shm;
-use crate::signals::route;
-use crate::state::keeper::{Keep, lock};
-use crate::state::tree::Tree;
+use crate::sharing::named_shm::settle;
+use crate::signals::break_calls::{break_calls, is_exec, nudge, unbroken};
+use crate::signals::default_action::take_default;
+use crate::signals::untraced_exec::exec;
+use crate::state::keeper::{Keep, Tree};
+use crate::state::move_queue::{Task, Why};
+use crate::state::moves::MoveEvent;
+use crate::sync::lock;
 use armento_abi::{BadCall, Otherwise, Place};
 use armento_client::api::Dest;
 use armento_migrate::stop::DEFAULT_NOTHING;
-use armento_model::{Pid, Tid};
+use armento_model::Pid;
 use armento_tracee::aside;
 use armento_tracee::inject::bit;
 use armento_tracee::region::DATA;
 use armento_tracee::sys::SigInfo;
 use armento_wire::WireError;
-use armento_wire::call::{CALL, Call, decode_call};
+use armento_wire::call::{CALL, decode_call};
 use armento_wire::talk::{self, TALK, ToHome, ToHost};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -46,7 +49,7 @@ const SERVED_IN_PART: [i64; 9] = [
 ];
 
 /// Reads one connection of a host's calls stream until it breaks; why it did.
-pub fn calls(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut Inlet) -> WireError {
+pub fn serve_host(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut Inlet) -> WireError {
     let mut buf = Vec::new();
     loop {
         let kind = match link.session.hear(r, &mut buf) {
@@ -83,11 +86,6 @@ fn sound(m: ToHome) -> Result<ToHome, WireError> {
     is.then_some(m).ok_or(WireError::Garbled("signal"))
 }
 
-/// The deputy of `tid`, if this host speaks for it.
-pub fn deputy(keep: &Keep, link: &Arc<HostLink>, tid: Tid) -> Option<Arc<Deputy>> {
-    keep.deputy(tid).filter(|d| Arc::ptr_eq(&d.link(), link))
-}
-
 fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> Result<(), WireError> {
     let c = decode_call(body, DATA as usize)?;
     let nr = i64::from(c.packed.nr);
@@ -96,16 +94,16 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> Result<(), WireE
     if host_row && !SERVED_IN_PART.contains(&nr) {
         return Err(WireError::Refused(BadCall::NotServed(c.packed.nr)));
     }
-    match deputy(keep, link, c.tid) {
+    match keep.deputy_of(link, c.tid) {
         Some(d) if d.common.breaking.load(Ordering::Acquire) => {
             link.reply(c.tid, c.seq, AGAIN, &[])
         }
-        Some(d) if route::is_exec(c.packed.nr) => {
+        Some(d) if is_exec(c.packed.nr) => {
             // In the hand, where signals are seen: none can come between the look and the exec.
-            keep.hand.post(move |t| t.exec(&d, Box::new(c)));
+            keep.tracer.post(move |t| exec(t, &d, Box::new(c)));
         }
         Some(d) => match proc_access::target(keep, &d, &c.packed) {
-            Some(whom) => proc_access::hold(keep, whom, d, Box::new(c)),
+            Some(target) => proc_access::hold(keep, target, d, Box::new(c)),
             None => issue(keep, d, Box::new(c)),
         },
         // Its end is on the way to the host.
@@ -124,38 +122,13 @@ const NOT_FATAL: u64 = DEFAULT_NOTHING
 /// The end of a body, behind what it shared and others can find: who learns of the end may look for it.
 fn behind(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'static) {
     if keep.guards.is_empty() {
-        return keep.hand.post(end);
+        return keep.tracer.post(end);
     }
     let keep = keep.clone();
     aside::soon("settle", move || {
-        named_shm::settle(&keep, pid);
-        keep.hand.post(end);
+        settle(&keep, pid);
+        keep.tracer.post(end);
     });
-}
-
-fn issue(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
-    match &keep.storm_call {
-        Some(storm) => storm.call(keep, d, c),
-        None => make(keep, d, c),
-    }
-}
-
-/// The deputy makes the call; one that means more to home than that is made with care.
-pub fn make(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
-    if timer_settime::is_set(c.packed.nr) {
-        return timer_settime::begin(keep, d, c);
-    }
-    if matches!(
-        i64::from(c.packed.nr),
-        libc::SYS_sched_getattr | libc::SYS_sched_setattr | libc::SYS_sched_setscheduler
-    ) {
-        // What it is told, or what it sets, is the program's own. 0 is the caller. KERNEL: the slice of a thread
-        // under SCHED_IDLE cannot be set any more (6.18).
-        let whom = keep.deputy(c.packed.args[0] as Tid);
-        whom.as_ref().unwrap_or(&d).own_slice();
-    }
-    keep.aimed.note(&c);
-    d.serve(c);
 }
 
 fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
@@ -166,7 +139,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             flags,
             exit_signal,
             thread,
-        } => match deputy(keep, link, tid) {
+        } => match keep.deputy_of(link, tid) {
             Some(d) if d.common.breaking.load(Ordering::Acquire) => link.tell(&ToHost::Forked {
                 tid,
                 seq,
@@ -189,12 +162,12 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             away,
             thread_away,
         } => {
-            let Some(d) = deputy(keep, link, tid).filter(|d| d.pid == pid) else {
+            let Some(d) = keep.deputy_of(link, tid).filter(|d| d.pid == pid) else {
                 return;
             };
             // Set before the exec that follows on this stream is read.
             let changed = keep
-                .hand
+                .tracer
                 .run(move |t| t.ignored(pid, ignored, heard))
                 .unwrap_or(0);
             keep.cpu.told(d.pid, away);
@@ -203,10 +176,10 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Exit { pid, code, away } => {
             let l = link.clone();
-            behind(keep, pid, move |t| t.exit(&l, pid, code, away));
+            behind(keep, pid, move |t| exit(t, &l, pid, code, away));
         }
         ToHome::ThreadExit { tid, .. } => {
-            if let Some(d) = deputy(keep, link, tid) {
+            if let Some(d) = keep.deputy_of(link, tid) {
                 d.submit(Work::End {
                     nr: libc::SYS_exit,
                     code: 0,
@@ -215,7 +188,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Died { pid, sig } => {
             let l = link.clone();
-            behind(keep, pid, move |t| t.died(&l, pid, sig));
+            behind(keep, pid, move |t| body_died(t, &l, pid, sig));
         }
         ToHome::Default {
             pid,
@@ -224,14 +197,14 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             info,
             away,
         } => {
-            if let Some(d) = deputy(keep, link, tid) {
+            if let Some(d) = keep.deputy_of(link, tid) {
                 keep.cpu.told(d.pid, away);
             }
             let l = link.clone();
-            let take = move |t: &mut Tree| t.take_default(&l, pid, tid, sig, &info);
+            let take = move |t: &mut Tree| take_default(t, &l, pid, tid, sig, &info);
             match NOT_FATAL & bit(sig) {
                 0 => behind(keep, pid, take),
-                _ => keep.hand.post(take),
+                _ => keep.tracer.post(take),
             }
         }
         ToHome::ComeHome {
@@ -242,20 +215,20 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             about,
         } => {
             // What is not there (any more) asks again where it is.
-            if deputy(keep, link, tid).is_none_or(|d| d.pid != pid) {
+            if keep.deputy_of(link, tid).is_none_or(|d| d.pid != pid) {
                 return;
             }
-            keep.tasks.push_urgent(Task {
+            keep.move_queue.push_urgent(Task {
                 pid,
                 to: Dest::Home,
                 why: Why::Call(stay, why),
             });
             // Before the other.
             if let Some(whom) = about.and_then(|p| keep.deputy(p)).map(|d| d.pid) {
-                proc_access::come_first(keep, whom, pid);
+                keep.move_queue.come_first(whom, pid);
             }
         }
-        ToHome::Map { tid, seq, args } => match deputy(keep, link, tid) {
+        ToHome::Map { tid, seq, args } => match keep.deputy_of(link, tid) {
             Some(d) => fork_and_map::map(keep, &d, seq, args),
             None => link.tell(&ToHost::Mapped {
                 seq,
@@ -268,50 +241,54 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         ToHome::Ahead { pid, seq, fd, from } => readahead::asked(keep, link, pid, seq, fd, from),
         ToHome::Stands { pid, list, over } => readahead::stands(keep, link, pid, &list, &over),
         ToHome::Nudge { tid, seq } => {
-            if deputy(keep, link, tid).is_some() {
-                keep.hand.post(move |t| t.nudge(tid, seq));
+            if keep.deputy_of(link, tid).is_some() {
+                keep.tracer.post(move |t| nudge(t, tid, seq));
             }
         }
         ToHome::Freezing { mv, pid, seq } => {
             let link = link.clone();
-            keep.hand.post(move |t| {
+            keep.tracer.post(move |t| {
                 // A move that was given up meanwhile has cleaned up behind itself.
                 let here = t.procs.get(&pid).and_then(|p| p.link());
-                if t.keep.is_moving(mv) && here.is_some_and(|l| Arc::ptr_eq(l, &link)) {
-                    if let Err(e) = t.unbroken(pid) {
+                if t.keep.moves.is_under_way(mv) && here.is_some_and(|l| Arc::ptr_eq(l, &link)) {
+                    if let Err(e) = unbroken(t, pid) {
                         // Its source is told at once: a thread in such a call would not stop.
                         let (stay, detail) = (e.stay(), e.detail());
-                        t.keep.news(None, mv, MoveEvent::Failed { stay, detail });
+                        t.keep
+                            .moves
+                            .notify(None, mv, MoveEvent::Failed { stay, detail });
                         return link.tell(&ToHost::Abort { mv, pid });
                     }
-                    t.break_calls(pid);
+                    break_calls(t, pid);
                 }
                 link.tell(&ToHost::Held { seq });
             });
         }
         ToHome::Ready { mv, bytes, away } => {
-            keep.news(Some(link), mv, MoveEvent::Ready { bytes, away })
+            keep.moves
+                .notify(Some(link), mv, MoveEvent::Ready { bytes, away })
         }
         ToHome::Failed { mv, stay, detail } => {
-            keep.news(Some(link), mv, MoveEvent::Failed { stay, detail })
+            keep.moves
+                .notify(Some(link), mv, MoveEvent::Failed { stay, detail })
         }
-        ToHome::Warmed { mv } => keep.news(Some(link), mv, MoveEvent::Warmed),
+        ToHome::Warmed { mv } => keep.moves.notify(Some(link), mv, MoveEvent::Warmed),
         ToHome::Thawed { mv } => {
             // From now on somebody there waits for us.
             link.empty.store(false, Ordering::Relaxed);
-            keep.news(Some(link), mv, MoveEvent::Thawed)
+            keep.moves.notify(Some(link), mv, MoveEvent::Thawed)
         }
         ToHome::Words(w) => {
             let l = link.clone();
             // Written before the call that wants to read it.
-            keep.hand.run(move |t| t.words(&l, &w));
+            keep.tracer.run(move |t| cmdline::write(t, &l, &w));
         }
         ToHome::Usage { list } => {
             // Its pulse: it runs on for as long as it knows that we hear it.
             link.session.acknowledge();
             link.empty.store(list.is_empty(), Ordering::Relaxed);
             let l = link.clone();
-            keep.hand.post(move |t| t.usage(&l, list));
+            keep.tracer.post(move |t| t.usage(&l, list));
         }
         ToHome::Clock { asked_ns } => {
             let ns = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0);

@@ -1,10 +1,15 @@
 //! Forks, file mappings and file bytes: what a host asks beside plain calls.
 
+use crate::deputy::host_link::HostLink;
 use crate::deputy::region_setup;
-use crate::deputy::thread::{Deputy, Waiter, Work};
-use crate::hosts::connect::HostLink;
-use crate::state::keeper::{Keep, lock};
-use crate::state::tree::Tree;
+use crate::deputy::thread::{Deputy, Waiter};
+use crate::deputy::work::Work;
+use crate::hosts::lost::end_with_host;
+use crate::signals::flood::inherits_shut;
+use crate::signals::route::known;
+use crate::state::keeper::{Keep, Tree};
+use crate::state::process::Process;
+use crate::sync::lock;
 use armento_migrate::fault::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
 use armento_model::{Pid, Stay, Tid};
@@ -15,6 +20,7 @@ use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -79,11 +85,52 @@ pub fn fork(
             point("home.born");
             // Registered before the host knows its number, so that its first call finds its deputy.
             let parent = d.clone();
-            keep.hand
-                .run(move |t| t.born(&parent, ret as i32, (*slot, waiter), thread));
+            keep.tracer
+                .run(move |t| born(t, &parent, ret as i32, (*slot, waiter), thread));
         }
         d.link().tell(&forked(tid, seq, ret, None));
     });
+}
+
+/// A deputy's child: a thread, or a process of its own.
+fn born(
+    t: &mut Tree,
+    parent: &Arc<Deputy>,
+    tid: Tid,
+    (slot, waiter): (Slot, Waiter),
+    thread: bool,
+) {
+    let link = parent.link();
+    let (locked, ignored) = t
+        .procs
+        .get(&parent.pid)
+        .map_or((false, 0), |p| (p.locked, p.ignored));
+    let pid = if thread { parent.pid } else { tid };
+    let region = slot.region().clone();
+    let p = t
+        .procs
+        .entry(pid)
+        .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked));
+    if !thread {
+        p.ignored = ignored;
+        let read = parent.common.signalfds.load(Ordering::Relaxed);
+        p.common.signalfds.store(read, Ordering::Relaxed);
+        *lock(&p.common.mapped) = slot.end();
+        lock(&p.common.limits).clone_from(&lock(&parent.common.limits));
+    }
+    p.now_at(&link);
+    p.region = Some(region);
+    let d = Deputy::new(tid, pid, slot, link, p.common.clone(), None, Some(parent));
+    d.attend(waiter);
+    t.keep.deputies.insert(&d);
+    p.threads.insert(tid, d.clone());
+    let link = p.link().cloned();
+    inherits_shut(t, &d);
+    known(t, pid, tid);
+    // Who was lost with the host was counted before.
+    if let Some(l) = link.filter(|l| !thread && l.broken.load(Ordering::Acquire)) {
+        end_with_host(pid, &l);
+    }
 }
 
 /// A deputy was killed in its clone, by the loss of its host or by anybody: whom it may have made nobody knows, and it would

@@ -4,13 +4,15 @@
 //! else has (so nobody else moves or sees its offset), under a lease against writers: while we hold it nobody
 //! has the file open for writing, and who wants to waits until the host has forgotten what it read ahead.
 
-use crate::hosts::connect::HostLink;
-use crate::state::keeper::{Keep, lock};
+use crate::deputy::host_link::HostLink;
+use crate::lifecycle::scan::scan;
+use crate::state::keeper::{Keep, Tree};
+use crate::state::readahead::ReadAhead;
+use crate::sync::lock;
 use crate::sys;
 use armento_model::Pid;
 use armento_tracee::sys as tsys;
 use armento_wire::talk::{From, ToHost};
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::fd::AsRawFd;
@@ -34,17 +36,6 @@ const LOCAL: [i64; 6] = [
     0xf2f5_2010, // f2fs
 ];
 
-pub type Streams = HashMap<(Pid, i32), Stream>;
-
-/// A descriptor that is read ahead. `file`: our own description, with the lease; `None` while we look.
-pub struct Stream {
-    seq: u32,
-    link: Arc<HostLink>,
-    file: Option<Arc<File>>,
-    /// The host was told that somebody wants to write.
-    ending: bool,
-}
-
 /// A host asks. In the order of its calls up to where the offset is set; the rest may take its time.
 pub fn asked(
     keep: &Arc<Keep>,
@@ -55,14 +46,14 @@ pub fn asked(
     from: Option<From>,
 ) {
     // Its host speaks for it.
-    if crate::calls::dispatch::deputy(keep, link, pid).is_none() {
+    if keep.deputy_of(link, pid).is_none() {
         return;
     }
     let mut all = lock(&keep.ahead);
     let known = all.get(&(pid, fd)).and_then(|s| s.file.clone());
     match (from, known) {
         (None, _) if all.len() < STREAMS_MAX => {
-            let s = Stream {
+            let s = ReadAhead {
                 seq,
                 link: link.clone(),
                 file: None,
@@ -160,12 +151,12 @@ fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
 /// tree opened itself, only the tree can have; of any other we ask whomever we may look into.
 fn alone(keep: &Keep, pid: Pid, fd: i32, id: FileId) -> bool {
     let own = keep.inherited.as_ref().is_some_and(|i| !i.contains(&id));
-    let tree = |t: &mut crate::state::tree::Tree| {
-        t.scan();
+    let tree = |t: &mut Tree| {
+        scan(t);
         t.procs.keys().copied().collect()
     };
     let pids: Vec<Pid> = if own {
-        keep.hand.run(tree).unwrap_or_default()
+        keep.tracer.run(tree).unwrap_or_default()
     } else {
         armento_tracee::status::processes().collect()
     };
@@ -202,7 +193,7 @@ fn stand(pid: Pid, fd: i32, at: u64) {
 /// The host says how far the program has read.
 pub fn stands(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u64)], fds: &[i32]) {
     let mut all = lock(&keep.ahead);
-    let mine = |s: Option<&Stream>| s.is_some_and(|s| Arc::ptr_eq(&s.link, link));
+    let mine = |s: Option<&ReadAhead>| s.is_some_and(|s| Arc::ptr_eq(&s.link, link));
     for (fd, at) in list {
         if mine(all.get(&(pid, *fd))) {
             stand(pid, *fd, *at);
@@ -215,13 +206,8 @@ pub fn stands(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u64)], 
     }
 }
 
-/// A process ended, or lost its host: what was read ahead for it is nobody's any more.
-pub fn forget(keep: &Keep, pid: Pid) {
-    lock(&keep.ahead).retain(|(p, _), _| *p != pid);
-}
-
 /// Tells hosts to stop where somebody wants to write.
-pub fn watch(keep: &Keep) {
+pub fn watch_readahead(keep: &Keep) {
     for ((pid, fd), s) in lock(&keep.ahead).iter_mut() {
         let wanted = s.file.as_ref().is_some_and(|f| tsys::lease_wanted(f));
         if wanted && !s.ending {

@@ -9,9 +9,9 @@
 //! signal does not tell which setting it comes from. Disarmed in between, the timer sends nothing, and what a
 //! deputy has taken by then is of the old one.
 
-use crate::deputy::thread::{Deputy, Work};
-use crate::state::keeper::Keep;
-use crate::state::tree::Tree;
+use crate::deputy::thread::Deputy;
+use crate::deputy::work::Work;
+use crate::state::keeper::{Keep, Tree};
 use armento_abi::{Out, OutRule, Packed};
 use armento_migrate::image::timers::timer_of;
 use armento_tracee::hand::World;
@@ -45,14 +45,14 @@ pub fn begin(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
     if !valid(&c.packed) {
         return d.submit(Work::Call(c));
     }
-    let (hand, deputy, call) = (keep.hand.clone(), d.clone(), disarm(&c));
+    let (hand, deputy, call) = (keep.tracer.clone(), d.clone(), disarm(&c));
     let done = Box::new(move |ret, old: Vec<u8>| {
         if ret < 0 {
             // There is no such timer.
             return deputy.link().reply(c.tid, c.seq, ret, &[]);
         }
         // In the hand, where signals are seen.
-        hand.post(move |t| t.timer_disarmed(&deputy, c, old));
+        hand.post(move |t| disarmed(t, &deputy, c, old));
     });
     d.submit(Work::Part { call, done });
 }
@@ -80,34 +80,32 @@ fn disarm(c: &Call) -> Box<Call> {
     })
 }
 
-impl Tree {
-    /// `old`: what was set until then.
-    fn timer_disarmed(&mut self, d: &Arc<Deputy>, mut c: Box<Call>, old: Vec<u8>) {
-        let timer = c.packed.args[0] as i32;
-        let Some(p) = self.procs.get(&d.pid) else {
-            return;
-        };
-        for tid in p.threads.keys().copied().collect::<Vec<_>>() {
-            if let Ok(status) = trace::wait_for(tid, Duration::ZERO) {
-                World::report(self, tid, status);
-            }
+/// `old`: what was set until then.
+fn disarmed(t: &mut Tree, d: &Arc<Deputy>, mut c: Box<Call>, old: Vec<u8>) {
+    let timer = c.packed.args[0] as i32;
+    let Some(p) = t.procs.get(&d.pid) else {
+        return;
+    };
+    for tid in p.threads.keys().copied().collect::<Vec<_>>() {
+        if let Ok(status) = trace::wait_for(tid, Duration::ZERO) {
+            World::report(t, tid, status);
         }
-        let Some(p) = self.procs.get_mut(&d.pid) else {
-            return;
-        };
-        // A move may have begun meanwhile.
-        p.held.retain(|(_, i)| timer_of(i) != Some(timer));
-        let pid = d.pid;
-        d.link().tell(&ToHost::TimerVoid { pid, timer });
-        // Asked for by the body, and known already.
-        let wanted = !std::mem::take(&mut c.packed.outs).is_empty();
-        c.packed.args[3] = 0;
-        c.packed.arg_ptrs &= !(1 << 3);
-        let (deputy, tid, seq) = (d.clone(), c.tid, c.seq);
-        let done = Box::new(move |ret, _| {
-            let outs: &[u8] = if wanted && ret == 0 { &old } else { &[] };
-            deputy.link().reply(tid, seq, ret, outs);
-        });
-        d.submit(Work::Part { call: c, done });
     }
+    let Some(p) = t.procs.get_mut(&d.pid) else {
+        return;
+    };
+    // A move may have begun meanwhile.
+    p.held.retain(|(_, i)| timer_of(i) != Some(timer));
+    let pid = d.pid;
+    d.link().tell(&ToHost::TimerVoid { pid, timer });
+    // Asked for by the body, and known already.
+    let wanted = !std::mem::take(&mut c.packed.outs).is_empty();
+    c.packed.args[3] = 0;
+    c.packed.arg_ptrs &= !(1 << 3);
+    let (deputy, tid, seq) = (d.clone(), c.tid, c.seq);
+    let done = Box::new(move |ret, _| {
+        let outs: &[u8] = if wanted && ret == 0 { &old } else { &[] };
+        deputy.link().reply(tid, seq, ret, outs);
+    });
+    d.submit(Work::Part { call: c, done });
 }

@@ -13,7 +13,14 @@ fn ms(user: u64, system: u64) -> CpuTime {
 }
 
 /// A call of process 10, thread 11, whose kernel wrote zeros; what it reads in the end.
-fn read(b: &Books, own: bool, nr: i64, args: [u64; 6], ret: i64, outs: &[&[u8]]) -> Vec<Vec<u8>> {
+fn read(
+    b: &CpuAccounts,
+    own: bool,
+    nr: i64,
+    args: [u64; 6],
+    ret: i64,
+    outs: &[&[u8]],
+) -> Vec<Vec<u8>> {
     let rule = OutRule::OnSuccess;
     let (mut list, mut all) = (Vec::new(), Vec::new());
     for o in outs {
@@ -25,7 +32,7 @@ fn read(b: &Books, own: bool, nr: i64, args: [u64; 6], ret: i64, outs: &[&[u8]])
         all.extend_from_slice(o);
     }
     let (pid, tid) = (10, 11);
-    let done = Done {
+    let done = ReturnedCall {
         pid,
         tid,
         nr,
@@ -54,18 +61,18 @@ fn used(rusage: &[u8]) -> (u64, u64) {
 const RUSAGE: [u8; usage::RUSAGE] = [0; usage::RUSAGE];
 const EXITED: [u8; STATUS] = [0; STATUS];
 
-fn wait4(b: &Books, child: i64, status: &[u8]) -> (u64, u64) {
+fn wait4(b: &CpuAccounts, child: i64, status: &[u8]) -> (u64, u64) {
     used(&read(b, false, libc::SYS_wait4, [0; 6], child, &[status, &RUSAGE])[1])
 }
 
-fn children(b: &Books) -> (u64, u64) {
+fn children(b: &CpuAccounts) -> (u64, u64) {
     let args = [libc::RUSAGE_CHILDREN as u64, 0, 0, 0, 0, 0];
     used(&read(b, false, libc::SYS_getrusage, args, 0, &[&RUSAGE])[0])
 }
 
 #[test]
 fn a_child_that_ended_becomes_its_parents() {
-    let b = Books::default();
+    let b = CpuAccounts::default();
     b.told(20, ms(1500, 20));
     let stopped = (libc::SIGSTOP << 8 | 0x7f).to_le_bytes();
     assert_eq!(wait4(&b, 20, &stopped), (1_500_000, 20_000));
@@ -80,7 +87,7 @@ fn a_child_that_ended_becomes_its_parents() {
 
 #[test]
 fn a_look_at_one_that_ended_takes_nothing() {
-    let b = Books::default();
+    let b = CpuAccounts::default();
     b.told(20, ms(3, 4));
     let mut info = [0u8; SIGINFO];
     info[8..12].copy_from_slice(&libc::CLD_EXITED.to_le_bytes());
@@ -97,7 +104,7 @@ fn a_look_at_one_that_ended_takes_nothing() {
 
 #[test]
 fn its_own_time_is_added_at_home_only() {
-    let b = Books::default();
+    let b = CpuAccounts::default();
     b.told(10, ms(5, 6));
     b.thread_told(10, 11, ms(1, 1));
     let clock = |own, id: i32| {
@@ -128,7 +135,7 @@ fn its_own_time_is_added_at_home_only() {
 
 #[test]
 fn a_new_image_keeps_its_time_and_forgets_what_was_read() {
-    let b = Books::default();
+    let b = CpuAccounts::default();
     b.told(10, ms(5, 6));
     b.thread_told(10, 11, ms(1, 1));
     b.thread_told(10, 12, ms(2, 2));
@@ -151,7 +158,7 @@ fn a_new_image_keeps_its_time_and_forgets_what_was_read() {
 
 #[test]
 fn what_was_told_never_goes_back() {
-    let b = Books::default();
+    let b = CpuAccounts::default();
     b.told(10, ms(5, 6));
     // An end whose clock was gone.
     b.told(10, CpuTime::default());

@@ -2,8 +2,8 @@
 //!
 //! From: `depart.rs`.
 
-use crate::deputy::thread::Deputy;
-use crate::state::keeper::lock;
+use super::thread::Deputy;
+use crate::sync::lock;
 use armento_migrate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::inject::{Hold, ok, vdso_syscall};

@@ -4,143 +4,23 @@
 //! idle ──submit──► posted ──(deputy's loop)──► done ──waiter──► reply sent, next in the queue posted
 //! ```
 
-#[cfg(test)]
-mod tests;
-
-use crate::cpu_time::Books;
-use crate::hosts::connect::HostLink;
-use crate::state::keeper::lock;
-use crate::traced::external_limits::Limits;
-use armento_abi::Out;
+use super::common::Common;
+use super::host_link::HostLink;
+use super::work::{AGAIN, Doing, QUEUE_MAX, State, Work};
+use crate::sync::lock;
 use armento_abi::sends;
-use armento_migrate::image::thread::ERESTARTNOINTR;
 use armento_model::{Pid, Tid};
 use armento_tracee::pages::Run;
 use armento_tracee::region::Slot;
 use armento_tracee::{PAGE, endless, patience, slice};
 use armento_wire::call::Call;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// ERESTARTNOINTR: not executed, issue it again.
-pub const AGAIN: i64 = ERESTARTNOINTR;
-/// Most calls that may wait for one deputy: its body has one at a time, the rest is our own housekeeping.
-const QUEUE_MAX: usize = 4096;
 /// How long a call of ours may wait behind a call of the body.
 const OWN_MAX: Duration = Duration::from_secs(30);
-
-/// Hears what a part of a call said and wrote.
-pub type Done = Box<dyn FnOnce(i64, Vec<u8>) + Send>;
-
-/// Something for the deputy to do.
-pub enum Work {
-    Call(Box<Call>),
-    /// A part of a call that we make in several: it is not turned back, and its result is ours.
-    Part {
-        call: Box<Call>,
-        done: Done,
-    },
-    /// A call of our own that somebody waits for.
-    Own {
-        nr: i64,
-        args: [u64; 6],
-        done: Sender<i64>,
-    },
-    /// Housekeeping of memory that nobody uses just now: may be forgotten.
-    Tidy {
-        nr: i64,
-        args: [u64; 6],
-        done: Sender<i64>,
-    },
-    /// The end of the thread or process: never forgotten, before any housekeeping.
-    End {
-        nr: i64,
-        code: u64,
-    },
-    /// Whether a signal is ignored, for the exec that comes next: that one waits behind it, and nobody else.
-    Ignore {
-        sig: u64,
-        yes: bool,
-    },
-    /// A clone: the child's slot, and whom to tell.
-    Clone {
-        flags: u64,
-        child: Box<Slot>,
-        done: Sender<(i64, Box<Slot>)>,
-    },
-}
-
-pub(super) enum Doing {
-    Call {
-        seq: u32,
-        outs: Vec<Out>,
-        nr: u16,
-        args: [u64; 6],
-        /// How many bytes it is to put, or to get, if it is such a call.
-        payload: Option<u64>,
-        /// We interrupted it when it had done a part of them.
-        cut: bool,
-    },
-    Part(Vec<Out>, Done),
-    Own(Option<Sender<i64>>),
-    Clone(Box<Slot>, Sender<(i64, Box<Slot>)>),
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    pub(super) doing: Option<Doing>,
-    pub(super) queue: VecDeque<Work>,
-    /// When the call that is being restarted was to end.
-    pub(super) deadline: Option<Instant>,
-    /// Since when its thread stood still that leaves in the midst of a call; until that is issued again.
-    pub(super) stood: Option<Instant>,
-    /// The thread's restart block was set by a call that we ran for the body: number and deadline.
-    pub(super) block: Option<(u16, Option<Instant>)>,
-    /// Where in the slot that call's results come to lie, whoever continues it.
-    pub(super) results: Vec<Out>,
-    /// Addresses of the program that the deputy's restart block writes to: copied to the body.
-    pub(super) kept: Option<(u64, usize)>,
-    /// Where a child waits that it was making when it ended: nobody else may wait there (`family.rs`).
-    pub(super) unborn: Option<Box<Slot>>,
-}
-
-impl State {
-    /// Before everything but what an exec waits for.
-    fn push_first(&mut self, w: Work) {
-        let before = |w: &&Work| matches!(w, Work::Ignore { .. });
-        let at = self.queue.iter().take_while(before).count();
-        self.queue.insert(at, w);
-    }
-
-    /// Nobody hears of what it does, or was to do, any more.
-    fn over(&mut self) {
-        self.queue.clear();
-        if let Some(Doing::Clone(child, _)) = self.doing.take() {
-            self.unborn = Some(child);
-        }
-    }
-}
-
-/// What the deputies of one process share with the hand.
-#[derive(Clone)]
-pub struct Common {
-    /// Calls from the body are turned back: a move is under way.
-    pub breaking: Arc<AtomicBool>,
-    /// It is on its way home: its pages come by themselves.
-    pub coming: Arc<AtomicBool>,
-    pub calls: Arc<AtomicU64>,
-    /// Signals that it reads from descriptors. KERNEL: signalfd(2).
-    pub signalfds: Arc<AtomicU64>,
-    /// Limits that its host knows.
-    pub limits: Arc<Mutex<Limits>>,
-    /// Bytes of the region that they have in their memory at least.
-    pub mapped: Arc<Mutex<u64>>,
-    /// The tree's.
-    pub cpu: Arc<Books>,
-}
 
 pub struct Deputy {
     pub tid: Tid,

@@ -2,13 +2,13 @@
 //!
 //! From: `deputy.rs`. Next: the body's host (`wire/src/call.rs`).
 
-use super::thread::{AGAIN, Deputy, Doing, State, Work};
-use crate::cpu_time::{self, Results};
-use crate::hosts::connect::HostLink;
-use crate::state::keeper::lock;
-use crate::traced::external_limits;
+use super::limits;
+use super::thread::Deputy;
+use super::work::{AGAIN, Doing, State, Work};
+use crate::cpu_time;
+use crate::cpu_time::Results;
+use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
-use armento_model::Tid;
 use armento_tracee::region::DATA;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::ToHost;
@@ -112,7 +112,7 @@ impl Deputy {
     }
 
     fn tell_limits(&self) {
-        external_limits::tell_limits(&self.common, self.pid, &self.link());
+        limits::tell_limits(&self.common, self.pid, &self.link());
     }
 
     /// Makes a call of its body, and answers it at once when it is short: on one core the deputy has mostly run already
@@ -125,7 +125,7 @@ impl Deputy {
             return self.submit(Work::Call(c));
         }
         self.slot.watch(false);
-        let hears = external_limits::hears(c.packed.nr);
+        let hears = limits::hears(c.packed.nr);
         self.begin(&mut st, Work::Call(c));
         drop(st);
         self.slot.wake();
@@ -249,7 +249,7 @@ impl Deputy {
     fn add_cpu(&self, nr: i64, args: [u64; 6], ret: i64, results: &mut Results<'_>) {
         if cpu_time::tells(nr) {
             let (pid, tid) = (self.pid, self.tid);
-            let done = cpu_time::Done {
+            let done = cpu_time::ReturnedCall {
                 pid,
                 tid,
                 nr,
@@ -289,19 +289,5 @@ fn timing(st: &mut State, flags: u8, packed: &mut Packed) {
     if let Some(d) = st.deadline.filter(|_| again) {
         let left = d.saturating_duration_since(Instant::now());
         armento_abi::set_timeout(packed, left.as_nanos() as u64);
-    }
-}
-
-impl HostLink {
-    pub fn reply(&self, tid: Tid, seq: u32, ret: i64, outs: &[u8]) {
-        let head = call::reply_head(tid, seq, ret);
-        // The bodies of a dead host wait for nothing.
-        let _ = self.session.send(call::REPLY, &[&head, outs]);
-    }
-
-    /// A call was interrupted when so much was `done`.
-    pub fn part(&self, tid: Tid, seq: u32, done: i64, outs: &[u8]) {
-        let head = call::reply_head(tid, seq, done);
-        let _ = self.session.send(call::PART, &[&head, outs]);
     }
 }

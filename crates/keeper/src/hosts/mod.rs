@@ -1,2 +1,5 @@
 pub(crate) mod connect;
+pub(crate) mod door;
+pub(crate) mod lost;
+pub(crate) mod monitor;
 pub(crate) mod reconnect;

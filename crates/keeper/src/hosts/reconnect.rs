@@ -2,12 +2,15 @@
 //!
 //! From: `links.rs`. Next: `serve.rs`; what both ends keep meanwhile: `wire/src/session.rs`.
 
-use crate::calls::dispatch;
-use crate::hosts::connect::{self, HostLink, Whereabouts};
-use crate::state::keeper::{Keep, lock};
+use super::door::own_identity;
+use super::lost::dead;
+use crate::deputy::host_link::{HostLink, link_lost};
+use crate::state::keeper::Keep;
+use crate::sync::lock;
+use armento_client::api::{Answer, Ask};
 use armento_link::{LinkError, Reader, dial};
-use armento_migrate::{MigrateError, Result};
-use armento_model::{ENGINE_VERSION, Stay};
+use armento_migrate::Result;
+use armento_model::ENGINE_VERSION;
 use armento_tracee::{aside, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::session::{self, Closer};
@@ -34,27 +37,36 @@ const REFUSED_MAX: u32 = 3;
 /// For a connection to that daemon.
 const DAEMON: Duration = Duration::from_secs(1);
 
+/// How long our daemon may take to look up where a node is.
+const WHERE_MAX: Duration = Duration::from_secs(1);
 /// How often the daemon is asked meanwhile where the node is.
 const WHERE: Duration = Duration::from_secs(2);
 
-pub type Inlet = BufReader<Reader>;
-
-fn lost(e: impl std::fmt::Display) -> MigrateError {
-    MigrateError::Stays(Stay::LinkLost, e.to_string())
+/// Where the node of a host is that does not answer.
+enum Whereabouts {
+    /// Not where we tried; the next try goes there.
+    Elsewhere,
+    /// Where we tried; its daemon listens here.
+    Here(SocketAddr),
+    Unknown,
 }
+
+pub type Inlet = BufReader<Reader>;
+/// Serves what a host asks over one connection, until it breaks; why it did.
+pub type Serve = fn(&Arc<Keep>, &Arc<HostLink>, &mut Inlet) -> WireError;
 
 /// The first connection.
 pub fn begin(keep: &Keep, link: &Arc<HostLink>, limit: Duration) -> Result<Inlet> {
-    open(keep, link, 0, limit).map_err(lost)
+    open(keep, link, 0, limit).map_err(link_lost)
 }
 
 /// Reads what the host says, over as many connections as it takes, until the host is dead.
-pub fn run(keep: &Arc<Keep>, link: &Arc<HostLink>, first: Inlet) {
+pub fn run(keep: &Arc<Keep>, link: &Arc<HostLink>, first: Inlet, serve: Serve) {
     session::never_wait();
     let mut epoch = 0;
     let mut inlet = first;
     loop {
-        let e = dispatch::calls(keep, link, &mut inlet);
+        let e = serve(keep, link, &mut inlet);
         link.session.cut();
         eprintln!("{}: {e}", link.node);
         // What it says is no accident of the cable.
@@ -69,7 +81,7 @@ pub fn run(keep: &Arc<Keep>, link: &Arc<HostLink>, first: Inlet) {
         let ms = since.elapsed().as_millis();
         eprintln!("{}: link taken up again after {ms} ms", link.node);
     }
-    connect::dead(keep, link);
+    dead(keep, link);
 }
 
 fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<Inlet> {
@@ -86,7 +98,7 @@ fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<Inlet> {
         let gone = refused >= REFUSED_MAX;
         if gone || asked.elapsed() > WHERE {
             asked = Instant::now();
-            match link.whereabouts(keep) {
+            match whereabouts(keep, link) {
                 Whereabouts::Elsewhere => refused = 0,
                 Whereabouts::Here(daemon) if gone && answers(daemon) => return None,
                 // A firewall may refuse for a while: the host has as long as one that is silent.
@@ -99,6 +111,22 @@ fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<Inlet> {
         limit = (limit * 2).min(AGAIN_MAX);
     }
     None
+}
+
+/// Asks our daemon where the node is.
+fn whereabouts(keep: &Keep, link: &HostLink) -> Whereabouts {
+    let node = link.node.clone();
+    let Ok(Answer::Address { ip: Some(ip), port }) =
+        keep.daemon.ask(Ask::Address { node }, WHERE_MAX)
+    else {
+        return Whereabouts::Unknown;
+    };
+    if link.now_at(ip) {
+        return Whereabouts::Elsewhere;
+    }
+    port.map_or(Whereabouts::Unknown, |port| {
+        Whereabouts::Here(SocketAddr::new(ip, port))
+    })
 }
 
 fn answers(daemon: SocketAddr) -> bool {
@@ -114,7 +142,7 @@ fn open(
     limit: Duration,
 ) -> std::result::Result<Inlet, LinkError> {
     let pass = &link.way();
-    let line = dial(&pass.addr, &connect::me(keep, pass), &pass.expect, limit)?;
+    let line = dial(&pass.addr, &own_identity(keep, pass), &pass.expect, limit)?;
     let socket = line.socket().try_clone()?;
     let (r, mut w) = line.split()?;
     let hello = Hello {

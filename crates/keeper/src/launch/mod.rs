@@ -1,1 +1,3 @@
+pub(crate) mod keeper;
+pub(crate) mod options;
 pub(crate) mod start;

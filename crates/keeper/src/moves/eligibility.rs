@@ -2,10 +2,9 @@
 //!
 //! From: `depart.rs`. Next: nothing: the reasons are `armento_model::Stay`.
 
-use crate::calls::proc_access;
+use super::permission;
 use crate::deputy::region_setup;
-use crate::moves::permission;
-use crate::observers::descriptors;
+use crate::observers::{cpu_sleepers, descriptors, proc_files};
 use crate::state::keeper::Keep;
 use crate::sys as ksys;
 use armento_migrate::image::areas;
@@ -18,32 +17,8 @@ use armento_tracee::maps::Vma;
 use armento_tracee::{maps, status, sys, text, timers, trace};
 use armento_wire::FRAME_MAX;
 
-/// Longest detail that is kept and told; names of files are longer.
-const DETAIL_MAX: usize = 200;
 /// What travels of a thread beside its extended state: registers, masks, what it registered with the kernel.
 const THREAD_BYTES: usize = 1024;
-
-/// Why a process is where it is, for `armento why` and `ps`.
-#[derive(Clone, Debug)]
-pub struct Kept {
-    pub stay: Stay,
-    pub detail: String,
-    pub partner: Option<Pid>,
-}
-
-impl Kept {
-    pub fn new(stay: Stay, detail: &str) -> Kept {
-        Kept {
-            stay,
-            detail: detail.chars().take(DETAIL_MAX).collect(),
-            partner: None,
-        }
-    }
-
-    pub fn with(self, partner: Option<Pid>) -> Kept {
-        Kept { partner, ..self }
-    }
-}
 
 /// Reasons to stay that can be seen from outside, but those of [`noted`]; otherwise the memory in use, KiB.
 pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
@@ -75,9 +50,9 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     few_enough(status::threads(pid).map_or(0, |t| t.len()))?;
     delicate(pid)?;
     areas::may_travel(&maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
-    proc_access::unseen(keep, pid)?;
+    proc_files::unseen(keep, pid)?;
     descriptors::uncounted(keep, pid)?;
-    proc_access::unawaited(keep, pid)?;
+    cpu_sleepers::unawaited(keep, pid)?;
     Ok(st.rss_kib)
 }
 

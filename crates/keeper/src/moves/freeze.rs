@@ -2,15 +2,15 @@
 //!
 //! From: `depart.rs`, `group.rs`. Next: `migrate/src/source.rs`.
 
-use crate::calls::proc_access;
+use super::eligibility;
+use super::prepare::survey;
 use crate::deputy::region_setup::map_region;
-use crate::moves::eligibility;
-use crate::moves::out::survey;
-use crate::restart::wait_deadlines::{self, Waits};
+use crate::observers::proc_files;
+use crate::restart::wait_deadlines;
+use crate::restart::wait_deadlines::WaitDeadlines;
 use crate::sharing::sharers;
 use crate::signals::timers;
-use crate::state::keeper::Keep;
-use crate::state::tree::Tree;
+use crate::state::keeper::{Keep, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::files;
@@ -58,10 +58,10 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     l.grip.halt(trace::WATCH)?;
     if ran {
         l.stands = Instant::now();
-        asleep.iter().for_each(|a| t.waits.woken(a));
+        asleep.iter().for_each(|a| t.wait_deadlines.woken(a));
         t.futex_waits.stopped(&asleep, &l.grip.halted);
     }
-    t.watch.led.whole(pid, &l.grip.halted)?;
+    t.cpu_fixup.restarted.whole(pid, &l.grip.halted)?;
     uncarried::of_threads(l.grip.halted.iter().map(|h| h.tid))?;
     point("home.halted");
     t.passing.extend(l.grip.seized.iter().copied());
@@ -95,7 +95,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
         files::look_below(&mut hold, &code, &last)?;
     }
-    proc_access::unseen(&t.keep, pid)?;
+    proc_files::unseen(&t.keep, pid)?;
     point("home.surveyed");
     let ignores = inject::ignores_trap(pid);
     let mut threads = Vec::new();
@@ -126,13 +126,13 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
             let mut s = thread::read(&mut hold, &code.booth(n), tid, waits)?;
             s.cpu = t.keep.cpu.thread_leaves(pid, tid);
             restarted(&mut s, blocks.get(&tid).copied())?;
-            wait_on(&mut s, &t.waits);
+            wait_on(&mut s, &t.wait_deadlines);
             s.until = t.futex_waits.leaves(&s);
-            if let Some(nr) = t.watch.led.slept(tid) {
+            if let Some(nr) = t.cpu_fixup.restarted.slept(tid) {
                 s.again = true;
                 s.slept_in(nr);
             }
-            if let Some(rest) = t.watch.led.rest(tid) {
+            if let Some(rest) = t.cpu_fixup.restarted.rest(tid) {
                 rest.travels(&mut s);
             }
             threads.push(s);
@@ -220,7 +220,7 @@ fn by_cpu_time(s: &ThreadState) -> bool {
 }
 
 /// A call that is issued again waits for what is left of its time, where we know.
-fn wait_on(s: &mut ThreadState, waits: &Waits) {
+fn wait_on(s: &mut ThreadState, waits: &WaitDeadlines) {
     let regs = thread::from_words(&s.regs).filter(|_| s.again);
     if let Some(mut regs) = regs
         && waits.leaves(s.tid, &mut regs)

@@ -9,18 +9,19 @@
 //! What they share is sent once, by the first that maps it. On the way out nothing is copied while they run:
 //! a write of one into what another has sent would be lost.
 
-use crate::hosts::connect::{self, HostLink, MoveEvent};
-use crate::moves::eligibility;
-use crate::moves::freeze;
-use crate::moves::hollow;
-use crate::moves::home::{self, Fetched};
-use crate::moves::out;
-use crate::moves::run::{Done, READY_MAX, await_ready};
+use super::outcome::{MoveCost, READY_MAX, await_ready, better};
+use super::restore_threads::Fetched;
+use super::{eligibility, freeze, hollow, home, prepare, restore_threads};
+use crate::calls::dispatch::serve_host;
+use crate::deputy::host_link::HostLink;
+use crate::hosts::{connect, door};
+use crate::lifecycle::scan::scan;
 use crate::observers::descriptors;
-use crate::sharing::named_shm;
-use crate::sharing::sharers;
-use crate::state::keeper::{Keep, lock};
-use crate::state::tree::{Place, Tree};
+use crate::sharing::{named_shm, sharers};
+use crate::state::keeper::{Keep, Tree};
+use crate::state::moves::MoveEvent;
+use crate::state::process::Place;
+use crate::sync::lock;
 use armento_migrate::image::areas;
 use armento_migrate::image::files::readable;
 use armento_migrate::image::flags::Noted;
@@ -52,7 +53,7 @@ pub fn place(keep: &Keep, group: &[Pid]) -> Result<Place> {
     let look = move |t: &mut Tree| -> Result<Place> {
         if pids.iter().any(|p| !t.procs.contains_key(p)) {
             // Its parent's fork was just now.
-            t.scan();
+            scan(t);
         }
         let mut place = None;
         for pid in pids {
@@ -67,7 +68,7 @@ pub fn place(keep: &Keep, group: &[Pid]) -> Result<Place> {
         }
         place.ok_or(MigrateError::Ended)
     };
-    keep.hand.run(look).unwrap_or(Err(MigrateError::Ended))
+    keep.tracer.run(look).unwrap_or(Err(MigrateError::Ended))
 }
 
 /// A member on its way, with what ends its move.
@@ -75,10 +76,10 @@ struct Member {
     pid: Pid,
     mv: MoveId,
     news: Receiver<MoveEvent>,
-    prep: out::Prepared,
+    prep: prepare::Prepared,
 }
 
-pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
+pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<MoveCost> {
     let mut need = 0;
     for pid in group {
         need += match eligibility::may_leave(keep, *pid) {
@@ -92,7 +93,7 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
             Err(e) => return Err(about(*pid, e)),
         }
     }
-    let link = connect::to(keep, node, group[0], need)?;
+    let link = connect::connect(keep, node, group[0], need, serve_host)?;
     warm(keep, group, &link);
     let frozen = Instant::now();
     let mut members = Vec::new();
@@ -110,26 +111,26 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Done> {
     })();
     drop(turn);
     for m in &members {
-        keep.end_move(m.mv);
+        keep.moves.end(m.mv);
     }
     match sent {
         Ok((bytes, away)) => {
             for m in members.into_iter().filter(|m| away.contains(&m.pid)) {
                 m.prep.keep_leases(keep, m.pid);
             }
-            Ok(Done {
+            Ok(MoveCost {
                 pause: frozen.elapsed(),
                 bytes,
-                ..Done::default()
+                ..MoveCost::default()
             })
         }
         Err(e) => {
-            named_shm::release(keep, &named_shm::of(keep, group));
+            named_shm::release(keep, &named_shm::away_of(keep, group));
             for m in &members {
                 let (pid, mv) = (m.pid, m.mv);
                 link.tell(&ToHost::Abort { mv, pid });
                 // Those that were handed over have left the books already.
-                keep.hand.run(move |t| out::undo(t, pid));
+                keep.tracer.run(move |t| prepare::undo(t, pid));
             }
             Err(e)
         }
@@ -154,10 +155,10 @@ fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
     known.extend(files.iter().map(|(key, f)| (*key, f.clone())));
     drop(known);
     let (tx, news) = mpsc::channel();
-    let mv = keep.new_move(tx, &[link]);
+    let mv = keep.moves.begin(tx, &[link]);
     link.tell(&ToHost::Warm { mv, files: keys });
     let _ = news.recv_timeout(WARM_MAX);
-    keep.end_move(mv);
+    keep.moves.end(mv);
     // One that a body mapped meanwhile is its own.
     let ours =
         |key: &FileKey, f: &Arc<File>| files.get(key).is_some_and(|mine| Arc::ptr_eq(mine, f));
@@ -172,13 +173,13 @@ fn halt(
     members: &mut Vec<Member>,
 ) -> Result<()> {
     for &pid in group {
-        let prep = keep.hand.run(move |t| out::prepare(t, pid, true));
+        let prep = keep.tracer.run(move |t| prepare::prepare(t, pid, true));
         let prep = match prep.unwrap_or(Err(MigrateError::Ended)) {
             Err(MigrateError::Ended) => continue,
             prep => prep.map_err(|e| about(pid, e))?,
         };
         let (tx, news) = mpsc::channel();
-        let mv = keep.new_move(tx, &[link]);
+        let mv = keep.moves.begin(tx, &[link]);
         members.push(Member {
             pid,
             mv,
@@ -193,7 +194,7 @@ fn halt(
 fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Result<u64> {
     let (mut sent, mut bytes) = (Views::default(), 0);
     for m in members {
-        let (mut r, mut w) = connect::opened(keep, link, None, Purpose::Bring(m.mv))?;
+        let (mut r, mut w) = door::open_for_move(keep, link, None, Purpose::Bring(m.mv))?;
         let mut job = Job::new(m.pid, &mut r, &mut w);
         m.prep.head.brings = sent.lack(&m.prep.head.areas);
         m.prep.head.lasting = objects::sizes(&m.prep.head.areas)
@@ -212,7 +213,9 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
                 foreign,
             };
             let (pid, others) = (m.pid, sent.clone());
-            let frozen = keep.hand.run(move |t| freeze::freeze(t, pid, how, &others));
+            let frozen = keep
+                .tracer
+                .run(move |t| freeze::freeze(t, pid, how, &others));
             let (mut last, mut state) = frozen.unwrap_or(Err(MigrateError::Ended))?;
             noted.mark(&mut last.areas);
             state.names = noted.names;
@@ -221,7 +224,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             await_ready(&m.news, READY_MAX)
         })();
         bytes += job.bytes;
-        one.map_err(|e| about(m.pid, out::better(e, &m.news)))?;
+        one.map_err(|e| about(m.pid, better(e, &m.news)))?;
     }
     Ok(bytes)
 }
@@ -252,7 +255,7 @@ fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Resu
         }
         Ok(away)
     };
-    keep.hand.run(flip).unwrap_or(Err(MigrateError::Ended))
+    keep.tracer.run(flip).unwrap_or(Err(MigrateError::Ended))
 }
 
 /// A member on its way home, and what the host says of it.
@@ -260,12 +263,12 @@ type Homeward = (Pid, MoveId, Receiver<MoveEvent>);
 /// One that has come.
 type Here = (Pid, MoveId, Fetched);
 
-pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Done> {
+pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<MoveCost> {
     let moves: Vec<Homeward> = group
         .iter()
         .map(|pid| {
             let (tx, news) = mpsc::channel();
-            (*pid, keep.new_move(tx, &[link]), news)
+            (*pid, keep.moves.begin(tx, &[link]), news)
         })
         .collect();
     let got: Vec<Result<_>> = std::thread::scope(|s| {
@@ -281,7 +284,7 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Do
         };
         all.into_iter().map(wait).collect()
     });
-    let away = named_shm::of(keep, group);
+    let away = named_shm::away_of(keep, group);
     let mut turn = None;
     let flipped = all_here(keep, &moves, got).and_then(|all| {
         turn = Some(keep.guards.turn());
@@ -290,11 +293,11 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Do
         let frozen = all.iter().map(|(.., f)| f.frozen).min();
         let link = link.clone();
         let flip = move |t: &mut Tree| flip(t, &link, &all);
-        let flipped = keep.hand.run(flip).unwrap_or(Err(MigrateError::Ended));
-        flipped.map(|()| Done {
+        let flipped = keep.tracer.run(flip).unwrap_or(Err(MigrateError::Ended));
+        flipped.map(|()| MoveCost {
             bytes,
             pause: frozen.map_or(Duration::ZERO, |f| f.elapsed()),
-            ..Done::default()
+            ..MoveCost::default()
         })
     });
     if flipped.is_ok() {
@@ -305,7 +308,7 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Do
         if flipped.is_err() {
             home::give_back(keep, *pid, link, *mv);
         }
-        keep.end_move(*mv);
+        keep.moves.end(*mv);
         if let (Err(_), Ok(MoveEvent::Failed { stay, detail })) = (&flipped, news.try_recv()) {
             eprintln!("process {pid} of a group: {stay}: {detail}");
         }
@@ -339,12 +342,12 @@ fn flip(t: &mut Tree, link: &Arc<HostLink>, all: &[Here]) -> Result<()> {
     let mut dressed: Vec<&Here> = Vec::new();
     for one in all {
         let (pid, _, f) = one;
-        match home::dress(t, *pid, f) {
+        match restore_threads::dress(t, *pid, f) {
             Ok(()) => dressed.push(one),
             Err(_) if ended(&t.keep, *pid) => {}
             Err(e) => {
                 for (pid, _, f) in dressed {
-                    home::undress(t, *pid, &f.state);
+                    restore_threads::undress(t, *pid, &f.state);
                 }
                 return Err(about(*pid, e));
             }

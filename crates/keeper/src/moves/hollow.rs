@@ -2,15 +2,17 @@
 //!
 //! From: `depart.rs`, `group.rs`. Next: `deputy.rs`.
 
+use super::freeze::restarting;
+use crate::deputy::host_link::HostLink;
 use crate::deputy::region_setup;
-use crate::deputy::thread::{Deputy, Waiter, Work};
-use crate::hosts::connect::HostLink;
-use crate::moves::freeze::restarting;
+use crate::deputy::thread::{Deputy, Waiter};
+use crate::deputy::work::Work;
 use crate::sharing::sharers;
 use crate::signals::requeue;
 use crate::signals::route::in_order;
-use crate::state::keeper::lock;
-use crate::state::tree::{Proc, Tree};
+use crate::state::keeper::Tree;
+use crate::state::process::Process;
+use crate::sync::lock;
 use armento_migrate::fault::point;
 use armento_migrate::image::itimers::{self, Itimers};
 use armento_migrate::image::timers::hold;
@@ -44,7 +46,7 @@ fn kept_memory(s: &ThreadState, nr: i64) -> Option<(u64, usize)> {
 }
 
 /// A signal (with the stop that carried it) that a thread had when it was frozen at home.
-fn hold_halted(p: &mut Proc, halted: &[Halted]) {
+fn hold_halted(p: &mut Process, halted: &[Halted]) {
     for (tid, info) in in_order(halted) {
         hold(&mut p.held, Some(tid), &info);
     }
@@ -65,29 +67,29 @@ pub fn perhaps_kept(s: &ThreadState) -> Vec<Run> {
 }
 
 /// A deputy whose memory the body does not have yet, or not needs any more.
-pub struct Husk {
+pub struct DeferredTeardown {
     deputy: Arc<Deputy>,
     numbers: mm::Mm,
     uffd: Option<Arc<Uffd>>,
 }
 
 /// Gives its memory up. One that exec'd meanwhile, or ended, has other memory, or none.
-pub fn give_up(t: &Tree, pid: Pid, mut husk: Husk) {
+pub fn give_up(t: &Tree, pid: Pid, mut husk: DeferredTeardown) {
     let now = t.procs.get(&pid).and_then(|p| p.threads.get(&pid));
     if now.is_some_and(|d| Arc::ptr_eq(d, &husk.deputy)) {
-        let kept = t.keep.kept_memory(pid);
+        let kept = t.keep.deputies.kept_memory(pid);
         tear_down(pid, &husk.deputy, &husk.numbers, kept, husk.uffd.take());
     }
 }
 
-/// The target is ready: the body is thawed. Next, in the same visit to the hand: [`Crew::serve`], and some time
+/// The target is ready: the body is thawed. Next, in the same visit to the hand: [`NewDeputies::serve`], and some time
 /// [`give_up`].
 pub fn hand_over(
     t: &mut Tree,
     pid: Pid,
     link: &Arc<HostLink>,
     mv: MoveId,
-) -> Result<(Option<Husk>, Crew)> {
+) -> Result<(Option<DeferredTeardown>, NewDeputies)> {
     let keep = t.keep.clone();
     link.whole()?;
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
@@ -127,7 +129,7 @@ pub fn hand_over(
         if s.again {
             d.stood(l.stands);
         }
-        keep.enter(&d);
+        keep.deputies.insert(&d);
         p.threads.insert(s.tid, d.clone());
         deputies.push(d);
     }
@@ -139,19 +141,19 @@ pub fn hand_over(
     t.release_held(pid);
     link.tell(&ToHost::Thaw { mv, pid });
     point("home.thawed");
-    t.watch.forget(pid);
+    t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
     for h in &halted {
         t.passing.remove(&h.tid);
     }
     let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
     let leader = deputies.iter().find(|d| d.tid == pid).cloned();
-    let husk = leader.map(|deputy| Husk {
+    let husk = leader.map(|deputy| DeferredTeardown {
         deputy,
         numbers: l.numbers.clone(),
         uffd: l.uffd.take(),
     });
-    let crew = Crew {
+    let crew = NewDeputies {
         pid,
         code,
         threads: std::mem::take(&mut l.states)
@@ -174,14 +176,14 @@ fn with_room(pid: Pid, code: &Code, region: &Region, slots: &[Slot]) -> Option<u
 
 /// Threads whose body runs already: what it asks for waits in their deputies' slots.
 #[must_use]
-pub struct Crew {
+pub struct NewDeputies {
     pid: Pid,
     code: Code,
     threads: Vec<(ThreadState, Arc<Deputy>)>,
     itimers: Itimers,
 }
 
-impl Crew {
+impl NewDeputies {
     /// They become deputies, first the leader, which has the most to do. Only threads that died meanwhile fail, with
     /// their process: nothing can be taken back any more, and none may go on as the program.
     pub fn serve(self) {

@@ -5,10 +5,12 @@
 //! Both hosts do the work; home breaks calls, waits for Ready, then says Thaw and Drop. Home is the
 //! arbiter: until Thaw is said the process can go on where it was.
 
-use crate::hosts::connect::{self, HostLink, MoveEvent};
-use crate::moves::run::{Done, READY_MAX, ready, unfinished};
-use crate::state::keeper::Keep;
-use crate::state::tree::Tree;
+use super::outcome::{MoveCost, READY_MAX, ready, unfinished};
+use crate::calls::dispatch::serve_host;
+use crate::deputy::host_link::HostLink;
+use crate::hosts::connect;
+use crate::state::keeper::{Keep, Tree};
+use crate::state::moves::MoveEvent;
 use armento_migrate::fault::point;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, MoveId, NodeName, Pid, Stay};
@@ -20,13 +22,18 @@ use std::time::{Duration, Instant};
 /// How often the links are looked at while pages are on their way.
 const LOOK: Duration = Duration::from_millis(500);
 
-pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName) -> Result<Done> {
-    let link = connect::to(keep, node, pid, 0)?;
+pub fn onward(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    from: &Arc<HostLink>,
+    node: &NodeName,
+) -> Result<MoveCost> {
+    let link = connect::connect(keep, node, pid, 0, serve_host)?;
     let (tx, news) = mpsc::channel();
-    let mv = keep.new_move(tx, &[from, &link]);
+    let mv = keep.moves.begin(tx, &[from, &link]);
     let begun = Instant::now();
     // A move that failed may have left it.
-    keep.hand.run(move |t| froze(t, pid).map(Option::take));
+    keep.tracer.run(move |t| froze(t, pid).map(Option::take));
     let expect = serde_json::to_string(&link.pass.expect)
         .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
     from.tell(&ToHost::Send {
@@ -39,24 +46,24 @@ pub fn onward(keep: &Arc<Keep>, pid: Pid, from: &Arc<HostLink>, node: &NodeName)
     });
     let r = await_built(keep, pid, (from, &link), &news);
     point("onward.ready");
-    keep.end_move(mv);
+    keep.moves.end(mv);
     let (l, f) = (link.clone(), from.clone());
     let flipped = r.and_then(|(bytes, away)| {
-        let froze = keep.hand.run(move |t| {
+        let froze = keep.tracer.run(move |t| {
             t.used_away(pid, &f.node, away);
             flip(t, pid, &f, &l, mv)
         });
         Ok((bytes, froze.unwrap_or(Err(MigrateError::Ended))?))
     });
     match flipped {
-        Ok((bytes, froze)) => Ok(Done {
+        Ok((bytes, froze)) => Ok(MoveCost {
             pause: froze.unwrap_or(begun).elapsed(),
             bytes,
-            ..Done::default()
+            ..MoveCost::default()
         }),
         Err(e) => {
             link.tell(&ToHost::Abort { mv, pid });
-            keep.hand.run(move |t| t.release_held(pid));
+            keep.tracer.run(move |t| t.release_held(pid));
             from.tell(&ToHost::Abort { mv, pid });
             Err(e)
         }
@@ -82,7 +89,7 @@ fn await_built(
         }
         from.whole()?;
         to.whole()?;
-        let since = keep.hand.run(move |t| froze(t, pid).map(|f| *f));
+        let since = keep.tracer.run(move |t| froze(t, pid).map(|f| *f));
         match since.flatten() {
             None => return Err(MigrateError::Ended),
             Some(Some(since)) if since.elapsed() > READY_MAX => return Err(unfinished()),

@@ -4,9 +4,10 @@
 
 use crate::calls::cmdline;
 use crate::deputy::thread::Deputy;
+use crate::signals::break_calls::break_calls;
 use crate::signals::route::{in_order, thread_directed};
-use crate::state::keeper::{Keep, lock};
-use crate::state::tree::Tree;
+use crate::state::keeper::{Keep, Tree};
+use crate::sync::lock;
 use armento_migrate::fill::StandIns;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::flags::{self, Noted};
@@ -26,19 +27,19 @@ use std::time::Duration;
 
 /// What has been mapped while the body runs.
 #[derive(Default)]
-pub struct Early {
+pub struct MappedEarly {
     /// Its flags. `None`: nothing could be mapped, and the pages come with the freeze.
     pub noted: Option<Noted>,
     pub stand_ins: StandIns,
 }
 
 /// Stops the deputies and gives the process its mappings back. `early`: by [`map_early`].
-pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &Early) -> Result<()> {
+pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> Result<()> {
     let stand_ins = &early.stand_ins;
     let early = early.noted.as_ref();
     let keep = t.keep.clone();
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
-    t.break_calls(pid);
+    break_calls(t, pid);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let mut grip = Grip::new(pid);
     grip.seized.extend(p.threads.keys().copied());
@@ -234,7 +235,7 @@ fn stale(pid: Pid, old: &[Area], busy: &[Run], stand_ins: &StandIns) -> Vec<Run>
 const EARLY_MAX: Duration = Duration::from_millis(100);
 
 /// Maps what the body had at the offer, by the deputy itself and while the body runs. `None`: it cannot be done now.
-pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Early> {
+pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<MappedEarly> {
     d.forget_housekeeping();
     // What it is just giving up must be gone before we look, or we would count on it.
     d.tidy(libc::SYS_getpid, [0; 6], EARLY_MAX)?;
@@ -253,7 +254,7 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Ea
     ) {
         return None;
     }
-    let busy = keep.kept_memory(pid);
+    let busy = keep.deputies.kept_memory(pid);
     if steps.iter().any(|s| maps_over(s, &busy)) {
         return None;
     }
@@ -271,7 +272,7 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Ea
             d.tidy(nr, args, EARLY_MAX)?;
         }
     }
-    Some(Early {
+    Some(MappedEarly {
         noted: Some(Noted::now(pid).ok()?),
         stand_ins,
     })

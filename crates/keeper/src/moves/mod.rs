@@ -1,3 +1,4 @@
+pub(crate) mod come_home;
 pub(crate) mod eligibility;
 pub(crate) mod freeze;
 pub(crate) mod group;
@@ -5,8 +6,13 @@ pub(crate) mod hollow;
 pub(crate) mod home;
 pub(crate) mod host_to_host;
 pub(crate) mod mappings;
+pub(crate) mod move_process;
 pub(crate) mod out;
+pub(crate) mod outcome;
 pub(crate) mod permission;
+pub(crate) mod placement;
+pub(crate) mod prepare;
 pub(crate) mod refusal;
+pub(crate) mod restore_threads;
 pub(crate) mod run;
 pub(crate) mod storm;

@@ -35,10 +35,10 @@ pub fn ensure(keep: &Keep, pid: Pid) -> Result<()> {
         return Ok(());
     }
     if scope() == Some(1) {
-        match keep.control.ask(Ask::LetTrace { pid }, ASKED_MAX) {
+        match keep.daemon.ask(Ask::LetTrace { pid }, ASKED_MAX) {
             Ok(Answer::Named { slept }) if allowed(pid)? => {
                 if let Some((tid, nr)) = slept {
-                    keep.hand.run(move |t| t.blocks.insert(tid, nr));
+                    keep.tracer.run(move |t| t.blocks.insert(tid, nr));
                 }
                 return Ok(());
             }

@@ -3,11 +3,12 @@
 //! From: `birth.rs` (before the exec), `mover.rs` (at the exec, when the move has failed). Next: the program's standard
 //! error.
 
+use super::prepare::CS_32;
+use crate::calls::dispatch::serve_host;
 use crate::hosts::connect;
-use crate::launch::start::Birth;
-use crate::moves::out::CS_32;
-use crate::state::keeper::Keep;
-use crate::state::tree::Tree;
+use crate::lifecycle::scan::gone;
+use crate::state::complain::complain;
+use crate::state::keeper::{Keep, Tree};
 use armento_migrate::stop::{Grip, cannot_be_traced};
 use armento_migrate::{Local, MigrateError};
 use armento_model::{NodeName, Pid, Stay};
@@ -28,11 +29,17 @@ const EXIT_GROUP_32: i64 = 252;
 
 /// Before anything is started: is there a host on the node that was named, and may we move the program? The text and
 /// the hint of a no.
-pub fn before(keep: &Arc<Keep>, b: &Birth, seized: bool) -> Option<(String, &'static str)> {
-    let node = b.on.as_ref().filter(|n| **n != keep.settings.node)?;
+pub fn before(
+    keep: &Arc<Keep>,
+    on: Option<&NodeName>,
+    seized: bool,
+) -> Option<(String, &'static str)> {
+    let node = on.filter(|n| **n != keep.settings.node)?;
     let program = keep.settings.root;
     let way = match seized {
-        true => while_links_break(|| connect::to(keep, node, program, 0).map(drop)),
+        true => {
+            while_links_break(|| connect::connect(keep, node, program, 0, serve_host).map(drop))
+        }
         false => Err(cannot_be_traced(0)),
     };
     way.err().map(|e| (what(node, &e), e.stay().remedy()))
@@ -58,17 +65,10 @@ fn what(node: &NodeName, e: &MigrateError) -> String {
     }
 }
 
-/// It may run on the node that was named, and has not begun anywhere.
-pub fn is_for_nowhere_else(t: &Tree, pid: Pid) -> bool {
-    let s = &t.keep.settings;
-    let elsewhere = s.pinned.as_ref().is_some_and(|n| *n != s.node);
-    elsewhere && t.procs.get(&pid).is_some_and(|p| p.at_exec && p.unbegun)
-}
-
 /// Its move has failed. One that has not begun ends; one that has goes on at home. Either is said where the program
 /// would complain. One that was killed meanwhile has refused nothing: its parent reads how it ended.
 pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
-    let ends = is_for_nowhere_else(t, pid);
+    let ends = t.is_for_nowhere_else(pid);
     if !matches!(e, MigrateError::Ended) {
         let left = if ends {
             "it was not begun"
@@ -80,14 +80,14 @@ pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
             what(node, e),
             e.stay().remedy()
         );
-        crate::state::tree::complain(pid, &line);
+        complain(pid, &line);
     }
     if ends && let Err(e) = end(pid) {
         eprintln!("process {pid} cannot be ended: {e}");
         let _ = sys::kill(pid, libc::SIGKILL);
     }
     if ends {
-        t.gone(pid);
+        gone(t, pid);
     }
 }
 

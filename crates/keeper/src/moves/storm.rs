@@ -2,10 +2,14 @@
 //! among them, every so many milliseconds. With `--storm-call` those at home only: the others move at their calls
 //! (`storm_call.rs`).
 
-use crate::moves::run::{Task, Why};
+use crate::lifecycle::scan::scan;
+use crate::state::call_storm::CallStorm;
 use crate::state::keeper::Keep;
+use crate::state::move_queue::{Task, Why};
+use crate::storm_targets::{Dice, destination};
 use armento_client::api::{Answer, Ask, Dest};
 use armento_model::NodeName;
+use armento_model::Pid;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,19 +22,6 @@ pub fn hold(keep: &Keep) -> Option<Duration> {
     match (&keep.storm_call, keep.settings.storm) {
         (Some(_), _) => Some(HOLD_OF_CALLS),
         (None, storm) => storm.then_some(HOLD),
-    }
-}
-
-/// KERNEL-independent small generator (splitmix64), so that a seed repeats a storm.
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn roll(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
     }
 }
 
@@ -50,22 +41,22 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
             }
             asked = Some(Instant::now());
         }
-        if nodes.is_empty() || keep.tasks.len() > 0 {
+        if nodes.is_empty() || keep.move_queue.len() > 0 {
             continue;
         }
-        if keep.hand.run(|t| t.scan()).is_none() {
+        if keep.tracer.run(scan).is_none() {
             return;
         }
         let away = |pid| keep.storm_call.is_some() && keep.deputy(pid).is_some();
         for pid in keep.pids().into_iter().filter(|p| !away(*p)) {
             let node = match &keep.storm_call {
-                Some(calls) => calls.start(keep),
+                Some(calls) => calls.start(|| self::nodes(keep)),
                 None => Some(nodes[dice.roll(nodes.len())].clone()),
             };
             let Some(node) = node else { continue };
-            keep.tasks.push(Task {
+            keep.move_queue.push(Task {
                 pid,
-                to: destination(keep, node),
+                to: destination(&keep.settings.node, node),
                 why: Why::Storm,
             });
         }
@@ -74,7 +65,7 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
 
 /// The nodes that are up, in order of their names; none when the daemon does not say.
 pub fn nodes(keep: &Keep) -> Vec<NodeName> {
-    let Ok(Answer::Nodes { nodes }) = keep.control.ask(Ask::Nodes, Duration::from_secs(2)) else {
+    let Ok(Answer::Nodes { nodes }) = keep.daemon.ask(Ask::Nodes, Duration::from_secs(2)) else {
         return Vec::new();
     };
     let alive = nodes.into_iter().filter(|n| n.state == "alive");
@@ -83,10 +74,13 @@ pub fn nodes(keep: &Keep) -> Vec<NodeName> {
     names
 }
 
-pub fn destination(keep: &Keep, node: NodeName) -> Dest {
-    if node == keep.settings.node {
-        Dest::Home
-    } else {
-        Dest::Node(node)
+/// `--storm-call`: a process has come home by it and goes on to another node.
+pub fn out_again(keep: &Keep, calls: &CallStorm, pid: Pid) {
+    if let Some(node) = calls.start(|| nodes(keep)) {
+        keep.move_queue.push(Task {
+            pid,
+            to: Dest::Node(node),
+            why: Why::Storm,
+        });
     }
 }

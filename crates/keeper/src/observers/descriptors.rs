@@ -23,7 +23,7 @@ fn descriptors(pid: Pid) -> impl Iterator<Item = (String, String)> {
 /// Processes of the tree that count events of some process. They are at home, where that keeps them. KERNEL: the kernel
 /// does not say of which process.
 fn counters(keep: &Keep) -> impl Iterator<Item = Pid> + use<> {
-    let away = keep.away();
+    let away = keep.deputies.pids();
     let home = keep.pids().into_iter().filter(move |p| !away.contains(p));
     home.filter(|p| descriptors(*p).any(|(to, _)| to == "anon_inode:[perf_event]"))
 }
@@ -41,8 +41,21 @@ pub fn uncounted(keep: &Keep, pid: Pid) -> Result<()> {
 /// Processes that are away while another, which is told as well, counts events.
 pub fn counted(keep: &Keep) -> Vec<(Pid, Pid)> {
     let by = counters(keep).next();
-    let all = by.map(|by| keep.away().into_iter().map(move |pid| (pid, by)));
+    let all = by.map(|by| keep.deputies.pids().into_iter().map(move |pid| (pid, by)));
     all.into_iter().flatten().collect()
+}
+
+/// While a process of the tree counts events, all the others are at home. To look for it takes as long as there are
+/// descriptors.
+pub fn watch_counters(keep: &Keep) {
+    if keep.deputies.pids().is_empty() {
+        return;
+    }
+    for (pid, by) in counted(keep) {
+        if !keep.move_queue.call_home(pid) {
+            keep.move_queue.come_first(pid, by);
+        }
+    }
 }
 
 /// What processes of the tree watch by inotify, and what they may serve of what is mounted where `pid` is.

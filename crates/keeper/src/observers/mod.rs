@@ -1,1 +1,3 @@
+pub(crate) mod cpu_sleepers;
 pub(crate) mod descriptors;
+pub(crate) mod proc_files;

@@ -10,8 +10,9 @@
 //! - recv with MSG_WAITALL, a terminal's read with MIN, have ended with what there was: the thread asks for the
 //!   rest, and stays so long. So have writes that wait until all is put, which may travel meanwhile.
 
-use crate::restart::partial_io::{self, Remainder};
-use crate::state::keeper::lock;
+use super::partial_io;
+use super::partial_io::PartialIo;
+use crate::sync::lock;
 use armento_migrate::image::thread;
 use armento_migrate::stop::{Halted, without_effect};
 use armento_migrate::{MigrateError, Result};
@@ -26,7 +27,7 @@ use std::sync::{Arc, Mutex};
 enum Call {
     /// By its number. It slept on what may be gone.
     Slept(i64),
-    Rest(Remainder),
+    Rest(PartialIo),
 }
 
 impl Call {
@@ -40,9 +41,9 @@ impl Call {
 
 /// By thread: its process and the call. Grips look here, too.
 #[derive(Clone, Default)]
-pub struct Led(Arc<Mutex<HashMap<Tid, (Pid, Call)>>>);
+pub struct RestartedCalls(Arc<Mutex<HashMap<Tid, (Pid, Call)>>>);
 
-impl Led {
+impl RestartedCalls {
     fn call(&self, tid: Tid) -> Option<Call> {
         lock(&self.0).get(&tid).map(|(_, call)| *call)
     }
@@ -85,7 +86,7 @@ impl Led {
     }
 
     /// What a thread still has to ask for.
-    pub fn rest(&self, tid: Tid) -> Option<Remainder> {
+    pub fn rest(&self, tid: Tid) -> Option<PartialIo> {
         match self.call(tid)? {
             Call::Rest(rest) => Some(rest),
             Call::Slept(_) => None,
@@ -106,7 +107,7 @@ impl Led {
 
     /// A thread has come home in the midst of a write: it goes on with what is left. `r` are its registers.
     pub fn came(&self, (pid, tid): (Pid, Tid), r: &mut Regs, written: u64) {
-        if let Some(rest) = Remainder::of_traveller(tid, r, written) {
+        if let Some(rest) = PartialIo::of_traveller(tid, r, written) {
             lock(&self.0).insert(tid, (pid, Call::Rest(rest)));
         }
     }

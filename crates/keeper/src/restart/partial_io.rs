@@ -20,7 +20,7 @@ use armento_tracee::trace::{self, Regs};
 use armento_tracee::{minimum, patience};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remainder {
+pub struct PartialIo {
     /// The program's call.
     nr: i64,
     args: [u64; 6],
@@ -33,7 +33,7 @@ pub struct Remainder {
 }
 
 /// Has the call of a thread ended with less than it waits for? KERNEL: recv(2), MSG_WAITALL; termios(3); socket(7).
-pub fn cut(pid: Pid, tid: Tid, r: &Regs) -> Option<Remainder> {
+pub fn cut(pid: Pid, tid: Tid, r: &Regs) -> Option<PartialIo> {
     let ret = r.rax as i64;
     if ret <= 0 || (r.orig_rax as i64) < 0 {
         return None;
@@ -52,7 +52,7 @@ pub fn cut(pid: Pid, tid: Tid, r: &Regs) -> Option<Remainder> {
         }
         _ => return None,
     };
-    (r.rax < want && want <= i64::MAX as u64).then_some(Remainder {
+    (r.rax < want && want <= i64::MAX as u64).then_some(PartialIo {
         nr,
         args,
         got: r.rax,
@@ -73,9 +73,9 @@ fn sent_in_part(pid: Pid, tid: Tid, r: &Regs, args: &[u64; 6]) -> Option<u64> {
     (r.rax < all && patience::waits(pid, args[0] as i32)).then_some(all)
 }
 
-impl Remainder {
+impl PartialIo {
     /// One that has come home with a part done. `r`: as it would issue its call again.
-    pub fn of_traveller(tid: Tid, r: &mut Regs, written: u64) -> Option<Remainder> {
+    pub fn of_traveller(tid: Tid, r: &mut Regs, written: u64) -> Option<PartialIo> {
         if !thread::interrupted(r) {
             return None;
         }
@@ -86,7 +86,7 @@ impl Remainder {
         } else {
             args[2]
         };
-        let mut rest = Remainder {
+        let mut rest = PartialIo {
             nr,
             args,
             got: written,
@@ -183,7 +183,7 @@ mod tests {
     const RECVFROM: u64 = libc::SYS_recvfrom as u64;
 
     /// What is cut of a call of ours on a stream.
-    fn cut(r: &Regs) -> Option<Remainder> {
+    fn cut(r: &Regs) -> Option<PartialIo> {
         let (a, _b) = UnixStream::pair().expect("sockets");
         let (mut r, me) = (*r, std::process::id() as Pid);
         r.rdi = a.as_raw_fd() as u64;
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_write_is_told_and_travels_as_the_program_made_it() {
-        let mut rest = Remainder {
+        let mut rest = PartialIo {
             nr: libc::SYS_write,
             args: [3, 1000, 10, 7, 2000, 3000],
             got: 4,

@@ -26,9 +26,9 @@ struct Wake {
 
 /// Bounded by the threads that are followed.
 #[derive(Default)]
-pub struct Wakes(HashMap<Tid, Wake>);
+pub struct SpuriousWakeups(HashMap<Tid, Wake>);
 
-impl Wakes {
+impl SpuriousWakeups {
     pub fn has(&self, tid: Tid) -> bool {
         self.0.contains_key(&tid)
     }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_woken_wait_goes_on_for_what_is_left_and_ends_in_time() {
-        let mut wakes = Wakes::default();
+        let mut wakes = SpuriousWakeups::default();
         let mut r = epoll(40);
         wakes.woken(7, &mut r);
         assert!(wakes.has(7) && r.r10 <= 40 && r.orig_rax == libc::SYS_epoll_wait as u64);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn its_end_gives_the_register_back() {
-        let mut wakes = Wakes::default();
+        let mut wakes = SpuriousWakeups::default();
         let mut r = epoll(5000);
         wakes.woken(7, &mut r);
         r.rax = -i64::from(libc::EINTR) as u64;
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn another_call_is_another_wait() {
-        let mut wakes = Wakes::default();
+        let mut wakes = SpuriousWakeups::default();
         let mut r = epoll(5000);
         wakes.woken(7, &mut r);
         wakes.entered(7, r.orig_rax);

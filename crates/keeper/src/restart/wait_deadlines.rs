@@ -51,9 +51,9 @@ pub fn asleep(all: &[InCall]) -> Vec<Asleep> {
 
 /// By the number of the thread. Bounded by what waits: the rest is forgotten with every new one.
 #[derive(Default)]
-pub struct Waits(HashMap<Tid, Wait>);
+pub struct WaitDeadlines(HashMap<Tid, Wait>);
 
-impl Waits {
+impl WaitDeadlines {
     /// On the way home, with the registers of an interrupted call: it waits only until `deadline`.
     pub fn home(&mut self, tid: Tid, regs: &mut Regs, deadline: Option<Instant>) {
         let now = Instant::now();
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn what_is_left_goes_home_and_out_again() {
         let nr = libc::SYS_epoll_wait;
-        let mut waits = Waits::default();
+        let mut waits = WaitDeadlines::default();
         let mut home = regs(-514, nr, 1000);
         waits.home(
             7,
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_timeout_in_memory_goes_on_in_a_register() {
-        let mut waits = Waits::default();
+        let mut waits = WaitDeadlines::default();
         let soon = Some(Instant::now() + Duration::from_millis(400));
         let mut home = regs(-514, libc::SYS_epoll_pwait2, 0x7000);
         waits.home(7, &mut home, soon);
@@ -249,7 +249,7 @@ mod tests {
             (libc::SYS_epoll_wait, 0),
             (libc::SYS_poll, 1000),
         ] {
-            let mut waits = Waits::default();
+            let mut waits = WaitDeadlines::default();
             let mut r = regs(-514, nr, r10);
             waits.home(7, &mut r, soon);
             assert_eq!(r.r10, r10);

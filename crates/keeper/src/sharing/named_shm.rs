@@ -7,10 +7,13 @@
 //! and nobody else may, and who attaches it all the same (its owner, by number) sees it as it was.
 //! What it holds comes back as a whole, with its processes or behind the last of them.
 
-use crate::hosts::connect::{self, HostLink};
-use crate::moves::run::{Task, Why};
-use crate::sharing::sharers;
-use crate::state::keeper::{Keep, lock};
+use super::sharers;
+use crate::deputy::host_link::HostLink;
+use crate::hosts::door;
+use crate::state::keeper::Keep;
+use crate::state::move_queue::{Task, Why};
+use crate::state::shm_guards::Guarded;
+use crate::sync::lock;
 use crate::sys;
 use armento_client::api::Dest;
 use armento_migrate::image::objects::{self, Lasting, ObjectId};
@@ -26,7 +29,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Who opens a guarded file waits so long at most, then is refused: a tree that lost its host ends after 30 s.
@@ -36,55 +39,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// Objects that are away at a time.
 const HELD_MAX: usize = 4096;
 
-#[derive(Default)]
-pub struct Guards {
-    held: Mutex<HashMap<ObjectId, Held>>,
-    /// One of them is home.
-    less: Condvar,
-    /// The fanotify group, made with the first file.
-    watch: Mutex<Option<Arc<OwnedFd>>>,
-    /// Who brings them home: a group, or what settles the end of one of it. What is fetched must not meet
-    /// processes that run at home already.
-    turn: Mutex<()>,
-}
-
-#[derive(Clone)]
-struct Held {
-    file: Arc<File>,
-    how: Lasting,
-    link: Arc<HostLink>,
-    /// Its processes were handed over.
-    away: bool,
-}
-
-impl Guards {
-    /// Is it away, and guarded?
-    pub fn has(&self, object: &ObjectId) -> bool {
-        lock(&self.held).contains_key(object)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        lock(&self.held).is_empty()
-    }
-
-    /// One at a time brings them home.
-    pub fn turn(&self) -> MutexGuard<'_, ()> {
-        lock(&self.turn)
-    }
-
-    /// Those who map them were handed over.
-    pub fn gone(&self, objects: &HashSet<ObjectId>) {
-        let mut held = lock(&self.held);
-        for object in objects {
-            if let Some(h) = held.get_mut(object) {
-                h.away = true;
-            }
-        }
-    }
-}
-
 /// Does `pid` map any of them?
-pub fn maps_one(keep: &Keep, pid: Pid) -> bool {
+pub fn maps_shared_object(keep: &Keep, pid: Pid) -> bool {
     let list = maps::read(pid).unwrap_or_default();
     let away = |v| objects::nameless(v).is_some_and(|o| keep.guards.has(&o));
     list.iter()
@@ -107,7 +63,7 @@ pub fn guard(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Ha
                     watch(keep, &file)?;
                 }
                 let (link, away) = (link.clone(), false);
-                let held = Held {
+                let held = Guarded {
                     file,
                     how,
                     link,
@@ -137,7 +93,7 @@ fn open(pid: Pid, v: &maps::Vma) -> Result<File> {
     file.or_else(|e| stays(format!("only root can guard {}: {e}", v.name)))
 }
 
-fn hold(keep: &Keep, object: ObjectId, held: Held) -> Result<()> {
+fn hold(keep: &Keep, object: ObjectId, held: Guarded) -> Result<()> {
     let mut all = lock(&keep.guards.held);
     if all.len() >= HELD_MAX {
         return stays(format!(
@@ -239,7 +195,7 @@ fn come_home(keep: &Arc<Keep>, object: ObjectId, opener: Pid) -> bool {
                 let why = format!("process {opener} opens memory that it shares");
                 let why = Why::Call(Stay::SharedMemory, why);
                 let to = Dest::Home;
-                keep.tasks.push_urgent(Task { pid, to, why });
+                keep.move_queue.push_urgent(Task { pid, to, why });
             }
         }
         let held = lock(&keep.guards.held);
@@ -262,8 +218,8 @@ pub fn fetch(keep: &Arc<Keep>, wanted: &HashSet<ObjectId>) -> Result<()> {
     Ok(())
 }
 
-fn fetch_one(keep: &Keep, object: ObjectId, held: &Held) -> Result<()> {
-    let (mut r, _w) = connect::open(keep, &held.link.way(), Purpose::Object(object))?;
+fn fetch_one(keep: &Keep, object: ObjectId, held: &Guarded) -> Result<()> {
+    let (mut r, _w) = door::open(keep, &held.link.way(), Purpose::Object(object))?;
     let size = held.file.metadata().local("look at shared memory")?.len();
     let (mut buf, mut grow) = (Vec::new(), Grow::default());
     while read_frame(&mut r, &mut buf)? == bulk::PAGES {
@@ -300,7 +256,7 @@ pub fn release(keep: &Keep, wanted: &HashSet<ObjectId>) {
 }
 
 /// What of it is away that `group` maps.
-pub fn of(keep: &Keep, group: &[Pid]) -> HashSet<ObjectId> {
+pub fn away_of(keep: &Keep, group: &[Pid]) -> HashSet<ObjectId> {
     let list = group
         .iter()
         .flat_map(|p| maps::read(*p).unwrap_or_default());
@@ -328,7 +284,7 @@ pub fn settle(keep: &Arc<Keep>, ended: Pid) {
 }
 
 /// … in the hand, which waits for nobody.
-pub fn left(keep: &Arc<Keep>, pid: Pid) {
+pub fn settle_later(keep: &Arc<Keep>, pid: Pid) {
     if !keep.guards.is_empty() {
         let keep = keep.clone();
         aside::soon("settle", move || settle(&keep, pid));

@@ -4,6 +4,7 @@
 //! stopped it may have queued later ones of its own. Real-time signals of one number are taken in the order in
 //! which they were sent (signal(7)): what came later is queued again behind.
 
+use crate::state::flood::{FIRST_REALTIME, signal_number};
 use armento_migrate::Result;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered, bit};
@@ -24,8 +25,6 @@ const TRIES: u32 = 8;
 const MORE_MAX: usize = 1024;
 /// Those that a call may take. KERNEL: sigtimedwait(2).
 const CAN_WAIT: u64 = !(bit(libc::SIGKILL) | bit(libc::SIGSTOP));
-/// KERNEL: SIGRTMIN.
-pub const FIRST_REALTIME: i32 = 32;
 
 type Directed = (Option<Tid>, SigInfo);
 
@@ -42,7 +41,7 @@ pub fn requeue(h: &mut Hold, code: &Code, pid: Pid, waited: &[&Directed]) -> Res
             break;
         }
         // Only these were taken; the others are queued already.
-        list.retain(|(_, i)| bit(number(i)) & ordered != 0);
+        list.retain(|(_, i)| bit(signal_number(i)) & ordered != 0);
         queued.clone_from(&list);
         let now = waiting(h, pid, ordered)?;
         if before(&list, &now) || !others(list.clone(), &now).is_empty() {
@@ -69,13 +68,9 @@ pub fn leave(code: &Code, pid: Pid, tid: Tid, stay: u64) -> Result<Vec<Directed>
     Ok(taken)
 }
 
-pub fn number(info: &SigInfo) -> i32 {
-    info[0].into()
-}
-
 /// The numbers whose order matters. A timer's signal is the kernel's own.
 fn ordered(pid: Pid, list: &[Directed]) -> u64 {
-    let all = list.iter().map(|(_, i)| number(i));
+    let all = list.iter().map(|(_, i)| signal_number(i));
     let set = all
         .filter(|n| *n >= FIRST_REALTIME)
         .fold(0, |m, n| m | bit(n));
@@ -96,7 +91,7 @@ fn send(h: &mut Hold, code: &Code, pid: Pid, list: &[Directed]) -> Result<()> {
             .iter()
             .enumerate()
             .map(|(n, (to, info))| {
-                let sig = number(info) as u64;
+                let sig = signal_number(info) as u64;
                 let at = at + n as u64 * 128;
                 match to {
                     // Only the process itself may say what the kernel said.
@@ -113,7 +108,7 @@ fn send(h: &mut Hold, code: &Code, pid: Pid, list: &[Directed]) -> Result<()> {
         let refused = part.iter().zip(got).filter(|(_, r)| *r < 0);
         let plain: Vec<_> = refused
             .map(|((to, info), _)| {
-                let sig = number(info) as u64;
+                let sig = signal_number(info) as u64;
                 match to {
                     Some(_) => (libc::SYS_tgkill, [to_self[0], to_self[1], sig, 0, 0, 0]),
                     None => (libc::SYS_kill, [to_self[0], sig, 0, 0, 0, 0]),
@@ -133,7 +128,7 @@ fn waiting(h: &Hold, pid: Pid, set: u64) -> Result<Vec<Directed>> {
     if h.tid == pid {
         all.extend(trace::pending(pid, true)?.into_iter().map(|i| (None, i)));
     }
-    all.retain(|(_, i)| bit(number(i)) & set != 0);
+    all.retain(|(_, i)| bit(signal_number(i)) & set != 0);
     Ok(all)
 }
 
@@ -197,7 +192,7 @@ fn others(all: Vec<Directed>, known: &[Directed]) -> Vec<Directed> {
 /// Is `first` taken before everything else of its numbers in `queue`?
 fn before(first: &[Directed], queue: &[Directed]) -> bool {
     first.iter().all(|(to, info)| {
-        let same = |s: &&Directed| s.0 == *to && number(&s.1) == number(info);
+        let same = |s: &&Directed| s.0 == *to && signal_number(&s.1) == signal_number(info);
         let ours = first.iter().filter(same);
         let theirs = queue.iter().filter(same);
         let (n, kept) = ours

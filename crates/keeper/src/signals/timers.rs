@@ -41,9 +41,6 @@ pub fn overruns(h: &mut Hold, code: &Code, pid: Pid) -> Result<Overruns> {
     Ok(known.map(|(t, n)| (t.id, n as i32)).collect())
 }
 
-/// How often a process stays for that. Most never ask, and some always have a signal waiting.
-pub const PATIENCE: u32 = 5;
-
 /// Does a signal of a timer wait behind one that it took and whose overruns it may still ask for? Here the
 /// kernel would have forgotten them.
 pub fn may_ask<'a>(

@@ -1,21 +1,19 @@
 //! `--storm-call`: the hardest storm. A process moves at every forwarded call, before it is made, and again
 //! inside it, once, when it blocks.
 //!
-//! From: `serve.rs` (a call came). Next: `mover.rs`; `signals.rs` turns back what is held here.
+//! From: `calls/execute.rs` (a call came). Next: `moves/run.rs`; `signals/break_calls.rs` turns back what is held here.
 //!
 //! ```text
 //! call ──held──► move begins: turned back ──► issued again on the other node: made ──blocks──► move inside
 //! ```
-//! At home nobody sees a process call: a program starts on another node (`mover.rs`, placement at exec), goes out
-//! again as soon as it is home, and the timer of `storm.rs` sends out what came home for a call.
+//! At home calls are not seen: a program starts on another node (`moves/placement.rs`), goes out again as soon as it is
+//! home, and the timer of `moves/storm.rs` sends out what came home for a call.
 
-use crate::calls::dispatch::make;
-use crate::deputy::thread::{AGAIN, Deputy};
-use crate::moves::run::{Task, Why};
-use crate::moves::storm::{Dice, destination, nodes};
-use crate::signals::route;
-use crate::state::keeper::{Keep, lock};
-use armento_client::api::Dest;
+use super::move_queue::{MoveQueue, Task, Why};
+use crate::deputy::thread::Deputy;
+use crate::deputy::work::{AGAIN, unmade_result};
+use crate::storm_targets::{Dice, destination};
+use crate::sync::lock;
 use armento_model::{NodeName, Pid, Tid};
 use armento_wire::call::{self, Call};
 use std::collections::{HashSet, VecDeque};
@@ -49,13 +47,15 @@ struct State {
 }
 
 pub struct CallStorm {
+    home: NodeName,
     st: Mutex<State>,
     more: Condvar,
 }
 
 impl CallStorm {
-    pub fn new(seed: u64) -> CallStorm {
+    pub fn new(home: NodeName, seed: u64) -> CallStorm {
         CallStorm {
+            home,
             st: Mutex::new(State {
                 dice: Dice(seed),
                 nodes: Vec::new(),
@@ -72,34 +72,29 @@ impl CallStorm {
         lock(&self.st).nodes = nodes.to_vec();
     }
 
-    /// Where a program starts: any node but home. `None`: there is no other.
-    pub fn start(&self, keep: &Keep) -> Option<NodeName> {
+    /// Where a program starts: any node but home. `None`: there is no other. `nodes`: asks which there are.
+    pub fn start(&self, nodes: impl FnOnce() -> Vec<NodeName>) -> Option<NodeName> {
         let mut st = lock(&self.st);
         if st.nodes.is_empty() {
-            st.nodes = nodes(keep);
+            st.nodes = nodes();
         }
         let others: Vec<_> = st
             .nodes
             .iter()
-            .filter(|n| **n != keep.settings.node)
+            .filter(|n| **n != self.home)
             .cloned()
             .collect();
         (!others.is_empty()).then(|| others[st.dice.roll(others.len())].clone())
     }
 
-    /// A process has come home by this storm: it goes on to another node.
-    pub fn out_again(&self, keep: &Keep, pid: Pid) {
-        if let Some(node) = self.start(keep) {
-            keep.tasks.push(Task {
-                pid,
-                to: Dest::Node(node),
-                why: Why::Storm,
-            });
-        }
-    }
-
-    /// A call of a body came: made at once, or held until its process moves.
-    pub fn call(&self, keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
+    /// A call of a body came: made at once, or held until its process moves. `make` makes it.
+    pub fn call(
+        &self,
+        moves: &MoveQueue,
+        d: Arc<Deputy>,
+        c: Box<Call>,
+        make: impl Fn(Arc<Deputy>, Box<Call>),
+    ) {
         let mut st = lock(&self.st);
         if d.common.breaking.load(Ordering::Acquire) {
             // The move has turned back what it found.
@@ -108,18 +103,18 @@ impl CallStorm {
         let held_before = st.passes.remove(&d.tid);
         if !held_before && c.flags & call::AGAIN != 0 {
             // Moved inside it already. Again and again, a wait whose time begins anew would never end.
-            return make(keep, d, c);
+            return make(d, c);
         }
         if held_before {
             let (at, seq) = (Instant::now() + BLOCKS, c.seq);
-            make(keep, d.clone(), c);
+            make(d.clone(), c);
             if st.looks.len() < LOOKS_MAX {
                 st.looks.push_back(Look { at, deputy: d, seq });
                 self.more.notify_one();
             }
             return;
         }
-        queue(keep, &mut st, &d);
+        self.queue(moves, &mut st, &d);
         st.held.push((d, c));
     }
 
@@ -129,28 +124,28 @@ impl CallStorm {
         for (d, c) in take(&mut st.held, pid) {
             st.passes.insert(d.tid);
             d.link()
-                .reply(d.tid, c.seq, route::unmade_result(c.packed.nr), &[]);
+                .reply(d.tid, c.seq, unmade_result(c.packed.nr), &[]);
         }
     }
 
     /// A move of the process is over, or there was none: what is held yet is made now.
-    pub fn moved(&self, keep: &Keep, pid: Pid) {
+    pub fn moved(&self, pid: Pid, make: impl Fn(Arc<Deputy>, Box<Call>)) {
         let mut st = lock(&self.st);
         st.queued.remove(&pid);
         for (d, c) in take(&mut st.held, pid) {
-            make(keep, d, c);
+            make(d, c);
         }
     }
 
-    /// Moves who is still in a call that was made a while ago.
-    pub fn look(&self, keep: &Keep) {
+    /// Moves threads that are still in a call which was made a while ago. Does not return.
+    pub fn move_blocked(&self, moves: &MoveQueue) {
         let mut st = lock(&self.st);
         loop {
             let now = Instant::now();
             let due = st.looks.iter().position(|l| l.at <= now);
             if let Some(l) = due.and_then(|at| st.looks.remove(at)) {
                 if l.deputy.at_call(l.seq) {
-                    queue(keep, &mut st, &l.deputy);
+                    self.queue(moves, &mut st, &l.deputy);
                 }
                 continue;
             }
@@ -162,28 +157,28 @@ impl CallStorm {
             };
         }
     }
-}
 
-/// Queues a move to another node, if none is queued.
-fn queue(keep: &Keep, st: &mut State, d: &Deputy) {
-    let here = d.link().node.clone();
-    let home = &keep.settings.node;
-    let hosts: Vec<_> = (st.nodes.iter())
-        .filter(|n| **n != here && *n != home)
-        .cloned()
-        .collect();
-    if !st.queued.contains(&d.pid) {
-        let to_home = hosts.is_empty() || st.dice.roll(HOME_ONE_IN) == 0;
-        let node = match to_home {
-            true => home.clone(),
-            false => hosts[st.dice.roll(hosts.len())].clone(),
-        };
-        st.queued.insert(d.pid);
-        keep.tasks.push_urgent(Task {
-            pid: d.pid,
-            to: destination(keep, node),
-            why: Why::Storm,
-        });
+    /// Queues a move to another node, if none is queued.
+    fn queue(&self, moves: &MoveQueue, st: &mut State, d: &Deputy) {
+        let here = d.link().node.clone();
+        let home = &self.home;
+        let hosts: Vec<_> = (st.nodes.iter())
+            .filter(|n| **n != here && *n != home)
+            .cloned()
+            .collect();
+        if !st.queued.contains(&d.pid) {
+            let to_home = hosts.is_empty() || st.dice.roll(HOME_ONE_IN) == 0;
+            let node = match to_home {
+                true => home.clone(),
+                false => hosts[st.dice.roll(hosts.len())].clone(),
+            };
+            st.queued.insert(d.pid);
+            moves.push_urgent(Task {
+                pid: d.pid,
+                to: destination(home, node),
+                why: Why::Storm,
+            });
+        }
     }
 }
 

@@ -1,36 +1,48 @@
-//! What the threads of a keeper share.
+//! What the threads of a keeper share ([`Keep`]), and what the tracer thread alone has ([`Tree`]).
 //!
-//! Lock order: `linking`, `deputies`, then a deputy's state, then a link's session. The hand takes any of them
-//! for a moment; nobody waits for the hand while holding one.
+//! The two name each other: a thread reaches the tree through the tracer thread, and the tracer thread reaches what is
+//! shared. Their methods stand here and in `tree.rs`.
+//!
+//! Lock order: `linking`, `deputies`, then a deputy's state, then a link's session. The tracer thread takes any of them
+//! for a moment; no thread waits for the tracer thread while it holds one.
 
-use crate::calls::proc_access::Looks;
+use super::call_storm::CallStorm;
+use super::cpu_fixup::CpuFixup;
+use super::daemon_queue::DaemonQueue;
+use super::deputies::Deputies;
+use super::flood::{Flood, Shut};
+use super::followed::Followed;
+use super::held_opens::HeldOpens;
+use super::leaving::Leaving;
+use super::loading::Loading;
+use super::move_queue::{MoveLocks, MoveQueue};
+use super::moves::Moves;
+use super::process::Process;
+use super::readahead::ReadAheads;
+use super::shm_guards::ShmGuards;
+use super::thread_directed::ThreadDirected;
+use crate::cpu_features;
 use crate::cpu_features::Portable;
-use crate::cpu_time::Books;
-use crate::daemon::Control;
+use crate::cpu_time::CpuAccounts;
+use crate::deputy::host_link::{EarlyConnection, HostLink};
 use crate::deputy::thread::Deputy;
-use crate::hosts::connect::{Early, HostLink, MoveEvent};
-use crate::moves::run::{Tasks, Turns};
-use crate::state::call_storm::CallStorm;
-use crate::state::thread_directed::Aimed;
-use crate::state::tree::Tree;
+use crate::restart::futex_waits::FutexWaits;
+use crate::restart::wait_deadlines::WaitDeadlines;
+use crate::sync::lock;
 use armento_client::api::KeeperHello;
+use armento_migrate::image::Processor;
 use armento_migrate::image::files::Names;
-use armento_model::{MoveId, NodeName, Pid, Tid, TreeId};
+use armento_migrate::stop::Halted;
+use armento_model::{NodeName, Pid, Tid, TreeId};
 use armento_tracee::hand::Hand;
-use armento_tracee::pages::Run;
 use armento_tracee::sys as tsys;
+use armento_tracee::sys::SigInfo;
 use armento_wire::talk::FileKey;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
-
-pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that panicked is a defect of ours; the data stays usable for the others.
-    m.lock().unwrap_or_else(|e| e.into_inner())
-}
 
 pub struct Settings {
     pub node: NodeName,
@@ -46,37 +58,33 @@ pub struct Settings {
     pub hello: KeeperHello,
 }
 
-/// Who waits for news of a move, and the hosts that may have some.
-type News = (Sender<MoveEvent>, Vec<Arc<HostLink>>);
-
 /// Files of mappings take one of so many descriptors; the others are for streams and moves.
 const FILES_SHARE: usize = 2;
 
 pub struct Keep {
     pub settings: Settings,
-    pub hand: Hand<Tree>,
-    pub control: Control,
-    pub tasks: Tasks,
+    pub tracer: Hand<Tree>,
+    pub daemon: DaemonQueue,
+    pub move_queue: MoveQueue,
     /// Programs at their exec under `--spread`: they do not wait for longer moves of others.
-    fresh: Tasks,
-    /// Who is being moved: one move of a process at a time.
-    pub turns: Turns,
-    pub cpu: Arc<Books>,
-    pub deputies: RwLock<HashMap<Tid, Arc<Deputy>>>,
+    placement_queue: MoveQueue,
+    /// Processes that are being moved: one move of a process at a time.
+    pub move_locks: MoveLocks,
+    pub cpu: Arc<CpuAccounts>,
+    pub deputies: Deputies,
     pub links: Mutex<HashMap<NodeName, Arc<HostLink>>>,
-    /// Nodes to which nothing of ours goes (`send_to`); who is there may come home.
+    /// Nodes to which nothing of ours goes (`send_to`); processes there may come home.
     pub closed: Mutex<HashSet<NodeName>>,
     /// Connections for programs that are being placed.
-    pub early: Mutex<HashMap<Pid, Early>>,
+    pub early: Mutex<HashMap<Pid, EarlyConnection>>,
     /// Programs that were placed elsewhere at their start.
     pub placed: AtomicU64,
-    /// Held by who makes a link: a host serves one stream of calls.
+    /// Held while a link is made: a host serves one stream of calls.
     pub linking: Mutex<()>,
     /// What we show at doors, and since when we have it.
     pub identity: Mutex<Option<(armento_link::Identity, Instant)>>,
-    /// Who waits for news of a move.
-    moves: Mutex<HashMap<MoveId, News>>,
-    next_move: AtomicU64,
+    /// Moves under way.
+    pub moves: Moves,
     /// Files behind mappings of bodies, for hosts that lack their bytes.
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
     /// Most of them, for each is a descriptor; a program that maps more comes home for it.
@@ -86,49 +94,87 @@ pub struct Keep {
     /// Files that an away process maps shared, leased against writers.
     pub leases: Mutex<Vec<(Pid, Arc<File>)>>,
     /// Shared memory that is away and that others could find.
-    pub guards: crate::sharing::named_shm::Guards,
+    pub guards: ShmGuards,
     /// Descriptors that hosts read ahead.
-    pub ahead: Mutex<crate::calls::readahead::Streams>,
+    pub ahead: Mutex<ReadAheads>,
     /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
     /// one that was adopted.
     pub inherited: Option<HashSet<(u64, u64)>>,
-    pub aimed: Aimed,
+    pub thread_directed: ThreadDirected,
     /// The daemon did not say in time where the last program begins.
     pub late: AtomicBool,
     /// `--storm-call`.
     pub storm_call: Option<CallStorm>,
-    /// Opens of files about those who are away.
-    pub looks: Looks,
-    /// Processes of the tree as last seen, for those who must not wait for the hand.
+    /// Opens of files about processes that are away.
+    pub held_opens: HeldOpens,
+    /// Processes of the tree as last seen, for threads that must not wait for the tracer thread.
     pub known: Mutex<Vec<Pid>>,
+}
+
+/// What the tracer thread knows: every process of the tree, at home or away.
+pub struct Tree {
+    pub keep: Arc<Keep>,
+    pub procs: BTreeMap<Pid, Process>,
+    /// Threads seized while their process is at home: signals and stops pass through.
+    pub passing: BTreeSet<Tid>,
+    /// Signals for children of deputies that are not known yet.
+    pub early: Vec<(Tid, SigInfo)>,
+    /// On the way out, between two visits.
+    pub leaving: BTreeMap<Pid, Leaving>,
+    /// On the way home: the stopped deputies.
+    pub returning: BTreeMap<Pid, Vec<Halted>>,
+    /// On the way from its exec to its entry.
+    pub loading: BTreeMap<Pid, Loading>,
+    /// At home, and corrected in what they read of their CPU time.
+    pub cpu_fixup: CpuFixup,
+    /// At home under `--spread`.
+    pub follow: Followed,
+    /// What a thread that we let go in a restartable sleep was doing.
+    pub blocks: HashMap<Tid, i64>,
+    /// … or how long it still has to wait.
+    pub wait_deadlines: WaitDeadlines,
+    pub futex_waits: FutexWaits,
+    /// When the tree was last scanned for children.
+    pub scanned: Instant,
+    /// When the housekeeping of `events/housekeeping.rs` was last done.
+    pub watched: Instant,
+    /// Signals wait for a host that is behind (see `backlog.rs`).
+    pub backlog: bool,
+    /// Deputies that block signals for a moment (see `backlog.rs`).
+    pub shut: HashMap<Tid, Shut>,
+    /// Signals of the whole tree just now.
+    pub flood: Flood,
+    /// The last report to the daemon was empty.
+    pub unseen: bool,
+    /// When hosts were last looked after.
+    pub beat: Instant,
 }
 
 impl Keep {
     pub fn new(
         settings: Settings,
-        hand: Hand<Tree>,
-        control: Control,
+        tracer: Hand<Tree>,
+        daemon: DaemonQueue,
         inherited: Option<HashSet<(u64, u64)>>,
         storm_call: Option<CallStorm>,
     ) -> Keep {
         let known = Mutex::new(vec![settings.root]);
         Keep {
             settings,
-            hand,
-            control,
-            tasks: Tasks::default(),
-            fresh: Tasks::default(),
-            turns: Turns::default(),
+            tracer,
+            daemon,
+            move_queue: MoveQueue::default(),
+            placement_queue: MoveQueue::default(),
+            move_locks: MoveLocks::default(),
             cpu: Arc::default(),
-            deputies: RwLock::default(),
+            deputies: Deputies::default(),
             links: Mutex::default(),
             closed: Mutex::default(),
             early: Mutex::default(),
             placed: AtomicU64::new(0),
             linking: Mutex::default(),
             identity: Mutex::default(),
-            moves: Mutex::default(),
-            next_move: AtomicU64::new(1),
+            moves: Moves::default(),
             files: Mutex::default(),
             files_max: tsys::limit(0, libc::RLIMIT_NOFILE).map_or(0, |(now, _)| now as usize)
                 / FILES_SHARE,
@@ -137,86 +183,44 @@ impl Keep {
             guards: Default::default(),
             ahead: Mutex::default(),
             inherited,
-            aimed: Aimed::default(),
+            thread_directed: ThreadDirected::default(),
             late: AtomicBool::new(false),
             storm_call,
-            looks: Looks::default(),
+            held_opens: HeldOpens::default(),
             known,
         }
     }
 
-    /// Where programs at their exec wait for their placement.
-    pub fn placements(&self) -> &Tasks {
+    /// The queue of programs that wait for their placement at their exec.
+    pub fn placements(&self) -> &MoveQueue {
         if self.settings.spread {
-            &self.fresh
+            &self.placement_queue
         } else {
-            &self.tasks
+            &self.move_queue
         }
     }
 
     pub fn deputy(&self, tid: Tid) -> Option<Arc<Deputy>> {
-        self.deputies
-            .read()
-            .unwrap_or_else(|e| e.into_inner())
-            .get(&tid)
-            .cloned()
-    }
-
-    pub fn enter(&self, d: &Arc<Deputy>) {
-        self.deputies
-            .write()
-            .unwrap_or_else(|e| e.into_inner())
-            .insert(d.tid, d.clone());
-    }
-
-    pub fn leave(&self, tid: Tid) {
-        self.deputies
-            .write()
-            .unwrap_or_else(|e| e.into_inner())
-            .remove(&tid);
-    }
-
-    /// `between`: the hosts that take part in it. Home is none.
-    pub fn new_move(&self, news: Sender<MoveEvent>, between: &[&Arc<HostLink>]) -> MoveId {
-        let mv = self.next_move.fetch_add(1, Ordering::Relaxed);
-        let between = between.iter().map(|l| (*l).clone()).collect();
-        lock(&self.moves).insert(mv, (news, between));
-        mv
-    }
-
-    /// Hands news of a move to whoever waits for it. `by`: a host says so; of moves of others it knows nothing.
-    pub fn news(&self, by: Option<&Arc<HostLink>>, mv: MoveId, e: MoveEvent) {
-        let moves = lock(&self.moves);
-        let Some((tx, between)) = moves.get(&mv) else {
-            return;
-        };
-        if by.is_none_or(|by| between.iter().any(|l| Arc::ptr_eq(l, by))) {
-            let _ = tx.send(e);
-        }
-    }
-
-    pub fn end_move(&self, mv: MoveId) {
-        lock(&self.moves).remove(&mv);
-    }
-
-    pub fn is_moving(&self, mv: MoveId) -> bool {
-        lock(&self.moves).contains_key(&mv)
-    }
-
-    /// What restart blocks of its deputies read and write, in whole pages.
-    pub fn kept_memory(&self, pid: Pid) -> Vec<Run> {
-        let all = self.deputies.read().unwrap_or_else(|e| e.into_inner());
-        let kept = all.values().filter(|d| d.pid == pid);
-        kept.filter_map(|d| d.kept_memory()).collect()
-    }
-
-    /// Processes that have deputies.
-    pub fn away(&self) -> Vec<Pid> {
-        let all = self.deputies.read().unwrap_or_else(|e| e.into_inner());
-        all.values().map(|d| d.pid).collect()
+        self.deputies.get(tid)
     }
 
     pub fn pids(&self) -> Vec<Pid> {
         lock(&self.known).clone()
+    }
+
+    /// The deputy of `tid`, if this host speaks for it.
+    pub fn deputy_of(&self, link: &Arc<HostLink>, tid: Tid) -> Option<Arc<Deputy>> {
+        self.deputy(tid).filter(|d| Arc::ptr_eq(&d.link(), link))
+    }
+
+    /// Does this process use only what all nodes have? What its parent exec'd it with says so.
+    pub fn is_portable(&self, pid: Pid) -> bool {
+        self.settings.portable.as_ref().is_some_and(|p| p.has(pid))
+    }
+
+    /// What a node must have that takes this process from here.
+    pub fn processor(&self, pid: Pid) -> Processor {
+        let common = self.settings.portable.as_ref().map(|p| &p.common);
+        cpu_features::required(common.filter(|_| self.is_portable(pid)))
     }
 }

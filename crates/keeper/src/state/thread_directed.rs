@@ -5,7 +5,7 @@
 //! Any deputy may get the signals of its process, too, and si_code is what the sender wrote. What bodies of
 //! this tree send is noted when they do. Of senders at home nobody knows: theirs count as for the process.
 
-use crate::state::keeper::lock;
+use crate::sync::lock;
 use armento_model::Tid;
 use armento_tracee::sys::SigInfo;
 use armento_wire::call::Call;
@@ -26,11 +26,11 @@ struct Aim {
 }
 
 #[derive(Default)]
-pub struct Aimed(Mutex<VecDeque<Aim>>);
+pub struct ThreadDirected(Mutex<VecDeque<Aim>>);
 
-impl Aimed {
+impl ThreadDirected {
     /// A call is about to be made.
-    pub fn note(&self, c: &Call) {
+    pub fn sent(&self, c: &Call) {
         let p = &c.packed;
         if i64::from(p.nr) != libc::SYS_rt_tgsigqueueinfo || p.arg_ptrs & 1 << 3 == 0 {
             return;
@@ -48,7 +48,7 @@ impl Aimed {
     }
 
     /// A deputy has a signal: was it for this thread alone? Asked once a signal.
-    pub fn hit(&self, tid: Tid, info: &SigInfo) -> bool {
+    pub fn take(&self, tid: Tid, info: &SigInfo) -> bool {
         let mut all = lock(&self.0);
         let mine = |a: &Aim| a.tid == tid && a.head[..] == info[..HEAD] && a.at.elapsed() < KEPT;
         let at = all.iter().position(mine);
@@ -65,7 +65,7 @@ mod tests {
     fn what_a_body_aims_at_a_thread_is_known_once() {
         let mut info: SigInfo = [0; 128];
         (info[0], info[8], info[24]) = (40, 0xff, 7);
-        let aimed = Aimed::default();
+        let aimed = ThreadDirected::default();
         let mut call = Call {
             tid: 5,
             seq: 1,
@@ -79,15 +79,15 @@ mod tests {
                 ..Packed::default()
             },
         };
-        aimed.note(&call);
-        assert!(!aimed.hit(8, &info));
+        aimed.sent(&call);
+        assert!(!aimed.take(8, &info));
         let mut other = info;
         other[24] = 8;
-        assert!(!aimed.hit(9, &other));
-        assert!(aimed.hit(9, &info));
-        assert!(!aimed.hit(9, &info));
+        assert!(!aimed.take(9, &other));
+        assert!(aimed.take(9, &info));
+        assert!(!aimed.take(9, &info));
         call.packed.nr = libc::SYS_rt_sigqueueinfo as u16;
-        aimed.note(&call);
-        assert!(!aimed.hit(9, &info));
+        aimed.sent(&call);
+        assert!(!aimed.take(9, &info));
     }
 }

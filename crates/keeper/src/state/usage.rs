@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Environment variable naming a file that gets one line of JSON for each process that ends.
 const SUMMARY: &str = "ARMENTO_SUMMARY";
 
-pub struct Summary {
+pub struct UsageSummary {
     pub pid: Pid,
     pub ppid: Pid,
     pub command: String,
@@ -25,9 +25,9 @@ pub struct Summary {
     file: Option<std::path::PathBuf>,
 }
 
-impl Summary {
-    pub fn new(pid: Pid) -> Summary {
-        Summary {
+impl UsageSummary {
+    pub fn new(pid: Pid) -> UsageSummary {
+        UsageSummary {
             pid,
             ppid: 0,
             command: status::command(pid),

@@ -7,10 +7,10 @@
 //! otherwise. A child stops at its calls, too, until it execs, for the first of them: one that is about to be
 //! traced by its parent (a debugger's) is let go before. Whoever is stopped by job control is let go, too.
 
+use super::call_stops::{at_entry, needs_freedom};
 use crate::restart::in_progress;
-use crate::restart::spurious_wakeups::Wakes;
-use crate::state::tree::Tree;
-use crate::traced::cpu_clock_fixup;
+use crate::restart::spurious_wakeups::SpuriousWakeups;
+use crate::state::keeper::Tree;
 use armento_abi::Restart;
 use armento_migrate::image::thread::ERESTARTNOHAND;
 use armento_migrate::stop::{Grip, without_effect};
@@ -18,63 +18,13 @@ use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::status;
 use armento_tracee::trace::{self, Stop};
-use std::collections::HashMap;
 
 /// Stops at calls of a child before its exec: a shell makes a dozen calls there, python some twenty. Who has not
 /// exec'd after twice as many is no debugger's child.
 const STOPS_MAX: u32 = 100;
 
-pub struct Follow {
-    pub on: bool,
-    /// Threads at home in our hand, and whose they are.
-    threads: HashMap<Tid, Pid>,
-    /// Children that have not exec'd, and at how many more stops we look.
-    fresh: HashMap<Tid, u32>,
-    /// Those in waits that our tracing has woken.
-    wakes: Wakes,
-}
-
-impl Follow {
-    pub fn new(on: bool) -> Follow {
-        Follow {
-            on,
-            threads: HashMap::new(),
-            fresh: HashMap::new(),
-            wakes: Wakes::default(),
-        }
-    }
-
-    /// It leaves, ended or exec'd.
-    pub fn forget(&mut self, pid: Pid) {
-        for (tid, _) in self.threads.extract_if(|_, p| *p == pid) {
-            self.wakes.forget(tid);
-        }
-        self.fresh.remove(&pid);
-    }
-
-    pub fn ended(&mut self, tid: Tid) {
-        self.threads.remove(&tid);
-        self.fresh.remove(&tid);
-        self.wakes.forget(tid);
-    }
-
-    fn go(&self, tid: Tid, sig: i32) -> trace::Result<()> {
-        if self.fresh.contains_key(&tid) || self.wakes.has(tid) {
-            trace::resume_to_call(tid, sig)
-        } else {
-            trace::resume(tid, sig)
-        }
-    }
-
-    /// Never more of it: it goes on untraced, and is found by looking, as without `--spread`.
-    fn let_go(&mut self, tid: Tid) -> trace::Result<()> {
-        self.ended(tid);
-        trace::detach(tid, 0)
-    }
-}
-
 /// A stop of a thread at home; `false` when it is none of ours.
-pub fn stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
+pub fn follow_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     let known = t.follow.threads.contains_key(&tid);
     if !t.follow.on || !(known || stop == Stop::Trap && newborn(t, tid)) {
         return false;
@@ -107,12 +57,12 @@ fn newborn(t: &mut Tree, tid: Tid) -> bool {
 
 fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
     let pid = t.follow.threads.get(&tid).copied().unwrap_or(tid);
-    if cpu_clock_fixup::needs_freedom(pid, tid) {
+    if needs_freedom(pid, tid) {
         return t.follow.let_go(tid);
     }
     if t.follow.wakes.has(tid) {
         let mut r = trace::regs(tid)?;
-        if cpu_clock_fixup::at_entry(&r) {
+        if at_entry(&r) {
             t.follow.wakes.entered(tid, r.orig_rax);
         } else if t.follow.wakes.ended(tid, &mut r) {
             trace::set_regs(tid, &r)?;
@@ -133,7 +83,7 @@ fn at_signal(t: &mut Tree, tid: Tid, sig: i32) -> trace::Result<()> {
     let nothing = |s: status::ProcStatus| without_effect(&s) & bit(sig) != 0;
     if status::read(tid).is_ok_and(nothing) && !in_progress::ends_calls(tid) {
         let pid = t.follow.threads.get(&tid).copied().unwrap_or(tid);
-        if t.watch.lead_rest(pid, tid)? {
+        if t.cpu_fixup.lead_rest(pid, tid)? {
             t.follow.threads.remove(&tid);
             return trace::resume_to_call(tid, sig);
         }
@@ -143,7 +93,7 @@ fn at_signal(t: &mut Tree, tid: Tid, sig: i32) -> trace::Result<()> {
 }
 
 /// The kernel issues a call again that has ended by that, unless a handler runs.
-fn undo_wake(wakes: &mut Wakes, tid: Tid) -> trace::Result<()> {
+fn undo_wake(wakes: &mut SpuriousWakeups, tid: Tid) -> trace::Result<()> {
     let mut r = trace::regs(tid)?;
     let eintr = r.rax as i64 == -i64::from(libc::EINTR) && r.orig_rax as i64 >= 0;
     let row = armento_abi::row(r.orig_rax).filter(|_| eintr);
@@ -155,23 +105,21 @@ fn undo_wake(wakes: &mut Wakes, tid: Tid) -> trace::Result<()> {
     Ok(())
 }
 
-impl Tree {
-    /// A stopped thread at home goes on and is followed.
-    pub fn follow_one(&mut self, tid: Tid, pid: Pid) -> trace::Result<()> {
-        self.follow.threads.insert(tid, pid);
-        trace::set_options(tid, trace::FOLLOW)?;
-        self.follow.go(tid, 0)
-    }
+/// A stopped thread at home goes on and is followed.
+pub fn follow_one(t: &mut Tree, tid: Tid, pid: Pid) -> trace::Result<()> {
+    t.follow.threads.insert(tid, pid);
+    trace::set_options(tid, trace::FOLLOW)?;
+    t.follow.go(tid, 0)
+}
 
-    /// So does a process whose move is over.
-    pub fn follow_all(&mut self, pid: Pid, grip: Grip) {
-        for tid in &grip.seized {
-            self.follow.threads.insert(*tid, pid);
-        }
-        for h in grip.disband() {
-            // One that died meanwhile needs nothing.
-            let _ = trace::set_options(h.tid, trace::FOLLOW);
-            let _ = h.go(|tid, sig| self.follow.go(tid, sig));
-        }
+/// So does a process whose move is over.
+pub fn follow_all(t: &mut Tree, pid: Pid, grip: Grip) {
+    for tid in &grip.seized {
+        t.follow.threads.insert(*tid, pid);
+    }
+    for h in grip.disband() {
+        // One that died meanwhile needs nothing.
+        let _ = trace::set_options(h.tid, trace::FOLLOW);
+        let _ = h.go(|tid, sig| t.follow.go(tid, sig));
     }
 }

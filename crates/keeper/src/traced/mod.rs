@@ -1,6 +1,10 @@
+pub(crate) mod auxv;
+pub(crate) mod call_stops;
 pub(crate) mod cpu_clock_fixup;
 pub(crate) mod external_limits;
+pub(crate) mod file_rights;
 pub(crate) mod follow_forks;
+pub(crate) mod resume;
 pub(crate) mod run_to_entry;
 pub(crate) mod setuid_exec;
 pub(crate) mod user_hold;

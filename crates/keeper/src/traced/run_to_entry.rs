@@ -6,13 +6,14 @@
 //! round trip when made from away. Natively they take a millisecond or two. A debug register stops the
 //! program there: nothing in its memory changes. KERNEL: PTRACE_POKEUSER, struct user's u_debugreg.
 
-use crate::state::keeper::Keep;
-use crate::state::tree::Tree;
+use super::auxv::auxv;
+use super::resume::let_go;
+use crate::state::keeper::{Keep, Tree};
+use crate::state::loading::{Loaded, Loading};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::trace::{self, Stop};
 use armento_tracee::{status, sys};
-use std::collections::HashMap;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
@@ -24,28 +25,10 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 
-/// How far it came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loaded {
-    /// It stands in our hand, at its entry or still at its exec.
-    Stands,
-    /// It runs: it waits for something, or has threads already.
-    Runs,
-    /// It ended or exec'd.
-    Gone,
-}
-
-/// Somebody who waits for a program to reach its entry.
-pub struct Loading {
-    tell: Sender<Loaded>,
-    /// It took too long: let it go when it stops.
-    late: bool,
-}
-
 /// Runs `pid` from its exec stop to its entry. Call from the mover.
 pub fn load(keep: &Keep, pid: Pid) -> Loaded {
     let (tell, told) = mpsc::channel();
-    if keep.hand.run(move |t| begin(t, pid, tell)) != Some(true) {
+    if keep.tracer.run(move |t| begin(t, pid, tell)) != Some(true) {
         return Loaded::Stands;
     }
     match told.recv_timeout(LOAD_MAX) {
@@ -53,7 +36,7 @@ pub fn load(keep: &Keep, pid: Pid) -> Loaded {
         Err(mpsc::RecvTimeoutError::Disconnected) => return Loaded::Gone,
         Err(mpsc::RecvTimeoutError::Timeout) => {}
     }
-    keep.hand.run(move |t| {
+    keep.tracer.run(move |t| {
         if let Some(l) = t.loading.get_mut(&pid) {
             l.late = true;
             let _ = trace::interrupt(pid);
@@ -91,47 +74,37 @@ fn entry(pid: Pid) -> Option<u64> {
     auxv.get(&AT_ENTRY).copied().filter(|entry| *entry != 0)
 }
 
-/// What the kernel told a program at its exec.
-pub fn auxv(pid: Pid) -> Option<HashMap<u64, u64>> {
-    let raw = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
-    let word = |w: &[u8]| u64::from_le_bytes(w.try_into().unwrap_or_default());
-    let pair = |p: &[u8]| (word(&p[..8]), word(&p[8..]));
-    Some(raw.chunks_exact(16).map(pair).collect())
-}
-
 /// Has it met the break already, and our interruption only came first? KERNEL: get_signal looks at traps of ptrace
 /// before it takes a signal; left there, the break's would end the program.
 fn arrived(tid: Tid) -> bool {
     status::read(tid).is_ok_and(|s| s.sig_pending & bit(libc::SIGTRAP) != 0)
 }
 
-impl Tree {
-    /// A stop of a program that is loading; `false` when it is an ordinary one.
-    pub fn loads(&mut self, tid: Tid, stop: Stop) -> bool {
-        let Some(late) = self.loading.get(&tid).map(|l| l.late) else {
-            return false;
-        };
-        let there = matches!(stop, Stop::Signal(libc::SIGTRAP))
-            && trace::siginfo(tid).is_ok_and(|i| sys::siginfo_code(&i) == libc::TRAP_HWBKPT);
-        if !(there || late && stop == Stop::Trap) {
-            return false;
-        }
-        if !there && arrived(tid) {
-            // The break's own stop comes next.
-            return trace::resume(tid, 0).is_ok();
-        }
-        let Some(l) = self.loading.remove(&tid) else {
-            return false;
-        };
-        let _ = trace::set_break(tid, None);
-        let alone = status::threads(tid).is_ok_and(|t| t.len() == 1);
-        let loaded = if there && alone {
-            Loaded::Stands
-        } else {
-            self.let_go(tid);
-            Loaded::Runs
-        };
-        let _ = l.tell.send(loaded);
-        true
+/// A stop of a program that is loading; `false` when it is an ordinary one.
+pub fn loads(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
+    let Some(late) = t.loading.get(&tid).map(|l| l.late) else {
+        return false;
+    };
+    let there = matches!(stop, Stop::Signal(libc::SIGTRAP))
+        && trace::siginfo(tid).is_ok_and(|i| sys::siginfo_code(&i) == libc::TRAP_HWBKPT);
+    if !(there || late && stop == Stop::Trap) {
+        return false;
     }
+    if !there && arrived(tid) {
+        // The break's own stop comes next.
+        return trace::resume(tid, 0).is_ok();
+    }
+    let Some(l) = t.loading.remove(&tid) else {
+        return false;
+    };
+    let _ = trace::set_break(tid, None);
+    let alone = status::threads(tid).is_ok_and(|t| t.len() == 1);
+    let loaded = if there && alone {
+        Loaded::Stands
+    } else {
+        let_go(t, tid);
+        Loaded::Runs
+    };
+    let _ = l.tell.send(loaded);
+    true
 }

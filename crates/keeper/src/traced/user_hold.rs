@@ -2,10 +2,11 @@
 //!
 //! From: `mover.rs`. Next: `watch.rs` (who is held is let go even where its CPU time is corrected).
 
-use crate::moves::eligibility::Kept;
+use super::resume::{calls_of, go_on};
 use crate::sharing::sharers;
-use crate::state::keeper::Keep;
-use crate::state::tree::{Proc, Tree};
+use crate::state::keeper::{Keep, Tree};
+use crate::state::process::Process;
+use crate::state::stay_reason::StayReason;
 use armento_migrate::stop::Grip;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
@@ -15,31 +16,33 @@ const HOLD: &str = "`armento hold`";
 const PUT: &str = "it was put here by hand";
 
 /// Ties it, and those who move with it, to home and brings it there by `come`.
-pub fn tie<T>(keep: &Keep, pid: Pid, come: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn hold<T>(keep: &Keep, pid: Pid, come: impl FnOnce() -> Result<T>) -> Result<T> {
     let all = sharers::of(pid);
     set(keep, &all, true);
     let done = come().and_then(|done| {
         let loosen = move |t: &mut Tree| {
             all.into_iter().try_for_each(|p| {
-                t.note(p, Some(Kept::new(Stay::Locked, HOLD)));
-                t.loosen(p)
+                t.note(p, Some(StayReason::new(Stay::Locked, HOLD)));
+                loosen(t, p)
             })
         };
-        keep.hand.run(loosen).unwrap_or(Err(MigrateError::Ended))?;
+        keep.tracer
+            .run(loosen)
+            .unwrap_or(Err(MigrateError::Ended))?;
         Ok(done)
     });
     if done.is_err() {
-        untie(keep, pid);
+        release(keep, pid);
     }
     done
 }
 
-pub fn untie(keep: &Keep, pid: Pid) {
+pub fn release(keep: &Keep, pid: Pid) {
     set(keep, &sharers::of(pid), false);
 }
 
 /// A person put it where it is, with those who share memory with it.
-pub fn put(keep: &Keep, pid: Pid) {
+pub fn placed_by_user(keep: &Keep, pid: Pid) {
     to_all(keep, &sharers::of(pid), |p| p.put = true);
 }
 
@@ -47,9 +50,9 @@ fn set(keep: &Keep, all: &[Pid], tied: bool) {
     to_all(keep, all, move |p| p.tied = tied);
 }
 
-fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Proc) + Send + 'static) {
+fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Process) + Send + 'static) {
     let all = all.to_vec();
-    keep.hand.run(move |t| {
+    keep.tracer.run(move |t| {
         for pid in all {
             if let Some(p) = t.procs.get_mut(&pid) {
                 so(p);
@@ -65,36 +68,24 @@ pub fn refuses(keep: &Keep, pid: Pid, storm: bool) -> Result<()> {
         p if storm && p.put => Some(PUT),
         _ => None,
     };
-    match keep.hand.run(why).flatten() {
+    match keep.tracer.run(why).flatten() {
         Some(why) => Err(MigrateError::Stays(Stay::Locked, why.into())),
         None => Ok(()),
     }
 }
 
-impl Tree {
-    /// What `Dest::Balance` undoes: a hold; without one, the lock of `--stay` or `--on`, or that it was put there by hand.
-    pub fn unlock(&mut self, pid: Pid) {
-        if let Some(p) = self.procs.get_mut(&pid) {
-            p.locked &= p.tied;
-            p.put &= p.tied;
-            p.tied = false;
-            p.kept = None;
-        }
+/// Lets go of one at home whose calls are watched, or whose execs are followed.
+fn loosen(t: &mut Tree, pid: Pid) -> Result<()> {
+    if !t.cpu_fixup.has(pid) && !t.follow.on {
+        return Ok(());
     }
-
-    /// Lets go of one at home whose calls are watched, or whose execs are followed.
-    fn loosen(&mut self, pid: Pid) -> Result<()> {
-        if !self.watch.has(pid) && !self.follow.on {
-            return Ok(());
-        }
-        self.follow.forget(pid);
-        let mut grip = Grip::new(pid);
-        grip.calls = Some(self.calls_of(pid));
-        let halted = grip.halt(trace::WATCH);
-        for h in &grip.halted {
-            self.remember_block(h.tid);
-        }
-        self.go_on(pid, grip);
-        halted
+    t.follow.forget(pid);
+    let mut grip = Grip::new(pid);
+    grip.calls = Some(calls_of(t, pid));
+    let halted = grip.halt(trace::WATCH);
+    for h in &grip.halted {
+        t.remember_block(h.tid);
     }
+    go_on(t, pid, grip);
+    halted
 }

@@ -1,5 +1,6 @@
 use super::*;
 use armento_tracee::region::Region;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 fn own() -> (Work, Receiver<i64>) {

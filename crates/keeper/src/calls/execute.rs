@@ -1,0 +1,32 @@
+//! The deputy makes a call of its body.
+
+use super::timer_settime;
+use crate::deputy::thread::Deputy;
+use crate::state::keeper::Keep;
+use armento_model::Tid;
+use armento_wire::call::Call;
+use std::sync::Arc;
+pub fn issue(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
+    match &keep.storm_call {
+        Some(storm) => storm.call(&keep.move_queue, d, c, |d, c| make(keep, d, c)),
+        None => make(keep, d, c),
+    }
+}
+
+/// The deputy makes the call; one that means more to home than that is made with care.
+pub fn make(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
+    if timer_settime::is_set(c.packed.nr) {
+        return timer_settime::begin(keep, d, c);
+    }
+    if matches!(
+        i64::from(c.packed.nr),
+        libc::SYS_sched_getattr | libc::SYS_sched_setattr | libc::SYS_sched_setscheduler
+    ) {
+        // What it is told, or what it sets, is the program's own. 0 is the caller. KERNEL: the slice of a thread
+        // under SCHED_IDLE cannot be set any more (6.18).
+        let whom = keep.deputy(c.packed.args[0] as Tid);
+        whom.as_ref().unwrap_or(&d).own_slice();
+    }
+    keep.thread_directed.sent(&c);
+    d.serve(c);
+}

@@ -1,0 +1,32 @@
+//! The end of a body by its own doing.
+
+use crate::deputy::host_link::HostLink;
+use crate::deputy::work::Work;
+use crate::state::keeper::Tree;
+use armento_model::CpuTime;
+use armento_model::Pid;
+use armento_tracee::sys;
+use armento_wire::talk::ToHost;
+use std::sync::Arc;
+/// exit_group at the body.
+pub fn exit(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, code: i32, away: CpuTime) {
+    let Some(p) = t.procs.get(&pid) else {
+        return link.tell(&ToHost::Kill { pid });
+    };
+    if p.link().is_none_or(|l| !Arc::ptr_eq(l, link)) {
+        return;
+    }
+    // Before it ends: its parent reads it.
+    t.used_away(pid, &link.node, away);
+    let Some(p) = t.procs.get(&pid) else {
+        return;
+    };
+    // Behind our own housekeeping, if need be: it is short.
+    match p.threads.values().find(|d| !d.in_call()) {
+        Some(d) => d.submit(Work::End {
+            nr: libc::SYS_exit_group,
+            code: u64::from(code as u32),
+        }),
+        None => drop(sys::kill(pid, libc::SIGKILL)),
+    }
+}

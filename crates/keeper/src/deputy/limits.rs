@@ -1,0 +1,34 @@
+//! Resource limits that somebody at home changes (prlimit): the body gets the same.
+//!
+//! From: `wait_loop.rs`, before a call is answered that had to be waited for or brings data of others, so that a program
+//! that is told of a new limit runs under it; `traced/external_limits.rs`, five times a second. Next: `host/src/talk.rs`.
+
+use super::common::Common;
+use super::host_link::HostLink;
+use crate::sync::lock;
+use armento_model::Pid;
+use armento_tracee::sys;
+use armento_wire::talk::ToHost;
+
+/// Tells the host the limits of `pid` if they are others than it knows.
+pub fn tell_limits(common: &Common, pid: Pid, link: &HostLink) {
+    let mut known = lock(&common.limits);
+    let now = sys::limits(pid);
+    // A process that is gone has none.
+    if *known != now && !now.is_empty() {
+        known.clone_from(&now);
+        link.tell(&ToHost::Limits { pid, limits: now });
+    }
+}
+
+/// Does its caller hear from others by this call, though it need not wait?
+pub fn hears(nr: u16) -> bool {
+    matches!(
+        i64::from(nr),
+        libc::SYS_read
+            | libc::SYS_readv
+            | libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+            | libc::SYS_msgrcv
+    )
+}

@@ -1,0 +1,102 @@
+//! The event loop of the tracer thread: stops, exits and execs, and what is to be done between them.
+//!
+//! From: the kernel, through `tracee/src/hand.rs`. Next: `signals/route.rs` (stops), `exec.rs` (execs).
+
+use super::exec::execed;
+use super::housekeeping::{send_back, watch_leases, watch_signalfds};
+use crate::calls::readahead::watch_readahead;
+use crate::hosts::monitor::monitor;
+use crate::lifecycle::scan::{gone, scan};
+use crate::observers::cpu_sleepers::watch_cpu_sleepers;
+use crate::observers::descriptors::watch_counters;
+use crate::signals::flood;
+use crate::signals::flood::{catch_up, end_shuts};
+use crate::signals::route::thread_stopped;
+use crate::state::keeper::Tree;
+use crate::sync::lock;
+use crate::traced::external_limits::watch_limits;
+use armento_model::Tid;
+use armento_tracee::hand::World;
+use armento_tracee::trace::Status;
+use armento_tracee::trace::Stop;
+use std::time::Duration;
+use std::time::Instant;
+/// How often the tree is scanned for children born at home.
+const SCAN_EVERY: Duration = Duration::from_millis(200);
+/// A turn comes no later than this …
+const TURN_MAX: Duration = Duration::from_millis(500);
+/// … and where everybody is away.
+const TURN_CALM: Duration = Duration::from_secs(1);
+/// Hosts are looked after no more often than this.
+const BEAT: Duration = Duration::from_millis(450);
+
+impl World for Tree {
+    fn report(&mut self, tid: Tid, status: Status) {
+        match status {
+            Status::Exited(_) | Status::Killed(_) => ended(self, tid),
+            Status::Stopped(Stop::Event(e)) if e == libc::PTRACE_EVENT_EXEC => execed(self, tid),
+            Status::Stopped(stop) => thread_stopped(self, tid, stop),
+            Status::Continued => {}
+        }
+    }
+
+    fn turn(&mut self) -> bool {
+        if self.backlog {
+            catch_up(self);
+        }
+        if !self.shut.is_empty() {
+            end_shuts(self);
+        }
+        if self.scanned.elapsed() > SCAN_EVERY {
+            scan(self);
+        }
+        // By a clock of its own: reports scan, too.
+        if self.watched.elapsed() > SCAN_EVERY {
+            self.watched = Instant::now();
+            send_back(self);
+            watch_leases(self);
+            watch_signalfds(self);
+            watch_limits(self);
+            watch_readahead(&self.keep);
+            watch_cpu_sleepers(&self.keep);
+        }
+        if self.beat.elapsed() > BEAT {
+            self.beat = Instant::now();
+            monitor(&self.keep);
+            watch_counters(&self.keep);
+        }
+        !self.procs.is_empty()
+    }
+
+    /// Ends and forks at home, files that others want and calls that look at others are seen by looking.
+    fn pause(&self) -> Duration {
+        if self.backlog || !self.shut.is_empty() {
+            return flood::LOOK;
+        }
+        let home = self.procs.values().any(|p| p.link().is_none());
+        if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.ahead).is_empty() {
+            return TURN_MAX;
+        }
+        TURN_CALM
+    }
+}
+
+fn ended(t: &mut Tree, tid: Tid) {
+    t.passing.remove(&tid);
+    t.early.retain(|(t, _)| *t != tid);
+    t.loading.remove(&tid);
+    t.follow.ended(tid);
+    if let Some(pid) = t.cpu_fixup.ended(tid) {
+        t.keep.cpu.thread_ended(pid, tid);
+    }
+    if t.procs.contains_key(&tid) {
+        return gone(t, tid);
+    }
+    if let Some(d) = t.keep.deputy(tid) {
+        d.close();
+        t.keep.deputies.remove(tid);
+        if let Some(p) = t.procs.get_mut(&d.pid) {
+            p.threads.remove(&tid);
+        }
+    }
+}

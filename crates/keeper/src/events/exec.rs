@@ -1,0 +1,32 @@
+//! A program stands at its exec: where is it to run?
+
+use crate::lifecycle::exec::image_replaced;
+use crate::state::keeper::Tree;
+use crate::state::move_queue::{Task, Why};
+use crate::traced::resume::let_go;
+use crate::traced::setuid_exec;
+use armento_client::api::Dest;
+use armento_model::Tid;
+
+/// Asks for its placement, or lets it go at once.
+pub fn execed(t: &mut Tree, tid: Tid) {
+    let pid = tid;
+    let first = image_replaced(t, tid, true);
+    if setuid_exec::exec_again(pid) {
+        // It is not in our hand any more.
+        if let Some(p) = t.procs.get_mut(&pid) {
+            p.at_exec = false;
+        }
+        return t.begins();
+    }
+    t.passing.insert(pid);
+    if first && t.follow.on {
+        // It is the one that makes the others: they go where there is room.
+        return let_go(t, pid);
+    }
+    t.keep.placements().push_urgent(Task {
+        pid,
+        to: Dest::Balance,
+        why: Why::Exec,
+    });
+}

@@ -1,0 +1,55 @@
+//! What the daemon is told of the processes of the tree.
+
+use crate::lifecycle::scan::scan;
+use crate::state::keeper::Tree;
+use crate::state::process::Process;
+use armento_client::api::ProcInfo;
+use armento_model::NodeName;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+/// What the daemon gets to see. Who has not been placed yet works nowhere: two dozen of them at an
+/// instant would make home look too full for any.
+pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
+    scan(t);
+    let here = t.keep.settings.node.clone();
+    let (tree, uid) = (t.keep.settings.tree, t.keep.settings.hello.uid);
+    let mut all = Vec::new();
+    let placed = |p: &&mut Process| !p.at_exec && !p.before_exec;
+    for p in t.procs.values_mut().filter(placed) {
+        p.seen.look(p.link().is_none());
+        let place: NodeName = p.link().map_or_else(|| here.clone(), |l| l.node.clone());
+        let lost = p.link().and_then(|l| l.lost());
+        all.push(ProcInfo {
+            pid: p.pid,
+            ppid: p.seen.ppid,
+            tree,
+            uid,
+            home: here.clone(),
+            place,
+            command: p.seen.command.clone(),
+            cpu_ms: p.seen.cpu_ms(),
+            away_cpu_ms: p.seen.away_ms(),
+            rss_kib: p.seen.rss_kib,
+            threads: match p.link() {
+                Some(_) => p.threads.len() as u32,
+                None => p.seen.threads,
+            },
+            busy_percent: p.seen.busy_percent,
+            moves: p.moves,
+            forwarded: p.common.calls.load(Ordering::Relaxed),
+            stay: p.kept.as_ref().map(|k| k.stay),
+            detail: p
+                .kept
+                .as_ref()
+                .map_or_else(String::new, |k| k.detail.clone()),
+            partner: p.kept.as_ref().and_then(|k| k.partner),
+            locked: p.locked || p.put || p.tied || p.hold_until.is_some_and(|t| Instant::now() < t),
+            lost_ms: lost.map(|t| t.as_millis() as u64),
+            frozen: p.link().zip(lost).is_some_and(|(l, t)| l.freezes(t)),
+            portable: t.keep.is_portable(p.pid),
+            age_ms: p.born.elapsed().as_millis() as u64,
+        });
+    }
+    t.unseen = all.is_empty();
+    all
+}

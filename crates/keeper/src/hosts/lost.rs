@@ -1,0 +1,79 @@
+//! Hosts and bodies that are lost: the deputies end as their bodies did, and the user is told why.
+//!
+//! From: `reconnect.rs`, `monitor.rs`, `daemon.rs` (a node was removed). Next: nothing.
+
+use crate::deputy::host_link::HostLink;
+use crate::state::complain::complain;
+use crate::state::keeper::{Keep, Tree};
+use crate::sync::lock;
+use armento_model::NodeName;
+use armento_model::Pid;
+use armento_tracee::status;
+use armento_tracee::sys;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+/// The host is gone, and with it every body there: their deputies die truthfully.
+pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
+    if link.broken.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    link.session.end();
+    lock(&keep.links).remove(&link.node);
+    *lock(&link.spare) = None;
+    let l = link.clone();
+    keep.tracer.post(move |t| host_lost(t, &l));
+}
+
+/// `node` is no member of the farm any more: nothing goes there or comes from there.
+pub fn cut(keep: &Arc<Keep>, node: &NodeName) {
+    // The next one knows that it was removed.
+    *lock(&keep.identity) = None;
+    let Some(link) = lock(&keep.links).get(node).cloned() else {
+        return;
+    };
+    dead(keep, &link);
+}
+
+/// Every body on a dead host is lost.
+fn host_lost(t: &mut Tree, link: &Arc<HostLink>) {
+    for p in t.procs.values() {
+        if p.link().is_some_and(|l| Arc::ptr_eq(l, link)) {
+            end_with_host(p.pid, link);
+        }
+    }
+}
+
+/// A body that ended without its own doing: a truthful death at home.
+pub fn body_died(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, sig: i32) {
+    if t.procs
+        .get(&pid)
+        .is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)))
+    {
+        let why = format!("was killed on {} by signal {sig}", link.node);
+        let what = if sig == libc::SIGKILL {
+            "that node's memory may have run out, or a node or link failed while its memory was on its way (`armento nodes`): start it again, on another with --on"
+        } else {
+            "see that node's log, then start it again"
+        };
+        end_with(pid, &why, what);
+    }
+}
+
+/// Ends a process that lost its body. Its user learns why, where the program would have complained.
+pub fn end_with_host(pid: Pid, link: &HostLink) {
+    let why = format!("ended: {}, where it ran, was lost", link.node);
+    end_with(
+        pid,
+        &why,
+        "`armento nodes` shows who answers; start it again",
+    );
+}
+
+fn end_with(pid: Pid, why: &str, hint: &str) {
+    let name = status::comm(pid, pid);
+    complain(
+        pid,
+        &format!("armento: process {pid} ({name}) {why}\nhint: {hint}\n"),
+    );
+    let _ = sys::kill(pid, libc::SIGKILL);
+}

@@ -1,0 +1,50 @@
+//! A process runs another program: its deputies and what was known of its image are no more.
+
+use crate::sharing::named_shm::settle_later;
+use crate::state::keeper::Tree;
+use crate::state::process::{Place, Process};
+use armento_model::Tid;
+use armento_tracee::trace;
+use armento_wire::talk::ToHost;
+use std::sync::atomic::Ordering;
+/// An exec happened in a thread of ours: what was away is no more, a fresh image waits.
+/// `traced`: it waits for its placement. True: it is the first program of `armento run`.
+pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
+    let pid = tid;
+    if let Some(l) = t.leaving.remove(&pid) {
+        // It exec'd while its pages were being copied: that move is off.
+        let _ = l.grip.disband();
+    }
+    t.blocks.remove(&tid);
+    t.loading.remove(&tid);
+    t.cpu_fixup.forget(pid);
+    t.follow.forget(pid);
+    // KERNEL: the event's message is the number that the thread had before it became the leader.
+    let former = trace::event_msg(tid).ok().filter(|_| traced);
+    t.keep.cpu.execed(pid, former.map_or(pid, |m| m as Tid));
+    let locked = t.keep.settings.stay || t.keep.settings.pinned.is_some();
+    let p = t
+        .procs
+        .entry(pid)
+        .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked));
+    if let Some(l) = p.link().cloned() {
+        l.tell(&ToHost::Execed { pid });
+        p.seen.used_at(&l.node, t.keep.cpu.away(pid));
+        p.seen.back_home();
+    }
+    p.close_deputies(&t.keep.deputies);
+    settle_later(&t.keep, pid);
+    (p.place, p.put) = (Place::Home, false);
+    p.common.coming.store(false, Ordering::Release);
+    p.region = None;
+    p.at_exec = traced;
+    let first = std::mem::take(&mut p.before_exec);
+    p.unbegun = first && traced;
+    p.kept = None;
+    p.common.breaking.store(false, Ordering::Release);
+    // What a move kept back for the body is for the new program; home's kernel queues it.
+    p.seen.renamed();
+    p.queue_held_here();
+    t.publish();
+    first
+}

@@ -1,0 +1,2 @@
+pub(crate) mod exec;
+pub(crate) mod scan;

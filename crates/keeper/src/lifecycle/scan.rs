@@ -1,0 +1,57 @@
+//! Processes that were born or ended at home without an event.
+
+use crate::sharing::named_shm::settle_later;
+use crate::state::keeper::Tree;
+use crate::sync::lock;
+use armento_model::Pid;
+use armento_tracee::status;
+use armento_wire::talk::ToHost;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+/// Finds children born at home, forgets those that ended there.
+pub fn scan(t: &mut Tree) {
+    t.scanned = Instant::now();
+    let mut queue: Vec<Pid> = t.procs.keys().copied().collect();
+    while let Some(pid) = queue.pop() {
+        let home = t.procs.get(&pid).is_none_or(|p| p.link().is_none());
+        if home && status::read(pid).map_or(true, |s| s.state == 'Z' || s.state == 'X') {
+            gone(t, pid);
+            continue;
+        }
+        // Whose body is away forks by our hand alone. A deputy that was killed before its birth was on
+        // our books has been reported, and forgotten, as a stranger.
+        if !home {
+            if !std::fs::exists(format!("/proc/{pid}")).unwrap_or(true) {
+                gone(t, pid);
+            }
+            continue;
+        }
+        for child in status::children(pid) {
+            if !t.procs.contains_key(&child) && child != std::process::id() as Pid {
+                t.meet(child, pid);
+                queue.push(child);
+            }
+        }
+    }
+    t.publish();
+}
+
+/// A process of the tree ended.
+pub fn gone(t: &mut Tree, pid: Pid) {
+    let Some(mut p) = t.procs.remove(&pid) else {
+        return;
+    };
+    if let Some(l) = p.link().cloned() {
+        l.tell(&ToHost::Kill { pid });
+        p.seen.used_at(&l.node, t.keep.cpu.away(pid));
+    }
+    // What was read ahead for it has no reader any more.
+    lock(&t.keep.ahead).retain(|(p, _), _| *p != pid);
+    t.cpu_fixup.forget(pid);
+    t.follow.forget(pid);
+    p.close_deputies(&t.keep.deputies);
+    settle_later(&t.keep, pid);
+    p.seen
+        .finish(p.moves, p.common.calls.load(Ordering::Relaxed));
+    t.publish();
+}

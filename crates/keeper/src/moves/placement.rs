@@ -1,0 +1,98 @@
+//! A fresh image stands at its exec: where it is to run.
+//!
+//! From: `events/exec.rs`. Next: `move_process.rs`.
+
+use super::move_process::{is_at_exec, move_it};
+use super::{refusal, storm};
+use crate::hosts::door;
+use crate::state::keeper::{Keep, Tree};
+use crate::state::loading::Loaded;
+use crate::sync::lock;
+use crate::traced::resume::let_go;
+use crate::traced::run_to_entry;
+use armento_client::AskError;
+use armento_client::api::Answer;
+use armento_client::api::Ask;
+use armento_client::api::Dest;
+use armento_client::api::Report;
+use armento_model::NodeName;
+use armento_model::Pid;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+/// A daemon that does not answer a placement in time leaves the program at home. Longer than a program waits
+/// there for its turn (`noded/src/departures.rs`).
+const PLACE_MAX: Duration = Duration::from_secs(11);
+
+/// … and the programs that begin after it wait no longer than this, until one has an answer: a daemon that hangs must not hold
+/// up each exec of a `make`.
+const PLACE_LATE: Duration = Duration::from_millis(250);
+
+/// A fresh image stands at its exec stop: where should it run?
+pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
+    // A move of what it was before notices soon that it is no more.
+    let turn = keep.move_locks.take(pid);
+    if !is_at_exec(keep, pid) {
+        return;
+    }
+    let node = choose(keep, pid);
+    if let Some(node) = node.filter(|n| turn.is_ok() && *n != keep.settings.node) {
+        if let Some(e) = door::early_connection(keep, &node) {
+            lock(&keep.early).insert(pid, e);
+        }
+        if run_to_entry::load(keep, pid) == Loaded::Gone {
+            lock(&keep.early).remove(&pid);
+            keep.daemon.report(Report::Placed { pid });
+            return;
+        }
+        let to = Dest::Node(node.clone());
+        let waits = move |t: &mut Tree| t.is_for_nowhere_else(pid);
+        let gone = match keep.tracer.run(waits) {
+            Some(true) => refusal::while_links_break(|| move_it(keep, pid, &to, false)),
+            _ => move_it(keep, pid, &to, false),
+        };
+        lock(&keep.early).remove(&pid);
+        keep.daemon.report(Report::Placed { pid });
+        match gone {
+            Ok(_) => return door::dial_spare(keep, &node),
+            Err(e) => {
+                eprintln!("placement of {pid}: {e}");
+                if keep.settings.pinned.is_some() {
+                    keep.tracer.run(move |t| refusal::after(t, pid, &node, &e));
+                }
+            }
+        }
+    }
+    keep.tracer.run(move |t| {
+        if t.procs.get(&pid).is_some_and(|p| p.at_exec) {
+            let_go(t, pid);
+        }
+    });
+}
+
+fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
+    let s = &keep.settings;
+    if let Some(calls) = keep.storm_call.as_ref().filter(|_| !s.stay) {
+        return calls.start(|| storm::nodes(keep));
+    }
+    if s.pinned.is_some() || s.stay || s.storm {
+        return s.pinned.clone().filter(|_| !s.stay);
+    }
+    let ask = Ask::Place {
+        tree: s.tree,
+        pid,
+        command: armento_tracee::status::command(pid),
+        portable: keep.is_portable(pid),
+    };
+    let limit = match keep.late.load(Ordering::Relaxed) {
+        true => PLACE_LATE,
+        false => PLACE_MAX,
+    };
+    let answer = keep.daemon.ask(ask, limit);
+    let late = matches!(answer, Err(AskError::Late));
+    keep.late.store(late, Ordering::Relaxed);
+    match answer {
+        Ok(Answer::Placed { node }) => node,
+        _ => None,
+    }
+}

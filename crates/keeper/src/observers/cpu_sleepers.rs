@@ -1,0 +1,58 @@
+//! Processes at home that sleep by the CPU clock of another: its deputy is idle, so it is to run at home.
+
+use crate::state::keeper::Keep;
+use armento_abi::CpuClock;
+use armento_abi::cpu_clock;
+use armento_migrate::MigrateError;
+use armento_migrate::Result;
+use armento_model::Pid;
+use armento_model::Stay;
+use armento_model::Tid;
+use armento_tracee::status;
+use armento_tracee::timers::sleeps_by_cpu_time;
+
+/// By whose CPU clock a thread sleeps, at home. KERNEL: proc_pid_syscall(5).
+fn sleeps_by(pid: Pid, tid: Tid) -> Option<Pid> {
+    let (nr, args) = status::call(pid, tid)?;
+    match cpu_clock(args[0] as i32, pid, tid).filter(|_| sleeps_by_cpu_time(nr, &args))? {
+        CpuClock::Process(whose) => Some(whose),
+        CpuClock::Thread(_) => None,
+    }
+}
+
+/// Threads that are asked at a time what they sleep by: in larger trees such a sleep may be too long.
+const SLEEPERS_MAX: usize = 64;
+
+/// Those who sleep by somebody's CPU clock, and whose. Only home knows such sleeps.
+fn sleepers(keep: &Keep) -> impl Iterator<Item = (Pid, Pid)> + use<> {
+    let away: Vec<Pid> = keep.deputies.pids();
+    let home = keep.pids().into_iter().filter(move |p| !away.contains(p));
+    let threads = |p: Pid| status::threads(p).unwrap_or_default();
+    home.flat_map(move |p| threads(p).into_iter().map(move |t| (p, t)))
+        .take(SLEEPERS_MAX)
+        .filter_map(|(p, t)| Some((p, sleeps_by(p, t)?)))
+}
+
+/// Who is waited for so, and away, comes home.
+pub fn watch_cpu_sleepers(keep: &Keep) {
+    if keep.deputies.pids().is_empty() {
+        return;
+    }
+    for (by, whose) in sleepers(keep) {
+        if let Some(d) = keep.deputy(whose)
+            && !keep.move_queue.call_home(d.pid)
+        {
+            keep.move_queue.come_first(d.pid, by);
+        }
+    }
+}
+
+/// Nobody of the tree waits for `pid` to use its processor.
+pub fn unawaited(keep: &Keep, pid: Pid) -> Result<()> {
+    let Some((by, _)) = sleepers(keep).find(|(_, whose)| *whose == pid) else {
+        return Ok(());
+    };
+    let name = status::comm(by, by);
+    let why = format!("process {by} ({name}) sleeps by its CPU clock");
+    Err(MigrateError::Stays(Stay::UnsupportedCall, why))
+}

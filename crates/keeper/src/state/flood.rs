@@ -1,0 +1,52 @@
+//! Signals that come faster than they can be passed on: how many came, and what a deputy blocks meanwhile.
+
+use crate::deputy::host_link::HostLink;
+use armento_tracee::sys::SigInfo;
+use std::time::Duration;
+use std::time::Instant;
+/// KERNEL: SIGRTMIN.
+pub const FIRST_REALTIME: i32 = 32;
+
+/// Messages that a host may be behind before signals wait: it hears some hundred thousand in a second.
+pub const AHEAD_MAX: u64 = 1024;
+
+/// Signals that wait for one process. KERNEL: senders are told EAGAIN at RLIMIT_SIGPENDING, which nobody can do here.
+pub const WAIT_MAX: usize = 1 << 17;
+
+/// A process that has more signals in this time has a flood of them, and so has a tree. Of a timer's fewer are enough: those
+/// that wait are counted (timer_getoverrun(2)). …
+const SPAN: Duration = Duration::from_millis(10);
+
+/// The signals of a process, or of a tree, within [`SPAN`].
+#[derive(Default)]
+pub struct Flood {
+    since: Option<Instant>,
+    count: u32,
+}
+
+impl Flood {
+    /// One more: are they too many?
+    pub fn rises(&mut self, most: u32) -> bool {
+        if self.since.is_none_or(|s| s.elapsed() > SPAN) {
+            (self.since, self.count) = (Some(Instant::now()), 0);
+        }
+        self.count += 1;
+        self.count > most
+    }
+}
+
+/// What a deputy blocks for a moment.
+pub struct Shut {
+    pub signals: u64,
+    /// Its mask without them, and with them. A call with a mask of its own sets another meanwhile.
+    pub masks: (u64, u64),
+    pub until: Instant,
+}
+
+pub fn behind(link: &HostLink) -> bool {
+    link.session.unheard() > AHEAD_MAX
+}
+
+pub fn signal_number(info: &SigInfo) -> i32 {
+    info[0].into()
+}

@@ -1,0 +1,20 @@
+//! A program that runs from its exec to its entry point before it is placed.
+
+use std::sync::mpsc::Sender;
+/// How far it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// It stands in our hand, at its entry or still at its exec.
+    Stands,
+    /// It runs: it waits for something, or has threads already.
+    Runs,
+    /// It ended or exec'd.
+    Gone,
+}
+
+/// Somebody who waits for a program to reach its entry.
+pub struct Loading {
+    pub tell: Sender<Loaded>,
+    /// It took too long: let it go when it stops.
+    pub late: bool,
+}

@@ -1,0 +1,60 @@
+//! Shared memory that is away and that other processes could find by its name or number.
+
+use crate::deputy::host_link::HostLink;
+use crate::sync::lock;
+use armento_migrate::image::objects::Lasting;
+use armento_migrate::image::objects::ObjectId;
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+#[derive(Default)]
+pub struct ShmGuards {
+    pub held: Mutex<HashMap<ObjectId, Guarded>>,
+    /// One of them is home.
+    pub less: Condvar,
+    /// The fanotify group, made with the first file.
+    pub watch: Mutex<Option<Arc<OwnedFd>>>,
+    /// Who brings them home: a group, or what settles the end of one of it. What is fetched must not meet
+    /// processes that run at home already.
+    turn: Mutex<()>,
+}
+
+#[derive(Clone)]
+pub struct Guarded {
+    pub file: Arc<File>,
+    pub how: Lasting,
+    pub link: Arc<HostLink>,
+    /// Its processes were handed over.
+    pub away: bool,
+}
+
+impl ShmGuards {
+    /// Is it away, and guarded?
+    pub fn has(&self, object: &ObjectId) -> bool {
+        lock(&self.held).contains_key(object)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        lock(&self.held).is_empty()
+    }
+
+    /// One at a time brings them home.
+    pub fn turn(&self) -> MutexGuard<'_, ()> {
+        lock(&self.turn)
+    }
+
+    /// Those who map them were handed over.
+    pub fn gone(&self, objects: &HashSet<ObjectId>) {
+        let mut held = lock(&self.held);
+        for object in objects {
+            if let Some(h) = held.get_mut(object) {
+                h.away = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! How a process at home goes on: untraced, followed, watched, or in the tracer thread's hold while it is moved.
+//!
+//! From: `moves` (a move that came home, or did not come off), `events/exec.rs`. Next: `cpu_clock_fixup.rs`,
+//! `follow_forks.rs`.
+
+use super::call_stops::at;
+use super::cpu_clock_fixup::wait_on;
+use super::follow_forks::{follow_all, follow_one};
+use crate::state::keeper::Tree;
+use crate::traced::cpu_clock_fixup::correct_result;
+use armento_migrate::stop::Calls;
+use armento_migrate::stop::Grip;
+use armento_migrate::stop::Halted;
+use armento_model::Pid;
+use armento_tracee::trace;
+use std::sync::Arc;
+use std::time::Instant;
+/// Lets a process that stays at home go on, untraced unless it is followed.
+pub fn let_go(t: &mut Tree, pid: Pid) {
+    t.passing.remove(&pid);
+    if let Some(p) = t.procs.get_mut(&pid) {
+        (p.at_exec, p.unbegun) = (false, false);
+    }
+    t.begins();
+    // One that died meanwhile needs nothing.
+    let _ = if t.follow.on {
+        follow_one(t, pid, pid)
+    } else {
+        trace::detach(pid, 0)
+    };
+}
+
+/// What a grip on the process does at stops of its calls.
+pub fn calls_of(t: &Tree, pid: Pid) -> Calls {
+    let books = t.cpu_fixup.has(pid).then(|| t.keep.cpu.clone());
+    let led = t.cpu_fixup.restarted.clone();
+    led.forget_ended(pid);
+    Arc::new(move |tid| {
+        let Some(mut a) = at(tid) else {
+            return false;
+        };
+        let tells = books
+            .as_ref()
+            .is_some_and(|b| correct_result(b, pid, tid, &a));
+        if a.entry {
+            led.at_entry(tid, a.nr);
+        } else if led.has(tid) {
+            // One that died meanwhile needs nothing.
+            let _ = wait_on(tid, &mut a.regs, None);
+            let _ = led.at_end(pid, tid, &mut a.regs);
+        }
+        tells || a.entry && led.has(tid)
+    })
+}
+
+/// Lets a process run on that stays in the hand of its move. Before: its options are set.
+pub fn run_on(t: &mut Tree, pid: Pid, grip: &mut Grip) {
+    for h in std::mem::take(&mut grip.halted) {
+        let led = t.cpu_fixup.restarted.look(pid, &h);
+        if led {
+            t.cpu_fixup.threads.insert(h.tid, (pid, None));
+        }
+        let go = if led || t.cpu_fixup.has(pid) {
+            trace::resume_to_call
+        } else {
+            trace::resume
+        };
+        let _ = h.go(go);
+    }
+}
+
+/// Lets a process at home go on: untraced, or watched. A thread that must be led is watched so long.
+pub fn go_on(t: &mut Tree, pid: Pid, mut grip: Grip) {
+    for tid in &grip.seized {
+        t.passing.remove(tid);
+    }
+    let tied = t.procs.get(&pid).is_some_and(|p| p.tied);
+    if t.keep.cpu.owes(pid) && !tied {
+        return watch_all(t, pid, grip);
+    }
+    grip.stop_seized();
+    t.cpu_fixup.procs.remove(&pid);
+    t.cpu_fixup.threads.retain(|_, (p, _)| *p != pid);
+    let led = t.cpu_fixup.restarted.clone();
+    for h in grip.halted.extract_if(.., |h| led.look(pid, h)) {
+        grip.seized.remove(&h.tid);
+        t.cpu_fixup.threads.insert(h.tid, (pid, None));
+        let _ = watch_on(&h, t.passing_options(pid));
+    }
+    if t.follow.on && !tied {
+        return follow_all(t, pid, grip);
+    }
+    grip.release();
+}
+
+fn watch_all(t: &mut Tree, pid: Pid, grip: Grip) {
+    t.cpu_fixup.procs.insert(pid, Instant::now());
+    let options = t.passing_options(pid);
+    for &tid in &grip.seized {
+        t.cpu_fixup.threads.insert(tid, (pid, None));
+        if !grip.halted.iter().any(|h| h.tid == tid) {
+            // It goes on to its next call from the stop that this makes.
+            let _ = trace::interrupt(tid);
+        }
+    }
+    for h in grip.disband() {
+        t.cpu_fixup.restarted.look(pid, &h);
+        // A thread that died meanwhile needs nothing.
+        let _ = watch_on(&h, options);
+    }
+}
+
+fn watch_on(h: &Halted, options: u64) -> trace::Result<()> {
+    trace::set_options(h.tid, options)?;
+    h.go(trace::resume_to_call)
+}
