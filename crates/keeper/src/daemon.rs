@@ -1,12 +1,14 @@
 //! The session with this node's daemon: orders in, reports and questions out. It may break and is
 //! taken up again; while there is none, nothing moves and everything runs.
 
-use crate::events::report::report_processes;
-use crate::hosts::lost::cut;
-use crate::lifecycle::scan::scan;
-use crate::state::daemon_queue::{Inbox, Item};
-use crate::state::keeper::Keep;
-use crate::state::move_queue::{Task, Why};
+use crate::events::report_processes;
+use crate::hosts::cut_off;
+use crate::lifecycle::scan_children;
+use crate::state::Inbox;
+use crate::state::Item;
+use crate::state::Keep;
+use crate::state::Task;
+use crate::state::Why;
 use crate::sync::lock;
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
 use armento_client::{Again, AskError, Session, version};
@@ -93,7 +95,7 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
         let [order, end] = wait(keep, &session, &inbox, due, ready);
         if end {
             inbox.end = None;
-            keep.tracer.post(scan);
+            keep.tracer.post(scan_children);
         }
         while let Ok(item) = inbox.queue.try_recv() {
             if let Item::Close(tx) = item {
@@ -242,7 +244,7 @@ fn take(keep: &Arc<Keep>, order: Order) {
             }
         }
         Order::Closed { nodes } => *lock(&keep.closed) = nodes.into_iter().collect(),
-        Order::Cut { node } => cut(keep, &node),
+        Order::Cut { node } => cut_off(keep, &node),
         Order::Expel { .. } | Order::ToCome => {}
     }
 }

@@ -26,6 +26,5 @@ mod sys;
 mod traced;
 
 pub use cpu_features::Portable;
-pub use launch::options::{Birth, BirthError, Storm};
-pub use launch::start::{adopt, run, run_native};
-pub use traced::file_rights::command_gains;
+pub use launch::{Birth, BirthError, Storm, adopt, run, run_native};
+pub use traced::command_gains;

@@ -2,8 +2,8 @@
 //!
 //! From: `serve.rs`, `mappings.rs`. A deputy keeps the pages that hold them.
 
-use crate::deputy::host_link::HostLink;
-use crate::state::keeper::Tree;
+use crate::deputy::HostLink;
+use crate::state::Tree;
 use armento_model::Pid;
 use armento_tracee::pages::Run;
 use armento_tracee::{PAGE, status, sys};
@@ -33,7 +33,7 @@ fn inside(w: &Words) -> bool {
 }
 
 /// The pages where others read them. KERNEL: proc_pid_stat(5), fields 48 and 51.
-pub fn pages(pid: Pid) -> Run {
+pub fn argument_pages(pid: Pid) -> Run {
     let (first, last) = place(pid);
     (first & !(PAGE - 1), last.next_multiple_of(PAGE))
 }

@@ -5,20 +5,29 @@
 //! Nothing here waits for a deputy: one that is killed or stopped would keep us from hearing its host, and then all of that
 //! host's processes are given up. For the hand we wait: it looks at what deputies do, and waits for none of their calls.
 
-use super::execute::issue;
-use super::exit::exit;
-use super::{cmdline, fork_and_map, proc_access, readahead};
-use crate::deputy::host_link::HostLink;
-use crate::deputy::work::{AGAIN, Work};
-use crate::hosts::lost::body_died;
-use crate::hosts::reconnect::Inlet;
-use crate::sharing::named_shm::settle;
-use crate::signals::break_calls::{break_calls, is_exec, nudge, unbroken};
-use crate::signals::default_action::take_default;
-use crate::signals::untraced_exec::exec;
-use crate::state::keeper::{Keep, Tree};
-use crate::state::move_queue::{Task, Why};
-use crate::state::moves::MoveEvent;
+use crate::calls::cmdline;
+use crate::calls::execute::issue;
+use crate::calls::exit::exit;
+use crate::calls::fork_and_map;
+use crate::calls::proc_access;
+use crate::calls::readahead;
+use crate::deputy::AGAIN;
+use crate::deputy::HostLink;
+use crate::deputy::Work;
+use crate::hosts::Inlet;
+use crate::hosts::body_died;
+use crate::sharing::settle_ended;
+use crate::signals::break_calls;
+use crate::signals::can_break_calls;
+use crate::signals::default_action;
+use crate::signals::exec_body;
+use crate::signals::is_exec;
+use crate::signals::nudge_call;
+use crate::state::Keep;
+use crate::state::MoveEvent;
+use crate::state::Task;
+use crate::state::Tree;
+use crate::state::Why;
 use crate::sync::lock;
 use armento_abi::{BadCall, Otherwise, Place};
 use armento_client::api::Dest;
@@ -100,7 +109,7 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> Result<(), WireE
         }
         Some(d) if is_exec(c.packed.nr) => {
             // In the hand, where signals are seen: none can come between the look and the exec.
-            keep.tracer.post(move |t| exec(t, &d, Box::new(c)));
+            keep.tracer.post(move |t| exec_body(t, &d, Box::new(c)));
         }
         Some(d) => match proc_access::target(keep, &d, &c.packed) {
             Some(target) => proc_access::hold(keep, target, d, Box::new(c)),
@@ -126,7 +135,7 @@ fn behind(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'stat
     }
     let keep = keep.clone();
     aside::soon("settle", move || {
-        settle(&keep, pid);
+        settle_ended(&keep, pid);
         keep.tracer.post(end);
     });
 }
@@ -201,7 +210,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 keep.cpu.told(d.pid, away);
             }
             let l = link.clone();
-            let take = move |t: &mut Tree| take_default(t, &l, pid, tid, sig, &info);
+            let take = move |t: &mut Tree| default_action(t, &l, pid, tid, sig, &info);
             match NOT_FATAL & bit(sig) {
                 0 => behind(keep, pid, take),
                 _ => keep.tracer.post(take),
@@ -242,7 +251,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         ToHome::Stands { pid, list, over } => readahead::stands(keep, link, pid, &list, &over),
         ToHome::Nudge { tid, seq } => {
             if keep.deputy_of(link, tid).is_some() {
-                keep.tracer.post(move |t| nudge(t, tid, seq));
+                keep.tracer.post(move |t| nudge_call(t, tid, seq));
             }
         }
         ToHome::Freezing { mv, pid, seq } => {
@@ -251,7 +260,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 // A move that was given up meanwhile has cleaned up behind itself.
                 let here = t.procs.get(&pid).and_then(|p| p.link());
                 if t.keep.moves.is_under_way(mv) && here.is_some_and(|l| Arc::ptr_eq(l, &link)) {
-                    if let Err(e) = unbroken(t, pid) {
+                    if let Err(e) = can_break_calls(t, pid) {
                         // Its source is told at once: a thread in such a call would not stop.
                         let (stay, detail) = (e.stay(), e.detail());
                         t.keep

@@ -1,20 +1,20 @@
 //! The deputy makes a call of its body.
 
-use super::timer_settime;
-use crate::deputy::thread::Deputy;
-use crate::state::keeper::Keep;
+use crate::calls::timer_settime;
+use crate::deputy::Deputy;
+use crate::state::Keep;
 use armento_model::Tid;
 use armento_wire::call::Call;
 use std::sync::Arc;
 pub fn issue(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
     match &keep.storm_call {
-        Some(storm) => storm.call(&keep.move_queue, d, c, |d, c| make(keep, d, c)),
-        None => make(keep, d, c),
+        Some(storm) => storm.call(&keep.move_queue, d, c, |d, c| make_call(keep, d, c)),
+        None => make_call(keep, d, c),
     }
 }
 
 /// The deputy makes the call; one that means more to home than that is made with care.
-pub fn make(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
+pub fn make_call(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
     if timer_settime::is_set(c.packed.nr) {
         return timer_settime::begin(keep, d, c);
     }

@@ -1,8 +1,8 @@
 //! The end of a body by its own doing.
 
-use crate::deputy::host_link::HostLink;
-use crate::deputy::work::Work;
-use crate::state::keeper::Tree;
+use crate::deputy::HostLink;
+use crate::deputy::Work;
+use crate::state::Tree;
 use armento_model::CpuTime;
 use armento_model::Pid;
 use armento_tracee::sys;

@@ -1,14 +1,17 @@
 //! Forks, file mappings and file bytes: what a host asks beside plain calls.
 
-use crate::deputy::host_link::HostLink;
-use crate::deputy::region_setup;
-use crate::deputy::thread::{Deputy, Waiter};
-use crate::deputy::work::Work;
-use crate::hosts::lost::end_with_host;
-use crate::signals::flood::inherits_shut;
-use crate::signals::route::known;
-use crate::state::keeper::{Keep, Tree};
-use crate::state::process::Process;
+use crate::deputy::Deputy;
+use crate::deputy::HostLink;
+use crate::deputy::Waiter;
+use crate::deputy::Work;
+use crate::deputy::has_slot;
+use crate::deputy::map_slot;
+use crate::hosts::end_with_host;
+use crate::signals::child_known;
+use crate::signals::inherits_block;
+use crate::state::Keep;
+use crate::state::Process;
+use crate::state::Tree;
 use crate::sync::lock;
 use armento_migrate::fault::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
@@ -66,12 +69,12 @@ pub fn fork(
     };
     let (keep, d, at) = (keep.clone(), d.clone(), child.addr());
     // At once, while a thread is begun that waits; unless its slot has to be made first.
-    let made = match region_setup::has(&d, &child) {
+    let made = match has_slot(&d, &child) {
         true => Ok(clone(&d, flags, child)),
         false => Err(child),
     };
     aside::soon("fork", move || {
-        let made = made.or_else(|child| match region_setup::make(&d, &child) {
+        let made = made.or_else(|child| match map_slot(&d, &child) {
             true => Ok(clone(&d, flags, child)),
             false => Err(child),
         });
@@ -125,8 +128,8 @@ fn born(
     t.keep.deputies.insert(&d);
     p.threads.insert(tid, d.clone());
     let link = p.link().cloned();
-    inherits_shut(t, &d);
-    known(t, pid, tid);
+    inherits_block(t, &d);
+    child_known(t, pid, tid);
     // Who was lost with the host was counted before.
     if let Some(l) = link.filter(|l| !thread && l.broken.load(Ordering::Acquire)) {
         end_with_host(pid, &l);
@@ -264,7 +267,7 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
 
 /// Closes the files that were mapped away, once nothing of this tree is: its programs may have let them go, and unmount
 /// their file system. What is being sent, or waits to be (`group.rs`), is open a second time.
-pub fn close_files(t: &Tree) {
+pub fn close_mapped_files(t: &Tree) {
     if t.procs.values().all(|p| p.link().is_none()) {
         lock(&t.keep.leases).clear();
         lock(&t.keep.files).retain(|_, f| Arc::strong_count(f) > 1);

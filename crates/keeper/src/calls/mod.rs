@@ -1,8 +1,14 @@
-pub(crate) mod cmdline;
-pub(crate) mod dispatch;
-pub(crate) mod execute;
-pub(crate) mod exit;
-pub(crate) mod fork_and_map;
-pub(crate) mod proc_access;
-pub(crate) mod readahead;
-pub(crate) mod timer_settime;
+mod cmdline;
+mod dispatch;
+mod execute;
+mod exit;
+mod fork_and_map;
+mod proc_access;
+mod readahead;
+mod timer_settime;
+
+pub(crate) use cmdline::argument_pages;
+pub(crate) use dispatch::serve_host;
+pub(crate) use execute::make_call;
+pub(crate) use fork_and_map::close_mapped_files;
+pub(crate) use readahead::{open_files, watch_readahead};

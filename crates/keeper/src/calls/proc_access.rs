@@ -9,9 +9,10 @@
 //! A look on purpose counts: at memory, at a descendant, at one who was named. State is read in passing by whoever
 //! lists all processes (and so has /proc itself open), which would bring everybody home. Who opens the file at home is not seen by anybody.
 
-use crate::deputy::thread::Deputy;
-use crate::observers::proc_files::{counts, stopped};
-use crate::state::keeper::Keep;
+use crate::deputy::Deputy;
+use crate::observers::is_stopped;
+use crate::observers::looks_on_purpose;
+use crate::state::Keep;
 use armento_abi::{Packed, Whose, body_file, whose_words};
 use armento_model::{Pid, Tid};
 use armento_wire::call::Call;
@@ -32,7 +33,7 @@ pub fn target(keep: &Keep, d: &Deputy, c: &Packed) -> Option<Pid> {
     }
     let f = body_file(&path)?;
     let target = of(f.whose)?.pid;
-    ((f.memory || !stopped(target)) && counts(d.pid, target, f)).then_some(target)
+    ((f.memory || !is_stopped(target)) && looks_on_purpose(d.pid, target, f)).then_some(target)
 }
 
 /// The path that a call opens, from the root if we can tell.

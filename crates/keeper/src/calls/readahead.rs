@@ -4,10 +4,11 @@
 //! else has (so nobody else moves or sees its offset), under a lease against writers: while we hold it nobody
 //! has the file open for writing, and who wants to waits until the host has forgotten what it read ahead.
 
-use crate::deputy::host_link::HostLink;
-use crate::lifecycle::scan::scan;
-use crate::state::keeper::{Keep, Tree};
-use crate::state::readahead::ReadAhead;
+use crate::deputy::HostLink;
+use crate::lifecycle::scan_children;
+use crate::state::Keep;
+use crate::state::ReadAhead;
+use crate::state::Tree;
 use crate::sync::lock;
 use crate::sys;
 use armento_model::Pid;
@@ -152,7 +153,7 @@ fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
 fn alone(keep: &Keep, pid: Pid, fd: i32, id: FileId) -> bool {
     let own = keep.inherited.as_ref().is_some_and(|i| !i.contains(&id));
     let tree = |t: &mut Tree| {
-        scan(t);
+        scan_children(t);
         t.procs.keys().copied().collect()
     };
     let pids: Vec<Pid> = if own {

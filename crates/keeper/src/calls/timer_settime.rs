@@ -9,9 +9,10 @@
 //! signal does not tell which setting it comes from. Disarmed in between, the timer sends nothing, and what a
 //! deputy has taken by then is of the old one.
 
-use crate::deputy::thread::Deputy;
-use crate::deputy::work::Work;
-use crate::state::keeper::{Keep, Tree};
+use crate::deputy::Deputy;
+use crate::deputy::Work;
+use crate::state::Keep;
+use crate::state::Tree;
 use armento_abi::{Out, OutRule, Packed};
 use armento_migrate::image::timers::timer_of;
 use armento_tracee::hand::World;

@@ -1,6 +1,6 @@
 //! What waits, exec and the clocks make of the books.
 
-use super::*;
+use crate::cpu_time::*;
 use armento_abi::OutRule;
 
 const MS: u64 = 1_000_000;

@@ -3,8 +3,8 @@
 //! From: `wait_loop.rs`, before a call is answered that had to be waited for or brings data of others, so that a program
 //! that is told of a new limit runs under it; `traced/external_limits.rs`, five times a second. Next: `host/src/talk.rs`.
 
-use super::common::Common;
-use super::host_link::HostLink;
+use crate::deputy::common::Common;
+use crate::deputy::host_link::HostLink;
 use crate::sync::lock;
 use armento_model::Pid;
 use armento_tracee::sys;

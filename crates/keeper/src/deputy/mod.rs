@@ -1,7 +1,16 @@
-pub(crate) mod common;
-pub(crate) mod host_link;
-pub(crate) mod limits;
-pub(crate) mod region_setup;
-pub(crate) mod thread;
-pub(crate) mod wait_loop;
-pub(crate) mod work;
+mod common;
+mod host_link;
+mod limits;
+mod region_setup;
+mod thread;
+mod wait_loop;
+mod work;
+
+pub(crate) use common::{Common, Limits};
+pub(crate) use host_link::{Connection, Dialled, EarlyConnection, HostLink, link_lost};
+pub(crate) use limits::tell_limits;
+pub(crate) use region_setup::{
+    grow_region, has_slot, make_uffd, map_region, map_slot, slots_for, unmap_region,
+};
+pub(crate) use thread::{Deputy, Waiter};
+pub(crate) use work::{AGAIN, Work, unmade_result};

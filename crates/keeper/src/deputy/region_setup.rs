@@ -2,7 +2,7 @@
 //!
 //! From: `depart.rs`.
 
-use super::thread::Deputy;
+use crate::deputy::thread::Deputy;
 use crate::sync::lock;
 use armento_migrate::{MigrateError, Result};
 use armento_model::Stay;
@@ -21,7 +21,7 @@ const SPARE: u32 = 192;
 const SPARE_MAPPED: u32 = 2;
 
 /// Threads that fit into a region made for `threads`.
-pub const fn slots(threads: usize) -> usize {
+pub const fn slots_for(threads: usize) -> usize {
     threads + SPARE as usize
 }
 
@@ -46,7 +46,7 @@ pub fn map_region(h: &mut Hold, threads: usize) -> Result<Arc<Region>> {
     let fd = ok("memfd_create", h.tid, fd)?;
     let region = sys::steal_fd(h.tid, fd as i32).and_then(|f| {
         let first = threads as u32 + SPARE_MAPPED;
-        Region::new(File::from(f), slots(threads) as u32, first)
+        Region::new(File::from(f), slots_for(threads) as u32, first)
     });
     let mapped = match &region {
         Ok(r) => {
@@ -73,7 +73,7 @@ pub fn map_region(h: &mut Hold, threads: usize) -> Result<Arc<Region>> {
 
 /// Has its mapping of the region, `now` bytes long, reach `end`; `call` makes a call in it. Returns how long it is then.
 /// `None`: there is no room.
-pub fn grow(
+pub fn grow_region(
     region: &Region,
     now: u64,
     end: u64,
@@ -88,13 +88,13 @@ pub fn grow(
 }
 
 /// Has a deputy `slot` in its memory, as far as is known at once?
-pub fn has(d: &Deputy, slot: &Slot) -> bool {
+pub fn has_slot(d: &Deputy, slot: &Slot) -> bool {
     let known = d.common.mapped.try_lock();
     known.is_ok_and(|k| slot.end() <= *k)
 }
 
 /// Gives a deputy the memory of `slot`, and waits for it.
-pub fn make(d: &Deputy, slot: &Slot) -> bool {
+pub fn map_slot(d: &Deputy, slot: &Slot) -> bool {
     let mut known = lock(&d.common.mapped);
     if slot.end() <= *known {
         return true;
@@ -104,7 +104,7 @@ pub fn make(d: &Deputy, slot: &Slot) -> bool {
     let Some(v) = all.iter().find(|v| v.start == BASE) else {
         return false;
     };
-    let grown = grow(slot.region(), v.len(), slot.end(), |nr, args| {
+    let grown = grow_region(slot.region(), v.len(), slot.end(), |nr, args| {
         d.own(nr, args)
     });
     *known = grown.unwrap_or(*known);

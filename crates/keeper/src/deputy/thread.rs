@@ -4,9 +4,13 @@
 //! idle ──submit──► posted ──(deputy's loop)──► done ──waiter──► reply sent, next in the queue posted
 //! ```
 
-use super::common::Common;
-use super::host_link::HostLink;
-use super::work::{AGAIN, Doing, QUEUE_MAX, State, Work};
+use crate::deputy::common::Common;
+use crate::deputy::host_link::HostLink;
+use crate::deputy::work::AGAIN;
+use crate::deputy::work::Doing;
+use crate::deputy::work::QUEUE_MAX;
+use crate::deputy::work::State;
+use crate::deputy::work::Work;
 use crate::sync::lock;
 use armento_abi::sends;
 use armento_model::{Pid, Tid};

@@ -2,11 +2,14 @@
 //!
 //! From: `deputy.rs`. Next: the body's host (`wire/src/call.rs`).
 
-use super::limits;
-use super::thread::Deputy;
-use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time;
 use crate::cpu_time::Results;
+use crate::deputy::limits;
+use crate::deputy::thread::Deputy;
+use crate::deputy::work::AGAIN;
+use crate::deputy::work::Doing;
+use crate::deputy::work::State;
+use crate::deputy::work::Work;
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_tracee::region::DATA;

@@ -2,19 +2,23 @@
 //!
 //! From: the kernel, through `tracee/src/hand.rs`. Next: `signals/route.rs` (stops), `exec.rs` (execs).
 
-use super::exec::execed;
-use super::housekeeping::{send_back, watch_leases, watch_signalfds};
-use crate::calls::readahead::watch_readahead;
-use crate::hosts::monitor::monitor;
-use crate::lifecycle::scan::{gone, scan};
-use crate::observers::cpu_sleepers::watch_cpu_sleepers;
-use crate::observers::descriptors::watch_counters;
-use crate::signals::flood;
-use crate::signals::flood::{catch_up, end_shuts};
-use crate::signals::route::thread_stopped;
-use crate::state::keeper::Tree;
+use crate::calls::watch_readahead;
+use crate::events::exec::execed;
+use crate::events::housekeeping::send_back;
+use crate::events::housekeeping::watch_leases;
+use crate::events::housekeeping::watch_signalfds;
+use crate::hosts::watch_hosts;
+use crate::lifecycle::process_gone;
+use crate::lifecycle::scan_children;
+use crate::observers::watch_counters;
+use crate::observers::watch_cpu_sleepers;
+use crate::signals::LOOK;
+use crate::signals::end_blocks;
+use crate::signals::pass_on_backlog;
+use crate::signals::thread_stopped;
+use crate::state::Tree;
 use crate::sync::lock;
-use crate::traced::external_limits::watch_limits;
+use crate::traced::watch_limits;
 use armento_model::Tid;
 use armento_tracee::hand::World;
 use armento_tracee::trace::Status;
@@ -42,13 +46,13 @@ impl World for Tree {
 
     fn turn(&mut self) -> bool {
         if self.backlog {
-            catch_up(self);
+            pass_on_backlog(self);
         }
         if !self.shut.is_empty() {
-            end_shuts(self);
+            end_blocks(self);
         }
         if self.scanned.elapsed() > SCAN_EVERY {
-            scan(self);
+            scan_children(self);
         }
         // By a clock of its own: reports scan, too.
         if self.watched.elapsed() > SCAN_EVERY {
@@ -62,7 +66,7 @@ impl World for Tree {
         }
         if self.beat.elapsed() > BEAT {
             self.beat = Instant::now();
-            monitor(&self.keep);
+            watch_hosts(&self.keep);
             watch_counters(&self.keep);
         }
         !self.procs.is_empty()
@@ -71,7 +75,7 @@ impl World for Tree {
     /// Ends and forks at home, files that others want and calls that look at others are seen by looking.
     fn pause(&self) -> Duration {
         if self.backlog || !self.shut.is_empty() {
-            return flood::LOOK;
+            return LOOK;
         }
         let home = self.procs.values().any(|p| p.link().is_none());
         if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.ahead).is_empty() {
@@ -90,7 +94,7 @@ fn ended(t: &mut Tree, tid: Tid) {
         t.keep.cpu.thread_ended(pid, tid);
     }
     if t.procs.contains_key(&tid) {
-        return gone(t, tid);
+        return process_gone(t, tid);
     }
     if let Some(d) = t.keep.deputy(tid) {
         d.close();

@@ -1,10 +1,11 @@
 //! A program stands at its exec: where is it to run?
 
-use crate::lifecycle::exec::image_replaced;
-use crate::state::keeper::Tree;
-use crate::state::move_queue::{Task, Why};
-use crate::traced::resume::let_go;
-use crate::traced::setuid_exec;
+use crate::lifecycle::image_replaced;
+use crate::state::Task;
+use crate::state::Tree;
+use crate::state::Why;
+use crate::traced::exec_again;
+use crate::traced::let_go;
 use armento_client::api::Dest;
 use armento_model::Tid;
 
@@ -12,7 +13,7 @@ use armento_model::Tid;
 pub fn execed(t: &mut Tree, tid: Tid) {
     let pid = tid;
     let first = image_replaced(t, tid, true);
-    if setuid_exec::exec_again(pid) {
+    if exec_again(pid) {
         // It is not in our hand any more.
         if let Some(p) = t.procs.get_mut(&pid) {
             p.at_exec = false;

@@ -1,9 +1,10 @@
 //! What is looked at several times a second: files that others want, descriptors of signals, processes to send back.
 
-use crate::calls::fork_and_map;
-use crate::state::keeper::Tree;
-use crate::state::move_queue::{Task, Why};
-use crate::state::process::HOLD_MIN;
+use crate::calls::close_mapped_files;
+use crate::state::HOLD_MIN;
+use crate::state::Task;
+use crate::state::Tree;
+use crate::state::Why;
 use crate::sync::lock;
 use armento_client::api::Dest;
 use armento_model::Stay;
@@ -38,7 +39,7 @@ pub fn send_back(t: &mut Tree) {
 pub fn watch_signalfds(t: &mut Tree) {
     let away = t.procs.values().filter(|p| p.link().is_some());
     for p in away.filter(|p| p.common.signalfds.load(Ordering::Relaxed) != 0) {
-        let read = crate::moves::eligibility::signalfds(p.pid);
+        let read = crate::moves::signalfd_mask(p.pid);
         p.common.signalfds.store(read, Ordering::Relaxed);
     }
 }
@@ -46,7 +47,7 @@ pub fn watch_signalfds(t: &mut Tree) {
 /// A writer waits for a file that an away process maps shared: bring it home, then let go.
 /// KERNEL: /proc/sys/fs/lease-break-time gives us 45 s.
 pub fn watch_leases(t: &mut Tree) {
-    fork_and_map::close_files(t);
+    close_mapped_files(t);
     let keep = t.keep.clone();
     let mut leases = lock(&keep.leases);
     leases.retain(|(pid, _)| t.procs.get(pid).is_some_and(|p| p.link().is_some()));

@@ -1,4 +1,6 @@
-pub(crate) mod dispatch;
-pub(crate) mod exec;
-pub(crate) mod housekeeping;
-pub(crate) mod report;
+mod dispatch;
+mod exec;
+mod housekeeping;
+mod report;
+
+pub(crate) use report::report_processes;

@@ -1,8 +1,8 @@
 //! What the daemon is told of the processes of the tree.
 
-use crate::lifecycle::scan::scan;
-use crate::state::keeper::Tree;
-use crate::state::process::Process;
+use crate::lifecycle::scan_children;
+use crate::state::Process;
+use crate::state::Tree;
 use armento_client::api::ProcInfo;
 use armento_model::NodeName;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use std::time::Instant;
 /// What the daemon gets to see. Who has not been placed yet works nowhere: two dozen of them at an
 /// instant would make home look too full for any.
 pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
-    scan(t);
+    scan_children(t);
     let here = t.keep.settings.node.clone();
     let (tree, uid) = (t.keep.settings.tree, t.keep.settings.hello.uid);
     let mut all = Vec::new();

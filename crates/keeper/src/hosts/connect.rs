@@ -1,10 +1,12 @@
 //! Links to hosts: one calls stream each, made when first needed.
 
-use super::door::{DIAL_MAX, working};
-use super::reconnect;
-use super::reconnect::Serve;
-use crate::deputy::host_link::{HostLink, link_lost};
-use crate::state::keeper::Keep;
+use crate::deputy::HostLink;
+use crate::deputy::link_lost;
+use crate::hosts::door::DIAL_MAX;
+use crate::hosts::door::working;
+use crate::hosts::reconnect;
+use crate::hosts::reconnect::Serve;
+use crate::state::Keep;
 use crate::sync::lock;
 use armento_client::AskError;
 use armento_client::api::{Answer, Ask};

@@ -2,8 +2,12 @@
 //!
 //! From: `connect.rs`, `reconnect.rs`, `moves`. Next: `host/src/talk.rs`.
 
-use crate::deputy::host_link::{Connection, Dialled, EarlyConnection, HostLink, link_lost};
-use crate::state::keeper::Keep;
+use crate::deputy::Connection;
+use crate::deputy::Dialled;
+use crate::deputy::EarlyConnection;
+use crate::deputy::HostLink;
+use crate::deputy::link_lost;
+use crate::state::Keep;
 use crate::sync::lock;
 use armento_client::api::Answer;
 use armento_client::api::Ask;
@@ -60,9 +64,9 @@ pub fn open_for_move(
         // What could not be reached then may be now.
         Some(made) => match made.recv() {
             Ok(Ok(made)) => greet(keep, made, purpose),
-            _ => open(keep, &link.way(), purpose),
+            _ => open_connection(keep, &link.way(), purpose),
         },
-        None => open(keep, &link.way(), purpose),
+        None => open_connection(keep, &link.way(), purpose),
     }
 }
 
@@ -90,7 +94,7 @@ fn dialled(keep: &Arc<Keep>, link: &Arc<HostLink>) -> Dialled {
 }
 
 /// A connection to a host's door.
-pub fn open(keep: &Keep, pass: &Pass, purpose: Purpose) -> Result<Connection> {
+pub fn open_connection(keep: &Keep, pass: &Pass, purpose: Purpose) -> Result<Connection> {
     greet(keep, dial_host(keep, pass)?, purpose)
 }
 

@@ -2,9 +2,10 @@
 //!
 //! From: `reconnect.rs`, `monitor.rs`, `daemon.rs` (a node was removed). Next: nothing.
 
-use crate::deputy::host_link::HostLink;
-use crate::state::complain::complain;
-use crate::state::keeper::{Keep, Tree};
+use crate::deputy::HostLink;
+use crate::state::Keep;
+use crate::state::Tree;
+use crate::state::complain;
 use crate::sync::lock;
 use armento_model::NodeName;
 use armento_model::Pid;
@@ -25,7 +26,7 @@ pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
 }
 
 /// `node` is no member of the farm any more: nothing goes there or comes from there.
-pub fn cut(keep: &Arc<Keep>, node: &NodeName) {
+pub fn cut_off(keep: &Arc<Keep>, node: &NodeName) {
     // The next one knows that it was removed.
     *lock(&keep.identity) = None;
     let Some(link) = lock(&keep.links).get(node).cloned() else {

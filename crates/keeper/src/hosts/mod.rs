@@ -1,5 +1,11 @@
-pub(crate) mod connect;
-pub(crate) mod door;
-pub(crate) mod lost;
-pub(crate) mod monitor;
-pub(crate) mod reconnect;
+mod connect;
+mod door;
+mod lost;
+mod monitor;
+mod reconnect;
+
+pub(crate) use connect::connect;
+pub(crate) use door::{dial_spare, early_connection, open_connection, open_for_move};
+pub(crate) use lost::{body_died, cut_off, end_with_host};
+pub(crate) use monitor::watch_hosts;
+pub(crate) use reconnect::Inlet;

@@ -2,10 +2,11 @@
 //!
 //! From: `links.rs`. Next: `serve.rs`; what both ends keep meanwhile: `wire/src/session.rs`.
 
-use super::door::own_identity;
-use super::lost::dead;
-use crate::deputy::host_link::{HostLink, link_lost};
-use crate::state::keeper::Keep;
+use crate::deputy::HostLink;
+use crate::deputy::link_lost;
+use crate::hosts::door::own_identity;
+use crate::hosts::lost::dead;
+use crate::state::Keep;
 use crate::sync::lock;
 use armento_client::api::{Answer, Ask};
 use armento_link::{LinkError, Reader, dial};

@@ -2,12 +2,19 @@
 //!
 //! From: `start.rs`. Next: `events/dispatch.rs`, `daemon.rs`, `moves/run.rs`.
 
-use super::options::{Birth, Storm};
-use crate::moves::{refusal, run, storm};
-use crate::state::call_storm::CallStorm;
-use crate::state::daemon_queue::{DaemonQueue, Inbox};
-use crate::state::keeper::{Keep, Settings, Tree};
-use crate::{daemon, sys};
+use crate::daemon;
+use crate::launch::options::Birth;
+use crate::launch::options::Storm;
+use crate::moves::refuses_start;
+use crate::moves::run_moves;
+use crate::moves::run_storm;
+use crate::state::CallStorm;
+use crate::state::DaemonQueue;
+use crate::state::Inbox;
+use crate::state::Keep;
+use crate::state::Settings;
+use crate::state::Tree;
+use crate::sys;
 use armento_client::AskError;
 use armento_client::Session;
 use armento_client::api::KeeperHello;
@@ -117,7 +124,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     let (control, inbox) = DaemonQueue::new();
     // It waits for us with what it was given.
     let inherited = starting.then(|| {
-        crate::calls::readahead::open_files(program)
+        crate::calls::open_files(program)
             .map(|(_, id)| id)
             .collect()
     });
@@ -143,7 +150,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     if starting && b.on.is_some() {
         // The hand works meanwhile: the control session asks it what to report.
         let k = keep.clone();
-        let asked = move || match refusal::before(&k, b.on.as_ref(), seized) {
+        let asked = move || match refuses_start(&k, b.on.as_ref(), seized) {
             None => drop(door.write_all(b"k")),
             Some((why, hint)) => {
                 let _ = door.write_all(&NOT_KEPT);
@@ -176,10 +183,10 @@ fn start_threads(
     let k = keep.clone();
     aside::start("control", move || daemon::run(&k, session, inbox))?;
     let k = keep.clone();
-    aside::start("moves", move || run::run(&k, &k.move_queue))?;
+    aside::start("moves", move || run_moves(&k, &k.move_queue))?;
     if keep.settings.spread {
         let k = keep.clone();
-        aside::start("placements", move || run::run(&k, k.placements()))?;
+        aside::start("placements", move || run_moves(&k, k.placements()))?;
     }
     if let Some((storm, seed)) = storm {
         let k = keep.clone();
@@ -188,7 +195,7 @@ fn start_threads(
             Storm::Call => CALL_STORM_HOME_MS,
         };
         let every = Duration::from_millis(ms);
-        aside::start("storm", move || storm::run(&k, every, seed))?;
+        aside::start("storm", move || run_storm(&k, every, seed))?;
     }
     let k = keep.clone();
     if k.storm_call.is_some() {

@@ -1,3 +1,6 @@
-pub(crate) mod keeper;
-pub(crate) mod options;
-pub(crate) mod start;
+mod keeper;
+mod options;
+mod start;
+
+pub use options::{Birth, BirthError, Storm};
+pub use start::{adopt, run, run_native};

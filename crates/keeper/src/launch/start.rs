@@ -2,10 +2,13 @@
 //!
 //! From: `cli/src/run.rs`. Next: `tree.rs` (the exec stop), then `depart.rs`.
 
-use super::keeper::{HELD, NOT_KEPT, keeper};
-use super::options::{Birth, BirthError};
 use crate::cpu_features::VARIABLE;
-use crate::moves::permission;
+use crate::launch::keeper::HELD;
+use crate::launch::keeper::NOT_KEPT;
+use crate::launch::keeper::keeper;
+use crate::launch::options::Birth;
+use crate::launch::options::BirthError;
+use crate::moves::allow_keeper;
 use crate::sys;
 use armento_client::api::Refusal;
 use armento_client::{AskError, Session};
@@ -52,7 +55,7 @@ fn with_keeper(b: &Birth) -> std::io::Result<BirthError> {
                 return Ok(not_kept(ours));
             }
             if said == *b"k" {
-                permission::agree(keeper);
+                allow_keeper(keeper);
             }
             if said == HELD && b.is_special() {
                 eprintln!(

@@ -1,8 +1,9 @@
 //! A process runs another program: its deputies and what was known of its image are no more.
 
-use crate::sharing::named_shm::settle_later;
-use crate::state::keeper::Tree;
-use crate::state::process::{Place, Process};
+use crate::sharing::settle_later;
+use crate::state::Place;
+use crate::state::Process;
+use crate::state::Tree;
 use armento_model::Tid;
 use armento_tracee::trace;
 use armento_wire::talk::ToHost;

@@ -1,2 +1,5 @@
-pub(crate) mod exec;
-pub(crate) mod scan;
+mod exec;
+mod scan;
+
+pub(crate) use exec::image_replaced;
+pub(crate) use scan::{process_gone, scan_children};

@@ -1,7 +1,7 @@
 //! Processes that were born or ended at home without an event.
 
-use crate::sharing::named_shm::settle_later;
-use crate::state::keeper::Tree;
+use crate::sharing::settle_later;
+use crate::state::Tree;
 use crate::sync::lock;
 use armento_model::Pid;
 use armento_tracee::status;
@@ -9,20 +9,20 @@ use armento_wire::talk::ToHost;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 /// Finds children born at home, forgets those that ended there.
-pub fn scan(t: &mut Tree) {
+pub fn scan_children(t: &mut Tree) {
     t.scanned = Instant::now();
     let mut queue: Vec<Pid> = t.procs.keys().copied().collect();
     while let Some(pid) = queue.pop() {
         let home = t.procs.get(&pid).is_none_or(|p| p.link().is_none());
         if home && status::read(pid).map_or(true, |s| s.state == 'Z' || s.state == 'X') {
-            gone(t, pid);
+            process_gone(t, pid);
             continue;
         }
         // Whose body is away forks by our hand alone. A deputy that was killed before its birth was on
         // our books has been reported, and forgotten, as a stranger.
         if !home {
             if !std::fs::exists(format!("/proc/{pid}")).unwrap_or(true) {
-                gone(t, pid);
+                process_gone(t, pid);
             }
             continue;
         }
@@ -37,7 +37,7 @@ pub fn scan(t: &mut Tree) {
 }
 
 /// A process of the tree ended.
-pub fn gone(t: &mut Tree, pid: Pid) {
+pub fn process_gone(t: &mut Tree, pid: Pid) {
     let Some(mut p) = t.procs.remove(&pid) else {
         return;
     };

@@ -1,13 +1,14 @@
 //! A process that must come home: for a call that only home can serve, or because another observes it.
 
-use super::move_process::{go, place};
-use super::storm;
-use crate::calls::execute::make;
-use crate::deputy::work::AGAIN;
+use crate::calls::make_call;
+use crate::deputy::AGAIN;
+use crate::moves::move_process::go;
+use crate::moves::move_process::place;
 use crate::moves::outcome::MoveCost;
-use crate::state::keeper::Keep;
-use crate::state::process::Place;
-use crate::state::stay_reason::StayReason;
+use crate::moves::storm;
+use crate::state::Keep;
+use crate::state::Place;
+use crate::state::StayReason;
 use armento_client::api::Dest;
 use armento_client::api::Report;
 use armento_migrate::MigrateError;
@@ -69,7 +70,7 @@ pub fn come_home_observed(keep: &Arc<Keep>, pid: Pid, by: Pid) {
             // Issued again, they find it at home, or ended.
             true => h.by.link().reply(h.by.tid, h.call.seq, AGAIN, &[]),
             // It cannot come: they show what there is.
-            false => make(keep, h.by, h.call),
+            false => make_call(keep, h.by, h.call),
         }
     }
 }

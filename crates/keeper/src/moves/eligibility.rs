@@ -2,10 +2,12 @@
 //!
 //! From: `depart.rs`. Next: nothing: the reasons are `armento_model::Stay`.
 
-use super::permission;
-use crate::deputy::region_setup;
-use crate::observers::{cpu_sleepers, descriptors, proc_files};
-use crate::state::keeper::Keep;
+use crate::deputy::slots_for;
+use crate::moves::permission;
+use crate::observers::not_awaited;
+use crate::observers::not_counted;
+use crate::observers::not_observed;
+use crate::state::Keep;
 use crate::sys as ksys;
 use armento_migrate::image::areas;
 use armento_migrate::image::breakpoints;
@@ -50,9 +52,9 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     few_enough(status::threads(pid).map_or(0, |t| t.len()))?;
     delicate(pid)?;
     areas::may_travel(&maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
-    proc_files::unseen(keep, pid)?;
-    descriptors::uncounted(keep, pid)?;
-    cpu_sleepers::unawaited(keep, pid)?;
+    not_observed(keep, pid)?;
+    not_counted(keep, pid)?;
+    not_awaited(keep, pid)?;
     Ok(st.rss_kib)
 }
 
@@ -158,7 +160,7 @@ fn uncounted(pid: Pid) -> Result<()> {
 
 /// The state of all threads travels in one message, also of those that it makes away.
 fn few_enough(threads: usize) -> Result<()> {
-    let most = FRAME_MAX / (trace::xstate_len() + THREAD_BYTES) - region_setup::slots(0);
+    let most = FRAME_MAX / (trace::xstate_len() + THREAD_BYTES) - slots_for(0);
     if threads <= most {
         return Ok(());
     }
@@ -195,7 +197,7 @@ fn open_files(pid: Pid) -> Result<()> {
 }
 
 /// Signals that it reads from descriptors, as a mask. KERNEL: signalfd_show_fdinfo.
-pub fn signalfds(pid: Pid) -> u64 {
+pub fn signalfd_mask(pid: Pid) -> u64 {
     let dir = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter();
     let one = |e: std::fs::DirEntry| {
         let to = std::fs::read_link(e.path()).ok()?;

@@ -2,15 +2,16 @@
 //!
 //! From: `depart.rs`, `group.rs`. Next: `migrate/src/source.rs`.
 
-use super::eligibility;
-use super::prepare::survey;
-use crate::deputy::region_setup::map_region;
-use crate::observers::proc_files;
-use crate::restart::wait_deadlines;
-use crate::restart::wait_deadlines::WaitDeadlines;
-use crate::sharing::sharers;
-use crate::signals::timers;
-use crate::state::keeper::{Keep, Tree};
+use crate::deputy::map_region;
+use crate::moves::eligibility;
+use crate::moves::prepare::survey;
+use crate::observers::not_observed;
+use crate::restart::WaitDeadlines;
+use crate::restart::timed_sleepers;
+use crate::sharing::shared_only_with;
+use crate::signals::read_overruns;
+use crate::state::Keep;
+use crate::state::Tree;
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::files;
@@ -49,7 +50,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     point("home.looked");
     let ran = l.grip.halted.is_empty();
     let asleep = if ran {
-        wait_deadlines::asleep(&sleepers)
+        timed_sleepers(&sleepers)
     } else {
         Vec::new()
     };
@@ -80,7 +81,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     if again {
         // One that stands at its exec since it was looked at has nothing new.
         if !how.joint {
-            sharers::only(&[pid], &last.areas)?;
+            shared_only_with(&[pid], &last.areas)?;
         }
         guarded(&t.keep, pid)?;
         eligibility::still_may_leave(pid)?;
@@ -95,7 +96,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
         files::look_below(&mut hold, &code, &last)?;
     }
-    proc_files::unseen(&t.keep, pid)?;
+    not_observed(&t.keep, pid)?;
     point("home.surveyed");
     let ignores = inject::ignores_trap(pid);
     let mut threads = Vec::new();
@@ -109,7 +110,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
                 vdso.leave(&mut hold)?;
             }
             if h.tid == pid {
-                overruns = timers::overruns(&mut hold, &code, pid)?;
+                overruns = read_overruns(&mut hold, &code, pid)?;
                 actions = sigs::read(&mut hold, &code)?;
                 l.itimers = itimers::read(&mut hold, &code)?;
                 mm::read_brk(&mut hold, &code, &mut l.numbers)?;
@@ -145,7 +146,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         .filter(|(_, a)| a[0] == 1)
         .map(|(i, _)| 1 << i)
         .sum();
-    l.signalfds = eligibility::signalfds(pid);
+    l.signalfds = eligibility::signalfd_mask(pid);
     l.states.clone_from(&threads);
     l.limits = sys::limits(pid);
     let state = State {

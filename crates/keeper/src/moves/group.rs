@@ -9,18 +9,32 @@
 //! What they share is sent once, by the first that maps it. On the way out nothing is copied while they run:
 //! a write of one into what another has sent would be lost.
 
-use super::outcome::{MoveCost, READY_MAX, await_ready, better};
-use super::restore_threads::Fetched;
-use super::{eligibility, freeze, hollow, home, prepare, restore_threads};
-use crate::calls::dispatch::serve_host;
-use crate::deputy::host_link::HostLink;
-use crate::hosts::{connect, door};
-use crate::lifecycle::scan::scan;
-use crate::observers::descriptors;
-use crate::sharing::{named_shm, sharers};
-use crate::state::keeper::{Keep, Tree};
-use crate::state::moves::MoveEvent;
-use crate::state::process::Place;
+use crate::calls::serve_host;
+use crate::deputy::HostLink;
+use crate::hosts::connect;
+use crate::hosts::open_for_move;
+use crate::lifecycle::scan_children;
+use crate::moves::eligibility;
+use crate::moves::freeze;
+use crate::moves::hollow;
+use crate::moves::home;
+use crate::moves::outcome::MoveCost;
+use crate::moves::outcome::READY_MAX;
+use crate::moves::outcome::await_ready;
+use crate::moves::outcome::better;
+use crate::moves::prepare;
+use crate::moves::restore_threads;
+use crate::moves::restore_threads::Fetched;
+use crate::observers::untouched;
+use crate::sharing::fetch_objects;
+use crate::sharing::guard_objects;
+use crate::sharing::objects_away;
+use crate::sharing::release_objects;
+use crate::sharing::shared_only_with;
+use crate::state::Keep;
+use crate::state::MoveEvent;
+use crate::state::Place;
+use crate::state::Tree;
 use crate::sync::lock;
 use armento_migrate::image::areas;
 use armento_migrate::image::files::readable;
@@ -53,7 +67,7 @@ pub fn place(keep: &Keep, group: &[Pid]) -> Result<Place> {
     let look = move |t: &mut Tree| -> Result<Place> {
         if pids.iter().any(|p| !t.procs.contains_key(p)) {
             // Its parent's fork was just now.
-            scan(t);
+            scan_children(t);
         }
         let mut place = None;
         for pid in pids {
@@ -93,7 +107,7 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<MoveCost>
             Err(e) => return Err(about(*pid, e)),
         }
     }
-    let link = connect::connect(keep, node, group[0], need, serve_host)?;
+    let link = connect(keep, node, group[0], need, serve_host)?;
     warm(keep, group, &link);
     let frozen = Instant::now();
     let mut members = Vec::new();
@@ -101,9 +115,9 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<MoveCost>
     let turn = keep.guards.turn();
     let sent = (|| {
         halt(keep, group, &link, &mut members)?;
-        let lasting = named_shm::guard(keep, group, &link)?;
+        let lasting = guard_objects(keep, group, &link)?;
         let areas = members.iter().flat_map(|m| &m.prep.head.areas);
-        sharers::only(group, &areas.cloned().collect::<Vec<_>>())?;
+        shared_only_with(group, &areas.cloned().collect::<Vec<_>>())?;
         let bytes = send(keep, &link, &mut members)?;
         let away = hand_over(keep, &link, &members)?;
         keep.guards.gone(&lasting);
@@ -125,7 +139,7 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<MoveCost>
             })
         }
         Err(e) => {
-            named_shm::release(keep, &named_shm::away_of(keep, group));
+            release_objects(keep, &objects_away(keep, group));
             for m in &members {
                 let (pid, mv) = (m.pid, m.mv);
                 link.tell(&ToHost::Abort { mv, pid });
@@ -143,7 +157,7 @@ fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
     let mut files = HashMap::new();
     for pid in group {
         let list = maps::read(*pid).unwrap_or_default();
-        let untouched = || descriptors::untouched(keep, *pid);
+        let untouched = || untouched(keep, *pid);
         let seen = areas::of_home(*pid, &list, None, &untouched);
         files.extend(seen.unwrap_or_default().files);
     }
@@ -194,7 +208,7 @@ fn halt(
 fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Result<u64> {
     let (mut sent, mut bytes) = (Views::default(), 0);
     for m in members {
-        let (mut r, mut w) = door::open_for_move(keep, link, None, Purpose::Bring(m.mv))?;
+        let (mut r, mut w) = open_for_move(keep, link, None, Purpose::Bring(m.mv))?;
         let mut job = Job::new(m.pid, &mut r, &mut w);
         m.prep.head.brings = sent.lack(&m.prep.head.areas);
         m.prep.head.lasting = objects::sizes(&m.prep.head.areas)
@@ -284,11 +298,11 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Mo
         };
         all.into_iter().map(wait).collect()
     });
-    let away = named_shm::away_of(keep, group);
+    let away = objects_away(keep, group);
     let mut turn = None;
     let flipped = all_here(keep, &moves, got).and_then(|all| {
         turn = Some(keep.guards.turn());
-        named_shm::fetch(keep, &away)?;
+        fetch_objects(keep, &away)?;
         let bytes = all.iter().map(|(.., f)| f.bytes).sum();
         let frozen = all.iter().map(|(.., f)| f.frozen).min();
         let link = link.clone();
@@ -301,7 +315,7 @@ pub fn bring(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Mo
         })
     });
     if flipped.is_ok() {
-        named_shm::release(keep, &away);
+        release_objects(keep, &away);
     }
     drop(turn);
     for (pid, mv, news) in &moves {

@@ -2,16 +2,17 @@
 //!
 //! From: `depart.rs`, `group.rs`. Next: `deputy.rs`.
 
-use super::freeze::restarting;
-use crate::deputy::host_link::HostLink;
-use crate::deputy::region_setup;
-use crate::deputy::thread::{Deputy, Waiter};
-use crate::deputy::work::Work;
+use crate::deputy::Deputy;
+use crate::deputy::HostLink;
+use crate::deputy::Waiter;
+use crate::deputy::Work;
+use crate::deputy::grow_region;
+use crate::moves::freeze::restarting;
 use crate::sharing::sharers;
-use crate::signals::requeue;
-use crate::signals::route::in_order;
-use crate::state::keeper::Tree;
-use crate::state::process::Process;
+use crate::signals::in_order;
+use crate::signals::take_pending;
+use crate::state::Process;
+use crate::state::Tree;
 use crate::sync::lock;
 use armento_migrate::fault::point;
 use armento_migrate::image::itimers::{self, Itimers};
@@ -112,7 +113,7 @@ pub fn hand_over(
     hold_halted(p, &halted);
     for s in &l.states {
         // Only a thread that died meanwhile fails; its process dies with it.
-        let waits = requeue::leave(&code, pid, s.tid, s.mask & read).unwrap_or_default();
+        let waits = take_pending(&code, pid, s.tid, s.mask & read).unwrap_or_default();
         for (to, info) in waits {
             hold(&mut p.held, to, &info);
         }
@@ -168,7 +169,7 @@ pub fn hand_over(
 /// Threads that it made since the region was mapped may need more of it. Returns the bytes that are mapped.
 fn with_room(pid: Pid, code: &Code, region: &Region, slots: &[Slot]) -> Option<u64> {
     let end = slots.iter().map(Slot::end).max()?;
-    region_setup::grow(region, region.first_len(), end, |nr, args| {
+    grow_region(region, region.first_len(), end, |nr, args| {
         let mut h = Hold::take(pid, Arc::new(Unfiltered)).ok()?;
         Some(h.call(code, nr, args).ok()?.0)
     })
@@ -258,7 +259,7 @@ fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Optio
     // What comes home again is all that they hold. Not what lasts, and not of a group's: one of it may not get away.
     let lasts = all.iter().any(|v| objects::lasting(v).is_some());
     let shares = all.iter().any(|v| objects::nameless(v).is_some());
-    let alone = shares && !lasts && sharers::of(pid).len() == 1;
+    let alone = shares && !lasts && sharers(pid).len() == 1;
     let given_up = |v: &&maps::Vma| alone && objects::nameless(v).is_some();
     for v in all.iter().filter(given_up) {
         d.submit(Work::Tidy {

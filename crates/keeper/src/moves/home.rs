@@ -2,16 +2,21 @@
 //!
 //! From: `mover.rs`. Next: nothing: the program runs untraced.
 
-use super::mappings::{MappedEarly, map_early, rebuild};
-use super::outcome::MoveCost;
-use super::restore_threads::{Fetched, dress};
-use crate::calls::fork_and_map;
-use crate::deputy::host_link::HostLink;
-use crate::hosts::door;
-use crate::state::keeper::{Keep, Tree};
-use crate::state::moves::MoveEvent;
-use crate::state::process::{PATIENCE, Place};
-use crate::traced::resume::go_on;
+use crate::calls::close_mapped_files;
+use crate::deputy::HostLink;
+use crate::hosts::open_connection;
+use crate::moves::mappings::MappedEarly;
+use crate::moves::mappings::map_early;
+use crate::moves::mappings::rebuild;
+use crate::moves::outcome::MoveCost;
+use crate::moves::restore_threads::Fetched;
+use crate::moves::restore_threads::dress;
+use crate::state::Keep;
+use crate::state::MoveEvent;
+use crate::state::PATIENCE;
+use crate::state::Place;
+use crate::state::Tree;
+use crate::traced::resume_process;
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
 use armento_migrate::image::flags;
@@ -85,7 +90,7 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         state: None,
         from: Xsave::default(),
     };
-    let (mut r, mut w) = door::open(keep, &link.way(), Purpose::Fetch(mv))?;
+    let (mut r, mut w) = open_connection(keep, &link.way(), Purpose::Fetch(mv))?;
     let bytes = target::receive(&mut r, &mut w, &mut b)?;
     Ok(Fetched {
         state: b.state.ok_or(MigrateError::Ended)?,
@@ -217,8 +222,8 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
         grip.seized.insert(h.tid);
     }
     grip.halted = halted;
-    fork_and_map::close_files(t);
-    go_on(t, pid, grip);
+    close_mapped_files(t);
+    resume_process(t, pid, grip);
     // Their waiters: many want a processor now.
     deputies.iter().for_each(|d| d.close());
     Ok(())

@@ -5,12 +5,16 @@
 //! Both hosts do the work; home breaks calls, waits for Ready, then says Thaw and Drop. Home is the
 //! arbiter: until Thaw is said the process can go on where it was.
 
-use super::outcome::{MoveCost, READY_MAX, ready, unfinished};
-use crate::calls::dispatch::serve_host;
-use crate::deputy::host_link::HostLink;
+use crate::calls::serve_host;
+use crate::deputy::HostLink;
 use crate::hosts::connect;
-use crate::state::keeper::{Keep, Tree};
-use crate::state::moves::MoveEvent;
+use crate::moves::outcome::MoveCost;
+use crate::moves::outcome::READY_MAX;
+use crate::moves::outcome::ready;
+use crate::moves::outcome::unfinished;
+use crate::state::Keep;
+use crate::state::MoveEvent;
+use crate::state::Tree;
 use armento_migrate::fault::point;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, MoveId, NodeName, Pid, Stay};
@@ -28,7 +32,7 @@ pub fn onward(
     from: &Arc<HostLink>,
     node: &NodeName,
 ) -> Result<MoveCost> {
-    let link = connect::connect(keep, node, pid, 0, serve_host)?;
+    let link = connect(keep, node, pid, 0, serve_host)?;
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[from, &link]);
     let begun = Instant::now();

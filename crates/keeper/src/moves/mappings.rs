@@ -2,11 +2,13 @@
 //!
 //! From: `arrive.rs`. Next: `migrate/src/fill.rs`.
 
-use crate::calls::cmdline;
-use crate::deputy::thread::Deputy;
-use crate::signals::break_calls::break_calls;
-use crate::signals::route::{in_order, thread_directed};
-use crate::state::keeper::{Keep, Tree};
+use crate::calls::argument_pages;
+use crate::deputy::Deputy;
+use crate::signals::break_calls;
+use crate::signals::in_order;
+use crate::signals::is_thread_directed;
+use crate::state::Keep;
+use crate::state::Tree;
 use crate::sync::lock;
 use armento_migrate::fill::StandIns;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
@@ -54,7 +56,7 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
             grip.halt_one(tid)
         });
     for (tid, info) in in_order(&grip.halted) {
-        let to = thread_directed(&keep, pid, tid, &info).then_some(tid);
+        let to = is_thread_directed(&keep, pid, tid, &info).then_some(tid);
         image::timers::hold(&mut p.held, to, &info);
     }
     let halted = grip.disband();
@@ -218,7 +220,7 @@ fn grow_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Option<Call
 /// `busy`, which calls under way read.
 fn stale(pid: Pid, old: &[Area], busy: &[Run], stand_ins: &StandIns) -> Vec<Run> {
     let all: Vec<Run> = old.iter().map(Area::run).collect();
-    let (from, to) = cmdline::pages(pid);
+    let (from, to) = argument_pages(pid);
     let stack = old.iter().find(|a| a.kind == Kind::Stack);
     let mut needed = busy.to_vec();
     if stack.is_some_and(|s| s.start <= from && from < to && to <= s.end) {

@@ -2,13 +2,19 @@
 //!
 //! From: `run.rs`, `placement.rs`, `come_home.rs`. Next: `out.rs`, `home.rs`, `host_to_host.rs`, `group.rs`.
 
-use super::outcome::MoveCost;
-use super::{group, home, host_to_host, out};
-use crate::sharing::{named_shm, sharers};
-use crate::state::keeper::{Keep, Tree};
-use crate::state::process::Place;
-use crate::state::stay_reason::StayReason;
-use crate::traced::user_hold;
+use crate::moves::group;
+use crate::moves::home;
+use crate::moves::host_to_host;
+use crate::moves::out;
+use crate::moves::outcome::MoveCost;
+use crate::sharing::maps_shared_object;
+use crate::sharing::partner_of_stay;
+use crate::sharing::sharers;
+use crate::state::Keep;
+use crate::state::Place;
+use crate::state::StayReason;
+use crate::state::Tree;
+use crate::traced::refuses_move;
 use armento_client::api::Dest;
 use armento_migrate::MigrateError;
 use armento_migrate::Result;
@@ -40,7 +46,7 @@ pub fn move_it(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(No
     let begun = Instant::now();
     let (now, held) = place(keep, pid)?;
     if storm || matches!(to, Dest::Node(_)) {
-        user_hold::refuses(keep, pid, storm)?;
+        refuses_move(keep, pid, storm)?;
     }
     if held && (storm || *to == Dest::Balance) {
         return Err(MigrateError::Stays(
@@ -48,8 +54,8 @@ pub fn move_it(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(No
             "it came home for a call a moment ago".into(),
         ));
     }
-    let group = sharers::of(pid);
-    let joint = group.len() > 1 || named_shm::maps_shared_object(keep, pid);
+    let group = sharers(pid);
+    let joint = group.len() > 1 || maps_shared_object(keep, pid);
     let r = match (to, &now) {
         _ if joint && *to != Dest::Balance => together(keep, (pid, &group), to, storm),
         (Dest::Balance, _) => {
@@ -72,7 +78,7 @@ pub fn move_it(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(No
     // Storms fail all the time, and nobody asks why.
     let kept = r.as_ref().err().map(|e| match storm {
         true => StayReason::new(e.stay(), &e.detail()),
-        false => StayReason::new(e.stay(), &e.detail()).with(sharers::because_of(pid, e.stay())),
+        false => StayReason::new(e.stay(), &e.detail()).with(partner_of_stay(pid, e.stay())),
     });
     keep.tracer.run(move |t| t.note(pid, kept));
     if let Err(e) = &r {

@@ -7,16 +7,26 @@
 //! ```
 //! Home is the arbiter: until Thaw is said the process can go on where it was.
 
-use super::eligibility;
-use super::freeze::{Leaves, freeze};
-use super::hollow::{give_up, hand_over, perhaps_kept};
-use super::outcome::{MoveCost, READY_MAX, await_ready, better};
-use super::prepare::{PRECOPY_MIN_KIB, prepare, survey, undo};
-use crate::calls::dispatch::serve_host;
-use crate::deputy::host_link::HostLink;
-use crate::hosts::{connect, door};
-use crate::state::keeper::Keep;
-use crate::state::moves::MoveEvent;
+use crate::calls::serve_host;
+use crate::deputy::HostLink;
+use crate::hosts::connect;
+use crate::hosts::open_for_move;
+use crate::moves::eligibility;
+use crate::moves::freeze::Leaves;
+use crate::moves::freeze::freeze;
+use crate::moves::hollow::give_up;
+use crate::moves::hollow::hand_over;
+use crate::moves::hollow::perhaps_kept;
+use crate::moves::outcome::MoveCost;
+use crate::moves::outcome::READY_MAX;
+use crate::moves::outcome::await_ready;
+use crate::moves::outcome::better;
+use crate::moves::prepare::PRECOPY_MIN_KIB;
+use crate::moves::prepare::prepare;
+use crate::moves::prepare::survey;
+use crate::moves::prepare::undo;
+use crate::state::Keep;
+use crate::state::MoveEvent;
 use crate::sync::lock;
 use armento_migrate::fault::point;
 use armento_migrate::image::flags::Noted;
@@ -37,7 +47,7 @@ pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<MoveCost> {
     point("home.leaving");
     let need = eligibility::may_leave(keep, pid)?;
     // While the other node makes a host, perhaps.
-    let way = || connect::connect(keep, node, pid, need, serve_host);
+    let way = || connect(keep, node, pid, need, serve_host);
     let (link, noted) = aside::both("way", way, || eligibility::noted(pid));
     let (link, noted) = (link.unwrap_or(Err(MigrateError::Ended))?, noted?);
     point("home.linked");
@@ -59,7 +69,7 @@ fn try_out(
 ) -> Result<MoveCost> {
     let hand = &keep.tracer;
     let early = lock(&keep.early).remove(&pid);
-    let open = || door::open_for_move(keep, link, early, Purpose::Bring(mv));
+    let open = || open_for_move(keep, link, early, Purpose::Bring(mv));
     let look = || {
         hand.run(move |t| prepare(t, pid, false))
             .unwrap_or(Err(MigrateError::Ended))

@@ -1,6 +1,6 @@
 //! How a move ended, and the news by which home learns of it.
 
-use crate::state::moves::MoveEvent;
+use crate::state::MoveEvent;
 use armento_migrate::MigrateError;
 use armento_migrate::Result;
 use armento_model::CpuTime;

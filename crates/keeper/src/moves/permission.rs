@@ -3,7 +3,7 @@
 //! From: `birth.rs` (the program allows it), `depart.rs` and `group.rs` (before anything of a process that leaves is
 //! touched). Next: `noded/src/yama/mod.rs`.
 
-use crate::state::keeper::Keep;
+use crate::state::Keep;
 use armento_client::api::{Answer, Ask};
 use armento_client::{AskError, Session};
 use armento_migrate::stop::cannot_be_traced;
@@ -19,7 +19,7 @@ const ASKED_MAX: Duration = Duration::from_secs(10);
 const AGREED_MAX: Duration = Duration::from_secs(5);
 
 /// Of the program that is not yet the user's: its keeper may trace it and what it will start.
-pub fn agree(keeper: Pid) {
+pub fn allow_keeper(keeper: Pid) {
     if scope() != Some(1) {
         return;
     }

@@ -2,13 +2,17 @@
 //!
 //! From: `events/exec.rs`. Next: `move_process.rs`.
 
-use super::move_process::{is_at_exec, move_it};
-use super::{refusal, storm};
-use crate::hosts::door;
-use crate::state::keeper::{Keep, Tree};
-use crate::state::loading::Loaded;
+use crate::hosts::dial_spare;
+use crate::hosts::early_connection;
+use crate::moves::move_process::is_at_exec;
+use crate::moves::move_process::move_it;
+use crate::moves::refusal;
+use crate::moves::storm;
+use crate::state::Keep;
+use crate::state::Loaded;
+use crate::state::Tree;
 use crate::sync::lock;
-use crate::traced::resume::let_go;
+use crate::traced::let_go;
 use crate::traced::run_to_entry;
 use armento_client::AskError;
 use armento_client::api::Answer;
@@ -37,10 +41,10 @@ pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
     }
     let node = choose(keep, pid);
     if let Some(node) = node.filter(|n| turn.is_ok() && *n != keep.settings.node) {
-        if let Some(e) = door::early_connection(keep, &node) {
+        if let Some(e) = early_connection(keep, &node) {
             lock(&keep.early).insert(pid, e);
         }
-        if run_to_entry::load(keep, pid) == Loaded::Gone {
+        if run_to_entry(keep, pid) == Loaded::Gone {
             lock(&keep.early).remove(&pid);
             keep.daemon.report(Report::Placed { pid });
             return;
@@ -54,7 +58,7 @@ pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
         lock(&keep.early).remove(&pid);
         keep.daemon.report(Report::Placed { pid });
         match gone {
-            Ok(_) => return door::dial_spare(keep, &node),
+            Ok(_) => return dial_spare(keep, &node),
             Err(e) => {
                 eprintln!("placement of {pid}: {e}");
                 if keep.settings.pinned.is_some() {

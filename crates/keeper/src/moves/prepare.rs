@@ -2,17 +2,22 @@
 //!
 //! From: `out.rs`, `group.rs`. Next: `freeze.rs`.
 
-use super::eligibility;
-use crate::deputy::common::Limits;
-use crate::deputy::region_setup::{make_uffd, map_region, unmap_region};
-use crate::observers::descriptors;
-use crate::restart::wait_deadlines;
-use crate::sharing::sharers;
-use crate::state::keeper::{Keep, Tree};
-use crate::state::leaving::Leaving;
-use crate::state::process::Place;
+use crate::deputy::Limits;
+use crate::deputy::make_uffd;
+use crate::deputy::map_region;
+use crate::deputy::unmap_region;
+use crate::moves::eligibility;
+use crate::observers::untouched;
+use crate::restart::timed_sleepers;
+use crate::sharing::shared_only_with;
+use crate::state::Keep;
+use crate::state::Leaving;
+use crate::state::Place;
+use crate::state::Tree;
 use crate::sync::lock;
-use crate::traced::resume::{calls_of, go_on, run_on};
+use crate::traced::call_fixups;
+use crate::traced::resume_for_move;
+use crate::traced::resume_process;
 use armento_migrate::MigrateError;
 use armento_migrate::Result;
 use armento_migrate::image::Head;
@@ -91,7 +96,7 @@ impl Prepared {
 /// `known`: its files at an earlier look.
 pub fn survey(keep: &Keep, pid: Pid, known: Option<&Names>) -> Result<Survey> {
     let maps = maps::read(pid).map_err(|_| MigrateError::Ended)?;
-    areas::of_home(pid, &maps, known, &|| descriptors::untouched(keep, pid))
+    areas::of_home(pid, &maps, known, &|| untouched(keep, pid))
 }
 
 /// Halts the process, maps our region into it, and looks at it. It runs on meanwhile when it is big.
@@ -103,7 +108,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
     }
     let at_exec = p.at_exec;
     let mut grip = Grip::new(pid);
-    grip.calls = Some(calls_of(t, pid));
+    grip.calls = Some(call_fixups(t, pid));
     if at_exec {
         // From the exec event to a stop at the user-mode boundary.
         grip.seized.insert(pid);
@@ -112,13 +117,13 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         trace::resume(pid, 0)?;
         grip.halt_one(pid)?;
     } else {
-        let asleep = wait_deadlines::asleep(&delicate(pid)?);
+        let asleep = timed_sleepers(&delicate(pid)?);
         let led = t.cpu_fixup.restarted.clone();
         let halted = halt(&mut grip)
             .and_then(|()| led.whole(pid, &grip.halted))
             .and_then(|()| uncarried::of_threads(grip.halted.iter().map(|h| h.tid)));
         if let Err(e) = halted {
-            go_on(t, pid, grip);
+            resume_process(t, pid, grip);
             return Err(e);
         }
         asleep.iter().for_each(|a| t.wait_deadlines.woken(a));
@@ -136,7 +141,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
                 for h in &leaving.grip.halted {
                     trace::set_options(h.tid, options)?;
                 }
-                run_on(t, pid, &mut leaving.grip);
+                resume_for_move(t, pid, &mut leaving.grip);
             }
             lock(&t.keep.names).extend(&prep.names);
             t.leaving.insert(pid, leaving);
@@ -151,7 +156,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
                 t.passing.retain(|tid| !grip.seized.contains(tid));
                 let _ = grip.disband();
             } else {
-                go_on(t, pid, grip);
+                resume_process(t, pid, grip);
             }
             Err(e)
         }
@@ -186,7 +191,7 @@ fn look(
     let first = survey(keep, pid, None)?;
     objects::travels(&first.areas)?;
     if !joint {
-        sharers::only(&[pid], &first.areas)?;
+        shared_only_with(&[pid], &first.areas)?;
     }
     let rss = status::read(pid).map(|s| s.rss_kib).unwrap_or(0);
     let tids: Vec<Tid> = grip.seized.iter().copied().collect();
@@ -280,5 +285,5 @@ pub fn undo(t: &mut Tree, pid: Pid) {
     if let Some(p) = t.procs.get_mut(&pid) {
         p.at_exec = false;
     }
-    go_on(t, pid, l.grip);
+    resume_process(t, pid, l.grip);
 }

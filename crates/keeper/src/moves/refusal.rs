@@ -3,12 +3,13 @@
 //! From: `birth.rs` (before the exec), `mover.rs` (at the exec, when the move has failed). Next: the program's standard
 //! error.
 
-use super::prepare::CS_32;
-use crate::calls::dispatch::serve_host;
+use crate::calls::serve_host;
 use crate::hosts::connect;
-use crate::lifecycle::scan::gone;
-use crate::state::complain::complain;
-use crate::state::keeper::{Keep, Tree};
+use crate::lifecycle::process_gone;
+use crate::moves::prepare::CS_32;
+use crate::state::Keep;
+use crate::state::Tree;
+use crate::state::complain;
 use armento_migrate::stop::{Grip, cannot_be_traced};
 use armento_migrate::{Local, MigrateError};
 use armento_model::{NodeName, Pid, Stay};
@@ -29,7 +30,7 @@ const EXIT_GROUP_32: i64 = 252;
 
 /// Before anything is started: is there a host on the node that was named, and may we move the program? The text and
 /// the hint of a no.
-pub fn before(
+pub fn refuses_start(
     keep: &Arc<Keep>,
     on: Option<&NodeName>,
     seized: bool,
@@ -37,9 +38,7 @@ pub fn before(
     let node = on.filter(|n| **n != keep.settings.node)?;
     let program = keep.settings.root;
     let way = match seized {
-        true => {
-            while_links_break(|| connect::connect(keep, node, program, 0, serve_host).map(drop))
-        }
+        true => while_links_break(|| connect(keep, node, program, 0, serve_host).map(drop)),
         false => Err(cannot_be_traced(0)),
     };
     way.err().map(|e| (what(node, &e), e.stay().remedy()))
@@ -87,7 +86,7 @@ pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
         let _ = sys::kill(pid, libc::SIGKILL);
     }
     if ends {
-        gone(t, pid);
+        process_gone(t, pid);
     }
 }
 

@@ -2,14 +2,17 @@
 //!
 //! From: `home.rs`, `group.rs`. Next: `home.rs`, whose flip lets them run.
 
-use crate::deputy::thread::Deputy;
-use crate::restart::futex_waits::FutexWaits;
-use crate::restart::in_progress::RestartedCalls;
-use crate::restart::wait_deadlines;
-use crate::restart::wait_deadlines::WaitDeadlines;
-use crate::signals::{requeue, timers};
-use crate::state::flood::signal_number;
-use crate::state::keeper::Tree;
+use crate::deputy::Deputy;
+use crate::restart::FutexWaits;
+use crate::restart::RestartedCalls;
+use crate::restart::WaitDeadlines;
+use crate::restart::write_time_left;
+use crate::signals::drain_timers;
+use crate::signals::may_ask_overruns;
+use crate::signals::requeue;
+use crate::signals::restore_timers;
+use crate::state::Tree;
+use crate::state::signal_number;
 use armento_migrate::Local;
 use armento_migrate::MigrateError;
 use armento_migrate::Result;
@@ -71,8 +74,8 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
         .iter()
         .filter_map(|(tid, s)| Some((*tid, s.0.as_slice().try_into().ok()?)))
         .collect();
-    timers::drain(pid, &code, &mut p.held)?;
-    if p.patience > 0 && timers::may_ask(&state.overruns, signals.iter().chain(&p.held)) {
+    drain_timers(pid, &code, &mut p.held)?;
+    if p.patience > 0 && may_ask_overruns(&state.overruns, signals.iter().chain(&p.held)) {
         p.patience -= 1;
         let why = "a timer's signal waits behind one whose overruns it may ask for";
         return Err(MigrateError::Stays(Stay::Busy, why.into()));
@@ -99,7 +102,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
         &itimers::set_calls(&code, &state.itimers),
     )?;
     drop(h);
-    timers::restore(pid, &code, &mut signals, &state.overruns)?;
+    restore_timers(pid, &code, &mut signals, &state.overruns)?;
     let deputies: Vec<Arc<Deputy>> = p.threads.values().cloned().collect();
     let (mut all, mut over, mut faults) = (Vec::new(), Vec::new(), Vec::new());
     for d in &deputies {
@@ -197,7 +200,7 @@ fn dress_some(
     let mut sleepers = Vec::new();
     for (n, (h, (d, s, signals))) in held.iter_mut().zip(all).enumerate() {
         if !signals.is_empty() {
-            requeue::requeue(h, code, d.pid, signals)?;
+            requeue(h, code, d.pid, signals)?;
         }
         trace::set_xstate(d.tid, &s.xstate)?;
         let mut regs = thread::from_words(&s.regs)
@@ -219,7 +222,7 @@ fn dress_some(
             futex_waits.insert(d.tid, until);
         } else if s.again {
             waits.home(d.tid, &mut regs, d.deadline());
-            wait_deadlines::tell_left(d.tid, &regs, d.deadline());
+            write_time_left(d.tid, &regs, d.deadline());
         }
         if s.written > 0 {
             led.came((d.pid, d.tid), &mut regs, s.written);

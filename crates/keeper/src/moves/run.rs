@@ -2,22 +2,29 @@
 //!
 //! From: `control.rs` (orders), `tree.rs` (exec stops), `serve.rs` (calls). Next: `depart.rs`, `arrive.rs`.
 
-use super::come_home::{TRY_AGAIN, come_home, come_home_observed};
-use super::move_process::go;
-use super::placement::place_at_exec;
-use super::storm;
-use crate::calls::execute::make;
+use crate::calls::make_call;
+use crate::moves::come_home::TRY_AGAIN;
+use crate::moves::come_home::come_home;
+use crate::moves::come_home::come_home_observed;
+use crate::moves::move_process::go;
+use crate::moves::placement::place_at_exec;
+use crate::moves::storm;
+use crate::sharing::partner_of_stay;
 use crate::sharing::sharers;
-use crate::state::keeper::Keep;
-use crate::state::move_queue::{MoveQueue, Task, Why};
-use crate::state::stay_reason::StayReason;
-use crate::traced::user_hold;
+use crate::state::Keep;
+use crate::state::MoveQueue;
+use crate::state::StayReason;
+use crate::state::Task;
+use crate::state::Why;
+use crate::traced::hold_for_user;
+use crate::traced::mark_placed;
+use crate::traced::release_hold;
 use armento_client::api::{Dest, Report};
 use armento_model::Stay;
 use std::sync::Arc;
 
 /// Carries out what comes into `tasks`, for ever.
-pub fn run(keep: &Arc<Keep>, tasks: &MoveQueue) {
+pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
     loop {
         let task = tasks.pop();
         match &task.why {
@@ -33,7 +40,7 @@ pub fn run(keep: &Arc<Keep>, tasks: &MoveQueue) {
             Why::Storm => storm(keep, &task),
             Why::Order(ticket) | Why::Hand(ticket) => {
                 if task.to != Dest::Balance {
-                    user_hold::release(keep, task.pid);
+                    release_hold(keep, task.pid);
                 }
                 order(keep, &task, *ticket);
             }
@@ -48,7 +55,7 @@ pub fn run(keep: &Arc<Keep>, tasks: &MoveQueue) {
 fn storm(keep: &Arc<Keep>, task: &Task) {
     let gone = go(keep, task.pid, &task.to, true);
     if let Some(calls) = &keep.storm_call {
-        calls.moved(task.pid, |d, c| make(keep, d, c));
+        calls.moved(task.pid, |d, c| make_call(keep, d, c));
         if gone.is_ok() && task.to == Dest::Home {
             storm::out_again(keep, calls, task.pid);
         }
@@ -57,7 +64,7 @@ fn storm(keep: &Arc<Keep>, task: &Task) {
 
 /// The balancer counts one process and would be given all that share memory with it.
 fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
-    let others = sharers::of(task.pid).len() - 1;
+    let others = sharers(task.pid).len() - 1;
     if others == 0 {
         return order(keep, task, ticket);
     }
@@ -66,7 +73,7 @@ fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
         Stay::SharedMemory,
         format!("it shares memory with {others} others: they move together, and by hand only"),
     );
-    let kept = StayReason::new(stay, &detail).with(sharers::because_of(pid, stay));
+    let kept = StayReason::new(stay, &detail).with(partner_of_stay(pid, stay));
     keep.tracer.run(move |t| t.note(pid, Some(kept)));
     keep.daemon.report(Report::Stayed {
         ticket,
@@ -79,12 +86,12 @@ fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
 fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
     let pid = task.pid;
     let r = match task.to {
-        Dest::Hold => user_hold::hold(keep, pid, || go(keep, pid, &Dest::Hold, false)),
+        Dest::Hold => hold_for_user(keep, pid, || go(keep, pid, &Dest::Hold, false)),
         _ => go(keep, pid, &task.to, false),
     };
     let placed = matches!(task.to, Dest::Node(_) | Dest::Home);
     if r.is_ok() && placed && matches!(task.why, Why::Hand(_)) {
-        user_hold::placed_by_user(keep, pid);
+        mark_placed(keep, pid);
     }
     let report = match r {
         Ok((node, d)) => Report::Moved {

@@ -2,11 +2,13 @@
 //! among them, every so many milliseconds. With `--storm-call` those at home only: the others move at their calls
 //! (`storm_call.rs`).
 
-use crate::lifecycle::scan::scan;
-use crate::state::call_storm::CallStorm;
-use crate::state::keeper::Keep;
-use crate::state::move_queue::{Task, Why};
-use crate::storm_targets::{Dice, destination};
+use crate::lifecycle::scan_children;
+use crate::state::CallStorm;
+use crate::state::Keep;
+use crate::state::Task;
+use crate::state::Why;
+use crate::storm_targets::Dice;
+use crate::storm_targets::destination;
 use armento_client::api::{Answer, Ask, Dest};
 use armento_model::NodeName;
 use armento_model::Pid;
@@ -25,7 +27,7 @@ pub fn hold(keep: &Keep) -> Option<Duration> {
     }
 }
 
-pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
+pub fn run_storm(keep: &Arc<Keep>, every: Duration, seed: u64) {
     let mut dice = Dice(seed);
     let mut nodes: Vec<NodeName> = Vec::new();
     let mut asked: Option<Instant> = None;
@@ -44,7 +46,7 @@ pub fn run(keep: &Arc<Keep>, every: Duration, seed: u64) {
         if nodes.is_empty() || keep.move_queue.len() > 0 {
             continue;
         }
-        if keep.tracer.run(scan).is_none() {
+        if keep.tracer.run(scan_children).is_none() {
             return;
         }
         let away = |pid| keep.storm_call.is_some() && keep.deputy(pid).is_some();

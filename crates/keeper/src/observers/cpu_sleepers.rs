@@ -1,6 +1,6 @@
 //! Processes at home that sleep by the CPU clock of another: its deputy is idle, so it is to run at home.
 
-use crate::state::keeper::Keep;
+use crate::state::Keep;
 use armento_abi::CpuClock;
 use armento_abi::cpu_clock;
 use armento_migrate::MigrateError;
@@ -48,7 +48,7 @@ pub fn watch_cpu_sleepers(keep: &Keep) {
 }
 
 /// Nobody of the tree waits for `pid` to use its processor.
-pub fn unawaited(keep: &Keep, pid: Pid) -> Result<()> {
+pub fn not_awaited(keep: &Keep, pid: Pid) -> Result<()> {
     let Some((by, _)) = sleepers(keep).find(|(_, whose)| *whose == pid) else {
         return Ok(());
     };

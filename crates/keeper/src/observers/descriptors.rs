@@ -3,7 +3,7 @@
 //!
 //! From: `depart.rs`, `looks.rs`. Next: nothing. What is opened outside of the tree is not looked for.
 
-use crate::state::keeper::Keep;
+use crate::state::Keep;
 use armento_migrate::image::files::{Served, Untouched};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
@@ -29,7 +29,7 @@ fn counters(keep: &Keep) -> impl Iterator<Item = Pid> + use<> {
 }
 
 /// No other process of the tree counts events of `pid`, as far as can be told.
-pub fn uncounted(keep: &Keep, pid: Pid) -> Result<()> {
+pub fn not_counted(keep: &Keep, pid: Pid) -> Result<()> {
     let Some(by) = counters(keep).find(|by| *by != pid) else {
         return Ok(());
     };

@@ -1,3 +1,7 @@
-pub(crate) mod cpu_sleepers;
-pub(crate) mod descriptors;
-pub(crate) mod proc_files;
+mod cpu_sleepers;
+mod descriptors;
+mod proc_files;
+
+pub(crate) use cpu_sleepers::{not_awaited, watch_cpu_sleepers};
+pub(crate) use descriptors::{not_counted, untouched, watch_counters};
+pub(crate) use proc_files::{is_stopped, looks_on_purpose, not_observed};

@@ -3,7 +3,7 @@
 //! State is read in passing by programs that list all processes (and so have /proc itself open): that would bring every
 //! process home, and does not count.
 
-use crate::state::keeper::Keep;
+use crate::state::Keep;
 use armento_abi::BodyFile;
 use armento_abi::Whose;
 use armento_abi::body_file;
@@ -17,7 +17,7 @@ use std::path::Path;
 /// Ancestors that are looked through.
 const DEPTH_MAX: usize = 64;
 
-pub fn counts(by: Pid, target: Pid, f: BodyFile) -> bool {
+pub fn looks_on_purpose(by: Pid, target: Pid, f: BodyFile) -> bool {
     by == target || f.memory || descends(target, by) || !lists(by)
 }
 
@@ -31,7 +31,7 @@ fn lists(pid: Pid) -> bool {
 }
 
 /// By job control: it does not move before it goes on, and computes no more than its deputy does.
-pub fn stopped(pid: Pid) -> bool {
+pub fn is_stopped(pid: Pid) -> bool {
     status::thread_state(pid).is_some_and(|s| s.eq_ignore_ascii_case(&'t'))
 }
 
@@ -43,7 +43,7 @@ fn descends(pid: Pid, from: Pid) -> bool {
 }
 
 /// Nobody of the tree has a file open that would show the deputy of `pid`, were it away.
-pub fn unseen(keep: &Keep, pid: Pid) -> Result<()> {
+pub fn not_observed(keep: &Keep, pid: Pid) -> Result<()> {
     let others = keep.pids().into_iter().filter(|p| *p != pid);
     for by in others {
         if let Some(file) = open_at(by, pid) {
@@ -61,7 +61,7 @@ fn open_at(by: Pid, target: Pid) -> Option<String> {
         let to = std::fs::read_link(e.path()).ok()?;
         let f = about(&to)?;
         let whom = f.whose == Whose::Of(target as u32);
-        (whom && counts(by, target, f)).then(|| to.display().to_string())
+        (whom && looks_on_purpose(by, target, f)).then(|| to.display().to_string())
     })
 }
 
@@ -82,7 +82,11 @@ mod tests {
         );
         let check = |by: Pid, target: Pid, file: &str, want: bool| {
             let f = body_file(format!("/proc/{target}/{file}").as_bytes()).expect("of the body");
-            assert_eq!(counts(by, target, f), want, "{by} {target} {file}");
+            assert_eq!(
+                looks_on_purpose(by, target, f),
+                want,
+                "{by} {target} {file}"
+            );
         };
         check(parent as Pid, me, "stat", true);
         check(me, parent as Pid, "stat", true);

@@ -2,7 +2,7 @@
 //!
 //! From: `depart.rs` and `freeze.rs`, whose stops interrupt them. Next: `arrive.rs`, where they are begun again.
 
-use super::wait_deadlines::Asleep;
+use crate::restart::wait_deadlines::Asleep;
 use armento_migrate::image::{ThreadState, futex_wait};
 use armento_migrate::stop::Halted;
 use armento_model::Tid;

@@ -10,8 +10,8 @@
 //! - recv with MSG_WAITALL, a terminal's read with MIN, have ended with what there was: the thread asks for the
 //!   rest, and stays so long. So have writes that wait until all is put, which may travel meanwhile.
 
-use super::partial_io;
-use super::partial_io::PartialIo;
+use crate::restart::partial_io;
+use crate::restart::partial_io::PartialIo;
 use crate::sync::lock;
 use armento_migrate::image::thread;
 use armento_migrate::stop::{Halted, without_effect};
@@ -130,7 +130,8 @@ impl RestartedCalls {
         // One that died meanwhile needs nothing. Most are in no such call, and what waits is asked last: it takes long.
         let in_part =
             || trace::regs(h.tid).is_ok_and(|r| partial_io::cut(pid, h.tid, &r).is_some());
-        self.has(h.tid) || in_part() && !ends_calls(h.tid) && self.cut(pid, h.tid).unwrap_or(false)
+        self.has(h.tid)
+            || in_part() && !signal_ends_call(h.tid) && self.cut(pid, h.tid).unwrap_or(false)
     }
 
     /// Does it still have to ask? Not when a handler is about to run.
@@ -153,7 +154,7 @@ impl RestartedCalls {
         let (before, led) = (*r, self.call(tid));
         let next = match led {
             Some(Call::Rest(mut rest)) => {
-                let over = rest.ended(tid, r, ends_calls(tid));
+                let over = rest.ended(tid, r, signal_ends_call(tid));
                 (!over).then_some(Call::Rest(rest))
             }
             _ if sleeper(r).is_some() => sleeper(r).map(Call::Slept),
@@ -225,7 +226,7 @@ fn catches(tid: Tid, sig: i32) -> bool {
 }
 
 /// Does a signal wait that would have ended its call untraced, by a handler or by stopping it?
-pub fn ends_calls(tid: Tid) -> bool {
+pub fn signal_ends_call(tid: Tid) -> bool {
     status::read(tid)
         .is_ok_and(|s| (s.sig_pending | s.shared_pending) & !s.blocked & !without_effect(&s) != 0)
 }
@@ -233,5 +234,5 @@ pub fn ends_calls(tid: Tid) -> bool {
 /// Does one wait that would not have been seen?
 fn woken(tid: Tid) -> bool {
     status::read(tid).is_ok_and(|s| (s.sig_pending | s.shared_pending) & !s.blocked != 0)
-        && !ends_calls(tid)
+        && !signal_ends_call(tid)
 }

@@ -35,7 +35,7 @@ pub struct Asleep {
 }
 
 /// Those of `all` whose time would begin anew.
-pub fn asleep(all: &[InCall]) -> Vec<Asleep> {
+pub fn timed_sleepers(all: &[InCall]) -> Vec<Asleep> {
     let timed = all.iter().filter(|c| {
         is_timed(c.nr, c.args[3])
             || with_spec(c.nr, c.args[3])
@@ -107,7 +107,7 @@ impl WaitDeadlines {
 }
 
 /// The kernel writes down what is left of these at a stop; meanwhile its thread has travelled. Before: its memory is here.
-pub fn tell_left(tid: Tid, regs: &Regs, deadline: Option<Instant>) {
+pub fn write_time_left(tid: Tid, regs: &Regs, deadline: Option<Instant>) {
     let (addr, unit_ns) = match number(regs) as i64 {
         libc::SYS_ppoll => (regs.rdx, 1),
         libc::SYS_pselect6 => (regs.r8, 1),
@@ -235,7 +235,7 @@ mod tests {
             let at = told.as_ptr() as u64;
             let mut r = regs(-514, nr, 0);
             (r.rdx, r.r8) = (at, at);
-            tell_left(me, &r, Some(Instant::now() + Duration::from_millis(2400)));
+            write_time_left(me, &r, Some(Instant::now() + Duration::from_millis(2400)));
             let told = told.map(|t| t.load(Ordering::Relaxed));
             assert!(told[0] <= 2 && told[1] < unit, "{told:?}");
         }

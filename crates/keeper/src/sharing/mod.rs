@@ -1,2 +1,8 @@
-pub(crate) mod named_shm;
-pub(crate) mod sharers;
+mod named_shm;
+mod sharers;
+
+pub(crate) use named_shm::{
+    fetch_objects, guard_objects, maps_shared_object, objects_away, release_objects, settle_ended,
+    settle_later,
+};
+pub(crate) use sharers::{partner_of_stay, shared_only_with, sharers};

@@ -7,12 +7,13 @@
 //! and nobody else may, and who attaches it all the same (its owner, by number) sees it as it was.
 //! What it holds comes back as a whole, with its processes or behind the last of them.
 
-use super::sharers;
-use crate::deputy::host_link::HostLink;
-use crate::hosts::door;
-use crate::state::keeper::Keep;
-use crate::state::move_queue::{Task, Why};
-use crate::state::shm_guards::Guarded;
+use crate::deputy::HostLink;
+use crate::hosts::open_connection;
+use crate::sharing::sharers;
+use crate::state::Guarded;
+use crate::state::Keep;
+use crate::state::Task;
+use crate::state::Why;
 use crate::sync::lock;
 use crate::sys;
 use armento_client::api::Dest;
@@ -49,7 +50,11 @@ pub fn maps_shared_object(keep: &Keep, pid: Pid) -> bool {
 
 /// Before: all of `group` stand still at home and are about to go to `link`. Nobody finds from now on what they
 /// map; or why they stay.
-pub fn guard(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<HashSet<ObjectId>> {
+pub fn guard_objects(
+    keep: &Arc<Keep>,
+    group: &[Pid],
+    link: &Arc<HostLink>,
+) -> Result<HashSet<ObjectId>> {
     let mut attached: HashMap<ObjectId, u64> = HashMap::new();
     for pid in group {
         for v in maps::read(*pid).unwrap_or_default() {
@@ -208,7 +213,7 @@ fn come_home(keep: &Arc<Keep>, object: ObjectId, opener: Pid) -> bool {
 
 /// Before: nobody writes into them where they are: who maps them stands still, or has ended. Brings home what
 /// those of `wanted` hold that are away.
-pub fn fetch(keep: &Arc<Keep>, wanted: &HashSet<ObjectId>) -> Result<()> {
+pub fn fetch_objects(keep: &Arc<Keep>, wanted: &HashSet<ObjectId>) -> Result<()> {
     for object in wanted {
         let held = lock(&keep.guards.held).get(object).cloned();
         if let Some(held) = held {
@@ -219,7 +224,7 @@ pub fn fetch(keep: &Arc<Keep>, wanted: &HashSet<ObjectId>) -> Result<()> {
 }
 
 fn fetch_one(keep: &Keep, object: ObjectId, held: &Guarded) -> Result<()> {
-    let (mut r, _w) = door::open(keep, &held.link.way(), Purpose::Object(object))?;
+    let (mut r, _w) = open_connection(keep, &held.link.way(), Purpose::Object(object))?;
     let size = held.file.metadata().local("look at shared memory")?.len();
     let (mut buf, mut grow) = (Vec::new(), Grow::default());
     while read_frame(&mut r, &mut buf)? == bulk::PAGES {
@@ -241,7 +246,7 @@ fn fetch_one(keep: &Keep, object: ObjectId, held: &Guarded) -> Result<()> {
 }
 
 /// They are home, or never left: nobody is held up any more.
-pub fn release(keep: &Keep, wanted: &HashSet<ObjectId>) {
+pub fn release_objects(keep: &Keep, wanted: &HashSet<ObjectId>) {
     for object in wanted {
         let Some(held) = lock(&keep.guards.held).remove(object) else {
             continue;
@@ -256,7 +261,7 @@ pub fn release(keep: &Keep, wanted: &HashSet<ObjectId>) {
 }
 
 /// What of it is away that `group` maps.
-pub fn away_of(keep: &Keep, group: &[Pid]) -> HashSet<ObjectId> {
+pub fn objects_away(keep: &Keep, group: &[Pid]) -> HashSet<ObjectId> {
     let list = group
         .iter()
         .flat_map(|p| maps::read(*p).unwrap_or_default());
@@ -265,7 +270,7 @@ pub fn away_of(keep: &Keep, group: &[Pid]) -> HashSet<ObjectId> {
 }
 
 /// `pid` ends, or has: what nobody else who is away maps comes home behind it.
-pub fn settle(keep: &Arc<Keep>, ended: Pid) {
+pub fn settle_ended(keep: &Arc<Keep>, ended: Pid) {
     let _turn = keep.guards.turn();
     let held = lock(&keep.guards.held).clone();
     let away = held.into_iter().filter(|(_, h)| h.away).map(|(o, _)| o);
@@ -274,19 +279,19 @@ pub fn settle(keep: &Arc<Keep>, ended: Pid) {
         all.iter().all(|p| *p == ended || keep.deputy(*p).is_none())
     };
     let last: HashSet<ObjectId> = away.filter(alone).collect();
-    if let Err(e) = fetch(keep, &last) {
+    if let Err(e) = fetch_objects(keep, &last) {
         eprintln!(
             "what process {ended} shared did not come home: {e}; in /dev/shm and System V segments is what it had when \
              it left: start it again"
         );
     }
-    release(keep, &last);
+    release_objects(keep, &last);
 }
 
 /// … in the hand, which waits for nobody.
 pub fn settle_later(keep: &Arc<Keep>, pid: Pid) {
     if !keep.guards.is_empty() {
         let keep = keep.clone();
-        aside::soon("settle", move || settle(&keep, pid));
+        aside::soon("settle", move || settle_ended(&keep, pid));
     }
 }

@@ -17,7 +17,7 @@ const SEARCH_MAX: Duration = Duration::from_millis(200);
 
 /// Who shares memory with `pid`, directly or through others, and itself, in order. Away, its deputy still maps
 /// at home what it maps, and perhaps something that the body has given up: then more move than have to.
-pub fn of(pid: Pid) -> Vec<Pid> {
+pub fn sharers(pid: Pid) -> Vec<Pid> {
     let objects_of = |p: Pid| -> HashSet<ObjectId> {
         let list = maps::read(p).unwrap_or_default();
         list.iter().filter_map(objects::of).collect()
@@ -40,7 +40,7 @@ pub fn of(pid: Pid) -> Vec<Pid> {
 }
 
 /// Nobody but those in `with` maps what `areas` share.
-pub fn only(with: &[Pid], areas: &[Area]) -> Result<()> {
+pub fn shared_only_with(with: &[Pid], areas: &[Area]) -> Result<()> {
     let mine: HashSet<ObjectId> = objects::shared(areas).map(|(o, ..)| o).collect();
     if mine.is_empty() {
         return Ok(());
@@ -85,7 +85,7 @@ fn maps_one(pid: Pid, wanted: impl Fn(&Vma) -> bool) -> bool {
 }
 
 /// Whom `pid` stays for; `None` when the reason has no partner, or he is not to be seen from here.
-pub fn because_of(pid: Pid, stay: Stay) -> Option<Pid> {
+pub fn partner_of_stay(pid: Pid, stay: Stay) -> Option<Pid> {
     search(pid, stay, SEARCH_MAX)
 }
 
@@ -165,12 +165,18 @@ mod tests {
         let (one, two, other) = (perl(map, name), perl(map, name), perl("1", name));
         let pid = |c: &Child| c.id() as Pid;
         // A loaded machine may be slow: how quick the search is, is not asked here.
-        let because_of = |pid, stay| search(pid, stay, Duration::from_secs(60));
-        assert_eq!(because_of(pid(&one), Stay::SharedMemory), Some(pid(&two)));
-        assert_eq!(because_of(pid(&two), Stay::SharedMemory), Some(pid(&one)));
-        assert_eq!(because_of(pid(&other), Stay::SharedMemory), None);
-        assert_eq!(because_of(pid(&one), Stay::Busy), None);
-        assert_eq!(because_of(pid(&one), Stay::Traced), None);
+        let partner_of_stay = |pid, stay| search(pid, stay, Duration::from_secs(60));
+        assert_eq!(
+            partner_of_stay(pid(&one), Stay::SharedMemory),
+            Some(pid(&two))
+        );
+        assert_eq!(
+            partner_of_stay(pid(&two), Stay::SharedMemory),
+            Some(pid(&one))
+        );
+        assert_eq!(partner_of_stay(pid(&other), Stay::SharedMemory), None);
+        assert_eq!(partner_of_stay(pid(&one), Stay::Busy), None);
+        assert_eq!(partner_of_stay(pid(&one), Stay::Traced), None);
         for child in [one, two, other] {
             end(child);
         }

@@ -1,7 +1,8 @@
 //! Ends calls that deputies are in, or turns them back before they are made: for a signal, and for a move.
 
-use crate::deputy::work::unmade_result;
-use crate::state::keeper::{Keep, Tree};
+use crate::deputy::unmade_result;
+use crate::state::Keep;
+use crate::state::Tree;
 use armento_abi::Restart;
 use armento_migrate::MigrateError;
 use armento_migrate::image::thread::ERESTARTNOHAND;
@@ -97,7 +98,7 @@ pub fn is_exec(nr: u16) -> bool {
 }
 
 /// Is it in a call that must not be broken? Before: no new one is made meanwhile.
-pub fn unbroken(t: &Tree, pid: Pid) -> armento_migrate::Result<()> {
+pub fn can_break_calls(t: &Tree, pid: Pid) -> armento_migrate::Result<()> {
     let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
     let calls = p.threads.values().filter_map(|d| d.call());
     calls
@@ -181,7 +182,7 @@ pub fn stop_one(t: &mut Tree, tid: Tid, code: &Code) -> bool {
 }
 
 /// The body has a signal for a thread whose call is still on its way to its deputy, or in it.
-pub fn nudge(t: &mut Tree, tid: Tid, seq: u32) {
+pub fn nudge_call(t: &mut Tree, tid: Tid, seq: u32) {
     t.keep.held_opens.nudge(tid, seq);
     let Some(d) = t.keep.deputy(tid) else {
         return;

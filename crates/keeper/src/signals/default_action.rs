@@ -1,10 +1,12 @@
 //! A body has no handler for a signal: home's kernel does what it does by default.
 
-use super::break_calls::{STOP_MAX, stop_one};
-use super::coredump;
-use crate::deputy::host_link::HostLink;
-use crate::state::keeper::Tree;
-use crate::state::move_queue::{Task, Why};
+use crate::deputy::HostLink;
+use crate::signals::break_calls::STOP_MAX;
+use crate::signals::break_calls::stop_one;
+use crate::signals::coredump;
+use crate::state::Task;
+use crate::state::Tree;
+use crate::state::Why;
 use armento_client::api::Dest;
 use armento_model::Pid;
 use armento_model::Tid;
@@ -19,7 +21,7 @@ use armento_wire::talk::Signal;
 use armento_wire::talk::ToHost;
 use std::sync::Arc;
 /// The body has no handler for a signal: home's kernel does what it does by default.
-pub fn take_default(
+pub fn default_action(
     t: &mut Tree,
     link: &Arc<HostLink>,
     pid: Pid,

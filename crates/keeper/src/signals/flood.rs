@@ -9,10 +9,13 @@
 //! Each signal stops the deputy and breaks off its call. A timer of a microsecond, whose body blocks its signal while its
 //! handler makes a call, would never let the deputy make that call.
 
-use crate::deputy::thread::Deputy;
-use crate::state::flood::{AHEAD_MAX, Shut, behind, signal_number};
-use crate::state::keeper::Tree;
-use crate::state::process::Process;
+use crate::deputy::Deputy;
+use crate::state::AHEAD_MAX;
+use crate::state::Process;
+use crate::state::Shut;
+use crate::state::Tree;
+use crate::state::is_behind;
+use crate::state::signal_number;
 use armento_migrate::image::timers::timer_of;
 use armento_tracee::inject::bit;
 use armento_tracee::sys::SigInfo;
@@ -42,7 +45,7 @@ fn unread(d: &Deputy, signals: u64) -> u64 {
 }
 
 /// A deputy has stopped for a signal, which was passed on. In a flood it blocks that number for a moment.
-pub fn shut_out(t: &mut Tree, d: &Deputy, info: &SigInfo) {
+pub fn block_flood(t: &mut Tree, d: &Deputy, info: &SigInfo) {
     let signal = bit(signal_number(info)) & !NEVER_SHUT;
     let most = match timer_of(info) {
         Some(_) => FLOOD_OF_TIMERS,
@@ -77,7 +80,7 @@ pub fn shut_out(t: &mut Tree, d: &Deputy, info: &SigInfo) {
 }
 
 /// A deputy stands in a stop of ours: it blocks nothing more for that reason. True if it did.
-pub fn open_up(t: &mut Tree, d: &Deputy) -> bool {
+pub fn unblock(t: &mut Tree, d: &Deputy) -> bool {
     let Some(shut) = t.shut.remove(&d.tid) else {
         return false;
     };
@@ -94,7 +97,7 @@ pub fn open_up(t: &mut Tree, d: &Deputy) -> bool {
 }
 
 /// A deputy was made by one that may block signals for a moment, and began with what that one blocks.
-pub fn inherits_shut(t: &mut Tree, d: &Deputy) {
+pub fn inherits_block(t: &mut Tree, d: &Deputy) {
     let all = t.shut.values().fold(0, |m, s| m | s.signals);
     let idle = d.slot.idle();
     let signals = unread(d, all & idle);
@@ -109,7 +112,7 @@ pub fn inherits_shut(t: &mut Tree, d: &Deputy) {
 }
 
 /// Stops those that have blocked signals for long enough: see [`Tree::open_up`].
-pub fn end_shuts(t: &mut Tree) {
+pub fn end_blocks(t: &mut Tree) {
     let keep = t.keep.clone();
     // One that is no deputy any more has its program's own mask.
     t.shut.retain(|tid, _| keep.deputy(*tid).is_some());
@@ -121,11 +124,11 @@ pub fn end_shuts(t: &mut Tree) {
 }
 
 /// Passes on what waits, where the host has caught up.
-pub fn catch_up(t: &mut Tree) {
+pub fn pass_on_backlog(t: &mut Tree) {
     let caught = |p: &&mut Process| {
         !p.held.is_empty()
             && !p.common.breaking.load(Ordering::Acquire)
-            && p.link().is_some_and(|l| !behind(l))
+            && p.link().is_some_and(|l| !is_behind(l))
     };
     for p in t.procs.values_mut().filter(caught) {
         let most = p.held.len().min(AHEAD_MAX as usize);

@@ -1,8 +1,16 @@
-pub(crate) mod break_calls;
-pub(crate) mod coredump;
-pub(crate) mod default_action;
-pub(crate) mod flood;
-pub(crate) mod requeue;
-pub(crate) mod route;
-pub(crate) mod timers;
-pub(crate) mod untraced_exec;
+mod break_calls;
+mod coredump;
+mod default_action;
+mod flood;
+mod requeue;
+mod route;
+mod timers;
+mod untraced_exec;
+
+pub(crate) use break_calls::{break_calls, can_break_calls, is_exec, nudge_call};
+pub(crate) use default_action::default_action;
+pub(crate) use flood::{LOOK, end_blocks, inherits_block, pass_on_backlog};
+pub(crate) use requeue::{requeue, take_pending};
+pub(crate) use route::{child_known, in_order, is_thread_directed, thread_stopped};
+pub(crate) use timers::{drain_timers, may_ask_overruns, read_overruns, restore_timers};
+pub(crate) use untraced_exec::exec_body;

@@ -4,7 +4,8 @@
 //! stopped it may have queued later ones of its own. Real-time signals of one number are taken in the order in
 //! which they were sent (signal(7)): what came later is queued again behind.
 
-use crate::state::flood::{FIRST_REALTIME, signal_number};
+use crate::state::FIRST_REALTIME;
+use crate::state::signal_number;
 use armento_migrate::Result;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered, bit};
@@ -53,7 +54,7 @@ pub fn requeue(h: &mut Hold, code: &Code, pid: Pid, waited: &[&Directed]) -> Res
 
 /// Takes what waits for a thread that leaves, and, at the leader, for its process, but those of `stay`, which it reads
 /// from a descriptor here. Before: the thread is halted.
-pub fn leave(code: &Code, pid: Pid, tid: Tid, stay: u64) -> Result<Vec<Directed>> {
+pub fn take_pending(code: &Code, pid: Pid, tid: Tid, stay: u64) -> Result<Vec<Directed>> {
     let some = |shared| trace::pending(tid, shared).map(|all| !all.is_empty());
     if !some(false)? && (tid != pid || !some(true)?) {
         return Ok(Vec::new());

@@ -3,12 +3,15 @@
 //! A deputy's kernel sees a signal first. It is taken away from the deputy, sent to the body, and only
 //! then is the interrupted call's result let out: the body's kernel gets them in that order.
 
-use super::break_calls::{force_result, turn_back_exec};
-use super::flood::{open_up, shut_out};
-use crate::state::keeper::{Keep, Tree};
-use crate::traced::cpu_clock_fixup::fixup_stopped;
-use crate::traced::follow_forks::follow_stopped;
-use crate::traced::run_to_entry::loads;
+use crate::signals::break_calls::force_result;
+use crate::signals::break_calls::turn_back_exec;
+use crate::signals::flood::block_flood;
+use crate::signals::flood::unblock;
+use crate::state::Keep;
+use crate::state::Tree;
+use crate::traced::entry_stopped;
+use crate::traced::fixup_stopped;
+use crate::traced::follow_stopped;
 use armento_migrate::image::timers;
 use armento_migrate::stop::Halted;
 use armento_model::{Pid, Tid};
@@ -27,7 +30,7 @@ const STOPS: u64 =
 const EARLY_MAX: usize = 1024;
 
 pub fn thread_stopped(t: &mut Tree, tid: Tid, stop: Stop) {
-    if loads(t, tid, stop) {
+    if entry_stopped(t, tid, stop) {
         return;
     }
     let Some(pid) = t.keep.deputy(tid).map(|d| d.pid) else {
@@ -49,7 +52,7 @@ pub fn thread_stopped(t: &mut Tree, tid: Tid, stop: Stop) {
                 }
             }
             if let (Some(d), Some(code)) = (t.keep.deputy(tid), t.code_of(pid))
-                && open_up(t, &d)
+                && unblock(t, &d)
             {
                 // A call that any stop ends is issued again.
                 let _ = force_result(&t.keep, tid, &code, false);
@@ -86,7 +89,7 @@ fn newborn(t: &Tree, tid: Tid) -> bool {
 }
 
 /// A child of a deputy is known now.
-pub fn known(t: &mut Tree, pid: Pid, tid: Tid) {
+pub fn child_known(t: &mut Tree, pid: Pid, tid: Tid) {
     for (_, info) in t
         .early
         .extract_if(.., |(to, _)| *to == tid)
@@ -98,7 +101,7 @@ pub fn known(t: &mut Tree, pid: Pid, tid: Tid) {
 
 /// To the body, or kept for it while it moves.
 fn hand_on(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
-    let directed = thread_directed(&t.keep, pid, tid, info).then_some(tid);
+    let directed = is_thread_directed(&t.keep, pid, tid, info).then_some(tid);
     let Some(p) = t.procs.get_mut(&pid) else {
         return;
     };
@@ -147,14 +150,14 @@ fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
         let _ = force_result(&t.keep, tid, &code, exec);
     }
     if let Some(d) = t.keep.deputy(tid) {
-        shut_out(t, &d, &info);
+        block_flood(t, &d, &info);
     }
     let _ = trace::resume(tid, 0);
 }
 
 /// Was it meant for this thread alone? Which deputy took it says nothing: the kernel passes over one that has a
 /// signal already, or stands still. Asked once a signal.
-pub fn thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool {
+pub fn is_thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool {
     let word = |at: usize| i32::from_le_bytes(info[at..at + 4].try_into().unwrap_or_default());
     match sys::siginfo_code(info) {
         libc::SI_TKILL => true,

@@ -32,7 +32,7 @@ const TAKEN_MAX: u32 = 1024;
 type Signals = Vec<(Option<Tid>, SigInfo)>;
 
 /// What timer_getoverrun says of each timer. Before: the leader is held.
-pub fn overruns(h: &mut Hold, code: &Code, pid: Pid) -> Result<Overruns> {
+pub fn read_overruns(h: &mut Hold, code: &Code, pid: Pid) -> Result<Overruns> {
     let all = timers::list(pid);
     let ask = |t: &Timer| (libc::SYS_timer_getoverrun, [t.id as u64, 0, 0, 0, 0, 0]);
     let calls: Vec<_> = all.iter().map(ask).collect();
@@ -43,7 +43,7 @@ pub fn overruns(h: &mut Hold, code: &Code, pid: Pid) -> Result<Overruns> {
 
 /// Does a signal of a timer wait behind one that it took and whose overruns it may still ask for? Here the
 /// kernel would have forgotten them.
-pub fn may_ask<'a>(
+pub fn may_ask_overruns<'a>(
     overruns: &Overruns,
     waiting: impl Iterator<Item = &'a (Option<Tid>, SigInfo)>,
 ) -> bool {
@@ -53,7 +53,7 @@ pub fn may_ask<'a>(
 
 /// Takes the signals of timers that wait in the kernel. Before: every thread is halted, no signal of the
 /// program has been queued yet.
-pub fn drain(pid: Pid, code: &Code, signals: &mut Signals) -> Result<()> {
+pub fn drain_timers(pid: Pid, code: &Code, signals: &mut Signals) -> Result<()> {
     for t in timers::list(pid) {
         let mut h = Hold::take(t.thread.unwrap_or(pid), Arc::new(Unfiltered))?;
         One::new(&mut h, code, &t).drain(signals)?;
@@ -63,7 +63,12 @@ pub fn drain(pid: Pid, code: &Code, signals: &mut Signals) -> Result<()> {
 
 /// Before: every thread is halted, no signal of the program has been queued yet. After: the signals of
 /// periodic timers wait in the kernel, as they would; the others are left to the caller.
-pub fn restore(pid: Pid, code: &Code, signals: &mut Signals, overruns: &Overruns) -> Result<()> {
+pub fn restore_timers(
+    pid: Pid,
+    code: &Code,
+    signals: &mut Signals,
+    overruns: &Overruns,
+) -> Result<()> {
     for t in timers::list(pid) {
         let mut h = Hold::take(t.thread.unwrap_or(pid), Arc::new(Unfiltered))?;
         let last = overruns.iter().find(|o| o.0 == t.id).map_or(0, |o| o.1);

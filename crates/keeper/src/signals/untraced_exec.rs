@@ -2,13 +2,14 @@
 //!
 //! From: `calls/dispatch.rs`. Next: `lifecycle/exec.rs`.
 
-use super::break_calls::stop_one;
-use crate::deputy::thread::Deputy;
-use crate::deputy::work::Work;
-use crate::lifecycle::exec::image_replaced;
-use crate::state::keeper::{Keep, Tree};
-use crate::state::process::Process;
-use crate::traced::file_rights;
+use crate::deputy::Deputy;
+use crate::deputy::Work;
+use crate::lifecycle::image_replaced;
+use crate::signals::break_calls::stop_one;
+use crate::state::Keep;
+use crate::state::Process;
+use crate::state::Tree;
+use crate::traced::exec_gains;
 use armento_migrate::image::thread::ERESTARTNOINTR;
 use armento_model::Pid;
 use armento_model::Tid;
@@ -22,14 +23,14 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::time::Instant;
 /// The body asks for an exec: only when it has had every signal that we sent.
-pub fn exec(t: &mut Tree, d: &Deputy, c: Box<Call>) {
+pub fn exec_body(t: &mut Tree, d: &Deputy, c: Box<Call>) {
     let late = t.procs.get_mut(&d.pid).is_none_or(Process::owed_signals);
     let again = || d.link().reply(c.tid, c.seq, ERESTARTNOINTR, &[]);
     // The new program would begin with what the deputy blocks.
     if late || t.shut.contains_key(&d.tid) || d.common.breaking.load(Ordering::Acquire) {
         return again();
     }
-    if exec_gains(d.pid, &c).is_some() {
+    if call_gains(d.pid, &c).is_some() {
         // A deputy is traced: it would get the program but not its rights.
         return exec_untraced(t, d, c);
     }
@@ -37,11 +38,11 @@ pub fn exec(t: &mut Tree, d: &Deputy, c: Box<Call>) {
 }
 
 /// What an exec on its way to a deputy would give it.
-fn exec_gains(pid: Pid, c: &Call) -> Option<&'static str> {
+fn call_gains(pid: Pid, c: &Call) -> Option<&'static str> {
     let at = i64::from(c.packed.nr) == libc::SYS_execveat;
     let path = c.packed.args[usize::from(at)] as usize;
     let path = c.packed.data.get(path..)?.split(|b| *b == 0).next()?;
-    file_rights::exec_gains(pid, at.then_some(c.packed.args[0] as i32), path)
+    exec_gains(pid, at.then_some(c.packed.args[0] as i32), path)
 }
 
 /// An exec takes milliseconds; a slow disk may take longer.
@@ -64,7 +65,7 @@ fn exec_untraced(t: &mut Tree, d: &Deputy, c: Box<Call>) {
     }
     if !stop_one(t, tid, &code) || trace::detach(tid, 0).is_err() {
         // It does not stop just now, or is about to end: the body asks again.
-        return d.link().reply(tid, c.seq, crate::deputy::work::AGAIN, &[]);
+        return d.link().reply(tid, c.seq, crate::deputy::AGAIN, &[]);
     }
     d.submit(Work::Call(c));
     let _ = go.send(());

@@ -9,10 +9,14 @@
 //! At home calls are not seen: a program starts on another node (`moves/placement.rs`), goes out again as soon as it is
 //! home, and the timer of `moves/storm.rs` sends out what came home for a call.
 
-use super::move_queue::{MoveQueue, Task, Why};
-use crate::deputy::thread::Deputy;
-use crate::deputy::work::{AGAIN, unmade_result};
-use crate::storm_targets::{Dice, destination};
+use crate::deputy::AGAIN;
+use crate::deputy::Deputy;
+use crate::deputy::unmade_result;
+use crate::state::move_queue::MoveQueue;
+use crate::state::move_queue::Task;
+use crate::state::move_queue::Why;
+use crate::storm_targets::Dice;
+use crate::storm_targets::destination;
 use crate::sync::lock;
 use armento_model::{NodeName, Pid, Tid};
 use armento_wire::call::{self, Call};

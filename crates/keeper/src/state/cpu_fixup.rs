@@ -1,6 +1,6 @@
 //! Processes at home that are watched, so that what they read of their CPU time is corrected.
 
-use crate::restart::in_progress::RestartedCalls;
+use crate::restart::RestartedCalls;
 use armento_model::Pid;
 use armento_model::Tid;
 use armento_tracee::trace;

@@ -1,6 +1,6 @@
 //! Every deputy of the tree, by its thread.
 
-use crate::deputy::thread::Deputy;
+use crate::deputy::Deputy;
 use armento_model::{Pid, Tid};
 use armento_tracee::pages::Run;
 use std::collections::HashMap;

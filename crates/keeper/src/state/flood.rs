@@ -1,6 +1,6 @@
 //! Signals that come faster than they can be passed on: how many came, and what a deputy blocks meanwhile.
 
-use crate::deputy::host_link::HostLink;
+use crate::deputy::HostLink;
 use armento_tracee::sys::SigInfo;
 use std::time::Duration;
 use std::time::Instant;
@@ -43,7 +43,7 @@ pub struct Shut {
     pub until: Instant,
 }
 
-pub fn behind(link: &HostLink) -> bool {
+pub fn is_behind(link: &HostLink) -> bool {
     link.session.unheard() > AHEAD_MAX
 }
 

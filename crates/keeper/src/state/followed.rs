@@ -1,6 +1,6 @@
 //! Threads at home whose forks and execs are followed (`--spread`).
 
-use crate::restart::spurious_wakeups::SpuriousWakeups;
+use crate::restart::SpuriousWakeups;
 use armento_model::Pid;
 use armento_model::Tid;
 use armento_tracee::trace;

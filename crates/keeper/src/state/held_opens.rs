@@ -2,8 +2,9 @@
 //!
 //! From: `calls/proc_access.rs`. Next: `moves/come_home.rs`, which brings that process home.
 
-use crate::deputy::thread::Deputy;
-use crate::deputy::work::{AGAIN, unmade_result};
+use crate::deputy::AGAIN;
+use crate::deputy::Deputy;
+use crate::deputy::unmade_result;
 use crate::sync::lock;
 use armento_model::{Pid, Tid};
 use armento_wire::call::Call;

@@ -1,6 +1,6 @@
 //! A process on its way out: what the tracer thread keeps of it between two visits.
 
-use crate::deputy::common::Limits;
+use crate::deputy::Limits;
 use armento_migrate::image::ThreadState;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::files::Names;

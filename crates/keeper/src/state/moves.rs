@@ -1,6 +1,6 @@
 //! Moves under way, and the threads that wait for news of them.
 
-use crate::deputy::host_link::HostLink;
+use crate::deputy::HostLink;
 use crate::sync::lock;
 use armento_model::{CpuTime, MoveId, Stay};
 use std::collections::HashMap;

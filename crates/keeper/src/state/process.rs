@@ -1,14 +1,17 @@
 //! One process of the tree, at home or away.
 
-use super::deputies::Deputies;
-use super::flood::{FIRST_REALTIME, Flood, WAIT_MAX, behind};
-use super::stay_reason::StayReason;
-use super::usage::UsageSummary;
 use crate::cpu_time::CpuAccounts;
-use crate::deputy::common::Common;
-use crate::deputy::host_link::HostLink;
-use crate::deputy::thread::Deputy;
+use crate::deputy::Common;
+use crate::deputy::Deputy;
+use crate::deputy::HostLink;
+use crate::state::deputies::Deputies;
+use crate::state::flood::FIRST_REALTIME;
+use crate::state::flood::Flood;
+use crate::state::flood::WAIT_MAX;
+use crate::state::flood::is_behind;
 use crate::state::flood::signal_number;
+use crate::state::stay_reason::StayReason;
+use crate::state::usage::UsageSummary;
 use armento_migrate::image::timers::hold;
 use armento_model::Pid;
 use armento_model::Tid;
@@ -204,7 +207,7 @@ impl Process {
 
     /// Must a signal wait, because its host is behind or others wait already?
     pub fn backs_up(&self) -> bool {
-        !self.held.is_empty() || self.link().is_some_and(|l| behind(l))
+        !self.held.is_empty() || self.link().is_some_and(|l| is_behind(l))
     }
 
     /// Before: [`Process::backs_up`].

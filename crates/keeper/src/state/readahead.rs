@@ -1,6 +1,6 @@
 //! Descriptors that hosts read ahead.
 
-use crate::deputy::host_link::HostLink;
+use crate::deputy::HostLink;
 use armento_model::Pid;
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! Shared memory that is away and that other processes could find by its name or number.
 
-use crate::deputy::host_link::HostLink;
+use crate::deputy::HostLink;
 use crate::sync::lock;
 use armento_migrate::image::objects::Lasting;
 use armento_migrate::image::objects::ObjectId;

@@ -1,14 +1,15 @@
 //! The tree of processes: what the tracer thread reads and notes without any other part of the keeper.
 
-use super::cpu_fixup::CpuFixup;
-use super::flood::Flood;
-use super::followed::Followed;
-use super::keeper::{Keep, Tree};
-use super::process::Process;
-use super::stay_reason::StayReason;
-use crate::deputy::host_link::HostLink;
-use crate::restart::futex_waits::FutexWaits;
-use crate::restart::wait_deadlines::WaitDeadlines;
+use crate::deputy::HostLink;
+use crate::restart::FutexWaits;
+use crate::restart::WaitDeadlines;
+use crate::state::cpu_fixup::CpuFixup;
+use crate::state::flood::Flood;
+use crate::state::followed::Followed;
+use crate::state::keeper::Keep;
+use crate::state::keeper::Tree;
+use crate::state::process::Process;
+use crate::state::stay_reason::StayReason;
 use crate::sync::lock;
 use armento_migrate::image::thread;
 use armento_model::{CpuTime, NodeName, Pid, Tid};

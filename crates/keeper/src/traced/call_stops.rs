@@ -1,6 +1,6 @@
 //! A thread at home that stands at the entry or the end of a call, and calls that only an untraced thread can make.
 
-use super::file_rights;
+use crate::traced::file_rights;
 use armento_model::Pid;
 use armento_model::Tid;
 use armento_tracee::trace;

@@ -7,12 +7,16 @@
 //! away, or whom home's kernel has told as much meanwhile: he is let go. While it lasts, the program is traced
 //! as a deputy is: it gets no rights by an exec and cannot be traced by others; before either it is let go.
 
-use super::call_stops::{At, at, is_bound};
-use super::follow_forks::follow_one;
 use crate::cpu_time;
-use crate::cpu_time::{CpuAccounts, ReturnedCall, Written};
-use crate::restart::in_progress::ends_calls;
-use crate::state::keeper::Tree;
+use crate::cpu_time::CpuAccounts;
+use crate::cpu_time::ReturnedCall;
+use crate::cpu_time::Written;
+use crate::restart::signal_ends_call;
+use crate::state::Tree;
+use crate::traced::call_stops::At;
+use crate::traced::call_stops::at;
+use crate::traced::call_stops::is_bound;
+use crate::traced::follow_forks::follow_one;
 use armento_abi::Restart;
 use armento_migrate::image::thread;
 use armento_model::{Pid, Tid};
@@ -147,7 +151,7 @@ pub fn wait_on(tid: Tid, r: &mut Regs, since: Option<Instant>) -> trace::Result<
         return Ok(());
     }
     let row = armento_abi::row(r.orig_rax);
-    if row.is_none_or(|row| row.restart != Restart::Eintr) || ends_calls(tid) {
+    if row.is_none_or(|row| row.restart != Restart::Eintr) || signal_ends_call(tid) {
         return Ok(());
     }
     let timed = matches!(

@@ -3,10 +3,11 @@
 //! From: `tree.rs`, five times a second; `deputy/turns.rs`, before a call is answered that had to be waited for or
 //! brings others' words, so that who is told of a new limit runs under it. Next: `host/src/talk.rs`.
 
-use crate::deputy::limits::tell_limits;
-use crate::state::keeper::Tree;
-use crate::state::move_queue::{Task, Why};
-use crate::state::process::Process;
+use crate::deputy::tell_limits;
+use crate::state::Process;
+use crate::state::Task;
+use crate::state::Tree;
+use crate::state::Why;
 use crate::sys as ksys;
 use armento_client::api::Dest;
 use armento_model::{Stay, Tid};

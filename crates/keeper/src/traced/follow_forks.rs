@@ -7,10 +7,11 @@
 //! otherwise. A child stops at its calls, too, until it execs, for the first of them: one that is about to be
 //! traced by its parent (a debugger's) is let go before. Whoever is stopped by job control is let go, too.
 
-use super::call_stops::{at_entry, needs_freedom};
-use crate::restart::in_progress;
-use crate::restart::spurious_wakeups::SpuriousWakeups;
-use crate::state::keeper::Tree;
+use crate::restart::SpuriousWakeups;
+use crate::restart::signal_ends_call;
+use crate::state::Tree;
+use crate::traced::call_stops::at_entry;
+use crate::traced::call_stops::needs_freedom;
 use armento_abi::Restart;
 use armento_migrate::image::thread::ERESTARTNOHAND;
 use armento_migrate::stop::{Grip, without_effect};
@@ -81,7 +82,7 @@ fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
 /// its end.
 fn at_signal(t: &mut Tree, tid: Tid, sig: i32) -> trace::Result<()> {
     let nothing = |s: status::ProcStatus| without_effect(&s) & bit(sig) != 0;
-    if status::read(tid).is_ok_and(nothing) && !in_progress::ends_calls(tid) {
+    if status::read(tid).is_ok_and(nothing) && !signal_ends_call(tid) {
         let pid = t.follow.threads.get(&tid).copied().unwrap_or(tid);
         if t.cpu_fixup.lead_rest(pid, tid)? {
             t.follow.threads.remove(&tid);

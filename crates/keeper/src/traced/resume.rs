@@ -3,11 +3,12 @@
 //! From: `moves` (a move that came home, or did not come off), `events/exec.rs`. Next: `cpu_clock_fixup.rs`,
 //! `follow_forks.rs`.
 
-use super::call_stops::at;
-use super::cpu_clock_fixup::wait_on;
-use super::follow_forks::{follow_all, follow_one};
-use crate::state::keeper::Tree;
+use crate::state::Tree;
+use crate::traced::call_stops::at;
 use crate::traced::cpu_clock_fixup::correct_result;
+use crate::traced::cpu_clock_fixup::wait_on;
+use crate::traced::follow_forks::follow_all;
+use crate::traced::follow_forks::follow_one;
 use armento_migrate::stop::Calls;
 use armento_migrate::stop::Grip;
 use armento_migrate::stop::Halted;
@@ -31,7 +32,7 @@ pub fn let_go(t: &mut Tree, pid: Pid) {
 }
 
 /// What a grip on the process does at stops of its calls.
-pub fn calls_of(t: &Tree, pid: Pid) -> Calls {
+pub fn call_fixups(t: &Tree, pid: Pid) -> Calls {
     let books = t.cpu_fixup.has(pid).then(|| t.keep.cpu.clone());
     let led = t.cpu_fixup.restarted.clone();
     led.forget_ended(pid);
@@ -54,7 +55,7 @@ pub fn calls_of(t: &Tree, pid: Pid) -> Calls {
 }
 
 /// Lets a process run on that stays in the hand of its move. Before: its options are set.
-pub fn run_on(t: &mut Tree, pid: Pid, grip: &mut Grip) {
+pub fn resume_for_move(t: &mut Tree, pid: Pid, grip: &mut Grip) {
     for h in std::mem::take(&mut grip.halted) {
         let led = t.cpu_fixup.restarted.look(pid, &h);
         if led {
@@ -70,7 +71,7 @@ pub fn run_on(t: &mut Tree, pid: Pid, grip: &mut Grip) {
 }
 
 /// Lets a process at home go on: untraced, or watched. A thread that must be led is watched so long.
-pub fn go_on(t: &mut Tree, pid: Pid, mut grip: Grip) {
+pub fn resume_process(t: &mut Tree, pid: Pid, mut grip: Grip) {
     for tid in &grip.seized {
         t.passing.remove(tid);
     }

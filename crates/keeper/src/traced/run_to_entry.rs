@@ -6,10 +6,12 @@
 //! round trip when made from away. Natively they take a millisecond or two. A debug register stops the
 //! program there: nothing in its memory changes. KERNEL: PTRACE_POKEUSER, struct user's u_debugreg.
 
-use super::auxv::auxv;
-use super::resume::let_go;
-use crate::state::keeper::{Keep, Tree};
-use crate::state::loading::{Loaded, Loading};
+use crate::state::Keep;
+use crate::state::Loaded;
+use crate::state::Loading;
+use crate::state::Tree;
+use crate::traced::auxv::auxv;
+use crate::traced::resume::let_go;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::trace::{self, Stop};
@@ -26,7 +28,7 @@ const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 
 /// Runs `pid` from its exec stop to its entry. Call from the mover.
-pub fn load(keep: &Keep, pid: Pid) -> Loaded {
+pub fn run_to_entry(keep: &Keep, pid: Pid) -> Loaded {
     let (tell, told) = mpsc::channel();
     if keep.tracer.run(move |t| begin(t, pid, tell)) != Some(true) {
         return Loaded::Stands;
@@ -81,7 +83,7 @@ fn arrived(tid: Tid) -> bool {
 }
 
 /// A stop of a program that is loading; `false` when it is an ordinary one.
-pub fn loads(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
+pub fn entry_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     let Some(late) = t.loading.get(&tid).map(|l| l.late) else {
         return false;
     };

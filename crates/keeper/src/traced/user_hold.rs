@@ -2,11 +2,13 @@
 //!
 //! From: `mover.rs`. Next: `watch.rs` (who is held is let go even where its CPU time is corrected).
 
-use super::resume::{calls_of, go_on};
 use crate::sharing::sharers;
-use crate::state::keeper::{Keep, Tree};
-use crate::state::process::Process;
-use crate::state::stay_reason::StayReason;
+use crate::state::Keep;
+use crate::state::Process;
+use crate::state::StayReason;
+use crate::state::Tree;
+use crate::traced::resume::call_fixups;
+use crate::traced::resume::resume_process;
 use armento_migrate::stop::Grip;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
@@ -16,8 +18,8 @@ const HOLD: &str = "`armento hold`";
 const PUT: &str = "it was put here by hand";
 
 /// Ties it, and those who move with it, to home and brings it there by `come`.
-pub fn hold<T>(keep: &Keep, pid: Pid, come: impl FnOnce() -> Result<T>) -> Result<T> {
-    let all = sharers::of(pid);
+pub fn hold_for_user<T>(keep: &Keep, pid: Pid, come: impl FnOnce() -> Result<T>) -> Result<T> {
+    let all = sharers(pid);
     set(keep, &all, true);
     let done = come().and_then(|done| {
         let loosen = move |t: &mut Tree| {
@@ -32,18 +34,18 @@ pub fn hold<T>(keep: &Keep, pid: Pid, come: impl FnOnce() -> Result<T>) -> Resul
         Ok(done)
     });
     if done.is_err() {
-        release(keep, pid);
+        release_hold(keep, pid);
     }
     done
 }
 
-pub fn release(keep: &Keep, pid: Pid) {
-    set(keep, &sharers::of(pid), false);
+pub fn release_hold(keep: &Keep, pid: Pid) {
+    set(keep, &sharers(pid), false);
 }
 
 /// A person put it where it is, with those who share memory with it.
-pub fn placed_by_user(keep: &Keep, pid: Pid) {
-    to_all(keep, &sharers::of(pid), |p| p.put = true);
+pub fn mark_placed(keep: &Keep, pid: Pid) {
+    to_all(keep, &sharers(pid), |p| p.put = true);
 }
 
 fn set(keep: &Keep, all: &[Pid], tied: bool) {
@@ -62,7 +64,7 @@ fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Process) + Send + 'static) 
 }
 
 /// Neither a storm nor `--on` moves who is held, or was put where it is by hand.
-pub fn refuses(keep: &Keep, pid: Pid, storm: bool) -> Result<()> {
+pub fn refuses_move(keep: &Keep, pid: Pid, storm: bool) -> Result<()> {
     let why = move |t: &mut Tree| match t.procs.get(&pid)? {
         p if p.tied => Some(HOLD),
         p if storm && p.put => Some(PUT),
@@ -81,11 +83,11 @@ fn loosen(t: &mut Tree, pid: Pid) -> Result<()> {
     }
     t.follow.forget(pid);
     let mut grip = Grip::new(pid);
-    grip.calls = Some(calls_of(t, pid));
+    grip.calls = Some(call_fixups(t, pid));
     let halted = grip.halt(trace::WATCH);
     for h in &grip.halted {
         t.remember_block(h.tid);
     }
-    go_on(t, pid, grip);
+    resume_process(t, pid, grip);
     halted
 }

@@ -1,4 +1,4 @@
-use super::*;
+use crate::deputy::work::*;
 use armento_tracee::region::Region;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
