@@ -1,6 +1,6 @@
 //! Programs that use only what the processors of all nodes have (`--portable`).
 //!
-//! Nobody can hide a feature from a program that asks the processor itself: few processors fault CPUID. But
+//! A feature cannot be hidden from a program that asks the processor itself: few processors fault CPUID. But
 //! most that is chosen by features is chosen by glibc, and glibc can be told.
 
 use armento_client::api::CpuSet;

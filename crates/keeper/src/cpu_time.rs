@@ -1,6 +1,7 @@
 //! CPU time that the processes of a tree used away, and what they read of it.
 //!
-//! From: `serve.rs`, `arrive.rs` (what hosts tell). Next: `depart.rs` (it goes along), `watch.rs` (at home).
+//! From: `keeper/src/calls/dispatch.rs`, `keeper/src/moves/restore_threads.rs` (what hosts report). Next:
+//! `keeper/src/moves/freeze.rs` (it travels), `keeper/src/traced/cpu_clock_fixup.rs` (at home).
 //!
 //! A body's host adds what its own process used. What only home knows is added here: the time of children, which
 //! their parents read when they have waited for them.

@@ -1,5 +1,7 @@
-//! The session with this node's daemon: orders in, reports and questions out. It may break and is
-//! taken up again; while there is none, nothing moves and everything runs.
+//! The session with this node's daemon: orders in, reports and questions out.
+//!
+//! From: `keeper/src/launch/keeper.rs`. Next: `keeper/src/moves/run.rs` (orders), `keeper/src/events/report.rs`.
+//! A session that breaks is taken up again; while there is none, nothing moves and everything runs.
 
 use crate::events::report_processes;
 use crate::hosts::cut_off;

@@ -1,6 +1,6 @@
-//! Arguments and environment of one who is away, as its body has them, put where `ps` reads them.
+//! Arguments and environment of a process that is away, as its body has them, put where `ps` reads them.
 //!
-//! From: `serve.rs`, `mappings.rs`. A deputy keeps the pages that hold them.
+//! From: `dispatch.rs`, `keeper/src/moves/mappings.rs`. A deputy keeps the pages that hold them.
 
 use crate::deputy::HostLink;
 use crate::state::Tree;

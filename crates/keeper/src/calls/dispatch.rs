@@ -1,9 +1,9 @@
 //! Home answers: what a host asks, the deputies do.
 //!
-//! From: `host/src/forward.rs`, `wire/src/call.rs`. Next: `deputy.rs`, then `family.rs` for the rest.
+//! From: `host/src/forward.rs`, `wire/src/call.rs`. Next: `execute.rs`, then `fork_and_map.rs` for the rest.
 //!
-//! Nothing here waits for a deputy: one that is killed or stopped would keep us from hearing its host, and then all of that
-//! host's processes are given up. For the hand we wait: it looks at what deputies do, and waits for none of their calls.
+//! Nothing here waits for a deputy: while one is killed or stopped the host's stream would not be read, and all processes
+//! of that host would be given up. The tracer thread is waited for: it waits for no call of a deputy.
 
 use crate::calls::cmdline;
 use crate::calls::execute::issue;

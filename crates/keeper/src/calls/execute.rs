@@ -1,4 +1,6 @@
 //! The deputy makes a call of its body.
+//!
+//! From: `dispatch.rs`, `keeper/src/moves/come_home.rs` (a call that was held). Next: `keeper/src/deputy/wait_loop.rs`.
 
 use crate::calls::timer_settime;
 use crate::deputy::Deputy;

@@ -1,4 +1,6 @@
-//! The end of a body by its own doing.
+//! A body calls exit_group: its deputies end, and the parent reads the status.
+//!
+//! From: `dispatch.rs`. Next: `keeper/src/events/dispatch.rs`, which sees the deputies end.
 
 use crate::deputy::HostLink;
 use crate::deputy::Work;

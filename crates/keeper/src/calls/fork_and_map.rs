@@ -1,4 +1,6 @@
 //! Forks, file mappings and file bytes: what a host asks beside plain calls.
+//!
+//! From: `dispatch.rs`. Next: `host/src/fork.rs`.
 
 use crate::deputy::Deputy;
 use crate::deputy::HostLink;
@@ -266,7 +268,7 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
 }
 
 /// Closes the files that were mapped away, once nothing of this tree is: its programs may have let them go, and unmount
-/// their file system. What is being sent, or waits to be (`group.rs`), is open a second time.
+/// their file system. What is being sent, or waits to be (`keeper/src/moves/group.rs`), is open a second time.
 pub fn close_mapped_files(t: &Tree) {
     if t.procs.values().all(|p| p.link().is_none()) {
         lock(&t.keep.leases).clear();

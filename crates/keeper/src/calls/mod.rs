@@ -1,3 +1,8 @@
+//! What a host asks of home while its bodies run: calls, forks, mappings, files.
+//!
+//! It never waits for a deputy: a host whose stream is not read is given up with all its processes. Start at
+//! `dispatch.rs`, which reads one connection of a host; `execute.rs` makes one call.
+
 mod cmdline;
 mod dispatch;
 mod execute;

@@ -1,13 +1,12 @@
-//! One of the tree looks at another's memory or state in /proc, or sleeps by its CPU clock, while that is away: its
-//! deputy is hollow and idle, so it comes home first, and stays as long as such a file is open or such a sleep lasts.
+//! A body opens a file of /proc about another process that is away: that one comes home first.
 //!
-//! From: `serve.rs` (an open came), `depart.rs`. Next: `mover.rs`; `signals.rs` turns back what is held here.
+//! From: `dispatch.rs` (an open came). Next: `keeper/src/moves/come_home.rs`; `keeper/src/signals/break_calls.rs` turns
+//! back calls that are held.
 //!
 //! ```text
 //! open ──held──► the other comes home ──► turned back unmade ──► issued again: made
 //! ```
-//! A look on purpose counts: at memory, at a descendant, at one who was named. State is read in passing by whoever
-//! lists all processes (and so has /proc itself open), which would bring everybody home. Who opens the file at home is not seen by anybody.
+//! An idle deputy would be seen instead of the body. An open of the same file by a process at home is not seen.
 
 use crate::deputy::Deputy;
 use crate::observers::is_stopped;

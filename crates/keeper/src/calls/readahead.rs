@@ -1,8 +1,8 @@
-//! Read-ahead at home: who may, and the bytes.
+//! Read-ahead at home: whether it is permitted, and the bytes.
 //!
-//! From: `host/src/ahead.rs`. Permitted for a regular file open for reading only, whose description nobody
-//! else has (so nobody else moves or sees its offset), under a lease against writers: while we hold it nobody
-//! has the file open for writing, and who wants to waits until the host has forgotten what it read ahead.
+//! From: `host/src/ahead.rs`. Permitted for a regular file that is open for reading only, whose description no other
+//! descriptor has (so that nothing else moves or sees its offset), under a lease against writers: while it is held the
+//! file is not open for writing, and a process that wants to write waits until the host has dropped what it read ahead.
 
 use crate::deputy::HostLink;
 use crate::lifecycle::scan_children;

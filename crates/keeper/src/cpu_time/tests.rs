@@ -1,4 +1,4 @@
-//! What waits, exec and the clocks make of the books.
+//! What waits, exec and the clocks make of the accounts.
 
 use crate::cpu_time::*;
 use armento_abi::OutRule;

@@ -1,6 +1,6 @@
-//! The link to one host: what both halves say to each other, over however many connections.
+//! The link to one host: what both halves send each other, over however many connections.
 //!
-//! From: `hosts/connect.rs` makes it, `hosts/reconnect.rs` keeps it up. Next: `wire/src/session.rs`.
+//! From: `keeper/src/hosts/connect.rs` makes it, `keeper/src/hosts/reconnect.rs` keeps it up. Next: `wire/src/session.rs`.
 
 use crate::sync::lock;
 use armento_client::api::Pass;

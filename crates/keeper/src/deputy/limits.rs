@@ -1,7 +1,8 @@
-//! Resource limits that somebody at home changes (prlimit): the body gets the same.
+//! Resource limits that another process changes (prlimit): the body gets the same.
 //!
-//! From: `wait_loop.rs`, before a call is answered that had to be waited for or brings data of others, so that a program
-//! that is told of a new limit runs under it; `traced/external_limits.rs`, five times a second. Next: `host/src/talk.rs`.
+//! From: `wait_loop.rs`, before the answer to a call that had to be waited for or brings data of others: a program that is
+//! told of a new limit runs under it. `keeper/src/traced/external_limits.rs`, five times a second.
+//! Next: `host/src/talk.rs`.
 
 use crate::deputy::common::Common;
 use crate::deputy::host_link::HostLink;

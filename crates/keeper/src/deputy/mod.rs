@@ -1,3 +1,7 @@
+//! The thread that a process leaves at home: it makes the calls of its body and keeps its pid, files and signals.
+//!
+//! A deputy never decides: it is given work, does it and tells the body's host. Start at `thread.rs`, then `wait_loop.rs`.
+
 mod common;
 mod host_link;
 mod limits;

@@ -1,6 +1,6 @@
-//! What we make in a process that is to leave: our region in its memory, and the watch over its writes.
+//! What is set up in a process that is to leave: the region of its deputies, and the watch over its writes.
 //!
-//! From: `depart.rs`.
+//! From: `keeper/src/moves/prepare.rs`. Next: `tracee/src/region.rs`.
 
 use crate::deputy::thread::Deputy;
 use crate::sync::lock;

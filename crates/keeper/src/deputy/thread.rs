@@ -1,4 +1,4 @@
-//! One deputy thread: its slot, what it is doing, and the thread of ours that waits for it.
+//! One deputy thread: its slot, its work, and the thread of the keeper that waits for it.
 //!
 //! ```text
 //! idle ──submit──► posted ──(deputy's loop)──► done ──waiter──► reply sent, next in the queue posted

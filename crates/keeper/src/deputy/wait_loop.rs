@@ -1,6 +1,6 @@
-//! The turns of a deputy: work is posted to its slot, done by its loop, and answered.
+//! Work is posted to a deputy's slot, done by its loop, and answered.
 //!
-//! From: `deputy.rs`. Next: the body's host (`wire/src/call.rs`).
+//! From: `thread.rs`. Next: the body's host (`wire/src/call.rs`).
 
 use crate::cpu_time;
 use crate::cpu_time::Results;

@@ -90,7 +90,7 @@ pub(super) struct State {
     pub(super) results: Vec<Out>,
     /// Addresses of the program that the deputy's restart block writes to: copied to the body.
     pub(super) kept: Option<(u64, usize)>,
-    /// Where a child waits that it was making when it ended: nobody else may wait there (`family.rs`).
+    /// Where a child waits that it was making when it ended: nobody else may wait there (`keeper/src/calls/fork_and_map.rs`).
     pub(super) unborn: Option<Box<Slot>>,
 }
 

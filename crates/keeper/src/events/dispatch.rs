@@ -1,6 +1,6 @@
 //! The event loop of the tracer thread: stops, exits and execs, and what is to be done between them.
 //!
-//! From: the kernel, through `tracee/src/hand.rs`. Next: `signals/route.rs` (stops), `exec.rs` (execs).
+//! From: the kernel, through `tracee/src/hand.rs`. Next: `keeper/src/signals/route.rs` (stops), `exec.rs` (execs).
 
 use crate::calls::watch_readahead;
 use crate::events::exec::execed;

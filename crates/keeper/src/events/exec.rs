@@ -1,4 +1,6 @@
-//! A program stands at its exec: where is it to run?
+//! A program stands at its exec: it asks for its placement, or goes on at once.
+//!
+//! From: `dispatch.rs`. Next: `keeper/src/moves/placement.rs`.
 
 use crate::lifecycle::image_replaced;
 use crate::state::Task;

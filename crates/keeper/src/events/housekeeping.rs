@@ -1,4 +1,6 @@
-//! What is looked at several times a second: files that others want, descriptors of signals, processes to send back.
+//! Done several times a second: leases that writers wait for, signal descriptors, processes to send back.
+//!
+//! From: `dispatch.rs`. Next: `keeper/src/moves/run.rs`.
 
 use crate::calls::close_mapped_files;
 use crate::state::HOLD_MIN;

@@ -1,4 +1,6 @@
 //! What the daemon is told of the processes of the tree.
+//!
+//! From: `keeper/src/daemon.rs`. Next: `client/src/api.rs`.
 
 use crate::lifecycle::scan_children;
 use crate::state::Process;

@@ -1,4 +1,6 @@
-//! Links to hosts: one calls stream each, made when first needed.
+//! Links to hosts: one stream of calls each, made when first needed.
+//!
+//! From: `keeper/src/moves/out.rs`. Next: `reconnect.rs`.
 
 use crate::deputy::HostLink;
 use crate::deputy::link_lost;

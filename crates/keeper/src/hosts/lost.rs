@@ -1,6 +1,6 @@
 //! Hosts and bodies that are lost: the deputies end as their bodies did, and the user is told why.
 //!
-//! From: `reconnect.rs`, `monitor.rs`, `daemon.rs` (a node was removed). Next: nothing.
+//! From: `reconnect.rs`, `monitor.rs`, `keeper/src/daemon.rs` (a node was removed). Next: nothing.
 
 use crate::deputy::HostLink;
 use crate::state::Keep;

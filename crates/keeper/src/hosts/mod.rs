@@ -1,3 +1,7 @@
+//! The connections to hosts: made, taken up again, watched, given up.
+//!
+//! It never reads what a host asks: that is passed in (`reconnect.rs`, `Serve`). Start at `connect.rs`.
+
 mod connect;
 mod door;
 mod lost;

@@ -1,6 +1,6 @@
 //! Signs of life, to hosts and from them.
 //!
-//! From: `events/dispatch.rs`, about twice a second. Next: `lost.rs`, for a host that gives none.
+//! From: `keeper/src/events/dispatch.rs`, about twice a second. Next: `lost.rs`, for a host that gives none.
 
 use crate::deputy::HostLink;
 use crate::hosts::door::SPARE_MAX;

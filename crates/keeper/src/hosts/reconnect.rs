@@ -1,6 +1,6 @@
-//! The connections under a link: the first, and those over which it is taken up again until the host is dead.
+//! The connections under a link: the first, and those that replace it until the host is dead.
 //!
-//! From: `links.rs`. Next: `serve.rs`; what both ends keep meanwhile: `wire/src/session.rs`.
+//! From: `connect.rs`. Next: `keeper/src/calls/dispatch.rs`; what both ends keep meanwhile: `wire/src/session.rs`.
 
 use crate::deputy::HostLink;
 use crate::deputy::link_lost;

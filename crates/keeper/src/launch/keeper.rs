@@ -1,6 +1,6 @@
 //! The life of a keeper: it says hello, starts its threads, and this thread becomes the tracer thread.
 //!
-//! From: `start.rs`. Next: `events/dispatch.rs`, `daemon.rs`, `moves/run.rs`.
+//! From: `start.rs`. Next: `keeper/src/events/dispatch.rs`, `keeper/src/daemon.rs`, `keeper/src/moves/run.rs`.
 
 use crate::daemon;
 use crate::launch::options::Birth;

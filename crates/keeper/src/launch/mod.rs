@@ -1,3 +1,7 @@
+//! `armento run` and `armento migrate`: a keeper is forked for a program.
+//!
+//! It never moves anything. Start at `start.rs`, then `keeper.rs`.
+
 mod keeper;
 mod options;
 mod start;

@@ -1,6 +1,6 @@
 //! `armento run`: forks the keeper, then the program is exec'd in its own pid.
 //!
-//! From: `cli/src/run.rs`. Next: `tree.rs` (the exec stop), then `depart.rs`.
+//! From: `cli/src/run.rs`. Next: `keeper.rs`, then `keeper/src/events/exec.rs` (the exec stop).
 
 use crate::cpu_features::VARIABLE;
 use crate::launch::keeper::HELD;

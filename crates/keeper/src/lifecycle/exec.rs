@@ -1,4 +1,6 @@
 //! A process runs another program: its deputies and what was known of its image are no more.
+//!
+//! From: `keeper/src/events/exec.rs`, `keeper/src/signals/untraced_exec.rs`. Next: nothing.
 
 use crate::sharing::settle_later;
 use crate::state::Place;

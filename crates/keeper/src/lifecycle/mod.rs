@@ -1,3 +1,7 @@
+//! Processes appear, end, and run another program: the tree is kept as the kernel has it.
+//!
+//! It never decides where a program runs. Start at `scan.rs`.
+
 mod exec;
 mod scan;
 

@@ -1,4 +1,6 @@
 //! Processes that were born or ended at home without an event.
+//!
+//! From: `keeper/src/events/dispatch.rs`. Next: nothing.
 
 use crate::sharing::settle_later;
 use crate::state::Tree;

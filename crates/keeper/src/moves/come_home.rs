@@ -1,4 +1,6 @@
 //! A process that must come home: for a call that only home can serve, or because another observes it.
+//!
+//! From: `run.rs`. Next: `move_process.rs`.
 
 use crate::calls::make_call;
 use crate::deputy::AGAIN;

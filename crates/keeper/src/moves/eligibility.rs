@@ -1,6 +1,6 @@
 //! Why a process at home cannot leave, as far as it can be seen from outside.
 //!
-//! From: `depart.rs`. Next: nothing: the reasons are `armento_model::Stay`.
+//! From: `out.rs`. Next: nothing: the reasons are `armento_model::Stay`.
 
 use crate::deputy::slots_for;
 use crate::moves::permission;

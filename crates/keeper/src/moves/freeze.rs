@@ -1,6 +1,6 @@
 //! A process that leaves stands still: everything of it but its memory is read.
 //!
-//! From: `depart.rs`, `group.rs`. Next: `migrate/src/source.rs`.
+//! From: `out.rs`, `group.rs`. Next: `migrate/src/source.rs`.
 
 use crate::deputy::map_region;
 use crate::moves::eligibility;

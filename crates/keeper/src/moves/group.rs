@@ -1,10 +1,10 @@
 //! Processes that share memory move together, or not at all.
 //!
-//! From: `mover.rs`, `partners.rs`. Next: `depart.rs`, `arrive.rs` for each.
+//! From: `move_process.rs`, `keeper/src/sharing/sharers.rs`. Next: `prepare.rs`, `home.rs` for each.
 //!
 //! ```text
 //! out    halt all · for each: offer, state, memory, Ready? · then for all: deputies, Thaw
-//! home   all at once: pre-copy, freeze · when all stand still: state, memory · then for all: dress, flip
+//! home   all at once: pre-copy, freeze · when all stand still: state, memory · then for all: restore, flip
 //! ```
 //! What they share is sent once, by the first that maps it. On the way out nothing is copied while they run:
 //! a write of one into what another has sent would be lost.

@@ -1,6 +1,6 @@
-//! A process that leaves becomes a hollow one: its threads deputies, its memory given up.
+//! A process that leaves: its threads become deputies, its memory is given up.
 //!
-//! From: `depart.rs`, `group.rs`. Next: `deputy.rs`.
+//! From: `out.rs`, `group.rs`. Next: `keeper/src/deputy/thread.rs`.
 
 use crate::deputy::Deputy;
 use crate::deputy::HostLink;

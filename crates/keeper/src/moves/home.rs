@@ -1,6 +1,6 @@
 //! A process comes home: its deputies become the program again.
 //!
-//! From: `mover.rs`. Next: nothing: the program runs untraced.
+//! From: `move_process.rs`. Next: `restore_threads.rs`, then nothing: the program runs untraced.
 
 use crate::calls::close_mapped_files;
 use crate::deputy::HostLink;

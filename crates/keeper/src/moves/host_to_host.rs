@@ -1,9 +1,9 @@
-//! A process goes on from one host to another, directly.
+//! A process moves from one host to another, directly.
 //!
-//! From: `mover.rs`. Next: `host/src/depart.rs` facing `host/src/arrive.rs`.
+//! From: `move_process.rs`. Next: `host/src/depart.rs` facing `host/src/arrive.rs`.
 //!
-//! Both hosts do the work; home breaks calls, waits for Ready, then says Thaw and Drop. Home is the
-//! arbiter: until Thaw is said the process can go on where it was.
+//! Both hosts do the work; home breaks calls, waits for Ready, then sends Thaw and Drop. Home is the
+//! arbiter: until Thaw is sent the process can go on where it was.
 
 use crate::calls::serve_host;
 use crate::deputy::HostLink;

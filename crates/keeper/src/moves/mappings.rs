@@ -1,6 +1,6 @@
 //! A process comes home: its mappings, before its pages.
 //!
-//! From: `arrive.rs`. Next: `migrate/src/fill.rs`.
+//! From: `home.rs`. Next: `migrate/src/fill.rs`.
 
 use crate::calls::argument_pages;
 use crate::deputy::Deputy;

@@ -1,3 +1,8 @@
+//! Moves: from home to a host, back home, and from host to host.
+//!
+//! It never chooses which process moves: the daemon, a storm or a call that needs home asks (`state/move_queue.rs`).
+//! Start at `run.rs`, then `move_process.rs`, `out.rs` and `home.rs`.
+
 mod come_home;
 mod eligibility;
 mod freeze;

@@ -1,11 +1,11 @@
 //! A process leaves home.
 //!
-//! From: `mover.rs`. Next: `migrate/src/source.rs` facing `migrate/src/target.rs`.
+//! From: `move_process.rs`. Next: `migrate/src/source.rs` facing `migrate/src/target.rs`.
 //!
 //! ```text
 //! home    halt · map the region · offer · pre-copy (runs) · halt · state · Ready? · deputies · Thaw
 //! ```
-//! Home is the arbiter: until Thaw is said the process can go on where it was.
+//! Home is the arbiter: until Thaw is sent the process can go on where it was.
 
 use crate::calls::serve_host;
 use crate::deputy::HostLink;

@@ -1,7 +1,7 @@
-//! May this keeper trace a process of its tree? Where Yama forbids it, a daemon of root's helps.
+//! Whether this keeper may trace a process of its tree. Where Yama forbids it, the daemon (root) helps.
 //!
-//! From: `birth.rs` (the program allows it), `depart.rs` and `group.rs` (before anything of a process that leaves is
-//! touched). Next: `noded/src/yama/mod.rs`.
+//! From: `keeper/src/launch/start.rs` (the program allows it), `eligibility.rs` (before anything of a process that leaves
+//! is touched). Next: `noded/src/yama/mod.rs`.
 
 use crate::state::Keep;
 use armento_client::api::{Answer, Ask};

@@ -1,6 +1,6 @@
 //! A fresh image stands at its exec: where it is to run.
 //!
-//! From: `events/exec.rs`. Next: `move_process.rs`.
+//! From: `run.rs`. Next: `move_process.rs`.
 
 use crate::hosts::dial_spare;
 use crate::hosts::early_connection;

@@ -1,4 +1,4 @@
-//! A process is prepared to leave: halted, our region mapped into it, looked at; or set free again.
+//! A process is prepared to leave: halted, the deputies' region mapped into it, looked at; or set free again.
 //!
 //! From: `out.rs`, `group.rs`. Next: `freeze.rs`.
 

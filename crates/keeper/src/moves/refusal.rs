@@ -1,7 +1,7 @@
 //! `--on NODE` that cannot be obeyed: the program does not begin, and its shell reads 125.
 //!
-//! From: `birth.rs` (before the exec), `mover.rs` (at the exec, when the move has failed). Next: the program's standard
-//! error.
+//! From: `keeper/src/launch/keeper.rs` (before the exec), `placement.rs` (at the exec, when the move has failed).
+//! Next: the program's standard error.
 
 use crate::calls::serve_host;
 use crate::hosts::connect;

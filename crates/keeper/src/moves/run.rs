@@ -1,6 +1,7 @@
-//! One move after the other: takes tasks from daemon, storm, execs and calls that must come home.
+//! The loop that makes one move after the other.
 //!
-//! From: `control.rs` (orders), `tree.rs` (exec stops), `serve.rs` (calls). Next: `depart.rs`, `arrive.rs`.
+//! From: `keeper/src/daemon.rs` (orders), `keeper/src/events/exec.rs` (exec stops), `keeper/src/calls/dispatch.rs` (calls).
+//! Next: `move_process.rs`.
 
 use crate::calls::make_call;
 use crate::moves::come_home::TRY_AGAIN;

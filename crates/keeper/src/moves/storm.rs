@@ -1,6 +1,7 @@
-//! `--storm MS`: the honest test of everything. Every process of the tree goes to a random node, home
-//! among them, every so many milliseconds. With `--storm-call` those at home only: the others move at their calls
-//! (`storm_call.rs`).
+//! `--storm MS`, the hardest test: every process of the tree goes to a random node, home among them, every so many
+//! milliseconds.
+//!
+//! With `--storm-call` only those at home: the others move at their calls (`keeper/src/state/call_storm.rs`).
 
 use crate::lifecycle::scan_children;
 use crate::state::CallStorm;

@@ -1,4 +1,6 @@
-//! Processes at home that sleep by the CPU clock of another: its deputy is idle, so it is to run at home.
+//! Processes at home that sleep by the CPU clock of another: that one runs at home, for its deputy is idle.
+//!
+//! From: `keeper/src/events/dispatch.rs`, `keeper/src/moves/eligibility.rs`. Next: `keeper/src/moves/come_home.rs`.
 
 use crate::state::Keep;
 use armento_abi::CpuClock;

@@ -1,7 +1,8 @@
-//! Descriptors by which processes of a tree watch another, or watch or serve files that it maps: a body elsewhere would
+//! Descriptors by which processes of a tree observe another, or watch or serve files that it maps: a body elsewhere would
 //! not be seen (perf_event_open), what a move opens would be (inotify), or a move would wait for the server (FUSE).
 //!
-//! From: `depart.rs`, `looks.rs`. Next: nothing. What is opened outside of the tree is not looked for.
+//! From: `keeper/src/moves/eligibility.rs`, `keeper/src/moves/prepare.rs`. Next: nothing. Descriptors of processes outside
+//! of the tree are not looked for.
 
 use crate::state::Keep;
 use armento_migrate::image::files::{Served, Untouched};

@@ -1,3 +1,7 @@
+//! How processes of a tree observe each other. An observed process is at home, where its observer sees it.
+//!
+//! It never moves a process: it refuses a move, or asks for one home. Start at `proc_files.rs`.
+
 mod cpu_sleepers;
 mod descriptors;
 mod proc_files;

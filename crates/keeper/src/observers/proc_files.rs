@@ -1,7 +1,7 @@
-//! Files of /proc by which one process of the tree looks at another on purpose.
+//! Files of /proc by which one process of the tree observes another on purpose.
 //!
-//! State is read in passing by programs that list all processes (and so have /proc itself open): that would bring every
-//! process home, and does not count.
+//! From: `keeper/src/calls/proc_access.rs`, `keeper/src/moves/eligibility.rs`. State is read in passing by programs that
+//! list all processes (and so have /proc itself open): that would bring every process home, and does not count.
 
 use crate::state::Keep;
 use armento_abi::BodyFile;

@@ -1,6 +1,7 @@
 //! Until when the threads of processes at home wait by FUTEX_WAIT with a timeout (`migrate/src/image/futex_wait.rs`).
 //!
-//! From: `depart.rs` and `freeze.rs`, whose stops interrupt them. Next: `arrive.rs`, where they are begun again.
+//! From: `keeper/src/moves/prepare.rs` and `keeper/src/moves/freeze.rs`, whose stops interrupt them.
+//! Next: `keeper/src/moves/restore_threads.rs`, where they are begun again.
 
 use crate::restart::wait_deadlines::Asleep;
 use armento_migrate::image::{ThreadState, futex_wait};

@@ -1,14 +1,15 @@
-//! Calls at home that a stop has changed, and that are led to their end.
+//! Calls at home that a stop has changed, and that are restarted until their end.
 //!
-//! From: `watch.rs`, whose stops lead their threads; `depart.rs`. Next: `remainder.rs`.
+//! From: `keeper/src/traced/cpu_clock_fixup.rs`, whose stops see their threads; `keeper/src/moves/prepare.rs`.
+//! Next: `partial_io.rs`.
 //!
 //! ```text
 //! interrupted by a stop ──look──► issued again, by the kernel or by us ──► its end: the result is set right
 //! ```
-//! - semop, msgrcv and msgsnd slept on something which may be gone when the kernel issues them again: they
-//!   then say EINVAL. Away the host does the same by its own books (`host/src/forward.rs`).
-//! - recv with MSG_WAITALL, a terminal's read with MIN, have ended with what there was: the thread asks for the
-//!   rest, and stays so long. So have writes that wait until all is put, which may travel meanwhile.
+//! - semop, msgrcv and msgsnd slept on an object which may be gone when the kernel issues them again: they
+//!   then return EINVAL. Away the host does the same from its own notes (`host/src/forward.rs`).
+//! - recv with MSG_WAITALL and a terminal's read with MIN have ended with what there was: the thread asks for the
+//!   rest, and stays so long. So have writes that wait until all bytes are written, which may travel meanwhile.
 
 use crate::restart::partial_io;
 use crate::restart::partial_io::PartialIo;

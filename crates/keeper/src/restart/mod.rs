@@ -1,3 +1,7 @@
+//! System calls that a stop interrupts: how they go on as if nothing had been.
+//!
+//! It never looks at the tree; it is told which threads stopped. Start at `in_progress.rs`.
+
 mod futex_waits;
 mod in_progress;
 mod partial_io;

@@ -1,14 +1,14 @@
-//! What is left of a call that a stop cut short: a `recv` with MSG_WAITALL, a read from a terminal with MIN or a socket
-//! with SO_RCVLOWAT, and what puts bytes into a pipe, a stream or a terminal that blocks.
+//! The rest of a call that a stop cut short: a `recv` with MSG_WAITALL, a read from a terminal with MIN or a socket
+//! with SO_RCVLOWAT, and writes to a pipe, a stream or a terminal that block.
 //!
-//! From: `led.rs`. The kernel says how much there was until then, where it would have waited for the rest.
+//! From: `in_progress.rs`. The kernel returns how much there was until then, where it would have waited for the rest.
 //! So the thread asks for the rest, and is told the sum:
 //!
 //! ```text
 //! recv(buf, 10) = 4 ──ask──► recv(buf + 4, 6) = 6 ──ended──► recv(buf, 10) = 10
 //! ```
-//! The rest of scattered bytes goes piece by piece. Who writes, or waits for a whole message, may travel meanwhile
-//! (`ThreadState::written`).
+//! The rest of scattered bytes goes piece by piece. A thread that writes, or waits for a whole message, may travel
+//! meanwhile (`ThreadState::written`).
 
 use armento_abi::sends;
 use armento_migrate::image::ThreadState;

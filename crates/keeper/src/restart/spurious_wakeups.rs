@@ -1,9 +1,9 @@
-//! Waits at home that are woken because we trace: by signals that do nothing, of which their thread natively
-//! knows nothing. Each is issued again, and ends at the time at which it would have ended.
+//! Waits at home that end because we trace: by signals without effect, which natively do not wake their thread. Each is
+//! issued again, and ends at the time at which it would have ended.
 //!
-//! From: `follow.rs`, at such a signal. Next: the end of the call, where its thread is left alone again.
+//! From: `keeper/src/traced/follow_forks.rs`, at such a signal. Next: the end of the call.
 //!
-//! When it began nobody has seen: its time counts from the first wake. A time-out that lies in memory stays as it
+//! When it began is not known: its time counts from the first wake. A timeout that lies in memory stays as it
 //! is, and such a wait ends at the first wake after it.
 
 use armento_model::Tid;

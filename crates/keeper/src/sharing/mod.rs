@@ -1,3 +1,7 @@
+//! Memory that processes share: they move together, and what others can find is guarded meanwhile.
+//!
+//! It never moves a process. Start at `sharers.rs`.
+
 mod named_shm;
 mod sharers;
 

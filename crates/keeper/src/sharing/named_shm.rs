@@ -1,11 +1,12 @@
 //! Shared memory that others can find and that outlives its mappings: System V segments, files in /dev/shm.
 //!
-//! From: `group.rs` (its processes leave or come home), `tree.rs` (they ended). Next: `host/src/depart.rs`.
+//! From: `keeper/src/moves/group.rs` (its processes leave or come home), `keeper/src/lifecycle/scan.rs` (they ended).
+//! Next: `host/src/depart.rs`.
 //!
-//! While its processes are away home's object is as they left it. Who opens a file meanwhile is held up by
-//! fanotify until all are home again. A segment has no such guard: it leaves only when nobody else has attached it
-//! and nobody else may, and who attaches it all the same (its owner, by number) sees it as it was.
-//! What it holds comes back as a whole, with its processes or behind the last of them.
+//! While its processes are away home's object is as they left it. Fanotify holds an open of such a file until all are home
+//! again. A segment has no such guard: it leaves only when no other process has attached it and only its owner may;
+//! when the owner attaches it by number all the same, it sees the segment as it was. What the object holds comes back
+//! as a whole, with its processes or after the last of them.
 
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;

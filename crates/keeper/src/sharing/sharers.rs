@@ -1,7 +1,7 @@
-//! Who else maps the memory that a process shares: without them it cannot move. And for whose sake one stayed:
-//! his, or its tracer's.
+//! The processes that map the memory which a process shares: without them it cannot move. And the process because of
+//! which one stayed: such a process, or its tracer.
 //!
-//! From: `mover.rs`, `depart.rs`. Next: `group.rs`.
+//! From: `keeper/src/moves/move_process.rs`, `keeper/src/moves/prepare.rs`. Next: `keeper/src/moves/group.rs`.
 
 use armento_migrate::image::Area;
 use armento_migrate::image::objects::{self, ObjectId};

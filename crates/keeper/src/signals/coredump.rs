@@ -1,6 +1,7 @@
-//! A signal that ends a program with a core dump: the body comes home first, for the deputy has nothing to dump.
+//! A signal that ends a program with a core dump: the body comes home first, for the deputy has no memory to dump.
 //!
-//! From: `signals.rs`. Next: `mover.rs`; home's kernel delivers the signal, which travels with its thread.
+//! From: `default_action.rs`. Next: `keeper/src/moves/run.rs`; home's kernel delivers the signal, which travels with its
+//! thread.
 
 use armento_model::Pid;
 use armento_tracee::{sys, text};

@@ -1,4 +1,6 @@
-//! A body has no handler for a signal: home's kernel does what it does by default.
+//! A body has no handler for a signal: home's kernel takes the default action.
+//!
+//! From: `keeper/src/calls/dispatch.rs`. Next: `coredump.rs`, `break_calls.rs`.
 
 use crate::deputy::HostLink;
 use crate::signals::break_calls::STOP_MAX;

@@ -1,9 +1,10 @@
 //! Signals that come faster than they can be passed on wait at home.
 //!
-//! From: `signals.rs`. Next: `tree.rs` passes them on, once the host has caught up or the process has moved.
+//! From: `route.rs`. Next: `keeper/src/events/dispatch.rs` passes them on, once the host has caught up or the process has
+//! moved.
 //!
 //! ```text
-//! host is behind ──► they wait here: of one timer's one, which counts the others; of the numbers that do not queue one
+//! host is behind ──► they wait here: one of each timer, which counts the others; one of each number that does not queue
 //! flood          ──► the deputy blocks the number for a moment: they wait in the kernel, which does the same
 //! ```
 //! Each signal stops the deputy and breaks off its call. A timer of a microsecond, whose body blocks its signal while its

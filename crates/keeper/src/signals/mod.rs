@@ -1,3 +1,7 @@
+//! Signals on their way between home's kernel and a body.
+//!
+//! Home's kernel sees a signal first and decides nothing: handlers run at the body. Start at `route.rs`.
+
 mod break_calls;
 mod coredump;
 mod default_action;

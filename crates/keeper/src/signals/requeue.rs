@@ -1,8 +1,8 @@
-//! Signals that wait in home's kernel when a process leaves, and those with which it comes home.
+//! Signals that are pending in home's kernel when a process leaves, and those with which it comes home.
 //!
-//! Out: they are taken and told to the body before it runs. Home: the kernel queues them. Since the deputies were
+//! Out: they are taken and sent to the body before it runs. Home: the kernel queues them. Since the deputies were
 //! stopped it may have queued later ones of its own. Real-time signals of one number are taken in the order in
-//! which they were sent (signal(7)): what came later is queued again behind.
+//! which they were sent (signal(7)): what came later is queued again after them.
 
 use crate::state::FIRST_REALTIME;
 use crate::state::signal_number;

@@ -1,4 +1,4 @@
-//! A process comes home with signals of its timers: home's kernel gets back what it would remember.
+//! A process comes home with signals of its timers: home's kernel is given back what it would remember.
 //!
 //! The kernel keeps one signal a timer, and counts while it waits. A timer cannot be told to wait, but it can
 //! be set to the moment in the past at which it expired first: it then expires at once, and the kernel counts

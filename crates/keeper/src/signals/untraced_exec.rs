@@ -1,6 +1,6 @@
 //! The exec of a body: made by its deputy, untraced where the program gives rights that a traced caller would not get.
 //!
-//! From: `calls/dispatch.rs`. Next: `lifecycle/exec.rs`.
+//! From: `keeper/src/calls/dispatch.rs`. Next: `keeper/src/lifecycle/exec.rs`.
 
 use crate::deputy::Deputy;
 use crate::deputy::Work;

@@ -1,13 +1,14 @@
 //! `--storm-call`: the hardest storm. A process moves at every forwarded call, before it is made, and again
 //! inside it, once, when it blocks.
 //!
-//! From: `calls/execute.rs` (a call came). Next: `moves/run.rs`; `signals/break_calls.rs` turns back what is held here.
+//! From: `keeper/src/calls/execute.rs` (a call came). Next: `keeper/src/moves/run.rs`;
+//! `keeper/src/signals/break_calls.rs` turns back calls that are held here.
 //!
 //! ```text
 //! call ──held──► move begins: turned back ──► issued again on the other node: made ──blocks──► move inside
 //! ```
-//! At home calls are not seen: a program starts on another node (`moves/placement.rs`), goes out again as soon as it is
-//! home, and the timer of `moves/storm.rs` sends out what came home for a call.
+//! At home calls are not seen: a program starts on another node (`keeper/src/moves/placement.rs`), goes out again as soon
+//! as it is home, and the timer of `keeper/src/moves/storm.rs` sends out processes that came home for a call.
 
 use crate::deputy::AGAIN;
 use crate::deputy::Deputy;

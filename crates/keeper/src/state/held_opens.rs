@@ -1,6 +1,6 @@
 //! Opens of files about processes that are away: they wait until that process is home.
 //!
-//! From: `calls/proc_access.rs`. Next: `moves/come_home.rs`, which brings that process home.
+//! From: `keeper/src/calls/proc_access.rs`. Next: `keeper/src/moves/come_home.rs`, which brings that process home.
 
 use crate::deputy::AGAIN;
 use crate::deputy::Deputy;

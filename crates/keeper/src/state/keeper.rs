@@ -139,11 +139,11 @@ pub struct Tree {
     pub futex_waits: FutexWaits,
     /// When the tree was last scanned for children.
     pub scanned: Instant,
-    /// When the housekeeping of `events/housekeeping.rs` was last done.
+    /// When the housekeeping of `keeper/src/events/housekeeping.rs` was last done.
     pub watched: Instant,
-    /// Signals wait for a host that is behind (see `backlog.rs`).
+    /// Signals wait for a host that is behind (see `keeper/src/signals/flood.rs`).
     pub backlog: bool,
-    /// Deputies that block signals for a moment (see `backlog.rs`).
+    /// Deputies that block signals for a moment (see `keeper/src/signals/flood.rs`).
     pub shut: HashMap<Tid, Shut>,
     /// Signals of the whole tree just now.
     pub flood: Flood,

@@ -1,3 +1,7 @@
+//! The data that the rooms above share, with the methods that need nothing else.
+//!
+//! It never talks to the daemon, opens a connection or decides a move. Start at `keeper.rs`.
+
 mod call_storm;
 mod complain;
 mod cpu_fixup;

@@ -1,9 +1,9 @@
-//! rt_tgsigqueueinfo: the signal does not say that it is for a thread alone.
+//! rt_tgsigqueueinfo: the signal does not tell that it is for one thread only.
 //!
-//! From: `serve.rs` (the call is made). Next: `signals.rs` (its deputy has it).
+//! From: `keeper/src/calls/execute.rs` (the call is made). Next: `keeper/src/signals/route.rs` (its deputy has it).
 //!
-//! Any deputy may get the signals of its process, too, and si_code is what the sender wrote. What bodies of
-//! this tree send is noted when they do. Of senders at home nobody knows: theirs count as for the process.
+//! Any deputy may get the signals of its process, too, and si_code is what the sender wrote. What bodies of this tree send
+//! is noted when they send it. A sender at home is not seen: its signals count as for the process.
 
 use crate::sync::lock;
 use armento_model::Tid;

@@ -1,11 +1,11 @@
 //! A process that came home and has read more CPU time than home's kernel tells: what it reads is corrected.
 //!
-//! From: `arrive.rs`, `depart.rs` (a move that did not come off). Next: `cpu.rs`.
+//! From: `resume.rs`. Next: `keeper/src/cpu_time.rs`.
 //!
-//! The kernel's clock cannot be set. So its threads stay seized and stop at the entry and the end of every call;
-//! the results of a few calls are changed there. Nobody pays for it who did not read his CPU time while he was
-//! away, or whom home's kernel has told as much meanwhile: he is let go. While it lasts, the program is traced
-//! as a deputy is: it gets no rights by an exec and cannot be traced by others; before either it is let go.
+//! The kernel's clock cannot be set. So its threads stay seized and stop at the entry and the end of every call; the
+//! results of a few calls are changed there. A process that did not read its CPU time while it was away, or that home's
+//! kernel has told as much meanwhile, is not slowed down: it is let go. While it lasts, the program is traced as a deputy
+//! is: it gets no rights by an exec and cannot be traced by others; before either it is let go.
 
 use crate::cpu_time;
 use crate::cpu_time::CpuAccounts;

@@ -1,7 +1,6 @@
-//! Limits and niceness that somebody at home gives a process that is away (prlimit, renice): its body gets the same.
+//! Limits and niceness that another process gives a process that is away (prlimit, renice): its body gets the same.
 //!
-//! From: `tree.rs`, five times a second; `deputy/turns.rs`, before a call is answered that had to be waited for or
-//! brings others' words, so that who is told of a new limit runs under it. Next: `host/src/talk.rs`.
+//! From: `keeper/src/events/dispatch.rs`, five times a second. Next: `keeper/src/deputy/limits.rs`, `host/src/talk.rs`.
 
 use crate::deputy::tell_limits;
 use crate::state::Process;

@@ -1,7 +1,8 @@
 //! Programs that give their caller rights it does not have: set-uid, set-gid, file capabilities.
 //!
 //! The kernel gives no rights to a program that is traced (ptrace(2), execve(2)), so such a program runs at home,
-//! untraced. From: `cli/src/run.rs` (the first program), `signals/untraced_exec.rs` (a body's exec), `setuid_exec.rs`.
+//! untraced. From: `cli/src/run.rs` (the first program), `keeper/src/signals/untraced_exec.rs` (a body's exec).
+//! Next: `setuid_exec.rs`.
 
 use armento_model::Pid;
 use armento_model::Tid;

@@ -1,11 +1,11 @@
 //! `armento run --spread`: forks and execs of a tree's programs at home are followed, so that each program is
 //! placed at the moment of its exec.
 //!
-//! From: `tree.rs` (exec stops). Next: `mover.rs` (where it runs).
+//! From: `keeper/src/signals/route.rs` (stops). Next: `keeper/src/moves/placement.rs` (where it runs).
 //!
-//! Whoever runs at home stays in our hand. He stops at forks, execs and signals and runs at full speed
-//! otherwise. A child stops at its calls, too, until it execs, for the first of them: one that is about to be
-//! traced by its parent (a debugger's) is let go before. Whoever is stopped by job control is let go, too.
+//! A process at home stays seized. It stops at forks, execs and signals and runs at full speed otherwise. A child stops at
+//! its calls, too, until it execs, for the first of them: one that is about to be traced by its parent (a debugger's) is
+//! let go before. A process that is stopped by job control is let go, too.
 
 use crate::restart::SpuriousWakeups;
 use crate::restart::signal_ends_call;

@@ -1,3 +1,7 @@
+//! Processes at home that stay traced: for their CPU time, for `--spread`, for a move, or up to their entry point.
+//!
+//! It never touches a process that is away, but for its limits. Start at `resume.rs`.
+
 mod auxv;
 mod call_stops;
 mod cpu_clock_fixup;

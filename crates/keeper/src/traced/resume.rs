@@ -1,7 +1,7 @@
-//! How a process at home goes on: untraced, followed, watched, or in the tracer thread's hold while it is moved.
+//! How a process at home goes on: untraced, followed, watched, or seized while it is moved.
 //!
-//! From: `moves` (a move that came home, or did not come off), `events/exec.rs`. Next: `cpu_clock_fixup.rs`,
-//! `follow_forks.rs`.
+//! From: `keeper/src/moves/home.rs`, `keeper/src/moves/prepare.rs` (a move that failed), `keeper/src/events/exec.rs`.
+//! Next: `cpu_clock_fixup.rs`, `follow_forks.rs`.
 
 use crate::state::Tree;
 use crate::traced::call_stops::at;

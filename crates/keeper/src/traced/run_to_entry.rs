@@ -1,6 +1,6 @@
 //! A program that is placed at its exec runs at home up to its entry point first.
 //!
-//! From: `mover.rs`. Next: `depart.rs`.
+//! From: `keeper/src/moves/placement.rs`. Next: `keeper/src/moves/out.rs`.
 //!
 //! Until there the dynamic loader opens, reads and maps a library after the other: some hundred calls, each a
 //! round trip when made from away. Natively they take a millisecond or two. A debug register stops the

@@ -1,6 +1,6 @@
 //! A traced program at home has exec'd one that gives rights: it execs once more, untraced.
 //!
-//! From: `events/exec.rs`, which sees such an exec only when it is made. Next: `file_rights.rs` (which programs).
+//! From: `keeper/src/events/exec.rs`, which sees such an exec only when it is made. Next: `file_rights.rs` (which programs).
 
 use crate::traced::auxv::auxv;
 use crate::traced::file_rights::gains_soon;

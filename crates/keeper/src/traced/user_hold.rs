@@ -1,6 +1,6 @@
-//! A process that its user holds at home: nothing of ours touches it, so that a debugger can.
+//! A process that its user holds at home: the keeper does not touch it, so that a debugger can.
 //!
-//! From: `mover.rs`. Next: `watch.rs` (who is held is let go even where its CPU time is corrected).
+//! From: `keeper/src/moves/run.rs`. Next: `resume.rs` (it is let go even where its CPU time is corrected).
 
 use crate::sharing::sharers;
 use crate::state::Keep;
