@@ -6,11 +6,7 @@
 use crate::events::report_processes;
 use crate::hosts::cut_off;
 use crate::lifecycle::scan_children;
-use crate::state::Inbox;
-use crate::state::Item;
-use crate::state::Keep;
-use crate::state::Task;
-use crate::state::Why;
+use crate::state::{Inbox, Item, Keep, Task, Why};
 use crate::sync::lock;
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
 use armento_client::{Again, AskError, Session, version};
@@ -18,7 +14,6 @@ use armento_model::NodeName;
 use armento_tracee::sys;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// How often processes are reported when something changed lately …
@@ -253,7 +248,7 @@ fn take(keep: &Arc<Keep>, order: Order) {
 
 /// Tells what is held, and returns how many. `None`: the session is over.
 fn report(keep: &Arc<Keep>, session: &Option<Session>) -> Option<usize> {
-    let told = || Some((session.as_ref()?, keep.tracer.run(|t| report_processes(t))?));
+    let told = || Some((session.as_ref()?, keep.tracer.run(report_processes)?));
     let Some((session, procs)) = told() else {
         return Some(1);
     };
@@ -265,6 +260,7 @@ fn report(keep: &Arc<Keep>, session: &Option<Session>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
 
     #[test]
     fn reports_are_rarer_when_nothing_changes() {

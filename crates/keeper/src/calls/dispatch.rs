@@ -5,29 +5,16 @@
 //! Nothing here waits for a deputy: while one is killed or stopped the host's stream would not be read, and all processes
 //! of that host would be given up. The tracer thread is waited for: it waits for no call of a deputy.
 
-use crate::calls::cmdline;
-use crate::calls::execute::issue;
-use crate::calls::exit::exit;
-use crate::calls::fork_and_map;
-use crate::calls::proc_access;
-use crate::calls::readahead;
-use crate::deputy::AGAIN;
-use crate::deputy::HostLink;
-use crate::deputy::Work;
-use crate::hosts::Inlet;
-use crate::hosts::body_died;
+use super::execute::issue;
+use super::exit::exit;
+use super::{cmdline, fork_and_map, proc_access, readahead};
+use crate::deputy::{AGAIN, HostLink, Work};
+use crate::hosts::{Inlet, body_died};
 use crate::sharing::settle_ended;
-use crate::signals::break_calls;
-use crate::signals::can_break_calls;
-use crate::signals::default_action;
-use crate::signals::exec_body;
-use crate::signals::is_exec;
-use crate::signals::nudge_call;
-use crate::state::Keep;
-use crate::state::MoveEvent;
-use crate::state::Task;
-use crate::state::Tree;
-use crate::state::Why;
+use crate::signals::{
+    break_calls, can_break_calls, default_action, exec_body, is_exec, nudge_call,
+};
+use crate::state::{Keep, MoveEvent, Task, Tree, Why};
 use crate::sync::lock;
 use armento_abi::{BadCall, Otherwise, Place};
 use armento_client::api::Dest;
@@ -247,8 +234,12 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             }),
         },
         ToHome::Fetch { seq, key } => fork_and_map::fetch(keep, link, seq, key),
-        ToHome::Ahead { pid, seq, fd, from } => readahead::asked(keep, link, pid, seq, fd, from),
-        ToHome::Stands { pid, list, over } => readahead::stands(keep, link, pid, &list, &over),
+        ToHome::Ahead { pid, seq, fd, from } => {
+            readahead::requested(keep, link, pid, seq, fd, from)
+        }
+        ToHome::Stands { pid, list, over } => {
+            readahead::offsets_read(keep, link, pid, &list, &over)
+        }
         ToHome::Nudge { tid, seq } => {
             if keep.deputy_of(link, tid).is_some() {
                 keep.tracer.post(move |t| nudge_call(t, tid, seq));

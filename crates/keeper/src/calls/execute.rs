@@ -2,12 +2,13 @@
 //!
 //! From: `dispatch.rs`, `keeper/src/moves/come_home.rs` (a call that was held). Next: `keeper/src/deputy/wait_loop.rs`.
 
-use crate::calls::timer_settime;
+use super::timer_settime;
 use crate::deputy::Deputy;
 use crate::state::Keep;
 use armento_model::Tid;
 use armento_wire::call::Call;
 use std::sync::Arc;
+
 pub fn issue(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
     match &keep.storm_call {
         Some(storm) => storm.call(&keep.move_queue, d, c, |d, c| make_call(keep, d, c)),
@@ -27,7 +28,7 @@ pub fn make_call(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
         // What it is told, or what it sets, is the program's own. 0 is the caller. KERNEL: the slice of a thread
         // under SCHED_IDLE cannot be set any more (6.18).
         let whom = keep.deputy(c.packed.args[0] as Tid);
-        whom.as_ref().unwrap_or(&d).own_slice();
+        whom.as_ref().unwrap_or(&d).restore_slice();
     }
     keep.thread_directed.sent(&c);
     d.serve(c);

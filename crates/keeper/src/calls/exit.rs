@@ -2,14 +2,13 @@
 //!
 //! From: `dispatch.rs`. Next: `keeper/src/events/dispatch.rs`, which sees the deputies end.
 
-use crate::deputy::HostLink;
-use crate::deputy::Work;
+use crate::deputy::{HostLink, Work};
 use crate::state::Tree;
-use armento_model::CpuTime;
-use armento_model::Pid;
+use armento_model::{CpuTime, Pid};
 use armento_tracee::sys;
 use armento_wire::talk::ToHost;
 use std::sync::Arc;
+
 /// exit_group at the body.
 pub fn exit(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, code: i32, away: CpuTime) {
     let Some(p) = t.procs.get(&pid) else {

@@ -2,18 +2,10 @@
 //!
 //! From: `dispatch.rs`. Next: `host/src/fork.rs`.
 
-use crate::deputy::Deputy;
-use crate::deputy::HostLink;
-use crate::deputy::Waiter;
-use crate::deputy::Work;
-use crate::deputy::has_slot;
-use crate::deputy::map_slot;
+use crate::deputy::{Deputy, HostLink, Waiter, Work, has_slot, map_slot};
 use crate::hosts::end_with_host;
-use crate::signals::child_known;
-use crate::signals::inherits_block;
-use crate::state::Keep;
-use crate::state::Process;
-use crate::state::Tree;
+use crate::signals::{child_known, inherit_blocked};
+use crate::state::{Keep, Process, Tree};
 use crate::sync::lock;
 use armento_migrate::fault::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
@@ -109,7 +101,7 @@ fn born(
     let (locked, ignored) = t
         .procs
         .get(&parent.pid)
-        .map_or((false, 0), |p| (p.locked, p.ignored));
+        .map_or((false, 0), |p| (p.pinned, p.ignored));
     let pid = if thread { parent.pid } else { tid };
     let region = slot.region().clone();
     let p = t
@@ -130,7 +122,7 @@ fn born(
     t.keep.deputies.insert(&d);
     p.threads.insert(tid, d.clone());
     let link = p.link().cloned();
-    inherits_block(t, &d);
+    inherit_blocked(t, &d);
     child_known(t, pid, tid);
     // Who was lost with the host was counted before.
     if let Some(l) = link.filter(|l| !thread && l.broken.load(Ordering::Acquire)) {
@@ -203,7 +195,7 @@ pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
                     .own(libc::SYS_mmap, args)
                     .unwrap_or(-i64::from(libc::ENOMEM));
                 if let (Some(key), Ok(at)) = (key, u64::try_from(ret)) {
-                    learn(&keep, d.pid, at, key);
+                    learn_name(&keep, d.pid, at, key);
                 }
                 ToHost::Mapped {
                     seq,
@@ -218,7 +210,7 @@ pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
 }
 
 /// Home's kernel calls the file just mapped at `at` by a number of its own: it is known by that when it comes home.
-fn learn(keep: &Keep, pid: Pid, at: u64, key: FileKey) {
+fn learn_name(keep: &Keep, pid: Pid, at: u64, key: FileKey) {
     let all = maps::read(pid).unwrap_or_default();
     if let Some(v) = all.iter().find(|v| v.start <= at && at < v.end) {
         lock(&keep.names).learn(v, key);

@@ -9,8 +9,7 @@
 //! An idle deputy would be seen instead of the body. An open of the same file by a process at home is not seen.
 
 use crate::deputy::Deputy;
-use crate::observers::is_stopped;
-use crate::observers::looks_on_purpose;
+use crate::observers::{is_stopped, looks_on_purpose};
 use crate::state::Keep;
 use armento_abi::{Packed, Whose, body_file, whose_words};
 use armento_model::{Pid, Tid};

@@ -6,9 +6,7 @@
 
 use crate::deputy::HostLink;
 use crate::lifecycle::scan_children;
-use crate::state::Keep;
-use crate::state::ReadAhead;
-use crate::state::Tree;
+use crate::state::{Keep, ReadAhead, Tree};
 use crate::sync::lock;
 use crate::sys;
 use armento_model::Pid;
@@ -38,7 +36,7 @@ const LOCAL: [i64; 6] = [
 ];
 
 /// A host asks. In the order of its calls up to where the offset is set; the rest may take its time.
-pub fn asked(
+pub fn requested(
     keep: &Arc<Keep>,
     link: &Arc<HostLink>,
     pid: Pid,
@@ -50,7 +48,7 @@ pub fn asked(
     if keep.deputy_of(link, pid).is_none() {
         return;
     }
-    let mut all = lock(&keep.ahead);
+    let mut all = lock(&keep.readaheads);
     let known = all.get(&(pid, fd)).and_then(|s| s.file.clone());
     match (from, known) {
         (None, _) if all.len() < STREAMS_MAX => {
@@ -62,7 +60,7 @@ pub fn asked(
             };
             all.insert((pid, fd), s);
         }
-        (Some(f), Some(_)) => stand(pid, fd, f.program),
+        (Some(f), Some(_)) => set_offset(pid, fd, f.program),
         _ => {
             drop(all);
             return answer(link, pid, seq, fd, None);
@@ -114,7 +112,7 @@ fn fill(f: &File, buf: &mut [u8], at: u64) -> std::io::Result<usize> {
 /// Looks whether it is permitted, and takes the lease.
 fn first(keep: &Keep, pid: Pid, fd: i32, seq: u32) -> Option<(Arc<File>, u64)> {
     let found = permitted(keep, pid, fd);
-    let mut all = lock(&keep.ahead);
+    let mut all = lock(&keep.readaheads);
     // It may be over by now.
     let s = all.get_mut(&(pid, fd)).filter(|s| s.seq == seq)?;
     match found {
@@ -145,12 +143,12 @@ fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
         return None;
     }
     // Looked for after the lease: nobody who could share it can come to it without a call of the program's.
-    alone(keep, pid, fd, (m.dev(), m.ino())).then_some((mine, at))
+    is_only_description(keep, pid, fd, (m.dev(), m.ino())).then_some((mine, at))
 }
 
 /// Has nobody else this description: no other descriptor of the process, and no other process? One that the
 /// tree opened itself, only the tree can have; of any other we ask whomever we may look into.
-fn alone(keep: &Keep, pid: Pid, fd: i32, id: FileId) -> bool {
+fn is_only_description(keep: &Keep, pid: Pid, fd: i32, id: FileId) -> bool {
     let own = keep.inherited.as_ref().is_some_and(|i| !i.contains(&id));
     let tree = |t: &mut Tree| {
         scan_children(t);
@@ -185,19 +183,19 @@ pub fn open_files(pid: Pid) -> impl Iterator<Item = (i32, FileId)> {
 }
 
 /// Where the program stands in its file.
-fn stand(pid: Pid, fd: i32, at: u64) {
+fn set_offset(pid: Pid, fd: i32, at: u64) {
     if let Ok(f) = tsys::steal_fd(pid, fd) {
         let _ = File::from(f).seek(SeekFrom::Start(at));
     }
 }
 
 /// The host says how far the program has read.
-pub fn stands(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u64)], fds: &[i32]) {
-    let mut all = lock(&keep.ahead);
+pub fn offsets_read(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u64)], fds: &[i32]) {
+    let mut all = lock(&keep.readaheads);
     let mine = |s: Option<&ReadAhead>| s.is_some_and(|s| Arc::ptr_eq(&s.link, link));
     for (fd, at) in list {
         if mine(all.get(&(pid, *fd))) {
-            stand(pid, *fd, *at);
+            set_offset(pid, *fd, *at);
         }
     }
     for fd in fds {
@@ -209,7 +207,7 @@ pub fn stands(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u64)], 
 
 /// Tells hosts to stop where somebody wants to write.
 pub fn watch_readahead(keep: &Keep) {
-    for ((pid, fd), s) in lock(&keep.ahead).iter_mut() {
+    for ((pid, fd), s) in lock(&keep.readaheads).iter_mut() {
         let wanted = s.file.as_ref().is_some_and(|f| tsys::lease_wanted(f));
         if wanted && !s.ending {
             s.ending = true;

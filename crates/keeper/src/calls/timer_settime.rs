@@ -9,10 +9,8 @@
 //! signal does not tell which setting it comes from. Disarmed in between, the timer sends nothing, and what a
 //! deputy has taken by then is of the old one.
 
-use crate::deputy::Deputy;
-use crate::deputy::Work;
-use crate::state::Keep;
-use crate::state::Tree;
+use crate::deputy::{Deputy, Work};
+use crate::state::{Keep, Tree};
 use armento_abi::{Out, OutRule, Packed};
 use armento_migrate::image::timers::timer_of;
 use armento_tracee::hand::World;

@@ -12,10 +12,9 @@ use armento_wire::call;
 use armento_wire::session::Session;
 use armento_wire::talk::{self, SessionId, TALK, ToHost};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How much later than the host's own end, which rests on what it knows that we heard, home declares it: how often both

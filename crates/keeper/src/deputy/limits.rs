@@ -4,8 +4,8 @@
 //! told of a new limit runs under it. `keeper/src/traced/external_limits.rs`, five times a second.
 //! Next: `host/src/talk.rs`.
 
-use crate::deputy::common::Common;
-use crate::deputy::host_link::HostLink;
+use super::common::Common;
+use super::host_link::HostLink;
 use crate::sync::lock;
 use armento_model::Pid;
 use armento_tracee::sys;
@@ -23,7 +23,7 @@ pub fn tell_limits(common: &Common, pid: Pid, link: &HostLink) {
 }
 
 /// Does its caller hear from others by this call, though it need not wait?
-pub fn hears(nr: u16) -> bool {
+pub fn brings_data(nr: u16) -> bool {
     matches!(
         i64::from(nr),
         libc::SYS_read

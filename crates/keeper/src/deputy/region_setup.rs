@@ -2,7 +2,7 @@
 //!
 //! From: `keeper/src/moves/prepare.rs`. Next: `tracee/src/region.rs`.
 
-use crate::deputy::thread::Deputy;
+use super::thread::Deputy;
 use crate::sync::lock;
 use armento_migrate::{MigrateError, Result};
 use armento_model::Stay;

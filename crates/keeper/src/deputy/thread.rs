@@ -4,13 +4,9 @@
 //! idle ──submit──► posted ──(deputy's loop)──► done ──waiter──► reply sent, next in the queue posted
 //! ```
 
-use crate::deputy::common::Common;
-use crate::deputy::host_link::HostLink;
-use crate::deputy::work::AGAIN;
-use crate::deputy::work::Doing;
-use crate::deputy::work::QUEUE_MAX;
-use crate::deputy::work::State;
-use crate::deputy::work::Work;
+use super::common::Common;
+use super::host_link::HostLink;
+use super::work::{AGAIN, Doing, QUEUE_MAX, State, Work};
 use crate::sync::lock;
 use armento_abi::sends;
 use armento_model::{Pid, Tid};
@@ -107,7 +103,7 @@ impl Deputy {
     }
 
     /// From now on it is scheduled as the program would be.
-    pub fn own_slice(&self) {
+    pub fn restore_slice(&self) {
         if let Some(old) = lock(&self.slice).take() {
             slice::restore(self.tid, old);
         }
@@ -115,7 +111,7 @@ impl Deputy {
 
     /// The deputy is no more; its waiter ends, and whoever waits for it hears so.
     pub fn close(&self) {
-        self.own_slice();
+        self.restore_slice();
         let mut st = lock(&self.st);
         self.closed.store(true, Ordering::Release);
         st.over();
@@ -189,7 +185,7 @@ impl Deputy {
     }
 
     /// Has a read of what always has more ended early, with `done` bytes? Its body makes it again.
-    pub fn read_short(&self, done: u64) -> bool {
+    pub fn ended_early(&self, done: u64) -> bool {
         match &lock(&self.st).doing {
             Some(Doing::Call { nr, args, .. }) => {
                 endless::cut(self.tid, i64::from(*nr), args, done as i64)

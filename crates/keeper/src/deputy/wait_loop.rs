@@ -2,14 +2,10 @@
 //!
 //! From: `thread.rs`. Next: the body's host (`wire/src/call.rs`).
 
-use crate::cpu_time;
-use crate::cpu_time::Results;
-use crate::deputy::limits;
-use crate::deputy::thread::Deputy;
-use crate::deputy::work::AGAIN;
-use crate::deputy::work::Doing;
-use crate::deputy::work::State;
-use crate::deputy::work::Work;
+use super::limits;
+use super::thread::Deputy;
+use super::work::{AGAIN, Doing, State, Work};
+use crate::cpu_time::{self, Results};
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_tracee::region::DATA;
@@ -128,7 +124,7 @@ impl Deputy {
             return self.submit(Work::Call(c));
         }
         self.slot.watch(false);
-        let hears = limits::hears(c.packed.nr);
+        let hears = limits::brings_data(c.packed.nr);
         self.begin(&mut st, Work::Call(c));
         drop(st);
         self.slot.wake();

@@ -3,10 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use armento_abi::Out;
-use armento_abi::Restart;
-use armento_migrate::image::thread::ERESTARTNOHAND;
-use armento_migrate::image::thread::ERESTARTNOINTR;
+use armento_abi::{Out, Restart};
+use armento_migrate::image::thread::{ERESTARTNOHAND, ERESTARTNOINTR};
 use armento_tracee::region::Slot;
 use armento_wire::call::Call;
 use std::collections::VecDeque;

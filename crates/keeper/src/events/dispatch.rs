@@ -2,29 +2,21 @@
 //!
 //! From: the kernel, through `tracee/src/hand.rs`. Next: `keeper/src/signals/route.rs` (stops), `exec.rs` (execs).
 
+use super::exec::execed;
+use super::housekeeping::{send_back, watch_leases, watch_signalfds};
 use crate::calls::watch_readahead;
-use crate::events::exec::execed;
-use crate::events::housekeeping::send_back;
-use crate::events::housekeeping::watch_leases;
-use crate::events::housekeeping::watch_signalfds;
 use crate::hosts::watch_hosts;
-use crate::lifecycle::process_gone;
-use crate::lifecycle::scan_children;
-use crate::observers::watch_counters;
-use crate::observers::watch_cpu_sleepers;
-use crate::signals::LOOK;
-use crate::signals::end_blocks;
-use crate::signals::pass_on_backlog;
-use crate::signals::thread_stopped;
+use crate::lifecycle::{process_gone, scan_children};
+use crate::observers::{watch_counters, watch_cpu_sleepers};
+use crate::signals::{LOOK, end_blocked, pass_on_backlog, thread_stopped};
 use crate::state::Tree;
 use crate::sync::lock;
 use crate::traced::watch_limits;
 use armento_model::Tid;
 use armento_tracee::hand::World;
-use armento_tracee::trace::Status;
-use armento_tracee::trace::Stop;
-use std::time::Duration;
-use std::time::Instant;
+use armento_tracee::trace::{Status, Stop};
+use std::time::{Duration, Instant};
+
 /// How often the tree is scanned for children born at home.
 const SCAN_EVERY: Duration = Duration::from_millis(200);
 /// A turn comes no later than this …
@@ -48,8 +40,8 @@ impl World for Tree {
         if self.backlog {
             pass_on_backlog(self);
         }
-        if !self.shut.is_empty() {
-            end_blocks(self);
+        if !self.blocked.is_empty() {
+            end_blocked(self);
         }
         if self.scanned.elapsed() > SCAN_EVERY {
             scan_children(self);
@@ -74,11 +66,11 @@ impl World for Tree {
 
     /// Ends and forks at home, files that others want and calls that look at others are seen by looking.
     fn pause(&self) -> Duration {
-        if self.backlog || !self.shut.is_empty() {
+        if self.backlog || !self.blocked.is_empty() {
             return LOOK;
         }
         let home = self.procs.values().any(|p| p.link().is_none());
-        if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.ahead).is_empty() {
+        if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.readaheads).is_empty() {
             return TURN_MAX;
         }
         TURN_CALM
@@ -87,7 +79,7 @@ impl World for Tree {
 
 fn ended(t: &mut Tree, tid: Tid) {
     t.passing.remove(&tid);
-    t.early.retain(|(t, _)| *t != tid);
+    t.unclaimed_signals.retain(|(t, _)| *t != tid);
     t.loading.remove(&tid);
     t.follow.ended(tid);
     if let Some(pid) = t.cpu_fixup.ended(tid) {

@@ -3,11 +3,8 @@
 //! From: `dispatch.rs`. Next: `keeper/src/moves/placement.rs`.
 
 use crate::lifecycle::image_replaced;
-use crate::state::Task;
-use crate::state::Tree;
-use crate::state::Why;
-use crate::traced::exec_again;
-use crate::traced::let_go;
+use crate::state::{Task, Tree, Why};
+use crate::traced::{exec_again, let_go};
 use armento_client::api::Dest;
 use armento_model::Tid;
 

@@ -3,16 +3,14 @@
 //! From: `dispatch.rs`. Next: `keeper/src/moves/run.rs`.
 
 use crate::calls::close_mapped_files;
-use crate::state::HOLD_MIN;
-use crate::state::Task;
-use crate::state::Tree;
-use crate::state::Why;
+use crate::state::{HOLD_MIN, Task, Tree, Why};
 use crate::sync::lock;
 use armento_client::api::Dest;
 use armento_model::Stay;
 use armento_tracee::sys;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+
 /// `--on NODE`: what came home for a call goes there again when its hold is over.
 pub fn send_back(t: &mut Tree) {
     let s = &t.keep.settings;
@@ -22,9 +20,9 @@ pub fn send_back(t: &mut Tree) {
     for p in t.procs.values_mut() {
         let waits = p.link().is_some()
             || p.at_exec
-            || p.tied
-            || p.put
-            || p.held_back()
+            || p.held_for_debugger
+            || p.placed_by_user
+            || p.held_after_call()
             || p.sent_back.elapsed() < HOLD_MIN;
         if !waits && p.moves > 0 {
             p.sent_back = Instant::now();

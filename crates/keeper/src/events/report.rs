@@ -3,12 +3,12 @@
 //! From: `keeper/src/daemon.rs`. Next: `client/src/api.rs`.
 
 use crate::lifecycle::scan_children;
-use crate::state::Process;
-use crate::state::Tree;
+use crate::state::{Process, Tree};
 use armento_client::api::ProcInfo;
 use armento_model::NodeName;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+
 /// What the daemon gets to see. Who has not been placed yet works nowhere: two dozen of them at an
 /// instant would make home look too full for any.
 pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
@@ -39,13 +39,16 @@ pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
             busy_percent: p.seen.busy_percent,
             moves: p.moves,
             forwarded: p.common.calls.load(Ordering::Relaxed),
-            stay: p.kept.as_ref().map(|k| k.stay),
+            stay: p.stay_reason.as_ref().map(|k| k.stay),
             detail: p
-                .kept
+                .stay_reason
                 .as_ref()
                 .map_or_else(String::new, |k| k.detail.clone()),
-            partner: p.kept.as_ref().and_then(|k| k.partner),
-            locked: p.locked || p.put || p.tied || p.hold_until.is_some_and(|t| Instant::now() < t),
+            partner: p.stay_reason.as_ref().and_then(|k| k.partner),
+            locked: p.pinned
+                || p.placed_by_user
+                || p.held_for_debugger
+                || p.hold_until.is_some_and(|t| Instant::now() < t),
             lost_ms: lost.map(|t| t.as_millis() as u64),
             frozen: p.link().zip(lost).is_some_and(|(l, t)| l.freezes(t)),
             portable: t.keep.is_portable(p.pid),

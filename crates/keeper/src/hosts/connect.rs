@@ -2,12 +2,9 @@
 //!
 //! From: `keeper/src/moves/out.rs`. Next: `reconnect.rs`.
 
-use crate::deputy::HostLink;
-use crate::deputy::link_lost;
-use crate::hosts::door::DIAL_MAX;
-use crate::hosts::door::working;
-use crate::hosts::reconnect;
-use crate::hosts::reconnect::Serve;
+use super::door::{DIAL_MAX, working};
+use super::reconnect::{self, Serve};
+use crate::deputy::{HostLink, link_lost};
 use crate::state::Keep;
 use crate::sync::lock;
 use armento_client::AskError;

@@ -2,35 +2,21 @@
 //!
 //! From: `connect.rs`, `reconnect.rs`, `keeper/src/moves/out.rs`. Next: `host/src/talk.rs`.
 
-use crate::deputy::Connection;
-use crate::deputy::Dialled;
-use crate::deputy::EarlyConnection;
-use crate::deputy::HostLink;
-use crate::deputy::link_lost;
+use crate::deputy::{Connection, Dialled, EarlyConnection, HostLink, link_lost};
 use crate::state::Keep;
 use crate::sync::lock;
-use armento_client::api::Answer;
-use armento_client::api::Ask;
-use armento_client::api::Pass;
-use armento_client::api::RENEW;
-use armento_link::Identity;
-use armento_link::dial;
-use armento_migrate::Local;
-use armento_migrate::Result;
-use armento_model::ENGINE_VERSION;
-use armento_model::NodeName;
-use armento_tracee::aside;
-use armento_tracee::sys;
+use armento_client::api::{Answer, Ask, Pass, RENEW};
+use armento_link::{Identity, dial};
+use armento_migrate::{Local, Result};
+use armento_model::{ENGINE_VERSION, NodeName};
+use armento_tracee::{aside, sys};
 use armento_wire::bulk::HELLO;
-use armento_wire::talk;
-use armento_wire::talk::Hello;
-use armento_wire::talk::Purpose;
+use armento_wire::talk::{self, Hello, Purpose};
 use armento_wire::write_frame;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
 /// How long a host may take to be reached.
 pub const DIAL_MAX: Duration = Duration::from_secs(5);
 /// How long our daemon may take to sign: a millisecond's work.
@@ -72,7 +58,7 @@ pub fn open_for_move(
 
 /// A program was placed there: where one follows the other, the next one finds a connection.
 pub fn dial_spare(keep: &Arc<Keep>, node: &NodeName) {
-    let before = keep.placed.fetch_add(1, Ordering::Relaxed);
+    let before = keep.placed_away.fetch_add(1, Ordering::Relaxed);
     if let Some(link) = working(keep, node).filter(|_| before > 0) {
         let made = dialled(keep, &link);
         *lock(&link.spare) = Some((Instant::now(), made));

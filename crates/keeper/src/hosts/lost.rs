@@ -3,16 +3,13 @@
 //! From: `reconnect.rs`, `monitor.rs`, `keeper/src/daemon.rs` (a node was removed). Next: nothing.
 
 use crate::deputy::HostLink;
-use crate::state::Keep;
-use crate::state::Tree;
-use crate::state::complain;
+use crate::state::{Keep, Tree, complain};
 use crate::sync::lock;
-use armento_model::NodeName;
-use armento_model::Pid;
-use armento_tracee::status;
-use armento_tracee::sys;
+use armento_model::{NodeName, Pid};
+use armento_tracee::{status, sys};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
 /// The host is gone, and with it every body there: their deputies die truthfully.
 pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
     if link.broken.swap(true, Ordering::AcqRel) {

@@ -2,14 +2,15 @@
 //!
 //! From: `keeper/src/events/dispatch.rs`, about twice a second. Next: `lost.rs`, for a host that gives none.
 
+use super::door::SPARE_MAX;
+use super::lost::dead;
 use crate::deputy::HostLink;
-use crate::hosts::door::SPARE_MAX;
-use crate::hosts::lost::dead;
 use crate::state::Keep;
 use crate::sync::lock;
 use armento_tracee::sys;
 use armento_wire::talk::ToHost;
 use std::sync::Arc;
+
 /// A sign of life to every host that had none lately, and the end of one that gives none.
 pub fn watch_hosts(keep: &Arc<Keep>) {
     let all: Vec<Arc<HostLink>> = lock(&keep.links).values().cloned().collect();

@@ -2,10 +2,9 @@
 //!
 //! From: `connect.rs`. Next: `keeper/src/calls/dispatch.rs`; what both ends keep meanwhile: `wire/src/session.rs`.
 
-use crate::deputy::HostLink;
-use crate::deputy::link_lost;
-use crate::hosts::door::own_identity;
-use crate::hosts::lost::dead;
+use super::door::own_identity;
+use super::lost::dead;
+use crate::deputy::{HostLink, link_lost};
 use crate::state::Keep;
 use crate::sync::lock;
 use armento_client::api::{Answer, Ask};

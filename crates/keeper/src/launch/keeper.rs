@@ -2,35 +2,22 @@
 //!
 //! From: `start.rs`. Next: `keeper/src/events/dispatch.rs`, `keeper/src/daemon.rs`, `keeper/src/moves/run.rs`.
 
-use crate::daemon;
-use crate::launch::options::Birth;
-use crate::launch::options::Storm;
-use crate::moves::refuses_start;
-use crate::moves::run_moves;
-use crate::moves::run_storm;
-use crate::state::CallStorm;
-use crate::state::DaemonQueue;
-use crate::state::Inbox;
-use crate::state::Keep;
-use crate::state::Settings;
-use crate::state::Tree;
-use crate::sys;
-use armento_client::AskError;
-use armento_client::Session;
+use super::options::{Birth, Storm};
+use crate::moves::{refuses_start, run_moves, run_storm};
+use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
+use crate::{daemon, sys};
 use armento_client::api::KeeperHello;
+use armento_client::{AskError, Session};
 use armento_migrate::stop::Grip;
-use armento_model::Pid;
-use armento_model::TreeId;
-use armento_tracee::aside;
-use armento_tracee::hand;
-use armento_tracee::status;
-use armento_tracee::trace;
+use armento_model::{Pid, TreeId};
+use armento_tracee::{aside, hand, status, trace};
 use armento_wire::session;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
+
 /// At home nobody sees calls: from there a process leaves after this.
 const CALL_STORM_HOME_MS: u64 = 3;
 
@@ -137,7 +124,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         let mut grip = Grip::new(program);
         seized = grip.seize(trace::WATCH).is_ok();
         if seized {
-            world.awaits_exec(program);
+            world.begins_at_exec(program);
         }
         let _ = grip.disband();
     }

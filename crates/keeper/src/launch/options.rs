@@ -2,9 +2,9 @@
 
 use crate::cpu_features::Portable;
 use armento_client::AskError;
-use armento_model::Hint;
-use armento_model::NodeName;
+use armento_model::{Hint, NodeName};
 use std::ffi::OsString;
+
 /// How a tree is moved about, for a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storm {

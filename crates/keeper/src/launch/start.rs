@@ -2,12 +2,9 @@
 //!
 //! From: `cli/src/run.rs`. Next: `keeper.rs`, then `keeper/src/events/exec.rs` (the exec stop).
 
+use super::keeper::{HELD, NOT_KEPT, keeper};
+use super::options::{Birth, BirthError};
 use crate::cpu_features::VARIABLE;
-use crate::launch::keeper::HELD;
-use crate::launch::keeper::NOT_KEPT;
-use crate::launch::keeper::keeper;
-use crate::launch::options::Birth;
-use crate::launch::options::BirthError;
 use crate::moves::allow_keeper;
 use crate::sys;
 use armento_client::api::Refusal;

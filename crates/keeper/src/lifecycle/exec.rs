@@ -3,13 +3,12 @@
 //! From: `keeper/src/events/exec.rs`, `keeper/src/signals/untraced_exec.rs`. Next: nothing.
 
 use crate::sharing::settle_later;
-use crate::state::Place;
-use crate::state::Process;
-use crate::state::Tree;
+use crate::state::{Place, Process, Tree};
 use armento_model::Tid;
 use armento_tracee::trace;
 use armento_wire::talk::ToHost;
 use std::sync::atomic::Ordering;
+
 /// An exec happened in a thread of ours: what was away is no more, a fresh image waits.
 /// `traced`: it waits for its placement. True: it is the first program of `armento run`.
 pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
@@ -37,13 +36,13 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
     }
     p.close_deputies(&t.keep.deputies);
     settle_later(&t.keep, pid);
-    (p.place, p.put) = (Place::Home, false);
+    (p.place, p.placed_by_user) = (Place::Home, false);
     p.common.coming.store(false, Ordering::Release);
     p.region = None;
     p.at_exec = traced;
     let first = std::mem::take(&mut p.before_exec);
     p.unbegun = first && traced;
-    p.kept = None;
+    p.stay_reason = None;
     p.common.breaking.store(false, Ordering::Release);
     // What a move kept back for the body is for the new program; home's kernel queues it.
     p.seen.renamed();

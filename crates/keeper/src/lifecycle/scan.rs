@@ -10,6 +10,7 @@ use armento_tracee::status;
 use armento_wire::talk::ToHost;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+
 /// Finds children born at home, forgets those that ended there.
 pub fn scan_children(t: &mut Tree) {
     t.scanned = Instant::now();
@@ -30,7 +31,7 @@ pub fn scan_children(t: &mut Tree) {
         }
         for child in status::children(pid) {
             if !t.procs.contains_key(&child) && child != std::process::id() as Pid {
-                t.meet(child, pid);
+                t.child_found(child, pid);
                 queue.push(child);
             }
         }
@@ -48,7 +49,7 @@ pub fn process_gone(t: &mut Tree, pid: Pid) {
         p.seen.used_at(&l.node, t.keep.cpu.away(pid));
     }
     // What was read ahead for it has no reader any more.
-    lock(&t.keep.ahead).retain(|(p, _), _| *p != pid);
+    lock(&t.keep.readaheads).retain(|(p, _), _| *p != pid);
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
     p.close_deputies(&t.keep.deputies);

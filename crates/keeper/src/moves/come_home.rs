@@ -2,23 +2,18 @@
 //!
 //! From: `run.rs`. Next: `move_process.rs`.
 
+use super::move_process::{move_process, place};
+use super::outcome::MoveCost;
+use super::storm;
 use crate::calls::make_call;
 use crate::deputy::AGAIN;
-use crate::moves::move_process::go;
-use crate::moves::move_process::place;
-use crate::moves::outcome::MoveCost;
-use crate::moves::storm;
-use crate::state::Keep;
-use crate::state::Place;
-use crate::state::StayReason;
-use armento_client::api::Dest;
-use armento_client::api::Report;
+use crate::state::{Keep, Place, StayReason};
+use armento_client::api::{Dest, Report};
 use armento_migrate::MigrateError;
-use armento_model::NodeName;
-use armento_model::Pid;
-use armento_model::Stay;
+use armento_model::{NodeName, Pid, Stay};
 use std::sync::Arc;
 use std::time::Duration;
+
 /// How often a busy process is tried again when it must come home.
 pub const TRY_AGAIN: u32 = 200;
 
@@ -34,7 +29,7 @@ pub fn come_home(keep: &Arc<Keep>, pid: Pid, kept: &StayReason, tries: u32) -> b
         Place::Home => None,
     });
     for _ in 0..tries {
-        match go(keep, pid, &Dest::Home, false) {
+        match move_process(keep, pid, &Dest::Home, false) {
             Ok((_, done)) => {
                 if let Some(from) = from {
                     keep.daemon.report(came_home(pid, from, kept.stay, &done));

@@ -2,21 +2,18 @@
 //!
 //! From: `out.rs`. Next: nothing: the reasons are `armento_model::Stay`.
 
+use super::permission;
 use crate::deputy::slots_for;
-use crate::moves::permission;
-use crate::observers::not_awaited;
-use crate::observers::not_counted;
-use crate::observers::not_observed;
+use crate::observers::{not_awaited, not_counted, not_observed};
 use crate::state::Keep;
 use crate::sys as ksys;
-use armento_migrate::image::areas;
-use armento_migrate::image::breakpoints;
 use armento_migrate::image::flags::Noted;
+use armento_migrate::image::{areas, breakpoints};
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::maps::Vma;
-use armento_tracee::{maps, status, sys, text, timers, trace};
+use armento_tracee::maps::{self, Vma};
+use armento_tracee::{status, sys, text, timers, trace};
 use armento_wire::FRAME_MAX;
 
 /// What travels of a thread beside its extended state: registers, masks, what it registered with the kernel.

@@ -2,22 +2,19 @@
 //!
 //! From: `out.rs`, `group.rs`. Next: `migrate/src/source.rs`.
 
+use super::eligibility;
+use super::prepare::survey;
 use crate::deputy::map_region;
-use crate::moves::eligibility;
-use crate::moves::prepare::survey;
 use crate::observers::not_observed;
-use crate::restart::WaitDeadlines;
-use crate::restart::timed_sleepers;
+use crate::restart::{WaitDeadlines, timed_sleepers};
 use crate::sharing::shared_only_with;
 use crate::signals::read_overruns;
-use crate::state::Keep;
-use crate::state::Tree;
+use crate::state::{Keep, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::image::areas::Survey;
-use armento_migrate::image::files;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{
-    State, ThreadState, itimers, membarrier, mm, sigs, thread, uncarried,
+    State, ThreadState, files, itimers, membarrier, mm, sigs, thread, uncarried,
 };
 use armento_migrate::stop::delicate;
 use armento_migrate::{MigrateError, Result};

@@ -9,32 +9,18 @@
 //! What they share is sent once, by the first that maps it. On the way out nothing is copied while they run:
 //! a write of one into what another has sent would be lost.
 
+use super::outcome::{MoveCost, READY_MAX, await_ready, reason_of_target};
+use super::restore_threads::Fetched;
+use super::{eligibility, freeze, hollow, home, prepare, restore_threads};
 use crate::calls::serve_host;
 use crate::deputy::HostLink;
-use crate::hosts::connect;
-use crate::hosts::open_for_move;
+use crate::hosts::{connect, open_for_move};
 use crate::lifecycle::scan_children;
-use crate::moves::eligibility;
-use crate::moves::freeze;
-use crate::moves::hollow;
-use crate::moves::home;
-use crate::moves::outcome::MoveCost;
-use crate::moves::outcome::READY_MAX;
-use crate::moves::outcome::await_ready;
-use crate::moves::outcome::better;
-use crate::moves::prepare;
-use crate::moves::restore_threads;
-use crate::moves::restore_threads::Fetched;
 use crate::observers::untouched;
-use crate::sharing::fetch_objects;
-use crate::sharing::guard_objects;
-use crate::sharing::objects_away;
-use crate::sharing::release_objects;
-use crate::sharing::shared_only_with;
-use crate::state::Keep;
-use crate::state::MoveEvent;
-use crate::state::Place;
-use crate::state::Tree;
+use crate::sharing::{
+    fetch_objects, guard_objects, objects_away, release_objects, shared_only_with,
+};
+use crate::state::{Keep, MoveEvent, Place, Tree};
 use crate::sync::lock;
 use armento_migrate::image::areas;
 use armento_migrate::image::files::readable;
@@ -238,7 +224,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             await_ready(&m.news, READY_MAX)
         })();
         bytes += job.bytes;
-        one.map_err(|e| about(m.pid, better(e, &m.news)))?;
+        one.map_err(|e| about(m.pid, reason_of_target(e, &m.news)))?;
     }
     Ok(bytes)
 }
@@ -356,12 +342,12 @@ fn flip(t: &mut Tree, link: &Arc<HostLink>, all: &[Here]) -> Result<()> {
     let mut dressed: Vec<&Here> = Vec::new();
     for one in all {
         let (pid, _, f) = one;
-        match restore_threads::dress(t, *pid, f) {
+        match restore_threads::restore_threads(t, *pid, f) {
             Ok(()) => dressed.push(one),
             Err(_) if ended(&t.keep, *pid) => {}
             Err(e) => {
                 for (pid, _, f) in dressed {
-                    restore_threads::undress(t, *pid, &f.state);
+                    restore_threads::forget_registrations(t, *pid, &f.state);
                 }
                 return Err(about(*pid, e));
             }

@@ -2,17 +2,11 @@
 //!
 //! From: `out.rs`, `group.rs`. Next: `keeper/src/deputy/thread.rs`.
 
-use crate::deputy::Deputy;
-use crate::deputy::HostLink;
-use crate::deputy::Waiter;
-use crate::deputy::Work;
-use crate::deputy::grow_region;
-use crate::moves::freeze::restarting;
+use super::freeze::restarting;
+use crate::deputy::{Deputy, HostLink, Waiter, Work, grow_region};
 use crate::sharing::sharers;
-use crate::signals::in_order;
-use crate::signals::take_pending;
-use crate::state::Process;
-use crate::state::Tree;
+use crate::signals::{in_order, take_pending};
+use crate::state::{Process, Tree};
 use crate::sync::lock;
 use armento_migrate::fault::point;
 use armento_migrate::image::itimers::{self, Itimers};
@@ -27,9 +21,8 @@ use armento_tracee::region::{BASE, BOOTHS, Code, Region, Slot};
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{aside, maps, sys, trace};
 use armento_wire::talk::ToHost;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// One munmap of the teardown: a few milliseconds, so that calls of the body come between.
@@ -47,14 +40,14 @@ fn kept_memory(s: &ThreadState, nr: i64) -> Option<(u64, usize)> {
 }
 
 /// A signal (with the stop that carried it) that a thread had when it was frozen at home.
-fn hold_halted(p: &mut Process, halted: &[Halted]) {
+fn keep_halted_signals(p: &mut Process, halted: &[Halted]) {
     for (tid, info) in in_order(halted) {
         hold(&mut p.held, Some(tid), &info);
     }
 }
 
 /// What a restart block of this thread's may write to, whichever call it belongs to: that memory cannot come later.
-pub fn perhaps_kept(s: &ThreadState) -> Vec<Run> {
+pub fn restart_block_memory(s: &ThreadState) -> Vec<Run> {
     let calls = [
         libc::SYS_poll,
         libc::SYS_nanosleep,
@@ -102,7 +95,7 @@ pub fn hand_over(
     let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
     let read = l.signalfds;
     p.common.signalfds.store(read, Ordering::Relaxed);
-    let slots = slots.and_then(|s| Some((with_room(pid, &code, &l.region, &s)?, s)));
+    let slots = slots.and_then(|s| Some((grow_for_slots(pid, &code, &l.region, &s)?, s)));
     let Some((mapped, slots)) = slots else {
         t.leaving.insert(pid, l);
         return Err(MigrateError::Stays(Stay::TooManyThreads, "no slots".into()));
@@ -110,7 +103,7 @@ pub fn hand_over(
     *lock(&p.common.mapped) = mapped;
     lock(&p.common.limits).clone_from(&l.limits);
     // What waits here is told before it runs: it may ask, and SIGPIPE comes before write's EPIPE.
-    hold_halted(p, &halted);
+    keep_halted_signals(p, &halted);
     for s in &l.states {
         // Only a thread that died meanwhile fails; its process dies with it.
         let waits = take_pending(&code, pid, s.tid, s.mask & read).unwrap_or_default();
@@ -167,7 +160,7 @@ pub fn hand_over(
 }
 
 /// Threads that it made since the region was mapped may need more of it. Returns the bytes that are mapped.
-fn with_room(pid: Pid, code: &Code, region: &Region, slots: &[Slot]) -> Option<u64> {
+fn grow_for_slots(pid: Pid, code: &Code, region: &Region, slots: &[Slot]) -> Option<u64> {
     let end = slots.iter().map(Slot::end).max()?;
     grow_region(region, region.first_len(), end, |nr, args| {
         let mut h = Hold::take(pid, Arc::new(Unfiltered)).ok()?;
@@ -190,7 +183,7 @@ impl NewDeputies {
     pub fn serve(self) {
         let (first, rest) = self.threads.split_at(self.threads.len().min(1));
         for part in [first].into_iter().chain(rest.chunks(BOOTHS)) {
-            if let Err(e) = become_some(&self.code, part, &self.itimers) {
+            if let Err(e) = make_deputies(&self.code, part, &self.itimers) {
                 eprintln!("process {} ends: {e}", self.pid);
                 let _ = sys::kill(self.pid, libc::SIGKILL);
                 return;
@@ -214,7 +207,7 @@ impl NewDeputies {
 
 /// Dispositions stay as they are: no signal is let through to a deputy, so no handler runs; and setting
 /// SIGCHLD to its default would throw away one that waits (POSIX 2.4.3).
-fn become_some(
+fn make_deputies(
     code: &Code,
     part: &[(ThreadState, Arc<Deputy>)],
     itimers: &Itimers,
@@ -276,7 +269,7 @@ fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Optio
     {
         for (mut a, e) in pages::minus(&[(v.start, v.end)], &spare) {
             while a < e {
-                let n = share(map.as_ref(), (a, e));
+                let n = unmap_step(map.as_ref(), (a, e));
                 let (tx, rx) = mpsc::channel();
                 d.submit(Work::Tidy {
                     nr: libc::SYS_munmap,
@@ -299,7 +292,7 @@ fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Optio
 }
 
 /// How much of `run` to give up in one call: what holds no page costs nothing, however big it is.
-fn share(map: Option<&Pagemap>, (start, end): Run) -> u64 {
+fn unmap_step(map: Option<&Pagemap>, (start, end): Run) -> u64 {
     let bare = match map.map(|m| m.first((start, end))) {
         Some(Ok(Some(first))) => first.saturating_sub(start),
         Some(Ok(None)) => end - start,

@@ -2,37 +2,26 @@
 //!
 //! From: `move_process.rs`. Next: `restore_threads.rs`, then nothing: the program runs untraced.
 
+use super::mappings::{MappedEarly, map_early, rebuild};
+use super::outcome::MoveCost;
+use super::restore_threads::{Fetched, restore_threads};
 use crate::calls::close_mapped_files;
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;
-use crate::moves::mappings::MappedEarly;
-use crate::moves::mappings::map_early;
-use crate::moves::mappings::rebuild;
-use crate::moves::outcome::MoveCost;
-use crate::moves::restore_threads::Fetched;
-use crate::moves::restore_threads::dress;
-use crate::state::Keep;
-use crate::state::MoveEvent;
-use crate::state::PATIENCE;
-use crate::state::Place;
-use crate::state::Tree;
+use crate::state::{Keep, MoveEvent, PATIENCE, Place, Tree};
 use crate::traced::resume_process;
 use armento_migrate::fault::point;
 use armento_migrate::fill::Filler;
-use armento_migrate::image::flags;
-use armento_migrate::image::processor;
-use armento_migrate::image::{Accept, Head, Layout, State, objects};
+use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, processor};
 use armento_migrate::stop::Grip;
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay, Xsave};
 use armento_tracee::inject::{Call, Hold, Unfiltered, vdso_syscall};
-use armento_tracee::pages;
 use armento_tracee::region::BASE;
-use armento_tracee::trace::{self};
+use armento_tracee::{pages, trace};
 use armento_wire::talk::{FileKey, Purpose, ToHost, Whither};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 pub fn bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>) -> Result<MoveCost> {
@@ -52,7 +41,7 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     let done = fetch(keep, pid, link, mv).and_then(|got| {
         let (bytes, frozen) = (got.bytes, got.frozen);
         let flip = move |t: &mut Tree| {
-            dress(t, pid, &got)?;
+            restore_threads(t, pid, &got)?;
             flip(t, pid, &l, mv)
         };
         let flipped = keep.tracer.run(flip).unwrap_or(Err(MigrateError::Ended));
@@ -206,7 +195,7 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     };
     p.queue_held_here();
     let deputies = p.leave_deputies(&keep.deputies);
-    (p.place, p.put) = (Place::Home, false);
+    (p.place, p.placed_by_user) = (Place::Home, false);
     p.common
         .coming
         .store(false, std::sync::atomic::Ordering::Release);

@@ -5,16 +5,11 @@
 //! Both hosts do the work; home breaks calls, waits for Ready, then sends Thaw and Drop. Home is the
 //! arbiter: until Thaw is sent the process can go on where it was.
 
+use super::outcome::{MoveCost, READY_MAX, not_finished, ready};
 use crate::calls::serve_host;
 use crate::deputy::HostLink;
 use crate::hosts::connect;
-use crate::moves::outcome::MoveCost;
-use crate::moves::outcome::READY_MAX;
-use crate::moves::outcome::ready;
-use crate::moves::outcome::unfinished;
-use crate::state::Keep;
-use crate::state::MoveEvent;
-use crate::state::Tree;
+use crate::state::{Keep, MoveEvent, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, MoveId, NodeName, Pid, Stay};
@@ -26,7 +21,7 @@ use std::time::{Duration, Instant};
 /// How often the links are looked at while pages are on their way.
 const LOOK: Duration = Duration::from_millis(500);
 
-pub fn onward(
+pub fn move_host_to_host(
     keep: &Arc<Keep>,
     pid: Pid,
     from: &Arc<HostLink>,
@@ -37,7 +32,7 @@ pub fn onward(
     let mv = keep.moves.begin(tx, &[from, &link]);
     let begun = Instant::now();
     // A move that failed may have left it.
-    keep.tracer.run(move |t| froze(t, pid).map(Option::take));
+    keep.tracer.run(move |t| froze_at(t, pid).map(Option::take));
     let expect = serde_json::to_string(&link.pass.expect)
         .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
     from.tell(&ToHost::Send {
@@ -74,8 +69,8 @@ pub fn onward(
     }
 }
 
-fn froze(t: &mut Tree, pid: Pid) -> Option<&mut Option<Instant>> {
-    t.procs.get_mut(&pid).map(|p| &mut p.froze)
+fn froze_at(t: &mut Tree, pid: Pid) -> Option<&mut Option<Instant>> {
+    t.procs.get_mut(&pid).map(|p| &mut p.froze_at)
 }
 
 /// While it runs on, its pages may take as long as they are many; frozen it is not waited for longer than [`READY_MAX`].
@@ -88,15 +83,15 @@ fn await_built(
     loop {
         match news.recv_timeout(LOOK) {
             Ok(e) => return ready(e),
-            Err(RecvTimeoutError::Disconnected) => return Err(unfinished()),
+            Err(RecvTimeoutError::Disconnected) => return Err(not_finished()),
             Err(RecvTimeoutError::Timeout) => {}
         }
         from.whole()?;
         to.whole()?;
-        let since = keep.tracer.run(move |t| froze(t, pid).map(|f| *f));
+        let since = keep.tracer.run(move |t| froze_at(t, pid).map(|f| *f));
         match since.flatten() {
             None => return Err(MigrateError::Ended),
-            Some(Some(since)) if since.elapsed() > READY_MAX => return Err(unfinished()),
+            Some(Some(since)) if since.elapsed() > READY_MAX => return Err(not_finished()),
             Some(_) => {}
         }
     }
@@ -115,7 +110,7 @@ fn flip(
     p.threads.values().for_each(|d| d.set_link(to));
     p.now_at(to);
     p.seen.back_home();
-    let froze = p.froze.take();
+    let froze = p.froze_at.take();
     // Before it runs: what broke its calls comes before their results.
     t.release_held(pid);
     to.tell(&ToHost::Thaw { mv, pid });

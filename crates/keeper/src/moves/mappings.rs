@@ -4,11 +4,8 @@
 
 use crate::calls::argument_pages;
 use crate::deputy::Deputy;
-use crate::signals::break_calls;
-use crate::signals::in_order;
-use crate::signals::is_thread_directed;
-use crate::state::Keep;
-use crate::state::Tree;
+use crate::signals::{break_calls, in_order, is_thread_directed};
+use crate::state::{Keep, Tree};
 use crate::sync::lock;
 use armento_migrate::fill::StandIns;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
@@ -72,24 +69,24 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
         Ok(if early.is_some() {
             areas
         } else {
-            kept_areas(areas, &layout.areas)
+            without_kept_stack(areas, &layout.areas)
         })
     };
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
-    if let Some(call) = grow_call(pid, &layout.areas, stand_ins)? {
+    if let Some(call) = grow_stack_call(pid, &layout.areas, stand_ins)? {
         h.batch(&code, &[call])?;
     }
     let mut old = now()?;
     // Before the layout, which may bring a file's bytes to where pages were sent. Holes do not matter.
     let drop = match early {
         Some(_) => layout.dropped.clone(),
-        None => stale(pid, &old, &[], stand_ins),
+        None => unneeded(pid, &old, &[], stand_ins),
     };
     h.batch(&code, &flags::unlock_calls(&old))?;
     h.batch(&code, &target::drop_calls(&drop))?;
     let open = objects::opened_up(&layout.areas, |o| !keep.guards.has(o));
     let new = areas::bare(&open);
-    let viewed = views_again(&mut h, &code, &old, &new)?;
+    let viewed = restore_views(&mut h, &code, &old, &new)?;
     let moved = files_moved(&mut h, &code, &old, &new)?;
     if viewed || moved {
         old = now()?;
@@ -108,7 +105,7 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
 /// Views of shared memory that the body has elsewhere than home, made from those that the deputy kept. Before
 /// anything is unmapped: what has no name cannot be mapped again. Returns whether there were any.
 /// KERNEL: mremap(2) with an old size of 0 makes another view of a shared mapping.
-fn views_again(h: &mut Hold, code: &Code, old: &[Area], new: &[Area]) -> Result<bool> {
+fn restore_views(h: &mut Hold, code: &Code, old: &[Area], new: &[Area]) -> Result<bool> {
     let lacks = |s: &Step| match s {
         Step::Map(a) if matches!(a.kind, Kind::Shared { .. }) => Some(a.clone()),
         _ => None,
@@ -191,7 +188,7 @@ fn version(areas: &[Area], a: &Area) -> Option<FileKey> {
 
 /// What a deputy kept of the stack (arguments, environment) is no part of the stack that comes unless it has grown to
 /// it: that is mapped as one, or the kernel would know only a piece of it by its name.
-fn kept_areas(mut areas: Vec<Area>, new: &[Area]) -> Vec<Area> {
+fn without_kept_stack(mut areas: Vec<Area>, new: &[Area]) -> Vec<Area> {
     let whole = new.iter().find(|a| a.kind == Kind::Stack).map(Area::run);
     for a in &mut areas {
         if a.kind == Kind::Stack && Some(a.run()) != whole {
@@ -204,7 +201,7 @@ fn kept_areas(mut areas: Vec<Area>, new: &[Area]) -> Vec<Area> {
 /// Has the deputy's piece of the stack grow to what the body has of it, so that others can read arguments and
 /// environment there at all times. The kernel grows it at a write below, unless something lies there.
 /// KERNEL: clock_gettime(2) writes 16 bytes.
-fn grow_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Option<Call>> {
+fn grow_stack_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Option<Call>> {
     let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
     let stack = new.iter().find(|a| a.kind == Kind::Stack);
     // Its name is that of the piece with the first frame, which may lie lower.
@@ -218,7 +215,7 @@ fn grow_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Option<Call
 
 /// What a deputy has of memory that comes: nobody needs it until the body's pages are there, but for what ps reads, and
 /// `busy`, which calls under way read.
-fn stale(pid: Pid, old: &[Area], busy: &[Run], stand_ins: &StandIns) -> Vec<Run> {
+fn unneeded(pid: Pid, old: &[Area], busy: &[Run], stand_ins: &StandIns) -> Vec<Run> {
     let all: Vec<Run> = old.iter().map(Area::run).collect();
     let (from, to) = argument_pages(pid);
     let stack = old.iter().find(|a| a.kind == Kind::Stack);
@@ -242,11 +239,11 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Ma
     // What it is just giving up must be gone before we look, or we would count on it.
     d.tidy(libc::SYS_getpid, [0; 6], EARLY_MAX)?;
     let stand_ins = StandIns::default();
-    if let Some((nr, args)) = grow_call(pid, areas, &stand_ins).ok()? {
+    if let Some((nr, args)) = grow_stack_call(pid, areas, &stand_ins).ok()? {
         d.tidy(nr, args, EARLY_MAX)?;
     }
     let list = maps::read(pid).ok()?;
-    let mut old = kept_areas(areas::of_deputy(&list, &lock(&keep.names)), areas);
+    let mut old = without_kept_stack(areas::of_deputy(&list, &lock(&keep.names)), areas);
     Noted::now(pid).ok()?.mark(&mut old);
     let mut steps = areas::steps(&old, &areas::bare(areas));
     // A file may have been mapped for the body since the offer: what is too much goes at the freeze.
@@ -260,7 +257,7 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Ma
     if steps.iter().any(|s| maps_over(s, &busy)) {
         return None;
     }
-    let stale = stale(pid, &old, &busy, &stand_ins);
+    let stale = unneeded(pid, &old, &busy, &stand_ins);
     let empty = flags::unlock_calls(&old).into_iter();
     for (nr, args) in empty.chain(target::drop_calls(&stale)) {
         d.tidy(nr, args, EARLY_MAX)?;

@@ -2,47 +2,51 @@
 //!
 //! From: `run.rs`, `placement.rs`, `come_home.rs`. Next: `out.rs`, `home.rs`, `host_to_host.rs`, `group.rs`.
 
-use crate::moves::group;
-use crate::moves::home;
-use crate::moves::host_to_host;
-use crate::moves::out;
-use crate::moves::outcome::MoveCost;
-use crate::sharing::maps_shared_object;
-use crate::sharing::partner_of_stay;
-use crate::sharing::sharers;
-use crate::state::Keep;
-use crate::state::Place;
-use crate::state::StayReason;
-use crate::state::Tree;
+use super::outcome::MoveCost;
+use super::{group, home, host_to_host, out};
+use crate::sharing::{maps_shared_object, partner_of_stay, sharers};
+use crate::state::{Keep, Place, StayReason, Tree};
 use crate::traced::refuses_move;
 use armento_client::api::Dest;
-use armento_migrate::MigrateError;
-use armento_migrate::Result;
-use armento_model::NodeName;
-use armento_model::Pid;
-use armento_model::Stay;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{NodeName, Pid, Stay};
 use std::sync::Arc;
 use std::time::Instant;
+
 /// Where a process is now, as the hand knows it.
 pub fn place(keep: &Keep, pid: Pid) -> Result<(Place, bool)> {
     keep.tracer
-        .run(move |t: &mut Tree| t.procs.get(&pid).map(|p| (p.place.clone(), p.held_back())))
+        .run(move |t: &mut Tree| {
+            t.procs
+                .get(&pid)
+                .map(|p| (p.place.clone(), p.held_after_call()))
+        })
         .flatten()
         .ok_or(MigrateError::Ended)
 }
 
 /// Moves one process when nobody else does.
-pub fn go(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, MoveCost)> {
+pub fn move_process(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    to: &Dest,
+    storm: bool,
+) -> Result<(NodeName, MoveCost)> {
     let _turn = keep.move_locks.take(pid)?;
     if keep.settings.spread && is_at_exec(keep, pid) {
         let why = "its program is just being placed".into();
         return Err(MigrateError::Stays(Stay::Busy, why));
     }
-    move_it(keep, pid, to, storm)
+    move_now(keep, pid, to, storm)
 }
 
 /// Moves one process; remembers why when it stays.
-pub fn move_it(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(NodeName, MoveCost)> {
+pub fn move_now(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    to: &Dest,
+    storm: bool,
+) -> Result<(NodeName, MoveCost)> {
     let begun = Instant::now();
     let (now, held) = place(keep, pid)?;
     if storm || matches!(to, Dest::Node(_)) {
@@ -65,11 +69,11 @@ pub fn move_it(keep: &Arc<Keep>, pid: Pid, to: &Dest, storm: bool) -> Result<(No
         (Dest::Home | Dest::Hold, Place::Home) => Ok(MoveCost::default()),
         (Dest::Home | Dest::Hold, Place::Away(l)) => home::bring(keep, pid, l),
         (Dest::Node(n), _) if *n == keep.settings.node => {
-            return move_it(keep, pid, &Dest::Home, storm);
+            return move_now(keep, pid, &Dest::Home, storm);
         }
         (Dest::Node(n), Place::Home) => out::out(keep, pid, n),
         (Dest::Node(n), Place::Away(l)) if l.node == *n => Ok(MoveCost::default()),
-        (Dest::Node(n), Place::Away(l)) => host_to_host::onward(keep, pid, l, n),
+        (Dest::Node(n), Place::Away(l)) => host_to_host::move_host_to_host(keep, pid, l, n),
     };
     let here = match to {
         Dest::Node(n) => n.clone(),

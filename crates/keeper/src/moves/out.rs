@@ -7,26 +7,15 @@
 //! ```
 //! Home is the arbiter: until Thaw is sent the process can go on where it was.
 
+use super::eligibility;
+use super::freeze::{Leaves, freeze};
+use super::hollow::{give_up, hand_over, restart_block_memory};
+use super::outcome::{MoveCost, READY_MAX, await_ready, reason_of_target};
+use super::prepare::{PRECOPY_MIN_KIB, prepare, survey, undo};
 use crate::calls::serve_host;
 use crate::deputy::HostLink;
-use crate::hosts::connect;
-use crate::hosts::open_for_move;
-use crate::moves::eligibility;
-use crate::moves::freeze::Leaves;
-use crate::moves::freeze::freeze;
-use crate::moves::hollow::give_up;
-use crate::moves::hollow::hand_over;
-use crate::moves::hollow::perhaps_kept;
-use crate::moves::outcome::MoveCost;
-use crate::moves::outcome::READY_MAX;
-use crate::moves::outcome::await_ready;
-use crate::moves::outcome::better;
-use crate::moves::prepare::PRECOPY_MIN_KIB;
-use crate::moves::prepare::prepare;
-use crate::moves::prepare::survey;
-use crate::moves::prepare::undo;
-use crate::state::Keep;
-use crate::state::MoveEvent;
+use crate::hosts::{connect, open_for_move};
+use crate::state::{Keep, MoveEvent};
 use crate::sync::lock;
 use armento_migrate::fault::point;
 use armento_migrate::image::flags::Noted;
@@ -68,7 +57,7 @@ fn try_out(
     runs_meanwhile: bool,
 ) -> Result<MoveCost> {
     let hand = &keep.tracer;
-    let early = lock(&keep.early).remove(&pid);
+    let early = lock(&keep.early_connections).remove(&pid);
     let open = || open_for_move(keep, link, early, Purpose::Bring(mv));
     let look = || {
         hand.run(move |t| prepare(t, pid, false))
@@ -144,7 +133,7 @@ fn try_out(
         await_ready(news, READY_MAX)
     })();
     let l = link.clone();
-    let sent = sent.map_err(|e| better(e, news));
+    let sent = sent.map_err(|e| reason_of_target(e, news));
     point("home.ready");
     let owes = job.owes();
     let over = sent.and_then(|_| {
@@ -192,7 +181,7 @@ fn try_out(
 
 /// What goes on being used here: by the kernel for calls that sleep, and by those who look at its arguments.
 fn used(numbers: &mm::Mm, threads: &[ThreadState]) -> Vec<Run> {
-    let mut all: Vec<Run> = threads.iter().flat_map(perhaps_kept).collect();
+    let mut all: Vec<Run> = threads.iter().flat_map(restart_block_memory).collect();
     all.push((
         numbers.fields[7] & !4095,
         (numbers.fields[10] + 4095) & !4095,

@@ -1,12 +1,11 @@
 //! How a move ended, and the news by which home learns of it.
 
 use crate::state::MoveEvent;
-use armento_migrate::MigrateError;
-use armento_migrate::Result;
-use armento_model::CpuTime;
-use armento_model::Stay;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{CpuTime, Stay};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+
 /// How long the other node may take from the freeze to Ready. Bodies of a dead node are not waited for.
 pub const READY_MAX: Duration = Duration::from_secs(20);
 
@@ -21,10 +20,10 @@ pub struct MoveCost {
 /// Waits for one of two bits of news of a move: the bytes that came, and the CPU time used away before.
 pub fn await_ready(news: &Receiver<MoveEvent>, limit: Duration) -> Result<(u64, CpuTime)> {
     news.recv_timeout(limit)
-        .map_or_else(|_| Err(unfinished()), ready)
+        .map_or_else(|_| Err(not_finished()), ready)
 }
 
-pub fn unfinished() -> MigrateError {
+pub fn not_finished() -> MigrateError {
     MigrateError::Stays(Stay::LinkLost, "the other node did not finish".into())
 }
 
@@ -41,7 +40,7 @@ pub fn ready(news: MoveEvent) -> Result<(u64, CpuTime)> {
 }
 
 /// A target that fails closes its connection; why, it says on the calls stream.
-pub fn better(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
+pub fn reason_of_target(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
     match (
         &e,
         news.recv_timeout(Duration::from_millis(

@@ -2,28 +2,19 @@
 //!
 //! From: `run.rs`. Next: `move_process.rs`.
 
-use crate::hosts::dial_spare;
-use crate::hosts::early_connection;
-use crate::moves::move_process::is_at_exec;
-use crate::moves::move_process::move_it;
-use crate::moves::refusal;
-use crate::moves::storm;
-use crate::state::Keep;
-use crate::state::Loaded;
-use crate::state::Tree;
+use super::move_process::{is_at_exec, move_now};
+use super::{refusal, storm};
+use crate::hosts::{dial_spare, early_connection};
+use crate::state::{Keep, Loaded, Tree};
 use crate::sync::lock;
-use crate::traced::let_go;
-use crate::traced::run_to_entry;
+use crate::traced::{let_go, run_to_entry};
 use armento_client::AskError;
-use armento_client::api::Answer;
-use armento_client::api::Ask;
-use armento_client::api::Dest;
-use armento_client::api::Report;
-use armento_model::NodeName;
-use armento_model::Pid;
+use armento_client::api::{Answer, Ask, Dest, Report};
+use armento_model::{NodeName, Pid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
 /// A daemon that does not answer a placement in time leaves the program at home. Longer than a program waits
 /// there for its turn (`noded/src/departures.rs`).
 const PLACE_MAX: Duration = Duration::from_secs(11);
@@ -42,20 +33,20 @@ pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
     let node = choose(keep, pid);
     if let Some(node) = node.filter(|n| turn.is_ok() && *n != keep.settings.node) {
         if let Some(e) = early_connection(keep, &node) {
-            lock(&keep.early).insert(pid, e);
+            lock(&keep.early_connections).insert(pid, e);
         }
         if run_to_entry(keep, pid) == Loaded::Gone {
-            lock(&keep.early).remove(&pid);
+            lock(&keep.early_connections).remove(&pid);
             keep.daemon.report(Report::Placed { pid });
             return;
         }
         let to = Dest::Node(node.clone());
-        let waits = move |t: &mut Tree| t.is_for_nowhere_else(pid);
+        let waits = move |t: &mut Tree| t.awaits_named_node(pid);
         let gone = match keep.tracer.run(waits) {
-            Some(true) => refusal::while_links_break(|| move_it(keep, pid, &to, false)),
-            _ => move_it(keep, pid, &to, false),
+            Some(true) => refusal::while_links_break(|| move_now(keep, pid, &to, false)),
+            _ => move_now(keep, pid, &to, false),
         };
-        lock(&keep.early).remove(&pid);
+        lock(&keep.early_connections).remove(&pid);
         keep.daemon.report(Report::Placed { pid });
         match gone {
             Ok(_) => return dial_spare(keep, &node),
@@ -88,13 +79,13 @@ fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
         command: armento_tracee::status::command(pid),
         portable: keep.is_portable(pid),
     };
-    let limit = match keep.late.load(Ordering::Relaxed) {
+    let limit = match keep.placement_late.load(Ordering::Relaxed) {
         true => PLACE_LATE,
         false => PLACE_MAX,
     };
     let answer = keep.daemon.ask(ask, limit);
     let late = matches!(answer, Err(AskError::Late));
-    keep.late.store(late, Ordering::Relaxed);
+    keep.placement_late.store(late, Ordering::Relaxed);
     match answer {
         Ok(Answer::Placed { node }) => node,
         _ => None,

@@ -2,52 +2,31 @@
 //!
 //! From: `out.rs`, `group.rs`. Next: `freeze.rs`.
 
-use crate::deputy::Limits;
-use crate::deputy::make_uffd;
-use crate::deputy::map_region;
-use crate::deputy::unmap_region;
-use crate::moves::eligibility;
+use super::eligibility;
+use crate::deputy::{Limits, make_uffd, map_region, unmap_region};
 use crate::observers::untouched;
 use crate::restart::timed_sleepers;
 use crate::sharing::shared_only_with;
-use crate::state::Keep;
-use crate::state::Leaving;
-use crate::state::Place;
-use crate::state::Tree;
+use crate::state::{Keep, Leaving, Place, Tree};
 use crate::sync::lock;
-use crate::traced::call_fixups;
-use crate::traced::resume_for_move;
-use crate::traced::resume_process;
-use armento_migrate::MigrateError;
-use armento_migrate::Result;
-use armento_migrate::image::Head;
-use armento_migrate::image::Processor;
-use armento_migrate::image::areas;
-use armento_migrate::image::areas::Survey;
-use armento_migrate::image::files;
-use armento_migrate::image::files::Names;
+use crate::traced::{call_fixups, resume_for_move, resume_process};
+use armento_migrate::image::areas::{self, Survey};
+use armento_migrate::image::files::{self, Names};
 use armento_migrate::image::itimers::Itimers;
-use armento_migrate::image::mm;
-use armento_migrate::image::objects;
-use armento_migrate::image::objects::Views;
-use armento_migrate::image::uncarried;
-use armento_migrate::stop::Grip;
-use armento_migrate::stop::delicate;
-use armento_model::ENGINE_VERSION;
-use armento_model::Pid;
-use armento_model::Stay;
-use armento_model::Tid;
-use armento_tracee::inject::Hold;
-use armento_tracee::inject::Unfiltered;
-use armento_tracee::maps;
-use armento_tracee::status;
-use armento_tracee::trace;
+use armento_migrate::image::objects::{self, Views};
+use armento_migrate::image::{Head, Processor, mm, uncarried};
+use armento_migrate::stop::{Grip, delicate};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{ENGINE_VERSION, Pid, Stay, Tid};
+use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::uffd::Uffd;
+use armento_tracee::{maps, status, trace};
 use armento_wire::talk::FileKey;
 use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::Instant;
+
 /// Below this much memory a stop-copy is shorter than preparing a pre-copy.
 pub const PRECOPY_MIN_KIB: u64 = 2048;
 
@@ -276,7 +255,7 @@ pub fn undo(t: &mut Tree, pid: Pid) {
             let _ = unmap_region(&mut h, &l.region);
         }
     }
-    if halted.is_ok() && t.is_for_nowhere_else(pid) {
+    if halted.is_ok() && t.awaits_named_node(pid) {
         // The mover ends it.
         t.passing.retain(|tid| !l.grip.seized.contains(tid));
         let _ = l.grip.disband();

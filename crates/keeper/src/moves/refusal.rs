@@ -3,13 +3,11 @@
 //! From: `keeper/src/launch/keeper.rs` (before the exec), `placement.rs` (at the exec, when the move has failed).
 //! Next: the program's standard error.
 
+use super::prepare::CS_32;
 use crate::calls::serve_host;
 use crate::hosts::connect;
 use crate::lifecycle::process_gone;
-use crate::moves::prepare::CS_32;
-use crate::state::Keep;
-use crate::state::Tree;
-use crate::state::complain;
+use crate::state::{Keep, Tree, complain};
 use armento_migrate::stop::{Grip, cannot_be_traced};
 use armento_migrate::{Local, MigrateError};
 use armento_model::{NodeName, Pid, Stay};
@@ -67,7 +65,7 @@ fn what(node: &NodeName, e: &MigrateError) -> String {
 /// Its move has failed. One that has not begun ends; one that has goes on at home. Either is said where the program
 /// would complain. One that was killed meanwhile has refused nothing: its parent reads how it ended.
 pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
-    let ends = t.is_for_nowhere_else(pid);
+    let ends = t.awaits_named_node(pid);
     if !matches!(e, MigrateError::Ended) {
         let left = if ends {
             "it was not begun"

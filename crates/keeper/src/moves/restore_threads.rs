@@ -3,49 +3,23 @@
 //! From: `home.rs`, `group.rs`. Next: `home.rs`, whose flip lets them run.
 
 use crate::deputy::Deputy;
-use crate::restart::FutexWaits;
-use crate::restart::RestartedCalls;
-use crate::restart::WaitDeadlines;
-use crate::restart::write_time_left;
-use crate::signals::drain_timers;
-use crate::signals::may_ask_overruns;
-use crate::signals::requeue;
-use crate::signals::restore_timers;
-use crate::state::Tree;
-use crate::state::signal_number;
-use armento_migrate::Local;
-use armento_migrate::MigrateError;
-use armento_migrate::Result;
-use armento_migrate::image;
-use armento_migrate::image::State;
-use armento_migrate::image::ThreadState;
-use armento_migrate::image::flags;
-use armento_migrate::image::futex_wait;
-use armento_migrate::image::itimers;
-use armento_migrate::image::membarrier;
-use armento_migrate::image::mm;
-use armento_migrate::image::names;
-use armento_migrate::image::sigs;
-use armento_migrate::image::thread;
+use crate::restart::{FutexWaits, RestartedCalls, WaitDeadlines, write_time_left};
+use crate::signals::{drain_timers, may_ask_overruns, requeue, restore_timers};
+use crate::state::{Tree, signal_number};
+use armento_migrate::image::{
+    self, State, ThreadState, flags, futex_wait, itimers, membarrier, mm, names, sigs, thread,
+};
 use armento_migrate::stop::Halted;
-use armento_model::Pid;
-use armento_model::Stay;
-use armento_model::Tid;
+use armento_migrate::{Local, MigrateError, Result};
+use armento_model::{Pid, Stay, Tid};
 use armento_tracee::hand::World;
-use armento_tracee::inject;
-use armento_tracee::inject::Call;
-use armento_tracee::inject::Hold;
-use armento_tracee::inject::NEVER_BLOCK;
-use armento_tracee::inject::Unfiltered;
-use armento_tracee::inject::bit;
-use armento_tracee::region::BOOTHS;
-use armento_tracee::region::Code;
+use armento_tracee::inject::{self, Call, Hold, NEVER_BLOCK, Unfiltered, bit};
+use armento_tracee::region::{BOOTHS, Code};
 use armento_tracee::sys::SigInfo;
-use armento_tracee::trace;
-use armento_tracee::trace::Regs;
+use armento_tracee::trace::{self, Regs};
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
 /// What came of a process, and when it was frozen.
 pub struct Fetched {
     pub state: State,
@@ -60,7 +34,7 @@ pub struct Fetched {
 }
 
 /// Gives every thread its own state back; they stay stopped.
-pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
+pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     let state = &got.state;
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
     t.keep.cpu.came(pid, state);
@@ -140,7 +114,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
             &mut t.futex_waits,
             &t.cpu_fixup.restarted,
         );
-        dress_some(&code, part, ignores, books)?;
+        restore_some(&code, part, ignores, books)?;
     }
     if let Some(halted) = t.returning.get_mut(&pid) {
         halted.retain(|h| !over.contains(&h.tid));
@@ -152,7 +126,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
         }
     }
     for tid in over {
-        if let Some(end) = retire(tid, &code) {
+        if let Some(end) = end_thread(tid, &code) {
             World::report(t, tid, end);
         }
     }
@@ -161,7 +135,7 @@ pub fn dress(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
 }
 
 /// They are deputies for some time yet: nothing of the program's stays with the kernel.
-pub fn undress(t: &mut Tree, pid: Pid, state: &State) {
+pub fn forget_registrations(t: &mut Tree, pid: Pid, state: &State) {
     let Some(code) = t.code_of(pid) else { return };
     for s in &state.threads {
         if let Ok(mut h) = Hold::take(s.tid, Arc::new(Unfiltered)) {
@@ -176,7 +150,7 @@ type Dressed<'a> = (&'a Deputy, &'a ThreadState, Vec<&'a (Option<Tid>, SigInfo)>
 
 /// Each step is begun in all of them before the first is waited for. Names live at home: by writing to a file of /proc,
 /// anybody may have changed one there.
-fn dress_some(
+fn restore_some(
     code: &Code,
     all: &[Dressed],
     ignores: bool,
@@ -229,7 +203,7 @@ fn dress_some(
         }
         h.regs = regs;
     }
-    rearm(&mut held, &sleepers)?;
+    rearm_sleeps(&mut held, &sleepers)?;
     for (h, (_, s, _)) in held.into_iter().zip(all) {
         let regs = h.regs;
         h.finish(regs, s.mask)?;
@@ -266,7 +240,7 @@ fn asleep(tid: Tid, booth: &Code, regs: &Regs, nr: i64, deadline: Option<Instant
 
 /// Begins those sleeps, and interrupts them at once: the kernel's restart blocks are then as they would be. By place
 /// among the held.
-fn rearm(held: &mut [Hold], sleepers: &[(usize, Regs)]) -> Result<()> {
+fn rearm_sleeps(held: &mut [Hold], sleepers: &[(usize, Regs)]) -> Result<()> {
     let to_call = |tid| trace::resume_to_call(tid, 0);
     let on = |tid| {
         trace::interrupt(tid)?;
@@ -297,7 +271,7 @@ fn rearm(held: &mut [Hold], sleepers: &[(usize, Regs)]) -> Result<()> {
 }
 
 /// A thread that ended away while its end was on the way home: it ends here, before our page is gone.
-fn retire(tid: Tid, code: &Code) -> Option<trace::Status> {
+fn end_thread(tid: Tid, code: &Code) -> Option<trace::Status> {
     let h = Hold::take(tid, Arc::new(Unfiltered)).ok()?;
     let mut r = h.regs;
     r.rip = code.gate;

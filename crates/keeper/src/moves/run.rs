@@ -3,23 +3,14 @@
 //! From: `keeper/src/daemon.rs` (orders), `keeper/src/events/exec.rs` (exec stops), `keeper/src/calls/dispatch.rs` (calls).
 //! Next: `move_process.rs`.
 
+use super::come_home::{TRY_AGAIN, come_home, come_home_observed};
+use super::move_process::move_process;
+use super::placement::place_at_exec;
+use super::storm;
 use crate::calls::make_call;
-use crate::moves::come_home::TRY_AGAIN;
-use crate::moves::come_home::come_home;
-use crate::moves::come_home::come_home_observed;
-use crate::moves::move_process::go;
-use crate::moves::placement::place_at_exec;
-use crate::moves::storm;
-use crate::sharing::partner_of_stay;
-use crate::sharing::sharers;
-use crate::state::Keep;
-use crate::state::MoveQueue;
-use crate::state::StayReason;
-use crate::state::Task;
-use crate::state::Why;
-use crate::traced::hold_for_user;
-use crate::traced::mark_placed;
-use crate::traced::release_hold;
+use crate::sharing::{partner_of_stay, sharers};
+use crate::state::{Keep, MoveQueue, StayReason, Task, Why};
+use crate::traced::{hold_for_user, mark_placed, release_hold};
 use armento_client::api::{Dest, Report};
 use armento_model::Stay;
 use std::sync::Arc;
@@ -54,7 +45,7 @@ pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
 }
 
 fn storm(keep: &Arc<Keep>, task: &Task) {
-    let gone = go(keep, task.pid, &task.to, true);
+    let gone = move_process(keep, task.pid, &task.to, true);
     if let Some(calls) = &keep.storm_call {
         calls.moved(task.pid, |d, c| make_call(keep, d, c));
         if gone.is_ok() && task.to == Dest::Home {
@@ -87,8 +78,8 @@ fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
 fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
     let pid = task.pid;
     let r = match task.to {
-        Dest::Hold => hold_for_user(keep, pid, || go(keep, pid, &Dest::Hold, false)),
-        _ => go(keep, pid, &task.to, false),
+        Dest::Hold => hold_for_user(keep, pid, || move_process(keep, pid, &Dest::Hold, false)),
+        _ => move_process(keep, pid, &task.to, false),
     };
     let placed = matches!(task.to, Dest::Node(_) | Dest::Home);
     if r.is_ok() && placed && matches!(task.why, Why::Hand(_)) {

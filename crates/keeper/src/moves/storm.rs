@@ -4,15 +4,10 @@
 //! With `--storm-call` only those at home: the others move at their calls (`keeper/src/state/call_storm.rs`).
 
 use crate::lifecycle::scan_children;
-use crate::state::CallStorm;
-use crate::state::Keep;
-use crate::state::Task;
-use crate::state::Why;
-use crate::storm_targets::Dice;
-use crate::storm_targets::destination;
+use crate::state::{CallStorm, Keep, Task, Why};
+use crate::storm_targets::{Dice, destination};
 use armento_client::api::{Answer, Ask, Dest};
-use armento_model::NodeName;
-use armento_model::Pid;
+use armento_model::{NodeName, Pid};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

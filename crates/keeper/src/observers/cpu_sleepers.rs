@@ -3,13 +3,9 @@
 //! From: `keeper/src/events/dispatch.rs`, `keeper/src/moves/eligibility.rs`. Next: `keeper/src/moves/come_home.rs`.
 
 use crate::state::Keep;
-use armento_abi::CpuClock;
-use armento_abi::cpu_clock;
-use armento_migrate::MigrateError;
-use armento_migrate::Result;
-use armento_model::Pid;
-use armento_model::Stay;
-use armento_model::Tid;
+use armento_abi::{CpuClock, cpu_clock};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay, Tid};
 use armento_tracee::status;
 use armento_tracee::timers::sleeps_by_cpu_time;
 
@@ -42,7 +38,7 @@ pub fn watch_cpu_sleepers(keep: &Keep) {
     }
     for (by, whose) in sleepers(keep) {
         if let Some(d) = keep.deputy(whose)
-            && !keep.move_queue.call_home(d.pid)
+            && !keep.move_queue.is_called_home(d.pid)
         {
             keep.move_queue.come_first(d.pid, by);
         }

@@ -53,7 +53,7 @@ pub fn watch_counters(keep: &Keep) {
         return;
     }
     for (pid, by) in counted(keep) {
-        if !keep.move_queue.call_home(pid) {
+        if !keep.move_queue.is_called_home(pid) {
             keep.move_queue.come_first(pid, by);
         }
     }

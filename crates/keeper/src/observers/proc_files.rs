@@ -4,16 +4,13 @@
 //! list all processes (and so have /proc itself open): that would bring every process home, and does not count.
 
 use crate::state::Keep;
-use armento_abi::BodyFile;
-use armento_abi::Whose;
-use armento_abi::body_file;
-use armento_migrate::MigrateError;
-use armento_migrate::Result;
-use armento_model::Pid;
-use armento_model::Stay;
+use armento_abi::{BodyFile, Whose, body_file};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay};
 use armento_tracee::status;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
 /// Ancestors that are looked through.
 const DEPTH_MAX: usize = 64;
 

@@ -3,7 +3,7 @@
 //! From: `keeper/src/moves/prepare.rs` and `keeper/src/moves/freeze.rs`, whose stops interrupt them.
 //! Next: `keeper/src/moves/restore_threads.rs`, where they are begun again.
 
-use crate::restart::wait_deadlines::Asleep;
+use super::wait_deadlines::Asleep;
 use armento_migrate::image::{ThreadState, futex_wait};
 use armento_migrate::stop::Halted;
 use armento_model::Tid;

@@ -11,8 +11,7 @@
 //! - recv with MSG_WAITALL and a terminal's read with MIN have ended with what there was: the thread asks for the
 //!   rest, and stays so long. So have writes that wait until all bytes are written, which may travel meanwhile.
 
-use crate::restart::partial_io;
-use crate::restart::partial_io::PartialIo;
+use super::partial_io::{self, PartialIo};
 use crate::sync::lock;
 use armento_migrate::image::thread;
 use armento_migrate::stop::{Halted, without_effect};

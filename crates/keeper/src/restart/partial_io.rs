@@ -11,9 +11,8 @@
 //! meanwhile (`ThreadState::written`).
 
 use armento_abi::sends;
-use armento_migrate::image::ThreadState;
 use armento_migrate::image::masked::Memory;
-use armento_migrate::image::thread;
+use armento_migrate::image::{ThreadState, thread};
 use armento_migrate::stop::WHOLE_INPUT;
 use armento_model::{Pid, Tid};
 use armento_tracee::trace::{self, Regs};

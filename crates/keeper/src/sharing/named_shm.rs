@@ -8,13 +8,10 @@
 //! when the owner attaches it by number all the same, it sees the segment as it was. What the object holds comes back
 //! as a whole, with its processes or after the last of them.
 
+use super::sharers;
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;
-use crate::sharing::sharers;
-use crate::state::Guarded;
-use crate::state::Keep;
-use crate::state::Task;
-use crate::state::Why;
+use crate::state::{Guarded, Keep, Task, Why};
 use crate::sync::lock;
 use crate::sys;
 use armento_client::api::Dest;
@@ -22,11 +19,10 @@ use armento_migrate::image::objects::{self, Lasting, ObjectId};
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::{aside, maps};
-use armento_wire::bulk;
 use armento_wire::codec::Grow;
 use armento_wire::pages::{self, Holds};
 use armento_wire::talk::{Purpose, ToHost};
-use armento_wire::{WireError, read_frame};
+use armento_wire::{WireError, bulk, read_frame};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};

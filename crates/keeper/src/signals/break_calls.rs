@@ -3,21 +3,17 @@
 //! From: `route.rs`, `keeper/src/calls/dispatch.rs`, `keeper/src/moves/mappings.rs`. Next: the call is issued again by its body.
 
 use crate::deputy::unmade_result;
-use crate::state::Keep;
-use crate::state::Tree;
+use crate::state::{Keep, Tree};
 use armento_abi::Restart;
 use armento_migrate::MigrateError;
-use armento_migrate::image::thread::ERESTARTNOHAND;
-use armento_migrate::image::thread::ERESTARTNOINTR;
+use armento_migrate::image::thread::{ERESTARTNOHAND, ERESTARTNOINTR};
 use armento_migrate::stop::delicate_call;
-use armento_model::Pid;
-use armento_model::Tid;
+use armento_model::{Pid, Tid};
 use armento_tracee::region::Code;
-use armento_tracee::trace;
-use armento_tracee::trace::Status;
-use armento_tracee::trace::Stop;
+use armento_tracee::trace::{self, Status, Stop};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
 /// A deputy stops in microseconds, on a loaded machine in some ticks. Given up, its body would wait for ever.
 pub const STOP_MAX: Duration = Duration::from_secs(5);
 
@@ -73,7 +69,7 @@ pub fn force_result(keep: &Keep, tid: Tid, code: &Code, unmade: bool) -> trace::
             r.rip = code.after;
             r.rax = unmade_result(nr) as u64;
         }
-        At::Done(done) if d.read_short(done) => r.rax = ERESTARTNOINTR as u64,
+        At::Done(done) if d.ended_early(done) => r.rax = ERESTARTNOINTR as u64,
         At::Done(done) if d.cut_short(done) => {}
         _ => return Ok(false),
     }
@@ -116,7 +112,7 @@ pub fn break_calls(t: &mut Tree, pid: Pid) {
     let Some(p) = t.procs.get_mut(&pid) else {
         return;
     };
-    p.froze = Some(std::time::Instant::now());
+    p.froze_at = Some(std::time::Instant::now());
     p.common.breaking.store(true, Ordering::Release);
     t.keep.held_opens.turn_back(pid);
     if let Some(calls) = &t.keep.storm_call {

@@ -2,26 +2,19 @@
 //!
 //! From: `keeper/src/calls/dispatch.rs`. Next: `coredump.rs`, `break_calls.rs`.
 
+use super::break_calls::{STOP_MAX, stop_one};
+use super::coredump;
 use crate::deputy::HostLink;
-use crate::signals::break_calls::STOP_MAX;
-use crate::signals::break_calls::stop_one;
-use crate::signals::coredump;
-use crate::state::Task;
-use crate::state::Tree;
-use crate::state::Why;
+use crate::state::{Task, Tree, Why};
 use armento_client::api::Dest;
-use armento_model::Pid;
-use armento_model::Tid;
-use armento_tracee::inject::Hold;
-use armento_tracee::inject::Unfiltered;
+use armento_model::{Pid, Tid};
+use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
-use armento_tracee::trace;
-use armento_tracee::trace::Status;
-use armento_tracee::trace::Stop;
-use armento_wire::talk::Signal;
-use armento_wire::talk::ToHost;
+use armento_tracee::trace::{self, Status, Stop};
+use armento_wire::talk::{Signal, ToHost};
 use std::sync::Arc;
+
 /// The body has no handler for a signal: home's kernel does what it does by default.
 pub fn default_action(
     t: &mut Tree,

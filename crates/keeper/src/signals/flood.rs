@@ -11,12 +11,7 @@
 //! handler makes a call, would never let the deputy make that call.
 
 use crate::deputy::Deputy;
-use crate::state::AHEAD_MAX;
-use crate::state::Process;
-use crate::state::Shut;
-use crate::state::Tree;
-use crate::state::is_behind;
-use crate::state::signal_number;
+use crate::state::{AHEAD_MAX, BlockedSignals, Process, Tree, is_behind, signal_number};
 use armento_migrate::image::timers::timer_of;
 use armento_tracee::inject::bit;
 use armento_tracee::sys::SigInfo;
@@ -52,8 +47,8 @@ pub fn block_flood(t: &mut Tree, d: &Deputy, info: &SigInfo) {
         Some(_) => FLOOD_OF_TIMERS,
         None => FLOOD,
     };
-    let all = t.flood.rises(FLOOD_OF_TREE);
-    let own = |p: &mut Process| p.flood.rises(most);
+    let all = t.flood.exceeds(FLOOD_OF_TREE);
+    let own = |p: &mut Process| p.flood.exceeds(most);
     let flood = t.procs.get_mut(&d.pid).is_some_and(own) || all;
     if signal == 0 || !flood {
         return;
@@ -67,22 +62,22 @@ pub fn block_flood(t: &mut Tree, d: &Deputy, info: &SigInfo) {
     }
     // What the deputy goes back to after a call with a mask of its own.
     d.slot.set_idle(d.slot.idle() | signal);
-    let before = t.shut.remove(&d.tid);
+    let before = t.blocked.remove(&d.tid);
     let signals = signal | before.as_ref().map_or(0, |s| s.signals);
     let same = before.filter(|s| s.masks.1 == mask);
     let masks = (same.map_or(mask, |s| s.masks.0), with);
     let until = Instant::now() + REST;
-    let shut = Shut {
+    let shut = BlockedSignals {
         signals,
         masks,
         until,
     };
-    t.shut.insert(d.tid, shut);
+    t.blocked.insert(d.tid, shut);
 }
 
 /// A deputy stands in a stop of ours: it blocks nothing more for that reason. True if it did.
 pub fn unblock(t: &mut Tree, d: &Deputy) -> bool {
-    let Some(shut) = t.shut.remove(&d.tid) else {
+    let Some(shut) = t.blocked.remove(&d.tid) else {
         return false;
     };
     let closed = d.slot.idle();
@@ -98,27 +93,27 @@ pub fn unblock(t: &mut Tree, d: &Deputy) -> bool {
 }
 
 /// A deputy was made by one that may block signals for a moment, and began with what that one blocks.
-pub fn inherits_block(t: &mut Tree, d: &Deputy) {
-    let all = t.shut.values().fold(0, |m, s| m | s.signals);
+pub fn inherit_blocked(t: &mut Tree, d: &Deputy) {
+    let all = t.blocked.values().fold(0, |m, s| m | s.signals);
     let idle = d.slot.idle();
     let signals = unread(d, all & idle);
     if signals != 0 {
-        let shut = Shut {
+        let shut = BlockedSignals {
             signals,
             masks: (idle & !signals, idle),
             until: Instant::now() + REST,
         };
-        t.shut.insert(d.tid, shut);
+        t.blocked.insert(d.tid, shut);
     }
 }
 
 /// Stops those that have blocked signals for long enough: see [`Tree::open_up`].
-pub fn end_blocks(t: &mut Tree) {
+pub fn end_blocked(t: &mut Tree) {
     let keep = t.keep.clone();
     // One that is no deputy any more has its program's own mask.
-    t.shut.retain(|tid, _| keep.deputy(*tid).is_some());
+    t.blocked.retain(|tid, _| keep.deputy(*tid).is_some());
     let now = Instant::now();
-    for (tid, shut) in t.shut.iter_mut().filter(|(_, s)| s.until < now) {
+    for (tid, shut) in t.blocked.iter_mut().filter(|(_, s)| s.until < now) {
         shut.until = now + REST;
         let _ = trace::interrupt(*tid);
     }

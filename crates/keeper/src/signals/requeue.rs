@@ -4,8 +4,7 @@
 //! stopped it may have queued later ones of its own. Real-time signals of one number are taken in the order in
 //! which they were sent (signal(7)): what came later is queued again after them.
 
-use crate::state::FIRST_REALTIME;
-use crate::state::signal_number;
+use crate::state::{FIRST_REALTIME, signal_number};
 use armento_migrate::Result;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered, bit};

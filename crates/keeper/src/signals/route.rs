@@ -5,15 +5,10 @@
 //! A deputy's kernel sees a signal first. It is taken away from the deputy, sent to the body, and only
 //! then is the interrupted call's result let out: the body's kernel gets them in that order.
 
-use crate::signals::break_calls::force_result;
-use crate::signals::break_calls::turn_back_exec;
-use crate::signals::flood::block_flood;
-use crate::signals::flood::unblock;
-use crate::state::Keep;
-use crate::state::Tree;
-use crate::traced::entry_stopped;
-use crate::traced::fixup_stopped;
-use crate::traced::follow_stopped;
+use super::break_calls::{force_result, turn_back_exec};
+use super::flood::{block_flood, unblock};
+use crate::state::{Keep, Tree};
+use crate::traced::{entry_stopped, follow_stopped, watched_stopped};
 use armento_migrate::image::timers;
 use armento_migrate::stop::Halted;
 use armento_model::{Pid, Tid};
@@ -36,7 +31,7 @@ pub fn thread_stopped(t: &mut Tree, tid: Tid, stop: Stop) {
         return;
     }
     let Some(pid) = t.keep.deputy(tid).map(|d| d.pid) else {
-        if !fixup_stopped(t, tid, stop) && !follow_stopped(t, tid, stop) {
+        if !watched_stopped(t, tid, stop) && !follow_stopped(t, tid, stop) {
             pass(t, tid, stop);
         }
         return;
@@ -74,9 +69,9 @@ fn pass(t: &mut Tree, tid: Tid, stop: Stop) {
         }
         Stop::Signal(_) => {
             if let Ok(info) = trace::siginfo(tid)
-                && t.early.len() < EARLY_MAX
+                && t.unclaimed_signals.len() < EARLY_MAX
             {
-                t.early.push((tid, info));
+                t.unclaimed_signals.push((tid, info));
             }
             trace::resume(tid, 0)
         }
@@ -93,23 +88,23 @@ fn newborn(t: &Tree, tid: Tid) -> bool {
 /// A child of a deputy is known now.
 pub fn child_known(t: &mut Tree, pid: Pid, tid: Tid) {
     for (_, info) in t
-        .early
+        .unclaimed_signals
         .extract_if(.., |(to, _)| *to == tid)
         .collect::<Vec<_>>()
     {
-        hand_on(t, pid, tid, &info);
+        pass_to_body(t, pid, tid, &info);
     }
 }
 
 /// To the body, or kept for it while it moves.
-fn hand_on(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
+fn pass_to_body(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
     let directed = is_thread_directed(&t.keep, pid, tid, info).then_some(tid);
     let Some(p) = t.procs.get_mut(&pid) else {
         return;
     };
     if p.common.breaking.load(Ordering::Acquire) {
         timers::hold(&mut p.held, directed, info);
-    } else if p.backs_up() {
+    } else if p.must_wait() {
         p.wait(directed, info);
         t.backlog = true;
     } else {
@@ -119,7 +114,7 @@ fn hand_on(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
 
 /// SIGCONT throws away a stop that waits. Taken by two deputies, the two have lost their order: whoever waits to see
 /// a process go on and then stops it again is to see it stop.
-fn go_on_first(t: &mut Tree, pid: Pid, tid: Tid) {
+fn continue_first(t: &mut Tree, pid: Pid, tid: Tid) {
     let p = t.procs.get(&pid);
     let tids: Vec<Tid> = p.map_or_else(Vec::new, |p| p.threads.keys().copied().collect());
     for other in tids.into_iter().filter(|other| *other != tid) {
@@ -129,7 +124,7 @@ fn go_on_first(t: &mut Tree, pid: Pid, tid: Tid) {
     }
 }
 
-/// The signals of halted threads in the order in which they are handed on: see [`go_on_first`].
+/// The signals of halted threads in the order in which they are handed on: see [`continue_first`].
 pub fn in_order(halted: &[Halted]) -> Vec<(Tid, SigInfo)> {
     let with = halted.iter().filter_map(|h| Some((h.tid, h.signal?)));
     let mut all: Vec<_> = with.collect();
@@ -144,9 +139,9 @@ fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
         return;
     };
     if STOPS & bit(info[0].into()) != 0 {
-        go_on_first(t, pid, tid);
+        continue_first(t, pid, tid);
     }
-    hand_on(t, pid, tid, &info);
+    pass_to_body(t, pid, tid, &info);
     if let Some(code) = t.code_of(pid) {
         let exec = turn_back_exec(&t.keep, tid);
         let _ = force_result(&t.keep, tid, &code, exec);
@@ -171,14 +166,14 @@ pub fn is_thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bo
         }
         // KERNEL: what the thread's own write has earned it (send_sig to current) says that it sent it, as kill(2) does.
         libc::SI_USER if [libc::SIGPIPE, libc::SIGXFSZ].contains(&word(0)) => {
-            word(16) == pid && wrote_in_vain(tid)
+            word(16) == pid && write_failed(tid)
         }
         _ => keep.thread_directed.take(tid, info) || owners::for_thread(pid, tid, info),
     }
 }
 
 /// Whether the call that a stopped thread ends just now says EPIPE or EFBIG.
-fn wrote_in_vain(tid: Tid) -> bool {
+fn write_failed(tid: Tid) -> bool {
     let ret = trace::regs(tid).map(|r| -(r.rax as i64));
     ret.is_ok_and(|e| [libc::EPIPE, libc::EFBIG].contains(&(e as i32)))
 }

@@ -2,32 +2,29 @@
 //!
 //! From: `keeper/src/calls/dispatch.rs`. Next: `keeper/src/lifecycle/exec.rs`.
 
-use crate::deputy::Deputy;
-use crate::deputy::Work;
+use super::break_calls::stop_one;
+use crate::deputy::{Deputy, Work};
 use crate::lifecycle::image_replaced;
-use crate::signals::break_calls::stop_one;
-use crate::state::Keep;
-use crate::state::Process;
-use crate::state::Tree;
+use crate::state::{Keep, Process, Tree};
 use crate::traced::exec_gains;
 use armento_migrate::image::thread::ERESTARTNOINTR;
-use armento_model::Pid;
-use armento_model::Tid;
-use armento_tracee::aside;
-use armento_tracee::maps;
+use armento_model::{Pid, Tid};
 use armento_tracee::region::BASE;
-use armento_tracee::trace;
+use armento_tracee::{aside, maps, trace};
 use armento_wire::call::Call;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
 /// The body asks for an exec: only when it has had every signal that we sent.
 pub fn exec_body(t: &mut Tree, d: &Deputy, c: Box<Call>) {
-    let late = t.procs.get_mut(&d.pid).is_none_or(Process::owed_signals);
+    let late = t
+        .procs
+        .get_mut(&d.pid)
+        .is_none_or(Process::has_unacknowledged_signals);
     let again = || d.link().reply(c.tid, c.seq, ERESTARTNOINTR, &[]);
     // The new program would begin with what the deputy blocks.
-    if late || t.shut.contains_key(&d.tid) || d.common.breaking.load(Ordering::Acquire) {
+    if late || t.blocked.contains_key(&d.tid) || d.common.breaking.load(Ordering::Acquire) {
         return again();
     }
     if call_gains(d.pid, &c).is_some() {

@@ -10,14 +10,9 @@
 //! At home calls are not seen: a program starts on another node (`keeper/src/moves/placement.rs`), goes out again as soon
 //! as it is home, and the timer of `keeper/src/moves/storm.rs` sends out processes that came home for a call.
 
-use crate::deputy::AGAIN;
-use crate::deputy::Deputy;
-use crate::deputy::unmade_result;
-use crate::state::move_queue::MoveQueue;
-use crate::state::move_queue::Task;
-use crate::state::move_queue::Why;
-use crate::storm_targets::Dice;
-use crate::storm_targets::destination;
+use super::move_queue::{MoveQueue, Task, Why};
+use crate::deputy::{AGAIN, Deputy, unmade_result};
+use crate::storm_targets::{Dice, destination};
 use crate::sync::lock;
 use armento_model::{NodeName, Pid, Tid};
 use armento_wire::call::{self, Call};

@@ -2,6 +2,7 @@
 
 use armento_model::Pid;
 use armento_tracee::sys;
+
 /// A line where the program itself would complain.
 pub fn complain(pid: Pid, line: &str) {
     eprint!("{line}");

@@ -1,12 +1,11 @@
 //! Processes at home that are watched, so that what they read of their CPU time is corrected.
 
 use crate::restart::RestartedCalls;
-use armento_model::Pid;
-use armento_model::Tid;
+use armento_model::{Pid, Tid};
 use armento_tracee::trace;
 use std::collections::HashMap;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
 #[derive(Default)]
 pub struct CpuFixup {
     /// Who is watched, and when we looked last.
@@ -30,7 +29,7 @@ impl CpuFixup {
     }
 
     /// A thread was interrupted by nothing of the program's: has it done a part of its call, it is led to the end.
-    pub fn lead_rest(&mut self, pid: Pid, tid: Tid) -> trace::Result<bool> {
+    pub fn finish_partial_io(&mut self, pid: Pid, tid: Tid) -> trace::Result<bool> {
         let cut = self.restarted.cut(pid, tid)?;
         if cut {
             self.threads.insert(tid, (pid, None));

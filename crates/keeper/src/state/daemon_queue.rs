@@ -1,17 +1,12 @@
 //! What threads of the keeper ask and report to the daemon, until its session takes it.
 
 use armento_client::AskError;
-use armento_client::api::Answer;
-use armento_client::api::Ask;
-use armento_client::api::Report;
+use armento_client::api::{Answer, Ask, Report};
 use armento_tracee::sys;
-use std::os::fd::AsRawFd;
-use std::os::fd::OwnedFd;
-use std::sync::mpsc;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::Sender;
-use std::sync::mpsc::SyncSender;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::time::Duration;
+
 pub enum Item {
     Ask(Box<Ask>, Duration, SyncSender<Result<Answer, AskError>>),
     Report(Box<Report>),

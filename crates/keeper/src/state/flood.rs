@@ -2,8 +2,8 @@
 
 use crate::deputy::HostLink;
 use armento_tracee::sys::SigInfo;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
 /// KERNEL: SIGRTMIN.
 pub const FIRST_REALTIME: i32 = 32;
 
@@ -26,7 +26,7 @@ pub struct Flood {
 
 impl Flood {
     /// One more: are they too many?
-    pub fn rises(&mut self, most: u32) -> bool {
+    pub fn exceeds(&mut self, most: u32) -> bool {
         if self.since.is_none_or(|s| s.elapsed() > SPAN) {
             (self.since, self.count) = (Some(Instant::now()), 0);
         }
@@ -36,7 +36,7 @@ impl Flood {
 }
 
 /// What a deputy blocks for a moment.
-pub struct Shut {
+pub struct BlockedSignals {
     pub signals: u64,
     /// Its mask without them, and with them. A call with a mask of its own sets another meanwhile.
     pub masks: (u64, u64),

@@ -1,10 +1,10 @@
 //! Threads at home whose forks and execs are followed (`--spread`).
 
 use crate::restart::SpuriousWakeups;
-use armento_model::Pid;
-use armento_model::Tid;
+use armento_model::{Pid, Tid};
 use armento_tracee::trace;
 use std::collections::HashMap;
+
 pub struct Followed {
     pub on: bool,
     /// Threads at home in our hand, and whose they are.

@@ -2,9 +2,7 @@
 //!
 //! From: `keeper/src/calls/proc_access.rs`. Next: `keeper/src/moves/come_home.rs`, which brings that process home.
 
-use crate::deputy::AGAIN;
-use crate::deputy::Deputy;
-use crate::deputy::unmade_result;
+use crate::deputy::{AGAIN, Deputy, unmade_result};
 use crate::sync::lock;
 use armento_model::{Pid, Tid};
 use armento_wire::call::Call;

@@ -6,31 +6,25 @@
 //! Lock order: `linking`, `deputies`, then a deputy's state, then a link's session. The tracer thread takes any of them
 //! for a moment; no thread waits for the tracer thread while it holds one.
 
-use crate::cpu_features;
-use crate::cpu_features::Portable;
+use super::call_storm::CallStorm;
+use super::cpu_fixup::CpuFixup;
+use super::daemon_queue::DaemonQueue;
+use super::deputies::Deputies;
+use super::flood::{BlockedSignals, Flood};
+use super::followed::Followed;
+use super::held_opens::HeldOpens;
+use super::leaving::Leaving;
+use super::loading::Loading;
+use super::move_queue::{MoveLocks, MoveQueue};
+use super::moves::Moves;
+use super::process::Process;
+use super::readahead::ReadAheads;
+use super::shm_guards::ShmGuards;
+use super::thread_directed::ThreadDirected;
+use crate::cpu_features::{self, Portable};
 use crate::cpu_time::CpuAccounts;
-use crate::deputy::Deputy;
-use crate::deputy::EarlyConnection;
-use crate::deputy::HostLink;
-use crate::restart::FutexWaits;
-use crate::restart::WaitDeadlines;
-use crate::state::call_storm::CallStorm;
-use crate::state::cpu_fixup::CpuFixup;
-use crate::state::daemon_queue::DaemonQueue;
-use crate::state::deputies::Deputies;
-use crate::state::flood::Flood;
-use crate::state::flood::Shut;
-use crate::state::followed::Followed;
-use crate::state::held_opens::HeldOpens;
-use crate::state::leaving::Leaving;
-use crate::state::loading::Loading;
-use crate::state::move_queue::MoveLocks;
-use crate::state::move_queue::MoveQueue;
-use crate::state::moves::Moves;
-use crate::state::process::Process;
-use crate::state::readahead::ReadAheads;
-use crate::state::shm_guards::ShmGuards;
-use crate::state::thread_directed::ThreadDirected;
+use crate::deputy::{Deputy, EarlyConnection, HostLink};
+use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
 use armento_client::api::KeeperHello;
 use armento_migrate::image::Processor;
@@ -79,9 +73,9 @@ pub struct Keep {
     /// Nodes to which nothing of ours goes (`send_to`); processes there may come home.
     pub closed: Mutex<HashSet<NodeName>>,
     /// Connections for programs that are being placed.
-    pub early: Mutex<HashMap<Pid, EarlyConnection>>,
+    pub early_connections: Mutex<HashMap<Pid, EarlyConnection>>,
     /// Programs that were placed elsewhere at their start.
-    pub placed: AtomicU64,
+    pub placed_away: AtomicU64,
     /// Held while a link is made: a host serves one stream of calls.
     pub linking: Mutex<()>,
     /// What we show at doors, and since when we have it.
@@ -99,13 +93,13 @@ pub struct Keep {
     /// Shared memory that is away and that others could find.
     pub guards: ShmGuards,
     /// Descriptors that hosts read ahead.
-    pub ahead: Mutex<ReadAheads>,
+    pub readaheads: Mutex<ReadAheads>,
     /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
     /// one that was adopted.
     pub inherited: Option<HashSet<(u64, u64)>>,
     pub thread_directed: ThreadDirected,
     /// The daemon did not say in time where the last program begins.
-    pub late: AtomicBool,
+    pub placement_late: AtomicBool,
     /// `--storm-call`.
     pub storm_call: Option<CallStorm>,
     /// Opens of files about processes that are away.
@@ -121,7 +115,7 @@ pub struct Tree {
     /// Threads seized while their process is at home: signals and stops pass through.
     pub passing: BTreeSet<Tid>,
     /// Signals for children of deputies that are not known yet.
-    pub early: Vec<(Tid, SigInfo)>,
+    pub unclaimed_signals: Vec<(Tid, SigInfo)>,
     /// On the way out, between two visits.
     pub leaving: BTreeMap<Pid, Leaving>,
     /// On the way home: the stopped deputies.
@@ -144,7 +138,7 @@ pub struct Tree {
     /// Signals wait for a host that is behind (see `keeper/src/signals/flood.rs`).
     pub backlog: bool,
     /// Deputies that block signals for a moment (see `keeper/src/signals/flood.rs`).
-    pub shut: HashMap<Tid, Shut>,
+    pub blocked: HashMap<Tid, BlockedSignals>,
     /// Signals of the whole tree just now.
     pub flood: Flood,
     /// The last report to the daemon was empty.
@@ -173,8 +167,8 @@ impl Keep {
             deputies: Deputies::default(),
             links: Mutex::default(),
             closed: Mutex::default(),
-            early: Mutex::default(),
-            placed: AtomicU64::new(0),
+            early_connections: Mutex::default(),
+            placed_away: AtomicU64::new(0),
             linking: Mutex::default(),
             identity: Mutex::default(),
             moves: Moves::default(),
@@ -184,10 +178,10 @@ impl Keep {
             names: Mutex::default(),
             leases: Mutex::default(),
             guards: Default::default(),
-            ahead: Mutex::default(),
+            readaheads: Mutex::default(),
             inherited,
             thread_directed: ThreadDirected::default(),
-            late: AtomicBool::new(false),
+            placement_late: AtomicBool::new(false),
             storm_call,
             held_opens: HeldOpens::default(),
             known,

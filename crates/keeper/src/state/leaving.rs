@@ -1,16 +1,16 @@
 //! A process on its way out: what the tracer thread keeps of it between two visits.
 
 use crate::deputy::Limits;
-use armento_migrate::image::ThreadState;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::files::Names;
 use armento_migrate::image::itimers::Itimers;
-use armento_migrate::image::mm;
+use armento_migrate::image::{ThreadState, mm};
 use armento_migrate::stop::Grip;
 use armento_tracee::region::Region;
 use armento_tracee::uffd::Uffd;
 use std::sync::Arc;
 use std::time::Instant;
+
 /// A process on its way out, between two visits to the hand.
 pub struct Leaving {
     pub grip: Grip,

@@ -1,6 +1,7 @@
 //! A program that runs from its exec to its entry point before it is placed.
 
 use std::sync::mpsc::Sender;
+
 /// How far it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loaded {

@@ -26,7 +26,7 @@ mod usage;
 pub(crate) use call_storm::CallStorm;
 pub(crate) use complain::complain;
 pub(crate) use daemon_queue::{DaemonQueue, Inbox, Item};
-pub(crate) use flood::{AHEAD_MAX, FIRST_REALTIME, Shut, is_behind, signal_number};
+pub(crate) use flood::{AHEAD_MAX, BlockedSignals, FIRST_REALTIME, is_behind, signal_number};
 pub(crate) use keeper::{Keep, Settings, Tree};
 pub(crate) use leaving::Leaving;
 pub(crate) use loading::{Loaded, Loading};

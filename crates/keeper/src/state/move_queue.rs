@@ -2,15 +2,12 @@
 
 use crate::sync::lock;
 use armento_client::api::Dest;
-use armento_migrate::MigrateError;
-use armento_migrate::Result;
-use armento_model::Pid;
-use armento_model::Stay;
-use std::collections::HashSet;
-use std::collections::VecDeque;
-use std::sync::Condvar;
-use std::sync::Mutex;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay};
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
+
 #[derive(Clone, Debug)]
 pub enum Why {
     /// The daemon's, with its ticket.
@@ -69,7 +66,7 @@ impl MoveQueue {
     }
 
     /// Is `pid` to come home anyway?
-    pub fn call_home(&self, pid: Pid) -> bool {
+    pub fn is_called_home(&self, pid: Pid) -> bool {
         let queue = lock(&self.queue);
         queue.iter().any(|t| t.pid == pid && t.to == Dest::Home)
     }

@@ -1,28 +1,20 @@
 //! One process of the tree, at home or away.
 
+use super::deputies::Deputies;
+use super::flood::{FIRST_REALTIME, Flood, WAIT_MAX, is_behind, signal_number};
+use super::stay_reason::StayReason;
+use super::usage::UsageSummary;
 use crate::cpu_time::CpuAccounts;
-use crate::deputy::Common;
-use crate::deputy::Deputy;
-use crate::deputy::HostLink;
-use crate::state::deputies::Deputies;
-use crate::state::flood::FIRST_REALTIME;
-use crate::state::flood::Flood;
-use crate::state::flood::WAIT_MAX;
-use crate::state::flood::is_behind;
-use crate::state::flood::signal_number;
-use crate::state::stay_reason::StayReason;
-use crate::state::usage::UsageSummary;
+use crate::deputy::{Common, Deputy, HostLink};
 use armento_migrate::image::timers::hold;
-use armento_model::Pid;
-use armento_model::Tid;
+use armento_model::{Pid, Tid};
 use armento_tracee::region::Region;
-use armento_tracee::sys;
-use armento_tracee::sys::SigInfo;
+use armento_tracee::sys::{self, SigInfo};
 use armento_wire::talk::ToHost;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
 /// How often a process stays for that. Most never ask, and some always have a signal waiting.
 pub const PATIENCE: u32 = 5;
 /// First hold after a call brought a process home; doubles up to the second.
@@ -46,13 +38,13 @@ pub struct Process {
     pub threads: BTreeMap<Tid, Arc<Deputy>>,
     pub common: Common,
     /// Signals sent to the present body.
-    pub told: u64,
+    pub sent: u64,
     /// … of which it had had so many when it last asked for an exec.
-    pub heard: u64,
+    pub acknowledged: u64,
     /// How many signals it has just now.
     pub flood: Flood,
     /// How often an exec was turned back for that.
-    pub waited: u32,
+    pub exec_retries: u32,
     /// Signals that came during a move.
     pub held: Vec<(Option<Tid>, SigInfo)>,
     /// How often it may still stay away for a timer's sake when it should come home.
@@ -60,7 +52,7 @@ pub struct Process {
     /// Stopped by job control, as its parent sees.
     pub stopped: bool,
     /// When the source of the move under way began to freeze it.
-    pub froze: Option<Instant>,
+    pub froze_at: Option<Instant>,
     /// When it was last sent to the node that the user named.
     pub sent_back: Instant,
     /// In a PTRACE_EVENT_EXEC stop, waiting for its placement.
@@ -74,23 +66,23 @@ pub struct Process {
     /// Niceness that the host was told of each thread; 0 before.
     pub nice: BTreeMap<Tid, i32>,
     pub moves: u64,
-    pub kept: Option<StayReason>,
-    pub locked: bool,
+    pub stay_reason: Option<StayReason>,
+    pub pinned: bool,
     /// A person put it where it is: it stays there until they give it back, it begins another program, or a call needs
     /// it at home.
-    pub put: bool,
+    pub placed_by_user: bool,
     /// Its user wants it at home and free of our hand: a debugger is to have it.
-    pub tied: bool,
+    pub held_for_debugger: bool,
     /// How often it was to come home to dump core.
     pub dumps: u32,
     pub born: Instant,
     pub hold_until: Option<Instant>,
-    pub hold: Duration,
+    pub next_hold: Duration,
     pub seen: UsageSummary,
 }
 
 impl Process {
-    pub fn new(cpu: &Arc<CpuAccounts>, pid: Pid, locked: bool) -> Process {
+    pub fn new(cpu: &Arc<CpuAccounts>, pid: Pid, pinned: bool) -> Process {
         cpu.begin(pid);
         let common = Common {
             breaking: Arc::default(),
@@ -107,14 +99,14 @@ impl Process {
             region: None,
             threads: BTreeMap::new(),
             common,
-            told: 0,
-            heard: 0,
+            sent: 0,
+            acknowledged: 0,
             flood: Flood::default(),
-            waited: 0,
+            exec_retries: 0,
             held: Vec::new(),
             patience: PATIENCE,
             stopped: false,
-            froze: None,
+            froze_at: None,
             sent_back: Instant::now(),
             at_exec: false,
             before_exec: false,
@@ -122,14 +114,14 @@ impl Process {
             ignored: 0,
             nice: BTreeMap::new(),
             moves: 0,
-            kept: None,
-            locked,
-            put: false,
-            tied: false,
+            stay_reason: None,
+            pinned,
+            placed_by_user: false,
+            held_for_debugger: false,
             dumps: 0,
             born: Instant::now(),
             hold_until: None,
-            hold: HOLD_MIN,
+            next_hold: HOLD_MIN,
             seen: UsageSummary::new(pid),
         }
     }
@@ -149,32 +141,32 @@ impl Process {
                 tid,
                 info: armento_wire::talk::Signal(info.to_vec()),
             });
-            self.told += 1;
+            self.sent += 1;
         }
     }
 
     /// Does its body still have to hear signals of ours? An exec waits for that; not for ever.
-    pub fn owed_signals(&mut self) -> bool {
-        if self.told <= self.heard {
+    pub fn has_unacknowledged_signals(&mut self) -> bool {
+        if self.sent <= self.acknowledged {
             return false;
         }
-        self.waited += 1;
-        if self.waited == EXEC_WAITS {
-            let lost = self.told - self.heard;
+        self.exec_retries += 1;
+        if self.exec_retries == EXEC_WAITS {
+            let lost = self.sent - self.acknowledged;
             eprintln!(
                 "process {}: {lost} signals were not confirmed before its exec",
                 self.pid
             );
         }
-        self.waited < EXEC_WAITS
+        self.exec_retries < EXEC_WAITS
     }
 
     /// It has a new body, which had no signal from us yet.
     pub fn now_at(&mut self, link: &Arc<HostLink>) {
         self.place = Place::Away(link.clone());
-        self.put = false;
+        self.placed_by_user = false;
         self.unbegun = false;
-        (self.told, self.heard, self.waited) = (0, 0, 0);
+        (self.sent, self.acknowledged, self.exec_retries) = (0, 0, 0);
         self.nice.clear();
         self.patience = PATIENCE;
     }
@@ -188,29 +180,29 @@ impl Process {
     pub fn leave_deputies(&mut self, deputies: &Deputies) -> Vec<Arc<Deputy>> {
         let all = std::mem::take(&mut self.threads);
         for (tid, d) in &all {
-            d.own_slice();
+            d.restore_slice();
             deputies.remove(*tid);
         }
         all.into_values().collect()
     }
 
-    pub fn held_back(&self) -> bool {
+    pub fn held_after_call(&self) -> bool {
         self.hold_until.is_some_and(|t| Instant::now() < t)
     }
 
     /// A call brought it home: keep it there a while.
     pub fn hold_home(&mut self, why: StayReason, storm: Option<Duration>) {
-        self.kept = Some(why);
-        self.hold_until = Some(Instant::now() + storm.unwrap_or(self.hold));
-        self.hold = (self.hold * 2).min(HOLD_MAX);
+        self.stay_reason = Some(why);
+        self.hold_until = Some(Instant::now() + storm.unwrap_or(self.next_hold));
+        self.next_hold = (self.next_hold * 2).min(HOLD_MAX);
     }
 
     /// Must a signal wait, because its host is behind or others wait already?
-    pub fn backs_up(&self) -> bool {
+    pub fn must_wait(&self) -> bool {
         !self.held.is_empty() || self.link().is_some_and(|l| is_behind(l))
     }
 
-    /// Before: [`Process::backs_up`].
+    /// Before: [`Process::must_wait`].
     pub fn wait(&mut self, to: Option<Tid>, info: &SigInfo) {
         let same = |(t, i): &(Option<Tid>, SigInfo)| *t == to && i[..4] == info[..4];
         let queues = signal_number(info) >= FIRST_REALTIME;

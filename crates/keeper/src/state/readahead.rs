@@ -5,6 +5,7 @@ use armento_model::Pid;
 use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
+
 pub type ReadAheads = HashMap<(Pid, i32), ReadAhead>;
 
 /// A descriptor that is read ahead. `file`: our own description, with the lease; `None` while we look.

@@ -2,16 +2,12 @@
 
 use crate::deputy::HostLink;
 use crate::sync::lock;
-use armento_migrate::image::objects::Lasting;
-use armento_migrate::image::objects::ObjectId;
-use std::collections::HashMap;
-use std::collections::HashSet;
+use armento_migrate::image::objects::{Lasting, ObjectId};
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
 #[derive(Default)]
 pub struct ShmGuards {
     pub held: Mutex<HashMap<ObjectId, Guarded>>,

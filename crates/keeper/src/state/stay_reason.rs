@@ -1,7 +1,7 @@
 //! Why a process is where it is.
 
-use armento_model::Pid;
-use armento_model::Stay;
+use armento_model::{Pid, Stay};
+
 /// Longest detail that is kept and told; names of files are longer.
 const DETAIL_MAX: usize = 200;
 

@@ -1,21 +1,18 @@
 //! The tree of processes: what the tracer thread reads and notes without any other part of the keeper.
 
+use super::cpu_fixup::CpuFixup;
+use super::flood::Flood;
+use super::followed::Followed;
+use super::keeper::{Keep, Tree};
+use super::process::Process;
+use super::stay_reason::StayReason;
 use crate::deputy::HostLink;
-use crate::restart::FutexWaits;
-use crate::restart::WaitDeadlines;
-use crate::state::cpu_fixup::CpuFixup;
-use crate::state::flood::Flood;
-use crate::state::followed::Followed;
-use crate::state::keeper::Keep;
-use crate::state::keeper::Tree;
-use crate::state::process::Process;
-use crate::state::stay_reason::StayReason;
+use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
 use armento_migrate::image::thread;
 use armento_model::{CpuTime, NodeName, Pid, Tid};
 use armento_tracee::region::Code;
-use armento_tracee::trace::{self};
-use armento_tracee::{cpu, status};
+use armento_tracee::{cpu, status, trace};
 use armento_wire::talk::Usage;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -35,7 +32,7 @@ impl Tree {
         Tree {
             procs: [(root, first)].into(),
             passing: BTreeSet::new(),
-            early: Vec::new(),
+            unclaimed_signals: Vec::new(),
             leaving: BTreeMap::new(),
             returning: BTreeMap::new(),
             loading: BTreeMap::new(),
@@ -47,7 +44,7 @@ impl Tree {
             scanned: Instant::now(),
             watched: Instant::now(),
             backlog: false,
-            shut: HashMap::new(),
+            blocked: HashMap::new(),
             flood: Flood::default(),
             unseen: true,
             beat: Instant::now(),
@@ -56,7 +53,7 @@ impl Tree {
     }
 
     /// The program is seized and about to exec.
-    pub fn awaits_exec(&mut self, pid: Pid) {
+    pub fn begins_at_exec(&mut self, pid: Pid) {
         self.passing.insert(pid);
         if let Some(p) = self.procs.get_mut(&pid) {
             p.before_exec = true;
@@ -66,7 +63,7 @@ impl Tree {
     /// The dispositions that an exec must start with: which ones differ from the deputy's.
     pub fn ignored(&mut self, pid: Pid, ignored: u64, heard: u64) -> u64 {
         self.procs.get_mut(&pid).map_or(0, |p| {
-            p.heard = heard;
+            p.acknowledged = heard;
             std::mem::replace(&mut p.ignored, ignored) ^ ignored
         })
     }
@@ -93,8 +90,8 @@ impl Tree {
     }
 
     /// A child that was born at home.
-    pub fn meet(&mut self, child: Pid, parent: Pid) {
-        let locked = self.procs.get(&parent).is_some_and(|p| p.locked);
+    pub fn child_found(&mut self, child: Pid, parent: Pid) {
+        let locked = self.procs.get(&parent).is_some_and(|p| p.pinned);
         self.procs
             .entry(child)
             .or_insert_with(|| Process::new(&self.keep.cpu, child, locked));
@@ -127,7 +124,7 @@ impl Tree {
     pub fn note(&mut self, pid: Pid, kept: Option<StayReason>) {
         if let Some(p) = self.procs.get_mut(&pid) {
             p.moves += u64::from(kept.is_none());
-            p.kept = kept;
+            p.stay_reason = kept;
         }
     }
 
@@ -140,10 +137,10 @@ impl Tree {
     /// What `Dest::Balance` undoes: a hold; without one, the lock of `--stay` or `--on`, or that it was put there by hand.
     pub fn unlock(&mut self, pid: Pid) {
         if let Some(p) = self.procs.get_mut(&pid) {
-            p.locked &= p.tied;
-            p.put &= p.tied;
-            p.tied = false;
-            p.kept = None;
+            p.pinned &= p.held_for_debugger;
+            p.placed_by_user &= p.held_for_debugger;
+            p.held_for_debugger = false;
+            p.stay_reason = None;
         }
     }
 
@@ -182,7 +179,7 @@ impl Tree {
     }
 
     /// It may run on the node that was named only, and has not begun anywhere.
-    pub fn is_for_nowhere_else(&self, pid: Pid) -> bool {
+    pub fn awaits_named_node(&self, pid: Pid) -> bool {
         let s = &self.keep.settings;
         let elsewhere = s.pinned.as_ref().is_some_and(|n| *n != s.node);
         elsewhere && self.procs.get(&pid).is_some_and(|p| p.at_exec && p.unbegun)

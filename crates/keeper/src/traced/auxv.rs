@@ -2,6 +2,7 @@
 
 use armento_model::Pid;
 use std::collections::HashMap;
+
 /// What the kernel told a program at its exec.
 pub fn auxv(pid: Pid) -> Option<HashMap<u64, u64>> {
     let raw = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;

@@ -1,10 +1,8 @@
 //! A thread at home that stands at the entry or the end of a call, and calls that only an untraced thread can make.
 
-use crate::traced::file_rights;
-use armento_model::Pid;
-use armento_model::Tid;
-use armento_tracee::trace;
-use armento_tracee::trace::Regs;
+use super::file_rights;
+use armento_model::{Pid, Tid};
+use armento_tracee::trace::{self, Regs};
 
 /// A thread at the entry or the end of a call. KERNEL: rax is -ENOSYS at every entry; one of our calls that
 /// ends so has told nothing.
@@ -28,11 +26,11 @@ pub fn at(tid: Tid) -> Option<At> {
 }
 
 /// Is the thread at the entry of a call that would not do what it does untraced?
-pub fn needs_freedom(pid: Pid, tid: Tid) -> bool {
-    at(tid).is_some_and(|a| a.entry && is_bound(pid, tid, &a))
+pub fn must_be_untraced(pid: Pid, tid: Tid) -> bool {
+    at(tid).is_some_and(|a| a.entry && needs_untraced(pid, tid, &a))
 }
 
-pub fn is_bound(pid: Pid, tid: Tid, a: &At) -> bool {
+pub fn needs_untraced(pid: Pid, tid: Tid, a: &At) -> bool {
     let r = &a.regs;
     match a.nr {
         libc::SYS_ptrace => r.rdi == u64::from(libc::PTRACE_TRACEME),

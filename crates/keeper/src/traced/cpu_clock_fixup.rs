@@ -7,16 +7,11 @@
 //! kernel has told as much meanwhile, is not slowed down: it is let go. While it lasts, the program is traced as a deputy
 //! is: it gets no rights by an exec and cannot be traced by others; before either it is let go.
 
-use crate::cpu_time;
-use crate::cpu_time::CpuAccounts;
-use crate::cpu_time::ReturnedCall;
-use crate::cpu_time::Written;
+use super::call_stops::{At, at, needs_untraced};
+use super::follow_forks::follow_thread;
+use crate::cpu_time::{self, CpuAccounts, ReturnedCall, Written};
 use crate::restart::signal_ends_call;
 use crate::state::Tree;
-use crate::traced::call_stops::At;
-use crate::traced::call_stops::at;
-use crate::traced::call_stops::is_bound;
-use crate::traced::follow_forks::follow_one;
 use armento_abi::Restart;
 use armento_migrate::image::thread;
 use armento_model::{Pid, Tid};
@@ -67,7 +62,7 @@ pub fn correct_result(books: &CpuAccounts, pid: Pid, tid: Tid, at: &At) -> bool 
 }
 
 /// A stop of a thread at home; `false` when it is none of ours.
-pub fn fixup_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
+pub fn watched_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     let Some((pid, _)) = t.cpu_fixup.threads.get(&tid).copied() else {
         return stop == Stop::Trap && newborn(t, tid);
     };
@@ -130,7 +125,7 @@ fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
     if !ours && t.cpu_fixup.due(pid) && !books.owes(pid) {
         t.cpu_fixup.procs.remove(&pid);
     }
-    let bound = a.entry && is_bound(pid, tid, &a);
+    let bound = a.entry && needs_untraced(pid, tid, &a);
     if led || t.cpu_fixup.has(pid) && !bound {
         return trace::resume_to_call(tid, 0);
     }
@@ -138,7 +133,7 @@ fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
     if t.leaving.contains_key(&pid) {
         trace::resume(tid, 0)
     } else if t.follow.on && !bound {
-        follow_one(t, tid, pid)
+        follow_thread(t, tid, pid)
     } else {
         trace::detach(tid, 0)
     }

@@ -3,10 +3,7 @@
 //! From: `keeper/src/events/dispatch.rs`, five times a second. Next: `keeper/src/deputy/limits.rs`, `host/src/talk.rs`.
 
 use crate::deputy::tell_limits;
-use crate::state::Process;
-use crate::state::Task;
-use crate::state::Tree;
-use crate::state::Why;
+use crate::state::{Process, Task, Tree, Why};
 use crate::sys as ksys;
 use armento_client::api::Dest;
 use armento_model::{Stay, Tid};
@@ -24,7 +21,7 @@ pub fn watch_limits(t: &mut Tree) {
         if !list.is_empty() {
             link.tell(&ToHost::Nice { list });
         }
-        if ksys::cpu_limited(p.pid) && !t.keep.move_queue.call_home(p.pid) {
+        if ksys::cpu_limited(p.pid) && !t.keep.move_queue.is_called_home(p.pid) {
             let why = "it has a limit of CPU time".to_owned();
             t.keep.move_queue.push_urgent(Task {
                 pid: p.pid,

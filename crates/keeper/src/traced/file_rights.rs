@@ -4,21 +4,15 @@
 //! untraced. From: `cli/src/run.rs` (the first program), `keeper/src/signals/untraced_exec.rs` (a body's exec).
 //! Next: `setuid_exec.rs`.
 
-use armento_model::Pid;
-use armento_model::Tid;
-use armento_tracee::PAGE;
-use armento_tracee::aside;
-use armento_tracee::sys;
-use std::ffi::CString;
-use std::ffi::OsStr;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::ffi::OsStringExt;
+use armento_model::{Pid, Tid};
+use armento_tracee::{PAGE, aside, sys};
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
+
 /// What the command would give its caller, if anything. Looked for as execvp(3) does.
 pub fn command_gains(command: &[OsString]) -> Option<&'static str> {
     let name = command.first()?;

@@ -7,11 +7,9 @@
 //! its calls, too, until it execs, for the first of them: one that is about to be traced by its parent (a debugger's) is
 //! let go before. A process that is stopped by job control is let go, too.
 
-use crate::restart::SpuriousWakeups;
-use crate::restart::signal_ends_call;
+use super::call_stops::{at_entry, must_be_untraced};
+use crate::restart::{SpuriousWakeups, signal_ends_call};
 use crate::state::Tree;
-use crate::traced::call_stops::at_entry;
-use crate::traced::call_stops::needs_freedom;
 use armento_abi::Restart;
 use armento_migrate::image::thread::ERESTARTNOHAND;
 use armento_migrate::stop::{Grip, without_effect};
@@ -51,14 +49,14 @@ fn newborn(t: &mut Tree, tid: Tid) -> bool {
     t.follow.threads.insert(tid, s.tgid);
     if s.tgid == tid {
         t.follow.fresh.insert(tid, STOPS_MAX);
-        t.meet(tid, s.ppid);
+        t.child_found(tid, s.ppid);
     }
     true
 }
 
 fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
     let pid = t.follow.threads.get(&tid).copied().unwrap_or(tid);
-    if needs_freedom(pid, tid) {
+    if must_be_untraced(pid, tid) {
         return t.follow.let_go(tid);
     }
     if t.follow.wakes.has(tid) {
@@ -84,7 +82,7 @@ fn at_signal(t: &mut Tree, tid: Tid, sig: i32) -> trace::Result<()> {
     let nothing = |s: status::ProcStatus| without_effect(&s) & bit(sig) != 0;
     if status::read(tid).is_ok_and(nothing) && !signal_ends_call(tid) {
         let pid = t.follow.threads.get(&tid).copied().unwrap_or(tid);
-        if t.cpu_fixup.lead_rest(pid, tid)? {
+        if t.cpu_fixup.finish_partial_io(pid, tid)? {
             t.follow.threads.remove(&tid);
             return trace::resume_to_call(tid, sig);
         }
@@ -107,14 +105,14 @@ fn undo_wake(wakes: &mut SpuriousWakeups, tid: Tid) -> trace::Result<()> {
 }
 
 /// A stopped thread at home goes on and is followed.
-pub fn follow_one(t: &mut Tree, tid: Tid, pid: Pid) -> trace::Result<()> {
+pub fn follow_thread(t: &mut Tree, tid: Tid, pid: Pid) -> trace::Result<()> {
     t.follow.threads.insert(tid, pid);
     trace::set_options(tid, trace::FOLLOW)?;
     t.follow.go(tid, 0)
 }
 
 /// So does a process whose move is over.
-pub fn follow_all(t: &mut Tree, pid: Pid, grip: Grip) {
+pub fn follow_process(t: &mut Tree, pid: Pid, grip: Grip) {
     for tid in &grip.seized {
         t.follow.threads.insert(*tid, pid);
     }

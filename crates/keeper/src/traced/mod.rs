@@ -13,7 +13,7 @@ mod run_to_entry;
 mod setuid_exec;
 mod user_hold;
 
-pub(crate) use cpu_clock_fixup::fixup_stopped;
+pub(crate) use cpu_clock_fixup::watched_stopped;
 pub(crate) use external_limits::watch_limits;
 pub use file_rights::command_gains;
 pub(crate) use file_rights::exec_gains;

@@ -3,19 +3,16 @@
 //! From: `keeper/src/moves/home.rs`, `keeper/src/moves/prepare.rs` (a move that failed), `keeper/src/events/exec.rs`.
 //! Next: `cpu_clock_fixup.rs`, `follow_forks.rs`.
 
+use super::call_stops::at;
+use super::cpu_clock_fixup::{correct_result, wait_on};
+use super::follow_forks::{follow_process, follow_thread};
 use crate::state::Tree;
-use crate::traced::call_stops::at;
-use crate::traced::cpu_clock_fixup::correct_result;
-use crate::traced::cpu_clock_fixup::wait_on;
-use crate::traced::follow_forks::follow_all;
-use crate::traced::follow_forks::follow_one;
-use armento_migrate::stop::Calls;
-use armento_migrate::stop::Grip;
-use armento_migrate::stop::Halted;
+use armento_migrate::stop::{Calls, Grip, Halted};
 use armento_model::Pid;
 use armento_tracee::trace;
 use std::sync::Arc;
 use std::time::Instant;
+
 /// Lets a process that stays at home go on, untraced unless it is followed.
 pub fn let_go(t: &mut Tree, pid: Pid) {
     t.passing.remove(&pid);
@@ -25,7 +22,7 @@ pub fn let_go(t: &mut Tree, pid: Pid) {
     t.begins();
     // One that died meanwhile needs nothing.
     let _ = if t.follow.on {
-        follow_one(t, pid, pid)
+        follow_thread(t, pid, pid)
     } else {
         trace::detach(pid, 0)
     };
@@ -75,9 +72,9 @@ pub fn resume_process(t: &mut Tree, pid: Pid, mut grip: Grip) {
     for tid in &grip.seized {
         t.passing.remove(tid);
     }
-    let tied = t.procs.get(&pid).is_some_and(|p| p.tied);
+    let tied = t.procs.get(&pid).is_some_and(|p| p.held_for_debugger);
     if t.keep.cpu.owes(pid) && !tied {
-        return watch_all(t, pid, grip);
+        return watch_process(t, pid, grip);
     }
     grip.stop_seized();
     t.cpu_fixup.procs.remove(&pid);
@@ -86,15 +83,15 @@ pub fn resume_process(t: &mut Tree, pid: Pid, mut grip: Grip) {
     for h in grip.halted.extract_if(.., |h| led.look(pid, h)) {
         grip.seized.remove(&h.tid);
         t.cpu_fixup.threads.insert(h.tid, (pid, None));
-        let _ = watch_on(&h, t.passing_options(pid));
+        let _ = watch_thread(&h, t.passing_options(pid));
     }
     if t.follow.on && !tied {
-        return follow_all(t, pid, grip);
+        return follow_process(t, pid, grip);
     }
     grip.release();
 }
 
-fn watch_all(t: &mut Tree, pid: Pid, grip: Grip) {
+fn watch_process(t: &mut Tree, pid: Pid, grip: Grip) {
     t.cpu_fixup.procs.insert(pid, Instant::now());
     let options = t.passing_options(pid);
     for &tid in &grip.seized {
@@ -107,11 +104,11 @@ fn watch_all(t: &mut Tree, pid: Pid, grip: Grip) {
     for h in grip.disband() {
         t.cpu_fixup.restarted.look(pid, &h);
         // A thread that died meanwhile needs nothing.
-        let _ = watch_on(&h, options);
+        let _ = watch_thread(&h, options);
     }
 }
 
-fn watch_on(h: &Halted, options: u64) -> trace::Result<()> {
+fn watch_thread(h: &Halted, options: u64) -> trace::Result<()> {
     trace::set_options(h.tid, options)?;
     h.go(trace::resume_to_call)
 }

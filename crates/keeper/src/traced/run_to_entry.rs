@@ -6,12 +6,9 @@
 //! round trip when made from away. Natively they take a millisecond or two. A debug register stops the
 //! program there: nothing in its memory changes. KERNEL: PTRACE_POKEUSER, struct user's u_debugreg.
 
-use crate::state::Keep;
-use crate::state::Loaded;
-use crate::state::Loading;
-use crate::state::Tree;
-use crate::traced::auxv::auxv;
-use crate::traced::resume::let_go;
+use super::auxv::auxv;
+use super::resume::let_go;
+use crate::state::{Keep, Loaded, Loading, Tree};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::trace::{self, Stop};

@@ -2,10 +2,8 @@
 //!
 //! From: `keeper/src/events/exec.rs`, which sees such an exec only when it is made. Next: `file_rights.rs` (which programs).
 
-use crate::traced::auxv::auxv;
-use crate::traced::file_rights::gains_soon;
-use crate::traced::file_rights::path_at;
-use crate::traced::file_rights::path_of;
+use super::auxv::auxv;
+use super::file_rights::{gains_soon, path_at, path_of};
 use armento_migrate::stop::Grip;
 use armento_migrate::{Local, Result};
 use armento_model::Pid;

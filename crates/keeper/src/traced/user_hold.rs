@@ -2,13 +2,9 @@
 //!
 //! From: `keeper/src/moves/run.rs`. Next: `resume.rs` (it is let go even where its CPU time is corrected).
 
+use super::resume::{call_fixups, resume_process};
 use crate::sharing::sharers;
-use crate::state::Keep;
-use crate::state::Process;
-use crate::state::StayReason;
-use crate::state::Tree;
-use crate::traced::resume::call_fixups;
-use crate::traced::resume::resume_process;
+use crate::state::{Keep, Process, StayReason, Tree};
 use armento_migrate::stop::Grip;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
@@ -45,11 +41,11 @@ pub fn release_hold(keep: &Keep, pid: Pid) {
 
 /// A person put it where it is, with those who share memory with it.
 pub fn mark_placed(keep: &Keep, pid: Pid) {
-    to_all(keep, &sharers(pid), |p| p.put = true);
+    to_all(keep, &sharers(pid), |p| p.placed_by_user = true);
 }
 
 fn set(keep: &Keep, all: &[Pid], tied: bool) {
-    to_all(keep, all, move |p| p.tied = tied);
+    to_all(keep, all, move |p| p.held_for_debugger = tied);
 }
 
 fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Process) + Send + 'static) {
@@ -66,8 +62,8 @@ fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Process) + Send + 'static) 
 /// Neither a storm nor `--on` moves who is held, or was put where it is by hand.
 pub fn refuses_move(keep: &Keep, pid: Pid, storm: bool) -> Result<()> {
     let why = move |t: &mut Tree| match t.procs.get(&pid)? {
-        p if p.tied => Some(HOLD),
-        p if storm && p.put => Some(PUT),
+        p if p.held_for_debugger => Some(HOLD),
+        p if storm && p.placed_by_user => Some(PUT),
         _ => None,
     };
     match keep.tracer.run(why).flatten() {
