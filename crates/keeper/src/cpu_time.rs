@@ -35,7 +35,7 @@ struct Account {
     children_shown: Shown,
 }
 
-/// Shared by the hand and the deputies' waiters. A lock for a moment only.
+/// Shared by the tracer thread and the deputies' waiters. A lock for a moment only.
 #[derive(Default)]
 pub struct CpuAccounts(Mutex<HashMap<Pid, Account>>);
 
@@ -79,7 +79,7 @@ const SIGINFO: usize = 28;
 /// Bytes of a wait status.
 const STATUS: usize = 4;
 
-/// Whose time a call tells, in part or in whole, if any's.
+/// Whether a call tells CPU time, in part or in whole.
 pub fn tells(nr: i64) -> bool {
     matches!(
         nr,
@@ -208,7 +208,8 @@ impl CpuAccounts {
                 .any(|(tid, t)| of(&t.shown, &|| cpu::thread_says(*tid)))
     }
 
-    /// Adds what was used away to what a call told. `own`: the caller is at home, nobody else adds its own.
+    /// Adds what was used away to what a call told. `own`: the caller is at home, where its own time is not added by a
+    /// host.
     pub fn correct(&self, d: &ReturnedCall, own: bool, w: &mut dyn Written) {
         match d.nr {
             libc::SYS_clock_gettime if d.ret == 0 => self.clock(d, own, w),

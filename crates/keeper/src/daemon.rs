@@ -22,7 +22,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(500);
 const REPORT_CALM: Duration = Duration::from_secs(1);
 const CALM_AFTER: Duration = Duration::from_secs(5);
 
-/// Opens a session and says who we are; returns this node's name beside it.
+/// Opens a session and introduces this keeper; returns this node's name with it.
 pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
     let mut s = Session::connect()?;
     let node = match s.ask(Ask::Status, Duration::from_secs(5))? {
@@ -43,7 +43,7 @@ pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
 /// When processes are reported next.
 struct Pace {
     next: Instant,
-    /// How many there were, and when that changed, or somebody moved.
+    /// How many there were, and when that changed, or a process moved.
     told: usize,
     changed: Instant,
 }
@@ -121,7 +121,7 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
     }
 }
 
-/// Until somebody wants something of us, or `due`. Whether there is an order, and whether the program has ended.
+/// Waits for an order, an item of the queue, or `due`. Whether there is an order, and whether the program has ended.
 fn wait(
     keep: &Keep,
     session: &Option<Session>,

@@ -59,7 +59,7 @@ pub fn give_up_inheritance(keep: &[RawFd]) {
                 .collect()
         })
         .unwrap_or_default();
-    // SAFETY: plain numbers and static strings; nobody in this fresh process uses the other descriptors.
+    // SAFETY: plain numbers and static strings; this fresh process does not use the other descriptors.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         for std in 0..3 {
@@ -88,7 +88,7 @@ pub fn give_up_inheritance(keep: &[RawFd]) {
     }
 }
 
-/// Where the keeper's own complaints go, for those who look for a defect.
+/// Where the keeper's own messages go, for the search of a defect.
 pub fn log_to(path: &std::path::Path) {
     if let Ok(f) = std::fs::OpenOptions::new()
         .create(true)
@@ -142,7 +142,8 @@ pub fn exec(command: &[OsString], variable: Option<(&CStr, &str)>) -> io::Error 
         libc::SIG_DFL
     };
     if let Some((name, value)) = variable {
-        // SAFETY: both are live strings, which are copied; nobody else reads the environment meanwhile.
+        // SAFETY: both are live strings, which are copied; this process has one thread, so the environment is not read
+        // meanwhile.
         unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
     }
     // SAFETY: argv is a NULL-terminated array of live strings; the rest are plain numbers.
@@ -249,7 +250,7 @@ pub fn nice(tid: i32) -> Option<i32> {
     (r >= 1).then(|| 20 - r as i32)
 }
 
-/// A fanotify group that holds up who opens a marked file. KERNEL: fanotify(7); asks for CAP_SYS_ADMIN.
+/// A fanotify group that holds opens of marked files. KERNEL: fanotify(7); asks for CAP_SYS_ADMIN.
 pub fn fanotify() -> io::Result<OwnedFd> {
     let flags = libc::FAN_CLASS_CONTENT | libc::FAN_CLOEXEC;
     let events = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_LARGEFILE) as u32;
@@ -307,7 +308,7 @@ pub fn held_opens(fan: &OwnedFd) -> io::Result<Vec<(File, i32)>> {
     }
 }
 
-/// Lets who opens `file` go on, or refuses it.
+/// Lets the open of `file` go on, or refuses it.
 pub fn answer_open(fan: &OwnedFd, file: &File, yes: bool) {
     let answer = if yes { libc::FAN_ALLOW } else { libc::FAN_DENY };
     let mut bytes = file.as_raw_fd().to_le_bytes().to_vec();

@@ -70,7 +70,7 @@ pub fn serve_host(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut Inlet) -> Wire
 /// KERNEL: 1 to _NSIG.
 const SIGNALS: std::ops::RangeInclusive<i32> = 1..=64;
 
-/// A signal that there is not would leave its deputy stopped, and the hand waiting for it.
+/// A signal number that does not exist would leave its deputy stopped, and the tracer thread waiting for it.
 fn sound(m: ToHome) -> Result<ToHome, WireError> {
     let is = match &m {
         ToHome::Default { sig, info, .. } => {
@@ -95,7 +95,7 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> Result<(), WireE
             link.reply(c.tid, c.seq, AGAIN, &[])
         }
         Some(d) if is_exec(c.packed.nr) => {
-            // In the hand, where signals are seen: none can come between the look and the exec.
+            // In the tracer thread, where signals are seen: none can come between the look and the exec.
             keep.tracer.post(move |t| exec_body(t, &d, Box::new(c)));
         }
         Some(d) => match proc_access::target(keep, &d, &c.packed) {
@@ -115,7 +115,8 @@ const NOT_FATAL: u64 = DEFAULT_NOTHING
     | bit(libc::SIGTTIN)
     | bit(libc::SIGTTOU);
 
-/// The end of a body, behind what it shared and others can find: who learns of the end may look for it.
+/// The end of a body, after what it shared and others can find has come home: a process that learns of the end may look
+/// for it.
 fn behind(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'static) {
     if keep.guards.is_empty() {
         return keep.tracer.post(end);
@@ -274,7 +275,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Warmed { mv } => keep.moves.notify(Some(link), mv, MoveEvent::Warmed),
         ToHome::Thawed { mv } => {
-            // From now on somebody there waits for us.
+            // A body runs there from now on.
             link.empty.store(false, Ordering::Relaxed);
             keep.moves.notify(Some(link), mv, MoveEvent::Thawed)
         }

@@ -24,11 +24,11 @@ use std::time::Duration;
 /// Bytes of a file in one message.
 const BLOCK: usize = 1 << 20;
 
-/// A child comes to where it waits within a few milliseconds, or when our hand has let it go.
+/// A child comes to where it waits within a few milliseconds, or when the tracer thread has let it go.
 const UNBORN_LOOK: Duration = Duration::from_millis(100);
 const UNBORN_LOOKS: u32 = 20;
 
-/// Flags of clone(2) that mean something between hollow deputies.
+/// Flags of clone(2) that have an effect between deputies.
 const PROCESS_FLAGS: u64 =
     (libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_IO | libc::CLONE_SYSVSEM) as u64;
 const THREAD_FLAGS: u64 = (libc::CLONE_VM
@@ -124,14 +124,15 @@ fn born(
     let link = p.link().cloned();
     inherit_blocked(t, &d);
     child_known(t, pid, tid);
-    // Who was lost with the host was counted before.
+    // A process that was lost with the host was counted before.
     if let Some(l) = link.filter(|l| !thread && l.broken.load(Ordering::Acquire)) {
         end_with_host(pid, &l);
     }
 }
 
-/// A deputy was killed in its clone, by the loss of its host or by anybody: whom it may have made nobody knows, and it would
-/// wait for work for ever, with all its parent's descriptors. `at`: where it waits; a thread has ended with its process.
+/// A deputy was killed in its clone, by the loss of its host or by a signal. Its child, if it has made one, is not
+/// known and would wait for work for ever, with all its parent's descriptors. `at`: where it waits; a thread has ended
+/// with its process.
 fn end_unborn(keep: &Keep, at: u64) {
     for _ in 0..UNBORN_LOOKS {
         for pid in status::processes().filter(|pid| is_unborn(keep, *pid, at)) {
@@ -171,8 +172,8 @@ fn forked(tid: Tid, seq: u32, ret: i64, stay: Option<Stay>) -> ToHost {
     }
 }
 
-/// Sets which signals the deputy ignores, for the exec that will inherit them. Nobody waits for it: who hears the host
-/// hears nothing else meanwhile, and a deputy that is killed just now does nothing more.
+/// Sets which signals the deputy ignores, for the exec that will inherit them. It is not waited for: the thread that
+/// reads the host's stream reads nothing else meanwhile, and a deputy that is killed just now does nothing more.
 pub fn ignore(d: &Deputy, changed: u64, ignored: u64) {
     for sig in (1..=64u64).filter(|s| changed >> (s - 1) & 1 == 1 && *s != libc::SIGCHLD as u64) {
         let yes = ignored >> (sig - 1) & 1 == 1;

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Whom of those away this call would see hollow.
+/// The process that is away and whose deputy this call would show in place of its body.
 pub fn target(keep: &Keep, d: &Deputy, c: &Packed) -> Option<Pid> {
     let path = path_of(d, c)?;
     let of = |whose| match whose {
@@ -26,7 +26,7 @@ pub fn target(keep: &Keep, d: &Deputy, c: &Packed) -> Option<Pid> {
         Whose::Of(n) => keep.deputy(n as Tid),
     };
     if let Some(of) = whose_words(&path).and_then(of) {
-        // On its way home nobody keeps them up to date.
+        // On its way home they are not kept up to date.
         return of.common.coming.load(Ordering::Acquire).then_some(of.pid);
     }
     let f = body_file(&path)?;

@@ -142,12 +142,12 @@ fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
     if !tsys::take_lease(&mine) {
         return None;
     }
-    // Looked for after the lease: nobody who could share it can come to it without a call of the program's.
+    // Looked for after the lease: a process that could share it can come to it only by a call of the program's.
     is_only_description(keep, pid, fd, (m.dev(), m.ino())).then_some((mine, at))
 }
 
-/// Has nobody else this description: no other descriptor of the process, and no other process? One that the
-/// tree opened itself, only the tree can have; of any other we ask whomever we may look into.
+/// Whether no other descriptor, of this or another process, has the same description. A file that the tree opened
+/// itself only the tree can have; for any other, every process that we may look into is asked.
 fn is_only_description(keep: &Keep, pid: Pid, fd: i32, id: FileId) -> bool {
     let own = keep.inherited.as_ref().is_some_and(|i| !i.contains(&id));
     let tree = |t: &mut Tree| {
@@ -205,7 +205,7 @@ pub fn offsets_read(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u
     }
 }
 
-/// Tells hosts to stop where somebody wants to write.
+/// Tells hosts to stop where a process wants to write.
 pub fn watch_readahead(keep: &Keep) {
     for ((pid, fd), s) in lock(&keep.readaheads).iter_mut() {
         let wanted = s.file.as_ref().is_some_and(|f| tsys::lease_wanted(f));

@@ -50,7 +50,7 @@ pub fn begin(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
             // There is no such timer.
             return deputy.link().reply(c.tid, c.seq, ret, &[]);
         }
-        // In the hand, where signals are seen.
+        // In the tracer thread, where signals are seen.
         hand.post(move |t| disarmed(t, &deputy, c, old));
     });
     d.submit(Work::Part { call, done });

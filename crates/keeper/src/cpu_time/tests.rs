@@ -128,7 +128,7 @@ fn its_own_time_is_added_at_home_only() {
         (clock(true, !10 << 3), clock(true, !10 << 3 | 1)),
         (11 * MS, 5 * MS)
     );
-    // Another's is known to nobody but home.
+    // That of another is known at home only.
     b.told(20, ms(7, 0));
     assert_eq!(clock(false, !20 << 3 | 2), 7 * MS);
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 /// Resource, soft and hard limit.
 pub type Limits = Vec<(u32, u64, u64)>;
 
-/// What the deputies of one process share with the hand.
+/// What the deputies of one process share with the tracer thread.
 #[derive(Clone)]
 pub struct Common {
     /// Calls from the body are turned back: a move is under way.

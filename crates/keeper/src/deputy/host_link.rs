@@ -41,7 +41,7 @@ pub struct HostLink {
     pub session: Session<Writer>,
     pub id: SessionId,
     pub heard: Mutex<Instant>,
-    /// When it last told of itself nobody was there.
+    /// Its last usage report named no process.
     pub empty: AtomicBool,
     pub broken: AtomicBool,
     /// Where the node is now, if not where the pass says: its address has changed.

@@ -34,8 +34,8 @@ pub struct Deputy {
     slice: Mutex<Option<u64>>,
 }
 
-/// The thread that waits for what a deputy's calls say. It is one more of the user's, and of their limit: it is begun
-/// before anybody is made that would be mute without it.
+/// The thread that waits for results of a deputy's calls. It counts against the user's limit of threads: it is begun
+/// before a deputy is made that could not be served without it.
 pub struct Waiter(Sender<Arc<Deputy>>);
 
 impl Waiter {
@@ -53,8 +53,8 @@ impl Waiter {
 }
 
 impl Deputy {
-    /// Makes a deputy's record; calls for it may come, and are made as soon as its thread is in its loop, but nobody
-    /// answers them before [`Deputy::attend`]. `parent`: the deputy that it was cloned from.
+    /// Makes a deputy's record; calls for it may come, and are made as soon as its thread is in its loop, but they are
+    /// not answered before [`Deputy::attend`]. `parent`: the deputy that it was cloned from.
     pub fn new(
         tid: Tid,
         pid: Pid,
@@ -109,7 +109,7 @@ impl Deputy {
         }
     }
 
-    /// The deputy is no more; its waiter ends, and whoever waits for it hears so.
+    /// The deputy is no more; its waiter ends, and every waiter for its work is notified.
     pub fn close(&self) {
         self.restore_slice();
         let mut st = lock(&self.st);

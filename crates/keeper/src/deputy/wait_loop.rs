@@ -220,8 +220,8 @@ impl Deputy {
         }
     }
 
-    /// A continuation has no results of its own: those of the call that we ran for the body go where its
-    /// registers, which nobody changed, still point.
+    /// A continuation has no results of its own: those of the call that we ran for the body go where its registers,
+    /// which are unchanged, still point.
     fn late(&self, st: &State, doing: Option<&Doing>, ret: i64) -> Option<ToHost> {
         let Some(Doing::Call { nr, args, .. }) = doing else {
             return None;
@@ -273,7 +273,7 @@ impl Deputy {
 }
 
 /// A relative timeout that is being waited for again shrinks to what is left of it. When its thread has just left home,
-/// nobody knows how long it had waited; but where the kernel writes down what is left, it did so at the stop.
+/// it is not known how long it had waited; but where the kernel writes down what is left, it did so at the stop.
 fn timing(st: &mut State, flags: u8, packed: &mut Packed) {
     let stood = st.stood.take();
     let Some(t) = armento_abi::deadline(packed) else {

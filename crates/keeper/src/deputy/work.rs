@@ -28,13 +28,13 @@ pub enum Work {
         call: Box<Call>,
         done: OnDone,
     },
-    /// A call of our own that somebody waits for.
+    /// A call of our own; a thread of ours waits for it.
     Own {
         nr: i64,
         args: [u64; 6],
         done: Sender<i64>,
     },
-    /// Housekeeping of memory that nobody uses just now: may be forgotten.
+    /// Housekeeping of memory that is not in use just now: may be forgotten.
     Tidy {
         nr: i64,
         args: [u64; 6],
@@ -45,12 +45,12 @@ pub enum Work {
         nr: i64,
         code: u64,
     },
-    /// Whether a signal is ignored, for the exec that comes next: that one waits behind it, and nobody else.
+    /// Whether a signal is ignored, for the exec that comes next: only that one waits for it.
     Ignore {
         sig: u64,
         yes: bool,
     },
-    /// A clone: the child's slot, and whom to tell.
+    /// A clone: the child's slot, and where the result goes.
     Clone {
         flags: u64,
         child: Box<Slot>,
@@ -84,11 +84,12 @@ pub(super) struct State {
     pub(super) stood: Option<Instant>,
     /// The thread's restart block was set by a call that we ran for the body: number and deadline.
     pub(super) block: Option<(u16, Option<Instant>)>,
-    /// Where in the slot that call's results come to lie, whoever continues it.
+    /// Where in the slot that call's results come to lie, whichever call continues it.
     pub(super) results: Vec<Out>,
     /// Addresses of the program that the deputy's restart block writes to: copied to the body.
     pub(super) kept: Option<(u64, usize)>,
-    /// Where a child waits that it was making when it ended: nobody else may wait there (`keeper/src/calls/fork_and_map.rs`).
+    /// The slot of a child that it was making when it ended: it is not given to another
+    /// (`keeper/src/calls/fork_and_map.rs`).
     pub(super) unborn: Option<Box<Slot>>,
 }
 
@@ -100,7 +101,7 @@ impl State {
         self.queue.insert(at, w);
     }
 
-    /// Nobody hears of what it does, or was to do, any more.
+    /// Results of what it does, or was to do, are dropped.
     pub(super) fn over(&mut self) {
         self.queue.clear();
         if let Some(Doing::Clone(child, _)) = self.doing.take() {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const SCAN_EVERY: Duration = Duration::from_millis(200);
 /// A turn comes no later than this …
 const TURN_MAX: Duration = Duration::from_millis(500);
-/// … and where everybody is away.
+/// … and where all processes are away.
 const TURN_CALM: Duration = Duration::from_secs(1);
 /// Hosts are looked after no more often than this.
 const BEAT: Duration = Duration::from_millis(450);

@@ -13,7 +13,7 @@ pub fn execed(t: &mut Tree, tid: Tid) {
     let pid = tid;
     let first = image_replaced(t, tid, true);
     if exec_again(pid) {
-        // It is not in our hand any more.
+        // It is not seized any more.
         if let Some(p) = t.procs.get_mut(&pid) {
             p.at_exec = false;
         }

@@ -9,8 +9,8 @@ use armento_model::NodeName;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// What the daemon gets to see. Who has not been placed yet works nowhere: two dozen of them at an
-/// instant would make home look too full for any.
+/// The processes that the daemon is told of. A program that has not been placed yet is left out: two dozen of them at
+/// an instant would make home look too full for any.
 pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
     scan_children(t);
     let here = t.keep.settings.node.clone();

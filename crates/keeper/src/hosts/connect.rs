@@ -49,7 +49,7 @@ pub fn connect(
 ) -> Result<Arc<HostLink>> {
     let _only = lock(&keep.linking);
     let known = working(keep, node);
-    // Where nobody may go any more the daemon is asked again, and says why not.
+    // Where nothing may go any more the daemon is asked again, and says why not.
     let closed = lock(&keep.closed).contains(node);
     if let Some(l) = known.clone().filter(|_| !closed) {
         return Ok(l);
@@ -80,7 +80,7 @@ pub fn connect(
     Ok(link)
 }
 
-/// The way to a host that takes `pid`: nobody has gone it yet.
+/// The way to a host that takes `pid`: a link that is not connected yet.
 fn way(keep: &Keep, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<HostLink>> {
     let ask = Ask::Route {
         tree: keep.settings.tree,

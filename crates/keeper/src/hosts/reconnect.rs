@@ -133,8 +133,8 @@ fn answers(daemon: SocketAddr) -> bool {
     TcpStream::connect_timeout(&daemon, DAEMON).is_ok()
 }
 
-/// A connection to the host's door that carries the link on from where it stands.
-/// Before: nobody reads the connection before.
+/// A connection to the host's door that carries the link on from where it stands. Before: the previous connection is
+/// not read any more.
 fn open(
     keep: &Keep,
     link: &Arc<HostLink>,

@@ -18,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// At home nobody sees calls: from there a process leaves after this.
+/// At home calls are not seen: a process leaves from there after this.
 const CALL_STORM_HOME_MS: u64 = 3;
 
 /// What a keeper says at its door that is not needed: the process has one.
@@ -27,7 +27,7 @@ pub const HELD: [u8; 1] = *b"h";
 /// … it has none, and why follows.
 pub const NOT_KEPT: [u8; 1] = *b"n";
 
-/// More are nobody's shell.
+/// No shell has more ancestors.
 const GENERATIONS_MAX: usize = 256;
 
 /// A process and those that it descends from.
@@ -128,14 +128,14 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         }
         let _ = grip.disband();
     }
-    // At home the program runs untraced, so its end is no event of the hand's. Without this the daemon would count a
-    // program that ended for as long as the tree is not scanned.
+    // At home the program runs untraced, so its end is no event of the tracer thread. Without this the daemon would
+    // count a program that ended for as long as the tree is not scanned.
     let inbox = inbox.told_of_end(armento_tracee::sys::pidfd_open(program).ok());
     if let Err(e) = start_threads(&keep, session, inbox, b.storm.map(|s| (s, seed))) {
         return eprintln!("keeper: {e}");
     }
     if starting && b.on.is_some() {
-        // The hand works meanwhile: the control session asks it what to report.
+        // The tracer thread works meanwhile: the session with the daemon asks it what to report.
         let k = keep.clone();
         let asked = move || match refuses_start(&k, b.on.as_ref(), seized) {
             None => drop(door.write_all(b"k")),
@@ -154,7 +154,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         let _ = door.write_all(b"k");
         drop(door);
     }
-    // Those who make room wait for this thread.
+    // Processes that make room wait for this thread.
     session::never_wait();
     palm.hold(&mut world);
     keep.daemon.close(Duration::from_millis(500));

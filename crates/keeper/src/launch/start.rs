@@ -45,7 +45,7 @@ fn with_keeper(b: &Birth) -> std::io::Result<BirthError> {
             drop(theirs);
             sys::allow_tracer(keeper);
             ours.write_all(b"t")?;
-            // The keeper has us in its hand, or could not: the program runs either way.
+            // The keeper has seized us, or could not: the program runs either way.
             let mut said = [0u8; 1];
             let _ = ours.read(&mut said);
             if said == NOT_KEPT {

@@ -21,8 +21,8 @@ pub fn scan_children(t: &mut Tree) {
             process_gone(t, pid);
             continue;
         }
-        // Whose body is away forks by our hand alone. A deputy that was killed before its birth was on
-        // our books has been reported, and forgotten, as a stranger.
+        // A process whose body is away forks only through its deputy. A deputy that was killed before its birth was
+        // noted has been reported, and forgotten, as a stranger.
         if !home {
             if !std::fs::exists(format!("/proc/{pid}")).unwrap_or(true) {
                 process_gone(t, pid);

@@ -34,7 +34,7 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     {
         return stays(Stay::ForeignPidNamespace, "it has another pid namespace");
     }
-    // What follows is told to those only who may trace it.
+    // What follows is shown only to a process that may trace it.
     permission::ensure(keep, pid)?;
     if st.ppid > 0 && sys::same_mm(pid, st.ppid).unwrap_or(false) {
         return stays(Stay::Busy, "it is a vfork child that has not exec'd yet");
@@ -71,7 +71,7 @@ pub fn still_may_leave(pid: Pid) -> Result<()> {
     }
     uncounted(pid)?;
     own_clocks(pid)?;
-    // Tells of one that cannot be looked into, whose mappings cannot be read either.
+    // Fails for a process that cannot be looked into, whose mappings cannot be read either.
     open_files(pid)
 }
 

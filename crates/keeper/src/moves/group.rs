@@ -43,7 +43,7 @@ const MEMBERS_MAX: usize = 256;
 /// How long the other node may take to get files that it lacks, before its processes are halted all the same.
 const WARM_MAX: Duration = Duration::from_secs(10);
 
-/// Where all of them are. Those who share memory are at one place, always.
+/// Where all of them are. Processes that share memory are always at one place.
 pub fn place(keep: &Keep, group: &[Pid]) -> Result<Place> {
     if group.len() > MEMBERS_MAX {
         let why = format!("it shares memory with {} others", group.len() - 1);
@@ -97,7 +97,7 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<MoveCost>
     warm(keep, group, &link);
     let frozen = Instant::now();
     let mut members = Vec::new();
-    // Nobody settles what is on its way.
+    // What is on its way is not settled meanwhile.
     let turn = keep.guards.turn();
     let sent = (|| {
         halt(keep, group, &link, &mut members)?;
@@ -129,7 +129,7 @@ pub fn out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<MoveCost>
             for m in &members {
                 let (pid, mv) = (m.pid, m.mv);
                 link.tell(&ToHost::Abort { mv, pid });
-                // Those that were handed over have left the books already.
+                // Those that were handed over are not in `leaving` any more.
                 keep.tracer.run(move |t| prepare::undo(t, pid));
             }
             Err(e)
@@ -165,7 +165,7 @@ fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
     lock(&keep.files).retain(|key, f| !ours(key, f));
 }
 
-/// Halts one after the other: from then on nobody writes into what they share.
+/// Halts one after the other: from then on no process writes into what they share.
 fn halt(
     keep: &Arc<Keep>,
     group: &[Pid],
@@ -190,7 +190,7 @@ fn halt(
     Ok(())
 }
 
-/// Everybody's state and memory; the target then holds all of them, complete and stopped.
+/// Sends state and memory of all; the target then holds all of them, complete and stopped.
 fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Result<u64> {
     let (mut sent, mut bytes) = (Views::default(), 0);
     for m in members {
@@ -230,7 +230,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
 }
 
 /// All of them, or none: one that ended meanwhile is no hindrance, and nothing else can fail once the link is whole.
-/// Returns who is away now.
+/// Returns the processes that are away now.
 fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Result<Vec<Pid>> {
     let all: Vec<_> = members.iter().map(|m| (m.pid, m.mv)).collect();
     let link = link.clone();
@@ -362,7 +362,7 @@ fn flip(t: &mut Tree, link: &Arc<HostLink>, all: &[Here]) -> Result<()> {
     Ok(())
 }
 
-/// Whose fault it is that nobody moves.
+/// The error, with the process because of which the group does not move.
 fn about(pid: Pid, e: MigrateError) -> MigrateError {
     match e {
         MigrateError::Stays(stay, why) => {

@@ -60,7 +60,7 @@ pub fn restart_block_memory(s: &ThreadState) -> Vec<Run> {
         .collect()
 }
 
-/// A deputy whose memory the body does not have yet, or not needs any more.
+/// What is left to tear down: a deputy whose memory the body does not have yet, or does not need any more.
 pub struct DeferredTeardown {
     deputy: Arc<Deputy>,
     numbers: mm::Mm,
@@ -76,8 +76,8 @@ pub fn give_up(t: &Tree, pid: Pid, mut husk: DeferredTeardown) {
     }
 }
 
-/// The target is ready: the body is thawed. Next, in the same visit to the hand: [`NewDeputies::serve`], and some time
-/// [`give_up`].
+/// The target is ready: the body is thawed. Next, in the same visit to the tracer thread: [`NewDeputies::serve`], and
+/// some time [`give_up`].
 pub fn hand_over(
     t: &mut Tree,
     pid: Pid,

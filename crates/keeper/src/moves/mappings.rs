@@ -131,8 +131,8 @@ fn restore_views(h: &mut Hold, code: &Code, old: &[Area], new: &[Area]) -> Resul
     Ok(!lacking.is_empty())
 }
 
-/// The body moved mappings of files about with mremap: so does home with those that the deputy kept, since nobody
-/// may be able to open the file again. What it has of pages comes with the others. Returns whether there were any.
+/// The body moved mappings of files with mremap: so does home with those that the deputy kept, since the file may have
+/// no name any more by which it could be opened. Its pages come with the others. Returns whether there were any.
 fn files_moved(h: &mut Hold, code: &Code, old: &[Area], new: &[Area]) -> Result<bool> {
     let file = |a: &Area| match a.kind {
         Kind::File { key, off, .. } => Some((key, off)),
@@ -213,8 +213,8 @@ fn grow_stack_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Optio
     }))
 }
 
-/// What a deputy has of memory that comes: nobody needs it until the body's pages are there, but for what ps reads, and
-/// `busy`, which calls under way read.
+/// What a deputy has of memory that comes: it is not needed until the body's pages are there, but for what ps reads,
+/// and `busy`, which calls under way read.
 fn unneeded(pid: Pid, old: &[Area], busy: &[Run], stand_ins: &StandIns) -> Vec<Run> {
     let all: Vec<Run> = old.iter().map(Area::run).collect();
     let (from, to) = argument_pages(pid);

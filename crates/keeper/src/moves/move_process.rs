@@ -13,7 +13,7 @@ use armento_model::{NodeName, Pid, Stay};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Where a process is now, as the hand knows it.
+/// Where a process is now, as the tracer thread knows it.
 pub fn place(keep: &Keep, pid: Pid) -> Result<(Place, bool)> {
     keep.tracer
         .run(move |t: &mut Tree| {
@@ -25,7 +25,7 @@ pub fn place(keep: &Keep, pid: Pid) -> Result<(Place, bool)> {
         .ok_or(MigrateError::Ended)
 }
 
-/// Moves one process when nobody else does.
+/// Moves one process when no other move of it is under way.
 pub fn move_process(
     keep: &Arc<Keep>,
     pid: Pid,
@@ -79,7 +79,7 @@ pub fn move_now(
         Dest::Node(n) => n.clone(),
         _ => keep.settings.node.clone(),
     };
-    // Storms fail all the time, and nobody asks why.
+    // Storms fail all the time: their partner is not searched for.
     let kept = r.as_ref().err().map(|e| match storm {
         true => StayReason::new(e.stay(), &e.detail()),
         false => StayReason::new(e.stay(), &e.detail()).with(partner_of_stay(pid, e.stay())),
@@ -94,7 +94,7 @@ pub fn move_now(
     })
 }
 
-/// Those who share memory move as one. Between two hosts their way is over home.
+/// Processes that share memory move as one. Between two hosts their way is over home.
 fn together(
     keep: &Arc<Keep>,
     (first, group): (Pid, &[Pid]),

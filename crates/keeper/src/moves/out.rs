@@ -89,7 +89,7 @@ fn try_out(
     let sent = (|| {
         let foreign = job.offer(&prep.head, &mut |k| prep.opened(k))?.vdso;
         let tracked = match &prep.uffd {
-            // At home nobody of ours writes into it; the kernel does so through its page tables.
+            // At home the keeper does not write into it; the kernel does so through its page tables.
             Some(u) => {
                 let mut now = survey(keep, pid, Some(&prep.names))?;
                 noted.mark(&mut now.areas);
@@ -179,7 +179,7 @@ fn try_out(
     }
 }
 
-/// What goes on being used here: by the kernel for calls that sleep, and by those who look at its arguments.
+/// What goes on being used here: by the kernel for calls that sleep, and by processes that read its arguments.
 fn used(numbers: &mm::Mm, threads: &[ThreadState]) -> Vec<Run> {
     let mut all: Vec<Run> = threads.iter().flat_map(restart_block_memory).collect();
     all.push((

@@ -29,7 +29,7 @@ pub fn allow_keeper(keeper: Pid) {
     }
 }
 
-/// Makes sure that we may trace `pid`. Not from the hand: the daemon is asked.
+/// Makes sure that we may trace `pid`. Not from the tracer thread: the daemon is asked.
 pub fn ensure(keep: &Keep, pid: Pid) -> Result<()> {
     if !matches!(scope(), Some(1..)) || allowed(pid)? {
         return Ok(());

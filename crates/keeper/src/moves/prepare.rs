@@ -61,7 +61,7 @@ impl Prepared {
         self.names.extend(names);
     }
 
-    /// It is away: whoever writes into a file that it maps shared is to be noticed.
+    /// It is away: a process that writes into a file which it maps shared is to be noticed.
     pub fn keep_leases(mut self, keep: &Keep, pid: Pid) {
         let files = &mut self.files;
         let held = self
@@ -78,8 +78,8 @@ pub fn survey(keep: &Keep, pid: Pid, known: Option<&Names>) -> Result<Survey> {
     areas::of_home(pid, &maps, known, &|| untouched(keep, pid))
 }
 
-/// Halts the process, maps our region into it, and looks at it. It runs on meanwhile when it is big.
-/// `joint`: it leaves with others, stands still from now on, and who shares its memory is looked at for all of them.
+/// Halts the process, maps the region into it, and looks at it. It runs on meanwhile when it is big. `joint`: it leaves
+/// with others and stands still from now on; the sharers of its memory are looked at for all of them.
 pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
     let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
     if !matches!(p.place, Place::Home) {
@@ -131,7 +131,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
                 t.remember_block(h.tid);
             }
             if at_exec {
-                // It stays in our hand: the mover lets it go.
+                // It stays seized: the placement lets it go.
                 t.passing.retain(|tid| !grip.seized.contains(tid));
                 let _ = grip.disband();
             } else {

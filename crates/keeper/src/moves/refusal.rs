@@ -88,7 +88,7 @@ pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
     }
 }
 
-/// Before: it stands in our hand.
+/// Before: it is seized and stopped.
 fn end(pid: Pid) -> Result<(), MigrateError> {
     let mut grip = Grip::new(pid);
     grip.seized.insert(pid);

@@ -149,7 +149,7 @@ pub fn forget_registrations(t: &mut Tree, pid: Pid, state: &State) {
 type Dressed<'a> = (&'a Deputy, &'a ThreadState, Vec<&'a (Option<Tid>, SigInfo)>);
 
 /// Each step is begun in all of them before the first is waited for. Names live at home: by writing to a file of /proc,
-/// anybody may have changed one there.
+/// any process may have changed one there.
 fn restore_some(
     code: &Code,
     all: &[Dressed],
@@ -211,7 +211,7 @@ fn restore_some(
     Ok(())
 }
 
-/// Place in a booth's scratch memory: how long a sleep still lasts.
+/// Place in the scratch area: how long a sleep still lasts.
 const LEFT: u64 = 64;
 
 /// The thread's sleep was begun by us, with our buffers: registers that begin it as the program's own, with the time

@@ -11,7 +11,7 @@ use armento_model::{NodeName, Pid};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a storm leaves at home whom a call has brought there: long enough to make it.
+/// How long a storm leaves at home a process that a call has brought there: long enough to make it.
 const HOLD: Duration = Duration::from_millis(60);
 const HOLD_OF_CALLS: Duration = Duration::from_millis(3);
 

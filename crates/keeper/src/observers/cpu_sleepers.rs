@@ -9,7 +9,7 @@ use armento_model::{Pid, Stay, Tid};
 use armento_tracee::status;
 use armento_tracee::timers::sleeps_by_cpu_time;
 
-/// By whose CPU clock a thread sleeps, at home. KERNEL: proc_pid_syscall(5).
+/// The process by whose CPU clock a thread sleeps, at home. KERNEL: proc_pid_syscall(5).
 fn sleeps_by(pid: Pid, tid: Tid) -> Option<Pid> {
     let (nr, args) = status::call(pid, tid)?;
     match cpu_clock(args[0] as i32, pid, tid).filter(|_| sleeps_by_cpu_time(nr, &args))? {
@@ -21,7 +21,7 @@ fn sleeps_by(pid: Pid, tid: Tid) -> Option<Pid> {
 /// Threads that are asked at a time what they sleep by: in larger trees such a sleep may be too long.
 const SLEEPERS_MAX: usize = 64;
 
-/// Those who sleep by somebody's CPU clock, and whose. Only home knows such sleeps.
+/// Processes that sleep by a CPU clock of another, with that process. Only home knows such sleeps.
 fn sleepers(keep: &Keep) -> impl Iterator<Item = (Pid, Pid)> + use<> {
     let away: Vec<Pid> = keep.deputies.pids();
     let home = keep.pids().into_iter().filter(move |p| !away.contains(p));
@@ -31,7 +31,7 @@ fn sleepers(keep: &Keep) -> impl Iterator<Item = (Pid, Pid)> + use<> {
         .filter_map(|(p, t)| Some((p, sleeps_by(p, t)?)))
 }
 
-/// Who is waited for so, and away, comes home.
+/// A process whose CPU clock is slept by, and that is away, comes home.
 pub fn watch_cpu_sleepers(keep: &Keep) {
     if keep.deputies.pids().is_empty() {
         return;
@@ -45,7 +45,7 @@ pub fn watch_cpu_sleepers(keep: &Keep) {
     }
 }
 
-/// Nobody of the tree waits for `pid` to use its processor.
+/// No process of the tree sleeps by the CPU clock of `pid`.
 pub fn not_awaited(keep: &Keep, pid: Pid) -> Result<()> {
     let Some((by, _)) = sleepers(keep).find(|(_, whose)| *whose == pid) else {
         return Ok(());

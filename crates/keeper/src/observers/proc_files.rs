@@ -39,7 +39,7 @@ fn descends(pid: Pid, from: Pid) -> bool {
         .any(|p| p == from)
 }
 
-/// Nobody of the tree has a file open that would show the deputy of `pid`, were it away.
+/// No process of the tree has a file open that would show the deputy of `pid`, were it away.
 pub fn not_observed(keep: &Keep, pid: Pid) -> Result<()> {
     let others = keep.pids().into_iter().filter(|p| *p != pid);
     for by in others {

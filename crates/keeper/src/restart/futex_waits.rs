@@ -26,8 +26,8 @@ impl FutexWaits {
         self.0.insert(tid, until);
     }
 
-    /// Threads have been stopped: those that began such a call since the last stop. `asleep`: who was seen in one right before.
-    /// Where it cannot be told how long one had slept (another processor woke it), it waits anew.
+    /// Threads have been stopped: those that began such a call since the last stop. `asleep`: those that were seen in
+    /// one right before. Where it cannot be told how long one had slept (another processor woke it), it waits anew.
     pub fn stopped(&mut self, asleep: &[Asleep], halted: &[Halted]) {
         for h in halted {
             let seen = asleep.iter().find(|a| a.call.tid == h.tid);

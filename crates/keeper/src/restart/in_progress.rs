@@ -68,7 +68,7 @@ impl RestartedCalls {
         lock(&self.0).retain(|_, (p, _)| *p != pid);
     }
 
-    /// Forgets those of a process whose threads another's exec has ended: they go without a word.
+    /// Forgets those of a process whose threads were ended by another's exec: their end is not reported.
     pub fn forget_ended(&self, pid: Pid) {
         let traced = |tid| status::read(tid).is_ok_and(|s| s.tracer != 0);
         lock(&self.0).retain(|tid, (p, _)| *p != pid || traced(*tid));
@@ -112,7 +112,7 @@ impl RestartedCalls {
         }
     }
 
-    /// A thread is in our hand and about to go on: is it in a call that must be led?
+    /// A stopped thread is about to go on: whether it is in a call that must be restarted until its end.
     pub fn look(&self, pid: Pid, h: &Halted) -> bool {
         if self.rest(h.tid).is_some() {
             return self.rest_of(h);
@@ -142,7 +142,7 @@ impl RestartedCalls {
         self.has(h.tid)
     }
 
-    /// It begins a call: another than the one it was led to ends the story.
+    /// It begins a call: a different call cancels the restart.
     pub fn at_entry(&self, tid: Tid, nr: i64) {
         if self.call(tid).is_some_and(|led| led.number() != nr) {
             self.forget(tid);
@@ -201,7 +201,7 @@ impl RestartedCalls {
     }
 }
 
-/// The call in which a thread in our hand slept. `led`: the one to which it was led before.
+/// The call in which a stopped thread slept. `led`: the one that was restarted before.
 fn sleeper_of(tid: Tid, led: Option<i64>) -> Option<i64> {
     let r = trace::regs(tid).ok()?;
     sleeper(&r).or_else(|| led.filter(|nr| turned_back(tid, &r, *nr)))

@@ -30,7 +30,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Who opens a guarded file waits so long at most, then is refused: a tree that lost its host ends after 30 s.
+/// An open of a guarded file waits so long at most, then is refused: a tree that lost its host ends after 30 s.
 const OPEN_MAX: Duration = Duration::from_secs(40);
 /// The move home is asked for again as often: it may be busy.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -45,8 +45,8 @@ pub fn maps_shared_object(keep: &Keep, pid: Pid) -> bool {
         .any(|v| objects::lasting(v).is_some() || away(v))
 }
 
-/// Before: all of `group` stand still at home and are about to go to `link`. Nobody finds from now on what they
-/// map; or why they stay.
+/// Before: all of `group` stand still at home and are about to go to `link`. From now on what they map is guarded; or
+/// the reason why they stay.
 pub fn guard_objects(
     keep: &Arc<Keep>,
     group: &[Pid],
@@ -106,8 +106,8 @@ fn hold(keep: &Keep, object: ObjectId, held: Guarded) -> Result<()> {
     Ok(())
 }
 
-/// A segment that all of `group` map `n` times in all, that nobody else has attached, and that nobody but its owner
-/// may attach. KERNEL: /proc/sysvipc/shm, proc(5): key, shmid, perms, size, cpid, lpid, nattch.
+/// A segment that all of `group` map `n` times in all, that no other process has attached, and that only its owner may
+/// attach. KERNEL: /proc/sysvipc/shm, proc(5): key, shmid, perms, size, cpid, lpid, nattch.
 fn sole(object: ObjectId, n: u64, group: &[Pid]) -> Result<()> {
     let ours = std::fs::read_link("/proc/self/ns/ipc").local("look at System V shared memory")?;
     let theirs = |p: &Pid| std::fs::read_link(format!("/proc/{p}/ns/ipc")).ok();
@@ -139,7 +139,7 @@ fn sole(object: ObjectId, n: u64, group: &[Pid]) -> Result<()> {
     Ok(())
 }
 
-/// Has the kernel hold up who opens `file`.
+/// Has the kernel hold opens of `file`.
 fn watch(keep: &Arc<Keep>, file: &File) -> Result<()> {
     let mut watch = lock(&keep.guards.watch);
     let fan = match &*watch {
@@ -159,7 +159,7 @@ fn watch(keep: &Arc<Keep>, file: &File) -> Result<()> {
     marked.or_else(|e| stays(format!("a file in /dev/shm cannot be guarded: {e}")))
 }
 
-/// Somebody opens a guarded file: whose memory it is comes home first.
+/// A guarded file is opened: the processes whose memory it is come home first.
 fn opens(keep: &Arc<Keep>, fan: &Arc<OwnedFd>) {
     while let Ok(list) = sys::held_opens(fan) {
         for (file, pid) in list {
@@ -208,8 +208,8 @@ fn come_home(keep: &Arc<Keep>, object: ObjectId, opener: Pid) -> bool {
     true
 }
 
-/// Before: nobody writes into them where they are: who maps them stands still, or has ended. Brings home what
-/// those of `wanted` hold that are away.
+/// Before: the objects are not written where they are: the processes that map them stand still, or have ended. Brings
+/// home the contents of those of `wanted` that are away.
 pub fn fetch_objects(keep: &Arc<Keep>, wanted: &HashSet<ObjectId>) -> Result<()> {
     for object in wanted {
         let held = lock(&keep.guards.held).get(object).cloned();
@@ -242,7 +242,7 @@ fn fetch_one(keep: &Keep, object: ObjectId, held: &Guarded) -> Result<()> {
     Ok(())
 }
 
-/// They are home, or never left: nobody is held up any more.
+/// They are home, or never left: opens are not held any more.
 pub fn release_objects(keep: &Keep, wanted: &HashSet<ObjectId>) {
     for object in wanted {
         let Some(held) = lock(&keep.guards.held).remove(object) else {
@@ -266,7 +266,7 @@ pub fn objects_away(keep: &Keep, group: &[Pid]) -> HashSet<ObjectId> {
     all.into_iter().filter(|o| keep.guards.has(o)).collect()
 }
 
-/// `pid` ends, or has: what nobody else who is away maps comes home behind it.
+/// `pid` ends, or has: objects that no other process maps which is away come home after it.
 pub fn settle_ended(keep: &Arc<Keep>, ended: Pid) {
     let _turn = keep.guards.turn();
     let held = lock(&keep.guards.held).clone();
@@ -285,7 +285,7 @@ pub fn settle_ended(keep: &Arc<Keep>, ended: Pid) {
     release_objects(keep, &last);
 }
 
-/// … in the hand, which waits for nobody.
+/// … from the tracer thread, which does not wait for it.
 pub fn settle_later(keep: &Arc<Keep>, pid: Pid) {
     if !keep.guards.is_empty() {
         let keep = keep.clone();

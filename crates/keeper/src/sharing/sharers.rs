@@ -12,11 +12,11 @@ use armento_tracee::status;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// A partner who is not found by then is not named: the move is over, but others of the tree wait for theirs.
+/// A partner that is not found by then is not named: the move is over, but others of the tree wait for theirs.
 const SEARCH_MAX: Duration = Duration::from_millis(200);
 
-/// Who shares memory with `pid`, directly or through others, and itself, in order. Away, its deputy still maps
-/// at home what it maps, and perhaps something that the body has given up: then more move than have to.
+/// The processes that share memory with `pid`, directly or through others, and itself, in order. Away, its deputy still
+/// maps at home what it maps, and perhaps something that the body has given up: then more move than have to.
 pub fn sharers(pid: Pid) -> Vec<Pid> {
     let objects_of = |p: Pid| -> HashSet<ObjectId> {
         let list = maps::read(p).unwrap_or_default();
@@ -39,7 +39,7 @@ pub fn sharers(pid: Pid) -> Vec<Pid> {
     }
 }
 
-/// Nobody but those in `with` maps what `areas` share.
+/// Only those in `with` map what `areas` share.
 pub fn shared_only_with(with: &[Pid], areas: &[Area]) -> Result<()> {
     let mine: HashSet<ObjectId> = objects::shared(areas).map(|(o, ..)| o).collect();
     if mine.is_empty() {
@@ -84,7 +84,7 @@ fn maps_one(pid: Pid, wanted: impl Fn(&Vma) -> bool) -> bool {
     maps::read(pid).unwrap_or_default().iter().any(wanted)
 }
 
-/// Whom `pid` stays for; `None` when the reason has no partner, or he is not to be seen from here.
+/// The process because of which `pid` stays; `None` when the reason has no partner, or it is not to be seen from here.
 pub fn partner_of_stay(pid: Pid, stay: Stay) -> Option<Pid> {
     search(pid, stay, SEARCH_MAX)
 }
@@ -105,7 +105,7 @@ fn tracer(pid: Pid) -> Option<Pid> {
     tracers.find(|t| *t != 0 && *t != me)
 }
 
-/// Somebody with the same file, nameless memory or System V segment; all have device and inode.
+/// A process with the same file, nameless memory or System V segment; all have device and inode.
 fn sharer(pid: Pid, max: Duration) -> Option<Pid> {
     let writable = |v: &&Vma| v.shared && v.prot & libc::PROT_WRITE != 0 && v.is_file();
     let key = |v: &Vma| (v.dev, v.ino);

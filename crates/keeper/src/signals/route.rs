@@ -60,8 +60,8 @@ pub fn thread_stopped(t: &mut Tree, tid: Tid, stop: Stop) {
     }
 }
 
-/// A thread of a process at home, seized on the way out or in: nothing of ours. Or a deputy's child that nobody
-/// knows yet: what comes for it is kept until it is known.
+/// A thread of a process at home, seized on the way out or in: not ours. Or a deputy's child that is not known yet: its
+/// signals are kept until it is known.
 fn pass(t: &mut Tree, tid: Tid, stop: Stop) {
     let _ = match stop {
         Stop::Signal(sig) if t.passing.contains(&tid) || !newborn(t, tid) => {
@@ -112,8 +112,8 @@ fn pass_to_body(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
     }
 }
 
-/// SIGCONT throws away a stop that waits. Taken by two deputies, the two have lost their order: whoever waits to see
-/// a process go on and then stops it again is to see it stop.
+/// SIGCONT throws away a stop that waits. Taken by two deputies, the two have lost their order: a process that waits to
+/// see another go on and then stops it again is to see it stop.
 fn continue_first(t: &mut Tree, pid: Pid, tid: Tid) {
     let p = t.procs.get(&pid);
     let tids: Vec<Tid> = p.map_or_else(Vec::new, |p| p.threads.keys().copied().collect());

@@ -45,11 +45,11 @@ fn call_gains(pid: Pid, c: &Call) -> Option<&'static str> {
 /// An exec takes milliseconds; a slow disk may take longer.
 const EXEC_MAX: Duration = Duration::from_secs(30);
 
-/// Lets go of the deputy and lets it exec. Whether it did, nobody reports: we look.
+/// Lets go of the deputy and lets it exec. Its exec is not reported: we look.
 fn exec_untraced(t: &mut Tree, d: &Deputy, c: Box<Call>) {
     let (tid, pid, keep) = (d.tid, d.pid, t.keep.clone());
     let Some(code) = t.code_of(pid) else { return };
-    // First the thread that looks after it: nobody else would notice what becomes of the deputy.
+    // First the thread that looks after it: nothing else would notice what becomes of the deputy.
     let (go, told) = mpsc::channel();
     let look = move || {
         if told.recv().is_ok() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Default)]
 pub struct CpuFixup {
-    /// Who is watched, and when we looked last.
+    /// Processes that are watched, and when each was looked at last.
     pub procs: HashMap<Pid, Instant>,
     /// Threads that stop at calls, and when their last call began. Their process may be watched no more.
     pub threads: HashMap<Tid, (Pid, Option<Instant>)>,
@@ -28,7 +28,8 @@ impl CpuFixup {
         self.restarted.forget_process(pid);
     }
 
-    /// A thread was interrupted by nothing of the program's: has it done a part of its call, it is led to the end.
+    /// A thread was interrupted, though not by its program: has it done a part of its call, that is restarted until its
+    /// end.
     pub fn finish_partial_io(&mut self, pid: Pid, tid: Tid) -> trace::Result<bool> {
         let cut = self.restarted.cut(pid, tid)?;
         if cut {
@@ -37,7 +38,7 @@ impl CpuFixup {
         Ok(cut)
     }
 
-    /// Whose thread ended, if it was watched.
+    /// The process of a thread that ended, if it was watched.
     pub fn ended(&mut self, tid: Tid) -> Option<Pid> {
         self.restarted.forget(tid);
         self.threads.remove(&tid).map(|(pid, _)| pid)

@@ -10,7 +10,7 @@ pub const FIRST_REALTIME: i32 = 32;
 /// Messages that a host may be behind before signals wait: it hears some hundred thousand in a second.
 pub const AHEAD_MAX: u64 = 1024;
 
-/// Signals that wait for one process. KERNEL: senders are told EAGAIN at RLIMIT_SIGPENDING, which nobody can do here.
+/// Signals that wait for one process. KERNEL: senders are told EAGAIN at RLIMIT_SIGPENDING, which is not possible here.
 pub const WAIT_MAX: usize = 1 << 17;
 
 /// A process that has more signals in this time has a flood of them, and so has a tree. Of a timer's fewer are enough: those

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 pub struct Followed {
     pub on: bool,
-    /// Threads at home in our hand, and whose they are.
+    /// Seized threads at home, with their processes.
     pub threads: HashMap<Tid, Pid>,
     /// Children that have not exec'd, and at how many more stops we look.
     pub fresh: HashMap<Tid, u32>,

@@ -49,7 +49,7 @@ pub struct Settings {
     pub stay: bool,
     /// Forks and execs at home are followed.
     pub spread: bool,
-    /// Moved about for a test: nobody else decides.
+    /// Moved about for a test: neither the daemon nor the user decides.
     pub storm: bool,
     pub portable: Option<Portable>,
     pub hello: KeeperHello,

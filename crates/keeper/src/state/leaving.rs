@@ -11,7 +11,7 @@ use armento_tracee::uffd::Uffd;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A process on its way out, between two visits to the hand.
+/// A process on its way out, between two visits to the tracer thread.
 pub struct Leaving {
     pub grip: Grip,
     pub region: Arc<Region>,

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 /// How far it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loaded {
-    /// It stands in our hand, at its entry or still at its exec.
+    /// It stands seized, at its entry or still at its exec.
     Stands,
     /// It runs: it waits for something, or has threads already.
     Runs,
@@ -13,7 +13,7 @@ pub enum Loaded {
     Gone,
 }
 
-/// Somebody who waits for a program to reach its entry.
+/// The thread that waits for a program to reach its entry.
 pub struct Loading {
     pub tell: Sender<Loaded>,
     /// It took too long: let it go when it stops.

@@ -89,14 +89,14 @@ impl MoveQueue {
 /// Longest wait for another move of the same process: it ends when it notices an exec.
 const TURN_MAX: Duration = Duration::from_secs(30);
 
-/// Who is being moved.
+/// Processes that are being moved.
 #[derive(Default)]
 pub struct MoveLocks {
     busy: Mutex<HashSet<Pid>>,
     less: Condvar,
 }
 
-/// A process that is moved by nobody else meanwhile.
+/// The right to move a process, until dropped.
 pub struct MoveLock<'a>(&'a MoveLocks, Pid);
 
 impl MoveLocks {

@@ -71,7 +71,7 @@ pub struct Process {
     /// A person put it where it is: it stays there until they give it back, it begins another program, or a call needs
     /// it at home.
     pub placed_by_user: bool,
-    /// Its user wants it at home and free of our hand: a debugger is to have it.
+    /// Its user wants it at home and not seized: a debugger is to have it.
     pub held_for_debugger: bool,
     /// How often it was to come home to dump core.
     pub dumps: u32,

@@ -13,6 +13,6 @@ pub struct ReadAhead {
     pub seq: u32,
     pub link: Arc<HostLink>,
     pub file: Option<Arc<File>>,
-    /// The host was told that somebody wants to write.
+    /// The host was told that a process wants to write.
     pub ending: bool,
 }

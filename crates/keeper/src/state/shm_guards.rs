@@ -15,7 +15,7 @@ pub struct ShmGuards {
     pub less: Condvar,
     /// The fanotify group, made with the first file.
     pub watch: Mutex<Option<Arc<OwnedFd>>>,
-    /// Who brings them home: a group, or what settles the end of one of it. What is fetched must not meet
+    /// Held while they are brought home, by a group or at the end of one of it. Contents that are fetched must not meet
     /// processes that run at home already.
     turn: Mutex<()>,
 }
@@ -44,7 +44,7 @@ impl ShmGuards {
         lock(&self.turn)
     }
 
-    /// Those who map them were handed over.
+    /// The processes that map them were handed over.
     pub fn gone(&self, objects: &HashSet<ObjectId>) {
         let mut held = lock(&self.held);
         for object in objects {

@@ -26,8 +26,8 @@ impl Tree {
     pub fn new(keep: Arc<Keep>, root: Pid) -> Tree {
         let locked = keep.settings.stay || keep.settings.pinned.is_some();
         let mut first = Process::new(&keep.cpu, root, locked);
-        // Of many commands that are given at once the last begin seconds later, and are owed that. A shell that slept and
-        // has become one by exec is owed nothing, and who was adopted is as old as its work.
+        // Of many commands that are given at once the last begin seconds later, and are owed that. A shell that slept
+        // and has become one by exec is owed nothing, and a process that was adopted is as old as its work.
         first.born = cpu::wanted_since(&[root, std::process::id() as Pid]);
         Tree {
             procs: [(root, first)].into(),
@@ -134,7 +134,7 @@ impl Tree {
         }
     }
 
-    /// What `Dest::Balance` undoes: a hold; without one, the lock of `--stay` or `--on`, or that it was put there by hand.
+    /// What `Dest::Balance` undoes: a hold; without one, the pin of `--stay` or `--on`, or that the user placed it.
     pub fn unlock(&mut self, pid: Pid) {
         if let Some(p) = self.procs.get_mut(&pid) {
             p.pinned &= p.held_for_debugger;
@@ -158,7 +158,7 @@ impl Tree {
         self.procs.get(&pid)?.region.as_ref().map(|r| r.code())
     }
 
-    /// A thread that is new to us and that somebody at home has made.
+    /// A thread that is not known yet and that a process at home has made.
     pub fn born_at_home(&self, tid: Tid) -> Option<status::ProcStatus> {
         let s = status::read(tid)
             .ok()

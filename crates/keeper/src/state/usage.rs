@@ -44,7 +44,7 @@ impl UsageSummary {
 
     /// Looks at the process: only at home for what its body knows better.
     pub fn look(&mut self, home: bool) {
-        // Nothing is said of one who has ended.
+        // The kernel tells nothing of a process that has ended.
         self.home_ns = self.home_ns.max(cpu::process_ns(self.pid));
         if !home && self.ppid != 0 {
             self.demand = Demand::default();

@@ -84,8 +84,8 @@ pub fn watched_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     true
 }
 
-/// The first stop of one whom a watched thread has made: a thread, or (by an unusual clone) a process, which is
-/// none of ours. Those that deputies make are known by their process.
+/// The first stop of a child of a watched thread: a thread, or (by an unusual clone) a process, which is not ours.
+/// Children of deputies are known by their process.
 fn newborn(t: &mut Tree, tid: Tid) -> bool {
     if t.cpu_fixup.threads.is_empty() {
         return false;

@@ -10,7 +10,7 @@ use armento_model::{Stay, Tid};
 use armento_wire::talk::ToHost;
 use std::collections::BTreeMap;
 
-/// What has changed goes to the hosts; who has a limit of CPU time comes home, where it is counted.
+/// What has changed goes to the hosts; a process with a limit of CPU time comes home, where it is counted.
 pub fn watch_limits(t: &mut Tree) {
     for p in t.procs.values_mut() {
         let Some(link) = p.link().cloned() else {

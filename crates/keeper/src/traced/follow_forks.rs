@@ -18,8 +18,8 @@ use armento_tracee::inject::bit;
 use armento_tracee::status;
 use armento_tracee::trace::{self, Stop};
 
-/// Stops at calls of a child before its exec: a shell makes a dozen calls there, python some twenty. Who has not
-/// exec'd after twice as many is no debugger's child.
+/// Stops at calls of a child before its exec: a shell makes a dozen calls there, python some twenty. A child that has
+/// not exec'd after twice as many is no debugger's.
 const STOPS_MAX: u32 = 100;
 
 /// A stop of a thread at home; `false` when it is none of ours.
@@ -41,7 +41,7 @@ pub fn follow_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     true
 }
 
-/// The first stop of one whom a followed thread has made. Those that deputies make are known by their process.
+/// The first stop of a child of a followed thread. Children of deputies are known by their process.
 fn newborn(t: &mut Tree, tid: Tid) -> bool {
     let Some(s) = t.born_at_home(tid) else {
         return false;
@@ -76,8 +76,8 @@ fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
     t.follow.go(tid, 0)
 }
 
-/// Traced, a thread is woken by signals that do nothing, and some calls end by that. What has done a part is led to
-/// its end.
+/// Traced, a thread is woken by signals without effect, and some calls end by that. A call that has done a part is
+/// restarted until its end.
 fn at_signal(t: &mut Tree, tid: Tid, sig: i32) -> trace::Result<()> {
     let nothing = |s: status::ProcStatus| without_effect(&s) & bit(sig) != 0;
     if status::read(tid).is_ok_and(nothing) && !signal_ends_call(tid) {

@@ -28,7 +28,7 @@ pub fn let_go(t: &mut Tree, pid: Pid) {
     };
 }
 
-/// What a grip on the process does at stops of its calls.
+/// What is done at stops of calls while the threads of a process are halted.
 pub fn call_fixups(t: &Tree, pid: Pid) -> Calls {
     let books = t.cpu_fixup.has(pid).then(|| t.keep.cpu.clone());
     let led = t.cpu_fixup.restarted.clone();
@@ -51,7 +51,7 @@ pub fn call_fixups(t: &Tree, pid: Pid) -> Calls {
     })
 }
 
-/// Lets a process run on that stays in the hand of its move. Before: its options are set.
+/// Lets a process run on that stays seized for its move. Before: its options are set.
 pub fn resume_for_move(t: &mut Tree, pid: Pid, grip: &mut Grip) {
     for h in std::mem::take(&mut grip.halted) {
         let led = t.cpu_fixup.restarted.look(pid, &h);
@@ -67,7 +67,7 @@ pub fn resume_for_move(t: &mut Tree, pid: Pid, grip: &mut Grip) {
     }
 }
 
-/// Lets a process at home go on: untraced, or watched. A thread that must be led is watched so long.
+/// Lets a process at home go on: untraced, or watched. A thread with a call to restart is watched so long.
 pub fn resume_process(t: &mut Tree, pid: Pid, mut grip: Grip) {
     for tid in &grip.seized {
         t.passing.remove(tid);

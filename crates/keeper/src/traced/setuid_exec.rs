@@ -17,8 +17,8 @@ const AT_EXECFN: u64 = 31;
 /// Bytes below a fresh stack's head: behind them ours cannot be in the way of anything.
 const STACK_ROOM: u64 = 8192;
 
-/// A program that stands at its exec, in our hand and so without the rights that its file gives: it execs
-/// itself once more, untraced. Nothing of it has run. False: it is no such program.
+/// A program that stands at its exec, seized and so without the rights that its file gives: it execs itself once more,
+/// untraced. Nothing of it has run. False: it is no such program.
 pub fn exec_again(pid: Pid) -> bool {
     let exe = format!("/proc/{pid}/exe");
     let Some(what) = gains_soon(PathBuf::from(&exe)) else {
@@ -28,7 +28,7 @@ pub fn exec_again(pid: Pid) -> bool {
         // It runs, as it would under any tracer.
         eprintln!("process {pid} is {what} and does not get it: {e}");
     }
-    // The move's grip is gone with the image that it held.
+    // The threads that the move had stopped are gone with their image.
     let _ = trace::detach(pid, 0);
     true
 }

@@ -13,7 +13,7 @@ use armento_tracee::trace;
 const HOLD: &str = "`armento hold`";
 const PUT: &str = "it was put here by hand";
 
-/// Ties it, and those who move with it, to home and brings it there by `come`.
+/// Holds it, and the processes that move with it, at home and brings it there by `come`.
 pub fn hold_for_user<T>(keep: &Keep, pid: Pid, come: impl FnOnce() -> Result<T>) -> Result<T> {
     let all = sharers(pid);
     set(keep, &all, true);
@@ -39,7 +39,7 @@ pub fn release_hold(keep: &Keep, pid: Pid) {
     set(keep, &sharers(pid), false);
 }
 
-/// A person put it where it is, with those who share memory with it.
+/// The user placed it where it is, with the processes that share memory with it.
 pub fn mark_placed(keep: &Keep, pid: Pid) {
     to_all(keep, &sharers(pid), |p| p.placed_by_user = true);
 }
@@ -59,7 +59,7 @@ fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Process) + Send + 'static) 
     });
 }
 
-/// Neither a storm nor `--on` moves who is held, or was put where it is by hand.
+/// Neither a storm nor `--on` moves a process that is held, or was placed by the user.
 pub fn refuses_move(keep: &Keep, pid: Pid, storm: bool) -> Result<()> {
     let why = move |t: &mut Tree| match t.procs.get(&pid)? {
         p if p.held_for_debugger => Some(HOLD),
@@ -72,7 +72,7 @@ pub fn refuses_move(keep: &Keep, pid: Pid, storm: bool) -> Result<()> {
     }
 }
 
-/// Lets go of one at home whose calls are watched, or whose execs are followed.
+/// Lets go of a process at home whose calls are watched, or whose execs are followed.
 fn loosen(t: &mut Tree, pid: Pid) -> Result<()> {
     if !t.cpu_fixup.has(pid) && !t.follow.on {
         return Ok(());
