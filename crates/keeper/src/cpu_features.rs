@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_users_tunables_are_kept() {
+    fn user_tunables_are_kept() {
         let check = |hwcaps: &str, given: Option<&str>, want: &str| {
             let p = Portable::new(CpuSet::default(), hwcaps, given);
             assert_eq!(p.tunables, want, "{hwcaps} {given:?}");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_told_says_its_environment() {
+    fn environment_tells_whether_a_program_is_portable() {
         let p = Portable::new(CpuSet::default(), "-AVX2", None);
         assert!(p.told(b"A=1\0GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2\0B=\0"));
         assert!(!p.told(b"A=1\0GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX\0"));

@@ -103,7 +103,7 @@ impl CpuAccounts {
     }
 
     /// Used away so far.
-    pub fn told(&self, pid: Pid, away: CpuTime) {
+    pub fn reported(&self, pid: Pid, away: CpuTime) {
         let mut all = lock(&self.0);
         let a = all.entry(pid).or_default();
         if away.total_ns() > a.away.total_ns() {
@@ -117,7 +117,7 @@ impl CpuAccounts {
             .map_or_else(CpuTime::default, |a| a.away)
     }
 
-    pub fn thread_told(&self, pid: Pid, tid: Tid, away: CpuTime) {
+    pub fn thread_reported(&self, pid: Pid, tid: Tid, away: CpuTime) {
         let mut all = lock(&self.0);
         all.entry(pid)
             .or_default()
@@ -129,7 +129,7 @@ impl CpuAccounts {
 
     /// It came home with this.
     pub fn came(&self, pid: Pid, state: &State) {
-        self.told(pid, state.cpu.away);
+        self.reported(pid, state.cpu.away);
         let threads = state.threads.iter().map(|t| {
             let thread = Thread {
                 away: t.cpu.away,

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_session_there_is_no_daemon() {
+    fn a_question_without_a_session_fails_with_no_daemon() {
         let (tx, rx) = mpsc::sync_channel(1);
         let ask = Item::Ask(Box::new(Ask::Status), Duration::ZERO, tx);
         assert!(handle(&mut None, ask));

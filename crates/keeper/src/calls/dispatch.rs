@@ -137,14 +137,14 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             exit_signal,
             thread,
         } => match keep.deputy_of(link, tid) {
-            Some(d) if d.common.breaking.load(Ordering::Acquire) => link.tell(&ToHost::Forked {
+            Some(d) if d.common.breaking.load(Ordering::Acquire) => link.send(&ToHost::Forked {
                 tid,
                 seq,
                 ret: AGAIN,
                 stay: None,
             }),
             Some(d) => fork_and_map::fork(keep, &d, seq, flags, exit_signal, thread),
-            None => link.tell(&ToHost::Forked {
+            None => link.send(&ToHost::Forked {
                 tid,
                 seq,
                 ret: -i64::from(libc::ESRCH),
@@ -167,8 +167,8 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 .tracer
                 .run(move |t| t.ignored(pid, ignored, heard))
                 .unwrap_or(0);
-            keep.cpu.told(d.pid, away);
-            keep.cpu.thread_told(d.pid, tid, thread_away);
+            keep.cpu.reported(d.pid, away);
+            keep.cpu.thread_reported(d.pid, tid, thread_away);
             fork_and_map::ignore(&d, changed, ignored);
         }
         ToHome::Exit { pid, code, away } => {
@@ -195,7 +195,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             away,
         } => {
             if let Some(d) = keep.deputy_of(link, tid) {
-                keep.cpu.told(d.pid, away);
+                keep.cpu.reported(d.pid, away);
             }
             let l = link.clone();
             let take = move |t: &mut Tree| default_action(t, &l, pid, tid, sig, &info);
@@ -227,7 +227,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Map { tid, seq, args } => match keep.deputy_of(link, tid) {
             Some(d) => fork_and_map::map(keep, &d, seq, args),
-            None => link.tell(&ToHost::Mapped {
+            None => link.send(&ToHost::Mapped {
                 seq,
                 ret: -i64::from(libc::ENOMEM),
                 key: None,
@@ -258,11 +258,11 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                         t.keep
                             .moves
                             .notify(None, mv, MoveEvent::Failed { stay, detail });
-                        return link.tell(&ToHost::Abort { mv, pid });
+                        return link.send(&ToHost::Abort { mv, pid });
                     }
                     break_calls(t, pid);
                 }
-                link.tell(&ToHost::Held { seq });
+                link.send(&ToHost::Held { seq });
             });
         }
         ToHome::Ready { mv, bytes, away } => {
@@ -293,7 +293,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Clock { asked_ns } => {
             let ns = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0);
-            link.tell(&ToHost::Clock { asked_ns, ns });
+            link.send(&ToHost::Clock { asked_ns, ns });
         }
         ToHome::Alive => {}
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// exit_group at the body.
 pub fn exit(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, code: i32, away: CpuTime) {
     let Some(p) = t.procs.get(&pid) else {
-        return link.tell(&ToHost::Kill { pid });
+        return link.send(&ToHost::Kill { pid });
     };
     if p.link().is_none_or(|l| !Arc::ptr_eq(l, link)) {
         return;

@@ -51,10 +51,10 @@ pub fn fork(
         // Its region was made for the threads it had when it left, and some more. The next will be bigger.
         return d
             .link()
-            .tell(&forked(tid, seq, 0, Some(Stay::UnsupportedCall)));
+            .send(&forked(tid, seq, 0, Some(Stay::UnsupportedCall)));
     };
     let Ok(waiter) = Waiter::begin() else {
-        return d.link().tell(&forked(tid, seq, 0, Some(Stay::LimitLower)));
+        return d.link().send(&forked(tid, seq, 0, Some(Stay::LimitLower)));
     };
     let flags = if thread {
         THREAD_FLAGS
@@ -73,7 +73,7 @@ pub fn fork(
             false => Err(child),
         });
         let Ok(made) = made else {
-            return d.link().tell(&forked(tid, seq, 0, Some(Stay::LimitLower)));
+            return d.link().send(&forked(tid, seq, 0, Some(Stay::LimitLower)));
         };
         let Ok((ret, slot)) = made.recv() else {
             return end_unborn(&keep, at);
@@ -85,7 +85,7 @@ pub fn fork(
             keep.tracer
                 .run(move |t| born(t, &parent, ret as i32, (*slot, waiter), thread));
         }
-        d.link().tell(&forked(tid, seq, ret, None));
+        d.link().send(&forked(tid, seq, ret, None));
     });
 }
 
@@ -206,7 +206,7 @@ pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
                 }
             }
         };
-        d.link().tell(&answer);
+        d.link().send(&answer);
     });
 }
 
@@ -282,7 +282,7 @@ pub fn fetch(keep: &Arc<Keep>, link: &Arc<HostLink>, seq: u32, key: FileKey) {
                 .unwrap_or(0);
             bytes.truncate(n);
             let end = n == 0 || off + n as u64 >= key.size;
-            link.tell(&ToHost::FileBytes {
+            link.send(&ToHost::FileBytes {
                 seq,
                 off,
                 bytes,

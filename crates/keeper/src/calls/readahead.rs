@@ -87,7 +87,7 @@ fn answer(link: &HostLink, pid: Pid, seq: u32, fd: i32, from: Option<(Arc<File>,
     });
     let (at, n, end) = piece.map_or((None, 0, false), |(at, n, end)| (Some(at), n, end));
     bytes.truncate(n);
-    link.tell(&ToHost::Ahead {
+    link.send(&ToHost::Ahead {
         pid,
         seq,
         fd,
@@ -211,7 +211,7 @@ pub fn watch_readahead(keep: &Keep) {
         let wanted = s.file.as_ref().is_some_and(|f| tsys::lease_wanted(f));
         if wanted && !s.ending {
             s.ending = true;
-            s.link.tell(&ToHost::AheadOff { pid: *pid, fd: *fd });
+            s.link.send(&ToHost::AheadOff { pid: *pid, fd: *fd });
         }
     }
 }

@@ -96,7 +96,7 @@ fn disarmed(t: &mut Tree, d: &Arc<Deputy>, mut c: Box<Call>, old: Vec<u8>) {
     // A move may have begun meanwhile.
     p.held.retain(|(_, i)| timer_of(i) != Some(timer));
     let pid = d.pid;
-    d.link().tell(&ToHost::TimerVoid { pid, timer });
+    d.link().send(&ToHost::TimerVoid { pid, timer });
     // Asked for by the body, and known already.
     let wanted = !std::mem::take(&mut c.packed.outs).is_empty();
     c.packed.args[3] = 0;

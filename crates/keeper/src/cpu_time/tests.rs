@@ -71,9 +71,9 @@ fn children(b: &CpuAccounts) -> (u64, u64) {
 }
 
 #[test]
-fn a_child_that_ended_becomes_its_parents() {
+fn time_of_an_ended_child_goes_to_its_parent() {
     let b = CpuAccounts::default();
-    b.told(20, ms(1500, 20));
+    b.reported(20, ms(1500, 20));
     let stopped = (libc::SIGSTOP << 8 | 0x7f).to_le_bytes();
     assert_eq!(wait4(&b, 20, &stopped), (1_500_000, 20_000));
     assert_eq!(children(&b), (0, 0));
@@ -86,9 +86,9 @@ fn a_child_that_ended_becomes_its_parents() {
 }
 
 #[test]
-fn a_look_at_one_that_ended_takes_nothing() {
+fn waitid_with_wnowait_keeps_the_time_of_the_child() {
     let b = CpuAccounts::default();
-    b.told(20, ms(3, 4));
+    b.reported(20, ms(3, 4));
     let mut info = [0u8; SIGINFO];
     info[8..12].copy_from_slice(&libc::CLD_EXITED.to_le_bytes());
     info[12..16].copy_from_slice(&20i32.to_le_bytes());
@@ -103,10 +103,10 @@ fn a_look_at_one_that_ended_takes_nothing() {
 }
 
 #[test]
-fn its_own_time_is_added_at_home_only() {
+fn own_time_is_added_at_home_only() {
     let b = CpuAccounts::default();
-    b.told(10, ms(5, 6));
-    b.thread_told(10, 11, ms(1, 1));
+    b.reported(10, ms(5, 6));
+    b.thread_reported(10, 11, ms(1, 1));
     let clock = |own, id: i32| {
         let args = [id as u64, 0, 0, 0, 0, 0];
         words(
@@ -129,16 +129,16 @@ fn its_own_time_is_added_at_home_only() {
         (11 * MS, 5 * MS)
     );
     // That of another is known at home only.
-    b.told(20, ms(7, 0));
+    b.reported(20, ms(7, 0));
     assert_eq!(clock(false, !20 << 3 | 2), 7 * MS);
 }
 
 #[test]
-fn a_new_image_keeps_its_time_and_forgets_what_was_read() {
+fn exec_keeps_used_time_and_forgets_what_was_read() {
     let b = CpuAccounts::default();
-    b.told(10, ms(5, 6));
-    b.thread_told(10, 11, ms(1, 1));
-    b.thread_told(10, 12, ms(2, 2));
+    b.reported(10, ms(5, 6));
+    b.thread_reported(10, 11, ms(1, 1));
+    b.thread_reported(10, 12, ms(2, 2));
     let args = [libc::RUSAGE_SELF as u64, 0, 0, 0, 0, 0];
     read(&b, true, libc::SYS_getrusage, args, 0, &[&RUSAGE]);
     assert_eq!(b.leaves(10).shown.split, ms(5, 6));
@@ -157,10 +157,10 @@ fn a_new_image_keeps_its_time_and_forgets_what_was_read() {
 }
 
 #[test]
-fn what_was_told_never_goes_back() {
+fn reported_time_never_decreases() {
     let b = CpuAccounts::default();
-    b.told(10, ms(5, 6));
+    b.reported(10, ms(5, 6));
     // An end whose clock was gone.
-    b.told(10, CpuTime::default());
+    b.reported(10, CpuTime::default());
     assert_eq!(b.away(10), ms(5, 6));
 }

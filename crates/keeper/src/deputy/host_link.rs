@@ -66,7 +66,7 @@ impl HostLink {
         }
     }
 
-    pub fn tell(&self, m: &ToHost) {
+    pub fn send(&self, m: &ToHost) {
         // When a host dies, every waiter is notified elsewhere.
         let _ = self.session.send(TALK, &[&talk::encode(m)]);
     }
@@ -132,7 +132,7 @@ impl HostLink {
     pub fn poke(&self, tid: Tid, (addr, len): (u64, usize)) {
         let mut bytes = vec![0u8; len];
         if matches!(sys::vm_read(tid, addr, &mut bytes), Ok(n) if n == len) {
-            self.tell(&ToHost::Poke { tid, addr, bytes });
+            self.send(&ToHost::Poke { tid, addr, bytes });
         }
     }
 

@@ -18,7 +18,7 @@ pub fn tell_limits(common: &Common, pid: Pid, link: &HostLink) {
     // A process that is gone has none.
     if *known != now && !now.is_empty() {
         known.clone_from(&now);
-        link.tell(&ToHost::Limits { pid, limits: now });
+        link.send(&ToHost::Limits { pid, limits: now });
     }
 }
 

@@ -197,7 +197,7 @@ impl Deputy {
                 {
                     self.link().poke(self.tid, k);
                 } else if let Some(poke) = late {
-                    self.link().tell(&poke);
+                    self.link().send(&poke);
                 }
                 self.link().reply(self.tid, seq, ret, &outs);
             }

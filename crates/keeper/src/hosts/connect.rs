@@ -111,7 +111,7 @@ mod tests {
     use std::io::{Error, ErrorKind};
 
     #[test]
-    fn who_is_silent_decides_the_reason() {
+    fn the_peer_that_failed_decides_the_stay_reason() {
         let refused = |code: &str| {
             AskError::Refused(Refusal {
                 code: code.into(),

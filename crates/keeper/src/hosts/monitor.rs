@@ -25,7 +25,7 @@ pub fn watch_hosts(keep: &Arc<Keep>) {
             // Its reader looks for a way round what keeps this connection from working.
             link.session.cut();
         } else if silent > answered && link.takes_more() {
-            link.tell(&ToHost::Alive);
+            link.send(&ToHost::Alive);
         }
         lock(&link.spare).take_if(|(since, _)| since.elapsed() > SPARE_MAX);
     }

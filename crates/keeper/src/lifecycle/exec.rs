@@ -30,7 +30,7 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
         .entry(pid)
         .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked));
     if let Some(l) = p.link().cloned() {
-        l.tell(&ToHost::Execed { pid });
+        l.send(&ToHost::Execed { pid });
         p.seen.used_at(&l.node, t.keep.cpu.away(pid));
         p.seen.back_home();
     }

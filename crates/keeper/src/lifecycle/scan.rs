@@ -45,7 +45,7 @@ pub fn process_gone(t: &mut Tree, pid: Pid) {
         return;
     };
     if let Some(l) = p.link().cloned() {
-        l.tell(&ToHost::Kill { pid });
+        l.send(&ToHost::Kill { pid });
         p.seen.used_at(&l.node, t.keep.cpu.away(pid));
     }
     // What was read ahead for it has no reader any more.

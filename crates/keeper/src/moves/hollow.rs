@@ -3,30 +3,25 @@
 //! From: `out.rs`, `group.rs`. Next: `keeper/src/deputy/thread.rs`.
 
 use super::freeze::restarting;
-use crate::deputy::{Deputy, HostLink, Waiter, Work, grow_region};
-use crate::sharing::sharers;
+use super::tear_down::DeferredTeardown;
+use crate::deputy::{Deputy, HostLink, Waiter, grow_region};
 use crate::signals::{in_order, take_pending};
 use crate::state::{Process, Tree};
 use crate::sync::lock;
 use armento_migrate::fault::point;
 use armento_migrate::image::itimers::{self, Itimers};
 use armento_migrate::image::timers::hold;
-use armento_migrate::image::{ThreadState, mm, objects, thread};
+use armento_migrate::image::{ThreadState, thread};
 use armento_migrate::stop::{Grip, Halted};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
-use armento_tracee::pages::{self, Pagemap, Run};
-use armento_tracee::region::{BASE, BOOTHS, Code, Region, Slot};
-use armento_tracee::uffd::Uffd;
-use armento_tracee::{aside, maps, sys, trace};
+use armento_tracee::pages::Run;
+use armento_tracee::region::{BOOTHS, Code, Region, Slot};
+use armento_tracee::{sys, trace};
 use armento_wire::talk::ToHost;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
-
-/// One munmap of the teardown: a few milliseconds, so that calls of the body come between.
-const CHUNK: u64 = 64 << 20;
 
 /// Memory of the program that a deputy's restart block writes to.
 fn kept_memory(s: &ThreadState, nr: i64) -> Option<(u64, usize)> {
@@ -60,24 +55,8 @@ pub fn restart_block_memory(s: &ThreadState) -> Vec<Run> {
         .collect()
 }
 
-/// What is left to tear down: a deputy whose memory the body does not have yet, or does not need any more.
-pub struct DeferredTeardown {
-    deputy: Arc<Deputy>,
-    numbers: mm::Mm,
-    uffd: Option<Arc<Uffd>>,
-}
-
-/// Gives its memory up. One that exec'd meanwhile, or ended, has other memory, or none.
-pub fn give_up(t: &Tree, pid: Pid, mut husk: DeferredTeardown) {
-    let now = t.procs.get(&pid).and_then(|p| p.threads.get(&pid));
-    if now.is_some_and(|d| Arc::ptr_eq(d, &husk.deputy)) {
-        let kept = t.keep.deputies.kept_memory(pid);
-        tear_down(pid, &husk.deputy, &husk.numbers, kept, husk.uffd.take());
-    }
-}
-
 /// The target is ready: the body is thawed. Next, in the same visit to the tracer thread: [`NewDeputies::serve`], and
-/// some time [`give_up`].
+/// some time [`tear_down_memory`].
 pub fn hand_over(
     t: &mut Tree,
     pid: Pid,
@@ -133,7 +112,7 @@ pub fn hand_over(
     p.ignored = l.ignored;
     point("home.hollow");
     t.release_held(pid);
-    link.tell(&ToHost::Thaw { mv, pid });
+    link.send(&ToHost::Thaw { mv, pid });
     point("home.thawed");
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
@@ -142,12 +121,12 @@ pub fn hand_over(
     }
     let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
     let leader = deputies.iter().find(|d| d.tid == pid).cloned();
-    let husk = leader.map(|deputy| DeferredTeardown {
+    let teardown = leader.map(|deputy| DeferredTeardown {
         deputy,
         numbers: l.numbers.clone(),
         uffd: l.uffd.take(),
     });
-    let crew = NewDeputies {
+    let new = NewDeputies {
         pid,
         code,
         threads: std::mem::take(&mut l.states)
@@ -156,7 +135,7 @@ pub fn hand_over(
             .collect(),
         itimers: l.itimers,
     };
-    Ok((husk, crew))
+    Ok((teardown, new))
 }
 
 /// Threads that it made since the region was mapped may need more of it. Returns the bytes that are mapped.
@@ -238,65 +217,4 @@ fn make_deputies(
         h.finish(r, slot.idle())?;
     }
     Ok(())
-}
-
-/// Gives up the memory piece by piece, through the deputy itself. Kept: files (their descriptors may be
-/// closed by now), arguments and environment (for ps), what a restart block writes to, the vDSO, our region.
-fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Option<Arc<Uffd>>) {
-    let page = |a: u64| a & !4095;
-    let mut spare = kept;
-    spare.push((page(mm.fields[7]), page(mm.fields[10] + 4095)));
-    spare.sort_unstable();
-    let Ok(all) = maps::read(pid) else { return };
-    let ours = |v: &maps::Vma| v.start >= BASE && v.start < BASE + (1 << 40);
-    // What comes home again is all that they hold. Not what lasts, and not of a group's: one of it may not get away.
-    let lasts = all.iter().any(|v| objects::lasting(v).is_some());
-    let shares = all.iter().any(|v| objects::nameless(v).is_some());
-    let alone = shares && !lasts && sharers(pid).len() == 1;
-    let given_up = |v: &&maps::Vma| alone && objects::nameless(v).is_some();
-    for v in all.iter().filter(given_up) {
-        d.submit(Work::Tidy {
-            nr: libc::SYS_madvise,
-            args: [v.start, v.len(), libc::MADV_REMOVE as u64, 0, 0, 0],
-            done: mpsc::channel().0,
-        });
-    }
-    let map = Pagemap::open(pid).ok();
-    let mut last = None;
-    for v in all
-        .iter()
-        .filter(|v| !v.is_vdso() && !v.is_vsyscall() && !ours(v) && !v.is_file())
-    {
-        for (mut a, e) in pages::minus(&[(v.start, v.end)], &spare) {
-            while a < e {
-                let n = unmap_step(map.as_ref(), (a, e));
-                let (tx, rx) = mpsc::channel();
-                d.submit(Work::Tidy {
-                    nr: libc::SYS_munmap,
-                    args: [a, n, 0, 0, 0, 0],
-                    done: tx,
-                });
-                last = Some(rx);
-                a += n;
-            }
-        }
-    }
-    if let (Some(u), Some(rx)) = (uffd, last) {
-        // Closed after the memory is gone: closing it first walks all pages.
-        // Without a thread for it, at once.
-        let _ = aside::start("uffd", move || {
-            let _ = rx.recv_timeout(Duration::from_secs(60));
-            drop(u);
-        });
-    }
-}
-
-/// How much of `run` to give up in one call: what holds no page costs nothing, however big it is.
-fn unmap_step(map: Option<&Pagemap>, (start, end): Run) -> u64 {
-    let bare = match map.map(|m| m.first((start, end))) {
-        Some(Ok(Some(first))) => first.saturating_sub(start),
-        Some(Ok(None)) => end - start,
-        Some(Err(_)) | None => 0,
-    };
-    (end - start).min(bare + CHUNK)
 }

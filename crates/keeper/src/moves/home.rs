@@ -2,7 +2,8 @@
 //!
 //! From: `move_process.rs`. Next: `restore_threads.rs`, then nothing: the program runs untraced.
 
-use super::mappings::{MappedEarly, map_early, rebuild};
+use super::map_early::map_early;
+use super::mappings::{MappedEarly, rebuild};
 use super::outcome::MoveCost;
 use super::restore_threads::{Fetched, restore_threads};
 use crate::calls::close_mapped_files;
@@ -64,7 +65,7 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
 /// and the host has it all the same.
 pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Fetched> {
     keep.tracer.run(move |t| t.coming(pid, true));
-    link.tell(&ToHost::Send {
+    link.send(&ToHost::Send {
         mv,
         pid,
         to: Whither::Home,
@@ -98,7 +99,7 @@ pub fn give_back(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
         back_to_deputies(t, pid);
         t.coming(pid, false);
     });
-    link.tell(&ToHost::Abort { mv, pid });
+    link.send(&ToHost::Abort { mv, pid });
 }
 
 struct Return {
@@ -184,7 +185,7 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     let (at, _) = vdso_syscall(pid)?;
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     point("return.built");
-    link.tell(&ToHost::Drop { mv, pid });
+    link.send(&ToHost::Drop { mv, pid });
     point("return.dropped");
     h.call_at(at, libc::SYS_munmap, [BASE, region.len(), 0, 0, 0, 0])?;
     drop(h);

@@ -35,7 +35,7 @@ pub fn move_host_to_host(
     keep.tracer.run(move |t| froze_at(t, pid).map(Option::take));
     let expect = serde_json::to_string(&link.pass.expect)
         .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
-    from.tell(&ToHost::Send {
+    from.send(&ToHost::Send {
         mv,
         pid,
         to: Whither::Host {
@@ -61,9 +61,9 @@ pub fn move_host_to_host(
             ..MoveCost::default()
         }),
         Err(e) => {
-            link.tell(&ToHost::Abort { mv, pid });
+            link.send(&ToHost::Abort { mv, pid });
             keep.tracer.run(move |t| t.release_held(pid));
-            from.tell(&ToHost::Abort { mv, pid });
+            from.send(&ToHost::Abort { mv, pid });
             Err(e)
         }
     }
@@ -113,8 +113,8 @@ fn flip(
     let froze = p.froze_at.take();
     // Before it runs: what broke its calls comes before their results.
     t.release_held(pid);
-    to.tell(&ToHost::Thaw { mv, pid });
+    to.send(&ToHost::Thaw { mv, pid });
     point("onward.thawed");
-    from.tell(&ToHost::Drop { mv, pid });
+    from.send(&ToHost::Drop { mv, pid });
     Ok(froze)
 }

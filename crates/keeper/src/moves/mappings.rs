@@ -3,7 +3,6 @@
 //! From: `home.rs`. Next: `migrate/src/fill.rs`.
 
 use crate::calls::argument_pages;
-use crate::deputy::Deputy;
 use crate::signals::{break_calls, in_order, is_thread_directed};
 use crate::state::{Keep, Tree};
 use crate::sync::lock;
@@ -22,7 +21,6 @@ use armento_tracee::{PAGE, maps, sys, trace};
 use armento_wire::talk::FileKey;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What has been mapped while the body runs.
 #[derive(Default)]
@@ -188,7 +186,7 @@ fn version(areas: &[Area], a: &Area) -> Option<FileKey> {
 
 /// What a deputy kept of the stack (arguments, environment) is no part of the stack that comes unless it has grown to
 /// it: that is mapped as one, or the kernel would know only a piece of it by its name.
-fn without_kept_stack(mut areas: Vec<Area>, new: &[Area]) -> Vec<Area> {
+pub fn without_kept_stack(mut areas: Vec<Area>, new: &[Area]) -> Vec<Area> {
     let whole = new.iter().find(|a| a.kind == Kind::Stack).map(Area::run);
     for a in &mut areas {
         if a.kind == Kind::Stack && Some(a.run()) != whole {
@@ -201,7 +199,7 @@ fn without_kept_stack(mut areas: Vec<Area>, new: &[Area]) -> Vec<Area> {
 /// Has the deputy's piece of the stack grow to what the body has of it, so that others can read arguments and
 /// environment there at all times. The kernel grows it at a write below, unless something lies there.
 /// KERNEL: clock_gettime(2) writes 16 bytes.
-fn grow_stack_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Option<Call>> {
+pub fn grow_stack_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Option<Call>> {
     let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
     let stack = new.iter().find(|a| a.kind == Kind::Stack);
     // Its name is that of the piece with the first frame, which may lie lower.
@@ -215,7 +213,7 @@ fn grow_stack_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Optio
 
 /// What a deputy has of memory that comes: it is not needed until the body's pages are there, but for what ps reads,
 /// and `busy`, which calls under way read.
-fn unneeded(pid: Pid, old: &[Area], busy: &[Run], stand_ins: &StandIns) -> Vec<Run> {
+pub fn unneeded(pid: Pid, old: &[Area], busy: &[Run], stand_ins: &StandIns) -> Vec<Run> {
     let all: Vec<Run> = old.iter().map(Area::run).collect();
     let (from, to) = argument_pages(pid);
     let stack = old.iter().find(|a| a.kind == Kind::Stack);
@@ -228,58 +226,6 @@ fn unneeded(pid: Pid, old: &[Area], busy: &[Run], stand_ins: &StandIns) -> Vec<R
         stand_ins.add(run);
     }
     pages::minus(&all, &needed)
-}
-
-/// One call of the early mapping; longer means that the body blocks in a call of its own.
-const EARLY_MAX: Duration = Duration::from_millis(100);
-
-/// Maps what the body had at the offer, by the deputy itself and while the body runs. `None`: it cannot be done now.
-pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<MappedEarly> {
-    d.forget_housekeeping();
-    // What it is just giving up must be gone before we look, or we would count on it.
-    d.tidy(libc::SYS_getpid, [0; 6], EARLY_MAX)?;
-    let stand_ins = StandIns::default();
-    if let Some((nr, args)) = grow_stack_call(pid, areas, &stand_ins).ok()? {
-        d.tidy(nr, args, EARLY_MAX)?;
-    }
-    let list = maps::read(pid).ok()?;
-    let mut old = without_kept_stack(areas::of_deputy(&list, &lock(&keep.names)), areas);
-    Noted::now(pid).ok()?.mark(&mut old);
-    let mut steps = areas::steps(&old, &areas::bare(areas));
-    // A file may have been mapped for the body since the offer: what is too much goes at the freeze.
-    steps.retain(|s| !matches!(s, Step::Unmap(_)));
-    if steps.iter().any(
-        |s| matches!(s, Step::Map(a) if matches!(a.kind, Kind::File { .. } | Kind::Shared { .. })),
-    ) {
-        return None;
-    }
-    let busy = keep.deputies.kept_memory(pid);
-    if steps.iter().any(|s| maps_over(s, &busy)) {
-        return None;
-    }
-    let stale = unneeded(pid, &old, &busy, &stand_ins);
-    let empty = flags::unlock_calls(&old).into_iter();
-    for (nr, args) in empty.chain(target::drop_calls(&stale)) {
-        d.tidy(nr, args, EARLY_MAX)?;
-    }
-    for step in &steps {
-        let (must, hints) = target::flag_calls(step);
-        for (nr, args) in target::step_call(step).into_iter().chain(must) {
-            d.tidy(nr, args, EARLY_MAX).filter(|r| *r >= 0)?;
-        }
-        for (nr, args) in hints {
-            d.tidy(nr, args, EARLY_MAX)?;
-        }
-    }
-    Some(MappedEarly {
-        noted: Some(Noted::now(pid).ok()?),
-        stand_ins,
-    })
-}
-
-fn maps_over(step: &Step, busy: &[Run]) -> bool {
-    let meets = |a: &Area| busy.iter().any(|b| a.start < b.1 && b.0 < a.end);
-    matches!(step, Step::Map(a) if meets(a))
 }
 
 /// A file mapping that the deputy does not hold (the body moved it): an anonymous copy of its bytes.

@@ -2,8 +2,11 @@
 //!
 //! From: `run.rs`, `placement.rs`, `come_home.rs`. Next: `out.rs`, `home.rs`, `host_to_host.rs`, `group.rs`.
 
+use super::group::place_of_group;
+use super::group_home::group_home;
+use super::group_out::group_out;
 use super::outcome::MoveCost;
-use super::{group, home, host_to_host, out};
+use super::{home, host_to_host, out};
 use crate::sharing::{maps_shared_object, partner_of_stay, sharers};
 use crate::state::{Keep, Place, StayReason, Tree};
 use crate::traced::refuses_move;
@@ -116,14 +119,14 @@ fn together(
         .map(|p| keep.move_locks.take(*p))
         .collect::<Result<Vec<_>>>()?;
     let mut done = MoveCost::default();
-    if let Place::Away(link) = group::place(keep, group)? {
+    if let Place::Away(link) = place_of_group(keep, group)? {
         if node == Some(&link.node) {
             return Ok(done);
         }
-        done = group::bring(keep, group, &link)?;
+        done = group_home(keep, group, &link)?;
     }
     if let Some(node) = node {
-        done = group::out(keep, group, node)?;
+        done = group_out(keep, group, node)?;
     }
     let others: Vec<Pid> = group.iter().copied().filter(|p| *p != first).collect();
     keep.tracer

@@ -9,9 +9,10 @@
 
 use super::eligibility;
 use super::freeze::{Leaves, freeze};
-use super::hollow::{give_up, hand_over, restart_block_memory};
+use super::hollow::{hand_over, restart_block_memory};
 use super::outcome::{MoveCost, READY_MAX, await_ready, reason_of_target};
 use super::prepare::{PRECOPY_MIN_KIB, prepare, survey, undo};
+use super::tear_down::tear_down_memory;
 use crate::calls::serve_host;
 use crate::deputy::HostLink;
 use crate::hosts::{connect, open_for_move};
@@ -140,11 +141,16 @@ fn try_out(
         // Its body may ask for memory as soon as it runs.
         let (thawed, said) = mpsc::sync_channel(1);
         hand.post(move |t| match hand_over(t, pid, &l, mv) {
-            Ok((husk, crew)) => {
-                let (now, later) = if owes { (None, husk) } else { (husk, None) };
+            Ok((teardown, deputies)) => {
+                let (now, later) = if owes {
+                    (None, teardown)
+                } else {
+                    (teardown, None)
+                };
                 let _ = thawed.send(Ok((later, Instant::now())));
-                crew.serve();
-                now.into_iter().for_each(|husk| give_up(t, pid, husk));
+                deputies.serve();
+                now.into_iter()
+                    .for_each(|teardown| tear_down_memory(t, pid, teardown));
             }
             Err(e) => drop(thawed.send(Err(e))),
         });
@@ -154,7 +160,7 @@ fn try_out(
         prep.keep_leases(keep, pid);
     }
     match over {
-        Ok((husk, thawed)) => {
+        Ok((teardown, thawed)) => {
             let cut = || drop(closer.as_ref().map(|c| c.shutdown(Shutdown::Both)));
             if let Err(e) = job.serve(&cut)
                 && !matches!(e, MigrateError::Ended)
@@ -162,8 +168,8 @@ fn try_out(
                 // There the process ends, and its host says so.
                 eprintln!("process {pid}: the rest of its memory was not sent: {e}");
             }
-            if let Some(husk) = husk {
-                hand.run(move |t| give_up(t, pid, husk));
+            if let Some(teardown) = teardown {
+                hand.run(move |t| tear_down_memory(t, pid, teardown));
             }
             Ok(MoveCost {
                 pause: thawed - frozen,
@@ -172,7 +178,7 @@ fn try_out(
             })
         }
         Err(e) => {
-            link.tell(&ToHost::Abort { mv, pid });
+            link.send(&ToHost::Abort { mv, pid });
             hand.run(move |t| undo(t, pid));
             Err(e)
         }

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_systems_of_processes_are_told_from_the_kernels() {
+    fn file_systems_served_by_processes_are_recognized() {
         let mounts = "21 1 254:1 / / rw - ext4 /dev/vda1 rw\n\
                       36 21 0:62 / /tmp/with\\040blank rw - fuse.bindfs /tmp/src rw\n\
                       37 21 0:40 / /sys/fs/fuse/connections rw shared:3 - fusectl none rw\n";
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn inodes_of_marks_are_read() {
+    fn inodes_of_inotify_marks_are_read() {
         let info = "pos:\t0\nflags:\t00\ninotify wd:2 ino:1f3 sdev:100008 mask:2 ignored_mask:0 fhandle-bytes:8\n\
                     inotify wd:1 ino:a sdev:100008 mask:fff ignored_mask:0\n";
         assert_eq!(inodes(info).collect::<Vec<_>>(), [0x1f3, 0xa]);

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_on_purpose_count() {
+    fn reads_on_purpose_count() {
         let (me, parent) = (
             std::process::id() as Pid,
             std::os::unix::process::parent_id(),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn open_files_about_others_are_found() {
+    fn open_proc_files_of_other_processes_are_found() {
         let me = std::process::id() as Pid;
         let mut child = std::process::Command::new("sleep");
         let mut child = child.arg("60").spawn().expect("sleep");

@@ -141,7 +141,7 @@ impl PartialIo {
             self.ask(tid, r);
             return false;
         }
-        self.tell(r);
+        self.return_sum(r);
         true
     }
 
@@ -151,7 +151,7 @@ impl PartialIo {
             // Turned back to its `syscall`.
             r.rip += 2;
         }
-        self.tell(r);
+        self.return_sum(r);
     }
 
     /// The state of a thread that need not stay, as the next host goes on with it.
@@ -167,7 +167,7 @@ impl PartialIo {
         (s.again, s.written) = (true, self.got);
     }
 
-    fn tell(&self, r: &mut Regs) {
+    fn return_sum(&self, r: &mut Regs) {
         [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] = self.args;
         (r.rax, r.orig_rax) = (self.got, u64::MAX);
     }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_of_a_message_that_is_not_there_is_cut() {
+    fn only_an_incomplete_waitall_read_has_a_rest() {
         let all = libc::MSG_WAITALL;
         assert!(cut(&returned(4, all)).is_some());
         for (ret, flags) in [
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_asked_for_until_it_is_there() {
+    fn the_rest_is_read_until_it_is_complete() {
         let mut r = returned(4, libc::MSG_WAITALL);
         let mut rest = cut(&r).expect("cut");
         rest.ask(1, &mut r);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_was_is_told_when_no_more_comes_or_a_handler_runs() {
+    fn the_partial_count_is_returned_at_eof_or_before_a_handler() {
         for (ret, ends, want) in [
             (0, false, 4),
             (-104, false, 4),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_told_and_travels_as_the_program_made_it() {
+    fn a_partial_write_travels_with_the_registers_of_the_program() {
         let mut rest = PartialIo {
             nr: libc::SYS_write,
             args: [3, 1000, 10, 7, 2000, 3000],
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_may_come_before_the_rest_is_asked_for() {
+    fn a_handler_before_the_rest_returns_the_partial_count() {
         let mut r = returned(4, libc::MSG_WAITALL);
         let mut rest = cut(&r).expect("cut");
         rest.ask(1, &mut r);

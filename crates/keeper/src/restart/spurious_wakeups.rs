@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_woken_wait_goes_on_for_what_is_left_and_ends_in_time() {
+    fn a_woken_wait_continues_and_ends_in_time() {
         let mut wakes = SpuriousWakeups::default();
         let mut r = epoll(40);
         wakes.woken(7, &mut r);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn its_end_gives_the_register_back() {
+    fn the_end_of_a_wait_restores_its_register() {
         let mut wakes = SpuriousWakeups::default();
         let mut r = epoll(5000);
         wakes.woken(7, &mut r);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn another_call_is_another_wait() {
+    fn another_call_starts_another_wait() {
         let mut wakes = SpuriousWakeups::default();
         let mut r = epoll(5000);
         wakes.woken(7, &mut r);

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_goes_home_and_out_again() {
+    fn remaining_time_travels_home_and_out_again() {
         let nr = libc::SYS_epoll_wait;
         let mut waits = WaitDeadlines::default();
         let mut home = regs(-514, nr, 1000);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_written_where_the_kernel_writes_it() {
+    fn remaining_time_is_written_where_the_kernel_writes_it() {
         let me = std::process::id() as Tid;
         for (nr, unit) in [
             (libc::SYS_ppoll, 1_000_000_000),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn other_calls_and_endless_waits_stay_as_they_are() {
+    fn other_calls_and_endless_waits_are_unchanged() {
         let soon = Some(Instant::now() + Duration::from_millis(400));
         for (nr, r10) in [
             (libc::SYS_epoll_wait, u64::MAX),

@@ -252,7 +252,7 @@ pub fn release_objects(keep: &Keep, wanted: &HashSet<ObjectId>) {
         if let Some(fan) = fan.filter(|_| held.how == Lasting::Named) {
             let _ = sys::watch_opens(&fan, held.file.as_fd(), false);
         }
-        held.link.tell(&ToHost::Forget { object: *object });
+        held.link.send(&ToHost::Forget { object: *object });
     }
     keep.guards.less.notify_all();
 }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_memory_is_found() {
+    fn a_process_that_shares_memory_is_found() {
         let path = std::env::temp_dir().join(format!("armento-partner-{}", std::process::id()));
         File::create(&path)
             .and_then(|f| f.set_len(4096))

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_signals_that_dump_core_bring_anybody_home() {
+    fn only_signals_that_dump_core_bring_a_body_home() {
         let me = std::process::id() as Pid;
         for sig in [libc::SIGTERM, libc::SIGKILL, libc::SIGHUP, libc::SIGPIPE] {
             assert!(!wanted(me, sig), "{sig}");

@@ -24,7 +24,7 @@ pub fn default_action(
     sig: i32,
     info: &Signal,
 ) {
-    let answer = |stopped| link.tell(&ToHost::Defaulted { pid, tid, stopped });
+    let answer = |stopped| link.send(&ToHost::Defaulted { pid, tid, stopped });
     let Some(code) = t.code_of(pid) else {
         return;
     };
@@ -34,7 +34,7 @@ pub fn default_action(
     let Some(p) = p else { return };
     if p.dumps < coredump::TRIES && coredump::wanted(pid, sig) {
         p.dumps += 1;
-        link.tell(&ToHost::Dumps { pid, tid });
+        link.send(&ToHost::Dumps { pid, tid });
         let (to, why) = (Dest::Home, Why::Dump);
         return t.keep.move_queue.push_urgent(Task { pid, to, why });
     }

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_is_taken_first() {
+    fn earlier_signals_are_taken_first() {
         let (a, b, c) = (signal(40, 1), signal(40, 2), signal(40, 3));
         let other = signal(41, 0);
         assert!(before(&[a, b], &[other, a, b, c]));

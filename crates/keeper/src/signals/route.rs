@@ -45,7 +45,7 @@ pub fn thread_stopped(t: &mut Tree, tid: Tid, stop: Stop) {
                 // SIGCONT ended the stop.
                 p.stopped = false;
                 if let Some(l) = p.link() {
-                    l.tell(&ToHost::Continue { pid });
+                    l.send(&ToHost::Continue { pid });
                 }
             }
             if let (Some(d), Some(code)) = (t.keep.deputy(tid), t.code_of(pid))

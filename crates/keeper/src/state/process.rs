@@ -39,7 +39,7 @@ pub struct Process {
     pub common: Common,
     /// Signals sent to the present body.
     pub sent: u64,
-    /// … of which it had had so many when it last asked for an exec.
+    /// … of which it had acknowledged so many when it last asked for an exec.
     pub acknowledged: u64,
     /// How many signals it has just now.
     pub flood: Flood,
@@ -136,7 +136,7 @@ impl Process {
     /// Sends a signal to its body.
     pub fn pass_on(&mut self, tid: Option<Tid>, info: &SigInfo) {
         if let Some(l) = self.link() {
-            l.tell(&ToHost::Signal {
+            l.send(&ToHost::Signal {
                 pid: self.pid,
                 tid,
                 info: armento_wire::talk::Signal(info.to_vec()),

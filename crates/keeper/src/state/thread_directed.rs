@@ -62,7 +62,7 @@ mod tests {
     use armento_abi::Packed;
 
     #[test]
-    fn what_a_body_aims_at_a_thread_is_known_once() {
+    fn a_thread_directed_signal_is_recognized_once() {
         let mut info: SigInfo = [0; 128];
         (info[0], info[8], info[24]) = (40, 0xff, 7);
         let aimed = ThreadDirected::default();

@@ -71,7 +71,7 @@ impl Tree {
     /// CPU that the process, which is at `node` or was a moment ago, used away so far.
     pub fn used_away(&mut self, pid: Pid, node: &NodeName, away: CpuTime) {
         if let Some(p) = self.procs.get_mut(&pid) {
-            self.keep.cpu.told(pid, away);
+            self.keep.cpu.reported(pid, away);
             p.seen.used_at(node, away);
         }
     }
@@ -81,7 +81,7 @@ impl Tree {
             if let Some(p) = self.procs.get_mut(&u.pid)
                 && p.link().is_some_and(|l| Arc::ptr_eq(l, link))
             {
-                self.keep.cpu.told(u.pid, u.away);
+                self.keep.cpu.reported(u.pid, u.away);
                 p.seen.used_at(&link.node, u.away);
                 p.seen.rss_kib = u.rss_kib;
                 p.seen.busy_percent = u.busy_percent;

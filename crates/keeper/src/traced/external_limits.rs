@@ -19,7 +19,7 @@ pub fn watch_limits(t: &mut Tree) {
         tell_limits(&p.common, p.pid, &link);
         let list = changed(p);
         if !list.is_empty() {
-            link.tell(&ToHost::Nice { list });
+            link.send(&ToHost::Nice { list });
         }
         if ksys::cpu_limited(p.pid) && !t.keep.move_queue.is_called_home(p.pid) {
             let why = "it has a limit of CPU time".to_owned();

@@ -21,7 +21,7 @@ fn waiting(st: &State) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_an_exec_waits_for_comes_first_and_in_order() {
+fn dispositions_for_an_exec_come_first_and_in_order() {
     let mut st = State::default();
     let (work, _rx) = own();
     st.queue.push_back(work);
@@ -37,7 +37,7 @@ fn what_an_exec_waits_for_comes_first_and_in_order() {
 }
 
 #[test]
-fn who_waits_for_one_that_ends_hears_so_at_once() {
+fn the_end_of_a_deputy_ends_its_waiters_at_once() {
     let mut st = State::default();
     let ((work, queued), (done, doing)) = (own(), channel());
     st.queue.push_back(work);
@@ -47,7 +47,7 @@ fn who_waits_for_one_that_ends_hears_so_at_once() {
 }
 
 #[test]
-fn where_an_unborn_child_waits_nobody_else_does() {
+fn the_slot_of_an_unborn_child_is_not_reused() {
     let file = armento_tracee::sys::memfd("test", 0).expect("memfd_create(2)");
     let region = Arc::new(Region::new(file, 1, 1).expect("a region"));
     let child = Box::new(region.slot().expect("it has one"));
