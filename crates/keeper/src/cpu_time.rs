@@ -128,7 +128,7 @@ impl CpuAccounts {
     }
 
     /// It came home with this.
-    pub fn came(&self, pid: Pid, state: &State) {
+    pub fn came_home(&self, pid: Pid, state: &State) {
         self.reported(pid, state.cpu.away);
         let threads = state.threads.iter().map(|t| {
             let thread = Thread {
@@ -190,7 +190,7 @@ impl CpuAccounts {
     }
 
     /// Would the process, at home, read less from its kernel than it has read before?
-    pub fn owes(&self, pid: Pid) -> bool {
+    pub fn must_correct(&self, pid: Pid) -> bool {
         let Some(a) = lock(&self.0).get(&pid).cloned() else {
             return false;
         };

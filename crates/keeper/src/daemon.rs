@@ -227,7 +227,7 @@ fn take(keep: &Arc<Keep>, order: Order) {
             to,
             why: match (balances, by_hand) {
                 (true, _) => Why::Balance(ticket),
-                (false, true) => Why::Hand(ticket),
+                (false, true) => Why::User(ticket),
                 (false, false) => Why::Order(ticket),
             },
         }),

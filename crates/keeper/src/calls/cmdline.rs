@@ -16,12 +16,14 @@ pub fn write(t: &mut Tree, link: &Arc<HostLink>, w: &Words) {
         return;
     };
     // On its way home its pages come by themselves, and may be newer.
-    if p.common.coming.load(Ordering::Acquire) || !p.link().is_some_and(|l| Arc::ptr_eq(l, link)) {
+    if p.common.coming_home.load(Ordering::Acquire)
+        || !p.link().is_some_and(|l| Arc::ptr_eq(l, link))
+    {
         return;
     }
     // What cannot be written shows what was there.
     if inside(w) && sys::vm_write(w.pid, w.at, &w.bytes).is_ok() {
-        p.seen.renamed();
+        p.usage.refresh_command();
     }
 }
 

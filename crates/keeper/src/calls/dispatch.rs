@@ -9,7 +9,7 @@ use super::execute::issue;
 use super::exit::exit;
 use super::{cmdline, fork_and_map, proc_access, readahead};
 use crate::deputy::{AGAIN, HostLink, Work};
-use crate::hosts::{Inlet, body_died};
+use crate::hosts::{CallsReader, body_died};
 use crate::sharing::settle_ended;
 use crate::signals::{
     break_calls, can_break_calls, default_action, exec_body, is_exec, nudge_call,
@@ -45,19 +45,19 @@ const SERVED_IN_PART: [i64; 9] = [
 ];
 
 /// Reads one connection of a host's calls stream until it breaks; why it did.
-pub fn serve_host(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut Inlet) -> WireError {
+pub fn serve_host(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut CallsReader) -> WireError {
     let mut buf = Vec::new();
     loop {
         let kind = match link.session.hear(r, &mut buf) {
             Ok(kind) => kind,
             Err(e) => return e,
         };
-        *lock(&link.heard) = Instant::now();
+        *lock(&link.last_heard) = Instant::now();
         let fine = match kind {
             CALL => call(keep, link, &buf),
             TALK => talk::decode(&buf, "message")
-                .and_then(sound)
-                .map(|m| hear(keep, link, m)),
+                .and_then(check_signal)
+                .map(|m| handle_message(keep, link, m)),
             _ => Err(WireError::Garbled("message")),
         };
         if let Err(e) = fine {
@@ -71,7 +71,7 @@ pub fn serve_host(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut Inlet) -> Wire
 const SIGNALS: std::ops::RangeInclusive<i32> = 1..=64;
 
 /// A signal number that does not exist would leave its deputy stopped, and the tracer thread waiting for it.
-fn sound(m: ToHome) -> Result<ToHome, WireError> {
+fn check_signal(m: ToHome) -> Result<ToHome, WireError> {
     let is = match &m {
         ToHome::Default { sig, info, .. } => {
             SIGNALS.contains(sig) && info.0.len() == size_of::<SigInfo>()
@@ -117,8 +117,8 @@ const NOT_FATAL: u64 = DEFAULT_NOTHING
 
 /// The end of a body, after what it shared and others can find has come home: a process that learns of the end may look
 /// for it.
-fn behind(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'static) {
-    if keep.guards.is_empty() {
+fn after_settling(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'static) {
+    if keep.shm_guards.is_empty() {
         return keep.tracer.post(end);
     }
     let keep = keep.clone();
@@ -128,7 +128,7 @@ fn behind(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'stat
     });
 }
 
-fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
+fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
     match m {
         ToHome::Fork {
             tid,
@@ -173,7 +173,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Exit { pid, code, away } => {
             let l = link.clone();
-            behind(keep, pid, move |t| exit(t, &l, pid, code, away));
+            after_settling(keep, pid, move |t| exit(t, &l, pid, code, away));
         }
         ToHome::ThreadExit { tid, .. } => {
             if let Some(d) = keep.deputy_of(link, tid) {
@@ -185,7 +185,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Died { pid, sig } => {
             let l = link.clone();
-            behind(keep, pid, move |t| body_died(t, &l, pid, sig));
+            after_settling(keep, pid, move |t| body_died(t, &l, pid, sig));
         }
         ToHome::Default {
             pid,
@@ -200,7 +200,7 @@ fn hear(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             let l = link.clone();
             let take = move |t: &mut Tree| default_action(t, &l, pid, tid, sig, &info);
             match NOT_FATAL & bit(sig) {
-                0 => behind(keep, pid, take),
+                0 => after_settling(keep, pid, take),
                 _ => keep.tracer.post(take),
             }
         }

@@ -27,7 +27,11 @@ pub fn target(keep: &Keep, d: &Deputy, c: &Packed) -> Option<Pid> {
     };
     if let Some(of) = whose_words(&path).and_then(of) {
         // On its way home they are not kept up to date.
-        return of.common.coming.load(Ordering::Acquire).then_some(of.pid);
+        return of
+            .common
+            .coming_home
+            .load(Ordering::Acquire)
+            .then_some(of.pid);
     }
     let f = body_file(&path)?;
     let target = of(f.whose)?.pid;

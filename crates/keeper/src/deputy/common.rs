@@ -13,7 +13,7 @@ pub struct Common {
     /// Calls from the body are turned back: a move is under way.
     pub breaking: Arc<AtomicBool>,
     /// It is on its way home: its pages come by themselves.
-    pub coming: Arc<AtomicBool>,
+    pub coming_home: Arc<AtomicBool>,
     pub calls: Arc<AtomicU64>,
     /// Signals that it reads from descriptors. KERNEL: signalfd(2).
     pub signalfds: Arc<AtomicU64>,

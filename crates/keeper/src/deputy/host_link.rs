@@ -40,7 +40,7 @@ pub struct HostLink {
     /// Over however many connections.
     pub session: Session<Writer>,
     pub id: SessionId,
-    pub heard: Mutex<Instant>,
+    pub last_heard: Mutex<Instant>,
     /// Its last usage report named no process.
     pub empty: AtomicBool,
     pub broken: AtomicBool,
@@ -58,7 +58,7 @@ impl HostLink {
             pass,
             session: Session::default(),
             id,
-            heard: Mutex::new(Instant::now()),
+            last_heard: Mutex::new(Instant::now()),
             empty: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             moved: Mutex::default(),
@@ -97,7 +97,7 @@ impl HostLink {
 
     /// Since when nothing was heard, if that is longer than it should be.
     pub fn lost(&self) -> Option<Duration> {
-        let silent = lock(&self.heard).elapsed();
+        let silent = lock(&self.last_heard).elapsed();
         (silent > self.silence().0 || !self.session.connected()).then_some(silent)
     }
 
@@ -116,12 +116,12 @@ impl HostLink {
 
     /// Nothing was heard of it for so long that it has ended.
     pub fn past(&self) -> bool {
-        lock(&self.heard).elapsed() > Duration::from_millis(self.pass.dead_ms) + GRACE
+        lock(&self.last_heard).elapsed() > Duration::from_millis(self.pass.dead_ms) + GRACE
     }
 
     /// Before a process is handed over, in the tracer thread: what is lost with a link is counted there when it breaks,
     /// and only then. A process is never handed over while the link is disconnected: it might wait long, and it runs here.
-    pub fn whole(&self) -> Result<()> {
+    pub fn ensure_connected(&self) -> Result<()> {
         if self.broken.load(Ordering::Acquire) || !self.session.connected() {
             return Err(link_lost("the other node went away during the move"));
         }

@@ -90,8 +90,8 @@ impl Deputy {
     }
 
     /// Its thread leaves in the midst of a call, standing still since then. Before: no call for it has come.
-    pub fn stood(&self, since: Instant) {
-        lock(&self.st).stood = Some(since);
+    pub fn frozen_since(&self, since: Instant) {
+        lock(&self.st).frozen_since = Some(since);
     }
 
     pub fn link(&self) -> Arc<HostLink> {

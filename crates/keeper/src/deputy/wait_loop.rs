@@ -275,7 +275,7 @@ impl Deputy {
 /// A relative timeout that is being waited for again shrinks to what is left of it. When its thread has just left home,
 /// it is not known how long it had waited; but where the kernel writes down what is left, it did so at the stop.
 fn timing(st: &mut State, flags: u8, packed: &mut Packed) {
-    let stood = st.stood.take();
+    let stood = st.frozen_since.take();
     let Some(t) = armento_abi::deadline(packed) else {
         return;
     };

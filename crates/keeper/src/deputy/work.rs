@@ -81,7 +81,7 @@ pub(super) struct State {
     /// When the call that is being restarted was to end.
     pub(super) deadline: Option<Instant>,
     /// Since when its thread stood still that leaves in the midst of a call; until that is issued again.
-    pub(super) stood: Option<Instant>,
+    pub(super) frozen_since: Option<Instant>,
     /// The thread's restart block was set by a call that we ran for the body: number and deadline.
     pub(super) block: Option<(u16, Option<Instant>)>,
     /// Where in the slot that call's results come to lie, whichever call continues it.

@@ -18,25 +18,25 @@ pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
     let mut all = Vec::new();
     let placed = |p: &&mut Process| !p.at_exec && !p.before_exec;
     for p in t.procs.values_mut().filter(placed) {
-        p.seen.look(p.link().is_none());
+        p.usage.refresh(p.link().is_none());
         let place: NodeName = p.link().map_or_else(|| here.clone(), |l| l.node.clone());
         let lost = p.link().and_then(|l| l.lost());
         all.push(ProcInfo {
             pid: p.pid,
-            ppid: p.seen.ppid,
+            ppid: p.usage.ppid,
             tree,
             uid,
             home: here.clone(),
             place,
-            command: p.seen.command.clone(),
-            cpu_ms: p.seen.cpu_ms(),
-            away_cpu_ms: p.seen.away_ms(),
-            rss_kib: p.seen.rss_kib,
+            command: p.usage.command.clone(),
+            cpu_ms: p.usage.cpu_ms(),
+            away_cpu_ms: p.usage.away_ms(),
+            rss_kib: p.usage.rss_kib,
             threads: match p.link() {
                 Some(_) => p.threads.len() as u32,
-                None => p.seen.threads,
+                None => p.usage.threads,
             },
-            busy_percent: p.seen.busy_percent,
+            busy_percent: p.usage.busy_percent,
             moves: p.moves,
             forwarded: p.common.calls.load(Ordering::Relaxed),
             stay: p.stay_reason.as_ref().map(|k| k.stay),

@@ -12,4 +12,4 @@ pub(crate) use connect::connect;
 pub(crate) use door::{dial_spare, early_connection, open_connection, open_for_move};
 pub(crate) use lost::{body_died, cut_off, end_with_host};
 pub(crate) use monitor::watch_hosts;
-pub(crate) use reconnect::Inlet;
+pub(crate) use reconnect::CallsReader;

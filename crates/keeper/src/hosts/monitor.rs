@@ -19,7 +19,7 @@ pub fn watch_hosts(keep: &Arc<Keep>) {
             dead(keep, &link);
             continue;
         }
-        let silent = lock(&link.heard).elapsed();
+        let silent = lock(&link.last_heard).elapsed();
         let (worries, answered) = link.silence();
         if silent > worries {
             // Its reader looks for a way round what keeps this connection from working.

@@ -51,17 +51,17 @@ enum Whereabouts {
     Unknown,
 }
 
-pub type Inlet = BufReader<Reader>;
+pub type CallsReader = BufReader<Reader>;
 /// Serves what a host asks over one connection, until it breaks; why it did.
-pub type Serve = fn(&Arc<Keep>, &Arc<HostLink>, &mut Inlet) -> WireError;
+pub type Serve = fn(&Arc<Keep>, &Arc<HostLink>, &mut CallsReader) -> WireError;
 
 /// The first connection.
-pub fn begin(keep: &Keep, link: &Arc<HostLink>, limit: Duration) -> Result<Inlet> {
+pub fn begin(keep: &Keep, link: &Arc<HostLink>, limit: Duration) -> Result<CallsReader> {
     open(keep, link, 0, limit).map_err(link_lost)
 }
 
 /// Reads what the host says, over as many connections as it takes, until the host is dead.
-pub fn run(keep: &Arc<Keep>, link: &Arc<HostLink>, first: Inlet, serve: Serve) {
+pub fn run(keep: &Arc<Keep>, link: &Arc<HostLink>, first: CallsReader, serve: Serve) {
     session::never_wait();
     let mut epoch = 0;
     let mut inlet = first;
@@ -84,7 +84,7 @@ pub fn run(keep: &Arc<Keep>, link: &Arc<HostLink>, first: Inlet, serve: Serve) {
     dead(keep, link);
 }
 
-fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<Inlet> {
+fn mend(keep: &Keep, link: &Arc<HostLink>, epoch: &mut u32) -> Option<CallsReader> {
     let (mut refused, mut wait, mut limit) = (0, WAIT_MIN, AGAIN_MIN);
     let mut asked = Instant::now();
     while !link.broken.load(Ordering::Acquire) && !link.past() {
@@ -140,7 +140,7 @@ fn open(
     link: &Arc<HostLink>,
     epoch: u32,
     limit: Duration,
-) -> std::result::Result<Inlet, LinkError> {
+) -> std::result::Result<CallsReader, LinkError> {
     let pass = &link.way();
     let line = dial(&pass.addr, &own_identity(keep, pass), &pass.expect, limit)?;
     let socket = line.socket().try_clone()?;
@@ -166,7 +166,7 @@ fn open(
     let (WELCOME, Ok(heard)) = (kind, heard.as_slice().try_into()) else {
         return Err(broken(WireError::Garbled("welcome")));
     };
-    *lock(&link.heard) = Instant::now();
+    *lock(&link.last_heard) = Instant::now();
     let closer: Closer = Box::new(move || drop(socket.shutdown(Shutdown::Both)));
     let again = link.session.attach(w, closer, u64::from_le_bytes(heard));
     if let Some(again) = again.map_err(broken)? {

@@ -17,7 +17,7 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
         // It exec'd while its pages were being copied: that move is off.
         let _ = l.grip.disband();
     }
-    t.blocks.remove(&tid);
+    t.restart_blocks.remove(&tid);
     t.loading.remove(&tid);
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
@@ -31,13 +31,13 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
         .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked));
     if let Some(l) = p.link().cloned() {
         l.send(&ToHost::Execed { pid });
-        p.seen.used_at(&l.node, t.keep.cpu.away(pid));
-        p.seen.back_home();
+        p.usage.used_at(&l.node, t.keep.cpu.away(pid));
+        p.usage.end_stay();
     }
     p.close_deputies(&t.keep.deputies);
     settle_later(&t.keep, pid);
     (p.place, p.placed_by_user) = (Place::Home, false);
-    p.common.coming.store(false, Ordering::Release);
+    p.common.coming_home.store(false, Ordering::Release);
     p.region = None;
     p.at_exec = traced;
     let first = std::mem::take(&mut p.before_exec);
@@ -45,7 +45,7 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
     p.stay_reason = None;
     p.common.breaking.store(false, Ordering::Release);
     // What a move kept back for the body is for the new program; home's kernel queues it.
-    p.seen.renamed();
+    p.usage.refresh_command();
     p.queue_held_here();
     t.publish();
     first

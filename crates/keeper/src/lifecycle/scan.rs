@@ -46,7 +46,7 @@ pub fn process_gone(t: &mut Tree, pid: Pid) {
     };
     if let Some(l) = p.link().cloned() {
         l.send(&ToHost::Kill { pid });
-        p.seen.used_at(&l.node, t.keep.cpu.away(pid));
+        p.usage.used_at(&l.node, t.keep.cpu.away(pid));
     }
     // What was read ahead for it has no reader any more.
     lock(&t.keep.readaheads).retain(|(p, _), _| *p != pid);
@@ -54,7 +54,7 @@ pub fn process_gone(t: &mut Tree, pid: Pid) {
     t.follow.forget(pid);
     p.close_deputies(&t.keep.deputies);
     settle_later(&t.keep, pid);
-    p.seen
+    p.usage
         .finish(p.moves, p.common.calls.load(Ordering::Relaxed));
     t.publish();
 }

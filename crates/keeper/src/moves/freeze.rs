@@ -37,7 +37,7 @@ pub struct Leaves {
 
 /// Halts it for good and reads everything but memory. `others`: what of shared memory is sent already.
 pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Survey, State)> {
-    let blocks = t.blocks.clone();
+    let blocks = t.restart_blocks.clone();
     let l = t
         .leaving
         .get_mut(&pid)
@@ -59,7 +59,9 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         asleep.iter().for_each(|a| t.wait_deadlines.woken(a));
         t.futex_waits.stopped(&asleep, &l.grip.halted);
     }
-    t.cpu_fixup.restarted.whole(pid, &l.grip.halted)?;
+    t.cpu_fixup
+        .restarted
+        .ensure_input_complete(pid, &l.grip.halted)?;
     uncarried::of_threads(l.grip.halted.iter().map(|h| h.tid))?;
     point("home.halted");
     t.passing.extend(l.grip.seized.iter().copied());
@@ -172,7 +174,7 @@ fn guarded(keep: &Keep, pid: Pid) -> Result<()> {
     let mut lasting = list
         .iter()
         .filter_map(|v| Some((v, objects::lasting(v)?.0)));
-    match lasting.find(|(_, o)| !keep.guards.has(o)) {
+    match lasting.find(|(_, o)| !keep.shm_guards.has(o)) {
         Some((v, _)) => {
             let why = format!("{} was mapped just now", v.name);
             Err(MigrateError::Stays(Stay::Busy, why))

@@ -49,7 +49,7 @@ pub fn group_home(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Resu
     let away = objects_away(keep, group);
     let mut turn = None;
     let flipped = all_here(keep, &moves, got).and_then(|all| {
-        turn = Some(keep.guards.turn());
+        turn = Some(keep.shm_guards.lock_settling());
         fetch_objects(keep, &away)?;
         let bytes = all.iter().map(|(.., f)| f.bytes).sum();
         let frozen = all.iter().map(|(.., f)| f.frozen).min();

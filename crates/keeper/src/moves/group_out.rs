@@ -64,7 +64,7 @@ pub fn group_out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Mov
     let frozen = Instant::now();
     let mut members = Vec::new();
     // What is on its way is not settled meanwhile.
-    let turn = keep.guards.turn();
+    let turn = keep.shm_guards.lock_settling();
     let sent = (|| {
         halt(keep, group, &link, &mut members)?;
         let lasting = guard_objects(keep, group, &link)?;
@@ -72,7 +72,7 @@ pub fn group_out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Mov
         shared_only_with(group, &areas.cloned().collect::<Vec<_>>())?;
         let bytes = send(keep, &link, &mut members)?;
         let away = hand_over(keep, &link, &members)?;
-        keep.guards.gone(&lasting);
+        keep.shm_guards.mark_away(&lasting);
         Ok((bytes, away))
     })();
     drop(turn);
@@ -166,7 +166,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
         m.prep.head.lasting = objects::sizes(&m.prep.head.areas)
             .into_iter()
             .map(|(object, _)| object)
-            .filter(|o| keep.guards.has(o))
+            .filter(|o| keep.shm_guards.has(o))
             .collect();
         let one = (|| {
             let noted = Noted::now(m.pid)?;
@@ -201,7 +201,7 @@ fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Resu
     let all: Vec<_> = members.iter().map(|m| (m.pid, m.mv)).collect();
     let link = link.clone();
     let flip = move |t: &mut Tree| -> Result<Vec<Pid>> {
-        link.whole()?;
+        link.ensure_connected()?;
         let mut away = Vec::new();
         for (pid, mv) in all {
             match hollow::hand_over(t, pid, &link, mv) {

@@ -64,7 +64,7 @@ pub fn hand_over(
     mv: MoveId,
 ) -> Result<(Option<DeferredTeardown>, NewDeputies)> {
     let keep = t.keep.clone();
-    link.whole()?;
+    link.ensure_connected()?;
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
     let code = l.region.code();
     let halted: Vec<Halted> = l.grip.halted.clone();
@@ -95,12 +95,13 @@ pub fn hand_over(
         // It may have fallen asleep since it was halted first, and shows its call no more when it comes home.
         let sleeps = s
             .at_deputy
-            .then(|| restarting(s, t.blocks.get(&s.tid).copied()));
-        t.blocks.extend(sleeps.flatten().map(|nr| (s.tid, nr)));
+            .then(|| restarting(s, t.restart_blocks.get(&s.tid).copied()));
+        t.restart_blocks
+            .extend(sleeps.flatten().map(|nr| (s.tid, nr)));
         let kept = sleeps.flatten().and_then(|nr| kept_memory(s, nr));
         let d = Deputy::new(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
         if s.again {
-            d.stood(l.stands);
+            d.frozen_since(l.stands);
         }
         keep.deputies.insert(&d);
         p.threads.insert(s.tid, d.clone());

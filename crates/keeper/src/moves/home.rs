@@ -64,7 +64,7 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
 /// Everything of a process that is away. After `Ok` its memory is here, its threads are still deputies, stopped,
 /// and the host has it all the same.
 pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Fetched> {
-    keep.tracer.run(move |t| t.coming(pid, true));
+    keep.tracer.run(move |t| t.set_coming_home(pid, true));
     link.send(&ToHost::Send {
         mv,
         pid,
@@ -97,7 +97,7 @@ pub fn give_back(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
     keep.moves.end(mv);
     keep.tracer.run(move |t| {
         back_to_deputies(t, pid);
-        t.coming(pid, false);
+        t.set_coming_home(pid, false);
     });
     link.send(&ToHost::Abort { mv, pid });
 }
@@ -198,17 +198,17 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     let deputies = p.leave_deputies(&keep.deputies);
     (p.place, p.placed_by_user) = (Place::Home, false);
     p.common
-        .coming
+        .coming_home
         .store(false, std::sync::atomic::Ordering::Release);
     p.patience = PATIENCE;
     p.region = None;
-    p.seen.back_home();
+    p.usage.end_stay();
     p.common
         .breaking
         .store(false, std::sync::atomic::Ordering::Release);
     let mut grip = Grip::new(pid);
     for h in &halted {
-        t.remember_block(h.tid);
+        t.remember_restart_block(h.tid);
         grip.seized.insert(h.tid);
     }
     grip.halted = halted;

@@ -86,8 +86,8 @@ fn await_built(
             Err(RecvTimeoutError::Disconnected) => return Err(not_finished()),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        from.whole()?;
-        to.whole()?;
+        from.ensure_connected()?;
+        to.ensure_connected()?;
         let since = keep.tracer.run(move |t| froze_at(t, pid).map(|f| *f));
         match since.flatten() {
             None => return Err(MigrateError::Ended),
@@ -105,11 +105,11 @@ fn flip(
     to: &Arc<HostLink>,
     mv: MoveId,
 ) -> Result<Option<Instant>> {
-    to.whole()?;
+    to.ensure_connected()?;
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     p.threads.values().for_each(|d| d.set_link(to));
     p.now_at(to);
-    p.seen.back_home();
+    p.usage.end_stay();
     let froze = p.froze_at.take();
     // Before it runs: what broke its calls comes before their results.
     t.release_held(pid);

@@ -82,7 +82,7 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
     };
     h.batch(&code, &flags::unlock_calls(&old))?;
     h.batch(&code, &target::drop_calls(&drop))?;
-    let open = objects::opened_up(&layout.areas, |o| !keep.guards.has(o));
+    let open = objects::opened_up(&layout.areas, |o| !keep.shm_guards.has(o));
     let new = areas::bare(&open);
     let viewed = restore_views(&mut h, &code, &old, &new)?;
     let moved = files_moved(&mut h, &code, &old, &new)?;

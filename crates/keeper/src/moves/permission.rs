@@ -38,7 +38,7 @@ pub fn ensure(keep: &Keep, pid: Pid) -> Result<()> {
         match keep.daemon.ask(Ask::LetTrace { pid }, ASKED_MAX) {
             Ok(Answer::Named { slept }) if allowed(pid)? => {
                 if let Some((tid, nr)) = slept {
-                    keep.tracer.run(move |t| t.blocks.insert(tid, nr));
+                    keep.tracer.run(move |t| t.restart_blocks.insert(tid, nr));
                 }
                 return Ok(());
             }

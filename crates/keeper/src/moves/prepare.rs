@@ -97,9 +97,9 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         grip.halt_one(pid)?;
     } else {
         let asleep = timed_sleepers(&delicate(pid)?);
-        let led = t.cpu_fixup.restarted.clone();
+        let restarted = t.cpu_fixup.restarted.clone();
         let halted = halt(&mut grip)
-            .and_then(|()| led.whole(pid, &grip.halted))
+            .and_then(|()| restarted.ensure_input_complete(pid, &grip.halted))
             .and_then(|()| uncarried::of_threads(grip.halted.iter().map(|h| h.tid)));
         if let Err(e) = halted {
             resume_process(t, pid, grip);
@@ -113,7 +113,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         Ok((prep, leaving)) => {
             let mut leaving = Leaving { grip, ..leaving };
             for h in &leaving.grip.halted {
-                t.remember_block(h.tid);
+                t.remember_restart_block(h.tid);
             }
             if prep.uffd.is_some() {
                 let options = t.passing_options(pid);
@@ -128,7 +128,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         }
         Err(e) => {
             for h in &grip.halted {
-                t.remember_block(h.tid);
+                t.remember_restart_block(h.tid);
             }
             if at_exec {
                 // It stays seized: the placement lets it go.
@@ -247,7 +247,7 @@ pub fn undo(t: &mut Tree, pid: Pid) {
     let halted = l.grip.halt(trace::WATCH);
     if halted.is_ok() {
         for h in &l.grip.halted {
-            t.remember_block(h.tid);
+            t.remember_restart_block(h.tid);
         }
         if let Ok(mut h) = Hold::take(pid, Arc::new(Unfiltered))
             && l.mapped

@@ -37,11 +37,11 @@ pub struct Fetched {
 pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     let state = &got.state;
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
-    t.keep.cpu.came(pid, state);
+    t.keep.cpu.came_home(pid, state);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     if let Some(l) = p.link() {
         let node = l.node.clone();
-        p.seen.used_at(&node, state.cpu.away);
+        p.usage.used_at(&node, state.cpu.away);
     }
     let mut signals: Vec<(Option<Tid>, SigInfo)> = state
         .pending
@@ -130,7 +130,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
             World::report(t, tid, end);
         }
     }
-    t.blocks.extend(blocks);
+    t.restart_blocks.extend(blocks);
     Ok(())
 }
 
@@ -154,7 +154,7 @@ fn restore_some(
     code: &Code,
     all: &[Dressed],
     ignores: bool,
-    (blocks, waits, futex_waits, led): (
+    (blocks, waits, futex_waits, restarted): (
         &mut Vec<(Tid, i64)>,
         &mut WaitDeadlines,
         &mut FutexWaits,
@@ -199,7 +199,7 @@ fn restore_some(
             write_time_left(d.tid, &regs, d.deadline());
         }
         if s.written > 0 {
-            led.came((d.pid, d.tid), &mut regs, s.written);
+            restarted.came((d.pid, d.tid), &mut regs, s.written);
         }
         h.regs = regs;
     }

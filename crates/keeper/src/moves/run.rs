@@ -30,7 +30,7 @@ pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
                 come_home(keep, task.pid, &kept, 1);
             }
             Why::Storm => storm(keep, &task),
-            Why::Order(ticket) | Why::Hand(ticket) => {
+            Why::Order(ticket) | Why::User(ticket) => {
                 if task.to != Dest::Balance {
                     release_hold(keep, task.pid);
                 }
@@ -82,7 +82,7 @@ fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
         _ => move_process(keep, pid, &task.to, false),
     };
     let placed = matches!(task.to, Dest::Node(_) | Dest::Home);
-    if r.is_ok() && placed && matches!(task.why, Why::Hand(_)) {
+    if r.is_ok() && placed && matches!(task.why, Why::User(_)) {
         mark_placed(keep, pid);
     }
     let report = match r {

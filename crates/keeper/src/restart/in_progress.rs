@@ -75,7 +75,7 @@ impl RestartedCalls {
     }
 
     /// All threads of a process were stopped to move it: none may still have to ask for the rest of a message.
-    pub fn whole(&self, pid: Pid, halted: &[Halted]) -> Result<()> {
+    pub fn ensure_input_complete(&self, pid: Pid, halted: &[Halted]) -> Result<()> {
         for h in halted {
             self.look(pid, h);
         }

@@ -40,7 +40,7 @@ const HELD_MAX: usize = 4096;
 /// Does `pid` map any of them?
 pub fn maps_shared_object(keep: &Keep, pid: Pid) -> bool {
     let list = maps::read(pid).unwrap_or_default();
-    let away = |v| objects::nameless(v).is_some_and(|o| keep.guards.has(&o));
+    let away = |v| objects::nameless(v).is_some_and(|o| keep.shm_guards.has(&o));
     list.iter()
         .any(|v| objects::lasting(v).is_some() || away(v))
 }
@@ -59,7 +59,7 @@ pub fn guard_objects(
                 continue;
             };
             *attached.entry(object).or_default() += 1;
-            if !keep.guards.has(&object) {
+            if !keep.shm_guards.has(&object) {
                 let file = Arc::new(open(*pid, &v)?);
                 if how == Lasting::Named {
                     watch(keep, &file)?;
@@ -76,7 +76,7 @@ pub fn guard_objects(
         }
     }
     for (object, n) in &attached {
-        let how = lock(&keep.guards.held).get(object).map(|h| h.how);
+        let how = lock(&keep.shm_guards.held).get(object).map(|h| h.how);
         if how == Some(Lasting::SystemV) {
             sole(*object, *n, group)?;
         }
@@ -96,7 +96,7 @@ fn open(pid: Pid, v: &maps::Vma) -> Result<File> {
 }
 
 fn hold(keep: &Keep, object: ObjectId, held: Guarded) -> Result<()> {
-    let mut all = lock(&keep.guards.held);
+    let mut all = lock(&keep.shm_guards.held);
     if all.len() >= HELD_MAX {
         return stays(format!(
             "{HELD_MAX} pieces of shared memory are away already"
@@ -141,7 +141,7 @@ fn sole(object: ObjectId, n: u64, group: &[Pid]) -> Result<()> {
 
 /// Has the kernel hold opens of `file`.
 fn watch(keep: &Arc<Keep>, file: &File) -> Result<()> {
-    let mut watch = lock(&keep.guards.watch);
+    let mut watch = lock(&keep.shm_guards.watch);
     let fan = match &*watch {
         Some(fan) => fan.clone(),
         None => {
@@ -166,7 +166,7 @@ fn opens(keep: &Arc<Keep>, fan: &Arc<OwnedFd>) {
             // We ourselves, and processes that are away: they would wait for themselves.
             let ours = pid == std::process::id() as Pid || keep.deputy(pid).is_some();
             let object = file.metadata().map(|m| objects::id(&m)).ok();
-            match object.filter(|o| !ours && keep.guards.has(o)) {
+            match object.filter(|o| !ours && keep.shm_guards.has(o)) {
                 None => sys::answer_open(fan, &file, true),
                 Some(object) => {
                     let (keep, fan) = (keep.clone(), fan.clone());
@@ -183,7 +183,7 @@ fn opens(keep: &Arc<Keep>, fan: &Arc<OwnedFd>) {
 fn come_home(keep: &Arc<Keep>, object: ObjectId, opener: Pid) -> bool {
     let until = Instant::now() + OPEN_MAX;
     let mut asked: Option<Instant> = None;
-    while keep.guards.has(&object) {
+    while keep.shm_guards.has(&object) {
         if Instant::now() > until {
             eprintln!(
                 "process {opener} was refused a file in /dev/shm: its memory did not come home"
@@ -200,10 +200,14 @@ fn come_home(keep: &Arc<Keep>, object: ObjectId, opener: Pid) -> bool {
                 keep.move_queue.push_urgent(Task { pid, to, why });
             }
         }
-        let held = lock(&keep.guards.held);
+        let held = lock(&keep.shm_guards.held);
         let away = |held: &mut HashMap<_, _>| held.contains_key(&object);
         // It is looked at again above.
-        drop(keep.guards.less.wait_timeout_while(held, ASK_AGAIN, away));
+        drop(
+            keep.shm_guards
+                .released
+                .wait_timeout_while(held, ASK_AGAIN, away),
+        );
     }
     true
 }
@@ -212,7 +216,7 @@ fn come_home(keep: &Arc<Keep>, object: ObjectId, opener: Pid) -> bool {
 /// home the contents of those of `wanted` that are away.
 pub fn fetch_objects(keep: &Arc<Keep>, wanted: &HashSet<ObjectId>) -> Result<()> {
     for object in wanted {
-        let held = lock(&keep.guards.held).get(object).cloned();
+        let held = lock(&keep.shm_guards.held).get(object).cloned();
         if let Some(held) = held {
             fetch_one(keep, *object, &held)?;
         }
@@ -245,16 +249,16 @@ fn fetch_one(keep: &Keep, object: ObjectId, held: &Guarded) -> Result<()> {
 /// They are home, or never left: opens are not held any more.
 pub fn release_objects(keep: &Keep, wanted: &HashSet<ObjectId>) {
     for object in wanted {
-        let Some(held) = lock(&keep.guards.held).remove(object) else {
+        let Some(held) = lock(&keep.shm_guards.held).remove(object) else {
             continue;
         };
-        let fan = lock(&keep.guards.watch).clone();
+        let fan = lock(&keep.shm_guards.watch).clone();
         if let Some(fan) = fan.filter(|_| held.how == Lasting::Named) {
             let _ = sys::watch_opens(&fan, held.file.as_fd(), false);
         }
         held.link.send(&ToHost::Forget { object: *object });
     }
-    keep.guards.less.notify_all();
+    keep.shm_guards.released.notify_all();
 }
 
 /// What of it is away that `group` maps.
@@ -263,13 +267,13 @@ pub fn objects_away(keep: &Keep, group: &[Pid]) -> HashSet<ObjectId> {
         .iter()
         .flat_map(|p| maps::read(*p).unwrap_or_default());
     let all: HashSet<ObjectId> = list.filter_map(|v| objects::of(&v)).collect();
-    all.into_iter().filter(|o| keep.guards.has(o)).collect()
+    all.into_iter().filter(|o| keep.shm_guards.has(o)).collect()
 }
 
 /// `pid` ends, or has: objects that no other process maps which is away come home after it.
 pub fn settle_ended(keep: &Arc<Keep>, ended: Pid) {
-    let _turn = keep.guards.turn();
-    let held = lock(&keep.guards.held).clone();
+    let _turn = keep.shm_guards.lock_settling();
+    let held = lock(&keep.shm_guards.held).clone();
     let away = held.into_iter().filter(|(_, h)| h.away).map(|(o, _)| o);
     let alone = |o: &ObjectId| {
         let all = sharers::all(&HashSet::from([*o]));
@@ -287,7 +291,7 @@ pub fn settle_ended(keep: &Arc<Keep>, ended: Pid) {
 
 /// … from the tracer thread, which does not wait for it.
 pub fn settle_later(keep: &Arc<Keep>, pid: Pid) {
-    if !keep.guards.is_empty() {
+    if !keep.shm_guards.is_empty() {
         let keep = keep.clone();
         aside::soon("settle", move || settle_ended(&keep, pid));
     }

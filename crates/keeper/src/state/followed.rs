@@ -10,9 +10,9 @@ pub struct Followed {
     /// Seized threads at home, with their processes.
     pub threads: HashMap<Tid, Pid>,
     /// Children that have not exec'd, and at how many more stops we look.
-    pub fresh: HashMap<Tid, u32>,
+    pub not_execed: HashMap<Tid, u32>,
     /// Those in waits that our tracing has woken.
-    pub wakes: SpuriousWakeups,
+    pub wakeups: SpuriousWakeups,
 }
 
 impl Followed {
@@ -20,27 +20,27 @@ impl Followed {
         Followed {
             on,
             threads: HashMap::new(),
-            fresh: HashMap::new(),
-            wakes: SpuriousWakeups::default(),
+            not_execed: HashMap::new(),
+            wakeups: SpuriousWakeups::default(),
         }
     }
 
     /// It leaves, ended or exec'd.
     pub fn forget(&mut self, pid: Pid) {
         for (tid, _) in self.threads.extract_if(|_, p| *p == pid) {
-            self.wakes.forget(tid);
+            self.wakeups.forget(tid);
         }
-        self.fresh.remove(&pid);
+        self.not_execed.remove(&pid);
     }
 
     pub fn ended(&mut self, tid: Tid) {
         self.threads.remove(&tid);
-        self.fresh.remove(&tid);
-        self.wakes.forget(tid);
+        self.not_execed.remove(&tid);
+        self.wakeups.forget(tid);
     }
 
     pub fn go(&self, tid: Tid, sig: i32) -> trace::Result<()> {
-        if self.fresh.contains_key(&tid) || self.wakes.has(tid) {
+        if self.not_execed.contains_key(&tid) || self.wakeups.has(tid) {
             trace::resume_to_call(tid, sig)
         } else {
             trace::resume(tid, sig)

@@ -91,7 +91,7 @@ pub struct Keep {
     /// Files that an away process maps shared, leased against writers.
     pub leases: Mutex<Vec<(Pid, Arc<File>)>>,
     /// Shared memory that is away and that others could find.
-    pub guards: ShmGuards,
+    pub shm_guards: ShmGuards,
     /// Descriptors that hosts read ahead.
     pub readaheads: Mutex<ReadAheads>,
     /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
@@ -127,7 +127,7 @@ pub struct Tree {
     /// At home under `--spread`.
     pub follow: Followed,
     /// What a thread that we let go in a restartable sleep was doing.
-    pub blocks: HashMap<Tid, i64>,
+    pub restart_blocks: HashMap<Tid, i64>,
     /// … or how long it still has to wait.
     pub wait_deadlines: WaitDeadlines,
     pub futex_waits: FutexWaits,
@@ -177,7 +177,7 @@ impl Keep {
                 / FILES_SHARE,
             names: Mutex::default(),
             leases: Mutex::default(),
-            guards: Default::default(),
+            shm_guards: Default::default(),
             readaheads: Mutex::default(),
             inherited,
             thread_directed: ThreadDirected::default(),

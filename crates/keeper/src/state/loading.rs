@@ -15,7 +15,7 @@ pub enum Loaded {
 
 /// The thread that waits for a program to reach its entry.
 pub struct Loading {
-    pub tell: Sender<Loaded>,
+    pub done: Sender<Loaded>,
     /// It took too long: let it go when it stops.
     pub late: bool,
 }

@@ -13,7 +13,7 @@ pub enum Why {
     /// The daemon's, with its ticket.
     Order(u64),
     /// … as a person asked.
-    Hand(u64),
+    User(u64),
     /// … to even out the load.
     Balance(u64),
     Storm,
@@ -93,7 +93,7 @@ const TURN_MAX: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub struct MoveLocks {
     busy: Mutex<HashSet<Pid>>,
-    less: Condvar,
+    freed: Condvar,
 }
 
 /// The right to move a process, until dropped.
@@ -103,7 +103,7 @@ impl MoveLocks {
     pub fn take(&self, pid: Pid) -> Result<MoveLock<'_>> {
         let busy = lock(&self.busy);
         let wait = self
-            .less
+            .freed
             .wait_timeout_while(busy, TURN_MAX, |b| b.contains(&pid));
         let (mut busy, late) = wait.unwrap_or_else(|e| e.into_inner());
         if late.timed_out() {
@@ -118,6 +118,6 @@ impl MoveLocks {
 impl Drop for MoveLock<'_> {
     fn drop(&mut self) {
         lock(&self.0.busy).remove(&self.1);
-        self.0.less.notify_all();
+        self.0.freed.notify_all();
     }
 }

@@ -78,7 +78,7 @@ pub struct Process {
     pub born: Instant,
     pub hold_until: Option<Instant>,
     pub next_hold: Duration,
-    pub seen: UsageSummary,
+    pub usage: UsageSummary,
 }
 
 impl Process {
@@ -86,7 +86,7 @@ impl Process {
         cpu.begin(pid);
         let common = Common {
             breaking: Arc::default(),
-            coming: Arc::default(),
+            coming_home: Arc::default(),
             calls: Arc::default(),
             signalfds: Arc::default(),
             limits: Arc::default(),
@@ -122,7 +122,7 @@ impl Process {
             born: Instant::now(),
             hold_until: None,
             next_hold: HOLD_MIN,
-            seen: UsageSummary::new(pid),
+            usage: UsageSummary::new(pid),
         }
     }
 

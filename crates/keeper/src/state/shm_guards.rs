@@ -12,12 +12,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub struct ShmGuards {
     pub held: Mutex<HashMap<ObjectId, Guarded>>,
     /// One of them is home.
-    pub less: Condvar,
+    pub released: Condvar,
     /// The fanotify group, made with the first file.
     pub watch: Mutex<Option<Arc<OwnedFd>>>,
     /// Held while they are brought home, by a group or at the end of one of it. Contents that are fetched must not meet
     /// processes that run at home already.
-    turn: Mutex<()>,
+    settling: Mutex<()>,
 }
 
 #[derive(Clone)]
@@ -40,12 +40,12 @@ impl ShmGuards {
     }
 
     /// One at a time brings them home.
-    pub fn turn(&self) -> MutexGuard<'_, ()> {
-        lock(&self.turn)
+    pub fn lock_settling(&self) -> MutexGuard<'_, ()> {
+        lock(&self.settling)
     }
 
     /// The processes that map them were handed over.
-    pub fn gone(&self, objects: &HashSet<ObjectId>) {
+    pub fn mark_away(&self, objects: &HashSet<ObjectId>) {
         let mut held = lock(&self.held);
         for object in objects {
             if let Some(h) = held.get_mut(object) {

@@ -38,7 +38,7 @@ impl Tree {
             loading: BTreeMap::new(),
             cpu_fixup: CpuFixup::default(),
             follow: Followed::new(keep.settings.spread),
-            blocks: HashMap::new(),
+            restart_blocks: HashMap::new(),
             wait_deadlines: WaitDeadlines::default(),
             futex_waits: FutexWaits::default(),
             scanned: Instant::now(),
@@ -72,7 +72,7 @@ impl Tree {
     pub fn used_away(&mut self, pid: Pid, node: &NodeName, away: CpuTime) {
         if let Some(p) = self.procs.get_mut(&pid) {
             self.keep.cpu.reported(pid, away);
-            p.seen.used_at(node, away);
+            p.usage.used_at(node, away);
         }
     }
 
@@ -82,9 +82,9 @@ impl Tree {
                 && p.link().is_some_and(|l| Arc::ptr_eq(l, link))
             {
                 self.keep.cpu.reported(u.pid, u.away);
-                p.seen.used_at(&link.node, u.away);
-                p.seen.rss_kib = u.rss_kib;
-                p.seen.busy_percent = u.busy_percent;
+                p.usage.used_at(&link.node, u.away);
+                p.usage.rss_kib = u.rss_kib;
+                p.usage.busy_percent = u.busy_percent;
             }
         }
     }
@@ -145,12 +145,12 @@ impl Tree {
     }
 
     /// A thread let go in the midst of a restartable sleep will show only `restart_syscall` next time.
-    pub fn remember_block(&mut self, tid: Tid) {
+    pub fn remember_restart_block(&mut self, tid: Tid) {
         let Ok(r) = trace::regs(tid) else { return };
         if r.rax as i64 == thread::ERESTART_RESTARTBLOCK
             && r.orig_rax as i64 != libc::SYS_restart_syscall
         {
-            self.blocks.insert(tid, r.orig_rax as i64);
+            self.restart_blocks.insert(tid, r.orig_rax as i64);
         }
     }
 
@@ -172,9 +172,9 @@ impl Tree {
         away(s.tgid) || s.tgid == tid && away(s.ppid)
     }
 
-    pub fn coming(&mut self, pid: Pid, yes: bool) {
+    pub fn set_coming_home(&mut self, pid: Pid, yes: bool) {
         if let Some(p) = self.procs.get_mut(&pid) {
-            p.common.coming.store(yes, Ordering::Release);
+            p.common.coming_home.store(yes, Ordering::Release);
         }
     }
 

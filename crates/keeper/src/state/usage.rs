@@ -43,7 +43,7 @@ impl UsageSummary {
     }
 
     /// Looks at the process: only at home for what its body knows better.
-    pub fn look(&mut self, home: bool) {
+    pub fn refresh(&mut self, home: bool) {
         // The kernel tells nothing of a process that has ended.
         self.home_ns = self.home_ns.max(cpu::process_ns(self.pid));
         if !home && self.ppid != 0 {
@@ -66,18 +66,18 @@ impl UsageSummary {
         // Watched, it may be seen between two of its calls.
         self.busy_percent = if s.state == 't' { 100 } else { share };
         if self.command.is_empty() || self.command.starts_with('[') {
-            self.renamed();
+            self.refresh_command();
         }
     }
 
-    pub fn renamed(&mut self) {
+    pub fn refresh_command(&mut self) {
         self.command = status::command(self.pid);
     }
 
     /// CPU used away so far; what is new of it, in the present stay.
     pub fn used_at(&mut self, node: &NodeName, away: CpuTime) {
         if self.now.as_ref().is_some_and(|(n, _)| n != node) {
-            self.back_home();
+            self.end_stay();
         }
         let before: u64 = self.done.values().sum();
         let had = self.now.as_ref().map_or(0, |n| n.1);
@@ -86,7 +86,7 @@ impl UsageSummary {
     }
 
     /// The stay is over.
-    pub fn back_home(&mut self) {
+    pub fn end_stay(&mut self) {
         if let Some((node, ns)) = self.now.take() {
             *self.done.entry(node).or_default() += ns;
         }
@@ -102,7 +102,7 @@ impl UsageSummary {
 
     /// The process ended.
     pub fn finish(&mut self, moves: u64, forwarded: u64) {
-        self.back_home();
+        self.end_stay();
         let Some(path) = &self.file else { return };
         let places: serde_json::Map<String, serde_json::Value> = self
             .done

@@ -117,16 +117,16 @@ fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
         wait_on(tid, &mut a.regs, t.cpu_fixup.since(tid))?;
         t.cpu_fixup.restarted.at_end(pid, tid, &mut a.regs)?;
     }
-    let led = t.cpu_fixup.restarted.has(tid);
-    if t.leaving.contains_key(&pid) && (led || t.cpu_fixup.has(pid)) {
+    let restarted = t.cpu_fixup.restarted.has(tid);
+    if t.leaving.contains_key(&pid) && (restarted || t.cpu_fixup.has(pid)) {
         // Its move holds it.
         return trace::resume_to_call(tid, 0);
     }
-    if !ours && t.cpu_fixup.due(pid) && !books.owes(pid) {
+    if !ours && t.cpu_fixup.due(pid) && !books.must_correct(pid) {
         t.cpu_fixup.procs.remove(&pid);
     }
     let bound = a.entry && needs_untraced(pid, tid, &a);
-    if led || t.cpu_fixup.has(pid) && !bound {
+    if restarted || t.cpu_fixup.has(pid) && !bound {
         return trace::resume_to_call(tid, 0);
     }
     t.cpu_fixup.threads.remove(&tid);

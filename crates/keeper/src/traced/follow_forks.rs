@@ -48,7 +48,7 @@ fn newborn(t: &mut Tree, tid: Tid) -> bool {
     };
     t.follow.threads.insert(tid, s.tgid);
     if s.tgid == tid {
-        t.follow.fresh.insert(tid, STOPS_MAX);
+        t.follow.not_execed.insert(tid, STOPS_MAX);
         t.child_found(tid, s.ppid);
     }
     true
@@ -59,18 +59,18 @@ fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
     if must_be_untraced(pid, tid) {
         return t.follow.let_go(tid);
     }
-    if t.follow.wakes.has(tid) {
+    if t.follow.wakeups.has(tid) {
         let mut r = trace::regs(tid)?;
         if at_entry(&r) {
-            t.follow.wakes.entered(tid, r.orig_rax);
-        } else if t.follow.wakes.ended(tid, &mut r) {
+            t.follow.wakeups.entered(tid, r.orig_rax);
+        } else if t.follow.wakeups.ended(tid, &mut r) {
             trace::set_regs(tid, &r)?;
         }
     }
-    if let Some(left) = t.follow.fresh.get_mut(&tid) {
+    if let Some(left) = t.follow.not_execed.get_mut(&tid) {
         *left -= 1;
         if *left == 0 {
-            t.follow.fresh.remove(&tid);
+            t.follow.not_execed.remove(&tid);
         }
     }
     t.follow.go(tid, 0)
@@ -86,7 +86,7 @@ fn at_signal(t: &mut Tree, tid: Tid, sig: i32) -> trace::Result<()> {
             t.follow.threads.remove(&tid);
             return trace::resume_to_call(tid, sig);
         }
-        undo_wake(&mut t.follow.wakes, tid)?;
+        undo_wake(&mut t.follow.wakeups, tid)?;
     }
     t.follow.go(tid, sig)
 }

@@ -31,8 +31,8 @@ pub fn let_go(t: &mut Tree, pid: Pid) {
 /// What is done at stops of calls while the threads of a process are halted.
 pub fn call_fixups(t: &Tree, pid: Pid) -> Calls {
     let books = t.cpu_fixup.has(pid).then(|| t.keep.cpu.clone());
-    let led = t.cpu_fixup.restarted.clone();
-    led.forget_ended(pid);
+    let restarted = t.cpu_fixup.restarted.clone();
+    restarted.forget_ended(pid);
     Arc::new(move |tid| {
         let Some(mut a) = at(tid) else {
             return false;
@@ -41,24 +41,24 @@ pub fn call_fixups(t: &Tree, pid: Pid) -> Calls {
             .as_ref()
             .is_some_and(|b| correct_result(b, pid, tid, &a));
         if a.entry {
-            led.at_entry(tid, a.nr);
-        } else if led.has(tid) {
+            restarted.at_entry(tid, a.nr);
+        } else if restarted.has(tid) {
             // One that died meanwhile needs nothing.
             let _ = wait_on(tid, &mut a.regs, None);
-            let _ = led.at_end(pid, tid, &mut a.regs);
+            let _ = restarted.at_end(pid, tid, &mut a.regs);
         }
-        tells || a.entry && led.has(tid)
+        tells || a.entry && restarted.has(tid)
     })
 }
 
 /// Lets a process run on that stays seized for its move. Before: its options are set.
 pub fn resume_for_move(t: &mut Tree, pid: Pid, grip: &mut Grip) {
     for h in std::mem::take(&mut grip.halted) {
-        let led = t.cpu_fixup.restarted.look(pid, &h);
-        if led {
+        let restarted = t.cpu_fixup.restarted.look(pid, &h);
+        if restarted {
             t.cpu_fixup.threads.insert(h.tid, (pid, None));
         }
-        let go = if led || t.cpu_fixup.has(pid) {
+        let go = if restarted || t.cpu_fixup.has(pid) {
             trace::resume_to_call
         } else {
             trace::resume
@@ -73,14 +73,14 @@ pub fn resume_process(t: &mut Tree, pid: Pid, mut grip: Grip) {
         t.passing.remove(tid);
     }
     let tied = t.procs.get(&pid).is_some_and(|p| p.held_for_debugger);
-    if t.keep.cpu.owes(pid) && !tied {
+    if t.keep.cpu.must_correct(pid) && !tied {
         return watch_process(t, pid, grip);
     }
     grip.stop_seized();
     t.cpu_fixup.procs.remove(&pid);
     t.cpu_fixup.threads.retain(|_, (p, _)| *p != pid);
-    let led = t.cpu_fixup.restarted.clone();
-    for h in grip.halted.extract_if(.., |h| led.look(pid, h)) {
+    let restarted = t.cpu_fixup.restarted.clone();
+    for h in grip.halted.extract_if(.., |h| restarted.look(pid, h)) {
         grip.seized.remove(&h.tid);
         t.cpu_fixup.threads.insert(h.tid, (pid, None));
         let _ = watch_thread(&h, t.passing_options(pid));

@@ -26,11 +26,11 @@ const AT_ENTRY: u64 = 9;
 
 /// Runs `pid` from its exec stop to its entry. Call from the mover.
 pub fn run_to_entry(keep: &Keep, pid: Pid) -> Loaded {
-    let (tell, told) = mpsc::channel();
-    if keep.tracer.run(move |t| begin(t, pid, tell)) != Some(true) {
+    let (done, loaded) = mpsc::channel();
+    if keep.tracer.run(move |t| begin(t, pid, done)) != Some(true) {
         return Loaded::Stands;
     }
-    match told.recv_timeout(LOAD_MAX) {
+    match loaded.recv_timeout(LOAD_MAX) {
         Ok(l) => return l,
         Err(mpsc::RecvTimeoutError::Disconnected) => return Loaded::Gone,
         Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -41,10 +41,10 @@ pub fn run_to_entry(keep: &Keep, pid: Pid) -> Loaded {
             let _ = trace::interrupt(pid);
         }
     });
-    told.recv_timeout(STOP_MAX).unwrap_or(Loaded::Gone)
+    loaded.recv_timeout(STOP_MAX).unwrap_or(Loaded::Gone)
 }
 
-fn begin(t: &mut Tree, pid: Pid, tell: Sender<Loaded>) -> bool {
+fn begin(t: &mut Tree, pid: Pid, done: Sender<Loaded>) -> bool {
     if !t.procs.get(&pid).is_some_and(|p| p.at_exec) {
         return false;
     }
@@ -59,7 +59,7 @@ fn begin(t: &mut Tree, pid: Pid, tell: Sender<Loaded>) -> bool {
     if trace::set_break(pid, Some(entry)).is_err() {
         return false;
     }
-    t.loading.insert(pid, Loading { tell, late: false });
+    t.loading.insert(pid, Loading { done, late: false });
     if trace::resume(pid, 0).is_err() {
         t.loading.remove(&pid);
     }
@@ -104,6 +104,6 @@ pub fn entry_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
         let_go(t, tid);
         Loaded::Runs
     };
-    let _ = l.tell.send(loaded);
+    let _ = l.done.send(loaded);
     true
 }

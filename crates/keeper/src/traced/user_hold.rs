@@ -82,7 +82,7 @@ fn loosen(t: &mut Tree, pid: Pid) -> Result<()> {
     grip.calls = Some(call_fixups(t, pid));
     let halted = grip.halt(trace::WATCH);
     for h in &grip.halted {
-        t.remember_block(h.tid);
+        t.remember_restart_block(h.tid);
     }
     resume_process(t, pid, grip);
     halted
