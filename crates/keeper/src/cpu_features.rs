@@ -53,12 +53,12 @@ impl Portable {
         }
     }
 
-    /// Does this process use only what all nodes have? What its parent exec'd it with says so.
+    /// Whether this process uses only what all nodes have: the environment with which its parent exec'd it tells.
     pub fn has(&self, pid: Pid) -> bool {
         fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| self.told(&all))
     }
 
-    /// Was a program with this environment told? One that its parent gave another was not.
+    /// Whether a program with this environment was told. One that its parent gave another was not.
     fn told(&self, environment: &[u8]) -> bool {
         let name = [VARIABLE.to_bytes(), b"="].concat();
         let mut all = environment.split(|b| *b == 0);

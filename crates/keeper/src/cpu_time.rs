@@ -127,7 +127,7 @@ impl CpuAccounts {
             .away = away;
     }
 
-    /// It came home with this.
+    /// A process came home with this state.
     pub fn came_home(&self, pid: Pid, state: &State) {
         self.reported(pid, state.cpu.away);
         let threads = state.threads.iter().map(|t| {
@@ -189,7 +189,7 @@ impl CpuAccounts {
         }
     }
 
-    /// Would the process, at home, read less from its kernel than it has read before?
+    /// Whether the process, at home, would read less from its kernel than it has read before.
     pub fn must_correct(&self, pid: Pid) -> bool {
         let Some(a) = lock(&self.0).get(&pid).cloned() else {
             return false;

@@ -43,7 +43,7 @@ pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
 /// When processes are reported next.
 struct Pace {
     next: Instant,
-    /// How many there were, and when that changed, or a process moved.
+    /// How many were reported last, and when that changed, or a process moved.
     told: usize,
     changed: Instant,
 }
@@ -58,13 +58,13 @@ impl Pace {
         }
     }
 
-    /// One has moved: that is told at once.
+    /// A process has moved: that is reported at once.
     fn moved(&mut self) {
         self.next = Instant::now();
         self.changed = self.next;
     }
 
-    /// So many were told.
+    /// `n` processes were reported.
     fn told(&mut self, n: usize) {
         let now = Instant::now();
         if std::mem::replace(&mut self.told, n) != n {
@@ -83,7 +83,7 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
     loop {
         if session.is_none() && search.is_due() {
             session = search.look(keep);
-            // It knows nothing of us yet.
+            // A new daemon knows nothing of us yet.
             pace.next = Instant::now();
         }
         let ready = session.as_ref().is_some_and(Session::has_order);
@@ -146,7 +146,7 @@ fn wait(
     [got[0] || ready, got[2]]
 }
 
-/// For a daemon that was lost.
+/// The search for a daemon that was lost.
 #[derive(Default)]
 struct Search {
     again: Again,
@@ -246,7 +246,7 @@ fn take(keep: &Arc<Keep>, order: Order) {
     }
 }
 
-/// Tells what is held, and returns how many. `None`: the session is over.
+/// Reports the processes of the tree, and returns how many. `None`: the session is over.
 fn report(keep: &Arc<Keep>, session: &Option<Session>) -> Option<usize> {
     let told = || Some((session.as_ref()?, keep.tracer.run(report_processes)?));
     let Some((session, procs)) = told() else {

@@ -3,7 +3,7 @@
 //! One process a tree (`armento run` or `migrate`), in its own session, with the user's uid. It seizes
 //! a process for a move and lets go afterwards; while a body is away it keeps the deputy and serves the
 //! body's calls through it. It never decides who moves (the daemon does) and never touches the network
-//! but through authenticated links. Start at [`launch`], then `events/mod.rs`, `moves/mod.rs` and `calls/mod.rs`.
+//! but through authenticated links. Start at `launch/mod.rs`, then `events/mod.rs`, `moves/mod.rs` and `calls/mod.rs`.
 
 mod calls;
 mod cpu_features;

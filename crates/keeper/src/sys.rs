@@ -202,13 +202,13 @@ pub fn write_now(fd: &OwnedFd, text: &[u8]) {
     }
 }
 
-/// Has the file this extended attribute? KERNEL: getxattr(2).
+/// Whether the file has this extended attribute. KERNEL: getxattr(2).
 pub fn has_attribute(path: &CStr, name: &CStr) -> bool {
     // SAFETY: two live strings; a size of 0 only asks.
     unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 
-/// Is it open for reading only, through the page cache?
+/// Whether it is open for reading only, through the page cache.
 pub fn only_reads(f: &File) -> bool {
     // SAFETY: plain numbers on a live descriptor.
     let flags = unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GETFL) };
@@ -224,8 +224,8 @@ pub fn file_system(f: &File) -> Option<i64> {
     }
 }
 
-/// Are two descriptors (process, number) the same open file description? When in doubt, yes.
-/// KERNEL: kcmp(2), KCMP_FILE.
+/// Whether two descriptors (process, number) are the same open file description. When in doubt, yes. KERNEL: kcmp(2),
+/// KCMP_FILE.
 pub fn same_description(a: (i32, i32), b: (i32, i32)) -> bool {
     // SAFETY: plain numbers.
     let r = unsafe { libc::syscall(libc::SYS_kcmp, a.0, b.0, 0, a.1, b.1) };

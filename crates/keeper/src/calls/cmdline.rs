@@ -27,7 +27,7 @@ pub fn write(t: &mut Tree, link: &Arc<HostLink>, w: &Words) {
     }
 }
 
-/// Home's kernel knows where they are.
+/// Whether they lie where home's kernel has arguments and environment.
 fn inside(w: &Words) -> bool {
     let (first, last) = place(w.pid);
     let end = w.at.saturating_add(w.bytes.len() as u64);

@@ -102,7 +102,7 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> Result<(), WireE
             Some(target) => proc_access::hold(keep, target, d, Box::new(c)),
             None => issue(keep, d, Box::new(c)),
         },
-        // Its end is on the way to the host.
+        // It has ended, and the host will learn of it.
         None => {}
     }
     Ok(())
@@ -211,7 +211,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             why,
             about,
         } => {
-            // What is not there (any more) asks again where it is.
+            // A process that is not there (any more) asks again where it is.
             if keep.deputy_of(link, tid).is_none_or(|d| d.pid != pid) {
                 return;
             }
@@ -220,7 +220,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 to: Dest::Home,
                 why: Why::Call(stay, why),
             });
-            // Before the other.
+            // Before the process that asks.
             if let Some(whom) = about.and_then(|p| keep.deputy(p)).map(|d| d.pid) {
                 keep.move_queue.come_first(whom, pid);
             }
@@ -285,7 +285,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             keep.tracer.run(move |t| cmdline::write(t, &l, &w));
         }
         ToHome::Usage { list } => {
-            // Its pulse: it runs on for as long as it knows that we hear it.
+            // Its sign of life: its bodies run on for as long as it knows that home hears it.
             link.session.acknowledge();
             link.empty.store(list.is_empty(), Ordering::Relaxed);
             let l = link.clone();

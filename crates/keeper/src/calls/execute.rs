@@ -16,7 +16,7 @@ pub fn issue(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
     }
 }
 
-/// The deputy makes the call; one that means more to home than that is made with care.
+/// The deputy makes the call. A call that changes more at home than its own result needs more steps.
 pub fn make_call(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
     if timer_settime::is_set(c.packed.nr) {
         return timer_settime::begin(keep, d, c);
@@ -25,8 +25,8 @@ pub fn make_call(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
         i64::from(c.packed.nr),
         libc::SYS_sched_getattr | libc::SYS_sched_setattr | libc::SYS_sched_setscheduler
     ) {
-        // What it is told, or what it sets, is the program's own. 0 is the caller. KERNEL: the slice of a thread
-        // under SCHED_IDLE cannot be set any more (6.18).
+        // What is read, or set, is to be the program's own slice. 0 is the caller. KERNEL: the slice of a thread under
+        // SCHED_IDLE cannot be set any more (6.18).
         let whom = keep.deputy(c.packed.args[0] as Tid);
         whom.as_ref().unwrap_or(&d).restore_slice();
     }

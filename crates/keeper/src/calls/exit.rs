@@ -9,7 +9,7 @@ use armento_tracee::sys;
 use armento_wire::talk::ToHost;
 use std::sync::Arc;
 
-/// exit_group at the body.
+/// The body called exit_group.
 pub fn exit(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, code: i32, away: CpuTime) {
     let Some(p) = t.procs.get(&pid) else {
         return link.send(&ToHost::Kill { pid });
@@ -17,12 +17,12 @@ pub fn exit(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, code: i32, away: CpuTi
     if p.link().is_none_or(|l| !Arc::ptr_eq(l, link)) {
         return;
     }
-    // Before it ends: its parent reads it.
+    // Before it ends: its parent reads that time.
     t.used_away(pid, &link.node, away);
     let Some(p) = t.procs.get(&pid) else {
         return;
     };
-    // Behind our own housekeeping, if need be: it is short.
+    // After housekeeping that is under way, if need be: it is short.
     match p.threads.values().find(|d| !d.in_call()) {
         Some(d) => d.submit(Work::End {
             nr: libc::SYS_exit_group,

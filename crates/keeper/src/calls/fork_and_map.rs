@@ -62,7 +62,7 @@ pub fn fork(
         flags & PROCESS_FLAGS | (exit_signal as u64 & 0xff)
     };
     let (keep, d, at) = (keep.clone(), d.clone(), child.addr());
-    // At once, while a thread is begun that waits; unless its slot has to be made first.
+    // At once, while the thread that waits for it is begun; unless its slot has to be mapped first.
     let made = match has_slot(&d, &child) {
         true => Ok(clone(&d, flags, child)),
         false => Err(child),
@@ -142,7 +142,8 @@ fn end_unborn(keep: &Keep, at: u64) {
     }
 }
 
-/// Ours, in no book, idle where a child of that clone is, and its parent is no more.
+/// A process that we trace, that is not known, idles where a child of that clone would, and whose parent is no deputy
+/// any more.
 fn is_unborn(keep: &Keep, pid: Pid, at: u64) -> bool {
     let me = std::process::id() as i32;
     let unknown = |s: &ProcStatus| {
@@ -155,7 +156,7 @@ fn is_unborn(keep: &Keep, pid: Pid, at: u64) -> bool {
             .is_ok_and(|call| call.starts_with(&idle))
 }
 
-/// What the call says is received; nothing, where the deputy ends.
+/// The result is received; or the channel closes, when the deputy ends.
 fn clone(d: &Deputy, flags: u64, child: Slot) -> Receiver<(i64, Box<Slot>)> {
     let (done, made) = std::sync::mpsc::channel();
     let child = Box::new(child);
@@ -220,7 +221,7 @@ fn learn_name(keep: &Keep, pid: Pid, at: u64, key: FileKey) {
 
 /// Which file a mapping would show. `Ok(None)`: the kernel will refuse, and says why itself.
 fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay> {
-    // A host asks for neither, unless it wants to harm the deputy.
+    // An honest host asks for neither.
     if args[3] as i32 & libc::MAP_ANONYMOUS != 0 || !region::apart(args[0], args[1]) {
         return Err(Stay::UnsupportedCall);
     }

@@ -35,7 +35,7 @@ const LOCAL: [i64; 6] = [
     0xf2f5_2010, // f2fs
 ];
 
-/// A host asks. In the order of its calls up to where the offset is set; the rest may take its time.
+/// A host asks. Handled in the order of its calls up to where the offset is set; the rest may take its time.
 pub fn requested(
     keep: &Arc<Keep>,
     link: &Arc<HostLink>,
@@ -44,7 +44,7 @@ pub fn requested(
     fd: i32,
     from: Option<From>,
 ) {
-    // Its host speaks for it.
+    // Only its own host may ask.
     if keep.deputy_of(link, pid).is_none() {
         return;
     }
@@ -97,7 +97,7 @@ fn answer(link: &HostLink, pid: Pid, seq: u32, fd: i32, from: Option<(Arc<File>,
     });
 }
 
-/// As much as there is.
+/// Reads until the buffer or the file ends.
 fn fill(f: &File, buf: &mut [u8], at: u64) -> std::io::Result<usize> {
     let mut done = 0;
     while done < buf.len() {

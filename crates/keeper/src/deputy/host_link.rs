@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 /// How much later than the host's own end, which rests on what it knows that we heard, home declares it: how often both
 /// look, and a loaded machine.
 const GRACE: Duration = Duration::from_secs(1);
-/// A host that says nothing for so long may be behind a cable that is out: two of its pulses are missing.
+/// A host that sends nothing for so long may be behind a cable that is out: two of its signs of life are missing.
 const SILENT: Duration = Duration::from_secs(2);
-/// A host that said something more recently had its answer: its pulse, once a second, is acknowledged at once.
+/// A host that sent something more recently had its answer: its sign of life, once a second, is acknowledged at once.
 const ANSWERED: Duration = Duration::from_millis(1_200);
-/// The same of a host where none of ours is: its pulse comes every three seconds.
+/// The same for a host with no body of ours: its sign of life comes every three seconds.
 const SILENT_EMPTY: Duration = Duration::from_secs(7);
 const ANSWERED_EMPTY: Duration = Duration::from_millis(3_600);
 
@@ -101,7 +101,7 @@ impl HostLink {
         (silent > self.silence().0 || !self.session.connected()).then_some(silent)
     }
 
-    /// Silence that worries, and silence that asks for a sign of life of ours.
+    /// The silence after which the link counts as lost, and the one after which home sends a sign of life.
     pub fn silence(&self) -> (Duration, Duration) {
         match self.empty.load(Ordering::Relaxed) {
             true => (SILENT_EMPTY, ANSWERED_EMPTY),

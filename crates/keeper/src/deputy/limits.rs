@@ -22,7 +22,7 @@ pub fn tell_limits(common: &Common, pid: Pid, link: &HostLink) {
     }
 }
 
-/// Does its caller hear from others by this call, though it need not wait?
+/// Whether its caller gets data of other processes by this call, though it need not wait.
 pub fn brings_data(nr: u16) -> bool {
     matches!(
         i64::from(nr),

@@ -71,8 +71,8 @@ pub fn map_region(h: &mut Hold, threads: usize) -> Result<Arc<Region>> {
     Ok(Arc::new(region))
 }
 
-/// Has its mapping of the region, `now` bytes long, reach `end`; `call` makes a call in it. Returns how long it is then.
-/// `None`: there is no room.
+/// Has the mapping of the region, `now` bytes long, reach `end`; `call` makes a call in the process. Returns how long
+/// it is then. `None`: there is no room.
 pub fn grow_region(
     region: &Region,
     now: u64,
@@ -87,7 +87,7 @@ pub fn grow_region(
     (at == BASE as i64).then_some(want)
 }
 
-/// Has a deputy `slot` in its memory, as far as is known at once?
+/// Whether a deputy has `slot` in its memory, as far as is known at once.
 pub fn has_slot(d: &Deputy, slot: &Slot) -> bool {
     let known = d.common.mapped.try_lock();
     known.is_ok_and(|k| slot.end() <= *k)

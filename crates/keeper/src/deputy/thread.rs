@@ -85,7 +85,7 @@ impl Deputy {
 
     /// From now on its waiter waits.
     pub fn attend(self: &Arc<Self>, waiter: Waiter) {
-        // It ends no sooner than we let go of this end.
+        // The waiter does not end while we hold this end.
         drop(waiter.0.send(self.clone()));
     }
 
@@ -141,7 +141,7 @@ impl Deputy {
         matches!(lock(&self.st).doing, Some(Doing::Call { seq, .. }) if seq == number)
     }
 
-    /// Takes back a call of the body that waits behind something of ours.
+    /// Takes back a call of the body that waits behind work of ours.
     pub fn recall(&self, which: impl Fn(&Call) -> bool) -> Option<Box<Call>> {
         let mut st = lock(&self.st);
         let at = st
@@ -184,7 +184,7 @@ impl Deputy {
         }
     }
 
-    /// Has a read of what always has more ended early, with `done` bytes? Its body makes it again.
+    /// Whether a read from a file that never ends was cut to `done` bytes. Its body makes it again.
     pub fn ended_early(&self, done: u64) -> bool {
         match &lock(&self.st).doing {
             Some(Doing::Call { nr, args, .. }) => {
@@ -218,7 +218,7 @@ impl Deputy {
         lock(&self.st).block
     }
 
-    /// Work for one that is no more is dropped, as all that waits for it.
+    /// Work for a deputy that has ended is dropped.
     pub fn submit(&self, w: Work) {
         let mut st = lock(&self.st);
         if self.closed.load(Ordering::Acquire) {

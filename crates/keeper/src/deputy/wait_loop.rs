@@ -138,7 +138,7 @@ impl Deputy {
         }
         let Some(ret) = self.slot.take() else { return };
         if self.closed.load(Ordering::Acquire) {
-            // It was its waiter's.
+            // Its waiter would have taken it.
             return self.slot.fail(AGAIN);
         }
         if hears {

@@ -17,7 +17,7 @@ pub const AGAIN: i64 = ERESTARTNOINTR;
 /// Most calls that may wait for one deputy: its body has one at a time, the rest is our own housekeeping.
 pub(super) const QUEUE_MAX: usize = 4096;
 
-/// Hears what a part of a call said and wrote.
+/// Called with the result of a part of a call and what it wrote.
 pub type OnDone = Box<dyn FnOnce(i64, Vec<u8>) + Send>;
 
 /// Something for the deputy to do.
@@ -64,7 +64,7 @@ pub(super) enum Doing {
         outs: Vec<Out>,
         nr: u16,
         args: [u64; 6],
-        /// How many bytes it is to put, or to get, if it is such a call.
+        /// How many bytes it is to write, or to read, if it is such a call.
         payload: Option<u64>,
         /// We interrupted it when it had done a part of them.
         cut: bool,

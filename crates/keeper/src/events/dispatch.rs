@@ -23,7 +23,7 @@ const SCAN_EVERY: Duration = Duration::from_millis(200);
 const TURN_MAX: Duration = Duration::from_millis(500);
 /// … and where all processes are away.
 const TURN_CALM: Duration = Duration::from_secs(1);
-/// Hosts are looked after no more often than this.
+/// Hosts are watched no more often than this.
 const BEAT: Duration = Duration::from_millis(450);
 
 impl World for Tree {
@@ -46,7 +46,7 @@ impl World for Tree {
         if self.scanned.elapsed() > SCAN_EVERY {
             scan_children(self);
         }
-        // By a clock of its own: reports scan, too.
+        // By a clock of its own: a report scans, too.
         if self.watched.elapsed() > SCAN_EVERY {
             self.watched = Instant::now();
             send_back(self);
@@ -64,7 +64,7 @@ impl World for Tree {
         !self.procs.is_empty()
     }
 
-    /// Ends and forks at home, files that others want and calls that look at others are seen by looking.
+    /// Ends and forks at home, broken leases and sleeps by another's CPU clock make no event: they are polled.
     fn pause(&self) -> Duration {
         if self.backlog || !self.blocked.is_empty() {
             return LOOK;

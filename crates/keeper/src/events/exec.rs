@@ -21,7 +21,7 @@ pub fn execed(t: &mut Tree, tid: Tid) {
     }
     t.passing.insert(pid);
     if first && t.follow.on {
-        // It is the one that makes the others: they go where there is room.
+        // The first program makes the others: they go where there is room.
         return let_go(t, pid);
     }
     t.keep.placements().push_urgent(Task {

@@ -11,7 +11,7 @@ use armento_tracee::sys;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// `--on NODE`: what came home for a call goes there again when its hold is over.
+/// `--on NODE`: a process that came home for a call goes there again when its hold is over.
 pub fn send_back(t: &mut Tree) {
     let s = &t.keep.settings;
     let Some(node) = s.pinned.clone().filter(|n| !s.stay && *n != s.node) else {

@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 
 /// How long our daemon may take to agree with that node and start a host there: it gives up itself after 12 s.
 const ROUTE_MAX: Duration = Duration::from_secs(15);
-/// A host that meets the next life of a tree's home ends, and another is started: a first connection that fails so soon
-/// is tried once more after so long.
+/// A host of an earlier keeper of this tree ends, and another is started: a first connection that fails so soon is
+/// tried once more after so long.
 const SOON: Duration = Duration::from_secs(1);
 const ONCE_MORE: Duration = Duration::from_millis(300);
 
-/// The daemon's no, or its silence.
+/// The refusal of the daemon, or its silence, as a reason to stay.
 fn no_route(e: AskError) -> MigrateError {
     match e {
         AskError::Refused(no) => {

@@ -22,7 +22,7 @@ pub const DIAL_MAX: Duration = Duration::from_secs(5);
 /// How long our daemon may take to sign: a millisecond's work.
 const RENEWED_MAX: Duration = Duration::from_secs(2);
 
-/// How long a host's thread waits for what a spare connection is for.
+/// How long a host's thread waits for the purpose of a spare connection.
 pub const SPARE_MAX: Duration = Duration::from_secs(5);
 
 /// The spare connection to `node`, or the beginning of one, if there is a link to it: its pass opens the door.
@@ -47,7 +47,7 @@ pub fn open_for_move(
 ) -> Result<Connection> {
     let early = early.filter(|e| Arc::ptr_eq(&e.link, link));
     match early.map(|e| e.made).or_else(|| take_spare(link)) {
-        // What could not be reached then may be now.
+        // A host that could not be reached then may be now.
         Some(made) => match made.recv() {
             Ok(Ok(made)) => greet(keep, made, purpose),
             _ => open_connection(keep, &link.way(), purpose),
@@ -56,7 +56,7 @@ pub fn open_for_move(
     }
 }
 
-/// A program was placed there: where one follows the other, the next one finds a connection.
+/// A program was placed there: when another follows, it finds a connection.
 pub fn dial_spare(keep: &Arc<Keep>, node: &NodeName) {
     let before = keep.placed_away.fetch_add(1, Ordering::Relaxed);
     if let Some(link) = working(keep, node).filter(|_| before > 0) {
@@ -106,8 +106,8 @@ fn greet(keep: &Keep, (r, mut w): Connection, purpose: Purpose) -> Result<Connec
     Ok((r, w))
 }
 
-/// What we show at doors. Identities live a day, trees longer: an old one is renewed first, if our daemon is
-/// there.
+/// The identity that this keeper shows at doors. Identities live a day, trees longer: an old one is renewed first, if
+/// our daemon is there.
 pub fn own_identity(keep: &Keep, pass: &Pass) -> Identity {
     let mut held = lock(&keep.identity);
     if held.as_ref().is_none_or(|(_, at)| at.elapsed() > RENEW)

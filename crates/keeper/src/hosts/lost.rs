@@ -10,7 +10,7 @@ use armento_tracee::{status, sys};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The host is gone, and with it every body there: their deputies die truthfully.
+/// The host is gone, and with it every body there: their deputies are killed.
 pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
     if link.broken.swap(true, Ordering::AcqRel) {
         return;
@@ -41,7 +41,7 @@ fn host_lost(t: &mut Tree, link: &Arc<HostLink>) {
     }
 }
 
-/// A body that ended without its own doing: a truthful death at home.
+/// A body was killed: its process at home ends.
 pub fn body_died(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, sig: i32) {
     if t.procs
         .get(&pid)
@@ -57,7 +57,7 @@ pub fn body_died(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, sig: i32) {
     }
 }
 
-/// Ends a process that lost its body. Its user learns why, where the program would have complained.
+/// Ends a process that lost its body. Its user is told why, on its standard error.
 pub fn end_with_host(pid: Pid, link: &HostLink) {
     let why = format!("ended: {}, where it ran, was lost", link.node);
     end_with(

@@ -21,10 +21,10 @@ use std::time::Duration;
 /// At home calls are not seen: a process leaves from there after this.
 const CALL_STORM_HOME_MS: u64 = 3;
 
-/// What a keeper says at its door that is not needed: the process has one.
+/// The keeper's answer: the process has one already.
 pub const HELD: [u8; 1] = *b"h";
 
-/// … it has none, and why follows.
+/// The keeper's answer: it cannot keep the process; the reason follows.
 pub const NOT_KEPT: [u8; 1] = *b"n";
 
 /// No shell has more ancestors.

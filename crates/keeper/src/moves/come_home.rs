@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How often a busy process is tried again when it must come home.
 pub const TRY_AGAIN: u32 = 200;
 
-/// … when another process only observes it, and waits.
+/// How often when another process only observes it, and waits.
 const TRY_OBSERVED: u32 = 50;
 
 /// A body waits for a call that only home can serve: it must come, however busy it is. True: it did, or ended.

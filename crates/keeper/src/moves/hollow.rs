@@ -148,7 +148,7 @@ fn grow_for_slots(pid: Pid, code: &Code, region: &Region, slots: &[Slot]) -> Opt
     })
 }
 
-/// Threads whose body runs already: what it asks for waits in their deputies' slots.
+/// Threads whose body runs already: its calls wait in their deputies' slots.
 #[must_use]
 pub struct NewDeputies {
     pid: Pid,

@@ -92,7 +92,7 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     })
 }
 
-/// The return is off: the host's body goes on.
+/// The return failed: the host's body goes on.
 pub fn give_back(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
     keep.moves.end(mv);
     keep.tracer.run(move |t| {
@@ -178,7 +178,7 @@ impl Builder for Return {
     }
 }
 
-/// The moment of truth: the host forgets its body, the process is the program again and runs.
+/// The flip: the host forgets its body, the process is the program again and runs.
 pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let region = p.region.clone().ok_or(MigrateError::Ended)?;
@@ -214,7 +214,7 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     grip.halted = halted;
     close_mapped_files(t);
     resume_process(t, pid, grip);
-    // Their waiters: many want a processor now.
+    // Last, for every waiter thread wakes up and wants a processor.
     deputies.iter().for_each(|d| d.close());
     Ok(())
 }

@@ -97,7 +97,7 @@ fn await_built(
     }
 }
 
-/// The moment of truth: the one host forgets its body, the other's runs.
+/// The flip: one host forgets its body, the other's runs.
 fn flip(
     t: &mut Tree,
     pid: Pid,

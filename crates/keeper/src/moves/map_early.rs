@@ -21,7 +21,7 @@ const EARLY_MAX: Duration = Duration::from_millis(100);
 /// Maps what the body had at the offer, by the deputy itself and while the body runs. `None`: it cannot be done now.
 pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<MappedEarly> {
     d.forget_housekeeping();
-    // What it is just giving up must be gone before we look, or we would count on it.
+    // Memory that it is just giving up must be gone before we look, or we would count on it.
     d.tidy(libc::SYS_getpid, [0; 6], EARLY_MAX)?;
     let stand_ins = StandIns::default();
     if let Some((nr, args)) = grow_stack_call(pid, areas, &stand_ins).ok()? {

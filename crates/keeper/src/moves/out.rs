@@ -36,7 +36,7 @@ use std::time::Instant;
 pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<MoveCost> {
     point("home.leaving");
     let need = eligibility::may_leave(keep, pid)?;
-    // While the other node makes a host, perhaps.
+    // Meanwhile the other node may start a host.
     let way = || connect(keep, node, pid, need, serve_host);
     let (link, noted) = aside::both("way", way, || eligibility::noted(pid));
     let (link, noted) = (link.unwrap_or(Err(MigrateError::Ended))?, noted?);

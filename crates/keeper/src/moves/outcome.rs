@@ -17,7 +17,7 @@ pub struct MoveCost {
     pub bytes: u64,
 }
 
-/// Waits for one of two bits of news of a move: the bytes that came, and the CPU time used away before.
+/// Waits for Ready or Failed: the bytes that came, and the CPU time used away before.
 pub fn await_ready(news: &Receiver<MoveEvent>, limit: Duration) -> Result<(u64, CpuTime)> {
     news.recv_timeout(limit)
         .map_or_else(|_| Err(not_finished()), ready)
@@ -27,7 +27,7 @@ pub fn not_finished() -> MigrateError {
     MigrateError::Stays(Stay::LinkLost, "the other node did not finish".into())
 }
 
-/// What the first news of a move says of it.
+/// The first news of a move, as its result.
 pub fn ready(news: MoveEvent) -> Result<(u64, CpuTime)> {
     match news {
         MoveEvent::Ready { bytes, away } => Ok((bytes, away)),
@@ -39,7 +39,7 @@ pub fn ready(news: MoveEvent) -> Result<(u64, CpuTime)> {
     }
 }
 
-/// A target that fails closes its connection; why, it says on the calls stream.
+/// A target that fails closes its connection and gives the reason on the calls stream.
 pub fn reason_of_target(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
     match (
         &e,

@@ -18,7 +18,7 @@ const ASKED_MAX: Duration = Duration::from_secs(10);
 /// It only writes it down.
 const AGREED_MAX: Duration = Duration::from_secs(5);
 
-/// Of the program that is not yet the user's: its keeper may trace it and what it will start.
+/// Called by the program that is not yet the user's: its keeper may trace it and what it will start.
 pub fn allow_keeper(keeper: Pid) {
     if scope() != Some(1) {
         return;
@@ -59,7 +59,7 @@ fn allowed(pid: Pid) -> Result<bool> {
         Ok(()) => Ok(true),
         Err(e) if e.raw_os_error() == Some(libc::EPERM) => Ok(false),
         Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Err(MigrateError::Ended),
-        // Whatever it is, what comes next meets it, too, and says so.
+        // Any other error is met, and reported, by the next step.
         Err(_) => Ok(true),
     }
 }

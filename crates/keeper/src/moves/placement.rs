@@ -19,13 +19,13 @@ use std::time::Duration;
 /// there for its turn (`noded/src/departures.rs`).
 const PLACE_MAX: Duration = Duration::from_secs(11);
 
-/// … and the programs that begin after it wait no longer than this, until one has an answer: a daemon that hangs must not hold
-/// up each exec of a `make`.
+/// The programs that begin after it wait no longer than this, until one has an answer: a daemon that hangs must not
+/// hold up each exec of a `make`.
 const PLACE_LATE: Duration = Duration::from_millis(250);
 
-/// A fresh image stands at its exec stop: where should it run?
+/// Places a fresh image that stands at its exec stop, or lets it go at home.
 pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
-    // A move of what it was before notices soon that it is no more.
+    // A move of the image before it notices soon that it is no more.
     let turn = keep.move_locks.take(pid);
     if !is_at_exec(keep, pid) {
         return;

@@ -33,7 +33,7 @@ pub const PRECOPY_MIN_KIB: u64 = 2048;
 /// Code segment of 32-bit programs. KERNEL: __USER32_CS.
 pub const CS_32: u64 = 0x23;
 
-/// What the bulk side needs.
+/// What is sent of a process, and what is needed to send it.
 pub struct Prepared {
     pub head: Head,
     pub files: HashMap<FileKey, File>,
@@ -239,7 +239,7 @@ fn look(
     ))
 }
 
-/// The move is off: the process goes on at home as if nothing had been.
+/// The move failed: the process goes on at home as if nothing had been.
 pub fn undo(t: &mut Tree, pid: Pid) {
     let Some(mut l) = t.leaving.remove(&pid) else {
         return;
@@ -256,7 +256,7 @@ pub fn undo(t: &mut Tree, pid: Pid) {
         }
     }
     if halted.is_ok() && t.awaits_named_node(pid) {
-        // The mover ends it.
+        // `refusal.rs` ends it.
         t.passing.retain(|tid| !l.grip.seized.contains(tid));
         let _ = l.grip.disband();
         return;

@@ -26,8 +26,8 @@ const LINK_AGAIN: Duration = Duration::from_millis(100);
 /// KERNEL: arch/x86/entry/syscalls/syscall_32.tbl.
 const EXIT_GROUP_32: i64 = 252;
 
-/// Before anything is started: is there a host on the node that was named, and may we move the program? The text and
-/// the hint of a no.
+/// Before anything is started: whether there is a host on the node that was named, and the program may be moved. The
+/// text and the hint of a refusal.
 pub fn refuses_start(
     keep: &Arc<Keep>,
     on: Option<&NodeName>,
@@ -62,8 +62,8 @@ fn what(node: &NodeName, e: &MigrateError) -> String {
     }
 }
 
-/// Its move has failed. One that has not begun ends; one that has goes on at home. Either is said where the program
-/// would complain. One that was killed meanwhile has refused nothing: its parent reads how it ended.
+/// Its move has failed. A program that has not begun ends; one that has goes on at home. Either is told on its standard
+/// error. One that was killed meanwhile has refused nothing: its parent reads how it ended.
 pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
     let ends = t.awaits_named_node(pid);
     if !matches!(e, MigrateError::Ended) {

@@ -20,14 +20,14 @@ use armento_tracee::trace::{self, Regs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What came of a process, and when it was frozen.
+/// The state of a process that came home, and when it was frozen.
 pub struct Fetched {
     pub state: State,
-    /// What empties pages that the body has none of.
+    /// Calls that empty pages which the body has none of.
     pub stale: Vec<Call>,
-    /// What protects its shared memory again.
+    /// Calls that protect its shared memory again.
     pub close: Vec<Call>,
-    /// What locks its memory again.
+    /// Calls that lock its memory again.
     pub lock: Vec<Call>,
     pub bytes: u64,
     pub frozen: Instant,
@@ -134,7 +134,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     Ok(())
 }
 
-/// They are deputies for some time yet: nothing of the program's stays with the kernel.
+/// They stay deputies: what the program's threads registered with the kernel is taken back.
 pub fn forget_registrations(t: &mut Tree, pid: Pid, state: &State) {
     let Some(code) = t.code_of(pid) else { return };
     for s in &state.threads {

@@ -11,7 +11,7 @@ use armento_model::{Pid, Stay};
 use armento_tracee::{maps, status, text};
 use std::path::Path;
 
-/// What a descriptor of a process is called, and its number.
+/// The names of the descriptors of a process, with their numbers.
 fn descriptors(pid: Pid) -> impl Iterator<Item = (String, String)> {
     let dir = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter();
     dir.flatten().flatten().filter_map(|e| {
@@ -39,7 +39,7 @@ pub fn not_counted(keep: &Keep, pid: Pid) -> Result<()> {
     Err(MigrateError::Stays(Stay::KernelState, why))
 }
 
-/// Processes that are away while another, which is told as well, counts events.
+/// Processes that are away while another counts events, with that process.
 pub fn counted(keep: &Keep) -> Vec<(Pid, Pid)> {
     let by = counters(keep).next();
     let all = by.map(|by| keep.deputies.pids().into_iter().map(move |pid| (pid, by)));

@@ -18,7 +18,7 @@ pub fn looks_on_purpose(by: Pid, target: Pid, f: BodyFile) -> bool {
     by == target || f.memory || descends(target, by) || !lists(by)
 }
 
-/// Is it going through all processes?
+/// Whether it goes through all processes.
 fn lists(pid: Pid) -> bool {
     let fds = std::fs::read_dir(format!("/proc/{pid}/fd"));
     let all = |e: std::fs::DirEntry| {

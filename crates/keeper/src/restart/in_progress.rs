@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
-    /// By its number. It slept on what may be gone.
+    /// A call, by its number, that slept on an object which may be gone.
     Slept(i64),
     Rest(PartialIo),
 }
@@ -39,7 +39,7 @@ impl Call {
     }
 }
 
-/// By thread: its process and the call. Grips look here, too.
+/// By thread: its process and the call. The threads that halt a process look here, too.
 #[derive(Clone, Default)]
 pub struct RestartedCalls(Arc<Mutex<HashMap<Tid, (Pid, Call)>>>);
 
@@ -93,7 +93,7 @@ impl RestartedCalls {
         }
     }
 
-    /// Has a stopped thread done a part of its call? Then it asks for the rest. Before: nothing ends the call.
+    /// Whether a stopped thread has done a part of its call. Then it asks for the rest. Before: nothing ends the call.
     pub fn cut(&self, pid: Pid, tid: Tid) -> trace::Result<bool> {
         let mut r = trace::regs(tid)?;
         let Some(mut rest) = partial_io::cut(pid, tid, &r) else {
@@ -134,7 +134,7 @@ impl RestartedCalls {
             || in_part() && !signal_ends_call(h.tid) && self.cut(pid, h.tid).unwrap_or(false)
     }
 
-    /// Does it still have to ask? Not when a handler is about to run.
+    /// Whether it still has to ask. Not when a handler is about to run.
     fn rest_of(&self, h: &Halted) -> bool {
         if let Some((sig, _)) = h.signal {
             self.at_signal(h.tid, sig);
@@ -144,15 +144,18 @@ impl RestartedCalls {
 
     /// It begins a call: a different call cancels the restart.
     pub fn at_entry(&self, tid: Tid, nr: i64) {
-        if self.call(tid).is_some_and(|led| led.number() != nr) {
+        if self
+            .call(tid)
+            .is_some_and(|restarted| restarted.number() != nr)
+        {
             self.forget(tid);
         }
     }
 
-    /// A call ended, or was interrupted by something that is no business of the program's.
+    /// A call ended, or was interrupted by a stop that is not the program's.
     pub fn at_end(&self, pid: Pid, tid: Tid, r: &mut Regs) -> trace::Result<()> {
-        let (before, led) = (*r, self.call(tid));
-        let next = match led {
+        let (before, restarted) = (*r, self.call(tid));
+        let next = match restarted {
             Some(Call::Rest(mut rest)) => {
                 let over = rest.ended(tid, r, signal_ends_call(tid));
                 (!over).then_some(Call::Rest(rest))
@@ -162,7 +165,7 @@ impl RestartedCalls {
                 r.rax = armento_abi::begun_again(nr as u64, r.rax as i64) as u64;
                 None
             }
-            // Traced, it is woken by signals that are nothing to it.
+            // Traced, it is woken by signals without effect.
             _ => partial_io::cut(pid, tid, r)
                 .filter(|_| woken(tid))
                 .map(|mut rest| {
@@ -201,10 +204,10 @@ impl RestartedCalls {
     }
 }
 
-/// The call in which a stopped thread slept. `led`: the one that was restarted before.
-fn sleeper_of(tid: Tid, led: Option<i64>) -> Option<i64> {
+/// The call in which a stopped thread slept. `restarted`: the one that was restarted before.
+fn sleeper_of(tid: Tid, restarted: Option<i64>) -> Option<i64> {
     let r = trace::regs(tid).ok()?;
-    sleeper(&r).or_else(|| led.filter(|nr| turned_back(tid, &r, *nr)))
+    sleeper(&r).or_else(|| restarted.filter(|nr| turned_back(tid, &r, *nr)))
 }
 
 /// The call in which it slept until it was interrupted. -513 would be one that was not made yet.
@@ -213,7 +216,7 @@ fn sleeper(r: &Regs) -> Option<i64> {
     slept.then_some(r.orig_rax as i64)
 }
 
-/// Has the kernel turned it back to its `syscall` instruction? (A tick may have taken orig_rax since.)
+/// Whether the kernel has turned it back to its `syscall` instruction. (A tick may have taken orig_rax since.)
 fn turned_back(tid: Tid, r: &Regs, nr: i64) -> bool {
     let mut code = [0u8; 2];
     r.rax as i64 == nr
@@ -225,13 +228,13 @@ fn catches(tid: Tid, sig: i32) -> bool {
     status::read(tid).is_ok_and(|s| s.caught & bit(sig) != 0)
 }
 
-/// Does a signal wait that would have ended its call untraced, by a handler or by stopping it?
+/// Whether a signal waits that would have ended its call untraced, by a handler or by stopping it.
 pub fn signal_ends_call(tid: Tid) -> bool {
     status::read(tid)
         .is_ok_and(|s| (s.sig_pending | s.shared_pending) & !s.blocked & !without_effect(&s) != 0)
 }
 
-/// Does one wait that would not have been seen?
+/// Whether a signal waits that would not have been seen untraced.
 fn woken(tid: Tid) -> bool {
     status::read(tid).is_ok_and(|s| (s.sig_pending | s.shared_pending) & !s.blocked != 0)
         && !signal_ends_call(tid)

@@ -31,7 +31,7 @@ pub struct PartialIo {
     pub asks: i64,
 }
 
-/// Has the call of a thread ended with less than it waits for? KERNEL: recv(2), MSG_WAITALL; termios(3); socket(7).
+/// The rest of a call that ended with less than it waits for. KERNEL: recv(2), MSG_WAITALL; termios(3); socket(7).
 pub fn cut(pid: Pid, tid: Tid, r: &Regs) -> Option<PartialIo> {
     let ret = r.rax as i64;
     if ret <= 0 || (r.orig_rax as i64) < 0 {
@@ -61,12 +61,12 @@ pub fn cut(pid: Pid, tid: Tid, r: &Regs) -> Option<PartialIo> {
     })
 }
 
-/// Does a call with MSG_WAITALL wait there?
+/// Whether a call with MSG_WAITALL waits there.
 fn stream(pid: Pid, fd: i32) -> bool {
     patience::gathers(pid, fd) == Some(true)
 }
 
-/// All that a write is about which would have waited until that was put.
+/// The whole length of a write that would have waited until all was written.
 fn sent_in_part(pid: Pid, tid: Tid, r: &Regs, args: &[u64; 6]) -> Option<u64> {
     let all = sends::payload(r.orig_rax, args, &mut Memory(tid))?;
     (r.rax < all && patience::waits(pid, args[0] as i32)).then_some(all)

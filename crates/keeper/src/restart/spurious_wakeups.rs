@@ -18,7 +18,7 @@ const IO_PGETEVENTS: i64 = 333;
 struct Wake {
     nr: u64,
     until: Instant,
-    /// What its register said, if the time-out is in one.
+    /// What its register held, if the timeout is in one.
     asked: u64,
     /// The kernel is about to issue it again.
     again: bool,
@@ -68,7 +68,7 @@ impl SpuriousWakeups {
         }
     }
 
-    /// At the entry of a call: is it another than the one that was woken?
+    /// At the entry of a call: another than the one that was woken is forgotten.
     pub fn entered(&mut self, tid: Tid, nr: u64) {
         self.0
             .retain(|t, w| *t != tid || w.nr == nr && std::mem::take(&mut w.again));

@@ -37,7 +37,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// Objects that are away at a time.
 const HELD_MAX: usize = 4096;
 
-/// Does `pid` map any of them?
+/// Whether `pid` maps memory that others can find, or that is away.
 pub fn maps_shared_object(keep: &Keep, pid: Pid) -> bool {
     let list = maps::read(pid).unwrap_or_default();
     let away = |v| objects::nameless(v).is_some_and(|o| keep.shm_guards.has(&o));
@@ -163,7 +163,7 @@ fn watch(keep: &Arc<Keep>, file: &File) -> Result<()> {
 fn opens(keep: &Arc<Keep>, fan: &Arc<OwnedFd>) {
     while let Ok(list) = sys::held_opens(fan) {
         for (file, pid) in list {
-            // We ourselves, and processes that are away: they would wait for themselves.
+            // The keeper itself, and processes that are away: they would wait for themselves.
             let ours = pid == std::process::id() as Pid || keep.deputy(pid).is_some();
             let object = file.metadata().map(|m| objects::id(&m)).ok();
             match object.filter(|o| !ours && keep.shm_guards.has(o)) {
@@ -289,7 +289,7 @@ pub fn settle_ended(keep: &Arc<Keep>, ended: Pid) {
     release_objects(keep, &last);
 }
 
-/// … from the tracer thread, which does not wait for it.
+/// The same from the tracer thread, which does not wait for it.
 pub fn settle_later(keep: &Arc<Keep>, pid: Pid) {
     if !keep.shm_guards.is_empty() {
         let keep = keep.clone();

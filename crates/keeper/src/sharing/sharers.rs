@@ -45,7 +45,7 @@ pub fn shared_only_with(with: &[Pid], areas: &[Area]) -> Result<()> {
     if mine.is_empty() {
         return Ok(());
     }
-    // We have open what we guard.
+    // The keeper has open what it guards.
     let me = std::process::id() as Pid;
     if let Some(p) = status::processes().find(|p| *p != me && has_open(*p, &mine)) {
         let name = status::comm(p, p);
@@ -79,7 +79,7 @@ fn has_open(pid: Pid, objects: &HashSet<ObjectId>) -> bool {
     opened.any(|o| objects.contains(&o))
 }
 
-/// Has it a mapping that is `wanted`, as far as we may look?
+/// Whether it has a mapping that is `wanted`, as far as we may look.
 fn maps_one(pid: Pid, wanted: impl Fn(&Vma) -> bool) -> bool {
     maps::read(pid).unwrap_or_default().iter().any(wanted)
 }

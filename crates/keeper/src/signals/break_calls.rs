@@ -26,7 +26,7 @@ enum At {
     Before,
     /// In the call, interrupted.
     Interrupted,
-    /// At its end, with a result above 0: maybe a part of what it would have put, or got.
+    /// At its end, with a result above 0: perhaps a part of the bytes that it was to write, or read.
     Done(u64),
 }
 
@@ -95,7 +95,7 @@ pub fn is_exec(nr: u16) -> bool {
     matches!(i64::from(nr), libc::SYS_execve | libc::SYS_execveat)
 }
 
-/// Is it in a call that must not be broken? Before: no new one is made meanwhile.
+/// No call of it is under way that must not be broken. Before: no new one is made meanwhile.
 pub fn can_break_calls(t: &Tree, pid: Pid) -> armento_migrate::Result<()> {
     let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
     let calls = p.threads.values().filter_map(|d| d.call());

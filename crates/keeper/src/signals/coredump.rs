@@ -23,7 +23,7 @@ const CORE: [i32; 10] = [
 /// How often it is tried. Then it ends without its memory in the dump.
 pub const TRIES: u32 = 50;
 
-/// Would home's kernel write a core of `pid` for this signal?
+/// Whether home's kernel would write a core of `pid` for this signal.
 pub fn wanted(pid: Pid, sig: i32) -> bool {
     if !CORE.contains(&sig) {
         return false;

@@ -45,7 +45,7 @@ pub fn default_action(
     if deliver(tid, &code, sig, &info).is_err() {
         return;
     }
-    // What did the kernel make of it? A stop of ours tells.
+    // A stop of ours tells what the kernel made of it.
     let _ = trace::interrupt(tid);
     loop {
         match trace::wait_for(tid, STOP_MAX) {

@@ -19,15 +19,17 @@ use armento_tracee::trace;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How soon they are looked at again.
+/// How soon signals that wait are looked at again.
 pub const LOOK: Duration = Duration::from_millis(5);
 
+/// More signals of a process within `SPAN` (`keeper/src/state/flood.rs`) are a flood; of a timer, whose waiting signals are
+/// counted (timer_getoverrun(2)), fewer are enough. So are these of a whole tree.
 const FLOOD: u32 = 64;
 const FLOOD_OF_TIMERS: u32 = 16;
 const FLOOD_OF_TREE: u32 = 96;
-/// … and its deputy has none of that number for so long.
+/// In a flood a deputy blocks the number for so long.
 const REST: Duration = Duration::from_millis(10);
-/// Job control is not held up.
+/// Signals of job control are never blocked.
 const NEVER_SHUT: u64 = bit(libc::SIGKILL)
     | bit(libc::SIGSTOP)
     | bit(libc::SIGTSTP)
@@ -35,7 +37,8 @@ const NEVER_SHUT: u64 = bit(libc::SIGKILL)
     | bit(libc::SIGTTOU)
     | bit(libc::SIGCONT);
 
-/// What of `signals` is blocked for this reason only, and not because the process reads it from a descriptor.
+/// The signals of `signals` that are blocked for this reason only, and not because the process reads them from a
+/// descriptor.
 fn unread(d: &Deputy, signals: u64) -> u64 {
     signals & !d.common.signalfds.load(Ordering::Relaxed)
 }
@@ -75,7 +78,7 @@ pub fn block_flood(t: &mut Tree, d: &Deputy, info: &SigInfo) {
     t.blocked.insert(d.tid, shut);
 }
 
-/// A deputy stands in a stop of ours: it blocks nothing more for that reason. True if it did.
+/// A deputy stands in a stop of ours: what it blocks for a flood is unblocked. True if there was any.
 pub fn unblock(t: &mut Tree, d: &Deputy) -> bool {
     let Some(shut) = t.blocked.remove(&d.tid) else {
         return false;
@@ -86,7 +89,7 @@ pub fn unblock(t: &mut Tree, d: &Deputy) -> bool {
     let mask = match trace::sigmask(d.tid) {
         Ok(now) if now == shut.masks.1 => shut.masks.0,
         Ok(now) if now == closed => open,
-        // That of a call, which knows nothing of ours.
+        // The mask of a call, which contains none of these.
         _ => return true,
     };
     trace::set_sigmask(d.tid, mask).is_ok()
@@ -107,10 +110,10 @@ pub fn inherit_blocked(t: &mut Tree, d: &Deputy) {
     }
 }
 
-/// Stops those that have blocked signals for long enough: see [`Tree::open_up`].
+/// Stops deputies that have blocked signals for long enough: see [`unblock`].
 pub fn end_blocked(t: &mut Tree) {
     let keep = t.keep.clone();
-    // One that is no deputy any more has its program's own mask.
+    // A thread that is no deputy any more has its program's own mask.
     t.blocked.retain(|tid, _| keep.deputy(*tid).is_some());
     let now = Instant::now();
     for (tid, shut) in t.blocked.iter_mut().filter(|(_, s)| s.until < now) {

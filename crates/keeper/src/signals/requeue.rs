@@ -68,7 +68,7 @@ pub fn take_pending(code: &Code, pid: Pid, tid: Tid, stay: u64) -> Result<Vec<Di
     Ok(taken)
 }
 
-/// The numbers whose order matters. A timer's signal is the kernel's own.
+/// The numbers whose order matters. The number of a timer is left out: its signal is the kernel's own.
 fn ordered(pid: Pid, list: &[Directed]) -> u64 {
     let all = list.iter().map(|(_, i)| signal_number(i));
     let set = all
@@ -132,7 +132,7 @@ fn waiting(h: &Hold, pid: Pid, set: u64) -> Result<Vec<Directed>> {
     Ok(all)
 }
 
-/// … and takes it. KERNEL: a thread's own queue comes before its process's (dequeue_signal).
+/// Takes what waits in those queues. KERNEL: a thread's own queue comes before its process's (dequeue_signal).
 fn drain(h: &mut Hold, code: &Code, pid: Pid, set: u64) -> Result<Vec<Directed>> {
     let mut taken = Vec::new();
     if set == 0 {
@@ -189,7 +189,7 @@ fn others(all: Vec<Directed>, known: &[Directed]) -> Vec<Directed> {
     left
 }
 
-/// Is `first` taken before everything else of its numbers in `queue`?
+/// Whether `first` is taken before everything else of its numbers in `queue`.
 fn before(first: &[Directed], queue: &[Directed]) -> bool {
     first.iter().all(|(to, info)| {
         let same = |s: &&Directed| s.0 == *to && signal_number(&s.1) == signal_number(info);

@@ -80,7 +80,7 @@ fn pass(t: &mut Tree, tid: Tid, stop: Stop) {
     };
 }
 
-/// Was it made by a deputy?
+/// Whether a deputy made it.
 fn newborn(t: &Tree, tid: Tid) -> bool {
     status::read(tid).is_ok_and(|s| t.made_away(tid, &s))
 }
@@ -96,7 +96,7 @@ pub fn child_known(t: &mut Tree, pid: Pid, tid: Tid) {
     }
 }
 
-/// To the body, or kept for it while it moves.
+/// Sends a signal to the body, or keeps it while the process moves.
 fn pass_to_body(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
     let directed = is_thread_directed(&t.keep, pid, tid, info).then_some(tid);
     let Some(p) = t.procs.get_mut(&pid) else {
@@ -124,7 +124,7 @@ fn continue_first(t: &mut Tree, pid: Pid, tid: Tid) {
     }
 }
 
-/// The signals of halted threads in the order in which they are handed on: see [`continue_first`].
+/// The signals of halted threads in the order in which they are passed on: see [`continue_first`].
 pub fn in_order(halted: &[Halted]) -> Vec<(Tid, SigInfo)> {
     let with = halted.iter().filter_map(|h| Some((h.tid, h.signal?)));
     let mut all: Vec<_> = with.collect();
@@ -152,8 +152,8 @@ fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
     let _ = trace::resume(tid, 0);
 }
 
-/// Was it meant for this thread alone? Which deputy took it says nothing: the kernel passes over one that has a
-/// signal already, or stands still. Asked once a signal.
+/// Whether a signal was meant for this thread alone. Which deputy took it does not tell: the kernel passes over one
+/// that has a signal already, or stands still. Called once a signal.
 pub fn is_thread_directed(keep: &Keep, pid: Pid, tid: Tid, info: &SigInfo) -> bool {
     let word = |at: usize| i32::from_le_bytes(info[at..at + 4].try_into().unwrap_or_default());
     match sys::siginfo_code(info) {

@@ -31,7 +31,7 @@ const TAKEN_MAX: u32 = 1024;
 
 type Signals = Vec<(Option<Tid>, SigInfo)>;
 
-/// What timer_getoverrun says of each timer. Before: the leader is held.
+/// What timer_getoverrun returns for each timer. Before: the leader is held.
 pub fn read_overruns(h: &mut Hold, code: &Code, pid: Pid) -> Result<Overruns> {
     let all = timers::list(pid);
     let ask = |t: &Timer| (libc::SYS_timer_getoverrun, [t.id as u64, 0, 0, 0, 0, 0]);
@@ -41,8 +41,8 @@ pub fn read_overruns(h: &mut Hold, code: &Code, pid: Pid) -> Result<Overruns> {
     Ok(known.map(|(t, n)| (t.id, n as i32)).collect())
 }
 
-/// Does a signal of a timer wait behind one that it took and whose overruns it may still ask for? Here the
-/// kernel would have forgotten them.
+/// Whether a signal of a timer waits behind one that was taken and whose overruns the program may still ask for. Here
+/// the kernel would have forgotten them.
 pub fn may_ask_overruns<'a>(
     overruns: &Overruns,
     waiting: impl Iterator<Item = &'a (Option<Tid>, SigInfo)>,

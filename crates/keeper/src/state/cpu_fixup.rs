@@ -6,13 +6,16 @@ use armento_tracee::trace;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+/// How often we look whether home's kernel tells enough by now.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 #[derive(Default)]
 pub struct CpuFixup {
     /// Processes that are watched, and when each was looked at last.
     pub procs: HashMap<Pid, Instant>,
     /// Threads that stop at calls, and when their last call began. Their process may be watched no more.
     pub threads: HashMap<Tid, (Pid, Option<Instant>)>,
-    /// … only until the end of their call, if their process is not watched.
+    /// Threads that stop at calls until the end of one that is restarted.
     pub restarted: RestartedCalls,
 }
 
@@ -65,6 +68,3 @@ impl CpuFixup {
         due
     }
 }
-
-/// How often we look whether home's kernel tells enough by now.
-const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -13,8 +13,7 @@ pub const AHEAD_MAX: u64 = 1024;
 /// Signals that wait for one process. KERNEL: senders are told EAGAIN at RLIMIT_SIGPENDING, which is not possible here.
 pub const WAIT_MAX: usize = 1 << 17;
 
-/// A process that has more signals in this time has a flood of them, and so has a tree. Of a timer's fewer are enough: those
-/// that wait are counted (timer_getoverrun(2)). …
+/// The time in which the signals of a process, or of a tree, are counted: too many are a flood.
 const SPAN: Duration = Duration::from_millis(10);
 
 /// The signals of a process, or of a tree, within [`SPAN`].

@@ -78,7 +78,7 @@ pub struct Keep {
     pub placed_away: AtomicU64,
     /// Held while a link is made: a host serves one stream of calls.
     pub linking: Mutex<()>,
-    /// What we show at doors, and since when we have it.
+    /// The identity that this keeper shows at doors, and when it was issued.
     pub identity: Mutex<Option<(armento_link::Identity, Instant)>>,
     /// Moves under way.
     pub moves: Moves,
@@ -126,9 +126,9 @@ pub struct Tree {
     pub cpu_fixup: CpuFixup,
     /// At home under `--spread`.
     pub follow: Followed,
-    /// What a thread that we let go in a restartable sleep was doing.
+    /// By thread that was let go in a restartable sleep: the call that its restart block belongs to.
     pub restart_blocks: HashMap<Tid, i64>,
-    /// … or how long it still has to wait.
+    /// By thread in an interrupted wait: how long it still has to wait.
     pub wait_deadlines: WaitDeadlines,
     pub futex_waits: FutexWaits,
     /// When the tree was last scanned for children.

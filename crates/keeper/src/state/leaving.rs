@@ -27,7 +27,7 @@ pub struct Leaving {
     pub numbers: mm::Mm,
     /// Signals it ignores, as a mask.
     pub ignored: u64,
-    /// … and those it reads from descriptors.
+    /// Signals it reads from descriptors, as a mask.
     pub signalfds: u64,
     pub limits: Limits,
     /// Since when it stands still.

@@ -12,9 +12,9 @@ use std::time::Duration;
 pub enum Why {
     /// The daemon's, with its ticket.
     Order(u64),
-    /// … as a person asked.
+    /// The daemon's, as the user asked.
     User(u64),
-    /// … to even out the load.
+    /// The daemon's, to even out the load.
     Balance(u64),
     Storm,
     Exec,

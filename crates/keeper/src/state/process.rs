@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a process stays for that. Most never ask, and some always have a signal waiting.
+/// How often a process stays away because a timer's signal waits (`keeper/src/signals/timers.rs`). Most programs never
+/// ask for overruns, and some always have a signal waiting.
 pub const PATIENCE: u32 = 5;
 /// First hold after a call brought a process home; doubles up to the second.
 pub const HOLD_MIN: Duration = Duration::from_secs(1);
@@ -39,9 +40,9 @@ pub struct Process {
     pub common: Common,
     /// Signals sent to the present body.
     pub sent: u64,
-    /// … of which it had acknowledged so many when it last asked for an exec.
+    /// So many of them it had acknowledged when it last asked for an exec.
     pub acknowledged: u64,
-    /// How many signals it has just now.
+    /// Counts the signals that come just now.
     pub flood: Flood,
     /// How often an exec was turned back for that.
     pub exec_retries: u32,

@@ -12,7 +12,7 @@ pub struct At {
     pub entry: bool,
 }
 
-/// Of a thread that stands at a call.
+/// Whether a thread that stands at a call stands at its entry.
 pub fn at_entry(regs: &Regs) -> bool {
     regs.rax as i64 == -i64::from(libc::ENOSYS)
 }
@@ -25,7 +25,7 @@ pub fn at(tid: Tid) -> Option<At> {
     (regs.cs == 0x33).then_some(At { regs, nr, entry })
 }
 
-/// Is the thread at the entry of a call that would not do what it does untraced?
+/// Whether the thread is at the entry of a call that would not do what it does untraced.
 pub fn must_be_untraced(pid: Pid, tid: Tid) -> bool {
     at(tid).is_some_and(|a| a.entry && needs_untraced(pid, tid, &a))
 }

@@ -61,7 +61,7 @@ pub fn correct_result(books: &CpuAccounts, pid: Pid, tid: Tid, at: &At) -> bool 
     at.entry
 }
 
-/// A stop of a thread at home; `false` when it is none of ours.
+/// A stop of a thread at home; `false` when it is not watched.
 pub fn watched_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     let Some((pid, _)) = t.cpu_fixup.threads.get(&tid).copied() else {
         return stop == Stop::Trap && newborn(t, tid);

@@ -22,7 +22,7 @@ use armento_tracee::trace::{self, Stop};
 /// not exec'd after twice as many is no debugger's.
 const STOPS_MAX: u32 = 100;
 
-/// A stop of a thread at home; `false` when it is none of ours.
+/// A stop of a thread at home; `false` when it is not followed.
 pub fn follow_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     let known = t.follow.threads.contains_key(&tid);
     if !t.follow.on || !(known || stop == Stop::Trap && newborn(t, tid)) {

@@ -24,7 +24,7 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 
-/// Runs `pid` from its exec stop to its entry. Call from the mover.
+/// Runs `pid` from its exec stop to its entry. Not from the tracer thread.
 pub fn run_to_entry(keep: &Keep, pid: Pid) -> Loaded {
     let (done, loaded) = mpsc::channel();
     if keep.tracer.run(move |t| begin(t, pid, done)) != Some(true) {
@@ -73,8 +73,8 @@ fn entry(pid: Pid) -> Option<u64> {
     auxv.get(&AT_ENTRY).copied().filter(|entry| *entry != 0)
 }
 
-/// Has it met the break already, and our interruption only came first? KERNEL: get_signal looks at traps of ptrace
-/// before it takes a signal; left there, the break's would end the program.
+/// Whether it has reached the breakpoint already, and our interruption only came first. KERNEL: get_signal looks at
+/// traps of ptrace before it takes a signal; left there, the breakpoint's would end the program.
 fn arrived(tid: Tid) -> bool {
     status::read(tid).is_ok_and(|s| s.sig_pending & bit(libc::SIGTRAP) != 0)
 }
@@ -90,7 +90,7 @@ pub fn entry_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
         return false;
     }
     if !there && arrived(tid) {
-        // The break's own stop comes next.
+        // The breakpoint's own stop comes next.
         return trace::resume(tid, 0).is_ok();
     }
     let Some(l) = t.loading.remove(&tid) else {

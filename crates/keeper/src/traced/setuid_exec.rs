@@ -65,7 +65,7 @@ fn aim_at_itself(pid: Pid, exe: &str) -> Result<()> {
     Ok(())
 }
 
-/// Does an exec of `path` by `pid` mean the file that it runs?
+/// Whether an exec of `path` by `pid` means the file that it runs.
 fn is_file(pid: Pid, path: &[u8], exe: &str) -> bool {
     let id = |p: &Path| std::fs::metadata(p).map(|m| (m.dev(), m.ino())).ok();
     !path.is_empty() && id(&path_of(pid, None, path)) == id(Path::new(exe))
