@@ -12,7 +12,7 @@ use crate::deputy::{AGAIN, HostLink, Work};
 use crate::hosts::{CallsReader, body_died};
 use crate::sharing::settle_ended;
 use crate::signals::{
-    break_calls, can_break_calls, default_action, exec_body, is_exec, nudge_call,
+    break_calls, can_break_calls, exec_body, is_exec, nudge_call, take_default_action,
 };
 use crate::state::{Keep, MoveEvent, Task, Tree, Why};
 use crate::sync::lock;
@@ -198,7 +198,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 keep.cpu.reported(d.pid, away);
             }
             let l = link.clone();
-            let take = move |t: &mut Tree| default_action(t, &l, pid, tid, sig, &info);
+            let take = move |t: &mut Tree| take_default_action(t, &l, pid, tid, sig, &info);
             match NOT_FATAL & bit(sig) {
                 0 => after_settling(keep, pid, take),
                 _ => keep.tracer.post(take),

@@ -1,6 +1,6 @@
 //! A body opens a file of /proc about another process that is away: that one comes home first.
 //!
-//! From: `dispatch.rs` (an open came). Next: `keeper/src/moves/come_home.rs`; `keeper/src/signals/break_calls.rs` turns
+//! From: `dispatch.rs` (an open came). Next: `keeper/src/moves/come_home.rs`; `keeper/src/signals/interrupted_calls.rs` turns
 //! back calls that are held.
 //!
 //! ```text

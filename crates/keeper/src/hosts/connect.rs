@@ -40,7 +40,7 @@ fn no_route(e: AskError) -> MigrateError {
 }
 
 /// The link to `node`, made if there is none. `serve`: serves what the host asks.
-pub fn connect(
+pub fn connect_host(
     keep: &Arc<Keep>,
     node: &NodeName,
     pid: Pid,

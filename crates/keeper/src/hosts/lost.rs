@@ -3,7 +3,7 @@
 //! From: `reconnect.rs`, `monitor.rs`, `keeper/src/daemon.rs` (a node was removed). Next: nothing.
 
 use crate::deputy::HostLink;
-use crate::state::{Keep, Tree, complain};
+use crate::state::{Keep, Tree, tell_user};
 use crate::sync::lock;
 use armento_model::{NodeName, Pid};
 use armento_tracee::{status, sys};
@@ -69,7 +69,7 @@ pub fn end_with_host(pid: Pid, link: &HostLink) {
 
 fn end_with(pid: Pid, why: &str, hint: &str) {
     let name = status::comm(pid, pid);
-    complain(
+    tell_user(
         pid,
         &format!("armento: process {pid} ({name}) {why}\nhint: {hint}\n"),
     );

@@ -8,7 +8,7 @@ mod lost;
 mod monitor;
 mod reconnect;
 
-pub(crate) use connect::connect;
+pub(crate) use connect::connect_host;
 pub(crate) use door::{dial_spare, early_connection, open_connection, open_for_move};
 pub(crate) use lost::{body_died, cut_off, end_with_host};
 pub(crate) use monitor::watch_hosts;

@@ -14,7 +14,7 @@ use super::tear_down::tear_down_memory;
 use super::{eligibility, freeze, hollow, prepare};
 use crate::calls::serve_host;
 use crate::deputy::HostLink;
-use crate::hosts::{connect, open_for_move};
+use crate::hosts::{connect_host, open_for_move};
 use crate::observers::untouched;
 use crate::sharing::{guard_objects, objects_away, release_objects, shared_only_with};
 use crate::state::{Keep, MoveEvent, Tree};
@@ -59,7 +59,7 @@ pub fn group_out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Mov
             Err(e) => return Err(about(*pid, e)),
         }
     }
-    let link = connect(keep, node, group[0], need, serve_host)?;
+    let link = connect_host(keep, node, group[0], need, serve_host)?;
     warm(keep, group, &link);
     let frozen = Instant::now();
     let mut members = Vec::new();

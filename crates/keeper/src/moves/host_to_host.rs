@@ -8,7 +8,7 @@
 use super::outcome::{MoveCost, READY_MAX, not_finished, ready};
 use crate::calls::serve_host;
 use crate::deputy::HostLink;
-use crate::hosts::connect;
+use crate::hosts::connect_host;
 use crate::state::{Keep, MoveEvent, Tree};
 use armento_migrate::fault::point;
 use armento_migrate::{MigrateError, Result};
@@ -27,7 +27,7 @@ pub fn move_host_to_host(
     from: &Arc<HostLink>,
     node: &NodeName,
 ) -> Result<MoveCost> {
-    let link = connect(keep, node, pid, 0, serve_host)?;
+    let link = connect_host(keep, node, pid, 0, serve_host)?;
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[from, &link]);
     let begun = Instant::now();

@@ -7,7 +7,7 @@ use super::group_home::group_home;
 use super::group_out::group_out;
 use super::outcome::MoveCost;
 use super::{home, host_to_host, out};
-use crate::sharing::{maps_shared_object, partner_of_stay, sharers};
+use crate::sharing::{maps_shared_object, partner_of_stay, sharers_of};
 use crate::state::{Keep, Place, StayReason, Tree};
 use crate::traced::refuses_move;
 use armento_client::api::Dest;
@@ -61,7 +61,7 @@ pub fn move_now(
             "it came home for a call a moment ago".into(),
         ));
     }
-    let group = sharers(pid);
+    let group = sharers_of(pid);
     let joint = group.len() > 1 || maps_shared_object(keep, pid);
     let r = match (to, &now) {
         _ if joint && *to != Dest::Balance => together(keep, (pid, &group), to, storm),

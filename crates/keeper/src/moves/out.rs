@@ -15,7 +15,7 @@ use super::prepare::{PRECOPY_MIN_KIB, prepare, survey, undo};
 use super::tear_down::tear_down_memory;
 use crate::calls::serve_host;
 use crate::deputy::HostLink;
-use crate::hosts::{connect, open_for_move};
+use crate::hosts::{connect_host, open_for_move};
 use crate::state::{Keep, MoveEvent};
 use crate::sync::lock;
 use armento_migrate::fault::point;
@@ -37,7 +37,7 @@ pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<MoveCost> {
     point("home.leaving");
     let need = eligibility::may_leave(keep, pid)?;
     // Meanwhile the other node may start a host.
-    let way = || connect(keep, node, pid, need, serve_host);
+    let way = || connect_host(keep, node, pid, need, serve_host);
     let (link, noted) = aside::both("way", way, || eligibility::noted(pid));
     let (link, noted) = (link.unwrap_or(Err(MigrateError::Ended))?, noted?);
     point("home.linked");

@@ -7,7 +7,7 @@ use super::{refusal, storm};
 use crate::hosts::{dial_spare, early_connection};
 use crate::state::{Keep, Loaded, Tree};
 use crate::sync::lock;
-use crate::traced::{let_go, run_to_entry};
+use crate::traced::{let_go, run_until_entry};
 use armento_client::AskError;
 use armento_client::api::{Answer, Ask, Dest, Report};
 use armento_model::{NodeName, Pid};
@@ -35,7 +35,7 @@ pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
         if let Some(e) = early_connection(keep, &node) {
             lock(&keep.early_connections).insert(pid, e);
         }
-        if run_to_entry(keep, pid) == Loaded::Gone {
+        if run_until_entry(keep, pid) == Loaded::Gone {
             lock(&keep.early_connections).remove(&pid);
             keep.daemon.report(Report::Placed { pid });
             return;

@@ -5,9 +5,9 @@
 
 use super::prepare::CS_32;
 use crate::calls::serve_host;
-use crate::hosts::connect;
+use crate::hosts::connect_host;
 use crate::lifecycle::process_gone;
-use crate::state::{Keep, Tree, complain};
+use crate::state::{Keep, Tree, tell_user};
 use armento_migrate::stop::{Grip, cannot_be_traced};
 use armento_migrate::{Local, MigrateError};
 use armento_model::{NodeName, Pid, Stay};
@@ -36,7 +36,7 @@ pub fn refuses_start(
     let node = on.filter(|n| **n != keep.settings.node)?;
     let program = keep.settings.root;
     let way = match seized {
-        true => while_links_break(|| connect(keep, node, program, 0, serve_host).map(drop)),
+        true => while_links_break(|| connect_host(keep, node, program, 0, serve_host).map(drop)),
         false => Err(cannot_be_traced(0)),
     };
     way.err().map(|e| (what(node, &e), e.stay().remedy()))
@@ -77,7 +77,7 @@ pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
             what(node, e),
             e.stay().remedy()
         );
-        complain(pid, &line);
+        tell_user(pid, &line);
     }
     if ends && let Err(e) = end(pid) {
         eprintln!("process {pid} cannot be ended: {e}");

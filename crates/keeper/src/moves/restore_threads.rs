@@ -4,7 +4,7 @@
 
 use crate::deputy::Deputy;
 use crate::restart::{FutexWaits, RestartedCalls, WaitDeadlines, write_time_left};
-use crate::signals::{drain_timers, may_ask_overruns, requeue, restore_timers};
+use crate::signals::{drain_timers, may_ask_overruns, requeue_signals, restore_timers};
 use crate::state::{Tree, signal_number};
 use armento_migrate::image::{
     self, State, ThreadState, flags, futex_wait, itimers, membarrier, mm, names, sigs, thread,
@@ -174,7 +174,7 @@ fn restore_some(
     let mut sleepers = Vec::new();
     for (n, (h, (d, s, signals))) in held.iter_mut().zip(all).enumerate() {
         if !signals.is_empty() {
-            requeue(h, code, d.pid, signals)?;
+            requeue_signals(h, code, d.pid, signals)?;
         }
         trace::set_xstate(d.tid, &s.xstate)?;
         let mut regs = thread::from_words(&s.regs)

@@ -8,7 +8,7 @@ use super::move_process::move_process;
 use super::placement::place_at_exec;
 use super::storm;
 use crate::calls::make_call;
-use crate::sharing::{partner_of_stay, sharers};
+use crate::sharing::{partner_of_stay, sharers_of};
 use crate::state::{Keep, MoveQueue, StayReason, Task, Why};
 use crate::traced::{hold_for_user, mark_placed, release_hold};
 use armento_client::api::{Dest, Report};
@@ -56,7 +56,7 @@ fn storm(keep: &Arc<Keep>, task: &Task) {
 
 /// The balancer counts one process and would be given all that share memory with it.
 fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
-    let others = sharers(task.pid).len() - 1;
+    let others = sharers_of(task.pid).len() - 1;
     if others == 0 {
         return order(keep, task, ticket);
     }

@@ -3,7 +3,7 @@
 //! From: `hollow.rs`, `out.rs`, `group_out.rs`. Next: `keeper/src/deputy/wait_loop.rs`.
 
 use crate::deputy::{Deputy, Work};
-use crate::sharing::sharers;
+use crate::sharing::sharers_of;
 use crate::state::Tree;
 use armento_migrate::image::{mm, objects};
 use armento_model::Pid;
@@ -51,7 +51,7 @@ fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Optio
     // What comes home again is all that they hold. Not what lasts, and not of a group's: one of it may not get away.
     let lasts = all.iter().any(|v| objects::lasting(v).is_some());
     let shares = all.iter().any(|v| objects::nameless(v).is_some());
-    let alone = shares && !lasts && sharers(pid).len() == 1;
+    let alone = shares && !lasts && sharers_of(pid).len() == 1;
     let given_up = |v: &&maps::Vma| alone && objects::nameless(v).is_some();
     for v in all.iter().filter(given_up) {
         d.submit(Work::Tidy {

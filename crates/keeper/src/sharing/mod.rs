@@ -9,4 +9,4 @@ pub(crate) use named_shm::{
     fetch_objects, guard_objects, maps_shared_object, objects_away, release_objects, settle_ended,
     settle_later,
 };
-pub(crate) use sharers::{partner_of_stay, shared_only_with, sharers};
+pub(crate) use sharers::{partner_of_stay, shared_only_with, sharers_of};

@@ -17,7 +17,7 @@ const SEARCH_MAX: Duration = Duration::from_millis(200);
 
 /// The processes that share memory with `pid`, directly or through others, and itself, in order. Away, its deputy still
 /// maps at home what it maps, and perhaps something that the body has given up: then more move than have to.
-pub fn sharers(pid: Pid) -> Vec<Pid> {
+pub fn sharers_of(pid: Pid) -> Vec<Pid> {
     let objects_of = |p: Pid| -> HashSet<ObjectId> {
         let list = maps::read(p).unwrap_or_default();
         list.iter().filter_map(objects::of).collect()

@@ -1,9 +1,9 @@
 //! A body has no handler for a signal: home's kernel takes the default action.
 //!
-//! From: `keeper/src/calls/dispatch.rs`. Next: `coredump.rs`, `break_calls.rs`.
+//! From: `keeper/src/calls/dispatch.rs`. Next: `coredump.rs`, `interrupted_calls.rs`.
 
-use super::break_calls::{STOP_MAX, stop_one};
 use super::coredump;
+use super::interrupted_calls::{STOP_MAX, stop_one};
 use crate::deputy::HostLink;
 use crate::state::{Task, Tree, Why};
 use armento_client::api::Dest;
@@ -16,7 +16,7 @@ use armento_wire::talk::{Signal, ToHost};
 use std::sync::Arc;
 
 /// The body has no handler for a signal: home's kernel does what it does by default.
-pub fn default_action(
+pub fn take_default_action(
     t: &mut Tree,
     link: &Arc<HostLink>,
     pid: Pid,

@@ -29,7 +29,7 @@ const CAN_WAIT: u64 = !(bit(libc::SIGKILL) | bit(libc::SIGSTOP));
 type Directed = (Option<Tid>, SigInfo);
 
 /// Queues what waited for this thread, and, at the leader, for the process.
-pub fn requeue(h: &mut Hold, code: &Code, pid: Pid, waited: &[&Directed]) -> Result<()> {
+pub fn requeue_signals(h: &mut Hold, code: &Code, pid: Pid, waited: &[&Directed]) -> Result<()> {
     let mut list: Vec<Directed> = waited.iter().map(|s| **s).collect();
     let ordered = ordered(pid, &list);
     let mut queued: Vec<Directed> = Vec::new();

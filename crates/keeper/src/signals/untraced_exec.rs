@@ -2,7 +2,7 @@
 //!
 //! From: `keeper/src/calls/dispatch.rs`. Next: `keeper/src/lifecycle/exec.rs`.
 
-use super::break_calls::stop_one;
+use super::interrupted_calls::stop_one;
 use crate::deputy::{Deputy, Work};
 use crate::lifecycle::image_replaced;
 use crate::state::{Keep, Process, Tree};

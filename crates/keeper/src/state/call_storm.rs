@@ -2,7 +2,7 @@
 //! inside it, once, when it blocks.
 //!
 //! From: `keeper/src/calls/execute.rs` (a call came). Next: `keeper/src/moves/run.rs`;
-//! `keeper/src/signals/break_calls.rs` turns back calls that are held here.
+//! `keeper/src/signals/interrupted_calls.rs` turns back calls that are held here.
 //!
 //! ```text
 //! call ──held──► move begins: turned back ──► issued again on the other node: made ──blocks──► move inside

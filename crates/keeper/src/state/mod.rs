@@ -3,7 +3,6 @@
 //! It never talks to the daemon, opens a connection or decides a move. Start at `keeper.rs`.
 
 mod call_storm;
-mod complain;
 mod cpu_fixup;
 mod daemon_queue;
 mod deputies;
@@ -22,9 +21,9 @@ mod stay_reason;
 mod thread_directed;
 mod tree;
 mod usage;
+mod user_message;
 
 pub(crate) use call_storm::CallStorm;
-pub(crate) use complain::complain;
 pub(crate) use daemon_queue::{DaemonQueue, Inbox, Item};
 pub(crate) use flood::{AHEAD_MAX, BlockedSignals, FIRST_REALTIME, is_behind, signal_number};
 pub(crate) use keeper::{Keep, Settings, Tree};
@@ -36,3 +35,4 @@ pub(crate) use process::{HOLD_MIN, PATIENCE, Place, Process};
 pub(crate) use readahead::ReadAhead;
 pub(crate) use shm_guards::Guarded;
 pub(crate) use stay_reason::StayReason;
+pub(crate) use user_message::tell_user;

@@ -19,6 +19,6 @@ pub use file_rights::command_gains;
 pub(crate) use file_rights::exec_gains;
 pub(crate) use follow_forks::follow_stopped;
 pub(crate) use resume::{call_fixups, let_go, resume_for_move, resume_process};
-pub(crate) use run_to_entry::{entry_stopped, run_to_entry};
+pub(crate) use run_to_entry::{entry_stopped, run_until_entry};
 pub(crate) use setuid_exec::exec_again;
 pub(crate) use user_hold::{hold_for_user, mark_placed, refuses_move, release_hold};

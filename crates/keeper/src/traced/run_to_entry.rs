@@ -25,7 +25,7 @@ const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 
 /// Runs `pid` from its exec stop to its entry. Not from the tracer thread.
-pub fn run_to_entry(keep: &Keep, pid: Pid) -> Loaded {
+pub fn run_until_entry(keep: &Keep, pid: Pid) -> Loaded {
     let (done, loaded) = mpsc::channel();
     if keep.tracer.run(move |t| begin(t, pid, done)) != Some(true) {
         return Loaded::Stands;

@@ -3,7 +3,7 @@
 //! From: `keeper/src/moves/run.rs`. Next: `resume.rs` (it is let go even where its CPU time is corrected).
 
 use super::resume::{call_fixups, resume_process};
-use crate::sharing::sharers;
+use crate::sharing::sharers_of;
 use crate::state::{Keep, Process, StayReason, Tree};
 use armento_migrate::stop::Grip;
 use armento_migrate::{MigrateError, Result};
@@ -15,7 +15,7 @@ const PUT: &str = "it was put here by hand";
 
 /// Holds it, and the processes that move with it, at home and brings it there by `come`.
 pub fn hold_for_user<T>(keep: &Keep, pid: Pid, come: impl FnOnce() -> Result<T>) -> Result<T> {
-    let all = sharers(pid);
+    let all = sharers_of(pid);
     set(keep, &all, true);
     let done = come().and_then(|done| {
         let loosen = move |t: &mut Tree| {
@@ -36,12 +36,12 @@ pub fn hold_for_user<T>(keep: &Keep, pid: Pid, come: impl FnOnce() -> Result<T>)
 }
 
 pub fn release_hold(keep: &Keep, pid: Pid) {
-    set(keep, &sharers(pid), false);
+    set(keep, &sharers_of(pid), false);
 }
 
 /// The user placed it where it is, with the processes that share memory with it.
 pub fn mark_placed(keep: &Keep, pid: Pid) {
-    to_all(keep, &sharers(pid), |p| p.placed_by_user = true);
+    to_all(keep, &sharers_of(pid), |p| p.placed_by_user = true);
 }
 
 fn set(keep: &Keep, all: &[Pid], tied: bool) {

@@ -4,7 +4,7 @@ use armento_model::Pid;
 use armento_tracee::sys;
 
 /// A line where the program itself would complain.
-pub fn complain(pid: Pid, line: &str) {
+pub fn tell_user(pid: Pid, line: &str) {
     eprint!("{line}");
     if let Ok(fd) = sys::steal_fd(pid, 2) {
         // Only what goes at once: a full pipe must not keep us.
