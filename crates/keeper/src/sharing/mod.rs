@@ -4,6 +4,7 @@
 
 mod named_shm;
 mod sharers;
+mod sys;
 
 pub(crate) use named_shm::{
     fetch_objects, guard_objects, maps_shared_object, objects_away, release_objects, settle_ended,

@@ -9,11 +9,11 @@
 //! as a whole, with its processes or after the last of them.
 
 use super::sharers;
+use super::sys;
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;
 use crate::state::{Guarded, Keep, Task, Why};
 use crate::sync::lock;
-use crate::sys;
 use armento_client::api::Dest;
 use armento_migrate::image::objects::{self, Lasting, ObjectId};
 use armento_migrate::{Local, MigrateError, Result};
