@@ -1,7 +1,10 @@
 //! What waits, exec and the clocks make of the accounts.
 
-use crate::cpu_time::*;
-use armento_abi::OutRule;
+use super::correct::{SIGINFO, STATUS};
+use super::*;
+use armento_abi::{Out, OutRule};
+use armento_model::{CpuTime, Shown};
+use armento_tracee::usage;
 
 const MS: u64 = 1_000_000;
 

@@ -8,8 +8,7 @@
 //! when the owner attaches it by number all the same, it sees the segment as it was. What the object holds comes back
 //! as a whole, with its processes or after the last of them.
 
-use super::sharers;
-use super::sys;
+use super::{sharers, sys};
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;
 use crate::state::{Guarded, Keep, Task, Why};

@@ -1,6 +1,6 @@
 //! A process that came home and has read more CPU time than home's kernel tells: what it reads is corrected.
 //!
-//! From: `resume.rs`. Next: `keeper/src/cpu_time.rs`.
+//! From: `resume.rs`. Next: `keeper/src/cpu_time/accounts.rs`.
 //!
 //! The kernel's clock cannot be set. So its threads stay seized and stop at the entry and the end of every call; the
 //! results of a few calls are changed there. A process that did not read its CPU time while it was away, or that home's

@@ -1,4 +1,4 @@
-use crate::deputy::work::*;
+use super::*;
 use armento_tracee::region::Region;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};

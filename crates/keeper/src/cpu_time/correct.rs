@@ -1,43 +1,13 @@
-//! CPU time that the processes of a tree used away, and what they read of it.
+//! The results of calls that tell CPU time: what was used away is added.
 //!
-//! From: `keeper/src/calls/dispatch.rs`, `keeper/src/moves/restore_threads.rs` (what hosts report). Next:
-//! `keeper/src/moves/freeze.rs` (it travels), `keeper/src/traced/cpu_clock_fixup.rs` (at home).
-//!
-//! A body's host adds what its own process used. What only home knows is added here: the time of children, which
-//! their parents read when they have waited for them.
+//! From: `keeper/src/deputy/wait_loop.rs` (a body's call), `keeper/src/traced/cpu_clock_fixup.rs` (at home).
+//! Next: `accounts.rs`.
 
+use super::accounts::CpuAccounts;
 use crate::sync::lock;
 use armento_abi::{Counts, CpuClock, Out, counts, cpu_clock};
-use armento_migrate::image::{Cpu, State};
-use armento_model::{CpuTime, Pid, Shown, Tid};
-use armento_tracee::{cpu, status, usage};
-use std::collections::HashMap;
-use std::sync::Mutex;
-
-/// When there are more accounts, those of processes that ended are dropped: few parents read their times.
-const ACCOUNTS_MAX: usize = 4096;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Thread {
-    away: CpuTime,
-    shown: Shown,
-    /// What home's kernel said when it came: one that says less later has only the same number.
-    home_ns: u64,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Account {
-    away: CpuTime,
-    shown: Shown,
-    threads: HashMap<Tid, Thread>,
-    /// Used away by children that it has waited for, and by theirs.
-    children: CpuTime,
-    children_shown: Shown,
-}
-
-/// Shared by the tracer thread and the deputies' waiters. A lock for a moment only.
-#[derive(Default)]
-pub struct CpuAccounts(Mutex<HashMap<Pid, Account>>);
+use armento_model::{CpuTime, Pid, Tid};
+use armento_tracee::usage;
 
 /// A call that has returned.
 #[derive(Clone, Copy, Debug)]
@@ -75,9 +45,10 @@ impl Written for Results<'_> {
 }
 
 /// Bytes of siginfo_t as waitid fills it. KERNEL: up to si_status.
-const SIGINFO: usize = 28;
+pub(super) const SIGINFO: usize = 28;
+
 /// Bytes of a wait status.
-const STATUS: usize = 4;
+pub(super) const STATUS: usize = 4;
 
 /// Whether a call tells CPU time, in part or in whole.
 pub fn tells(nr: i64) -> bool {
@@ -92,122 +63,6 @@ pub fn tells(nr: i64) -> bool {
 }
 
 impl CpuAccounts {
-    /// A process begins: one that had its number before is no more.
-    pub fn begin(&self, pid: Pid) {
-        let mut all = lock(&self.0);
-        if all.len() >= ACCOUNTS_MAX {
-            // A parent that has not waited for one of these at all reads less.
-            all.retain(|pid, _| status::read(*pid).is_ok());
-        }
-        all.insert(pid, Account::default());
-    }
-
-    /// Used away so far.
-    pub fn reported(&self, pid: Pid, away: CpuTime) {
-        let mut all = lock(&self.0);
-        let a = all.entry(pid).or_default();
-        if away.total_ns() > a.away.total_ns() {
-            a.away = away;
-        }
-    }
-
-    pub fn away(&self, pid: Pid) -> CpuTime {
-        lock(&self.0)
-            .get(&pid)
-            .map_or_else(CpuTime::default, |a| a.away)
-    }
-
-    pub fn thread_reported(&self, pid: Pid, tid: Tid, away: CpuTime) {
-        let mut all = lock(&self.0);
-        all.entry(pid)
-            .or_default()
-            .threads
-            .entry(tid)
-            .or_default()
-            .away = away;
-    }
-
-    /// A process came home with this state.
-    pub fn came_home(&self, pid: Pid, state: &State) {
-        self.reported(pid, state.cpu.away);
-        let threads = state.threads.iter().map(|t| {
-            let thread = Thread {
-                away: t.cpu.away,
-                shown: t.cpu.shown,
-                home_ns: cpu::thread_ns(t.tid),
-            };
-            (t.tid, thread)
-        });
-        let threads = threads.collect();
-        let mut all = lock(&self.0);
-        let a = all.entry(pid).or_default();
-        a.shown = state.cpu.shown;
-        a.threads = threads;
-    }
-
-    /// What goes along with a process that leaves home.
-    pub fn leaves(&self, pid: Pid) -> Cpu {
-        let home = cpu::process(pid);
-        let (away, shown) = lock(&self.0)
-            .get(&pid)
-            .map_or_else(Default::default, |a| (a.away, a.shown));
-        Cpu { home, away, shown }
-    }
-
-    pub fn thread_leaves(&self, pid: Pid, tid: Tid) -> Cpu {
-        let home = cpu::thread(tid);
-        let t = self
-            .thread(pid, tid)
-            .filter(|t| t.home_ns <= home.total_ns());
-        let t = t.unwrap_or_default();
-        Cpu {
-            home,
-            away: t.away,
-            shown: t.shown,
-        }
-    }
-
-    fn thread(&self, pid: Pid, tid: Tid) -> Option<Thread> {
-        lock(&self.0).get(&pid)?.threads.get(&tid).copied()
-    }
-
-    pub fn thread_ended(&self, pid: Pid, tid: Tid) {
-        if let Some(a) = lock(&self.0).get_mut(&pid) {
-            a.threads.remove(&tid);
-        }
-    }
-
-    /// A new image has read nothing yet. Of its threads the one is left that was `former`.
-    pub fn execed(&self, pid: Pid, former: Tid) {
-        if let Some(a) = lock(&self.0).get_mut(&pid) {
-            let left = a.threads.remove(&former).map(|t| {
-                let shown = Shown::default();
-                (pid, Thread { shown, ..t })
-            });
-            a.threads = left.into_iter().collect();
-            (a.shown, a.children_shown) = Default::default();
-        }
-    }
-
-    /// Whether the process, at home, would read less from its kernel than it has read before.
-    pub fn must_correct(&self, pid: Pid) -> bool {
-        let Some(a) = lock(&self.0).get(&pid).cloned() else {
-            return false;
-        };
-        let nothing = Shown::default();
-        let of =
-            |shown: &Shown, says: &dyn Fn() -> Shown| *shown != nothing && shown.beyond(&says());
-        let children = || Shown {
-            split: cpu::children_says(pid),
-            ..nothing
-        };
-        of(&a.shown, &|| cpu::process_says(pid))
-            || of(&a.children_shown, &children)
-            || a.threads
-                .iter()
-                .any(|(tid, t)| of(&t.shown, &|| cpu::thread_says(*tid)))
-    }
-
     /// Adds what was used away to what a call told. `own`: the caller is at home, where its own time is not added by a
     /// host.
     pub fn correct(&self, d: &ReturnedCall, own: bool, w: &mut dyn Written) {
@@ -323,6 +178,3 @@ impl CpuAccounts {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
