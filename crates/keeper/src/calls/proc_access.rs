@@ -1,7 +1,7 @@
 //! A body opens a file of /proc about another process that is away: that one comes home first.
 //!
-//! From: `dispatch.rs` (an open came). Next: `keeper/src/moves/come_home.rs`; `keeper/src/signals/interrupted_calls.rs` turns
-//! back calls that are held.
+//! From: `dispatch.rs` (an open came). Next: `keeper/src/moves/come_home.rs`;
+//! `keeper/src/signals/interrupted_calls.rs` turns back calls that are held.
 //!
 //! ```text
 //! open ──held──► the other comes home ──► turned back unmade ──► issued again: made

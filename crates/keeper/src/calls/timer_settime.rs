@@ -28,7 +28,7 @@ pub fn is_set(nr: u16) -> bool {
     i64::from(nr) == libc::SYS_timer_settime
 }
 
-/// Would the kernel take the new setting? KERNEL: timespec64_valid.
+/// Whether the kernel would take the new setting. KERNEL: timespec64_valid.
 fn valid(p: &Packed) -> bool {
     let at = p.args[2] as usize;
     let Some(raw) = p.data.get(at..).and_then(<[u8]>::first_chunk::<LEN>) else {

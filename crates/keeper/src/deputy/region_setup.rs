@@ -117,7 +117,7 @@ pub fn unmap_region(h: &mut Hold, region: &Region) -> Result<()> {
     Ok(())
 }
 
-/// Has it called mlockall(MCL_FUTURE)? Its next mapping tells, nothing else does. Ours would be locked, too.
+/// Whether it has called mlockall(MCL_FUTURE). Its next mapping tells, nothing else does. Ours would be locked, too.
 /// KERNEL: madvise(2): locked memory cannot be emptied; mmap(2): EAGAIN when more cannot be locked.
 fn locks_future(h: &mut Hold, at: u64) -> Result<bool> {
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;

@@ -119,7 +119,7 @@ impl Deputy {
         self.slot.fail(AGAIN);
     }
 
-    /// Is a call of the body being executed (or about to be)?
+    /// Whether a call of the body is being executed (or about to be).
     pub fn in_call(&self) -> bool {
         matches!(lock(&self.st).doing, Some(Doing::Call { .. }))
     }
@@ -136,7 +136,7 @@ impl Deputy {
         }
     }
 
-    /// Is it still at this call of the body?
+    /// Whether it is still at this call of the body.
     pub fn at_call(&self, number: u32) -> bool {
         matches!(lock(&self.st).doing, Some(Doing::Call { seq, .. }) if seq == number)
     }

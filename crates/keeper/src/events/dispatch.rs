@@ -8,7 +8,7 @@ use crate::calls::watch_readahead;
 use crate::hosts::watch_hosts;
 use crate::lifecycle::{process_gone, scan_children};
 use crate::observers::{watch_counters, watch_cpu_sleepers};
-use crate::signals::{LOOK, end_blocked, pass_on_backlog, thread_stopped};
+use crate::signals::{BACKLOG_PAUSE, end_blocked, pass_on_backlog, thread_stopped};
 use crate::state::Tree;
 use crate::sync::lock;
 use crate::traced::watch_limits;
@@ -67,7 +67,7 @@ impl World for Tree {
     /// Ends and forks at home, broken leases and sleeps by another's CPU clock make no event: they are polled.
     fn pause(&self) -> Duration {
         if self.backlog || !self.blocked.is_empty() {
-            return LOOK;
+            return BACKLOG_PAUSE;
         }
         let home = self.procs.values().any(|p| p.link().is_none());
         if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.readaheads).is_empty() {

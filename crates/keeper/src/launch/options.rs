@@ -28,7 +28,7 @@ pub struct Birth {
 }
 
 impl Birth {
-    /// Does it ask for more than to be run where there is room?
+    /// Whether it asks for more than to be run where there is room.
     pub fn is_special(&self) -> bool {
         self.on.is_some() || self.stay || self.spread || self.storm.is_some()
     }

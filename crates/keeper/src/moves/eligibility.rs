@@ -212,7 +212,7 @@ pub fn signalfd_mask(pid: Pid) -> u64 {
         .fold(0, |a, m| a | m)
 }
 
-/// Has it a file open with O_DIRECT? Devices write into pinned pages behind the page tables, so that its
+/// Whether it has a file open with O_DIRECT. Devices write into pinned pages behind the page tables, so that its
 /// writes cannot be tracked while it runs: it is copied while it stands still.
 pub fn direct_io(pid: Pid) -> bool {
     let Ok(dir) = std::fs::read_dir(format!("/proc/{pid}/fdinfo")) else {

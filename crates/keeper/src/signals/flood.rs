@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How soon signals that wait are looked at again.
-pub const LOOK: Duration = Duration::from_millis(5);
+pub const BACKLOG_PAUSE: Duration = Duration::from_millis(5);
 
 /// More signals of a process within `SPAN` (`keeper/src/state/flood.rs`) are a flood; of a timer, whose waiting signals are
 /// counted (timer_getoverrun(2)), fewer are enough. So are these of a whole tree.

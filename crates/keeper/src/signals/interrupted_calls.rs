@@ -1,6 +1,7 @@
 //! Ends calls that deputies are in, or turns them back before they are made: for a signal, and for a move.
 //!
-//! From: `route.rs`, `keeper/src/calls/dispatch.rs`, `keeper/src/moves/mappings.rs`. Next: the call is issued again by its body.
+//! From: `route.rs`, `keeper/src/calls/dispatch.rs`, `keeper/src/moves/mappings.rs`.
+//! Next: the call is issued again by its body.
 
 use crate::deputy::unmade_result;
 use crate::state::{Keep, Tree};

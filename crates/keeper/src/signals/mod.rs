@@ -12,7 +12,7 @@ mod timers;
 mod untraced_exec;
 
 pub(crate) use default_action::take_default_action;
-pub(crate) use flood::{LOOK, end_blocked, inherit_blocked, pass_on_backlog};
+pub(crate) use flood::{BACKLOG_PAUSE, end_blocked, inherit_blocked, pass_on_backlog};
 pub(crate) use interrupted_calls::{break_calls, can_break_calls, is_exec, nudge_call};
 pub(crate) use requeue::{requeue_signals, take_pending};
 pub(crate) use route::{child_known, in_order, is_thread_directed, thread_stopped};

@@ -1,6 +1,7 @@
 //! Stops of deputies: signals go to the body, stops of job control happen here, calls are broken.
 //!
-//! From: `keeper/src/events/dispatch.rs`. Next: `interrupted_calls.rs`, `flood.rs`, `keeper/src/traced/cpu_clock_fixup.rs` (at home).
+//! From: `keeper/src/events/dispatch.rs`. Next: `interrupted_calls.rs`, `flood.rs`,
+//! `keeper/src/traced/cpu_clock_fixup.rs` (at home).
 //!
 //! A deputy's kernel sees a signal first. It is taken away from the deputy, sent to the body, and only
 //! then is the interrupted call's result let out: the body's kernel gets them in that order.

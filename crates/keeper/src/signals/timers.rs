@@ -205,7 +205,7 @@ impl<'a> One<'a> {
         Ok(())
     }
 
-    /// Does its signal wait in the kernel?
+    /// Whether its signal waits in the kernel.
     fn sent(&self) -> Result<bool> {
         let all = trace::pending(self.h.tid, self.t.thread.is_none())?;
         Ok(all.iter().any(|i| timer_of(i) == Some(self.t.id)))

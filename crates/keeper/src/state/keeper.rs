@@ -210,7 +210,7 @@ impl Keep {
         self.deputy(tid).filter(|d| Arc::ptr_eq(&d.link(), link))
     }
 
-    /// Does this process use only what all nodes have? What its parent exec'd it with says so.
+    /// Whether this process uses only what all nodes have: the environment with which its parent exec'd it tells.
     pub fn is_portable(&self, pid: Pid) -> bool {
         self.settings.portable.as_ref().is_some_and(|p| p.has(pid))
     }

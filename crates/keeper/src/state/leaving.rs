@@ -15,7 +15,7 @@ use std::time::Instant;
 pub struct Leaving {
     pub grip: Grip,
     pub region: Arc<Region>,
-    /// Is the region in its memory? Not while it runs: it could see it, and its children inherit it.
+    /// Whether the region is in its memory. Not while it runs: it could see it, and its children inherit it.
     pub mapped: bool,
     pub uffd: Option<Arc<Uffd>>,
     /// The files that it mapped when it was looked at first.

@@ -65,7 +65,7 @@ impl MoveQueue {
         });
     }
 
-    /// Is `pid` to come home anyway?
+    /// Whether `pid` is to come home anyway.
     pub fn is_called_home(&self, pid: Pid) -> bool {
         let queue = lock(&self.queue);
         queue.iter().any(|t| t.pid == pid && t.to == Dest::Home)

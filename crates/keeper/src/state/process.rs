@@ -146,7 +146,7 @@ impl Process {
         }
     }
 
-    /// Does its body still have to hear signals of ours? An exec waits for that; not for ever.
+    /// Whether its body still has to acknowledge signals of ours. An exec waits for that; not for ever.
     pub fn has_unacknowledged_signals(&mut self) -> bool {
         if self.sent <= self.acknowledged {
             return false;
@@ -198,7 +198,7 @@ impl Process {
         self.next_hold = (self.next_hold * 2).min(HOLD_MAX);
     }
 
-    /// Must a signal wait, because its host is behind or others wait already?
+    /// Whether a signal must wait, because its host is behind or others wait already.
     pub fn must_wait(&self) -> bool {
         !self.held.is_empty() || self.link().is_some_and(|l| is_behind(l))
     }

@@ -30,7 +30,7 @@ pub struct Guarded {
 }
 
 impl ShmGuards {
-    /// Is it away, and guarded?
+    /// Whether it is away, and guarded.
     pub fn has(&self, object: &ObjectId) -> bool {
         lock(&self.held).contains_key(object)
     }

@@ -166,7 +166,7 @@ impl Tree {
         (!self.made_away(tid, &s)).then_some(s)
     }
 
-    /// Is it a deputy, or has one made it? A thread at home may have a parent that is away.
+    /// Whether it is a deputy, or a deputy has made it. A thread at home may have a parent that is away.
     pub fn made_away(&self, tid: Tid, s: &status::ProcStatus) -> bool {
         let away = |pid| self.procs.get(&pid).is_some_and(|p| p.link().is_some());
         away(s.tgid) || s.tgid == tid && away(s.ppid)
