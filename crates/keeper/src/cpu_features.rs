@@ -55,11 +55,11 @@ impl Portable {
 
     /// Whether this process uses only what all nodes have: the environment with which its parent exec'd it tells.
     pub fn has(&self, pid: Pid) -> bool {
-        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| self.told(&all))
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| self.was_told(&all))
     }
 
     /// Whether a program with this environment was told. One that its parent gave another was not.
-    fn told(&self, environment: &[u8]) -> bool {
+    fn was_told(&self, environment: &[u8]) -> bool {
         let name = [VARIABLE.to_bytes(), b"="].concat();
         let mut all = environment.split(|b| *b == 0);
         let found = all.find_map(|entry| entry.strip_prefix(name.as_slice()));
@@ -99,12 +99,12 @@ mod tests {
     #[test]
     fn environment_tells_whether_a_program_is_portable() {
         let p = Portable::new(CpuSet::default(), "-AVX2", None);
-        assert!(p.told(b"A=1\0GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2\0B=\0"));
-        assert!(!p.told(b"A=1\0GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX\0"));
-        assert!(!p.told(b"A=1\0"));
-        assert!(!p.told(b""));
+        assert!(p.was_told(b"A=1\0GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2\0B=\0"));
+        assert!(!p.was_told(b"A=1\0GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX\0"));
+        assert!(!p.was_told(b"A=1\0"));
+        assert!(!p.was_told(b""));
         // All nodes have the same: there was nothing to tell.
         let p = Portable::new(CpuSet::default(), "", None);
-        assert!(p.told(b"A=1\0") && p.told(b""));
+        assert!(p.was_told(b"A=1\0") && p.was_told(b""));
     }
 }

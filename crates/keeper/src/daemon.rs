@@ -44,7 +44,7 @@ pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
 struct Pace {
     next: Instant,
     /// How many were reported last, and when that changed, or a process moved.
-    told: usize,
+    reported: usize,
     changed: Instant,
 }
 
@@ -53,7 +53,7 @@ impl Pace {
         let now = Instant::now();
         Pace {
             next: now,
-            told: 0,
+            reported: 0,
             changed: now,
         }
     }
@@ -65,9 +65,9 @@ impl Pace {
     }
 
     /// `n` processes were reported.
-    fn told(&mut self, n: usize) {
+    fn reported(&mut self, n: usize) {
         let now = Instant::now();
-        if std::mem::replace(&mut self.told, n) != n {
+        if std::mem::replace(&mut self.reported, n) != n {
             self.changed = now;
         }
         let calm = now.duration_since(self.changed) >= CALM_AFTER;
@@ -112,9 +112,9 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
             session = None;
         }
         if Instant::now() >= pace.next {
-            let told = report(keep, &session);
-            pace.told(told.unwrap_or(1));
-            if told.is_none() {
+            let reported = report(keep, &session);
+            pace.reported(reported.unwrap_or(1));
+            if reported.is_none() {
                 session = None;
             }
         }
@@ -248,8 +248,8 @@ fn take(keep: &Arc<Keep>, order: Order) {
 
 /// Reports the processes of the tree, and returns how many. `None`: the session is over.
 fn report(keep: &Arc<Keep>, session: &Option<Session>) -> Option<usize> {
-    let told = || Some((session.as_ref()?, keep.tracer.run(report_processes)?));
-    let Some((session, procs)) = told() else {
+    let reported = || Some((session.as_ref()?, keep.tracer.run(report_processes)?));
+    let Some((session, procs)) = reported() else {
         return Some(1);
     };
     let count = procs.len();
@@ -266,14 +266,14 @@ mod tests {
     fn reports_are_rarer_when_nothing_changes() {
         let mut pace = Pace::new();
         let next = |pace: &Pace| pace.next.saturating_duration_since(Instant::now());
-        pace.told(1);
+        pace.reported(1);
         assert!(next(&pace) <= REPORT_EVERY);
         pace.changed -= CALM_AFTER;
-        pace.told(1);
+        pace.reported(1);
         assert!(next(&pace) > REPORT_EVERY);
         pace.moved();
         assert_eq!(next(&pace), Duration::ZERO);
-        pace.told(1);
+        pace.reported(1);
         assert!(next(&pace) <= REPORT_EVERY);
     }
 

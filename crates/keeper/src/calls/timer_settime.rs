@@ -44,14 +44,14 @@ pub fn begin(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
     if !valid(&c.packed) {
         return d.submit(Work::Call(c));
     }
-    let (hand, deputy, call) = (keep.tracer.clone(), d.clone(), disarm(&c));
+    let (tracer, deputy, call) = (keep.tracer.clone(), d.clone(), disarm(&c));
     let done = Box::new(move |ret, old: Vec<u8>| {
         if ret < 0 {
             // There is no such timer.
             return deputy.link().reply(c.tid, c.seq, ret, &[]);
         }
         // In the tracer thread, where signals are seen.
-        hand.post(move |t| disarmed(t, &deputy, c, old));
+        tracer.post(move |t| disarmed(t, &deputy, c, old));
     });
     d.submit(Work::Part { call, done });
 }

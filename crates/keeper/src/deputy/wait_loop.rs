@@ -275,14 +275,16 @@ impl Deputy {
 /// A relative timeout that is being waited for again shrinks to what is left of it. When its thread has just left home,
 /// it is not known how long it had waited; but where the kernel writes down what is left, it did so at the stop.
 fn timing(st: &mut State, flags: u8, packed: &mut Packed) {
-    let stood = st.frozen_since.take();
+    let frozen_since = st.frozen_since.take();
     let Some(t) = armento_abi::deadline(packed) else {
         return;
     };
     let again = flags & call::AGAIN != 0;
     if !again || st.deadline.is_none() {
-        let told = again && armento_abi::timeout_in_out(packed.nr.into());
-        let from = stood.filter(|_| told).unwrap_or_else(Instant::now);
+        let written_down = again && armento_abi::timeout_in_out(packed.nr.into());
+        let from = frozen_since
+            .filter(|_| written_down)
+            .unwrap_or_else(Instant::now);
         st.deadline = from.checked_add(Duration::from_nanos(t.rel_ns));
     }
     if let Some(d) = st.deadline.filter(|_| again) {

@@ -94,7 +94,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         ..hello
     };
     armento_migrate::fault::side_of(tree_id);
-    let Ok((handle, palm)) = hand::new::<Tree>() else {
+    let Ok((tracer, event_loop)) = hand::new::<Tree>() else {
         return;
     };
     let settings = Settings {
@@ -117,7 +117,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     });
     let seed = b.seed.unwrap_or_else(random);
     let calls = (b.storm == Some(Storm::Call)).then(|| CallStorm::new(settings.node.clone(), seed));
-    let keep = Arc::new(Keep::new(settings, handle, control, inherited, calls));
+    let keep = Arc::new(Keep::new(settings, tracer, control, inherited, calls));
     let mut world = Tree::new(keep.clone(), program);
     let mut seized = false;
     if starting {
@@ -156,7 +156,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     }
     // Processes that make room wait for this thread.
     session::never_wait();
-    palm.hold(&mut world);
+    event_loop.hold(&mut world);
     keep.daemon.close(Duration::from_millis(500));
 }
 

@@ -57,11 +57,12 @@ fn try_out(
     (mv, news): (MoveId, &Receiver<MoveEvent>),
     runs_meanwhile: bool,
 ) -> Result<MoveCost> {
-    let hand = &keep.tracer;
+    let tracer = &keep.tracer;
     let early = lock(&keep.early_connections).remove(&pid);
     let open = || open_for_move(keep, link, early, Purpose::Bring(mv));
     let look = || {
-        hand.run(move |t| prepare(t, pid, false))
+        tracer
+            .run(move |t| prepare(t, pid, false))
             .unwrap_or(Err(MigrateError::Ended))
     };
     let (opened, prep) = match runs_meanwhile {
@@ -78,7 +79,7 @@ fn try_out(
     let (mut r, mut w) = match opened {
         Ok(opened) => opened,
         Err(e) => {
-            hand.run(move |t| undo(t, pid));
+            tracer.run(move |t| undo(t, pid));
             return Err(e);
         }
     };
@@ -114,7 +115,7 @@ fn try_out(
             joint: false,
             foreign,
         };
-        let (mut last, mut state) = hand
+        let (mut last, mut state) = tracer
             .run(move |t| freeze(t, pid, how, &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
         // Another process may have registered some of it since it was looked at.
@@ -140,7 +141,7 @@ fn try_out(
     let over = sent.and_then(|_| {
         // Its body may ask for memory as soon as it runs.
         let (thawed, said) = mpsc::sync_channel(1);
-        hand.post(move |t| match hand_over(t, pid, &l, mv) {
+        tracer.post(move |t| match hand_over(t, pid, &l, mv) {
             Ok((teardown, deputies)) => {
                 let (now, later) = if owes {
                     (None, teardown)
@@ -169,7 +170,7 @@ fn try_out(
                 eprintln!("process {pid}: the rest of its memory was not sent: {e}");
             }
             if let Some(teardown) = teardown {
-                hand.run(move |t| tear_down_memory(t, pid, teardown));
+                tracer.run(move |t| tear_down_memory(t, pid, teardown));
             }
             Ok(MoveCost {
                 pause: thawed - frozen,
@@ -179,7 +180,7 @@ fn try_out(
         }
         Err(e) => {
             link.send(&ToHost::Abort { mv, pid });
-            hand.run(move |t| undo(t, pid));
+            tracer.run(move |t| undo(t, pid));
             Err(e)
         }
     }

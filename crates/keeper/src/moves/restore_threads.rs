@@ -108,13 +108,13 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     let ignores = inject::ignores_trap(pid);
     let mut blocks = Vec::new();
     for part in all.chunks(BOOTHS) {
-        let books = (
+        let notes = (
             &mut blocks,
             &mut t.wait_deadlines,
             &mut t.futex_waits,
             &t.cpu_fixup.restarted,
         );
-        restore_some(&code, part, ignores, books)?;
+        restore_some(&code, part, ignores, notes)?;
     }
     if let Some(halted) = t.returning.get_mut(&pid) {
         halted.retain(|h| !over.contains(&h.tid));

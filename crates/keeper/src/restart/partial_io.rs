@@ -205,7 +205,7 @@ mod tests {
         (r.orig_rax, r.rax, r.rip) = (RECVFROM, ret as u64, 502);
     }
 
-    fn told(r: &Regs) -> (i64, u64, u64, u64) {
+    fn result(r: &Regs) -> (i64, u64, u64, u64) {
         assert_eq!((r.r8, r.r9), (2000, 3000));
         (r.rax as i64, r.rip, r.rsi, r.rdx)
     }
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!((r.rsi, r.rdx), (1005, 5));
         again(&mut r, 5);
         assert!(rest.ended(1, &mut r, false));
-        assert_eq!(told(&r), (10, 502, 1000, 10));
+        assert_eq!(result(&r), (10, 502, 1000, 10));
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
             rest.ask(1, &mut r);
             again(&mut r, ret);
             assert!(rest.ended(1, &mut r, ends), "{ret} {ends}");
-            assert_eq!(told(&r), (want, 502, 1000, 10), "{ret} {ends}");
+            assert_eq!(result(&r), (want, 502, 1000, 10), "{ret} {ends}");
         }
     }
 
@@ -293,10 +293,10 @@ mod tests {
         rest.ask(1, &mut r);
         let mut turned_back = r;
         rest.give_up(&mut turned_back);
-        assert_eq!(told(&turned_back), (4, 502, 1000, 10));
+        assert_eq!(result(&turned_back), (4, 502, 1000, 10));
         again(&mut r, -512);
         assert!(!rest.ended(1, &mut r, false));
         rest.give_up(&mut r);
-        assert_eq!(told(&r), (4, 502, 1000, 10));
+        assert_eq!(result(&r), (4, 502, 1000, 10));
     }
 }

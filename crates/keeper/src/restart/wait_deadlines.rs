@@ -231,13 +231,13 @@ mod tests {
             (libc::SYS_ppoll, 1_000_000_000),
             (libc::SYS_select, 1_000_000),
         ] {
-            let told = [AtomicU64::new(9000), AtomicU64::new(0)];
-            let at = told.as_ptr() as u64;
+            let written = [AtomicU64::new(9000), AtomicU64::new(0)];
+            let at = written.as_ptr() as u64;
             let mut r = regs(-514, nr, 0);
             (r.rdx, r.r8) = (at, at);
             write_time_left(me, &r, Some(Instant::now() + Duration::from_millis(2400)));
-            let told = told.map(|t| t.load(Ordering::Relaxed));
-            assert!(told[0] <= 2 && told[1] < unit, "{told:?}");
+            let written = written.map(|t| t.load(Ordering::Relaxed));
+            assert!(written[0] <= 2 && written[1] < unit, "{written:?}");
         }
     }
 

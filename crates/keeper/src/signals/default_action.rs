@@ -8,6 +8,7 @@ use crate::deputy::HostLink;
 use crate::state::{Task, Tree, Why};
 use armento_client::api::Dest;
 use armento_model::{Pid, Tid};
+use armento_tracee::hand::World;
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
@@ -61,9 +62,9 @@ pub fn take_default_action(
                 return answer(false);
             }
             Ok(s @ (Status::Exited(_) | Status::Killed(_))) => {
-                return armento_tracee::hand::World::report(t, tid, s);
+                return World::report(t, tid, s);
             }
-            Ok(s) => armento_tracee::hand::World::report(t, tid, s),
+            Ok(s) => World::report(t, tid, s),
             Err(_) => return,
         }
     }

@@ -10,6 +10,7 @@ use armento_migrate::MigrateError;
 use armento_migrate::image::thread::{ERESTARTNOHAND, ERESTARTNOINTR};
 use armento_migrate::stop::delicate_call;
 use armento_model::{Pid, Tid};
+use armento_tracee::hand::World;
 use armento_tracee::region::Code;
 use armento_tracee::trace::{self, Status, Stop};
 use std::sync::atomic::Ordering;
@@ -153,7 +154,7 @@ fn break_call(t: &mut Tree, tid: Tid, code: &Code) {
                 }
                 std::thread::sleep(Duration::from_micros(20));
             }
-            Ok(s) => armento_tracee::hand::World::report(t, tid, s),
+            Ok(s) => World::report(t, tid, s),
             Err(_) => return,
         }
     }
@@ -170,9 +171,9 @@ pub fn stop_one(t: &mut Tree, tid: Tid, code: &Code) -> bool {
                 let _ = force_result(&t.keep, tid, code, true);
                 return true;
             }
-            Ok(s @ Status::Stopped(_)) => armento_tracee::hand::World::report(t, tid, s),
+            Ok(s @ Status::Stopped(_)) => World::report(t, tid, s),
             Ok(s) => {
-                armento_tracee::hand::World::report(t, tid, s);
+                World::report(t, tid, s);
                 return false;
             }
             Err(_) => return false,

@@ -13,6 +13,7 @@ use crate::traced::{entry_stopped, follow_stopped, watched_stopped};
 use armento_migrate::image::timers;
 use armento_migrate::stop::Halted;
 use armento_model::{Pid, Tid};
+use armento_tracee::hand::World;
 use armento_tracee::inject::bit;
 use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::timers::list as timers_of;
@@ -120,7 +121,7 @@ fn continue_first(t: &mut Tree, pid: Pid, tid: Tid) {
     let tids: Vec<Tid> = p.map_or_else(Vec::new, |p| p.threads.keys().copied().collect());
     for other in tids.into_iter().filter(|other| *other != tid) {
         if let Ok(status) = trace::wait_for(other, Duration::ZERO) {
-            armento_tracee::hand::World::report(t, other, status);
+            World::report(t, other, status);
         }
     }
 }

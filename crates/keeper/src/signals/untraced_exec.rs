@@ -50,9 +50,9 @@ fn exec_untraced(t: &mut Tree, d: &Deputy, c: Box<Call>) {
     let (tid, pid, keep) = (d.tid, d.pid, t.keep.clone());
     let Some(code) = t.code_of(pid) else { return };
     // First the thread that looks after it: nothing else would notice what becomes of the deputy.
-    let (go, told) = mpsc::channel();
+    let (go, released) = mpsc::channel();
     let look = move || {
-        if told.recv().is_ok() {
+        if released.recv().is_ok() {
             see_exec(&keep, tid, pid);
         }
     };

@@ -26,10 +26,10 @@ const BLOCKS: Duration = Duration::from_millis(3);
 /// Of so many moves one is to home, where calls are not seen: until it is out again it makes what it likes.
 const HOME_ONE_IN: usize = 6;
 /// Calls under way: one a thread, and a tree has fewer threads. What is more is not looked at.
-const LOOKS_MAX: usize = 10_000;
+const CHECKS_MAX: usize = 10_000;
 
 /// A call that was made, and when to look whether it still lasts.
-struct Look {
+struct Check {
     at: Instant,
     deputy: Arc<Deputy>,
     seq: u32,
@@ -43,7 +43,7 @@ struct State {
     passes: HashSet<Tid>,
     /// Processes for which a move is queued.
     queued: HashSet<Pid>,
-    looks: VecDeque<Look>,
+    checks: VecDeque<Check>,
 }
 
 pub struct CallStorm {
@@ -62,7 +62,7 @@ impl CallStorm {
                 held: Vec::new(),
                 passes: HashSet::new(),
                 queued: HashSet::new(),
-                looks: VecDeque::new(),
+                checks: VecDeque::new(),
             }),
             more: Condvar::new(),
         }
@@ -108,8 +108,8 @@ impl CallStorm {
         if held_before {
             let (at, seq) = (Instant::now() + BLOCKS, c.seq);
             make(d.clone(), c);
-            if st.looks.len() < LOOKS_MAX {
-                st.looks.push_back(Look { at, deputy: d, seq });
+            if st.checks.len() < CHECKS_MAX {
+                st.checks.push_back(Check { at, deputy: d, seq });
                 self.more.notify_one();
             }
             return;
@@ -142,14 +142,14 @@ impl CallStorm {
         let mut st = lock(&self.st);
         loop {
             let now = Instant::now();
-            let due = st.looks.iter().position(|l| l.at <= now);
-            if let Some(l) = due.and_then(|at| st.looks.remove(at)) {
+            let due = st.checks.iter().position(|l| l.at <= now);
+            if let Some(l) = due.and_then(|at| st.checks.remove(at)) {
                 if l.deputy.at_call(l.seq) {
                     self.queue(moves, &mut st, &l.deputy);
                 }
                 continue;
             }
-            let wait = st.looks.iter().map(|l| l.at - now).min();
+            let wait = st.checks.iter().map(|l| l.at - now).min();
             let wait = wait.unwrap_or(Duration::from_secs(1));
             st = match self.more.wait_timeout(st, wait) {
                 Ok((st, _)) => st,

@@ -61,9 +61,9 @@ impl Tree {
     }
 
     /// The dispositions that an exec must start with: which ones differ from the deputy's.
-    pub fn ignored(&mut self, pid: Pid, ignored: u64, heard: u64) -> u64 {
+    pub fn ignored(&mut self, pid: Pid, ignored: u64, acknowledged: u64) -> u64 {
         self.procs.get_mut(&pid).map_or(0, |p| {
-            p.acknowledged = heard;
+            p.acknowledged = acknowledged;
             std::mem::replace(&mut p.ignored, ignored) ^ ignored
         })
     }

@@ -42,7 +42,7 @@ impl Written for Memory {
 }
 
 /// Corrects what a call has told. True at the entry of such a call: its end is to be seen.
-pub fn correct_result(books: &CpuAccounts, pid: Pid, tid: Tid, at: &At) -> bool {
+pub fn correct_result(accounts: &CpuAccounts, pid: Pid, tid: Tid, at: &At) -> bool {
     if !cpu_time::tells(at.nr) {
         return false;
     }
@@ -56,7 +56,7 @@ pub fn correct_result(books: &CpuAccounts, pid: Pid, tid: Tid, at: &At) -> bool 
             args,
             ret,
         };
-        books.correct(&d, true, &mut Memory { tid, args });
+        accounts.correct(&d, true, &mut Memory { tid, args });
     }
     at.entry
 }
@@ -105,11 +105,11 @@ fn newborn(t: &mut Tree, tid: Tid) -> bool {
 }
 
 fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
-    let books = t.keep.cpu.clone();
+    let accounts = t.keep.cpu.clone();
     let Some(mut a) = at(tid) else {
         return trace::resume_to_call(tid, 0);
     };
-    let ours = correct_result(&books, pid, tid, &a);
+    let ours = correct_result(&accounts, pid, tid, &a);
     if a.entry {
         t.cpu_fixup.began(tid);
         t.cpu_fixup.restarted.at_entry(tid, a.nr);
@@ -122,7 +122,7 @@ fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
         // Its move holds it.
         return trace::resume_to_call(tid, 0);
     }
-    if !ours && t.cpu_fixup.due(pid) && !books.must_correct(pid) {
+    if !ours && t.cpu_fixup.due(pid) && !accounts.must_correct(pid) {
         t.cpu_fixup.procs.remove(&pid);
     }
     let bound = a.entry && needs_untraced(pid, tid, &a);

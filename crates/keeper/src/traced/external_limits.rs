@@ -40,10 +40,10 @@ fn changed(p: &mut Process) -> Vec<(Tid, i32)> {
         .filter_map(|tid| Some((*tid, ksys::nice(*tid)?)))
         .collect();
     let before = std::mem::replace(&mut p.nice, now);
-    let told = |tid: &Tid| before.get(tid).copied().unwrap_or(0);
+    let known = |tid: &Tid| before.get(tid).copied().unwrap_or(0);
     p.nice
         .iter()
-        .filter(|(tid, nice)| told(tid) != **nice)
+        .filter(|(tid, nice)| known(tid) != **nice)
         .map(|(tid, nice)| (*tid, *nice))
         .collect()
 }

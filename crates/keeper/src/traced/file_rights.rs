@@ -38,10 +38,10 @@ pub fn gains_soon(path: PathBuf) -> Option<&'static str> {
     if is_root() {
         return None;
     }
-    let (tell, told) = mpsc::channel();
-    let look = move || _ = tell.send(gains(&path));
+    let (tx, found) = mpsc::channel();
+    let look = move || _ = tx.send(gains(&path));
     aside::start("gains", look).ok()?;
-    told.recv_timeout(ANSWER_MAX).ok().flatten()
+    found.recv_timeout(ANSWER_MAX).ok().flatten()
 }
 
 /// A path as `pid` means it.

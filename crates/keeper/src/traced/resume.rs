@@ -30,14 +30,14 @@ pub fn let_go(t: &mut Tree, pid: Pid) {
 
 /// What is done at stops of calls while the threads of a process are halted.
 pub fn call_fixups(t: &Tree, pid: Pid) -> Calls {
-    let books = t.cpu_fixup.has(pid).then(|| t.keep.cpu.clone());
+    let accounts = t.cpu_fixup.has(pid).then(|| t.keep.cpu.clone());
     let restarted = t.cpu_fixup.restarted.clone();
     restarted.forget_ended(pid);
     Arc::new(move |tid| {
         let Some(mut a) = at(tid) else {
             return false;
         };
-        let tells = books
+        let tells = accounts
             .as_ref()
             .is_some_and(|b| correct_result(b, pid, tid, &a));
         if a.entry {
