@@ -3,61 +3,28 @@
 //! One process a tree (`armento run` or `migrate`), in its own session, with the user's uid. It seizes
 //! a process for a move and lets go afterwards; while a body is away it keeps the deputy and serves the
 //! body's calls through it. It never decides who moves (the daemon does) and never touches the network
-//! but through authenticated links. Start at [`birth`], then `tree.rs` and `serve.rs`.
+//! but through authenticated links. Start at `launch/mod.rs`, then `events/mod.rs`, `moves/mod.rs` and `calls/mod.rs`.
 
-mod ahead;
-mod aimed;
-mod arrive;
-mod backlog;
-pub mod birth;
-mod control;
-mod cores;
-mod cpu;
-mod depart;
+mod calls;
+mod cpu_features;
+mod cpu_time;
+mod daemon;
 mod deputy;
-mod family;
-mod follow;
-mod freeze;
-mod futex_waits;
-mod group;
-mod hold;
-mod hollow;
-mod keep;
-mod lasting;
-mod led;
-mod lines;
-mod links;
-mod loading;
-mod looks;
-mod mappings;
-mod mover;
-mod onlookers;
-mod onward;
-mod outside;
-mod partners;
-mod permission;
-mod portable;
-mod privileged;
-mod queue;
-mod reasons;
-mod refusal;
-mod remainder;
-mod room;
-mod serve;
+mod events;
+mod hosts;
+mod launch;
+mod lifecycle;
+mod moves;
+mod observers;
+mod restart;
+mod sharing;
 mod signals;
-mod storm;
-mod storm_call;
-mod summary;
+mod state;
+mod storm_targets;
+mod sync;
 mod sys;
-mod timer_set;
-mod timers;
-mod tree;
-mod waits;
-mod wakes;
-mod watch;
-mod words;
+mod traced;
 
-pub use portable::Portable;
-pub use privileged::command_gains;
-
-pub use birth::{Birth, BirthError, Storm, adopt, run, run_native};
+pub use cpu_features::Portable;
+pub use launch::{Birth, BirthError, Storm, adopt, run, run_native};
+pub use traced::command_gains;

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -59,7 +59,7 @@ pub fn give_up_inheritance(keep: &[RawFd]) {
                 .collect()
         })
         .unwrap_or_default();
-    // SAFETY: plain numbers and static strings; nobody in this fresh process uses the other descriptors.
+    // SAFETY: plain numbers and static strings; this fresh process does not use the other descriptors.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         for std in 0..3 {
@@ -88,7 +88,7 @@ pub fn give_up_inheritance(keep: &[RawFd]) {
     }
 }
 
-/// Where the keeper's own complaints go, for those who look for a defect.
+/// Where the keeper's own messages go, for the search of a defect.
 pub fn log_to(path: &std::path::Path) {
     if let Ok(f) = std::fs::OpenOptions::new()
         .create(true)
@@ -123,14 +123,14 @@ pub fn allow_tracer(keeper: i32) {
 }
 
 /// execvp(3). Returns only on failure.
-/// `tunables`: in place of glibc's that the caller has. Before: this process has one thread.
-pub fn exec(command: &[OsString], tunables: Option<&str>) -> io::Error {
+/// `variable`: name and value, set in the environment before. Before: this process has one thread.
+pub fn exec(command: &[OsString], variable: Option<(&CStr, &str)>) -> io::Error {
     let words: Result<Vec<CString>, _> = command
         .iter()
         .map(|w| CString::new(w.clone().into_vec()))
         .collect();
-    let tunables = tunables.map(CString::new).transpose();
-    let (Ok(words), Ok(tunables)) = (words, tunables) else {
+    let variable = variable.map(|(name, value)| CString::new(value).map(|value| (name, value)));
+    let (Ok(words), Ok(variable)) = (words, variable.transpose()) else {
         return io::Error::from_raw_os_error(libc::EINVAL);
     };
     let mut argv: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).collect();
@@ -141,9 +141,10 @@ pub fn exec(command: &[OsString], tunables: Option<&str>) -> io::Error {
     } else {
         libc::SIG_DFL
     };
-    if let Some(tunables) = tunables {
-        // SAFETY: both are live strings, which are copied; nobody else reads the environment meanwhile.
-        unsafe { libc::setenv(crate::portable::VARIABLE.as_ptr(), tunables.as_ptr(), 1) };
+    if let Some((name, value)) = variable {
+        // SAFETY: both are live strings, which are copied; this process has one thread, so the environment is not read
+        // meanwhile.
+        unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
     }
     // SAFETY: argv is a NULL-terminated array of live strings; the rest are plain numbers.
     unsafe {
@@ -201,13 +202,13 @@ pub fn write_now(fd: &OwnedFd, text: &[u8]) {
     }
 }
 
-/// Has the file this extended attribute? KERNEL: getxattr(2).
+/// Whether the file has this extended attribute. KERNEL: getxattr(2).
 pub fn has_attribute(path: &CStr, name: &CStr) -> bool {
     // SAFETY: two live strings; a size of 0 only asks.
     unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 
-/// Is it open for reading only, through the page cache?
+/// Whether it is open for reading only, through the page cache.
 pub fn only_reads(f: &File) -> bool {
     // SAFETY: plain numbers on a live descriptor.
     let flags = unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GETFL) };
@@ -223,8 +224,8 @@ pub fn file_system(f: &File) -> Option<i64> {
     }
 }
 
-/// Are two descriptors (process, number) the same open file description? When in doubt, yes.
-/// KERNEL: kcmp(2), KCMP_FILE.
+/// Whether two descriptors (process, number) are the same open file description. When in doubt, yes. KERNEL: kcmp(2),
+/// KCMP_FILE.
 pub fn same_description(a: (i32, i32), b: (i32, i32)) -> bool {
     // SAFETY: plain numbers.
     let r = unsafe { libc::syscall(libc::SYS_kcmp, a.0, b.0, 0, a.1, b.1) };
@@ -247,71 +248,4 @@ pub fn nice(tid: i32) -> Option<i32> {
     // SAFETY: no pointers.
     let r = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
     (r >= 1).then(|| 20 - r as i32)
-}
-
-/// A fanotify group that holds up who opens a marked file. KERNEL: fanotify(7); asks for CAP_SYS_ADMIN.
-pub fn fanotify() -> io::Result<OwnedFd> {
-    let flags = libc::FAN_CLASS_CONTENT | libc::FAN_CLOEXEC;
-    let events = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_LARGEFILE) as u32;
-    // SAFETY: plain numbers; a descriptor of ours alone comes back.
-    unsafe {
-        let fd = libc::fanotify_init(flags, events);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(OwnedFd::from_raw_fd(fd))
-    }
-}
-
-pub fn watch_opens(fan: &OwnedFd, file: BorrowedFd<'_>, yes: bool) -> io::Result<()> {
-    let what = if yes {
-        libc::FAN_MARK_ADD
-    } else {
-        libc::FAN_MARK_REMOVE
-    };
-    // SAFETY: live descriptors; without a path the mark is that of the descriptor's file.
-    let r = unsafe {
-        libc::fanotify_mark(
-            fan.as_raw_fd(),
-            what,
-            libc::FAN_OPEN_PERM,
-            file.as_raw_fd(),
-            std::ptr::null(),
-        )
-    };
-    if r < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
-/// Waits for somebody to open a marked file: the file, and who.
-pub fn held_opens(fan: &OwnedFd) -> io::Result<Vec<(File, i32)>> {
-    // struct fanotify_event_metadata: length u32, version, reserved, its own length u16, mask u64, fd, pid.
-    const EVENT: usize = 24;
-    let mut buf = [0u8; EVENT * 16];
-    // SAFETY: a live buffer of that length; every descriptor that comes in an event is ours to close.
-    unsafe {
-        let n = libc::read(fan.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len());
-        if n < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let word =
-            |e: &[u8], at: usize| i32::from_le_bytes([e[at], e[at + 1], e[at + 2], e[at + 3]]);
-        let events = buf[..n as usize].chunks_exact(EVENT);
-        let open = events
-            .map(|e| (word(e, 16), word(e, 20)))
-            .filter(|(fd, _)| *fd >= 0);
-        Ok(open.map(|(fd, pid)| (File::from_raw_fd(fd), pid)).collect())
-    }
-}
-
-/// Lets who opens `file` go on, or refuses it.
-pub fn answer_open(fan: &OwnedFd, file: &File, yes: bool) {
-    let answer = if yes { libc::FAN_ALLOW } else { libc::FAN_DENY };
-    let mut bytes = file.as_raw_fd().to_le_bytes().to_vec();
-    bytes.extend_from_slice(&answer.to_le_bytes());
-    // SAFETY: a live buffer of that length. When it fails the opener was killed.
-    unsafe { libc::write(fan.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
 }

@@ -1,0 +1,300 @@
+//! Home answers: what a host asks, the deputies do.
+//!
+//! From: `host/src/forward.rs`, `wire/src/call.rs`. Next: `execute.rs`, then `fork_and_map.rs` for the rest.
+//!
+//! Nothing here waits for a deputy: while one is killed or stopped the host's stream would not be read, and all processes
+//! of that host would be given up. The tracer thread is waited for: it waits for no call of a deputy.
+
+use super::execute::issue;
+use super::exit::exit;
+use super::{cmdline, fork_and_map, proc_access, readahead};
+use crate::deputy::{AGAIN, HostLink, Work};
+use crate::hosts::{CallsReader, body_died};
+use crate::sharing::settle_ended;
+use crate::signals::{
+    break_calls, can_break_calls, exec_body, is_exec, nudge_call, take_default_action,
+};
+use crate::state::{Keep, MoveEvent, Task, Tree, Why};
+use crate::sync::lock;
+use armento_abi::{BadCall, Otherwise, Place};
+use armento_client::api::Dest;
+use armento_migrate::stop::DEFAULT_NOTHING;
+use armento_model::Pid;
+use armento_tracee::aside;
+use armento_tracee::inject::bit;
+use armento_tracee::region::DATA;
+use armento_tracee::sys::SigInfo;
+use armento_wire::WireError;
+use armento_wire::call::{CALL, decode_call};
+use armento_wire::talk::{self, TALK, ToHome, ToHost};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Rows that the host handles itself and forwards in part; every other such row is refused.
+const SERVED_IN_PART: [i64; 9] = [
+    libc::SYS_setitimer,
+    libc::SYS_restart_syscall,
+    libc::SYS_rt_sigaction,
+    libc::SYS_getrusage,
+    libc::SYS_times,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+];
+
+/// Reads one connection of a host's calls stream until it breaks; why it did.
+pub fn serve_host(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut CallsReader) -> WireError {
+    let mut buf = Vec::new();
+    loop {
+        let kind = match link.session.hear(r, &mut buf) {
+            Ok(kind) => kind,
+            Err(e) => return e,
+        };
+        *lock(&link.last_heard) = Instant::now();
+        let fine = match kind {
+            CALL => call(keep, link, &buf),
+            TALK => talk::decode(&buf, "message")
+                .and_then(check_signal)
+                .map(|m| handle_message(keep, link, m)),
+            _ => Err(WireError::Garbled("message")),
+        };
+        if let Err(e) = fine {
+            eprintln!("{}: {e}; its processes end", link.node);
+            return e;
+        }
+    }
+}
+
+/// KERNEL: 1 to _NSIG.
+const SIGNALS: std::ops::RangeInclusive<i32> = 1..=64;
+
+/// A signal number that does not exist would leave its deputy stopped, and the tracer thread waiting for it.
+fn check_signal(m: ToHome) -> Result<ToHome, WireError> {
+    let is = match &m {
+        ToHome::Default { sig, info, .. } => {
+            SIGNALS.contains(sig) && info.0.len() == size_of::<SigInfo>()
+        }
+        ToHome::Died { sig, .. } => SIGNALS.contains(sig),
+        _ => true,
+    };
+    is.then_some(m).ok_or(WireError::Garbled("signal"))
+}
+
+fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> Result<(), WireError> {
+    let c = decode_call(body, DATA as usize)?;
+    let nr = i64::from(c.packed.nr);
+    let host_row = armento_abi::row(nr as u64)
+        .is_none_or(|r| matches!(r.place, Place::Host | Place::BodyIf(_, Otherwise::Host)));
+    if host_row && !SERVED_IN_PART.contains(&nr) {
+        return Err(WireError::Refused(BadCall::NotServed(c.packed.nr)));
+    }
+    match keep.deputy_of(link, c.tid) {
+        Some(d) if d.common.breaking.load(Ordering::Acquire) => {
+            link.reply(c.tid, c.seq, AGAIN, &[])
+        }
+        Some(d) if is_exec(c.packed.nr) => {
+            // In the tracer thread, where signals are seen: none can come between the look and the exec.
+            keep.tracer.post(move |t| exec_body(t, &d, Box::new(c)));
+        }
+        Some(d) => match proc_access::target(keep, &d, &c.packed) {
+            Some(target) => proc_access::hold(keep, target, d, Box::new(c)),
+            None => issue(keep, d, Box::new(c)),
+        },
+        // It has ended, and the host will learn of it.
+        None => {}
+    }
+    Ok(())
+}
+
+/// Signals whose default is not an end. POSIX.1-2017, signal.h.
+const NOT_FATAL: u64 = DEFAULT_NOTHING
+    | bit(libc::SIGSTOP)
+    | bit(libc::SIGTSTP)
+    | bit(libc::SIGTTIN)
+    | bit(libc::SIGTTOU);
+
+/// The end of a body, after what it shared and others can find has come home: a process that learns of the end may look
+/// for it.
+fn after_settling(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send + 'static) {
+    if keep.shm_guards.is_empty() {
+        return keep.tracer.post(end);
+    }
+    let keep = keep.clone();
+    aside::soon("settle", move || {
+        settle_ended(&keep, pid);
+        keep.tracer.post(end);
+    });
+}
+
+fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
+    match m {
+        ToHome::Fork {
+            tid,
+            seq,
+            flags,
+            exit_signal,
+            thread,
+        } => match keep.deputy_of(link, tid) {
+            Some(d) if d.common.breaking.load(Ordering::Acquire) => link.send(&ToHost::Forked {
+                tid,
+                seq,
+                ret: AGAIN,
+                stay: None,
+            }),
+            Some(d) => fork_and_map::fork(keep, &d, seq, flags, exit_signal, thread),
+            None => link.send(&ToHost::Forked {
+                tid,
+                seq,
+                ret: -i64::from(libc::ESRCH),
+                stay: None,
+            }),
+        },
+        ToHome::Ignored {
+            pid,
+            tid,
+            ignored,
+            heard,
+            away,
+            thread_away,
+        } => {
+            let Some(d) = keep.deputy_of(link, tid).filter(|d| d.pid == pid) else {
+                return;
+            };
+            // Set before the exec that follows on this stream is read.
+            let changed = keep
+                .tracer
+                .run(move |t| t.ignored(pid, ignored, heard))
+                .unwrap_or(0);
+            keep.cpu.reported(d.pid, away);
+            keep.cpu.thread_reported(d.pid, tid, thread_away);
+            fork_and_map::ignore(&d, changed, ignored);
+        }
+        ToHome::Exit { pid, code, away } => {
+            let l = link.clone();
+            after_settling(keep, pid, move |t| exit(t, &l, pid, code, away));
+        }
+        ToHome::ThreadExit { tid, .. } => {
+            if let Some(d) = keep.deputy_of(link, tid) {
+                d.submit(Work::End {
+                    nr: libc::SYS_exit,
+                    code: 0,
+                });
+            }
+        }
+        ToHome::Died { pid, sig } => {
+            let l = link.clone();
+            after_settling(keep, pid, move |t| body_died(t, &l, pid, sig));
+        }
+        ToHome::Default {
+            pid,
+            tid,
+            sig,
+            info,
+            away,
+        } => {
+            if let Some(d) = keep.deputy_of(link, tid) {
+                keep.cpu.reported(d.pid, away);
+            }
+            let l = link.clone();
+            let take = move |t: &mut Tree| take_default_action(t, &l, pid, tid, sig, &info);
+            match NOT_FATAL & bit(sig) {
+                0 => after_settling(keep, pid, take),
+                _ => keep.tracer.post(take),
+            }
+        }
+        ToHome::ComeHome {
+            pid,
+            tid,
+            stay,
+            why,
+            about,
+        } => {
+            // A process that is not there (any more) asks again where it is.
+            if keep.deputy_of(link, tid).is_none_or(|d| d.pid != pid) {
+                return;
+            }
+            keep.move_queue.push_urgent(Task {
+                pid,
+                to: Dest::Home,
+                why: Why::Call(stay, why),
+            });
+            // Before the process that asks.
+            if let Some(whom) = about.and_then(|p| keep.deputy(p)).map(|d| d.pid) {
+                keep.move_queue.come_first(whom, pid);
+            }
+        }
+        ToHome::Map { tid, seq, args } => match keep.deputy_of(link, tid) {
+            Some(d) => fork_and_map::map(keep, &d, seq, args),
+            None => link.send(&ToHost::Mapped {
+                seq,
+                ret: -i64::from(libc::ENOMEM),
+                key: None,
+                stay: None,
+            }),
+        },
+        ToHome::Fetch { seq, key } => fork_and_map::fetch(keep, link, seq, key),
+        ToHome::Ahead { pid, seq, fd, from } => {
+            readahead::requested(keep, link, pid, seq, fd, from)
+        }
+        ToHome::Stands { pid, list, over } => {
+            readahead::offsets_read(keep, link, pid, &list, &over)
+        }
+        ToHome::Nudge { tid, seq } => {
+            if keep.deputy_of(link, tid).is_some() {
+                keep.tracer.post(move |t| nudge_call(t, tid, seq));
+            }
+        }
+        ToHome::Freezing { mv, pid, seq } => {
+            let link = link.clone();
+            keep.tracer.post(move |t| {
+                // A move that was given up meanwhile has cleaned up behind itself.
+                let here = t.procs.get(&pid).and_then(|p| p.link());
+                if t.keep.moves.is_under_way(mv) && here.is_some_and(|l| Arc::ptr_eq(l, &link)) {
+                    if let Err(e) = can_break_calls(t, pid) {
+                        // Its source is told at once: a thread in such a call would not stop.
+                        let (stay, detail) = (e.stay(), e.detail());
+                        t.keep
+                            .moves
+                            .notify(None, mv, MoveEvent::Failed { stay, detail });
+                        return link.send(&ToHost::Abort { mv, pid });
+                    }
+                    break_calls(t, pid);
+                }
+                link.send(&ToHost::Held { seq });
+            });
+        }
+        ToHome::Ready { mv, bytes, away } => {
+            keep.moves
+                .notify(Some(link), mv, MoveEvent::Ready { bytes, away })
+        }
+        ToHome::Failed { mv, stay, detail } => {
+            keep.moves
+                .notify(Some(link), mv, MoveEvent::Failed { stay, detail })
+        }
+        ToHome::Warmed { mv } => keep.moves.notify(Some(link), mv, MoveEvent::Warmed),
+        ToHome::Thawed { mv } => {
+            // A body runs there from now on.
+            link.empty.store(false, Ordering::Relaxed);
+            keep.moves.notify(Some(link), mv, MoveEvent::Thawed)
+        }
+        ToHome::Words(w) => {
+            let l = link.clone();
+            // Written before the call that wants to read it.
+            keep.tracer.run(move |t| cmdline::write(t, &l, &w));
+        }
+        ToHome::Usage { list } => {
+            // Its sign of life: its bodies run on for as long as it knows that home hears it.
+            link.session.acknowledge();
+            link.empty.store(list.is_empty(), Ordering::Relaxed);
+            let l = link.clone();
+            keep.tracer.post(move |t| t.usage(&l, list));
+        }
+        ToHome::Clock { asked_ns } => {
+            let ns = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0);
+            link.send(&ToHost::Clock { asked_ns, ns });
+        }
+        ToHome::Alive => {}
+    }
+}

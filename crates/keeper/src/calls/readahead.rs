@@ -1,0 +1,217 @@
+//! Read-ahead at home: whether it is permitted, and the bytes.
+//!
+//! From: `host/src/ahead.rs`. Permitted for a regular file that is open for reading only, whose description no other
+//! descriptor has (so that nothing else moves or sees its offset), under a lease against writers: while it is held the
+//! file is not open for writing, and a process that wants to write waits until the host has dropped what it read ahead.
+
+use crate::deputy::HostLink;
+use crate::lifecycle::scan_children;
+use crate::state::{Keep, ReadAhead, Tree};
+use crate::sync::lock;
+use crate::sys;
+use armento_model::Pid;
+use armento_tracee::sys as tsys;
+use armento_wire::talk::{From, ToHost};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+
+/// Bytes in one answer: a round trip for every sixty-four of stdio's 4 KiB.
+const PIECE: usize = 256 << 10;
+/// With less to come it is not worth the look at all descriptors.
+const WORTH: u64 = 64 << 10;
+/// Descriptors of a tree that are read ahead at once: each holds a file of ours open.
+const STREAMS_MAX: usize = 64;
+
+/// File systems of this machine alone, whose files change only through its own kernel: statfs(2).
+const LOCAL: [i64; 6] = [
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // xfs
+    0x9123_683e, // btrfs
+    0x0102_1994, // tmpfs
+    0x794c_7630, // overlayfs
+    0xf2f5_2010, // f2fs
+];
+
+/// A host asks. Handled in the order of its calls up to where the offset is set; the rest may take its time.
+pub fn requested(
+    keep: &Arc<Keep>,
+    link: &Arc<HostLink>,
+    pid: Pid,
+    seq: u32,
+    fd: i32,
+    from: Option<From>,
+) {
+    // Only its own host may ask.
+    if keep.deputy_of(link, pid).is_none() {
+        return;
+    }
+    let mut all = lock(&keep.readaheads);
+    let known = all.get(&(pid, fd)).and_then(|s| s.file.clone());
+    match (from, known) {
+        (None, _) if all.len() < STREAMS_MAX => {
+            let s = ReadAhead {
+                seq,
+                link: link.clone(),
+                file: None,
+                ending: false,
+            };
+            all.insert((pid, fd), s);
+        }
+        (Some(f), Some(_)) => set_offset(pid, fd, f.program),
+        _ => {
+            drop(all);
+            return answer(link, pid, seq, fd, None);
+        }
+    }
+    let known = all.get(&(pid, fd)).and_then(|s| s.file.clone());
+    drop(all);
+    let (keep, link) = (keep.clone(), link.clone());
+    armento_tracee::aside::soon("ahead", move || {
+        let found = match (from, known) {
+            (Some(f), Some(file)) => Some((file, f.ahead)),
+            _ => first(&keep, pid, fd, seq),
+        };
+        answer(&link, pid, seq, fd, found);
+    });
+}
+
+fn answer(link: &HostLink, pid: Pid, seq: u32, fd: i32, from: Option<(Arc<File>, u64)>) {
+    let mut bytes = vec![0u8; PIECE];
+    let piece = from.and_then(|(f, at)| {
+        let n = fill(&f, &mut bytes, at).ok()?;
+        let size = f.metadata().ok()?.size();
+        Some((at, n, at + n as u64 >= size))
+    });
+    let (at, n, end) = piece.map_or((None, 0, false), |(at, n, end)| (Some(at), n, end));
+    bytes.truncate(n);
+    link.send(&ToHost::Ahead {
+        pid,
+        seq,
+        fd,
+        at,
+        bytes,
+        end,
+    });
+}
+
+/// Reads until the buffer or the file ends.
+fn fill(f: &File, buf: &mut [u8], at: u64) -> std::io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match f.read_at(&mut buf[done..], at + done as u64)? {
+            0 => break,
+            n => done += n,
+        }
+    }
+    Ok(done)
+}
+
+/// Looks whether it is permitted, and takes the lease.
+fn first(keep: &Keep, pid: Pid, fd: i32, seq: u32) -> Option<(Arc<File>, u64)> {
+    let found = permitted(keep, pid, fd);
+    let mut all = lock(&keep.readaheads);
+    // It may be over by now.
+    let s = all.get_mut(&(pid, fd)).filter(|s| s.seq == seq)?;
+    match found {
+        Some((file, at)) => {
+            let file = Arc::new(file);
+            s.file = Some(file.clone());
+            Some((file, at))
+        }
+        None => {
+            all.remove(&(pid, fd));
+            None
+        }
+    }
+}
+
+fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
+    let mut theirs = File::from(tsys::steal_fd(pid, fd).ok()?);
+    let m = theirs.metadata().ok()?;
+    let at = theirs.stream_position().ok()?;
+    if !m.is_file() || m.size() < at.saturating_add(WORTH) {
+        return None;
+    }
+    if !sys::only_reads(&theirs) || !LOCAL.contains(&sys::file_system(&theirs)?) {
+        return None;
+    }
+    let mine = File::open(format!("/proc/self/fd/{}", theirs.as_raw_fd())).ok()?;
+    if !tsys::take_lease(&mine) {
+        return None;
+    }
+    // Looked for after the lease: a process that could share it can come to it only by a call of the program's.
+    is_only_description(keep, pid, fd, (m.dev(), m.ino())).then_some((mine, at))
+}
+
+/// Whether no other descriptor, of this or another process, has the same description. A file that the tree opened
+/// itself only the tree can have; for any other, every process that we may look into is asked.
+fn is_only_description(keep: &Keep, pid: Pid, fd: i32, id: FileId) -> bool {
+    let own = keep.inherited.as_ref().is_some_and(|i| !i.contains(&id));
+    let tree = |t: &mut Tree| {
+        scan_children(t);
+        t.procs.keys().copied().collect()
+    };
+    let pids: Vec<Pid> = if own {
+        keep.tracer.run(tree).unwrap_or_default()
+    } else {
+        armento_tracee::status::processes().collect()
+    };
+    if !pids.contains(&pid) {
+        return false;
+    }
+    let me = std::process::id() as Pid;
+    !pids.into_iter().filter(|p| *p != me).any(|other| {
+        open_files(other).any(|(n, its)| {
+            its == id && (other, n) != (pid, fd) && sys::same_description((pid, fd), (other, n))
+        })
+    })
+}
+
+type FileId = (u64, u64);
+
+/// Descriptors of a process that we may look into, with device and inode.
+pub fn open_files(pid: Pid) -> impl Iterator<Item = (i32, FileId)> {
+    let fds = std::fs::read_dir(format!("/proc/{pid}/fd"));
+    fds.into_iter().flatten().filter_map(move |e| {
+        let n = e.ok()?.file_name().to_str()?.parse().ok()?;
+        let m = std::fs::metadata(format!("/proc/{pid}/fd/{n}")).ok()?;
+        Some((n, (m.dev(), m.ino())))
+    })
+}
+
+/// Where the program stands in its file.
+fn set_offset(pid: Pid, fd: i32, at: u64) {
+    if let Ok(f) = tsys::steal_fd(pid, fd) {
+        let _ = File::from(f).seek(SeekFrom::Start(at));
+    }
+}
+
+/// The host says how far the program has read.
+pub fn offsets_read(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u64)], fds: &[i32]) {
+    let mut all = lock(&keep.readaheads);
+    let mine = |s: Option<&ReadAhead>| s.is_some_and(|s| Arc::ptr_eq(&s.link, link));
+    for (fd, at) in list {
+        if mine(all.get(&(pid, *fd))) {
+            set_offset(pid, *fd, *at);
+        }
+    }
+    for fd in fds {
+        if mine(all.get(&(pid, *fd))) {
+            all.remove(&(pid, *fd));
+        }
+    }
+}
+
+/// Tells hosts to stop where a process wants to write.
+pub fn watch_readahead(keep: &Keep) {
+    for ((pid, fd), s) in lock(&keep.readaheads).iter_mut() {
+        let wanted = s.file.as_ref().is_some_and(|f| tsys::lease_wanted(f));
+        if wanted && !s.ending {
+            s.ending = true;
+            s.link.send(&ToHost::AheadOff { pid: *pid, fd: *fd });
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The session with this node's daemon: orders in, reports and questions out.
+//!
+//! From: `keeper/src/launch/keeper.rs`. Next: `keeper/src/moves/run.rs` (orders), `keeper/src/events/report.rs`.
+//! A session that breaks is taken up again; while there is none, nothing moves and everything runs.
+
+use crate::events::report_processes;
+use crate::hosts::cut_off;
+use crate::lifecycle::scan_children;
+use crate::state::{Inbox, Item, Keep, Task, Why};
+use crate::sync::lock;
+use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
+use armento_client::{Again, AskError, Session, version};
+use armento_model::NodeName;
+use armento_tracee::sys;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often processes are reported when something changed lately …
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// … and when nothing has for so long.
+const REPORT_CALM: Duration = Duration::from_secs(1);
+const CALM_AFTER: Duration = Duration::from_secs(5);
+
+/// Opens a session and introduces this keeper; returns this node's name with it.
+pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
+    let mut s = Session::connect()?;
+    let node = match s.ask(Ask::Status, Duration::from_secs(5))? {
+        Answer::Status { node, .. } => node,
+        _ => return Err(AskError::Late),
+    };
+    s.ask(Ask::Keep(hello.clone()), Duration::from_secs(5))?;
+    if version::is_to_come() {
+        s.report(Report::ToCome)?;
+        match s.ask(Ask::ToCome, Duration::from_secs(5)) {
+            Err(AskError::Refused(_)) => {}
+            other => other.map(drop)?,
+        }
+    }
+    Ok((s, node))
+}
+
+/// When processes are reported next.
+struct Pace {
+    next: Instant,
+    /// How many were reported last, and when that changed, or a process moved.
+    reported: usize,
+    changed: Instant,
+}
+
+impl Pace {
+    fn new() -> Pace {
+        let now = Instant::now();
+        Pace {
+            next: now,
+            reported: 0,
+            changed: now,
+        }
+    }
+
+    /// A process has moved: that is reported at once.
+    fn moved(&mut self) {
+        self.next = Instant::now();
+        self.changed = self.next;
+    }
+
+    /// `n` processes were reported.
+    fn reported(&mut self, n: usize) {
+        let now = Instant::now();
+        if std::mem::replace(&mut self.reported, n) != n {
+            self.changed = now;
+        }
+        let calm = now.duration_since(self.changed) >= CALM_AFTER;
+        self.next = now + if calm { REPORT_CALM } else { REPORT_EVERY };
+    }
+}
+
+/// Serves until closed.
+pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
+    let mut session = Some(session);
+    let mut pace = Pace::new();
+    let mut search = Search::default();
+    loop {
+        if session.is_none() && search.is_due() {
+            session = search.look(keep);
+            // A new daemon knows nothing of us yet.
+            pace.next = Instant::now();
+        }
+        let ready = session.as_ref().is_some_and(Session::has_order);
+        let due = search.due.filter(|_| session.is_none());
+        let due = due.map_or(pace.next, |due| pace.next.min(due));
+        let [order, end] = wait(keep, &session, &inbox, due, ready);
+        if end {
+            inbox.end = None;
+            keep.tracer.post(scan_children);
+        }
+        while let Ok(item) = inbox.queue.try_recv() {
+            if let Item::Close(tx) = item {
+                let _ = tx.send(());
+                return;
+            }
+            match &item {
+                Item::Report(r) if matches!(**r, Report::Moved { .. }) => pace.moved(),
+                Item::Begun => pace.next = Instant::now(),
+                _ => {}
+            }
+            if !handle(&mut session, item) {
+                session = None;
+            }
+        }
+        if order && !orders(keep, &mut session) {
+            session = None;
+        }
+        if Instant::now() >= pace.next {
+            let reported = report(keep, &session);
+            pace.reported(reported.unwrap_or(1));
+            if reported.is_none() {
+                session = None;
+            }
+        }
+    }
+}
+
+/// Waits for an order, an item of the queue, or `due`. Whether there is an order, and whether the program has ended.
+fn wait(
+    keep: &Keep,
+    session: &Option<Session>,
+    inbox: &Inbox,
+    due: Instant,
+    ready: bool,
+) -> [bool; 2] {
+    let fd = |fd: Option<&dyn AsRawFd>| fd.map_or(-1, AsRawFd::as_raw_fd);
+    let wake = keep.daemon.wake.as_raw_fd();
+    let fds = [
+        fd(session.as_ref().map(|s| s as &dyn AsRawFd)),
+        wake,
+        fd(inbox.end.as_ref().map(|e| e as &dyn AsRawFd)),
+    ];
+    // Rounded up: the last millisecond would be spent turning round.
+    let left = due.saturating_duration_since(Instant::now());
+    let ms = left.min(REPORT_CALM).as_micros().div_ceil(1000) as i32;
+    let got = sys::poll_in(&fds, if ready { 0 } else { ms });
+    if got[1] {
+        sys::drain(wake);
+    }
+    [got[0] || ready, got[2]]
+}
+
+/// The search for a daemon that was lost.
+#[derive(Default)]
+struct Search {
+    again: Again,
+    /// When it is looked for next; at once if never.
+    due: Option<Instant>,
+}
+
+impl Search {
+    fn is_due(&self) -> bool {
+        self.due.is_none_or(|due| Instant::now() >= due)
+    }
+
+    fn look(&mut self, keep: &Keep) -> Option<Session> {
+        match introduce(&keep.settings.hello) {
+            Ok((session, _)) => {
+                *self = Search::default();
+                return Some(session);
+            }
+            Err(AskError::Refused(no)) => {
+                eprintln!("daemon: {}", no.message);
+                self.again.refused();
+            }
+            Err(_) => {}
+        }
+        self.due = Some(Instant::now() + self.again.pause());
+        None
+    }
+}
+
+/// False: the session is over.
+fn handle(session: &mut Option<Session>, item: Item) -> bool {
+    match (session.as_mut(), item) {
+        (Some(s), Item::Ask(ask, limit, tx)) => {
+            let r = s.ask(*ask, limit);
+            let alive = !matches!(r, Err(AskError::Line(_) | AskError::NoDaemon { .. }));
+            if let Err(e) = &r {
+                eprintln!("daemon: {e}");
+            }
+            let _ = tx.send(r);
+            alive
+        }
+        (Some(s), Item::Report(r)) => s.report(*r).is_ok(),
+        (None, Item::Ask(_, _, tx)) => {
+            let _ = tx.send(Err(AskError::NoDaemon {
+                path: socket_path().display().to_string(),
+                cause: std::io::ErrorKind::NotConnected.into(),
+            }));
+            true
+        }
+        _ => true,
+    }
+}
+
+fn orders(keep: &Arc<Keep>, session: &mut Option<Session>) -> bool {
+    let Some(s) = session.as_mut() else {
+        return true;
+    };
+    loop {
+        match s.order(Some(Duration::ZERO)) {
+            Ok(Some(o)) => take(keep, o),
+            Ok(None) => return true,
+            Err(AskError::Late) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+fn take(keep: &Arc<Keep>, order: Order) {
+    match order {
+        Order::Move {
+            pid,
+            to,
+            ticket,
+            balances,
+            by_hand,
+        } => keep.move_queue.push(Task {
+            pid,
+            to,
+            why: match (balances, by_hand) {
+                (true, _) => Why::Balance(ticket),
+                (false, true) => Why::User(ticket),
+                (false, false) => Why::Order(ticket),
+            },
+        }),
+        Order::Recall { ticket } => {
+            for pid in keep.pids() {
+                keep.move_queue.push(Task {
+                    pid,
+                    to: Dest::Home,
+                    why: Why::Order(ticket),
+                });
+            }
+        }
+        Order::Closed { nodes } => *lock(&keep.closed) = nodes.into_iter().collect(),
+        Order::Cut { node } => cut_off(keep, &node),
+        Order::Expel { .. } | Order::ToCome => {}
+    }
+}
+
+/// Reports the processes of the tree, and returns how many. `None`: the session is over.
+fn report(keep: &Arc<Keep>, session: &Option<Session>) -> Option<usize> {
+    let reported = || Some((session.as_ref()?, keep.tracer.run(report_processes)?));
+    let Some((session, procs)) = reported() else {
+        return Some(1);
+    };
+    let count = procs.len();
+    session.report(Report::Procs { procs }).ok()?;
+    Some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn reports_are_rarer_when_nothing_changes() {
+        let mut pace = Pace::new();
+        let next = |pace: &Pace| pace.next.saturating_duration_since(Instant::now());
+        pace.reported(1);
+        assert!(next(&pace) <= REPORT_EVERY);
+        pace.changed -= CALM_AFTER;
+        pace.reported(1);
+        assert!(next(&pace) > REPORT_EVERY);
+        pace.moved();
+        assert_eq!(next(&pace), Duration::ZERO);
+        pace.reported(1);
+        assert!(next(&pace) <= REPORT_EVERY);
+    }
+
+    #[test]
+    fn a_question_without_a_session_fails_with_no_daemon() {
+        let (tx, rx) = mpsc::sync_channel(1);
+        let ask = Item::Ask(Box::new(Ask::Status), Duration::ZERO, tx);
+        assert!(handle(&mut None, ask));
+        assert!(matches!(rx.recv(), Ok(Err(AskError::NoDaemon { .. }))));
+    }
+}

@@ -1,0 +1,26 @@
+//! What the deputies of one process share with the tracer thread.
+
+use crate::cpu_time::CpuAccounts;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+/// Resource, soft and hard limit.
+pub type Limits = Vec<(u32, u64, u64)>;
+
+/// What the deputies of one process share with the tracer thread.
+#[derive(Clone)]
+pub struct Common {
+    /// Calls from the body are turned back: a move is under way.
+    pub breaking: Arc<AtomicBool>,
+    /// It is on its way home: its pages come by themselves.
+    pub coming_home: Arc<AtomicBool>,
+    pub calls: Arc<AtomicU64>,
+    /// Signals that it reads from descriptors. KERNEL: signalfd(2).
+    pub signalfds: Arc<AtomicU64>,
+    /// Limits that its host knows.
+    pub limits: Arc<Mutex<Limits>>,
+    /// Bytes of the region that they have in their memory at least.
+    pub mapped: Arc<Mutex<u64>>,
+    /// The tree's.
+    pub cpu: Arc<CpuAccounts>,
+}

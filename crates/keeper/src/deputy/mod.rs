@@ -1,0 +1,20 @@
+//! The thread that a process leaves at home: it makes the calls of its body and keeps its pid, files and signals.
+//!
+//! A deputy never decides: it is given work, does it and tells the body's host. Start at `thread.rs`, then `wait_loop.rs`.
+
+mod common;
+mod host_link;
+mod limits;
+mod region_setup;
+mod thread;
+mod wait_loop;
+mod work;
+
+pub(crate) use common::{Common, Limits};
+pub(crate) use host_link::{Connection, Dialled, EarlyConnection, HostLink, link_lost};
+pub(crate) use limits::tell_limits;
+pub(crate) use region_setup::{
+    grow_region, has_slot, make_uffd, map_region, map_slot, slots_for, unmap_region,
+};
+pub(crate) use thread::{Deputy, Waiter};
+pub(crate) use work::{AGAIN, Work, unmade_result};

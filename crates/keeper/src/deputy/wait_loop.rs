@@ -1,0 +1,294 @@
+//! Work is posted to a deputy's slot, done by its loop, and answered.
+//!
+//! From: `thread.rs`. Next: the body's host (`wire/src/call.rs`).
+
+use super::limits;
+use super::thread::Deputy;
+use super::work::{AGAIN, Doing, State, Work};
+use crate::cpu_time::{self, Results};
+use crate::sync::lock;
+use armento_abi::{Out, Packed, out_len, sends};
+use armento_tracee::region::DATA;
+use armento_wire::call::{self, Call};
+use armento_wire::talk::ToHost;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Most bytes of results with which the thread that brought a call answers it, too: two pages, which a link that
+/// [`HostLink::takes_more`] takes at once.
+const SHORT: usize = 8 << 10;
+
+/// KERNEL: struct kernel_sigaction on x86-64: handler (SIG_DFL is 0, SIG_IGN 1), flags, restorer, mask.
+const ACTION: usize = 32;
+/// sizeof(sigset_t) of the kernel.
+const SIGSET: u64 = 8;
+/// At the end of a slot's data.
+const ACTION_ROOM: u64 = 64;
+
+impl Deputy {
+    /// Posts the next work. The deputy is woken when the lock is given back: its waiter takes it then.
+    pub(super) fn begin(&self, st: &mut State, w: Work) {
+        match w {
+            Work::Call(mut c) => {
+                timing(st, c.flags, &mut c.packed);
+                let payload = sends::packed_payload(&c.packed);
+                self.post(&mut c.packed, c.mask);
+                let Call { seq, packed, .. } = *c;
+                st.doing = Some(Doing::Call {
+                    seq,
+                    outs: packed.outs,
+                    nr: packed.nr,
+                    args: packed.args,
+                    payload,
+                    cut: false,
+                });
+            }
+            Work::Part { mut call, done } => {
+                self.post(&mut call.packed, call.mask);
+                st.doing = Some(Doing::Part(call.packed.outs, done));
+            }
+            Work::Own { nr, args, done } | Work::Tidy { nr, args, done } => {
+                st.doing = Some(Doing::Own(Some(done)));
+                self.slot.post(nr, args, None, None);
+            }
+            Work::End { nr, code } => {
+                st.doing = Some(Doing::Own(None));
+                self.slot.post(nr, [code, 0, 0, 0, 0, 0], None, None);
+            }
+            Work::Ignore { sig, yes } => {
+                let at = DATA - ACTION_ROOM;
+                let mut action = [0u8; ACTION];
+                action[0] = u8::from(yes);
+                self.slot.write_data(at, &action);
+                st.doing = Some(Doing::Own(None));
+                let args = [sig, self.slot.data_addr() + at, 0, SIGSET, 0, 0];
+                self.slot.post(libc::SYS_rt_sigaction, args, None, None);
+            }
+            Work::Clone { flags, child, done } => {
+                let args = [flags, 0, 0, 0, 0, 0];
+                self.slot.post(libc::SYS_clone, args, None, Some(&child));
+                st.doing = Some(Doing::Clone(child, done));
+            }
+        }
+    }
+
+    /// Before: the state is locked, so that its waiter finds in there what it does.
+    fn post(&self, packed: &mut Packed, mask: u64) {
+        self.common.calls.fetch_add(1, Ordering::Relaxed);
+        let base = self.slot.data_addr();
+        let mut area = std::mem::take(&mut packed.data);
+        for &at in &packed.relocs {
+            let at = at as usize;
+            let v = u64::from_le_bytes(area[at..at + 8].try_into().unwrap_or_default());
+            area[at..at + 8].copy_from_slice(&v.wrapping_add(base).to_le_bytes());
+        }
+        self.slot.write_data(0, &area);
+        let mask = self.mask(mask);
+        self.slot
+            .post(packed.nr.into(), packed.args_at(base), mask, None);
+    }
+
+    /// What to block during a call of a thread that blocks `mask` (told where it matters). What of that its process
+    /// reads from a descriptor stays blocked behind the call, too: it must wait here, not at the body.
+    fn mask(&self, mask: u64) -> Option<u64> {
+        let read = self.common.signalfds.load(Ordering::Relaxed);
+        if read == 0 {
+            return (mask != 0).then_some(mask);
+        }
+        self.slot.set_idle(mask & read);
+        Some(mask)
+    }
+
+    pub(super) fn wait_loop(&self) {
+        loop {
+            let ret = self.slot.take_result();
+            if self.closed.load(Ordering::Acquire) {
+                return;
+            }
+            self.tell_limits();
+            self.finish(ret);
+        }
+    }
+
+    fn tell_limits(&self) {
+        limits::tell_limits(&self.common, self.pid, &self.link());
+    }
+
+    /// Makes a call of its body, and answers it at once when it is short: on one core the deputy has mostly run already
+    /// by the time it is woken. What blocks, says much or could not be sent now is its waiter's.
+    pub fn serve(&self, c: Box<Call>) {
+        let mut st = lock(&self.st);
+        let closed = self.closed.load(Ordering::Acquire);
+        if closed || st.doing.is_some() || !st.queue.is_empty() {
+            drop(st);
+            return self.submit(Work::Call(c));
+        }
+        self.slot.watch(false);
+        let hears = limits::brings_data(c.packed.nr);
+        self.begin(&mut st, Work::Call(c));
+        drop(st);
+        self.slot.wake();
+        let done = self.slot.result();
+        self.slot.watch(true);
+        let Some(ret) = done.or_else(|| self.slot.result()) else {
+            return;
+        };
+        if !self.is_short(ret) || !self.link().takes_more() {
+            return self.slot.wake_waiter();
+        }
+        let Some(ret) = self.slot.take() else { return };
+        if self.closed.load(Ordering::Acquire) {
+            // Its waiter would have taken it.
+            return self.slot.fail(AGAIN);
+        }
+        if hears {
+            self.tell_limits();
+        }
+        self.finish(ret);
+    }
+
+    fn is_short(&self, ret: i64) -> bool {
+        match &lock(&self.st).doing {
+            Some(Doing::Call { outs, .. }) => {
+                outs.iter().map(|o| out_len(o, ret)).sum::<usize>() <= SHORT
+            }
+            _ => false,
+        }
+    }
+
+    /// Its call has ended, and the result was taken.
+    fn finish(&self, ret: i64) {
+        let mut st = lock(&self.st);
+        let doing = st.doing.take();
+        let late = self.late(&st, doing.as_ref(), ret);
+        if let Some(Doing::Call { nr, outs, .. }) = &doing {
+            self.settle(&mut st, *nr, ret, outs);
+        }
+        let kept = if ret > 0 || ret == -516 || ret == -4 {
+            st.kept
+        } else {
+            None
+        };
+        let outs = match &doing {
+            Some(Doing::Call { outs, nr, args, .. }) => {
+                let mut all = self.collect(outs, ret);
+                self.add_cpu(i64::from(*nr), *args, ret, &mut Results(outs, &mut all));
+                all
+            }
+            Some(Doing::Part(outs, _)) => self.collect(outs, ret),
+            _ => Vec::new(),
+        };
+        let next = st.queue.pop_front();
+        let posted = next.is_some();
+        if let Some(w) = next {
+            self.begin(&mut st, w);
+        }
+        drop(st);
+        if posted {
+            self.slot.wake();
+        }
+        match doing {
+            Some(Doing::Call { seq, cut: true, .. }) => {
+                self.link().part(self.tid, seq, ret, &outs);
+            }
+            Some(Doing::Call { seq, nr, .. }) => {
+                if i64::from(nr) == libc::SYS_restart_syscall
+                    && let Some(k) = kept
+                {
+                    self.link().poke(self.tid, k);
+                } else if let Some(poke) = late {
+                    self.link().send(&poke);
+                }
+                self.link().reply(self.tid, seq, ret, &outs);
+            }
+            Some(Doing::Part(_, done)) => done(ret, outs),
+            Some(Doing::Own(Some(tx))) => drop(tx.send(ret)),
+            Some(Doing::Clone(slot, tx)) => drop(tx.send((ret, slot))),
+            Some(Doing::Own(None)) | None => {}
+        }
+    }
+
+    /// Remembers what a restart needs.
+    pub(super) fn settle(&self, st: &mut State, nr: u16, ret: i64, outs: &[Out]) {
+        if !(-516..=-512).contains(&ret) {
+            st.deadline = None;
+            st.block = None;
+        } else if ret == -516 && i64::from(nr) != libc::SYS_restart_syscall {
+            st.block = Some((nr, st.deadline));
+            st.results = outs.to_vec();
+            st.kept = None;
+        }
+    }
+
+    /// A continuation has no results of its own: those of the call that we ran for the body go where its registers,
+    /// which are unchanged, still point.
+    fn late(&self, st: &State, doing: Option<&Doing>, ret: i64) -> Option<ToHost> {
+        let Some(Doing::Call { nr, args, .. }) = doing else {
+            return None;
+        };
+        let (call, _) = st.block?;
+        if i64::from(*nr) != libc::SYS_restart_syscall {
+            return None;
+        }
+        let addr = match i64::from(call) {
+            libc::SYS_poll => args[0],
+            libc::SYS_nanosleep => args[1],
+            libc::SYS_clock_nanosleep => args[3],
+            _ => return None,
+        };
+        let bytes = self.collect(&st.results, ret);
+        (addr != 0 && !bytes.is_empty()).then_some(ToHost::Poke {
+            tid: self.tid,
+            addr,
+            bytes,
+        })
+    }
+
+    /// Children that were away used more than home's kernel knows.
+    fn add_cpu(&self, nr: i64, args: [u64; 6], ret: i64, results: &mut Results<'_>) {
+        if cpu_time::tells(nr) {
+            let (pid, tid) = (self.pid, self.tid);
+            let done = cpu_time::ReturnedCall {
+                pid,
+                tid,
+                nr,
+                args,
+                ret,
+            };
+            self.common.cpu.correct(&done, false, results);
+        }
+    }
+
+    fn collect(&self, outs: &[Out], ret: i64) -> Vec<u8> {
+        let total = outs.iter().map(|o| out_len(o, ret)).sum();
+        let mut all = vec![0u8; total];
+        let mut at = 0;
+        for o in outs {
+            let n = out_len(o, ret);
+            self.slot.read_data(o.off.into(), &mut all[at..at + n]);
+            at += n;
+        }
+        all
+    }
+}
+
+/// A relative timeout that is being waited for again shrinks to what is left of it. When its thread has just left home,
+/// it is not known how long it had waited; but where the kernel writes down what is left, it did so at the stop.
+fn timing(st: &mut State, flags: u8, packed: &mut Packed) {
+    let frozen_since = st.frozen_since.take();
+    let Some(t) = armento_abi::deadline(packed) else {
+        return;
+    };
+    let again = flags & call::AGAIN != 0;
+    if !again || st.deadline.is_none() {
+        let written_down = again && armento_abi::timeout_in_out(packed.nr.into());
+        let from = frozen_since
+            .filter(|_| written_down)
+            .unwrap_or_else(Instant::now);
+        st.deadline = from.checked_add(Duration::from_nanos(t.rel_ns));
+    }
+    if let Some(d) = st.deadline.filter(|_| again) {
+        let left = d.saturating_duration_since(Instant::now());
+        armento_abi::set_timeout(packed, left.as_nanos() as u64);
+    }
+}

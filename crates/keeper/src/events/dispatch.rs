@@ -1,0 +1,98 @@
+//! The event loop of the tracer thread: stops, exits and execs, and what is to be done between them.
+//!
+//! From: the kernel, through `tracee/src/hand.rs`. Next: `keeper/src/signals/route.rs` (stops), `exec.rs` (execs).
+
+use super::exec::execed;
+use super::housekeeping::{send_back, watch_leases, watch_signalfds};
+use crate::calls::watch_readahead;
+use crate::hosts::watch_hosts;
+use crate::lifecycle::{process_gone, scan_children};
+use crate::observers::{watch_counters, watch_cpu_sleepers};
+use crate::signals::{BACKLOG_PAUSE, end_blocked, pass_on_backlog, thread_stopped};
+use crate::state::Tree;
+use crate::sync::lock;
+use crate::traced::watch_limits;
+use armento_model::Tid;
+use armento_tracee::hand::World;
+use armento_tracee::trace::{Status, Stop};
+use std::time::{Duration, Instant};
+
+/// How often the tree is scanned for children born at home.
+const SCAN_EVERY: Duration = Duration::from_millis(200);
+/// A turn comes no later than this …
+const TURN_MAX: Duration = Duration::from_millis(500);
+/// … and where all processes are away.
+const TURN_CALM: Duration = Duration::from_secs(1);
+/// Hosts are watched no more often than this.
+const BEAT: Duration = Duration::from_millis(450);
+
+impl World for Tree {
+    fn report(&mut self, tid: Tid, status: Status) {
+        match status {
+            Status::Exited(_) | Status::Killed(_) => ended(self, tid),
+            Status::Stopped(Stop::Event(e)) if e == libc::PTRACE_EVENT_EXEC => execed(self, tid),
+            Status::Stopped(stop) => thread_stopped(self, tid, stop),
+            Status::Continued => {}
+        }
+    }
+
+    fn turn(&mut self) -> bool {
+        if self.backlog {
+            pass_on_backlog(self);
+        }
+        if !self.blocked.is_empty() {
+            end_blocked(self);
+        }
+        if self.scanned.elapsed() > SCAN_EVERY {
+            scan_children(self);
+        }
+        // By a clock of its own: a report scans, too.
+        if self.watched.elapsed() > SCAN_EVERY {
+            self.watched = Instant::now();
+            send_back(self);
+            watch_leases(self);
+            watch_signalfds(self);
+            watch_limits(self);
+            watch_readahead(&self.keep);
+            watch_cpu_sleepers(&self.keep);
+        }
+        if self.beat.elapsed() > BEAT {
+            self.beat = Instant::now();
+            watch_hosts(&self.keep);
+            watch_counters(&self.keep);
+        }
+        !self.procs.is_empty()
+    }
+
+    /// Ends and forks at home, broken leases and sleeps by another's CPU clock make no event: they are polled.
+    fn pause(&self) -> Duration {
+        if self.backlog || !self.blocked.is_empty() {
+            return BACKLOG_PAUSE;
+        }
+        let home = self.procs.values().any(|p| p.link().is_none());
+        if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.readaheads).is_empty() {
+            return TURN_MAX;
+        }
+        TURN_CALM
+    }
+}
+
+fn ended(t: &mut Tree, tid: Tid) {
+    t.passing.remove(&tid);
+    t.unclaimed_signals.retain(|(t, _)| *t != tid);
+    t.loading.remove(&tid);
+    t.follow.ended(tid);
+    if let Some(pid) = t.cpu_fixup.ended(tid) {
+        t.keep.cpu.thread_ended(pid, tid);
+    }
+    if t.procs.contains_key(&tid) {
+        return process_gone(t, tid);
+    }
+    if let Some(d) = t.keep.deputy(tid) {
+        d.close();
+        t.keep.deputies.remove(tid);
+        if let Some(p) = t.procs.get_mut(&d.pid) {
+            p.threads.remove(&tid);
+        }
+    }
+}

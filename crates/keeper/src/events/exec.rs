@@ -1,0 +1,32 @@
+//! A program stands at its exec: it asks for its placement, or goes on at once.
+//!
+//! From: `dispatch.rs`. Next: `keeper/src/moves/placement.rs`.
+
+use crate::lifecycle::image_replaced;
+use crate::state::{Task, Tree, Why};
+use crate::traced::{exec_again, let_go};
+use armento_client::api::Dest;
+use armento_model::Tid;
+
+/// Asks for its placement, or lets it go at once.
+pub fn execed(t: &mut Tree, tid: Tid) {
+    let pid = tid;
+    let first = image_replaced(t, tid, true);
+    if exec_again(pid) {
+        // It is not seized any more.
+        if let Some(p) = t.procs.get_mut(&pid) {
+            p.at_exec = false;
+        }
+        return t.begins();
+    }
+    t.passing.insert(pid);
+    if first && t.follow.on {
+        // The first program makes the others: they go where there is room.
+        return let_go(t, pid);
+    }
+    t.keep.placements().push_urgent(Task {
+        pid,
+        to: Dest::Balance,
+        why: Why::Exec,
+    });
+}

@@ -1,0 +1,60 @@
+//! What the daemon is told of the processes of the tree.
+//!
+//! From: `keeper/src/daemon.rs`. Next: `client/src/api.rs`.
+
+use crate::lifecycle::scan_children;
+use crate::state::{Process, Tree};
+use armento_client::api::ProcInfo;
+use armento_model::NodeName;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// The processes that the daemon is told of. A program that has not been placed yet is left out: two dozen of them at
+/// an instant would make home look too full for any.
+pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
+    scan_children(t);
+    let here = t.keep.settings.node.clone();
+    let (tree, uid) = (t.keep.settings.tree, t.keep.settings.hello.uid);
+    let mut all = Vec::new();
+    let placed = |p: &&mut Process| !p.at_exec && !p.before_exec;
+    for p in t.procs.values_mut().filter(placed) {
+        p.usage.refresh(p.link().is_none());
+        let place: NodeName = p.link().map_or_else(|| here.clone(), |l| l.node.clone());
+        let lost = p.link().and_then(|l| l.lost());
+        all.push(ProcInfo {
+            pid: p.pid,
+            ppid: p.usage.ppid,
+            tree,
+            uid,
+            home: here.clone(),
+            place,
+            command: p.usage.command.clone(),
+            cpu_ms: p.usage.cpu_ms(),
+            away_cpu_ms: p.usage.away_ms(),
+            rss_kib: p.usage.rss_kib,
+            threads: match p.link() {
+                Some(_) => p.threads.len() as u32,
+                None => p.usage.threads,
+            },
+            busy_percent: p.usage.busy_percent,
+            moves: p.moves,
+            forwarded: p.common.calls.load(Ordering::Relaxed),
+            stay: p.stay_reason.as_ref().map(|k| k.stay),
+            detail: p
+                .stay_reason
+                .as_ref()
+                .map_or_else(String::new, |k| k.detail.clone()),
+            partner: p.stay_reason.as_ref().and_then(|k| k.partner),
+            locked: p.pinned
+                || p.placed_by_user
+                || p.held_for_debugger
+                || p.hold_until.is_some_and(|t| Instant::now() < t),
+            lost_ms: lost.map(|t| t.as_millis() as u64),
+            frozen: p.link().zip(lost).is_some_and(|(l, t)| l.freezes(t)),
+            portable: t.keep.is_portable(p.pid),
+            age_ms: p.born.elapsed().as_millis() as u64,
+        });
+    }
+    t.unseen = all.is_empty();
+    all
+}

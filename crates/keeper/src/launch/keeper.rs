@@ -1,0 +1,196 @@
+//! The life of a keeper: it says hello, starts its threads, and this thread becomes the tracer thread.
+//!
+//! From: `start.rs`. Next: `keeper/src/events/dispatch.rs`, `keeper/src/daemon.rs`, `keeper/src/moves/run.rs`.
+
+use super::options::{Birth, Storm};
+use crate::moves::{refuses_start, run_moves, run_storm};
+use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
+use crate::{daemon, sys};
+use armento_client::api::KeeperHello;
+use armento_client::{AskError, Session};
+use armento_migrate::stop::Grip;
+use armento_model::{Pid, TreeId};
+use armento_tracee::{aside, hand, status, trace};
+use armento_wire::session;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// At home calls are not seen: a process leaves from there after this.
+const CALL_STORM_HOME_MS: u64 = 3;
+
+/// The keeper's answer: the process has one already.
+pub const HELD: [u8; 1] = *b"h";
+
+/// The keeper's answer: it cannot keep the process; the reason follows.
+pub const NOT_KEPT: [u8; 1] = *b"n";
+
+/// No shell has more ancestors.
+const GENERATIONS_MAX: usize = 256;
+
+/// A process and those that it descends from.
+fn above(pid: Pid) -> Vec<Pid> {
+    let parent = |pid: &Pid| Some(status::read(*pid).ok()?.ppid).filter(|p| *p > 1);
+    let all = std::iter::successors(Some(pid), parent);
+    all.take(GENERATIONS_MAX).collect()
+}
+
+fn random() -> u64 {
+    let mut b = [0u8; 8];
+    let got = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut b));
+    if got.is_err() {
+        return u64::from(std::process::id());
+    }
+    u64::from_le_bytes(b)
+}
+
+/// The keeper's life.
+pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
+    sys::give_up_inheritance(&[door.as_raw_fd()]);
+    if let Some(path) = std::env::var_os("ARMENTO_KEEPER_LOG") {
+        sys::log_to(path.as_ref());
+    }
+    sys::panics_to_syslog();
+    armento_tracee::sys::frugal_malloc();
+    armento_tracee::sys::all_descriptors();
+    armento_tracee::slice::waking();
+    let mut door = door;
+    let mut kind = [0u8; 1];
+    if door.read_exact(&mut kind).is_err() {
+        return;
+    }
+    let starting = kind[0] == b't';
+    let tree_id = TreeId(random());
+    let words: Vec<_> = b.command.iter().map(|w| w.to_string_lossy()).collect();
+    let hello = KeeperHello {
+        tree: tree_id,
+        keeper: std::process::id() as Pid,
+        root: program,
+        above: above(program),
+        uid: sys::uid(),
+        command: words.join(" "),
+        pinned: b.on.clone(),
+        stay: b.stay,
+        storm: b.storm.is_some(),
+        common: b.portable.as_ref().map(|p| p.common.clone()),
+        hint: b.hint,
+    };
+    let (session, node) = match daemon::introduce(&hello) {
+        Ok(s) => s,
+        Err(AskError::Refused(no)) if no.code == "held" => {
+            let _ = door.write_all(&HELD);
+            return;
+        }
+        Err(e) => {
+            let _ = door.write_all(&NOT_KEPT);
+            let _ = door.write_all(format!("{e}\0{}", e.hint()).as_bytes());
+            return;
+        }
+    };
+    let hello = KeeperHello {
+        above: Vec::new(),
+        ..hello
+    };
+    armento_migrate::fault::side_of(tree_id);
+    let Ok((tracer, event_loop)) = hand::new::<Tree>() else {
+        return;
+    };
+    let settings = Settings {
+        node,
+        tree: tree_id,
+        root: program,
+        pinned: b.on.clone(),
+        stay: b.stay,
+        spread: b.spread,
+        storm: b.storm.is_some(),
+        portable: b.portable.clone(),
+        hello,
+    };
+    let (control, inbox) = DaemonQueue::new();
+    // It waits for us with what it was given.
+    let inherited = starting.then(|| {
+        crate::calls::open_files(program)
+            .map(|(_, id)| id)
+            .collect()
+    });
+    let seed = b.seed.unwrap_or_else(random);
+    let calls = (b.storm == Some(Storm::Call)).then(|| CallStorm::new(settings.node.clone(), seed));
+    let keep = Arc::new(Keep::new(settings, tracer, control, inherited, calls));
+    let mut world = Tree::new(keep.clone(), program);
+    let mut seized = false;
+    if starting {
+        let mut grip = Grip::new(program);
+        seized = grip.seize(trace::WATCH).is_ok();
+        if seized {
+            world.begins_at_exec(program);
+        }
+        let _ = grip.disband();
+    }
+    // At home the program runs untraced, so its end is no event of the tracer thread. Without this the daemon would
+    // count a program that ended for as long as the tree is not scanned.
+    let inbox = inbox.told_of_end(armento_tracee::sys::pidfd_open(program).ok());
+    if let Err(e) = start_threads(&keep, session, inbox, b.storm.map(|s| (s, seed))) {
+        return eprintln!("keeper: {e}");
+    }
+    if starting && b.on.is_some() {
+        // The tracer thread works meanwhile: the session with the daemon asks it what to report.
+        let k = keep.clone();
+        let asked = move || match refuses_start(&k, b.on.as_ref(), seized) {
+            None => drop(door.write_all(b"k")),
+            Some((why, hint)) => {
+                let _ = door.write_all(&NOT_KEPT);
+                let _ = door.write_all(format!("{why}\0{hint}").as_bytes());
+                k.daemon.close(Duration::from_millis(500));
+                // What was seized goes on by itself.
+                std::process::exit(0);
+            }
+        };
+        if let Err(e) = aside::start("way", asked) {
+            return eprintln!("keeper: {e}");
+        }
+    } else {
+        let _ = door.write_all(b"k");
+        drop(door);
+    }
+    // Processes that make room wait for this thread.
+    session::never_wait();
+    event_loop.hold(&mut world);
+    keep.daemon.close(Duration::from_millis(500));
+}
+
+fn start_threads(
+    keep: &Arc<Keep>,
+    session: Session,
+    inbox: Inbox,
+    storm: Option<(Storm, u64)>,
+) -> std::io::Result<()> {
+    aside::spare()?;
+    let k = keep.clone();
+    aside::start("control", move || daemon::run(&k, session, inbox))?;
+    let k = keep.clone();
+    aside::start("moves", move || run_moves(&k, &k.move_queue))?;
+    if keep.settings.spread {
+        let k = keep.clone();
+        aside::start("placements", move || run_moves(&k, k.placements()))?;
+    }
+    if let Some((storm, seed)) = storm {
+        let k = keep.clone();
+        let ms = match storm {
+            Storm::Every(ms) => ms.max(1),
+            Storm::Call => CALL_STORM_HOME_MS,
+        };
+        let every = Duration::from_millis(ms);
+        aside::start("storm", move || run_storm(&k, every, seed))?;
+    }
+    let k = keep.clone();
+    if k.storm_call.is_some() {
+        aside::start("storm-call", move || {
+            if let Some(calls) = &k.storm_call {
+                calls.move_blocked(&k.move_queue);
+            }
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! What `armento run` was asked, and why nothing was started.
+
+use crate::cpu_features::Portable;
+use armento_client::AskError;
+use armento_model::{Hint, NodeName};
+use std::ffi::OsString;
+
+/// How a tree is moved about, for a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storm {
+    /// To a random node every so many milliseconds.
+    Every(u64),
+    /// At every forwarded call, and inside every one that blocks.
+    Call,
+}
+
+/// What `armento run` was asked.
+#[derive(Clone, Debug)]
+pub struct Birth {
+    pub command: Vec<OsString>,
+    pub on: Option<NodeName>,
+    pub stay: bool,
+    pub spread: bool,
+    pub portable: Option<Portable>,
+    pub hint: Option<Hint>,
+    pub storm: Option<Storm>,
+    pub seed: Option<u64>,
+}
+
+impl Birth {
+    /// Whether it asks for more than to be run where there is room.
+    pub fn is_special(&self) -> bool {
+        self.on.is_some() || self.stay || self.spread || self.storm.is_some()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BirthError {
+    /// Nothing was started.
+    #[error("{0}")]
+    NoDaemon(AskError),
+    #[error("{0}: {1}")]
+    Exec(String, std::io::Error),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}

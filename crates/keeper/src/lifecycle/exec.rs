@@ -1,0 +1,52 @@
+//! A process runs another program: its deputies and what was known of its image are no more.
+//!
+//! From: `keeper/src/events/exec.rs`, `keeper/src/signals/untraced_exec.rs`. Next: nothing.
+
+use crate::sharing::settle_later;
+use crate::state::{Place, Process, Tree};
+use armento_model::Tid;
+use armento_tracee::trace;
+use armento_wire::talk::ToHost;
+use std::sync::atomic::Ordering;
+
+/// An exec happened in a thread of ours: what was away is no more, a fresh image waits.
+/// `traced`: it waits for its placement. True: it is the first program of `armento run`.
+pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
+    let pid = tid;
+    if let Some(l) = t.leaving.remove(&pid) {
+        // It exec'd while its pages were being copied: that move is off.
+        let _ = l.grip.disband();
+    }
+    t.restart_blocks.remove(&tid);
+    t.loading.remove(&tid);
+    t.cpu_fixup.forget(pid);
+    t.follow.forget(pid);
+    // KERNEL: the event's message is the number that the thread had before it became the leader.
+    let former = trace::event_msg(tid).ok().filter(|_| traced);
+    t.keep.cpu.execed(pid, former.map_or(pid, |m| m as Tid));
+    let locked = t.keep.settings.stay || t.keep.settings.pinned.is_some();
+    let p = t
+        .procs
+        .entry(pid)
+        .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked));
+    if let Some(l) = p.link().cloned() {
+        l.send(&ToHost::Execed { pid });
+        p.usage.used_at(&l.node, t.keep.cpu.away(pid));
+        p.usage.end_stay();
+    }
+    p.close_deputies(&t.keep.deputies);
+    settle_later(&t.keep, pid);
+    (p.place, p.placed_by_user) = (Place::Home, false);
+    p.common.coming_home.store(false, Ordering::Release);
+    p.region = None;
+    p.at_exec = traced;
+    let first = std::mem::take(&mut p.before_exec);
+    p.unbegun = first && traced;
+    p.stay_reason = None;
+    p.common.breaking.store(false, Ordering::Release);
+    // What a move kept back for the body is for the new program; home's kernel queues it.
+    p.usage.refresh_command();
+    p.queue_held_here();
+    t.publish();
+    first
+}

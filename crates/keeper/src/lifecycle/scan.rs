@@ -1,0 +1,60 @@
+//! Processes that were born or ended at home without an event.
+//!
+//! From: `keeper/src/events/dispatch.rs`. Next: nothing.
+
+use crate::sharing::settle_later;
+use crate::state::Tree;
+use crate::sync::lock;
+use armento_model::Pid;
+use armento_tracee::status;
+use armento_wire::talk::ToHost;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Finds children born at home, forgets those that ended there.
+pub fn scan_children(t: &mut Tree) {
+    t.scanned = Instant::now();
+    let mut queue: Vec<Pid> = t.procs.keys().copied().collect();
+    while let Some(pid) = queue.pop() {
+        let home = t.procs.get(&pid).is_none_or(|p| p.link().is_none());
+        if home && status::read(pid).map_or(true, |s| s.state == 'Z' || s.state == 'X') {
+            process_gone(t, pid);
+            continue;
+        }
+        // A process whose body is away forks only through its deputy. A deputy that was killed before its birth was
+        // noted has been reported, and forgotten, as a stranger.
+        if !home {
+            if !std::fs::exists(format!("/proc/{pid}")).unwrap_or(true) {
+                process_gone(t, pid);
+            }
+            continue;
+        }
+        for child in status::children(pid) {
+            if !t.procs.contains_key(&child) && child != std::process::id() as Pid {
+                t.child_found(child, pid);
+                queue.push(child);
+            }
+        }
+    }
+    t.publish();
+}
+
+/// A process of the tree ended.
+pub fn process_gone(t: &mut Tree, pid: Pid) {
+    let Some(mut p) = t.procs.remove(&pid) else {
+        return;
+    };
+    if let Some(l) = p.link().cloned() {
+        l.send(&ToHost::Kill { pid });
+        p.usage.used_at(&l.node, t.keep.cpu.away(pid));
+    }
+    // What was read ahead for it has no reader any more.
+    lock(&t.keep.readaheads).retain(|(p, _), _| *p != pid);
+    t.cpu_fixup.forget(pid);
+    t.follow.forget(pid);
+    p.close_deputies(&t.keep.deputies);
+    settle_later(&t.keep, pid);
+    p.usage
+        .finish(p.moves, p.common.calls.load(Ordering::Relaxed));
+    t.publish();
+}

@@ -1,0 +1,221 @@
+//! A process that leaves: its threads become deputies, its memory is given up.
+//!
+//! From: `out.rs`, `group.rs`. Next: `keeper/src/deputy/thread.rs`.
+
+use super::freeze::restarting;
+use super::tear_down::DeferredTeardown;
+use crate::deputy::{Deputy, HostLink, Waiter, grow_region};
+use crate::signals::{in_order, take_pending};
+use crate::state::{Process, Tree};
+use crate::sync::lock;
+use armento_migrate::fault::point;
+use armento_migrate::image::itimers::{self, Itimers};
+use armento_migrate::image::timers::hold;
+use armento_migrate::image::{ThreadState, thread};
+use armento_migrate::stop::{Grip, Halted};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{MoveId, Pid, Stay};
+use armento_tracee::inject::{self, Hold, Unfiltered};
+use armento_tracee::pages::Run;
+use armento_tracee::region::{BOOTHS, Code, Region, Slot};
+use armento_tracee::{sys, trace};
+use armento_wire::talk::ToHost;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Memory of the program that a deputy's restart block writes to.
+fn kept_memory(s: &ThreadState, nr: i64) -> Option<(u64, usize)> {
+    let (rdi, rsi, r10) = (s.regs[14], s.regs[13], s.regs[7]);
+    match nr {
+        libc::SYS_poll => Some((rdi, (rsi as usize).min(65536) * 8)),
+        libc::SYS_nanosleep if rsi != 0 => Some((rsi, 16)),
+        libc::SYS_clock_nanosleep if r10 != 0 => Some((r10, 16)),
+        _ => None,
+    }
+}
+
+/// A signal (with the stop that carried it) that a thread had when it was frozen at home.
+fn keep_halted_signals(p: &mut Process, halted: &[Halted]) {
+    for (tid, info) in in_order(halted) {
+        hold(&mut p.held, Some(tid), &info);
+    }
+}
+
+/// What a restart block of this thread's may write to, whichever call it belongs to: that memory cannot come later.
+pub fn restart_block_memory(s: &ThreadState) -> Vec<Run> {
+    let calls = [
+        libc::SYS_poll,
+        libc::SYS_nanosleep,
+        libc::SYS_clock_nanosleep,
+    ];
+    let all = calls.into_iter().filter(|_| s.at_deputy);
+    let page = |a: u64| a & !4095;
+    all.filter_map(|nr| kept_memory(s, nr))
+        .map(|(at, len)| (page(at), page(at.saturating_add(len as u64 + 4095))))
+        .collect()
+}
+
+/// The target is ready: the body is thawed. Next, in the same visit to the tracer thread: [`NewDeputies::serve`], and
+/// some time [`tear_down_memory`].
+pub fn hand_over(
+    t: &mut Tree,
+    pid: Pid,
+    link: &Arc<HostLink>,
+    mv: MoveId,
+) -> Result<(Option<DeferredTeardown>, NewDeputies)> {
+    let keep = t.keep.clone();
+    link.ensure_connected()?;
+    let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
+    let code = l.region.code();
+    let halted: Vec<Halted> = l.grip.halted.clone();
+    let mut deputies = Vec::new();
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    p.common.breaking.store(false, Ordering::Release);
+    let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
+    let read = l.signalfds;
+    p.common.signalfds.store(read, Ordering::Relaxed);
+    let slots = slots.and_then(|s| Some((grow_for_slots(pid, &code, &l.region, &s)?, s)));
+    let Some((mapped, slots)) = slots else {
+        t.leaving.insert(pid, l);
+        return Err(MigrateError::Stays(Stay::TooManyThreads, "no slots".into()));
+    };
+    *lock(&p.common.mapped) = mapped;
+    lock(&p.common.limits).clone_from(&l.limits);
+    // What waits here is told before it runs: it may ask, and SIGPIPE comes before write's EPIPE.
+    keep_halted_signals(p, &halted);
+    for s in &l.states {
+        // Only a thread that died meanwhile fails; its process dies with it.
+        let waits = take_pending(&code, pid, s.tid, s.mask & read).unwrap_or_default();
+        for (to, info) in waits {
+            hold(&mut p.held, to, &info);
+        }
+    }
+    for (s, slot) in l.states.iter().zip(slots) {
+        slot.set_idle(s.mask & read);
+        // It may have fallen asleep since it was halted first, and shows its call no more when it comes home.
+        let sleeps = s
+            .at_deputy
+            .then(|| restarting(s, t.restart_blocks.get(&s.tid).copied()));
+        t.restart_blocks
+            .extend(sleeps.flatten().map(|nr| (s.tid, nr)));
+        let kept = sleeps.flatten().and_then(|nr| kept_memory(s, nr));
+        let d = Deputy::new(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
+        if s.again {
+            d.frozen_since(l.stands);
+        }
+        keep.deputies.insert(&d);
+        p.threads.insert(s.tid, d.clone());
+        deputies.push(d);
+    }
+    p.now_at(link);
+    p.region = Some(l.region.clone());
+    p.at_exec = false;
+    p.ignored = l.ignored;
+    point("home.hollow");
+    t.release_held(pid);
+    link.send(&ToHost::Thaw { mv, pid });
+    point("home.thawed");
+    t.cpu_fixup.forget(pid);
+    t.follow.forget(pid);
+    for h in &halted {
+        t.passing.remove(&h.tid);
+    }
+    let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
+    let leader = deputies.iter().find(|d| d.tid == pid).cloned();
+    let teardown = leader.map(|deputy| DeferredTeardown {
+        deputy,
+        numbers: l.numbers.clone(),
+        uffd: l.uffd.take(),
+    });
+    let new = NewDeputies {
+        pid,
+        code,
+        threads: std::mem::take(&mut l.states)
+            .into_iter()
+            .zip(deputies)
+            .collect(),
+        itimers: l.itimers,
+    };
+    Ok((teardown, new))
+}
+
+/// Threads that it made since the region was mapped may need more of it. Returns the bytes that are mapped.
+fn grow_for_slots(pid: Pid, code: &Code, region: &Region, slots: &[Slot]) -> Option<u64> {
+    let end = slots.iter().map(Slot::end).max()?;
+    grow_region(region, region.first_len(), end, |nr, args| {
+        let mut h = Hold::take(pid, Arc::new(Unfiltered)).ok()?;
+        Some(h.call(code, nr, args).ok()?.0)
+    })
+}
+
+/// Threads whose body runs already: its calls wait in their deputies' slots.
+#[must_use]
+pub struct NewDeputies {
+    pid: Pid,
+    code: Code,
+    threads: Vec<(ThreadState, Arc<Deputy>)>,
+    itimers: Itimers,
+}
+
+impl NewDeputies {
+    /// They become deputies, first the leader, which has the most to do. Only threads that died meanwhile fail, with
+    /// their process: nothing can be taken back any more, and none may go on as the program.
+    pub fn serve(self) {
+        let (first, rest) = self.threads.split_at(self.threads.len().min(1));
+        for part in [first].into_iter().chain(rest.chunks(BOOTHS)) {
+            if let Err(e) = make_deputies(&self.code, part, &self.itimers) {
+                eprintln!("process {} ends: {e}", self.pid);
+                let _ = sys::kill(self.pid, libc::SIGKILL);
+                return;
+            }
+            for (s, d) in part {
+                let Ok(waiter) = Waiter::begin() else {
+                    eprintln!(
+                        "process {} ends: no room for the threads that serve it",
+                        self.pid
+                    );
+                    let _ = sys::kill(self.pid, libc::SIGKILL);
+                    return;
+                };
+                let _ = trace::resume(s.tid, 0);
+                d.attend(waiter);
+            }
+        }
+        point("home.served");
+    }
+}
+
+/// Dispositions stay as they are: no signal is let through to a deputy, so no handler runs; and setting
+/// SIGCHLD to its default would throw away one that waits (POSIX 2.4.3).
+fn make_deputies(
+    code: &Code,
+    part: &[(ThreadState, Arc<Deputy>)],
+    itimers: &Itimers,
+) -> trace::Result<()> {
+    let ignores = part
+        .first()
+        .is_some_and(|(s, _)| inject::ignores_trap(s.tid));
+    let mut held = Vec::with_capacity(part.len());
+    for (n, (s, d)) in part.iter().enumerate() {
+        let mut h = Hold::take_known(s.tid, Arc::new(Unfiltered), ignores)?;
+        let booth = code.booth(n);
+        if s.tid == d.pid {
+            h.batch(code, &itimers::stop_calls(code, itimers))?;
+        }
+        h.begin(&booth, &thread::forget_calls(&booth, s))?;
+        held.push((h, &d.slot));
+    }
+    for (n, (h, _)) in held.iter_mut().enumerate() {
+        h.end(&code.booth(n))?;
+    }
+    for (h, slot) in held {
+        let mut r = h.regs;
+        r.rip = code.deputy;
+        r.r15 = slot.addr();
+        r.rsp = 0;
+        r.orig_rax = u64::MAX;
+        r.eflags = 0x202;
+        h.finish(r, slot.idle())?;
+    }
+    Ok(())
+}

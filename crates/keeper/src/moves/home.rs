@@ -1,0 +1,238 @@
+//! A process comes home: its deputies become the program again.
+//!
+//! From: `move_process.rs`. Next: `restore_threads.rs`, then nothing: the program runs untraced.
+
+use super::map_early::map_early;
+use super::mappings::{MappedEarly, rebuild};
+use super::outcome::MoveCost;
+use super::restore_threads::{Fetched, restore_threads};
+use crate::calls::close_mapped_files;
+use crate::deputy::HostLink;
+use crate::hosts::open_connection;
+use crate::state::{Keep, MoveEvent, PATIENCE, Place, Tree};
+use crate::traced::resume_process;
+use armento_migrate::fault::point;
+use armento_migrate::fill::Filler;
+use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, processor};
+use armento_migrate::stop::Grip;
+use armento_migrate::target::{self, Builder};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{MoveId, Pid, Stay, Xsave};
+use armento_tracee::inject::{Call, Hold, Unfiltered, vdso_syscall};
+use armento_tracee::region::BASE;
+use armento_tracee::{pages, trace};
+use armento_wire::talk::{FileKey, Purpose, ToHost, Whither};
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+pub fn bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>) -> Result<MoveCost> {
+    let (tx, news) = mpsc::channel();
+    let mv = keep.moves.begin(tx, &[link]);
+    let r = try_bring(keep, pid, link, mv);
+    keep.moves.end(mv);
+    r.map_err(|e| match news.try_recv() {
+        // The source's own reason is the better one.
+        Ok(MoveEvent::Failed { stay, detail }) => MigrateError::Stays(stay, detail),
+        _ => e,
+    })
+}
+
+fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<MoveCost> {
+    let l = link.clone();
+    let done = fetch(keep, pid, link, mv).and_then(|got| {
+        let (bytes, frozen) = (got.bytes, got.frozen);
+        let flip = move |t: &mut Tree| {
+            restore_threads(t, pid, &got)?;
+            flip(t, pid, &l, mv)
+        };
+        let flipped = keep.tracer.run(flip).unwrap_or(Err(MigrateError::Ended));
+        flipped.map(|()| (bytes, frozen))
+    });
+    match done {
+        Ok((bytes, frozen)) => Ok(MoveCost {
+            pause: frozen.elapsed(),
+            bytes,
+            ..MoveCost::default()
+        }),
+        Err(e) => {
+            give_back(keep, pid, link, mv);
+            Err(e)
+        }
+    }
+}
+
+/// Everything of a process that is away. After `Ok` its memory is here, its threads are still deputies, stopped,
+/// and the host has it all the same.
+pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Fetched> {
+    keep.tracer.run(move |t| t.set_coming_home(pid, true));
+    link.send(&ToHost::Send {
+        mv,
+        pid,
+        to: Whither::Home,
+    });
+    let mut b = Return {
+        keep: keep.clone(),
+        pid,
+        frozen: None,
+        early: MappedEarly::default(),
+        close: Vec::new(),
+        lock: Vec::new(),
+        state: None,
+        from: Xsave::default(),
+    };
+    let (mut r, mut w) = open_connection(keep, &link.way(), Purpose::Fetch(mv))?;
+    let bytes = target::receive(&mut r, &mut w, &mut b)?;
+    Ok(Fetched {
+        state: b.state.ok_or(MigrateError::Ended)?,
+        stale: target::drop_calls(&b.early.stand_ins.left()),
+        close: b.close,
+        lock: b.lock,
+        bytes,
+        frozen: b.frozen.unwrap_or_else(Instant::now),
+    })
+}
+
+/// The return failed: the host's body goes on.
+pub fn give_back(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
+    keep.moves.end(mv);
+    keep.tracer.run(move |t| {
+        back_to_deputies(t, pid);
+        t.set_coming_home(pid, false);
+    });
+    link.send(&ToHost::Abort { mv, pid });
+}
+
+struct Return {
+    keep: Arc<Keep>,
+    pid: Pid,
+    frozen: Option<Instant>,
+    /// Where its memory is mapped already, pages came before the freeze.
+    early: MappedEarly,
+    close: Vec<Call>,
+    lock: Vec<Call>,
+    state: Option<State>,
+    /// How threads' extended state is laid out where it was.
+    from: Xsave,
+}
+
+impl Builder for Return {
+    fn offered(&mut self, head: Head) -> Result<Accept> {
+        self.from = head.processor.xsave;
+        // Deputies keep the file mappings. Pages can come early if the leader's deputy is free to map.
+        let leader = self.keep.deputy(self.pid).filter(|d| !d.in_call());
+        let early = leader.and_then(|d| {
+            let early = map_early(&self.keep, self.pid, &d, &head.areas);
+            d.forget_housekeeping();
+            early
+        });
+        self.early = early.unwrap_or_default();
+        Ok(Accept {
+            files: Vec::new(),
+            precopy: self.early.noted.is_some(),
+            postcopy: false,
+            vdso: false,
+        })
+    }
+
+    /// Whatever it maps was mapped here first.
+    fn lacks(&mut self, _: Vec<FileKey>) -> Result<Vec<FileKey>> {
+        Ok(Vec::new())
+    }
+
+    fn file(&mut self, _: &FileKey, _: u64, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn ready_for_pages(&mut self) -> Result<Filler> {
+        let stand_ins = self.early.stand_ins.clone();
+        Ok(Filler::new(self.pid, None, stand_ins).loose())
+    }
+
+    fn give_up(&mut self, _: Vec<pages::Run>) -> Result<()> {
+        Err(MigrateError::Stays(
+            Stay::TargetFailed,
+            "home takes no pages behind the flip".into(),
+        ))
+    }
+
+    fn layout(&mut self, layout: Layout) -> Result<()> {
+        self.frozen = Some(Instant::now());
+        let pid = self.pid;
+        let early = MappedEarly {
+            noted: self.early.noted.take(),
+            stand_ins: self.early.stand_ins.clone(),
+        };
+        self.close = objects::close_calls(&layout.areas);
+        self.lock = flags::lock_calls(&layout.areas);
+        self.keep
+            .tracer
+            .run(move |t| rebuild(t, pid, &layout, &early))
+            .unwrap_or(Err(MigrateError::Ended))
+    }
+
+    /// Later, right before the flip: what it does to the threads cannot be undone.
+    fn build(&mut self, mut state: State) -> Result<()> {
+        processor::fit(&mut state.threads, &self.from, armento_sense::xsave())?;
+        self.state = Some(state);
+        Ok(())
+    }
+}
+
+/// The flip: the host forgets its body, the process is the program again and runs.
+pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let region = p.region.clone().ok_or(MigrateError::Ended)?;
+    let (at, _) = vdso_syscall(pid)?;
+    let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
+    point("return.built");
+    link.send(&ToHost::Drop { mv, pid });
+    point("return.dropped");
+    h.call_at(at, libc::SYS_munmap, [BASE, region.len(), 0, 0, 0, 0])?;
+    drop(h);
+    let halted = t.returning.remove(&pid).unwrap_or_default();
+    let keep = t.keep.clone();
+    let Some(p) = t.procs.get_mut(&pid) else {
+        return Err(MigrateError::Ended);
+    };
+    p.queue_held_here();
+    let deputies = p.leave_deputies(&keep.deputies);
+    (p.place, p.placed_by_user) = (Place::Home, false);
+    p.common
+        .coming_home
+        .store(false, std::sync::atomic::Ordering::Release);
+    p.patience = PATIENCE;
+    p.region = None;
+    p.usage.end_stay();
+    p.common
+        .breaking
+        .store(false, std::sync::atomic::Ordering::Release);
+    let mut grip = Grip::new(pid);
+    for h in &halted {
+        t.remember_restart_block(h.tid);
+        grip.seized.insert(h.tid);
+    }
+    grip.halted = halted;
+    close_mapped_files(t);
+    resume_process(t, pid, grip);
+    // Last, for every waiter thread wakes up and wants a processor.
+    deputies.iter().for_each(|d| d.close());
+    Ok(())
+}
+
+/// The return failed: the threads are deputies again.
+fn back_to_deputies(t: &mut Tree, pid: Pid) {
+    let Some(code) = t.code_of(pid) else { return };
+    for h in t.returning.remove(&pid).unwrap_or_default() {
+        t.cpu_fixup.restarted.forget(h.tid);
+        if let (Some(d), Ok(mut r)) = (t.keep.deputy(h.tid), trace::regs(h.tid)) {
+            r.rip = code.deputy;
+            r.r15 = d.slot.addr();
+            r.rsp = 0;
+            r.orig_rax = u64::MAX;
+            let _ = trace::set_regs(h.tid, &r);
+            let _ = trace::set_sigmask(h.tid, d.slot.idle());
+        }
+        let _ = trace::resume(h.tid, 0);
+    }
+    t.release_held(pid);
+}

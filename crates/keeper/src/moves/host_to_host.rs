@@ -1,0 +1,120 @@
+//! A process moves from one host to another, directly.
+//!
+//! From: `move_process.rs`. Next: `host/src/depart.rs` facing `host/src/arrive.rs`.
+//!
+//! Both hosts do the work; home breaks calls, waits for Ready, then sends Thaw and Drop. Home is the
+//! arbiter: until Thaw is sent the process can go on where it was.
+
+use super::outcome::{MoveCost, READY_MAX, not_finished, ready};
+use crate::calls::serve_host;
+use crate::deputy::HostLink;
+use crate::hosts::connect_host;
+use crate::state::{Keep, MoveEvent, Tree};
+use armento_migrate::fault::point;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{CpuTime, MoveId, NodeName, Pid, Stay};
+use armento_wire::talk::{ToHost, Whither};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// How often the links are looked at while pages are on their way.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub fn move_host_to_host(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    from: &Arc<HostLink>,
+    node: &NodeName,
+) -> Result<MoveCost> {
+    let link = connect_host(keep, node, pid, 0, serve_host)?;
+    let (tx, news) = mpsc::channel();
+    let mv = keep.moves.begin(tx, &[from, &link]);
+    let begun = Instant::now();
+    // A move that failed may have left it.
+    keep.tracer.run(move |t| froze_at(t, pid).map(Option::take));
+    let expect = serde_json::to_string(&link.pass.expect)
+        .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+    from.send(&ToHost::Send {
+        mv,
+        pid,
+        to: Whither::Host {
+            addr: link.way().addr,
+            expect,
+        },
+    });
+    let r = await_built(keep, pid, (from, &link), &news);
+    point("onward.ready");
+    keep.moves.end(mv);
+    let (l, f) = (link.clone(), from.clone());
+    let flipped = r.and_then(|(bytes, away)| {
+        let froze = keep.tracer.run(move |t| {
+            t.used_away(pid, &f.node, away);
+            flip(t, pid, &f, &l, mv)
+        });
+        Ok((bytes, froze.unwrap_or(Err(MigrateError::Ended))?))
+    });
+    match flipped {
+        Ok((bytes, froze)) => Ok(MoveCost {
+            pause: froze.unwrap_or(begun).elapsed(),
+            bytes,
+            ..MoveCost::default()
+        }),
+        Err(e) => {
+            link.send(&ToHost::Abort { mv, pid });
+            keep.tracer.run(move |t| t.release_held(pid));
+            from.send(&ToHost::Abort { mv, pid });
+            Err(e)
+        }
+    }
+}
+
+fn froze_at(t: &mut Tree, pid: Pid) -> Option<&mut Option<Instant>> {
+    t.procs.get_mut(&pid).map(|p| &mut p.froze_at)
+}
+
+/// While it runs on, its pages may take as long as they are many; frozen it is not waited for longer than [`READY_MAX`].
+fn await_built(
+    keep: &Keep,
+    pid: Pid,
+    (from, to): (&HostLink, &HostLink),
+    news: &Receiver<MoveEvent>,
+) -> Result<(u64, CpuTime)> {
+    loop {
+        match news.recv_timeout(LOOK) {
+            Ok(e) => return ready(e),
+            Err(RecvTimeoutError::Disconnected) => return Err(not_finished()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        from.ensure_connected()?;
+        to.ensure_connected()?;
+        let since = keep.tracer.run(move |t| froze_at(t, pid).map(|f| *f));
+        match since.flatten() {
+            None => return Err(MigrateError::Ended),
+            Some(Some(since)) if since.elapsed() > READY_MAX => return Err(not_finished()),
+            Some(_) => {}
+        }
+    }
+}
+
+/// The flip: one host forgets its body, the other's runs.
+fn flip(
+    t: &mut Tree,
+    pid: Pid,
+    from: &HostLink,
+    to: &Arc<HostLink>,
+    mv: MoveId,
+) -> Result<Option<Instant>> {
+    to.ensure_connected()?;
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    p.threads.values().for_each(|d| d.set_link(to));
+    p.now_at(to);
+    p.usage.end_stay();
+    let froze = p.froze_at.take();
+    // Before it runs: what broke its calls comes before their results.
+    t.release_held(pid);
+    to.send(&ToHost::Thaw { mv, pid });
+    point("onward.thawed");
+    from.send(&ToHost::Drop { mv, pid });
+    Ok(froze)
+}

@@ -1,0 +1,140 @@
+//! One process, or those that share its memory, from where it is to where it is to be.
+//!
+//! From: `run.rs`, `placement.rs`, `come_home.rs`. Next: `out.rs`, `home.rs`, `host_to_host.rs`, `group.rs`.
+
+use super::group::place_of_group;
+use super::group_home::group_home;
+use super::group_out::group_out;
+use super::outcome::MoveCost;
+use super::{home, host_to_host, out};
+use crate::sharing::{maps_shared_object, partner_of_stay, sharers_of};
+use crate::state::{Keep, Place, StayReason, Tree};
+use crate::traced::refuses_move;
+use armento_client::api::Dest;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{NodeName, Pid, Stay};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Where a process is now, as the tracer thread knows it.
+pub fn place(keep: &Keep, pid: Pid) -> Result<(Place, bool)> {
+    keep.tracer
+        .run(move |t: &mut Tree| {
+            t.procs
+                .get(&pid)
+                .map(|p| (p.place.clone(), p.held_after_call()))
+        })
+        .flatten()
+        .ok_or(MigrateError::Ended)
+}
+
+/// Moves one process when no other move of it is under way.
+pub fn move_process(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    to: &Dest,
+    storm: bool,
+) -> Result<(NodeName, MoveCost)> {
+    let _turn = keep.move_locks.take(pid)?;
+    if keep.settings.spread && is_at_exec(keep, pid) {
+        let why = "its program is just being placed".into();
+        return Err(MigrateError::Stays(Stay::Busy, why));
+    }
+    move_now(keep, pid, to, storm)
+}
+
+/// Moves one process; remembers why when it stays.
+pub fn move_now(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    to: &Dest,
+    storm: bool,
+) -> Result<(NodeName, MoveCost)> {
+    let begun = Instant::now();
+    let (now, held) = place(keep, pid)?;
+    if storm || matches!(to, Dest::Node(_)) {
+        refuses_move(keep, pid, storm)?;
+    }
+    if held && (storm || *to == Dest::Balance) {
+        return Err(MigrateError::Stays(
+            Stay::UnsupportedCall,
+            "it came home for a call a moment ago".into(),
+        ));
+    }
+    let group = sharers_of(pid);
+    let joint = group.len() > 1 || maps_shared_object(keep, pid);
+    let r = match (to, &now) {
+        _ if joint && *to != Dest::Balance => together(keep, (pid, &group), to, storm),
+        (Dest::Balance, _) => {
+            keep.tracer.run(move |t| t.unlock(pid));
+            Ok(MoveCost::default())
+        }
+        (Dest::Home | Dest::Hold, Place::Home) => Ok(MoveCost::default()),
+        (Dest::Home | Dest::Hold, Place::Away(l)) => home::bring(keep, pid, l),
+        (Dest::Node(n), _) if *n == keep.settings.node => {
+            return move_now(keep, pid, &Dest::Home, storm);
+        }
+        (Dest::Node(n), Place::Home) => out::out(keep, pid, n),
+        (Dest::Node(n), Place::Away(l)) if l.node == *n => Ok(MoveCost::default()),
+        (Dest::Node(n), Place::Away(l)) => host_to_host::move_host_to_host(keep, pid, l, n),
+    };
+    let here = match to {
+        Dest::Node(n) => n.clone(),
+        _ => keep.settings.node.clone(),
+    };
+    // Storms fail all the time: their partner is not searched for.
+    let kept = r.as_ref().err().map(|e| match storm {
+        true => StayReason::new(e.stay(), &e.detail()),
+        false => StayReason::new(e.stay(), &e.detail()).with(partner_of_stay(pid, e.stay())),
+    });
+    keep.tracer.run(move |t| t.note(pid, kept));
+    if let Err(e) = &r {
+        eprintln!("process {pid} to {here}: {e}");
+    }
+    r.map(|mut d| {
+        d.total = begun.elapsed();
+        (here, d)
+    })
+}
+
+/// Processes that share memory move as one. Between two hosts their way is over home.
+fn together(
+    keep: &Arc<Keep>,
+    (first, group): (Pid, &[Pid]),
+    to: &Dest,
+    storm: bool,
+) -> Result<MoveCost> {
+    let node = match to {
+        Dest::Node(n) if *n != keep.settings.node => Some(n),
+        _ => None,
+    };
+    for pid in group {
+        if storm && node.is_some() && place(keep, *pid).is_ok_and(|(_, held)| held) {
+            let why = format!("process {pid}, which shares its memory, came home for a call");
+            return Err(MigrateError::Stays(Stay::UnsupportedCall, why));
+        }
+    }
+    let others = group.iter().filter(|p| **p != first);
+    let _turns = others
+        .map(|p| keep.move_locks.take(*p))
+        .collect::<Result<Vec<_>>>()?;
+    let mut done = MoveCost::default();
+    if let Place::Away(link) = place_of_group(keep, group)? {
+        if node == Some(&link.node) {
+            return Ok(done);
+        }
+        done = group_home(keep, group, &link)?;
+    }
+    if let Some(node) = node {
+        done = group_out(keep, group, node)?;
+    }
+    let others: Vec<Pid> = group.iter().copied().filter(|p| *p != first).collect();
+    keep.tracer
+        .run(move |t| others.into_iter().for_each(|p| t.note(p, None)));
+    Ok(done)
+}
+
+pub fn is_at_exec(keep: &Keep, pid: Pid) -> bool {
+    let at_exec = move |t: &mut Tree| t.procs.get(&pid).is_some_and(|p| p.at_exec);
+    keep.tracer.run(at_exec) == Some(true)
+}

@@ -1,0 +1,105 @@
+//! The loop that makes one move after the other.
+//!
+//! From: `keeper/src/daemon.rs` (orders), `keeper/src/events/exec.rs` (exec stops), `keeper/src/calls/dispatch.rs` (calls).
+//! Next: `move_process.rs`.
+
+use super::come_home::{TRY_AGAIN, come_home, come_home_observed};
+use super::move_process::move_process;
+use super::placement::place_at_exec;
+use super::storm;
+use crate::calls::make_call;
+use crate::sharing::{partner_of_stay, sharers_of};
+use crate::state::{Keep, MoveQueue, StayReason, Task, Why};
+use crate::traced::{hold_for_user, mark_placed, release_hold};
+use armento_client::api::{Dest, Report};
+use armento_model::Stay;
+use std::sync::Arc;
+
+/// Carries out what comes into `tasks`, for ever.
+pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
+    loop {
+        let task = tasks.pop();
+        match &task.why {
+            Why::Exec => place_at_exec(keep, task.pid),
+            Why::Call(stay, why) => {
+                come_home(keep, task.pid, &StayReason::new(*stay, why), TRY_AGAIN);
+            }
+            Why::Observed(by) => come_home_observed(keep, task.pid, *by),
+            Why::Dump => {
+                let kept = StayReason::new(Stay::UnsupportedCall, "it dumps core");
+                come_home(keep, task.pid, &kept, 1);
+            }
+            Why::Storm => storm(keep, &task),
+            Why::Order(ticket) | Why::User(ticket) => {
+                if task.to != Dest::Balance {
+                    release_hold(keep, task.pid);
+                }
+                order(keep, &task, *ticket);
+            }
+            Why::Balance(ticket) => balance(keep, &task, *ticket),
+        }
+        if tasks.len() == 0 {
+            armento_tracee::sys::give_back();
+        }
+    }
+}
+
+fn storm(keep: &Arc<Keep>, task: &Task) {
+    let gone = move_process(keep, task.pid, &task.to, true);
+    if let Some(calls) = &keep.storm_call {
+        calls.moved(task.pid, |d, c| make_call(keep, d, c));
+        if gone.is_ok() && task.to == Dest::Home {
+            storm::out_again(keep, calls, task.pid);
+        }
+    }
+}
+
+/// The balancer counts one process and would be given all that share memory with it.
+fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
+    let others = sharers_of(task.pid).len() - 1;
+    if others == 0 {
+        return order(keep, task, ticket);
+    }
+    let pid = task.pid;
+    let (stay, detail) = (
+        Stay::SharedMemory,
+        format!("it shares memory with {others} others: they move together, and by hand only"),
+    );
+    let kept = StayReason::new(stay, &detail).with(partner_of_stay(pid, stay));
+    keep.tracer.run(move |t| t.note(pid, Some(kept)));
+    keep.daemon.report(Report::Stayed {
+        ticket,
+        pid,
+        stay,
+        detail,
+    });
+}
+
+fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
+    let pid = task.pid;
+    let r = match task.to {
+        Dest::Hold => hold_for_user(keep, pid, || move_process(keep, pid, &Dest::Hold, false)),
+        _ => move_process(keep, pid, &task.to, false),
+    };
+    let placed = matches!(task.to, Dest::Node(_) | Dest::Home);
+    if r.is_ok() && placed && matches!(task.why, Why::User(_)) {
+        mark_placed(keep, pid);
+    }
+    let report = match r {
+        Ok((node, d)) => Report::Moved {
+            ticket,
+            pid,
+            node,
+            pause_us: d.pause.as_micros() as u64,
+            total_us: d.total.as_micros() as u64,
+            bytes: d.bytes,
+        },
+        Err(e) => Report::Stayed {
+            ticket,
+            pid,
+            stay: e.stay(),
+            detail: e.detail(),
+        },
+    };
+    keep.daemon.report(report);
+}

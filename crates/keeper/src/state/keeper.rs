@@ -1,0 +1,223 @@
+//! What the threads of a keeper share ([`Keep`]), and what the tracer thread alone has ([`Tree`]).
+//!
+//! The two name each other: a thread reaches the tree through the tracer thread, and the tracer thread reaches what is
+//! shared. Their methods stand here and in `tree.rs`.
+//!
+//! Lock order: `linking`, `deputies`, then a deputy's state, then a link's session. The tracer thread takes any of them
+//! for a moment; no thread waits for the tracer thread while it holds one.
+
+use super::call_storm::CallStorm;
+use super::cpu_fixup::CpuFixup;
+use super::daemon_queue::DaemonQueue;
+use super::deputies::Deputies;
+use super::flood::{BlockedSignals, Flood};
+use super::followed::Followed;
+use super::held_opens::HeldOpens;
+use super::leaving::Leaving;
+use super::loading::Loading;
+use super::move_queue::{MoveLocks, MoveQueue};
+use super::moves::Moves;
+use super::process::Process;
+use super::readahead::ReadAheads;
+use super::shm_guards::ShmGuards;
+use super::thread_directed::ThreadDirected;
+use crate::cpu_features::{self, Portable};
+use crate::cpu_time::CpuAccounts;
+use crate::deputy::{Deputy, EarlyConnection, HostLink};
+use crate::restart::{FutexWaits, WaitDeadlines};
+use crate::sync::lock;
+use armento_client::api::KeeperHello;
+use armento_migrate::image::Processor;
+use armento_migrate::image::files::Names;
+use armento_migrate::stop::Halted;
+use armento_model::{NodeName, Pid, Tid, TreeId};
+use armento_tracee::hand::Hand;
+use armento_tracee::sys as tsys;
+use armento_tracee::sys::SigInfo;
+use armento_wire::talk::FileKey;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+pub struct Settings {
+    pub node: NodeName,
+    pub tree: TreeId,
+    pub root: Pid,
+    pub pinned: Option<NodeName>,
+    pub stay: bool,
+    /// Forks and execs at home are followed.
+    pub spread: bool,
+    /// Moved about for a test: neither the daemon nor the user decides.
+    pub storm: bool,
+    pub portable: Option<Portable>,
+    pub hello: KeeperHello,
+}
+
+/// Files of mappings take one of so many descriptors; the others are for streams and moves.
+const FILES_SHARE: usize = 2;
+
+pub struct Keep {
+    pub settings: Settings,
+    pub tracer: Hand<Tree>,
+    pub daemon: DaemonQueue,
+    pub move_queue: MoveQueue,
+    /// Programs at their exec under `--spread`: they do not wait for longer moves of others.
+    placement_queue: MoveQueue,
+    /// Processes that are being moved: one move of a process at a time.
+    pub move_locks: MoveLocks,
+    pub cpu: Arc<CpuAccounts>,
+    pub deputies: Deputies,
+    pub links: Mutex<HashMap<NodeName, Arc<HostLink>>>,
+    /// Nodes to which nothing of ours goes (`send_to`); processes there may come home.
+    pub closed: Mutex<HashSet<NodeName>>,
+    /// Connections for programs that are being placed.
+    pub early_connections: Mutex<HashMap<Pid, EarlyConnection>>,
+    /// Programs that were placed elsewhere at their start.
+    pub placed_away: AtomicU64,
+    /// Held while a link is made: a host serves one stream of calls.
+    pub linking: Mutex<()>,
+    /// The identity that this keeper shows at doors, and when it was issued.
+    pub identity: Mutex<Option<(armento_link::Identity, Instant)>>,
+    /// Moves under way.
+    pub moves: Moves,
+    /// Files behind mappings of bodies, for hosts that lack their bytes.
+    pub files: Mutex<HashMap<FileKey, Arc<File>>>,
+    /// Most of them, for each is a descriptor; a program that maps more comes home for it.
+    pub files_max: usize,
+    /// What the files are called that deputies map.
+    pub names: Mutex<Names>,
+    /// Files that an away process maps shared, leased against writers.
+    pub leases: Mutex<Vec<(Pid, Arc<File>)>>,
+    /// Shared memory that is away and that others could find.
+    pub shm_guards: ShmGuards,
+    /// Descriptors that hosts read ahead.
+    pub readaheads: Mutex<ReadAheads>,
+    /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
+    /// one that was adopted.
+    pub inherited: Option<HashSet<(u64, u64)>>,
+    pub thread_directed: ThreadDirected,
+    /// The daemon did not say in time where the last program begins.
+    pub placement_late: AtomicBool,
+    /// `--storm-call`.
+    pub storm_call: Option<CallStorm>,
+    /// Opens of files about processes that are away.
+    pub held_opens: HeldOpens,
+    /// Processes of the tree as last seen, for threads that must not wait for the tracer thread.
+    pub known: Mutex<Vec<Pid>>,
+}
+
+/// What the tracer thread knows: every process of the tree, at home or away.
+pub struct Tree {
+    pub keep: Arc<Keep>,
+    pub procs: BTreeMap<Pid, Process>,
+    /// Threads seized while their process is at home: signals and stops pass through.
+    pub passing: BTreeSet<Tid>,
+    /// Signals for children of deputies that are not known yet.
+    pub unclaimed_signals: Vec<(Tid, SigInfo)>,
+    /// On the way out, between two visits.
+    pub leaving: BTreeMap<Pid, Leaving>,
+    /// On the way home: the stopped deputies.
+    pub returning: BTreeMap<Pid, Vec<Halted>>,
+    /// On the way from its exec to its entry.
+    pub loading: BTreeMap<Pid, Loading>,
+    /// At home, and corrected in what they read of their CPU time.
+    pub cpu_fixup: CpuFixup,
+    /// At home under `--spread`.
+    pub follow: Followed,
+    /// By thread that was let go in a restartable sleep: the call that its restart block belongs to.
+    pub restart_blocks: HashMap<Tid, i64>,
+    /// By thread in an interrupted wait: how long it still has to wait.
+    pub wait_deadlines: WaitDeadlines,
+    pub futex_waits: FutexWaits,
+    /// When the tree was last scanned for children.
+    pub scanned: Instant,
+    /// When the housekeeping of `keeper/src/events/housekeeping.rs` was last done.
+    pub watched: Instant,
+    /// Signals wait for a host that is behind (see `keeper/src/signals/flood.rs`).
+    pub backlog: bool,
+    /// Deputies that block signals for a moment (see `keeper/src/signals/flood.rs`).
+    pub blocked: HashMap<Tid, BlockedSignals>,
+    /// Signals of the whole tree just now.
+    pub flood: Flood,
+    /// The last report to the daemon was empty.
+    pub unseen: bool,
+    /// When hosts were last looked after.
+    pub beat: Instant,
+}
+
+impl Keep {
+    pub fn new(
+        settings: Settings,
+        tracer: Hand<Tree>,
+        daemon: DaemonQueue,
+        inherited: Option<HashSet<(u64, u64)>>,
+        storm_call: Option<CallStorm>,
+    ) -> Keep {
+        let known = Mutex::new(vec![settings.root]);
+        Keep {
+            settings,
+            tracer,
+            daemon,
+            move_queue: MoveQueue::default(),
+            placement_queue: MoveQueue::default(),
+            move_locks: MoveLocks::default(),
+            cpu: Arc::default(),
+            deputies: Deputies::default(),
+            links: Mutex::default(),
+            closed: Mutex::default(),
+            early_connections: Mutex::default(),
+            placed_away: AtomicU64::new(0),
+            linking: Mutex::default(),
+            identity: Mutex::default(),
+            moves: Moves::default(),
+            files: Mutex::default(),
+            files_max: tsys::limit(0, libc::RLIMIT_NOFILE).map_or(0, |(now, _)| now as usize)
+                / FILES_SHARE,
+            names: Mutex::default(),
+            leases: Mutex::default(),
+            shm_guards: Default::default(),
+            readaheads: Mutex::default(),
+            inherited,
+            thread_directed: ThreadDirected::default(),
+            placement_late: AtomicBool::new(false),
+            storm_call,
+            held_opens: HeldOpens::default(),
+            known,
+        }
+    }
+
+    /// The queue of programs that wait for their placement at their exec.
+    pub fn placements(&self) -> &MoveQueue {
+        if self.settings.spread {
+            &self.placement_queue
+        } else {
+            &self.move_queue
+        }
+    }
+
+    pub fn deputy(&self, tid: Tid) -> Option<Arc<Deputy>> {
+        self.deputies.get(tid)
+    }
+
+    pub fn pids(&self) -> Vec<Pid> {
+        lock(&self.known).clone()
+    }
+
+    /// The deputy of `tid`, if this host speaks for it.
+    pub fn deputy_of(&self, link: &Arc<HostLink>, tid: Tid) -> Option<Arc<Deputy>> {
+        self.deputy(tid).filter(|d| Arc::ptr_eq(&d.link(), link))
+    }
+
+    /// Whether this process uses only what all nodes have: the environment with which its parent exec'd it tells.
+    pub fn is_portable(&self, pid: Pid) -> bool {
+        self.settings.portable.as_ref().is_some_and(|p| p.has(pid))
+    }
+
+    /// What a node must have that takes this process from here.
+    pub fn processor(&self, pid: Pid) -> Processor {
+        let common = self.settings.portable.as_ref().map(|p| &p.common);
+        cpu_features::required(common.filter(|_| self.is_portable(pid)))
+    }
+}

@@ -1,0 +1,38 @@
+//! The data that the rooms above share, with the methods that need nothing else.
+//!
+//! It never talks to the daemon, opens a connection or decides a move. Start at `keeper.rs`.
+
+mod call_storm;
+mod cpu_fixup;
+mod daemon_queue;
+mod deputies;
+mod flood;
+mod followed;
+mod held_opens;
+mod keeper;
+mod leaving;
+mod loading;
+mod move_queue;
+mod moves;
+mod process;
+mod readahead;
+mod shm_guards;
+mod stay_reason;
+mod thread_directed;
+mod tree;
+mod usage;
+mod user_message;
+
+pub(crate) use call_storm::CallStorm;
+pub(crate) use daemon_queue::{DaemonQueue, Inbox, Item};
+pub(crate) use flood::{AHEAD_MAX, BlockedSignals, FIRST_REALTIME, is_behind, signal_number};
+pub(crate) use keeper::{Keep, Settings, Tree};
+pub(crate) use leaving::Leaving;
+pub(crate) use loading::{Loaded, Loading};
+pub(crate) use move_queue::{MoveQueue, Task, Why};
+pub(crate) use moves::MoveEvent;
+pub(crate) use process::{HOLD_MIN, PATIENCE, Place, Process};
+pub(crate) use readahead::ReadAhead;
+pub(crate) use shm_guards::Guarded;
+pub(crate) use stay_reason::StayReason;
+pub(crate) use user_message::tell_user;

@@ -1,0 +1,123 @@
+//! Moves that are to be made: the queue, and the rule of one move of a process at a time.
+
+use crate::sync::lock;
+use armento_client::api::Dest;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay};
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub enum Why {
+    /// The daemon's, with its ticket.
+    Order(u64),
+    /// The daemon's, as the user asked.
+    User(u64),
+    /// The daemon's, to even out the load.
+    Balance(u64),
+    Storm,
+    Exec,
+    /// A call that only home can serve.
+    Call(Stay, String),
+    /// This process of the tree opens a file of /proc about it, or observes it otherwise.
+    Observed(Pid),
+    /// It ends, and home's kernel is to dump its core. Tried again as often as its host asks.
+    Dump,
+}
+
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub pid: Pid,
+    pub to: Dest,
+    pub why: Why,
+}
+
+/// Most tasks that wait; the oldest storms are dropped first.
+const TASKS_MAX: usize = 10_000;
+
+#[derive(Default)]
+pub struct MoveQueue {
+    queue: Mutex<VecDeque<Task>>,
+    more: Condvar,
+}
+
+impl MoveQueue {
+    pub fn push(&self, t: Task) {
+        let mut q = lock(&self.queue);
+        if q.len() < TASKS_MAX {
+            q.push_back(t);
+        }
+        self.more.notify_one();
+    }
+
+    pub fn push_urgent(&self, t: Task) {
+        lock(&self.queue).push_front(t);
+        self.more.notify_one();
+    }
+
+    /// `pid`, which process `by` observes, is the next to move: home.
+    pub fn come_first(&self, pid: Pid, by: Pid) {
+        self.push_urgent(Task {
+            pid,
+            to: Dest::Home,
+            why: Why::Observed(by),
+        });
+    }
+
+    /// Whether `pid` is to come home anyway.
+    pub fn is_called_home(&self, pid: Pid) -> bool {
+        let queue = lock(&self.queue);
+        queue.iter().any(|t| t.pid == pid && t.to == Dest::Home)
+    }
+
+    pub fn len(&self) -> usize {
+        lock(&self.queue).len()
+    }
+
+    pub fn pop(&self) -> Task {
+        let mut q = lock(&self.queue);
+        loop {
+            if let Some(t) = q.pop_front() {
+                return t;
+            }
+            q = self.more.wait(q).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+}
+
+/// Longest wait for another move of the same process: it ends when it notices an exec.
+const TURN_MAX: Duration = Duration::from_secs(30);
+
+/// Processes that are being moved.
+#[derive(Default)]
+pub struct MoveLocks {
+    busy: Mutex<HashSet<Pid>>,
+    freed: Condvar,
+}
+
+/// The right to move a process, until dropped.
+pub struct MoveLock<'a>(&'a MoveLocks, Pid);
+
+impl MoveLocks {
+    pub fn take(&self, pid: Pid) -> Result<MoveLock<'_>> {
+        let busy = lock(&self.busy);
+        let wait = self
+            .freed
+            .wait_timeout_while(busy, TURN_MAX, |b| b.contains(&pid));
+        let (mut busy, late) = wait.unwrap_or_else(|e| e.into_inner());
+        if late.timed_out() {
+            let why = "another move of it does not end".into();
+            return Err(MigrateError::Stays(Stay::Busy, why));
+        }
+        busy.insert(pid);
+        Ok(MoveLock(self, pid))
+    }
+}
+
+impl Drop for MoveLock<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.busy).remove(&self.1);
+        self.0.freed.notify_all();
+    }
+}

@@ -1,0 +1,198 @@
+//! The tree of processes: what the tracer thread reads and notes without any other part of the keeper.
+
+use super::cpu_fixup::CpuFixup;
+use super::flood::Flood;
+use super::followed::Followed;
+use super::keeper::{Keep, Tree};
+use super::process::Process;
+use super::stay_reason::StayReason;
+use crate::deputy::HostLink;
+use crate::restart::{FutexWaits, WaitDeadlines};
+use crate::sync::lock;
+use armento_migrate::image::thread;
+use armento_model::{CpuTime, NodeName, Pid, Tid};
+use armento_tracee::region::Code;
+use armento_tracee::{cpu, status, trace};
+use armento_wire::talk::Usage;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// New threads are seized from their first instruction on.
+const WATCHED: u64 = trace::WATCH | libc::PTRACE_O_TRACECLONE as u64;
+
+impl Tree {
+    pub fn new(keep: Arc<Keep>, root: Pid) -> Tree {
+        let locked = keep.settings.stay || keep.settings.pinned.is_some();
+        let mut first = Process::new(&keep.cpu, root, locked);
+        // Of many commands that are given at once the last begin seconds later, and are owed that. A shell that slept
+        // and has become one by exec is owed nothing, and a process that was adopted is as old as its work.
+        first.born = cpu::wanted_since(&[root, std::process::id() as Pid]);
+        Tree {
+            procs: [(root, first)].into(),
+            passing: BTreeSet::new(),
+            unclaimed_signals: Vec::new(),
+            leaving: BTreeMap::new(),
+            returning: BTreeMap::new(),
+            loading: BTreeMap::new(),
+            cpu_fixup: CpuFixup::default(),
+            follow: Followed::new(keep.settings.spread),
+            restart_blocks: HashMap::new(),
+            wait_deadlines: WaitDeadlines::default(),
+            futex_waits: FutexWaits::default(),
+            scanned: Instant::now(),
+            watched: Instant::now(),
+            backlog: false,
+            blocked: HashMap::new(),
+            flood: Flood::default(),
+            unseen: true,
+            beat: Instant::now(),
+            keep,
+        }
+    }
+
+    /// The program is seized and about to exec.
+    pub fn begins_at_exec(&mut self, pid: Pid) {
+        self.passing.insert(pid);
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.before_exec = true;
+        }
+    }
+
+    /// The dispositions that an exec must start with: which ones differ from the deputy's.
+    pub fn ignored(&mut self, pid: Pid, ignored: u64, acknowledged: u64) -> u64 {
+        self.procs.get_mut(&pid).map_or(0, |p| {
+            p.acknowledged = acknowledged;
+            std::mem::replace(&mut p.ignored, ignored) ^ ignored
+        })
+    }
+
+    /// CPU that the process, which is at `node` or was a moment ago, used away so far.
+    pub fn used_away(&mut self, pid: Pid, node: &NodeName, away: CpuTime) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            self.keep.cpu.reported(pid, away);
+            p.usage.used_at(node, away);
+        }
+    }
+
+    pub fn usage(&mut self, link: &Arc<HostLink>, list: Vec<Usage>) {
+        for u in list {
+            if let Some(p) = self.procs.get_mut(&u.pid)
+                && p.link().is_some_and(|l| Arc::ptr_eq(l, link))
+            {
+                self.keep.cpu.reported(u.pid, u.away);
+                p.usage.used_at(&link.node, u.away);
+                p.usage.rss_kib = u.rss_kib;
+                p.usage.busy_percent = u.busy_percent;
+            }
+        }
+    }
+
+    /// A child that was born at home.
+    pub fn child_found(&mut self, child: Pid, parent: Pid) {
+        let locked = self.procs.get(&parent).is_some_and(|p| p.pinned);
+        self.procs
+            .entry(child)
+            .or_insert_with(|| Process::new(&self.keep.cpu, child, locked));
+    }
+
+    /// Other threads see the processes of the tree as they are now.
+    pub fn publish(&self) {
+        *lock(&self.keep.known) = self.procs.keys().copied().collect();
+    }
+
+    /// The daemon is not told of a program by looking for it again and again while it waits for its place: forty that
+    /// begin together took a third of their home for that.
+    pub fn begins(&mut self) {
+        if std::mem::take(&mut self.unseen) {
+            self.keep.daemon.begun();
+        }
+    }
+
+    /// Signals that came during a move are passed to where it is now.
+    pub fn release_held(&mut self, pid: Pid) {
+        let Some(p) = self.procs.get_mut(&pid) else {
+            return;
+        };
+        p.common.breaking.store(false, Ordering::Release);
+        for (tid, info) in std::mem::take(&mut p.held) {
+            p.pass_on(tid, &info);
+        }
+    }
+
+    pub fn note(&mut self, pid: Pid, kept: Option<StayReason>) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.moves += u64::from(kept.is_none());
+            p.stay_reason = kept;
+        }
+    }
+
+    pub fn hold_home(&mut self, pid: Pid, why: StayReason, storm: Option<Duration>) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.hold_home(why, storm);
+        }
+    }
+
+    /// What `Dest::Balance` undoes: a hold; without one, the pin of `--stay` or `--on`, or that the user placed it.
+    pub fn unlock(&mut self, pid: Pid) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.pinned &= p.held_for_debugger;
+            p.placed_by_user &= p.held_for_debugger;
+            p.held_for_debugger = false;
+            p.stay_reason = None;
+        }
+    }
+
+    /// A thread let go in the midst of a restartable sleep will show only `restart_syscall` next time.
+    pub fn remember_restart_block(&mut self, tid: Tid) {
+        let Ok(r) = trace::regs(tid) else { return };
+        if r.rax as i64 == thread::ERESTART_RESTARTBLOCK
+            && r.orig_rax as i64 != libc::SYS_restart_syscall
+        {
+            self.restart_blocks.insert(tid, r.orig_rax as i64);
+        }
+    }
+
+    pub fn code_of(&self, pid: Pid) -> Option<Code> {
+        self.procs.get(&pid)?.region.as_ref().map(|r| r.code())
+    }
+
+    /// A thread that is not known yet and that a process at home has made.
+    pub fn born_at_home(&self, tid: Tid) -> Option<status::ProcStatus> {
+        let s = status::read(tid)
+            .ok()
+            .filter(|_| !self.passing.contains(&tid))?;
+        (!self.made_away(tid, &s)).then_some(s)
+    }
+
+    /// Whether it is a deputy, or a deputy has made it. A thread at home may have a parent that is away.
+    pub fn made_away(&self, tid: Tid, s: &status::ProcStatus) -> bool {
+        let away = |pid| self.procs.get(&pid).is_some_and(|p| p.link().is_some());
+        away(s.tgid) || s.tgid == tid && away(s.ppid)
+    }
+
+    pub fn set_coming_home(&mut self, pid: Pid, yes: bool) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.common.coming_home.store(yes, Ordering::Release);
+        }
+    }
+
+    /// It may run on the node that was named only, and has not begun anywhere.
+    pub fn awaits_named_node(&self, pid: Pid) -> bool {
+        let s = &self.keep.settings;
+        let elsewhere = s.pinned.as_ref().is_some_and(|n| *n != s.node);
+        elsewhere && self.procs.get(&pid).is_some_and(|p| p.at_exec && p.unbegun)
+    }
+
+    /// How a process is seized that goes on at home while it is copied.
+    pub fn passing_options(&self, pid: Pid) -> u64 {
+        if self.follow.on {
+            trace::FOLLOW
+        } else if self.cpu_fixup.has(pid) {
+            WATCHED
+        } else {
+            trace::WATCH
+        }
+    }
+}

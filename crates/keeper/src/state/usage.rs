@@ -1,0 +1,130 @@
+//! What is known of one process for lists and for the line written at its end.
+
+use armento_model::{CpuTime, NodeName, Pid};
+use armento_tracee::demand::Demand;
+use armento_tracee::{cpu, status};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+/// Environment variable naming a file that gets one line of JSON for each process that ends.
+const SUMMARY: &str = "ARMENTO_SUMMARY";
+
+pub struct UsageSummary {
+    pub pid: Pid,
+    pub ppid: Pid,
+    pub command: String,
+    pub rss_kib: u64,
+    pub threads: u32,
+    pub busy_percent: u8,
+    home_ns: u64,
+    demand: Demand,
+    /// Nanoseconds of stays that are over, and of the stay under way, by node.
+    done: BTreeMap<NodeName, u64>,
+    now: Option<(NodeName, u64)>,
+    file: Option<std::path::PathBuf>,
+}
+
+impl UsageSummary {
+    pub fn new(pid: Pid) -> UsageSummary {
+        UsageSummary {
+            pid,
+            ppid: 0,
+            command: status::command(pid),
+            rss_kib: 0,
+            threads: 1,
+            busy_percent: 0,
+            home_ns: 0,
+            demand: Demand::default(),
+            done: BTreeMap::new(),
+            now: None,
+            file: std::env::var_os(SUMMARY).map(Into::into),
+        }
+    }
+
+    /// Looks at the process: only at home for what its body knows better.
+    pub fn refresh(&mut self, home: bool) {
+        // The kernel tells nothing of a process that has ended.
+        self.home_ns = self.home_ns.max(cpu::process_ns(self.pid));
+        if !home && self.ppid != 0 {
+            self.demand = Demand::default();
+            return;
+        }
+        let Ok(s) = status::read(self.pid) else {
+            return;
+        };
+        self.ppid = s.ppid;
+        self.threads = s.threads;
+        if !home {
+            return;
+        }
+        self.rss_kib = s.rss_kib;
+        let threads = status::threads(self.pid).unwrap_or_default();
+        let share = self
+            .demand
+            .look(threads.into_iter().map(|t| (t, 0)), Duration::ZERO);
+        // Watched, it may be seen between two of its calls.
+        self.busy_percent = if s.state == 't' { 100 } else { share };
+        if self.command.is_empty() || self.command.starts_with('[') {
+            self.refresh_command();
+        }
+    }
+
+    pub fn refresh_command(&mut self) {
+        self.command = status::command(self.pid);
+    }
+
+    /// CPU used away so far; what is new of it, in the present stay.
+    pub fn used_at(&mut self, node: &NodeName, away: CpuTime) {
+        if self.now.as_ref().is_some_and(|(n, _)| n != node) {
+            self.end_stay();
+        }
+        let before: u64 = self.done.values().sum();
+        let had = self.now.as_ref().map_or(0, |n| n.1);
+        let ns = away.total_ns().saturating_sub(before);
+        self.now = Some((node.clone(), ns.max(had)));
+    }
+
+    /// The stay is over.
+    pub fn end_stay(&mut self) {
+        if let Some((node, ns)) = self.now.take() {
+            *self.done.entry(node).or_default() += ns;
+        }
+    }
+
+    pub fn away_ms(&self) -> u64 {
+        (self.done.values().sum::<u64>() + self.now.as_ref().map_or(0, |n| n.1)) / 1_000_000
+    }
+
+    pub fn cpu_ms(&self) -> u64 {
+        self.home_ns / 1_000_000 + self.away_ms()
+    }
+
+    /// The process ended.
+    pub fn finish(&mut self, moves: u64, forwarded: u64) {
+        self.end_stay();
+        let Some(path) = &self.file else { return };
+        let places: serde_json::Map<String, serde_json::Value> = self
+            .done
+            .iter()
+            .map(|(n, ns)| (n.to_string(), (ns / 1_000_000).into()))
+            .collect();
+        let line = serde_json::json!({
+            "pid": self.pid,
+            "command": self.command,
+            "cpu_ms": self.cpu_ms(),
+            "away_cpu_ms": self.away_ms(),
+            "moves": moves,
+            "forwarded": forwarded,
+            "places": places,
+        });
+        if let Ok(mut f) = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+        {
+            // One write, so that lines of several keepers do not mix.
+            let _ = f.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+}
