@@ -33,7 +33,7 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "program file, and that it cannot be written meanwhile (ETXTBSY)",
         names![mm_struct: exe_file binfmt => Proc("exe")],
-        at_home("crates/keeper/src/hollow.rs"),
+        at_home("crates/keeper/src/moves/hollow.rs"),
         &["procself", "selflinks"],
     ),
     row(
@@ -87,7 +87,7 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "memory to come is locked (MCL_FUTURE)",
         names![mm_struct: def_flags],
-        stays("UnsupportedCall", "crates/keeper/src/room.rs"),
+        stays("UnsupportedCall", "crates/keeper/src/deputy/region_setup.rs"),
         &["advice"],
     ),
     row(
@@ -95,7 +95,7 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "pages that a device or a registered buffer holds (RDMA, AF_XDP, VFIO)",
         names![mm_struct: pinned_vm => Status("VmPin")],
-        stays("KernelState", "crates/keeper/src/reasons.rs"),
+        stays("KernelState", "crates/keeper/src/moves/eligibility.rs"),
         &["pinned_memory_is_read"],
     ),
     row(
@@ -172,7 +172,7 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "protection keys that are allocated, and the key of each mapping",
         names![=> Call("pkey_alloc"), Call("pkey_free"), Call("pkey_mprotect")],
-        stays("KernelState", "crates/keeper/src/reasons.rs"),
+        stays("KernelState", "crates/keeper/src/moves/eligibility.rs"),
         &["raremodes"],
     ),
     row(
@@ -191,7 +191,7 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "address space that two processes share (clone without CLONE_THREAD)",
         names![mm_struct: mm_users],
-        stays("Busy", "crates/keeper/src/reasons.rs"),
+        stays("Busy", "crates/keeper/src/moves/eligibility.rs"),
         &["clones", "spawns"],
     ),
     row(

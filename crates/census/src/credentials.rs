@@ -95,7 +95,7 @@ pub const ROWS: &[Row] = &[
         Credentials,
         "what the user has: processes, signals, locked memory",
         names![cred: user ucounts],
-        at_home("crates/keeper/src/family.rs"),
+        at_home("crates/keeper/src/calls/fork_and_map.rs"),
         &["rlimits"],
     ),
     row(

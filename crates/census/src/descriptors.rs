@@ -2,7 +2,7 @@
 
 const FILES: &str = "crates/abi/src/x86_64/files.rs";
 const SUB: &str = "crates/abi/src/x86_64/sub.rs";
-const REASONS: &str = "crates/keeper/src/reasons.rs";
+const REASONS: &str = "crates/keeper/src/moves/eligibility.rs";
 const EVENTS: &str = "crates/abi/src/x86_64/events.rs";
 
 use crate::Name::{Call, Proc, Status};

@@ -79,7 +79,7 @@ pub const ROWS: &[Row] = &[
         Trace,
         "children and reapings that are ours",
         names![],
-        at_home("crates/keeper/src/birth.rs"),
+        at_home("crates/keeper/src/launch/start.rs"),
         &["waits", "forks"],
     ),
     row(
@@ -87,7 +87,7 @@ pub const ROWS: &[Row] = &[
         Trace,
         "SIGCHLD and wait results for stops of ours",
         names![],
-        at_home("crates/keeper/src/signals.rs"),
+        at_home("crates/keeper/src/signals/route.rs"),
         &["stops", "waits"],
     ),
     row(
@@ -114,7 +114,7 @@ pub const ROWS: &[Row] = &[
         Trace,
         "short results of writes that a stop has ended",
         names![],
-        carried("crates/keeper/src/remainder.rs"),
+        carried("crates/keeper/src/restart/partial_io.rs"),
         &["partwrites", "pipes"],
     ),
     row(
@@ -141,7 +141,7 @@ pub const ROWS: &[Row] = &[
         Trace,
         "waits that are woken without cause",
         names![],
-        carried("crates/keeper/src/wakes.rs"),
+        carried("crates/keeper/src/restart/spurious_wakeups.rs"),
         &["restarts", "pollers", "conds"],
     ),
     row(

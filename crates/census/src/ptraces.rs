@@ -1,6 +1,6 @@
 //! ptrace(2): requests that have no row beside the state that they show. Tracer and traced process stay home.
 
-const REASONS: &str = "crates/keeper/src/reasons.rs";
+const REASONS: &str = "crates/keeper/src/moves/eligibility.rs";
 const TESTS: &[&str] = &["every_reason_to_stay_is_told_with_its_remedy"];
 
 use crate::Name::Ptrace;

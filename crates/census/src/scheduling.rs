@@ -16,7 +16,7 @@ pub const ROWS: &[Row] = &[
             task_struct: static_prio prio normal_prio
             => Call("nice"), Call("setpriority"), Call("getpriority")
         ],
-        carried("crates/keeper/src/outside.rs"),
+        carried("crates/keeper/src/traced/external_limits.rs"),
         &["schedule", "givens"],
     ),
     row(

@@ -2,7 +2,7 @@
 
 const SIGS: &str = "crates/migrate/src/image/sigs.rs";
 const THREAD: &str = "crates/migrate/src/image/thread.rs";
-const QUEUE: &str = "crates/keeper/src/queue.rs";
+const QUEUE: &str = "crates/keeper/src/signals/requeue.rs";
 
 use crate::Name::{Call, Status};
 use crate::Owner::{PendingSignal, Process, Thread};
@@ -61,7 +61,7 @@ pub const ROWS: &[Row] = &[
         PendingSignal,
         "blocked signals with the numbers of faults, and SIGPIPE, that wait",
         names![],
-        carried("crates/keeper/src/queue.rs"),
+        carried("crates/keeper/src/signals/requeue.rs"),
         &["pendings", "faultloop"],
     ),
     row(
@@ -96,7 +96,7 @@ pub const ROWS: &[Row] = &[
         PendingSignal,
         "signals for a group while it forks",
         names![signal_struct: multiprocess curr_target],
-        at_home("crates/keeper/src/family.rs"),
+        at_home("crates/keeper/src/calls/fork_and_map.rs"),
         &["forks"],
     ),
     row(

@@ -45,7 +45,7 @@ pub const ROWS: &[Row] = &[
             task_struct: posix_cputimers posix_cputimers_work;
             signal_struct: posix_cputimers cputimer
         ],
-        stays("UnsupportedCall", "crates/keeper/src/reasons.rs"),
+        stays("UnsupportedCall", "crates/keeper/src/moves/eligibility.rs"),
         &["profiles"],
     ),
     row(
@@ -83,7 +83,7 @@ pub const ROWS: &[Row] = &[
         Timer,
         "time that is left of waits under way",
         names![=> Call("nanosleep"), Call("clock_nanosleep"), Call("poll")],
-        carried("crates/keeper/src/waits.rs"),
+        carried("crates/keeper/src/restart/wait_deadlines.rs"),
         &["timers", "restarts", "timerthreads"],
     ),
     row(

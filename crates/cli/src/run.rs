@@ -1,6 +1,6 @@
 //! `armento run`: parsed here; the keeper is forked and the program exec'd in its own pid.
 //!
-//! Next: `keeper/src/birth.rs`.
+//! Next: `keeper/src/launch/start.rs`.
 
 use crate::nodes;
 use crate::out::Failure;

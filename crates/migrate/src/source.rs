@@ -1,6 +1,6 @@
 //! The source: writes what [`crate::target`] reads.
 //!
-//! From: `keeper/src/depart.rs` (home) or `host/src/moves/depart.rs` (body). Next: `target.rs`.
+//! From: `keeper/src/moves/out.rs` (home) or `host/src/moves/depart.rs` (body). Next: `target.rs`.
 //!
 //! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest. Of one that writes faster
 //! than the link carries, most comes behind the flip: `sweep.rs`.

@@ -1,6 +1,6 @@
 //! The target: reads what [`crate::source`] writes and rebuilds the process.
 //!
-//! From: `source.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/arrive.rs`); what comes behind the
+//! From: `source.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/moves/home.rs`); what comes behind the
 //! flip: `fetch.rs`.
 
 use crate::Result;

@@ -1,7 +1,7 @@
 //! Arguments and environment as the body has them: what it writes over them (setproctitle) is seen at home.
 //!
 //! From: `host/src/home/pulse.rs` (at each report), `forward.rs` (an open of such a file), `fork.rs` (a child may be
-//! about to look). Next: `keeper/src/words.rs`.
+//! about to look). Next: `keeper/src/calls/cmdline.rs`.
 
 use crate::state::{GuestThread, Shared};
 use crate::sync::lock;

@@ -1,6 +1,6 @@
 //! Fetches a file from home that a guest maps.
 //!
-//! From: `mmap.rs`, `host/src/home/messages.rs`. Next: `keeper/src/serve.rs`.
+//! From: `mmap.rs`, `host/src/home/messages.rs`. Next: `keeper/src/calls/dispatch.rs`.
 
 use crate::files::OTHER_MAX;
 use crate::state::Shared;

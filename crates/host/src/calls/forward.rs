@@ -1,6 +1,6 @@
 //! Forwards a guest's call to its home.
 //!
-//! From: `dispatch.rs`. Next: `wire/src/call.rs`, then `keeper/src/serve.rs`; its answer comes to `reply.rs`.
+//! From: `dispatch.rs`. Next: `wire/src/call.rs`, then `keeper/src/calls/dispatch.rs`; its answer comes to `reply.rs`.
 
 use super::come_home::come_home;
 use super::post::post;

@@ -120,7 +120,7 @@ fn serve(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     if let Some(Some(got)) = done {
         if got > 0 && got as u64 != at {
             // Mapped once more at home, where the body has it. Nothing is moved or unmapped there: what
-            // lies at `at` may be memory that is on its way home by now (see `keeper/src/mappings.rs`).
+            // lies at `at` may be memory that is on its way home by now (see `keeper/src/moves/mappings.rs`).
             let mut args = n.args;
             args[0] = got as u64;
             args[3] = (args[3] | libc::MAP_FIXED as u64) & !(libc::MAP_FIXED_NOREPLACE as u64);

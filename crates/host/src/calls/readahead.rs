@@ -1,6 +1,6 @@
 //! Read-ahead: a guest that reads a file in order gets its bytes in large pieces.
 //!
-//! From: `readahead_calls.rs`. Next: `keeper/src/ahead.rs`.
+//! From: `readahead_calls.rs`. Next: `keeper/src/calls/readahead.rs`.
 //!
 //! Home permits it for a regular file whose description no other process has, and holds a lease against writers: what is
 //! read ahead cannot change. The description's offset stays behind meanwhile; it is set right before anything that could

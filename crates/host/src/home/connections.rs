@@ -34,7 +34,7 @@ pub fn hello(r: &mut Reader) -> Result<Hello, WireError> {
 
 /// Connections whose hello has not come yet: a tree has a few of its keeper's, and one a move of other hosts.
 const PENDING_MAX: usize = 64;
-/// How long it may take. A keeper has one in reserve for 5 s (`keeper/src/links.rs`).
+/// How long it may take. A keeper has one in reserve for 5 s (`keeper/src/hosts/connect.rs`).
 const HELLO_MAX: Duration = Duration::from_secs(10);
 static PENDING: AtomicUsize = AtomicUsize::new(0);
 

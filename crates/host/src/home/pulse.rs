@@ -1,6 +1,6 @@
 //! Reports to home: usage of each guest, and a sign of life.
 //!
-//! From: `host/src/start.rs`. Next: `keeper/src/links.rs`.
+//! From: `host/src/start.rs`. Next: `keeper/src/hosts/connect.rs`.
 
 use crate::calls;
 use crate::state::{GuestTable, Host, PULSE, PULSE_CALM, PULSE_EMPTY};

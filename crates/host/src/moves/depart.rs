@@ -29,7 +29,7 @@ use std::time::Duration;
 /// How long to wait for the connection of the other side.
 const MEET_MAX: Duration = Duration::from_secs(10);
 /// A failed move's process waits so long for home's verdict, while home hears us. Home sends Abort or Drop at once, and
-/// after 20 s at the latest (`READY_MAX`, `keeper/src/mover.rs`): a body that went on before might run twice.
+/// after 20 s at the latest (`READY_MAX`, `keeper/src/moves/run.rs`): a body that went on before might run twice.
 const ABORT_MAX: Duration = Duration::from_secs(60);
 /// Home acknowledges once a second (`PULSE_CALM`, `state/home_link.rs`).
 const HEARD_MAX: Duration = Duration::from_millis(2500);

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Usage and a sign of life go home this often where a guest came lately …
 pub const PULSE: Duration = Duration::from_millis(500);
-/// … and else: home worries after two seconds (`SILENT`, `keeper/src/links.rs`). Each wakes four threads, here and at
+/// … and else: home worries after two seconds (`SILENT`, `keeper/src/hosts/connect.rs`). Each wakes four threads, here and at
 /// home, and programs that move in turns leave an empty host on every node they were on.
 pub const PULSE_CALM: Duration = Duration::from_secs(1);
 /// … and while no guest is here: home waits longer, too (`SILENT_EMPTY`).

@@ -10,7 +10,7 @@ use armento_tracee::{status, sys};
 use armento_wire::talk::ToHome;
 use std::time::{Duration, Instant};
 
-/// Home gives up a host that is silent for 30 s (`keeper/src/links.rs`), and the tracer thread sends nothing while it
+/// Home gives up a host that is silent for 30 s (`keeper/src/hosts/connect.rs`), and the tracer thread sends nothing while it
 /// waits for a thread.
 const CALLS_MAX: Duration = Duration::from_secs(20);
 /// Checked so often: a thread that is late ends before home gives the host up.

@@ -1,6 +1,6 @@
 //! Home answers: what a host asks, the deputies do.
 //!
-//! From: `host/src/forward.rs`, `wire/src/call.rs`. Next: `execute.rs`, then `fork_and_map.rs` for the rest.
+//! From: `host/src/calls/forward.rs`, `wire/src/call.rs`. Next: `execute.rs`, then `fork_and_map.rs` for the rest.
 //!
 //! Nothing here waits for a deputy: while one is killed or stopped the host's stream would not be read, and all processes
 //! of that host would be given up. The tracer thread is waited for: it waits for no call of a deputy.

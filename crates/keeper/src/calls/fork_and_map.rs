@@ -1,6 +1,6 @@
 //! Forks, file mappings and file bytes: what a host asks beside plain calls.
 //!
-//! From: `dispatch.rs`. Next: `host/src/fork.rs`.
+//! From: `dispatch.rs`. Next: `host/src/calls/fork.rs`.
 
 use crate::deputy::{Deputy, HostLink, Waiter, Work, has_slot, map_slot};
 use crate::hosts::end_with_host;

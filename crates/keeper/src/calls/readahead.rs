@@ -1,6 +1,6 @@
 //! Read-ahead at home: whether it is permitted, and the bytes.
 //!
-//! From: `host/src/ahead.rs`. Permitted for a regular file that is open for reading only, whose description no other
+//! From: `host/src/calls/readahead.rs`. Permitted for a regular file that is open for reading only, whose description no other
 //! descriptor has (so that nothing else moves or sees its offset), under a lease against writers: while it is held the
 //! file is not open for writing, and a process that wants to write waits until the host has dropped what it read ahead.
 

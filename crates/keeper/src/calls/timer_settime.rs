@@ -1,6 +1,6 @@
 //! timer_settime of a body: what its timer sent before is void, what it sends from now on is not.
 //!
-//! From: `execute.rs`. Next: `host/src/timers.rs`.
+//! From: `execute.rs`. Next: `host/src/threads/timer_signals.rs`.
 //!
 //! ```text
 //! timer disarmed ──► stops of the deputies taken in ──► Void ──► timer set ──► reply

@@ -2,7 +2,7 @@
 //!
 //! From: `wait_loop.rs`, before the answer to a call that had to be waited for or brings data of others: a program that is
 //! told of a new limit runs under it. `keeper/src/traced/external_limits.rs`, five times a second.
-//! Next: `host/src/talk.rs`.
+//! Next: `host/src/home/messages.rs`.
 
 use super::common::Common;
 use super::host_link::HostLink;

@@ -1,6 +1,6 @@
 //! Connections to the door of a host, each for one purpose: a move, a piece of shared memory.
 //!
-//! From: `connect.rs`, `reconnect.rs`, `keeper/src/moves/out.rs`. Next: `host/src/talk.rs`.
+//! From: `connect.rs`, `reconnect.rs`, `keeper/src/moves/out.rs`. Next: `host/src/home/messages.rs`.
 
 use crate::deputy::{Connection, Dialled, EarlyConnection, HostLink, link_lost};
 use crate::state::Keep;

@@ -7,7 +7,7 @@
 //! interrupted by a stop ──look──► issued again, by the kernel or by us ──► its end: the result is set right
 //! ```
 //! - semop, msgrcv and msgsnd slept on an object which may be gone when the kernel issues them again: they
-//!   then return EINVAL. Away the host does the same from its own notes (`host/src/forward.rs`).
+//!   then return EINVAL. Away the host does the same from its own notes (`host/src/calls/forward.rs`).
 //! - recv with MSG_WAITALL and a terminal's read with MIN have ended with what there was: the thread asks for the
 //!   rest, and stays so long. So have writes that wait until all bytes are written, which may travel meanwhile.
 

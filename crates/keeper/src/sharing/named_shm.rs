@@ -1,7 +1,7 @@
 //! Shared memory that others can find and that outlives its mappings: System V segments, files in /dev/shm.
 //!
 //! From: `keeper/src/moves/group.rs` (its processes leave or come home), `keeper/src/lifecycle/scan.rs` (they ended).
-//! Next: `host/src/depart.rs`.
+//! Next: `host/src/moves/depart.rs`.
 //!
 //! While its processes are away home's object is as they left it. Fanotify holds an open of such a file until all are home
 //! again. A segment has no such guard: it leaves only when no other process has attached it and only its owner may;

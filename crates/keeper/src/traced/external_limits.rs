@@ -1,6 +1,6 @@
 //! Limits and niceness that another process gives a process that is away (prlimit, renice): its body gets the same.
 //!
-//! From: `keeper/src/events/dispatch.rs`, five times a second. Next: `keeper/src/deputy/limits.rs`, `host/src/talk.rs`.
+//! From: `keeper/src/events/dispatch.rs`, five times a second. Next: `keeper/src/deputy/limits.rs`, `host/src/home/messages.rs`.
 
 use crate::deputy::tell_limits;
 use crate::state::{Process, Task, Tree, Why};

@@ -1,7 +1,7 @@
 //! Breakpoints in a program's text that others set: uprobes (perf, bpftrace, systemtap) and debuggers. Away nothing
 //! would answer them, and the program would end by SIGTRAP.
 //!
-//! From: the first look at a process (`keeper/src/reasons.rs`). Next: nothing: such a process stays.
+//! From: the first look at a process (`keeper/src/moves/eligibility.rs`). Next: nothing: such a process stays.
 
 use super::files;
 use armento_tracee::PAGE;

@@ -2,7 +2,7 @@
 //!
 //! Some have no name: MAP_SHARED | MAP_ANONYMOUS, and files of /dev/shm that are unlinked and that nobody has open any
 //! more (glibc's semaphores after sem_unlink). Others last, whoever maps them: System V segments and files in
-//! /dev/shm; they travel under a guard (`keeper/src/lasting.rs`).
+//! /dev/shm; they travel under a guard (`keeper/src/sharing/named_shm.rs`).
 //!
 //! At home the deputies keep such mappings, so that the object lives as long as anybody maps it. At a host a
 //! file of memory stands for it; its name, which [`object_of`] parses, tells the next survey whose it is.

@@ -1,7 +1,7 @@
 //! State that the kernel keeps for a process and that no move carries: it is looked for where the process stands still at
 //! home, and keeps it there. What is mapped is looked at in `flags.rs`.
 //!
-//! From: the owner's freeze (`keeper/src/freeze.rs`). Next: nothing: such a process stays.
+//! From: the owner's freeze (`keeper/src/moves/freeze.rs`). Next: nothing: such a process stays.
 
 use super::area::Area;
 use crate::{MigrateError, Result};
