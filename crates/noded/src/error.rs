@@ -1,10 +1,20 @@
 //! What can go wrong with a farm, and what to do about it.
 
-use crate::address::Candidate;
 use armento_client::api::Refusal;
 use armento_link::{BadToken, LinkError};
 use armento_model::NodeName;
 use std::io;
+use std::net::IpAddr;
+
+/// What a client of ours is answered.
+pub type Result<T> = std::result::Result<T, Refusal>;
+
+/// An address at which others may reach this node, and its interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub interface: String,
+    pub ip: IpAddr,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum FarmError {

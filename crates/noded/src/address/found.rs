@@ -4,14 +4,8 @@
 //! several a person chooses; loopback is never chosen.
 
 use super::interfaces::{Own, has, is_global, own};
+use crate::error::Candidate;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-
-/// An address that others may reach, and its interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    pub interface: String,
-    pub ip: IpAddr,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {

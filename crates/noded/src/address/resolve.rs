@@ -1,10 +1,9 @@
 //! What a name means here. getent(1) asks what nsswitch.conf(5) names with the system's own libraries: this program is
 //! linked statically and must load none of them.
 
-use super::written::{Host, Written};
-use super::{PORT, has, own};
-use crate::FarmError;
-use crate::error::refusal;
+use super::interfaces::{has, own};
+use super::written::{Host, PORT, Written};
+use crate::error::{FarmError, refusal};
 use armento_client::api::Refusal;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};

@@ -1,14 +1,15 @@
 //! Where this node is: settled at each start of its daemon, and looked at while that runs.
 
-use super::{Follow, follow, has, listen_at, told_as};
-use crate::FarmError;
+use super::found::{Follow, follow};
+use super::interfaces::has;
+use super::resolve::{listen_at, told_as};
 use crate::config::Config;
-use crate::core::Node;
-use crate::state::Farm;
+use crate::error::FarmError;
+use crate::state_dir::Farm;
 use std::net::SocketAddr;
 
 /// Brings what was written down when the node joined up to the configuration, the names and the interfaces of today.
-pub(crate) fn settle(farm: &mut Farm, config: &Config) -> Result<(), FarmError> {
+pub fn settle(farm: &mut Farm, config: &Config) -> Result<(), FarmError> {
     let name = farm.listen_name.clone();
     if let Some(text) = config.listen.as_ref().or(name.as_ref()) {
         match listen_at(text) {
@@ -40,7 +41,7 @@ pub(crate) fn settle(farm: &mut Farm, config: &Config) -> Result<(), FarmError> 
 
 /// What the last look found, for the log and for those who were told an address of before.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub struct Watch {
     /// Looks in a row that found the told address gone: DHCP may take it away for a moment.
     gone: u32,
     /// It was said that there is none.
@@ -52,14 +53,13 @@ pub(crate) struct Watch {
 const GONE: u32 = 3;
 
 impl Watch {
-    /// `Some`: the others must be told this from now on.
-    pub fn look(&mut self, node: &Node) -> Option<SocketAddr> {
-        let told = node.addr();
-        if !node.farm.found {
-            self.given(node);
+    /// `told` is the address that the others know. `Some`: they must be told this one from now on.
+    pub fn look(&mut self, farm: &Farm, told: SocketAddr) -> Option<SocketAddr> {
+        if !farm.found {
+            self.given(farm);
             return None;
         }
-        match follow(told.ip(), node.farm.listen.is_ipv6()) {
+        match follow(told.ip(), farm.listen.is_ipv6()) {
             Follow::Kept => {
                 if std::mem::take(&mut self.said) {
                     tracing::info!("{} is back", told.ip());
@@ -93,8 +93,8 @@ impl Watch {
     }
 
     /// An address at which it is told to listen, and which may come late.
-    fn given(&mut self, node: &Node) {
-        let ip = node.farm.listen.ip();
+    fn given(&mut self, farm: &Farm) {
+        let ip = farm.listen.ip();
         match (has(ip), self.said) {
             (true, true) => {
                 tracing::info!("{ip} has come");

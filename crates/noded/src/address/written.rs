@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+/// Where a node listens, and where one is looked for, if no port is given.
+pub const PORT: u16 = 7117;
 /// RFC 1035, 2.3.4.
 const NAME_MAX: usize = 253;
 

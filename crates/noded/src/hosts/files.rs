@@ -1,24 +1,18 @@
 //! What a host leaves in the state directory and in `/proc`.
 
-use super::Record;
-use super::fence::Fence;
-use crate::state::StateDir;
-use crate::{FarmError, sys};
-use armento_model::{NodeName, TreeId};
+use super::cgroup::Cgroups;
+use super::record::{Record, file_of, records, stem};
+use crate::error::FarmError;
+use crate::process::started;
+use crate::state_dir::StateDir;
+use crate::sys;
+use armento_model::NodeName;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A host's log is emptied when it is longer, bytes.
 const LOG_MAX: u64 = 1 << 20;
-
-pub fn records(state: &StateDir) -> PathBuf {
-    state.path().join("hosts")
-}
-
-pub fn stem(home: &NodeName, tree: TreeId) -> String {
-    format!("{home}-{tree}")
-}
 
 /// The directory for copies of one user's files at one home. Open to the hosts that we start for him, by its
 /// descriptor; closed to everybody else by the one above it.
@@ -29,11 +23,6 @@ pub fn shared_files(state: &StateDir, home: &NodeName, uid: u32) -> Option<PathB
     fs::set_permissions(&all, fs::Permissions::from_mode(0o700)).ok()?;
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).ok()?;
     Some(dir)
-}
-
-/// Where it is written down, below the state directory.
-pub fn file_of(record: &Record) -> String {
-    format!("hosts/{}.json", stem(&record.home, record.tree))
 }
 
 /// Forgets a host that ended; its log goes with it when it is empty. Another of the same tree that has begun since
@@ -84,22 +73,9 @@ pub fn end(record: &Record) {
 /// All that a host of an earlier daemon's leaves, when it has ended or is about to.
 pub fn clean(state: &StateDir, record: &Record) {
     erase(state, record);
-    let fence = Fence::of(record);
+    let groups = Cgroups::of(record);
     // Its last process may end after it: this waits.
     let _ = std::thread::Builder::new()
-        .name("fence".into())
-        .spawn(move || fence.remove());
-}
-
-/// Start time of a process in clock ticks since boot: field 22 of `/proc/PID/stat`.
-pub fn started(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; fields are counted after it.
-    let after = stat.rsplit_once(") ")?.1;
-    let mut fields = after.split(' ');
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+        .name("cgroup".into())
+        .spawn(move || groups.remove());
 }

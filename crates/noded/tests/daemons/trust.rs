@@ -485,7 +485,7 @@ fn members_do_not_speak_for_the_farm() {
     let (nodes, ..) = farm(&dir, &["n1", "n2", "n3"], Wire::Tls);
     let addr = addr_of(&nodes[0], "n1");
     let text = r#"{"type":"drain","node":"n3","epoch":0}"#;
-    let said = armento_noded::news::Said {
+    let said = armento_noded::revocation::Signed {
         text: text.into(),
         signature: "00".repeat(70),
     };

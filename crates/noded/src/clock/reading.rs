@@ -1,0 +1,87 @@
+//! What is known of another node's clock.
+//!
+//! PAPER: Cristian, Probabilistic clock synchronization, 1989: of several questions the one that was answered
+//! quickest says best, to half of its round trip.
+
+use super::offset::span;
+use armento_model::NodeName;
+use std::time::{Duration, Instant};
+
+/// Times of files are those of the last tick: 10 ms with HZ=100, once on each side.
+pub const APART_MAX_NS: i64 = 20_000_000;
+/// Apart is who was seen apart within this time: in a large farm it takes long until each was asked again.
+const BELIEVED: Duration = Duration::from_secs(600);
+
+/// The other clock is so far ahead of ours, give or take half of the round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seen {
+    pub trip_ns: i64,
+    pub ahead_ns: i64,
+}
+
+impl Seen {
+    /// Asked at `asked`, answered with `there`, heard at `heard`.
+    pub fn new(asked: i64, there: i64, heard: i64) -> Seen {
+        let trip_ns = (heard - asked).max(0);
+        Seen {
+            trip_ns,
+            ahead_ns: there - (asked + trip_ns / 2),
+        }
+    }
+
+    /// They are at least so far apart.
+    pub fn apart_ns(self) -> i64 {
+        (self.ahead_ns.abs() - self.trip_ns / 2).max(0)
+    }
+}
+
+/// What was seen of another node's clock, in which life of that node, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    pub life: u64,
+    pub at: Instant,
+    /// `None`: it did not answer.
+    pub seen: Option<Seen>,
+}
+
+impl Known {
+    /// So far ahead of ours, microseconds.
+    pub fn ahead_us(&self) -> Option<i64> {
+        self.seen.map(|s| s.ahead_ns / 1_000)
+    }
+
+    /// What was seen last says that nothing can move between the two.
+    pub fn is_apart(&self) -> bool {
+        self.seen.is_some_and(|s| s.apart_ns() > APART_MAX_NS) && self.at.elapsed() < BELIEVED
+    }
+}
+
+/// For people.
+pub fn told(name: &NodeName, ahead_us: i64) -> String {
+    let which = if ahead_us > 0 { "ahead" } else { "behind" };
+    format!(
+        "that of {name} is {} {which}, at most {} ms are good",
+        span(ahead_us.saturating_mul(1_000)),
+        APART_MAX_NS / 1_000_000
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_certain_is_apart() {
+        let ms = 1_000_000;
+        let check = |asked: i64, there: i64, heard: i64, want: i64| {
+            let seen = Seen::new(asked * ms, there * ms, heard * ms);
+            assert_eq!(seen.apart_ns(), want * ms, "{asked} {there} {heard}");
+        };
+        check(1000, 1001, 1002, 0);
+        check(1000, 1031, 1002, 29);
+        check(1000, 971, 1002, 29);
+        // A slow answer says little.
+        check(1000, 1051, 1100, 0);
+        check(1000, 1131, 1100, 31);
+    }
+}

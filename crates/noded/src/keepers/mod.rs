@@ -1,0 +1,17 @@
+//! Keepers in session: what they hold, the orders they were given, and what was decided for their processes.
+//!
+//! Tables only: it locks nothing of the node and orders nothing by itself. Start at `table.rs`.
+
+mod consents;
+mod decisions;
+mod launch_queue;
+mod rejoin;
+mod table;
+mod trace_rate;
+
+pub use consents::{Consent, Consents};
+pub use decisions::Decided;
+pub use launch_queue::LaunchQueue;
+pub use rejoin::Rejoin;
+pub use table::{Keeper, KeeperTable, needs};
+pub use trace_rate::{PER_SECOND_MAX, TraceRate};

@@ -1,0 +1,16 @@
+//! Who asks for something on a control session.
+
+use super::node::Node;
+use std::sync::Arc;
+
+/// Who asks something that takes time.
+pub struct Asker {
+    pub node: Arc<Node>,
+    pub session: u64,
+    pub uid: u32,
+}
+
+/// Whether `uid` may command what is `owner`'s.
+pub fn may(uid: u32, owner: u32) -> bool {
+    uid == 0 || uid == owner
+}

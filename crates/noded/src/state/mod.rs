@@ -1,0 +1,21 @@
+//! What a daemon has and knows: `Node`, and under its lock `Core`.
+//!
+//! It holds state and answers questions about it; rooms above decide and act. Start at `node.rs`, then `core.rs`.
+
+mod asker;
+mod core;
+mod members;
+mod node;
+mod node_list;
+mod peers;
+mod switches;
+mod trust;
+mod view;
+
+pub use asker::{Asker, may};
+pub use core::Core;
+pub use members::{Life, Standing, State, swim_config};
+pub use node::Node;
+pub use peers::{call, no_such_node};
+pub use switches::shut_message;
+pub use trust::{Changes, Trust};

@@ -1,0 +1,271 @@
+//! What a daemon has: its settings, keys and connections, and `Core` under one lock.
+//!
+//! Lock: `Node::core` is held for lookups and bookkeeping only: never across an await, a system
+//! call that waits, or another lock.
+
+use super::core::{Core, standing};
+use super::switches::Switches;
+use super::trust::{Changes, Trust};
+use crate::config::{Config, Wire};
+use crate::error::FarmError;
+use crate::hosts::{HostTable, clear_cgroups, end, weigh};
+use crate::keepers::{Consents, KeeperTable, LaunchQueue, Rejoin, TraceRate};
+use crate::peer::{CallError, Connections, PeerAnswer, PeerAsk};
+use crate::revocation::{Revocation, Signed};
+use crate::state_dir::{Farm, Member, StateDir};
+use armento_balance::{Ledger, Policy};
+use armento_gossip::{Dice, Tick, Vector};
+use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
+use armento_model::NodeName;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+
+/// Life of the certificates handed to keepers and hosts.
+pub const SHORT_TTL: Duration = Duration::from_secs(24 * 3600);
+
+pub struct Node {
+    pub config: Config,
+    /// As last read: what of it can change has changed.
+    pub given: Mutex<Config>,
+    pub trust: Mutex<Arc<Trust>>,
+    /// The newest list of removed nodes, and the statement that it comes from.
+    pub revocation: Mutex<(Arc<Revocation>, Option<Signed>)>,
+    /// One statement is applied at a time.
+    pub revoking: Mutex<()>,
+    /// One removal at a time.
+    pub removing: tokio::sync::Mutex<()>,
+    /// Connections to other daemons.
+    pub connections: Connections,
+    /// Where other daemons connect, while it is open.
+    pub listener: Mutex<Option<Arc<Listener>>>,
+    pub farm: Farm,
+    /// Where others reach us: at first `farm.addr`.
+    addr: Mutex<SocketAddr>,
+    pub keys: NodeKeys,
+    pub state: StateDir,
+    pub policy: Policy,
+    pub wire: Wire,
+    /// Program that becomes a host when called with `host`.
+    pub host_program: PathBuf,
+    pub started: Instant,
+    core: Mutex<Core>,
+    pub launch_queue: Arc<LaunchQueue>,
+    /// A process of this home ended: there is room for another.
+    pub freed: Notify,
+    /// Notified whenever `Core::hosts` changes.
+    pub hosts_changed: Condvar,
+    /// One join, one roster written at a time.
+    pub joining: Mutex<()>,
+    roster: Mutex<()>,
+    /// The daemon's own identity, renewed now and then.
+    identity: Mutex<Identity>,
+    /// True: the daemon ends.
+    pub stop: watch::Sender<bool>,
+}
+
+impl Node {
+    pub fn new(
+        config: Config,
+        state: StateDir,
+        farm: Farm,
+        host_program: PathBuf,
+    ) -> Result<Node, FarmError> {
+        let keys = state.keys(&farm)?;
+        let (revocation, signed) = Revocation::read(&state, &farm, &keys)?;
+        let identity = keys
+            .sign_short(&Badge::daemon(&farm.node), SHORT_TTL)
+            .map_err(FarmError::Keys)?
+            .with_removed(revocation.crl_pem.clone());
+        let bad = |why: String| FarmError::Config {
+            path: config
+                .file
+                .as_ref()
+                .map_or("trust".into(), |f| f.display().to_string()),
+            why,
+        };
+        let trust = Trust::new(&config, &Changes::read(&state)?).map_err(bad)?;
+        let members = state.roster()?.into_iter().map(standing);
+        let me = farm.node.clone();
+        let core = Core {
+            members: members.filter(|(name, _)| *name != me).collect(),
+            gone: BTreeMap::new(),
+            members_changed: false,
+            vector: Vector::new(me.clone(), farm.boot),
+            ledger: Ledger::new(me.clone()),
+            dice: Dice::seeded(farm.boot),
+            keepers: KeeperTable::default(),
+            rejoin: Rejoin::look(),
+            hosts: {
+                clear_cgroups();
+                HostTable::recover(&state)
+            },
+            leaving: false,
+            draining: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            switches: Switches::read(&state, &config)?,
+            recalled: BTreeMap::new(),
+            clocks: HashMap::new(),
+            consents: Consents::recover(&state),
+            trace_rate: TraceRate::default(),
+            count: 0,
+            me,
+        };
+        // The daemon before us may have had no time for it.
+        for name in core.removed(&revocation) {
+            core.hosts.of_home(&name).iter().for_each(end);
+        }
+        // … or has ended while they left.
+        if let Some(weight) = config.guest_weight() {
+            let all = core.hosts.all();
+            all.iter().for_each(|r| weigh(r, weight));
+        }
+        Ok(Node {
+            policy: config.policy(),
+            wire: config.wire.unwrap_or(farm.wire),
+            given: Mutex::new(config.clone()),
+            trust: Mutex::new(Arc::new(trust)),
+            revocation: Mutex::new((Arc::new(revocation), signed)),
+            revoking: Mutex::new(()),
+            removing: tokio::sync::Mutex::new(()),
+            listener: Mutex::default(),
+            config,
+            addr: Mutex::new(farm.addr),
+            farm,
+            keys,
+            state,
+            host_program,
+            started: Instant::now(),
+            core: Mutex::new(core),
+            launch_queue: Arc::new(LaunchQueue::new(
+                std::thread::available_parallelism().map_or(1, |n| n.get()),
+            )),
+            freed: Notify::new(),
+            hosts_changed: Condvar::new(),
+            joining: Mutex::new(()),
+            roster: Mutex::new(()),
+            identity: Mutex::new(identity),
+            connections: Connections::default(),
+            stop: watch::Sender::new(false),
+        })
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Core> {
+        // A panic under the lock is a bug that ends its task; the tables stay usable.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where others reach us.
+    pub fn addr(&self) -> SocketAddr {
+        *self.addr.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Others reach us elsewhere from now on; it is stored, too.
+    pub fn moved_to(&self, addr: SocketAddr) -> Result<(), FarmError> {
+        *self.addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
+        let farm = Farm {
+            addr,
+            ..self.farm.clone()
+        };
+        self.state.write_json("farm.json", &farm)
+    }
+
+    pub fn now(&self) -> Tick {
+        Tick(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Our identity for a connection to another daemon.
+    pub fn identity(&self) -> Identity {
+        let identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        identity.clone()
+    }
+
+    /// A short identity for a keeper or host of ours, or plain when the farm's wire is.
+    pub fn short(&self, badge: &Badge) -> Result<Identity, LinkError> {
+        match self.wire {
+            Wire::Plain => Ok(Identity::Plain),
+            Wire::Tls => self.signed(badge),
+        }
+    }
+
+    /// … with the list of removed nodes.
+    fn signed(&self, badge: &Badge) -> Result<Identity, LinkError> {
+        let identity = self.keys.sign_short(badge, SHORT_TTL)?;
+        Ok(identity.with_removed(self.revocation().crl_pem.clone()))
+    }
+
+    /// A new identity of our own, for connections to come.
+    pub fn renew(&self) -> Result<(), LinkError> {
+        let fresh = self.signed(&Badge::daemon(&self.farm.node))?;
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listener) = &*listener {
+            listener.renew(&fresh)?;
+        }
+        drop(listener);
+        *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+
+    pub fn revocation(&self) -> Arc<Revocation> {
+        self.revocation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+            .clone()
+    }
+
+    /// The newest statement of the farm, for members that did not receive it.
+    pub fn statement(&self) -> Option<Signed> {
+        self.revocation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+            .clone()
+    }
+
+    pub fn trust(&self) -> Arc<Trust> {
+        let trust = self.trust.lock().unwrap_or_else(PoisonError::into_inner);
+        trust.clone()
+    }
+
+    /// Asks another daemon, over the connection that is there or a new one. Blocks for at most about twice `timeout`.
+    pub fn call(
+        &self,
+        to: (&NodeName, SocketAddr),
+        ask: &PeerAsk,
+        timeout: Duration,
+    ) -> Result<PeerAnswer, CallError> {
+        let epoch = self.revocation().epoch;
+        self.connections
+            .call(epoch, || self.identity(), to, ask, timeout)
+    }
+
+    /// As last read.
+    pub fn settings(&self) -> Config {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.clone()
+    }
+
+    /// Most memory of the guests of one tree: what this node does not keep for its own, unless a setting says less.
+    pub fn guest_mem_kib(&self) -> Option<u64> {
+        let given = self.settings().guest_mem_max_kib;
+        let core = self.lock();
+        let known = core.vector.get(&core.me, self.now());
+        let total = known.map(|k| k.entry.mem_total_kib).filter(|t| *t != 0);
+        given.or(total.map(|t| t - self.policy.reserve_kib(t)))
+    }
+
+    /// Stores which member is where, for the next start.
+    pub fn save_roster(&self) -> Result<(), FarmError> {
+        let _turn = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let roster: Vec<Member> = {
+            let mut core = self.lock();
+            core.members_changed = false;
+            core.members.values().map(|m| m.known.clone()).collect()
+        };
+        self.state.save_roster(&roster)
+    }
+}
