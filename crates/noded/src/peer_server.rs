@@ -1,8 +1,10 @@
-//! The side of a daemon that other daemons, and nodes that want to join, speak to.
+//! Answers to other daemons, and to nodes that want to join.
+//!
+//! From: `noded/src/peer/protocol.rs`. Next: the room that can answer.
 
 use crate::clock::realtime_ns;
 use crate::error::refusal;
-use crate::membership::{admit_node, remaining, take};
+use crate::membership::{admit_node, apply_statement, remaining};
 use crate::peer::{CallError, PeerAnswer, PeerAsk, Question, Replied, Reply, set_timeouts};
 use crate::revocation::Statement;
 use crate::state::Node;
@@ -20,9 +22,9 @@ use std::time::Duration;
 
 /// Connections at once; more are refused by closing.
 const SERVED_MAX: usize = 128;
-/// With more than this nobody is waited for who has had an answer: places are for those who ask.
+/// With more than this, a connection is closed after its answer: places are for daemons that ask.
 const WAITED_MAX: usize = 64;
-/// A peer that is slower with its line has lost its turn; one that has nothing more to ask, its connection.
+/// A connection that sends no whole line for so long is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Listens until the returned closer is used.
@@ -78,7 +80,7 @@ fn serve(
     served: &AtomicUsize,
 ) -> Result<(), CallError> {
     set_timeouts(duplex.socket(), PATIENCE)?;
-    // Who was removed since proves nothing by what he showed.
+    // A node that was removed since proves nothing by its certificate.
     let epoch = node.revocation().epoch;
     let from = duplex.socket().peer_addr().ok();
     let (reader, mut writer) = duplex.split()?;
@@ -90,8 +92,7 @@ fn serve(
                 Some(no) => Err(no),
                 None => Ok(question),
             },
-            // A line that is whole: of a later version, whose daemon learns that this one does not know it. Strangers
-            // learn nothing.
+            // A whole line of a later version: that daemon learns that this one does not know it. Strangers learn nothing.
             Err(LineError::Garbled(e)) if who.is_some() => Err(unknown(node, &e)),
             // It has asked what it wanted.
             Err(LineError::Closed | LineError::Io(_)) if answered => return Ok(()),
@@ -113,7 +114,7 @@ fn serve(
             break;
         }
     }
-    // The goodbye is a courtesy: the answer is on its way.
+    // The TLS close is a courtesy: the answer is on its way.
     let _ = writer.close();
     Ok(())
 }
@@ -171,7 +172,7 @@ fn answer(
             })
         }
         PeerAsk::Said(said) => {
-            take(node, &said)?;
+            apply_statement(node, &said)?;
             Ok(match said.statement(&node.keys.ca_pem) {
                 Some(Statement::Drain { node: name, .. }) => PeerAnswer::Left {
                     count: remaining(node, &name),
@@ -183,7 +184,7 @@ fn answer(
             said: node.statement().filter(|_| node.revocation().epoch > epoch),
         }),
         PeerAsk::Left => {
-            node.lock().left(&who.node);
+            node.lock().member_left(&who.node);
             tracing::info!("{} has left the farm", who.node);
             Ok(PeerAnswer::Done)
         }

@@ -73,11 +73,11 @@ impl Revocation {
             secret: farm.secret.clone(),
             ..Revocation::default()
         };
-        let Some(said) = state.read_json::<Signed>(FILE)? else {
+        let Some(signed) = state.read_json::<Signed>(FILE)? else {
             return Ok((first, None));
         };
-        match said.statement(&keys.ca_pem) {
-            Some(Statement::Revoke(news)) => Ok((news, Some(said))),
+        match signed.statement(&keys.ca_pem) {
+            Some(Statement::Revoke(revocation)) => Ok((revocation, Some(signed))),
             _ => Err(FarmError::Config {
                 path: FILE.into(),
                 why: "the farm did not sign this; without the file it is asked for again".into(),
@@ -85,8 +85,8 @@ impl Revocation {
         }
     }
 
-    pub fn write(said: &Signed, state: &StateDir) -> Result<(), FarmError> {
-        state.write_json(FILE, said)
+    pub fn write(signed: &Signed, state: &StateDir) -> Result<(), FarmError> {
+        state.write_json(FILE, signed)
     }
 
     /// Whether that certificate is on the list.
@@ -110,9 +110,9 @@ mod tests {
         );
         let text = serde_json::to_string(&Statement::Revoke(Revocation::default())).expect("text");
         let signature = hex(&farm.sign(text.as_bytes()).expect("sign"));
-        let said = Signed { text, signature };
+        let signed = Signed { text, signature };
         assert!(matches!(
-            said.statement(&farm.ca_pem),
+            signed.statement(&farm.ca_pem),
             Some(Statement::Revoke(_))
         ));
         let later = r#"{"type":"to-come"}"#;
@@ -121,12 +121,12 @@ mod tests {
             signature: hex(&farm.sign(later.as_bytes()).expect("sign")),
         };
         assert!(later.is_of(&farm.ca_pem) && later.statement(&farm.ca_pem).is_none());
-        assert!(said.statement(&other.ca_pem).is_none());
+        assert!(signed.statement(&other.ca_pem).is_none());
         for signature in ["", "0", "zz", "é0", "00"] {
             let signature = signature.into();
             let forged = Signed {
                 signature,
-                ..said.clone()
+                ..signed.clone()
             };
             assert!(forged.statement(&farm.ca_pem).is_none());
         }

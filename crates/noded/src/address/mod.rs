@@ -12,6 +12,6 @@ mod sys;
 mod written;
 
 pub use found::{Choice, choose};
-pub use resolve::{listen_at, lookup, outer_list, told_as};
+pub use resolve::{advertised_address, listen_at, lookup, outer_list};
 pub use settled::{Watch, settle};
 pub use written::{PORT, Written};

@@ -2,7 +2,7 @@
 
 use super::found::{Follow, follow};
 use super::interfaces::has;
-use super::resolve::{listen_at, told_as};
+use super::resolve::{advertised_address, listen_at};
 use crate::config::Config;
 use crate::error::FarmError;
 use crate::state_dir::Farm;
@@ -24,7 +24,7 @@ pub fn settle(farm: &mut Farm, config: &Config) -> Result<(), FarmError> {
         farm.addr.set_port(farm.listen.port());
     }
     if let Some(text) = &config.address {
-        match told_as(text, farm.listen.port()) {
+        match advertised_address(text, farm.listen.port()) {
             Ok(addr) => (farm.addr, farm.found) = (addr, false),
             Err(e @ FarmError::Written { .. }) => return Err(e),
             Err(e) => tracing::warn!("{e}; others are told {} as before", farm.addr),

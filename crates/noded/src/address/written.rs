@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_told() {
+    fn slips_are_explained() {
         let check = |text: &str, part: &str| {
             let e = text.parse::<Written>().expect_err(text);
             assert!(e.contains(part), "{text}: {e}");

@@ -7,5 +7,5 @@ mod reading;
 mod time;
 
 pub use offset::{Moments, Offset, measure, span};
-pub use reading::{APART_MAX_NS, Known, Seen, told};
+pub use reading::{APART_MAX_NS, Known, Seen, clock_note};
 pub use time::{realtime_ns, unix_now};

@@ -11,14 +11,14 @@ pub struct Moments {
     pub answered_ns: i64,
 }
 
-/// The member's clock is so far ahead of ours, give or take half of the way there and back.
+/// The member's clock is `ahead_ns` ahead of ours, give or take half of the round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
     pub ahead_ns: i64,
     pub trip_ns: i64,
 }
 
-/// Asked at `asked`, answered by `there`, heard at `heard`.
+/// The offset, of a question sent at `asked_ns` whose answer came at `heard_ns`; `there` is the member's part.
 pub fn measure(asked_ns: i64, there: Moments, heard_ns: i64) -> Offset {
     let (there_ns, back_ns) = (
         there.heard_ns.saturating_sub(asked_ns),
@@ -39,7 +39,7 @@ impl Offset {
     }
 }
 
-/// For people: `214 ms`, `3 h 12 min`, `7 years`.
+/// A span as people read it: `214 ms`, `3 h 12 min`, `7 years`.
 pub fn span(ns: i64) -> String {
     let ms = ns.saturating_abs() / 1_000_000;
     let (s, min, h, day) = (1_000, 60_000, 3_600_000, 86_400_000);
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_passes_at_the_member_does_not_count() {
+    fn time_spent_at_the_member_does_not_count() {
         let ms = 1_000_000;
         let check = |asked: i64, heard: i64, answered: i64, back: i64, want: (i64, i64)| {
             let there = Moments {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_for_people() {
+    fn spans_have_readable_units() {
         let check = |ms: i64, want: &str| assert_eq!(span(ms * 1_000_000), want);
         check(214, "214 ms");
         check(-9_999, "9999 ms");

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 /// Times of files are those of the last tick: 10 ms with HZ=100, once on each side.
 pub const APART_MAX_NS: i64 = 20_000_000;
-/// Apart is who was seen apart within this time: in a large farm it takes long until each was asked again.
+/// A clock that was seen apart counts as apart for this long: in a large farm each is asked again late.
 const BELIEVED: Duration = Duration::from_secs(600);
 
-/// The other clock is so far ahead of ours, give or take half of the round trip.
+/// One answer: the other clock is `ahead_ns` ahead of ours, give or take half of the round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seen {
     pub trip_ns: i64,
@@ -20,7 +20,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Asked at `asked`, answered with `there`, heard at `heard`.
+    /// Of a question sent at `asked`, answered with the time `there`, which came at `heard`.
     pub fn new(asked: i64, there: i64, heard: i64) -> Seen {
         let trip_ns = (heard - asked).max(0);
         Seen {
@@ -29,7 +29,7 @@ impl Seen {
         }
     }
 
-    /// They are at least so far apart.
+    /// The least distance of the two clocks.
     pub fn apart_ns(self) -> i64 {
         (self.ahead_ns.abs() - self.trip_ns / 2).max(0)
     }
@@ -45,19 +45,19 @@ pub struct Known {
 }
 
 impl Known {
-    /// So far ahead of ours, microseconds.
+    /// How far it is ahead of ours, microseconds.
     pub fn ahead_us(&self) -> Option<i64> {
         self.seen.map(|s| s.ahead_ns / 1_000)
     }
 
-    /// What was seen last says that nothing can move between the two.
+    /// Nothing can move between the two nodes, as of the last answer.
     pub fn is_apart(&self) -> bool {
         self.seen.is_some_and(|s| s.apart_ns() > APART_MAX_NS) && self.at.elapsed() < BELIEVED
     }
 }
 
-/// For people.
-pub fn told(name: &NodeName, ahead_us: i64) -> String {
+/// For people: how far the clock of `name` is from ours.
+pub fn clock_note(name: &NodeName, ahead_us: i64) -> String {
     let which = if ahead_us > 0 { "ahead" } else { "behind" };
     format!(
         "that of {name} is {} {which}, at most {} ms are good",
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_certain_is_apart() {
+    fn a_slow_answer_proves_no_distance() {
         let ms = 1_000_000;
         let check = |asked: i64, there: i64, heard: i64, want: i64| {
             let seen = Seen::new(asked * ms, there * ms, heard * ms);

@@ -13,7 +13,7 @@ const CPU_PERCENT_MIN: u64 = 1;
 const PROCS_MIN: u64 = 32;
 const LISTS_MAX: usize = 256;
 
-/// `[[guest_users]]` of the configuration. The first that fits a user holds for him.
+/// `[[guest_users]]` of the configuration. The first that matches a user holds.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestUsers {
@@ -28,7 +28,7 @@ pub struct GuestUsers {
     procs_max: Option<u64>,
 }
 
-/// What each of them may have.
+/// What each of them may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     pub mem_max_kib: Option<u64>,
@@ -74,7 +74,7 @@ impl Limits {
     }
 }
 
-/// Before anything of it holds.
+/// Refuses lists that cannot hold.
 pub fn check(lists: &[GuestUsers]) -> Result<(), String> {
     if lists.len() > LISTS_MAX {
         return Err(format!("more than {LISTS_MAX} times guest_users"));
@@ -90,7 +90,7 @@ pub fn check(lists: &[GuestUsers]) -> Result<(), String> {
     Ok(())
 }
 
-/// What holds for that user of `home`.
+/// The limits of that user of `home`.
 pub fn limits(lists: &[GuestUsers], home: &NodeName, uid: u32) -> Option<Limits> {
     let fits = |list: &&GuestUsers| list.users.at(home).has(uid);
     lists.iter().find(fits).map(GuestUsers::limits)
@@ -101,7 +101,7 @@ mod tests {
     use super::super::settings::Config;
 
     #[test]
-    fn the_first_that_fits_holds() {
+    fn the_first_match_holds() {
         let text = "[[guest_users]]\nusers = [\"1000@n1\"]\nprocs_max = 64\n\
             [[guest_users]]\nusers = [\"*\"]\nmem_max_kib = 4096\ncpu_max_percent = 50\n";
         let config = Config::parse(text).expect("good");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_hold_is_refused_by_name() {
+    fn impossible_limits_are_refused() {
         let check = |rest: &str, part: &str| {
             let text = format!("[[guest_users]]\nusers = [\"n2\"]\n{rest}");
             let e = Config::parse(&text).expect_err(rest);

@@ -1,8 +1,8 @@
 //! Lists of rules, `send_to` and `accept_from`: which users' programs at which nodes.
 //!
-//! A list holds rules: `n2`, `alice@n2` (only hers), `1000@*` (his, anywhere), and with `!` before it the contrary.
+//! A list holds rules: `n2`, `alice@n2` (only hers), `1000@*` (that user's, anywhere), and with `!` before it a denial.
 //! What is denied is denied, whatever else is said; a list of denials alone leaves the rest as it is; an empty list
-//! is nobody. Users of `accept_from` are those of the home, known here by number only.
+//! allows no user. Users of `accept_from` are those of the home, known here by number only.
 
 use crate::sys;
 use armento_model::{NodeName, Users};
@@ -100,7 +100,7 @@ impl From<Rules> for Vec<String> {
 }
 
 impl Rules {
-    /// Those of users of this machine, with their numbers.
+    /// The same with names of users of this machine replaced by their numbers.
     pub fn resolved(&self) -> Result<Rules, String> {
         let one = |rule: &Rule| {
             let user = match &rule.user {
@@ -121,7 +121,7 @@ impl Rules {
         Ok(Rules(rules?))
     }
 
-    /// Users of other nodes are: their names are not known here.
+    /// Refuses names: those of users of other nodes are not known here.
     pub fn by_number(&self) -> Result<(), String> {
         let named = |rule: &&Rule| matches!(rule.user, Some(User::Name(_)));
         match self.0.iter().find(named) {
@@ -132,7 +132,7 @@ impl Rules {
         }
     }
 
-    /// Before: resolved. For whom does it hold at `node`?
+    /// The users for whom the rules hold at `node`. Before: resolved.
     pub fn at(&self, node: &NodeName) -> Users {
         let here = |rule: &&Rule| rule.node.as_ref().is_none_or(|n| n == node);
         let uid = |rule: &Rule| match rule.user {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_say_who_and_where() {
+    fn rules_hold_for_users_and_nodes() {
         let check = |list: &[&str], node: &str, want: &[(u32, bool)]| {
             let users = rules(list).expect("good").at(&node.parse().expect("name"));
             for (uid, has) in want {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_come_back_as_written() {
+    fn printing_undoes_parsing() {
         let list = ["n2", "!n3", "alice@n2", "!1000@*", "*"];
         let texts: Vec<String> = rules(&list).expect("good").into();
         assert_eq!(texts, list);

@@ -31,7 +31,7 @@ pub enum Wire {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Where all this stands, to be read again.
+    /// The file, to be read again.
     #[serde(skip)]
     pub file: Option<PathBuf>,
     /// Must be the name this node joined under, if given.
@@ -50,11 +50,11 @@ pub struct Config {
     pub send_to: Option<Rules>,
     /// Homes whose processes may come, and whose; all if not given.
     pub accept_from: Option<Rules>,
-    /// No guests; this home's own stay; no load is told, nobody moved. As `armento farm block`, `stay`, `quiet`.
+    /// No guests; this home's processes stay; no load is sent, no process moved. As `armento farm block`, `stay`, `quiet`.
     pub block: bool,
     pub stay: bool,
     pub quiet: bool,
-    /// While work of this node's own, or somebody at a terminal, is here, no guest is; and whoever comes has the
+    /// While this node has work of its own, or a person at a terminal, it takes no guests; guests that come have the
     /// least weight.
     pub owner_first: bool,
     /// The owner counts as away when seen so long ago.
@@ -63,10 +63,10 @@ pub struct Config {
     pub policy: String,
     /// How full a node should be with a fresh program where it would run equally fast on several: 0 spreads, 100 packs.
     pub packing_percent: u64,
-    /// The policy moves and places nobody: it only writes down what it would do.
+    /// The policy moves and places no process: it only logs what it would do.
     pub dry_run: bool,
-    /// A guest tree without word from its home is frozen after this, and ended after `dead_ms`. Home says the same of
-    /// its own trees elsewhere, and declares them dead at `dead_ms`; of two nodes' settings the shorter hold.
+    /// A guest tree without a message from its home is frozen after this, and ended after `dead_ms`. Home does the same
+    /// with its own trees elsewhere, and declares them dead at `dead_ms`; of two nodes' settings the shorter hold.
     pub freeze_ms: u64,
     pub dead_ms: u64,
     pub gossip_period_ms: u64,
@@ -78,7 +78,7 @@ pub struct Config {
     pub guest_cpu_weight: Option<u64>,
     /// Most processes and threads of the guests of one tree.
     pub guest_procs_max: u64,
-    /// Limits of all that one user of another home has here.
+    /// Limits of all processes that one user of another home has here.
     pub guest_users: Vec<GuestUsers>,
 }
 
@@ -134,7 +134,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The settings that this text says, or what is wrong with it.
+    /// The settings in this text, or what is wrong with it.
     pub fn parse(text: &str) -> Result<Config, String> {
         let config: Config = toml::from_str(text).map_err(|e| e.to_string())?;
         config.check()?;

@@ -25,7 +25,7 @@ pub struct Client {
 
 impl Client {
     pub fn new(node: Arc<Node>, cred: &UCred, tx: mpsc::Sender<Line>) -> Client {
-        let session = node.lock().next();
+        let session = node.lock().next_number();
         Client {
             session,
             uid: cred.uid(),

@@ -43,7 +43,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         None if kept.is_some() => Some(Stay::SwitchedOff),
         None => why(&view, &node.policy, pid, now),
     };
-    // Who takes no guests refuses as those do who do not trust us.
+    // A node that takes no guests refuses as one does that does not trust us.
     let shut = shut_out(&core, keeper.hello.uid).filter(|_| stay == Some(Stay::NotTrusted));
     let stay = stay.map(|s| if shut.is_some() { Stay::SwitchedOff } else { s });
     // So do those whose clocks are apart from ours.
@@ -92,7 +92,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
     })
 }
 
-/// The nodes that said they take no guests, where nobody said anything worse to this user.
+/// The nodes that take no guests, where that is the only reason that any node gave this user.
 fn shut_out(core: &Core, uid: u32) -> Option<String> {
     let said = core.refused.iter().filter(|((_, who), _)| *who == uid);
     let names: Option<Vec<&str>> = said

@@ -16,7 +16,9 @@ pub fn host(client: &Client, hello: &HostHello) -> Result<Answer> {
     let mut core = node.lock();
     let leaving = core.leaving.then(|| out.clone());
     to_come(&out);
-    let known = core.hosts.enter(hello, client.pid, client.session, out);
+    let known = core
+        .hosts
+        .said_hello(hello, client.pid, client.session, out);
     if let Some(out) = leaving.filter(|_| known) {
         out.send(0, Body::Order(expel_order()));
     }
@@ -66,7 +68,7 @@ pub fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
         keeper: client.pid.unwrap_or(hello.keeper),
         ..hello.clone()
     };
-    core.keepers.enter(client.session, hello, out);
+    core.keepers.said_hello(client.session, hello, out);
     // There is a process to decide about.
     client.node.freed.notify_one();
     Ok(Answer::Done)

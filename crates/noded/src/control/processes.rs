@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Another daemon's answer to a plain question.
 const PEER: Duration = Duration::from_secs(3);
 
-/// Root sees everybody's.
+/// Whose processes `uid` sees; root sees all.
 pub fn seen_by(uid: u32) -> Option<u32> {
     (uid != 0).then_some(uid)
 }
@@ -22,7 +22,7 @@ pub async fn everywhere(asker: &Asker) -> Result<Answer> {
         let core = asker.node.lock();
         (core.procs(uid), core.peers())
     };
-    // Numbers of users are each node's own: who has another name there is another person.
+    // Numbers of users are each node's own: a user with another name there is another person.
     let name = match uid {
         Some(uid) => {
             let name = tokio::task::spawn_blocking(move || name_of(uid)).await;

@@ -33,7 +33,7 @@ pub async fn session(node: Arc<Node>, stream: UnixStream) {
     {
         let mut core = client.node.lock();
         let now = client.node.now();
-        let ended = core.keepers.gone(client.session);
+        let ended = core.keepers.session_ended(client.session);
         if !ended.is_empty() {
             client.node.freed.notify_one();
         }
@@ -41,7 +41,7 @@ pub async fn session(node: Arc<Node>, stream: UnixStream) {
             core.ledger.ended(pid, now);
             client.node.launch_queue.leave(pid);
         }
-        core.hosts.gone(client.session);
+        core.hosts.session_ended(client.session);
     }
     // Ends when the last question in flight has been answered and its sender is gone.
     drop(client);
@@ -85,7 +85,7 @@ async fn receive(client: &Client, read: OwnedReadHalf) -> Result<(), std::io::Er
 async fn take(client: &Client, line: Line) {
     if let Some(no) = version::too_old("whoever asks", line.v) {
         if let Body::Ask(Ask::Host(hello)) = &line.body {
-            client.node.lock().hosts.is_there(hello, client.pid);
+            client.node.lock().hosts.still_there(hello, client.pid);
         }
         client.out.send(line.id, Body::Err(no));
         return;
@@ -137,7 +137,7 @@ fn take_report(client: &Client, report: Report) {
                     .map(|k| k.hello.tree);
                 let pids = procs.iter().map(|p| p.pid);
                 tree.into_iter()
-                    .for_each(|tree| core.consents.met(tree, pids.clone()));
+                    .for_each(|tree| core.consents.reported(tree, pids.clone()));
             }
             _ => {}
         }

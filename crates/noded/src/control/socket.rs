@@ -27,7 +27,7 @@ pub fn bind(path: &Path) -> Result<UnixListener, FarmError> {
     };
     if let Some(dir) = path.parent().filter(|dir| !dir.exists()) {
         fs::create_dir_all(dir).map_err(fails)?;
-        // Whatever our umask: everybody must reach the socket.
+        // Whatever our umask: every user must reach the socket.
         fs::set_permissions(dir, Permissions::from_mode(0o755)).map_err(fails)?;
     }
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
@@ -39,7 +39,7 @@ pub fn bind(path: &Path) -> Result<UnixListener, FarmError> {
         _ => {}
     }
     let listener = UnixListener::bind(path).map_err(fails)?;
-    // Everybody may ask; who is told what is decided by the peer's credentials.
+    // Every user may ask; the peer's credentials decide what is answered.
     fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(fails)?;
     Ok(listener)
 }

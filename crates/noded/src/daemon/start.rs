@@ -110,11 +110,11 @@ fn listens(node: &Node) -> String {
     )
 }
 
-/// A daemon that was killed a moment ago holds its lock and its sockets until the kernel has taken it apart.
+/// A daemon that was killed a moment ago holds its lock and its sockets until the kernel has released them.
 const DYING_MAX: Duration = Duration::from_secs(2);
 const DYING_LOOK: Duration = Duration::from_millis(20);
 
-fn patient<T>(mut tries: impl FnMut() -> Result<T, FarmError>) -> Result<T, FarmError> {
+fn retry<T>(mut tries: impl FnMut() -> Result<T, FarmError>) -> Result<T, FarmError> {
     let until = Instant::now() + DYING_MAX;
     loop {
         match tries() {
@@ -134,7 +134,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     } = options;
     let state = StateDir::new(config.state_dir());
     let mut farm = state.farm()?;
-    let lock = patient(|| state.lock())?;
+    let lock = retry(|| state.lock())?;
     forget_earlier(&state)?;
     if config.name.as_ref().is_some_and(|n| *n != farm.node) {
         return Err(FarmError::Config {
@@ -157,7 +157,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     let node = Arc::new(Node::new(config, state, farm, host_program)?);
     let listen = node.farm.listen;
     let busy = |e: &io::Error| listen_refused(listen, e);
-    let datagrams = patient(|| sockets::bind_udp(listen, true).map_err(|e| busy(&e)))?;
+    let datagrams = retry(|| sockets::bind_udp(listen, true).map_err(|e| busy(&e)))?;
     let datagrams = datagrams
         .set_nonblocking(true)
         .and_then(|()| UdpSocket::from_std(datagrams))
@@ -166,7 +166,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     // Of a daemon that was killed.
     let _ = std::fs::remove_file(node_note(&socket));
     let (listener, closer) =
-        patient(|| peer_server::listen(&node, &node.identity()).map_err(|e| busy(&io_error(e))))?;
+        retry(|| peer_server::listen(&node, &node.identity()).map_err(|e| busy(&io_error(e))))?;
     *node.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
     Ok(Parts {
         gossip: Gossip::new(node.clone(), datagrams),

@@ -1,8 +1,8 @@
 //! What is looked at once in several periods: lost members, logs, ended hosts, removed nodes.
 
 use super::swim::{Swim, dice};
-use crate::hosts::{clean, end, trim_logs};
-use crate::membership::ask_one;
+use crate::hosts::{clean_up, kill, trim_logs};
+use crate::membership::ask_for_statement;
 use crate::peer::{CallError, PeerAsk, call};
 use crate::state::{Life, Node};
 use crate::state_dir::Member;
@@ -37,15 +37,15 @@ impl Slow {
         node.connections.trim();
         let mut lost: Vec<Member> = Vec::new();
         let patience = Duration::from_millis(node.config.dead_ms);
-        let (buried, unwanted) = {
+        let (ended, unconnected) = {
             let mut core = node.lock();
             let down = core.members.values().filter(|m| !m.is_up());
             lost.extend(down.map(|m| m.known.clone()));
-            (core.hosts.bury(), core.hosts.unwanted(patience))
+            (core.hosts.take_ended(), core.hosts.unconnected(patience))
         };
-        unwanted.iter().for_each(end);
-        for record in &buried {
-            clean(&node.state, record);
+        unconnected.iter().for_each(kill);
+        for record in &ended {
+            clean_up(&node.state, record);
         }
         // In turn, so that each is called within a few rounds however many there are.
         let from = turn as usize * CALLED_MAX;
@@ -80,7 +80,7 @@ impl Slow {
         let asked = self.asked;
         self.asked += 1;
         tokio::task::spawn_blocking(move || {
-            ask_one(&node, asked);
+            ask_for_statement(&node, asked);
             if to_come {
                 ask_to_come(&node);
             }

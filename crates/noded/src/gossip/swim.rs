@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
-/// Members that are told of a new address at once; the others hear of it from them.
+/// Members that are told of a new address at once; the others learn of it from them.
 const TOLD_MAX: usize = 64;
 
 pub struct Swim {

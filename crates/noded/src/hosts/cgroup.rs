@@ -1,4 +1,4 @@
-//! A control group for each host: what its guests may take of this node.
+//! A control group for each host: what its guests may use of this node.
 //!
 //! From: `noded/src/work/start_host.rs`. The daemon makes it while the host starts: guests' processes have no way to it.
 //!
@@ -7,16 +7,17 @@
 //!
 //! ```text
 //! group of the daemon ─┬─ armento-HOME-TREE-PID   host, guard, guests of one tree
-//!                      ├─ armento-HOME-UID        trees of a user who has limits of his own (`guest_users`)
+//!                      ├─ armento-HOME-UID        trees of a user with limits of its own (`guest_users`)
 //!                      │  └─ armento-HOME-TREE-PID
 //!                      └─ daemon                  version 2 only: no processes beside child groups
 //! ```
 
+use super::cgroup_files::{join, make};
 use super::limits::files;
 use super::record::{Record, stem};
 use crate::config::Limits;
 use crate::systemd::scope_base;
-use armento_sense::{Controller, OWN};
+use armento_sense::Controller;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,6 @@ use std::time::Duration;
 
 const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
 const PREFIX: &str = "armento-";
-/// Processes that are made while others are let in are looked for again so often.
-const ROUNDS_MAX: usize = 50;
 /// The last process of a host ends after it: looked for so often, ever more seldom, half a minute in all. On a loaded machine
 /// one needed more than a second.
 const REMOVE_TRIES: usize = 20;
@@ -41,7 +40,7 @@ fn controller(name: &'static str) -> Option<Controller> {
     }
 }
 
-/// … and where an earlier daemon made them, which was started in another way.
+/// … and where an earlier daemon, which was started in another way, made them.
 fn everywhere(name: &'static str) -> impl Iterator<Item = Controller> {
     let own = scope_base().and_then(|_| armento_sense::controller(name));
     controller(name).into_iter().chain(own)
@@ -66,7 +65,7 @@ pub fn limit(record: &Record, tree: &Limits, user: Option<&Limits>) -> Cgroups {
             ),
         }
     }
-    // Apart from the daemon also where nothing is limited.
+    // A group apart from the daemon even where nothing is limited.
     if let Some(base) = scope_base().filter(|_| dirs.is_empty()) {
         let dir = base.join(name_of(record));
         match fs::create_dir(&dir) {
@@ -139,7 +138,7 @@ fn below(
         make(&above, &name, &tree).map(Some)
     };
     match within() {
-        // His last host went just now, and the group with it.
+        // The user's last host ended just now, and the group with it.
         Err(e) if e.kind() == io::ErrorKind::NotFound => within(),
         r => r,
     }
@@ -153,114 +152,6 @@ fn name_of(record: &Record) -> String {
 
 fn name_of_user(record: &Record) -> String {
     format!("{PREFIX}{}-{}", record.home, record.uid)
-}
-
-fn make(c: &Controller, name: &str, files: &[(&str, String)]) -> io::Result<PathBuf> {
-    if c.v2 {
-        enable(c)?;
-    }
-    let dir = c.dir.join(name);
-    match fs::create_dir(&dir) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-        _ => {}
-    }
-    for (file, value) in files {
-        fs::write(dir.join(file), value)?;
-    }
-    Ok(dir)
-}
-
-/// Version 2: the daemon makes room in its own group, if nobody else is in it, and hands the controller down.
-/// KERNEL: cgroup-v2.rst, "No Internal Process Constraint".
-fn enable(c: &Controller) -> io::Result<()> {
-    let control = c.dir.join("cgroup.subtree_control");
-    let mut rounds = ROUNDS_MAX;
-    loop {
-        let on = fs::read_to_string(&control)?;
-        if on.split_whitespace().any(|one| one == c.name) {
-            return Ok(());
-        }
-        make_room(c)?;
-        match fs::write(&control, format!("+{}", c.name)) {
-            // Somebody was born there meanwhile.
-            Err(e) if e.kind() == io::ErrorKind::ResourceBusy && rounds > 0 => rounds -= 1,
-            r => return r,
-        }
-    }
-}
-
-/// The daemon goes to a group below its own, with the hosts that it is just starting.
-fn make_room(c: &Controller) -> io::Result<()> {
-    let inside = fs::read_to_string(c.dir.join("cgroup.procs"))?;
-    let inside: Vec<i32> = inside.lines().filter_map(|l| l.parse().ok()).collect();
-    // The first group of all has no type: processes may be in it.
-    if inside.is_empty() || !c.dir.join("cgroup.type").exists() {
-        return Ok(());
-    }
-    let ours = family(std::process::id() as i32);
-    if let Some(p) = inside.iter().find(|p| !ours.contains(p)) {
-        let dir = c.dir.display();
-        let why = format!(
-            "process {p} is in the daemon's group {dir}, too: start the daemon in one of its own (a service with Delegate=yes)"
-        );
-        return Err(io::Error::other(why));
-    }
-    let own = c.dir.join(OWN);
-    match fs::create_dir(&own) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-        _ => {}
-    }
-    for p in inside {
-        match fs::write(own.join("cgroup.procs"), p.to_string()) {
-            // It has ended.
-            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
-            r => r?,
-        }
-    }
-    Ok(())
-}
-
-/// Who forks while others are moved is found in the next round.
-fn join(dir: &Path, host: i32) -> io::Result<()> {
-    let procs = dir.join("cgroup.procs");
-    fs::write(&procs, host.to_string())?;
-    for _ in 0..ROUNDS_MAX {
-        let inside = fs::read_to_string(&procs)?;
-        let inside: Vec<i32> = inside.lines().filter_map(|l| l.parse().ok()).collect();
-        let mut outside = family(host);
-        outside.retain(|p| !inside.contains(p));
-        if outside.is_empty() {
-            return Ok(());
-        }
-        for p in outside {
-            // One that ended meanwhile.
-            let _ = fs::write(&procs, p.to_string());
-        }
-    }
-    Err(io::Error::other(
-        "its guests are born faster than they are found",
-    ))
-}
-
-/// A process and all below it.
-fn family(pid: i32) -> Vec<i32> {
-    let mut all = vec![pid];
-    let mut at = 0;
-    while let Some(&p) = all.get(at) {
-        for task in fs::read_dir(format!("/proc/{p}/task"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            all.extend(
-                text.split_whitespace()
-                    .filter_map(|c| c.parse::<i32>().ok()),
-            );
-        }
-        at += 1;
-    }
-    all
 }
 
 impl Cgroups {
@@ -282,7 +173,7 @@ impl Cgroups {
                 }
                 again = (again * 2).min(AGAIN_MAX);
             }
-            // That of its user, if it was his last: otherwise the kernel refuses.
+            // That of its user, if this host was the last in it: otherwise the kernel refuses.
             if let Some(above) = dir.parent().filter(|dir| is_of_user(dir)) {
                 let _ = fs::remove_dir(above);
             }
@@ -290,7 +181,7 @@ impl Cgroups {
     }
 }
 
-/// Neither a lab's nor the daemon's own, whatever that is called.
+/// A user's group, and neither a lab's nor the daemon's own, whatever that is called.
 fn is_of_user(dir: &Path) -> bool {
     let name = dir.file_name().and_then(|name| name.to_str());
     let ours = name.and_then(|name| name.strip_prefix(PREFIX));
@@ -318,60 +209,4 @@ fn ours(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
         name.starts_with(PREFIX) && !name.starts_with("armento-lab-")
     });
     ours.map(|dir| dir.path())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Plain files stand for the kernel's.
-    #[test]
-    fn the_daemon_makes_room_where_it_is_alone() {
-        let dir = std::env::temp_dir().join(format!("armento-cgroup-{}", std::process::id()));
-        fs::create_dir(&dir).expect("a directory");
-        let put = |file: &str, text: &str| fs::write(dir.join(file), text).expect("written");
-        put("cgroup.subtree_control", "");
-        put("cgroup.type", "domain\n");
-        put("cgroup.procs", &format!("{}\n", std::process::id()));
-        let c = Controller {
-            name: "memory",
-            v2: true,
-            dir: dir.clone(),
-        };
-        let made = make(&c, "armento-x", &[("memory.max", "4096".into())]);
-        let read = |file: &str| fs::read_to_string(dir.join(file)).unwrap_or_default();
-        let got = [
-            "cgroup.subtree_control",
-            "daemon/cgroup.procs",
-            "armento-x/memory.max",
-        ]
-        .map(read);
-        // Somebody else is in it.
-        put("cgroup.procs", "1\n");
-        put("cgroup.subtree_control", "");
-        let refused = make(&c, "armento-y", &[]).map_err(|e| e.to_string());
-        fs::remove_dir_all(&dir).expect("gone");
-        assert!(made.is_ok());
-        assert!(refused.is_err_and(|e| e.contains("process 1 is in")));
-        assert_eq!(
-            got,
-            [
-                "+memory".to_owned(),
-                std::process::id().to_string(),
-                "4096".into()
-            ]
-        );
-    }
-
-    #[test]
-    fn a_family_is_found() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .expect("sleep");
-        let all = family(std::process::id() as i32);
-        let _ = child.kill();
-        let _ = child.wait();
-        assert!(all.contains(&(child.id() as i32)));
-    }
 }

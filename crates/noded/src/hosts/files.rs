@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// A host's log is emptied when it is longer, bytes.
 const LOG_MAX: u64 = 1 << 20;
 
-/// The directory for copies of one user's files at one home. Open to the hosts that we start for him, by its
-/// descriptor; closed to everybody else by the one above it.
+/// The directory for copies of one user's files at one home. The hosts that we start for that user have its
+/// descriptor; the directory above keeps all others out.
 pub fn shared_files(state: &StateDir, home: &NodeName, uid: u32) -> Option<PathBuf> {
     let all = state.path().join("files");
     let dir = all.join(format!("{home}-{uid}"));
@@ -62,8 +62,8 @@ pub fn trim_logs(state: &StateDir) -> Result<(), FarmError> {
     Ok(())
 }
 
-/// Ends a host that nobody wants. Whoever bears its pid now and began at another time is spared.
-pub fn end(record: &Record) {
+/// Ends a host. Another process with its pid, which began at another time, is spared.
+pub fn kill(record: &Record) {
     if started(record.pid) == Some(record.started) {
         tracing::info!("host of {} tree {} is not wanted", record.home, record.tree);
         sys::kill(record.pid);
@@ -71,7 +71,7 @@ pub fn end(record: &Record) {
 }
 
 /// All that a host of an earlier daemon's leaves, when it has ended or is about to.
-pub fn clean(state: &StateDir, record: &Record) {
+pub fn clean_up(state: &StateDir, record: &Record) {
     erase(state, record);
     let groups = Cgroups::of(record);
     // Its last process may end after it: this waits.

@@ -43,7 +43,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn both_versions_are_written_as_their_manuals_say() {
+    fn both_versions_have_their_own_files() {
         let limits = Limits {
             mem_max_kib: Some(1024),
             cpu_weight: Some(50),

@@ -1,12 +1,13 @@
 //! The hosts of this node: which there are, found again after a restart.
 
-use super::files::{clean, end};
+use super::entry::{Entry, Stage};
+use super::files::{clean_up, kill};
 use super::record::{Key, Record, records, stem};
 use crate::line_sender::LineSender;
 use crate::state_dir::StateDir;
 use crate::sys;
-use armento_client::api::{Body, GuestInfo, HostHello, Order};
-use armento_model::{NodeName, Stay, TreeId};
+use armento_client::api::{GuestInfo, HostHello};
+use armento_model::{NodeName, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -16,42 +17,11 @@ use std::time::{Duration, Instant};
 const GUESTS_MAX: usize = 4096;
 /// A host that was just started says hello within this time.
 pub const HELLO_MAX: Duration = Duration::from_secs(5);
-/// First uid of hosts when the daemon is root: above those of people and below nobody's.
+/// First uid of hosts when the daemon is root: above those of people and below `nobody`'s.
 const GUEST_UIDS: u32 = 2_000_000;
 
-/// How far a host is.
-pub enum Stage {
-    /// It is being started; wait for `Node::hosts_changed`.
-    Starting {
-        guest_uid: u32,
-    },
-    Up(Record),
-}
-
-struct Entry {
-    stage: Stage,
-    session: Option<(u64, LineSender)>,
-    /// Since when it has no session.
-    silent: Instant,
-    /// When it last told which guests it has.
-    told: Option<Instant>,
-    guests: Vec<GuestInfo>,
-    /// An earlier daemon started it.
-    recovered: bool,
-    /// Its home is not trusted any more: since when it knows, and when it was last told.
-    expelled: Option<(Instant, Instant)>,
-}
-
-/// Which hosts are shut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whom {
-    All,
-    /// Those without guests.
-    Idle,
-}
-
 #[derive(Default)]
-pub struct HostTable(BTreeMap<Key, Entry>);
+pub struct HostTable(pub(super) BTreeMap<Key, Entry>);
 
 impl HostTable {
     /// Those that an earlier daemon started and that still live.
@@ -69,15 +39,15 @@ impl HostTable {
                 table.put(r, true);
                 continue;
             }
-            // It ended, or its daemon did before anybody was told of it.
-            end(&r);
-            clean(state, &r);
+            // It ended, or its daemon did before it told a home of it.
+            kill(&r);
+            clean_up(state, &r);
         }
         table.tidy(&dir);
         table
     }
 
-    /// Halves of records and empty logs that are of no host that lives. What the others wrote is for people.
+    /// Removes half-written records and empty logs of hosts that have ended. Logs with text are kept for people.
     fn tidy(&self, dir: &Path) {
         let stem_of = |r: &Record| stem(&r.home, r.tree);
         let live: BTreeSet<String> = self.records().map(stem_of).collect();
@@ -138,7 +108,7 @@ impl HostTable {
     }
 
     /// A host says hello. `peer` is the process at the other end of the session.
-    pub fn enter(
+    pub fn said_hello(
         &mut self,
         hello: &HostHello,
         peer: Option<i32>,
@@ -155,8 +125,8 @@ impl HostTable {
         }
     }
 
-    /// A host that is too old to be understood: nobody shall take it for one that is not called.
-    pub fn is_there(&mut self, hello: &HostHello, peer: Option<i32>) {
+    /// A host that is too old to be understood: it still counts as called.
+    pub fn still_there(&mut self, hello: &HostHello, peer: Option<i32>) {
         let entry = self.0.get_mut(&(hello.home.clone(), hello.tree));
         if let Some(e) = entry.filter(|e| e.pid().is_some() && e.pid() == peer) {
             e.silent = Instant::now();
@@ -164,7 +134,7 @@ impl HostTable {
     }
 
     /// The session ended; the host may live and come back.
-    pub fn gone(&mut self, session: u64) {
+    pub fn session_ended(&mut self, session: u64) {
         for e in self.0.values_mut() {
             if e.session.as_ref().is_some_and(|(s, _)| *s == session) {
                 e.session = None;
@@ -173,9 +143,9 @@ impl HostTable {
         }
     }
 
-    /// Hosts that nobody has called for so long that nobody will: they say hello when the first
-    /// keeper has.
-    pub fn unwanted(&self, longer_than: Duration) -> Vec<Record> {
+    /// Hosts that no keeper has connected to for so long that none will: a host says hello when the first keeper has
+    /// connected.
+    pub fn unconnected(&self, longer_than: Duration) -> Vec<Record> {
         let late = |e: &&Entry| e.session.is_none() && e.silent.elapsed() > longer_than;
         let record = |e: &Entry| match &e.stage {
             Stage::Up(r) => Some(r.clone()),
@@ -184,7 +154,7 @@ impl HostTable {
         self.0.values().filter(late).filter_map(record).collect()
     }
 
-    /// Was it here before this daemon?
+    /// Whether an earlier daemon started it.
     pub fn was_there(&self, session: u64) -> bool {
         let of = |e: &Entry| e.session.as_ref().is_some_and(|(s, _)| *s == session);
         self.0.values().any(|e| e.recovered && of(e))
@@ -216,9 +186,9 @@ impl HostTable {
         self.0.values().flat_map(|e| &e.guests)
     }
 
-    /// Hosts that have not said since `then` which guests they have. One that says hello to nobody for longer than
-    /// `patience` has none that could be asked for.
-    pub fn unheard(&self, then: Instant, patience: Duration) -> usize {
+    /// Hosts that have not reported since `then` which guests they have. One without a session for longer than `patience`
+    /// has no guests that could be asked for.
+    pub fn unreported(&self, then: Instant, patience: Duration) -> usize {
         let heard = |e: &Entry| e.told.is_some_and(|t| t > then);
         let mute = |e: &Entry| e.session.is_none() && e.silent.elapsed() > patience;
         let all = self.0.values();
@@ -250,79 +220,18 @@ impl HostTable {
         self.0.values().filter_map(Entry::record)
     }
 
-    /// Orders guests of that user away, or only shuts hosts that have none, each host again after `again`. Returns whom
-    /// this sends away for the first time, and the hosts that had guests for longer than `patience`.
-    pub fn expel(
-        &mut self,
-        (home, uid): (&NodeName, u32),
-        whom: Whom,
-        order: &Order,
-        again: Duration,
-        patience: Duration,
-    ) -> (Vec<Record>, Vec<Record>) {
-        let now = Instant::now();
-        let (mut leave, mut lost) = (Vec::new(), Vec::new());
-        let theirs = |e: &&mut Entry| {
-            e.record().is_some_and(|r| r.home == *home && r.uid == uid)
-                && (whom == Whom::All || e.guests.is_empty())
-        };
-        for e in self.0.values_mut().filter(theirs) {
-            let (since, told) = e.expelled.unwrap_or((now, now));
-            if now.duration_since(since) > patience && !e.guests.is_empty() {
-                lost.extend(e.record().cloned());
-            }
-            let due = e.expelled.is_none() || now.duration_since(told) >= again;
-            let heard = due
-                && e.session
-                    .as_ref()
-                    .is_some_and(|(_, out)| out.send(0, Body::Order(order.clone())));
-            if heard {
-                let first = e.expelled.is_none() && !e.guests.is_empty();
-                leave.extend(e.record().filter(|_| first).cloned());
-                e.expelled = Some((since, now));
-            }
-        }
-        (leave, lost)
-    }
-
-    /// That user is trusted (again). Returns the hosts that were shut.
-    pub fn welcome(&mut self, home: &NodeName, uid: u32) -> Vec<Record> {
-        let mut opened = Vec::new();
-        let theirs = |e: &&mut Entry| e.record().is_some_and(|r| r.home == *home && r.uid == uid);
-        for e in self.0.values_mut().filter(theirs) {
-            let told = e.expelled.take().is_some();
-            if let Some((_, out)) = e.session.as_ref().filter(|_| told) {
-                let open = Order::Expel {
-                    why: String::new(),
-                    stay: Stay::NotTrusted,
-                    for_ms: 0,
-                };
-                out.send(0, Body::Order(open));
-            }
-            opened.extend(e.record().filter(|_| told).cloned());
-        }
-        opened
-    }
-
-    /// Guests that were told to go and have not gone.
-    pub fn expelled_guests(&self) -> u64 {
-        let told = self.0.values().filter(|e| e.expelled.is_some());
-        told.map(|e| e.guests.len() as u64).sum()
-    }
-
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    pub fn outlets(&self) -> impl Iterator<Item = &LineSender> {
+    pub fn senders(&self) -> impl Iterator<Item = &LineSender> {
         self.0
             .values()
             .filter_map(|e| e.session.as_ref().map(|(_, o)| o))
     }
 
-    /// Hosts that have ended since anybody looked: of those that are not our children nobody
-    /// tells us.
-    pub fn bury(&mut self) -> Vec<Record> {
+    /// Takes out hosts that have ended since the last call: the kernel reports only those that are our children.
+    pub fn take_ended(&mut self) -> Vec<Record> {
         let dead = |e: &Entry| match &e.stage {
             Stage::Up(r) => !r.lives(),
             Stage::Starting { .. } => false,
@@ -351,29 +260,6 @@ impl HostTable {
         (GUEST_UIDS..)
             .find(|uid| !taken(*uid))
             .unwrap_or(GUEST_UIDS)
-    }
-}
-
-impl Entry {
-    fn record(&self) -> Option<&Record> {
-        match &self.stage {
-            Stage::Up(r) => Some(r),
-            Stage::Starting { .. } => None,
-        }
-    }
-
-    fn pid(&self) -> Option<i32> {
-        match &self.stage {
-            Stage::Up(r) => Some(r.pid),
-            Stage::Starting { .. } => None,
-        }
-    }
-
-    fn guest_uid(&self) -> u32 {
-        match &self.stage {
-            Stage::Up(r) => r.guest_uid,
-            Stage::Starting { guest_uid } => *guest_uid,
-        }
     }
 }
 

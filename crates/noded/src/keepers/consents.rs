@@ -41,7 +41,7 @@ impl Consent {
         process == self.root || self.members.get(&process.pid) == Some(&process.started)
     }
 
-    /// Does it descend from the program, or from one that was seen to?
+    /// The process `pid`, if it descends from the program or from a process that was seen to.
     fn descends(&self, pid: Pid) -> Option<Process> {
         let process = Process::of(pid)?;
         let mut at = process;
@@ -90,7 +90,7 @@ impl Consents {
         Consents(live.map(|c| (c.tree, c)).collect())
     }
 
-    pub fn agree(&mut self, consent: Consent) {
+    pub fn add(&mut self, consent: Consent) {
         self.0.retain(|_, c| c.keeper.lives());
         if self.0.len() < TREES_MAX {
             self.0.insert(consent.tree, consent);
@@ -120,8 +120,9 @@ impl Consents {
         Some(process)
     }
 
-    /// The keeper reports what it has. Who descends from the program now will have done so when its parent has ended.
-    pub fn met(&mut self, tree: TreeId, pids: impl Iterator<Item = Pid>) {
+    /// The keeper reports its processes. Those that descend from the program now still count when their parents have
+    /// ended.
+    pub fn reported(&mut self, tree: TreeId, pids: impl Iterator<Item = Pid>) {
         let Some(consent) = self.0.get(&tree) else {
             return;
         };
@@ -156,12 +157,12 @@ mod tests {
     fn consents(root: Pid, keeper: Pid) -> Consents {
         let known = |pid| Process::of(pid).expect("it runs");
         let mut all = Consents::default();
-        all.agree(Consent::new(TREE, 0, known(root), known(keeper)));
+        all.add(Consent::new(TREE, 0, known(root), known(keeper)));
         all
     }
 
     #[test]
-    fn who_descends_from_the_program_is_of_its_tree_and_no_other() {
+    fn descendants_of_the_program_belong_to_its_tree() {
         let me = std::process::id() as Pid;
         let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
         let pid = child.id() as Pid;
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_that_was_reported_stays_of_its_tree() {
+    fn a_reported_orphan_stays_in_its_tree() {
         let mut parent = Command::new("sh")
             .args(["-c", "sleep 60 >/dev/null & echo $!; read end"])
             .stdin(Stdio::piped())
@@ -199,7 +200,7 @@ mod tests {
         let orphan: Pid = String::from_utf8_lossy(&line).parse().expect("a number");
         let me = std::process::id() as Pid;
         let (mut told, mut untold) = (consents(root, me), consents(root, me));
-        told.met(TREE, [root, orphan].into_iter());
+        told.reported(TREE, [root, orphan].into_iter());
         drop(parent.stdin.take());
         parent.wait().expect("it ends");
         assert!(told.member(TREE, orphan).is_some());
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_daemon_of_this_boot_knows_them_and_one_of_another_does_not() {
+    fn consents_last_until_the_next_boot() {
         let dir = std::env::temp_dir().join(format!("armento-consents-{}", std::process::id()));
         let state = StateDir::new(dir.clone());
         state.create().expect("a directory");

@@ -1,4 +1,4 @@
-//! What was decided on this node, with the figures, and what came of it: `armento log`.
+//! The log of decisions of this node, with figures and outcomes: `armento log`.
 
 use armento_balance::Grounds;
 use armento_client::api::{LogEntry, Outcome};
@@ -14,7 +14,7 @@ pub struct Decisions {
     newest: u64,
 }
 
-/// Its room is taken at once and costs nothing until it is used: what grows does so early, and is seen early.
+/// Its memory is reserved at once and costs nothing until it is used.
 impl Default for Decisions {
     fn default() -> Decisions {
         Decisions {
@@ -24,7 +24,7 @@ impl Default for Decisions {
     }
 }
 
-/// Who was decided about, and where it goes.
+/// The process that was decided about, and where it goes.
 pub struct About<'a> {
     pub pid: Pid,
     pub uid: u32,
@@ -44,7 +44,7 @@ pub struct Decided<'a> {
 }
 
 impl Decided<'_> {
-    /// An order was given, and nobody knows yet what comes of it.
+    /// An order was given; its outcome is not known yet.
     pub fn ordered(cause: &str, ticket: u64) -> Decided<'_> {
         Decided {
             cause,
@@ -81,7 +81,7 @@ impl Decisions {
         });
     }
 
-    /// What came of an order.
+    /// The outcome of an order.
     pub fn ended(&mut self, ticket: u64, outcome: Outcome) {
         let of = |e: &&mut LogEntry| e.ticket == ticket && ticket != 0;
         if let Some(entry) = self.entries.iter_mut().rev().find(of) {
@@ -98,7 +98,7 @@ impl Decisions {
         }
     }
 
-    /// A dry run decides the same each time: it is told once.
+    /// A dry run decides the same each time: it is logged once.
     pub fn has_said(&self, about: &About) -> bool {
         let last = self.entries.iter().rev().find(|e| e.pid == about.pid);
         last.is_some_and(|e| e.outcome == Outcome::DryRun && e.to == *about.to)
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_and_each_order_has_its_end() {
+    fn the_log_is_bounded_and_outcomes_find_their_orders() {
         let mut log = Decisions::default();
         for n in 1..=ENTRIES_MAX as u64 + 5 {
             note(&mut log, n as Pid, 1000, n, Outcome::UnderWay);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_sees_what_is_theirs_the_newest_last() {
+    fn users_see_their_own_entries_newest_last() {
         let mut log = Decisions::default();
         [1000, 1001, 1000, 1000]
             .into_iter()

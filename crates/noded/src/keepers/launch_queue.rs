@@ -1,9 +1,9 @@
-//! Fresh programs of this home that are on their way out go first, a few at a time.
+//! The launch queue: new programs of this home that start elsewhere go first, a few at a time.
 //!
 //! From: `noded/src/control/session.rs` (a keeper asks where). Next: the keeper's report that it has arrived or stays.
 //! Measured with 24 encoders on four nodes of 0.4 of a core: when all start at once, the quarter that stays
-//! takes half of home's processor from those who are being sent, and three nodes stand idle meanwhile. Only a
-//! burst is treated so: where programs leave all the time, nobody who stays waits for them.
+//! takes half of home's processor from those that are being sent, and three nodes stand idle meanwhile. Only a
+//! burst is treated so: where programs leave all the time, those that stay do not wait.
 
 use armento_model::Pid;
 use std::collections::HashMap;
@@ -17,10 +17,10 @@ use tokio::time::Instant;
 /// average. So many for each core are a burst, too.
 const EACH: usize = 2;
 const SPARE: usize = 1;
-/// Nobody waits longer for its turn: a program stands still meanwhile. With 47 programs on a tenth of a core and 2 s all
-/// went at once, thirty of them nowhere: in the melee each of their steps took longer than anybody waits for one.
+/// The longest wait for a turn: a program stands still meanwhile. With 47 programs on a tenth of a core and 2 s all
+/// went at once, thirty of them in vain: each of their steps took longer than its timeout.
 pub const QUEUE_MAX: Duration = Duration::from_secs(10);
-/// Who has not been heard of by then no longer keeps others from going.
+/// A program that was not reported by then no longer keeps others from going.
 const UNDER_WAY_MAX: Duration = Duration::from_secs(5);
 
 pub struct LaunchQueue {
@@ -28,18 +28,18 @@ pub struct LaunchQueue {
     under_way: Mutex<HashMap<Pid, Turn>>,
     /// How many wait or are under way.
     leaving: watch::Sender<Leaving>,
-    /// So many that leave do not keep home's processor from anybody.
+    /// So many that leave do not take home's processor from the others.
     few: usize,
 }
 
 #[derive(Clone, Copy)]
 struct Leaving {
     n: usize,
-    /// When somebody last left and nobody else did.
+    /// When the first of those that leave now began.
     since: Instant,
 }
 
-/// One of those who leave, from asking to arriving; one of the few under way, if it got so far in time.
+/// A program that leaves, from asking to arriving; one of the few under way, if its turn came in time.
 struct Turn {
     leaving: watch::Sender<Leaving>,
     _room: Option<OwnedSemaphorePermit>,
@@ -114,7 +114,7 @@ mod tests {
     const ROOM: Pid = (EACH + SPARE) as Pid;
 
     #[tokio::test(start_paused = true)]
-    async fn a_few_at_a_time_and_nobody_waits_for_ever() {
+    async fn a_few_leave_at_a_time_and_the_wait_is_bounded() {
         let d = Arc::new(LaunchQueue::new(1));
         for pid in 1..=ROOM {
             d.enter(pid).await;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_stays_lets_those_who_leave_go_first() {
+    async fn programs_that_stay_start_after_those_that_leave() {
         let d = Arc::new(LaunchQueue::new(1));
         let began = tokio::time::Instant::now();
         d.few_leave().await;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_many_leave_all_the_time_nobody_waits() {
+    async fn a_steady_stream_of_departures_is_not_waited_for() {
         let d = Arc::new(LaunchQueue::new(1));
         let began = tokio::time::Instant::now();
         for pid in 1..=ROOM {

@@ -4,14 +4,17 @@
 
 mod consents;
 mod decisions;
+mod keeper;
 mod launch_queue;
 mod rejoin;
+mod reports;
 mod table;
 mod trace_rate;
 
 pub use consents::{Consent, Consents};
 pub use decisions::Decided;
+pub use keeper::{Keeper, needs};
 pub use launch_queue::LaunchQueue;
 pub use rejoin::Rejoin;
-pub use table::{Keeper, KeeperTable, needs};
+pub use table::KeeperTable;
 pub use trace_rate::{PER_SECOND_MAX, TraceRate};

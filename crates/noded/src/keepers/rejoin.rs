@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// As keepers call themselves (`keeper/src/sys.rs`).
 const NAME: &str = "armento-keeper";
-/// Most that a new tree waits: some of them may be another daemon's. Less than a keeper waits for its answer.
+/// The longest wait of a new tree: some of them may be another daemon's. Less than a keeper waits for its answer.
 const WAIT_MAX: Duration = Duration::from_secs(4);
 
 pub struct Rejoin {

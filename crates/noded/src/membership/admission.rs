@@ -1,11 +1,11 @@
-//! Letting a node in.
+//! Admitting a node, at the member that holds the farm's key.
 //!
 //! Order: version, token, clock, name, machine, the way back. A token is spent only by a node that can be a member, and a
 //! wrong token learns nothing about the farm.
 
-use super::machine;
+use super::machine_id;
+use super::reach_joiner::{Unreached, probe};
 use super::tokens::{self, Denied};
-use super::way_back::{self, NoWay};
 use crate::clock::{Moments, realtime_ns, span, unix_now};
 use crate::error::{FarmError, refusal};
 use crate::hex::hex;
@@ -20,15 +20,15 @@ use std::cmp::Ordering;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A name given out and never heard of blocks a second node of that name this long, seconds: time
+/// A name that was given to a node that never came up blocks a second node of that name this long, seconds: time
 /// enough to start a daemon after joining.
 const NAME_KEPT_S: u64 = 600;
 
-/// Clocks that are further apart make certificates that are not valid yet (`link/src/keys.rs`, ten minutes); nobody's
-/// clock is wrong by minutes who has ever asked for the time.
+/// Clocks that are further apart make certificates that are not valid yet (`link/src/keys.rs`, ten minutes); no
+/// machine that ever synchronized its clock is wrong by minutes.
 const CLOCKS_MAX_NS: i64 = 300_000_000_000;
 
-/// `from`: the joiner's end of the connection, heard at `heard_ns` by our clock.
+/// `from`: the joiner's end of the connection; its question came at `heard_ns` by our clock.
 pub fn admit_node(
     node: &Arc<Node>,
     ask: JoinAsk,
@@ -81,7 +81,7 @@ pub fn admit_node(
         heard: false,
         machine: ask.machine.clone(),
     };
-    let mut seeds = node.lock().admitted(member);
+    let mut seeds = node.lock().member_admitted(member);
     seeds.push(Member {
         name: node.farm.node.clone(),
         addr: node.addr(),
@@ -166,7 +166,7 @@ fn name_is_free(node: &Node, ask: &JoinAsk) -> Result<(), Refusal> {
     let taken = match core.members.get(&ask.name) {
         None => ask.name == core.me,
         Some(m) if m.is_up() => true,
-        // Whose join ended badly after it was admitted tries again.
+        // A node whose join failed after it was admitted tries again.
         Some(m) if is_again(ask, &m.known) => false,
         Some(m) => !m.known.heard && unix_now() < m.known.admitted + NAME_KEPT_S,
     };
@@ -197,7 +197,7 @@ fn machine_is_new(node: &Node, ask: &JoinAsk) -> Result<(), Refusal> {
         .keys
         .ca_sha256()
         .ok()
-        .and_then(|ca| machine::of_farm(&ca));
+        .and_then(|ca| machine_id::of_farm(&ca));
     let core = node.lock();
     let of = |m: &Standing| m.known.machine.as_ref() == Some(machine) && m.known.name != ask.name;
     let other = match ours.as_ref() == Some(machine) {
@@ -253,17 +253,17 @@ fn is_reached(node: &Node, ask: &JoinAsk, from: Option<SocketAddr>) -> Result<bo
         "let TCP and UDP of port {port} in through this node's firewall, or give the address that {me} reaches with --address; \
          --no-check joins all the same"
     );
-    match way_back::probe(addr, key, told) {
+    match probe(addr, key, told) {
         Ok(()) => Ok(true),
-        Err(NoWay::Tcp(why)) => no(
+        Err(Unreached::Tcp(why)) => no(
             format!("{me} cannot reach this node at {addr}/tcp: {why}"),
             open,
         ),
-        Err(NoWay::Udp(why)) => no(
+        Err(Unreached::Udp(why)) => no(
             format!("{me} cannot reach this node at {addr}/udp: {why}"),
             open,
         ),
-        Err(NoWay::Told(why)) => no(
+        Err(Unreached::Told(why)) => no(
             format!("this node cannot reach {me} at {told}, where it says that it is: {why}"),
             format!(
                 "on {me}: write `address = \"ADDRESS\"`, one that the others reach, to its configuration and start its daemon again; --no-check joins all the same"

@@ -1,8 +1,8 @@
 //! Making a farm and joining one: what `armento farm init`, `farm token` and `join` do.
 
 use super::place::Place;
-use super::way_back::Door;
-use super::{machine, reach, tokens};
+use super::reach_joiner::JoinListener;
+use super::{dial_member, machine_id, tokens};
 use crate::clock::{APART_MAX_NS, Offset, measure, realtime_ns, span, unix_now};
 use crate::config::{Config, Wire};
 use crate::error::FarmError;
@@ -16,11 +16,11 @@ use armento_model::{ENGINE_VERSION, NodeName};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A token's life if nobody says otherwise.
+/// A token's life, unless another is given.
 pub const TOKEN_TTL: Duration = Duration::from_secs(24 * 3600);
 /// … and how many nodes it admits.
 pub const TOKEN_USES: u32 = 100;
-/// Time for the member's answer: it tries to reach this node meanwhile (`way_back.rs`).
+/// Time for the member's answer: it tries to reach this node meanwhile (`reach_joiner.rs`).
 const JOIN: Duration = Duration::from_secs(30);
 
 pub struct InitOptions {
@@ -52,7 +52,7 @@ pub struct Enrolled {
     pub token: Option<Token>,
     /// False: the member is too old to try whether it reaches this node.
     pub checked: bool,
-    /// What is to be said of the clocks.
+    /// A notice about the clocks.
     pub clock: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub fn init(config: &Config, options: &InitOptions) -> Result<Enrolled, FarmErro
         config,
     )?;
     place.is_free()?;
-    let (addr, found) = place.told(None)?;
+    let (addr, found) = place.advertised(None)?;
     let ca = FarmKeys::create().map_err(FarmError::Keys)?;
     let keys = ca.first_node(&node).map_err(FarmError::Keys)?;
     let hash = keys.ca_sha256().map_err(FarmError::Keys)?;
@@ -136,11 +136,13 @@ pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmErro
     place.is_free()?;
     // A directory that cannot be written is told before the farm knows of this node.
     dir.try_write()?;
-    let (duplex, member, ca_der) = reach::member(&options.addr, &token)?;
+    let (duplex, member, ca_der) = dial_member::member(&options.addr, &token)?;
     let local = duplex.socket().local_addr().ok();
-    let (addr, found) = place.told(local.map(|a| a.ip()))?;
-    let door = match options.check {
-        true => Some(Door::open(place.listen, &token, member).map_err(|e| place.refused(&e))?),
+    let (addr, found) = place.advertised(local.map(|a| a.ip()))?;
+    let listener = match options.check {
+        true => {
+            Some(JoinListener::open(place.listen, &token, member).map_err(|e| place.refused(&e))?)
+        }
         false => None,
     };
     let request = NodeKeys::request(&node).map_err(FarmError::Keys)?;
@@ -153,10 +155,10 @@ pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmErro
         name: node.clone(),
         csr_pem: request.csr_pem,
         addr,
-        machine: machine::of_farm(&token.ca_sha256),
+        machine: machine_id::of_farm(&token.ca_sha256),
         same_machine: options.same_machine,
         asked_ns: Some(asked_ns),
-        way_back: door.as_ref().map(|door| door.key.clone()),
+        way_back: listener.as_ref().map(|listener| listener.key.clone()),
     });
     let unreachable = |cause: String| FarmError::Unreachable {
         addr: options.addr.clone(),
@@ -170,7 +172,7 @@ pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmErro
         other => unreachable(other.to_string()),
     })?;
     let heard_ns = realtime_ns();
-    drop(door);
+    drop(listener);
     let PeerAnswer::Joined(joined) = answer else {
         return Err(unreachable("its answer was not understood".into()));
     };
@@ -219,7 +221,7 @@ pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmErro
     })
 }
 
-/// Said of clocks with which nothing moves.
+/// The notice about clocks that are too far apart for moves.
 fn clock_told(there: Offset) -> String {
     let which = if there.ahead_ns > 0 {
         "behind"

@@ -1,4 +1,4 @@
-//! Leaving a farm: own processes home, guests away, then the others are told and the keys forgotten.
+//! Leaving a farm: processes of this home come back, guests go, then members are told and the keys removed.
 
 use crate::config::Config;
 use crate::error::{FarmError, refusal};
@@ -12,9 +12,9 @@ use armento_model::{NodeName, Stay};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time for everybody to go where they belong.
+/// Time for processes to come home and for guests to go.
 const HOMEWARD: Duration = Duration::from_secs(60);
-/// Between two looks at who is still away.
+/// Between two looks at what is still away.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A member that does not answer in this time learns it from the others.
 const TELL: Duration = Duration::from_secs(3);
@@ -71,11 +71,11 @@ async fn send_home(node: &Node) -> Result<(), Refusal> {
     let told = Instant::now();
     {
         let mut core = node.lock();
-        let ticket = core.next();
+        let ticket = core.next_number();
         for keeper in core.keepers.all() {
             keeper.out.send(0, Body::Order(Order::Recall { ticket }));
         }
-        for host in core.hosts.outlets() {
+        for host in core.hosts.senders() {
             host.send(0, Body::Order(expel_order()));
         }
     }
@@ -84,7 +84,7 @@ async fn send_home(node: &Node) -> Result<(), Refusal> {
         let (away, guests, unheard) = {
             let core = node.lock();
             let away = core.keepers.procs().filter(|p| p.place != core.me).count();
-            let unheard = core.hosts.unheard(told, HELLO_MAX);
+            let unheard = core.hosts.unreported(told, HELLO_MAX);
             (away, core.hosts.guests().count(), unheard)
         };
         if away + guests + unheard == 0 {
@@ -116,7 +116,7 @@ fn tell(me: &Identity, my_name: &NodeName, members: &[Member]) {
     });
 }
 
-/// `armento leave` when no daemon runs here: nothing is here to bring home.
+/// `armento leave` when no daemon runs here: there is no process to bring home.
 pub fn leave_without_daemon(config: &Config) -> Result<NodeName, FarmError> {
     let dir = StateDir::new(config.state_dir());
     let farm = dir.farm()?;
@@ -130,7 +130,7 @@ pub fn leave_without_daemon(config: &Config) -> Result<NodeName, FarmError> {
     Ok(farm.node)
 }
 
-/// True when nobody can join the farm once this node has left it: it holds the farm's key, and
+/// True when no node can join the farm once this one has left it: it holds the farm's key, and
 /// other members remain. False also when this user may not look.
 pub fn takes_the_key(config: &Config) -> bool {
     let dir = StateDir::new(config.state_dir());

@@ -4,19 +4,19 @@
 //! and `admission.rs` (the member's); `revoke.rs` applies what the farm says of removed nodes.
 
 mod admission;
+mod dial_member;
 mod enrol;
 mod leave;
-mod machine;
+mod machine_id;
 mod place;
-mod reach;
+mod reach_joiner;
 mod remove;
 mod revoke;
 mod tokens;
-mod way_back;
 
 pub use admission::admit_node;
 pub use enrol::{Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, new_token};
 pub use leave::{expel_order, leave_farm, leave_without_daemon, takes_the_key};
 pub use place::listen_refused;
 pub use remove::{remaining, remove_node};
-pub use revoke::{ask_one, take};
+pub use revoke::{apply_statement, ask_for_statement};

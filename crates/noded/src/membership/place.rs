@@ -59,10 +59,10 @@ impl Place {
 
     /// The address others use: the given one, the one of listening, `seen` by a member, or the one that is found; and
     /// whether it was found.
-    pub fn told(&self, seen: Option<IpAddr>) -> Result<(SocketAddr, bool), FarmError> {
+    pub fn advertised(&self, seen: Option<IpAddr>) -> Result<(SocketAddr, bool), FarmError> {
         let port = self.listen.port();
         if let Some(text) = &self.address {
-            return Ok((address::told_as(text, port)?, false));
+            return Ok((address::advertised_address(text, port)?, false));
         }
         if !self.listen.ip().is_unspecified() {
             return Ok((self.listen, false));

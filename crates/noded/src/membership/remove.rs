@@ -1,9 +1,9 @@
-//! Removing a node for good, at a member that holds the farm's key: everybody goes where they belong, then its
-//! certificates and the secret that it knows are worth nothing.
+//! Removing a node for good, at a member that holds the farm's key: processes move home, then the node's
+//! certificates and the secret that it knows are revoked.
 //!
 //! From: `noded/src/control/requests.rs`. Next: `noded/src/membership/revoke.rs`.
 
-use super::revoke::take;
+use super::revoke::apply_statement;
 use super::tokens;
 use crate::error::{FarmError, Result, refusal};
 use crate::hex::{hex, unhex};
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Time for everybody to go where they belong; what is not there by then is lost.
+/// Time for processes to move home; what has not moved by then is lost.
 const HOMEWARD: Duration = Duration::from_secs(30);
-/// Keepers and hosts report once a second at least: nobody is elsewhere who was not seen by then.
+/// Keepers and hosts report once a second at least: every process elsewhere was reported by then.
 const REPORTED: Duration = Duration::from_secs(2);
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -94,15 +94,15 @@ pub async fn remove_node(asker: &Asker, name: NodeName, now: bool) -> Result<Ans
     let numbers = revocation.removed.iter().flat_map(|r| &r.serials);
     let numbers: Vec<Vec<u8>> = numbers.filter_map(|s| unhex(s)).collect();
     revocation.crl_pem = Some(ca.removed(&numbers, revocation.epoch).map_err(unsigned)?);
-    let said = sign(&ca, &Statement::Revoke(revocation))?;
-    // It hears it too, while we can still speak to it.
-    let theirs = call(node, &name, PeerAsk::Said(said.clone()), TELL);
+    let signed = sign(&ca, &Statement::Revoke(revocation))?;
+    // The removed node, too, while it still accepts our connection.
+    let theirs = call(node, &name, PeerAsk::Said(signed.clone()), TELL);
     if let Err(e) = theirs.await {
         tracing::info!("telling {name}: {e}");
     }
-    take(node, &said)?;
+    apply_statement(node, &signed)?;
     tokens::void(&node.state).map_err(failed)?;
-    let untold = tell(node, &said).await;
+    let untold = tell(node, &signed).await;
     Ok(Answer::Removed {
         node: name,
         lost: left,
@@ -134,7 +134,7 @@ fn sign(ca: &FarmKeys, word: &Statement) -> Result<Signed> {
     Ok(Signed { text, signature })
 }
 
-/// Who of ours is at `name`, and who of its own is here.
+/// Number of our processes at `name`, and of its guests here.
 pub fn remaining(node: &Node, name: &NodeName) -> u64 {
     let core = node.lock();
     let ours = core.keepers.procs().filter(|p| p.place == *name).count();
@@ -142,10 +142,10 @@ pub fn remaining(node: &Node, name: &NodeName) -> u64 {
     (ours + theirs) as u64
 }
 
-/// Everybody goes where they belong, everywhere. Returns how many have not.
+/// Has every member drain the node. Returns how many processes have not moved.
 async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> {
     let epoch = node.revocation().epoch;
-    let said = sign(
+    let signed = sign(
         ca,
         &Statement::Drain {
             node: name.clone(),
@@ -153,19 +153,19 @@ async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> 
         },
     )?;
     let (sure, until) = (Instant::now() + REPORTED, Instant::now() + HOMEWARD);
-    take(node, &said)?;
+    apply_statement(node, &signed)?;
     let mut left: BTreeMap<NodeName, u64> = BTreeMap::new();
     let mut open: Vec<NodeName> = node.lock().peers();
     open.retain(|n| n != name);
     loop {
-        // Again for those who have some left: a word that was lost costs nothing but a turn.
-        let ask = || PeerAsk::Said(said.clone());
+        // Again for members with some left: a question that was lost costs one turn.
+        let ask = || PeerAsk::Said(signed.clone());
         for (peer, answer) in all(node, &open, ask).await {
             match answer {
                 Ok(PeerAnswer::Left { count }) => drop(left.insert(peer, count)),
                 Ok(_) => {}
                 Err(e) => {
-                    // Who cannot be asked is not waited for.
+                    // A member that does not answer is not waited for.
                     tracing::info!("{peer}, asked to let go of {name}: {e}");
                     left.remove(&peer);
                 }
@@ -184,10 +184,10 @@ async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> 
     }
 }
 
-/// Tells every member; those who could not be told.
-async fn tell(node: &Arc<Node>, said: &Signed) -> Vec<NodeName> {
+/// Tells every member; returns those that did not answer.
+async fn tell(node: &Arc<Node>, signed: &Signed) -> Vec<NodeName> {
     let members: Vec<NodeName> = node.lock().members.keys().cloned().collect();
-    let told = all(node, &members, || PeerAsk::Said(said.clone())).await;
+    let told = all(node, &members, || PeerAsk::Said(signed.clone())).await;
     let silent = told.into_iter().filter(|(_, answer)| answer.is_err());
     silent.map(|(name, _)| name).collect()
 }

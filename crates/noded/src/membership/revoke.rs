@@ -4,7 +4,7 @@
 
 use crate::error::refusal;
 use crate::hex::hex;
-use crate::hosts::end;
+use crate::hosts::kill;
 use crate::peer::{self, PeerAnswer, PeerAsk};
 use crate::policy::drain;
 use crate::revocation::{Removed, Revocation, Signed, Statement};
@@ -19,7 +19,7 @@ use std::time::Duration;
 const ASKED: Duration = Duration::from_secs(3);
 
 /// Applies a signed statement, whichever member passed it on. True: it was new, and holds here now.
-pub fn take(node: &Arc<Node>, said: &Signed) -> Result<bool, Refusal> {
+pub fn apply_statement(node: &Arc<Node>, signed: &Signed) -> Result<bool, Refusal> {
     let forged = || {
         refusal(
             "not-trusted",
@@ -28,7 +28,7 @@ pub fn take(node: &Arc<Node>, said: &Signed) -> Result<bool, Refusal> {
         )
     };
     let ca_pem = &node.keys.ca_pem;
-    if !said.is_of(ca_pem) {
+    if !signed.is_of(ca_pem) {
         return Err(forged());
     }
     let unknown = || {
@@ -38,7 +38,7 @@ pub fn take(node: &Arc<Node>, said: &Signed) -> Result<bool, Refusal> {
             "update Armento on this node",
         )
     };
-    match said.statement(ca_pem).ok_or_else(unknown)? {
+    match signed.statement(ca_pem).ok_or_else(unknown)? {
         Statement::Drain { node: name, epoch } => {
             if epoch != node.revocation().epoch {
                 return Err(refusal(
@@ -50,11 +50,15 @@ pub fn take(node: &Arc<Node>, said: &Signed) -> Result<bool, Refusal> {
             drain(node, &name);
             Ok(true)
         }
-        Statement::Revoke(news) => hold(node, said, news),
+        Statement::Revoke(revocation) => apply_revocation(node, signed, revocation),
     }
 }
 
-fn hold(node: &Arc<Node>, said: &Signed, news: Revocation) -> Result<bool, Refusal> {
+fn apply_revocation(
+    node: &Arc<Node>,
+    signed: &Signed,
+    revocation: Revocation,
+) -> Result<bool, Refusal> {
     let failed = |e: String| {
         refusal(
             "failed",
@@ -64,17 +68,17 @@ fn hold(node: &Arc<Node>, said: &Signed, news: Revocation) -> Result<bool, Refus
     };
     let _turn = node.revoking.lock().unwrap_or_else(PoisonError::into_inner);
     let before = node.revocation();
-    if news.epoch <= before.epoch {
+    if revocation.epoch <= before.epoch {
         return Ok(false);
     }
-    Revocation::write(said, &node.state).map_err(|e| failed(e.to_string()))?;
+    Revocation::write(signed, &node.state).map_err(|e| failed(e.to_string()))?;
     let own = serial_of(&node.keys.cert_pem).map_err(|e| failed(e.to_string()))?;
-    if news.names(&hex(&own)) {
-        end_here(node);
+    if revocation.names(&hex(&own)) {
+        end_membership(node);
         return Ok(true);
     }
     let fresh = |r: &&Removed| r.serials.iter().any(|s| !before.names(s));
-    let gone: Vec<NodeName> = news
+    let gone: Vec<NodeName> = revocation
         .removed
         .iter()
         .filter(fresh)
@@ -83,7 +87,7 @@ fn hold(node: &Arc<Node>, said: &Signed, news: Revocation) -> Result<bool, Refus
     *node
         .revocation
         .lock()
-        .unwrap_or_else(PoisonError::into_inner) = (Arc::new(news), Some(said.clone()));
+        .unwrap_or_else(PoisonError::into_inner) = (Arc::new(revocation), Some(signed.clone()));
     if let Err(e) = node.renew() {
         tracing::error!("our certificate could not be renewed: {e}");
     }
@@ -101,23 +105,23 @@ fn hold(node: &Arc<Node>, said: &Signed, news: Revocation) -> Result<bool, Refus
 fn cut(node: &Node, name: &NodeName) {
     let guests = {
         let mut core = node.lock();
-        core.left(name);
+        core.member_left(name);
         core.draining.remove(name);
         for out in core
             .keepers
             .all()
             .map(|k| &k.out)
-            .chain(core.hosts.outlets())
+            .chain(core.hosts.senders())
         {
             out.send(0, Body::Order(Order::Cut { node: name.clone() }));
         }
         core.hosts.of_home(name)
     };
-    guests.iter().for_each(end);
+    guests.iter().for_each(kill);
 }
 
 /// This node itself was removed.
-fn end_here(node: &Arc<Node>) {
+fn end_membership(node: &Arc<Node>) {
     tracing::error!("this node was removed from its farm; join again with a new token");
     let guests = {
         let mut core = node.lock();
@@ -128,7 +132,7 @@ fn end_here(node: &Arc<Node>) {
         }
         core.hosts.all()
     };
-    guests.iter().for_each(end);
+    guests.iter().for_each(kill);
     if let Err(e) = node.state.forget() {
         tracing::warn!("{e}");
     }
@@ -137,7 +141,7 @@ fn end_here(node: &Arc<Node>) {
 
 /// Asks one member, in turn, whether it has a newer statement: a node that was down when it was sent learns it in no
 /// other way.
-pub fn ask_one(node: &Arc<Node>, turn: u64) {
+pub fn ask_for_statement(node: &Arc<Node>, turn: u64) {
     let chosen = {
         let core = node.lock();
         let up: Vec<_> = core.members.values().filter(|m| m.is_up()).collect();
@@ -156,8 +160,8 @@ pub fn ask_one(node: &Arc<Node>, turn: u64) {
         epoch: node.revocation().epoch,
     };
     match peer::call(&node.identity(), &name, addr, &ask, ASKED) {
-        Ok(PeerAnswer::News { said: Some(said) }) => {
-            if let Err(no) = take(node, &said) {
+        Ok(PeerAnswer::News { said: Some(signed) }) => {
+            if let Err(no) = apply_statement(node, &signed) {
                 tracing::warn!("what {name} passed on: {}", no.message);
             }
         }

@@ -1,4 +1,4 @@
-//! Who may join: tokens with an expiry and a number of uses. Only hashes of secrets are stored.
+//! Tokens that let nodes join, with an expiry and a number of uses. Only hashes of secrets are stored.
 
 use crate::clock::{span, unix_now};
 use crate::error::{FarmError, refusal};
@@ -25,7 +25,7 @@ struct Kept {
     uses_left: u32,
 }
 
-/// Runs `change` on the tokens while nobody else does, and stores what it leaves if it went well.
+/// Runs `change` on the tokens under their lock, and stores the result if it succeeded.
 fn locked<T, E: From<FarmError>>(
     dir: &StateDir,
     change: impl FnOnce(&mut Vec<Kept>) -> Result<T, E>,
@@ -63,7 +63,7 @@ pub fn add(dir: &StateDir, token: &Token, ttl: Duration, uses: u32) -> Result<()
     })
 }
 
-/// No token made so far opens anything: a node that was removed may know one.
+/// Makes all tokens invalid: a node that was removed may know one.
 pub fn void(dir: &StateDir) -> Result<(), FarmError> {
     locked(dir, |tokens| {
         tokens.clear();
@@ -71,7 +71,7 @@ pub fn void(dir: &StateDir) -> Result<(), FarmError> {
     })
 }
 
-/// Why a token opens nothing. Nothing was changed.
+/// Why a token is not valid. Nothing was changed.
 pub enum Denied {
     No(Refusal),
     State(FarmError),
@@ -83,7 +83,7 @@ impl From<FarmError> for Denied {
     }
 }
 
-/// Whether the token opens the farm. Nothing is changed.
+/// Whether the token is valid. Nothing is changed.
 pub fn check(dir: &StateDir, id: &str, secret: &str) -> Result<(), Denied> {
     locked(dir, |tokens| find(tokens, id, secret).map(drop))
 }
@@ -106,7 +106,7 @@ fn find<'a>(tokens: &'a mut [Kept], id: &str, secret: &str) -> Result<&'a mut Ke
         ))
     };
     let hash = ca_hash(secret.as_bytes());
-    // Hashes are compared, so the time that takes tells nothing about the secret.
+    // Hashes are compared, so the time it takes tells nothing about the secret.
     let token = tokens
         .iter_mut()
         .find(|t| t.id == id && t.secret_sha256 == hash);

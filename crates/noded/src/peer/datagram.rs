@@ -19,7 +19,7 @@ pub enum Kind {
     Swim,
     /// The load vector's.
     Vector,
-    /// Of a version to come: sent in tests, known to nobody.
+    /// Of a later version: sent in tests, known to no daemon.
     ToCome,
 }
 
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_members_are_heard() {
+    fn only_datagrams_of_members_open() {
         let (ours, theirs) = (Seal::new("a"), Seal::new("b"));
         let sent = ours.close(Kind::Vector, b"load");
         assert_eq!(ours.open(&sent), Some((Kind::Vector, &b"load"[..])));

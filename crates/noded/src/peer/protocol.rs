@@ -20,7 +20,7 @@ pub struct Question {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum PeerAsk {
-    /// The only question heard without a certificate.
+    /// The only question that is answered without a certificate.
     Join(JoinAsk),
     /// A host for a tree of the asking node, if there is room.
     Admit(AdmitAsk),
@@ -54,7 +54,7 @@ pub struct JoinAsk {
     pub csr_pem: String,
     /// Where the joiner will be reached.
     pub addr: SocketAddr,
-    /// Its machine's hash (`membership/machine.rs`); older joiners send none of what follows.
+    /// Its machine's hash (`membership/machine_id.rs`); older joiners send none of what follows.
     #[serde(default)]
     pub machine: Option<String>,
     /// Another node may have the same.
@@ -63,7 +63,7 @@ pub struct JoinAsk {
     /// The time of day there.
     #[serde(default)]
     pub asked_ns: Option<i64>,
-    /// With which it answers at `addr` while it waits (`membership/way_back.rs`); `None`: it need not be reached.
+    /// With which it answers at `addr` while it waits (`membership/reach_joiner.rs`); `None`: it need not be reached.
     #[serde(default)]
     pub way_back: Option<String>,
 }
@@ -122,7 +122,7 @@ pub struct Joined {
     pub moments: Option<Moments>,
 }
 
-/// A reply, and what its sender speaks.
+/// A reply, and the version that its sender speaks.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Replied {
     pub v: u32,
@@ -143,10 +143,10 @@ pub enum CallError {
     /// The other daemon said no.
     #[error("{}", .0.message)]
     Refused(Refusal),
-    /// It was not reached, or is not who it should be; nothing was asked.
+    /// It was not reached, or is not the daemon it should be; nothing was asked.
     #[error("{0}")]
     Link(#[from] LinkError),
-    /// The connection ended before the answer; whether it was heard is unknown.
+    /// The connection ended before the answer; whether the question was read is unknown.
     #[error("{0}")]
     Line(#[from] LineError),
 }

@@ -27,7 +27,7 @@ pub fn order_moves(node: &Node) {
         if node.config.dry_run {
             let me = core.me.clone();
             let dry = decided(chosen.grounds, 0, Outcome::DryRun);
-            core.keepers.note(chosen.pid, &me, &chosen.to, dry);
+            core.keepers.log_decision(chosen.pid, &me, &chosen.to, dry);
             continue;
         }
         order(&mut core, &chosen, &node.policy, now);
@@ -79,7 +79,7 @@ fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
     } else {
         Dest::Node(chosen.to.clone())
     };
-    let (pid, ticket) = (chosen.pid, core.next());
+    let (pid, ticket) = (chosen.pid, core.next_number());
     let order = Order::Move {
         pid,
         to,
@@ -91,7 +91,7 @@ fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
         core.ledger.moving(chosen, policy, now);
         let me = core.me.clone();
         let ordered = decided(chosen.grounds, ticket, Outcome::UnderWay);
-        core.keepers.note(pid, &me, &chosen.to, ordered);
+        core.keepers.log_decision(pid, &me, &chosen.to, ordered);
     }
 }
 
@@ -120,7 +120,7 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
         ..Fresh::default()
     };
     let mut view = node.near(&mut core);
-    // Where it is now it is only because it was born there.
+    // It is where it is only because it was started there.
     view.procs.retain(|p| p.pid != pid);
     let me = core.me.clone();
     let chosen = place(&view, &node.policy, &fresh).unwrap_or_else(|| me.clone());
@@ -131,7 +131,7 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
         },
         ..Decided::ordered("placed", 0)
     };
-    core.keepers.note(pid, &me, &chosen, placed);
+    core.keepers.log_decision(pid, &me, &chosen, placed);
     if node.config.dry_run {
         return None;
     }

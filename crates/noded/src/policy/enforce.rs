@@ -1,23 +1,23 @@
 //! What is not allowed where it is goes home: guests away, our own back. Looked at once a period, and at once when the
 //! settings change.
 
-use crate::hosts::{Record, Whom, end, weigh};
+use crate::hosts::{Record, Whom, kill, weigh};
 use crate::keepers::Decided;
 use crate::state::{Core, Node, shut_message};
 use armento_client::api::{Dest, Order};
 use armento_model::{NodeName, Pid, Stay};
 use std::time::{Duration, Instant};
 
-/// Who does not come is asked again.
+/// A process that has not come home by then is ordered again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// A host asked to send its guests away takes none for so long; it is asked again before.
 const SHUT: Duration = Duration::from_secs(15);
-/// Guests that are not fetched by then are ended, with their host.
+/// Guests that their home has not fetched by then are ended, with their host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Those who leave a node have this weight, together, until they may come again: with the least, beside a program of the
+/// Guests that leave a node have this weight, together, until they may come again: with the least, beside a program of the
 /// owner's, the milliseconds of a departure took four seconds.
 const LEAVING_WEIGHT: u64 = 50;
-/// Where guests have a weight: the others' of the node are 100. `None`: they have none.
+/// Sets the weight of these hosts, where a process of this node has 100. `None`: guests have no weight of their own.
 fn weigh_all(records: &[Record], weight: Option<u64>) {
     let all = weight
         .into_iter()
@@ -25,7 +25,7 @@ fn weigh_all(records: &[Record], weight: Option<u64>) {
     all.for_each(|(record, w)| weigh(record, w));
 }
 
-/// Says what is not allowed to be where it is that it must go.
+/// Orders home every process that is not allowed where it is.
 pub fn enforce_settings(node: &Node) {
     let mut core = node.lock();
     if core.leaving {
@@ -61,14 +61,14 @@ pub fn enforce_settings(node: &Node) {
         let whose = (&home, uid);
         let (told, lost) = core.hosts.expel(whose, whom, &order, AGAIN, patience);
         leave.extend(told);
-        lost.iter().for_each(end);
+        lost.iter().for_each(kill);
     }
     let each = LEAVING_WEIGHT / leave.len().max(1) as u64;
     weigh_all(&leave, weight.map(|w| w.max(each)));
 }
 
-/// Why that user's guests must go, or none may come, and how long they may take before they are ended: who is only
-/// to make room may take for ever.
+/// Why that user's guests must go, or none may come, and how long they may take before they are ended: without limit
+/// where they only make room.
 fn unwelcome(
     node: &Node,
     core: &Core,
@@ -97,7 +97,7 @@ fn unwelcome(
     ))
 }
 
-/// Ours where they may not be.
+/// Processes of this home on nodes that may not have them.
 pub fn astray(node: &Node, core: &Core) -> Vec<Pid> {
     let trust = node.trust();
     let strays = core.keepers.procs().filter(|p| {
@@ -117,7 +117,7 @@ fn recall(node: &Node, core: &mut Core, pid: Pid, cause: &str) {
     let Some(tree) = core.keepers.holder(pid).map(|k| k.hello.tree) else {
         return;
     };
-    let ticket = core.next();
+    let ticket = core.next_number();
     let order = Order::Move {
         pid,
         to: Dest::Home,
@@ -130,11 +130,11 @@ fn recall(node: &Node, core: &mut Core, pid: Pid, cause: &str) {
         let (now, me) = (node.now(), core.me.clone());
         core.ledger.flies_to(pid, &me, now);
         core.keepers
-            .note(pid, &me, &me, Decided::ordered(cause, ticket));
+            .log_decision(pid, &me, &me, Decided::ordered(cause, ticket));
     }
 }
 
-/// Tells keepers where nothing of theirs goes, when that has changed.
+/// Tells keepers which nodes are closed to them, when that has changed.
 fn close(node: &Node, core: &mut Core) {
     let trust = node.trust();
     let Core {
@@ -149,7 +149,7 @@ fn close(node: &Node, core: &mut Core) {
     });
 }
 
-/// `name` is to be removed: everybody goes where they belong, and nobody goes there.
+/// `name` is to be removed: its guests go, our processes there come home, and none goes there.
 pub fn drain(node: &Node, name: &NodeName) {
     node.lock()
         .draining

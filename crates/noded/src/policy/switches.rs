@@ -34,7 +34,9 @@ fn info(node: &Node) -> SwitchInfo {
     SwitchInfo {
         away: core.away().len() as u64,
         guests: core.hosts.guests().count() as u64,
-        unheard: s.since().map_or(0, |at| core.hosts.unheard(at, HELLO_MAX)) as u64,
+        unheard: s
+            .since()
+            .map_or(0, |at| core.hosts.unreported(at, HELLO_MAX)) as u64,
         ..s.info(&node.farm.node)
     }
 }

@@ -59,7 +59,7 @@ pub fn change_trust(node: &Node, change: Option<&TrustChange>) -> Result<TrustIn
 
 fn holds(node: &Node, trust: Trust) {
     *node.trust.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(trust);
-    // Who refused us before may be asked again: people change both sides at once.
+    // Nodes that refused us may be asked again: people change both sides at once.
     node.lock().refused.clear();
     enforce_settings(node);
 }

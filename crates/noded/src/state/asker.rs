@@ -1,9 +1,9 @@
-//! Who asks for something on a control session.
+//! The user and the session of a request that takes time.
 
 use super::node::Node;
 use std::sync::Arc;
 
-/// Who asks something that takes time.
+/// Where a request that takes time comes from.
 pub struct Asker {
     pub node: Arc<Node>,
     pub session: u64,

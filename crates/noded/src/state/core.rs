@@ -51,10 +51,11 @@ pub struct Core {
     pub count: u64,
 }
 
+/// A member that has not reported yet.
 pub fn standing(known: Member) -> (NodeName, Standing) {
     let standing = Standing {
         boot: 0,
-        // Until it is heard of.
+        // Until foca reports it.
         state: State::Down,
         known,
     };
@@ -62,7 +63,8 @@ pub fn standing(known: Member) -> (NodeName, Standing) {
 }
 
 impl Core {
-    pub fn next(&mut self) -> u64 {
+    /// A number for a session or an order.
+    pub fn next_number(&mut self) -> u64 {
         self.count += 1;
         self.count
     }
@@ -92,8 +94,8 @@ impl Core {
         up.map(|m| m.known.name.clone()).collect()
     }
 
-    /// A node was let in. Returns the members it should call.
-    pub fn admitted(&mut self, member: Member) -> Vec<Member> {
+    /// A node was admitted. Returns the members it should call.
+    pub fn member_admitted(&mut self, member: Member) -> Vec<Member> {
         let (name, standing) = standing(member);
         let others = self.members.values().map(|m| &m.known);
         // Other nodes are not told which machines they are on.
@@ -107,7 +109,7 @@ impl Core {
     }
 
     /// A node left for good.
-    pub fn left(&mut self, name: &NodeName) {
+    pub fn member_left(&mut self, name: &NodeName) {
         let boot = self.members.remove(name).map_or(0, |m| m.boot);
         if self.gone.len() >= GONE_MAX {
             self.gone.pop_first();
@@ -122,7 +124,7 @@ impl Core {
         self.keepers.all().next().is_some() || self.hosts.guests().next().is_some()
     }
 
-    /// Age of the youngest process of ours; 0 of one that is being born.
+    /// Age of the youngest process of this home; 0 of one that is being started.
     pub fn youngest_ms(&self) -> Option<u64> {
         let age = |k: &Keeper| k.procs.iter().map(|p| p.age_ms).min().unwrap_or(0);
         self.keepers.all().map(age).min()
@@ -149,7 +151,7 @@ impl Core {
             let Some(m) = known else {
                 // A dead node we do not know has left, or died before this daemon began.
                 if state != State::Down && self.members.len() < MEMBERS_MAX {
-                    self.met(life, state);
+                    self.discovered(life, state);
                 }
                 continue;
             };
@@ -175,7 +177,7 @@ impl Core {
         }
     }
 
-    fn met(&mut self, life: Life, state: State) {
+    fn discovered(&mut self, life: Life, state: State) {
         tracing::info!("{} ({}) is {}", life.name, life.addr, state.name());
         let known = Member {
             name: life.name.clone(),

@@ -1,4 +1,4 @@
-//! Who is a member and who is alive: foca's view, by name.
+//! Members and whether they are alive: foca's view, by name.
 
 use crate::state_dir::Member;
 use armento_model::NodeName;

@@ -8,7 +8,7 @@ use super::switches::Switches;
 use super::trust::{Changes, Trust};
 use crate::config::{Config, Wire};
 use crate::error::FarmError;
-use crate::hosts::{HostTable, clear_cgroups, end, weigh};
+use crate::hosts::{HostTable, clear_cgroups, kill, weigh};
 use crate::keepers::{Consents, KeeperTable, LaunchQueue, Rejoin, TraceRate};
 use crate::peer::{CallError, Connections, PeerAnswer, PeerAsk};
 use crate::revocation::{Revocation, Signed};
@@ -29,7 +29,7 @@ pub const SHORT_TTL: Duration = Duration::from_secs(24 * 3600);
 
 pub struct Node {
     pub config: Config,
-    /// As last read: what of it can change has changed.
+    /// The configuration as last read.
     pub given: Mutex<Config>,
     pub trust: Mutex<Arc<Trust>>,
     /// The newest list of removed nodes, and the statement that it comes from.
@@ -114,11 +114,11 @@ impl Node {
             count: 0,
             me,
         };
-        // The daemon before us may have had no time for it.
+        // The daemon before this one may have had no time for it.
         for name in core.removed(&revocation) {
-            core.hosts.of_home(&name).iter().for_each(end);
+            core.hosts.of_home(&name).iter().for_each(kill);
         }
-        // … or has ended while they left.
+        // … or have ended while their guests left with another weight.
         if let Some(weight) = config.guest_weight() {
             let all = core.hosts.all();
             all.iter().for_each(|r| weigh(r, weight));

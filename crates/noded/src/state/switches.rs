@@ -18,14 +18,14 @@ const OWNER_WORK: u64 = 50;
 
 /// What commands changed; it survives restarts.
 const FILE: &str = "switches.json";
-/// The policy leaves ours at home for so long after they were brought there.
+/// The policy leaves processes at home for so long after they were brought there.
 const BROUGHT: Duration = Duration::from_secs(60);
-/// Nobody comes for so long after guests were sent away.
+/// No guest is taken for so long after guests were sent away.
 const SHUT: Duration = Duration::from_secs(15);
-/// Guests that nobody has fetched by then may stay.
+/// Guests that their home has not fetched by then may stay.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// As commands have it; where they said nothing the configuration holds.
+/// What commands set; where they set nothing the configuration holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Changes {
@@ -43,15 +43,15 @@ pub struct Switches {
     block: bool,
     stay: bool,
     quiet: bool,
-    /// Who was not seen for so long is away; no owner comes first if not set.
+    /// The owner is away when not seen for so long; not set: the owner does not come first.
     owner_first: Option<Duration>,
     /// When the owner was last seen.
     owner: Option<Instant>,
-    /// As of the last look: whoever is told of it hears of it in the same period.
+    /// As of the last look: all who are told of it learn of it in the same period.
     owner_here: bool,
     /// Guests are being sent away, since then.
     expels: Option<Instant>,
-    /// Ours who are to come home once.
+    /// Processes of this home that are to come home once.
     brings: BTreeSet<Pid>,
     brought: Option<Instant>,
     /// When a command last changed something.
@@ -96,7 +96,7 @@ impl Switches {
         self.owner_here && self.owner_first.is_some()
     }
 
-    /// Once a period: work of this node's own, and how long ago somebody typed here. True: the owner is back.
+    /// Once a period: work of this node's own, and how long ago a person typed here. True: the owner is back.
     pub fn look_for_owner(
         &mut self,
         background: u64,
@@ -122,7 +122,7 @@ impl Switches {
         self.keeps_out().filter(|what| *what != "block")
     }
 
-    /// Which command keeps ours at home, unless a person moves them.
+    /// Which command keeps this home's processes at home, unless a person moves them.
     pub fn keeps_home(&self) -> Option<&'static str> {
         let fresh = |at: &Instant| at.elapsed() < BROUGHT;
         match self {
@@ -134,17 +134,17 @@ impl Switches {
         }
     }
 
-    /// Nothing leaves, whoever asks.
+    /// No process leaves, even when a person asks for it.
     pub fn stopped(&self) -> bool {
         self.changes.stopped || self.ending == Some(Ending::Package)
     }
 
-    /// This node tells nobody of its load, and its policy moves nobody.
+    /// This node sends its load to no other, and its policy moves no process.
     pub fn quiet(&self) -> bool {
         self.quiet || self.stopped()
     }
 
-    /// Which command brings `pid`, one of ours, home.
+    /// Which command brings `pid`, a process of this home, home.
     pub fn brings(&self, pid: Pid) -> Option<&'static str> {
         match self {
             s if s.stopped() => Some("stop"),
@@ -219,7 +219,7 @@ impl Switches {
         }
     }
 
-    /// Once a period: `away` are ours that are not at home, `guests` those that are here.
+    /// Once a period: `away` are processes of this home elsewhere, `guests` the number of guests here.
     pub fn settle(&mut self, away: &BTreeSet<Pid>, guests: usize) {
         self.brings.retain(|pid| away.contains(pid));
         let over = |since: &Instant| {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_hold_instead_of_the_configuration_until_they_say_the_same() {
+    fn commands_override_the_configuration_until_they_agree_with_it() {
         let given = Config {
             block: true,
             ..Config::default()
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_comes_first_only_where_that_is_set() {
+    fn the_owner_comes_first_only_where_configured() {
         let mut given = Config::default();
         let mut s = Switches::default();
         s.follow(&given);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_about_to_end_is_switched_off_until_the_next_begins() {
+    fn an_ending_daemon_takes_no_guests() {
         let given = Config::default();
         let mut s = Switches::default();
         s.change(&word(|c| c.ending = Some(Ending::Machine)), &given);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_brought_home_is_brought_once() {
+    fn bring_orders_each_process_home_once() {
         let mut s = Switches {
             brings: BTreeSet::from([7, 8]),
             brought: Some(Instant::now()),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What `armento farm trust` changed; it holds instead of the configuration's.
 const FILE: &str = "trust.json";
 
-/// What of it was changed by command.
+/// What commands changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Changes {
@@ -61,12 +61,12 @@ impl Trust {
         })
     }
 
-    /// Whose programs may go to `node`.
+    /// The users whose programs may go to `node`.
     pub fn sends_to(&self, node: &NodeName) -> Users {
         self.of(self.send_to.as_ref(), node)
     }
 
-    /// Whose of `home`'s users are welcome.
+    /// The users of `home` whose guests are taken.
     pub fn accepts_from(&self, home: &NodeName) -> Users {
         self.of(self.accept_from.as_ref(), home)
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_win_over_the_file_and_root_needs_more() {
+    fn commands_override_the_file_and_root_needs_allow_root() {
         let node: NodeName = "n2".parse().expect("name");
         let config = Config {
             send_to: Some(rules(&["n2", "root@n3"]).expect("good")),

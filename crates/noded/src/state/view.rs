@@ -34,7 +34,7 @@ impl Node {
         let Core {
             keepers, ledger, ..
         } = core;
-        keepers.settle(ledger, now);
+        keepers.update_ledger(ledger, now);
         ledger.own_view(own, open, now)
     }
 
@@ -43,7 +43,7 @@ impl Node {
         let Core {
             keepers, ledger, ..
         } = core;
-        keepers.settle(ledger, now);
+        keepers.update_ledger(ledger, now);
         let (members, me, leaving) = (&core.members, &core.me, core.leaving);
         let (draining, refused, clocks) = (&core.draining, &core.refused, &core.clocks);
         let trust = self.trust();

@@ -4,10 +4,10 @@
 //! farm.json   who we are; written last, so that its presence means: joined
 //! ca.pem node.pem node.key [ca.key]
 //! roster.json members and where they were last
-//! tokens.json who may join (see tokens.rs)
+//! tokens.json tokens that let nodes join (`membership/tokens.rs`)
 //! issued.json certificates that were signed here
-//! news.json   what the farm last said to all (see news.rs)
-//! trust.json  whom `armento farm trust` said we trust
+//! news.json   the farm's newest statement (`revocation.rs`)
+//! trust.json  what `armento farm trust` changed
 //! lock        held by the daemon; its pid
 //! hosts/      one record a running host, and its log
 //! ```
@@ -26,11 +26,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Larger files are not ours.
+/// Larger files are not read.
 const FILE_MAX: u64 = 8 << 20;
 /// Bytes of a membership with room to spare: keys, certificates and a roster of hundreds.
 const TRIAL: usize = 64 << 10;
-/// Certificates of one name that are remembered; who joins more often was removed or left in between.
+/// Certificates of one name that are remembered; a node that joined more often was removed or left in between.
 const ISSUED_MAX: usize = 64;
 /// Everything that makes a node a member.
 const MEMBERSHIP: [&str; 10] = [
@@ -166,7 +166,7 @@ impl StateDir {
                 _ => {}
             }
         }
-        // Copies of other nodes' files (`hosts/files.rs`); whoever maps one keeps it.
+        // Copies of other nodes' files (`hosts/files.rs`); a process that maps one keeps it.
         let _ = fs::remove_dir_all(self.0.join("files"));
         Ok(())
     }
@@ -184,7 +184,7 @@ impl StateDir {
         Ok(self.read_json("issued.json")?.unwrap_or_default())
     }
 
-    /// Before: nobody else does the same (`Node::joining`).
+    /// Before: `Node::joining` is locked.
     pub fn note_issued(&self, node: &NodeName, serial: String) -> Result<(), FarmError> {
         let mut issued = self.issued()?;
         let serials = issued.entry(node.clone()).or_default();
@@ -257,7 +257,7 @@ impl StateDir {
         self.put(name, bytes, true)
     }
 
-    /// Before: nobody else writes `name` at this time (the daemon's lock, the tokens' lock).
+    /// Before: the daemon's lock, or the tokens' lock, is held.
     fn put(&self, name: &str, bytes: &[u8], sync: bool) -> Result<(), FarmError> {
         let (path, new) = (self.0.join(name), self.0.join(format!("{name}.new")));
         let put = || {

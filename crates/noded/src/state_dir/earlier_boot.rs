@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_boot_finds_no_copies_and_no_hosts() {
+    fn another_boot_removes_copies_and_hosts() {
         let dir = std::env::temp_dir().join(format!("armento-boot-{}", std::process::id()));
         let state = StateDir::new(dir.clone());
         state.create().expect("a state directory");

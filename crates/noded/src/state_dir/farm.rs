@@ -37,10 +37,10 @@ pub struct Member {
     /// When it was admitted, seconds of Unix time; 0 when it was admitted elsewhere.
     #[serde(default)]
     pub admitted: u64,
-    /// Its daemon has been heard.
+    /// Its daemon has been seen up.
     #[serde(default)]
     pub heard: bool,
-    /// The machine's hash (`membership/machine.rs`); only where it was admitted, and of those who told one.
+    /// The machine's hash (`membership/machine_id.rs`); only where it was admitted, and of nodes that sent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
 }

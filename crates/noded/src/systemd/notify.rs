@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The variable that names the socket.
 pub const SOCKET: &str = "NOTIFY_SOCKET";
-/// A service manager that does not read for so long is not waited for.
+/// How long a send may take when the service manager does not read.
 const SEND_MAX: Duration = Duration::from_secs(1);
 
 /// The daemon does what it was started for; `status` is shown by `systemctl status`.

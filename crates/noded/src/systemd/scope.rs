@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The holder's group.
 const HOLDER: &str = "holder";
 /// Guests are many processes, and one that runs out of memory is no reason to end the others. Programs at other nodes
-/// hear that their guests' node was lost, not that somebody sent them SIGTERM.
+/// get told that their guests' node was lost, and no SIGTERM.
 const PROPERTIES: [&str; 5] = [
     "Delegate=yes",
     "TasksMax=infinity",
@@ -47,7 +47,7 @@ static PLACE: OnceLock<(String, PathBuf)> = OnceLock::new();
 /// Held while the scope is made.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// Below which hosts have their groups; `None`: below the daemon's own.
+/// The directory below which hosts have their groups; `None`: the daemon's own.
 pub fn base() -> Option<&'static Path> {
     PLACE.get().map(|(_, dir)| dir.as_path())
 }

@@ -5,7 +5,7 @@
 use super::start_host::{START, start};
 use super::target::check_kernel;
 use crate::error::{refusal, stays};
-use crate::hosts::{Record, Stage, clean};
+use crate::hosts::{Record, Stage, clean_up};
 use crate::peer::{AdmitAsk, PeerAnswer};
 use crate::state::{Core, Node, shut_message};
 use armento_balance::{Need, admit as weigh};
@@ -34,7 +34,7 @@ pub fn admit_guests(
                 Some(Stage::Up(r)) if r.lives() => return Ok(answer(node, r)),
                 Some(Stage::Up(r)) => {
                     // The daemon that started it may clean up as well.
-                    clean(&node.state, r);
+                    clean_up(&node.state, r);
                     core.hosts.remove(home, ask.tree);
                     break;
                 }
@@ -74,7 +74,7 @@ pub fn admit_guests(
     Ok(answer(node, &record))
 }
 
-/// Ours; of a version to come in tests.
+/// The engine's version; tests set a later one.
 fn engine() -> u32 {
     static ENGINE: OnceLock<u32> = OnceLock::new();
     let other = || std::env::var("ARMENTO_ENGINE_VERSION").ok()?.parse().ok();
@@ -114,7 +114,7 @@ fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Re
         ));
     }
     let trust = node.trust();
-    // `home` is that of the certificate; of its users it speaks itself, and its keepers must show the same.
+    // `home` is that of the certificate. It vouches for its users; its keepers' certificates must say the same.
     if core.draining.contains_key(home) || !trust.lists(home).has(ask.uid) {
         let why = format!("accept_from of {me} leaves out user {} of {home}", ask.uid);
         return Err(stays("the process", Stay::NotTrusted, &why));

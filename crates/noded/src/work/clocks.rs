@@ -4,7 +4,7 @@
 //! differ by more than a tick or two, make builds too much or too little. So a node whose clock is further away takes no
 //! guest of ours.
 
-use crate::clock::{APART_MAX_NS, Known, Seen, realtime_ns, told};
+use crate::clock::{APART_MAX_NS, Known, Seen, clock_note, realtime_ns};
 use crate::error::stays;
 use crate::peer::{PeerAnswer, PeerAsk};
 use crate::state::{Core, Node, Standing, State};
@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long what was seen holds: a bad quartz goes 100 ppm wrong, 6 ms a minute.
+/// How long an answer holds: a bad quartz goes 100 ppm wrong, 6 ms a minute.
 const HOLDS: Duration = Duration::from_secs(60);
-/// It is looked at again after this, so that who moves need not ask; and of all nodes one in so long.
+/// A clock is looked at again after this, so that a move need not ask; and one of all in so long.
 const AGAIN: Duration = Duration::from_secs(45);
 const BETWEEN: Duration = Duration::from_secs(5);
 /// Nodes whose clocks are named in one line.
@@ -24,7 +24,7 @@ const NAMED_MAX: usize = 4;
 /// Questions at most, and a round trip so quick that no more are needed: the first may make a connection.
 const ASKED_MAX: u32 = 4;
 const QUICK_NS: i64 = 2_000_000;
-/// An answer takes a millisecond; who is silent says by the question that follows why.
+/// An answer takes a millisecond; the question that follows tells why a node is silent.
 const ANSWER: Duration = Duration::from_secs(3);
 
 /// Refuses when the clock of `target` is certainly too far from ours.
@@ -41,18 +41,18 @@ pub async fn near(node: &Arc<Node>, subject: &str, target: &NodeName) -> Result<
     }
     let (n, to) = (node.clone(), target.clone());
     let seen = tokio::task::spawn_blocking(move || measure(&n, &to)).await;
-    // Who does not answer is asked for a host next, and that tells why.
+    // A node that does not answer is asked for a host next, and that tells why.
     match seen {
         Ok(Some(seen)) if seen.apart_ns() > APART_MAX_NS => Err(stays(
             subject,
             Stay::ClocksApart,
-            &told(target, seen.ahead_ns / 1_000),
+            &clock_note(target, seen.ahead_ns / 1_000),
         )),
         _ => Ok(()),
     }
 }
 
-/// Whose clock is looked at next: one that was not seen yet, else, not too often, the one that was seen longest ago.
+/// The node whose clock is asked next: one that was not asked yet, else, not too often, the one asked longest ago.
 fn next(core: &Core, quiet_for: Duration) -> Option<NodeName> {
     let up = core.members.values().filter(|m| m.is_up());
     let seen = |m: &Standing| {
@@ -93,7 +93,7 @@ impl ClockWatch {
         });
     }
 
-    /// Commands that start programs find, beside the control socket, why none of them can leave.
+    /// Writes, beside the control socket, why no program can leave; commands that start programs read it.
     fn tell(&mut self, node: &Node) {
         let note = all_clocks_apart(&node.lock());
         if note == self.note {
@@ -113,14 +113,14 @@ impl ClockWatch {
     }
 }
 
-/// `None` unless there are others, and the clocks of all of them are apart from ours.
+/// A notice when there are other nodes and the clocks of all of them are too far from ours.
 pub fn all_clocks_apart(core: &Core) -> Option<String> {
     let alive = core.members.values().filter(|m| m.state == State::Alive);
     let each = alive.map(|m| {
         let known = core.clocks.get(&m.known.name).filter(|k| k.is_apart())?;
-        Some(told(&m.known.name, known.ahead_us()?))
+        Some(clock_note(&m.known.name, known.ahead_us()?))
     });
-    // One who is near, or not known, is enough.
+    // One that is near, or not known, is enough.
     let mut all: Vec<String> = each.collect::<Option<_>>()?;
     let more = all.len().saturating_sub(NAMED_MAX);
     all.truncate(NAMED_MAX);
@@ -146,7 +146,7 @@ fn measure(node: &Node, target: &NodeName) -> Option<Seen> {
         match (was, known.is_apart()) {
             (false, true) => tracing::warn!(
                 "the clocks are apart, nothing moves between the two: {}",
-                told(target, ahead_us)
+                clock_note(target, ahead_us)
             ),
             (true, false) => tracing::info!("the clock of {target} agrees with ours again"),
             _ => {}

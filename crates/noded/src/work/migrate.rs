@@ -38,7 +38,7 @@ pub async fn move_process(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
     let told = {
         let now = node.now();
         let mut core = node.lock();
-        let ticket = core.next();
+        let ticket = core.next_number();
         match &to {
             Dest::Node(target) => core.ledger.flies_to(pid, target, now),
             Dest::Home | Dest::Hold => core.ledger.flies_to(pid, &me, now),
@@ -63,7 +63,7 @@ pub async fn move_process(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
         let told = core.keepers.order(tree, pid, ticket, order, waits);
         if told && !free {
             let asked = Decided::ordered("asked", ticket);
-            core.keepers.note(pid, &me, &target, asked);
+            core.keepers.log_decision(pid, &me, &target, asked);
         }
         if told && free {
             return Ok(Answer::Done);

@@ -1,6 +1,6 @@
-//! What the farm itself takes of this node's processors: its daemon, and the keepers of its programs.
+//! The overhead of the farm: the CPU time of its daemon and of the keepers of its programs.
 //!
-//! Fifteen keepers and the daemon of a home of a tenth of a core are an eighth of it: whoever stays there is behind.
+//! Fifteen keepers and the daemon of a home of a tenth of a core are an eighth of it: programs that stay there fall behind.
 
 use armento_gossip::Tick;
 use armento_model::Pid;
@@ -15,7 +15,7 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// What this process and `keepers` have used since the last look, thousandths of a core; of who is new all of it.
+    /// What this process and `keepers` have used since the last look, thousandths of a core; of a new process all of it.
     pub fn look(&mut self, keepers: impl Iterator<Item = Pid>, now: Tick) -> u64 {
         let past_us = now.since(self.at) * 1000;
         self.at = now;

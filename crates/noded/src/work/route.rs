@@ -80,7 +80,7 @@ fn unwanted(stay: Stay) -> Option<Duration> {
     }
 }
 
-/// The other daemon is too old for ours, or ours for it.
+/// The two daemons are of versions that do not understand each other.
 fn is_of_versions(no: &Refusal) -> bool {
     matches!(no.code.as_str(), "version-mismatch" | "unknown-question")
 }

@@ -73,7 +73,7 @@ pub fn start(
     };
     let order = instructions(node, home, ask, guest_uid)?;
     let mut command = Command::new(&node.host_program);
-    // As it was called, for those who look; its file may be another by now.
+    // As it was called, for `ps`; its file may be another by now.
     let called = std::env::args_os().next().unwrap_or_default();
     command
         .arg0(called)
@@ -180,7 +180,7 @@ fn instructions(
     encode(&start).map_err(|e| e.to_string())
 }
 
-/// Gives the child its line and waits for its answer.
+/// Sends the child its instructions and waits for its answer.
 fn instruct(child: &mut Child, order: &[u8]) -> Result<HostUp, Unable> {
     let mut stdin = child.stdin.take().ok_or("it has no standard input")?;
     let stdout = child.stdout.take().ok_or("it has no standard output")?;

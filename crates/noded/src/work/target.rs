@@ -6,7 +6,7 @@ use armento_balance::barred;
 use armento_client::api::CpuSet;
 use armento_model::{KERNEL_MIN, NodeName, Stay, kernel_version};
 
-/// A node that exists, lives, and that this home sends to.
+/// Refuses a node that does not exist, is down, or is closed to this user.
 pub fn check_target(
     node: &Node,
     subject: &str,
@@ -59,7 +59,7 @@ pub fn check_kernel(subject: &str, me: &NodeName) -> Result<()> {
     Err(stays(subject, Stay::KernelTooOld, &which))
 }
 
-/// For people: what a node's processor has not.
+/// For people: which CPU features a node lacks.
 pub fn lacking(node: &NodeName, missing: &[String]) -> String {
     format!("{node} lacks {}", missing.join(" "))
 }

@@ -5,8 +5,8 @@ use armento_tracee::{status, text};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// Does everything but Yama allow `keeper` to trace `pid`, both `uid`'s? Looked at before the process is stopped, and
-/// again while it stands still.
+/// Refuses unless everything but Yama allows `keeper` to trace `pid`, both `uid`'s. Checked before the process is
+/// stopped, and again while it is.
 pub fn check(pid: Pid, keeper: Pid, uid: u32) -> Result<(), (Stay, String)> {
     let no = |stay: Stay, why: &str| Err((stay, why.to_owned()));
     let read = |of: Pid| {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_users_and_roots_are_left_alone() {
+    fn processes_of_other_users_and_root_are_refused() {
         let me = std::process::id() as Pid;
         let uid = status::read(me).expect("own status").uid[0];
         let other = check(me, me, uid + 1);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_apart_by_their_files() {
+    fn programs_differ_by_their_files() {
         let me = std::process::id() as Pid;
         assert!(same_program(me, me));
         let mut other = std::process::Command::new("sleep")

@@ -5,7 +5,7 @@
 //! The program that `armento run` starts names its keeper itself, which holds for it and for none of its children. For
 //! those the daemon, where it is root's, has each of them name the same keeper, when the keeper asks for it. Yama lets
 //! an ancestor trace what descends from it; this gives that right of the program to the keeper that the program
-//! named, and to no other: nobody can attach to a process through this that could not start it under a debugger.
+//! named, and to no other: through this no user attaches to a process that they could not start under a debugger.
 //! `keepers/consents.rs` has which program named which keeper, and what descends from it; `traceable.rs` says which
 //! processes are left alone.
 
@@ -25,10 +25,10 @@ use tokio::sync::oneshot;
 /// A thread that has not stopped by then is let go (`migrate/src/permit.rs`), on a loaded machine later.
 const NAMED_MAX: Duration = Duration::from_secs(5);
 
-/// Who writes down what was agreed.
+/// Held while consents are written.
 static SAVING: Mutex<()> = Mutex::new(());
 
-/// `Ask::AllowKeeper`: a program that has not begun yet speaks for itself and for what it will start.
+/// `Ask::AllowKeeper`: a program that has not begun yet consents for itself and for what it will start.
 /// `root` is the process that asks, with the rights of `uid`.
 pub fn allow_keeper(node: &Node, uid: u32, root: Option<Process>, keeper: Pid) -> Result<Answer> {
     let no = |why: &str| Err(refusal("not-trusted", why, "start it again"));
@@ -49,7 +49,7 @@ pub fn allow_keeper(node: &Node, uid: u32, root: Option<Process>, keeper: Pid) -
     if !traceable::same_program(root.pid, keeper.pid) {
         return no("its keeper is not the one that `armento run` started");
     }
-    core.consents.agree(Consent::new(tree, uid, root, keeper));
+    core.consents.add(Consent::new(tree, uid, root, keeper));
     drop(core);
     // One after the other: the last one written has what all before it have.
     let _turn = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,7 @@ pub async fn let_trace(asker: &Asker, pid: Pid) -> Result<Answer> {
     }
 }
 
-/// A process, the keeper that it is to name, and whose both are.
+/// A process, the keeper that it is to name, and the user of both.
 struct Meant {
     process: Process,
     keeper: Process,
@@ -108,7 +108,7 @@ impl Meant {
     }
 }
 
-/// Is it of that keeper's tree, and may it be touched?
+/// The process, if it is of that keeper's tree and may be touched.
 fn meant(
     node: &Node,
     session: u64,

@@ -1,4 +1,4 @@
-//! What a new daemon makes of what an earlier one wrote down.
+//! What a new daemon finds of an earlier one's hosts.
 
 use super::super::record::{file_of, stem};
 use super::*;
@@ -26,14 +26,14 @@ fn record(tree: u64, child: &Child, port: u16) -> Record {
 }
 
 #[test]
-fn hosts_that_live_are_found_again_and_the_rest_is_tidied() {
+fn a_new_daemon_finds_living_hosts_and_removes_the_rest() {
     let dir = std::env::temp_dir().join(format!("armento-hosts-{}", std::process::id()));
     fs::create_dir_all(dir.join("hosts")).expect("directory");
     let state = StateDir::new(dir.clone());
     let [mut lives, mut unheard, mut ended] = [sleeper(), sleeper(), sleeper()];
     let records = [
         record(1, &lives, 7000),
-        // Its daemon ended before it listened: nobody knows the way to it.
+        // Its daemon ended before it listened: its address is not known.
         record(2, &unheard, 0),
         record(3, &ended, 7001),
     ];

@@ -80,7 +80,7 @@ fn the_latest_life_counts() {
 fn a_life_that_left_is_forgotten() {
     let mut c = core();
     c.learns(&[(5, State::Alive)]);
-    c.left(&name("n2"));
+    c.member_left(&name("n2"));
     assert_eq!(c.learns(&[(5, State::Alive)]), None);
     assert_eq!(c.learns(&[(5, State::Down)]), None);
     assert_eq!(c.learns(&[(6, State::Alive)]), Some((State::Alive, 6)));
@@ -97,7 +97,7 @@ fn an_admitted_node_is_sent_the_members() {
         heard: false,
         machine: Some("ab".into()),
     };
-    let seeds = c.admitted(member("n3"));
+    let seeds = c.member_admitted(member("n3"));
     assert_eq!(seeds.len(), 1);
     assert_eq!(seeds[0].name, name("n2"));
     assert_eq!(seeds[0].machine, None);

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_known_in_each_farm_by_another_hash() {
+    fn each_farm_has_another_hash_of_a_machine() {
         let id = "0123456789abcdef0123456789abcdef\n";
         let (one, other) = (hashed(id, &[1; 32]), hashed(id, &[2; 32]));
         assert!(one.is_some() && one != other);

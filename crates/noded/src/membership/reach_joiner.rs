@@ -10,10 +10,10 @@
 //!   proof                     ── UDP ──►
 //!                             ◄── TLS ──   joined
 //! ```
-//! The key travels over the checked link only, so that nothing else at that address can answer, and nobody but the
+//! The key travels over the checked link only, so that nothing else at that address can answer, and only the
 //! member is answered.
 
-use super::reach::cause;
+use super::dial_member::cause;
 use crate::hex::hex;
 use armento_link::{Token, dial_unknown, random_hex, sockets};
 use ring::hmac;
@@ -35,11 +35,11 @@ const DATAGRAMS: u32 = 4;
 const DATAGRAM: Duration = Duration::from_millis(600);
 /// Between two looks whether the join is over.
 const LOOK: Duration = Duration::from_millis(20);
-/// No line or datagram of ours is longer.
+/// No line or datagram of a join is longer.
 const LINE_MAX: u64 = 1024;
 const MARK: &str = "armento-join-1";
 
-/// What the member says on both ways.
+/// What the member sends, over TCP and UDP.
 #[derive(Debug, Serialize, Deserialize)]
 struct Challenge {
     mark: String,
@@ -70,31 +70,35 @@ fn proves(key: &str, of: &str, challenge: &str, given: &str) -> bool {
 }
 
 /// The joiner's side, while it joins.
-pub struct Door {
+pub struct JoinListener {
     pub key: String,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Door {
+impl JoinListener {
     /// Listens at `listen`. A port that is in use, or an address that this machine has not, is told by the error.
     /// `dialled` is the member's address that has answered already.
-    pub fn open(listen: SocketAddr, token: &Token, dialled: SocketAddr) -> io::Result<Door> {
+    pub fn open(
+        listen: SocketAddr,
+        token: &Token,
+        dialled: SocketAddr,
+    ) -> io::Result<JoinListener> {
         let tcp = sockets::listen_tcp(listen, false)?;
         let udp = sockets::bind_udp(listen, false)?;
         tcp.set_nonblocking(true)?;
         udp.set_read_timeout(Some(LOOK))?;
         let key = random_hex(16);
         let stop = Arc::new(AtomicBool::new(false));
-        let mut door = Door {
+        let mut listener = JoinListener {
             key: key.clone(),
             stop: stop.clone(),
             threads: Vec::new(),
         };
         let (k, s, token) = (key.clone(), stop.clone(), token.clone());
-        door.start("join-tcp", move || streams(&tcp, &k, &s, &token, dialled))?;
-        door.start("join-udp", move || datagrams(&udp, &key, &stop))?;
-        Ok(door)
+        listener.start("join-tcp", move || streams(&tcp, &k, &s, &token, dialled))?;
+        listener.start("join-udp", move || datagrams(&udp, &key, &stop))?;
+        Ok(listener)
     }
 
     fn start(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -105,7 +109,7 @@ impl Door {
 }
 
 /// After: the port is free for the daemon.
-impl Drop for Door {
+impl Drop for JoinListener {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -115,10 +119,16 @@ impl Drop for Door {
     }
 }
 
-fn streams(door: &TcpListener, key: &str, stop: &AtomicBool, token: &Token, dialled: SocketAddr) {
+fn streams(
+    listener: &TcpListener,
+    key: &str,
+    stop: &AtomicBool,
+    token: &Token,
+    dialled: SocketAddr,
+) {
     while !stop.load(Ordering::Relaxed) {
-        match door.accept() {
-            // Whoever it is: a stranger is not answered, and costs a second.
+        match listener.accept() {
+            // A stranger is not answered, and costs a second.
             Ok((stream, _)) => drop(answer(stream, key, token, dialled)),
             Err(_) => thread::sleep(LOOK),
         }
@@ -158,30 +168,30 @@ fn lost(told: SocketAddr, token: &Token) -> Option<String> {
     }
 }
 
-/// A challenge of who has the key.
+/// A challenge from the holder of the key.
 fn read(bytes: &[u8], key: &str) -> Option<Challenge> {
     let asked: Challenge = serde_json::from_slice(bytes).ok()?;
     let good = asked.mark == MARK && proves(key, "member", &asked.challenge, &asked.proof);
     good.then_some(asked)
 }
 
-fn datagrams(door: &UdpSocket, key: &str, stop: &AtomicBool) {
+fn datagrams(listener: &UdpSocket, key: &str, stop: &AtomicBool) {
     let mut buf = [0; LINE_MAX as usize];
     while !stop.load(Ordering::Relaxed) {
-        let Ok((n, from)) = door.recv_from(&mut buf) else {
+        let Ok((n, from)) = listener.recv_from(&mut buf) else {
             continue;
         };
         if let Some(asked) = read(&buf[..n], key) {
             let word = proof(key, "joiner", &asked.challenge);
             // Lost like any datagram: the member asks again.
-            let _ = door.send_to(word.as_bytes(), from);
+            let _ = listener.send_to(word.as_bytes(), from);
         }
     }
 }
 
 /// Why the member does not reach the joiner, or the joiner the member.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NoWay {
+pub enum Unreached {
     Tcp(String),
     Udp(String),
     /// The joiner does not reach the address that the member tells to others.
@@ -189,7 +199,7 @@ pub enum NoWay {
 }
 
 /// The member's side: tries to reach `addr`, where a joiner with `key` listens. `told` is the member's own address.
-pub fn probe(addr: SocketAddr, key: &str, told: SocketAddr) -> Result<(), NoWay> {
+pub fn probe(addr: SocketAddr, key: &str, told: SocketAddr) -> Result<(), Unreached> {
     let challenge = random_hex(16);
     let asked = |told| Challenge {
         mark: MARK.into(),
@@ -197,21 +207,21 @@ pub fn probe(addr: SocketAddr, key: &str, told: SocketAddr) -> Result<(), NoWay>
         challenge: challenge.clone(),
         told,
     };
-    let stream = ask_stream(addr, &asked(Some(told))).map_err(|e| NoWay::Tcp(cause(&e)))?;
+    let stream = ask_stream(addr, &asked(Some(told))).map_err(|e| Unreached::Tcp(cause(&e)))?;
     let answer: Answer = serde_json::from_slice(&stream)
-        .map_err(|_| NoWay::Tcp("something else than this node answers there".into()))?;
+        .map_err(|_| Unreached::Tcp("something else than this node answers there".into()))?;
     if !proves(key, "joiner", &challenge, &answer.proof) {
         let what = "another node than this one answers there";
-        return Err(NoWay::Tcp(what.into()));
+        return Err(Unreached::Tcp(what.into()));
     }
     if let Some(why) = answer.lost {
-        return Err(NoWay::Told(why));
+        return Err(Unreached::Told(why));
     }
     let want = proof(key, "joiner", &challenge);
     match ask_datagram(addr, &asked(None), want.as_bytes()) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(NoWay::Udp("no answer".into())),
-        Err(e) => Err(NoWay::Udp(cause(&e))),
+        Ok(false) => Err(Unreached::Udp("no answer".into())),
+        Err(e) => Err(Unreached::Udp(cause(&e))),
     }
 }
 
@@ -281,28 +291,30 @@ mod tests {
     }
 
     #[test]
-    fn the_joiner_is_reached_and_no_other() {
+    fn only_the_joiner_with_the_key_is_reached() {
         let (at, member) = (free(), free());
-        let door = Door::open(at, &token(), member).expect("open");
+        let listener = JoinListener::open(at, &token(), member).expect("open");
         // The member's address is the one that was dialled: it is not tried again.
-        assert_eq!(probe(at, &door.key, member), Ok(()));
-        // Another one is, and nobody listens there.
-        let lost = probe(at, &door.key, free());
-        assert_eq!(lost, Err(NoWay::Told("connection refused".into())));
-        // Who has not the key learns nothing.
-        assert!(matches!(probe(at, "other", member), Err(NoWay::Tcp(_))));
-        let busy = Door::open(at, &token(), member).err().expect("in use");
+        assert_eq!(probe(at, &listener.key, member), Ok(()));
+        // Another one is, and no process listens there.
+        let lost = probe(at, &listener.key, free());
+        assert_eq!(lost, Err(Unreached::Told("connection refused".into())));
+        // A member without the key learns nothing.
+        assert!(matches!(probe(at, "other", member), Err(Unreached::Tcp(_))));
+        let busy = JoinListener::open(at, &token(), member)
+            .err()
+            .expect("in use");
         assert_eq!(busy.kind(), io::ErrorKind::AddrInUse);
-        let key = door.key.clone();
-        drop(door);
+        let key = listener.key.clone();
+        drop(listener);
         let gone = probe(at, &key, member);
-        assert_eq!(gone, Err(NoWay::Tcp("connection refused".into())));
+        assert_eq!(gone, Err(Unreached::Tcp("connection refused".into())));
         // The port is free again.
-        drop(Door::open(at, &token(), member).expect("open"));
+        drop(JoinListener::open(at, &token(), member).expect("open"));
     }
 
     #[test]
-    fn a_way_for_streams_only_is_none() {
+    fn tcp_without_udp_is_refused() {
         let (at, member) = (free(), free());
         let tcp = TcpListener::bind(at).expect("bind");
         let key = "k".to_owned();
@@ -311,7 +323,7 @@ mod tests {
             let (stream, _) = tcp.accept().expect("accept");
             answer(stream, &k, &t, member).expect("answer");
         });
-        assert!(matches!(probe(at, &key, member), Err(NoWay::Udp(_))));
+        assert!(matches!(probe(at, &key, member), Err(Unreached::Udp(_))));
         answers.join().expect("no panic");
     }
 }

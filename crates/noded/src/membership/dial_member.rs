@@ -1,4 +1,4 @@
-//! The connection to the member at which one joins: each of its addresses in turn, and what it means when none answers.
+//! Connecting to the member at which this node joins: each of its addresses in turn, and what to do when none answers.
 
 use crate::address;
 use crate::error::{FarmError, refusal};
@@ -26,7 +26,7 @@ pub fn member(text: &str, token: &Token) -> Result<(Duplex, SocketAddr, Vec<u8>)
             Ok((duplex, _, ca)) => return Ok((duplex, addr, ca)),
             Err(e) => {
                 let e = told(text, addr, e);
-                // Who answers says more than who does not.
+                // An address that answers tells more than one that does not.
                 if !matches!(
                     failed,
                     Some(FarmError::Foreign { .. } | FarmError::Refused(_))
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_and_what_that_means_are_told() {
+    fn messages_name_the_address_and_the_remedy() {
         let check = |text: &str, addr: &str, want: &str| {
             assert_eq!(named(text, addr.parse().expect("address")), want);
         };
