@@ -17,6 +17,7 @@ mod error;
 mod gossip;
 mod hex;
 mod hosts;
+mod joining;
 mod keepers;
 mod line_sender;
 mod membership;

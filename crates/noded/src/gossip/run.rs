@@ -30,7 +30,7 @@ impl Gossip {
         }
     }
 
-    /// Until `stop` says so; then takes leave of the others if this node leaves the farm.
+    /// Runs until `stop` is set; then tells the others, if this node leaves the farm.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let period = Duration::from_millis(self.node.config.gossip_period_ms);
         let mut ticks = interval(period);

@@ -16,8 +16,8 @@ pub enum Whom {
 }
 
 impl HostTable {
-    /// Orders guests of that user away, or only shuts hosts that have none, each host again after `again`. Returns whom
-    /// this sends away for the first time, and the hosts that had guests for longer than `patience`.
+    /// Orders guests of that user away, or only shuts hosts that have none; each host again after `again`. Returns the
+    /// hosts that are to send guests away for the first time, and those that still had guests after `patience`.
     pub fn expel(
         &mut self,
         (home, uid): (&NodeName, u32),
@@ -38,11 +38,11 @@ impl HostTable {
                 lost.extend(e.record().cloned());
             }
             let due = e.expelled.is_none() || now.duration_since(told) >= again;
-            let heard = due
+            let sent = due
                 && e.session
                     .as_ref()
                     .is_some_and(|(_, out)| out.send(0, Body::Order(order.clone())));
-            if heard {
+            if sent {
                 let first = e.expelled.is_none() && !e.guests.is_empty();
                 leave.extend(e.record().filter(|_| first).cloned());
                 e.expelled = Some((since, now));

@@ -7,7 +7,7 @@ use armento_sense::Controller;
 const SHARES_100: u64 = 1024;
 /// KERNEL: cgroup-v1/cpu: two and no less.
 const SHARES_MIN: u64 = 2;
-/// KERNEL: what both versions have if nothing is said, microseconds.
+/// KERNEL: the default of both versions, microseconds.
 const PERIOD_US: u64 = 100_000;
 
 /// Files of a group of that controller, and what is written there.

@@ -14,8 +14,9 @@ pub struct Keeper {
     pub hello: KeeperHello,
     pub out: LineSender,
     pub procs: Vec<ProcInfo>,
-    /// Since when, and that its first program has been given a place.
+    /// When it said hello.
     pub since: Instant,
+    /// Its first program was given a place.
     pub placed: bool,
     /// The nodes that it was told are closed to it; an earlier daemon may have told it others.
     pub closed: Option<Vec<NodeName>>,

@@ -3,12 +3,11 @@
 //! Order: version, token, clock, name, machine, the way back. A token is spent only by a node that can be a member, and a
 //! wrong token learns nothing about the farm.
 
-use super::machine_id;
-use super::reach_joiner::{Unreached, probe};
 use super::tokens::{self, Denied};
 use crate::clock::{Moments, realtime_ns, span, unix_now};
 use crate::error::{FarmError, refusal};
 use crate::hex::hex;
+use crate::joining::{Unreached, machine_hash, probe};
 use crate::peer::{JoinAsk, Joined, PeerAnswer};
 use crate::state::{Node, Standing};
 use crate::state_dir::Member;
@@ -193,11 +192,7 @@ fn machine_is_new(node: &Node, ask: &JoinAsk) -> Result<(), Refusal> {
     let Some(machine) = ask.machine.as_ref().filter(|_| !ask.same_machine) else {
         return Ok(());
     };
-    let ours = node
-        .keys
-        .ca_sha256()
-        .ok()
-        .and_then(|ca| machine_id::of_farm(&ca));
+    let ours = node.keys.ca_sha256().ok().and_then(|ca| machine_hash(&ca));
     let core = node.lock();
     let of = |m: &Standing| m.known.machine.as_ref() == Some(machine) && m.known.name != ask.name;
     let other = match ours.as_ref() == Some(machine) {

@@ -1,12 +1,12 @@
 //! Making a farm and joining one: what `armento farm init`, `farm token` and `join` do.
 
 use super::place::Place;
-use super::reach_joiner::JoinListener;
-use super::{dial_member, machine_id, tokens};
+use super::tokens;
 use crate::clock::{APART_MAX_NS, Offset, measure, realtime_ns, span, unix_now};
 use crate::config::{Config, Wire};
 use crate::error::FarmError;
 use crate::hex::hex;
+use crate::joining::{JoinListener, dial_member, machine_hash};
 use crate::peer::{self, JoinAsk, PeerAnswer, PeerAsk};
 use crate::revocation::Revocation;
 use crate::state_dir::{Farm, Member, StateDir};
@@ -20,7 +20,7 @@ use std::time::Duration;
 pub const TOKEN_TTL: Duration = Duration::from_secs(24 * 3600);
 /// … and how many nodes it admits.
 pub const TOKEN_USES: u32 = 100;
-/// Time for the member's answer: it tries to reach this node meanwhile (`reach_joiner.rs`).
+/// Time for the member's answer: it tries to reach this node meanwhile (`joining/reach.rs`).
 const JOIN: Duration = Duration::from_secs(30);
 
 pub struct InitOptions {
@@ -136,7 +136,7 @@ pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmErro
     place.is_free()?;
     // A directory that cannot be written is told before the farm knows of this node.
     dir.try_write()?;
-    let (duplex, member, ca_der) = dial_member::member(&options.addr, &token)?;
+    let (duplex, member, ca_der) = dial_member(&options.addr, &token)?;
     let local = duplex.socket().local_addr().ok();
     let (addr, found) = place.advertised(local.map(|a| a.ip()))?;
     let listener = match options.check {
@@ -155,7 +155,7 @@ pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmErro
         name: node.clone(),
         csr_pem: request.csr_pem,
         addr,
-        machine: machine_id::of_farm(&token.ca_sha256),
+        machine: machine_hash(&token.ca_sha256),
         same_machine: options.same_machine,
         asked_ns: Some(asked_ns),
         way_back: listener.as_ref().map(|listener| listener.key.clone()),

@@ -4,12 +4,9 @@
 //! and `admission.rs` (the member's); `revoke.rs` applies what the farm says of removed nodes.
 
 mod admission;
-mod dial_member;
 mod enrol;
 mod leave;
-mod machine_id;
 mod place;
-mod reach_joiner;
 mod remove;
 mod revoke;
 mod tokens;

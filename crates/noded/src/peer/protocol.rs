@@ -54,7 +54,7 @@ pub struct JoinAsk {
     pub csr_pem: String,
     /// Where the joiner will be reached.
     pub addr: SocketAddr,
-    /// Its machine's hash (`membership/machine_id.rs`); older joiners send none of what follows.
+    /// Its machine's hash (`joining/machine_id.rs`); older joiners send none of what follows.
     #[serde(default)]
     pub machine: Option<String>,
     /// Another node may have the same.
@@ -63,7 +63,7 @@ pub struct JoinAsk {
     /// The time of day there.
     #[serde(default)]
     pub asked_ns: Option<i64>,
-    /// With which it answers at `addr` while it waits (`membership/reach_joiner.rs`); `None`: it need not be reached.
+    /// With which it answers at `addr` while it waits (`joining/reach.rs`); `None`: it need not be reached.
     #[serde(default)]
     pub way_back: Option<String>,
 }

@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Guests that leave a node have this weight, together, until they may come again: with the least, beside a program of the
 /// owner's, the milliseconds of a departure took four seconds.
 const LEAVING_WEIGHT: u64 = 50;
+
 /// Sets the weight of these hosts, where a process of this node has 100. `None`: guests have no weight of their own.
 fn weigh_all(records: &[Record], weight: Option<u64>) {
     let all = weight

@@ -40,7 +40,7 @@ pub struct Member {
     /// Its daemon has been seen up.
     #[serde(default)]
     pub heard: bool,
-    /// The machine's hash (`membership/machine_id.rs`); only where it was admitted, and of nodes that sent one.
+    /// The machine's hash (`joining/machine_id.rs`); only where it was admitted, and of nodes that sent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
 }

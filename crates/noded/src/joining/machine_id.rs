@@ -13,7 +13,7 @@ const DIGITS: usize = 32;
 const BYTES: usize = 16;
 
 /// `None` where the machine has no id of its own: containers, images that were never booted (`uninitialized`).
-pub fn of_farm(ca_sha256: &[u8; 32]) -> Option<String> {
+pub fn machine_hash(ca_sha256: &[u8; 32]) -> Option<String> {
     hashed(&std::fs::read_to_string(FILE).ok()?, ca_sha256)
 }
 

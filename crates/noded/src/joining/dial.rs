@@ -13,7 +13,7 @@ const ONE: Duration = Duration::from_secs(5);
 const ALL: Duration = Duration::from_secs(20);
 
 /// The connection, the address that answered, and the farm's certificate.
-pub fn member(text: &str, token: &Token) -> Result<(Duplex, SocketAddr, Vec<u8>), FarmError> {
+pub fn dial_member(text: &str, token: &Token) -> Result<(Duplex, SocketAddr, Vec<u8>), FarmError> {
     let addrs = address::lookup(text)?;
     let until = Instant::now() + ALL;
     let mut failed = None;
