@@ -96,16 +96,16 @@ pub enum Follow {
 }
 
 /// Looks whether this machine still has `told`, which was found and not given.
-pub fn follow(told: IpAddr, v6: bool) -> Follow {
-    if has(told) {
+pub fn follow(advertised: IpAddr, v6: bool) -> Follow {
+    if has(advertised) {
         return Follow::Kept;
     }
     match choose(v6) {
         Choice::One(ip) => Follow::Moved(ip),
         // There is no person to ask: the first of the same family.
         Choice::Several(all) => {
-            let alike = all.iter().find(|c| c.ip.is_ipv4() == told.is_ipv4());
-            alike
+            let same_family = all.iter().find(|c| c.ip.is_ipv4() == advertised.is_ipv4());
+            same_family
                 .or(all.first())
                 .map_or(Follow::Lost, |c| Follow::Moved(c.ip))
         }

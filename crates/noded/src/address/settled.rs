@@ -54,15 +54,15 @@ const GONE: u32 = 3;
 
 impl Watch {
     /// `told` is the address that the others know. `Some`: they must be told this one from now on.
-    pub fn look(&mut self, farm: &Farm, told: SocketAddr) -> Option<SocketAddr> {
+    pub fn look(&mut self, farm: &Farm, advertised: SocketAddr) -> Option<SocketAddr> {
         if !farm.found {
             self.given(farm);
             return None;
         }
-        match follow(told.ip(), farm.listen.is_ipv6()) {
+        match follow(advertised.ip(), farm.listen.is_ipv6()) {
             Follow::Kept => {
                 if std::mem::take(&mut self.said) {
-                    tracing::info!("{} is back", told.ip());
+                    tracing::info!("{} is back", advertised.ip());
                 }
                 self.gone = 0;
                 None
@@ -75,16 +75,16 @@ impl Watch {
                 (self.gone, self.said) = (0, false);
                 tracing::warn!(
                     "this machine is no more at {}, but at {ip}: the others are told",
-                    told.ip()
+                    advertised.ip()
                 );
-                Some(SocketAddr::new(ip, told.port()))
+                Some(SocketAddr::new(ip, advertised.port()))
             }
             Follow::Lost => {
                 self.gone += 1;
                 if self.gone >= GONE && !std::mem::replace(&mut self.said, true) {
                     tracing::warn!(
                         "{} is on no interface, and there is no other address: no node reaches this one until there is",
-                        told.ip()
+                        advertised.ip()
                     );
                 }
                 None

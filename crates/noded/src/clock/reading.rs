@@ -21,8 +21,8 @@ pub struct Seen {
 
 impl Seen {
     /// Of a question sent at `asked`, answered with the time `there`, which came at `heard`.
-    pub fn new(asked: i64, there: i64, heard: i64) -> Seen {
-        let trip_ns = (heard - asked).max(0);
+    pub fn new(asked: i64, there: i64, received: i64) -> Seen {
+        let trip_ns = (received - asked).max(0);
         Seen {
             trip_ns,
             ahead_ns: there - (asked + trip_ns / 2),
@@ -73,9 +73,9 @@ mod tests {
     #[test]
     fn a_slow_answer_proves_no_distance() {
         let ms = 1_000_000;
-        let check = |asked: i64, there: i64, heard: i64, want: i64| {
-            let seen = Seen::new(asked * ms, there * ms, heard * ms);
-            assert_eq!(seen.apart_ns(), want * ms, "{asked} {there} {heard}");
+        let check = |asked: i64, there: i64, received: i64, want: i64| {
+            let seen = Seen::new(asked * ms, there * ms, received * ms);
+            assert_eq!(seen.apart_ns(), want * ms, "{asked} {there} {received}");
         };
         check(1000, 1001, 1002, 0);
         check(1000, 1031, 1002, 29);

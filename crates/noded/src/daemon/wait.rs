@@ -39,7 +39,7 @@ pub fn wait_and_run(file: Option<&Path>) -> Result<(), FarmError> {
         let dir = StateDir::new(config.state_dir());
         if let Err(FarmError::NotJoined(_)) = dir.farm() {
             waits.hold(&dir)?;
-            waits.say(NO_FARM);
+            waits.log_once(NO_FARM);
         } else {
             waits.lock = None;
             let options = Options {
@@ -49,9 +49,9 @@ pub fn wait_and_run(file: Option<&Path>) -> Result<(), FarmError> {
             match start(options, true) {
                 Ok(running) => {
                     waits = Waits::default();
-                    let told = runtime.block_on(signals.end_or(&running));
+                    let signalled = runtime.block_on(signals.end_or(&running));
                     running.stop();
-                    if told || runtime.block_on(signals.end_within(Duration::ZERO)) {
+                    if signalled || runtime.block_on(signals.end_within(Duration::ZERO)) {
                         return Ok(());
                     }
                     if dir.farm().is_ok() {
@@ -62,7 +62,7 @@ pub fn wait_and_run(file: Option<&Path>) -> Result<(), FarmError> {
                 }
                 // The interface may come up later, the other daemon may end.
                 Err(e @ (FarmError::Listen { .. } | FarmError::Locked { .. })) => {
-                    waits.say(&e.to_string());
+                    waits.log_once(&e.to_string());
                 }
                 Err(e) => return Err(e),
             }
@@ -80,7 +80,7 @@ struct Waits {
     /// By this `armento farm init` and `join` see that a daemon waits.
     lock: Option<(PathBuf, Lock)>,
     /// What was last said.
-    told: String,
+    last: String,
 }
 
 impl Waits {
@@ -102,11 +102,11 @@ impl Waits {
         Ok(())
     }
 
-    fn say(&mut self, why: &str) {
-        if self.told != why {
+    fn log_once(&mut self, why: &str) {
+        if self.last != why {
             tracing::info!("waits: {why}");
             ready(why);
-            why.clone_into(&mut self.told);
+            why.clone_into(&mut self.last);
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct Swim {
     runtime: AccumulatingRuntime<Life>,
     timers: Timers,
     /// The membership may have changed since it was last looked at …
-    stirred: bool,
+    changed: bool,
     /// … and what it was then, as one number whatever their order.
     lives: u64,
     /// Datagrams came that our seal does not open.
@@ -52,7 +52,7 @@ impl Swim {
             foca: Foca::new(me, swim_config(), dice(&node), PostcardCodec),
             runtime: AccumulatingRuntime::new(),
             timers: Timers::default(),
-            stirred: true,
+            changed: true,
             lives: 0,
             foreign: false,
             node,
@@ -88,7 +88,7 @@ impl Swim {
             up.map(Standing::life).collect()
         };
         let alive = lives.into_iter().map(foca::Member::alive);
-        self.stirred = true;
+        self.changed = true;
         if let Err(e) = self.foca.apply_many(alive, true, &mut self.runtime) {
             tracing::warn!("membership begins without its members: {e}");
         }
@@ -104,7 +104,7 @@ impl Swim {
         };
         match kind {
             Kind::Swim => {
-                self.stirred = true;
+                self.changed = true;
                 if let Err(e) = self.foca.handle_data(payload, &mut self.runtime) {
                     tracing::debug!("{from}: {e}");
                 }
@@ -131,7 +131,7 @@ impl Swim {
     pub fn fire(&mut self) {
         let now = Instant::now();
         while let Some(timer) = self.timers.pop(now) {
-            self.stirred = true;
+            self.changed = true;
             if let Err(e) = self.foca.handle_timer(timer, &mut self.runtime) {
                 tracing::debug!("membership timer: {e}");
             }
@@ -159,7 +159,7 @@ impl Swim {
                 tracing::debug!("telling a member of the new address: {e}");
             }
         }
-        self.stirred = true;
+        self.changed = true;
     }
 
     /// Calls a member that is down.
@@ -182,7 +182,7 @@ impl Swim {
 
     /// The membership is to be read again, whatever it was.
     pub fn look_again(&mut self) {
-        (self.stirred, self.lives) = (true, 0);
+        (self.changed, self.lives) = (true, 0);
     }
 
     /// Carries out what foca wants: datagrams, timers, changes of the membership.
@@ -195,7 +195,7 @@ impl Swim {
             self.timers.set(now + after, timer);
         }
         while self.runtime.to_notify().is_some() {}
-        if std::mem::take(&mut self.stirred) {
+        if std::mem::take(&mut self.changed) {
             self.sync();
         }
     }
@@ -220,12 +220,12 @@ impl Swim {
             };
             (m.id().clone(), state)
         });
-        let changed = {
+        let store = {
             let mut core = self.node.lock();
             core.sync_members(lives);
             core.members_changed
         };
-        if changed {
+        if store {
             self.note_members();
         }
     }

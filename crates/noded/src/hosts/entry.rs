@@ -21,7 +21,7 @@ pub struct Entry {
     /// Since when it has no session.
     pub silent: Instant,
     /// When it last reported which guests it has.
-    pub told: Option<Instant>,
+    pub reported_at: Option<Instant>,
     pub guests: Vec<GuestInfo>,
     /// An earlier daemon started it.
     pub recovered: bool,

@@ -33,11 +33,11 @@ impl HostTable {
                 && (whom == Whom::All || e.guests.is_empty())
         };
         for e in self.0.values_mut().filter(theirs) {
-            let (since, told) = e.expelled.unwrap_or((now, now));
+            let (since, last) = e.expelled.unwrap_or((now, now));
             if now.duration_since(since) > patience && !e.guests.is_empty() {
                 lost.extend(e.record().cloned());
             }
-            let due = e.expelled.is_none() || now.duration_since(told) >= again;
+            let due = e.expelled.is_none() || now.duration_since(last) >= again;
             let sent = due
                 && e.session
                     .as_ref()
@@ -56,8 +56,8 @@ impl HostTable {
         let mut opened = Vec::new();
         let theirs = |e: &&mut Entry| e.record().is_some_and(|r| r.home == *home && r.uid == uid);
         for e in self.0.values_mut().filter(theirs) {
-            let told = e.expelled.take().is_some();
-            if let Some((_, out)) = e.session.as_ref().filter(|_| told) {
+            let expelled = e.expelled.take().is_some();
+            if let Some((_, out)) = e.session.as_ref().filter(|_| expelled) {
                 let open = Order::Expel {
                     why: String::new(),
                     stay: Stay::NotTrusted,
@@ -65,14 +65,14 @@ impl HostTable {
                 };
                 out.send(0, Body::Order(open));
             }
-            opened.extend(e.record().filter(|_| told).cloned());
+            opened.extend(e.record().filter(|_| expelled).cloned());
         }
         opened
     }
 
     /// Guests that were told to go and have not gone.
     pub fn expelled_guests(&self) -> u64 {
-        let told = self.0.values().filter(|e| e.expelled.is_some());
-        told.map(|e| e.guests.len() as u64).sum()
+        let expelled = self.0.values().filter(|e| e.expelled.is_some());
+        expelled.map(|e| e.guests.len() as u64).sum()
     }
 }

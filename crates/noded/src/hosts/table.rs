@@ -66,7 +66,7 @@ impl HostTable {
         let entry = Entry {
             session: None,
             silent: Instant::now(),
-            told: None,
+            reported_at: None,
             guests: Vec::new(),
             recovered,
             expelled: None,
@@ -86,7 +86,7 @@ impl HostTable {
             stage: Stage::Starting { guest_uid },
             session: None,
             silent: Instant::now(),
-            told: None,
+            reported_at: None,
             guests: Vec::new(),
             recovered: false,
             expelled: None,
@@ -177,7 +177,7 @@ impl HostTable {
                     g.tree = *tree;
                 }
                 e.guests = std::mem::take(&mut guests);
-                e.told = Some(Instant::now());
+                e.reported_at = Some(Instant::now());
             }
         }
     }
@@ -189,10 +189,10 @@ impl HostTable {
     /// Hosts that have not reported since `then` which guests they have. One without a session for longer than `patience`
     /// has no guests that could be asked for.
     pub fn unreported(&self, then: Instant, patience: Duration) -> usize {
-        let heard = |e: &Entry| e.told.is_some_and(|t| t > then);
+        let reported = |e: &Entry| e.reported_at.is_some_and(|t| t > then);
         let mute = |e: &Entry| e.session.is_none() && e.silent.elapsed() > patience;
         let all = self.0.values();
-        all.filter(|e| !heard(e) && !mute(e)).count()
+        all.filter(|e| !reported(e) && !mute(e)).count()
     }
 
     /// Homes and users whose trees are here.

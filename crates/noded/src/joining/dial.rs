@@ -25,7 +25,7 @@ pub fn dial_member(text: &str, token: &Token) -> Result<(Duplex, SocketAddr, Vec
         match dial_unknown(&addr.to_string(), token.ca_sha256, left) {
             Ok((duplex, _, ca)) => return Ok((duplex, addr, ca)),
             Err(e) => {
-                let e = told(text, addr, e);
+                let e = explain(text, addr, e);
                 // An address that answers tells more than one that does not.
                 if !matches!(
                     failed,
@@ -54,7 +54,7 @@ fn named(text: &str, addr: SocketAddr) -> String {
     }
 }
 
-fn told(text: &str, addr: SocketAddr, e: LinkError) -> FarmError {
+fn explain(text: &str, addr: SocketAddr, e: LinkError) -> FarmError {
     let named = named(text, addr);
     match e {
         LinkError::Refused(why) => FarmError::Foreign { addr: named, why },

@@ -39,7 +39,7 @@ pub enum Unreached {
 }
 
 /// The member's side: tries to reach `addr`, where a joiner with `key` listens. `told` is the member's own address.
-pub fn probe(addr: SocketAddr, key: &str, told: SocketAddr) -> Result<(), Unreached> {
+pub fn probe(addr: SocketAddr, key: &str, own_addr: SocketAddr) -> Result<(), Unreached> {
     let challenge = random_hex(16);
     let asked = |told| Challenge {
         mark: MARK.into(),
@@ -47,7 +47,7 @@ pub fn probe(addr: SocketAddr, key: &str, told: SocketAddr) -> Result<(), Unreac
         challenge: challenge.clone(),
         told,
     };
-    let stream = ask_stream(addr, &asked(Some(told))).map_err(|e| Unreached::Tcp(cause(&e)))?;
+    let stream = ask_stream(addr, &asked(Some(own_addr))).map_err(|e| Unreached::Tcp(cause(&e)))?;
     let answer: Answer = serde_json::from_slice(&stream)
         .map_err(|_| Unreached::Tcp("something else than this node answers there".into()))?;
     if !proves(key, "joiner", &challenge, &answer.proof) {

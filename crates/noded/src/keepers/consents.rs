@@ -199,12 +199,12 @@ mod tests {
         }
         let orphan: Pid = String::from_utf8_lossy(&line).parse().expect("a number");
         let me = std::process::id() as Pid;
-        let (mut told, mut untold) = (consents(root, me), consents(root, me));
-        told.reported(TREE, [root, orphan].into_iter());
+        let (mut reported, mut unreported) = (consents(root, me), consents(root, me));
+        reported.reported(TREE, [root, orphan].into_iter());
         drop(parent.stdin.take());
         parent.wait().expect("it ends");
-        assert!(told.member(TREE, orphan).is_some());
-        assert!(untold.member(TREE, orphan).is_none());
+        assert!(reported.member(TREE, orphan).is_some());
+        assert!(unreported.member(TREE, orphan).is_none());
         armento_tracee::sys::kill(orphan, libc::SIGKILL).expect("it runs");
     }
 

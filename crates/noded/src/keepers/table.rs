@@ -138,8 +138,8 @@ impl KeeperTable {
             let order = || Order::Closed {
                 nodes: nodes.clone(),
             };
-            let told = keeper.closed.as_ref() == Some(&nodes);
-            if !told && keeper.out.send(0, Body::Order(order())) {
+            let known = keeper.closed.as_ref() == Some(&nodes);
+            if !known && keeper.out.send(0, Body::Order(order())) {
                 keeper.closed = Some(nodes);
             }
         }
@@ -188,17 +188,17 @@ impl KeeperTable {
         order: Order,
         waiter: Option<Waiter>,
     ) -> bool {
-        let told = self
+        let sent = self
             .by_tree
             .get(&tree)
             .is_some_and(|k| k.out.send(0, Body::Order(order)));
-        if told {
+        if sent {
             if self.tickets.len() >= TICKETS_MAX {
                 self.tickets.pop_first();
             }
             self.tickets.insert(ticket, Ticket { tree, pid, waiter });
         }
-        told
+        sent
     }
 
     /// That order has ended: its waiter gets `result`.

@@ -77,7 +77,7 @@ pub fn admit_node(
         name: ask.name.clone(),
         addr: ask.addr,
         admitted: unix_now(),
-        heard: false,
+        seen_up: false,
         machine: ask.machine.clone(),
     };
     let mut seeds = node.lock().member_admitted(member);
@@ -85,7 +85,7 @@ pub fn admit_node(
         name: node.farm.node.clone(),
         addr: node.addr(),
         admitted: 0,
-        heard: true,
+        seen_up: true,
         machine: None,
     });
     node.save_roster().map_err(failed)?;
@@ -167,7 +167,7 @@ fn name_is_free(node: &Node, ask: &JoinAsk) -> Result<(), Refusal> {
         Some(m) if m.is_up() => true,
         // A node whose join failed after it was admitted tries again.
         Some(m) if is_again(ask, &m.known) => false,
-        Some(m) => !m.known.heard && unix_now() < m.known.admitted + NAME_KEPT_S,
+        Some(m) => !m.known.seen_up && unix_now() < m.known.admitted + NAME_KEPT_S,
     };
     if !taken {
         return Ok(());
@@ -224,7 +224,7 @@ fn is_reached(node: &Node, ask: &JoinAsk, from: Option<SocketAddr>) -> Result<bo
     let Some(key) = &ask.way_back else {
         return Ok(false);
     };
-    let (me, told) = (&node.farm.node, node.addr());
+    let (me, own_addr) = (&node.farm.node, node.addr());
     let addr = sockets::canonical(ask.addr);
     let local = from.is_some_and(|from| sockets::canonical(from).ip().is_loopback());
     let port = addr.port();
@@ -248,7 +248,7 @@ fn is_reached(node: &Node, ask: &JoinAsk, from: Option<SocketAddr>) -> Result<bo
         "let TCP and UDP of port {port} in through this node's firewall, or give the address that {me} reaches with --address; \
          --no-check joins all the same"
     );
-    match probe(addr, key, told) {
+    match probe(addr, key, own_addr) {
         Ok(()) => Ok(true),
         Err(Unreached::Tcp(why)) => no(
             format!("{me} cannot reach this node at {addr}/tcp: {why}"),
@@ -259,7 +259,7 @@ fn is_reached(node: &Node, ask: &JoinAsk, from: Option<SocketAddr>) -> Result<bo
             open,
         ),
         Err(Unreached::Told(why)) => no(
-            format!("this node cannot reach {me} at {told}, where it says that it is: {why}"),
+            format!("this node cannot reach {me} at {own_addr}, where it says that it is: {why}"),
             format!(
                 "on {me}: write `address = \"ADDRESS\"`, one that the others reach, to its configuration and start its daemon again; --no-check joins all the same"
             ),

@@ -90,7 +90,7 @@ pub fn init(config: &Config, options: &InitOptions) -> Result<Enrolled, FarmErro
         name: node.clone(),
         addr,
         admitted: unix_now(),
-        heard: false,
+        seen_up: false,
         machine: None,
     };
     let serial = armento_link::serial_of(&keys.cert_pem).map_err(FarmError::Keys)?;

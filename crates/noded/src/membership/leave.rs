@@ -42,7 +42,7 @@ pub async fn leave_farm(node: &Arc<Node>) -> Result<Answer, Refusal> {
             let core = blocking.lock();
             core.members.values().map(|m| m.known.clone()).collect()
         };
-        tell(&blocking.identity(), &blocking.farm.node, &members);
+        notify_members(&blocking.identity(), &blocking.farm.node, &members);
         blocking.state.forget()
     });
     let failed = |e: String| {
@@ -68,7 +68,7 @@ pub fn expel_order() -> Order {
 }
 
 async fn send_home(node: &Node) -> Result<(), Refusal> {
-    let told = Instant::now();
+    let ordered = Instant::now();
     {
         let mut core = node.lock();
         let ticket = core.next_number();
@@ -81,20 +81,20 @@ async fn send_home(node: &Node) -> Result<(), Refusal> {
     }
     let until = Instant::now() + HOMEWARD;
     loop {
-        let (away, guests, unheard) = {
+        let (away, guests, unreported) = {
             let core = node.lock();
             let away = core.keepers.procs().filter(|p| p.place != core.me).count();
-            let unheard = core.hosts.unreported(told, HELLO_MAX);
-            (away, core.hosts.guests().count(), unheard)
+            let unreported = core.hosts.unreported(ordered, HELLO_MAX);
+            (away, core.hosts.guests().count(), unreported)
         };
-        if away + guests + unheard == 0 {
+        if away + guests + unreported == 0 {
             return Ok(());
         }
         if Instant::now() >= until {
             return Err(refusal(
                 "busy",
                 format!(
-                    "{away} processes are not home, {guests} guests not gone yet, {unheard} hosts silent; this node stays in the farm"
+                    "{away} processes are not home, {guests} guests not gone yet, {unreported} hosts silent; this node stays in the farm"
                 ),
                 "see `armento ps`; end or move them, then leave again",
             ));
@@ -104,7 +104,7 @@ async fn send_home(node: &Node) -> Result<(), Refusal> {
 }
 
 /// Says goodbye to `members`, all at once.
-fn tell(me: &Identity, my_name: &NodeName, members: &[Member]) {
+fn notify_members(me: &Identity, my_name: &NodeName, members: &[Member]) {
     std::thread::scope(|s| {
         for m in members.iter().filter(|m| m.name != *my_name).take(TOLD_MAX) {
             s.spawn(move || {
@@ -125,7 +125,7 @@ pub fn leave_without_daemon(config: &Config) -> Result<NodeName, FarmError> {
         .keys(&farm)?
         .sign_short(&Badge::daemon(&farm.node), Duration::ZERO)
         .map_err(FarmError::Keys)?;
-    tell(&me, &farm.node, &dir.roster()?);
+    notify_members(&me, &farm.node, &dir.roster()?);
     dir.forget()?;
     Ok(farm.node)
 }

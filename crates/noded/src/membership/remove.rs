@@ -102,7 +102,7 @@ pub async fn remove_node(asker: &Asker, name: NodeName, now: bool) -> Result<Ans
     }
     apply_statement(node, &signed)?;
     tokens::void(&node.state).map_err(failed)?;
-    let untold = tell(node, &signed).await;
+    let untold = notify_members(node, &signed).await;
     Ok(Answer::Removed {
         node: name,
         lost: left,
@@ -185,10 +185,10 @@ async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> 
 }
 
 /// Tells every member; returns those that did not answer.
-async fn tell(node: &Arc<Node>, signed: &Signed) -> Vec<NodeName> {
+async fn notify_members(node: &Arc<Node>, signed: &Signed) -> Vec<NodeName> {
     let members: Vec<NodeName> = node.lock().members.keys().cloned().collect();
-    let told = all(node, &members, || PeerAsk::Said(signed.clone())).await;
-    let silent = told.into_iter().filter(|(_, answer)| answer.is_err());
+    let answers = all(node, &members, || PeerAsk::Said(signed.clone())).await;
+    let silent = answers.into_iter().filter(|(_, answer)| answer.is_err());
     silent.map(|(name, _)| name).collect()
 }
 

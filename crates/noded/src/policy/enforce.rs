@@ -60,8 +60,8 @@ pub fn enforce_settings(node: &Node) {
             for_ms: SHUT.as_millis() as u64,
         };
         let whose = (&home, uid);
-        let (told, lost) = core.hosts.expel(whose, whom, &order, AGAIN, patience);
-        leave.extend(told);
+        let (newly, lost) = core.hosts.expel(whose, whom, &order, AGAIN, patience);
+        leave.extend(newly);
         lost.iter().for_each(kill);
     }
     let each = LEAVING_WEIGHT / leave.len().max(1) as u64;

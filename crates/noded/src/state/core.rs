@@ -158,7 +158,7 @@ impl Core {
             if life.boot < m.boot {
                 continue;
             }
-            if m.known.addr != life.addr || !m.known.heard {
+            if m.known.addr != life.addr || !m.known.seen_up {
                 self.members_changed = true;
             }
             if m.state != state {
@@ -171,7 +171,7 @@ impl Core {
                 self.vector.welcome(&name);
             }
             m.known.addr = life.addr;
-            m.known.heard |= state != State::Down;
+            m.known.seen_up |= state != State::Down;
             m.boot = life.boot;
             m.state = state;
         }
@@ -183,7 +183,7 @@ impl Core {
             name: life.name.clone(),
             addr: life.addr,
             admitted: 0,
-            heard: true,
+            seen_up: true,
             machine: None,
         };
         let boot = life.boot;

@@ -38,8 +38,8 @@ pub struct Member {
     #[serde(default)]
     pub admitted: u64,
     /// Its daemon has been seen up.
-    #[serde(default)]
-    pub heard: bool,
+    #[serde(default, rename = "heard")]
+    pub seen_up: bool,
     /// The machine's hash (`joining/machine_id.rs`); only where it was admitted, and of nodes that sent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,

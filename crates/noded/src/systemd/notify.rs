@@ -17,20 +17,20 @@ const SEND_MAX: Duration = Duration::from_secs(1);
 
 /// The daemon does what it was started for; `status` is shown by `systemctl status`.
 pub fn ready(status: &str) {
-    tell(&format!("READY=1\nSTATUS={status}"));
+    notify(&format!("READY=1\nSTATUS={status}"));
 }
 
 /// The configuration is being read again; [`ready`] ends it.
 pub fn reloading() {
     let now_us = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0) / 1000;
-    tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
+    notify(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
 }
 
 pub fn stopping() {
-    tell("STOPPING=1\nSTATUS=ends; processes and guests go on");
+    notify("STOPPING=1\nSTATUS=ends; processes and guests go on");
 }
 
-fn tell(message: &str) {
+fn notify(message: &str) {
     let Some(socket) = std::env::var_os(SOCKET) else {
         return;
     };
@@ -60,9 +60,9 @@ mod tests {
         let path = std::env::temp_dir().join(&name);
         let check = |manager: UnixDatagram, socket: &str| {
             send(socket.as_ref(), "READY=1\nSTATUS=listens").expect("sent");
-            let mut heard = [0u8; 64];
-            let n = manager.recv(&mut heard).expect("a message");
-            assert_eq!(&heard[..n], b"READY=1\nSTATUS=listens");
+            let mut received = [0u8; 64];
+            let n = manager.recv(&mut received).expect("a message");
+            assert_eq!(&received[..n], b"READY=1\nSTATUS=listens");
         };
         let named = UnixDatagram::bind(&path).expect("a socket");
         check(named, path.to_str().expect("a path"));

@@ -77,7 +77,7 @@ pub struct ClockWatch {
 impl ClockWatch {
     /// Once a period.
     pub fn look(&mut self, node: &Arc<Node>) {
-        self.tell(node);
+        self.write_note(node);
         let quiet_for = self.asked.map_or(Duration::MAX, |at| at.elapsed());
         let Some(name) = next(&node.lock(), quiet_for) else {
             return;
@@ -94,7 +94,7 @@ impl ClockWatch {
     }
 
     /// Writes, beside the control socket, why no program can leave; commands that start programs read it.
-    fn tell(&mut self, node: &Node) {
+    fn write_note(&mut self, node: &Node) {
         let note = all_clocks_apart(&node.lock());
         if note == self.note {
             return;

@@ -35,7 +35,7 @@ pub async fn move_process(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
         check_target(node, &format!("process {pid}"), whose, target)?;
     }
     let (waiter, ended) = oneshot::channel();
-    let told = {
+    let sent = {
         let now = node.now();
         let mut core = node.lock();
         let ticket = core.next_number();
@@ -60,17 +60,17 @@ pub async fn move_process(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
             } => node.clone(),
             _ => me.clone(),
         };
-        let told = core.keepers.order(tree, pid, ticket, order, waits);
-        if told && !free {
+        let sent = core.keepers.order(tree, pid, ticket, order, waits);
+        if sent && !free {
             let asked = Decided::ordered("asked", ticket);
             core.keepers.log_decision(pid, &me, &target, asked);
         }
-        if told && free {
+        if sent && free {
             return Ok(Answer::Done);
         }
-        told
+        sent
     };
-    if !told {
+    if !sent {
         let what = format!("the keeper of process {pid} does not listen; nothing was moved");
         return Err(refusal("busy", what, "try again"));
     }

@@ -77,15 +77,15 @@ pub async fn let_trace(asker: &Asker, pid: Pid) -> Result<Answer> {
     let (meant, one) = meant(node, asker.session, pid)?;
     // A keeper that ended waits for nothing.
     let _only = one.lock().await;
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     // A thread of its own: when it ends nothing is traced by us any more.
     let work = std::thread::Builder::new().name("yama".into());
     let started = work.spawn(move || {
         let named = name_tracer(meant.process.pid, meant.keeper.pid, || meant.holds());
-        let _ = tell.send(named);
+        let _ = sender.send(named);
     });
     started.map_err(|e| stays(&subject, Stay::Busy, &e.to_string()))?;
-    match tokio::time::timeout(NAMED_MAX, told).await {
+    match tokio::time::timeout(NAMED_MAX, receiver).await {
         Ok(Ok(Ok(slept))) => Ok(Answer::Named { slept }),
         Ok(Ok(Err(e))) => Err(stays(&subject, e.stay(), &e.detail())),
         _ => Err(stays(&subject, Stay::Busy, "it did not stop in time")),

@@ -94,7 +94,7 @@ fn an_admitted_node_is_sent_the_members() {
         name: name(n),
         addr: life(n, 1).addr,
         admitted: 1,
-        heard: false,
+        seen_up: false,
         machine: Some("ab".into()),
     };
     let seeds = c.member_admitted(member("n3"));
