@@ -64,7 +64,7 @@ impl Period {
             core.vector.tick(now);
             let core = &mut *core;
             let work = core.ledger.background();
-            if core.switches.look_for_owner(work, typed_ago) {
+            if core.switches.owner.look(work, typed_ago) {
                 tracing::info!("the owner is back: guests go home");
                 core.vector.urge();
             }

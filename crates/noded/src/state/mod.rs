@@ -7,6 +7,7 @@ mod core;
 mod members;
 mod node;
 mod node_list;
+mod owner;
 mod peers;
 mod switches;
 mod trust;

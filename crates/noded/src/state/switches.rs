@@ -3,6 +3,7 @@
 //! openMosix had a file for each (`/proc/hpc/admin/block`, `stay`, `quiet`, `expel`, `bring`) and a script that
 //! stopped all of it; here they are commands of `armento farm` and settings.
 
+use super::owner::Owner;
 use crate::config::Config;
 use crate::error::FarmError;
 use crate::state_dir::StateDir;
@@ -11,10 +12,6 @@ use armento_model::{NodeName, Pid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-
-/// Work of this node's own from which its owner counts as here, hundredths of a process, smoothed: what comes and goes
-/// within a second is none.
-const OWNER_WORK: u64 = 50;
 
 /// What commands changed; it survives restarts.
 const FILE: &str = "switches.json";
@@ -43,12 +40,7 @@ pub struct Switches {
     block: bool,
     stay: bool,
     quiet: bool,
-    /// The owner is away when not seen for so long; not set: the owner does not come first.
-    owner_first: Option<Duration>,
-    /// When the owner was last seen.
-    owner: Option<Instant>,
-    /// As of the last look: all who are told of it learn of it in the same period.
-    owner_here: bool,
+    pub owner: Owner,
     /// Guests are being sent away, since then.
     expels: Option<Instant>,
     /// Processes of this home that are to come home once.
@@ -76,7 +68,7 @@ impl Switches {
         self.stay = self.changes.stay.unwrap_or(given.stay);
         self.quiet = self.changes.quiet.unwrap_or(given.quiet);
         let idle = Duration::from_millis(given.owner_idle_ms);
-        self.owner_first = given.owner_first.then_some(idle);
+        self.owner.follow(given.owner_first.then_some(idle));
     }
 
     /// Which command keeps guests out.
@@ -87,34 +79,9 @@ impl Switches {
             s if s.changes.drain => Some("drain"),
             s if s.block => Some("block"),
             s if s.expels.is_some() => Some("expel"),
-            s if s.owner_is_here() => Some(OWNER),
+            s if s.owner.is_here() => Some(OWNER),
             _ => None,
         }
-    }
-
-    fn owner_is_here(&self) -> bool {
-        self.owner_here && self.owner_first.is_some()
-    }
-
-    /// Once a period: work of this node's own, and how long ago a person typed here. True: the owner is back.
-    pub fn look_for_owner(
-        &mut self,
-        background: u64,
-        typed_ago: impl FnOnce() -> Option<Duration>,
-    ) -> bool {
-        let Some(idle) = self.owner_first else {
-            self.owner_here = false;
-            return false;
-        };
-        let was_here = self.owner_is_here();
-        let ago = match background >= OWNER_WORK {
-            true => Some(Duration::ZERO),
-            false => typed_ago().filter(|ago| *ago < idle),
-        };
-        let seen = ago.and_then(|ago| Instant::now().checked_sub(ago));
-        self.owner = self.owner.max(seen);
-        self.owner_here = self.owner.is_some_and(|at| at.elapsed() < idle);
-        !was_here && self.owner_here
     }
 
     /// Which command sends away the guests that are here.
@@ -209,8 +176,8 @@ impl Switches {
             stay: self.stay,
             quiet: self.quiet,
             expels: self.expels.is_some(),
-            owner_first: self.owner_first.is_some(),
-            owner: self.owner_is_here(),
+            owner_first: self.owner.comes_first(),
+            owner: self.owner.is_here(),
             brings: self.brings.len() as u64,
             changed: changed.map(|(name, _)| (*name).to_owned()).collect(),
             away: 0,
@@ -285,20 +252,20 @@ mod tests {
         let mut given = Config::default();
         let mut s = Switches::default();
         s.follow(&given);
-        assert!(!s.look_for_owner(400, || None) && s.keeps_out().is_none());
+        assert!(!s.owner.look(400, || None) && s.keeps_out().is_none());
         (given.owner_first, given.owner_idle_ms) = (true, 5_000);
         s.follow(&given);
         let ago = |s: u64| move || Some(Duration::from_secs(s));
-        assert!(!s.look_for_owner(49, ago(6)) && s.keeps_out().is_none());
-        assert!(s.look_for_owner(0, ago(1)), "somebody types");
-        assert!(!s.look_for_owner(50, || None), "was here before");
+        assert!(!s.owner.look(49, ago(6)) && s.keeps_out().is_none());
+        assert!(s.owner.look(0, ago(1)), "somebody types");
+        assert!(!s.owner.look(50, || None), "was here before");
         assert_eq!(
             (s.keeps_out(), s.sends_away()),
             (Some("owner"), Some("owner"))
         );
-        s.owner = Instant::now().checked_sub(Duration::from_secs(6));
-        assert!(!s.look_for_owner(0, || None) && s.keeps_out().is_none());
-        assert!(s.look_for_owner(50, || None), "work");
+        s.owner.last_seen(Duration::from_secs(6));
+        assert!(!s.owner.look(0, || None) && s.keeps_out().is_none());
+        assert!(s.owner.look(50, || None), "work");
     }
 
     #[test]
