@@ -20,7 +20,7 @@ pub async fn everywhere(asker: &Asker) -> Result<Answer> {
     let uid = seen_by(asker.uid);
     let (mut procs, peers) = {
         let core = asker.node.lock();
-        (core.procs(uid), core.peers())
+        (core.procs(uid), core.members.peers())
     };
     // Numbers of users are each node's own: a user with another name there is another person.
     let name = match uid {

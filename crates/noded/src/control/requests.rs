@@ -44,7 +44,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         Ask::Host(hello) => host(client, hello),
         Ask::Identity => identity(client),
         Ask::Address { node: name } => {
-            let addr = node.lock().addr_of(name);
+            let addr = node.lock().members.addr_of(name);
             Ok(Answer::Address {
                 ip: addr.map(|a| a.ip()),
                 port: addr.map(|a| a.port()),

@@ -127,11 +127,11 @@ impl Period {
             // A quiet node sends nothing.
             let peers = match core.switches.quiet() {
                 true => Vec::new(),
-                false => core.peers(),
+                false => core.members.peers(),
             };
             let core = &mut *core;
             let sent = core.vector.send(now, &mut core.dice, &peers);
-            let addressed = |(name, m)| Some((core.addr_of(&name)?, m));
+            let addressed = |(name, m)| Some((core.members.addr_of(&name)?, m));
             sent.into_iter().filter_map(addressed).collect::<Vec<_>>()
         };
         for (addr, message) in messages {

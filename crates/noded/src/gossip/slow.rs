@@ -39,7 +39,7 @@ impl Slow {
         let patience = Duration::from_millis(node.config.dead_ms);
         let (ended, unconnected) = {
             let mut core = node.lock();
-            let down = core.members.values().filter(|m| !m.is_up());
+            let down = core.members.iter().filter(|m| !m.is_up());
             lost.extend(down.map(|m| m.known.clone()));
             (core.hosts.take_ended(), core.hosts.unconnected(patience))
         };
@@ -92,7 +92,7 @@ impl Slow {
 fn ask_to_come(node: &Node) {
     let members: Vec<_> = {
         let core = node.lock();
-        let up = core.members.values().filter(|m| m.is_up());
+        let up = core.members.up();
         up.map(|m| (m.known.name.clone(), m.known.addr)).collect()
     };
     for (name, addr) in members {

@@ -84,7 +84,7 @@ impl Swim {
         self.timers.clear();
         let lives: Vec<Life> = {
             let core = self.node.lock();
-            let up = core.members.values().filter(|m| m.is_up());
+            let up = core.members.up();
             up.map(Standing::life).collect()
         };
         let alive = lives.into_iter().map(foca::Member::alive);
@@ -152,7 +152,7 @@ impl Swim {
         }
         let lives: Vec<Life> = {
             let core = self.node.lock();
-            core.members.values().map(Standing::life).collect()
+            core.members.iter().map(Standing::life).collect()
         };
         for life in lives.into_iter().take(TOLD_MAX) {
             if let Err(e) = self.foca.announce(life, &mut self.runtime) {
@@ -222,8 +222,9 @@ impl Swim {
         });
         let store = {
             let mut core = self.node.lock();
-            core.sync_members(lives);
-            core.members_changed
+            let core = &mut *core;
+            core.members.sync(lives, &mut core.vector);
+            core.members.changed()
         };
         if store {
             self.note_members();
@@ -233,7 +234,7 @@ impl Swim {
     /// Writes the roster on another thread: a disk may take longer than a placement may.
     fn note_members(&self) {
         let node = self.node.clone();
-        node.lock().members_changed = false;
+        node.lock().members.stored();
         tokio::task::spawn_blocking(move || {
             if let Err(e) = node.save_roster() {
                 tracing::warn!("{e}: a restart will not know all members");

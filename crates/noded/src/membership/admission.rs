@@ -80,7 +80,7 @@ pub fn admit_node(
         seen_up: false,
         machine: ask.machine.clone(),
     };
-    let mut seeds = node.lock().member_admitted(member);
+    let mut seeds = node.lock().members.admitted(member);
     seeds.push(Member {
         name: node.farm.node.clone(),
         addr: node.addr(),
@@ -199,7 +199,7 @@ fn machine_is_new(node: &Node, ask: &JoinAsk) -> Result<(), Refusal> {
         true => Some(core.me.clone()),
         false => core
             .members
-            .values()
+            .iter()
             .find(|m| of(m))
             .map(|m| m.known.name.clone()),
     };

@@ -40,7 +40,7 @@ pub async fn leave_farm(node: &Arc<Node>) -> Result<Answer, Refusal> {
     let forgotten = tokio::task::spawn_blocking(move || {
         let members: Vec<Member> = {
             let core = blocking.lock();
-            core.members.values().map(|m| m.known.clone()).collect()
+            core.members.iter().map(|m| m.known.clone()).collect()
         };
         notify_members(&blocking.identity(), &blocking.farm.node, &members);
         blocking.state.forget()

@@ -155,7 +155,7 @@ async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> 
     let (sure, until) = (Instant::now() + REPORTED, Instant::now() + HOMEWARD);
     apply_statement(node, &signed)?;
     let mut left: BTreeMap<NodeName, u64> = BTreeMap::new();
-    let mut open: Vec<NodeName> = node.lock().peers();
+    let mut open: Vec<NodeName> = node.lock().members.peers();
     open.retain(|n| n != name);
     loop {
         // Again for members with some left: a question that was lost costs one turn.
@@ -186,7 +186,7 @@ async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> 
 
 /// Tells every member; returns those that did not answer.
 async fn notify_members(node: &Arc<Node>, signed: &Signed) -> Vec<NodeName> {
-    let members: Vec<NodeName> = node.lock().members.keys().cloned().collect();
+    let members: Vec<NodeName> = node.lock().members.names().cloned().collect();
     let answers = all(node, &members, || PeerAsk::Said(signed.clone())).await;
     let silent = answers.into_iter().filter(|(_, answer)| answer.is_err());
     silent.map(|(name, _)| name).collect()

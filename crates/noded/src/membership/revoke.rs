@@ -144,8 +144,8 @@ fn end_membership(node: &Arc<Node>) {
 pub fn ask_for_statement(node: &Arc<Node>, turn: u64) {
     let chosen = {
         let core = node.lock();
-        let up: Vec<_> = core.members.values().filter(|m| m.is_up()).collect();
-        let all: Vec<_> = core.members.values().collect();
+        let up: Vec<_> = core.members.up().collect();
+        let all: Vec<_> = core.members.iter().collect();
         // Members that are up, and all members in turn: those that are up here may be the ones that were removed.
         let from = if up.is_empty() || turn % 2 == 1 {
             all

@@ -146,7 +146,7 @@ fn close(node: &Node, core: &mut Core) {
     } = core;
     keepers.close(|uid| {
         let shut = |n: &&NodeName| draining.contains_key(*n) || !trust.sends_to(n).has(uid);
-        members.keys().filter(shut).cloned().collect()
+        members.names().filter(shut).cloned().collect()
     });
 }
 

@@ -4,6 +4,7 @@
 
 mod asker;
 mod core;
+mod member_table;
 mod members;
 mod node;
 mod node_list;

@@ -3,7 +3,8 @@
 //! Lock: `Node::core` is held for lookups and bookkeeping only: never across an await, a system
 //! call that waits, or another lock.
 
-use super::core::{Core, standing};
+use super::core::Core;
+use super::member_table::Members;
 use super::switches::Switches;
 use super::trust::{Changes, Trust};
 use crate::config::{Config, Wire};
@@ -88,12 +89,10 @@ impl Node {
             why,
         };
         let trust = Trust::new(&config, &Changes::read(&state)?).map_err(bad)?;
-        let members = state.roster()?.into_iter().map(standing);
+        let roster = state.roster()?;
         let me = farm.node.clone();
         let core = Core {
-            members: members.filter(|(name, _)| *name != me).collect(),
-            gone: BTreeMap::new(),
-            members_changed: false,
+            members: Members::new(me.clone(), roster),
             vector: Vector::new(me.clone(), farm.boot),
             ledger: Ledger::new(me.clone()),
             dice: Dice::seeded(farm.boot),
@@ -115,7 +114,7 @@ impl Node {
             me,
         };
         // The daemon before this one may have had no time for it.
-        for name in core.removed(&revocation) {
+        for name in core.members.removed(&revocation) {
             core.hosts.of_home(&name).iter().for_each(kill);
         }
         // … or have ended while their guests left with another weight.
@@ -263,8 +262,8 @@ impl Node {
         let _turn = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
         let roster: Vec<Member> = {
             let mut core = self.lock();
-            core.members_changed = false;
-            core.members.values().map(|m| m.known.clone()).collect()
+            core.members.stored();
+            core.members.iter().map(|m| m.known.clone()).collect()
         };
         self.state.save_roster(&roster)
     }

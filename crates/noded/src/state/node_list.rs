@@ -14,7 +14,8 @@ impl Node {
         let core = self.lock();
         let state = if core.leaving { "leaving" } else { "alive" };
         let mut nodes = vec![self.node_info(&core, &core.me, self.addr().to_string(), state, now)];
-        for (name, m) in &core.members {
+        for m in core.members.iter() {
+            let name = &m.known.name;
             let addr = m.known.addr.to_string();
             nodes.push(self.node_info(&core, name, addr, m.state.name(), now));
         }

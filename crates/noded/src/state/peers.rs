@@ -15,7 +15,7 @@ pub async fn call(
     ask: PeerAsk,
     timeout: Duration,
 ) -> Result<PeerAnswer, CallError> {
-    let addr = node.lock().addr_of(to);
+    let addr = node.lock().members.addr_of(to);
     let (node, to) = (node.clone(), to.clone());
     let Some(addr) = addr else {
         return Err(CallError::Refused(no_such_node(&node, &to)));
@@ -30,13 +30,13 @@ pub async fn call(
 /// No member of that name can be asked.
 pub fn no_such_node(node: &Node, name: &NodeName) -> Refusal {
     let core = node.lock();
-    let names: Vec<String> = core.peers().iter().map(|n| n.to_string()).collect();
+    let names: Vec<String> = core.members.peers().iter().map(|n| n.to_string()).collect();
     let hint = if names.is_empty() {
         "this farm has no other living node; see `armento nodes`".into()
     } else {
         format!("living nodes: {} (see `armento nodes`)", names.join(", "))
     };
-    let what = if core.members.contains_key(name) {
+    let what = if core.members.contains(name) {
         format!("node `{name}` is down; nothing was changed")
     } else {
         format!("the farm has no node `{name}`; nothing was changed")

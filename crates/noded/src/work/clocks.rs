@@ -54,7 +54,7 @@ pub async fn near(node: &Arc<Node>, subject: &str, target: &NodeName) -> Result<
 
 /// The node whose clock is asked next: one that was not asked yet, else, not too often, the one asked longest ago.
 fn next(core: &Core, quiet_for: Duration) -> Option<NodeName> {
-    let up = core.members.values().filter(|m| m.is_up());
+    let up = core.members.up();
     let seen = |m: &Standing| {
         let known = core.clocks.get(&m.known.name)?;
         (known.life == m.boot).then(|| known.at.elapsed())
@@ -115,7 +115,7 @@ impl ClockWatch {
 
 /// A notice when there are other nodes and the clocks of all of them are too far from ours.
 pub fn all_clocks_apart(core: &Core) -> Option<String> {
-    let alive = core.members.values().filter(|m| m.state == State::Alive);
+    let alive = core.members.iter().filter(|m| m.state == State::Alive);
     let each = alive.map(|m| {
         let known = core.clocks.get(&m.known.name).filter(|k| k.is_apart())?;
         Some(clock_note(&m.known.name, known.ahead_us()?))
@@ -137,7 +137,7 @@ fn measure(node: &Node, target: &NodeName) -> Option<Seen> {
     let mut core = node.lock();
     let core = &mut *core;
     // As many as there are members.
-    core.clocks.retain(|n, _| core.members.contains_key(n));
+    core.clocks.retain(|n, _| core.members.contains(n));
     let at = Instant::now();
     let known = Known { life, at, seen };
     let before = core.clocks.insert(target.clone(), known);
@@ -156,7 +156,7 @@ fn measure(node: &Node, target: &NodeName) -> Option<Seen> {
 }
 
 fn look(node: &Node, target: &NodeName) -> Option<Seen> {
-    let addr = node.lock().addr_of(target)?;
+    let addr = node.lock().members.addr_of(target)?;
     let mut best = None;
     for _ in 0..ASKED_MAX {
         let asked = realtime_ns();
