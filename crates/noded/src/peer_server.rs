@@ -81,7 +81,7 @@ fn serve(
 ) -> Result<(), CallError> {
     set_timeouts(duplex.socket(), PATIENCE)?;
     // A node that was removed since proves nothing by its certificate.
-    let epoch = node.revocation().epoch;
+    let epoch = node.revoked.list().epoch;
     let from = duplex.socket().peer_addr().ok();
     let (reader, mut writer) = duplex.split()?;
     let mut reader = BufReader::new(reader);
@@ -98,7 +98,7 @@ fn serve(
             Err(LineError::Closed | LineError::Io(_)) if answered => return Ok(()),
             Err(e) => return Err(e.into()),
         };
-        if node.revocation().epoch != epoch {
+        if node.revoked.list().epoch != epoch {
             return Ok(());
         }
         let reply = match question.and_then(|q| answer(node, who.as_ref(), from, q)) {
@@ -173,7 +173,7 @@ fn answer(
         }
         PeerAsk::Said(said) => {
             apply_statement(node, &said)?;
-            Ok(match said.statement(&node.keys.ca_pem) {
+            Ok(match said.statement(&node.credentials.keys.ca_pem) {
                 Some(Statement::Drain { node: name, .. }) => PeerAnswer::Left {
                     count: remaining(node, &name),
                 },
@@ -181,7 +181,10 @@ fn answer(
             })
         }
         PeerAsk::News { epoch } => Ok(PeerAnswer::News {
-            said: node.statement().filter(|_| node.revocation().epoch > epoch),
+            said: node
+                .revoked
+                .statement()
+                .filter(|_| node.revoked.list().epoch > epoch),
         }),
         PeerAsk::Left => {
             node.lock().member_left(&who.node);

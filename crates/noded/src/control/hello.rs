@@ -24,7 +24,7 @@ pub fn host(client: &Client, hello: &HostHello) -> Result<Answer> {
     }
     if known && core.hosts.was_there(client.session) {
         // Of those that were removed meanwhile one is enough: it renews what it knows of all.
-        let gone = core.members.removed(&node.revocation()).pop_first();
+        let gone = core.members.removed(&node.revoked.list()).pop_first();
         gone.map(|node| client.out.send(0, Body::Order(Order::Cut { node })));
     }
     known.then_some(Answer::Done).ok_or_else(|| {
@@ -57,7 +57,7 @@ pub fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
     if hello.was_there() {
         core.rejoin.came(client.pid.unwrap_or(0));
         // What the daemon before this one could not send any more.
-        for node in core.members.removed(&client.node.revocation()) {
+        for node in core.members.removed(&client.node.revoked.list()) {
             client.out.send(0, Body::Order(Order::Cut { node }));
         }
     }

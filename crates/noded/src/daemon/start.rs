@@ -20,7 +20,7 @@ use armento_sense::boot_incarnation;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::net::{UdpSocket, UnixListener};
@@ -167,7 +167,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     let _ = std::fs::remove_file(node_note(&socket));
     let (listener, closer) =
         retry(|| peer_server::listen(&node, &node.identity()).map_err(|e| busy(&io_error(e))))?;
-    *node.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+    node.credentials.listen(Some(listener));
     Ok(Parts {
         gossip: Gossip::new(node.clone(), datagrams),
         node,
@@ -206,10 +206,7 @@ async fn serve(parts: Parts, signals: bool) {
         tracing::error!("membership ended badly: {e}");
     }
     closer.close();
-    node.listener
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
+    node.credentials.listen(None);
     // Time for answers on their way, that of `leave` among them.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let socket = node.config.socket_path();

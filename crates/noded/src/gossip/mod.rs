@@ -7,5 +7,6 @@ mod run;
 mod slow;
 mod swim;
 mod timers;
+mod timing;
 
 pub use run::Gossip;

@@ -1,8 +1,9 @@
 //! SWIM membership (foca) and the sealed datagrams, on one socket.
 
 use super::timers::Timers;
+use super::timing::swim_config;
 use crate::peer::{Kind, Seal};
-use crate::state::{Life, Node, Standing, State, swim_config};
+use crate::state::{Life, Node, Standing, State};
 use armento_gossip::Message;
 use armento_link::sockets;
 use foca::{AccumulatingRuntime, Foca, NoCustomBroadcast, PostcardCodec};
@@ -45,7 +46,7 @@ impl Swim {
             boot: node.farm.boot,
             addr: node.addr(),
         };
-        let revocation = node.revocation();
+        let revocation = node.revoked.list();
         Swim {
             seal: Seal::new(&revocation.secret),
             epoch: revocation.epoch,
@@ -73,7 +74,7 @@ impl Swim {
     /// When a node is removed the secret changes, and with it the membership begins anew: what is said of the removed
     /// one under the old secret, by members that do not know yet, must not be carried over.
     pub fn reseal(&mut self) {
-        let revocation = self.node.revocation();
+        let revocation = self.node.revoked.list();
         if revocation.epoch == self.epoch {
             return;
         }

@@ -94,8 +94,8 @@ pub fn admit_node(
         ca_pem: ca.ca_pem,
         node_pem,
         wire: node.farm.wire,
-        secret: node.revocation().secret.clone(),
-        news: node.statement(),
+        secret: node.revoked.list().secret.clone(),
+        news: node.revoked.statement(),
         seeds,
         checked,
         moments: Some(Moments {
@@ -192,7 +192,12 @@ fn machine_is_new(node: &Node, ask: &JoinAsk) -> Result<(), Refusal> {
     let Some(machine) = ask.machine.as_ref().filter(|_| !ask.same_machine) else {
         return Ok(());
     };
-    let ours = node.keys.ca_sha256().ok().and_then(|ca| machine_hash(&ca));
+    let ours = node
+        .credentials
+        .keys
+        .ca_sha256()
+        .ok()
+        .and_then(|ca| machine_hash(&ca));
     let core = node.lock();
     let of = |m: &Standing| m.known.machine.as_ref() == Some(machine) && m.known.name != ask.name;
     let other = match ours.as_ref() == Some(machine) {

@@ -60,7 +60,7 @@ pub async fn remove_node(asker: &Asker, name: NodeName, now: bool) -> Result<Ans
         refusal("busy", what, "wait for it")
     })?;
     let issued = node.state.issued().map_err(failed)?;
-    let before = node.revocation();
+    let before = node.revoked.list();
     let anew = |serials: &&Vec<String>| serials.iter().any(|s| !before.names(s));
     let Some(serials) = issued.get(&name).filter(anew).cloned() else {
         return Err(no_such_node(node, &name));
@@ -144,7 +144,7 @@ pub fn remaining(node: &Node, name: &NodeName) -> u64 {
 
 /// Has every member drain the node. Returns how many processes have not moved.
 async fn drain(node: &Arc<Node>, ca: &FarmKeys, name: &NodeName) -> Result<u64> {
-    let epoch = node.revocation().epoch;
+    let epoch = node.revoked.list().epoch;
     let signed = sign(
         ca,
         &Statement::Drain {

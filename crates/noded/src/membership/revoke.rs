@@ -27,7 +27,7 @@ pub fn apply_statement(node: &Arc<Node>, signed: &Signed) -> Result<bool, Refusa
             "only a member that holds the farm's key speaks for the farm",
         )
     };
-    let ca_pem = &node.keys.ca_pem;
+    let ca_pem = &node.credentials.keys.ca_pem;
     if !signed.is_of(ca_pem) {
         return Err(forged());
     }
@@ -40,7 +40,7 @@ pub fn apply_statement(node: &Arc<Node>, signed: &Signed) -> Result<bool, Refusa
     };
     match signed.statement(ca_pem).ok_or_else(unknown)? {
         Statement::Drain { node: name, epoch } => {
-            if epoch != node.revocation().epoch {
+            if epoch != node.revoked.list().epoch {
                 return Err(refusal(
                     "late",
                     "this was said of another time; nothing was changed",
@@ -66,13 +66,17 @@ fn apply_revocation(
             "see the daemon's log",
         )
     };
-    let _turn = node.revoking.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = node.revocation();
+    let _turn = node
+        .revoked
+        .applying
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let before = node.revoked.list();
     if revocation.epoch <= before.epoch {
         return Ok(false);
     }
     Revocation::write(signed, &node.state).map_err(|e| failed(e.to_string()))?;
-    let own = serial_of(&node.keys.cert_pem).map_err(|e| failed(e.to_string()))?;
+    let own = serial_of(&node.credentials.keys.cert_pem).map_err(|e| failed(e.to_string()))?;
     if revocation.names(&hex(&own)) {
         end_membership(node);
         return Ok(true);
@@ -84,10 +88,7 @@ fn apply_revocation(
         .filter(fresh)
         .map(|r| r.node.clone())
         .collect();
-    *node
-        .revocation
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner) = (Arc::new(revocation), Some(signed.clone()));
+    node.revoked.replace(revocation, signed.clone());
     if let Err(e) = node.renew() {
         tracing::error!("our certificate could not be renewed: {e}");
     }
@@ -157,7 +158,7 @@ pub fn ask_for_statement(node: &Arc<Node>, turn: u64) {
     };
     let Some((name, addr)) = chosen else { return };
     let ask = PeerAsk::News {
-        epoch: node.revocation().epoch,
+        epoch: node.revoked.list().epoch,
     };
     match peer::call(&node.identity(), &name, addr, &ask, ASKED) {
         Ok(PeerAnswer::News { said: Some(signed) }) => {

@@ -1,6 +1,6 @@
 //! What a daemon knows of the farm and of its own processes, all under the one lock of `Node`.
 
-use super::member_table::Members;
+use super::members::Members;
 use super::switches::Switches;
 use crate::clock::Known;
 use crate::hosts::HostTable;

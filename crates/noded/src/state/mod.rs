@@ -4,19 +4,21 @@
 
 mod asker;
 mod core;
-mod member_table;
+mod credentials;
+mod member;
 mod members;
 mod node;
 mod node_list;
 mod owner;
 mod peers;
+mod revoked;
 mod switches;
 mod trust;
 mod view;
 
 pub use asker::{Asker, may};
 pub use core::Core;
-pub use members::{Life, Standing, State, swim_config};
+pub use member::{Life, Standing, State};
 pub use node::Node;
 pub use peers::{call, no_such_node};
 pub use switches::shut_message;

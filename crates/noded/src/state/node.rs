@@ -4,7 +4,9 @@
 //! call that waits, or another lock.
 
 use super::core::Core;
-use super::member_table::Members;
+use super::credentials::Credentials;
+use super::members::Members;
+use super::revoked::Revoked;
 use super::switches::Switches;
 use super::trust::{Changes, Trust};
 use crate::config::{Config, Wire};
@@ -12,11 +14,11 @@ use crate::error::FarmError;
 use crate::hosts::{HostTable, clear_cgroups, kill, weigh};
 use crate::keepers::{Consents, KeeperTable, LaunchQueue, Rejoin, TraceRate};
 use crate::peer::{CallError, Connections, PeerAnswer, PeerAsk};
-use crate::revocation::{Revocation, Signed};
+use crate::revocation::Revocation;
 use crate::state_dir::{Farm, Member, StateDir};
 use armento_balance::{Ledger, Policy};
 use armento_gossip::{Dice, Tick, Vector};
-use armento_link::{Badge, Identity, LinkError, Listener, NodeKeys};
+use armento_link::{Badge, Identity, LinkError};
 use armento_model::NodeName;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -25,28 +27,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
-/// Life of the certificates handed to keepers and hosts.
-pub const SHORT_TTL: Duration = Duration::from_secs(24 * 3600);
-
 pub struct Node {
     pub config: Config,
     /// The configuration as last read.
     pub given: Mutex<Config>,
     pub trust: Mutex<Arc<Trust>>,
-    /// The newest list of removed nodes, and the statement that it comes from.
-    pub revocation: Mutex<(Arc<Revocation>, Option<Signed>)>,
-    /// One statement is applied at a time.
-    pub revoking: Mutex<()>,
+    pub revoked: Revoked,
     /// One removal at a time.
     pub removing: tokio::sync::Mutex<()>,
     /// Connections to other daemons.
     pub connections: Connections,
-    /// Where other daemons connect, while it is open.
-    pub listener: Mutex<Option<Arc<Listener>>>,
     pub farm: Farm,
     /// Where others reach us: at first `farm.addr`.
     addr: Mutex<SocketAddr>,
-    pub keys: NodeKeys,
+    pub credentials: Credentials,
     pub state: StateDir,
     pub policy: Policy,
     pub wire: Wire,
@@ -62,8 +56,6 @@ pub struct Node {
     /// One join, one roster written at a time.
     pub joining: Mutex<()>,
     roster: Mutex<()>,
-    /// The daemon's own identity, renewed now and then.
-    identity: Mutex<Identity>,
     /// True: the daemon ends.
     pub stop: watch::Sender<bool>,
 }
@@ -77,10 +69,8 @@ impl Node {
     ) -> Result<Node, FarmError> {
         let keys = state.keys(&farm)?;
         let (revocation, signed) = Revocation::read(&state, &farm, &keys)?;
-        let identity = keys
-            .sign_short(&Badge::daemon(&farm.node), SHORT_TTL)
-            .map_err(FarmError::Keys)?
-            .with_removed(revocation.crl_pem.clone());
+        let revoked = Revoked::new(revocation, signed);
+        let credentials = Credentials::new(keys, &revoked)?;
         let bad = |why: String| FarmError::Config {
             path: config
                 .file
@@ -114,7 +104,7 @@ impl Node {
             me,
         };
         // The daemon before this one may have had no time for it.
-        for name in core.members.removed(&revocation) {
+        for name in core.members.removed(&revoked.list()) {
             core.hosts.of_home(&name).iter().for_each(kill);
         }
         // … or have ended while their guests left with another weight.
@@ -127,14 +117,12 @@ impl Node {
             wire: config.wire.unwrap_or(farm.wire),
             given: Mutex::new(config.clone()),
             trust: Mutex::new(Arc::new(trust)),
-            revocation: Mutex::new((Arc::new(revocation), signed)),
-            revoking: Mutex::new(()),
+            revoked,
             removing: tokio::sync::Mutex::new(()),
-            listener: Mutex::default(),
             config,
             addr: Mutex::new(farm.addr),
             farm,
-            keys,
+            credentials,
             state,
             host_program,
             started: Instant::now(),
@@ -146,7 +134,6 @@ impl Node {
             hosts_changed: Condvar::new(),
             joining: Mutex::new(()),
             roster: Mutex::new(()),
-            identity: Mutex::new(identity),
             connections: Connections::default(),
             stop: watch::Sender::new(false),
         })
@@ -178,51 +165,20 @@ impl Node {
 
     /// Our identity for a connection to another daemon.
     pub fn identity(&self) -> Identity {
-        let identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
-        identity.clone()
+        self.credentials.identity()
     }
 
     /// A short identity for a keeper or host of ours, or plain when the farm's wire is.
     pub fn short(&self, badge: &Badge) -> Result<Identity, LinkError> {
         match self.wire {
             Wire::Plain => Ok(Identity::Plain),
-            Wire::Tls => self.signed(badge),
+            Wire::Tls => self.credentials.signed(badge, &self.revoked),
         }
-    }
-
-    /// … with the list of removed nodes.
-    fn signed(&self, badge: &Badge) -> Result<Identity, LinkError> {
-        let identity = self.keys.sign_short(badge, SHORT_TTL)?;
-        Ok(identity.with_removed(self.revocation().crl_pem.clone()))
     }
 
     /// A new identity of our own, for connections to come.
     pub fn renew(&self) -> Result<(), LinkError> {
-        let fresh = self.signed(&Badge::daemon(&self.farm.node))?;
-        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(listener) = &*listener {
-            listener.renew(&fresh)?;
-        }
-        drop(listener);
-        *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
-        Ok(())
-    }
-
-    pub fn revocation(&self) -> Arc<Revocation> {
-        self.revocation
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
-            .clone()
-    }
-
-    /// The newest statement of the farm, for members that did not receive it.
-    pub fn statement(&self) -> Option<Signed> {
-        self.revocation
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .1
-            .clone()
+        self.credentials.renew(&self.revoked)
     }
 
     pub fn trust(&self) -> Arc<Trust> {
@@ -237,7 +193,7 @@ impl Node {
         ask: &PeerAsk,
         timeout: Duration,
     ) -> Result<PeerAnswer, CallError> {
-        let epoch = self.revocation().epoch;
+        let epoch = self.revoked.list().epoch;
         self.connections
             .call(epoch, || self.identity(), to, ask, timeout)
     }

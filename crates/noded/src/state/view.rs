@@ -1,7 +1,7 @@
 //! What decisions of the policy look at.
 
 use super::core::Core;
-use super::members::State;
+use super::member::State;
 use super::node::Node;
 use crate::clock::Known;
 use armento_balance::View;
