@@ -1,7 +1,7 @@
 //! What daemons send each other in datagrams.
 
 use armento_gossip::{Entry, ITEMS_MAX, MESSAGE_BYTES_MAX, Message, Tick, Vector};
-use armento_noded::datagram::{Kind, Seal};
+use armento_noded::peer::{Kind, Seal};
 
 /// A sealed datagram, and behind the seal a load vector's message.
 pub fn gossip(data: &[u8]) {

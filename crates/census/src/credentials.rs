@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = &[
         Credentials,
         "a program that has rights of its own",
         names![],
-        stays("Privileged", "crates/noded/src/moves.rs"),
+        stays("Privileged", "crates/noded/src/work/target.rs"),
         &["every_reason_to_stay_is_told_with_its_remedy"],
     ),
     row(

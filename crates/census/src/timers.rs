@@ -107,7 +107,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "wall time",
         names![=> Call("clock_settime"), Call("adjtimex")],
-        stays("ClocksApart", "crates/noded/src/clocks.rs"),
+        stays("ClocksApart", "crates/noded/src/work/clocks.rs"),
         &["every_reason_to_stay_is_told_with_its_remedy"],
     ),
     row(

@@ -1,10 +1,20 @@
 //! What can go wrong with a farm, and what to do about it.
 
-use crate::address::Candidate;
 use armento_client::api::Refusal;
 use armento_link::{BadToken, LinkError};
 use armento_model::NodeName;
 use std::io;
+use std::net::IpAddr;
+
+/// What a client of this daemon is answered.
+pub type Result<T> = std::result::Result<T, Refusal>;
+
+/// An address at which others may reach this node, and its interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub interface: String,
+    pub ip: IpAddr,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum FarmError {
@@ -35,7 +45,7 @@ pub enum FarmError {
         "{addr} could not prove that it is of this token's farm ({why}); the secret was not sent"
     )]
     Foreign { addr: String, why: String },
-    /// The other node's or the daemon's no.
+    /// A refusal of another node or of the daemon.
     #[error("{}", .0.message)]
     Refused(Refusal),
     #[error("another daemon{} uses {dir}", pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
@@ -115,7 +125,7 @@ impl FarmError {
     }
 }
 
-/// A no for a client of ours.
+/// A refusal for a client of this daemon.
 pub(crate) fn refusal(code: &str, message: impl Into<String>, hint: impl Into<String>) -> Refusal {
     Refusal {
         code: code.into(),
@@ -124,7 +134,7 @@ pub(crate) fn refusal(code: &str, message: impl Into<String>, hint: impl Into<St
     }
 }
 
-/// A [`Stay`](armento_model::Stay) as a no.
+/// A [`Stay`](armento_model::Stay) as a refusal.
 pub(crate) fn stays(subject: &str, stay: armento_model::Stay, detail: &str) -> Refusal {
     let more = if detail.is_empty() {
         String::new()

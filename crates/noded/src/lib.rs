@@ -3,51 +3,40 @@
 //! It holds no process hostage: keepers and hosts are processes of their own, report what they
 //! have on their control sessions, and connect again when a daemon comes back. It is the only one
 //! that reads the node's key. It never touches a program or a guest itself, but
-//! for one call that Yama makes necessary (`yama/mod.rs`).
+//! for one call that Yama makes necessary (`work/yama.rs`).
 //!
-//! Start at `daemon.rs` (what runs), `core.rs` (what is known), `act.rs` (what is decided);
-//! `enrol.rs` makes farms and joins them, with `address/` and `joining/`.
+//! Its rooms, from the top to the bottom, are listed in `rooms.toml`; each imports those below it only. Start at
+//! `daemon/` (what runs), `state/` (what is known), `policy/` (what is decided); `membership/` makes farms and joins them.
 
-mod act;
 mod address;
-mod asks;
-mod awaited;
-mod boot;
-mod clocks;
+mod clock;
 mod config;
 mod control;
-mod core;
 mod daemon;
-pub mod datagram;
-mod departures;
-mod enforce;
-mod enrol;
 mod error;
 mod gossip;
-mod guest_users;
+mod hex;
 mod hosts;
 mod joining;
 mod keepers;
-mod leave;
-mod log;
-mod members;
-mod moves;
-pub mod news;
+mod line_sender;
+mod membership;
 pub mod peer;
-mod remove;
-mod service;
+mod peer_server;
+mod policy;
+mod process;
+pub mod revocation;
 mod state;
-mod switches;
+mod state_dir;
 mod sys;
-mod tokens;
-mod trust;
-mod upkeep;
-mod yama;
+mod systemd;
+mod version;
+mod work;
 
-pub use address::Candidate;
 pub use config::{Config, Wire};
-pub use daemon::{Options, Running, run, run_service, start};
-pub use enrol::{Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, new_token};
-pub use error::FarmError;
-pub use leave::{leave_without_daemon, takes_the_key};
-pub use service::is_waiting;
+pub use daemon::{Options, Running, is_waiting, run, run_service, start};
+pub use error::{Candidate, FarmError};
+pub use membership::{
+    Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, leave_without_daemon,
+    new_token, takes_the_key,
+};

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
-/// Takes the lock of `file` without waiting; false when somebody else holds it. The kernel gives
+/// Takes the lock of `file` without waiting; false when another process holds it. The kernel gives
 /// it back when the file is closed, by whatever end.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: a valid descriptor, no memory involved.
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_prompt_daemon_starts_is_as_others_are() {
+    fn children_of_a_prompt_daemon_have_the_ordinary_niceness() {
         // A thread's own: the others of this test keep theirs.
         let test = || {
             let before = nice();

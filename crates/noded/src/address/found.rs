@@ -4,14 +4,8 @@
 //! several a person chooses; loopback is never chosen.
 
 use super::interfaces::{Own, has, is_global, own};
+use crate::error::Candidate;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-
-/// An address that others may reach, and its interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    pub interface: String,
-    pub ip: IpAddr,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -33,7 +27,7 @@ pub fn choose(v6: bool) -> Choice {
 fn among(all: &[Own], v4: Option<IpAddr>, v6: Option<IpAddr>) -> Choice {
     let routed = [v4, v6].into_iter().flatten().find(|ip| is_global(*ip));
     if let Some(ip) = routed {
-        return Choice::One(lasting(all, ip));
+        return Choice::One(permanent(all, ip));
     }
     let outer: Vec<&Own> = all.iter().filter(|o| o.is_outer()).collect();
     let devices: Vec<&Own> = outer.iter().filter(|o| !o.is_virtual).copied().collect();
@@ -62,7 +56,7 @@ fn among(all: &[Own], v4: Option<IpAddr>, v6: Option<IpAddr>) -> Choice {
 }
 
 /// In place of an address that is given up soon one of its interface that is not.
-fn lasting(all: &[Own], ip: IpAddr) -> IpAddr {
+fn permanent(all: &[Own], ip: IpAddr) -> IpAddr {
     let Some(own) = all.iter().find(|o| o.ip == ip && o.passing) else {
         return ip;
     };
@@ -102,16 +96,16 @@ pub enum Follow {
 }
 
 /// Looks whether this machine still has `told`, which was found and not given.
-pub fn follow(told: IpAddr, v6: bool) -> Follow {
-    if has(told) {
+pub fn follow(advertised: IpAddr, v6: bool) -> Follow {
+    if has(advertised) {
         return Follow::Kept;
     }
     match choose(v6) {
         Choice::One(ip) => Follow::Moved(ip),
-        // Nobody can be asked: the first of the same family.
+        // There is no person to ask: the first of the same family.
         Choice::Several(all) => {
-            let alike = all.iter().find(|c| c.ip.is_ipv4() == told.is_ipv4());
-            alike
+            let same_family = all.iter().find(|c| c.ip.is_ipv4() == advertised.is_ipv4());
+            same_family
                 .or(all.first())
                 .map_or(Follow::Lost, |c| Follow::Moved(c.ip))
         }

@@ -1,10 +1,9 @@
 //! What a name means here. getent(1) asks what nsswitch.conf(5) names with the system's own libraries: this program is
 //! linked statically and must load none of them.
 
-use super::written::{Host, Written};
-use super::{PORT, has, own};
-use crate::FarmError;
-use crate::error::refusal;
+use super::interfaces::{has, own};
+use super::written::{Host, PORT, Written};
+use crate::error::{FarmError, refusal};
 use armento_client::api::Refusal;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -12,12 +11,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// resolv.conf(5): two tries of five seconds, by default; a third is waited for by nobody.
+/// resolv.conf(5): two tries of five seconds, by default.
 const LOOKUP: Duration = Duration::from_secs(12);
 const LOOK: Duration = Duration::from_millis(5);
-/// A name with more addresses is no node's.
+/// Addresses of one name.
 const ADDRESSES_MAX: usize = 16;
-/// More than so many addresses are.
+/// Bytes of getent's answer; more than so many addresses take.
 const ANSWER_MAX: u64 = 16 << 10;
 
 /// The addresses of `text`, which is an address or a name with or without a port; never none.
@@ -173,7 +172,7 @@ pub fn outer_list() -> String {
 
 /// Where others reach this node, of what was written for `--address` or `address =`: the port is that of listening
 /// unless it says another.
-pub fn told_as(text: &str, port: u16) -> Result<SocketAddr, FarmError> {
+pub fn advertised_address(text: &str, port: u16) -> Result<SocketAddr, FarmError> {
     let written = read(text)?;
     let literal = matches!(written.host, Host::Ip(_));
     let addrs = lookup(text)?;
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_name_that_address_is_listened_at_which_is_here() {
+    fn a_name_listens_at_an_address_of_this_machine() {
         let here = [ip("10.0.0.1"), ip("127.0.1.1")];
         let check = |ips: &[&str], want: Result<&str, NotOurs>| {
             let ips: Vec<IpAddr> = ips.iter().map(|t| ip(t)).collect();
@@ -235,9 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn the_told_address_has_the_port_of_listening() {
+    fn the_told_address_has_the_listening_port() {
         let check = |text: &str, want: &str| {
-            let got = told_as(text, 99).expect(text);
+            let got = advertised_address(text, 99).expect(text);
             assert_eq!(got.to_string(), want, "{text}");
         };
         check("10.0.0.1", "10.0.0.1:99");
@@ -246,7 +245,7 @@ mod tests {
         check("fd00::1", "[fd00::1]:99");
         check("127.0.0.1", "127.0.0.1:99");
         for bad in ["0.0.0.0", "::", "localhost"] {
-            assert!(told_as(bad, 99).is_err(), "{bad}");
+            assert!(advertised_address(bad, 99).is_err(), "{bad}");
         }
     }
 }

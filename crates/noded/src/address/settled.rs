@@ -1,14 +1,15 @@
 //! Where this node is: settled at each start of its daemon, and looked at while that runs.
 
-use super::{Follow, follow, has, listen_at, told_as};
-use crate::FarmError;
+use super::found::{Follow, follow};
+use super::interfaces::has;
+use super::resolve::{advertised_address, listen_at};
 use crate::config::Config;
-use crate::core::Node;
-use crate::state::Farm;
+use crate::error::FarmError;
+use crate::state_dir::Farm;
 use std::net::SocketAddr;
 
 /// Brings what was written down when the node joined up to the configuration, the names and the interfaces of today.
-pub(crate) fn settle(farm: &mut Farm, config: &Config) -> Result<(), FarmError> {
+pub fn settle(farm: &mut Farm, config: &Config) -> Result<(), FarmError> {
     let name = farm.listen_name.clone();
     if let Some(text) = config.listen.as_ref().or(name.as_ref()) {
         match listen_at(text) {
@@ -23,7 +24,7 @@ pub(crate) fn settle(farm: &mut Farm, config: &Config) -> Result<(), FarmError> 
         farm.addr.set_port(farm.listen.port());
     }
     if let Some(text) = &config.address {
-        match told_as(text, farm.listen.port()) {
+        match advertised_address(text, farm.listen.port()) {
             Ok(addr) => (farm.addr, farm.found) = (addr, false),
             Err(e @ FarmError::Written { .. }) => return Err(e),
             Err(e) => tracing::warn!("{e}; others are told {} as before", farm.addr),
@@ -40,7 +41,7 @@ pub(crate) fn settle(farm: &mut Farm, config: &Config) -> Result<(), FarmError> 
 
 /// What the last look found, for the log and for those who were told an address of before.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub struct Watch {
     /// Looks in a row that found the told address gone: DHCP may take it away for a moment.
     gone: u32,
     /// It was said that there is none.
@@ -52,17 +53,16 @@ pub(crate) struct Watch {
 const GONE: u32 = 3;
 
 impl Watch {
-    /// `Some`: the others must be told this from now on.
-    pub fn look(&mut self, node: &Node) -> Option<SocketAddr> {
-        let told = node.addr();
-        if !node.farm.found {
-            self.given(node);
+    /// `told` is the address that the others know. `Some`: they must be told this one from now on.
+    pub fn look(&mut self, farm: &Farm, advertised: SocketAddr) -> Option<SocketAddr> {
+        if !farm.found {
+            self.given(farm);
             return None;
         }
-        match follow(told.ip(), node.farm.listen.is_ipv6()) {
+        match follow(advertised.ip(), farm.listen.is_ipv6()) {
             Follow::Kept => {
                 if std::mem::take(&mut self.said) {
-                    tracing::info!("{} is back", told.ip());
+                    tracing::info!("{} is back", advertised.ip());
                 }
                 self.gone = 0;
                 None
@@ -75,16 +75,16 @@ impl Watch {
                 (self.gone, self.said) = (0, false);
                 tracing::warn!(
                     "this machine is no more at {}, but at {ip}: the others are told",
-                    told.ip()
+                    advertised.ip()
                 );
-                Some(SocketAddr::new(ip, told.port()))
+                Some(SocketAddr::new(ip, advertised.port()))
             }
             Follow::Lost => {
                 self.gone += 1;
                 if self.gone >= GONE && !std::mem::replace(&mut self.said, true) {
                     tracing::warn!(
                         "{} is on no interface, and there is no other address: no node reaches this one until there is",
-                        told.ip()
+                        advertised.ip()
                     );
                 }
                 None
@@ -93,8 +93,8 @@ impl Watch {
     }
 
     /// An address at which it is told to listen, and which may come late.
-    fn given(&mut self, node: &Node) {
-        let ip = node.farm.listen.ip();
+    fn given(&mut self, farm: &Farm) {
+        let ip = farm.listen.ip();
         match (has(ip), self.said) {
             (true, true) => {
                 tracing::info!("{ip} has come");

@@ -21,7 +21,7 @@ pub fn rows() -> io::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut at = first;
     while !at.is_null() {
-        // SAFETY: `at` is an element of the list, which nobody changes.
+        // SAFETY: `at` is an element of the list, which does not change.
         let one = unsafe { &*at };
         if let Some(ip) = ip_of(one) {
             // SAFETY: the name is a string of C in the same list.

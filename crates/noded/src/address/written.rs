@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+/// Where a node listens, and where one is looked for, if no port is given.
+pub const PORT: u16 = 7117;
 /// RFC 1035, 2.3.4.
 const NAME_MAX: usize = 253;
 
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_told() {
+    fn slips_are_explained() {
         let check = |text: &str, part: &str| {
             let e = text.parse::<Written>().expect_err(text);
             assert!(e.contains(part), "{text}: {e}");

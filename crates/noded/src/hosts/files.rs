@@ -1,10 +1,12 @@
 //! What a host leaves in the state directory and in `/proc`.
 
-use super::Record;
-use super::fence::Fence;
-use crate::state::StateDir;
-use crate::{FarmError, sys};
-use armento_model::{NodeName, TreeId};
+use super::cgroup::Cgroups;
+use super::record::{Record, file_of, records, stem};
+use crate::error::FarmError;
+use crate::process::started;
+use crate::state_dir::StateDir;
+use crate::sys;
+use armento_model::NodeName;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -12,16 +14,8 @@ use std::path::{Path, PathBuf};
 /// A host's log is emptied when it is longer, bytes.
 const LOG_MAX: u64 = 1 << 20;
 
-pub fn records(state: &StateDir) -> PathBuf {
-    state.path().join("hosts")
-}
-
-pub fn stem(home: &NodeName, tree: TreeId) -> String {
-    format!("{home}-{tree}")
-}
-
-/// The directory for copies of one user's files at one home. Open to the hosts that we start for him, by its
-/// descriptor; closed to everybody else by the one above it.
+/// The directory for copies of one user's files at one home. The hosts that we start for that user have its
+/// descriptor; the directory above keeps all others out.
 pub fn shared_files(state: &StateDir, home: &NodeName, uid: u32) -> Option<PathBuf> {
     let all = state.path().join("files");
     let dir = all.join(format!("{home}-{uid}"));
@@ -29,11 +23,6 @@ pub fn shared_files(state: &StateDir, home: &NodeName, uid: u32) -> Option<PathB
     fs::set_permissions(&all, fs::Permissions::from_mode(0o700)).ok()?;
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).ok()?;
     Some(dir)
-}
-
-/// Where it is written down, below the state directory.
-pub fn file_of(record: &Record) -> String {
-    format!("hosts/{}.json", stem(&record.home, record.tree))
 }
 
 /// Forgets a host that ended; its log goes with it when it is empty. Another of the same tree that has begun since
@@ -73,8 +62,8 @@ pub fn trim_logs(state: &StateDir) -> Result<(), FarmError> {
     Ok(())
 }
 
-/// Ends a host that nobody wants. Whoever bears its pid now and began at another time is spared.
-pub fn end(record: &Record) {
+/// Ends a host. Another process with its pid, which began at another time, is spared.
+pub fn kill(record: &Record) {
     if started(record.pid) == Some(record.started) {
         tracing::info!("host of {} tree {} is not wanted", record.home, record.tree);
         sys::kill(record.pid);
@@ -82,24 +71,11 @@ pub fn end(record: &Record) {
 }
 
 /// All that a host of an earlier daemon's leaves, when it has ended or is about to.
-pub fn clean(state: &StateDir, record: &Record) {
+pub fn clean_up(state: &StateDir, record: &Record) {
     erase(state, record);
-    let fence = Fence::of(record);
+    let groups = Cgroups::of(record);
     // Its last process may end after it: this waits.
     let _ = std::thread::Builder::new()
-        .name("fence".into())
-        .spawn(move || fence.remove());
-}
-
-/// Start time of a process in clock ticks since boot: field 22 of `/proc/PID/stat`.
-pub fn started(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; fields are counted after it.
-    let after = stat.rsplit_once(") ")?.1;
-    let mut fields = after.split(' ');
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+        .name("cgroup".into())
+        .spawn(move || groups.remove());
 }

@@ -1,130 +1,172 @@
-//! The connection to the member at which one joins: each of its addresses in turn, and what it means when none answers.
+//! Whether the member reaches the joiner, TCP and UDP, before it admits it.
+//!
+//! ```text
+//! joiner                                   member
+//!   listens at its port, TCP and UDP
+//!   join, with a key          ── TLS ──►
+//!                             ◄── TCP ──   challenge, proof that it has the key, its own told address
+//!   dials that address        ── TCP ──►   proof, and whether the address answered
+//!                             ◄── UDP ──   challenge, proof
+//!   proof                     ── UDP ──►
+//!                             ◄── TLS ──   joined
+//! ```
+//! The key travels over the checked link only, so that nothing else at that address can answer, and only the
+//! member is answered.
 
-use crate::address;
-use crate::error::{FarmError, refusal};
-use armento_link::{Duplex, LinkError, Token, dial_unknown};
-use std::io;
-use std::net::SocketAddr;
+use super::dial::cause;
+use super::proof::{Answer, Challenge, LINE_MAX, MARK, proof, proves};
+use armento_link::random_hex;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::thread;
 use std::time::{Duration, Instant};
 
-/// For one address: a connection takes a round trip, the kernel's second try comes after a second (tcp(7)).
-const ONE: Duration = Duration::from_secs(5);
-/// For all of them.
-const ALL: Duration = Duration::from_secs(20);
+/// A connection over a slow link, and the kernel's second try.
+const CONNECT: Duration = Duration::from_secs(4);
+/// The joiner may have to wait for a connection of its own (`listener.rs`, 4 s).
+const ANSWER: Duration = Duration::from_secs(8);
+/// Datagrams get lost: of four one comes through where every third does.
+const DATAGRAMS: u32 = 4;
+const DATAGRAM: Duration = Duration::from_millis(600);
 
-/// The connection, the address that answered, and the farm's certificate.
-pub fn member(text: &str, token: &Token) -> Result<(Duplex, SocketAddr, Vec<u8>), FarmError> {
-    let addrs = address::lookup(text)?;
-    let until = Instant::now() + ALL;
-    let mut failed = None;
-    for addr in addrs {
-        let left = until.saturating_duration_since(Instant::now()).min(ONE);
-        if left.is_zero() {
-            break;
+/// Why the member does not reach the joiner, or the joiner the member.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unreached {
+    Tcp(String),
+    Udp(String),
+    /// The joiner does not reach the address that the member tells to others.
+    Told(String),
+}
+
+/// The member's side: tries to reach `addr`, where a joiner with `key` listens. `told` is the member's own address.
+pub fn probe(addr: SocketAddr, key: &str, own_addr: SocketAddr) -> Result<(), Unreached> {
+    let challenge = random_hex(16);
+    let asked = |told| Challenge {
+        mark: MARK.into(),
+        proof: proof(key, "member", &challenge),
+        challenge: challenge.clone(),
+        told,
+    };
+    let stream = ask_stream(addr, &asked(Some(own_addr))).map_err(|e| Unreached::Tcp(cause(&e)))?;
+    let answer: Answer = serde_json::from_slice(&stream)
+        .map_err(|_| Unreached::Tcp("something else than this node answers there".into()))?;
+    if !proves(key, "joiner", &challenge, &answer.proof) {
+        let what = "another node than this one answers there";
+        return Err(Unreached::Tcp(what.into()));
+    }
+    if let Some(why) = answer.lost {
+        return Err(Unreached::Told(why));
+    }
+    let want = proof(key, "joiner", &challenge);
+    match ask_datagram(addr, &asked(None), want.as_bytes()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Unreached::Udp("no answer".into())),
+        Err(e) => Err(Unreached::Udp(cause(&e))),
+    }
+}
+
+fn ask_stream(addr: SocketAddr, asked: &Challenge) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&addr, CONNECT)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
+    let mut line = serde_json::to_vec(asked)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = Vec::new();
+    BufReader::new(stream.take(LINE_MAX)).read_until(b'\n', &mut answer)?;
+    Ok(answer)
+}
+
+/// False when nothing answered.
+fn ask_datagram(addr: SocketAddr, asked: &Challenge, want: &[u8]) -> io::Result<bool> {
+    let any: SocketAddr = match addr {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(addr)?;
+    let datagram = serde_json::to_vec(asked)?;
+    let mut buf = [0; LINE_MAX as usize];
+    let mut refused = None;
+    for _ in 0..DATAGRAMS {
+        let until = Instant::now() + DATAGRAM;
+        match socket.send(&datagram) {
+            // KERNEL: udp(7): the error of the datagram before.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => refused = Some(e),
+            sent => drop(sent?),
         }
-        match dial_unknown(&addr.to_string(), token.ca_sha256, left) {
-            Ok((duplex, _, ca)) => return Ok((duplex, addr, ca)),
-            Err(e) => {
-                let e = told(text, addr, e);
-                // Who answers says more than who does not.
-                if !matches!(
-                    failed,
-                    Some(FarmError::Foreign { .. } | FarmError::Refused(_))
-                ) {
-                    failed = Some(e);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            socket.set_read_timeout(Some(left))?;
+            match socket.recv(&mut buf) {
+                Ok(n) if buf[..n] == *want => return Ok(true),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                    refused = Some(e);
+                    thread::sleep(left.min(DATAGRAM / 4));
+                    break;
                 }
+                Err(e) => return Err(e),
             }
         }
     }
-    Err(failed.unwrap_or_else(|| FarmError::Unreachable {
-        addr: text.to_owned(),
-        cause: "no answer in time".into(),
-        hint: NO_ANSWER.into(),
-    }))
-}
-
-const NO_ANSWER: &str = "is the address right, and does a firewall let TCP and UDP of that port through? `armento nodes` there shows the address";
-
-/// As it was written, with the address that it means where that is another.
-fn named(text: &str, addr: SocketAddr) -> String {
-    let shown = addr.to_string();
-    match text == shown || format!("{text}:{}", addr.port()) == shown {
-        true => shown,
-        false => format!("{text} ({addr})"),
-    }
-}
-
-fn told(text: &str, addr: SocketAddr, e: LinkError) -> FarmError {
-    let named = named(text, addr);
-    match e {
-        LinkError::Refused(why) => FarmError::Foreign { addr: named, why },
-        LinkError::Clock(why) => FarmError::Refused(refusal(
-            "clocks-apart",
-            format!("{named}: {why}; the secret was not sent, nothing was changed"),
-            "set the clock that is wrong (`date` shows it; chrony keeps it right: apt-get install chrony), then join again",
-        )),
-        LinkError::Keys(_) | LinkError::Closed => FarmError::Keys(e),
-        LinkError::Io(e) => FarmError::Unreachable {
-            addr: named,
-            hint: remedy(addr, &e),
-            cause: cause(&e),
-        },
-    }
-}
-
-/// Without the numbers of the system.
-pub fn cause(e: &io::Error) -> String {
-    use io::ErrorKind as K;
-    match e.kind() {
-        K::ConnectionRefused => "connection refused".into(),
-        K::TimedOut | K::WouldBlock => "no answer in time".into(),
-        K::NetworkUnreachable => "this machine has no route to it".into(),
-        K::HostUnreachable => "no machine has that address, or a firewall refuses it".into(),
-        K::ConnectionReset | K::UnexpectedEof | K::BrokenPipe => "it closed the connection".into(),
-        _ => e.to_string(),
-    }
-}
-
-fn remedy(addr: SocketAddr, e: &io::Error) -> String {
-    use io::ErrorKind as K;
-    if addr.ip().is_loopback() {
-        return format!(
-            "{} is this machine itself: give the member's own address (`armento nodes` there shows it)",
-            addr.ip()
-        );
-    }
-    match e.kind() {
-        K::ConnectionRefused => format!(
-            "no daemon listens there: start `armento node` on it, or give its port if that is not {}",
-            addr.port()
-        ),
-        K::NetworkUnreachable => {
-            "give this machine an address and a route in that network (`ip address`, `ip route`)"
-                .into()
-        }
-        _ => NO_ANSWER.into(),
-    }
+    refused.map_or(Ok(false), Err)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::listener::{JoinListener, answer};
     use super::*;
+    use armento_link::Token;
+    use std::net::TcpListener;
+
+    fn free() -> SocketAddr {
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("bind");
+        tcp.local_addr().expect("address")
+    }
+
+    fn token() -> Token {
+        Token::fresh([7; 32])
+    }
 
     #[test]
-    fn what_is_asked_for_and_what_that_means_are_told() {
-        let check = |text: &str, addr: &str, want: &str| {
-            assert_eq!(named(text, addr.parse().expect("address")), want);
-        };
-        check("10.0.0.1:7117", "10.0.0.1:7117", "10.0.0.1:7117");
-        check("10.0.0.1", "10.0.0.1:7117", "10.0.0.1:7117");
-        check("n1", "10.0.0.1:7117", "n1 (10.0.0.1:7117)");
-        let remedy =
-            |addr: &str, kind: io::ErrorKind| remedy(addr.parse().expect("address"), &kind.into());
-        assert!(
-            remedy("127.0.0.1:7117", io::ErrorKind::ConnectionRefused)
-                .contains("this machine itself")
-        );
-        assert!(remedy("10.0.0.1:7117", io::ErrorKind::ConnectionRefused).contains("armento node"));
-        assert!(remedy("10.0.0.1:7117", io::ErrorKind::TimedOut).contains("firewall"));
+    fn only_the_joiner_with_the_key_is_reached() {
+        let (at, member) = (free(), free());
+        let listener = JoinListener::open(at, &token(), member).expect("open");
+        // The member's address is the one that was dialled: it is not tried again.
+        assert_eq!(probe(at, &listener.key, member), Ok(()));
+        // Another one is, and no process listens there.
+        let lost = probe(at, &listener.key, free());
+        assert_eq!(lost, Err(Unreached::Told("connection refused".into())));
+        // A member without the key learns nothing.
+        assert!(matches!(probe(at, "other", member), Err(Unreached::Tcp(_))));
+        let busy = JoinListener::open(at, &token(), member)
+            .err()
+            .expect("in use");
+        assert_eq!(busy.kind(), io::ErrorKind::AddrInUse);
+        let key = listener.key.clone();
+        drop(listener);
+        let gone = probe(at, &key, member);
+        assert_eq!(gone, Err(Unreached::Tcp("connection refused".into())));
+        // The port is free again.
+        drop(JoinListener::open(at, &token(), member).expect("open"));
+    }
+
+    #[test]
+    fn tcp_without_udp_is_refused() {
+        let (at, member) = (free(), free());
+        let tcp = TcpListener::bind(at).expect("bind");
+        let key = "k".to_owned();
+        let (k, t) = (key.clone(), token());
+        let answers = thread::spawn(move || {
+            let (stream, _) = tcp.accept().expect("accept");
+            answer(stream, &k, &t, member).expect("answer");
+        });
+        assert!(matches!(probe(at, &key, member), Err(Unreached::Udp(_))));
+        answers.join().expect("no panic");
     }
 }

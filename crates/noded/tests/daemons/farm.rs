@@ -8,7 +8,7 @@ use armento_noded::{FarmError, Wire, leave_without_daemon, new_token};
 use std::time::Duration;
 
 #[test]
-fn nodes_meet_go_down_and_come_back() {
+fn nodes_join_go_down_and_come_back() {
     let dir = Dir::new();
     let (mut nodes, ..) = farm(&dir, &["n1", "n2", "n3"], Wire::Tls);
     nodes[2].stop();
@@ -25,7 +25,7 @@ fn nodes_meet_go_down_and_come_back() {
 }
 
 #[test]
-fn the_load_vector_reaches_everybody() {
+fn the_load_vector_reaches_every_node() {
     let dir = Dir::new();
     let (nodes, ..) = farm(&dir, &["n1", "n2", "n3"], Wire::Plain);
     crate::common::until("facts of all nodes", || {
@@ -70,7 +70,7 @@ fn tokens_are_checked() {
 }
 
 #[test]
-fn another_farm_never_hears_the_secret() {
+fn another_farm_never_gets_the_secret() {
     let dir = Dir::new();
     let (_ours, token, _) = farm(&dir, &["n1"], Wire::Tls);
     let other_dir = Dir::new();
@@ -114,7 +114,7 @@ fn a_name_belongs_to_one_node() {
 }
 
 #[test]
-fn other_versions_stay_out() {
+fn other_versions_are_refused() {
     let dir = Dir::new();
     let (_nodes, token, addr) = farm(&dir, &["n1"], Wire::Tls);
     let say_of = |version: &str, engine: u32, asked_ns: Option<i64>| {
@@ -190,7 +190,7 @@ fn one_state_directory_one_daemon_one_farm() {
 }
 
 #[test]
-fn who_leaves_is_forgotten() {
+fn a_node_that_left_is_forgotten() {
     let dir = Dir::new();
     let (mut nodes, token, addr) = farm(&dir, &["n1", "n2", "n3"], Wire::Tls);
     nodes[2].ask(Ask::Leave).expect("leave");

@@ -67,7 +67,7 @@ fn ordered<T>(s: &mut Session, what: &str, pick: impl Fn(&Order) -> Option<T>) -
 }
 
 #[test]
-fn home_chooses_where_and_a_node_from_whom() {
+fn trust_limits_both_directions() {
     let dir = Dir::new();
     let (nodes, ..) = farm(&dir, &["n1", "n2", "n3"], Wire::Tls);
     let mut s = keeper(&nodes[0]);
@@ -133,7 +133,7 @@ fn a_tree_has_one_user() {
 }
 
 #[test]
-fn what_runs_obeys_a_change() {
+fn changes_of_trust_apply_to_running_processes() {
     let dir = Dir::new();
     let (mut nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Tls);
     let mut s = keeper(&nodes[0]);
@@ -300,7 +300,7 @@ fn shut_out(addr: &str, me: &Identity, expect: &Badge) {
 }
 
 #[test]
-fn a_removed_node_is_nobody_anywhere() {
+fn a_removed_node_is_refused_everywhere() {
     let dir = Dir::new();
     let (mut nodes, token, addr) = farm(&dir, &["n1", "n2", "n3", "n4"], Wire::Tls);
     let kept = copy_of(&nodes[2], &dir);
@@ -448,7 +448,7 @@ fn links_to_a_removed_node_are_cut() {
 
 /// A connection that stays open answers one question after the other, and none of a node that was removed since.
 #[test]
-fn who_was_removed_asks_no_more_where_it_was_heard() {
+fn a_removal_ends_open_connections() {
     let dir = Dir::new();
     let (nodes, ..) = farm(&dir, &["n1", "n2", "n3"], Wire::Tls);
     let n1 = addr_of(&nodes[1], "n1");
@@ -480,12 +480,12 @@ fn who_was_removed_asks_no_more_where_it_was_heard() {
 
 /// Nobody but the farm speaks for it, whatever a member says.
 #[test]
-fn members_do_not_speak_for_the_farm() {
+fn members_cannot_sign_for_the_farm() {
     let dir = Dir::new();
     let (nodes, ..) = farm(&dir, &["n1", "n2", "n3"], Wire::Tls);
     let addr = addr_of(&nodes[0], "n1");
     let text = r#"{"type":"drain","node":"n3","epoch":0}"#;
-    let said = armento_noded::news::Said {
+    let said = armento_noded::revocation::Signed {
         text: text.into(),
         signature: "00".repeat(70),
     };

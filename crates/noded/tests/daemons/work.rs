@@ -116,7 +116,7 @@ pub fn started(node: &Node) -> HostStart {
 }
 
 #[test]
-fn a_route_is_a_host_there_and_keys_for_both() {
+fn a_route_gives_a_host_and_keys_for_both() {
     let dir = Dir::new();
     let (nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Tls);
     let mut s = keeper(&nodes[0]);
@@ -181,7 +181,7 @@ fn a_route_is_a_host_there_and_keys_for_both() {
 }
 
 #[test]
-fn moves_are_ordered_and_their_end_is_told() {
+fn moves_are_ordered_and_their_outcome_reported() {
     let dir = Dir::new();
     let (nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Plain);
     let mut s = keeper(&nodes[0]);
@@ -259,7 +259,7 @@ fn ticket(s: &mut Session, to: &Dest) -> u64 {
 }
 
 #[test]
-fn a_daemon_that_comes_back_knows_everybody_again() {
+fn a_restarted_daemon_knows_keepers_and_hosts_again() {
     let dir = Dir::new();
     let (mut nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Tls);
     let mut s = keeper(&nodes[0]);
@@ -297,7 +297,7 @@ fn a_daemon_that_comes_back_knows_everybody_again() {
 }
 
 #[test]
-fn the_farm_is_seen_from_everywhere() {
+fn every_node_lists_the_whole_farm() {
     let dir = Dir::new();
     let (nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Tls);
     let _s = keeper(&nodes[0]);
@@ -322,7 +322,7 @@ fn the_farm_is_seen_from_everywhere() {
 }
 
 #[test]
-fn placements_are_dealt_out() {
+fn placements_are_spread() {
     let dir = Dir::new();
     let (nodes, ..) = farm(&dir, &["n1", "n2"], Wire::Tls);
     until("n1 knows n2's load", || {
@@ -359,7 +359,7 @@ fn placements_are_dealt_out() {
 }
 
 #[test]
-fn strangers_and_nonsense_end_no_session_but_their_own() {
+fn bad_input_ends_only_its_own_session() {
     use std::io::{BufRead, BufReader, Write};
     let dir = Dir::new();
     let (nodes, ..) = farm(&dir, &["n1"], Wire::Tls);
@@ -465,7 +465,7 @@ fn a_process_has_one_keeper() {
 }
 
 #[test]
-fn a_host_that_nobody_calls_is_ended() {
+fn a_host_without_a_keeper_is_ended() {
     let dir = Dir::new();
     let mut nodes = [Node::new(&dir, "n1"), Node::new(&dir, "n2")];
     nodes[1].config.freeze_ms = 100;

@@ -1,0 +1,11 @@
+//! Settings: what an administrator writes, read and checked.
+//!
+//! It changes nothing and knows nothing of the farm. Start at `settings.rs`.
+
+mod guest_users;
+mod rules;
+mod settings;
+
+pub use guest_users::{Limits, limits};
+pub use rules::Rules;
+pub use settings::{Config, Wire};

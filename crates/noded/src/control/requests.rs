@@ -1,0 +1,137 @@
+//! Answers to what commands, keepers and hosts ask.
+//!
+//! From: `noded/src/control/session.rs`. Next: the room that can answer.
+
+use super::client::Client;
+use super::explain::explain;
+use super::hello::{host, identity, keep};
+use super::processes::{everywhere, seen_by};
+use crate::error::{FarmError, Result, refusal};
+use crate::membership::{leave_farm, remove_node};
+use crate::policy::{change_trust, reload, switch};
+use crate::state::{Asker, Node, may};
+use crate::sys::euid;
+use crate::version::shown_version;
+use crate::work::{Wants, allow_keeper, find_route, let_trace, move_process};
+use armento_balance::common;
+use armento_client::api::{Answer, Ask};
+
+/// Answers that this daemon has; `None` for the others.
+pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
+    let node = &client.node;
+    Some(match ask {
+        Ask::Nodes => Ok(Answer::Nodes {
+            nodes: node.nodes(),
+        }),
+        Ask::Ps { all: false } => Ok(Answer::Ps {
+            procs: node.lock().procs(seen_by(client.uid)),
+        }),
+        Ask::Why { pid } => explain(node, client.uid, *pid),
+        Ask::Status => Ok(Answer::Status {
+            node: node.farm.node.clone(),
+            farm: node.farm.farm.clone(),
+            version: shown_version(),
+            joined: true,
+        }),
+        Ask::Log { after, count } => {
+            let uid = seen_by(client.uid);
+            let core = node.lock();
+            let entries = core.keepers.decisions.since(*after, *count as usize, uid);
+            Ok(Answer::Log { entries })
+        }
+        Ask::Common => Ok(in_common(node)),
+        Ask::Keep(hello) => keep(client, hello),
+        Ask::Host(hello) => host(client, hello),
+        Ask::Identity => identity(client),
+        Ask::Address { node: name } => {
+            let addr = node.lock().members.addr_of(name);
+            Ok(Answer::Address {
+                ip: addr.map(|a| a.ip()),
+                port: addr.map(|a| a.port()),
+            })
+        }
+        Ask::Trust { change } => {
+            let changes = change.as_ref().is_some_and(|c| !c.dry_run);
+            if changes && !may(client.uid, euid()) {
+                let who = "only root, or the daemon's own user, changes whom a node trusts";
+                return Some(Err(refusal("not-trusted", who, "use sudo")));
+            }
+            change_trust(node, change.as_ref()).map(Answer::Trust)
+        }
+        Ask::Switch { change } => {
+            if change.is_some() && !may(client.uid, euid()) {
+                let who = "only root, or the daemon's own user, switches a node on and off";
+                return Some(Err(refusal("not-trusted", who, "use sudo")));
+            }
+            switch(node, change.as_ref()).map(Answer::Switches)
+        }
+        Ask::Reload => {
+            if !may(client.uid, euid()) {
+                let who = "only root, or the daemon's own user, has the configuration read again";
+                return Some(Err(refusal("not-trusted", who, "use sudo")));
+            }
+            let failed = |e: FarmError| {
+                let what = format!("{e}; what held before holds");
+                refusal("bad-configuration", what, e.hint())
+            };
+            reload(node).map(Answer::Trust).map_err(failed)
+        }
+        Ask::Ps { all: true } | Ask::Migrate { .. } | Ask::Leave | Ask::Remove { .. } => {
+            return None;
+        }
+        Ask::AllowKeeper { keeper } => allow_keeper(node, client.uid, client.peer(), *keeper),
+        Ask::Place { .. } | Ask::Route { .. } | Ask::LetTrace { .. } | Ask::ToCome => return None,
+    })
+}
+
+/// Answers that need other nodes, keepers, or time.
+pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
+    match ask {
+        Ask::Ps { .. } => everywhere(asker).await,
+        Ask::Migrate { pid, to } => move_process(asker, pid, to).await,
+        Ask::Route {
+            tree,
+            pid,
+            node,
+            need_kib,
+            engine,
+            portable,
+        } => {
+            let wants = Wants {
+                tree,
+                pid,
+                need_kib,
+                engine,
+                portable,
+            };
+            find_route(asker, wants, node).await
+        }
+        Ask::LetTrace { pid } => let_trace(asker, pid).await,
+        Ask::Leave => {
+            if !may(asker.uid, euid()) {
+                let who = "only root, or the daemon's own user, takes a node out of its farm";
+                return Err(refusal("not-trusted", who, "use sudo"));
+            }
+            leave_farm(&asker.node).await
+        }
+        Ask::Remove { node, now } => remove_node(asker, node, now).await,
+        _ => Err(refusal(
+            "unknown-question",
+            "this cannot be answered",
+            "update Armento on this node",
+        )),
+    }
+}
+
+/// What `--portable` starts with.
+fn in_common(node: &Node) -> Answer {
+    let view = node.view(&mut node.lock());
+    let own = view
+        .own()
+        .map(|own| own.entry.cpu.clone())
+        .unwrap_or_default();
+    let cpu = common(&view).unwrap_or_else(|| own.clone());
+    let hwcaps = own.hwcaps_off(&cpu);
+    let cpu = own.portable(&cpu);
+    Answer::Common { cpu, hwcaps }
+}

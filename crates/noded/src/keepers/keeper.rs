@@ -1,0 +1,67 @@
+//! One keeper in session.
+
+use crate::line_sender::LineSender;
+use armento_balance::Seen;
+use armento_client::api::{CpuSet, KeeperHello, ProcInfo};
+use armento_model::{NodeName, Pid};
+use std::time::{Duration, Instant};
+
+/// A keeper that has not asked for a place so long after its hello will not.
+const BEGINS_MAX: Duration = Duration::from_secs(5);
+
+pub struct Keeper {
+    pub session: u64,
+    pub hello: KeeperHello,
+    pub out: LineSender,
+    pub procs: Vec<ProcInfo>,
+    /// When it said hello.
+    pub since: Instant,
+    /// Its first program was given a place.
+    pub placed: bool,
+    /// The nodes that it was told are closed to it; an earlier daemon may have told it others.
+    pub closed: Option<Vec<NodeName>>,
+}
+
+impl Keeper {
+    /// Its processes move only when a person asks for it.
+    pub fn locked(&self) -> bool {
+        self.hello.stay || self.hello.storm || self.hello.pinned.is_some()
+    }
+
+    /// What `pid` needs of a processor if not all of home's. No report has a process that has just started: then as it
+    /// was started; the host asks again.
+    pub fn needs(&self, pid: Pid) -> Option<CpuSet> {
+        needs(&self.hello, self.holds(pid).is_none_or(|p| p.portable))
+    }
+
+    pub fn holds(&self, pid: Pid) -> Option<&ProcInfo> {
+        self.procs.iter().find(|p| p.pid == pid)
+    }
+
+    /// It has said hello and will ask for a place.
+    pub fn begins(&self) -> bool {
+        !self.placed && !self.locked() && self.since.elapsed() < BEGINS_MAX
+    }
+}
+
+/// What a process of this keeper needs of a processor if not all of home's.
+pub fn needs(hello: &KeeperHello, portable: bool) -> Option<CpuSet> {
+    hello.common.clone().filter(|_| portable)
+}
+
+pub fn seen(p: &ProcInfo, hello: &KeeperHello) -> Seen {
+    Seen {
+        pid: p.pid,
+        uid: p.uid,
+        place: p.place.clone(),
+        cpu_ms: p.cpu_ms,
+        rss_kib: p.rss_kib,
+        threads: p.threads,
+        busy_percent: p.busy_percent,
+        forwarded: p.forwarded,
+        age_ms: p.age_ms,
+        locked: p.locked,
+        needs: needs(hello, p.portable),
+        hint: hello.hint,
+    }
+}

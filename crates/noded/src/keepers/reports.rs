@@ -1,0 +1,156 @@
+//! What keepers report, checked before it is believed.
+
+use super::decisions::{Decided, stayed};
+use super::table::KeeperTable;
+use crate::error::stays;
+use armento_balance::Ledger;
+use armento_client::api::{Answer, KeeperHello, Outcome, ProcInfo, Report};
+use armento_gossip::Tick;
+use armento_model::{NodeName, Pid};
+use std::collections::BTreeSet;
+
+/// Processes of one tree that are shown and balanced.
+const PROCS_MAX: usize = 4096;
+
+impl KeeperTable {
+    /// Takes what a keeper reports of its own user, tree and home, and nothing else. True: one of its processes has
+    /// ended.
+    pub fn report(
+        &mut self,
+        session: u64,
+        report: Report,
+        me: &NodeName,
+        ledger: &mut Ledger,
+        now: Tick,
+    ) -> bool {
+        match report {
+            Report::Procs { procs } => return self.procs_of(session, procs, me),
+            Report::Moved {
+                ticket,
+                pid,
+                node,
+                pause_us,
+                total_us,
+                bytes,
+            } => {
+                ledger.moved(pid, &node, now);
+                self.is_at(session, pid, &node);
+                let moved = Outcome::Moved {
+                    pause_us,
+                    total_us,
+                    bytes,
+                };
+                self.decisions.ended(ticket, moved);
+                let answer = Answer::Moved {
+                    pid,
+                    node,
+                    pause_us,
+                    total_us,
+                    bytes,
+                };
+                self.end(ticket, Ok(answer));
+            }
+            Report::Stayed {
+                ticket,
+                pid,
+                stay,
+                detail,
+            } => {
+                ledger.stayed(pid, stay, now);
+                self.decisions.ended(ticket, stayed(stay, &detail));
+                let subject = format!("process {pid}");
+                self.end(ticket, Err(stays(&subject, stay, &detail)));
+            }
+            Report::CameHome {
+                pid,
+                from,
+                stay,
+                pause_us,
+                total_us,
+                bytes,
+            } if self.holder(pid).is_some_and(|k| k.session == session) => {
+                ledger.moved(pid, me, now);
+                self.is_at(session, pid, me);
+                let moved = Outcome::Moved {
+                    pause_us,
+                    total_us,
+                    bytes,
+                };
+                let decided = Decided {
+                    outcome: moved,
+                    ..Decided::ordered(stay.code(), 0)
+                };
+                self.log_decision_from(pid, from, me, decided);
+            }
+            // Of another keeper's process.
+            Report::CameHome { .. } => {}
+            Report::Placed { pid } => self.decisions.began(pid),
+            Report::Guests { .. } | Report::ToCome => {}
+        }
+        false
+    }
+
+    fn procs_of(&mut self, session: u64, mut procs: Vec<ProcInfo>, me: &NodeName) -> bool {
+        let Some(own) = self.of_session(session).map(|k| k.hello.clone()) else {
+            return false;
+        };
+        let theirs = self.of_others(&own, &procs);
+        let Some(keeper) = self.by_tree.get_mut(&own.tree) else {
+            return false;
+        };
+        let locked = keeper.locked();
+        procs.truncate(PROCS_MAX);
+        procs.retain(|p| !theirs.contains(&p.pid));
+        for p in &mut procs {
+            p.tree = keeper.hello.tree;
+            p.uid = keeper.hello.uid;
+            p.home = me.clone();
+            p.locked |= locked;
+        }
+        let fewer = procs.len() < keeper.procs.len();
+        let (root, tree) = (own.root, own.tree);
+        let before = std::mem::replace(&mut keeper.procs, procs);
+        for pid in before.iter().map(|p| p.pid).chain([root]) {
+            if self.holders.get(&pid) == Some(&tree) {
+                self.holders.remove(&pid);
+            }
+        }
+        // Its root may have ended, and another process have its number.
+        let begun = keeper.procs.is_empty().then_some(root);
+        let now = keeper.procs.iter().map(|p| p.pid).chain(begun);
+        self.holders.extend(now.map(|pid| (pid, tree)));
+        self.dirty = true;
+        fewer
+    }
+
+    /// Shown as moved before its keeper reports again.
+    fn is_at(&mut self, session: u64, pid: Pid, node: &NodeName) {
+        let keeper = self.by_tree.values_mut().find(|k| k.session == session);
+        let procs = keeper.into_iter().flat_map(|k| &mut k.procs);
+        for p in procs.filter(|p| p.pid == pid && p.place != *node) {
+            p.place = node.clone();
+            p.moves += 1;
+        }
+    }
+
+    /// Processes in a report that other keepers hold: a keeper that adopted a process finds the trees that this one
+    /// started before among its children.
+    fn of_others(&self, own: &KeeperHello, procs: &[ProcInfo]) -> BTreeSet<Pid> {
+        let others = |pid: &Pid| {
+            let uid = self.of_another(own, *pid);
+            *pid != own.root && uid.is_some_and(|uid| uid == own.uid || uid == 0)
+        };
+        let mut theirs: BTreeSet<Pid> = procs.iter().map(|p| p.pid).filter(others).collect();
+        // As often as there are generations.
+        loop {
+            let below = |p: &&ProcInfo| {
+                p.pid != own.root && !theirs.contains(&p.pid) && theirs.contains(&p.ppid)
+            };
+            let more: Vec<Pid> = procs.iter().filter(below).map(|p| p.pid).collect();
+            if more.is_empty() {
+                return theirs;
+            }
+            theirs.extend(more);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! How a node becomes a member of a farm, and how it stops being one.
+//!
+//! It moves no process: members that leave or are removed send orders, and wait. Start at `enrol.rs` (the joiner's side)
+//! and `admission.rs` (the member's); `revoke.rs` applies what the farm says of removed nodes.
+
+mod admission;
+mod enrol;
+mod leave;
+mod place;
+mod remove;
+mod revoke;
+mod tokens;
+
+pub use admission::admit_node;
+pub use enrol::{Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, new_token};
+pub use leave::{expel_order, leave_farm, leave_without_daemon, takes_the_key};
+pub use place::listen_refused;
+pub use remove::{remaining, remove_node};
+pub use revoke::{apply_statement, ask_for_statement};

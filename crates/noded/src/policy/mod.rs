@@ -1,0 +1,13 @@
+//! What this daemon orders by itself: moves of the policy, and what settings and commands no longer allow.
+//!
+//! It decides with `balance`, and orders keepers and hosts; it moves nothing. Start at `act.rs`.
+
+mod act;
+mod enforce;
+mod switches;
+mod trust;
+
+pub use act::{choose, order_moves, order_moves_when_freed};
+pub use enforce::{drain, enforce_settings};
+pub use switches::switch;
+pub use trust::{change_trust, reload};

@@ -1,0 +1,25 @@
+//! What a daemon has and knows: `Node`, and under its lock `Core`.
+//!
+//! It holds state and answers questions about it; rooms above decide and act. Start at `node.rs`, then `core.rs`.
+
+mod asker;
+mod core;
+mod credentials;
+mod member;
+mod members;
+mod node;
+mod node_list;
+mod owner;
+mod peers;
+mod revoked;
+mod switches;
+mod trust;
+mod view;
+
+pub use asker::{Asker, may};
+pub use core::Core;
+pub use member::{Life, Standing, State};
+pub use node::Node;
+pub use peers::{call, no_such_node};
+pub use switches::shut_message;
+pub use trust::{Changes, Trust};

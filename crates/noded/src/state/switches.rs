@@ -1,0 +1,300 @@
+//! What an administrator has switched off on this node: guests, departures, balancing.
+//!
+//! openMosix had a file for each (`/proc/hpc/admin/block`, `stay`, `quiet`, `expel`, `bring`) and a script that
+//! stopped all of it; here they are commands of `armento farm` and settings.
+
+use super::owner::Owner;
+use crate::config::Config;
+use crate::error::FarmError;
+use crate::state_dir::StateDir;
+use armento_client::api::{Ending, SwitchChange, SwitchInfo};
+use armento_model::{NodeName, Pid};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// What commands changed; it survives restarts.
+const FILE: &str = "switches.json";
+/// The policy leaves processes at home for so long after they were brought there.
+const BROUGHT: Duration = Duration::from_secs(60);
+/// No guest is taken for so long after guests were sent away.
+const SHUT: Duration = Duration::from_secs(15);
+/// Guests that their home has not fetched by then may stay.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What commands set; where they set nothing the configuration holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Changes {
+    block: Option<bool>,
+    stay: Option<bool>,
+    quiet: Option<bool>,
+    drain: bool,
+    stopped: bool,
+}
+
+/// What holds.
+#[derive(Clone, Debug, Default)]
+pub struct Switches {
+    changes: Changes,
+    block: bool,
+    stay: bool,
+    quiet: bool,
+    pub owner: Owner,
+    /// Guests are being sent away, since then.
+    expels: Option<Instant>,
+    /// Processes of this home that are to come home once.
+    brings: BTreeSet<Pid>,
+    brought: Option<Instant>,
+    /// When a command last changed something.
+    since: Option<Instant>,
+    /// Why this daemon is about to end, if it is: not for a restart.
+    ending: Option<Ending>,
+}
+
+impl Switches {
+    pub fn read(state: &StateDir, given: &Config) -> Result<Switches, FarmError> {
+        let mut switches = Switches {
+            changes: state.read_json(FILE)?.unwrap_or_default(),
+            ..Switches::default()
+        };
+        switches.follow(given);
+        Ok(switches)
+    }
+
+    /// The configuration was read (again).
+    pub fn follow(&mut self, given: &Config) {
+        self.block = self.changes.block.unwrap_or(given.block);
+        self.stay = self.changes.stay.unwrap_or(given.stay);
+        self.quiet = self.changes.quiet.unwrap_or(given.quiet);
+        let idle = Duration::from_millis(given.owner_idle_ms);
+        self.owner.follow(given.owner_first.then_some(idle));
+    }
+
+    /// Which command keeps guests out.
+    pub fn keeps_out(&self) -> Option<&'static str> {
+        match self {
+            s if s.ending.is_some() => Some(ENDING),
+            s if s.changes.stopped => Some("stop"),
+            s if s.changes.drain => Some("drain"),
+            s if s.block => Some("block"),
+            s if s.expels.is_some() => Some("expel"),
+            s if s.owner.is_here() => Some(OWNER),
+            _ => None,
+        }
+    }
+
+    /// Which command sends away the guests that are here.
+    pub fn sends_away(&self) -> Option<&'static str> {
+        self.keeps_out().filter(|what| *what != "block")
+    }
+
+    /// Which command keeps this home's processes at home, unless a person moves them.
+    pub fn keeps_home(&self) -> Option<&'static str> {
+        let fresh = |at: &Instant| at.elapsed() < BROUGHT;
+        match self {
+            s if s.stopped() => Some("stop"),
+            s if s.stay => Some("stay"),
+            s if s.quiet => Some("quiet"),
+            s if s.brought.as_ref().is_some_and(fresh) => Some("bring"),
+            _ => None,
+        }
+    }
+
+    /// No process leaves, even when a person asks for it.
+    pub fn stopped(&self) -> bool {
+        self.changes.stopped || self.ending == Some(Ending::Package)
+    }
+
+    /// This node sends its load to no other, and its policy moves no process.
+    pub fn quiet(&self) -> bool {
+        self.quiet || self.stopped()
+    }
+
+    /// Which command brings `pid`, a process of this home, home.
+    pub fn brings(&self, pid: Pid) -> Option<&'static str> {
+        match self {
+            s if s.stopped() => Some("stop"),
+            s if s.brings.contains(&pid) => Some("bring"),
+            _ => None,
+        }
+    }
+
+    pub fn change(&mut self, change: &SwitchChange, given: &Config) {
+        let of = |word: Option<bool>, before: Option<bool>, given: bool| {
+            word.or(before).filter(|holds| *holds != given)
+        };
+        let c = &mut self.changes;
+        c.block = of(change.block, c.block, given.block);
+        c.stay = of(change.stay, c.stay, given.stay);
+        c.quiet = of(change.quiet, c.quiet, given.quiet);
+        c.drain = change.drain.unwrap_or(c.drain);
+        c.stopped = change.stop.unwrap_or(c.stopped);
+        self.ending = change.ending.or(self.ending);
+        self.follow(given);
+    }
+
+    /// Stores what commands changed, for the next start.
+    pub fn write(&self, state: &StateDir) -> Result<(), FarmError> {
+        state.write_json(FILE, &self.changes)
+    }
+
+    /// Guests are sent away from now on, unless they are already in `before`.
+    pub fn expel(&mut self, before: &Switches, wanted: bool) {
+        self.expels = before.expels.or(wanted.then(Instant::now));
+    }
+
+    /// These processes are to come home once.
+    pub fn bring(&mut self, away: BTreeSet<Pid>) {
+        self.brings = away;
+        self.brought = Some(Instant::now());
+    }
+
+    /// A command changed something just now.
+    pub fn changed_now(&mut self) {
+        self.since = Some(Instant::now());
+    }
+
+    /// When a command last changed something.
+    pub fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
+    /// For `armento farm status`. The other figures are of those who hold them: 0 here.
+    pub fn info(&self, me: &NodeName) -> SwitchInfo {
+        let named = [
+            ("block", self.changes.block.is_some()),
+            ("stay", self.changes.stay.is_some()),
+            ("quiet", self.changes.quiet.is_some()),
+        ];
+        let changed = named.iter().filter(|(_, yes)| *yes);
+        SwitchInfo {
+            node: me.clone(),
+            stopped: self.stopped(),
+            drain: self.changes.drain,
+            block: self.block,
+            stay: self.stay,
+            quiet: self.quiet,
+            expels: self.expels.is_some(),
+            owner_first: self.owner.comes_first(),
+            owner: self.owner.is_here(),
+            brings: self.brings.len() as u64,
+            changed: changed.map(|(name, _)| (*name).to_owned()).collect(),
+            away: 0,
+            guests: 0,
+            unheard: 0,
+        }
+    }
+
+    /// Once a period: `away` are processes of this home elsewhere, `guests` the number of guests here.
+    pub fn settle(&mut self, away: &BTreeSet<Pid>, guests: usize) {
+        self.brings.retain(|pid| away.contains(pid));
+        let over = |since: &Instant| {
+            let past = since.elapsed();
+            past >= PATIENCE || (past >= SHUT && guests == 0)
+        };
+        self.expels = self.expels.filter(|since| !over(since));
+        self.brought = self.brought.filter(|at| at.elapsed() < BROUGHT);
+    }
+}
+
+/// What keeps guests out, and is no command.
+const OWNER: &str = "owner";
+
+/// … nor is this: the daemon ends with its machine or its package.
+const ENDING: &str = "ending";
+
+/// For people: why no guest is taken.
+pub fn shut_message(me: &NodeName, what: &str) -> String {
+    match what {
+        OWNER => format!("{me} takes no guests while its owner is there (owner_first)"),
+        ENDING => format!("{me} takes no guests: it is shutting down"),
+        _ => format!("{me} takes no guests (armento farm {what})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(set: impl FnOnce(&mut SwitchChange)) -> SwitchChange {
+        let mut change = SwitchChange::default();
+        set(&mut change);
+        change
+    }
+
+    #[test]
+    fn commands_override_the_configuration_until_they_agree_with_it() {
+        let given = Config {
+            block: true,
+            ..Config::default()
+        };
+        let mut s = Switches::default();
+        s.follow(&given);
+        assert_eq!(s.keeps_out(), Some("block"));
+        assert_eq!(s.sends_away(), None);
+        s.change(&word(|c| c.block = Some(false)), &given);
+        assert_eq!((s.keeps_out(), s.changes.block), (None, Some(false)));
+        s.change(&word(|c| c.block = Some(true)), &given);
+        assert_eq!((s.keeps_out(), s.changes.block), (Some("block"), None));
+        s.change(&word(|c| c.stop = Some(true)), &given);
+        assert_eq!(
+            (s.keeps_out(), s.keeps_home()),
+            (Some("stop"), Some("stop"))
+        );
+        assert!(s.quiet() && s.stopped() && s.brings(7) == Some("stop"));
+        s.change(&word(|c| c.stop = Some(false)), &given);
+        assert_eq!((s.sends_away(), s.keeps_home()), (None, None));
+    }
+
+    #[test]
+    fn the_owner_comes_first_only_where_configured() {
+        let mut given = Config::default();
+        let mut s = Switches::default();
+        s.follow(&given);
+        assert!(!s.owner.look(400, || None) && s.keeps_out().is_none());
+        (given.owner_first, given.owner_idle_ms) = (true, 5_000);
+        s.follow(&given);
+        let ago = |s: u64| move || Some(Duration::from_secs(s));
+        assert!(!s.owner.look(49, ago(6)) && s.keeps_out().is_none());
+        assert!(s.owner.look(0, ago(1)), "somebody types");
+        assert!(!s.owner.look(50, || None), "was here before");
+        assert_eq!(
+            (s.keeps_out(), s.sends_away()),
+            (Some("owner"), Some("owner"))
+        );
+        s.owner.last_seen(Duration::from_secs(6));
+        assert!(!s.owner.look(0, || None) && s.keeps_out().is_none());
+        assert!(s.owner.look(50, || None), "work");
+    }
+
+    #[test]
+    fn an_ending_daemon_takes_no_guests() {
+        let given = Config::default();
+        let mut s = Switches::default();
+        s.change(&word(|c| c.ending = Some(Ending::Machine)), &given);
+        assert_eq!((s.sends_away(), s.brings(7)), (Some("ending"), None));
+        assert!(!s.stopped() && s.keeps_home().is_none());
+        s.change(&word(|c| c.ending = Some(Ending::Package)), &given);
+        assert_eq!(
+            (s.sends_away(), s.brings(7)),
+            (Some("ending"), Some("stop"))
+        );
+        assert!(s.stopped());
+        assert_eq!(s.changes, Changes::default());
+    }
+
+    #[test]
+    fn bring_orders_each_process_home_once() {
+        let mut s = Switches {
+            brings: BTreeSet::from([7, 8]),
+            brought: Some(Instant::now()),
+            ..Switches::default()
+        };
+        assert_eq!((s.brings(7), s.brings(9)), (Some("bring"), None));
+        s.settle(&BTreeSet::from([8, 9]), 0);
+        assert_eq!((s.brings(7), s.brings(8)), (None, Some("bring")));
+        assert_eq!(s.keeps_home(), Some("bring"));
+        assert!(!s.stopped() && s.keeps_out().is_none());
+    }
+}

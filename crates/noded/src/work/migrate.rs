@@ -1,0 +1,114 @@
+//! Moves that a person asked for: `armento migrate`.
+//!
+//! From: `noded/src/control/requests.rs`. Next: the keeper, which moves the process.
+
+use super::target::check_target;
+use crate::error::{Result, refusal};
+use crate::keepers::Decided;
+use crate::state::{Asker, may};
+use armento_client::api::{Answer, Dest, Order, Refusal};
+use armento_model::Pid;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A move that has not ended by then is no longer waited for; it may still end well.
+const MOVE: Duration = Duration::from_secs(120);
+
+pub async fn move_process(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
+    let node = &asker.node;
+    let me = node.farm.node.clone();
+    let to = match to {
+        Dest::Node(n) if n == me => Dest::Home,
+        to => to,
+    };
+    let (tree, owner, needs) = {
+        let core = node.lock();
+        let held = core.keepers.holder(pid);
+        match held.filter(|k| may(asker.uid, k.hello.uid)) {
+            Some(k) => (k.hello.tree, k.hello.uid, k.needs(pid)),
+            None => return Err(unheld(asker.uid, pid)),
+        }
+    };
+    if let Dest::Node(target) = &to {
+        let whose = (owner, needs.as_ref());
+        check_target(node, &format!("process {pid}"), whose, target)?;
+    }
+    let (waiter, ended) = oneshot::channel();
+    let sent = {
+        let now = node.now();
+        let mut core = node.lock();
+        let ticket = core.next_number();
+        match &to {
+            Dest::Node(target) => core.ledger.flies_to(pid, target, now),
+            Dest::Home | Dest::Hold => core.ledger.flies_to(pid, &me, now),
+            Dest::Balance => {}
+        }
+        let free = to == Dest::Balance;
+        let order = Order::Move {
+            pid,
+            to,
+            ticket,
+            balances: false,
+            by_hand: true,
+        };
+        let waits = (!free).then_some(waiter);
+        let target = match &order {
+            Order::Move {
+                to: Dest::Node(node),
+                ..
+            } => node.clone(),
+            _ => me.clone(),
+        };
+        let sent = core.keepers.order(tree, pid, ticket, order, waits);
+        if sent && !free {
+            let asked = Decided::ordered("asked", ticket);
+            core.keepers.log_decision(pid, &me, &target, asked);
+        }
+        if sent && free {
+            return Ok(Answer::Done);
+        }
+        sent
+    };
+    if !sent {
+        let what = format!("the keeper of process {pid} does not listen; nothing was moved");
+        return Err(refusal("busy", what, "try again"));
+    }
+    match tokio::time::timeout(MOVE, ended).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(no_such(pid)),
+        Err(_) => Err(refusal(
+            "late",
+            format!(
+                "the move of process {pid} has not ended after {} s; it goes on",
+                MOVE.as_secs()
+            ),
+            "armento ps shows where it is",
+        )),
+    }
+}
+
+/// Not held by a keeper: the caller may fork one, if the process is its user's.
+fn unheld(uid: u32, pid: Pid) -> Refusal {
+    match owner_of(pid) {
+        Some(owner) if may(uid, owner) => refusal(
+            "not-held",
+            format!("process {pid} has no keeper yet; nothing was moved"),
+            "start it with `armento run`",
+        ),
+        _ => no_such(pid),
+    }
+}
+
+/// The owner of a process of this machine.
+pub fn owner_of(pid: Pid) -> Option<u32> {
+    Some(std::fs::metadata(format!("/proc/{pid}")).ok()?.uid())
+}
+
+pub fn no_such(pid: Pid) -> Refusal {
+    refusal(
+        "no-such-process",
+        format!("there is no process {pid} of yours whose home is here"),
+        "armento ps --all shows them all",
+    )
+}

@@ -1,0 +1,22 @@
+//! Work between nodes: moves that were asked for, guests that are admitted, and what both need to know first.
+//!
+//! It decides no move by itself (`policy/` does) and touches no program but through keepers and hosts. Start at
+//! `route.rs` on the home's side, `admit.rs` on the target's.
+
+mod admit;
+mod clocks;
+mod migrate;
+mod overhead;
+mod route;
+mod start_host;
+mod target;
+mod traceable;
+mod yama;
+
+pub use admit::admit_guests;
+pub use clocks::{ClockWatch, all_clocks_apart};
+pub use migrate::{move_process, no_such, owner_of};
+pub use overhead::Overhead;
+pub use route::{Wants, find_route};
+pub use target::lacking;
+pub use yama::{allow_keeper, let_trace};
