@@ -1,6 +1,6 @@
 //! Somebody should move.
 //!
-//! From: `gossip/src/vector.rs` (what is known). Next: `noded/src/act.rs` (who orders it).
+//! From: `gossip/src/vector.rs` (what is known). Next: `noded/src/policy/act.rs` (who orders it).
 
 use crate::cost::{
     Slot, flying_kib, forward_permille, leaving_kib, left_kib, need_kib, price_ms, reserve_kib,

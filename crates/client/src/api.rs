@@ -489,7 +489,7 @@ fn not_trusted() -> Stay {
     Stay::NotTrusted
 }
 
-/// A node that leaves takes a minute at most (`noded/src/leave.rs`).
+/// A node that leaves takes a minute at most (`noded/src/membership/leave.rs`).
 fn expelled_ms() -> u64 {
     60_000
 }

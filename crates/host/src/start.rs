@@ -1,6 +1,6 @@
 //! `armento host`: one line of JSON in, one out, then guests.
 //!
-//! From: `noded/src/hosts/start.rs`. Next: `host/src/calls/dispatch.rs`, when a guest has come.
+//! From: `noded/src/work/start_host.rs`. Next: `host/src/calls/dispatch.rs`, when a guest has come.
 
 use crate::files::{Cache, FileTable};
 use crate::home::{self, FirstConnection};

@@ -1,7 +1,7 @@
 //! Whether this keeper may trace a process of its tree. Where Yama forbids it, the daemon (root) helps.
 //!
 //! From: `keeper/src/launch/start.rs` (the program allows it), `eligibility.rs` (before anything of a process that leaves
-//! is touched). Next: `noded/src/yama/mod.rs`.
+//! is touched). Next: `noded/src/work/yama.rs`.
 
 use crate::state::Keep;
 use armento_client::api::{Answer, Ask};

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A daemon that does not answer a placement in time leaves the program at home. Longer than a program waits
-/// there for its turn (`noded/src/departures.rs`).
+/// there for its turn (`noded/src/keepers/launch_queue.rs`).
 const PLACE_MAX: Duration = Duration::from_secs(11);
 
 /// The programs that begin after it wait no longer than this, until one has an answer: a daemon that hangs must not

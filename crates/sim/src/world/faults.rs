@@ -5,7 +5,7 @@ use super::things::{Daemon, Event, Fault};
 use crate::machine::{Machine, TaskId};
 use armento_model::Stay;
 
-/// Until membership notices that a node is gone, or is there again (SWIM's probe and suspicion, `noded/src/members.rs`).
+/// Until membership notices that a node is gone, or is there again (SWIM's probe and suspicion, `noded/src/gossip/timing.rs`).
 const NOTICE_US: u64 = 5_000_000;
 
 impl World {

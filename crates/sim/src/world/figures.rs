@@ -4,7 +4,7 @@ use super::state::World;
 use super::things::{Proc, Traffic};
 use armento_gossip::Packet;
 
-/// A datagram's own bytes. KERNEL: ip(7), udp(7): 20 and 8; `noded/src/datagram.rs`: 18.
+/// A datagram's own bytes. KERNEL: ip(7), udp(7): 20 and 8; `noded/src/peer/datagram.rs`: 18.
 const FRAME_BYTES: u64 = 46;
 /// Ages are told apart by so much, milliseconds.
 const STEP_MS: u64 = 100;
