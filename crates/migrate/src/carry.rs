@@ -1,4 +1,4 @@
-//! Files go along: those behind the mappings that a target lacks.
+//! Transfers the mapped files that a target lacks.
 //!
 //! From: `source.rs`, at the offer. Next: `target.rs`.
 
@@ -17,8 +17,8 @@ use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 impl<R: Read, W: Write> Job<'_, R, W> {
-    /// The files that were mapped since the offer, or since this was asked last. While the process runs, and once more
-    /// when it stands still: a program that begins maps its libraries one after the other.
+    /// Transfers the files that were mapped since the offer, or since the last call. Called while the process runs, and
+    /// once more when it is frozen: a program that starts maps its libraries one after the other.
     pub fn more(&mut self, areas: &[Area], files: &mut Opened) -> Result<()> {
         let mut new = files_of(areas);
         new.retain(|k| !self.told.contains(k));
@@ -50,7 +50,7 @@ impl<R: Read, W: Write> Job<'_, R, W> {
         Ok(())
     }
 
-    /// All but what the target has of its own.
+    /// All but those of which the target has an identical copy.
     fn carry_some(&mut self, keys: &[FileKey], files: &mut Opened) -> Result<()> {
         let all = keys.iter();
         let alike: Vec<Like> = all.filter_map(|k| Like::of(k, &files(k)?)).collect();
@@ -87,7 +87,7 @@ impl<R: Read, W: Write> Job<'_, R, W> {
     }
 }
 
-/// Both sides read what is asked for before they answer: no more than the largest single file at once.
+/// Both sides read the files in question before they answer: at most as much at once as the largest single file.
 fn asked_together(keys: &[FileKey]) -> usize {
     let mut sum = 0u64;
     let fits = |key: &&FileKey| {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_is_asked_for_together() {
+    fn queries_are_bounded_by_size() {
         let check = |sizes: &[u64], want| {
             let key = |&size| FileKey {
                 dev: 1,
