@@ -1,10 +1,10 @@
-//! A certificate of another time, as people should read it: whose clock is wrong is not known, both are named.
+//! Messages about certificates that are expired or not valid yet: either clock may be wrong, so both are named.
 
 use rustls::CertificateError;
 use rustls::pki_types::UnixTime;
 use time::{Duration, OffsetDateTime};
 
-/// `None` when that is not what is wrong.
+/// `None` if the error has another cause.
 pub(crate) fn told(e: &CertificateError) -> Option<String> {
     use CertificateError as C;
     match e {
@@ -32,7 +32,7 @@ fn between(a: UnixTime, b: UnixTime) -> String {
 
 fn shown(at: UnixTime) -> String {
     let s = i64::try_from(at.as_secs()).unwrap_or(i64::MAX);
-    // Beyond the year 9999 a clock is as wrong as it can be.
+    // Beyond the year 9999 no date is shown.
     let Ok(t) = OffsetDateTime::from_unix_timestamp(s) else {
         return format!("second {s}");
     };
