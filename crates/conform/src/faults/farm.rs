@@ -1,4 +1,4 @@
-//! The farm of a fault campaign: nodes whose daemons we start, and can kill, freeze and cut off.
+//! The farm of a fault campaign: nodes with daemons that the campaign starts, and can kill, freeze and disconnect.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,14 +10,15 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::faults::plan::{DEAD_MS, FREEZE_MS, NODES, Weather};
 
-/// Where fault points look, in each node.
+/// Directory of failpoint files in each node.
 pub const FAULTS: &str = "/tmp/faults";
 /// Longest wait for daemons that start.
 const UP_MAX: Duration = Duration::from_secs(30);
-/// Where each node's breaking cable begins. Hosts dial each other through theirs; keepers, where the life says so.
+/// Where each node's faulty proxy listens. Hosts connect to each other through theirs; keepers, if the life has
+/// `cable`.
 pub const VIA: &str = "ARMENTO_DIAL_VIA=127.0.0.1:7000";
 const FAULTS_OF_CABLES: &str = "reset,close,delay,stall,repeat";
-/// When the next comes: of a keeper's links somewhere in the first megabytes, or within seconds; of those between hosts,
+/// When the next fault comes: for a keeper's links within the first megabytes or some seconds; for those between hosts,
 /// which live as long as a move, earlier.
 const CABLES: [&str; 2] = [
     "--bytes 2000..4000000 --every 300..6000 --pause 1..500",
@@ -27,7 +28,7 @@ const CABLES: [&str; 2] = [
 pub struct Farm {
     armento: PathBuf,
     pub name: String,
-    /// The process of each node that all others descend from, as we see it.
+    /// The ancestor of all processes of each node, by its pid here.
     inits: Vec<u32>,
     seed: u64,
 }
@@ -99,7 +100,7 @@ impl Farm {
         Ok(String::from_utf8_lossy(&out.stdout).into_owned())
     }
 
-    /// A path of a node, as we reach it.
+    /// A path of a node, as seen from here.
     pub fn path(&self, node: usize, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{path}", self.inits[node]))
     }
@@ -164,7 +165,7 @@ impl Farm {
         self.sh(node, &start).map(drop)
     }
 
-    /// Lets it happen, to its end.
+    /// Applies it, and returns after its end.
     pub fn suffer(&self, node: usize, what: Weather) -> Result<()> {
         let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
         match what {
@@ -197,7 +198,7 @@ impl Farm {
         Ok(())
     }
 
-    /// By a control group, which nobody inside can see. KERNEL: cgroups(7), freezer of either version.
+    /// With a control group, which processes inside cannot see. KERNEL: cgroups(7), freezer of either version.
     fn freeze(&self, node: usize, yes: bool) -> Result<()> {
         let of = |pid: &str, name: &str| -> Option<String> {
             let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
@@ -232,7 +233,7 @@ impl Farm {
         ))
     }
 
-    /// Everybody of the node into its freezer: those in its namespace of processes, and what descends from them.
+    /// Puts all processes of the node into its freezer: those in its pid namespace, and their descendants.
     fn gather(&self, node: usize, group: &Path) {
         let space = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
         let here = space(self.inits[node]);
@@ -261,12 +262,12 @@ impl Farm {
             at += 1;
         }
         for pid in found {
-            // Who has ended meanwhile needs no freezer.
+            // A process that has ended meanwhile needs no freezer.
             let _ = fs::write(group.join("cgroup.procs"), pid.to_string());
         }
     }
 
-    /// What the node's cable has done so far: how often each fault.
+    /// The faults of the node's proxy so far: how often each.
     pub fn cut(&self, node: usize) -> BTreeMap<String, u64> {
         let said = fs::read_to_string(self.path(node, "/tmp/proxy.log")).unwrap_or_default();
         let faults = said.lines().filter(|l| l.starts_with("connection "));
@@ -280,7 +281,7 @@ impl Farm {
     pub fn down(&self) -> Result<()> {
         let done = self.lab(&["down", "--name"]).map(drop);
         for node in 0..NODES {
-            // There is one only if the node was ever frozen.
+            // It exists only if the node was ever frozen.
             let _ = fs::remove_dir(self.group(node));
         }
         done

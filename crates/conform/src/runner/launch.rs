@@ -22,15 +22,15 @@ use crate::task::{End, Mode, Outcome, Task};
 use crate::tree::{self, Stream};
 use crate::user::{PATH, USER, missing};
 
-/// How often a waiting harness looks at the clock, milliseconds.
+/// Interval at which the waiting harness checks the clock, milliseconds.
 const LOOK_MS: u64 = 50;
-/// Copying a suite's files.
+/// Time limit for copying a suite's files.
 const STAGE_S_MAX: u32 = 60;
 
 struct Dirs {
     home: PathBuf,
     tmp: PathBuf,
-    /// Where its keeper says what fails.
+    /// Directory in which its keeper logs failures.
     log: PathBuf,
 }
 
@@ -63,7 +63,7 @@ impl Dirs {
         Ok(dirs)
     }
 
-    /// The first panic that a keeper of this run wrote down.
+    /// The first panic that a keeper of this run logged.
     fn panic(&self) -> Option<String> {
         let log = fs::read(&self.log).ok()?;
         let log = String::from_utf8_lossy(&log);
@@ -74,7 +74,8 @@ impl Dirs {
     fn remove(&self) {
         let _ = fs::remove_file(&self.log);
         for dir in [&self.home, &self.tmp] {
-            // Guests leave unreadable directories on purpose; root does not mind, others must.
+            // Guests leave unreadable directories on purpose; root can remove them, other users must change modes
+            // first.
             if fs::remove_dir_all(dir).is_err() && dir.exists() {
                 let _ = Command::new("chmod")
                     .arg("-R")
@@ -87,7 +88,7 @@ impl Dirs {
     }
 }
 
-/// The guest's own words, without `armento run`.
+/// The guest's own command line, without `armento run`.
 fn words(guest: &Guest) -> Result<Vec<String>> {
     Ok(match &guest.how {
         How::Source { file, source } => vec![
@@ -104,7 +105,7 @@ fn words(guest: &Guest) -> Result<Vec<String>> {
     })
 }
 
-/// What `mode` puts before the guest's words.
+/// The command line that `mode` puts before the guest's.
 pub fn prefix(task: &Task) -> Result<Vec<String>> {
     if task.mode == Mode::Native {
         return Ok(Vec::new());
@@ -186,7 +187,7 @@ pub fn once(guest: &Guest, task: &Task) -> Result<Outcome> {
     outcome
 }
 
-/// Puts into the guest's directory what a suite's unit finds there; no part of what is run.
+/// Copies the files of a suite's unit into the guest's directory; not part of the run.
 fn stage(suite: &Suite, unit: &str, dirs: &Dirs) -> Result<()> {
     let mut command = guests::bounded(suite.script, suite.name, &["stage", unit], STAGE_S_MAX);
     command
@@ -216,7 +217,7 @@ fn environment(command: &mut Command, task: &Task, dirs: &Dirs) {
         .env("LOGNAME", "guest")
         .env("SHELL", "/bin/sh")
         .env("ARMENTO_KEEPER_LOG", &dirs.log);
-    // Which daemon; and whether all memory is to come behind the flip.
+    // The daemon's socket; and whether all memory is sent after the flip.
     for name in ["ARMENTO_SOCKET", "ARMENTO_POSTCOPY"] {
         let Some(value) = std::env::var_os(name) else {
             continue;
@@ -240,7 +241,7 @@ fn drive(mut command: Command, guest: &Guest, task: &Task) -> Result<Outcome> {
                 .stderr(theirs);
             sys::prepare(&mut command, true);
             let child = command.spawn()?;
-            // The command holds the other end; the end of the terminal shows only when it is gone.
+            // The command holds the other end; the terminal's end is visible only after it is closed.
             drop(command);
             let ears = vec![Ear::new(ours)];
             follow(child, ears, Some(Typist::new(script.steps)), task)?
@@ -283,7 +284,7 @@ impl Ear {
         }
     }
 
-    /// Reads what is there. A terminal whose other side is closed says EIO: its end.
+    /// Reads available bytes. A terminal with a closed other side returns EIO: its end.
     fn listen(&mut self) -> Vec<u8> {
         let mut chunk = vec![0; 64 << 10];
         match self.file.read(&mut chunk) {
@@ -326,7 +327,7 @@ fn follow(
         for (&index, _) in open.iter().zip(&ready).filter(|(_, ready)| **ready) {
             let chunk = ears[index].listen();
             if let Some(keys) = typist.as_mut().map(|t| t.shown(&chunk)) {
-                // A guest that is gone cannot take keys; its status will tell.
+                // A guest that is gone cannot receive keys; its status will show that.
                 let _ = ears[index].file.write_all(&keys);
             }
         }

@@ -1,4 +1,4 @@
-//! Asks `armento ps` now and then where the tree of a run is.
+//! Polls `armento ps` for the location of a run's tree.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts watching the tree whose first process is `pid`, when there may be moves to see.
+    /// Starts to watch the tree with the first process `pid`, if moves are possible in this mode.
     pub fn start(task: &Task, pid: u32) -> Watch {
         let asker = match (&task.armento, task.mode) {
             (Some(armento), mode) if mode != Mode::Native => {
@@ -60,7 +60,7 @@ fn ask(armento: &PathBuf) -> Option<Value> {
     serde_json::from_slice(&ps.output().ok()?.stdout).ok()
 }
 
-/// What was seen of one tree.
+/// Observations of one tree.
 #[derive(Default)]
 struct Log {
     moves: HashMap<u64, u64>,
@@ -93,7 +93,7 @@ impl Log {
     }
 }
 
-/// The list of processes, wherever the schema puts it.
+/// The list of processes, at any place of the schema.
 fn procs(list: &Value) -> Option<&Vec<Value>> {
     ["procs", "processes"]
         .iter()
