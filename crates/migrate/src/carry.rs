@@ -33,7 +33,7 @@ impl<R: Read, W: Write> Job<'_, R, W> {
 
     fn lacks(&mut self) -> Result<Vec<FileKey>> {
         let mut buf = Vec::new();
-        match self.hear(&mut buf)? {
+        match self.read_answer(&mut buf)? {
             bulk::LACKS => {}
             _ => return Err(WireError::Garbled("answer to files").into()),
         }
@@ -43,7 +43,7 @@ impl<R: Read, W: Write> Job<'_, R, W> {
     pub(crate) fn carry(&mut self, keys: &[FileKey], files: &mut Opened) -> Result<()> {
         let mut left = keys;
         while !left.is_empty() {
-            let (now, later) = left.split_at(asked_together(left));
+            let (now, later) = left.split_at(query_batch(left));
             self.carry_some(now, files)?;
             left = later;
         }
@@ -88,7 +88,7 @@ impl<R: Read, W: Write> Job<'_, R, W> {
 }
 
 /// Both sides read the files in question before they answer: at most as much at once as the largest single file.
-fn asked_together(keys: &[FileKey]) -> usize {
+fn query_batch(keys: &[FileKey]) -> usize {
     let mut sum = 0u64;
     let fits = |key: &&FileKey| {
         sum = sum.saturating_add(key.size);
@@ -111,7 +111,7 @@ mod tests {
                 ctime_ns: 0,
             };
             let keys: Vec<FileKey> = sizes.iter().map(key).collect();
-            assert_eq!(asked_together(&keys), want, "{sizes:?}");
+            assert_eq!(query_batch(&keys), want, "{sizes:?}");
         };
         let most = *SIZES.end();
         check(&[1], 1);

@@ -38,7 +38,7 @@ pub fn side_of(tree: TreeId) {
     if OWN.set(own.clone()).is_ok() {
         let watch = move || {
             while own.exists() {
-                happens(&own.join(ANY));
+                apply_file(&own.join(ANY));
                 std::thread::sleep(LOOK);
             }
         };
@@ -55,7 +55,7 @@ pub fn point(name: &str) {
         eprintln!("lap {ms:.3} {name}");
     }
     let Some(dir) = dir() else { return };
-    happens(&dir.join(name));
+    apply_file(&dir.join(name));
     if let Some(own) = OWN.get() {
         let log = OpenOptions::new()
             .create(true)
@@ -65,18 +65,18 @@ pub fn point(name: &str) {
             // A failpoint that cannot be recorded is still passed.
             let _ = log.write_all(format!("{name}\n").as_bytes());
         }
-        happens(&own.join(name));
+        apply_file(&own.join(name));
     }
 }
 
 /// Carries out what the file says, once, if it exists. An empty file is just being written: it applies to a later
 /// failpoint.
-fn happens(file: &Path) {
+fn apply_file(file: &Path) {
     if let Ok(what) = fs::read_to_string(file)
         && !what.is_empty()
         && fs::remove_file(file).is_ok()
     {
-        happen(what.trim());
+        apply(what.trim());
     }
 }
 
@@ -88,14 +88,14 @@ fn stall(seconds: &str) -> Duration {
     Duration::from_secs_f64(s.clamp(0.0, STALL_MAX))
 }
 
-fn happen(what: &str) {
+fn apply(what: &str) {
     let me = std::process::id() as i32;
     let (word, seconds) = what.split_once(' ').unwrap_or((what, ""));
     let signal = match word {
         "kill" => libc::SIGKILL,
         "freeze" => libc::SIGSTOP,
         "stall" => return std::thread::sleep(stall(seconds)),
-        _ => return eprintln!("fault: {what} is none"),
+        _ => return eprintln!("fault: {what} is unknown"),
     };
     if signal == libc::SIGSTOP {
         let wake = format!("sleep {seconds}; kill -CONT {me}");
@@ -113,12 +113,12 @@ mod tests {
     fn fault_happens_once_after_its_file_is_written() {
         let file = std::env::temp_dir().join(format!("armento-fault-{}", std::process::id()));
         let there = || file.exists();
-        happens(&file);
+        apply_file(&file);
         fs::write(&file, "").expect("made");
-        happens(&file);
+        apply_file(&file);
         assert!(there(), "it is only just being written");
         fs::write(&file, "stall 0\n").expect("written");
-        happens(&file);
+        apply_file(&file);
         assert!(!there(), "it has happened");
     }
 }

@@ -77,9 +77,9 @@ impl Fetch {
     pub fn run(self, r: &mut impl Read, w: &mut (impl Write + Send)) -> Result<()> {
         let w = Mutex::new(w);
         let got = std::thread::scope(|s| {
-            let hears = std::thread::Builder::new().name("faults".into());
-            hears
-                .spawn_scoped(s, || self.listen(&w))
+            let reader = std::thread::Builder::new().name("faults".into());
+            reader
+                .spawn_scoped(s, || self.read_events(&w))
                 .local("start a thread")?;
             let got = self.receive(r, &w);
             self.over.store(true, Ordering::Release);
@@ -184,12 +184,12 @@ impl Fetch {
     }
 
     /// Reads the events of the process's userfaultfd until everything has arrived.
-    fn listen(&self, w: &Mutex<&mut (impl Write + Send)>) {
+    fn read_events(&self, w: &Mutex<&mut (impl Write + Send)>) {
         let mut wants = Vec::new();
         while !self.over.load(Ordering::Acquire) {
             let again = {
                 let mut b = self.lock();
-                if self.hear(&mut b, &mut wants).is_err() {
+                if self.read_event(&mut b, &mut wants).is_err() {
                     return;
                 }
                 !b.again.is_empty()
@@ -204,7 +204,7 @@ impl Fetch {
         }
     }
 
-    fn hear(&self, b: &mut Books, wants: &mut Vec<u64>) -> std::io::Result<()> {
+    fn read_event(&self, b: &mut Books, wants: &mut Vec<u64>) -> std::io::Result<()> {
         for at in std::mem::take(&mut b.again) {
             self.page(b, at, wants);
         }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Limit of pages without a mapping between two answers to the source: more than a program unmaps in one round, fewer
 /// than fit into a frame.
-const HOMELESS_MAX: usize = 64 << 10;
+const UNMAPPED_MAX: usize = 64 << 10;
 /// Addresses in one vector call. KERNEL: UIO_MAXIOV.
 const PARTS: usize = 1024;
 
@@ -71,7 +71,7 @@ pub struct Filler {
     filling: Vec<Run>,
     /// Pages without a mapping, collected while the process runs: what it unmaps meanwhile may be unmapped here
     /// already. `None`: the process is frozen, and such a page fails the move.
-    homeless: Option<Vec<Run>>,
+    unmapped: Option<Vec<Run>>,
     /// Blocks of [`HUGE_PAGE`] in these ranges that are left to ordinary page faults: those create huge pages, `uffd`
     /// only small ones.
     open: BTreeSet<u64>,
@@ -88,7 +88,7 @@ impl Filler {
             stand_ins,
             grow: Grow::default(),
             filling: Vec::new(),
-            homeless: None,
+            unmapped: None,
             open: BTreeSet::new(),
         }
     }
@@ -101,25 +101,25 @@ impl Filler {
 
     /// Until [`Filler::settle`] its mappings here change as the process changes them.
     pub fn loose(mut self) -> Filler {
-        self.homeless = Some(Vec::new());
+        self.unmapped = Some(Vec::new());
         self
     }
 
     /// From now on every page must have a mapping.
     pub fn settle(&mut self) {
-        self.homeless = None;
+        self.unmapped = None;
     }
 
     /// Takes the pages without a mapping since the last call: the source must count them as not sent.
-    pub fn take_homeless(&mut self) -> Vec<Run> {
-        let all = self.homeless.as_mut().map(std::mem::take);
+    pub fn take_unmapped(&mut self) -> Vec<Run> {
+        let all = self.unmapped.as_mut().map(std::mem::take);
         pages::union(all.unwrap_or_default(), &[])
     }
 
     /// Handles a page without a mapping; `e` is the cause.
-    fn has_no_place(&mut self, at: u64, e: MigrateError) -> Result<()> {
-        match &mut self.homeless {
-            Some(all) if all.len() < HOMELESS_MAX && !matches!(e, MigrateError::Ended) => {
+    fn note_unmapped(&mut self, at: u64, e: MigrateError) -> Result<()> {
+        match &mut self.unmapped {
+            Some(all) if all.len() < UNMAPPED_MAX && !matches!(e, MigrateError::Ended) => {
                 all.push((at, at + PAGE));
                 Ok(())
             }
@@ -145,12 +145,12 @@ impl Filler {
     pub fn pages(&mut self, body: &[u8]) -> Result<u64> {
         let mut grow = std::mem::take(&mut self.grow);
         let told = decode(body, &mut grow)?;
-        self.tell(&told.0, told.1)?;
+        self.apply(&told.0, told.1)?;
         self.grow = grow;
         Ok(body.len() as u64)
     }
 
-    fn tell(&mut self, parts: &[Part], mut rest: &[u8]) -> Result<()> {
+    fn apply(&mut self, parts: &[Part], mut rest: &[u8]) -> Result<()> {
         // The sender must not write into our region of the process.
         if !parts.iter().all(|p| region::apart(p.at, p.len as u64)) {
             return Err(WireError::Garbled("page of a program").into());
@@ -218,7 +218,7 @@ impl Filler {
     fn copy(&mut self, at: u64, like: (u64, u64)) -> Result<()> {
         let page = match self.came_before(like) {
             Ok(page) => page,
-            Err(e) => return self.has_no_place(at, e),
+            Err(e) => return self.note_unmapped(at, e),
         };
         match self.left(at, &page) {
             Some(left) => self.write(&[left]),
@@ -276,7 +276,7 @@ impl Filler {
             for (i, page) in bytes.chunks(PAGE as usize).enumerate() {
                 let at = at + i as u64 * PAGE;
                 if self.make(at, page) < page.len() && !self.cut_off(at) {
-                    force_write(&mem, at, page).or_else(|e| self.has_no_place(at, e))?;
+                    force_write(&mem, at, page).or_else(|e| self.note_unmapped(at, e))?;
                 }
             }
         }

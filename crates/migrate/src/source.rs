@@ -166,7 +166,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.offered.clone_from(&head.areas);
         point("source.offered");
         let mut buf = Vec::new();
-        match self.hear(&mut buf)? {
+        match self.read_answer(&mut buf)? {
             bulk::ACCEPT => {}
             bulk::DECLINE => {
                 let (stay, why): (Stay, String) = talk::decode(&buf, "refusal")?;
@@ -182,7 +182,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         Ok(accept)
     }
 
-    pub(crate) fn hear(&mut self, buf: &mut Vec<u8>) -> Result<u8> {
+    pub(crate) fn read_answer(&mut self, buf: &mut Vec<u8>) -> Result<u8> {
         let r = self.r.as_mut().ok_or(MigrateError::Ended)?;
         Ok(read_frame(&mut **r, buf)?)
     }
@@ -342,7 +342,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.pack.begin(Vec::new());
         write_frame(self.w, bulk::SYNC, &[])?;
         let mut buf = Vec::new();
-        match self.hear(&mut buf)? {
+        match self.read_answer(&mut buf)? {
             bulk::SYNCED => {
                 // A range that the process unmapped may be unmapped there before we notice. If it is mapped again in
                 // the end, it counts as not sent.

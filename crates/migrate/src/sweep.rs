@@ -29,7 +29,7 @@ const WANTS_MAX: usize = 65536;
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
-struct Heard {
+struct Received {
     wants: VecDeque<u64>,
     taken: u64,
     /// `true`: the target has everything. `false`: the connection broke.
@@ -37,18 +37,18 @@ struct Heard {
 }
 
 #[derive(Default)]
-struct Ear {
-    heard: Mutex<Heard>,
-    news: Condvar,
+struct Answers {
+    received: Mutex<Received>,
+    changed: Condvar,
 }
 
-impl Ear {
-    fn lock(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+impl Answers {
+    fn lock(&self) -> MutexGuard<'_, Received> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the target's messages until they end.
-    fn listen(&self, r: &mut impl Read) {
+    fn read_all(&self, r: &mut impl Read) {
         let mut buf = Vec::new();
         loop {
             let kind = read_frame(r, &mut buf);
@@ -60,7 +60,7 @@ impl Ear {
                 (Ok(bulk::WHOLE), _) => h.over = Some(true),
                 _ => h.over = Some(false),
             }
-            self.news.notify_one();
+            self.changed.notify_one();
             if h.over.is_some() {
                 return;
             }
@@ -68,10 +68,10 @@ impl Ear {
     }
 
     /// Waits until `wanted` is true; an error if that can no longer happen.
-    fn wait(&self, mut wanted: impl FnMut(&Heard) -> bool) -> Result<MutexGuard<'_, Heard>> {
-        let waits = |h: &mut Heard| h.over.is_none() && !wanted(h);
+    fn wait(&self, mut wanted: impl FnMut(&Received) -> bool) -> Result<MutexGuard<'_, Received>> {
+        let waits = |h: &mut Received| h.over.is_none() && !wanted(h);
         let (h, late) = self
-            .news
+            .changed
             .wait_timeout_while(self.lock(), SILENT_MAX, waits)
             .unwrap_or_else(PoisonError::into_inner);
         match h.over {
@@ -90,7 +90,7 @@ struct Row {
 }
 
 impl Row {
-    fn asked(&mut self, at: u64) -> (u64, u64) {
+    fn range_for(&mut self, at: u64) -> (u64, u64) {
         let follows = at >= self.next.saturating_sub(AROUND) && at <= self.next + AROUND;
         self.len = match follows && self.len > 0 {
             true => (self.len * 2).min(AROUND_MAX),
@@ -121,14 +121,14 @@ impl<R: Read + Send, W: Write> Job<'_, R, W> {
             return Ok(());
         }
         let r = self.r.take().ok_or(MigrateError::Ended)?;
-        let ear = Ear::default();
+        let answers = Answers::default();
         std::thread::scope(|s| {
             let hears = std::thread::Builder::new().name("wants".into());
             hears
-                .spawn_scoped(s, || ear.listen(r))
+                .spawn_scoped(s, || answers.read_all(r))
                 .local("start a thread")?;
-            let sent = self.sweep(&mut unsent, &ear);
-            let sent = sent.and_then(|()| ear.wait(|_| false).map(drop));
+            let sent = self.sweep(&mut unsent, &answers);
+            let sent = sent.and_then(|()| answers.wait(|_| false).map(drop));
             if sent.is_err() {
                 cut();
             }
@@ -136,18 +136,18 @@ impl<R: Read + Send, W: Write> Job<'_, R, W> {
         })
     }
 
-    fn sweep(&mut self, unsent: &mut Unsent, ear: &Ear) -> Result<()> {
+    fn sweep(&mut self, unsent: &mut Unsent, answers: &Answers) -> Result<()> {
         let (mut sent, mut row) = (0, Row::default());
         let mut swept = true;
         loop {
             let want = {
-                let mut h = ear.wait(|h| !h.wants.is_empty() || sent < h.taken + WINDOW)?;
+                let mut h = answers.wait(|h| !h.wants.is_empty() || sent < h.taken + WINDOW)?;
                 // Alternates, so that neither starves the other.
                 let turn = swept || sent >= h.taken + WINDOW;
                 if turn { h.wants.pop_front() } else { None }
             };
             let runs = match want {
-                Some(at) => unsent.take(row.asked(at)),
+                Some(at) => unsent.take(row.range_for(at)),
                 None => unsent.next(STEP),
             };
             swept = want.is_none();
@@ -170,11 +170,11 @@ mod tests {
         let mut row = Row::default();
         let lens: Vec<u64> = [0, AROUND, 3 * AROUND, 7 * AROUND]
             .map(|at| {
-                let (s, e) = row.asked(at + (1 << 30));
+                let (s, e) = row.range_for(at + (1 << 30));
                 e - s
             })
             .into();
         assert_eq!(lens, [AROUND, 2 * AROUND, 4 * AROUND, 8 * AROUND]);
-        assert_eq!(row.asked(0), (0, AROUND));
+        assert_eq!(row.range_for(0), (0, AROUND));
     }
 }

@@ -108,7 +108,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                     Some(t) => t,
                     None => to.insert(b.ready_for_pages()?),
                 };
-                write_frame(w, bulk::SYNCED, &[&talk::encode(&to.take_homeless())])?;
+                write_frame(w, bulk::SYNCED, &[&talk::encode(&to.take_unmapped())])?;
             }
             bulk::LAYOUT => {
                 drop(patient.take());
