@@ -106,7 +106,7 @@ pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
     nodes.sort_by_key(|node| (node.entry.node < view.me, &node.entry.node));
     let slot = |(turn, node): (usize, &'a Node)| Slot {
         node,
-        speed: told_apart((node.entry.speed, node.entry.kind), own, policy),
+        speed: speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy),
         work: node.others + ours.get(&node.entry.node).copied().unwrap_or(0),
         turn,
         flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),
@@ -115,7 +115,7 @@ pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
 }
 
 /// A node's speed, or `own` if the difference may be measurement noise. Both with the kind of their processor.
-fn told_apart((speed, kind): (u32, u32), own: (u32, u32), policy: &Policy) -> u32 {
+fn speed_up_to_noise((speed, kind): (u32, u32), own: (u32, u32), policy: &Policy) -> u32 {
     let (low, high) = (u64::from(speed.min(own.0)), u64::from(speed.max(own.0)));
     let noise_percent = if kind != 0 && kind == own.1 {
         policy.speed_alike_percent
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn speeds_within_noise_count_as_equal() {
         let check = |speed, kind, want| {
-            let got = told_apart((speed, kind), (10_000, 5), &Policy::default());
+            let got = speed_up_to_noise((speed, kind), (10_000, 5), &Policy::default());
             assert_eq!(got, want, "{speed} of kind {kind}");
         };
         // The same kind of processor, as both nodes report.

@@ -21,7 +21,7 @@ pub(crate) struct PlannedNode<'a> {
     /// A move to or from it is in progress.
     pub unsettled: bool,
     /// Overhead of the farm there, hundredths; see [`Plan::new`].
-    pub kept: u64,
+    pub overhead: u64,
 }
 
 impl PlannedNode<'_> {
@@ -58,7 +58,7 @@ impl PlannedNode<'_> {
 pub(crate) struct Plan<'a> {
     pub view: &'a View,
     pub policy: &'a Policy,
-    pub stands: Vec<PlannedNode<'a>>,
+    pub nodes: Vec<PlannedNode<'a>>,
     pub chosen: Vec<Move>,
 }
 
@@ -78,21 +78,22 @@ impl<'a> Plan<'a> {
                 free.entry(&proc.place).or_default().push(proc);
             }
         }
-        let stand = |slot: Slot<'a>| PlannedNode {
+        let planned = |slot: Slot<'a>| PlannedNode {
             free: free.remove(slot.name()).map_or(Vec::new(), first_of),
             unsettled: unsettled.contains(slot.name()),
-            kept: 0,
+            overhead: 0,
             slot,
         };
-        let mut stands: Vec<PlannedNode> = slots(view, policy).into_iter().map(stand).collect();
+        let mut nodes: Vec<PlannedNode> = slots(view, policy).into_iter().map(planned).collect();
         // The farm's overhead at home counts only if processes share a core somewhere anyhow; if each has a core of its
         // own, the overhead is too small to rotate for.
-        if stands.iter().any(PlannedNode::is_crowded) {
-            let kept = |stand: &mut PlannedNode| stand.kept = view.kept_at(stand.name());
-            stands.iter_mut().for_each(kept);
+        if nodes.iter().any(PlannedNode::is_crowded) {
+            let overhead =
+                |planned: &mut PlannedNode| planned.overhead = view.overhead_at(planned.name());
+            nodes.iter_mut().for_each(overhead);
         }
         Plan {
-            stands,
+            nodes,
             view,
             policy,
             chosen: Vec::new(),
@@ -106,24 +107,24 @@ impl<'a> Plan<'a> {
 
     /// Whether any process might go to `to`.
     pub fn takes_in(&self, to: usize) -> bool {
-        takes_in(self.view, self.policy, &self.stands[to].slot)
+        takes_in(self.view, self.policy, &self.nodes[to].slot)
     }
 
     pub fn price_ms(&self, proc: &Proc, to: usize) -> i64 {
-        price_ms(proc, self.stands[to].name(), &self.view.me, self.policy)
+        price_ms(proc, self.nodes[to].name(), &self.view.me, self.policy)
     }
 
     /// Whether `proc` may go to `to` at all.
     pub fn fits(&self, proc: &Proc, to: usize) -> bool {
-        let slot = &self.stands[to].slot;
+        let slot = &self.nodes[to].slot;
         suits(self.view, self.policy, slot.node, proc)
             && slot.has_room(self.policy, need_kib(proc.rss_kib))
     }
 
     /// Records that `proc` will go.
     pub fn go(&mut self, proc: &Proc, from: usize, to: usize, cause: Cause) {
-        let (source, target) = (&self.stands[from], &self.stands[to]);
-        let work = |stand: &PlannedNode| stand.slot.work + stand.kept;
+        let (source, target) = (&self.nodes[from], &self.nodes[to]);
+        let work = |planned: &PlannedNode| planned.slot.work + planned.overhead;
         let rates = (
             source.slot.rate_of(work(source)),
             target.slot.rate_of(work(target) + proc.demand),
@@ -134,11 +135,11 @@ impl<'a> Plan<'a> {
             grounds(cause, rates, proc, self.price_ms(proc, to)),
         );
         self.chosen.push(chosen);
-        let source = &mut self.stands[from];
+        let source = &mut self.nodes[from];
         source.free.retain(|p| p.pid != proc.pid);
         source.slot.work = source.slot.work.saturating_sub(proc.demand);
         source.unsettled = true;
-        let target = &mut self.stands[to];
+        let target = &mut self.nodes[to];
         target.slot.work += proc.demand;
         target.slot.flying_kib += need_kib(proc.rss_kib);
         target.unsettled = true;

@@ -30,8 +30,8 @@ impl Ranks {
             targets: BTreeSet::new(),
             by_class: BTreeMap::new(),
         };
-        for (i, stand) in plan.stands.iter().enumerate() {
-            ranks.put_in(plan, i, !stand.free.is_empty());
+        for (i, planned) in plan.nodes.iter().enumerate() {
+            ranks.put_in(plan, i, !planned.free.is_empty());
         }
         ranks
     }
@@ -42,41 +42,41 @@ impl Ranks {
     }
 
     /// No process can go from there.
-    pub fn stuck(&mut self, stand: &PlannedNode, i: usize) {
-        self.sources.remove(&source(stand, i));
+    pub fn stuck(&mut self, planned: &PlannedNode, i: usize) {
+        self.sources.remove(&source(planned, i));
     }
 
     /// Before: its work, or the set of its movable processes, changes. After: returns whether any process could go.
     pub fn take_out(&mut self, plan: &Plan, i: usize) -> bool {
-        let stand = &plan.stands[i];
-        self.targets.remove(&(value(stand, self.demand), i));
-        if let Some(class) = self.by_class.get_mut(&class(stand)) {
-            class.remove(&(stand.slot.work, i));
+        let planned = &plan.nodes[i];
+        self.targets.remove(&(value(planned, self.demand), i));
+        if let Some(class) = self.by_class.get_mut(&class(planned)) {
+            class.remove(&(planned.slot.work, i));
         }
-        self.sources.remove(&source(stand, i))
+        self.sources.remove(&source(planned, i))
     }
 
     /// Adds it after the change. With `may_go` false it is not a target either: the emptiest nodes are often those that
     /// have not reported for long.
     pub fn put_in(&mut self, plan: &Plan, i: usize, may_go: bool) {
-        let stand = &plan.stands[i];
-        if may_go && !stand.free.is_empty() {
-            self.sources.insert(source(stand, i));
+        let planned = &plan.nodes[i];
+        if may_go && !planned.free.is_empty() {
+            self.sources.insert(source(planned, i));
         }
         if plan.takes_in(i) {
-            self.targets.insert((value(stand, self.demand), i));
-            let class = self.by_class.entry(class(stand)).or_default();
-            class.insert((stand.slot.work, i));
+            self.targets.insert((value(planned, self.demand), i));
+            let class = self.by_class.entry(class(planned)).or_default();
+            class.insert((planned.slot.work, i));
         }
     }
 
     /// Orders the targets for a process of this demand.
-    pub fn for_demand(&mut self, stands: &[PlannedNode], demand: u64) {
+    pub fn for_demand(&mut self, nodes: &[PlannedNode], demand: u64) {
         if self.demand != demand {
             self.demand = demand;
             let before = std::mem::take(&mut self.targets);
             let each = before.into_iter().map(|(_, i)| i);
-            self.targets = each.map(|i| (value(&stands[i], demand), i)).collect();
+            self.targets = each.map(|i| (value(&nodes[i], demand), i)).collect();
         }
     }
 
@@ -94,23 +94,23 @@ impl Ranks {
     }
 }
 
-fn source(stand: &PlannedNode, i: usize) -> (i64, Reverse<usize>) {
-    (stand.rate(stand.steady()), Reverse(i))
+fn source(planned: &PlannedNode, i: usize) -> (i64, Reverse<usize>) {
+    (planned.rate(planned.steady()), Reverse(i))
 }
 
-fn value(stand: &PlannedNode, demand: u64) -> Value {
+fn value(planned: &PlannedNode, demand: u64) -> Value {
     // Among equal nodes prefer one where other processes compute: what they leave is partly ours, too.
     (
-        stand.has_core(demand),
-        stand.rate(stand.slot.work + demand),
-        stand.slot.node.others,
-        Reverse(stand.slot.turn),
+        planned.has_core(demand),
+        planned.rate(planned.slot.work + demand),
+        planned.slot.node.others,
+        Reverse(planned.slot.turn),
     )
 }
 
-pub(crate) fn class(stand: &PlannedNode) -> Class {
-    let (cores, speed) = stand.slot.make();
-    let free_for = match (stand.has_core(DEMAND_FULL), stand.has_core(DEMAND_MIN)) {
+pub(crate) fn class(planned: &PlannedNode) -> Class {
+    let (cores, speed) = planned.slot.make();
+    let free_for = match (planned.has_core(DEMAND_FULL), planned.has_core(DEMAND_MIN)) {
         (true, _) => 0,
         (false, true) => 1,
         (false, false) => 2,

@@ -50,8 +50,8 @@ fn last_to_end_fill_all(plan: &Plan) -> bool {
     };
     let view = plan.view;
     let flies: HashMap<Pid, &NodeName> = view.flights.iter().map(|f| (f.pid, &f.to)).collect();
-    let each = 0..plan.stands.len();
-    let rates = each.map(|i| (plan.stands[i].name(), rate(plan, i)));
+    let each = 0..plan.nodes.len();
+    let rates = each.map(|i| (plan.nodes[i].name(), rate(plan, i)));
     let rates: HashMap<&NodeName, i64> = rates.collect();
     let computing = |p: &&Proc| p.demand >= DEMAND_MIN && !p.locked;
     let lag_then = |p: &Proc| {
@@ -63,9 +63,9 @@ fn last_to_end_fill_all(plan: &Plan) -> bool {
     let lags: Vec<i64> = view.procs.iter().filter(computing).map(lag_then).collect();
     let mean = lags.iter().sum::<i64>() / (lags.len() as i64).max(1);
     let behind = lags.iter().filter(|lag| **lag > mean).count() as u64;
-    let usable = (0..plan.stands.len()).filter(|&i| plan.takes_in(i));
+    let usable = (0..plan.nodes.len()).filter(|&i| plan.takes_in(i));
     let cores: u64 = usable
-        .map(|i| u64::from(plan.stands[i].slot.node.entry.cores))
+        .map(|i| u64::from(plan.nodes[i].slot.node.entry.cores))
         .sum();
     behind >= cores.max(1)
 }
@@ -73,11 +73,11 @@ fn last_to_end_fill_all(plan: &Plan) -> bool {
 fn best<'a>(plan: &Plan<'a>, left_ms: i64) -> Option<Change<'a>> {
     let mean = mean_rate(plan)?;
     let settled = |i: &usize| {
-        let stand = &plan.stands[*i];
-        !stand.unsettled && !stand.free.is_empty()
+        let planned = &plan.nodes[*i];
+        !planned.unsettled && !planned.free.is_empty()
     };
-    let all: Vec<usize> = (0..plan.stands.len()).filter(settled).collect();
-    let lags = |i: usize| plan.stands[i].free.iter().map(|p| p.lag_ms);
+    let all: Vec<usize> = (0..plan.nodes.len()).filter(settled).collect();
+    let lags = |i: usize| plan.nodes[i].free.iter().map(|p| p.lag_ms);
     let mut slow = all.clone();
     slow.sort_by_cached_key(|&i| -lags(i).max().unwrap_or(0));
     slow.truncate(LOOKED_MAX);
@@ -106,18 +106,18 @@ fn best<'a>(plan: &Plan<'a>, left_ms: i64) -> Option<Change<'a>> {
 }
 
 fn rate(plan: &Plan, i: usize) -> i64 {
-    plan.stands[i].rate(work(plan, i))
+    plan.nodes[i].rate(work(plan, i))
 }
 
 /// All work there, with the farm's overhead.
 fn work(plan: &Plan, i: usize) -> u64 {
-    plan.stands[i].steady() + plan.stands[i].kept
+    plan.nodes[i].steady() + plan.nodes[i].overhead
 }
 
 fn mean_rate(plan: &Plan) -> Option<i64> {
-    let each = plan.stands.iter().enumerate();
-    let (n, sum) = each.fold((0, 0), |(n, sum), (i, stand)| {
-        let here = stand.free.len() as i64;
+    let each = plan.nodes.iter().enumerate();
+    let (n, sum) = each.fold((0, 0), |(n, sum), (i, planned)| {
+        let here = planned.free.len() as i64;
         (n + here, sum + here * rate(plan, i))
     });
     (n > 0).then(|| (sum / n).max(1))
@@ -125,11 +125,11 @@ fn mean_rate(plan: &Plan) -> Option<i64> {
 
 /// Swaps the process that is farthest behind with the one that is farthest ahead.
 fn swap<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
-    let behind = *plan.stands[from]
+    let behind = *plan.nodes[from]
         .free
         .iter()
         .max_by_key(|p| (p.lag_ms, p.pid))?;
-    let ahead = *plan.stands[to]
+    let ahead = *plan.nodes[to]
         .free
         .iter()
         .min_by_key(|p| (p.lag_ms, p.pid))?;
@@ -144,7 +144,7 @@ fn swap<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change
 
 /// One process goes to a better place: those left behind gain, those at the target lose.
 fn hop<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
-    let (source, target) = (&plan.stands[from], &plan.stands[to]);
+    let (source, target) = (&plan.nodes[from], &plan.nodes[to]);
     let one = *source.free.iter().min_by_key(|p| (p.lag_ms, p.pid))?;
     let left = source.rate(work(plan, from).saturating_sub(one.demand));
     let joined = target.rate(work(plan, to) + one.demand);
@@ -202,7 +202,7 @@ pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
         .into_iter()
         .map(|slot| {
             let ours = here.get(slot.name()).copied().unwrap_or(0);
-            let work = slot.node.steady + view.kept_at(slot.name()) + ours;
+            let work = slot.node.steady + view.overhead_at(slot.name()) + ours;
             let name = &slot.node.entry.node;
             (name, (slot.rate_of(work) as i64, slot.core_speed()))
         })

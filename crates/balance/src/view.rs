@@ -136,7 +136,7 @@ impl View {
     }
 
     /// Overhead of the farm at `node`, hundredths: known for this node only.
-    pub(crate) fn kept_at(&self, node: &NodeName) -> u64 {
+    pub(crate) fn overhead_at(&self, node: &NodeName) -> u64 {
         match *node == self.me {
             true => self.upkeep,
             false => 0,

@@ -18,7 +18,7 @@ pub(crate) fn fill_idle_cores(plan: &mut Plan) {
     while !plan.is_full() {
         let Some(from) = ranks.slowest() else { return };
         let Some((proc, to)) = best(plan, &mut ranks, from) else {
-            ranks.stuck(&plan.stands[from], from);
+            ranks.stuck(&plan.nodes[from], from);
             continue;
         };
         let may_go = [from, to].map(|i| ranks.take_out(plan, i));
@@ -31,14 +31,14 @@ pub(crate) fn fill_idle_cores(plan: &mut Plan) {
 
 /// The process at `from` that moves, and its target.
 fn best<'a>(plan: &Plan<'a>, ranks: &mut Ranks, from: usize) -> Option<(&'a Proc, usize)> {
-    let source = &plan.stands[from];
-    ranks.for_demand(&plan.stands, source.free.first()?.demand);
+    let source = &plan.nodes[from];
+    ranks.for_demand(&plan.nodes, source.free.first()?.demand);
     let mut hopeless: BTreeMap<Class, bool> = BTreeMap::new();
     for to in ranks.targets(from) {
-        let class = class(&plan.stands[to]);
+        let class = class(&plan.nodes[to]);
         let hopeless = hopeless.entry(class).or_insert_with(|| {
             let emptiest = ranks.emptiest(class, from);
-            is_uniform(class) && !emptiest.is_some_and(|to| somebody_gains(plan, from, to))
+            is_uniform(class) && !emptiest.is_some_and(|to| any_gains(plan, from, to))
         });
         if *hopeless {
             continue;
@@ -50,13 +50,13 @@ fn best<'a>(plan: &Plan<'a>, ranks: &mut Ranks, from: usize) -> Option<(&'a Proc
     None
 }
 
-fn somebody_gains(plan: &Plan, from: usize, to: usize) -> bool {
-    let mut free = plan.stands[from].free.iter();
+fn any_gains(plan: &Plan, from: usize, to: usize) -> bool {
+    let mut free = plan.nodes[from].free.iter();
     free.any(|proc| gains(plan, from, to, proc))
 }
 
 fn candidate<'a>(plan: &Plan<'a>, from: usize, to: usize) -> Option<&'a Proc> {
-    let (source, target) = (&plan.stands[from], &plan.stands[to]);
+    let (source, target) = (&plan.nodes[from], &plan.nodes[to]);
     let gains = |proc: &&&Proc| gains(plan, from, to, proc);
     let fits = |proc: &&&Proc| plan.fits(proc, to);
     let home = *target.name() == plan.view.me;
@@ -78,7 +78,7 @@ fn candidate<'a>(plan: &Plan<'a>, from: usize, to: usize) -> Option<&'a Proc> {
 
 /// Whether `proc`, or all processes of this home together, gain if it moves to `target`.
 fn gains(plan: &Plan, from: usize, to: usize, proc: &Proc) -> bool {
-    let (source, target, policy) = (&plan.stands[from], &plan.stands[to], plan.policy);
+    let (source, target, policy) = (&plan.nodes[from], &plan.nodes[to], plan.policy);
     let price = plan.price_ms(proc, to);
     let now = source.rate(source.steady());
     let then = target.rate(target.slot.work + proc.demand);
