@@ -7,7 +7,7 @@
 //! Each end numbers its frames from 1 and keeps them until the other end has acknowledged them; every frame
 //! acknowledges the frames of the other direction (`heard`). A frame with number 0 is only an acknowledgement. A new
 //! connection begins with `heard` of both ends, and continues after it. No thread waits for an acknowledgement: an end
-//! that has received much and sent nothing sends one ([`SAY_AT`]), which a conversation of calls and replies never
+//! that has received much and sent nothing sends one ([`ACK_AT`]), which a conversation of calls and replies never
 //! needs.
 //!
 //! Locks: `out` is held while a frame is written, `line` and `marks` briefly, inside or outside of it. Reading takes
@@ -27,7 +27,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Bytes received, each frame counted as at least [`SMALL`], after which an end that sends nothing acknowledges.
-const SAY_AT: usize = 256 << 10;
+const ACK_AT: usize = 256 << 10;
 const SMALL: usize = 4 << 10;
 /// Bytes written at once when a new connection takes over.
 const PIECE: usize = 256 << 10;
@@ -64,11 +64,11 @@ pub struct Session<W> {
     /// Number of the last frame received, …
     heard: AtomicU64,
     /// … the bytes of it that were not acknowledged yet, …
-    unsaid: AtomicUsize,
+    unacknowledged: AtomicUsize,
     /// … and the last number that the peer has acknowledged.
     acked: AtomicU64,
     /// Number of the last frame sent.
-    said: AtomicU64,
+    sent: AtomicU64,
     over: AtomicBool,
     marks: Mutex<Marks>,
 }
@@ -83,7 +83,7 @@ struct Out<W> {
 
 struct Marks {
     /// Frames and the times right before they were sent.
-    said: VecDeque<(u64, Instant)>,
+    sent: VecDeque<(u64, Instant)>,
     answered: Instant,
 }
 
@@ -103,12 +103,12 @@ impl<W: Outlet> Default for Session<W> {
             room: Condvar::new(),
             line: Mutex::new(None),
             heard: AtomicU64::new(0),
-            unsaid: AtomicUsize::new(0),
+            unacknowledged: AtomicUsize::new(0),
             acked: AtomicU64::new(0),
-            said: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
             over: AtomicBool::new(false),
             marks: Mutex::new(Marks {
-                said: VecDeque::new(),
+                sent: VecDeque::new(),
                 answered: Instant::now(),
             }),
         }
@@ -118,31 +118,31 @@ impl<W: Outlet> Default for Session<W> {
 impl<W: Outlet> Session<W> {
     /// Sends one frame. After `Ok` the peer receives it, unless the session ends first.
     pub fn send(&self, kind: u8, parts: &[&[u8]]) -> Result<(), WireError> {
-        self.say(kind, parts).map(drop)
+        self.enqueue(kind, parts).map(drop)
     }
 
     /// The same, and [`Session::answered`] will return when it was acknowledged.
     pub fn send_marked(&self, kind: u8, parts: &[&[u8]]) -> Result<(), WireError> {
         // Taken before it is sent: the peer receives it later than this.
         let at = Instant::now();
-        let number = self.say(kind, parts)?;
+        let number = self.enqueue(kind, parts)?;
         let mut marks = lock(&self.marks);
-        if marks.said.len() < MARKS_MAX {
-            marks.said.push_back((number, at));
+        if marks.sent.len() < MARKS_MAX {
+            marks.sent.push_back((number, at));
         }
         Ok(())
     }
 
-    fn say(&self, kind: u8, parts: &[&[u8]]) -> Result<u64, WireError> {
+    fn enqueue(&self, kind: u8, parts: &[&[u8]]) -> Result<u64, WireError> {
         let body = parts.iter().map(|p| p.len()).sum::<usize>();
         if body >= FRAME_MAX {
             return Err(WireError::TooLong(body + 1));
         }
         let mut out = self.make_room(body)?;
-        self.unsaid.store(0, Ordering::Relaxed);
+        self.unacknowledged.store(0, Ordering::Relaxed);
         let heard = self.heard.load(Ordering::Acquire);
         let number = out.kept.push(kind, heard, parts);
-        self.said.store(number, Ordering::Release);
+        self.sent.store(number, Ordering::Release);
         let Out { kept, w, stamp } = &mut *out;
         let Some(open) = w else { return Ok(number) };
         let Some(frame) = kept.next() else {
@@ -193,7 +193,7 @@ impl<W: Outlet> Session<W> {
             };
             let (kind, number) = (head[4], word(5));
             fill(r, buf, body)?;
-            self.told(word(13))?;
+            self.acknowledged(word(13))?;
             let next = self.heard.load(Ordering::Relaxed) + 1;
             if number > next || (number == 0) != (kind == ACK) || number == 0 && body > 0 {
                 return Err(WireError::Garbled("frame in its order"));
@@ -201,7 +201,7 @@ impl<W: Outlet> Session<W> {
             if number == next {
                 self.heard.store(number, Ordering::Release);
                 let more = (HEAD + body).max(SMALL);
-                if self.unsaid.fetch_add(more, Ordering::Relaxed) + more >= SAY_AT {
+                if self.unacknowledged.fetch_add(more, Ordering::Relaxed) + more >= ACK_AT {
                     self.acknowledge();
                 }
                 return Ok(kind);
@@ -218,7 +218,7 @@ impl<W: Outlet> Session<W> {
         let Some(w) = out.w.as_mut().filter(|w| w.takes_more()) else {
             return;
         };
-        self.unsaid.store(0, Ordering::Relaxed);
+        self.unacknowledged.store(0, Ordering::Relaxed);
         if w.write_all(&kept::ack(heard))
             .and_then(|()| w.flush())
             .is_err()
@@ -231,9 +231,9 @@ impl<W: Outlet> Session<W> {
     }
 
     /// The peer has acknowledged frames up to `number`.
-    fn told(&self, number: u64) -> Result<(), WireError> {
-        if number > self.said.load(Ordering::Acquire) {
-            return Err(WireError::Garbled("acknowledgement of what was said"));
+    fn acknowledged(&self, number: u64) -> Result<(), WireError> {
+        if number > self.sent.load(Ordering::Acquire) {
+            return Err(WireError::Garbled("acknowledgement of what was sent"));
         }
         self.acked.fetch_max(number, Ordering::AcqRel);
         Ok(())
@@ -241,8 +241,8 @@ impl<W: Outlet> Session<W> {
 
     /// Number of frames that were sent and not acknowledged.
     pub fn unheard(&self) -> u64 {
-        let said = self.said.load(Ordering::Acquire);
-        said.saturating_sub(self.acked.load(Ordering::Acquire))
+        let sent = self.sent.load(Ordering::Acquire);
+        sent.saturating_sub(self.acked.load(Ordering::Acquire))
     }
 
     /// Number of the last frame received: a new connection begins with it.
@@ -256,7 +256,7 @@ impl<W: Outlet> Session<W> {
     /// received.
     pub fn attach(&self, w: W, closer: Closer, heard: u64) -> Result<Option<Again<W>>, WireError> {
         self.cut();
-        self.told(heard)?;
+        self.acknowledged(heard)?;
         let mut out = lock(&self.out);
         if self.over.load(Ordering::Acquire) {
             return Err(WireError::Over);
@@ -304,7 +304,7 @@ impl<W: Outlet> Session<W> {
     pub fn answered(&self) -> Instant {
         let acked = self.acked.load(Ordering::Acquire);
         let mut marks = lock(&self.marks);
-        while let Some((_, at)) = marks.said.pop_front_if(|m| m.0 <= acked) {
+        while let Some((_, at)) = marks.sent.pop_front_if(|m| m.0 <= acked) {
             marks.answered = at;
         }
         marks.answered

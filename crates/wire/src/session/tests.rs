@@ -130,10 +130,14 @@ fn converse(cuts: &[[usize; 2]]) -> [usize; 2] {
     let mut sent = [0, 0];
     for turn in 0..TURNS {
         for _ in 0..2 {
-            a.session.send(7, &[&message(1, turn)]).expect("said");
+            a.session
+                .send(7, &[&message(1, turn)])
+                .expect("acknowledged frames were sent");
         }
         b.hear_all();
-        b.session.send(7, &[&message(2, turn)]).expect("said");
+        b.session
+            .send(7, &[&message(2, turn)])
+            .expect("acknowledged frames were sent");
         a.hear_all();
         let all = |e: &End| lock(&e.inlet.0).all;
         sent = [all(&b), all(&a)];
@@ -142,7 +146,9 @@ fn converse(cuts: &[[usize; 2]]) -> [usize; 2] {
         if broke {
             // One of the two notices first, and sends more before the other does.
             a.hear_the_end();
-            a.session.send(7, &[b"between"]).expect("said");
+            a.session
+                .send(7, &[b"between"])
+                .expect("acknowledged frames were sent");
             b.hear_the_end();
             now = *cuts.next().unwrap_or(&whole);
             connect(&mut a, &mut b, now);
@@ -213,7 +219,7 @@ fn duplicates_are_dropped_and_out_of_order_frames_refused() {
     assert_eq!(b.session.heard(), 2);
     let refused = |bytes| matches!(hear(&b, bytes), Err(WireError::Garbled(_)));
     assert!(refused(said(4, 0)), "one is missing");
-    assert!(refused(said(3, 1)), "it acknowledges what was not said");
+    assert!(refused(said(3, 1)), "it acknowledges what was not sent");
     assert!(refused(said(0, 0)), "no number, and not empty");
     assert!(
         refused(kept::frame(ACK, 3, 0, &[])),
@@ -255,8 +261,8 @@ fn full_session_blocks_senders_and_fails_those_that_may_not_block() {
     let first = s.clone();
     let waits = std::thread::spawn(move || first.send(7, &[&vec![0; 8 << 20]]).is_ok());
     // The peer was there and received all of it.
-    s.told(1).expect("said");
-    s.told(3).expect("said");
+    s.acknowledged(1).expect("acknowledged frames were sent");
+    s.acknowledged(3).expect("acknowledged frames were sent");
     assert!(waits.join().expect("no panic"));
     let there = s.clone();
     let told = std::thread::spawn(move || {
@@ -284,14 +290,20 @@ fn blocked_sender_fails_when_the_session_ends() {
 fn last_acknowledged_send_time_is_known() {
     let (mut a, mut b) = pair();
     let born = a.session.answered();
-    a.session.send_marked(7, &[b"pulse"]).expect("said");
+    a.session
+        .send_marked(7, &[b"pulse"])
+        .expect("acknowledged frames were sent");
     assert_eq!(a.session.answered(), born, "nothing was acknowledged");
     b.hear_all();
-    b.session.send(7, &[b"pulse"]).expect("said");
+    b.session
+        .send(7, &[b"pulse"])
+        .expect("acknowledged frames were sent");
     a.hear_all();
     let then = a.session.answered();
     assert!(then > born);
-    a.session.send_marked(7, &[b"pulse"]).expect("said");
+    a.session
+        .send_marked(7, &[b"pulse"])
+        .expect("acknowledged frames were sent");
     assert_eq!(a.session.answered(), then);
     b.hear_all();
     b.session.acknowledge();
@@ -303,7 +315,9 @@ fn last_acknowledged_send_time_is_known() {
 fn newer_connection_ends_the_older() {
     let (mut a, mut b) = pair();
     let old = b.inlet.clone();
-    a.session.send(7, &[b"one"]).expect("said");
+    a.session
+        .send(7, &[b"one"])
+        .expect("acknowledged frames were sent");
     connect(&mut a, &mut b, [usize::MAX; 2]);
     assert!(lock(&old.0).cut);
     b.hear_all();
