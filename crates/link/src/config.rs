@@ -215,7 +215,7 @@ pub(crate) fn badge_of(leaf: &CertificateDer<'_>) -> Result<Badge, String> {
 pub(crate) fn refusal(e: Error) -> LinkError {
     use CertificateError as C;
     if let Error::InvalidCertificate(e) = &e
-        && let Some(said) = clock::told(e)
+        && let Some(said) = clock::describe(e)
     {
         return LinkError::Clock(said);
     }

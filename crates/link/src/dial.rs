@@ -55,7 +55,7 @@ pub fn dial_unknown(
         ServerName::try_from("unknown.armento").map_err(|e| LinkError::Keys(e.to_string()))?;
     let conn = UnbufferedClientConnection::new(config::joiner(ca_sha256)?, name)?;
     let hs = shake(&sock, Conn::Client(conn), until)?;
-    let who = hs
+    let badge = hs
         .conn
         .peer()?
         .filter(|b| b.role == Role::Daemon)
@@ -67,7 +67,7 @@ pub fn dial_unknown(
         .find(|c| crate::ca_hash(c) == ca_sha256)
         .map(|c| c.to_vec())
         .ok_or_else(|| LinkError::Refused("its certificate comes from another farm".into()))?;
-    Ok((Duplex::tls(sock, hs), who, ca))
+    Ok((Duplex::tls(sock, hs), badge, ca))
 }
 
 fn connect(addr: &str, timeout: Duration) -> Result<TcpStream, LinkError> {
@@ -75,7 +75,7 @@ fn connect(addr: &str, timeout: Duration) -> Result<TcpStream, LinkError> {
         .parse()
         .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, format!("{addr}: {e}")))?;
     let sock = TcpStream::connect_timeout(&addr, timeout)?;
-    sys::tell(&sock)?;
+    sys::set_options(&sock)?;
     Ok(sock)
 }
 

@@ -44,7 +44,7 @@ impl Handshake {
     pub fn advance(&mut self, sock: &TcpStream) -> Result<Progress, LinkError> {
         loop {
             if let Err(e) = self.digest() {
-                self.say_why(sock);
+                self.send_alert(sock);
                 return Err(e);
             }
             if !self.send(sock)? {
@@ -131,7 +131,7 @@ impl Handshake {
     }
 
     /// After a failure: sends the peer an alert, as far as that does not block.
-    fn say_why(&mut self, sock: &TcpStream) {
+    fn send_alert(&mut self, sock: &TcpStream) {
         // An alert is processed before anything else, so one step is enough; more would make rustls process again what
         // it has just refused.
         let _ = self.conn.step(&mut self.input, &mut self.out, &mut |_| {});

@@ -104,7 +104,7 @@ impl Listener {
     /// Waits for a peer with one of the badges `expect`. A peer that fails is `Err(Refused)`; go on accepting. On a
     /// plain link there is no authentication: the first of `expect` is assumed.
     pub fn accept(&self, expect: &[Badge]) -> Result<(Duplex, Badge), LinkError> {
-        self.accept_if(expect.first(), |who| expect.contains(who))
+        self.accept_if(expect.first(), |badge| expect.contains(badge))
     }
 
     /// As [`accept`](Listener::accept), for peers that `admits` accepts. On a plain link `assumed` is returned.
@@ -119,12 +119,12 @@ impl Listener {
             let badge = assumed.cloned().ok_or_else(none_expected)?;
             return Ok((Duplex::plain(sock), badge));
         };
-        let who = judge(&hs, admits);
-        let said = who.as_ref().err().map_or("", String::as_str);
-        hs.verdict(&sock, said).map_err(peers_fault)?;
-        let who = who.map_err(LinkError::Refused)?;
+        let badge = check_badge(&hs, admits);
+        let said = badge.as_ref().err().map_or("", String::as_str);
+        hs.verdict(&sock, said).map_err(peer_failure)?;
+        let badge = badge.map_err(LinkError::Refused)?;
         sock.set_nonblocking(false)?;
-        Ok((Duplex::tls(sock, hs), who))
+        Ok((Duplex::tls(sock, hs), badge))
     }
 
     /// Waits for any peer with a certificate of the farm, or with none (`None`).
@@ -133,17 +133,17 @@ impl Listener {
         let Some(mut hs) = hs else {
             return Ok((Duplex::plain(sock), None));
         };
-        let who = hs.conn.peer()?;
-        hs.verdict(&sock, "").map_err(peers_fault)?;
+        let badge = hs.conn.peer()?;
+        hs.verdict(&sock, "").map_err(peer_failure)?;
         sock.set_nonblocking(false)?;
-        Ok((Duplex::tls(sock, hs), who))
+        Ok((Duplex::tls(sock, hs), badge))
     }
 
     /// The next peer with a finished handshake, successful or not.
     fn meet(&self) -> Result<Met, LinkError> {
         let mut pending = lock(&self.pending);
         loop {
-            if let Some(met) = tend(&mut pending)? {
+            if let Some(met) = advance_all(&mut pending)? {
                 return Ok(met);
             }
             match self.sock.accept() {
@@ -153,7 +153,7 @@ impl Listener {
                     }
                     continue;
                 }
-                Err(e) if passing(&e) => {}
+                Err(e) if is_transient(&e) => {}
                 Err(e) => return Err(e.into()),
             }
             self.wait(&pending)?;
@@ -161,7 +161,7 @@ impl Listener {
     }
 
     fn begin(&self, pending: &mut Vec<Pending>, sock: TcpStream) -> Result<Option<Met>, LinkError> {
-        sys::tell(&sock)?;
+        sys::set_options(&sock)?;
         let Some(config) = lock(&self.config).clone() else {
             sock.set_nonblocking(false)?;
             return Ok(Some((sock, None)));
@@ -196,7 +196,7 @@ impl Listener {
 }
 
 /// Advances every handshake; returns the first that ended and leaves the others for the next call.
-fn tend(pending: &mut Vec<Pending>) -> Result<Option<Met>, LinkError> {
+fn advance_all(pending: &mut Vec<Pending>) -> Result<Option<Met>, LinkError> {
     for i in 0..pending.len() {
         let p = &mut pending[i];
         match p.hs.advance(&p.sock) {
@@ -212,7 +212,7 @@ fn tend(pending: &mut Vec<Pending>) -> Result<Option<Met>, LinkError> {
             Ok(Progress::Write) => p.write = true,
             Err(e) => {
                 pending.remove(i);
-                return Err(peers_fault(e));
+                return Err(peer_failure(e));
             }
         }
     }
@@ -220,28 +220,28 @@ fn tend(pending: &mut Vec<Pending>) -> Result<Option<Met>, LinkError> {
 }
 
 /// A broken connection is a failure of the peer, not of the listener.
-fn peers_fault(e: LinkError) -> LinkError {
+fn peer_failure(e: LinkError) -> LinkError {
     match e {
         LinkError::Io(e) => LinkError::Refused(e.to_string()),
         other => other,
     }
 }
 
-fn judge(hs: &Handshake, admits: impl Fn(&Badge) -> bool) -> Result<Badge, String> {
-    let who = hs
+fn check_badge(hs: &Handshake, admits: impl Fn(&Badge) -> bool) -> Result<Badge, String> {
+    let badge = hs
         .conn
         .peer()
         .map_err(|e| e.to_string())?
         .ok_or("it showed no certificate")?;
-    if admits(&who) {
-        Ok(who)
+    if admits(&badge) {
+        Ok(badge)
     } else {
-        Err(format!("{} is not expected here", who.dns_name()))
+        Err(format!("{} is not expected here", badge.dns_name()))
     }
 }
 
 /// KERNEL: accept(2): errors of the new connection, to be treated like EAGAIN.
-fn passing(e: &io::Error) -> bool {
+fn is_transient(e: &io::Error) -> bool {
     use io::ErrorKind as K;
     matches!(
         e.kind(),

@@ -12,7 +12,7 @@ const GONE_MS: i32 = 60_000;
 const ASKED_S: i32 = 20;
 
 /// Sends small messages at once, and detects a peer that is gone. KERNEL: tcp(7).
-pub fn tell(sock: &TcpStream) -> io::Result<()> {
+pub fn set_options(sock: &TcpStream) -> io::Result<()> {
     sock.set_nodelay(true)?;
     for (level, option, value) in [
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),

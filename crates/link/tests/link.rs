@@ -399,8 +399,8 @@ fn joining_node_verifies_the_farm_by_its_hash() {
     let hash = farm.n1.ca_sha256().expect("hash");
     thread::scope(|s| {
         let call = s.spawn(|| dial_unknown(&addr, hash, LONG));
-        let (_, who) = listener.accept_any().expect("accept");
-        assert_eq!(who, None);
+        let (_, peer) = listener.accept_any().expect("accept");
+        assert_eq!(peer, None);
         let (_, daemon, ca) = call.join().expect("thread").expect("dial");
         assert_eq!(daemon, Badge::daemon(&node("n1")));
         assert_eq!(armento_link::ca_hash(&ca), hash);
@@ -416,8 +416,8 @@ fn joining_node_verifies_the_farm_by_its_hash() {
         let n2 = n2.expect("sign");
         let addr = &addr;
         let call = s.spawn(move || dial(addr, &n2, &Badge::daemon(&node("n1")), LONG));
-        let (_, who) = listener.accept_any().expect("accept");
-        assert_eq!(who, Some(Badge::daemon(&node("n2"))));
+        let (_, peer) = listener.accept_any().expect("accept");
+        assert_eq!(peer, Some(Badge::daemon(&node("n2"))));
         assert!(call.join().expect("thread").is_ok());
     });
 }
