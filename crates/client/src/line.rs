@@ -12,7 +12,7 @@ pub enum LineError {
     #[error("control session: {0}")]
     Io(#[from] io::Error),
     /// The stream is out of step; close it.
-    #[error("control session: not a line of ours: {0}")]
+    #[error("control session: invalid line: {0}")]
     Garbled(String),
     /// Nothing was sent.
     #[error("control session: a line of {0} bytes is too long")]
