@@ -104,7 +104,7 @@ impl Build {
     }
 
     /// Whether a correct node could report this; everything else is dropped unread.
-    pub fn sane(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         (1..=65_536).contains(&self.cores)
             && (1..=1000).contains(&self.share_permille)
             && self.version.len() <= VERSION_BYTES_MAX

@@ -196,7 +196,7 @@ impl Table {
             return false;
         }
         let Some(row) = self.rows.get_mut(word.id as usize).and_then(Option::as_mut) else {
-            return self.meet(word, first_hand, now);
+            return self.take_unknown(word, first_hand, now);
         };
         if !Arc::ptr_eq(&row.life, &word.life) {
             if word.life.boot < row.life.boot {
@@ -223,7 +223,7 @@ impl Table {
     }
 
     /// Handles a node about which nothing is known.
-    fn meet(&mut self, word: Word, first_hand: bool, now: Tick) -> bool {
+    fn take_unknown(&mut self, word: Word, first_hand: bool, now: Tick) -> bool {
         if let Some(i) = self.gone.iter().position(|(id, _)| *id == word.id) {
             // Data from others about a node that left is not a sign of life.
             let boot = self.gone[i].1;

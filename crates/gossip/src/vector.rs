@@ -146,7 +146,7 @@ impl Vector {
             let first_hand = item.node == from;
             let facts = match self.facts(&mut item, n, &rest, &mut builds) {
                 Ok(facts) => facts,
-                Err(Insane) => {
+                Err(Invalid) => {
                     heard.dropped += 1;
                     continue;
                 }
@@ -167,12 +167,12 @@ impl Vector {
         n: usize,
         rest: &Rest,
         builds: &mut [Option<Arc<Shared>>],
-    ) -> Result<Option<Facts>, Insane> {
+    ) -> Result<Option<Facts>, Invalid> {
         let about = rest.about.get(n);
         let place = about.map_or(0, |about| about.build as usize);
         let (about, build) = match (about, place.checked_sub(1)) {
             (Some(about), Some(i)) => {
-                let build = rest.builds.get(i).ok_or(Insane)?;
+                let build = rest.builds.get(i).ok_or(Invalid)?;
                 let shared = builds[i].get_or_insert_with(|| kept(&mut self.builds, build.clone()));
                 (about.clone(), shared.clone())
             }
@@ -184,8 +184,8 @@ impl Vector {
                 (about, kept(&mut self.builds, build))
             }
         };
-        if about.speed == 0 || !build.build.sane() {
-            return Err(Insane);
+        if about.speed == 0 || !build.build.is_valid() {
+            return Err(Invalid);
         }
         Ok(Some(Facts::new(about.mem_total_kib, about.speed, build)))
     }
@@ -288,7 +288,7 @@ impl Vector {
 }
 
 /// Marks data that no correct node sends.
-struct Insane;
+struct Invalid;
 
 /// The stored build equal to `build`.
 fn kept(builds: &mut HashMap<u64, Arc<Shared>>, build: Build) -> Arc<Shared> {
