@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::faults::plan::{DEAD_MS, FREEZE_MS, NODES, Weather};
+use crate::faults::plan::{DEAD_MS, FREEZE_MS, NODES, NodeFault};
 
 /// Directory of failpoint files in each node.
 pub const FAULTS: &str = "/tmp/faults";
@@ -166,30 +166,30 @@ impl Farm {
     }
 
     /// Applies it, and returns after its end.
-    pub fn suffer(&self, node: usize, what: Weather) -> Result<()> {
+    pub fn apply(&self, node: usize, what: NodeFault) -> Result<()> {
         let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
         match what {
-            Weather::Daemon { down_ms } => {
+            NodeFault::Daemon { down_ms } => {
                 self.sh(node, "kill -9 $(cat /tmp/node.pid)")?;
                 wait(down_ms);
                 self.daemon(node)?;
             }
-            Weather::DaemonFrozen { ms } => {
+            NodeFault::DaemonFrozen { ms } => {
                 self.sh(node, "kill -STOP $(cat /tmp/node.pid)")?;
                 wait(ms);
                 self.sh(node, "kill -CONT $(cat /tmp/node.pid)")?;
             }
-            Weather::Frozen { ms } => {
+            NodeFault::Frozen { ms } => {
                 self.freeze(node, true)?;
                 wait(ms);
                 self.freeze(node, false)?;
             }
-            Weather::Cut { ms } => {
+            NodeFault::Cut { ms } => {
                 self.sh(node, "ip link set eth0 down")?;
                 wait(ms);
                 self.sh(node, "ip link set eth0 up")?;
             }
-            Weather::Killed => {
+            NodeFault::Killed => {
                 self.sh(node, "kill -9 -1; true")?;
                 self.cable(node)?;
                 self.daemon(node)?;
@@ -210,7 +210,7 @@ impl Farm {
             let group = self.group(node);
             fs::create_dir_all(&group)
                 .with_context(|| format!("cannot make {}", group.display()))?;
-            self.gather(node, &group);
+            self.fill_freezer(node, &group);
             let word = if yes { "FROZEN" } else { "THAWED" };
             (group.join("freezer.state"), word)
         } else {
@@ -234,7 +234,7 @@ impl Farm {
     }
 
     /// Puts all processes of the node into its freezer: those in its pid namespace, and their descendants.
-    fn gather(&self, node: usize, group: &Path) {
+    fn fill_freezer(&self, node: usize, group: &Path) {
         let space = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
         let here = space(self.inits[node]);
         let mut all: Vec<(u32, u32)> = Vec::new();

@@ -26,7 +26,7 @@ const ARRIVED: [&str; 3] = ["home.thawed", "onward.thawed", "return.dropped"];
 const KILLED: i32 = 137;
 
 /// The result of a program.
-pub struct Told {
+pub struct Ended {
     pub moves: u64,
     /// Failpoints passed, on both sides, with their counts.
     pub points: BTreeMap<String, u64>,
@@ -64,7 +64,7 @@ struct Running<'a> {
 
 impl Stage<'_> {
     /// From start to end. `deadly`: whether something has happened since that moment that may kill programs.
-    pub fn live(&self, life: &Life, deadly: impl Fn(Instant) -> bool) -> Result<Told> {
+    pub fn live(&self, life: &Life, deadly: impl Fn(Instant) -> bool) -> Result<Ended> {
         let started = Instant::now();
         let mut r = Running {
             stage: self,
@@ -85,7 +85,7 @@ impl Stage<'_> {
             r.keep(&met);
         }
         r.clear();
-        Ok(Told {
+        Ok(Ended {
             moves: ARRIVED.iter().filter_map(|p| points.get(*p)).sum(),
             points,
             met,

@@ -203,7 +203,7 @@ impl Life {
 /// A fault of a whole node, and so of all processes on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Weather {
+pub enum NodeFault {
     /// Killed, and restarted after that.
     Daemon {
         down_ms: u64,
@@ -224,32 +224,32 @@ pub enum Weather {
     Killed,
 }
 
-impl Weather {
+impl NodeFault {
     /// Whether a program may die of it.
     pub fn deadly(self) -> bool {
         match self {
-            Weather::Daemon { .. } | Weather::DaemonFrozen { .. } => false,
-            Weather::Frozen { ms } | Weather::Cut { ms } => ms > SHORT_MS.1,
-            Weather::Killed => true,
+            NodeFault::Daemon { .. } | NodeFault::DaemonFrozen { .. } => false,
+            NodeFault::Frozen { ms } | NodeFault::Cut { ms } => ms > SHORT_MS.1,
+            NodeFault::Killed => true,
         }
     }
 }
 
 /// The `n`th fault of a node: the delay after the one before, the node, the fault.
-pub fn weather(seed: u64, n: u64) -> (u64, usize, Weather) {
+pub fn node_fault(seed: u64, n: u64) -> (u64, usize, NodeFault) {
     let mut dice = Dice::new(seed, 2 * n + 1);
     let node = dice.within(0, NODES as u64 - 1) as usize;
     let (low, high) = if dice.percent(20) { LONG_MS } else { SHORT_MS };
     let ms = dice.within(low, high);
     let what = match dice.within(0, 4) {
-        0 => Weather::Daemon {
+        0 => NodeFault::Daemon {
             down_ms: ms.min(2000),
         },
-        1 => Weather::DaemonFrozen { ms },
-        2 => Weather::Frozen { ms },
-        3 => Weather::Cut { ms },
-        _ if node == 0 => Weather::DaemonFrozen { ms },
-        _ => Weather::Killed,
+        1 => NodeFault::DaemonFrozen { ms },
+        2 => NodeFault::Frozen { ms },
+        3 => NodeFault::Cut { ms },
+        _ if node == 0 => NodeFault::DaemonFrozen { ms },
+        _ => NodeFault::Killed,
     };
     (dice.within(1500, 6000), node, what)
 }
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_seed_repeats_its_campaign() {
         let all = |seed| -> Vec<String> {
-            let life = |n| format!("{:?} {:?}", Life::new(seed, n), weather(seed, n));
+            let life = |n| format!("{:?} {:?}", Life::new(seed, n), node_fault(seed, n));
             (0..50).map(life).collect()
         };
         assert_eq!(all(1), all(1));
@@ -285,8 +285,10 @@ mod tests {
         let deadly = |l: &&Life| l.cable || l.faults.iter().any(|f| f.what.deadly());
         let gentle = lives.len() - lives.iter().filter(deadly).count();
         assert!((800..2400).contains(&gentle), "{gentle}");
-        let sorts: Vec<Weather> = (0..200).map(|n| weather(7, n).2).collect();
+        let sorts: Vec<NodeFault> = (0..200).map(|n| node_fault(7, n).2).collect();
         assert!(sorts.iter().any(|w| w.deadly()) && sorts.iter().any(|w| !w.deadly()));
-        assert!((0..200).all(|n| weather(7, n).1 != 0 || weather(7, n).2 != Weather::Killed));
+        assert!(
+            (0..200).all(|n| node_fault(7, n).1 != 0 || node_fault(7, n).2 != NodeFault::Killed)
+        );
     }
 }

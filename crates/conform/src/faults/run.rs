@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! seed ──► lives (a program in a storm, its faults) ──► n1: armento run --storm … tally
-//!     └──► weather (daemons, nodes, cables)         ──► n1, n2, n3
+//!     └──► node faults (daemons, nodes, cables)     ──► n1, n2, n3
 //! ```
 //! The criteria: each program ends with everything that a native run writes, or was killed by a deadly fault and has
 //! written a beginning of that; it counts its own calls, and reports one that was made twice or was lost; it ends
@@ -23,8 +23,8 @@ use serde_json::json;
 use crate::Args;
 use crate::farm;
 use crate::faults::farm::Farm;
-use crate::faults::life::{FILES, ROUNDS, Stage, Told};
-use crate::faults::plan::{DEAD_MS, Life, Weather, What, weather};
+use crate::faults::life::{Ended, FILES, ROUNDS, Stage};
+use crate::faults::plan::{DEAD_MS, Life, NodeFault, What, node_fault};
 use crate::guests;
 use crate::sys;
 
@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<i32> {
     let started = Instant::now();
     std::thread::scope(|s| {
         if args.life.is_none() {
-            s.spawn(|| campaign.weather());
+            s.spawn(|| campaign.node_faults());
         }
         let jobs = if args.life.is_some() { 1 } else { args.jobs };
         let lives: Vec<_> = (0..jobs).map(|_| s.spawn(|| campaign.lives())).collect();
@@ -175,7 +175,7 @@ impl Campaign<'_> {
                 last.is_some_and(|at| at + AFTER > since)
             };
             match self.stage.live(&life, deadly) {
-                Ok(told) => self.take(&life, told),
+                Ok(ended) => self.take(&life, ended),
                 Err(e) => return self.broke(format!("life {n}: {e:#}")),
             }
             if self.args.life.is_some() {
@@ -184,15 +184,15 @@ impl Campaign<'_> {
         }
     }
 
-    fn take(&self, life: &Life, told: Told) {
+    fn take(&self, life: &Life, ended: Ended) {
         let mut sum = lock(&self.sum);
         sum.lives += 1;
-        sum.moves += told.moves;
-        sum.died += u64::from(told.died);
-        for (name, n) in told.points {
+        sum.moves += ended.moves;
+        sum.died += u64::from(ended.died);
+        for (name, n) in ended.points {
             *sum.points.entry(name).or_default() += n;
         }
-        for f in &told.met {
+        for f in &ended.met {
             let side = if f.home { "keeper" } else { "host" };
             let what = match f.what {
                 What::Stall { .. } => "stalled",
@@ -203,7 +203,7 @@ impl Campaign<'_> {
                 .entry(format!("{side} {} {what}", f.point))
                 .or_default() += 1;
         }
-        if let Some(wrong) = told.wrong {
+        if let Some(wrong) = ended.wrong {
             let repeat = format!(
                 "armento conform --faults --seed {} --life {}",
                 self.args.seed, life.number
@@ -215,9 +215,9 @@ impl Campaign<'_> {
         }
     }
 
-    fn weather(&self) {
+    fn node_faults(&self) {
         for n in 0.. {
-            let (wait, node, what) = weather(self.args.seed, n);
+            let (wait, node, what) = node_fault(self.args.seed, n);
             let until = Instant::now() + Duration::from_millis(wait);
             while Instant::now() < until {
                 if self.ends() {
@@ -229,18 +229,18 @@ impl Campaign<'_> {
             if what.deadly() {
                 *lock(&self.deadly) = Some(Instant::now() + Duration::from_secs(30));
             }
-            if let Err(e) = self.stage.farm.suffer(node, what) {
+            if let Err(e) = self.stage.farm.apply(node, what) {
                 return self.broke(format!("{what:?} at n{}: {e:#}", node + 1));
             }
             if what.deadly() {
                 *lock(&self.deadly) = Some(Instant::now());
             }
             let key = match what {
-                Weather::Daemon { .. } => "daemon killed",
-                Weather::DaemonFrozen { .. } => "daemon frozen",
-                Weather::Frozen { .. } => "node frozen",
-                Weather::Cut { .. } => "node cut off",
-                Weather::Killed => "node killed",
+                NodeFault::Daemon { .. } => "daemon killed",
+                NodeFault::DaemonFrozen { .. } => "daemon frozen",
+                NodeFault::Frozen { .. } => "node frozen",
+                NodeFault::Cut { .. } => "node cut off",
+                NodeFault::Killed => "node killed",
             };
             let key = format!("{key}{}", if what.deadly() { " deadly" } else { "" });
             *lock(&self.sum).faults.entry(key).or_default() += 1;

@@ -243,8 +243,8 @@ fn drive(mut command: Command, guest: &Guest, task: &Task) -> Result<Outcome> {
             let child = command.spawn()?;
             // The command holds the other end; the terminal's end is visible only after it is closed.
             drop(command);
-            let ears = vec![Ear::new(ours)];
-            follow(child, ears, Some(Typist::new(script.steps)), task)?
+            let outputs = vec![Output::new(ours)];
+            follow(child, outputs, Some(Typist::new(script.steps)), task)?
         }
         _ => {
             command
@@ -257,7 +257,7 @@ fn drive(mut command: Command, guest: &Guest, task: &Task) -> Result<Outcome> {
             let err = OwnedFd::from(child.stderr.take().context("stderr is piped")?);
             follow(
                 child,
-                vec![Ear::new(out.into()), Ear::new(err.into())],
+                vec![Output::new(out.into()), Output::new(err.into())],
                 None,
                 task,
             )?
@@ -269,15 +269,15 @@ fn drive(mut command: Command, guest: &Guest, task: &Task) -> Result<Outcome> {
 }
 
 /// One output of the guest.
-struct Ear {
+struct Output {
     file: File,
     stream: Stream,
     open: bool,
 }
 
-impl Ear {
-    fn new(file: File) -> Ear {
-        Ear {
+impl Output {
+    fn new(file: File) -> Output {
+        Output {
             file,
             stream: Stream::new(),
             open: true,
@@ -285,7 +285,7 @@ impl Ear {
     }
 
     /// Reads available bytes. A terminal with a closed other side returns EIO: its end.
-    fn listen(&mut self) -> Vec<u8> {
+    fn read_available(&mut self) -> Vec<u8> {
         let mut chunk = vec![0; 64 << 10];
         match self.file.read(&mut chunk) {
             Ok(n) if n > 0 => {
@@ -304,7 +304,7 @@ impl Ear {
 
 fn follow(
     mut child: Child,
-    mut ears: Vec<Ear>,
+    mut outputs: Vec<Output>,
     mut typist: Option<Typist>,
     task: &Task,
 ) -> Result<Outcome> {
@@ -313,22 +313,22 @@ fn follow(
     let pidfd = sys::pidfd(child.id())?;
     let mut status = None;
     let mut hang = false;
-    while status.is_none() || ears.iter().any(|ear| ear.open) {
+    while status.is_none() || outputs.iter().any(|output| output.open) {
         if Instant::now() > deadline || sys::interrupted() {
             hang = true;
             break;
         }
-        let open: Vec<usize> = (0..ears.len()).filter(|&i| ears[i].open).collect();
-        let mut fds: Vec<_> = open.iter().map(|&i| ears[i].file.as_fd()).collect();
+        let open: Vec<usize> = (0..outputs.len()).filter(|&i| outputs[i].open).collect();
+        let mut fds: Vec<_> = open.iter().map(|&i| outputs[i].file.as_fd()).collect();
         if status.is_none() {
             fds.push(pidfd.as_fd());
         }
         let ready = sys::readable(&fds, LOOK_MS)?;
         for (&index, _) in open.iter().zip(&ready).filter(|(_, ready)| **ready) {
-            let chunk = ears[index].listen();
+            let chunk = outputs[index].read_available();
             if let Some(keys) = typist.as_mut().map(|t| t.shown(&chunk)) {
                 // A guest that is gone cannot receive keys; its status will show that.
-                let _ = ears[index].file.write_all(&keys);
+                let _ = outputs[index].file.write_all(&keys);
             }
         }
         status = match status {
@@ -337,7 +337,7 @@ fn follow(
         };
     }
     let (moves, away) = watch.finish();
-    let mut streams = ears.into_iter().map(|ear| ear.stream.finish());
+    let mut streams = outputs.into_iter().map(|output| output.stream.finish());
     let end = match status {
         Some(status) if !hang => match status.code() {
             Some(code) => End::Exit(code),

@@ -34,7 +34,7 @@ impl Watch {
                             log.take(&list, pid);
                         }
                     }
-                    log.told()
+                    log.seen()
                 });
                 Some((stop, thread))
             }
@@ -88,7 +88,7 @@ impl Log {
         }
     }
 
-    fn told(&self) -> Seen {
+    fn seen(&self) -> Seen {
         (self.away.map(|_| self.moves.values().sum()), self.away)
     }
 }
@@ -117,13 +117,13 @@ mod tests {
         };
         log.take(&at(0, "n1"), 7);
         log.take(&at(4, "n2"), 7);
-        assert_eq!(log.told(), (Some(6), Some(true)));
+        assert_eq!(log.seen(), (Some(6), Some(true)));
     }
 
     #[test]
     fn nothing_seen_is_unknown() {
         let mut log = Log::default();
         log.take(&json!({"procs": []}), 7);
-        assert_eq!(log.told(), (None, None));
+        assert_eq!(log.seen(), (None, None));
     }
 }
