@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! other threads ──run / post──► queue ─┐
-//!                                      ├─► hand: World (all state of the traced)
+//!                                      ├─► tracer thread: World (all state of the tracees)
 //! kernel ──stops, exits──► waitpid ────┘
 //! ```
 //! Lock order: code on this thread may take any lock briefly; no thread that holds a lock may wait for this thread.

@@ -290,7 +290,7 @@ impl Pagemap {
     }
 }
 
-/// Pages looked at by one read.
+/// Pages per read.
 const ENTRIES: usize = 8192;
 
 /// Category bits of an entry of /proc/pid/pagemap: bit 61 file or shared, 62 swapped, 63 present.

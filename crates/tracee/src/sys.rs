@@ -381,7 +381,7 @@ pub fn extents(fd: RawFd) -> io::Result<Vec<(u64, u64)>> {
         // SAFETY: numbers only.
         match check(unsafe { libc::lseek(fd, from, what) }) {
             Ok(at) => Ok(Some(at)),
-            // Nothing behind `from`.
+            // Nothing after `from`.
             Err(e) if e.raw_os_error() == Some(libc::ENXIO) => Ok(None),
             Err(e) => Err(e),
         }
@@ -466,7 +466,7 @@ impl Drop for SharedMap {
     }
 }
 
-/// Waits while `*word == val`, at most `ms` milliseconds (0: for ever). Shared between processes.
+/// Waits while `*word == val`, at most `ms` milliseconds (0: without limit). Shared between processes.
 pub fn futex_wait(word: &std::sync::atomic::AtomicU32, val: u32, ms: u64) {
     let ts = libc::timespec {
         tv_sec: (ms / 1000) as i64,
@@ -536,7 +536,7 @@ pub fn eventfd() -> io::Result<OwnedFd> {
     }
 }
 
-/// Waits until one of the descriptors is readable or `ms` passed (-1: for ever).
+/// Waits until one of the descriptors is readable or `ms` passed (-1: without limit).
 pub fn poll_in(fds: &[RawFd], ms: i32) -> Vec<bool> {
     let mut p: Vec<libc::pollfd> = fds
         .iter()

@@ -351,7 +351,7 @@ pub fn rseq(tid: Tid) -> Result<Rseq> {
     Ok(r)
 }
 
-/// Whether a thread has its own system calls caught (PR_SET_SYSCALL_USER_DISPATCH). False where the kernel cannot tell.
+/// Whether a thread catches its own system calls (PR_SET_SYSCALL_USER_DISPATCH). False if the kernel does not support the query.
 /// KERNEL: PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, linux/ptrace.h, since 6.4.
 pub fn dispatches(tid: Tid) -> bool {
     let mut config = DispatchConfig::default();
