@@ -102,7 +102,7 @@ pub struct Job<'a, R: Read, W: Write> {
     patient: Option<Patient>,
     /// Throttles the process until the returned value is dropped: for targets that accept no pages after the flip.
     pub brake: Option<Slow<'a>>,
-    /// Held from then until the freeze: what the process writes meanwhile adds to its pause.
+    /// Held from the start of throttling until the freeze: what the process writes meanwhile adds to its pause.
     slowed: Option<Box<dyn Brake>>,
 }
 

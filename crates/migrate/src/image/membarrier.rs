@@ -6,7 +6,7 @@ use armento_tracee::region::Code;
 
 /// KERNEL: linux/membarrier.h: returns the registrations, since 6.3.
 const GET_REGISTRATIONS: u32 = 1 << 9;
-/// May be issued whether or not the process is registered: it affects only registered processes.
+/// The global command itself needs no registration: it affects only processes that are registered by this command.
 const REGISTER_GLOBAL: u32 = 1 << 2;
 /// Commands, each with the one that registers for it: expedited among the process's own threads, the same for code, and
 /// for rseq. An unregistered one returns EPERM.
