@@ -216,7 +216,7 @@ fn places_depend_on_arguments() {
     check(libc::SYS_timer_create, &[2], "come");
     check(libc::SYS_clock_nanosleep, &[1], "home");
     check(libc::SYS_clock_nanosleep, &[2], "come");
-    check(libc::SYS_clock_nanosleep, &[3], "home"); // EINVAL, says home
+    check(libc::SYS_clock_nanosleep, &[3], "home"); // home returns EINVAL
     check(libc::SYS_sendto, &[3, 0, 0, 0x4000], "home");
     check(libc::SYS_sendto, &[3, 0, 0, 0x400_0000], "come");
     check(libc::SYS_sendmsg, &[3, 0, 0x400_0000], "come");
