@@ -1,4 +1,4 @@
-//! Lists `guests/*.c`, `*.cc`, `*.go` and `*.h`, so that an installed binary carries its guests.
+//! Embeds `guests/*.c`, `*.cc`, `*.go` and `*.h`, so that an installed binary contains its guests.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ fn main() {
     let folder = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo"))
         .join("../../guests")
         .canonicalize()
-        .expect("guests/ stands beside crates/");
+        .expect("guests/ is beside crates/");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files: Vec<PathBuf> = fs::read_dir(&folder)
         .expect("guests/ can be read")

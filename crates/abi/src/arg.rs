@@ -1,11 +1,11 @@
-//! Shapes of arguments: which are pointers, to how much, in which direction.
+//! Kinds of arguments: which are pointers, to how many bytes, in which direction.
 //!
-//! A NULL pointer always stays NULL, whatever the shape.
+//! A NULL pointer always stays NULL, whatever the kind.
 
 /// One argument of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arg {
-    /// A number; travels as it is.
+    /// A number, sent unchanged.
     Val,
     /// A descriptor number of home.
     Fd,
@@ -13,8 +13,8 @@ pub enum Arg {
     Path,
     /// Bytes the kernel reads.
     In(Len),
-    /// Bytes the kernel reads, cut short where the body's memory ends; the argument
-    /// named holds their count and is shortened with them (write).
+    /// Bytes the kernel reads, truncated where the body's memory ends; the argument named holds their count and is
+    /// reduced with them (write).
     InSome(u8),
     /// Bytes the kernel writes: all of `Len` on success, or as `Len` says.
     Out(Len),
@@ -22,7 +22,7 @@ pub enum Arg {
     InOut(Len),
     /// An array of strings ended by NULL (argv, envp).
     Strs,
-    /// An iovec array, its count in the next argument; `IovIn` is cut like `InSome`.
+    /// An iovec array, its count in the next argument; `IovIn` is truncated like `InSome`.
     IovIn,
     IovOut,
     /// struct msghdr.
@@ -35,13 +35,13 @@ pub enum Arg {
     Addr(u8),
     /// socklen_t, in and out.
     AddrLen,
-    /// In and out buffer whose size is the int the argument named points to.
+    /// In and out buffer. The argument named points to an int with its size.
     InOutBy(u8),
     /// An fd_set of as many bits as argument 0 says.
     Fds,
-    /// Timeout whose rest the kernel writes back, also when the call fails.
+    /// Timeout into which the kernel writes the remaining time, also when the call fails.
     Timeout,
-    /// Temporary signal mask: sent as NULL, for the engine sets masks itself.
+    /// Temporary signal mask: sent as NULL, because the engine sets masks itself.
     Mask,
     /// The command decides: see the sub-tables.
     Sub,
@@ -58,8 +58,8 @@ pub enum Len {
     Intr(u32),
     /// As many bytes as the argument (size_t) says.
     Arg(u8),
-    /// As many bytes as the argument (int) says, none if negative, at most the bound,
-    /// beyond which the kernel refuses or ignores the rest.
+    /// As many bytes as the argument (int) says, none if negative, at most the bound: the kernel refuses or ignores
+    /// anything beyond it.
     Int(u8, u32),
     /// The argument (unsigned int) times the size of an element.
     ArgTimes(u8, u32),

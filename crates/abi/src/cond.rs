@@ -1,4 +1,4 @@
-//! Tests on arguments that classic BPF can make too.
+//! Tests on arguments that classic BPF can express too.
 
 /// A test on the six arguments of a call.
 #[derive(Clone, Copy, Debug)]

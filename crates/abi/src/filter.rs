@@ -1,8 +1,7 @@
 //! Compiles the table to the seccomp filter of bodies.
 //!
-//! Calls that always run at the body are found by their number alone, so that the kernel
-//! (since 5.11) remembers them in a bitmap and never runs the filter for them; only the
-//! calls whose arguments decide pay for it.
+//! Calls that always run at the body are recognised by their number alone, so that the kernel (since 5.11) keeps them
+//! in a bitmap and never runs the filter for them; only calls that depend on arguments have the cost of the filter.
 //!
 //! ```text
 //! arch? ─ x32? ─ futex? ─ binary search over runs of equal places ─ leaf
@@ -53,7 +52,7 @@ fn branch(code: u16, k: u32, jt: u8, jf: u8) -> SockFilter {
     SockFilter { code, jt, jf, k }
 }
 
-/// What the filter does with a number.
+/// The filter's action for a number.
 #[derive(Clone, Copy)]
 enum Leaf {
     Allow,
@@ -70,7 +69,7 @@ impl Leaf {
         }
     }
 
-    /// Neighbours that can share a leaf.
+    /// Whether neighbouring numbers can share a leaf.
     fn joins(self, other: Leaf) -> bool {
         matches!(
             (self, other),
@@ -89,7 +88,7 @@ pub fn program() -> Vec<SockFilter> {
         branch(JGE, X32_BIT, 0, 1),
         insn(RET, NOTIFY),
     ];
-    // The one conditional call that programs make often.
+    // The only frequent call that depends on an argument.
     let futex = leaf(Leaf::of(nr::FUTEX));
     program.push(branch(JEQ, nr::FUTEX as u32, 0, futex.len() as u8));
     program.extend(futex);
@@ -97,7 +96,7 @@ pub fn program() -> Vec<SockFilter> {
     program
 }
 
-/// Runs of equal leaves; each starts at its number, the last one goes on for ever.
+/// Runs of equal leaves; each starts at its number, the last one has no end.
 fn runs() -> Vec<(u32, Leaf)> {
     let mut runs: Vec<(u32, Leaf)> = Vec::new();
     for call in 0..=NR_LIMIT as u64 {
@@ -117,7 +116,7 @@ fn search(runs: &[(u32, Leaf)]) -> Vec<SockFilter> {
         let mut code = Vec::new();
         match u8::try_from(low_code.len()) {
             Ok(far) => code.push(branch(JGE, high[0].0, far, 0)),
-            // Too far for a conditional jump: a conditional one over an unconditional one.
+            // Too far for a conditional jump: use a conditional jump over an unconditional one.
             Err(_) => {
                 code.push(branch(JGE, high[0].0, 0, 1));
                 code.push(insn(JA, low_code.len() as u32));
@@ -142,8 +141,8 @@ fn leaf(leaf: Leaf) -> Vec<SockFilter> {
     }
 }
 
-/// Code that ends `yes` instructions behind itself if the condition holds, else `no`.
-/// Conditions are a few instructions long, far below the 255 a jump reaches.
+/// Code that continues `yes` instructions after itself if the condition is true, else `no`. Conditions are a few
+/// instructions long, far below the 255 that a jump reaches.
 fn test(cond: &Cond, yes: usize, no: usize) -> Vec<SockFilter> {
     let (y, n) = (yes as u8, no as u8);
     match *cond {
@@ -176,8 +175,8 @@ fn test(cond: &Cond, yes: usize, no: usize) -> Vec<SockFilter> {
     }
 }
 
-/// Tests one after the other. `early` compiles all but the last, which falls through to
-/// the next test or leaves over the `rest` behind it.
+/// Tests in sequence. `early` compiles all but the last, which falls through to the next test or jumps over the `rest`
+/// after it.
 fn chain(
     conds: &[Cond],
     yes: usize,

@@ -1,11 +1,11 @@
-//! The table of system calls, and how each travels between a body and its deputy.
+//! The table of system calls, and how each is transferred between a body and its deputy.
 //!
-//! One [`Row`] a call says where it runs, how its memory moves and how it restarts.
+//! One [`Row`] for each call states where it runs, how its memory is transferred and how it restarts.
 //! The seccomp filter ([`filter::program`]), the marshalling ([`pack`], [`unpack`]),
 //! the manual and `doctor --calls` ([`describe`]) all derive from it.
 //!
-//! This crate never performs a system call, never does I/O and holds no `unsafe`:
-//! memory of a body is reached through [`Mem`] only. Architecture lives in one module.
+//! This crate never performs a system call, never does I/O and holds no `unsafe`: it accesses the memory of a body only
+//! through [`Mem`]. Only one module depends on the architecture.
 //!
 //! Start at [`row`] and [`place_of`], then [`pack`].
 

@@ -1,31 +1,31 @@
-//! The memory of a body, as the marshalling sees it.
+//! Access to the memory of a body for marshalling.
 
-/// An address the body could not have touched itself.
+/// The body itself could not have accessed the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
-/// Access to a body's memory. Each method must honour the protection of its pages,
-/// so that a buffer in read-only memory faults as it does natively.
+/// Access to a body's memory. Each method must respect the protection of its pages, so that a buffer in read-only
+/// memory faults as it does natively.
 pub trait Mem {
     /// Reads all of `buf` or fails.
     fn read(&mut self, addr: u64, buf: &mut [u8]) -> Result<(), Fault>;
 
-    /// Reads as much as is readable from `addr` on; returns how much.
+    /// Reads from `addr` as much as is readable; returns how much.
     fn read_some(&mut self, addr: u64, buf: &mut [u8]) -> usize;
 
-    /// Writes all of `data` or fails; what a failure leaves written is not defined.
+    /// Writes all of `data` or fails; after a failure the memory is undefined.
     fn write(&mut self, addr: u64, data: &[u8]) -> Result<(), Fault>;
 }
 
 pub(crate) const PAGE: u64 = 4096;
 
-/// First address no 4-level page table maps. KERNEL: TASK_SIZE_MAX, 6.18.
+/// First address that no 4-level page table maps. KERNEL: TASK_SIZE_MAX, 6.18.
 const USER_END: u64 = 0x7fff_ffff_f000;
 /// The same with 5-level tables.
 const USER_END_LA57: u64 = 0x00ff_ffff_ffff_f000;
 
-/// An address that faults everywhere: replaces pointers found bad, so that home's
-/// kernel answers EFAULT exactly where it would, and after the checks it makes before.
+/// An address that faults everywhere: replaces bad pointers, so that home's kernel returns EFAULT exactly where it
+/// would natively, after its earlier checks.
 pub(crate) const BAD: u64 = 0xffff_ffff_ffff_f000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     User,
     /// NULL, the zero page or beyond user space: home's kernel refuses it as well.
     Hopeless,
-    /// Between 47 and 56 bits: mapped only by programs that ask for it.
+    /// Between 47 and 56 bits: mapped only by programs that request it.
     High,
 }
 
@@ -52,8 +52,8 @@ pub(crate) fn fits(addr: u64, len: u64) -> bool {
     addr.checked_add(len).is_some_and(|end| end <= USER_END)
 }
 
-/// Reads strings through a page kept from the last look: the strings of argv and envp
-/// lie together, and each look costs the host a system call.
+/// Reads strings through a cached page: the strings of argv and envp are adjacent, and each read costs the host a
+/// system call.
 pub(crate) struct Strings<'a, M> {
     mem: &'a mut M,
     page: u64,
@@ -83,8 +83,8 @@ impl<'a, M: Mem> Strings<'a, M> {
         Ok(&self.bytes[(addr - page) as usize..])
     }
 
-    /// Appends the string at `addr` to `to`, its NUL excluded. `None` when it is longer
-    /// than `max` (then `max` bytes were appended).
+    /// Appends the string at `addr` to `to`, its NUL excluded. `None` if it is longer than `max` (then `max` bytes were
+    /// appended).
     pub fn append(
         &mut self,
         mut addr: u64,

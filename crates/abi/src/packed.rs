@@ -1,32 +1,32 @@
-//! A call ready to travel: numbers and one block of bytes.
+//! A packed call: numbers and one block of bytes.
 //!
 //! ```text
 //! data area of a slot:  | data (inputs, arrays with pointers) | room for outputs |
 //!                       0                            data.len()            span()
 //! ```
-//! Inputs travel; the room behind them does not. Offsets count from the area's start,
-//! which must be aligned to a page, so that buffers keep the alignment O_DIRECT wants.
+//! Inputs are sent; the space after them is not. Offsets are relative to the start of the area, which must be
+//! page-aligned, so that buffers keep the alignment that O_DIRECT requires.
 
-/// How much of an output is valid after the call.
+/// Rule for the valid bytes of an output after the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutRule {
-    /// All of it when the call returned no error.
+    /// All of it if the call returned no error.
     OnSuccess,
     /// The bytes of the returned total that fall into this segment.
     RetBytes { skip: u32 },
-    /// A head of this size and as many bytes as returned.
+    /// A header of this size and as many bytes as returned.
     RetPlus(u32),
     /// As many elements of this size as returned.
     RetTimes(u32),
-    /// All of it when the call returned at least this.
+    /// All of it if the call returned at least this.
     AtLeast(u32),
-    /// All of it when the call was interrupted.
+    /// All of it if the call was interrupted.
     OnEintr,
     /// All of it, whatever was returned.
     Always,
 }
 
-/// One piece of the data area that goes back to the body.
+/// One piece of the data area that is returned to the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Out {
     pub off: u32,
@@ -34,7 +34,7 @@ pub struct Out {
     pub rule: OutRule,
 }
 
-/// A call as it travels.
+/// A call as it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
     pub nr: u16,
@@ -47,12 +47,12 @@ pub struct Packed {
     pub outs: Vec<Out>,
 }
 
-/// A packed call that does not hold together; nothing was done with it.
+/// A packed call that is inconsistent; nothing was done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadCall {
-    /// No such row, or not one that is executed at home.
+    /// No such row, or one that is not executed at home.
     NotServed(u16),
-    /// An offset or a length leaves the area.
+    /// An offset or a length exceeds the area.
     OutOfArea,
     /// More outputs than [`Packed::MAX_OUTS`].
     TooMany,
@@ -70,10 +70,10 @@ impl std::fmt::Display for BadCall {
 
 impl std::error::Error for BadCall {}
 
-/// Errors by which the kernel says "interrupted". KERNEL: ERESTART_RESTARTBLOCK is 516.
+/// Errors that mean "interrupted". KERNEL: ERESTART_RESTARTBLOCK is 516.
 const INTERRUPTED: [i64; 2] = [-(libc::EINTR as i64), -516];
 
-/// How many bytes of `out` go back after the call returned `ret`.
+/// How many bytes of `out` are returned after the call returned `ret`.
 pub fn out_len(out: &Out, ret: i64) -> usize {
     let len = u64::from(out.len);
     let n = match (out.rule, u64::try_from(ret)) {
@@ -105,7 +105,7 @@ impl Out {
         [self.off, self.len, code, n]
     }
 
-    /// Undoes [`Out::to_words`]; `None` for a rule that does not exist, or has a number and takes none.
+    /// Reverses [`Out::to_words`]; `None` for an unknown rule, or one with a superfluous number.
     pub fn from_words([off, len, code, n]: [u32; 4]) -> Option<Out> {
         let rule = match (code, n) {
             (0, 0) => OutRule::OnSuccess,
@@ -125,13 +125,13 @@ impl Packed {
     /// Bound on outputs of one call: UIO_MAXIOV segments for each of a few messages.
     pub const MAX_OUTS: usize = 4096;
 
-    /// Bytes of the area the call uses, room for outputs included.
+    /// Bytes of the area that the call uses, including the space for outputs.
     pub fn span(&self) -> usize {
         let outs = self.outs.iter().map(|o| o.off as usize + o.len as usize);
         outs.max().unwrap_or(0).max(self.data.len())
     }
 
-    /// The first path of the call, without its NUL. `None`: it has none, or a bad one.
+    /// The first path of the call, without its NUL. `None`: it has none, or an invalid one.
     pub fn path(&self) -> Option<&[u8]> {
         let row = crate::row(self.nr.into())?;
         let i = row.args.iter().position(|arg| *arg == crate::Arg::Path)?;
@@ -151,7 +151,7 @@ impl Packed {
         args
     }
 
-    /// Copies the inputs into an area that the deputy sees at `base`, pointers added.
+    /// Copies the inputs into an area that the deputy has at `base`, with pointers relocated.
     ///
     /// Before: [`Packed::check`] passed for this area.
     pub fn copy_to(&self, base: u64, area: &mut [u8]) {
@@ -164,7 +164,7 @@ impl Packed {
         }
     }
 
-    /// Appends what goes back to the body after `ret`, in the order [`crate::unpack`] wants.
+    /// Appends the bytes that are returned to the body after `ret`, in the order that [`crate::unpack`] expects.
     pub fn collect(&self, ret: i64, area: &[u8], reply: &mut Vec<u8>) {
         for out in &self.outs {
             let off = out.off as usize;
@@ -172,8 +172,8 @@ impl Packed {
         }
     }
 
-    /// Whether a call from the wire holds together: its number is served at home and
-    /// every offset stays in an area of `area_len` bytes.
+    /// Whether a received call is consistent: its number is executed at home and every offset is inside an area of
+    /// `area_len` bytes.
     pub fn check(&self, area_len: usize) -> Result<(), BadCall> {
         if !crate::place::served_at_home(self.nr, &self.args) {
             return Err(BadCall::NotServed(self.nr));

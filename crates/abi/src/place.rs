@@ -1,31 +1,31 @@
-//! Where one call runs, its arguments considered.
+//! Decides where one call runs, depending on its arguments.
 
 use crate::row::{Otherwise, Place};
 use crate::x86_64::{nr, row, sub};
 
-/// Where this very call runs.
+/// Where this call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Natively, in the body.
     Body,
-    /// By the host.
+    /// On the node of the body, by the host.
     Host,
     /// By the deputy.
     Home,
-    /// At home, where the process must come; the reason is for `armento why`.
+    /// At home, to which the process must return; the reason is for `armento why`.
     ComeHome(&'static str),
 }
 
 /// KERNEL: MSG_ZEROCOPY. The kernel would still read the slot after the call returned.
 const MSG_ZEROCOPY: u64 = 0x400_0000;
 
-/// Clocks of home on which one can sleep and set timers: REALTIME, MONOTONIC, BOOTTIME,
-/// their alarms, TAI. Clocks of CPU time stand still in an idle deputy.
+/// Clocks of home for sleeping and timers: REALTIME, MONOTONIC, BOOTTIME, their alarms, TAI. CPU-time clocks do not
+/// advance in an idle deputy.
 const WALL_CLOCKS: &[u32] = &[0, 1, 7, 8, 9, 11];
-/// CLOCK_THREAD_CPUTIME_ID: sleeping on it is EINVAL, which home can say as well.
+/// CLOCK_THREAD_CPUTIME_ID: sleeping on it is EINVAL, which home can return as well.
 const THREAD_CLOCK: u32 = 3;
 
-/// Does mmap(2) with these flags share what it maps? MAP_SHARED_VALIDATE has the bits of both others.
+/// Whether mmap(2) with these flags makes a shared mapping. MAP_SHARED_VALIDATE has the bits of both others.
 pub fn maps_shared(flags: u64) -> bool {
     flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE
 }
@@ -74,7 +74,7 @@ fn zero_copy(flags: u64) -> Option<&'static str> {
     (flags & MSG_ZEROCOPY != 0).then_some("sends with MSG_ZEROCOPY")
 }
 
-/// Socket options whose value holds pointers, or that map memory.
+/// Socket options with a value that contains pointers, or that map memory.
 fn nested_option(call: u64, level: u32, option: u32) -> Option<&'static str> {
     const SOL_SOCKET: u32 = libc::SOL_SOCKET as u32;
     const SOL_TCP: u32 = libc::IPPROTO_TCP as u32;
@@ -88,7 +88,7 @@ fn nested_option(call: u64, level: u32, option: u32) -> Option<&'static str> {
         (SOL_SOCKET, 26 | 51) => true,
         // TCP_ZEROCOPY_RECEIVE maps pages when read, and is a plain int when set.
         (SOL_TCP, 35) => call == nr::GETSOCKOPT,
-        // IPT_BASE_CTL, ARPT_BASE_CTL, EBT_BASE_CTL: whole tables with counters elsewhere.
+        // IPT_BASE_CTL, ARPT_BASE_CTL, EBT_BASE_CTL: whole tables with pointers to counters.
         (SOL_IP | SOL_IPV6, 64 | 65 | 96..=99 | 128..=131) => true,
         (SOL_PACKET | SOL_XDP | SOL_SCTP, _) => true,
         _ => false,
@@ -96,12 +96,12 @@ fn nested_option(call: u64, level: u32, option: u32) -> Option<&'static str> {
     nested.then_some("a socket option with nested data")
 }
 
-/// Whether the deputy may be asked to execute this: rows of the table that are
-/// forwarded, or that the host forwards in part, with arguments home can serve.
+/// Whether the deputy may execute this: rows of the table that are forwarded, or that the host forwards in part, with
+/// arguments that home can serve.
 pub(crate) fn served_at_home(call: u16, args: &[u64; 6]) -> bool {
     let forwarded = row(call.into()).is_some_and(|row| match row.place {
         Place::Home | Place::Host => true,
-        // With these arguments it is the body's, and would change the deputy.
+        // With these arguments it runs in the body, and would change the deputy.
         Place::BodyIf(cond, Otherwise::Host | Otherwise::Home) => !cond.eval(args),
         Place::Body | Place::ComeHome | Place::BodyIf(_, Otherwise::ComeHome) => false,
     });

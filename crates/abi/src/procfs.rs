@@ -1,6 +1,6 @@
-//! Files of /proc that speak of the memory or the state of the process itself.
+//! Files of /proc about the memory or the state of the process itself.
 
-/// Files whose answer is wrong when it comes from a hollow deputy.
+/// Files whose content is wrong if a hollow deputy is read.
 const OF_THE_BODY: &[&str] = &[
     "arch_status",
     "auxv",
@@ -26,7 +26,7 @@ const OF_THE_BODY: &[&str] = &[
     "wchan",
 ];
 
-/// … and of those the ones that show its memory: nobody opens them in passing.
+/// Those of them that show its memory: programs open them only on purpose.
 const OF_MEMORY: &[&str] = &[
     "clear_refs",
     "map_files",
@@ -38,24 +38,24 @@ const OF_MEMORY: &[&str] = &[
     "smaps_rollup",
 ];
 
-/// Whose file it is.
+/// The process to which a file belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// That of whoever opens it.
+    /// The process that opens it.
     Own,
-    /// Of a process or thread, as home numbers it.
+    /// A process or thread, by its number at home.
     Of(u32),
 }
 
-/// A file of /proc whose answer is wrong when it comes from a hollow deputy.
+/// A file of /proc whose content is wrong if a hollow deputy is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyFile {
     pub whose: Whose,
-    /// It shows memory, where the others show state and sums.
+    /// It shows memory; the others show state and sums.
     pub memory: bool,
 }
 
-/// Whose file of /proc `path` is, and which. Only paths from the root are recognised.
+/// The process and the file of /proc that `path` names. Only absolute paths are recognised.
 fn file_of(path: &[u8]) -> Option<(Whose, &[u8])> {
     if !path.starts_with(b"/") {
         return None;
@@ -82,7 +82,7 @@ fn file_of(path: &[u8]) -> Option<(Whose, &[u8])> {
     }
 }
 
-/// Which such file `path` is.
+/// The file of this kind that `path` names.
 pub fn body_file(path: &[u8]) -> Option<BodyFile> {
     let (whose, file) = file_of(path)?;
     let among = |list: &[&str]| list.iter().any(|name| name.as_bytes() == file);
@@ -92,14 +92,13 @@ pub fn body_file(path: &[u8]) -> Option<BodyFile> {
     })
 }
 
-/// Whose arguments or environment `path` shows.
+/// The process whose arguments or environment `path` shows.
 pub fn whose_words(path: &[u8]) -> Option<Whose> {
     let (whose, file) = file_of(path)?;
     matches!(file, b"cmdline" | b"environ").then_some(whose)
 }
 
-/// Whether opening `path` needs the process `pid` at home: its own /proc files about memory,
-/// registers and CPU time.
+/// Whether opening `path` needs the process `pid` at home: its own /proc files about memory, registers and CPU time.
 pub fn proc_self_needs_home(path: &[u8], pid: u32) -> bool {
     body_file(path).is_some_and(|f| f.whose == Whose::Own || f.whose == Whose::Of(pid))
 }
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_told_apart() {
+    fn files_of_other_processes_are_distinguished() {
         let check = |path: &str, want: Option<(Whose, bool)>| {
             let got = body_file(path.as_bytes()).map(|f| (f.whose, f.memory));
             assert_eq!(got, want, "{path}");

@@ -1,25 +1,25 @@
-//! What the table says of one system call.
+//! One row of the table: the facts about a system call.
 
 use std::fmt;
 
 use crate::{Arg, Cond};
 
-/// Where a call runs when its process is away.
+/// Where a call runs while its process is away.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     /// Allowed by the filter: the body runs it natively.
     Body,
-    /// The filter looks at the arguments: native when the condition holds.
+    /// The filter tests the arguments: native if the condition is true.
     BodyIf(&'static Cond, Otherwise),
     /// Notified; the host handles it itself (fork, exec, file mappings, CPU time).
     Host,
     /// Forwarded: the deputy executes it at home.
     Home,
-    /// Brings the process home, where the kernel serves it.
+    /// Brings the process home, where the kernel executes it.
     ComeHome,
 }
 
-/// Where a [`Place::BodyIf`] call goes when its condition fails.
+/// Where a [`Place::BodyIf`] call runs if its condition is false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Otherwise {
     Host,
@@ -27,18 +27,18 @@ pub enum Otherwise {
     ComeHome,
 }
 
-/// What an interruption without a handler does to a blocking call.
+/// The effect of an interruption without a handler on a blocking call.
 ///
 /// KERNEL: signal(7), "Interruption of system calls and library functions by stop signals".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
     /// Does not block, or the kernel restarts it by itself (ERESTARTSYS, ERESTARTNOHAND).
     Kernel,
-    /// May return EINTR although no handler ran: issue it again with the remaining time.
+    /// May return EINTR although no handler ran: restarted with the remaining time.
     Eintr,
     /// ERESTART_RESTARTBLOCK: continued by `restart_syscall`.
     Block,
-    /// Must not be issued again, whatever it returned.
+    /// Must not be restarted, whatever it returned.
     Never,
 }
 
@@ -60,13 +60,13 @@ impl Restart {
         }
     }
 
-    /// What becomes of the call when a stop or a move meets it and no handler runs.
+    /// What happens to the call if a stop or a move interrupts it and no handler runs.
     pub fn explain(self) -> &'static str {
         match self {
-            Restart::Kernel => "it does not wait, or the kernel itself begins it again",
-            Restart::Eintr => "where the kernel says EINTR, it is made again with the time left",
-            Restart::Block => "the kernel goes on with it (restart_syscall)",
-            Restart::Never => "it is not made again, whatever it said",
+            Restart::Kernel => "it does not wait, or the kernel restarts it",
+            Restart::Eintr => "if the kernel returns EINTR, it is repeated with the remaining time",
+            Restart::Block => "the kernel continues it (restart_syscall)",
+            Restart::Never => "it is never repeated, whatever it returned",
         }
     }
 }
@@ -79,34 +79,34 @@ pub struct Row {
     pub place: Place,
     /// The condition of a [`Place::BodyIf`] in words: "at the body when ...". Empty for the others.
     pub when: &'static str,
-    /// Shapes of the arguments; missing ones are plain values.
+    /// Kinds of the arguments; missing ones are plain values.
     pub args: &'static [Arg],
     pub restart: Restart,
-    /// It sleeps on an object that may be removed meanwhile: EIDRM. Issued again, it would say EINVAL.
+    /// It sleeps on an object that may be removed meanwhile: EIDRM. Restarted, it would return EINVAL.
     pub removable: bool,
-    /// What is imperfect or surprising, for the manual. Empty when nothing is.
+    /// Imperfect or surprising behaviour, for the manual. Empty if there is none.
     pub note: &'static str,
 }
 
 impl Place {
-    /// Every word of [`Place::words`] with what it means.
+    /// Every word of [`Place::words`] with its meaning.
     pub const WORDS: [(&'static str, &'static str); 4] = [
         (
             "body",
-            "the kernel of the node it is on serves it, natively",
+            "the kernel of the node that the program is on executes it natively",
         ),
         (
             "host",
-            "Armento serves it on that node: fork, exec, mapped files, CPU time",
+            "Armento executes it on that node: fork, exec, mapped files, CPU time",
         ),
-        ("home", "it is sent home and made there by the deputy"),
+        ("home", "it is sent home, where the deputy executes it"),
         (
             "comes home",
-            "the process comes home, where the kernel serves it",
+            "the process comes home, where the kernel executes it",
         ),
     ];
 
-    /// Where it runs, and where else when the condition of the row does not hold.
+    /// Where it runs, and where else if the condition of the row is false.
     pub fn words(self) -> (&'static str, Option<&'static str>) {
         let word = |i: usize| Place::WORDS[i].0;
         match self {
@@ -131,7 +131,7 @@ impl fmt::Display for Place {
 }
 
 impl Row {
-    /// The condition and the note in one sentence; empty when there is nothing to say.
+    /// The condition and the note in one sentence; empty if there is neither.
     pub fn remarks(&self) -> String {
         match (self.when, self.note) {
             ("", note) => note.to_owned(),
@@ -185,7 +185,7 @@ pub(crate) const fn come(nr: u16, name: &'static str, note: &'static str) -> Row
     new(nr, name, Place::ComeHome, &[]).note(note)
 }
 
-/// A number the kernel keeps but no longer serves: home answers ENOSYS as anywhere.
+/// A number that the kernel reserves but no longer implements: home returns ENOSYS as any kernel does.
 pub(crate) const fn gone(nr: u16, name: &'static str) -> Row {
     new(nr, name, Place::Home, &[]).note("the kernel answers ENOSYS")
 }

@@ -1,5 +1,5 @@
-//! Calls that put bytes into pipes, sockets and terminals, and may be interrupted with a part of them put; and one that
-//! waits for a whole message, and may be with a part of it.
+//! Calls that write to pipes, sockets and terminals and may be interrupted after a part; and receives that wait for a
+//! whole message and may be interrupted after a part.
 
 use crate::Packed;
 use crate::mem::{Fault, Mem};
@@ -7,23 +7,23 @@ use crate::x86_64::nr;
 
 /// KERNEL: UIO_MAXIOV; more is refused.
 const SEGMENTS_MAX: u64 = 1024;
-/// sizeof(struct iovec); in struct msghdr: where the array is. Its length follows.
+/// sizeof(struct iovec), and in struct msghdr the offset of the array pointer. Its length follows.
 const IOVEC: u64 = 16;
 const MSG_IOV: u64 = 16;
 
-/// Bytes that lie together.
+/// Contiguous bytes.
 struct Piece {
     addr: u64,
     len: u64,
 }
 
-/// Where its array of segments is, or the one segment itself.
+/// The address of the array of segments, or the only segment itself.
 enum Form {
     One(Piece),
     Many { array: u64, count: u64 },
 }
 
-/// Is it such a call, and one that waits until all is put? Its descriptor decides as well.
+/// Whether it is such a call, and waits until everything is written. That also depends on its descriptor.
 pub fn sends(call: u64, args: &[u64; 6]) -> bool {
     let waits = |flags: u64| flags as i32 & libc::MSG_DONTWAIT == 0;
     match call {
@@ -34,14 +34,15 @@ pub fn sends(call: u64, args: &[u64; 6]) -> bool {
     }
 }
 
-/// Does it wait until all that it asks for is there? Its descriptor decides as well. KERNEL: recv(2), MSG_WAITALL.
+/// Whether it waits until everything requested has arrived. That also depends on its descriptor. KERNEL: recv(2),
+/// MSG_WAITALL.
 pub fn gathers(call: u64, args: &[u64; 6]) -> bool {
     let flags = args[3] as i32;
     let otherwise = libc::MSG_PEEK | libc::MSG_DONTWAIT;
     call == nr::RECVFROM && flags & libc::MSG_WAITALL != 0 && flags & otherwise == 0
 }
 
-/// How many bytes such a call is about. `None`: it is none, or its memory cannot be read.
+/// The number of bytes that such a call transfers. `None`: it is another call, or its memory cannot be read.
 pub fn payload<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M) -> Option<u64> {
     match form(call, args, mem)? {
         Form::One(piece) => Some(piece.len),
@@ -52,7 +53,7 @@ pub fn payload<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M) -> Option<u64> {
     }
 }
 
-/// The same of one that is packed, or how much one [`gathers`].
+/// As [`payload`], for a packed call, or one that [`gathers`].
 pub fn packed_payload(p: &Packed) -> Option<u64> {
     if gathers(p.nr.into(), &p.args) {
         return Some(p.args[2]);
@@ -63,8 +64,8 @@ pub fn packed_payload(p: &Packed) -> Option<u64> {
     payload(p.nr.into(), &p.args, &mut Area(&p.data))
 }
 
-/// The call, by number and arguments, for what is left behind the first `put` bytes: of scattered ones, for what lies
-/// together. `None`: nothing is left.
+/// The call, by number and arguments, for the bytes after the first `put`: of scattered bytes, for the next segment.
+/// `None`: nothing is left.
 pub fn rest<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M, put: u64) -> Option<(u64, [u64; 6])> {
     let all = match form(call, args, mem)? {
         Form::One(piece) => vec![piece],
@@ -77,8 +78,8 @@ pub fn rest<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M, put: u64) -> Option
         (skip < s.len).then_some((s.addr.wrapping_add(skip), s.len - skip))
     });
     let ((addr, len), fd) = (next?, args[0]);
-    // A stream's receiver is known, and descriptors went with the first byte. KERNEL: a send that has put a part
-    // says so, without SIGPIPE, when the other side goes away then (do_error in tcp_sendmsg_locked).
+    // A stream's peer is fixed, and descriptors were sent with the first byte. KERNEL: a send that was partly done
+    // returns that part, without SIGPIPE, if the peer disconnects then (do_error in tcp_sendmsg_locked).
     let quiet = |flags: u64| flags | libc::MSG_NOSIGNAL as u64;
     Some(match call {
         nr::SENDTO => (nr::SENDTO, [fd, addr, len, quiet(args[3]), 0, 0]),

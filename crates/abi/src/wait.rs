@@ -4,7 +4,7 @@ use crate::mem::{Kind, Mem, kind};
 use crate::x86_64::{nr, row};
 use crate::{Arg, Packed};
 
-/// Where a call carries a temporary signal mask.
+/// Where a call has its temporary signal mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaskAt {
     /// The address of the set and its size in bytes.
@@ -16,7 +16,7 @@ pub enum MaskAt {
 /// sizeof(sigset_t) of the kernel; any other size is EINVAL.
 const SIGSET: u64 = 8;
 
-/// The mask a call waits under. `None`: it carries none.
+/// Where the mask of a waiting call is. `None`: it has none.
 pub fn wait_mask(call: u64, args: &[u64; 6]) -> Option<MaskAt> {
     let (addr, size) = match call {
         nr::PPOLL => (args[3], args[4]),
@@ -27,7 +27,7 @@ pub fn wait_mask(call: u64, args: &[u64; 6]) -> Option<MaskAt> {
     (addr != 0).then_some(MaskAt::Set { addr, size })
 }
 
-/// Reads the mask a call waits under. `Err` is the errno the call fails with at once.
+/// Reads the mask of a waiting call. `Err` is the errno with which the call fails at once.
 pub fn read_mask<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M) -> Result<Option<u64>, i32> {
     let mut word = |addr: u64| {
         let mut word = [0; 8];
@@ -56,13 +56,13 @@ pub fn timeout_in_out(call: u64) -> bool {
     row(call).is_some_and(|row| row.args.contains(&Arg::Timeout))
 }
 
-/// Does it sleep on an object that may be removed meanwhile?
+/// Whether it sleeps on an object that may be removed meanwhile.
 pub fn removable(call: u64) -> bool {
     row(call).is_some_and(|row| row.removable)
 }
 
-/// What a call says in truth that slept, was interrupted and issued again. Bad arguments would have kept it
-/// from sleeping: EINVAL means that its object is gone. KERNEL: semop(2), msgop(2), EIDRM.
+/// The correct result of a call that slept, was interrupted and restarted. With invalid arguments it would not have
+/// slept: EINVAL means that its object is gone. KERNEL: semop(2), msgop(2), EIDRM.
 pub fn begun_again(call: u64, ret: i64) -> i64 {
     if ret == -i64::from(libc::EINVAL) && removable(call) {
         -i64::from(libc::EIDRM)
@@ -77,10 +77,10 @@ pub struct Timeout {
     pub rel_ns: u64,
 }
 
-/// How a timeout is written, and in which argument.
+/// The type of a timeout, and its argument.
 #[derive(Clone, Copy)]
 enum Form {
-    /// int milliseconds; negative is for ever.
+    /// int milliseconds; negative means no timeout.
     Millis(usize),
     /// struct timespec.
     Spec(usize),
@@ -105,7 +105,7 @@ fn form(packed: &Packed) -> Option<Form> {
     })
 }
 
-/// Offset of a packed struct of two words. `None`: NULL or bad.
+/// Offset of a packed struct of two words. `None`: NULL or invalid.
 fn pair_at(packed: &Packed, arg: usize) -> Option<usize> {
     let off = usize::try_from(packed.args[arg]).ok()?;
     let there = packed.arg_ptrs & (1 << arg) != 0 && packed.data.len() >= off.checked_add(16)?;
@@ -119,8 +119,8 @@ fn pair(packed: &Packed, off: usize) -> Option<(u64, u64)> {
     Some((word(sec)?.try_into().ok()?, word(frac)?.try_into().ok()?))
 }
 
-/// The time a packed call waits at most. `None`: for ever, until an absolute time, not at
-/// all a waiting call, or a timeout the kernel refuses.
+/// The longest time that a packed call waits. `None`: no timeout, an absolute time, not a waiting call, or a timeout
+/// that the kernel refuses.
 pub fn deadline(packed: &Packed) -> Option<Timeout> {
     let (sec, ns) = match form(packed)? {
         Form::Millis(arg) => {
@@ -130,7 +130,7 @@ pub fn deadline(packed: &Packed) -> Option<Timeout> {
         Form::Spec(arg) => pair(packed, pair_at(packed, arg)?).filter(|&(_, ns)| ns < NS)?,
         Form::Val(arg) => {
             let (sec, us) = pair(packed, pair_at(packed, arg)?)?;
-            // KERNEL: select takes more than a second of microseconds.
+            // KERNEL: select accepts more than a second of microseconds.
             (sec.checked_add(us / 1_000_000)?, us % 1_000_000 * 1000)
         }
     };
@@ -138,8 +138,8 @@ pub fn deadline(packed: &Packed) -> Option<Timeout> {
     Some(Timeout { rel_ns })
 }
 
-/// Makes a packed call wait only so long, rounded up to the unit it uses. Calls for which
-/// [`deadline`] says `None` stay as they are.
+/// Sets the timeout of a packed call, rounded up to the unit it uses. Calls for which [`deadline`] returns `None` are
+/// unchanged.
 pub fn set_timeout(packed: &mut Packed, remaining_ns: u64) {
     if deadline(packed).is_none() {
         return;

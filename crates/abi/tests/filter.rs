@@ -1,4 +1,4 @@
-//! The filter agrees with the table, for every number and for arguments that matter.
+//! The filter agrees with the table, for every number and for the arguments it tests.
 
 use armento_abi::filter::{
     ALLOW, ALU_AND, INSNS_MAX, JA, JEQ, JGE, JSET, LD_ABS, NOTIFY, RET, SockFilter, program,
@@ -7,7 +7,7 @@ use armento_abi::{Verdict, place_of};
 
 const X86_64: u32 = 0xc000_003e;
 
-/// Runs the filter as the kernel would; returns the verdict and how many steps it took.
+/// Runs the filter as the kernel would; returns its action and the number of steps.
 fn run(program: &[SockFilter], arch: u32, nr: u32, args: &[u64; 6]) -> (u32, usize) {
     let mut data = Vec::new();
     data.extend(nr.to_le_bytes());
@@ -39,7 +39,7 @@ fn run(program: &[SockFilter], arch: u32, nr: u32, args: &[u64; 6]) -> (u32, usi
     }
 }
 
-/// Values at which some condition of the table changes its mind.
+/// Values at which the result of some condition of the table changes.
 const VALUES: &[u64] = &[
     0,
     1,
@@ -104,7 +104,7 @@ fn filter_agrees_with_table() {
             }
         }
     }
-    // Two arguments decide about futex.
+    // futex depends on two arguments.
     for &op in VALUES {
         for &timeout in VALUES {
             check(202, [0x1000, op, 0, timeout, 0, 0]);
@@ -146,8 +146,8 @@ fn jumps_stay_inside() {
     assert_eq!(program.last().map(|i| i.code), Some(RET));
 }
 
-/// Calls a body makes often must cost few instructions, and those without conditions must
-/// load nothing but number and architecture, so that the kernel's bitmap takes them.
+/// Calls that a body makes often must cost few instructions, and those without conditions must load nothing but number
+/// and architecture, so that the kernel's bitmap contains them.
 #[test]
 fn local_calls_are_cheap() {
     let program = program();

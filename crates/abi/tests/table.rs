@@ -1,4 +1,4 @@
-//! The table is complete and holds together.
+//! The table is complete and consistent.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn numbers() -> impl Iterator<Item = u64> {
 }
 
 #[test]
-fn every_number_has_its_row() {
+fn every_number_has_a_row() {
     for nr in numbers() {
         let row = row(nr).unwrap_or_else(|| panic!("no row for {nr}"));
         assert_eq!(u64::from(row.nr), nr);
@@ -28,7 +28,11 @@ fn every_number_has_its_row() {
         );
     }
     let names: BTreeSet<_> = describe().map(|row| row.name).collect();
-    assert_eq!(names.len(), describe().count(), "a name twice");
+    assert_eq!(
+        names.len(),
+        describe().count(),
+        "two calls have the same name"
+    );
 }
 
 #[test]
@@ -58,7 +62,7 @@ fn numbers_match_the_headers() {
 }
 
 #[test]
-fn what_a_call_says_that_slept_on_what_is_gone() {
+fn restarted_call_on_a_removed_object_returns_eidrm() {
     let check = |call, ret: i32, want: i32| {
         assert_eq!(begun_again(call as u64, ret.into()), want.into(), "{call}");
     };
@@ -77,7 +81,7 @@ fn what_a_call_says_that_slept_on_what_is_gone() {
 }
 
 #[test]
-fn rows_hold_together() {
+fn rows_are_consistent() {
     for row in describe() {
         let name = row.name;
         assert!(row.args.len() <= 6, "{name}");
@@ -86,7 +90,7 @@ fn rows_hold_together() {
         let served = !matches!(row.place, Place::ComeHome);
         assert!(
             served || !row.note.is_empty(),
-            "{name} says not why it comes home"
+            "{name} does not state why it comes home"
         );
         assert!(served || row.args.is_empty(), "{name}");
         for (i, arg) in row.args.iter().enumerate() {
@@ -115,7 +119,7 @@ fn rows_hold_together() {
 }
 
 #[test]
-fn sizes_are_those_of_the_headers() {
+fn sizes_match_the_headers() {
     let check = |nr: libc::c_long, arg: usize, size: usize| {
         let row = row(nr as u64).expect("row");
         let len = match row.args[arg] {
@@ -151,7 +155,7 @@ fn sizes_are_those_of_the_headers() {
 }
 
 #[test]
-fn places() {
+fn places_depend_on_arguments() {
     let check = |nr: libc::c_long, args: &[u64], want: &str| {
         let mut all = [0; 6];
         all[..args.len()].copy_from_slice(args);
@@ -212,7 +216,7 @@ fn places() {
     check(libc::SYS_timer_create, &[2], "come");
     check(libc::SYS_clock_nanosleep, &[1], "home");
     check(libc::SYS_clock_nanosleep, &[2], "come");
-    check(libc::SYS_clock_nanosleep, &[3], "home"); // EINVAL, says home
+    check(libc::SYS_clock_nanosleep, &[3], "home"); // home returns EINVAL
     check(libc::SYS_sendto, &[3, 0, 0, 0x4000], "home");
     check(libc::SYS_sendto, &[3, 0, 0, 0x400_0000], "come");
     check(libc::SYS_sendmsg, &[3, 0, 0x400_0000], "come");
@@ -230,7 +234,7 @@ fn places() {
 }
 
 #[test]
-fn what_is_shared_is_not_private() {
+fn shared_mappings_are_not_private() {
     let check = |flags: i32, want| assert_eq!(maps_shared(flags as u64), want, "{flags:#x}");
     check(libc::MAP_SHARED, true);
     check(libc::MAP_SHARED_VALIDATE, true);
@@ -242,7 +246,7 @@ fn what_is_shared_is_not_private() {
 }
 
 #[test]
-fn restarts() {
+fn restart_rules_match_the_kernel() {
     let check = |nr: libc::c_long, want: Restart| {
         let row = row(nr as u64).expect("row");
         assert_eq!(row.restart, want, "{}", row.name);
@@ -280,7 +284,7 @@ fn restarts() {
 }
 
 #[test]
-fn places_and_restarts_have_words() {
+fn places_and_restarts_have_descriptions() {
     for row in describe() {
         let words = row.place.to_string();
         let conditional = matches!(row.place, Place::BodyIf(_, Otherwise::Host));

@@ -1,4 +1,4 @@
-//! One process of this home, and one guest of this node, followed over time.
+//! Records of one process of this home, and of one guest of this node, over time.
 
 use crate::Proc;
 use crate::rotation::Share;
@@ -6,24 +6,24 @@ use crate::view::DEMAND_FULL;
 use armento_gossip::{CpuSet, STANDARD_SPEED, Tick};
 use armento_model::{Hint, NodeName, Pid, Stay};
 
-/// A placed program that was never reported is given up after this: two dozen keepers that start
-/// at once on a quarter of a processor take seconds until they first report, and wait for their turn (`departures.rs`).
+/// A placed program that was never reported is given up after this: when two dozen keepers start at once on a quarter
+/// of a processor, it takes seconds until they first report, and they queue for their start (`departures.rs`).
 pub(crate) const UNSEEN_MS_MAX: u64 = 20_000;
-/// First and longest pause after a refusal (`design.md` §2: 1 s, doubling to 60).
+/// First and longest pause after a refusal: 1 s, doubling to 60 s.
 const HOLD_MS: u64 = 1_000;
 const HOLD_MS_MAX: u64 = 60_000;
-/// A process's demand and calls are averaged over steps at least this long.
+/// Averages of a process's demand and calls are updated at intervals of at least this length.
 const STEP_MS_MIN: u64 = 400;
-/// Lists of processes that were under way when a move ended may still name the old node.
+/// Process lists sent before a move ended may still name the old node for this long.
 const STALE_MS: u64 = 1_500;
-/// A guest that arrived more recently counts full, whatever it seems to want: while two dozen start at
-/// once their calls wait for a busy home, and they look idle where they are about to compute.
+/// A guest that arrived more recently counts as full demand: when two dozen start at once their calls wait for a busy
+/// home, and they look idle although they are about to compute.
 const YOUNG_MS: u64 = 8_000;
-/// Nobody makes good more than this: ten minutes of a standard core.
+/// Limit of the progress that a process can make up: ten minutes of a standard core.
 const LAG_US_MAX: i64 = 600_000_000;
-/// A program that was started with many others waits no longer to begin: by then its placement is given up.
+/// A program that was started with many others waits no longer than this to start: then its placement is given up.
 const BEGINS_MS_MAX: i64 = UNSEEN_MS_MAX as i64;
-/// Nodes of which is known that it has been there; the last ones.
+/// Limit of remembered nodes that have a host for the process; the latest are kept.
 const KNOWN_MAX: usize = 32;
 /// Share of the old value kept at each step, eighths. PAPER: MOSIX keeps 5 of 8 of a mean load.
 const KEEP_EIGHTHS: u64 = 5;
@@ -31,7 +31,7 @@ const KEEP_EIGHTHS: u64 = 5;
 /// PAPER: openMosix's `fast-decay`.
 const FORWARD_KEEP_PERMILLE: u64 = 926;
 
-/// One of this home's processes, as its keeper reports it.
+/// One of this home's processes, as reported by its keeper.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub pid: Pid,
@@ -40,19 +40,19 @@ pub struct Seen {
     pub cpu_ms: u64,
     pub rss_kib: u64,
     pub threads: u32,
-    /// Share of its time, of late, in which it wanted a processor, percent.
+    /// Share of recent time in which it was runnable, percent.
     pub busy_percent: u8,
     /// System calls sent home so far.
     pub forwarded: u64,
     pub age_ms: u64,
-    /// `--stay`, `--on`, `--storm` or an administrator: balance leaves it alone.
+    /// `--stay`, `--on`, `--storm` or an administrator: the balancer does not move it.
     pub locked: bool,
     /// CPU features it needs if not all of home's (`--portable`).
     pub needs: Option<CpuSet>,
     pub hint: Option<Hint>,
 }
 
-/// One guest of this node, as its host reports it.
+/// One guest of this node, as reported by its host.
 #[derive(Clone, Debug)]
 pub struct Guest {
     pub home: NodeName,
@@ -64,18 +64,18 @@ pub struct Guest {
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
     pub proc: Proc,
-    /// Threads that a sample of this node may have found runnable, while it is here.
+    /// Number of its threads that a sample of this node may have counted as runnable, while it is here.
     pub wanting: u64,
     forwarded: u64,
-    /// Last step of the averages.
+    /// Time of the last update of the averages.
     at: Tick,
     moved: Option<Tick>,
     hold_ms: u64,
-    /// Behind equal progress, microseconds of a standard core; `None` before it was first booked.
+    /// Distance behind equal progress, microseconds of a standard core; `None` before the first booking.
     lag_us: Option<i64>,
-    /// What it was booked to have got since its CPU time was last told, microseconds of a standard core.
+    /// Estimated progress since its CPU time was last reported, microseconds of a standard core.
     believed_us: i64,
-    /// CPU time told since, and not booked yet.
+    /// CPU time reported since then and not booked yet.
     told_ms: u64,
 }
 
@@ -149,23 +149,23 @@ impl Account {
         }
     }
 
-    /// It has got so much in a time in which all got `mean_us` on average, as far as places tell. What its CPU time
-    /// tells, now and then, corrects that.
+    /// Books its progress over a period, estimated from its place, against the average `mean_us` of all. A later report
+    /// of its CPU time corrects the estimate.
     pub fn book(&mut self, got: &Share) {
-        // A node may state any speed.
+        // A node may report any speed.
         let standard = |cpu_ms: u64| {
             let us = u128::from(cpu_ms) * u128::from(got.core_speed) * 1000;
             (us / u128::from(STANDARD_SPEED)).min(LAG_US_MAX as u128) as i64
         };
         let lag = match self.lag_us {
-            // Whoever is new is as far behind as it waited to begin.
+            // A new process starts behind by the time that it waited to start.
             None => {
                 self.told_ms = 0;
                 match self.proc.age_ms as i64 {
                     age_ms if age_ms <= BEGINS_MS_MAX => {
                         got.mean_milli * age_ms - standard(self.proc.cpu_ms)
                     }
-                    // We are new, or it was asleep for long: nobody owes it that.
+                    // This daemon has just started, or the process slept for long: it does not get that time back.
                     _ => 0,
                 }
             }
@@ -195,7 +195,7 @@ impl Account {
         known.push(to.clone());
     }
 
-    /// It came to `to`.
+    /// It arrived at `to`.
     pub fn moved(&mut self, to: &NodeName, now: Tick) {
         self.comes_to(to);
         self.proc.arrived = now;
@@ -204,8 +204,8 @@ impl Account {
         self.hold_ms = 0;
     }
 
-    /// It did not go: it is left alone for a second, twice as long after each further refusal; a
-    /// minute where the reason lies in the process itself.
+    /// It did not move: it is not moved for a second, twice as long after each further refusal; for a minute if the
+    /// reason lies in the process itself.
     pub fn refused(&mut self, stay: Stay, now: Tick) {
         let longer = (self.hold_ms * 2).clamp(HOLD_MS, HOLD_MS_MAX);
         self.hold_ms = if is_lasting(stay) {
@@ -232,8 +232,8 @@ impl Visitor {
     }
 }
 
-/// PAPER: what a node thinks of its own work rises slowly and falls quickly, so that it sends
-/// nobody away for a moment's burst.
+/// PAPER: a node's estimate of its own work rises slowly and falls quickly, so that a short burst does not make it send
+/// processes away.
 pub(crate) fn smoothed(old: u64, new: u64) -> u64 {
     let keep = if new > old {
         KEEP_EIGHTHS
@@ -243,7 +243,7 @@ pub(crate) fn smoothed(old: u64, new: u64) -> u64 {
     (old * keep + new * (8 - keep)) / 8
 }
 
-/// One step of a demand's average; false when the last was too short ago.
+/// Updates a demand average; false if the last update was too recent.
 fn step(demand: &mut u64, at: &mut Tick, busy_percent: u8, now: Tick) -> bool {
     if now.since(*at) < STEP_MS_MIN {
         return false;
@@ -264,7 +264,7 @@ fn wanting(busy_percent: u8, threads: u32) -> u64 {
     }
 }
 
-/// Reasons that lie in the process, whatever the target, and will not pass in seconds.
+/// Whether a reason lies in the process, independent of the target, and will not pass in seconds.
 fn is_lasting(stay: Stay) -> bool {
     use Stay::*;
     matches!(

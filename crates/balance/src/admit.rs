@@ -1,24 +1,24 @@
-//! The target's word: a home decides with old knowledge, we know better.
+//! Admission at the target: the home decided with older knowledge, the target has newer.
 
 use crate::cost::{cost, has_room, need_kib, ours};
 use crate::{DEMAND_FULL, Policy, View};
 use armento_gossip::CpuSet;
 use armento_model::Stay;
 
-/// What another home wants to send here.
+/// A guest that another home wants to send here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// Memory the process uses now, KiB.
     pub rss_kib: u64,
     /// CPU features it started with, if known.
     pub cpu: Option<CpuSet>,
-    /// How slow it is there: work of its node over power, hundredths of a standard process.
-    /// Given by a policy's move; a user's explicit move leaves it out and is not weighed.
+    /// Its slowness there: work of its node over power, hundredths of a standard process. Set by a policy's move; a
+    /// user's explicit move leaves it out and is not weighed.
     pub load_there: Option<u64>,
 }
 
-/// Whether this node takes a guest. `view` is this node's own; `view.flights` and
-/// `taken_kib` of its own node count what was promised and has not arrived.
+/// Whether this node accepts a guest. `view` is this node's own; its `view.flights` and `taken_kib` count guests that
+/// were admitted and have not arrived.
 pub fn admit(view: &View, policy: &Policy, need: &Need) -> Result<(), Stay> {
     let own = view.own().ok_or(Stay::NoRoom)?;
     if own.open.is_nobody() {

@@ -1,14 +1,14 @@
-//! What it costs to run somewhere, and whether there is room.
+//! The cost of running on a node, and whether it has room.
 
 use crate::{DEMAND_FULL, Node, Policy, Proc, View};
 use armento_gossip::{CpuSet, STANDARD_SPEED};
 use armento_model::{Hint, NodeName, Pid};
 use std::collections::HashMap;
 
-/// Memory of a host and its supervision, besides the body's own pages.
+/// Memory of a host and its supervision, without the body's own pages.
 const HOST_KIB: u64 = 8 * 1024;
 
-/// Work of ours on every node, flights counted where they land, hundredths.
+/// Work of this home's processes on every node, moves counted at their target, hundredths.
 pub(crate) fn ours(view: &View) -> HashMap<&NodeName, u64> {
     let each = view.flights.iter();
     let mut flights: HashMap<Pid, &NodeName> = each.map(|f| (f.pid, &f.to)).collect();
@@ -17,14 +17,14 @@ pub(crate) fn ours(view: &View) -> HashMap<&NodeName, u64> {
         let place = flights.remove(&proc.pid).unwrap_or(&proc.place);
         *sum.entry(place).or_insert(0) += proc.demand;
     }
-    // Programs that were placed and have not been seen yet.
+    // Programs that were placed and not yet reported.
     for to in flights.into_values() {
         *sum.entry(to).or_insert(0) += DEMAND_FULL;
     }
     sum
 }
 
-/// Memory that those under way to each node will take, KiB.
+/// Memory that processes on their way to each node will take, KiB.
 pub(crate) fn flying_kib(view: &View) -> HashMap<&NodeName, u64> {
     let mut sum = HashMap::new();
     for flight in &view.flights {
@@ -33,7 +33,7 @@ pub(crate) fn flying_kib(view: &View) -> HashMap<&NodeName, u64> {
     sum
 }
 
-/// Memory of those under way from each node: it will be free there, KiB.
+/// Memory that processes on their way from each node will free there, KiB.
 pub(crate) fn leaving_kib(view: &View) -> HashMap<&NodeName, u64> {
     let to: HashMap<Pid, &NodeName> = view.flights.iter().map(|f| (f.pid, &f.to)).collect();
     let mut sum = HashMap::new();
@@ -45,17 +45,17 @@ pub(crate) fn leaving_kib(view: &View) -> HashMap<&NodeName, u64> {
     sum
 }
 
-/// A node with what a decision weighs.
+/// A node with the figures that a decision weighs.
 pub(crate) struct Slot<'a> {
     pub node: &'a Node,
-    /// Its speed, or home's where the two cannot be told apart.
+    /// Its speed, or home's if the difference may be noise.
     speed: u32,
     /// All work there, hundredths.
     pub work: u64,
-    /// Ties between equal targets are broken by turns that begin with the home itself, so that
-    /// all homes do not choose the same one.
+    /// Ties between equal targets are broken by an order that begins with the home itself, so that the homes do not all
+    /// choose the same node.
     pub turn: usize,
-    /// Memory that those under way to it will take, KiB.
+    /// Memory that processes on their way to it will take, KiB.
     pub flying_kib: u64,
 }
 
@@ -64,39 +64,39 @@ impl Slot<'_> {
         &self.node.entry.node
     }
 
-    /// What tells nodes of equal work apart.
+    /// The properties that distinguish nodes with equal work.
     pub fn make(&self) -> (u32, u32) {
         (self.node.entry.cores, self.speed)
     }
 
-    /// Speed of a whole core: what a process does in a second of CPU time, as far as it can be told apart.
+    /// Speed of a whole core: what a process does in a second of CPU time, up to noise.
     pub fn core_speed(&self) -> u64 {
         self.node.entry.core_speed_of(self.speed)
     }
 
-    /// Room for `need` with the reserve untouched.
+    /// Whether `need` fits without using the reserve.
     pub fn has_room(&self, policy: &Policy, need: u64) -> bool {
         left_kib(self.node, self.flying_kib) >= need + reserve_kib(self.node, policy)
     }
 
-    /// See [`cost`], with `more` work than now.
+    /// [`cost`] with `more` work than now.
     pub fn cost_with(&self, more: u64) -> u64 {
         self.cost_of(self.work + more)
     }
 
-    /// What one process gets with so much work in all, thousandths of a standard core.
+    /// The share of one process when the total work is `work`, thousandths of a standard core.
     pub fn rate_of(&self, work: u64) -> u64 {
-        // cost: 10,000 is a standard core for oneself.
+        // cost: 10,000 is a standard core for one process.
         10_000_000 / self.cost_of(work).max(1)
     }
 
-    /// See [`cost`], with so much work in all.
+    /// [`cost`] when the total work is `work`.
     pub fn cost_of(&self, work: u64) -> u64 {
         cost(self.node.entry.cores, self.speed, work)
     }
 }
 
-/// All nodes, in order of turns: this one, then by name.
+/// All nodes in tie-breaking order: this one, then by name.
 pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
     let (ours, flying) = (ours(view), flying_kib(view));
     let own = view.own().map_or((STANDARD_SPEED, 0), |node| {
@@ -106,7 +106,7 @@ pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
     nodes.sort_by_key(|node| (node.entry.node < view.me, &node.entry.node));
     let slot = |(turn, node): (usize, &'a Node)| Slot {
         node,
-        speed: told_apart((node.entry.speed, node.entry.kind), own, policy),
+        speed: speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy),
         work: node.others + ours.get(&node.entry.node).copied().unwrap_or(0),
         turn,
         flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),
@@ -114,8 +114,8 @@ pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
     nodes.into_iter().enumerate().map(slot).collect()
 }
 
-/// A node's speed, or `own` when the difference may be the measurement's. Both with their kind.
-fn told_apart((speed, kind): (u32, u32), own: (u32, u32), policy: &Policy) -> u32 {
+/// A node's speed, or `own` if the difference may be measurement noise. Both with the kind of their processor.
+fn speed_up_to_noise((speed, kind): (u32, u32), own: (u32, u32), policy: &Policy) -> u32 {
     let (low, high) = (u64::from(speed.min(own.0)), u64::from(speed.max(own.0)));
     let noise_percent = if kind != 0 && kind == own.1 {
         policy.speed_alike_percent
@@ -129,21 +129,21 @@ fn told_apart((speed, kind): (u32, u32), own: (u32, u32), policy: &Policy) -> u3
     }
 }
 
-/// How long one unit of work takes where `work` hundredths share so many cores of that speed;
-/// 10,000 = a standard core for oneself. Cores beyond the number of processes help nobody.
+/// The time that one unit of work takes where `work` hundredths share this many cores of that speed; 10,000 = a
+/// standard core for one process. Cores beyond the number of processes do not help.
 pub(crate) fn cost(cores: u32, speed: u32, work: u64) -> u64 {
     let cores = u64::from(cores.max(1));
     let speed = u64::from(speed.max(1));
     work.max(DEMAND_FULL * cores) * 100 * u64::from(STANDARD_SPEED) / (cores * speed)
 }
 
-/// What a body of `rss_kib` takes at the target: it also grows while it travels.
+/// Memory that a body of `rss_kib` takes at the target: it also grows during the move.
 pub(crate) fn need_kib(rss_kib: u64) -> u64 {
     rss_kib + rss_kib / 8 + HOST_KIB
 }
 
-/// What a move of one of `me`'s costs, milliseconds of a standard core: both ends' work, the bytes, and a host where
-/// there is none for it yet.
+/// The cost of moving one of the processes of `me`, milliseconds of a standard core: the work of both ends, the bytes,
+/// and a host if there is none for it yet.
 pub(crate) fn price_ms(proc: &Proc, to: &NodeName, me: &NodeName, policy: &Policy) -> i64 {
     let bytes_us = proc.rss_kib * policy.move_us_per_mib / 1024;
     let first_us = match to == me || proc.known.contains(to) {
@@ -153,7 +153,7 @@ pub(crate) fn price_ms(proc: &Proc, to: &NodeName, me: &NodeName, policy: &Polic
     ((policy.move_us + first_us + bytes_us) / 1000).max(1) as i64
 }
 
-/// Memory left on `node` when all that flies there has landed, KiB.
+/// Memory left on `node` when all processes on their way to it have arrived, KiB.
 pub(crate) fn left_kib(node: &Node, flying_kib: u64) -> u64 {
     node.entry
         .mem_free_kib
@@ -165,14 +165,14 @@ pub(crate) fn reserve_kib(node: &Node, policy: &Policy) -> u64 {
     policy.reserve_kib(node.entry.mem_total_kib)
 }
 
-/// Room for `need` with the reserve untouched.
+/// Whether `need` fits without using the reserve.
 pub(crate) fn has_room(view: &View, policy: &Policy, node: &Node, need: u64) -> bool {
     let flying = view.flights.iter().filter(|f| f.to == node.entry.node);
     let flying_kib = flying.map(|flight| flight.need_kib).sum();
     left_kib(node, flying_kib) >= need + reserve_kib(node, policy)
 }
 
-/// Whether this home may send anything there, whoever's and however small.
+/// Whether this home may send any process there, of any user and size.
 pub(crate) fn takes_in(view: &View, policy: &Policy, slot: &Slot) -> bool {
     let node = slot.node;
     let heard = node.age_ms <= policy.age_ms_max(view.nodes.len())
@@ -181,7 +181,7 @@ pub(crate) fn takes_in(view: &View, policy: &Policy, slot: &Slot) -> bool {
     (node.entry.node == view.me || heard) && slot.has_room(policy, need_kib(0))
 }
 
-/// Whether this home may send anything of `uid` there at all. Home itself is always open to its own.
+/// Whether this home may send processes of `uid` there at all. A home always accepts its own processes.
 pub(crate) fn reachable(view: &View, policy: &Policy, node: &Node, uid: u32) -> bool {
     let heard = || node.age_ms <= policy.age_ms_max(view.nodes.len()) && !node.entry.shut;
     trusted(view, node, uid) && (node.entry.node == view.me || heard())
@@ -191,7 +191,8 @@ pub(crate) fn trusted(view: &View, node: &Node, uid: u32) -> bool {
     node.entry.node == view.me || node.open.has(uid)
 }
 
-/// Whether the processor of `node` can run what started with `needs`, or else with all of home's.
+/// Whether the processor of `node` can run a program that started with the features `needs`, or else with all of
+/// home's.
 pub(crate) fn can_run(view: &View, node: &Node, needs: Option<&CpuSet>) -> bool {
     let home = view.own().map(|own| &own.entry.cpu);
     node.entry.node == view.me
@@ -209,8 +210,8 @@ pub(crate) fn forward_permille(proc: &Proc, policy: &Policy) -> u64 {
 }
 
 impl View {
-    /// How slow it is at `node`: work over power, hundredths of a standard process. What a policy's
-    /// move states as [`crate::Need::load_there`].
+    /// The slowness of a process at `node`: work over power, hundredths of a standard process. A policy's move states
+    /// it as [`crate::Need::load_there`].
     pub fn load_at(&self, node: &NodeName) -> Option<u64> {
         let work = ours(self).get(node).copied().unwrap_or(0);
         let entry = |node: &Node| (node.entry.cores, node.entry.speed, node.others + work);
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cost_is_slowness_for_one_process() {
+    fn cost_is_the_slowness_of_one_process() {
         let check = |speed, cores, work, want| {
             let got = cost(cores, speed, work);
             assert_eq!(got, want, "speed {speed} cores {cores} work {work}");
@@ -240,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn speeds_that_cannot_be_told_apart_are_one() {
+    fn speeds_within_noise_count_as_equal() {
         let check = |speed, kind, want| {
-            let got = told_apart((speed, kind), (10_000, 5), &Policy::default());
+            let got = speed_up_to_noise((speed, kind), (10_000, 5), &Policy::default());
             assert_eq!(got, want, "{speed} of kind {kind}");
         };
-        // The same processor by its own words.
+        // The same kind of processor, as both nodes report.
         check(20_000, 5, 10_000);
         check(20_001, 5, 20_001);
         check(5_000, 5, 10_000);

@@ -1,6 +1,6 @@
-//! Somebody should move.
+//! Decides which processes should move.
 //!
-//! From: `gossip/src/vector.rs` (what is known). Next: `noded/src/policy/act.rs` (who orders it).
+//! From: `gossip/src/vector.rs` (the load data). Next: `noded/src/act.rs` (orders the moves).
 
 use crate::cost::{
     Slot, flying_kib, forward_permille, leaving_kib, left_kib, need_kib, price_ms, reserve_kib,
@@ -16,11 +16,10 @@ use armento_model::{NodeName, Pid};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-/// Chooses who of this home's processes moves, from any node to any other, home among them.
-/// No clock, no dice, no I/O. At most one a period from each node, and each sees those before it.
-/// PAPER: in MOSIX every node decides once a second for what runs there; here a home decides for its
-/// own wherever they run, so that one decision in all would leave a farm uneven for as many seconds
-/// as it has nodes.
+/// Chooses which of this home's processes move, from any node to any other, including home. No clock, no randomness, no
+/// I/O. At most one a period from each node; each choice takes the earlier ones into account. PAPER: in MOSIX every
+/// node decides once a second about the processes on it; here a home decides about its own processes wherever they run,
+/// so that one decision a second for the whole home would leave a farm uneven for as many seconds as it has nodes.
 pub fn decide(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
     if policy.kind == Kind::Armento {
         return balanced(view, policy, now);
@@ -29,7 +28,7 @@ pub fn decide(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
     let mut view = view.clone();
     while policy.kind == Kind::Mosix && is_turn(&view, policy, now) {
         let done = |node: &NodeName| chosen.iter().any(|m| m.from == *node);
-        // Memory first: a node that swaps helps nobody.
+        // Memory first: a node that swaps is of no use.
         let next = usher(&view, policy, now, &done).or_else(|| relieve(&view, policy, now, &done));
         let Some(next) = next else { break };
         let rss_kib = view.procs.iter().find(|p| p.pid == next.pid);
@@ -64,19 +63,19 @@ fn is_turn(view: &View, policy: &Policy, now: Tick) -> bool {
     let rested = view
         .decided_last
         .is_none_or(|last| now.since(last) >= policy.period_ms);
-    // Room that has come free is used at once. Several processes of one job end almost together: by the
-    // next second a node has stood idle for a second.
+    // A core that became free is used at once. Several processes of one job end almost together: waiting for the next
+    // second would leave a node idle for a second.
     let freed = view.ended_last > view.decided_last
         && view
             .decided_last
             .is_none_or(|last| now.since(last) >= policy.prompt_ms);
-    // Before the first sample nothing is known of home's own processor.
+    // Before the first sample the load of home's own processor is unknown.
     (rested || freed)
         && view.own().is_some()
         && view.flights.len() < policy.flights_max(view.nodes.len())
 }
 
-/// Who may move now, by place. For `memory` also who had better stay at home.
+/// The processes that may move now, by place. For `memory` also those that had better stay at home.
 fn free<'a>(
     view: &'a View,
     policy: &Policy,
@@ -95,7 +94,7 @@ fn free<'a>(
     by_place
 }
 
-/// Takes one of ours away from a node whose memory runs out, to one with plenty.
+/// Moves one process of this home from a node that runs out of memory to one with plenty.
 fn usher(
     view: &View,
     policy: &Policy,
@@ -121,7 +120,7 @@ fn usher(
     let mut free = free(view, policy, true, now);
     for from in view.nodes.iter().filter(short) {
         let mut here = free.remove(&from.entry.node).unwrap_or_default();
-        // The smallest that suffices: less to carry, and less to find room for. Where none does, the largest.
+        // The smallest that suffices: less to transfer, and less room needed. If none suffices, the largest.
         let lacks_kib = lacks_kib(from);
         here.sort_by_key(|proc| {
             let suffices = proc.rss_kib >= lacks_kib;
@@ -132,7 +131,8 @@ fn usher(
             };
             (!suffices, smaller, proc.pid)
         });
-        // Twice the reserve stays free there, so that it is not the next to run short; once, when here half is gone.
+        // Twice the reserve must remain free at the target, so that it is not the next to run short; once the reserve,
+        // if half of it is used up here.
         let hard = lacks_kib > reserve_kib(from, policy) / 2;
         let margins: &[u64] = if hard { &[1, 0] } else { &[1] };
         for (proc, margin) in margins
@@ -162,7 +162,7 @@ fn usher(
     None
 }
 
-/// Evens out: the pair of nodes with the largest difference, if that is worth a move.
+/// Evens out the load: takes the pair of nodes with the largest difference, if that is worth a move.
 fn relieve(
     view: &View,
     policy: &Policy,
@@ -183,15 +183,15 @@ fn relieve(
             continue;
         };
         let now_costs = from.cost_with(0);
-        // Most pairs fall out here, before anybody's processes are looked at.
+        // Most pairs are rejected here, before any processes are examined.
         let better =
             |to: &&Slot| to.name() != from.name() && to.cost_with(asked(DEMAND_MIN)) < now_costs;
         for to in slots.iter().filter(better) {
             let Some(proc) = candidate(view, policy, here, to) else {
                 continue;
             };
-            // PAPER: one-sided: only a home moves its own, and only where even with the margin
-            // it is better off than here.
+            // PAPER: one-sided: a home moves only its own processes, and only to a node that is better for the process
+            // even with the margin.
             let then_costs = to.cost_with(asked(proc.demand));
             if then_costs >= now_costs {
                 continue;
@@ -212,8 +212,8 @@ fn relieve(
     best.map(|(_, chosen)| chosen)
 }
 
-/// Who of those `here` goes to `to`. Outwards, the one with the longest history of computing
-/// and the least business at home: it will go on so. Homewards, the one that calls home most.
+/// The process of `here` that goes to `to`. Away from home, the one with the longest history of computing and the
+/// fewest calls home: it will probably go on so. Towards home, the one with most calls home.
 fn candidate<'a>(view: &View, policy: &Policy, here: &[&'a Proc], to: &Slot) -> Option<&'a Proc> {
     let fits = |proc: &&&Proc| {
         suits(view, policy, to.node, proc) && to.has_room(policy, need_kib(proc.rss_kib))

@@ -1,4 +1,4 @@
-//! Whether a process may move, whether a node suits it, and how a move is written down.
+//! Whether a process may move, whether a node suits it, and how to write down a move.
 
 use crate::cost::{can_run, forward_permille, reachable};
 use crate::policy::Policy;
@@ -6,7 +6,7 @@ use crate::view::{Cause, Grounds, Move, Node, Proc, View};
 use armento_gossip::Tick;
 use armento_model::{Hint, Stay};
 
-/// Why `proc` may not be moved now, whatever the target. `flies`: it is under way.
+/// Why `proc` may not be moved now, whatever the target. `flies`: a move of it is in progress.
 pub(crate) fn bound(policy: &Policy, proc: &Proc, flies: bool, now: Tick) -> Option<Stay> {
     if proc.locked {
         return Some(Stay::Locked);
@@ -25,7 +25,7 @@ pub(crate) fn bound(policy: &Policy, proc: &Proc, flies: bool, now: Tick) -> Opt
     None
 }
 
-/// It has too much business at home to leave it for a processor.
+/// Whether it calls home so often that another processor is not worth leaving home.
 pub(crate) fn belongs_home(view: &View, policy: &Policy, proc: &Proc) -> bool {
     let calls = || forward_permille(proc, policy) > policy.forward_permille_max;
     proc.place == view.me && (proc.hint == Some(Hint::Io) || calls())
@@ -35,7 +35,7 @@ pub(crate) fn suits(view: &View, policy: &Policy, to: &Node, proc: &Proc) -> boo
     reachable(view, policy, to, proc.uid) && can_run(view, to, proc.needs.as_ref())
 }
 
-/// `rates`: now, then.
+/// `rates`: now, and after the move.
 pub(crate) fn grounds(cause: Cause, rates: (u64, u64), proc: &Proc, price_ms: i64) -> Grounds {
     Grounds {
         cause,

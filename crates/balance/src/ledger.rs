@@ -1,8 +1,8 @@
-//! The books of one node: reports come in, a [`View`] comes out.
+//! The books of one node: built from reports, they produce a [`View`].
 //!
-//! What makes decisions good is not to count anything twice. Another node's load contains the work
-//! that we sent there before it last spoke, and not what we sent since. So the ledger remembers how
-//! much of ours each node had at each moment, and takes away what was ours when it spoke.
+//! Good decisions require that nothing is counted twice. Another node's reported load contains the work that this home
+//! sent there before the report, and not what it sent since. So the ledger stores the history of this home's work on
+//! each node, and subtracts what was this home's at the time of the report.
 
 mod out;
 
@@ -18,27 +18,26 @@ use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, Stay};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// A flight without an end is given up after this: longer than the 30 s after which home declares
-/// a host dead (`design.md` §3).
+/// A move without a reported end is given up after this: longer than the 30 s after which home declares a host dead.
 const FLIGHT_MS_MAX: u64 = 40_000;
 /// An admitted guest that does not appear is given up after this.
 const EXPECT_MS_MAX: u64 = 5_000;
-/// A longer time without books is not made up for: the daemon stood still, and who ran where is not known.
+/// A longer time without booking is not made up for: the daemon was not running, and where processes ran is unknown.
 const STEP_MS_MAX: u64 = 2_000;
-/// What may be spent on taking turns is saved for so long.
+/// The budget for rotations accumulates for at most this time.
 const TURNS_MS_MAX: u64 = 10_000;
-/// The farm's own work on a node counts for no more than this, hundredths of a process: keepers that serve calls all the
-/// time work for those whose calls these are.
+/// The farm's own work on a node counts for at most this, hundredths of a process: keepers that serve calls all the
+/// time work for the processes that make these calls.
 const UPKEEP_MAX: u64 = DEMAND_FULL / 2;
-/// More of any kind are not kept: processes beyond are not balanced, guests not expected. Room for ten processes of one
+/// Limits of entries: processes beyond are not balanced, guests beyond not expected. Enough for ten processes of one
 /// home on each node of the largest farm.
 const PROCS_MAX: usize = 131_072;
 const FLIGHTS_MAX: usize = 1024;
 
-/// Departures remembered: what a node has freed since it last spoke.
+/// Departures that are stored: memory that a node has freed since its last report.
 const FREED_MAX: usize = 4096;
 
-/// One of ours left a node, or ended there.
+/// A process of this home left a node, or ended there.
 #[derive(Clone, Debug)]
 struct Freed {
     node: NodeName,
@@ -54,7 +53,7 @@ struct Expected {
     since: Tick,
 }
 
-/// What one node knows beyond the load vector. Feed it reports, take [`Ledger::view`].
+/// What one node knows in addition to the load vector. It receives reports; [`Ledger::view`] returns the result.
 ///
 /// A daemon's round, once a second (`sampler` and `vector` are those of `sense` and `gossip`):
 ///
@@ -78,20 +77,20 @@ pub struct Ledger {
     /// Oldest first.
     freed: VecDeque<Freed>,
     past: Past,
-    /// Work of others at each node, as far as it was certain.
+    /// Work of other homes at each node, as far as it is certain.
     others: HashMap<NodeName, Steady>,
-    /// Work here that is no guest's and none of ours, hundredths, smoothed.
+    /// Work here that belongs neither to guests nor to this home's processes, hundredths, smoothed.
     background: u64,
-    /// What the farm itself takes of this node, hundredths of a process.
+    /// Overhead of the farm on this node, hundredths of a process.
     upkeep: Steady,
     placements: u64,
     decided_last: Option<Tick>,
     ended_last: Option<Tick>,
-    /// When progress was last booked.
+    /// Time of the last booking of progress.
     booked_last: Option<Tick>,
-    /// What may be spent on taking turns, microseconds of a standard core.
+    /// Budget for rotations, microseconds of a standard core.
     turns_us: u64,
-    /// Most power that ours have used since there was nobody, thousandths of a standard core.
+    /// Highest power that this home's processes have used since it last had none, thousandths of a standard core.
     power_milli: u64,
 }
 
@@ -118,10 +117,9 @@ impl Ledger {
         }
     }
 
-    // --- what this home's keepers say ---
+    // --- reports of this home's keepers ---
 
-    /// All living processes of this home, from the newest report of every keeper. Whoever is
-    /// missing has ended.
+    /// All living processes of this home, from the newest report of every keeper. A missing process has ended.
     pub fn observe(&mut self, procs: &[Seen], now: Tick) {
         let alive: HashSet<Pid> = procs.iter().map(|seen| seen.pid).collect();
         let dead = self.accounts.keys().filter(|pid| !alive.contains(pid));
@@ -153,14 +151,14 @@ impl Ledger {
         self.note(now);
     }
 
-    /// One of ours ended, sooner known than by the next [`Ledger::observe`].
+    /// One of this home's processes ended, known before the next [`Ledger::observe`].
     pub fn ended(&mut self, pid: Pid, now: Tick) {
         self.close(pid, now);
         self.land(pid);
         self.note(now);
     }
 
-    /// A fresh program was told to start at `to`, this node or another.
+    /// A fresh program was ordered to start at `to`, this node or another.
     pub fn placing(&mut self, pid: Pid, to: &NodeName, fresh: &Fresh, now: Tick) {
         self.placements += 1;
         self.fly(
@@ -174,7 +172,7 @@ impl Ledger {
         );
     }
 
-    /// A move was ordered by the policy.
+    /// The policy ordered a move.
     pub fn moving(&mut self, order: &Move, policy: &Policy, now: Tick) {
         let price = self
             .accounts
@@ -185,8 +183,8 @@ impl Ledger {
         self.flies_to(order.pid, &order.to, now);
     }
 
-    /// Books what each of ours has got since the last time, as `view` shows it, and what may be spent on
-    /// making it equal.
+    /// Books the progress of each process of this home since the last call, as `view` shows it, and the budget for
+    /// making progress equal.
     pub fn progress(&mut self, view: &View, policy: &Policy, now: Tick) {
         let past_ms = self
             .booked_last
@@ -198,7 +196,8 @@ impl Ledger {
                 account.book(&share);
             }
         }
-        // Thousandths of a core by milliseconds: microseconds of a core. Those who have begun may take turns at once.
+        // Thousandths of a core times milliseconds: microseconds of a core. Processes that have begun may rotate at
+        // once.
         let power = power_milli(view, policy);
         let of = |ms: u64| power * ms * policy.turns_permille / 1000;
         let fresh =
@@ -210,7 +209,7 @@ impl Ledger {
         self.turns_us = (self.turns_us + of(past_ms) + fresh).min(of(TURNS_MS_MAX));
     }
 
-    /// A move was ordered by a user or by storm: counted, but no decision of ours.
+    /// A user or a storm ordered a move: it is counted, but is not a decision of the policy.
     pub fn flies_to(&mut self, pid: Pid, to: &NodeName, now: Tick) {
         let rss_kib = self
             .accounts
@@ -227,9 +226,10 @@ impl Ledger {
         );
     }
 
-    /// A move or placement ended well.
+    /// A move or placement succeeded.
     pub fn moved(&mut self, pid: Pid, to: &NodeName, now: Tick) {
-        // It counts there already: counted once more only when all is known of it, it is never counted back.
+        // It is counted there already: count it once more only if all its data is known, because it is never
+        // subtracted.
         self.flights.remove(&pid);
         if let Some(account) = self.accounts.get_mut(&pid) {
             let before = (account.proc.place.clone(), account.proc.rss_kib);
@@ -242,8 +242,8 @@ impl Ledger {
         self.note(now);
     }
 
-    /// A move or placement did not happen. The process is left alone for a second, twice as long
-    /// after each further refusal; a minute where the reason lies in the process itself.
+    /// A move or placement did not happen. The process is not moved for a second, twice as long after each further
+    /// refusal; for a minute if the reason lies in the process itself.
     pub fn stayed(&mut self, pid: Pid, stay: Stay, now: Tick) {
         self.land(pid);
         if let Some(account) = self.accounts.get_mut(&pid) {
@@ -252,9 +252,9 @@ impl Ledger {
         self.note(now);
     }
 
-    // --- what this node's hosts and sampler say ---
+    // --- reports of this node's hosts and sampler ---
 
-    /// All guests that live here now.
+    /// All guests that are here now.
     pub fn guests(&mut self, guests: &[Guest], now: Tick) {
         let mut before = std::mem::take(&mut self.visitors);
         for guest in guests.iter().take(PROCS_MAX) {
@@ -268,7 +268,7 @@ impl Ledger {
             .retain(|e| !visitors.contains_key(&(e.home.clone(), e.pid)));
     }
 
-    /// A guest was admitted and will come.
+    /// A guest was admitted and will arrive.
     pub fn expect(&mut self, home: &NodeName, pid: Pid, rss_kib: u64, now: Tick) {
         self.unexpect(home, pid);
         if self.expected.len() < FLIGHTS_MAX && !self.visitors.contains_key(&(home.clone(), pid)) {
@@ -282,7 +282,7 @@ impl Ledger {
         }
     }
 
-    /// An admitted guest will not come after all.
+    /// An admitted guest will not arrive.
     pub fn unexpect(&mut self, home: &NodeName, pid: Pid) {
         self.expected.retain(|e| e.home != *home || e.pid != pid);
     }
@@ -298,20 +298,20 @@ impl Ledger {
             .map(|a| a.wanting)
             .sum();
         let guests: u64 = self.visitors.values().map(|visitor| visitor.wanting).sum();
-        // Who was admitted may be here already, and be counted as expected.
+        // An admitted guest may have arrived already, and still be counted as expected.
         let known = ours + guests + self.expected.len() as u64;
         let rest = u64::from(runnable).saturating_sub(known) * DEMAND_FULL;
         self.background = smoothed(self.background, rest);
     }
 
-    /// What this node's daemon and keepers have used lately, thousandths of a core of which `share_permille` are this
-    /// node's. Only what is so for some seconds counts: many programs that begin take all there is for a moment.
+    /// What this node's daemon and keepers have used recently, thousandths of a core of which `share_permille` are this
+    /// node's. Only a load that lasts some seconds counts: many programs that start use everything for a moment.
     pub fn upkeep(&mut self, used_milli: u64, share_permille: u32, now: Tick) {
         let work = used_milli * DEMAND_FULL / u64::from(share_permille.max(1));
         self.upkeep.set(work.min(UPKEEP_MAX), now);
     }
 
-    // --- the books themselves ---
+    // --- internal bookkeeping ---
 
     /// It has ended.
     fn close(&mut self, pid: Pid, now: Tick) {
@@ -329,7 +329,7 @@ impl Ledger {
         self.freed.push_back(Freed { node, at: now, kib });
     }
 
-    /// Where it counts now: where it is, or where it flies.
+    /// Updates the node where it counts: where it is, or the target of its move.
     fn recount(&mut self, pid: Pid) {
         let to = self.flights.get(&pid).map(|flight| &flight.to);
         let proc = self.accounts.get(&pid).map(|account| &account.proc);

@@ -1,10 +1,10 @@
-//! Who should run where: decisions, never actions.
+//! Decides where processes run; never carries it out.
 //!
-//! Everything comes in as values and goes out as values: no clock, no dice, no I/O. A home decides
-//! for its own processes only, wherever they are now; the target may refuse ([`admit`]).
+//! All inputs and outputs are values: no clock, no randomness, no I/O. A home decides for its own processes only,
+//! wherever they are; the target may refuse ([`admit`]).
 //!
-//! Start at [`decide`] (who moves) and [`place`] (where a fresh program starts). [`Ledger`] keeps
-//! the books from which a daemon or the simulator makes the [`View`] that both read.
+//! Start at [`decide`] (which processes move) and [`place`] (where a fresh program starts). [`Ledger`] keeps the books
+//! from which a daemon or the simulator makes the [`View`] that both functions read.
 
 mod account;
 mod admit;

@@ -1,30 +1,30 @@
-//! How much of ours each node had, a little while ago.
+//! History of this home's work on each node.
 
 use armento_gossip::Tick;
 use armento_model::NodeName;
 use std::collections::{HashMap, VecDeque};
 
-/// A node counts an arrival before us, who hear of it from a keeper twice a second …
+/// A node counts an arrival this much before home, to which a keeper reports twice a second …
 pub(crate) const EARLY_MS: u64 = 1000;
-/// … and an end so much later: its host tells twice a second, and its samples follow once a second.
+/// … and an end this much later: its host reports twice a second, and its samples follow once a second.
 pub(crate) const LATE_MS: u64 = 2500;
-/// How far back counts are remembered; older knowledge attracts nobody (`Policy::age_ms_max`).
+/// Length of the history; older load data is not used to choose a target (`Policy::age_ms_max`).
 pub(crate) const PAST_MS_MAX: u64 = 20_000;
-/// … and at most this many changes.
+/// Limit of stored steps.
 const STEPS_MAX: usize = 1024;
 
-/// … and when there are more, those within so long count as one: then they reach as far back as counts are remembered.
+/// Changes within this time are merged into one step, so that the steps cover the whole history.
 const STEP_MS_MIN: u64 = PAST_MS_MAX / STEPS_MAX as u64 + 1;
 
-/// What changed at a node in one step.
+/// The change at a node in one step.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     at: Tick,
-    /// Work that came and that went, each for itself: where one comes and another leaves, the node may have counted both for
-    /// a while, or none.
+    /// Work that arrived and work that left, separately: when one process arrives and another leaves, the node may have
+    /// counted both for a while, or neither.
     came: u64,
     went: u64,
-    /// What was there from then on.
+    /// The work that was there from then on.
     left: u64,
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct Past(
 );
 
 impl Past {
-    /// What is so from `now` on, of the nodes named; of others nothing has changed.
+    /// Records the work from `now` on, for the nodes named; the others are unchanged.
     pub fn note(&mut self, ours: impl IntoIterator<Item = (NodeName, u64)>, now: Tick) {
         for (node, n) in ours {
             self.change(node, n, now);
         }
-        // The newest step before the horizon says what was so at the horizon: it stays.
+        // The newest step before the horizon gives the value at the horizon, so it is kept.
         let old = |steps: &VecDeque<(Tick, _)>| {
             let next = steps.get(1);
             next.is_some_and(|(at, _)| now.since(*at) > PAST_MS_MAX)
@@ -87,7 +87,7 @@ impl Past {
         }
     }
 
-    /// What was before the first step is no longer told apart.
+    /// Forgets differences before the first step.
     fn begin_at_first(&mut self) {
         let Some((first, nodes)) = self.0.front() else {
             return;
@@ -105,7 +105,7 @@ impl Past {
         }
     }
 
-    /// The least and the most work of ours that `node` may have counted when it spoke, `age_ms` ago.
+    /// The least and the most work of this home that `node` may have counted in its report, `age_ms` ago.
     pub fn between(&self, node: &NodeName, age_ms: u64, now: Tick) -> (u64, u64) {
         let Some(history) = self.1.get(node) else {
             return (0, 0);
@@ -114,7 +114,7 @@ impl Past {
         let to = Tick(now.0.saturating_sub(age_ms)).plus(EARLY_MS);
         let before = history.iter().rev().find(|change| change.at <= from);
         let before = before.map_or(0, |change| change.left);
-        // Of those who came and went meanwhile it may have counted any.
+        // It may have counted any of the processes that arrived or left in between.
         let within = history.iter().filter(|c| c.at > from && c.at <= to);
         let wider = |(went, came): (u64, u64), c: &Change| (went + c.went, came + c.came);
         let (went, came) = within.fold((0, 0), wider);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn all_within_the_lag_around_the_moment_counts() {
+    fn all_changes_within_the_lag_count() {
         let mut past = Past::default();
         for (t, n) in [(10_000, 100), (12_000, 300), (12_500, 200), (20_000, 0)] {
             past.note(ours(n), Tick(t));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn who_changed_places_was_there_twice_or_not_at_all() {
+    fn swapped_process_counts_between_zero_and_two_times() {
         let mut past = Past::default();
         let node: NodeName = "n2".parse().unwrap();
         past.note([(node.clone(), 100)], Tick(1_000));
@@ -162,13 +162,13 @@ mod tests {
         past.note([(node.clone(), 0)], Tick(30_000));
         past.note([(node.clone(), 100)], Tick(30_500));
         assert_eq!(past.between(&node, 0, Tick(31_000)), (0, 200));
-        // However often it happens at once.
+        // The same for many changes at once.
         (0..100).for_each(|n| past.note([(node.clone(), n)], Tick(40_000)));
         assert_eq!(past.1[&node].len(), 4);
     }
 
     #[test]
-    fn the_past_is_bounded() {
+    fn history_is_bounded() {
         let mut past = Past::default();
         for t in 0..5000 {
             past.note(ours(t), Tick(t));

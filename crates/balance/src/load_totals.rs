@@ -1,18 +1,18 @@
-//! Work of ours at each node, kept as it changes: a home may have a hundred thousand processes.
+//! Total work of this home on each node, updated incrementally: a home may have a hundred thousand processes.
 
 use armento_model::{NodeName, Pid};
 use std::collections::HashMap;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
-    /// Where each counts, and how much.
+    /// The node where each process counts, and its work.
     counted: HashMap<Pid, (NodeName, u64)>,
     sums: HashMap<NodeName, u64>,
     changed: Vec<(NodeName, u64)>,
 }
 
 impl Sums {
-    /// `pid` counts there from now on, or nowhere.
+    /// `pid` counts at that node from now on, or nowhere.
     pub fn set(&mut self, pid: Pid, at: Option<(&NodeName, u64)>) {
         let before = self.counted.get(&pid);
         if before.map(|(node, work)| (node, *work)) == at {
@@ -49,12 +49,12 @@ impl Sums {
         self.sums.get(node).copied().unwrap_or(0)
     }
 
-    /// Where any of ours is, or is on its way to.
+    /// Nodes on which a process of this home is, or to which one moves.
     pub fn places(&self) -> impl Iterator<Item = &NodeName> {
         self.sums.keys()
     }
 
-    /// What has changed since this was last asked, each step of it: where one came and another left, there may have been
+    /// The changes since the last call, in single steps: when one process arrived and another left, there may have been
     /// two for a while, or none.
     pub fn changes(&mut self) -> Vec<(NodeName, u64)> {
         std::mem::take(&mut self.changed)

@@ -1,4 +1,4 @@
-//! Where a fresh program starts, decided at its exec stop before its memory grows.
+//! Chooses where a fresh program starts, at its exec stop, before its memory grows.
 
 use crate::cost::{Slot, can_run, left_kib, reachable, slots};
 use crate::{DEMAND_FULL, Kind, Policy, View};
@@ -6,15 +6,15 @@ use armento_gossip::CpuSet;
 use armento_model::{Hint, NodeName};
 use std::cmp::Reverse;
 
-/// Memory assumed for a program of which nothing is known yet: what an ordinary command grows to.
-/// The image at an exec stop is 12 to 16 KB (`engine.md`).
+/// Memory assumed for a program about which nothing is known: the size of an ordinary command. The image at an exec
+/// stop is 12 to 16 KB.
 const FRESH_KIB: u64 = 16 * 1024;
 
-/// A program about to start is sent away only if another node is better by more than this much
-/// background work at home, hundredths: below one process, so that counts stay even.
+/// A program about to start is sent away only if another node is better by more than this much background work at home,
+/// hundredths: below one process, so that counts stay even.
 const HOME_BONUS: u64 = DEMAND_FULL / 2;
 
-/// What is known of a program at its exec stop.
+/// What is known about a program at its exec stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fresh {
     pub uid: u32,
@@ -22,7 +22,8 @@ pub struct Fresh {
     /// CPU features it needs if not all of home's (`--portable`).
     pub needs: Option<CpuSet>,
     pub hint: Option<Hint>,
-    /// How many others are about to begin at this home: their starts are its work, and it may well keep the last of them.
+    /// How many other programs are about to start at this home: starting them is work of home, which may well keep the
+    /// last of them.
     pub begin: u64,
 }
 
@@ -38,8 +39,8 @@ impl Default for Fresh {
     }
 }
 
-/// The node where a fresh program should run; `None` and this node's own name both mean here.
-/// Whoever follows the advice tells the ledger, so that the next question counts this one.
+/// The node where a fresh program should run; `None` and this node's own name both mean here. A caller that follows the
+/// advice must tell the ledger, so that the next call counts this program.
 pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
     if view.own().is_none() || view.flights.len() >= policy.flights_max(view.nodes.len()) {
         return None;
@@ -59,13 +60,13 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
     }
 }
 
-/// PAPER: PVM deals its tasks to the hosts in order, whatever their load or speed.
+/// PAPER: PVM assigns its tasks to the hosts in order, whatever their load or speed.
 fn next_in_turn(view: &View, open: &[Slot]) -> Option<NodeName> {
     let n = view.placements.checked_rem(open.len() as u64)?;
     Some(open[n as usize].name().clone())
 }
 
-/// How full a node would be with `fresh`, percent: of its cores and of its memory, whichever is fuller.
+/// How full a node would be with `fresh`, percent: of its cores or its memory, whichever is fuller.
 fn fill_percent(slot: &Slot, fresh: &Fresh) -> u64 {
     let entry = &slot.node.entry;
     let full = u64::from(entry.cores.max(1)) * DEMAND_FULL;
@@ -91,7 +92,8 @@ fn least_loaded(view: &View, open: &[Slot], policy: &Policy, fresh: &Fresh) -> O
             true => fill_percent(slot, fresh).abs_diff(policy.packing_percent),
             false => 0,
         };
-        // Equal: home, where no call is forwarded; then as full as it should be, or the emptier; then by turns.
+        // Equal: home, where no call is forwarded; then the one closest to the wanted fill, or the emptier; then by
+        // tie-breaking order.
         (slot.cost_of(work), !home, far, Reverse(spare), slot.turn)
     };
     open.iter()

@@ -1,4 +1,4 @@
-//! A farm on paper: what moves change while they are being chosen.
+//! A model of the farm that is updated with each chosen move.
 
 use crate::cost::{Slot, need_kib, price_ms, slots, takes_in};
 use crate::eligible::{belongs_home, bound, grounds, order, suits};
@@ -8,24 +8,24 @@ use armento_model::{NodeName, Pid};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-/// A process that wants less of a processor than this is not worth moving, hundredths.
+/// A process with less demand than this is not worth moving, hundredths.
 pub(crate) const DEMAND_MIN: u64 = DEMAND_FULL / 2;
-/// Of a crowd on one node so many are looked at, those who have computed most: more than may be under way.
+/// Limit of processes examined on one node, those with most CPU time: more than may be moving at once.
 const CROWD_MAX: usize = 1024;
 
-/// One node with those of ours that compute there.
+/// One node with this home's processes that compute there.
 pub(crate) struct PlannedNode<'a> {
     pub slot: Slot<'a>,
-    /// Of ours, those who may move now.
+    /// This home's processes there that may move now.
     pub free: Vec<&'a Proc>,
-    /// Somebody is under way to it or from it.
+    /// A move to or from it is in progress.
     pub unsettled: bool,
-    /// What the farm itself takes there, hundredths; see [`Plan::new`].
-    pub kept: u64,
+    /// Overhead of the farm there, hundredths; see [`Plan::new`].
+    pub overhead: u64,
 }
 
 impl PlannedNode<'_> {
-    /// What one process gets with so much work in all, thousandths of a standard core.
+    /// The share of one process when the total work is `work`, thousandths of a standard core.
     pub fn rate(&self, work: u64) -> i64 {
         self.slot.rate_of(work) as i64
     }
@@ -38,18 +38,18 @@ impl PlannedNode<'_> {
         u64::from(self.slot.node.entry.cores.max(1)) * DEMAND_FULL
     }
 
-    /// Work there, of others only what stayed for some seconds: who passes by drives nobody out.
+    /// Work there; of other homes' work only what lasted some seconds: a short load does not drive processes out.
     pub fn steady(&self) -> u64 {
         let node = self.slot.node;
         self.slot.work - node.others + node.steady
     }
 
-    /// Several share a core.
+    /// Whether several processes share a core.
     pub fn is_crowded(&self) -> bool {
         self.steady() > self.full()
     }
 
-    /// A core is left for `demand`.
+    /// Whether a core is free for `demand`.
     pub fn has_core(&self, demand: u64) -> bool {
         self.slot.work + demand <= self.full()
     }
@@ -58,7 +58,7 @@ impl PlannedNode<'_> {
 pub(crate) struct Plan<'a> {
     pub view: &'a View,
     pub policy: &'a Policy,
-    pub stands: Vec<PlannedNode<'a>>,
+    pub nodes: Vec<PlannedNode<'a>>,
     pub chosen: Vec<Move>,
 }
 
@@ -78,21 +78,22 @@ impl<'a> Plan<'a> {
                 free.entry(&proc.place).or_default().push(proc);
             }
         }
-        let stand = |slot: Slot<'a>| PlannedNode {
+        let planned = |slot: Slot<'a>| PlannedNode {
             free: free.remove(slot.name()).map_or(Vec::new(), first_of),
             unsettled: unsettled.contains(slot.name()),
-            kept: 0,
+            overhead: 0,
             slot,
         };
-        let mut stands: Vec<PlannedNode> = slots(view, policy).into_iter().map(stand).collect();
-        // What the farm takes of its home counts where somebody shares a core anyhow; where each has one of its own
-        // nobody takes turns for so little.
-        if stands.iter().any(PlannedNode::is_crowded) {
-            let kept = |stand: &mut PlannedNode| stand.kept = view.kept_at(stand.name());
-            stands.iter_mut().for_each(kept);
+        let mut nodes: Vec<PlannedNode> = slots(view, policy).into_iter().map(planned).collect();
+        // The farm's overhead at home counts only if processes share a core somewhere anyhow; if each has a core of its
+        // own, the overhead is too small to rotate for.
+        if nodes.iter().any(PlannedNode::is_crowded) {
+            let overhead =
+                |planned: &mut PlannedNode| planned.overhead = view.overhead_at(planned.name());
+            nodes.iter_mut().for_each(overhead);
         }
         Plan {
-            stands,
+            nodes,
             view,
             policy,
             chosen: Vec::new(),
@@ -104,26 +105,26 @@ impl<'a> Plan<'a> {
         under_way >= self.policy.flights_max(self.view.nodes.len())
     }
 
-    /// Might anybody go to `to`?
+    /// Whether any process might go to `to`.
     pub fn takes_in(&self, to: usize) -> bool {
-        takes_in(self.view, self.policy, &self.stands[to].slot)
+        takes_in(self.view, self.policy, &self.nodes[to].slot)
     }
 
     pub fn price_ms(&self, proc: &Proc, to: usize) -> i64 {
-        price_ms(proc, self.stands[to].name(), &self.view.me, self.policy)
+        price_ms(proc, self.nodes[to].name(), &self.view.me, self.policy)
     }
 
-    /// May `proc` go to `to` at all?
+    /// Whether `proc` may go to `to` at all.
     pub fn fits(&self, proc: &Proc, to: usize) -> bool {
-        let slot = &self.stands[to].slot;
+        let slot = &self.nodes[to].slot;
         suits(self.view, self.policy, slot.node, proc)
             && slot.has_room(self.policy, need_kib(proc.rss_kib))
     }
 
-    /// `proc` will go.
+    /// Records that `proc` will go.
     pub fn go(&mut self, proc: &Proc, from: usize, to: usize, cause: Cause) {
-        let (source, target) = (&self.stands[from], &self.stands[to]);
-        let work = |stand: &PlannedNode| stand.slot.work + stand.kept;
+        let (source, target) = (&self.nodes[from], &self.nodes[to]);
+        let work = |planned: &PlannedNode| planned.slot.work + planned.overhead;
         let rates = (
             source.slot.rate_of(work(source)),
             target.slot.rate_of(work(target) + proc.demand),
@@ -134,11 +135,11 @@ impl<'a> Plan<'a> {
             grounds(cause, rates, proc, self.price_ms(proc, to)),
         );
         self.chosen.push(chosen);
-        let source = &mut self.stands[from];
+        let source = &mut self.nodes[from];
         source.free.retain(|p| p.pid != proc.pid);
         source.slot.work = source.slot.work.saturating_sub(proc.demand);
         source.unsettled = true;
-        let target = &mut self.stands[to];
+        let target = &mut self.nodes[to];
         target.slot.work += proc.demand;
         target.slot.flying_kib += need_kib(proc.rss_kib);
         target.unsettled = true;

@@ -1,4 +1,4 @@
-//! Policies by name, so that published experiments can be run again.
+//! Policies by name, so that published experiments can be repeated.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,88 +7,89 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Round robin at the start, never moved later: what PVM does.
+    /// Round robin at the start, never moved later: as PVM does.
     Static,
-    /// Even counts weighted by speed, moved while they run: what MOSIX does.
+    /// Even counts weighted by speed, moved while they run: as MOSIX does.
     Mosix,
-    /// Every core in use, equal progress for all: places are changed where they cannot be even.
+    /// Every core in use, equal progress for all: processes rotate where loads cannot be even.
     Armento,
     /// Everything stays where it was started.
     None,
 }
 
-/// Beyond a thousand nodes, each lets knowledge get so much older before it attracts nobody: there it is on its way
-/// for longer (RFD 44). 60 s at ten thousand, when the vector forgets …
+/// Added age limit of load data for each node beyond a thousand: there it is on its way for longer (RFD 6). 60 s at ten
+/// thousand, when the vector forgets …
 const AGE_MS_EACH: u64 = 6;
-/// … and so many nodes let one process more be under way from one home: what they take in grows with them.
+/// … and this many more nodes allow one more move in progress from one home: what they can accept grows with them.
 const FLIGHT_NODES: usize = 16;
 
-/// Decisions are made so often in the life of the youngest process: once in twice what is worth a turn (`turns_each`) …
+/// The number of decisions in the life of the youngest process: one in twice the time that is worth a rotation
+/// (`turns_each`) …
 const PAUSES_EACH: u64 = 64;
 /// … and no less often than this.
 const PAUSE_MS_MAX: u64 = 500;
 
-/// A policy with its numbers.
+/// A policy with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub kind: Kind,
-    /// How much of itself a process must find free at the target before it goes, percent.
+    /// How much of its own demand a process must find free at the target before it goes, percent.
     ///
-    /// Between equal nodes every value above 100 and below 200 means: move when the counts differ
-    /// by two or more, never when by one, so no move is ever answered by its reverse. The rest
-    /// above 100 swallows the noise of measured background work.
-    /// PAPER: 130 is the default of Kerrighed's MOSIX-derived balancer (its `stab_factor`).
+    /// Between equal nodes every value above 100 and below 200 means: move when the counts differ by two or more, never
+    /// when by one, so a move is never followed by its reverse. The part above 100 absorbs the noise of measured
+    /// background work. PAPER: 130 is the default of Kerrighed's MOSIX-derived balancer (its `stab_factor`).
     pub margin_percent: u64,
-    /// Speeds that differ by no more than this count as equal, percent: one machine measured itself
-    /// at 540 and at 650 million rounds a second, beside a busy sibling thread and alone
-    /// (`sense`), and counts must not depend on such luck.
+    /// Speeds that differ by no more than this count as equal, percent: one machine measured itself at 540 and at 650
+    /// million rounds a second, beside a busy sibling thread and alone (`sense`), and process counts must not depend on
+    /// such noise.
     pub speed_noise_percent: u64,
-    /// … and where both say that they have the same processor and share of it. Measured: within one minute
-    /// one machine needed 0.56 and 0.88 s for the same encoding, as its neighbours came and went.
+    /// The same where both report the same kind of processor and share of it. Measured: within one minute one machine
+    /// needed 0.56 and 0.88 s for the same encoding, depending on its neighbours.
     pub speed_alike_percent: u64,
-    /// A process stays at least this long after it arrived, and after its birth.
-    /// PAPER: MOSIX lets a process stay about a second before it is considered.
+    /// A process stays at least this long after its arrival, and after its start. PAPER: MOSIX lets a process stay
+    /// about a second before it is considered.
     pub residence_ms: u64,
-    /// At most one decision in this time. PAPER: MOSIX computes loads once a second. A tenth less,
-    /// so that the jitter of a daemon's clock of one second does not skip every other turn.
+    /// At most one decision in this time. PAPER: MOSIX computes loads once a second. A tenth less than that, so that
+    /// jitter of a daemon's one-second clock does not skip every other decision.
     pub period_ms: u64,
-    /// … but only this long after the last when one of ours has ended since: long enough for a keeper to
-    /// begin, and for the ends of a burst to be seen together.
+    /// … but only this long after the last one if a process of this home has ended since: long enough for a keeper to
+    /// start, and for the ends of a burst to be seen together.
     pub prompt_ms: u64,
-    /// Knowledge older than this does not attract anybody, in a farm of up to a few thousand nodes.
+    /// Load data older than this is not used to choose a target, in a farm of up to a few thousand nodes.
     pub age_ms_max: u64,
     /// Memory that is kept free on every node, thousandths of its total.
     pub reserve_permille: u64,
-    /// … and at least this, KiB, but no more than an eighth of it: a node of a gigabyte whose last 50 MiB are taken reads its
-    /// own programs from the disk again and again, and answers nothing (measured, Linux 6.12 without swap).
+    /// … and at least this, KiB, but no more than an eighth of it: a node of a gigabyte with its last 50 MiB in use
+    /// rereads its own programs from the disk again and again, and stops responding (measured, Linux 6.12 without
+    /// swap).
     pub reserve_min_kib: u64,
-    /// Moves and placements under way from this home, all nodes together, in a farm of up to a thousand.
+    /// Limit of moves and placements in progress from this home, for all nodes together, in a farm of up to a thousand.
     pub flights_max: usize,
     /// Guests that this node accepts for each core.
     pub guests_per_core_max: u64,
-    /// What a forwarded call costs, microseconds (`engine.md`: 11 to 30 with both ends busy,
-    /// doubled for a real wire).
+    /// The cost of a forwarded call, microseconds (11 to 30 measured with both ends busy, doubled for a real network).
     pub forward_us: u64,
     /// A process that would lose more than this to forwarding stays home, thousandths of its time.
     pub forward_permille_max: u64,
-    /// What a move costs both ends, microseconds of a standard core, and each MiB of memory beside.
+    /// The cost of a move for both ends, microseconds of a standard core, and the additional cost of each MiB of
+    /// memory.
     pub move_us: u64,
     pub move_us_per_mib: u64,
-    /// … and the first of a process to a node: a host begins there. Measured: 12 ms of both, and an empty host that is
-    /// left behind takes some more.
+    /// … and of the first move of a process to a node: a host starts there. Measured: 12 ms for both, and an empty host
+    /// that is left behind costs some more.
     pub first_us: u64,
-    /// Places are changed for a difference of at least so much of a process's time …
+    /// Processes rotate for a difference of at least so much of a process's time …
     pub turn_ms_min: u64,
-    /// … and of this part of its age: how long it will go on is not known, so that what it may have
-    /// lost in the end is a share of the whole. Measured: 64 left a hundredth more of N = 17 (RFD 40).
+    /// … and of this part of its age: its remaining time is unknown, so that its final loss is a share of the whole.
+    /// Measured: 64 left a hundredth more of N = 17 (RFD 5).
     pub turns_each: u64,
-    /// A free core that is slower than a share of where a process is, is taken if the move costs no more than this part of
-    /// what the process has left: it takes turns there, each of which costs that again (RFD 39).
+    /// A free core that is slower than the process's present share is used if the move costs at most this part of the
+    /// process's remaining time: the process will rotate there, and each rotation costs that again (RFD 5).
     pub slower_each: u64,
-    /// What taking turns may cost, thousandths of the power in use.
+    /// Budget for rotations, thousandths of the power in use.
     pub turns_permille: u64,
-    /// How full a node should be with a fresh program, percent of its cores and memory, where it would run equally fast on
-    /// several: 0 spreads, 100 packs, which keeps whole nodes free for what is large.
+    /// The wanted fill of a node with a fresh program, percent of its cores and memory, if the program would run
+    /// equally fast on several nodes: 0 spreads, 100 packs, which keeps whole nodes free for large programs.
     pub packing_percent: u64,
 }
 
@@ -128,9 +129,9 @@ impl Policy {
         self
     }
 
-    /// How long after one decision the next is worth its cost, when nobody of ours has ended: where the youngest has lived
-    /// long, differences that are worth a move come slowly. `flying`: moves under way; where they are many, others wait for
-    /// their end.
+    /// Time after one decision until the next is worth its cost, if no process of this home has ended: when the
+    /// youngest has lived long, differences that are worth a move develop slowly. `flying`: moves in progress; when
+    /// they are many, others wait for their end.
     pub fn pause_ms(&self, youngest_ms: u64, flying: usize) -> u64 {
         if flying * 2 >= self.flights_max {
             return self.period_ms;
@@ -142,7 +143,7 @@ impl Policy {
         self.kind.name()
     }
 
-    /// Memory that stays free on a node of so much, KiB: a share, but no more than a gigabyte, which is enough to
+    /// Memory that stays free on a node with that total, KiB: a share, but no more than a gigabyte, which is enough to
     /// absorb growth until the next decision and would only be wasted beyond.
     pub fn reserve_kib(&self, total_kib: u64) -> u64 {
         let least = self.reserve_min_kib.min(total_kib / 8);
@@ -150,12 +151,12 @@ impl Policy {
         share.max(least).min(1 << 20)
     }
 
-    /// [`Policy::age_ms_max`] where so many nodes are known.
+    /// [`Policy::age_ms_max`] for a farm of this many known nodes.
     pub(crate) fn age_ms_max(&self, nodes: usize) -> u64 {
         self.age_ms_max.max(nodes as u64 * AGE_MS_EACH)
     }
 
-    /// [`Policy::flights_max`] where so many nodes are known.
+    /// [`Policy::flights_max`] for a farm of this many known nodes.
     pub fn flights_max(&self, nodes: usize) -> usize {
         self.flights_max.max(nodes / FLIGHT_NODES)
     }
@@ -186,7 +187,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Nothing was changed; the policy before goes on.
+/// Nothing was changed; the previous policy remains.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no policy `{0}`: use static, mosix, armento or none")]
 pub struct UnknownPolicy(pub String);
@@ -211,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_go_by_their_names() {
+    fn policies_are_parsed_by_name() {
         for kind in Kind::ALL {
             assert_eq!(kind.name().parse::<Policy>().map(|p| p.kind), Ok(kind));
         }

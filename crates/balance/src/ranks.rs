@@ -1,22 +1,22 @@
-//! Nodes in order, kept while moves change them: a farm of thousands is not looked through for each.
+//! Nodes in order, updated as moves change them, so that a farm of thousands is not searched for each move.
 
 use crate::DEMAND_FULL;
 use crate::plan::{DEMAND_MIN, Plan, PlannedNode};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How good a target is; the greater the better.
+/// The value of a target; greater is better.
 type Value = (bool, i64, u64, Reverse<usize>);
 
-/// Nodes that differ by their work only: the less of it, the sooner one gains there. Cores, speed, and whether a core
-/// is free there for everybody (0), for some (1) or for nobody (2).
+/// Nodes that differ only by their work: less work there means more gain. Cores, speed, and whether a core is free
+/// there for every process (0), for some (1) or for none (2).
 pub(crate) type Class = (u32, u32, u8);
 
-/// Where those who gain may come from and go to.
+/// Candidate sources and targets of moves.
 pub(crate) struct Ranks {
-    /// By what one process gets there, slowest first; those from which somebody may go.
+    /// By the share of one process there, slowest first; those from which a process may go.
     sources: BTreeSet<(i64, Reverse<usize>)>,
-    /// For a process of this demand.
+    /// The targets are ordered for a process of this demand.
     demand: u64,
     targets: BTreeSet<(Value, usize)>,
     by_class: BTreeMap<Class, BTreeSet<(u64, usize)>>,
@@ -30,85 +30,87 @@ impl Ranks {
             targets: BTreeSet::new(),
             by_class: BTreeMap::new(),
         };
-        for (i, stand) in plan.stands.iter().enumerate() {
-            ranks.put_in(plan, i, !stand.free.is_empty());
+        for (i, planned) in plan.nodes.iter().enumerate() {
+            ranks.put_in(plan, i, !planned.free.is_empty());
         }
         ranks
     }
 
-    /// Where it is slowest.
+    /// The node where processes are slowest.
     pub fn slowest(&self) -> Option<usize> {
         self.sources.first().map(|(_, Reverse(i))| *i)
     }
 
-    /// Nobody goes from there.
-    pub fn stuck(&mut self, stand: &PlannedNode, i: usize) {
-        self.sources.remove(&source(stand, i));
+    /// No process can go from there.
+    pub fn stuck(&mut self, planned: &PlannedNode, i: usize) {
+        self.sources.remove(&source(planned, i));
     }
 
-    /// Before: its work changes, or who may go from there. After: whether anybody could go.
+    /// Before: its work, or the set of its movable processes, changes. After: returns whether any process could go.
     pub fn take_out(&mut self, plan: &Plan, i: usize) -> bool {
-        let stand = &plan.stands[i];
-        self.targets.remove(&(value(stand, self.demand), i));
-        if let Some(class) = self.by_class.get_mut(&class(stand)) {
-            class.remove(&(stand.slot.work, i));
+        let planned = &plan.nodes[i];
+        self.targets.remove(&(value(planned, self.demand), i));
+        if let Some(class) = self.by_class.get_mut(&class(planned)) {
+            class.remove(&(planned.slot.work, i));
         }
-        self.sources.remove(&source(stand, i))
+        self.sources.remove(&source(planned, i))
     }
 
-    /// After it has changed. Where nobody may go it is no target: the emptiest are often those long unheard.
+    /// Adds it after the change. With `may_go` false it is not a target either: the emptiest nodes are often those that
+    /// have not reported for long.
     pub fn put_in(&mut self, plan: &Plan, i: usize, may_go: bool) {
-        let stand = &plan.stands[i];
-        if may_go && !stand.free.is_empty() {
-            self.sources.insert(source(stand, i));
+        let planned = &plan.nodes[i];
+        if may_go && !planned.free.is_empty() {
+            self.sources.insert(source(planned, i));
         }
         if plan.takes_in(i) {
-            self.targets.insert((value(stand, self.demand), i));
-            let class = self.by_class.entry(class(stand)).or_default();
-            class.insert((stand.slot.work, i));
+            self.targets.insert((value(planned, self.demand), i));
+            let class = self.by_class.entry(class(planned)).or_default();
+            class.insert((planned.slot.work, i));
         }
     }
 
-    /// Targets for a process of this demand will be asked for.
-    pub fn for_demand(&mut self, stands: &[PlannedNode], demand: u64) {
+    /// Orders the targets for a process of this demand.
+    pub fn for_demand(&mut self, nodes: &[PlannedNode], demand: u64) {
         if self.demand != demand {
             self.demand = demand;
             let before = std::mem::take(&mut self.targets);
             let each = before.into_iter().map(|(_, i)| i);
-            self.targets = each.map(|i| (value(&stands[i], demand), i)).collect();
+            self.targets = each.map(|i| (value(&nodes[i], demand), i)).collect();
         }
     }
 
-    /// Best first, `from` left out.
+    /// Best first, without `from`.
     pub fn targets(&self, from: usize) -> impl Iterator<Item = usize> {
         let best_first = self.targets.iter().rev().map(|(_, i)| *i);
         best_first.filter(move |i| *i != from)
     }
 
-    /// The one of `of` with the least work, `from` left out: who gains nothing there gains nowhere among them.
+    /// The node of class `of` with the least work, without `from`: a process that gains nothing there gains nothing in
+    /// the class.
     pub fn emptiest(&self, of: Class, from: usize) -> Option<usize> {
         let class = self.by_class.get(&of)?;
         class.iter().map(|(_, i)| *i).find(|i| *i != from)
     }
 }
 
-fn source(stand: &PlannedNode, i: usize) -> (i64, Reverse<usize>) {
-    (stand.rate(stand.steady()), Reverse(i))
+fn source(planned: &PlannedNode, i: usize) -> (i64, Reverse<usize>) {
+    (planned.rate(planned.steady()), Reverse(i))
 }
 
-fn value(stand: &PlannedNode, demand: u64) -> Value {
-    // Among equal ones where others compute: of what they leave we get a part, too.
+fn value(planned: &PlannedNode, demand: u64) -> Value {
+    // Among equal nodes prefer one where other processes compute: what they leave is partly ours, too.
     (
-        stand.has_core(demand),
-        stand.rate(stand.slot.work + demand),
-        stand.slot.node.others,
-        Reverse(stand.slot.turn),
+        planned.has_core(demand),
+        planned.rate(planned.slot.work + demand),
+        planned.slot.node.others,
+        Reverse(planned.slot.turn),
     )
 }
 
-pub(crate) fn class(stand: &PlannedNode) -> Class {
-    let (cores, speed) = stand.slot.make();
-    let free_for = match (stand.has_core(DEMAND_FULL), stand.has_core(DEMAND_MIN)) {
+pub(crate) fn class(planned: &PlannedNode) -> Class {
+    let (cores, speed) = planned.slot.make();
+    let free_for = match (planned.has_core(DEMAND_FULL), planned.has_core(DEMAND_MIN)) {
         (true, _) => 0,
         (false, true) => 1,
         (false, false) => 2,
@@ -116,7 +118,8 @@ pub(crate) fn class(stand: &PlannedNode) -> Class {
     (cores, speed, free_for)
 }
 
-/// Is what holds for the emptiest of a class true of all of it? Where a core is free for some only, it is not.
+/// Whether a result for the emptiest node of a class is valid for the whole class. It is not if a core is free for some
+/// processes only.
 pub(crate) fn is_uniform(class: Class) -> bool {
     class.2 != 1
 }

@@ -1,7 +1,7 @@
-//! Taking turns: equal progress for all where processors cannot be divided evenly.
+//! Rotation: equal progress for all where processors cannot be divided evenly.
 //!
-//! Seventeen processes on sixteen nodes leave two of them at half speed. Whoever is ahead changes places with
-//! whoever is behind; between equal nodes one move does it: from a pair, one goes to who was alone.
+//! Seventeen processes on sixteen nodes leave two of them at half speed. A process that is ahead swaps places with one
+//! that is behind; between equal nodes one move suffices: one of a pair goes to the node of a process that was alone.
 
 use crate::cost::slots;
 use crate::plan::{DEMAND_MIN, Plan};
@@ -9,23 +9,23 @@ use crate::{Cause, Policy, Proc, View};
 use armento_model::{NodeName, Pid};
 use std::collections::{HashMap, HashSet};
 
-/// Slots are worth a change of places from this difference on, percent.
+/// Difference in speed between two places from which a swap is worth it, percent.
 const FASTER_PERCENT: i64 = 108;
-/// Farms beyond so many slow or fast nodes: those with the largest lags only.
+/// In farms with more slow or fast nodes only those with the largest lags are examined.
 const LOOKED_MAX: usize = 64;
 
-/// What the moment of its birth made of a process's lag says little: it is looked ahead so far at least.
+/// The circumstances of its start determine a young process's lag: the prediction covers at least this time.
 const HORIZON_MS_MIN: u64 = 3_000;
 
-/// What would change.
+/// A possible rotation.
 struct Change<'a> {
     moves: Vec<(&'a Proc, usize, usize)>,
-    /// Lag made good a second, in millions.
+    /// Gain in speed weighted by lag: milliseconds times thousandths of a standard core, summed.
     gain: i64,
     price_ms: i64,
 }
 
-/// Before: nothing is to be evened out.
+/// Before: no load is left to even out.
 pub(crate) fn rotate(plan: &mut Plan) {
     if last_to_end_fill_all(plan) {
         return;
@@ -41,17 +41,17 @@ pub(crate) fn rotate(plan: &mut Plan) {
     }
 }
 
-/// If all stay where they are for as long as they have lived, those who will be behind the mean are as many as there are
-/// cores: should all others end first, no core stands idle for it, and there is time yet to take turns among them. Six
-/// equal programs on four nodes: two end at the time of one, and the other four, half done, have a node each.
+/// Whether, if all stay where they are for as long as they have lived, at least as many processes will be behind the
+/// mean as there are cores: even if all others end first, no core is idle then, and there is still time to rotate among
+/// them. Six equal programs on four nodes: two end at the time of one, and the other four, half done, get a node each.
 fn last_to_end_fill_all(plan: &Plan) -> bool {
     let Some(mean_rate) = mean_rate(plan) else {
         return false;
     };
     let view = plan.view;
     let flies: HashMap<Pid, &NodeName> = view.flights.iter().map(|f| (f.pid, &f.to)).collect();
-    let each = 0..plan.stands.len();
-    let rates = each.map(|i| (plan.stands[i].name(), rate(plan, i)));
+    let each = 0..plan.nodes.len();
+    let rates = each.map(|i| (plan.nodes[i].name(), rate(plan, i)));
     let rates: HashMap<&NodeName, i64> = rates.collect();
     let computing = |p: &&Proc| p.demand >= DEMAND_MIN && !p.locked;
     let lag_then = |p: &Proc| {
@@ -63,9 +63,9 @@ fn last_to_end_fill_all(plan: &Plan) -> bool {
     let lags: Vec<i64> = view.procs.iter().filter(computing).map(lag_then).collect();
     let mean = lags.iter().sum::<i64>() / (lags.len() as i64).max(1);
     let behind = lags.iter().filter(|lag| **lag > mean).count() as u64;
-    let usable = (0..plan.stands.len()).filter(|&i| plan.takes_in(i));
+    let usable = (0..plan.nodes.len()).filter(|&i| plan.takes_in(i));
     let cores: u64 = usable
-        .map(|i| u64::from(plan.stands[i].slot.node.entry.cores))
+        .map(|i| u64::from(plan.nodes[i].slot.node.entry.cores))
         .sum();
     behind >= cores.max(1)
 }
@@ -73,11 +73,11 @@ fn last_to_end_fill_all(plan: &Plan) -> bool {
 fn best<'a>(plan: &Plan<'a>, left_ms: i64) -> Option<Change<'a>> {
     let mean = mean_rate(plan)?;
     let settled = |i: &usize| {
-        let stand = &plan.stands[*i];
-        !stand.unsettled && !stand.free.is_empty()
+        let planned = &plan.nodes[*i];
+        !planned.unsettled && !planned.free.is_empty()
     };
-    let all: Vec<usize> = (0..plan.stands.len()).filter(settled).collect();
-    let lags = |i: usize| plan.stands[i].free.iter().map(|p| p.lag_ms);
+    let all: Vec<usize> = (0..plan.nodes.len()).filter(settled).collect();
+    let lags = |i: usize| plan.nodes[i].free.iter().map(|p| p.lag_ms);
     let mut slow = all.clone();
     slow.sort_by_cached_key(|&i| -lags(i).max().unwrap_or(0));
     slow.truncate(LOOKED_MAX);
@@ -106,30 +106,30 @@ fn best<'a>(plan: &Plan<'a>, left_ms: i64) -> Option<Change<'a>> {
 }
 
 fn rate(plan: &Plan, i: usize) -> i64 {
-    plan.stands[i].rate(work(plan, i))
+    plan.nodes[i].rate(work(plan, i))
 }
 
-/// All that runs there, with what the farm itself takes.
+/// All work there, with the farm's overhead.
 fn work(plan: &Plan, i: usize) -> u64 {
-    plan.stands[i].steady() + plan.stands[i].kept
+    plan.nodes[i].steady() + plan.nodes[i].overhead
 }
 
 fn mean_rate(plan: &Plan) -> Option<i64> {
-    let each = plan.stands.iter().enumerate();
-    let (n, sum) = each.fold((0, 0), |(n, sum), (i, stand)| {
-        let here = stand.free.len() as i64;
+    let each = plan.nodes.iter().enumerate();
+    let (n, sum) = each.fold((0, 0), |(n, sum), (i, planned)| {
+        let here = planned.free.len() as i64;
         (n + here, sum + here * rate(plan, i))
     });
     (n > 0).then(|| (sum / n).max(1))
 }
 
-/// The one who is farthest behind with the one who is farthest ahead.
+/// Swaps the process that is farthest behind with the one that is farthest ahead.
 fn swap<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
-    let behind = *plan.stands[from]
+    let behind = *plan.nodes[from]
         .free
         .iter()
         .max_by_key(|p| (p.lag_ms, p.pid))?;
-    let ahead = *plan.stands[to]
+    let ahead = *plan.nodes[to]
         .free
         .iter()
         .min_by_key(|p| (p.lag_ms, p.pid))?;
@@ -142,9 +142,9 @@ fn swap<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change
     })
 }
 
-/// One goes to where it was better to be: who stays behind is better off, who is there is worse.
+/// One process goes to a better place: those left behind gain, those at the target lose.
 fn hop<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change<'a>> {
-    let (source, target) = (&plan.stands[from], &plan.stands[to]);
+    let (source, target) = (&plan.nodes[from], &plan.nodes[to]);
     let one = *source.free.iter().min_by_key(|p| (p.lag_ms, p.pid))?;
     let left = source.rate(work(plan, from).saturating_sub(one.demand));
     let joined = target.rate(work(plan, to) + one.demand);
@@ -152,7 +152,7 @@ fn hop<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change<
     let counts = (source.free.len() as i64, target.free.len() as i64);
     let before = counts.0 * low + counts.1 * high;
     let after = (counts.0 - 1) * left + (counts.1 + 1) * joined;
-    // Nothing is lost by it, and nobody is slower than somebody was before.
+    // Nothing is lost by it, and no process becomes slower than the slowest was before.
     if after * 100 < before * 99 || joined * 100 < low * 99 || counts.0 < 2 {
         return None;
     }
@@ -171,7 +171,7 @@ fn hop<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change<
     })
 }
 
-/// Is a difference of `gap` milliseconds of a standard core felt by `behind`?
+/// Whether a difference of `gap` milliseconds of a standard core matters to `behind`.
 fn is_worth(plan: &Plan, gap: i64, mean: i64, behind: &Proc) -> bool {
     let policy = plan.policy;
     let felt_ms = gap * 1000 / mean;
@@ -179,19 +179,19 @@ fn is_worth(plan: &Plan, gap: i64, mean: i64, behind: &Proc) -> bool {
     felt_ms >= least as i64
 }
 
-/// What one of ours has got in a time, as its place tells.
+/// Estimated progress of one process of this home in a period, from its place.
 pub(crate) struct Share {
     pub pid: Pid,
-    /// Microseconds of a standard core, and what all got on average.
+    /// Microseconds of a standard core, and the average of all.
     pub own_us: i64,
     pub mean_us: i64,
-    /// … of a second, thousandths of a standard core.
+    /// … in a second, thousandths of a standard core.
     pub mean_milli: i64,
-    /// Of a whole core where it is.
+    /// Speed of a whole core at its place.
     pub core_speed: u64,
 }
 
-/// Of each of ours in `past_ms`. Those who do not compute, or cannot move, take no part.
+/// For each process of this home in `past_ms`. Those that do not compute, or cannot move, are left out.
 pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
     let takes_part = |p: &&Proc| p.demand >= DEMAND_MIN && !p.locked;
     let mut here: HashMap<&NodeName, u64> = HashMap::new();
@@ -202,7 +202,7 @@ pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
         .into_iter()
         .map(|slot| {
             let ours = here.get(slot.name()).copied().unwrap_or(0);
-            let work = slot.node.steady + view.kept_at(slot.name()) + ours;
+            let work = slot.node.steady + view.overhead_at(slot.name()) + ours;
             let name = &slot.node.entry.node;
             (name, (slot.rate_of(work) as i64, slot.core_speed()))
         })
@@ -216,7 +216,7 @@ pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
     let sum: i64 = each.iter().map(|(_, (rate, _))| rate).sum();
     let mean_milli = sum / (each.len() as i64).max(1);
     let past = past_ms as i64;
-    // Microseconds: what a short step adds is not lost.
+    // In microseconds, so that a short step is not rounded away.
     let share = |(pid, (rate, core_speed))| Share {
         pid,
         own_us: rate * past,
@@ -227,7 +227,7 @@ pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
     each.into_iter().map(share).collect()
 }
 
-/// Power of the nodes where ours compute, thousandths of a standard core.
+/// Power of the nodes on which this home's processes compute, thousandths of a standard core.
 pub(crate) fn power_milli(view: &View, policy: &Policy) -> u64 {
     let used: HashSet<&NodeName> = view.procs.iter().map(|p| &p.place).collect();
     let slots = slots(view, policy);

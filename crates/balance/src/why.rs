@@ -7,9 +7,9 @@ use crate::{Node, Policy, View};
 use armento_gossip::{CpuSet, Tick};
 use armento_model::{NodeName, Pid, Stay};
 
-/// Why not even a person may send one of home's programs to `to`: it would die there of an instruction
-/// that it found at home. A node that has not told its features yet is believed.
-/// `needs`: what it needs if not all of home's. After: the features that are missing there.
+/// Why even a user may not send a program of this home to `to`: it would die there of an illegal instruction that
+/// exists at home. A node that has not reported its features yet is assumed to have them. `needs`: the features needed
+/// if not all of home's. After: the features that are missing there.
 pub fn barred(view: &View, to: &NodeName, needs: Option<&CpuSet>) -> Option<(Stay, Vec<String>)> {
     let node = view.nodes.iter().find(|node| node.entry.node == *to)?;
     let told = !node.entry.cpu.vendor.is_empty();
@@ -20,7 +20,7 @@ pub fn barred(view: &View, to: &NodeName, needs: Option<&CpuSet>) -> Option<(Sta
     Some((Stay::CpuFeatures, node.entry.cpu.lacking(needed)))
 }
 
-/// What every node that has told its features can run: the set a portable program starts with.
+/// The features that every reporting node has: the set with which a portable program starts.
 pub fn common(view: &View) -> Option<CpuSet> {
     let own = view.own()?.entry.cpu.clone();
     let told = view.nodes.iter().map(|node| &node.entry.cpu);
@@ -28,7 +28,7 @@ pub fn common(view: &View) -> Option<CpuSet> {
     Some(told.fold(own, |both, cpu| both.common(cpu)))
 }
 
-/// Why the policy leaves `pid` where it is; `None` when it is unknown here or is to move now.
+/// Why the policy leaves `pid` where it is; `None` if it is unknown here or will move now.
 pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
     let proc = view.procs.iter().find(|proc| proc.pid == pid)?;
     if let Some(stay) = bound(policy, proc, view.flies(pid).is_some(), now) {

@@ -1,16 +1,16 @@
-//! What is so now, and what was so for a while.
+//! A value and its minimum over a recent window.
 
 use armento_gossip::Tick;
 
-/// A count that met somebody passing by is forgotten after so long, or twice as long: what one sample a second makes of two who
-/// passed, 75, is 28, 10 and 3 in the next (`account.rs`, `smoothed`).
+/// A short load is forgotten after this time, or twice this time: from two passing processes a sample a second makes
+/// 75, then 28, 10 and 3 (`account.rs`, `smoothed`).
 const STEADY_MS: u64 = 2_000;
 
-/// A value and the least that it was lately.
+/// A value and its recent minimum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steady {
     last: u64,
-    /// In this spell and in the one before.
+    /// In this window and in the one before.
     least: [u64; 2],
     since: Tick,
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_passes_by_is_not_seen_and_who_stays_is() {
+    fn short_load_is_ignored_and_lasting_load_counts() {
         let mut others = Steady::new(0, Tick(0));
         let mut check = |at, value, want| {
             others.set(value, Tick(at));
@@ -68,7 +68,7 @@ mod tests {
         check(6_000, 60, 0);
         check(7_000, 70, 0);
         check(8_000, 80, 60);
-        // After a long silence what is so now is all that is known.
+        // After a long silence only the current value is known.
         check(60_000, 90, 90);
     }
 }

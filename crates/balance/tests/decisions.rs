@@ -1,4 +1,4 @@
-//! Single decisions, each from a view written down in one line.
+//! Single decisions, each from a view in one line.
 
 use armento_balance::{
     Cause, Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, barred, common,
@@ -28,7 +28,7 @@ fn node(text: &str) -> Node {
     }
 }
 
-/// `count` processes of ours at `place`, a minute old, using CPU all the time.
+/// `count` processes of this home at `place`, a minute old, using CPU all the time.
 fn procs(place: &str, count: i32, first: i32) -> Vec<Proc> {
     let one = |pid| Proc {
         pid,
@@ -50,7 +50,7 @@ fn procs(place: &str, count: i32, first: i32) -> Vec<Proc> {
     (first..first + count).map(one).collect()
 }
 
-/// A farm seen from n1 with so many of our processes on n1, n2, …
+/// A farm seen from n1 with so many of its processes on n1, n2, …
 fn farm(counts: &[i32]) -> View {
     let places = |i: usize| format!("n{}", i + 1);
     let at = |(i, &count): (usize, &i32)| procs(&places(i), count, 100 * (i as i32 + 1));
@@ -91,7 +91,7 @@ fn check(what: &str, policy: &Policy, view: &View, want: &str) {
 }
 
 #[test]
-fn counts_are_evened_out_and_never_by_one() {
+fn counts_are_evened_out_from_a_difference_of_two() {
     let mosix = Policy::of(Kind::Mosix);
     for (counts, want) in [
         (&[1, 0, 0, 0][..], "-"),
@@ -120,7 +120,7 @@ fn counts_are_evened_out_and_never_by_one() {
 }
 
 #[test]
-fn speed_cores_and_the_work_of_others_count() {
+fn speed_cores_and_foreign_work_count() {
     let mosix = Policy::of(Kind::Mosix);
     let with = |counts: &[i32], change: &dyn Fn(&mut [Node])| {
         let mut view = farm(counts);
@@ -193,7 +193,7 @@ fn speed_cores_and_the_work_of_others_count() {
 }
 
 #[test]
-fn who_may_not_move_does_not() {
+fn bound_processes_do_not_move() {
     let mosix = Policy::of(Kind::Mosix);
     let with = |change: &dyn Fn(&mut Proc)| {
         let mut view = farm(&[3, 0]);
@@ -232,7 +232,7 @@ fn who_may_not_move_does_not() {
         &with(&|p| p.forwarded_per_s = 500),
         "n1>n2",
     );
-    // One of them may: it is the one.
+    // If one of them may move, it is chosen.
     let mut view = with(&|p| p.locked = p.pid != 101);
     check("the only free one", &mosix, &view, "n1>n2");
     assert_eq!(decide(&view, &mosix, NOW)[0].pid, 101);
@@ -242,7 +242,7 @@ fn who_may_not_move_does_not() {
 }
 
 #[test]
-fn the_one_that_computed_longest_and_calls_home_least_goes() {
+fn longest_computing_process_with_fewest_calls_home_moves() {
     let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[3, 0]);
     assert_eq!(decide(&view, &mosix, NOW)[0].pid, 102, "most CPU");
@@ -262,13 +262,13 @@ fn the_one_that_computed_longest_and_calls_home_least_goes() {
 }
 
 #[test]
-fn one_decision_a_period_and_flights_count_where_they_land() {
+fn one_decision_a_period_and_flights_count_at_their_target() {
     let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[3, 0, 0]);
     view.decided_last = Some(Tick(NOW.0 - mosix.period_ms + 1));
     check("too early", &mosix, &view, "-");
     view.ended_last = Some(Tick(NOW.0 - mosix.period_ms));
-    check("too early, and nobody ended since", &mosix, &view, "-");
+    check("too early, and no process ended since", &mosix, &view, "-");
     view.ended_last = Some(NOW);
     check("one of ours ended", &mosix, &view, "n1>n2");
     view.decided_last = Some(Tick(NOW.0 - mosix.prompt_ms + 1));
@@ -290,7 +290,7 @@ fn one_decision_a_period_and_flights_count_where_they_land() {
 }
 
 #[test]
-fn only_where_it_fits_runs_and_is_welcome() {
+fn target_must_have_room_features_and_permission() {
     let mosix = Policy::of(Kind::Mosix);
     let shut = |what: &str, stay: Stay, change: &dyn Fn(&mut Node)| {
         let mut view = farm(&[3, 0]);
@@ -318,7 +318,7 @@ fn only_where_it_fits_runs_and_is_welcome() {
     view.nodes[0].entry.cpu.flags[2] = 1;
     check("features missing there", &mosix, &view, "-");
     assert_eq!(why(&view, &mosix, 100, NOW), Some(Stay::CpuFeatures));
-    // By hand neither, once its features are known.
+    // A user may not move it either, once the node's features are known.
     assert_eq!(barred(&view, &name("n2"), None), None);
     view.nodes[1].entry.cpu.vendor = "GenuineIntel".into();
     let barred_there = barred(&view, &name("n2"), None).expect("barred");
@@ -336,7 +336,7 @@ fn only_where_it_fits_runs_and_is_welcome() {
         .iter_mut()
         .for_each(|p| p.needs = Some(CpuSet::default()));
     check("portable", &mosix, &view, "n1>n2");
-    // A node may be shut for one user.
+    // A node may reject one user.
     let mut view = farm(&[3, 0]);
     view.nodes[1].open = Users::AllBut([1000].into());
     check("user not trusted", &mosix, &view, "-");
@@ -352,7 +352,7 @@ fn only_where_it_fits_runs_and_is_welcome() {
     assert_eq!(start(1001), Some(name("n2")));
     view.nodes[1].open = Users::Only([1000].into());
     check("user trusted", &mosix, &view, "n1>n2");
-    // Back home it always may.
+    // It may always come home.
     let mut view = farm(&[0, 3]);
     view.nodes[0].open = Users::nobody();
     view.nodes[0].entry.cpu.flags[2] = 1;
@@ -362,7 +362,7 @@ fn only_where_it_fits_runs_and_is_welcome() {
 }
 
 #[test]
-fn memory_goes_before_counts() {
+fn memory_shortage_precedes_even_counts() {
     let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[2, 1, 1]);
     view.nodes[0].entry.mem_free_kib = 100_000;
@@ -385,7 +385,7 @@ fn memory_goes_before_counts() {
     assert_eq!(decide(&view, &mosix, NOW)[0].pid, 101, "or else the next");
     view.procs[1].locked = true;
     check("nowhere", &mosix, &view, "-");
-    // Half of what it keeps free is gone: any room that the other does not keep free itself.
+    // Half of the reserve is used up: any room is accepted that is not the target's own reserve.
     let mut view = farm(&[1, 0]);
     view.procs[0].rss_kib = 4 * GIB / 10;
     let reserve = mosix.reserve_kib(view.nodes[1].entry.mem_total_kib);
@@ -397,7 +397,7 @@ fn memory_goes_before_counts() {
 }
 
 #[test]
-fn a_small_node_keeps_more_of_its_memory() {
+fn small_node_reserves_a_larger_share_of_memory() {
     let mut policy = Policy::of(Kind::Armento);
     const MIB: u64 = 1024;
     let reserve_mib = |total_mib: u64, policy: &Policy| policy.reserve_kib(total_mib * MIB) / MIB;
@@ -405,13 +405,13 @@ fn a_small_node_keeps_more_of_its_memory() {
     assert_eq!(reserve_mib(2048, &policy), 128);
     assert_eq!(reserve_mib(10_000, &policy), 500, "a twentieth");
     assert_eq!(reserve_mib(64_000, &policy), 1024);
-    // As the administrator says.
+    // With the administrator's settings.
     (policy.reserve_permille, policy.reserve_min_kib) = (0, 0);
     assert_eq!(reserve_mib(2048, &policy), 0);
 }
 
 #[test]
-fn what_the_user_says_of_a_program_counts() {
+fn user_settings_of_a_program_count() {
     let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[3, 0]);
     view.procs
@@ -434,7 +434,7 @@ fn what_the_user_says_of_a_program_counts() {
 }
 
 #[test]
-fn the_last_of_those_who_begin_together_stay_at_home() {
+fn last_programs_of_a_burst_stay_at_home() {
     let armento = Policy::of(Kind::Armento);
     let at = |procs: &[i32], begin| {
         let fresh = Fresh {
@@ -447,12 +447,12 @@ fn the_last_of_those_who_begin_together_stay_at_home() {
     assert_eq!(at(&[0, 0, 0], 2), Some(name("n2")));
     assert_eq!(at(&[0, 1, 0], 1), Some(name("n3")));
     assert_eq!(at(&[0, 1, 1], 0), Some(name("n1")));
-    // Where all are taken it is one of all.
+    // If all nodes are occupied home counts as any other.
     assert_eq!(at(&[0, 2, 2], 1), Some(name("n1")));
 }
 
 #[test]
-fn who_passes_by_drives_nobody_out_and_who_stays_does() {
+fn only_lasting_foreign_work_drives_processes_out() {
     let armento = Policy::of(Kind::Armento);
     let moves = |others, steady| {
         let mut view = farm(&[1, 0]);
@@ -464,7 +464,7 @@ fn who_passes_by_drives_nobody_out_and_who_stays_does() {
 }
 
 #[test]
-fn whoever_has_the_farms_own_work_beside_it_takes_turns() {
+fn process_beside_farm_overhead_is_rotated() {
     let armento = Policy::of(Kind::Armento);
     let moves = |counts: &[i32], upkeep| {
         let mut view = farm(counts);
@@ -474,16 +474,17 @@ fn whoever_has_the_farms_own_work_beside_it_takes_turns() {
         let leaves = moves.into_iter().find(|m| m.from == view.me);
         leaves.map(|m| (m.grounds.now_milli, m.grounds.then_milli))
     };
-    // Who is behind, alone at home, changes places with somebody who is alone elsewhere; it is told what it gets at home.
+    // The process that is behind, alone at home, swaps with one that is alone elsewhere; the result names its share at
+    // home.
     let (now, _) = moves(&[1, 2, 1, 1], 20).expect("it goes");
     assert_eq!(now, 833);
     assert_eq!(moves(&[1, 2, 1, 1], 2), None);
-    // Where each has a core of its own, nobody moves for it.
+    // If each has a core of its own, none moves for it.
     assert_eq!(moves(&[1, 1, 1, 1], 20), None);
 }
 
 #[test]
-fn nodes_are_filled_as_far_as_they_should_be() {
+fn nodes_are_filled_to_the_packing_percentage() {
     let mut view = farm(&[4, 0, 1, 3]);
     view.nodes.iter_mut().for_each(|n| n.entry.cores = 4);
     view.nodes[1].entry.mem_free_kib = view.nodes[1].entry.mem_total_kib;
@@ -500,10 +501,10 @@ fn nodes_are_filled_as_far_as_they_should_be() {
 }
 
 #[test]
-fn memory_asks_for_no_more_than_is_lacking() {
+fn memory_shortage_moves_no_more_than_needed() {
     let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[3, 0]);
-    // Some 200 MB are to be kept free.
+    // Some 200 MB are the reserve.
     view.nodes[0].entry.mem_free_kib = 100_000;
     for (proc, kib) in view.procs.iter_mut().zip([GIB, 150_000, 400_000]) {
         proc.rss_kib = kib;
@@ -511,7 +512,7 @@ fn memory_asks_for_no_more_than_is_lacking() {
     let first = |view: &View| decide(view, &mosix, NOW).first().map(|m| m.pid);
     assert_eq!(first(&view), Some(101), "the smallest that suffices");
     view.procs[1].locked = true;
-    assert_eq!(first(&view), Some(102), "… of those who may go");
+    assert_eq!(first(&view), Some(102), "… of those that may go");
     view.procs[2].rss_kib = 50_000;
     view.procs[0].rss_kib = 90_000;
     assert_eq!(first(&view), Some(100), "… or the largest");
@@ -529,7 +530,7 @@ fn memory_asks_for_no_more_than_is_lacking() {
     assert!(!usher(&view), "enough has left since it spoke");
 }
 
-/// Places `count` programs at once, each known to the next by its flight.
+/// Places `count` programs at once; each takes the earlier ones into account as flights.
 fn burst(view: &mut View, policy: &Policy, count: i32) -> String {
     let mut got = vec![0; view.nodes.len()];
     for pid in 0..count {
@@ -543,7 +544,7 @@ fn burst(view: &mut View, policy: &Policy, count: i32) -> String {
 }
 
 #[test]
-fn programs_started_at_once_are_spread() {
+fn programs_started_together_are_spread() {
     let check = |policy: &str, counts: &[i32], count, change: &dyn Fn(&mut [Node]), want: &str| {
         let mut view = farm(counts);
         change(&mut view.nodes);
@@ -561,8 +562,7 @@ fn programs_started_at_once_are_spread() {
     check("mosix", &[0, 0, 0, 0], 5, &same, "2 1 1 1");
     check("mosix", &[3, 0, 0, 0], 9, &same, "0 3 3 3");
     check("static", &[3, 0, 0, 0], 9, &same, "3 2 2 2");
-    // The daemon's and the keepers' own work at home does not drive a lone program out, and
-    // does not upset even counts.
+    // The work of daemon and keepers at home does not drive a lone program out, and does not upset even counts.
     check("mosix", &[0, 0, 0, 0], 1, &|n| n[0].others = 40, "1 0 0 0");
     check("mosix", &[0, 0, 0, 0], 24, &|n| n[0].others = 90, "6 6 6 6");
     check("mosix", &[0, 0, 0, 0], 3, &|n| n[0].others = 300, "0 1 1 1");
@@ -582,7 +582,7 @@ fn programs_started_at_once_are_spread() {
         &|n| n[1].open = Users::nobody(),
         "2 0 2",
     );
-    // Speeds measured a little apart must not cost evenness.
+    // Slightly different speed measurements must not make counts uneven.
     check(
         "mosix",
         &[0, 0, 0, 0],
@@ -600,7 +600,7 @@ fn programs_started_at_once_are_spread() {
 }
 
 #[test]
-fn a_target_admits_what_it_can_bear() {
+fn target_admits_what_it_has_room_for() {
     let policy = Policy::of(Kind::Mosix);
     let check = |what: &str, need: &Need, change: &dyn Fn(&mut View), want: Result<(), Stay>| {
         let mut view = farm(&[1, 0]);
@@ -654,7 +654,7 @@ fn a_target_admits_what_it_can_bear() {
         ..small.clone()
     };
     check("features", &need, &|_| {}, Err(Stay::CpuFeatures));
-    // A policy's move must still pay with what the target itself knows: one of its own runs here.
+    // A policy's move must still pay with the target's own data: one of its own processes runs here.
     let need = |there| Need {
         load_there: Some(there),
         ..small.clone()
@@ -670,7 +670,7 @@ fn a_target_admits_what_it_can_bear() {
 }
 
 #[test]
-fn large_farms_are_decided_in_bounded_work() {
+fn decisions_for_large_farms_take_bounded_work() {
     let mut view = farm(&vec![1; 1000]);
     view.procs.extend(procs("n1", 999, 1_000_000));
     let got = decide(&view, &Policy::of(Kind::Mosix), NOW);

@@ -1,4 +1,4 @@
-//! The books: nothing of ours is taken for another's, nothing is counted twice or for ever.
+//! The ledger: this home's work is never counted as another's, and nothing is counted twice or forever.
 
 use armento_balance::{
     Cause, Fresh, Grounds, Guest, Kind, Ledger, Move, Policy, Seen, View, decide, place,
@@ -36,8 +36,8 @@ fn guest(home: &str, pid: i32, runnable: bool) -> Guest {
     }
 }
 
-/// How far the process at `n2` is behind the one at `n1` after ten seconds of which both used nine. `n2` measured itself
-/// a quarter slower; `kinds` of both.
+/// The lag of the process at `n2` behind the one at `n1` after ten seconds of which both used nine. `n2` measured
+/// itself a quarter slower; `kinds` of both.
 fn behind(kinds: [u32; 2]) -> i64 {
     let policy = Policy::of(Kind::Armento);
     let mut ledger = Ledger::new(name("n1"));
@@ -60,13 +60,13 @@ fn behind(kinds: [u32; 2]) -> i64 {
 }
 
 #[test]
-fn equal_times_on_equal_processors_are_equal_progress() {
-    // What one measured itself slower is luck between two of a kind.
+fn equal_cpu_time_on_equal_processors_is_equal_progress() {
+    // Between two processors of one kind a slower measurement is noise.
     assert_eq!(behind([7, 7]), 0);
     assert!(behind([7, 8]) > 1000);
 }
 
-/// What the vector says of `node`.
+/// The load vector's entry of `node`.
 fn known(node: &str, load: u32, age_ms: u64) -> Known {
     let mut entry = Entry::new(name(node), 1);
     (entry.load, entry.mem_total_kib, entry.mem_free_kib) = (load, 4 << 20, 4 << 20);
@@ -82,7 +82,7 @@ fn others(ledger: &mut Ledger, load: u32, age_ms: u64, now: u64) -> u64 {
 }
 
 #[test]
-fn our_own_work_elsewhere_is_not_taken_for_anothers() {
+fn own_work_elsewhere_is_not_counted_as_foreign() {
     let check = |load, age_ms, now, want| {
         let mut ledger = Ledger::new(name("n1"));
         ledger.observe(&[seen(1, "n2"), seen(2, "n1")], Tick(10_000));
@@ -95,13 +95,13 @@ fn our_own_work_elsewhere_is_not_taken_for_anothers() {
     check(100, 0, 20_000, 0);
     check(300, 0, 20_000, 200);
     check(0, 0, 20_000, 0);
-    // When it spoke, ours was not there yet, or may just have come.
+    // At its report our process was not there yet, or may just have come.
     check(100, 8000, 16_000, 100);
     check(100, 6500, 16_000, 0);
 }
 
 #[test]
-fn a_flight_counts_where_it_goes_until_it_ends() {
+fn flight_counts_at_its_target_until_it_ends() {
     let order = Move {
         pid: 1,
         from: name("n1"),
@@ -129,7 +129,7 @@ fn a_flight_counts_where_it_goes_until_it_ends() {
     assert_eq!(flights(&mut moved, 2100), 1);
     moved.moved(1, &name("n2"), Tick(2200));
     assert_eq!((flights(&mut moved, 2200), moved.load()), (0, 0));
-    // A list that was under way does not bring it back; a later one may.
+    // A list sent before the move does not undo it; a later one may.
     moved.observe(&[seen(1, "n1")], Tick(2300));
     assert_eq!(moved.load(), 0);
     moved.observe(&[seen(1, "n1")], Tick(9000));
@@ -153,7 +153,7 @@ fn a_flight_counts_where_it_goes_until_it_ends() {
 }
 
 #[test]
-fn a_placed_program_counts_before_anybody_has_seen_it() {
+fn placed_program_counts_before_its_first_report() {
     let mosix = Policy::of(Kind::Mosix);
     let mut ledger = Ledger::new(name("n1"));
     let mut put = |pid, now| {
@@ -167,7 +167,7 @@ fn a_placed_program_counts_before_anybody_has_seen_it() {
     assert_eq!(ledger.load(), 200);
     ledger.ended(0, Tick(6000));
     assert_eq!(ledger.load(), 100);
-    // Never reported: given up, but not while it may wait for its turn to begin.
+    // Never reported: given up, but not while it may be queued for its start.
     view(&mut ledger, known("n2", 0, 0), Tick(24_000));
     assert_eq!(ledger.load(), 100);
     view(&mut ledger, known("n2", 0, 0), Tick(26_000));
@@ -175,7 +175,7 @@ fn a_placed_program_counts_before_anybody_has_seen_it() {
 }
 
 #[test]
-fn refusals_are_repeated_ever_more_slowly() {
+fn refused_moves_are_retried_ever_more_slowly() {
     let mut ledger = Ledger::new(name("n1"));
     ledger.observe(&[seen(1, "n1"), seen(2, "n1")], Tick(1000));
     let mut hold = |stay, now: u64| {
@@ -202,7 +202,7 @@ fn refusals_are_repeated_ever_more_slowly() {
 }
 
 #[test]
-fn guests_and_promises_are_work_here() {
+fn guests_and_admitted_guests_count_as_work() {
     let mut ledger = Ledger::new(name("n1"));
     ledger.expect(&name("n2"), 7, 10_000, Tick(1000));
     ledger.expect(&name("n2"), 7, 10_000, Tick(1000));
@@ -226,7 +226,7 @@ fn guests_and_promises_are_work_here() {
 }
 
 #[test]
-fn background_is_what_is_left_and_rises_slowly() {
+fn background_is_the_remaining_work_and_rises_slowly() {
     let mut ledger = Ledger::new(name("n1"));
     ledger.observe(&[seen(1, "n1"), seen(2, "n2")], Tick(0));
     ledger.guests(&[guest("n3", 5, true)], Tick(0));
@@ -234,7 +234,7 @@ fn background_is_what_is_left_and_rises_slowly() {
         ledger.sampled(runnable, Tick(now));
         ledger.load() - 200
     };
-    // One of ours and one guest are here.
+    // One process of this home and one guest are here.
     assert_eq!(background(2, 1000), 0);
     assert_eq!(background(4, 2000), 75);
     assert_eq!(background(4, 3000), 121);
@@ -243,7 +243,7 @@ fn background_is_what_is_left_and_rises_slowly() {
 }
 
 #[test]
-fn demand_follows_what_a_process_does_and_calls_are_remembered() {
+fn demand_follows_activity_and_calls_decay_slowly() {
     let mut ledger = Ledger::new(name("n1"));
     let mut at = |runnable, forwarded, now| {
         ledger.observe(
@@ -269,7 +269,7 @@ fn demand_follows_what_a_process_does_and_calls_are_remembered() {
 }
 
 #[test]
-fn without_a_sample_of_this_node_nothing_is_decided() {
+fn without_own_sample_no_move_is_decided() {
     let mut ledger = Ledger::new(name("n1"));
     ledger.observe(&[seen(1, "n1"), seen(2, "n1"), seen(3, "n1")], Tick(1000));
     let blind = ledger.view(vec![known("n2", 0, 0)], |_| Users::everybody(), Tick(9000));

@@ -1,11 +1,11 @@
-//! When a daemon that was lost is looked for.
+//! Delays between attempts to reach a lost daemon.
 
 use std::time::Duration;
 
-/// It may only be started again, and whoever starts it then asks for what it should know.
+/// The daemon may only be restarting, and then needs reports soon.
 const SOON: Duration = Duration::from_millis(100);
 const SOON_TRIES: u32 = 50;
-/// … and for good nobody should notice that it is looked for.
+/// Later attempts are so rare that they do not cost noticeably.
 const LATER: Duration = Duration::from_secs(1);
 
 /// The search for one daemon.
@@ -13,17 +13,17 @@ const LATER: Duration = Duration::from_secs(1);
 pub struct Again(u32);
 
 impl Again {
-    /// It was found; the next search begins anew.
+    /// The daemon was found; the next search starts with short delays.
     pub fn found(&mut self) {
         self.0 = 0;
     }
 
-    /// It answers and wants nothing of us: that will not change soon.
+    /// The daemon answers and refuses us: that will not change soon.
     pub fn refused(&mut self) {
         self.0 = SOON_TRIES;
     }
 
-    /// It was not found: after this it is looked for again.
+    /// The daemon was not found: the delay until the next attempt.
     pub fn pause(&mut self) -> Duration {
         self.0 = self.0.saturating_add(1);
         if self.0 <= SOON_TRIES { SOON } else { LATER }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_soon_then_seldom() {
+    fn delays_are_short_first_and_long_later() {
         let mut again = Again::default();
         for _ in 0..SOON_TRIES {
             assert_eq!(again.pause(), SOON);

@@ -1,4 +1,4 @@
-//! The control API: one schema for every command and screen.
+//! The control API: one schema for all commands and screens.
 //!
 //! ```text
 //! client → daemon   {"v":1,"id":7,"ask":{"type":"nodes"}}
@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Longest line either side accepts, bytes.
 pub const LINE_MAX: usize = 1 << 20;
 
-/// Keepers and hosts ask for a new identity this often. It lives a day, costs a millisecond, and a machine
-/// that slept for longer soon has a valid one again.
+/// Interval at which keepers and hosts request a new identity. It lives a day, costs a millisecond, and a machine that
+/// slept for longer soon has a valid one again.
 pub const RENEW: Duration = Duration::from_secs(15 * 60);
 
 /// Where the daemon listens; `ARMENTO_SOCKET` overrides it.
@@ -28,19 +28,19 @@ pub fn socket_path() -> std::path::PathBuf {
     std::env::var_os("ARMENTO_SOCKET").map_or_else(|| SOCKET.into(), Into::into)
 }
 
-/// A line that the daemon leaves beside its socket while no program can leave this node, for those who start one.
+/// A file that the daemon leaves beside its socket while no program can leave this node, for programs being started.
 pub fn node_note(socket: &std::path::Path) -> std::path::PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(".note");
     path.into()
 }
 
-/// Everything that travels on a control session, either way.
+/// Everything that is sent on a control session, in either direction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
-    /// What its sender speaks (`version.rs`).
+    /// The version that its sender speaks (`version.rs`).
     pub v: u32,
-    /// Chosen by the asker, repeated in the answer; 0 for orders and reports.
+    /// Chosen by the requester, repeated in the answer; 0 for orders and reports.
     #[serde(default)]
     pub id: u64,
     #[serde(flatten)]
@@ -53,13 +53,13 @@ pub enum Body {
     Ask(Ask),
     Ok(Answer),
     Err(Refusal),
-    /// Daemon to keeper or host, unasked.
+    /// Daemon to keeper or host, unsolicited.
     Order(Order),
-    /// Keeper or host to daemon, unanswered.
+    /// Keeper or host to daemon, without an answer.
     Report(Report),
 }
 
-/// Why the daemon said no. Nothing was changed unless `message` says so.
+/// Why the daemon refused. Nothing was changed unless `message` says so.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Refusal {
     /// Stable word for scripts, e.g. `no-such-node`, `not-joined`, or a [`Stay::code`].
@@ -69,8 +69,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// What stands beside the reason, where it is one to stay: the sentence of the reason itself is said by whoever
-    /// prints it. Empty when the message says no more.
+    /// The details of a reason to stay: the program that prints it adds the sentence of the reason itself. Empty if the
+    /// message contains no more.
     pub fn detail(&self) -> &str {
         let Some(stay) = Stay::from_code(&self.code) else {
             return &self.message;
@@ -91,9 +91,9 @@ impl Refusal {
 pub enum Dest {
     Node(NodeName),
     Home,
-    /// Home, and there it stays, untraced, until somebody moves it by hand or says `Balance`.
+    /// Home, and there it stays, untraced, until a user moves it or orders `Balance`.
     Hold,
-    /// It is held no more; or, if it was not, unlock it. Then the policy chooses.
+    /// Releases it if it is held; unlocks it otherwise. Then the policy chooses.
     Balance,
 }
 
@@ -109,7 +109,7 @@ pub enum Ask {
     Why {
         pid: Pid,
     },
-    /// What was decided here, newer than `after`, the newest `count`.
+    /// Decisions of this daemon, newer than `after`, the newest `count`.
     Log {
         #[serde(default)]
         after: u64,
@@ -121,26 +121,26 @@ pub enum Ask {
         to: Dest,
     },
     Leave,
-    /// Who am I, what version, which farm.
+    /// The daemon's identity, version and farm.
     Status,
-    /// Whom this node trusts; with `change`, from now on.
+    /// The trust settings of this node; with `change`, changes them.
     Trust {
         #[serde(default)]
         change: Option<TrustChange>,
     },
-    /// What an administrator has switched off here; with `change`, from now on.
+    /// The switches that an administrator has set here; with `change`, changes them.
     Switch {
         #[serde(default)]
         change: Option<SwitchChange>,
     },
-    /// Read the configuration again, as SIGHUP does. What of it holds for running work holds at once.
+    /// Read the configuration again, as SIGHUP does. Settings for running work take effect at once.
     Reload,
-    /// What do the processors of all living nodes have in common?
+    /// The processor features that all living nodes have in common.
     Common,
-    /// Take a node out of the farm for good, whether it likes it or not.
+    /// Remove a node from the farm for good, whether it agrees or not.
     Remove {
         node: NodeName,
-        /// Without waiting for its guests and ours to go where they belong.
+        /// Do not wait for its guests and its own processes to return to their homes.
         #[serde(default)]
         now: bool,
     },
@@ -148,17 +148,17 @@ pub enum Ask {
     // --- from a keeper; the session then carries its reports and orders ---
     /// First line of a keeper's session. The daemon checks the peer's uid.
     Keep(KeeperHello),
-    /// From the process that `keeper` says hello for, before it becomes the user's program: this keeper may trace it and
-    /// what it will start. Asked where Yama restricts tracing.
+    /// From the process for which `keeper` sends its hello, before it becomes the user's program: this keeper may trace
+    /// it and what it will start. Sent where Yama restricts tracing.
     AllowKeeper {
         keeper: Pid,
     },
-    /// The kernel refuses to let this keeper trace `pid` of its tree: have the process name it to Yama.
+    /// The kernel refuses to let this keeper trace `pid` of its tree: make the process name the keeper to Yama.
     LetTrace {
         pid: Pid,
     },
-    /// At an exec stop: where should this fresh image run? Answered within 5 ms or not at all
-    /// (the keeper then lets it run at home).
+    /// At an exec stop: where to run this fresh image. Answered within 5 ms or not at all (the keeper then runs it at
+    /// home).
     Place {
         tree: TreeId,
         pid: Pid,
@@ -168,15 +168,15 @@ pub enum Ask {
         #[serde(default)]
         portable: bool,
     },
-    /// The keeper decided to go to `node`: admit us there and hand us a way in.
-    /// The daemon asks the target's daemon, which reserves room and starts a host.
+    /// The keeper decided to move to `node`: get it admitted there and return a way in. The daemon asks the target's
+    /// daemon, which reserves room and starts a host.
     Route {
         tree: TreeId,
         pid: Pid,
         node: NodeName,
         /// Memory the process uses now, KiB.
         need_kib: u64,
-        /// The keeper's engine: it may be older than its daemon.
+        /// The keeper's engine version: it may be older than its daemon.
         #[serde(default)]
         engine: u32,
         /// As in [`ProcInfo`].
@@ -184,7 +184,7 @@ pub enum Ask {
         portable: bool,
     },
 
-    /// Where is that node now? From a keeper whose host does not answer: its address may have changed.
+    /// The current address of a node. From a keeper with a host that does not answer: its address may have changed.
     Address {
         node: NodeName,
     },
@@ -194,7 +194,7 @@ pub enum Ask {
 
     /// From a keeper or host that said hello on this session: a new identity, for the old one expires.
     Identity,
-    /// Of a version to come (`version.rs`): said in tests, understood by nobody.
+    /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
     ToCome,
 }
@@ -204,21 +204,21 @@ pub struct KeeperHello {
     pub tree: TreeId,
     /// The keeper's own process.
     pub keeper: Pid,
-    /// The process it was started for.
+    /// The process for which it was started.
     pub root: Pid,
-    /// That process and those that it descends from, when the tree is new: none of them may be held already. Empty
-    /// from a keeper that finds its daemon again.
+    /// That process and its ancestors, if the tree is new: none of them may be held already. Empty from a keeper that
+    /// reconnects to its daemon.
     #[serde(default)]
     pub above: Vec<Pid>,
     pub uid: u32,
     pub command: String,
-    /// `--on NODE`: nobody else moves it.
+    /// `--on NODE`: nothing else moves it.
     pub pinned: Option<NodeName>,
     /// `--stay`.
     pub stay: bool,
-    /// `--storm MS`: the keeper itself moves the tree about; balance leaves it alone.
+    /// `--storm MS`: the keeper itself moves the tree around; the balancer does not.
     pub storm: bool,
-    /// `--portable`: what its programs use of a processor, if they were told.
+    /// `--portable`: the processor features that its programs may use, if they were restricted.
     #[serde(default)]
     pub common: Option<CpuSet>,
     /// `--cpu`, `--io`.
@@ -227,7 +227,7 @@ pub struct KeeperHello {
 }
 
 impl KeeperHello {
-    /// It served its tree before; perhaps another daemon told it something.
+    /// Whether it served its tree before, so that an earlier daemon may have given it orders.
     pub fn was_there(&self) -> bool {
         self.above.is_empty()
     }
@@ -245,7 +245,7 @@ pub struct HostHello {
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Answer {
     Done,
-    /// To [`Ask::LetTrace`]: this thread was stopped for it in a sleep that is this call.
+    /// To [`Ask::LetTrace`]: this thread was stopped for it in a sleep, which is this call.
     Named {
         slept: Option<(Tid, i64)>,
     },
@@ -285,7 +285,7 @@ pub enum Answer {
     },
     Common {
         cpu: CpuSet,
-        /// How glibc is told: the value of its tunable.
+        /// The value of the tunable for glibc.
         hwcaps: String,
     },
     Trust(TrustInfo),
@@ -295,9 +295,9 @@ pub enum Answer {
     },
     Removed {
         node: NodeName,
-        /// Processes that were lost with it: of ours there, and of its own elsewhere.
+        /// Processes that were lost with it: this farm's processes there, and its own elsewhere.
         lost: u64,
-        /// Members that learn it later, from the others.
+        /// Members that receive it later, from the others.
         untold: Vec<NodeName>,
     },
     Route(Pass),
@@ -312,58 +312,58 @@ pub enum Answer {
     },
 }
 
-/// What `armento farm trust` changes; what is `None` stays.
+/// The changes of `armento farm trust`; a setting that is `None` stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustChange {
-    /// Rules as the manual page of `armento farm` has them.
+    /// Rules as in the manual page of `armento farm`.
     #[serde(default)]
     pub send_to: Option<Vec<String>>,
     #[serde(default)]
     pub accept_from: Option<Vec<String>>,
     #[serde(default)]
     pub allow_root: Option<bool>,
-    /// First forget what was changed before: the configuration holds again.
+    /// First drop earlier changes: the configuration applies again.
     #[serde(default)]
     pub reset: bool,
-    /// Say what would hold; change nothing.
+    /// Return what would apply; change nothing.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel` and `bring` change; what is `None`
-/// stays.
+/// The changes of `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel` and `bring`; a switch that
+/// is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SwitchChange {
-    /// Nobody comes, nobody leaves, everybody goes where they belong.
+    /// No guest comes, no process leaves, all processes return to their homes.
     pub stop: Option<bool>,
-    /// Guests go, and none comes.
+    /// Guests leave, and none comes.
     pub drain: Option<bool>,
     /// No guest comes.
     pub block: Option<bool>,
-    /// Ours leave only when a person says so.
+    /// This home's processes leave only when a user orders it.
     pub stay: Option<bool>,
-    /// Tell nobody of this node's load, move nobody.
+    /// Send this node's load to no node, move no process.
     pub quiet: Option<bool>,
-    /// Guests go, once.
+    /// Guests leave, once.
     pub expel: bool,
-    /// Ours come home, once.
+    /// This home's processes come home, once.
     pub bring: bool,
-    /// This daemon is about to end with its machine or its package. Holds until it ends, and is not written down.
+    /// This daemon will end with its machine or its package. Applies until it ends, and is not stored.
     pub ending: Option<Ending>,
 }
 
-/// What goes when a daemon is about to end for longer than a restart.
+/// Processes that leave when a daemon will end for longer than a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// The machine shuts down: guests go. Ours end with it, wherever they are.
+    /// The machine shuts down: guests leave. This home's processes end with it, wherever they are.
     Machine,
-    /// The package is removed: guests go, and ours come home, where they run on.
+    /// The package is removed: guests leave, and this home's processes come home, where they go on.
     Package,
 }
 
-/// What an administrator has switched off on a node.
+/// The switches that an administrator has set on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchInfo {
     pub node: NodeName,
@@ -377,22 +377,22 @@ pub struct SwitchInfo {
     /// `owner_first` is set …
     #[serde(default)]
     pub owner_first: bool,
-    /// … and the owner was seen of late.
+    /// … and the owner was active recently.
     #[serde(default)]
     pub owner: bool,
-    /// Ours that were told to come home and have not yet.
+    /// This home's processes that were ordered to come home and have not arrived yet.
     pub brings: u64,
-    /// Which of `block`, `stay`, `quiet` were changed by command and hold instead of the configuration.
+    /// Which of `block`, `stay`, `quiet` were changed by command and override the configuration.
     pub changed: Vec<String>,
     /// Processes of this home that are elsewhere.
     pub away: u64,
     /// Guests that are here …
     pub guests: u64,
-    /// … and hosts that have not said since the last change whether they have any.
+    /// … and hosts that have not reported since the last change whether they have any.
     pub unheard: u64,
 }
 
-/// Something that was decided.
+/// A decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
     /// Counts this daemon's decisions.
@@ -404,24 +404,24 @@ pub struct LogEntry {
     pub command: String,
     pub from: NodeName,
     pub to: NodeName,
-    /// `placed` at its exec; by the policy: `memory` runs out, a better `share` of a processor, a `turn` for
-    /// equal progress; `asked` by a person; `not-trusted` there any more; `stop` or `bring`; the code of a reason why it
-    /// came home by itself.
+    /// `placed` at its exec; by the policy: `memory` runs out, a better `share` of a processor, a `turn` for equal
+    /// progress; `asked` by a user; `not-trusted` there any more; `stop` or `bring`; the code of a reason why it came
+    /// home by itself.
     pub cause: String,
-    /// What it got where it was, and gets there, thousandths of a standard core.
+    /// Its share where it was, and that at the target, thousandths of a standard core.
     pub now_milli: Option<u64>,
     pub then_milli: Option<u64>,
-    /// What the move costs, milliseconds of a standard core.
+    /// The cost of the move, milliseconds of a standard core.
     pub price_ms: Option<u64>,
-    /// How far it was behind the mean progress of all of this home's, milliseconds of a standard core.
+    /// Distance behind the mean progress of all processes of this home, milliseconds of a standard core.
     pub lag_ms: Option<i64>,
-    /// Of the order; 0 where there was none.
+    /// Of the order; 0 if there was none.
     #[serde(skip)]
     pub ticket: u64,
     pub outcome: Outcome,
 }
 
-/// What came of a decision.
+/// The result of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum Outcome {
@@ -431,7 +431,7 @@ pub enum Outcome {
         total_us: u64,
         bytes: u64,
     },
-    /// A program began.
+    /// A program started.
     Began,
     Stayed {
         stay: Stay,
@@ -439,11 +439,11 @@ pub enum Outcome {
     },
     /// It, or its keeper, ended first.
     Gone,
-    /// Nothing was done: the policy only says what it would.
+    /// Nothing was done: the policy only reports its decision.
     DryRun,
 }
 
-/// Whom a node trusts.
+/// The trust settings of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustInfo {
     pub node: NodeName,
@@ -451,21 +451,21 @@ pub struct TrustInfo {
     pub send_to: Option<Vec<String>>,
     pub accept_from: Option<Vec<String>>,
     pub allow_root: bool,
-    /// Which of them were changed by command and hold instead of the configuration.
+    /// Which of them were changed by command and override the configuration.
     pub changed: Vec<String>,
-    /// Processes of ours at nodes that they may not be at any more, on their way home.
+    /// This home's processes on nodes where they may not be any more, on their way home.
     pub homeward: u64,
-    /// Guests here that are not welcome any more, on their way home.
+    /// Guests here that are not accepted any more, on their way home.
     pub expelled: u64,
 }
 
-/// A way to a host that was admitted for one tree.
+/// Access to a host that was admitted for one tree.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pass {
     pub node: NodeName,
     /// `ip:port` where the host of this tree listens.
     pub addr: String,
-    /// Our short-lived identity for this link, and whom to expect there.
+    /// Our short-lived identity for this link, and the badge to expect there.
     pub identity: armento_link::Identity,
     pub expect: armento_link::Badge,
     /// This node's settings of these names.
@@ -475,7 +475,7 @@ pub struct Pass {
     pub dead_ms: u64,
 }
 
-/// `design.md` §3: hosts freeze a tree after 10 s without its home, home declares death at 30 s.
+/// Hosts freeze a tree after 10 s without its home; home declares a host dead at 30 s.
 pub const fn default_freeze_ms() -> u64 {
     10_000
 }
@@ -484,7 +484,7 @@ pub const fn default_dead_ms() -> u64 {
     30_000
 }
 
-/// What daemons of before say by saying nothing.
+/// The meaning of a missing value from an older daemon.
 fn not_trusted() -> Stay {
     Stay::NotTrusted
 }
@@ -502,16 +502,16 @@ pub enum Order {
         pid: Pid,
         to: Dest,
         ticket: u64,
-        /// Nobody asked: it would even out the load.
+        /// No user ordered it: it would even out the load.
         #[serde(default)]
         balances: bool,
-        /// A person asked: it stays where it is put, until [`Dest::Balance`].
+        /// A user ordered it: it stays where it is moved, until [`Dest::Balance`].
         #[serde(default)]
         by_hand: bool,
     },
     /// Bring every process of the tree home (the node leaves, or an administrator asks).
     Recall { ticket: u64 },
-    /// To a host: send your guests away; keepers bring them home. Nobody comes in for a while.
+    /// To a host: send your guests away; keepers bring them home. No guest is accepted for a while.
     Expel {
         /// For the keepers' users; empty: the node leaves the farm.
         #[serde(default)]
@@ -521,12 +521,12 @@ pub enum Order {
         #[serde(default = "expelled_ms")]
         for_ms: u64,
     },
-    /// To a keeper: nothing of yours goes to these nodes; who is there may come home.
+    /// To a keeper: send no process to these nodes; processes there may come home.
     Closed { nodes: Vec<NodeName> },
-    /// To a keeper or host: that node is no member any more. Links to it end, with whoever is there; ask for a new
-    /// identity, with which no new ones begin.
+    /// To a keeper or host: that node is not a member any more. Links to it end, with the processes there; request a
+    /// new identity, which does not connect to it.
     Cut { node: NodeName },
-    /// Of a version to come (`version.rs`): said in tests, understood by nobody.
+    /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
     ToCome,
 }
@@ -550,7 +550,7 @@ pub enum Report {
         stay: Stay,
         detail: String,
     },
-    /// It came home, and nobody had ordered that: its node sent it away, or only home could serve it.
+    /// It came home without an order: its node sent it away, or a call could only be served at home.
     CameHome {
         pid: Pid,
         from: NodeName,
@@ -559,16 +559,16 @@ pub enum Report {
         total_us: u64,
         bytes: u64,
     },
-    /// A fresh program is under way no more: it arrived where it was to start, or starts here.
+    /// A fresh program has arrived at its start node, or starts here.
     Placed { pid: Pid },
     /// From a host.
     Guests { guests: Vec<GuestInfo> },
-    /// Of a version to come (`version.rs`): said in tests, understood by nobody.
+    /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
     ToCome,
 }
 
-/// One process as its keeper knows it.
+/// One process, from its keeper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcInfo {
     pub pid: Pid,
@@ -579,40 +579,40 @@ pub struct ProcInfo {
     /// The node where it runs now.
     pub place: NodeName,
     pub command: String,
-    /// CPU used so far, home and away together, milliseconds.
+    /// CPU time used so far, home and away together, milliseconds.
     pub cpu_ms: u64,
     /// … of which away from home.
     pub away_cpu_ms: u64,
     pub rss_kib: u64,
     pub threads: u32,
-    /// Share of its time, of late, in which it wanted a processor, percent.
+    /// Share of recent time in which it was runnable, percent.
     pub busy_percent: u8,
     pub moves: u64,
     /// System calls sent home so far.
     pub forwarded: u64,
     /// Why the last move did not happen, or why it may not move.
     pub stay: Option<Stay>,
-    /// … what of it is in the way: a file, a call, the other node's words. Empty when nothing more is known.
+    /// … its cause: a file, a call, the other node's text. Empty if unknown.
     #[serde(default)]
     pub detail: String,
-    /// … and the process for whose sake, where there is one: the tracer, who shares its memory.
+    /// … and the process that causes it, if there is one: the tracer, or a process that shares its memory.
     #[serde(default)]
     pub partner: Option<Pid>,
     pub locked: bool,
-    /// For how long nothing was heard from where it runs, milliseconds, when that is longer than it should be.
+    /// Time without messages from where it runs, milliseconds, if longer than normal.
     #[serde(default)]
     pub lost_ms: Option<u64>,
     /// … and so long that it was frozen there.
     #[serde(default)]
     pub frozen: bool,
-    /// It was told to use only the features that the keeper's hello has as common.
+    /// It was restricted to the features that the keeper's hello gives as common.
     #[serde(default)]
     pub portable: bool,
     /// Age of the process, milliseconds.
     pub age_ms: u64,
 }
 
-/// One guest as its host knows it.
+/// One guest, from its host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GuestInfo {
     pub pid: Pid,
@@ -624,12 +624,12 @@ pub struct GuestInfo {
     pub threads: u32,
     /// As in [`ProcInfo`].
     pub busy_percent: u8,
-    /// Its home was not heard for too long: it waits.
+    /// Its home did not answer for too long: it is frozen.
     #[serde(default)]
     pub frozen: bool,
 }
 
-/// One node as the node asked knows it.
+/// One node, from the view of the node that was asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeInfo {
     pub name: NodeName,
@@ -645,27 +645,27 @@ pub struct NodeInfo {
     pub mem_total_kib: u64,
     pub mem_free_kib: u64,
     pub guests: u32,
-    /// … of which wait for a home that is not heard; told by the node itself.
+    /// … of which are frozen because their home does not answer; reported by the node itself.
     #[serde(default)]
     pub frozen: u32,
-    /// It takes none for now: a switch of `armento farm`, or its owner is there.
+    /// It accepts none for now: a switch of `armento farm`, or its owner is active.
     #[serde(default)]
     pub shut: bool,
-    /// How old this knowledge is, milliseconds.
+    /// Age of this data, milliseconds.
     pub age_ms: u64,
     /// `tls` or `plain`.
     pub wire: String,
     pub version: String,
-    /// How far its clock is ahead of that of the node asked, microseconds; `None`: not seen.
+    /// How far its clock is ahead of the clock of the node that was asked, microseconds; `None`: unknown.
     #[serde(default)]
     pub clock_us: Option<i64>,
-    /// … too far for anything to move between the two.
+    /// … too far for moves between the two.
     #[serde(default)]
     pub clock_apart: bool,
 }
 
 impl NodeInfo {
-    /// For people: its state, or that it is shut.
+    /// For display: its state, or that it accepts no guests.
     pub fn standing(&self) -> &str {
         match self.state.as_str() {
             "alive" if self.shut => "shut",
@@ -674,8 +674,8 @@ impl NodeInfo {
     }
 }
 
-/// What a daemon writes to a new host's standard input, as one line of JSON.
-/// The host answers with one line [`HostUp`] on its standard output, then closes it.
+/// The line of JSON that a daemon writes to a new host's standard input. The host answers with one line [`HostUp`] on
+/// its standard output, then closes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostStart {
     pub node: NodeName,
@@ -683,21 +683,21 @@ pub struct HostStart {
     pub tree: TreeId,
     /// The user at home.
     pub uid: u32,
-    /// The user the host becomes on this machine.
+    /// The user that the host becomes on this machine.
     pub guest_uid: u32,
     /// Address to listen on, port 0.
     pub listen: String,
     pub identity: armento_link::Identity,
-    /// The keeper of this tree. Hosts of this tree and user on any node of the farm are admitted, too: a node
-    /// can join while this host lives.
+    /// The keeper of this tree. Hosts of this tree and user on any node of the farm are admitted, too: a node can join
+    /// while this host lives.
     pub expect: armento_link::Badge,
-    /// Where copies of this user's files at home are shared with his other trees here.
+    /// Where copies of this user's files at home are shared with the user's other trees here.
     pub files: Option<std::path::PathBuf>,
     pub mem_max_kib: Option<u64>,
     /// Most processes and threads, where the host has a user of its own.
     #[serde(default)]
     pub procs_max: u64,
-    /// A tree that has not heard from its home for this long is frozen, milliseconds.
+    /// A tree without messages from its home for this long is frozen, milliseconds.
     pub freeze_ms: u64,
     /// … and ended, milliseconds.
     pub dead_ms: u64,
@@ -709,7 +709,7 @@ pub struct HostUp {
     pub host: Pid,
 }
 
-/// What a host says first: that it listens, or why no guest can live here.
+/// A host's first message: that it listens, or why no guest can live here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum HostSaid {

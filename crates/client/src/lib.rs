@@ -1,9 +1,9 @@
-//! Control sessions: what `armento` commands, keepers, hosts and screens say to a node's daemon.
+//! Control sessions between a node's daemon and `armento` commands, keepers, hosts and screens.
 //!
-//! One JSON object a line over a Unix socket (peer credentials) and, between nodes, over TLS.
-//! Version N speaks with N-1: [`version`] has the rule. Start at [`api`] for the words, at [`Session`] to say them.
+//! One JSON object a line over a Unix socket (peer credentials) and, between nodes, over TLS. Version N understands
+//! N-1: [`version`] has the rule. Start at [`api`] for the messages, at [`Session`] to send them.
 //!
-//! This crate decides nothing and never retries by itself: who loses a session connects again.
+//! This crate takes no decisions and never retries by itself: a caller that loses a session reconnects.
 
 mod again;
 pub mod api;

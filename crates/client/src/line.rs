@@ -1,4 +1,4 @@
-//! One JSON object a line, bounded.
+//! One JSON object a line, of bounded length.
 
 use crate::api::LINE_MAX;
 use crate::version;
@@ -8,23 +8,23 @@ use std::io::{self, BufRead, Read};
 
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// Nothing more can be said or heard on this stream.
+    /// The stream cannot be used any more.
     #[error("control session: {0}")]
     Io(#[from] io::Error),
     /// The stream is out of step; close it.
-    #[error("control session: not a line of ours: {0}")]
+    #[error("control session: invalid line: {0}")]
     Garbled(String),
     /// Nothing was sent.
     #[error("control session: a line of {0} bytes is too long")]
     TooLong(usize),
     #[error("control session: the other side ended it")]
     Closed,
-    /// It is too old for us; what we asked it has refused or not understood.
+    /// It is too old for this program; it has refused or not understood the request.
     #[error("the daemon speaks control version {0}, this program {both}", both = version::both())]
     TooOld(u32),
 }
 
-/// `value` as one line, its end included.
+/// `value` as one line, including its newline.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, LineError> {
     let mut line = bytes(value).map_err(|e| LineError::Garbled(e.to_string()))?;
     line.push(b'\n');
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_back() {
+    fn lines_round_trip() {
         let line = encode(&vec![1, 2]).expect("encode");
         assert_eq!(line, b"[1,2]\n");
         let mut from = &b"[1,2]\n[3]\n"[..];

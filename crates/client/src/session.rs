@@ -14,32 +14,32 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest wait for an answer of this node's daemon about what it knows.
+/// Longest wait for this node's daemon to answer from its own data.
 pub const ANSWER: Duration = Duration::from_secs(10);
-/// … about a move: longer than the daemon waits for its end.
+/// … to answer about a move: longer than the daemon waits for its end.
 pub const MOVE: Duration = Duration::from_secs(130);
 
-/// Orders kept while an answer is awaited; a daemon that sends more has lost its mind.
+/// Limit of orders kept while an answer is awaited; a daemon that sends more is faulty.
 const ORDERS_MAX: usize = 4096;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// The daemon said no; nothing was changed unless its message says so. The session goes on.
+    /// The daemon refused; nothing was changed unless its message says so. The session goes on.
     #[error("{}", .0.message)]
     Refused(Refusal),
-    /// No daemon listens; nothing was asked.
+    /// No daemon listens; nothing was sent.
     #[error("this node's daemon does not answer at {path}: {cause}")]
     NoDaemon { path: String, cause: io::Error },
-    /// The session is over; whether the question was heard is unknown.
+    /// The session is over; whether the request was received is unknown.
     #[error(transparent)]
     Line(#[from] LineError),
-    /// No answer in time; it will be ignored when it comes. The session goes on.
+    /// No answer in time; a later one will be ignored. The session goes on.
     #[error("this node's daemon did not answer in time")]
     Late,
 }
 
 impl AskError {
-    /// What to do about it, for the `hint:` line.
+    /// A remedy, for the `hint:` line.
     pub fn hint(&self) -> &str {
         match self {
             AskError::Refused(r) => &r.hint,
@@ -63,7 +63,7 @@ impl From<io::Error> for AskError {
     }
 }
 
-/// Questions go out, answers and orders come in.
+/// A session: requests are sent, answers and orders received.
 pub struct Session {
     stream: UnixStream,
     out: Reporter,
@@ -101,7 +101,7 @@ impl Session {
         })
     }
 
-    /// Asks and waits for the answer. Orders that come meanwhile are kept for [`Session::order`].
+    /// Sends a request and waits for the answer. Orders that come meanwhile are kept for [`Session::order`].
     pub fn ask(&mut self, ask: Ask, timeout: Duration) -> Result<Answer, AskError> {
         let until = Instant::now() + timeout;
         let id = self.next_id;
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// The next order; `None` when none came in time. `timeout` of `None` waits for ever.
+    /// The next order; `None` if none came in time. `timeout` of `None` waits without limit.
     pub fn order(&mut self, timeout: Option<Duration>) -> Result<Option<Order>, AskError> {
         let until = timeout.map(|t| Instant::now() + t);
         while self.orders.is_empty() {
@@ -129,7 +129,7 @@ impl Session {
         Ok(self.orders.pop_front())
     }
 
-    /// True when [`Session::order`] returns without asking the socket: poll(2) would not know.
+    /// True if [`Session::order`] can return without reading the socket, of which poll(2) shows nothing.
     pub fn has_order(&self) -> bool {
         !self.orders.is_empty() || self.input.contains(&b'\n')
     }
@@ -143,7 +143,7 @@ impl Session {
         self.out.clone()
     }
 
-    /// Answers to questions nobody waits for any more are dropped.
+    /// Drops answers to requests that are not awaited any more.
     fn keep(&mut self, body: Body) -> Result<(), LineError> {
         if let Body::Order(order) = body {
             if self.orders.len() >= ORDERS_MAX {
@@ -180,7 +180,7 @@ impl Session {
     /// False when `until` has passed.
     fn fill(&mut self, until: Option<Instant>) -> Result<bool, LineError> {
         let wait = until.map(|t| t.saturating_duration_since(Instant::now()));
-        // A timeout of zero would mean none, and the shortest is a tick of the kernel's (socket(7), SO_RCVTIMEO).
+        // A timeout of zero would mean none, and the shortest is a kernel tick (socket(7), SO_RCVTIMEO).
         if wait == Some(Duration::ZERO) && !sys::is_readable(self.stream.as_raw_fd()) {
             return Ok(false);
         }
@@ -200,7 +200,8 @@ impl Session {
     }
 }
 
-/// An order of a later daemon than this program knows: it cannot be carried out, and is passed over.
+/// Whether it is an order from a newer daemon that this program does not know: it cannot be carried out, and is
+/// skipped.
 fn is_order(line: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Unknown {
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_find_their_question_and_orders_wait() {
+    fn answers_match_their_request_and_orders_are_kept() {
         let path = std::env::temp_dir().join(format!("armento-session-{}", std::process::id()));
         let listener = UnixListener::bind(&path).expect("bind");
         let daemon = thread::spawn(move || {
@@ -296,10 +297,10 @@ mod tests {
     }
 
     #[test]
-    fn no_daemon_says_so() {
+    fn missing_daemon_is_reported() {
         let e = Session::connect_to(Path::new("/nonexistent/armento.sock"))
             .err()
-            .expect("nobody listens");
+            .expect("no daemon listens");
         assert!(e.hint().contains("armento node"));
     }
 }

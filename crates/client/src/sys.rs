@@ -1,8 +1,9 @@
-//! The one system call that the standard library has no name for.
+//! A system call that the standard library does not offer.
 
 use std::os::fd::RawFd;
 
-/// Is there something to read, or the end? poll(2), at once. What cannot be asked is read, and says so then.
+/// Whether there is data, or the end, without blocking (poll(2)). If poll fails the caller reads, and gets the error
+/// then.
 pub fn is_readable(fd: RawFd) -> bool {
     let mut one = libc::pollfd {
         fd,

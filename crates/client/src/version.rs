@@ -1,26 +1,27 @@
-//! Versions of the control API: what is said, and what is understood.
+//! Versions of the control API: which are sent, and which are understood.
 //!
-//! Every line carries the version of who says it. A program speaks its own and the one before, so of two that differ the
-//! newer one knows whether it still understands the other, and tells whoever is too old. The older one takes what it
-//! understands: fields that it does not know are ignored, orders and reports passed over, questions refused, and nothing
-//! is done. So a version may add to any message, and changes the meaning of none that the one before it says.
+//! Every line carries the version of its sender. A program sends its own and understands the one before, so of two
+//! versions the newer side decides whether it still understands the other, and tells a side that is too old. The older
+//! side processes what it understands: unknown fields are ignored, unknown orders and reports skipped, unknown requests
+//! refused, without effect. So a version may add to any message, and may not change the meaning of a message of the
+//! version before.
 
 use crate::api::Refusal;
 use armento_model::CONTROL_VERSION;
 use serde_json::Value;
 use std::sync::OnceLock;
 
-/// For tests: what speaks a version to come, which adds to every message what nobody knows.
+/// For tests: this process acts as a future version, which adds unknown fields to every message.
 const TO_COME: &str = "ARMENTO_CONTROL_VERSION";
 
-/// The version that we speak.
+/// The version that this process sends.
 pub fn spoken() -> u32 {
     static SPOKEN: OnceLock<u32> = OnceLock::new();
     let other = || std::env::var(TO_COME).ok()?.parse().ok();
     *SPOKEN.get_or_init(|| other().unwrap_or(CONTROL_VERSION))
 }
 
-/// The oldest that we understand.
+/// The oldest version that is understood.
 pub fn oldest() -> u32 {
     spoken().saturating_sub(1).max(1)
 }
@@ -29,7 +30,7 @@ pub fn is_to_come() -> bool {
     spoken() > CONTROL_VERSION
 }
 
-/// Both of ours, for people.
+/// Both versions, for messages.
 pub fn both() -> String {
     match (spoken(), oldest()) {
         (new, old) if new == old => new.to_string(),
@@ -37,20 +38,20 @@ pub fn both() -> String {
     }
 }
 
-/// A no for `who`, who speaks `v`, if that is too old.
-pub fn too_old(who: &str, v: u32) -> Option<Refusal> {
+/// A refusal for `peer`, which speaks version `v`, if that is too old.
+pub fn too_old(peer: &str, v: u32) -> Option<Refusal> {
     (v < oldest()).then(|| Refusal {
         code: "version-mismatch".into(),
         message: format!(
-            "{who} speaks control version {v}, this daemon {}; nothing was done",
+            "{peer} speaks control version {v}, this daemon {}; nothing was done",
             both()
         ),
         hint: "update Armento there: one that is a single version behind is understood".into(),
     })
 }
 
-/// What is said in a version to come: each object has more than anybody knows. One of a single key is the name of a
-/// variant with what belongs to it, which can have no more.
+/// Turns a message into one of a future version: each object gets an unknown field. An object with a single key is the
+/// name of a variant with its content, to which nothing can be added.
 pub fn widen(said: &mut Value) {
     match said {
         Value::Object(fields) => {
@@ -72,7 +73,7 @@ mod tests {
     use serde::de::DeserializeOwned;
 
     #[test]
-    fn the_one_before_is_understood_and_no_older() {
+    fn previous_version_is_understood_and_no_older() {
         assert_eq!(spoken(), CONTROL_VERSION);
         assert!(too_old("it", CONTROL_VERSION).is_none());
         assert!(too_old("it", oldest()).is_none());
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_ignored_and_what_is_new_not_understood() {
+    fn added_fields_are_ignored_and_new_messages_not_understood() {
         let line = |body| Line { v: 2, id: 3, body };
         let known = [
             Body::Ask(Ask::Migrate {

@@ -1,4 +1,4 @@
-//! What commands and screens say alike of what the daemon told.
+//! Texts that commands and screens share.
 
 use crate::api::{Answer, ProcInfo};
 use armento_model::span;
@@ -18,7 +18,7 @@ impl ProcInfo {
 }
 
 impl Answer {
-    /// How a move ended, if this says so.
+    /// The result of a move, if this is one.
     pub fn move_words(&self) -> Option<String> {
         let Answer::Moved {
             pid,

@@ -1,4 +1,4 @@
-//! The suite as a program of its own: `cargo run -p armento-conform --example conform -- --list`.
+//! The suite as a separate program: `cargo run -p armento-conform --example conform -- --list`.
 
 use clap::Parser;
 

@@ -1,27 +1,27 @@
-//! The farm that guests run in: raised and lowered through `armento lab`.
+//! The farm in which guests run: started and stopped with `armento lab`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Home, and two to be away on, so that moves between two foreign nodes happen.
+/// Home and two other nodes, so that moves between two foreign nodes occur.
 const NODES: u32 = 3;
-/// Where guests are born.
+/// The node on which guests start.
 pub const HOME: &str = "n1";
-/// Where `away` puts them.
+/// The node on which `away` puts them.
 pub const AWAY: &str = "n2";
 
 #[derive(Clone)]
 pub struct Farm {
     armento: PathBuf,
     name: String,
-    /// We raised it, so we lower it.
+    /// We started it, so we stop it.
     ours: bool,
 }
 
 impl Farm {
-    /// Uses the lab `name`, or raises one.
+    /// Uses the lab `name`, or starts one.
     pub fn up(armento: &Path, name: Option<&str>) -> Result<Farm> {
         let ours = name.is_none();
         let name = name.map_or_else(|| format!("conform-{}", std::process::id()), str::to_string);
@@ -37,8 +37,8 @@ impl Farm {
                 &NODES.to_string(),
                 "--link",
                 "none",
-                // No less than a core: where a quota holds a process up now and then, the kernel's ticks count its
-                // CPU time 15 % too high (ITIMER_PROF), and native runs have no quota.
+                // At least a core: where a quota throttles a process now and then, the kernel's ticks count its CPU
+                // time 15 % too high (ITIMER_PROF), and native runs have no quota.
                 "--speed",
                 "1",
                 "--name",
@@ -67,7 +67,7 @@ impl Farm {
         Ok(())
     }
 
-    /// A command that runs `program` inside the node where guests are born.
+    /// A command that runs `program` on the node on which guests start.
     pub fn inside(&self, program: &Path) -> Command {
         let mut command = Command::new(&self.armento);
         command
@@ -76,9 +76,9 @@ impl Farm {
         command
     }
 
-    /// What hosts and daemons said lately, beside the evidence of a failure.
+    /// Recent logs of hosts and daemons, stored with the evidence of a failure.
     pub fn keep_logs(&self, folder: &Path) -> Result<()> {
-        // Where `armento lab` has them (`lab/src/farm.rs`).
+        // The files that `armento lab` writes (`lab/src/farm.rs`).
         const LAST: &str =
             "tail -n 100 /var/lib/armento/hosts/*.log /var/log/armento.log 2>/dev/null";
         for node in 1..=NODES {
@@ -107,7 +107,7 @@ impl Farm {
     }
 }
 
-/// The `armento` to test: the one named, this program, or one built beside it.
+/// The `armento` to test: the given one, this program, or one built beside it.
 pub fn armento(named: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = named {
         return path
@@ -130,10 +130,10 @@ pub fn armento(named: Option<&Path>) -> Result<PathBuf> {
     )
 }
 
-/// Directories of which every node of a lab has its own.
+/// Directories that are separate in every node of a lab.
 const OWN: [&str; 4] = ["/tmp", "/run", "/dev", "/var/lib/armento"];
 
-/// `program` where nodes see it: a checkout below the machine's own /tmp is not among what they share.
+/// `program` at a path that nodes can see: a checkout below the machine's own /tmp is not shared with them.
 pub fn shared(program: &Path, base: &Path) -> Result<PathBuf> {
     if !OWN.iter().any(|dir| program.starts_with(dir)) {
         return Ok(program.to_path_buf());
@@ -148,7 +148,7 @@ pub fn shared(program: &Path, base: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// Are we the verb of `armento`, whatever the file is called, or a program of our own?
+/// Whether this runs as a verb of `armento`, whatever the file is called, or as a separate program.
 pub fn is_verb() -> bool {
     std::env::args_os()
         .nth(1)

@@ -1,9 +1,10 @@
-//! Conformance: every guest, run natively, at home, away and in a storm (of time, or of calls), must show the same.
+//! Conformance: every guest, run natively, at home, away and in a storm (of time, or of calls), must have the same
+//! result.
 //!
-//! What a user can see is compared: standard output and error, or the exact bytes on a terminal,
-//! exit status or signal, the files left behind, and whether anything was left running.
-//! The guests are small C programs (`guests/*.c`, carried inside the binary and compiled on
-//! demand), shell command lines of real programs and terminal scripts (`guests/`).
+//! Everything that a user can see is compared: standard output and error, or the exact bytes on a terminal, exit status
+//! or signal, the files left behind, and whether any process was left running. The guests are small C programs
+//! (`guests/*.c`, embedded in the binary and compiled on demand), shell command lines of real programs and terminal
+//! scripts (`guests/`).
 //!
 //! ```text
 //! conform ── lab up ──► n1, n2, n3
@@ -11,8 +12,8 @@
 //!                        └ guest, as an ordinary user, in a fresh directory
 //! ```
 //!
-//! It never decides what is right: native is. It never retries: a difference is a failure, and its
-//! evidence is kept. Start at [`run`]; then `session/`, `runner/`, `compare/`.
+//! The native run is the reference by definition. Nothing is retried: a difference is a failure, and its evidence is
+//! kept. Start at [`run`]; then `session/`, `runner/`, `compare/`.
 
 mod compare;
 mod farm;
@@ -54,7 +55,7 @@ pub struct Args {
     /// Their Debian sources are fetched once.
     #[arg(long, value_name = "SUITE", value_delimiter = ',')]
     pub suite: Vec<String>,
-    /// Ways to run each guest; native is always run once, to compare with.
+    /// Ways to run each guest; native is always run once, as the reference.
     #[arg(
         long,
         value_enum,
@@ -68,13 +69,13 @@ pub struct Args {
     /// Run each guest this many times in each mode.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
-    /// Storm: move everything each so many milliseconds.
+    /// Storm: move everything every so many milliseconds.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub storm_ms: u32,
-    /// Storm: seed of its dice; run R of a guest uses seed + R.
+    /// Storm: seed of its random numbers; run R of a guest uses seed + R.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// List the guests and leave.
+    /// List the guests and exit.
     #[arg(long)]
     pub list: bool,
     /// Keep the guests' directories and the lab.
@@ -95,14 +96,14 @@ pub struct Args {
     /// A known gap fails, and so does a guest not seen where its mode should have put it.
     #[arg(long)]
     pub strict: bool,
-    /// Instead of guests: move programs about while keepers, hosts, daemons, nodes and links are killed, frozen and cut,
-    /// and judge what becomes of each.
+    /// Instead of guests: move programs around while keepers, hosts, daemons, nodes and links are killed, frozen and
+    /// cut, and check the result of each.
     #[arg(long, conflicts_with_all = ["guests", "suite", "list", "lab"])]
     pub faults: bool,
     /// With --faults: moves to be made.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub moves: u64,
-    /// With --faults: only this program of the seed's, by its number.
+    /// With --faults: only the program with this number, of those that the seed gives.
     #[arg(long, requires = "faults", value_name = "N")]
     pub life: Option<u64>,
     /// The `armento` to test; by default this program.
@@ -130,7 +131,7 @@ pub fn run(args: &Args) -> Result<i32> {
     if args.list {
         session::list(&guests)?;
         for (name, why) in &chosen.absent {
-            eprintln!("the test suite of {name} cannot be had: {why}");
+            eprintln!("the test suite of {name} is not available: {why}");
         }
         return Ok(0);
     }

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Limits every guest starts with, so that a difference is never the harness's own.
+/// Limits with which every guest starts, so that the harness causes no difference.
 const LIMITS: [(libc::__rlimit_resource_t, u64, u64); 3] = [
     // A guest that aborts on purpose must not leave a core file.
     (libc::RLIMIT_CORE, 0, 0),
@@ -29,8 +29,8 @@ pub fn prepare(command: &mut Command, terminal: bool) {
                 return Err(io::Error::last_os_error());
             }
             libc::umask(0o022);
-            // Whoever started us ignores some of them (`nohup`, `&` in a script), and the C library changes its own, 32
-            // and 33, with our first thread and with posix_spawn. KILL and STOP refuse, which is as it should be.
+            // The parent process may ignore some of them (`nohup`, `&` in a script), and the C library changes its own,
+            // 32 and 33, with our first thread and with posix_spawn. KILL and STOP cannot be changed, which is fine.
             let default = [0u64; 4];
             for sig in 1..=64 {
                 libc::syscall(libc::SYS_rt_sigaction, sig, &default, 0, 8);
@@ -84,7 +84,7 @@ pub fn openpty() -> io::Result<(File, OwnedFd)> {
             return Err(io::Error::last_os_error());
         }
     }
-    // SAFETY: both descriptors are open and owned by nobody else.
+    // SAFETY: both descriptors are open and owned by no other value.
     Ok(unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) })
 }
 
@@ -122,7 +122,7 @@ pub fn readable(fds: &[BorrowedFd<'_>], wait_ms: u64) -> io::Result<Vec<bool>> {
     Ok(list.iter().map(|entry| entry.revents != 0).collect())
 }
 
-/// Orphans of our children become our children, so that none escapes.
+/// Makes orphans of our children our children, so that none is missed.
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: no pointers.
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } < 0 {
@@ -142,13 +142,13 @@ pub fn reap() {
     }
 }
 
-/// Ends a process of ours.
+/// Kills a process of ours.
 pub fn kill(pid: u32) {
     // SAFETY: no pointers. The process may be gone, which is as good.
     unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
 }
 
-/// Asks a process of ours to end.
+/// Sends SIGTERM to a process of ours.
 pub fn terminate(pid: u32) {
     // SAFETY: no pointers. The process may be gone, which is as good.
     unsafe { libc::kill(pid as libc::pid_t, libc::SIGTERM) };
@@ -169,7 +169,7 @@ extern "C" fn note(_signal: libc::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// From now on Ctrl-C and `kill` only raise a flag, so that labs and guests are cleared away.
+/// From now on Ctrl-C and `kill` only set a flag, so that labs and guests are cleaned up.
 pub fn catch_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler only stores to an atomic.

@@ -1,4 +1,4 @@
-//! What a runner is asked and what it answers, one JSON line each.
+//! The task for a runner and its answer, one JSON line each.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -51,12 +51,13 @@ pub struct Task {
     pub armento: Option<PathBuf>,
     /// The node that `away` uses.
     pub node: String,
-    /// Leave the guest's directory.
+    /// Keep the guest's directory.
     pub keep: bool,
 }
 
 impl Task {
-    /// The guest's name as one part of a path, also of a list of paths: units of suites have slashes and colons.
+    /// The guest's name as one part of a path, also of a list of paths: names of suite units contain slashes and
+    /// colons.
     pub fn folder(&self) -> String {
         self.guest.replace(['/', ':'], "+")
     }
@@ -88,12 +89,12 @@ impl fmt::Display for End {
     }
 }
 
-/// One stream, bounded: all of it counts in the digest, the head is kept to show.
+/// One stream, bounded: all of it counts in the digest, the head is kept for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capture {
     pub bytes: u64,
     pub sha256: String,
-    /// The first bytes, each as the character of the same number.
+    /// The first bytes, each as the character with the same number.
     pub head: String,
 }
 
@@ -114,20 +115,20 @@ pub struct Entry {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     pub end: End,
-    /// What a terminal showed, for a guest on a terminal.
+    /// The terminal's output, for a guest on a terminal.
     pub stdout: Capture,
     pub stderr: Capture,
     pub files: Vec<Entry>,
-    /// Names of processes that were still there some seconds after the end.
+    /// Names of processes that still existed some seconds after the end.
     pub left: Vec<String>,
-    /// What its keeper said when it failed: then the program went on at home, and the run proves nothing.
+    /// The message of its keeper when that failed: then the program went on at home, and the run proves nothing.
     pub keeper: Option<String>,
-    /// Where a terminal script got stuck.
+    /// The step at which a terminal script got stuck.
     pub stuck: Option<String>,
     pub wall_ms: u64,
-    /// Moves made by the tree as `armento ps` last told; none when unknown.
+    /// Moves made by the tree according to the last `armento ps`; none if unknown.
     pub moves: Option<u64>,
-    /// Was a process of the tree seen away? None when unknown.
+    /// Whether a process of the tree was seen away. None if unknown.
     pub away: Option<bool>,
 }
 

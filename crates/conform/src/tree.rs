@@ -1,4 +1,4 @@
-//! What a guest left in its directory: names, kinds, sizes, modes, digests.
+//! The files that a guest left in its directory: names, kinds, sizes, modes, digests.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -10,9 +10,9 @@ use ring::digest::{Context, SHA256};
 
 use crate::task::{Capture, Entry};
 
-/// Most files of one guest; the rest is one entry that says so.
+/// Limit of files of one guest; the rest is summarised by one entry.
 const FILES_MAX: usize = 5000;
-/// Bytes of a stream that are kept to be shown.
+/// Bytes of a stream that are kept for display.
 const HEAD_MAX: usize = 256 << 10;
 
 pub fn hex(bytes: &[u8]) -> String {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_counts_all_and_keeps_the_head() {
+    fn stream_counts_all_bytes_and_keeps_the_head() {
         let mut stream = Stream::new();
         let chunk = vec![0xe9; HEAD_MAX - 1];
         stream.take(&chunk);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_sha256() {
+    fn digest_is_sha256() {
         assert!(sha256(b"abc").starts_with("ba7816bf"));
     }
 }

@@ -1,14 +1,14 @@
-//! The user that guests run as, and the programs it finds.
+//! The user as which guests run, and that user's PATH.
 
 use std::path::Path;
 
-/// The ordinary user a guest runs as when the harness is root; not in /etc/passwd.
+/// The ordinary user as which a guest runs if the harness is root; not in /etc/passwd.
 pub const USER: u32 = 4242;
-/// Of the user; Go's own archives install below /usr/local/go.
+/// PATH of that user; Go's own archives install below /usr/local/go.
 pub const PATH: &str =
     "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/go/bin";
 
-/// The first missing program's package.
+/// The package of the first missing program.
 pub fn missing(needs: &'static [(&'static str, &'static str)]) -> Option<&'static str> {
     let there = |program: &str| {
         PATH.split(':')

@@ -1,33 +1,31 @@
-//! What a processor offers to user code, so that a program never wakes where it cannot run.
+//! Processor features available to user code, so that a program is never moved to where it cannot run.
 
 use serde::{Deserialize, Serialize};
 
-/// Features that user code may use. Words of CPUID, already masked to what matters to user code,
-/// so that two sets compare bit by bit.
+/// Features that user code may use. Words of CPUID, already masked to what matters to user code, so that two sets can
+/// be compared bit by bit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CpuSet {
-    /// `AuthenticAMD`, `GenuineIntel`, …; nobody's: what several have in common.
+    /// `AuthenticAMD`, `GenuineIntel`, …; empty for the features that several have in common.
     pub vendor: String,
     /// Leaf 1 ecx, edx; leaf 7.0 ebx, ecx, edx; leaf 7.1 eax; leaf 0xD.1 eax;
     /// leaf 0x8000_0001 ecx, edx.
     pub flags: [u32; 9],
     /// State components that the kernel enabled (XCR0).
     pub xcr0: u64,
-    /// Size of the XSAVE area for those, standard form, bytes. Of what a portable program needs: of home's,
-    /// which is the room that its loader has.
+    /// Size of the XSAVE area for those, standard form, bytes. For the needs of a portable program: home's size, which
+    /// is the space that its loader reserved.
     pub xsave_bytes: u32,
 }
 
 impl CpuSet {
-    /// May a program that started with `needed` run here?
-    ///
-    /// Two vendors may place the same state component at different offsets, so registers travel
-    /// between vendors only when the enabled components and the area's size are the same, or when
-    /// it started with what vendors have in common (see [`CpuSet::portable`]).
-    ///
-    /// The loader saves registers around the first call of each function, in an area as large as home's
-    /// components need, and saves all that *this* machine has: what is more must have room there. Without
-    /// `--portable` it uses the compact form, which names components that home may not know: there may be none.
+    /// Whether a program that started with `needed` may run here.
+    /// \n Two vendors may place the same state component at different offsets, so registers can be moved between
+    /// vendors only if the enabled components and the area's size are the same, or if the program started with the
+    /// features that vendors have in common (see [`CpuSet::portable`]).
+    /// \n The loader saves registers around the first call of each function, in an area as large as home's components
+    /// need, and saves all components that *this* machine has: additional ones must fit there. Without `--portable` it
+    /// uses the compact form, which names components that may be unknown at home: then there may be no additional ones.
     pub fn covers(&self, needed: &CpuSet) -> bool {
         let flags = self
             .flags
@@ -43,7 +41,7 @@ impl CpuSet {
         flags && state && room && (same || kin || portable)
     }
 
-    /// Where a loader's save of all components that it saves ends, bytes. SDM vol. 1, 13.5: the places of Intel's.
+    /// End of the area in which a loader saves its components, bytes. SDM vol. 1, 13.5: Intel's offsets.
     fn loader_end(&self) -> u32 {
         match self.xcr0 & LOADER {
             0 => 0,
@@ -52,8 +50,7 @@ impl CpuSet {
         }
     }
 
-    /// What a program with `needed` would miss here, in the words of `/proc/cpuinfo`; empty when it
-    /// may run.
+    /// The features that a program with `needed` would lack here, in the words of `/proc/cpuinfo`; empty if it may run.
     pub fn lacking(&self, needed: &CpuSet) -> Vec<String> {
         if self.covers(needed) {
             return Vec::new();
@@ -73,8 +70,7 @@ impl CpuSet {
         format!("components {:#x}, {} bytes", self.xcr0, self.xsave_bytes)
     }
 
-    /// Takes features away, by the names that [`CpuSet::lacking`] gives; names that it does not know are
-    /// passed over.
+    /// Removes features, by the names that [`CpuSet::lacking`] returns; unknown names are skipped.
     pub fn without(&mut self, features: &str) {
         let taken: Vec<&str> = features.split([',', ' ']).collect();
         for (word, bit, name, _) in FEATURES {
@@ -84,15 +80,15 @@ impl CpuSet {
         }
     }
 
-    /// The value of `glibc.cpu.hwcaps` with which a program on this processor uses only what `common`
-    /// has. glibc ignores names that it does not know.
+    /// The value of `glibc.cpu.hwcaps` with which a program on this processor uses only the features in `common`. glibc
+    /// ignores names that it does not know.
     pub fn hwcaps_off(&self, common: &CpuSet) -> String {
         let gone = |word: usize, bit: u32| (self.flags[word] & !common.flags[word]) >> bit & 1 == 1;
         let off = FEATURES
             .iter()
             .filter(|(word, bit, _, _)| gone(*word, *bit));
         let mut names: Vec<&str> = off.filter_map(|(_, _, _, glibc)| *glibc).collect();
-        // The loader saves registers in compact form, which names components that another node may not know.
+        // The loader saves registers in compact form, which names components that may be unknown on another node.
         if self.xcr0 != common.xcr0 && !names.contains(&XSAVEC) {
             names.push(XSAVEC);
         }
@@ -100,18 +96,18 @@ impl CpuSet {
         off.join(",")
     }
 
-    /// What a portable program needs that is born here, where `common` is what all nodes have.
+    /// The needs of a portable program started here, where `common` are the features of all nodes.
     pub fn portable(&self, common: &CpuSet) -> CpuSet {
         let mut needs = common.clone();
         if fixed(needs.xcr0).is_some() {
-            // Wherever these are, they lie in the same place.
+            // On every machine these have the same offsets.
             needs.vendor.clear();
             needs.xsave_bytes = self.xsave_bytes;
         }
         needs
     }
 
-    /// What both have.
+    /// The features that both have.
     pub fn common(&self, other: &CpuSet) -> CpuSet {
         let mut both = self.clone();
         both.flags
@@ -130,10 +126,10 @@ impl CpuSet {
     }
 }
 
-/// x87, SSE and AVX: in the same place on all processors.
+/// x87, SSE and AVX: at the same offset on all processors.
 const ANYWHERE: u64 = 7;
 
-/// Size of the area when all enabled components are such. SDM vol. 1, 13.4: header until 576, then AVX.
+/// Size of the area if all enabled components are such. SDM vol. 1, 13.4: header until 576, then AVX.
 fn fixed(xcr0: u64) -> Option<u32> {
     match xcr0 {
         3 => Some(576),
@@ -142,15 +138,15 @@ fn fixed(xcr0: u64) -> Option<u32> {
     }
 }
 
-/// What a loader saves beyond the fixed places, as glibc does: BNDREGS, BNDCSR and AVX-512. glibc 2.36 to 2.41,
-/// STATE_SAVE_MASK in sysdeps/x86/sysdep.h: never PKRU.
+/// Components that a loader saves beyond the fixed ones, as glibc does: BNDREGS, BNDCSR and AVX-512. glibc 2.36 to
+/// 2.41, STATE_SAVE_MASK in sysdeps/x86/sysdep.h: never PKRU.
 const LOADER: u64 = 0xf8;
 
 /// glibc's name of the compact form.
 const XSAVEC: &str = "XSAVEC";
 
-/// Word, bit, name in `/proc/cpuinfo`, and name in glibc's tunable where its functions are chosen by it
-/// (glibc 2.36 to 2.41, sysdeps/x86/cpu-tunables.c).
+/// Word, bit, name in `/proc/cpuinfo`, and name in glibc's tunable if glibc selects functions by it (glibc 2.36 to
+/// 2.41, sysdeps/x86/cpu-tunables.c).
 #[rustfmt::skip]
 const FEATURES: &[(usize, u32, &str, Option<&str>)] = &[
     (0, 0, "pni", None), (0, 1, "pclmulqdq", None), (0, 9, "ssse3", Some("SSSE3")),
@@ -188,7 +184,7 @@ const FEATURES: &[(usize, u32, &str, Option<&str>)] = &[
     (8, 30, "3dnowext", None), (8, 31, "3dnow", None),
 ];
 
-/// Names of `bits` in word `word`; a bit without a name by its place.
+/// Names of `bits` in word `word`; a bit without a name by its position.
 fn names(word: usize, bits: u32) -> impl Iterator<Item = String> {
     (0..32)
         .filter(move |bit| bits >> bit & 1 == 1)
@@ -217,27 +213,27 @@ mod tests {
     }
 
     #[test]
-    fn a_target_must_have_all_that_the_program_started_with() {
+    fn target_must_have_all_features_at_program_start() {
         let check = |have: CpuSet, need: CpuSet, fits: bool| {
             assert_eq!(have.covers(&need), fits, "{have:?} for {need:?}");
         };
         let avx2 = || set("AMD", 0b01, 7, 832);
         let avx512 = || set("AMD", 0b11, 0xe7, 2440);
         check(avx2(), avx2(), true);
-        // Its loader's area has no room for more, and the compact form would name it.
+        // Its loader's area is too small for more, and the compact form would name it.
         check(avx512(), avx2(), false);
         check(avx2(), avx512(), false);
-        // Protection keys are nobody's to save.
+        // No loader saves protection keys.
         check(set("AMD", 1, 0x207, 2696), avx2(), true);
         check(avx2(), set("Intel", 0b01, 7, 832), true);
-        // The same flags, but the state could lie elsewhere in the area.
+        // The same flags, but the state could be elsewhere in the area.
         check(avx512(), set("Intel", 0b01, 7, 832), false);
         check(avx2(), set("AMD", 0b01, 7, 900), false);
         check(avx2(), CpuSet::default(), false);
     }
 
     #[test]
-    fn the_common_set_is_flagwise_within_both() {
+    fn common_set_is_contained_in_both() {
         let (a, b) = (set("AMD", 0b110, 7, 832), set("AMD", 0b011, 0xe7, 2440));
         assert_eq!(a.common(&b).flags[2], 0b010);
         assert_eq!(a.common(&b).xcr0, 7);
@@ -245,8 +241,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_common_runs_on_both_whoever_made_them() {
-        // Born on the first: `there` if its loader has room for all that the second has.
+    fn common_features_run_on_both_vendors() {
+        // Started on the first: `there` if its loader has space for all components of the second.
         let check = |a: CpuSet, b: CpuSet, xcr0: u64, there: bool| {
             let both = a.common(&b);
             assert_eq!(both.xcr0, xcr0, "{a:?} and {b:?}");
@@ -287,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_names() {
+    fn missing_features_are_named() {
         let mut have = set("AMD", 1 << 5 | 1 << 16 | 1 << 9, 0xe7, 2440);
         let need = have.clone();
         assert!(have.lacking(&need).is_empty());

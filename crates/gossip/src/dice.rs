@@ -1,4 +1,4 @@
-//! Repeatable chance: whoever calls brings the seed.
+//! Reproducible randomness: the caller provides the seed.
 
 use std::collections::BTreeMap;
 
@@ -19,21 +19,21 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Evenly one of `0..n`; 0 when `n` is 0.
+    /// Uniformly one of `0..n`; 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         // Multiply-shift: the bias is below 2^-40 for any farm we can hold.
         ((u128::from(self.roll()) * n as u128) >> 64) as usize
     }
 
-    /// `count` different elements of `of`, or all when there are fewer, in random order.
+    /// `count` different elements of `of`, or all if there are fewer, in random order.
     pub fn choose<'a, T>(&mut self, of: &'a [T], count: usize) -> Vec<&'a T> {
         let places = self.places(of.len(), count);
         places.into_iter().map(|place| &of[place]).collect()
     }
 
-    /// Their places in a list of `of`.
+    /// Indexes of `count` random elements in a list of `of`.
     pub fn places(&mut self, of: usize, count: usize) -> Vec<usize> {
-        // A shuffle that stops early: what it has exchanged is noted instead of the whole list.
+        // A shuffle that stops early: only the swapped elements are stored instead of the whole list.
         let mut exchanged = BTreeMap::new();
         let each = 0..count.min(of);
         each.map(|i| {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_choice_has_no_element_twice_and_reaches_every_element() {
+    fn choice_has_no_duplicates_and_reaches_every_element() {
         let all: Vec<usize> = (0..10).collect();
         let mut dice = Dice::seeded(7);
         let mut seen = [0u32; 10];

@@ -1,18 +1,18 @@
-//! What a node says about itself.
+//! A node's report about itself.
 
 use crate::CpuSet;
 use armento_model::NodeName;
 use serde::{Deserialize, Serialize};
 
-/// A moment on this node's own monotonic clock, milliseconds. Moments of two nodes are never
-/// compared: ages travel instead.
+/// A moment on this node's own monotonic clock, milliseconds. Moments of two nodes are never compared: ages are sent
+/// instead.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Tick(pub u64);
 
 impl Tick {
-    /// Milliseconds from `earlier` to here; 0 if that lies ahead.
+    /// Milliseconds from `earlier` to here; 0 if that is later.
     pub fn since(self, earlier: Tick) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -47,24 +47,24 @@ pub const STANDARD_SPEED: u32 = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub node: NodeName,
-    /// Incarnation: grows with every start of that node's daemon.
+    /// Incarnation: increases with every start of that node's daemon.
     pub boot: u64,
     /// Counts that incarnation's entries; set by [`crate::Vector::set_own`].
     pub seq: u64,
     /// Runnable work, hundredths of a process, smoothed; not divided by speed or cores.
     pub load: u32,
-    /// Threads that want CPU at this moment.
+    /// Threads that are runnable at this moment.
     pub runnable: u32,
-    /// Bodies of other homes that live here.
+    /// Bodies of other homes on this node.
     pub guests: u32,
-    /// It takes none for now.
+    /// It accepts no guests for now.
     pub shut: bool,
     pub mem_free_kib: u64,
     pub mem_total_kib: u64,
     /// Speed of one core, [`STANDARD_SPEED`] = standard.
     pub speed: u32,
-    /// Two nodes of the same kind have the same processor and the same share of it: what their speeds
-    /// differ is mostly the luck of the measurement. 0: unlike any other.
+    /// Two nodes of the same kind have the same processor and the same share of it: differences in their speeds are
+    /// mostly noise of the measurement. 0: unlike any other.
     pub kind: u32,
     pub cores: u32,
     /// How much of a whole core each of them is, thousandths: less under a quota.
@@ -76,7 +76,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// An empty entry, to be filled by whoever samples.
+    /// An empty entry, to be filled by the sampler.
     pub fn new(node: NodeName, boot: u64) -> Entry {
         Entry {
             node,
@@ -103,22 +103,22 @@ impl Entry {
         u64::from(self.speed) * u64::from(self.cores.max(1)) * 1000 / u64::from(STANDARD_SPEED)
     }
 
-    /// Speed of a whole core where each of these has `speed`: what a process does in a second of CPU time.
+    /// Speed of a whole core if each of these has `speed`: what a process does in a second of CPU time.
     pub fn core_speed_of(&self, speed: u32) -> u64 {
         u64::from(speed) * 1000 / u64::from(self.share_permille.max(1))
     }
 
-    /// Load as people read it: 1.0 = one process per standard processor.
+    /// Load as shown to users: 1.0 = one process per standard processor.
     pub fn load_over_power(&self) -> f64 {
         f64::from(self.load) * 10.0 / self.power_milli().max(1) as f64
     }
 }
 
-/// An entry as this node knows it.
+/// An entry as received by this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     pub entry: Entry,
-    /// How long ago the node said so, milliseconds.
+    /// Time since the node reported it, milliseconds.
     pub age_ms: u64,
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn load_is_divided_by_power_for_people() {
+    fn displayed_load_is_divided_by_power() {
         let mut e = Entry::new("n1".parse().unwrap(), 1);
         e.load = 300;
         assert_eq!(e.load_over_power(), 3.0);

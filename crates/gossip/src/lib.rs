@@ -1,12 +1,12 @@
-//! The load vector: what each node knows about the others, and how old that is.
+//! The load vector: a node's data about the other nodes, with its age.
 //!
-//! Every period each node sends its freshest entries to a few randomly chosen others, as MOSIX
-//! did: nobody polls, nobody is asked, traffic per node does not grow with the farm's requests,
-//! and a free node is not known everywhere at once, so it is not assaulted. Time and dice are
-//! handed in; messages go out as values. This crate never opens a socket, reads a clock or
-//! decides about processes.
+//! Every period each node sends its freshest entries to a few randomly chosen others, as MOSIX did: there is no
+//! polling, traffic per node does not grow with the farm's requests, and a free node is not known everywhere at once,
+//! so it is not flooded with processes. Time and randomness are passed in; messages are returned as values. This crate
+//! never opens a socket, reads a clock or decides about processes.
 //!
-//! Start at [`Vector`]; [`Entry`] is what a node says about itself. Behind it is a [`Table`], where nodes are numbers.
+//! Start at [`Vector`]; [`Entry`] is a node's report about itself. It is built on a [`Table`], in which nodes are
+//! numbers.
 
 mod cpu;
 mod dice;

@@ -1,4 +1,4 @@
-//! What a node says once and for long: shared by every row and message that repeats it.
+//! The rarely changing part of a node's report: shared by all rows and messages that contain it.
 
 use crate::{CpuSet, Entry, Wire};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ pub(crate) const VERSION_BYTES_MAX: usize = 32;
 /// Longest vendor string that is passed on (CPUID gives 12).
 pub(crate) const VENDOR_BYTES_MAX: usize = 12;
 
-/// What nodes bought together and updated together have in common.
+/// Facts that nodes with the same hardware and version have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Build {
     pub kind: u32,
@@ -22,13 +22,13 @@ pub(crate) struct Build {
     pub share_permille: u32,
 }
 
-/// A build with what is asked of it again and again.
+/// A build with values computed from it once.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shared {
     pub build: Build,
-    /// Equal builds have equal ones.
+    /// Equal for equal builds.
     pub digest: u64,
-    /// On the wire.
+    /// Encoded size.
     pub bytes: usize,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Facts {
     pub mem_total_kib: u64,
     pub speed: u32,
     pub build: Arc<Shared>,
-    /// The build's: looked at for every item of every message.
+    /// The build's digest: read for every item of every message.
     pub digest: u64,
 }
 
@@ -46,17 +46,17 @@ pub(crate) struct Facts {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Life {
     pub boot: u64,
-    /// Counts the facts of that incarnation.
+    /// Counts the changes of facts of that incarnation.
     pub rev: u32,
-    /// Absent until somebody said them.
+    /// Absent until they were received.
     pub facts: Option<Facts>,
-    /// Of all this on the wire, but for the build's.
+    /// Encoded size of all this, without the build.
     pub bytes: usize,
 }
 
 impl Life {
     pub fn new(boot: u64, rev: u32, facts: Option<Facts>) -> Arc<Life> {
-        // Without facts there are two zeros in their place.
+        // Without facts two zeros are encoded in their place.
         let speed_and_memory = |f: &Facts| varint(f.speed.into()) + varint(f.mem_total_kib);
         let about = facts.as_ref().map_or(2, speed_and_memory);
         Arc::new(Life {
@@ -103,8 +103,8 @@ impl Build {
         numbers + varint(self.cpu.xcr0) + texts + 1
     }
 
-    /// What a sane node can state; everything else is dropped unread.
-    pub fn sane(&self) -> bool {
+    /// Whether a correct node could report this; everything else is dropped unread.
+    pub fn is_valid(&self) -> bool {
         (1..=65_536).contains(&self.cores)
             && (1..=1000).contains(&self.share_permille)
             && self.version.len() <= VERSION_BYTES_MAX
@@ -122,7 +122,7 @@ impl Facts {
         }
     }
 
-    /// Does `entry` say the same?
+    /// Whether `entry` contains the same facts.
     pub fn are_of(&self, entry: &Entry) -> bool {
         let (b, e) = (&self.build.build, entry);
         (self.mem_total_kib, self.speed) == (e.mem_total_kib, e.speed)
@@ -130,19 +130,19 @@ impl Facts {
             && (&b.cpu, &b.version, b.share_permille) == (&e.cpu, &e.version, e.share_permille)
     }
 
-    /// Within an item, which says no share.
+    /// Encoded size within an item, which contains no share.
     pub fn bytes(&self) -> usize {
         let share = varint(self.build.build.share_permille.into());
         varint(self.mem_total_kib) + varint(self.speed.into()) + self.build.bytes - share
     }
 }
 
-/// Bytes of a number as postcard writes it: seven bits each.
+/// Bytes of a number in postcard's encoding: seven bits each.
 pub(crate) fn varint(n: u64) -> usize {
     (64 - (n | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// … of a text or list of so many bytes.
+/// Bytes of a text or list of that length.
 pub(crate) fn text(len: usize) -> usize {
     varint(len as u64) + len
 }

@@ -1,11 +1,11 @@
-//! What travels: the fast-changing part of many entries, and what they have in common once.
+//! Messages: the fast-changing part of many entries, and their common facts once.
 //!
 //! ```text
 //! from | items: one a node, freshest first | builds: each once | about: one an item, naming its build | shut: places of items
 //! ```
-//! Versions before this one end behind `items`, and read no further: they have the facts of a node only from items that
-//! bring them along, so each message brings a few in turn. Where the rest is missing or not understood, an item has
-//! what it brought.
+//! Versions before this one end after `items`, and read no further: they receive the facts of a node only in items that
+//! contain them, so each message contains a few in turn. If the rest is missing or not understood, only the facts
+//! within items are used.
 
 use crate::life::{Build, Facts};
 use crate::{CpuSet, Wire};
@@ -14,23 +14,22 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// Most entries in one message: what fits [`MESSAGE_BYTES_MAX`] with short names. The full vector up to this many nodes,
-/// the freshest window beyond (`design.md` §5: full vectors to about a thousand nodes). A version before this one reads
-/// the first thousand.
+/// Most entries in one message: what fits [`MESSAGE_BYTES_MAX`] with short names. The full vector up to this many
+/// nodes, the freshest window beyond. A version before this one reads the first thousand.
 pub const ITEMS_MAX: usize = 2500;
 
-/// No message is longer, whatever serialisation of at most postcard's size is used: it fits one
-/// datagram and one control line.
+/// Limit of a message in any serialisation that is at most as large as postcard's: it fits one datagram and one control
+/// line.
 pub const MESSAGE_BYTES_MAX: usize = 60_000;
 
-/// One node's news for another. Decode it with a serde format without field names, then hand it to
+/// A node's data for another node. Decode it with a serde format without field names, then pass it to
 /// [`crate::Vector::receive`], which trusts nothing in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Message {
     pub(crate) from: NodeName,
     pub(crate) items: Vec<Item>,
     pub(crate) rest: Rest,
-    /// Places of items whose nodes take no guests for now.
+    /// Indexes of items for nodes that accept no guests for now.
     pub(crate) shut: Vec<u32>,
 }
 
@@ -46,7 +45,7 @@ pub(crate) struct Item {
     pub runnable: u32,
     pub guests: u32,
     pub mem_free_kib: u64,
-    /// Which facts of that incarnation hold for this item.
+    /// Which facts of that incarnation apply to this item.
     pub facts_rev: u32,
     pub facts: Option<Told>,
 }
@@ -73,7 +72,7 @@ pub(crate) struct Rest {
 /// Facts of one item.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct About {
-    /// Its place in `builds`, from 1 on; 0: the facts are not known.
+    /// Its index in `builds`, from 1 on; 0: the facts are not known.
     pub build: u32,
     pub speed: u32,
     pub mem_total_kib: u64,
@@ -120,7 +119,7 @@ impl Told {
             cpu: self.cpu,
             wire: self.wire,
             version: self.version,
-            // Versions that say no more say nothing of it.
+            // Older versions do not send the share.
             share_permille: 1000,
         };
         (about, build)
@@ -147,7 +146,7 @@ impl<'de> Visitor<'de> for InOrder {
         let missing = |n| A::Error::invalid_length(n, &InOrder);
         let from = seq.next_element()?.ok_or_else(|| missing(0))?;
         let items = seq.next_element()?.ok_or_else(|| missing(1))?;
-        // The version before this one ends here. Behind what is not understood nothing is.
+        // The version before this one ends here. If the rest is not understood, it counts as missing.
         let rest: Option<Rest> = seq.next_element().ok().flatten();
         let shut: Option<Vec<u32>> = rest
             .as_ref()

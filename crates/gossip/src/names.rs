@@ -15,7 +15,7 @@ impl Names {
         self.numbers.get(name).copied()
     }
 
-    /// Its number, a new one if it has none; `None` when there are as many as `max`.
+    /// Its number, a new one if it has none; `None` if there are `max` already.
     pub fn give(&mut self, name: &NodeName, max: usize) -> Option<u32> {
         if let Some(number) = self.number(name) {
             return Some(number);
@@ -36,12 +36,12 @@ impl Names {
         self.names.get(number as usize)?.as_ref()
     }
 
-    /// By name.
+    /// In order of names.
     pub fn all(&self) -> impl Iterator<Item = (&NodeName, u32)> {
         self.numbers.iter().map(|(name, number)| (name, *number))
     }
 
-    /// Numbers of the others are given anew.
+    /// The numbers of the others may be assigned again.
     pub fn keep(&mut self, kept: impl Fn(u32) -> bool) {
         let (names, free) = (&mut self.names, &mut self.free);
         self.numbers.retain(|_, number| {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_stands_for_one_name_at_a_time() {
+    fn number_is_assigned_to_one_name_at_a_time() {
         let name = |text: &str| -> NodeName { text.parse().unwrap() };
         let mut names = Names::default();
         let given = ["b", "a", "b"].map(|n| names.give(&name(n), 2));

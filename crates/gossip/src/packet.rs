@@ -1,11 +1,11 @@
-//! A message before its nodes have names.
+//! A message with numbers for its nodes instead of names.
 
 use crate::life::{Facts, Life, Shared, text, varint};
 use crate::message::{About, ITEMS_MAX, MESSAGE_BYTES_MAX};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One row as it travels.
+/// One row of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Word {
     pub id: u32,
@@ -19,17 +19,17 @@ pub(crate) struct Word {
     pub life: Arc<Life>,
 }
 
-/// Rows for another node, freshest first: what the simulator sends, with what it weighs on a wire.
+/// Rows for another node, freshest first: the form that the simulator sends, with its encoded size.
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub(crate) from: u32,
     pub(crate) words: Vec<Word>,
-    /// As [`About::build`] names them.
+    /// Numbered as in [`About::build`].
     pub(crate) builds: Vec<Arc<Shared>>,
     pub(crate) about: Vec<About>,
-    /// Places of words whose facts are told in full, for versions that read no further.
+    /// Indexes of words with full facts, for versions that read no further.
     pub(crate) told: Vec<usize>,
-    /// Places of words whose nodes are shut.
+    /// Indexes of words for nodes that accept no guests.
     pub(crate) shut: Vec<u32>,
     bytes: usize,
 }
@@ -48,18 +48,18 @@ impl Packet {
         self.words.is_empty()
     }
 
-    /// Exactly as many as postcard makes of its message.
+    /// Exactly the size of its message in postcard's encoding.
     pub fn bytes(&self) -> usize {
         let n = varint(self.words.len() as u64);
         self.bytes + 2 * n + varint(self.builds.len() as u64) + varint(self.shut.len() as u64)
     }
 }
 
-/// Fills a packet up to the bound.
+/// A packet being filled up to its limit.
 pub(crate) struct Filling {
     packet: Packet,
     by_digest: HashMap<u64, u32>,
-    /// The last one's digest and place.
+    /// Digest and index of the last build.
     last: (u64, u32),
 }
 
@@ -82,7 +82,7 @@ impl Filling {
         }
     }
 
-    /// False when it does not fit any more. `told`: its facts are written out.
+    /// False if it does not fit any more. `told`: its facts are written in full.
     pub fn add(&mut self, word: Word, name_bytes: usize, told: bool) -> bool {
         let facts = word.life.facts.as_ref();
         let (about, new) = facts.map_or((About::default(), None), |facts| self.about(facts));
@@ -119,8 +119,8 @@ impl Filling {
         self.packet
     }
 
-    /// And its build, if none before had it. Who makes two builds of one digest gains nothing: what a member says of
-    /// others is believed anyway.
+    /// And its build, if no earlier word had it. A node that sends two builds with one digest gains nothing: a member's
+    /// data about others is trusted anyway.
     fn about(&self, facts: &Facts) -> (About, Option<Arc<Shared>>) {
         let known = if self.last.0 == facts.digest {
             Some(self.last.1).filter(|place| *place != 0)
@@ -138,7 +138,7 @@ impl Filling {
 }
 
 impl Word {
-    /// Of its item without facts, and of what is said about it but for the number of its build.
+    /// Encoded size of its item without facts, and of its facts without the number of its build.
     fn bytes(&self, name_bytes: usize) -> usize {
         let numbers = [
             self.seq,

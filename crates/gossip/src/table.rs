@@ -1,6 +1,6 @@
-//! The bounded table of ageing loads, its nodes by number.
+//! The bounded table of ageing loads, with nodes as numbers.
 //!
-//! A farm of ten thousand has ten thousand such tables, and a simulator holds them all: a row is 28 bytes.
+//! A farm of ten thousand has ten thousand such tables, and a simulator stores them all: a row is 28 bytes.
 
 mod window;
 
@@ -10,29 +10,29 @@ use crate::{Dice, Entry, Known, Tick};
 use armento_model::NodeName;
 use std::sync::Arc;
 
-/// Nodes a vector holds; the simulator's largest farm (`design.md` §5). More are not learned.
+/// Limit of nodes in a vector: the simulator's largest farm. More are not added.
 pub(crate) const NODES_MAX: usize = 10_000;
-/// Nodes that were forgotten and whose old entries may still be on their way.
+/// Limit of forgotten nodes, with old entries that may still be on their way.
 pub(crate) const GONE_MAX: usize = 1024;
-/// Whom a node sends to in one period. One suffices: news then doubles its holders each period.
+/// Number of peers to which a node sends in one period. One suffices: an update then doubles its holders each period.
 const FANOUT: usize = 1;
-/// … and at once when its news is urgent: three periods' doublings in one step.
+/// Number of peers for an urgent update: three periods' doublings in one step.
 const FANOUT_URGENT: usize = 8;
-/// An entry older than this says nothing any more and is neither shown nor passed on.
-/// 60 periods of a second: three times the mean age in the largest farm.
+/// An entry older than this is useless and is neither shown nor passed on. 60 periods of a second: three times the mean
+/// age in the largest farm.
 pub(crate) const AGE_MS_MAX: u64 = 60_000;
-/// Moments in a table begin here, so that what is as old as can be lies behind 0.
+/// Clock values in a table begin here, so that the oldest possible value is above 0.
 const CLOCK_BEGIN: u32 = 1 << 16;
-/// After so long (24 days) a table counts its moments anew, before they do not fit any more.
+/// After this time (24 days) a table rebases its clock values, before they overflow.
 const CLOCK_MS_MAX: u64 = 1 << 31;
-/// What [`Table::receive`] or [`crate::Vector::receive`] did with a message.
+/// Result of [`Table::receive`] or [`crate::Vector::receive`] for a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// Entries that were news.
+    /// Entries that were newer.
     pub newer: usize,
-    /// Entries dropped: older than ours, of a dead incarnation, too old, or not sane.
+    /// Entries dropped: older than the stored ones, of a dead incarnation, too old, or invalid.
     pub dropped: usize,
-    /// Somebody else uses this node's name: a later incarnation than ours speaks.
+    /// Another node uses this node's name: a later incarnation than this one sends.
     pub double: bool,
 }
 
@@ -42,21 +42,22 @@ pub(crate) struct Row {
     pub life: Arc<Life>,
     pub seq: u32,
     pub load: u32,
-    /// More than 4 TiB are not told apart.
+    /// Capped at 4 TiB.
     pub mem_free_kib: u32,
     pub runnable: u16,
     pub guests: u16,
     pub shut: bool,
 }
 
-/// What this node knows of all nodes, itself included. The simulator's vector: whoever uses it gives numbers to nodes.
+/// This node's data about all nodes, including itself. The simulator's vector: the caller assigns numbers to nodes.
 #[derive(Clone, Debug)]
 pub struct Table {
     me: u32,
     boot: u64,
-    /// What [`CLOCK_BEGIN`] stands for.
+    /// The time at which [`CLOCK_BEGIN`] lies.
     begin: Tick,
-    /// When each node spoke, by our clock; 0: nothing is known of it. Apart from the rows: it is looked through for every message.
+    /// Time of each node's last report, by our clock; 0: none known. Separate from the rows: it is scanned for every
+    /// message.
     spoken: Vec<u32>,
     rows: Vec<Option<Row>>,
     known: usize,
@@ -94,9 +95,9 @@ impl Table {
         self.known >= NODES_MAX
     }
 
-    // --- this node's own word ---
+    // --- this node's own entry ---
 
-    /// What this node says of itself from now on. Name, incarnation and sequence are ours to set.
+    /// Sets this node's report about itself. Name, incarnation and sequence are set here.
     pub fn set_own(&mut self, entry: Entry, now: Tick) {
         let before = self.row(self.me);
         let seq = before.map_or(1, |row| row.seq.saturating_add(1));
@@ -122,12 +123,13 @@ impl Table {
         self.put(self.me, row, 0, now);
     }
 
-    /// This node's news must not wait for its period: the next [`Table::whom`] chooses more.
+    /// Makes this node's update urgent: the next [`Table::whom`] chooses more peers.
     pub fn urge(&mut self) {
         self.urgent = true;
     }
 
-    /// Once a period, or at once after [`Table::urge`]: places in a list of so many living peers to send to.
+    /// Once a period, or at once after [`Table::urge`]: indexes, in a list of so many living peers, of those to send
+    /// to.
     pub fn whom(&mut self, dice: &mut Dice, peers: usize) -> Vec<usize> {
         let urgent = std::mem::take(&mut self.urgent);
         dice.places(peers, if urgent { FANOUT_URGENT } else { FANOUT })
@@ -135,7 +137,7 @@ impl Table {
 
     // --- time ---
 
-    /// Once a period: drops what has become too old to be true.
+    /// Once a period: drops entries that are too old.
     pub fn tick(&mut self, now: Tick) {
         self.wind(now);
         let oldest = u64::from(self.clock(now)).saturating_sub(AGE_MS_MAX);
@@ -152,7 +154,7 @@ impl Table {
         u32::try_from(past).unwrap_or(u32::MAX)
     }
 
-    /// Before a moment is noted: it must fit.
+    /// Called before a moment is stored: makes sure that it fits.
     fn wind(&mut self, now: Tick) {
         let past = now.since(self.begin);
         if past <= CLOCK_MS_MAX {
@@ -165,13 +167,13 @@ impl Table {
         }
     }
 
-    /// How long ago it spoke, as known here, milliseconds.
+    /// Time since its last report, as known here, milliseconds.
     pub fn age_ms(&self, id: u32, now: Tick) -> Option<u64> {
         let spoken = self.spoken.get(id as usize).copied().unwrap_or(0);
         (spoken != 0).then(|| u64::from(self.clock(now).saturating_sub(spoken)))
     }
 
-    // --- what is heard ---
+    // --- received data ---
 
     /// Keeps the newer of each entry.
     pub fn receive(&mut self, packet: Packet, now: Tick) -> Heard {
@@ -188,13 +190,13 @@ impl Table {
         heard
     }
 
-    /// True when `word` was news.
+    /// True if `word` was newer.
     pub(crate) fn take(&mut self, word: Word, first_hand: bool, now: Tick) -> bool {
         if u64::from(word.age_ms) > AGE_MS_MAX || word.id == self.me {
             return false;
         }
         let Some(row) = self.rows.get_mut(word.id as usize).and_then(Option::as_mut) else {
-            return self.meet(word, first_hand, now);
+            return self.take_unknown(word, first_hand, now);
         };
         if !Arc::ptr_eq(&row.life, &word.life) {
             if word.life.boot < row.life.boot {
@@ -220,10 +222,10 @@ impl Table {
         true
     }
 
-    /// A node of which nothing is known.
-    fn meet(&mut self, word: Word, first_hand: bool, now: Tick) -> bool {
+    /// Handles a node about which nothing is known.
+    fn take_unknown(&mut self, word: Word, first_hand: bool, now: Tick) -> bool {
         if let Some(i) = self.gone.iter().position(|(id, _)| *id == word.id) {
-            // What others still say about a node that left is not a sign of life.
+            // Data from others about a node that left is not a sign of life.
             let boot = self.gone[i].1;
             if word.life.boot < boot || (word.life.boot == boot && !first_hand) {
                 return false;
@@ -261,8 +263,8 @@ impl Table {
         Some(row)
     }
 
-    /// The node left or was declared dead: drop it, and do not believe echoes of it. It is known
-    /// again when it speaks itself, or with a later incarnation.
+    /// The node left or was declared dead: drops it, and ignores older data about it. It is accepted again when it
+    /// sends itself, or with a later incarnation.
     pub fn forget(&mut self, id: u32) {
         if let Some(row) = self.drop_row(id as usize) {
             self.gone.retain(|(gone, _)| *gone != id);
@@ -273,7 +275,7 @@ impl Table {
         }
     }
 
-    /// It is known to be alive after all: what others say of it is believed again.
+    /// It is known to be alive after all: data from others about it is accepted again.
     pub fn welcome(&mut self, id: u32) {
         self.gone.retain(|(gone, _)| *gone != id);
     }
@@ -309,7 +311,7 @@ impl Table {
         self.rows.get(id as usize)?.as_ref()
     }
 
-    /// Must its number go on standing for it?
+    /// Whether its number must remain assigned to it.
     pub(crate) fn holds(&self, id: u32) -> bool {
         self.row(id).is_some() || self.gone.iter().any(|(gone, _)| *gone == id)
     }

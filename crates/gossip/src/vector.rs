@@ -1,7 +1,6 @@
-//! The table of ageing loads under the nodes' names, and its messages.
+//! The table of ageing loads with the nodes' names, and its messages.
 //!
-//! From: `sense/src/sample.rs` (what this node says of itself).
-//! Next: `balance/src/decide.rs` (who should move).
+//! From: `sense/src/sample.rs` (this node's own data). Next: `balance/src/decide.rs` (which processes should move).
 
 use crate::life::{Build, Facts, Life, Shared, VENDOR_BYTES_MAX, VERSION_BYTES_MAX, crop};
 use crate::message::{Item, Message, Rest, Told};
@@ -13,17 +12,17 @@ use armento_model::NodeName;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Names that may have numbers: of nodes that are known, of those forgotten, and of as many again that came to
-/// nothing since the last [`Vector::tick`].
+/// Limit of numbered names: of nodes that are known, of forgotten ones, and of as many again that were rejected since
+/// the last [`Vector::tick`].
 const NAMES_MAX: usize = NODES_MAX + 2 * GONE_MAX;
 
-/// What this node knows of all nodes, itself included.
+/// This node's data about all nodes, including itself.
 #[derive(Clone, Debug)]
 pub struct Vector {
     me: NodeName,
     names: Names,
     table: Table,
-    /// By digest: equal builds are kept once.
+    /// By digest: equal builds are stored once.
     builds: HashMap<u64, Arc<Shared>>,
 }
 
@@ -44,19 +43,19 @@ impl Vector {
         &self.me
     }
 
-    /// What this node says of itself from now on. Name, incarnation and sequence are ours to set.
+    /// Sets this node's report about itself. Name, incarnation and sequence are set here.
     pub fn set_own(&mut self, mut entry: Entry, now: Tick) {
         crop(&mut entry.version, VERSION_BYTES_MAX);
         crop(&mut entry.cpu.vendor, VENDOR_BYTES_MAX);
         self.table.set_own(entry, now);
     }
 
-    /// This node's news must not wait: call [`Vector::send`] at once, and more hear of it.
+    /// Makes this node's update urgent: call [`Vector::send`] at once, and more peers receive it.
     pub fn urge(&mut self) {
         self.table.urge();
     }
 
-    /// Once a period: drops what has become too old to be true.
+    /// Once a period: drops entries that are too old.
     pub fn tick(&mut self, now: Tick) {
         self.table.tick(now);
         let (table, me) = (&self.table, self.table.me());
@@ -65,7 +64,7 @@ impl Vector {
         self.builds.retain(|_, build| Arc::strong_count(build) > 1);
     }
 
-    /// Once a period: what to send, and to whom. `peers` are the living members without us.
+    /// Once a period: the message, and its recipients. `peers` are the living members without this node.
     pub fn send(
         &mut self,
         now: Tick,
@@ -95,7 +94,7 @@ impl Vector {
         let told = |place: usize| packet.told.contains(&place);
         let items = packet.words.iter().enumerate();
         let item = |(place, word): (usize, &Word)| Item {
-            // Rows have names; what has none was never put in.
+            // Rows have names; a row without one was never added.
             node: self.names.name(word.id).unwrap_or(&self.me).clone(),
             boot: word.life.boot,
             seq: word.seq.into(),
@@ -147,7 +146,7 @@ impl Vector {
             let first_hand = item.node == from;
             let facts = match self.facts(&mut item, n, &rest, &mut builds) {
                 Ok(facts) => facts,
-                Err(Insane) => {
+                Err(Invalid) => {
                     heard.dropped += 1;
                     continue;
                 }
@@ -161,19 +160,19 @@ impl Vector {
         heard
     }
 
-    /// What the message says of item `n` besides.
+    /// The facts that the message contains for item `n`.
     fn facts(
         &mut self,
         item: &mut Item,
         n: usize,
         rest: &Rest,
         builds: &mut [Option<Arc<Shared>>],
-    ) -> Result<Option<Facts>, Insane> {
+    ) -> Result<Option<Facts>, Invalid> {
         let about = rest.about.get(n);
         let place = about.map_or(0, |about| about.build as usize);
         let (about, build) = match (about, place.checked_sub(1)) {
             (Some(about), Some(i)) => {
-                let build = rest.builds.get(i).ok_or(Insane)?;
+                let build = rest.builds.get(i).ok_or(Invalid)?;
                 let shared = builds[i].get_or_insert_with(|| kept(&mut self.builds, build.clone()));
                 (about.clone(), shared.clone())
             }
@@ -185,13 +184,13 @@ impl Vector {
                 (about, kept(&mut self.builds, build))
             }
         };
-        if about.speed == 0 || !build.build.sane() {
-            return Err(Insane);
+        if about.speed == 0 || !build.build.is_valid() {
+            return Err(Invalid);
         }
         Ok(Some(Facts::new(about.mem_total_kib, about.speed, build)))
     }
 
-    /// True when `item` was news.
+    /// True if `item` was newer.
     fn take(
         &mut self,
         item: Item,
@@ -224,7 +223,7 @@ impl Vector {
         self.table.take(word, first_hand, now)
     }
 
-    /// The one we have, if this is no other.
+    /// The stored one, if it is equal.
     fn life(&self, id: u32, boot: u64, rev: u32, facts: Option<Facts>) -> Arc<Life> {
         let same = |row: &&Row| row.life.boot == boot && row.life.rev == rev;
         let news = |row: &&Row| row.life.facts.is_none() && facts.is_some();
@@ -234,23 +233,23 @@ impl Vector {
         }
     }
 
-    /// The node left or was declared dead: drop it, and do not believe echoes of it. It is known
-    /// again when it speaks itself, or with a later incarnation.
+    /// The node left or was declared dead: drops it, and ignores older data about it. It is accepted again when it
+    /// sends itself, or with a later incarnation.
     pub fn forget(&mut self, node: &NodeName) {
         if let Some(number) = self.names.number(node) {
             self.table.forget(number);
         }
     }
 
-    /// It is known to be alive after all, as after a split: what others say of it is believed again. In a large farm it
-    /// would be long until it speaks to us itself.
+    /// It is known to be alive after all, as after a network split: data from others about it is accepted again. In a
+    /// large farm it would take long until it sends to this node itself.
     pub fn welcome(&mut self, node: &NodeName) {
         if let Some(number) = self.names.number(node) {
             self.table.welcome(number);
         }
     }
 
-    /// All nodes of which facts are known, this one first, the others by name.
+    /// All nodes with known facts, this one first, the others by name.
     pub fn view(&self, now: Tick) -> Vec<Known> {
         let mine = self.get(&self.me, now);
         let others = self.names.all().filter(|(name, _)| **name != self.me);
@@ -288,10 +287,10 @@ impl Vector {
     }
 }
 
-/// What no sane node says.
-struct Insane;
+/// Marks data that no correct node sends.
+struct Invalid;
 
-/// One for all that are equal.
+/// The stored build equal to `build`.
 fn kept(builds: &mut HashMap<u64, Arc<Shared>>, build: Build) -> Arc<Shared> {
     let shared = build.shared();
     let known = builds

@@ -1,11 +1,11 @@
-//! Vectors of whole farms in virtual time: how old knowledge gets, and what it costs.
+//! Vectors of whole farms in virtual time: the age of their data, and its cost.
 
 use armento_gossip::{Dice, Entry, MESSAGE_BYTES_MAX, Message, Tick, Vector};
 use armento_model::NodeName;
 
 const PERIOD_MS: u64 = 1000;
 
-/// A farm whose messages arrive at once or not at all.
+/// A farm with messages that arrive at once or not at all.
 struct Farm {
     nodes: Vec<Vector>,
     names: Vec<NodeName>,
@@ -21,7 +21,7 @@ fn name(i: usize) -> NodeName {
     format!("n{i}").parse().unwrap()
 }
 
-/// An entry as large as real ones are.
+/// An entry as large as real ones.
 fn entry(node: NodeName, boot: u64, load: u32) -> Entry {
     let mut entry = Entry::new(node, boot);
     entry.load = load;
@@ -51,7 +51,7 @@ impl Farm {
 
     fn period(&mut self) {
         self.now = self.now.plus(PERIOD_MS);
-        // All nodes speak before any listens: nothing travels two hops in one period.
+        // All nodes send before any receives: no update makes two hops in one period.
         let mut under_way = Vec::new();
         for i in 0..self.nodes.len() {
             let me = self.names[i].clone();
@@ -84,8 +84,8 @@ impl Farm {
         (0..n).for_each(|_| self.period());
     }
 
-    /// Mean age over `n` periods of what each node knows of the others, in periods, and how many
-    /// others it knows on the average.
+    /// Mean age, in periods, of each node's data about the others over `n` periods, and the average number of others
+    /// that a node has data about.
     fn measure(&mut self, n: usize) -> (f64, f64) {
         let (mut age, mut known) = (0.0, 0.0);
         for _ in 0..n {
@@ -103,12 +103,12 @@ impl Farm {
 }
 
 #[test]
-fn knowledge_is_about_as_old_as_the_logarithm_of_the_farm() {
+fn data_age_grows_with_the_logarithm_of_the_farm() {
     for (n, seed) in [(16, 1), (16, 2), (64, 3)] {
         let mut farm = Farm::new(n, seed);
         farm.periods(40);
         let (age, known) = farm.measure(if n < 64 { 100 } else { 25 });
-        // `design.md` §5: about 1.3 ln n.
+        // Expected: about 1.3 ln n.
         let ratio = age / (n as f64).ln();
         assert!(
             (0.9..=1.6).contains(&ratio),
@@ -122,7 +122,7 @@ fn knowledge_is_about_as_old_as_the_logarithm_of_the_farm() {
 }
 
 #[test]
-fn lost_messages_cost_age_and_nothing_else() {
+fn lost_messages_only_increase_age() {
     let mut farm = Farm::new(32, 5);
     farm.lost_permille = 300;
     farm.periods(80);
@@ -132,21 +132,21 @@ fn lost_messages_cost_age_and_nothing_else() {
 }
 
 #[test]
-fn a_node_sends_the_same_in_every_farm_and_little_of_it() {
+fn traffic_per_node_is_bounded_in_every_farm() {
     for n in [4, 16, 64] {
         let mut farm = Farm::new(n, 6);
         farm.periods(60);
         farm.sent = (0, 0);
         farm.periods(10);
         assert_eq!(farm.sent.1, 10 * n, "one message per node and period");
-        // `design.md` §10: at most 4 KB/s per node at 64 nodes; a tenth of it left for framing.
+        // Goal: at most 4 KB/s per node at 64 nodes; a tenth of it left for framing.
         let each = farm.sent.0 / (10 * n);
         assert!(each <= 3600, "{n} nodes: {each} bytes a period");
     }
 }
 
 #[test]
-fn no_message_exceeds_the_bound_in_a_farm_of_long_names() {
+fn messages_stay_bounded_with_long_names() {
     let long = |i: usize| -> NodeName { format!("{i:0>63}").parse().unwrap() };
     let mut vector = Vector::new(long(0), 1);
     let now = Tick(5);
@@ -166,7 +166,7 @@ fn no_message_exceeds_the_bound_in_a_farm_of_long_names() {
 }
 
 #[test]
-fn a_late_comer_knows_the_farm_after_one_message() {
+fn joining_node_has_the_farm_after_one_message() {
     let mut farm = Farm::new(16, 7);
     farm.periods(80);
     let mut late = Vector::new("late".parse().unwrap(), 1);

@@ -1,4 +1,4 @@
-//! Bytes a second and round trips over a link on loopback: `cargo run --release --example throughput`.
+//! Measures bytes a second and round trips over a link on loopback: `cargo run --release --example throughput`.
 
 use armento_link::{Badge, FarmKeys, Identity, Listener, Role, dial};
 use armento_model::TreeId;

@@ -1,4 +1,4 @@
-//! A badge as the one DNS name of a certificate, and back.
+//! Encodes a badge as the only DNS name of a certificate, and decodes it.
 //!
 //! ```text
 //! r-daemon.n1.armento
@@ -8,7 +8,7 @@
 use crate::{Badge, Role};
 use armento_model::{NodeName, TreeId};
 
-/// Ends every name, so that nothing of ours is ever a name of the Internet.
+/// The last label of every name, so that our names are never names of the Internet.
 const ROOT: &str = "armento";
 
 impl Role {
@@ -37,7 +37,7 @@ impl Badge {
         }
     }
 
-    /// The name that stands in a certificate.
+    /// The name in the certificate.
     pub fn dns_name(&self) -> String {
         let role = self.role.label();
         match self.tree {
@@ -46,7 +46,7 @@ impl Badge {
         }
     }
 
-    /// Reads a name back; only the exact spelling of [`Badge::dns_name`] is one.
+    /// Decodes a name; only the exact spelling of [`Badge::dns_name`] is accepted.
     pub fn from_dns_name(name: &str) -> Option<Badge> {
         let labels: Vec<&str> = name.split('.').collect();
         let badge = match labels[..] {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_golden_and_come_back() {
+    fn names_are_stable_and_round_trip() {
         let check = |b: Badge, name: &str| {
             assert_eq!(b.dns_name(), name);
             assert_eq!(Badge::from_dns_name(name), Some(b));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_nobody() {
+    fn other_spellings_are_rejected() {
         for name in [
             "",
             "armento",

@@ -1,11 +1,11 @@
-//! A certificate of another time, as people should read it: whose clock is wrong is not known, both are named.
+//! Messages about certificates that are expired or not valid yet: either clock may be wrong, so both are named.
 
 use rustls::CertificateError;
 use rustls::pki_types::UnixTime;
 use time::{Duration, OffsetDateTime};
 
-/// `None` when that is not what is wrong.
-pub(crate) fn told(e: &CertificateError) -> Option<String> {
+/// `None` if the error has another cause.
+pub(crate) fn describe(e: &CertificateError) -> Option<String> {
     use CertificateError as C;
     match e {
         C::NotValidYetContext { time, not_before } => Some(format!(
@@ -32,7 +32,7 @@ fn between(a: UnixTime, b: UnixTime) -> String {
 
 fn shown(at: UnixTime) -> String {
     let s = i64::try_from(at.as_secs()).unwrap_or(i64::MAX);
-    // Beyond the year 9999 a clock is as wrong as it can be.
+    // Beyond the year 9999 no date is shown.
     let Ok(t) = OffsetDateTime::from_unix_timestamp(s) else {
         return format!("second {s}");
     };
@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn both_clocks_are_named() {
-        let check = |e: CertificateError, want: &str| assert_eq!(told(&e).as_deref(), Some(want));
+        let check =
+            |e: CertificateError, want: &str| assert_eq!(describe(&e).as_deref(), Some(want));
         check(
             CertificateError::NotValidYetContext {
                 time: at(1_577_836_800),
@@ -84,6 +85,6 @@ mod tests {
             "its certificate has expired at 2026-11-28 03:33 UTC, and this machine's clock shows 2026-11-29 03:34 UTC: \
              it was not renewed for 24 h, or the two clocks are as far apart",
         );
-        assert_eq!(told(&CertificateError::Revoked), None);
+        assert_eq!(describe(&CertificateError::Revoked), None);
     }
 }

@@ -1,4 +1,4 @@
-//! rustls settings: TLS 1.3 only, both sides certified, nothing remembered between connections.
+//! rustls settings: TLS 1.3 only, both sides certified, no session resumption.
 
 use crate::{Badge, Identity, LinkError, ca_hash, clock};
 use rustls::client::WebPkiServerVerifier;
@@ -80,14 +80,14 @@ fn unusable(e: impl std::fmt::Display) -> LinkError {
     LinkError::Keys(e.to_string())
 }
 
-/// Settings of a listener; `None` for plain. With `open`, a peer may come without a certificate
-/// (it wants to join) and is shown the CA's own certificate, whose hash it knows.
+/// Settings of a listener; `None` for plain. With `open`, a peer may come without a certificate (it wants to join) and
+/// receives the CA's own certificate, of which it has the hash.
 pub(crate) fn server(me: &Identity, open: bool) -> Result<Option<Arc<ServerConfig>>, LinkError> {
     let Some(mut parts) = parts(me)? else {
         return Ok(None);
     };
     let roots = roots(&parts.ca).map_err(unusable)?;
-    // The list speaks of nodes; what those sign lives for a day and stands on none.
+    // The list contains nodes only; certificates signed by nodes live for a day and are never listed.
     let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
         .with_crls(parts.removed)
         .allow_unknown_revocation_status();
@@ -101,12 +101,12 @@ pub(crate) fn server(me: &Identity, open: bool) -> Result<Option<Arc<ServerConfi
         .with_client_cert_verifier(verifier.build().map_err(unusable)?)
         .with_single_cert(parts.chain, parts.key)
         .map_err(unusable)?;
-    // Every connection proves itself anew: a ticket would outlive the certificate it rests on.
+    // Every connection authenticates anew: a ticket would outlive its certificate.
     config.send_tls13_tickets = 0;
     Ok(Some(Arc::new(config)))
 }
 
-/// Settings of a dialler that proves `me`; `None` for plain.
+/// Settings of a client that authenticates as `me`; `None` for plain.
 pub(crate) fn client(me: &Identity) -> Result<Option<Arc<ClientConfig>>, LinkError> {
     let Some(parts) = parts(me)? else {
         return Ok(None);
@@ -124,12 +124,12 @@ pub(crate) fn client(me: &Identity) -> Result<Option<Arc<ClientConfig>>, LinkErr
         .with_client_auth_cert(parts.chain, parts.key)
         .map_err(unusable)?;
     config.resumption = rustls::client::Resumption::disabled();
-    // Names tell trees and users; the wire need not know them.
+    // Names contain trees and users; they should not be visible on the network.
     config.enable_sni = false;
     Ok(Some(Arc::new(config)))
 }
 
-/// Settings of a joiner, who has no certificate and knows only the hash of the farm's.
+/// Settings of a joining node, which has no certificate and only the hash of the farm's.
 pub(crate) fn joiner(ca_sha256: [u8; 32]) -> Result<Arc<ClientConfig>, LinkError> {
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -142,7 +142,7 @@ pub(crate) fn joiner(ca_sha256: [u8; 32]) -> Result<Arc<ClientConfig>, LinkError
     Ok(Arc::new(config))
 }
 
-/// Trusts the one CA that hashes to what the token says, and a daemon's certificate below it.
+/// Trusts the one CA with the hash in the token, and a daemon's certificate signed under it.
 #[derive(Debug)]
 struct Pinned {
     ca_sha256: [u8; 32],
@@ -199,7 +199,7 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// The badge in a leaf certificate: its one and only DNS name.
+/// The badge in a leaf certificate: its only DNS name.
 pub(crate) fn badge_of(leaf: &CertificateDer<'_>) -> Result<Badge, String> {
     let cert = webpki::EndEntityCert::try_from(leaf).map_err(|e| e.to_string())?;
     let mut names = cert.valid_dns_names();
@@ -211,11 +211,11 @@ pub(crate) fn badge_of(leaf: &CertificateDer<'_>) -> Result<Badge, String> {
     }
 }
 
-/// A TLS failure as people should read it.
+/// A TLS failure as text for users.
 pub(crate) fn refusal(e: Error) -> LinkError {
     use CertificateError as C;
     if let Error::InvalidCertificate(e) = &e
-        && let Some(said) = clock::told(e)
+        && let Some(said) = clock::describe(e)
     {
         return LinkError::Clock(said);
     }
@@ -228,7 +228,7 @@ pub(crate) fn refusal(e: Error) -> LinkError {
             "this node was removed from the farm".to_owned()
         }
         Error::InvalidCertificate(C::NotValidForName | C::NotValidForNameContext { .. }) => {
-            "its certificate names somebody else than was expected".to_owned()
+            "its certificate names another peer than was expected".to_owned()
         }
         Error::AlertReceived(alert) => format!("it did not accept our certificate ({alert:?})"),
         Error::NoCertificatesPresented => "it showed no certificate".to_owned(),

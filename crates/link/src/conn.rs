@@ -1,8 +1,7 @@
 //! One TLS connection without a socket: records in, records out.
 //!
-//! rustls' unbuffered interface leaves the buffers to us, which is what makes it possible for a
-//! reading and a writing thread to share one connection: each keeps its own buffer and holds the
-//! lock only while it encrypts or decrypts.
+//! With rustls' unbuffered interface the buffers are ours, which lets a reading and a writing thread share one
+//! connection: each has its own buffer and holds the lock only while it encrypts or decrypts.
 
 use crate::config::{badge_of, refusal};
 use crate::{Badge, LinkError};
@@ -15,7 +14,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedS
 pub(crate) const RECORD: usize = 16384;
 /// What a TLS 1.3 record adds to its payload: header 5, content type 1, tag 16.
 const RECORD_EXTRA: usize = 22;
-/// What may wait unsent besides application data: alerts and key updates only, each below 100 bytes.
+/// Limit of queued output besides application data: alerts and key updates only, each below 100 bytes.
 const QUEUE_MAX: usize = 1 << 16;
 
 pub(crate) enum Conn {
@@ -23,9 +22,9 @@ pub(crate) enum Conn {
     Server(UnbufferedServerConnection),
 }
 
-/// True when `rest`, which [`Conn::step`] left, begins with a whole record: a piece of a handshake
-/// message. No peer of ours cuts those up once the handshake is over, and rustls must then not be
-/// called without these bytes, as [`Conn::encrypt`] does.
+/// True if `rest`, left by [`Conn::step`], begins with a whole record: a fragment of a handshake message. Our peers
+/// never fragment those after the handshake, and rustls must then not be called without these bytes, as
+/// [`Conn::encrypt`] does.
 pub(crate) fn torn(rest: &[u8]) -> bool {
     match rest {
         [_, _, _, hi, lo, body @ ..] => body.len() >= usize::from(u16::from_be_bytes([*hi, *lo])),
@@ -33,22 +32,22 @@ pub(crate) fn torn(rest: &[u8]) -> bool {
     }
 }
 
-/// What happened to the bytes given to [`Conn::step`].
+/// The result of [`Conn::step`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Something was done; call again.
+    /// Progress was made; call again.
     Again,
     /// Everything was consumed that can be; the handshake waits for the peer.
     NeedInput,
     /// The same, and application data may be written.
     Ready,
-    /// The peer said goodbye.
+    /// The peer sent close_notify.
     PeerClosed,
 }
 
 impl Conn {
-    /// Takes what it can from `input`; hands payload to `sink`; appends what must be sent to `out`.
-    /// Returns how many bytes of `input` are done with.
+    /// Consumes what it can from `input`; passes payload to `sink`; appends what must be sent to `out`. Returns how
+    /// many bytes of `input` were consumed.
     pub fn step(
         &mut self,
         input: &mut [u8],
@@ -61,8 +60,7 @@ impl Conn {
         }
     }
 
-    /// Encrypts all of `data` behind what `out` holds.
-    /// Before: the handshake is over.
+    /// Encrypts all of `data` and appends it to `out`. Before: the handshake is over.
     pub fn encrypt(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         loop {
             let status = match self {
@@ -85,7 +83,7 @@ impl Conn {
         }
     }
 
-    /// Says goodbye behind what `out` holds.
+    /// Appends close_notify to `out`.
     pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         loop {
             let status = match self {
@@ -108,7 +106,7 @@ impl Conn {
         }
     }
 
-    /// Who the peer's (already verified) certificate speaks for; `None` when it showed none.
+    /// The badge of the peer's (already verified) certificate; `None` if it has sent none.
     pub fn peer(&self) -> Result<Option<Badge>, LinkError> {
         let certs = match self {
             Conn::Client(c) => c.peer_certificates(),
@@ -120,7 +118,7 @@ impl Conn {
         badge_of(leaf).map(Some).map_err(LinkError::Refused)
     }
 
-    /// The certificates that the peer showed, leaf first.
+    /// The certificates that the peer has sent, leaf first.
     pub fn peer_chain(&self) -> &[rustls::pki_types::CertificateDer<'static>] {
         match self {
             Conn::Client(c) => c.peer_certificates(),
@@ -148,7 +146,7 @@ fn digest<Data>(
     (discard, step)
 }
 
-/// The states that carry no application data.
+/// The states without application data.
 fn settle<Data>(state: ConnectionState<'_, '_, Data>, out: &mut Vec<u8>) -> Result<Step, Error> {
     match state {
         ConnectionState::EncodeTlsData(mut data) => {
@@ -163,7 +161,7 @@ fn settle<Data>(state: ConnectionState<'_, '_, Data>, out: &mut Vec<u8>) -> Resu
             }
             Ok(Step::Again)
         }
-        // `out` is sent before anybody waits for the peer.
+        // `out` is sent before anything waits for the peer.
         ConnectionState::TransmitTlsData(data) => {
             data.done();
             Ok(Step::Again)
@@ -175,7 +173,7 @@ fn settle<Data>(state: ConnectionState<'_, '_, Data>, out: &mut Vec<u8>) -> Resu
     }
 }
 
-/// Applies `put` once the connection may write. False: call again.
+/// Calls `put` once the connection may write. False: call again.
 fn seal<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     out: &mut Vec<u8>,
@@ -197,7 +195,7 @@ fn seal<Data>(
             Ok(true)
         }
         ConnectionState::Closed => Err(Error::General("the stream is closed".into())),
-        // The peer's half is closed; ours is not. The reader learns it from the socket.
+        // The peer's direction is closed; ours is not. The reader notices this at the socket.
         ConnectionState::PeerClosed => Ok(false),
         other => match settle(other, out)? {
             Step::NeedInput => Err(Error::HandshakeNotComplete),
@@ -211,7 +209,7 @@ enum Short {
     Fatal(Error),
 }
 
-/// Grows `out` by what `put` writes, trying `guess` bytes of room first.
+/// Grows `out` by what `put` writes, trying `guess` bytes of space first.
 fn fill(
     out: &mut Vec<u8>,
     guess: usize,
@@ -219,7 +217,7 @@ fn fill(
 ) -> Result<(), Error> {
     let at = out.len();
     let mut room = guess;
-    // Twice is enough: the first refusal names the size.
+    // Twice is enough: the first refusal gives the size.
     for _ in 0..2 {
         out.resize(at + room, 0);
         match put(&mut out[at..]) {

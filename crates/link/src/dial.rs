@@ -1,4 +1,4 @@
-//! The side that calls.
+//! The connecting side.
 
 use crate::conn::Conn;
 use crate::handshake::Handshake;
@@ -9,12 +9,12 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Tests set it to lead streams to hosts through a proxy that breaks them (`lab/src/proxy.rs`). Peers prove
-/// themselves through it as without it, and who sets our environment may do as he likes with our process anyway.
+/// Tests set this to route streams to hosts through a proxy that breaks them (`lab/src/proxy.rs`). Peers authenticate
+/// through it as without it, and a user who can set our environment controls our process anyway.
 const VIA: &str = "ARMENTO_DIAL_VIA";
 
-/// Connects to `addr` (`ip:port`), proves `me`, checks the peer against `expect`.
-/// After `Ok` both sides have let each other in. The whole takes at most `timeout`.
+/// Connects to `addr` (`ip:port`), authenticates as `me`, checks the peer against `expect`. After `Ok` both sides have
+/// accepted each other. The whole takes at most `timeout`.
 pub fn dial(
     addr: &str,
     me: &Identity,
@@ -41,8 +41,8 @@ pub fn dial(
     Ok(Duplex::tls(sock, hs))
 }
 
-/// Connects to a daemon of which only the hash of its farm's CA is known, showing no certificate.
-/// Returns who it is and the CA's certificate (DER), which has been checked against the hash.
+/// Connects to a daemon of which only the hash of its farm's CA is known, without a certificate of its own. Returns the
+/// daemon's name and the CA's certificate (DER), which has been checked against the hash.
 pub fn dial_unknown(
     addr: &str,
     ca_sha256: [u8; 32],
@@ -50,12 +50,12 @@ pub fn dial_unknown(
 ) -> Result<(Duplex, Badge, Vec<u8>), LinkError> {
     let until = Instant::now() + timeout;
     let sock = connect(addr, timeout)?;
-    // No node has this name: the verifier takes the name from the certificate.
+    // No node has this name: the verifier reads the name from the certificate.
     let name =
         ServerName::try_from("unknown.armento").map_err(|e| LinkError::Keys(e.to_string()))?;
     let conn = UnbufferedClientConnection::new(config::joiner(ca_sha256)?, name)?;
     let hs = shake(&sock, Conn::Client(conn), until)?;
-    let who = hs
+    let badge = hs
         .conn
         .peer()?
         .filter(|b| b.role == Role::Daemon)
@@ -67,7 +67,7 @@ pub fn dial_unknown(
         .find(|c| crate::ca_hash(c) == ca_sha256)
         .map(|c| c.to_vec())
         .ok_or_else(|| LinkError::Refused("its certificate comes from another farm".into()))?;
-    Ok((Duplex::tls(sock, hs), who, ca))
+    Ok((Duplex::tls(sock, hs), badge, ca))
 }
 
 fn connect(addr: &str, timeout: Duration) -> Result<TcpStream, LinkError> {
@@ -75,7 +75,7 @@ fn connect(addr: &str, timeout: Duration) -> Result<TcpStream, LinkError> {
         .parse()
         .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, format!("{addr}: {e}")))?;
     let sock = TcpStream::connect_timeout(&addr, timeout)?;
-    sys::tell(&sock)?;
+    sys::set_options(&sock)?;
     Ok(sock)
 }
 

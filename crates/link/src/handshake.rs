@@ -1,4 +1,4 @@
-//! A handshake in progress on a non-blocking socket, so that one thread can tend many.
+//! A handshake in progress on a non-blocking socket, so that one thread can handle many.
 
 use crate::conn::{Conn, Step, torn};
 use crate::{LinkError, sys};
@@ -9,10 +9,10 @@ use std::time::Instant;
 
 /// More than any handshake of ours: two chains of three P-256 certificates are below 4 KiB.
 const INPUT_MAX: usize = 32 << 10;
-/// Longest explanation of a refusal, bytes: it fits its length byte.
+/// Longest text of a refusal, bytes: its length fits into one byte.
 const REASON_MAX: usize = 250;
 
-/// What a handshake waits for.
+/// The event that a handshake waits for.
 pub(crate) enum Progress {
     Done,
     Read,
@@ -21,9 +21,9 @@ pub(crate) enum Progress {
 
 pub(crate) struct Handshake {
     pub conn: Conn,
-    /// Bytes of the peer not yet consumed; the rest of them belongs to the stream.
+    /// Bytes of the peer not yet consumed; the remaining ones belong to the stream.
     pub input: Vec<u8>,
-    /// Payload that came with the last flight.
+    /// Payload that came with the last handshake message.
     pub payload: Vec<u8>,
     out: Vec<u8>,
     done: bool,
@@ -40,12 +40,11 @@ impl Handshake {
         }
     }
 
-    /// Goes as far as it can without waiting.
-    /// Before: `sock` is non-blocking.
+    /// Proceeds as far as possible without blocking. Before: `sock` is non-blocking.
     pub fn advance(&mut self, sock: &TcpStream) -> Result<Progress, LinkError> {
         loop {
             if let Err(e) = self.digest() {
-                self.say_why(sock);
+                self.send_alert(sock);
                 return Err(e);
             }
             if !self.send(sock)? {
@@ -60,7 +59,7 @@ impl Handshake {
         }
     }
 
-    /// Waits for `self.advance` to succeed, `until` then.
+    /// Blocks until `self.advance` succeeds, at most up to `until`.
     pub fn drive(&mut self, sock: &TcpStream, until: Instant) -> Result<(), LinkError> {
         loop {
             let (read, write) = match self.advance(sock)? {
@@ -113,7 +112,7 @@ impl Handshake {
         Ok(true)
     }
 
-    /// False when nothing is there yet.
+    /// False when nothing has arrived yet.
     fn receive(&mut self, mut sock: &TcpStream) -> Result<bool, LinkError> {
         let mut buf = [0; 4096];
         match sock.read(&mut buf) {
@@ -131,18 +130,18 @@ impl Handshake {
         }
     }
 
-    /// After a failure: the alert that tells the peer, as far as it goes without waiting.
-    fn say_why(&mut self, sock: &TcpStream) {
-        // An alert comes before anything else is looked at, so one step is enough; more would make
-        // rustls look again at what it has just refused.
+    /// After a failure: sends the peer an alert, as far as that does not block.
+    fn send_alert(&mut self, sock: &TcpStream) {
+        // An alert is processed before anything else, so one step is enough; more would make rustls process again what
+        // it has just refused.
         let _ = self.conn.step(&mut self.input, &mut self.out, &mut |_| {});
-        // The connection ends in any case; the alert is a courtesy.
+        // The connection ends in any case, so errors do not matter.
         let _ = self.send(sock);
     }
 
-    /// Listener's last word: let in (empty reason) or not. TLS 1.3 lets a dialler finish before
-    /// its certificate was looked at, so without this it would believe to be in.
-    /// After: the verdict lies in the socket's buffer, which is empty at this point and takes it whole.
+    /// The listener's final message: accepted (empty reason) or refused. TLS 1.3 lets a client finish before its
+    /// certificate was checked, so without this it would believe that it was accepted. After: the verdict is in the
+    /// socket's buffer, which is empty at this point and large enough.
     pub fn verdict(&mut self, sock: &TcpStream, reason: &str) -> Result<(), LinkError> {
         let mut cut = reason.len().min(REASON_MAX);
         while !reason.is_char_boundary(cut) {
@@ -158,7 +157,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Dialler's side of [`verdict`](Handshake::verdict).
+    /// The client's side of [`verdict`](Handshake::verdict).
     pub fn await_verdict(&mut self, sock: &TcpStream, until: Instant) -> Result<(), LinkError> {
         let mut ended = Ok(());
         loop {
@@ -168,7 +167,7 @@ impl Handshake {
                     _ => Err(LinkError::Refused(reason)),
                 };
             }
-            // A goodbye may follow the verdict at once: the verdict counts.
+            // The connection may be closed right after the verdict: the verdict counts.
             ended?;
             if !self.receive(sock)? {
                 wait(sock, true, false, until)?;

@@ -1,6 +1,6 @@
-//! The chain of trust: farm CA, one intermediate a node, short leaves a badge.
+//! The chain of trust: farm CA, one intermediate certificate for each node, short-lived leaves with a badge.
 //!
-//! Keys are ECDSA P-256: the cheapest to sign and verify of those every TLS library knows.
+//! Keys are ECDSA P-256: the fastest to sign and verify of those that every TLS library supports.
 
 use crate::badge::subtree;
 use crate::{Badge, Identity, LinkError};
@@ -16,30 +16,30 @@ use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// A farm outlives its machines; the CA is renewed by making a new farm.
+/// A farm outlives its machines; the CA is renewed by creating a new farm.
 pub(crate) const FARM_TTL: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
-/// A node's certificate. Ours; joining again renews it.
+/// Lifetime of a node's certificate; joining again renews it.
 const NODE_TTL: Duration = Duration::from_secs(5 * 365 * 24 * 3600);
-/// Bounds of a short certificate: long enough to do work, short enough to need no revocation.
+/// Bounds of the lifetime of a short certificate: long enough to do work, short enough to need no revocation.
 const SHORT_TTL: (Duration, Duration) = (Duration::from_secs(15 * 60), DAY);
-/// Clocks of a farm that has just met may differ; leaves are valid from this long ago.
+/// Clocks of machines that have just met may differ; leaves are valid from this long ago.
 const SKEW: Duration = Duration::from_secs(600);
 
-/// The CA: whoever holds it admits nodes.
+/// The CA: its holder admits nodes.
 #[derive(Clone)]
 pub struct FarmKeys {
     pub ca_pem: String,
     pub ca_key_pem: String,
 }
 
-/// What a joining node sends, and the key it keeps to itself.
+/// The request that a joining node sends, and the key that it keeps.
 #[derive(Clone)]
 pub struct Request {
     pub csr_pem: String,
     pub key_pem: String,
 }
 
-/// A member's own keys: with them it signs badges of its own name.
+/// A member's own keys, with which it signs badges of its own name.
 #[derive(Clone)]
 pub struct NodeKeys {
     pub node: NodeName,
@@ -65,7 +65,7 @@ fn named(cn: &str) -> CertificateParams {
 }
 
 impl FarmKeys {
-    /// Makes the keys of a new farm.
+    /// Creates the keys of a new farm.
     pub fn create() -> Result<FarmKeys, LinkError> {
         let key = KeyPair::generate().map_err(bad("farm key"))?;
         let mut params = named("armento farm");
@@ -80,8 +80,8 @@ impl FarmKeys {
         })
     }
 
-    /// Signs the intermediate certificate of `node`. Of the request only the public key is used:
-    /// what a certificate allows is decided here.
+    /// Signs the intermediate certificate of `node`. Only the public key is taken from the request: what a certificate
+    /// allows is decided here.
     pub fn sign_node(&self, csr_pem: &str, node: &NodeName) -> Result<String, LinkError> {
         let csr = CertificateSigningRequestParams::from_pem(csr_pem)
             .map_err(bad("certificate request"))?;
@@ -107,7 +107,7 @@ impl FarmKeys {
         Issuer::from_ca_cert_pem(&self.ca_pem, key).map_err(bad("farm certificate"))
     }
 
-    /// Keys of a member, made on the spot: the first node's.
+    /// Creates the keys of a member locally: the first node's.
     pub fn first_node(&self, node: &NodeName) -> Result<NodeKeys, LinkError> {
         let request = NodeKeys::request(node)?;
         Ok(NodeKeys {
@@ -120,7 +120,7 @@ impl FarmKeys {
 }
 
 impl NodeKeys {
-    /// A key and the request for its certificate, made where the key will live.
+    /// Creates a key and the request for its certificate, on the node that keeps the key.
     pub fn request(node: &NodeName) -> Result<Request, LinkError> {
         let key = KeyPair::generate().map_err(bad("node key"))?;
         let csr = named(&format!("armento node {node}"))
@@ -132,14 +132,14 @@ impl NodeKeys {
         })
     }
 
-    /// A short identity for one of our own; `ttl` is brought between 15 minutes and 24 hours.
+    /// A short-lived identity for a process of this node; `ttl` is limited to between 15 minutes and 24 hours.
     pub fn sign_short(&self, badge: &Badge, ttl: Duration) -> Result<Identity, LinkError> {
         let now = SystemTime::now();
         let ttl = ttl.clamp(SHORT_TTL.0, SHORT_TTL.1);
         self.sign_between(badge, now - SKEW, now + ttl)
     }
 
-    /// As [`sign_short`](NodeKeys::sign_short), for any time: tests sign what has expired.
+    /// As [`sign_short`](NodeKeys::sign_short), for any time: tests create expired certificates.
     pub fn sign_between(
         &self,
         badge: &Badge,
@@ -149,7 +149,7 @@ impl NodeKeys {
         let key = KeyPair::generate().map_err(bad("short key"))?;
         let name = badge.dns_name();
         let mut params = CertificateParams::new(vec![name]).map_err(bad("short certificate"))?;
-        // The name stands in the SAN; the subject stays empty of anything to confuse it with.
+        // The name is in the SAN; the subject stays empty, so that the two cannot be confused.
         params.distinguished_name = rcgen::DistinguishedName::new();
         params
             .distinguished_name
@@ -175,7 +175,7 @@ impl NodeKeys {
         })
     }
 
-    /// SHA-256 of the farm's CA, as it stands in tokens.
+    /// SHA-256 of the farm's CA, as used in tokens.
     pub fn ca_sha256(&self) -> Result<[u8; 32], LinkError> {
         let der = CertificateDer::from_pem_slice(self.ca_pem.as_bytes())
             .map_err(|_| LinkError::Keys("farm certificate: this is no PEM text".into()))?;

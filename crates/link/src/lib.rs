@@ -1,20 +1,20 @@
-//! Authenticated streams between nodes, and the keys they rest on.
+//! Authenticated streams between nodes, and their keys.
 //!
-//! [`dial`] and [`Listener`] give a [`Duplex`] that is either TLS 1.3 with both sides' certificates
-//! checked, or plain TCP for links that are isolated. Blocking; for data threads. A duplex splits
-//! into a [`Reader`] and a [`Writer`] that two threads may use at once.
+//! [`dial`] and [`Listener`] return a [`Duplex`] that is either TLS 1.3 with both sides' certificates checked, or plain
+//! TCP for isolated networks. Blocking; for data threads. A duplex splits into a [`Reader`] and a [`Writer`] that two
+//! threads may use at once.
 //!
-//! Trust is a chain of three: the farm's CA signs one intermediate certificate a node, confined by a
-//! name constraint to `<node>.armento`; the node signs short certificates whose single name is a
-//! [`Badge`]. So a node can speak for its own keepers and hosts and for nobody else's.
+//! Trust is a chain of three: the farm's CA signs one intermediate certificate for each node, limited by a name
+//! constraint to `<node>.armento`; the node signs short-lived certificates with a single name, a [`Badge`]. So a node
+//! can authenticate its own keepers and hosts and no others.
 //!
-//! This crate never reads or writes files and never keeps keys anywhere but in memory.
-//! Start at [`Badge`], then `stream.rs` for the bytes and `keys.rs` for the chain.
+//! This crate never reads or writes files and keeps keys only in memory. Start at [`Badge`], then `stream.rs` for the
+//! bytes and `keys.rs` for the chain.
 
 use armento_model::{NodeName, TreeId};
 use serde::{Deserialize, Serialize};
 
-/// Who a certificate speaks for. Peers check all three.
+/// The identity in a certificate. Peers check all three parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Badge {
     pub node: NodeName,
@@ -31,7 +31,7 @@ pub enum Role {
     Host,
 }
 
-/// Keys for one side of a link, or the decision to do without.
+/// Keys for one side of a link, or the decision to use none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "wire", rename_all = "kebab-case")]
 pub enum Identity {
@@ -42,14 +42,14 @@ pub enum Identity {
         /// Leaf first, then the node's intermediate certificate.
         chain_pem: String,
         key_pem: String,
-        /// The farm's list of nodes that were removed, once there is one: their certificates open nothing.
+        /// The farm's list of removed nodes, once there is one: their certificates are refused.
         #[serde(default)]
         crl_pem: Option<String>,
     },
 }
 
 impl Identity {
-    /// The same keys, knowing who was removed.
+    /// The same keys, with the list of removed nodes.
     pub fn with_removed(mut self, crl: Option<String>) -> Identity {
         if let Identity::Tls { crl_pem, .. } = &mut self {
             *crl_pem = crl;
@@ -63,13 +63,13 @@ pub enum LinkError {
     /// Nothing was exchanged beyond the handshake, or the stream is gone.
     #[error("link: {0}")]
     Io(#[from] std::io::Error),
-    /// The peer could not show who it is, or is somebody else, or did not let us in. The connection is closed.
+    /// The peer could not authenticate, or is not the expected one, or refused us. The connection is closed.
     #[error("peer was not let in: {0}")]
     Refused(String),
-    /// The peer's certificate is of another time than this machine's clock shows. The connection is closed.
+    /// The peer's certificate is not valid at the time of this machine's clock. The connection is closed.
     #[error("peer was not let in: {0}")]
     Clock(String),
-    /// Our own keys or certificates cannot be used. No connection was tried.
+    /// Our own keys or certificates cannot be used. No connection was attempted.
     #[error("own keys cannot be used: {0}")]
     Keys(String),
     /// The listener was closed by its [`Closer`].

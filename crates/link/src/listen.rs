@@ -1,7 +1,7 @@
-//! The side that is called.
+//! The listening side.
 //!
-//! Handshakes go on side by side in the thread that accepts, so a peer that is silent, slow or
-//! hostile delays nobody else.
+//! Handshakes proceed in parallel in the accepting thread, so that a peer that is silent, slow or hostile delays no
+//! other.
 
 use crate::conn::Conn;
 use crate::handshake::{Handshake, Progress};
@@ -15,9 +15,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time for a whole handshake. Ours: a hundred times a slow link's, short enough to try again.
+/// Time limit for a whole handshake: a hundred times that of a slow link, short enough to try again.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Handshakes tended at once; the oldest gives way, for it is the likeliest to be silent.
+/// Limit of handshakes in progress; the oldest is dropped, because it is the most likely to be silent.
 const PENDING_MAX: usize = 64;
 
 pub struct Listener {
@@ -37,22 +37,22 @@ struct Pending {
     sock: TcpStream,
     hs: Handshake,
     until: Instant,
-    /// What it waits for: true to send.
+    /// The event it waits for: true to send.
     write: bool,
 }
 
-/// A peer whose handshake is over.
+/// A peer that has completed its handshake.
 type Met = (TcpStream, Option<Handshake>);
 
 impl Closer {
     pub fn close(&self) {
-        // Fails only when it is closed already.
+        // Fails only if it is closed already.
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks is left half-done by a panic.
+    // A panic leaves nothing half-done under these locks.
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -62,8 +62,8 @@ impl Listener {
         Listener::new(listen, me, false)
     }
 
-    /// As [`bind`](Listener::bind), and peers without a certificate are heard too: a daemon's
-    /// listener, where nodes ask to join. Use [`accept_any`](Listener::accept_any).
+    /// As [`bind`](Listener::bind), and peers without a certificate are accepted too: a daemon's listener, where nodes
+    /// ask to join. Use [`accept_any`](Listener::accept_any).
     pub fn bind_open(listen: &str, me: &Identity) -> Result<Listener, LinkError> {
         Listener::new(listen, me, true)
     }
@@ -95,36 +95,36 @@ impl Listener {
         Ok(Closer(self.closer.try_clone()?))
     }
 
-    /// Replaces our own certificate for connections to come: short certificates expire.
+    /// Replaces our own certificate for later connections: short-lived certificates expire.
     pub fn renew(&self, me: &Identity) -> Result<(), LinkError> {
         *lock(&self.config) = config::server(me, self.open)?;
         Ok(())
     }
 
-    /// Waits for a peer whose badge is one of `expect`. A peer that fails is `Err(Refused)`; go on
-    /// accepting. On a plain link nobody proves anything: the first of `expect` is assumed.
+    /// Waits for a peer with one of the badges `expect`. A peer that fails is `Err(Refused)`; go on accepting. On a
+    /// plain link there is no authentication: the first of `expect` is assumed.
     pub fn accept(&self, expect: &[Badge]) -> Result<(Duplex, Badge), LinkError> {
-        self.accept_if(expect.first(), |who| expect.contains(who))
+        self.accept_if(expect.first(), |badge| expect.contains(badge))
     }
 
-    /// As [`accept`](Listener::accept), for whoever `admits` lets in. On a plain link `assumed` is.
+    /// As [`accept`](Listener::accept), for peers that `admits` accepts. On a plain link `assumed` is returned.
     pub fn accept_if(
         &self,
         assumed: Option<&Badge>,
         admits: impl Fn(&Badge) -> bool,
     ) -> Result<(Duplex, Badge), LinkError> {
         let (sock, hs) = self.meet()?;
-        let nobody = || LinkError::Refused("nobody is expected".into());
+        let none_expected = || LinkError::Refused("no peer is expected".into());
         let Some(mut hs) = hs else {
-            let who = assumed.cloned().ok_or_else(nobody)?;
-            return Ok((Duplex::plain(sock), who));
+            let badge = assumed.cloned().ok_or_else(none_expected)?;
+            return Ok((Duplex::plain(sock), badge));
         };
-        let who = judge(&hs, admits);
-        let said = who.as_ref().err().map_or("", String::as_str);
-        hs.verdict(&sock, said).map_err(peers_fault)?;
-        let who = who.map_err(LinkError::Refused)?;
+        let badge = check_badge(&hs, admits);
+        let said = badge.as_ref().err().map_or("", String::as_str);
+        hs.verdict(&sock, said).map_err(peer_failure)?;
+        let badge = badge.map_err(LinkError::Refused)?;
         sock.set_nonblocking(false)?;
-        Ok((Duplex::tls(sock, hs), who))
+        Ok((Duplex::tls(sock, hs), badge))
     }
 
     /// Waits for any peer with a certificate of the farm, or with none (`None`).
@@ -133,17 +133,17 @@ impl Listener {
         let Some(mut hs) = hs else {
             return Ok((Duplex::plain(sock), None));
         };
-        let who = hs.conn.peer()?;
-        hs.verdict(&sock, "").map_err(peers_fault)?;
+        let badge = hs.conn.peer()?;
+        hs.verdict(&sock, "").map_err(peer_failure)?;
         sock.set_nonblocking(false)?;
-        Ok((Duplex::tls(sock, hs), who))
+        Ok((Duplex::tls(sock, hs), badge))
     }
 
-    /// The next peer whose handshake ends, well or badly.
+    /// The next peer with a finished handshake, successful or not.
     fn meet(&self) -> Result<Met, LinkError> {
         let mut pending = lock(&self.pending);
         loop {
-            if let Some(met) = tend(&mut pending)? {
+            if let Some(met) = advance_all(&mut pending)? {
                 return Ok(met);
             }
             match self.sock.accept() {
@@ -153,7 +153,7 @@ impl Listener {
                     }
                     continue;
                 }
-                Err(e) if passing(&e) => {}
+                Err(e) if is_transient(&e) => {}
                 Err(e) => return Err(e.into()),
             }
             self.wait(&pending)?;
@@ -161,7 +161,7 @@ impl Listener {
     }
 
     fn begin(&self, pending: &mut Vec<Pending>, sock: TcpStream) -> Result<Option<Met>, LinkError> {
-        sys::tell(&sock)?;
+        sys::set_options(&sock)?;
         let Some(config) = lock(&self.config).clone() else {
             sock.set_nonblocking(false)?;
             return Ok(Some((sock, None)));
@@ -196,7 +196,7 @@ impl Listener {
 }
 
 /// Advances every handshake; returns the first that ended and leaves the others for the next call.
-fn tend(pending: &mut Vec<Pending>) -> Result<Option<Met>, LinkError> {
+fn advance_all(pending: &mut Vec<Pending>) -> Result<Option<Met>, LinkError> {
     for i in 0..pending.len() {
         let p = &mut pending[i];
         match p.hs.advance(&p.sock) {
@@ -212,36 +212,36 @@ fn tend(pending: &mut Vec<Pending>) -> Result<Option<Met>, LinkError> {
             Ok(Progress::Write) => p.write = true,
             Err(e) => {
                 pending.remove(i);
-                return Err(peers_fault(e));
+                return Err(peer_failure(e));
             }
         }
     }
     Ok(None)
 }
 
-/// A connection that broke is a peer that failed, not a listener that did.
-fn peers_fault(e: LinkError) -> LinkError {
+/// A broken connection is a failure of the peer, not of the listener.
+fn peer_failure(e: LinkError) -> LinkError {
     match e {
         LinkError::Io(e) => LinkError::Refused(e.to_string()),
         other => other,
     }
 }
 
-fn judge(hs: &Handshake, admits: impl Fn(&Badge) -> bool) -> Result<Badge, String> {
-    let who = hs
+fn check_badge(hs: &Handshake, admits: impl Fn(&Badge) -> bool) -> Result<Badge, String> {
+    let badge = hs
         .conn
         .peer()
         .map_err(|e| e.to_string())?
         .ok_or("it showed no certificate")?;
-    if admits(&who) {
-        Ok(who)
+    if admits(&badge) {
+        Ok(badge)
     } else {
-        Err(format!("{} is not expected here", who.dns_name()))
+        Err(format!("{} is not expected here", badge.dns_name()))
     }
 }
 
 /// KERNEL: accept(2): errors of the new connection, to be treated like EAGAIN.
-fn passing(e: &io::Error) -> bool {
+fn is_transient(e: &io::Error) -> bool {
     use io::ErrorKind as K;
     matches!(
         e.kind(),

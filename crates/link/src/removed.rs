@@ -1,7 +1,7 @@
-//! Nodes that were removed: a list that the CA signs, and what else it says to the whole farm.
+//! Nodes that were removed: a list signed by the CA; and other messages that the CA signs for the whole farm.
 //!
-//! The list is X.509's own (RFC 5280, section 5), so that the handshake itself refuses. It names the certificates of
-//! nodes; what a removed node signed falls with it.
+//! The list is an X.509 CRL (RFC 5280, section 5), so that the handshake itself refuses. It contains the certificates
+//! of nodes; certificates signed by a removed node become invalid with its own.
 
 use crate::keys::{FARM_TTL, bad};
 use crate::{FarmKeys, LinkError};
@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use time::OffsetDateTime;
 
 impl FarmKeys {
-    /// The list of the node certificates with these serial numbers; `number` grows with each list.
+    /// The list of the node certificates with these serial numbers; `number` increases with each list.
     pub fn removed(&self, serials: &[Vec<u8>], number: u64) -> Result<String, LinkError> {
         let now = SystemTime::now();
         let entry = |serial: &Vec<u8>| RevokedCertParams {
@@ -26,7 +26,7 @@ impl FarmKeys {
         };
         let list = CertificateRevocationListParams {
             this_update: OffsetDateTime::from(now),
-            // There is no next one until a node is removed; the newest holds as long as the farm.
+            // The next list comes when a node is removed; until then the newest is valid as long as the farm.
             next_update: OffsetDateTime::from(now + FARM_TTL),
             crl_number: SerialNumber::from(number),
             issuing_distribution_point: None,
@@ -38,14 +38,14 @@ impl FarmKeys {
             .map_err(bad("list of removed nodes"))
     }
 
-    /// Signs what the farm says to all of its members (ECDSA P-256, SHA-256, ASN.1).
+    /// Signs a message for all members of the farm (ECDSA P-256, SHA-256, ASN.1).
     pub fn sign(&self, said: &[u8]) -> Result<Vec<u8>, LinkError> {
         let key = KeyPair::from_pem(&self.ca_key_pem).map_err(bad("farm key"))?;
         key.sign(said).map_err(bad("farm key"))
     }
 }
 
-/// Did the CA of `ca_pem` sign `said`?
+/// Whether the CA of `ca_pem` signed `said`.
 pub fn signed_by(ca_pem: &str, said: &[u8], signature: &[u8]) -> bool {
     let Ok(ca) = CertificateDer::from_pem_slice(ca_pem.as_bytes()) else {
         return false;

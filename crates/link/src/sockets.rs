@@ -1,24 +1,24 @@
-//! Sockets on which a node listens: both families on one where the address is `::`, and bound before the address exists.
+//! Listening sockets: both address families on one where the address is `::`, and bound before the address exists.
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
-/// As of the standard library.
+/// The value of the standard library.
 const BACKLOG: i32 = 128;
 
-/// Listens at `addr`. With `::` it takes IPv4, too, whatever net.ipv6.bindv6only says. Where `early` is set the address may
-/// come to an interface later (KERNEL: ip(7), IP_FREEBIND; it holds for IPv6 as well).
+/// Listens at `addr`. With `::` it accepts IPv4, too, whatever net.ipv6.bindv6only is. If `early` is set the address
+/// may be assigned to an interface later (KERNEL: ip(7), IP_FREEBIND; it applies to IPv6 as well).
 pub fn listen_tcp(addr: SocketAddr, early: bool) -> io::Result<TcpListener> {
     let socket = open(addr, Type::STREAM, Protocol::TCP, early)?;
-    // A port whose connections of before are still closing is free.
+    // A port with earlier connections that are still closing can be used.
     socket.set_reuse_address(true)?;
     socket.bind(&addr.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// The same for datagrams.
+/// As [`listen_tcp`], for datagrams.
 pub fn bind_udp(addr: SocketAddr, early: bool) -> io::Result<UdpSocket> {
     let socket = open(addr, Type::DGRAM, Protocol::UDP, early)?;
     socket.bind(&addr.into())?;
@@ -31,24 +31,24 @@ fn open(addr: SocketAddr, kind: Type, protocol: Protocol, early: bool) -> io::Re
         socket.set_only_v6(!addr.ip().is_unspecified())?;
     }
     if early && !addr.ip().is_unspecified() {
-        // What the address lacks is said by whoever uses it.
+        // If the address is unusable, the caller gets the error on use.
         socket.set_freebind_v4(true)?;
     }
     Ok(socket)
 }
 
-/// Can this machine speak IPv6 at all?
+/// Whether this machine supports IPv6 at all.
 pub fn has_ipv6() -> bool {
     let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
     bind_udp(any, false).is_ok()
 }
 
-/// The address as it is written: IPv4 within IPv6 (`::ffff:10.0.0.1`) is IPv4.
+/// The address in its usual form: IPv4 within IPv6 (`::ffff:10.0.0.1`) becomes IPv4.
 pub fn canonical(addr: SocketAddr) -> SocketAddr {
     SocketAddr::new(addr.ip().to_canonical(), addr.port())
 }
 
-/// The address as a socket takes it that is bound to `local`; `None` where the two have no family in common.
+/// The address in the form needed by a socket bound to `local`; `None` if the two have no family in common.
 pub fn for_socket(to: SocketAddr, local: SocketAddr) -> Option<SocketAddr> {
     match (local.ip(), to.ip()) {
         (IpAddr::V4(_), IpAddr::V4(_)) => Some(to),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn one_socket_takes_both_families() {
+    fn one_socket_accepts_both_families() {
         if !has_ipv6() {
             println!("skipped: this machine has no IPv6");
             return;
@@ -109,9 +109,9 @@ mod tests {
         assert_eq!(from.port(), local.port());
     }
 
-    /// 192.0.2.0/24 and 2001:db8::/32 are nobody's (RFC 5737, 3849). Nothing is sent.
+    /// 192.0.2.0/24 and 2001:db8::/32 are reserved for documentation (RFC 5737, 3849). Nothing is sent.
     #[test]
-    fn an_address_may_come_later() {
+    fn address_may_be_assigned_later() {
         let absent = [at("192.0.2.1:0"), at("[2001:db8::1]:0")];
         for addr in absent.into_iter().filter(|a| a.is_ipv4() || has_ipv6()) {
             assert!(listen_tcp(addr, true).is_ok() && bind_udp(addr, true).is_ok());

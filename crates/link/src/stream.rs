@@ -1,8 +1,7 @@
-//! A stream's two halves.
+//! The two halves of a stream.
 //!
-//! Lock: `Shared::state`, held while a record is encrypted or decrypted, never across a system call.
-//! Only the writer sends; what the reading side has to answer (key updates) waits in `queued` and
-//! goes out before the writer's next bytes.
+//! Lock: `Shared::state`, held while a record is encrypted or decrypted, never across a system call. Only the writer
+//! sends; answers of the reading side (key updates) wait in `queued` and are sent before the writer's next bytes.
 
 use crate::LinkError;
 use crate::conn::{Conn, RECORD, Step, torn};
@@ -15,9 +14,9 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Read from the socket at once: sixteen full records.
+/// Bytes read from the socket at once: sixteen full records.
 const READ_MAX: usize = 16 * RECORD;
-/// Encrypted and sent at once.
+/// Bytes encrypted and sent at once.
 const WRITE_MAX: usize = 16 * RECORD;
 /// Largest ciphertext record: RFC 8446 §5.2, payload + 256, and its header.
 const RECORD_MAX: usize = RECORD + 256 + 5;
@@ -28,13 +27,13 @@ pub struct Duplex {
     tls: Option<Handshake>,
 }
 
-/// The half that receives. An end without the peer's goodbye is `UnexpectedEof` on TLS.
+/// The half that receives. An end without the peer's close_notify is `UnexpectedEof` on TLS.
 pub struct Reader {
     sock: TcpStream,
     tls: Option<TlsIn>,
 }
 
-/// The half that sends. On a non-blocking socket what does not fit waits for the next call.
+/// The half that sends. On a non-blocking socket unsent bytes wait for the next call.
 pub struct Writer {
     sock: TcpStream,
     tls: Option<TlsOut>,
@@ -47,7 +46,7 @@ struct Shared {
 struct State {
     conn: Conn,
     queued: Vec<u8>,
-    /// The stream is beyond use: see [`torn`].
+    /// The stream cannot be used any more: see [`torn`].
     broken: bool,
 }
 
@@ -66,7 +65,7 @@ struct TlsIn {
     raw: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Payload decrypted beyond what was asked for, below one record.
+    /// Decrypted payload beyond what was requested, below one record.
     plain: Vec<u8>,
     plain_at: usize,
     closed: bool,
@@ -140,7 +139,7 @@ fn halves(hs: Handshake) -> (TlsIn, TlsOut) {
             broken: false,
         }),
     });
-    // Records that came with the handshake's last flight are the stream's first.
+    // Records that came with the last handshake message are the stream's first.
     let mut raw = vec![0; READ_MAX.max(hs.input.len())].into_boxed_slice();
     raw[..hs.input.len()].copy_from_slice(&hs.input);
     let tls_in = TlsIn {
@@ -175,7 +174,7 @@ impl Reader {
         self.sock.try_clone()
     }
 
-    /// True when the next read may return data without asking the socket: poll(2) would not know.
+    /// True if the next read can return data without the socket, of which poll(2) shows nothing.
     pub fn has_buffered(&self) -> bool {
         self.tls
             .as_ref()
@@ -218,8 +217,7 @@ impl TlsIn {
         n
     }
 
-    /// Decrypts into `b` until it is full or no whole record is left; the rest of the last
-    /// record goes to `plain`.
+    /// Decrypts into `b` until it is full or no whole record is left; the rest of the last record goes to `plain`.
     fn decrypt(&mut self, b: &mut [u8]) -> Result<usize, rustls::Error> {
         let mut state = self.shared.lock();
         let State {
@@ -274,7 +272,7 @@ impl Write for Writer {
         }
     }
 
-    /// After `Ok` every byte written is in the kernel's hands.
+    /// After `Ok` every byte written has been passed to the kernel.
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.tls {
             None => Ok(()),
@@ -284,7 +282,7 @@ impl Write for Writer {
 }
 
 impl Writer {
-    /// Says goodbye: the peer's reader sees the end. The other direction goes on.
+    /// Sends close_notify: the peer's reader sees the end. The other direction goes on.
     pub fn close(mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             tls.flush(&mut self.sock)?;
@@ -297,7 +295,7 @@ impl Writer {
         self.sock.shutdown(Shutdown::Write)
     }
 
-    /// True when ciphertext waits that a non-blocking socket did not take: call `flush` when it can.
+    /// True if a non-blocking socket has not accepted all ciphertext: call `flush` when it is writable.
     pub fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|t| t.sent < t.out.len())
     }

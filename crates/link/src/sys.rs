@@ -1,18 +1,18 @@
-//! poll(2), and what a socket is told.
+//! poll(2) and socket options.
 
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// A peer that acknowledges nothing for so long is gone, milliseconds: twice what home waits for a host by itself
-/// (`dead_ms`). Without it a cable that is cut shows after a quarter of an hour.
+/// A peer that acknowledges nothing for this long is considered gone, milliseconds: twice the time that home waits for
+/// a host by itself (`dead_ms`). Without this a broken cable is noticed only after a quarter of an hour.
 const GONE_MS: i32 = 60_000;
-/// When nothing is said, the peer's kernel is asked after so many seconds, and again so often.
+/// Keepalive: on an idle connection the peer's kernel is probed after so many seconds, and again at this interval.
 const ASKED_S: i32 = 20;
 
-/// Small messages go at once, and a peer that is gone is noticed. KERNEL: tcp(7).
-pub fn tell(sock: &TcpStream) -> io::Result<()> {
+/// Sends small messages at once, and detects a peer that is gone. KERNEL: tcp(7).
+pub fn set_options(sock: &TcpStream) -> io::Result<()> {
     sock.set_nodelay(true)?;
     for (level, option, value) in [
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
@@ -22,7 +22,7 @@ pub fn tell(sock: &TcpStream) -> io::Result<()> {
     ] {
         let at = (&raw const value).cast();
         let len = size_of::<i32>() as libc::socklen_t;
-        // SAFETY: a live int, whose size is given.
+        // SAFETY: a live int, passed with its size.
         let r = unsafe { libc::setsockopt(sock.as_raw_fd(), level, option, at, len) };
         if r != 0 {
             return Err(io::Error::last_os_error());
@@ -31,7 +31,7 @@ pub fn tell(sock: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until one of `fds` is ready or `until` has passed (`None`: for ever). True when one is ready.
+/// Waits until one of `fds` is ready or `until` has passed (`None`: no limit). True if one is ready.
 pub fn poll(fds: &mut [libc::pollfd], until: Option<Instant>) -> io::Result<bool> {
     loop {
         let ms = match until {

@@ -1,6 +1,6 @@
-//! Join tokens, in k3s's shape: `armento1K<sha256 of the CA certificate>::<id>:<secret>`.
+//! Join tokens, in the format of k3s: `armento1K<sha256 of the CA certificate>::<id>:<secret>`.
 //!
-//! The joiner checks the hash before it sends the secret, so that nobody in the middle learns it.
+//! The joining node checks the hash before it sends the secret, so that a man in the middle cannot obtain it.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt;
@@ -14,7 +14,7 @@ const VERSION: u32 = 1;
 pub struct Token {
     /// SHA-256 of the CA certificate's DER.
     pub ca_sha256: [u8; 32],
-    /// Under which the daemon keeps expiry and uses.
+    /// The key under which the daemon stores expiry and uses.
     pub id: String,
     pub secret: String,
 }
@@ -34,7 +34,7 @@ pub enum BadToken {
 }
 
 impl Token {
-    /// A new one for the farm whose CA hashes to `ca_sha256`.
+    /// A new token for the farm of which the CA has the hash `ca_sha256`.
     pub fn fresh(ca_sha256: [u8; 32]) -> Token {
         Token {
             ca_sha256,
@@ -54,7 +54,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// Never prints the secret.
+/// Hides the secret.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({})", self.id)
@@ -105,10 +105,10 @@ pub fn ca_hash(der: &[u8]) -> [u8; 32] {
     out
 }
 
-/// `bytes` random bytes of the kernel as hexadecimal digits.
+/// `bytes` random bytes from the kernel as hexadecimal digits.
 pub fn random_hex(bytes: usize) -> String {
     let mut raw = vec![0; bytes];
-    // getrandom(2) fails on no kernel we run on; without randomness no key may be made.
+    // getrandom(2) works on every supported kernel; without randomness no key may be made.
     SystemRandom::new()
         .fill(&mut raw)
         .expect("the kernel gives random bytes");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_golden() {
+    fn token_text_is_stable() {
         let text = format!(
             "armento1K{}::0badcafe:00112233445566778899aabbccddeeff",
             "ab".repeat(32)
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_wrong() {
+    fn errors_name_the_cause() {
         let hash = "ab".repeat(32);
         let check = |s: &str, e: BadToken| assert_eq!(s.parse::<Token>(), Err(e), "{s}");
         check("", BadToken::Prefix);

@@ -1,4 +1,4 @@
-//! Streams between two sides of one farm, and everybody who must stay outside.
+//! Streams between two sides of one farm, and peers that must be refused.
 
 use armento_link::{
     Badge, FarmKeys, Identity, LinkError, Listener, NodeKeys, Role, dial, dial_unknown, serial_of,
@@ -53,7 +53,7 @@ impl Farm {
 type Met = Result<(armento_link::Duplex, Badge), LinkError>;
 type Called = Result<armento_link::Duplex, LinkError>;
 
-/// One meeting: `host` listens for n1's keeper of tree 7, `keeper` calls n2's host of tree 7.
+/// One connection: `host` listens for n1's keeper of tree 7, `keeper` connects to n2's host of tree 7.
 fn meet(host: &Identity, keeper: &Identity) -> (Met, Called) {
     let listener = Listener::bind("127.0.0.1:0", host).expect("bind");
     let addr = format!("127.0.0.1:{}", listener.port());
@@ -78,7 +78,7 @@ fn refused<T>(r: Result<T, LinkError>, part: &str) {
     }
 }
 
-/// … because of the time that the peer's certificate is of.
+/// … because the peer's certificate is not valid at this time.
 fn of_another_time<T>(r: Result<T, LinkError>, part: &str) {
     match r {
         Err(LinkError::Clock(why)) => assert!(why.contains(part), "`{why}` lacks `{part}`"),
@@ -126,7 +126,7 @@ fn both_directions_at_once_carry_every_byte() {
 }
 
 #[test]
-fn the_badge_is_that_of_the_certificate() {
+fn badge_is_that_of_the_certificate() {
     let farm = Farm::new();
     let (met, called) = meet(&farm.host(), &farm.keeper());
     assert_eq!(met.expect("accept").1, badge("n1", Role::Keeper, 7));
@@ -134,7 +134,7 @@ fn the_badge_is_that_of_the_certificate() {
 }
 
 #[test]
-fn a_goodbye_is_an_end_and_a_cut_is_an_error() {
+fn close_notify_is_an_end_and_a_break_is_an_error() {
     let farm = Farm::new();
     let (a, b) = stream(&farm.host(), &farm.keeper());
     let (mut ar, _aw) = a.split().expect("split");
@@ -153,7 +153,7 @@ fn a_goodbye_is_an_end_and_a_cut_is_an_error() {
 }
 
 #[test]
-fn a_non_blocking_writer_loses_and_repeats_nothing() {
+fn non_blocking_writer_loses_and_repeats_nothing() {
     let farm = Farm::new();
     let (a, b) = stream(&farm.host(), &farm.keeper());
     a.socket().set_nonblocking(true).expect("non-blocking");
@@ -161,7 +161,7 @@ fn a_non_blocking_writer_loses_and_repeats_nothing() {
     let (mut br, _bw) = b.split().expect("split");
     let data = pattern(20_000_000, 9);
     let mut written = 0;
-    // Nobody reads: the socket fills up.
+    // The peer does not read: the socket fills up.
     let full = loop {
         match aw.write(&data[written..]) {
             Ok(n) => written += n,
@@ -197,7 +197,7 @@ fn another_farm_is_refused_both_ways() {
     let (met, called) = meet(&farm.host(), &other.keeper());
     refused(met, "");
     refused(called, "another farm");
-    // The dialler trusts the host, the host does not trust the dialler.
+    // The client trusts the host, the host does not trust the client.
     let Identity::Tls { ca_pem, .. } = farm.host() else {
         panic!("TLS")
     };
@@ -217,29 +217,29 @@ fn another_farm_is_refused_both_ways() {
     refused(called, "did not accept our certificate");
 }
 
-/// A removed node still has its keys: they open no door, and whoever knows of it calls there no more. Its name may be
-/// given to other keys.
+/// A removed node still has its keys: they are refused, and a node that has the list does not connect to it any more.
+/// Its name may be given to other keys.
 #[test]
-fn a_removed_node_is_nobody_both_ways() {
+fn removed_node_is_refused_both_ways() {
     let farm = Farm::new();
     let serials = [serial_of(&farm.n1.cert_pem).expect("serial")];
     let list = Some(farm.keys.removed(&serials, 1).expect("list"));
     let (met, called) = meet(&farm.host().with_removed(list.clone()), &farm.keeper());
     refused(met, "removed from the farm");
     refused(called, "this node was removed from the farm");
-    // Who is called is the removed one.
+    // The connecting side has the list, and the listener is the removed node.
     let serials = [serial_of(&farm.n2.cert_pem).expect("serial")];
     let other = Some(farm.keys.removed(&serials, 2).expect("list"));
     let (_, called) = meet(&farm.host(), &farm.keeper().with_removed(other.clone()));
     refused(called, "its node was removed from the farm");
-    // Those who are not on the list go on, and so does the name with new keys.
+    // Unlisted nodes go on, and so does the name with new keys.
     let again = farm.keys.first_node(&node("n1")).expect("n1");
     let keeper = again.sign_short(&badge("n1", Role::Keeper, 7), DAY);
     let keeper = keeper.expect("sign").with_removed(list.clone());
     let (met, called) = meet(&farm.host().with_removed(list.clone()), &keeper);
     assert_eq!(met.expect("accept").1, badge("n1", Role::Keeper, 7));
     called.expect("dial");
-    // A list that another farm signed opens no door; it closes them.
+    // A list that another farm signed does not admit the node; it makes connections fail.
     let forged = Farm::new();
     let serials = [serial_of(&again.cert_pem).expect("serial")];
     let forged = Some(forged.keys.removed(&serials, 9).expect("list"));
@@ -247,7 +247,7 @@ fn a_removed_node_is_nobody_both_ways() {
 }
 
 #[test]
-fn the_farm_signs_and_nobody_else() {
+fn only_the_farm_ca_signs_messages() {
     let (farm, other) = (Farm::new(), Farm::new());
     let signature = farm.keys.sign(b"n3 is removed").expect("sign");
     let ca = &farm.keys.ca_pem;
@@ -265,7 +265,7 @@ fn the_farm_signs_and_nobody_else() {
 }
 
 #[test]
-fn times_are_kept() {
+fn certificate_validity_is_enforced() {
     let farm = Farm::new();
     let now = SystemTime::now();
     let b = badge("n1", Role::Keeper, 7);
@@ -301,17 +301,14 @@ fn role_tree_user_and_node_are_checked() {
     }
     for wrong in [badge("n2", Role::Keeper, 7), badge("n2", Role::Host, 8)] {
         let host = farm.n2.sign_short(&wrong, DAY).expect("sign");
-        refused(meet(&host, &farm.keeper()).1, "somebody else");
+        refused(meet(&host, &farm.keeper()).1, "another peer");
     }
     let host = farm.n1.sign_short(&badge("n1", Role::Host, 7), DAY);
-    refused(
-        meet(&host.expect("sign"), &farm.keeper()).1,
-        "somebody else",
-    );
+    refused(meet(&host.expect("sign"), &farm.keeper()).1, "another peer");
 }
 
 #[test]
-fn a_node_cannot_sign_for_another() {
+fn node_cannot_sign_for_another() {
     let farm = Farm::new();
     // n2 forges n1's keeper, n1 forges n2's host.
     let forged = farm.n2.sign_short(&badge("n1", Role::Keeper, 7), DAY);
@@ -319,7 +316,7 @@ fn a_node_cannot_sign_for_another() {
     refused(met, "");
     let forged = farm.n1.sign_short(&badge("n2", Role::Host, 7), DAY);
     refused(meet(&forged.expect("sign"), &farm.keeper()).1, "");
-    // Nor by making a node of its own below itself.
+    // Nor by signing a node certificate of its own.
     let usurper = FarmKeys {
         ca_pem: farm.n2.cert_pem.clone(),
         ca_key_pem: farm.n2.key_pem.clone(),
@@ -345,7 +342,7 @@ fn a_node_cannot_sign_for_another() {
 }
 
 #[test]
-fn silence_and_garbage_delay_nobody() {
+fn silent_and_garbage_peers_delay_no_other() {
     let farm = Farm::new();
     let listener = Listener::bind("127.0.0.1:0", &farm.host()).expect("bind");
     let addr = format!("127.0.0.1:{}", listener.port());
@@ -360,7 +357,7 @@ fn silence_and_garbage_delay_nobody() {
         listener.accept(&[badge("n1", Role::Keeper, 7)]),
         "does not speak TLS",
     );
-    // A stranger without a certificate is no keeper.
+    // A client without a certificate is not accepted as a keeper.
     let hash = farm.n1.ca_sha256().expect("hash");
     let expect = [badge("n1", Role::Keeper, 7)];
     thread::scope(|s| {
@@ -379,7 +376,7 @@ fn silence_and_garbage_delay_nobody() {
 }
 
 #[test]
-fn a_closed_listener_returns() {
+fn closed_listener_returns() {
     let farm = Farm::new();
     let listener = Listener::bind("127.0.0.1:0", &farm.host()).expect("bind");
     let closer = listener.closer().expect("closer");
@@ -394,7 +391,7 @@ fn a_closed_listener_returns() {
 }
 
 #[test]
-fn a_joiner_knows_the_farm_by_its_hash_alone() {
+fn joining_node_verifies_the_farm_by_its_hash() {
     let farm = Farm::new();
     let me = farm.n1.sign_short(&Badge::daemon(&node("n1")), DAY);
     let listener = Listener::bind_open("127.0.0.1:0", &me.expect("sign")).expect("bind");
@@ -402,8 +399,8 @@ fn a_joiner_knows_the_farm_by_its_hash_alone() {
     let hash = farm.n1.ca_sha256().expect("hash");
     thread::scope(|s| {
         let call = s.spawn(|| dial_unknown(&addr, hash, LONG));
-        let (_, who) = listener.accept_any().expect("accept");
-        assert_eq!(who, None);
+        let (_, peer) = listener.accept_any().expect("accept");
+        assert_eq!(peer, None);
         let (_, daemon, ca) = call.join().expect("thread").expect("dial");
         assert_eq!(daemon, Badge::daemon(&node("n1")));
         assert_eq!(armento_link::ca_hash(&ca), hash);
@@ -413,14 +410,14 @@ fn a_joiner_knows_the_farm_by_its_hash_alone() {
         assert!(listener.accept_any().is_err());
         refused(call.join().expect("thread").map(drop), "another farm");
     });
-    // Members are known by name on the same listener.
+    // Members are identified by name on the same listener.
     let n2 = farm.n2.sign_short(&Badge::daemon(&node("n2")), DAY);
     thread::scope(|s| {
         let n2 = n2.expect("sign");
         let addr = &addr;
         let call = s.spawn(move || dial(addr, &n2, &Badge::daemon(&node("n1")), LONG));
-        let (_, who) = listener.accept_any().expect("accept");
-        assert_eq!(who, Some(Badge::daemon(&node("n2"))));
+        let (_, peer) = listener.accept_any().expect("accept");
+        assert_eq!(peer, Some(Badge::daemon(&node("n2"))));
         assert!(call.join().expect("thread").is_ok());
     });
 }

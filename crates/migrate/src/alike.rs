@@ -1,8 +1,8 @@
-//! Files that a target has of its own, byte for byte: libraries, mostly. They need not travel.
+//! Files of which the target has an identical copy: mostly libraries. They are not transferred.
 //!
-//! From: `carry.rs` (the source describes them). Next: `host/src/files/local_copies.rs` (the target looks).
+//! From: `carry.rs` (the source describes them). Next: `host/src/alike.rs` (the target looks them up).
 //!
-//! What is compared is a digest of the contents: names, sizes and times may be alike where the bytes are not.
+//! Digests of the contents are compared: name, size and time may match where the bytes differ.
 
 use armento_wire::talk::FileKey;
 use ring::digest::{Context, SHA256};
@@ -13,18 +13,18 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, PathBuf};
 
-/// A smaller file travels sooner than it is asked for (at 1 Gbit/s in half a millisecond, some round trips), and a larger one
-/// is nobody's library, bytes.
+/// Bytes. A smaller file is sent in less time than the question takes (at 1 Gbit/s in half a millisecond, some round
+/// trips), and a larger one is hardly a library.
 pub const SIZES: std::ops::RangeInclusive<u64> = 64 << 10..=64 << 20;
-/// Where programs and libraries of a system are. Of other files a node tells nobody whether it has them.
-/// Source: Filesystem Hierarchy Standard 3.0.
+/// Where programs and libraries of a system are. A node does not disclose whether it has any other file. Source:
+/// Filesystem Hierarchy Standard 3.0.
 const SYSTEM: [&str; 5] = ["/usr", "/lib", "/lib64", "/bin", "/sbin"];
-/// Read at a time, bytes: stays in the nearest caches.
+/// Bytes per read: fits into the nearest caches.
 const BLOCK: usize = 128 << 10;
 
 pub type Digest = [u8; 32];
 
-/// A file of the source's, and where it is there.
+/// A file of the source, and its path there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Like {
     pub key: FileKey,
@@ -34,7 +34,7 @@ pub struct Like {
 }
 
 impl Like {
-    /// `None`: nobody has it by this name, or it is sooner sent.
+    /// `None`: the name leads to no such file any more, or sending it is faster than asking.
     pub fn of(key: &FileKey, f: &File) -> Option<Like> {
         let path = std::fs::read_link(format!("/proc/self/fd/{}", f.as_raw_fd())).ok()?;
         let mut like = Like {
@@ -49,7 +49,7 @@ impl Like {
         Some(like)
     }
 
-    /// Is it one of those that a node tells of?
+    /// Whether it is a file whose existence a node may disclose.
     pub fn may_be_looked_for(&self) -> bool {
         let plain = |c| matches!(c, Component::RootDir | Component::Normal(_));
         SIZES.contains(&self.key.size)
@@ -58,7 +58,7 @@ impl Like {
     }
 }
 
-/// Reads `size` bytes, shows each block to `each`, with its place, and says their digest. Fewer bytes are an error.
+/// Reads `size` bytes, passes each block with its offset to `each`, and returns their digest. Fewer bytes are an error.
 pub fn read_through(
     f: &File,
     size: u64,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_of_the_system_are_looked_for() {
+    fn only_system_files_are_looked_up() {
         let check = |path, size, want| {
             let got = like(path, size).may_be_looked_for();
             assert_eq!(got, want, "{path} {size}");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_that_of_sha256sum() {
+    fn digest_equals_sha256sum() {
         let path = std::env::temp_dir().join(format!("armento-alike-{}", std::process::id()));
         let bytes: Vec<u8> = (0..300_001u32).map(|n| (n * 7 % 251) as u8).collect();
         std::fs::write(&path, &bytes).expect("written");

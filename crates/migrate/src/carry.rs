@@ -1,4 +1,4 @@
-//! Files go along: those behind the mappings that a target lacks.
+//! Transfers the mapped files that a target lacks.
 //!
 //! From: `source.rs`, at the offer. Next: `target.rs`.
 
@@ -17,8 +17,8 @@ use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 impl<R: Read, W: Write> Job<'_, R, W> {
-    /// The files that were mapped since the offer, or since this was asked last. While the process runs, and once more
-    /// when it stands still: a program that begins maps its libraries one after the other.
+    /// Transfers the files that were mapped since the offer, or since the last call. Called while the process runs, and
+    /// once more when it is frozen: a program that starts maps its libraries one after the other.
     pub fn more(&mut self, areas: &[Area], files: &mut Opened) -> Result<()> {
         let mut new = files_of(areas);
         new.retain(|k| !self.told.contains(k));
@@ -33,7 +33,7 @@ impl<R: Read, W: Write> Job<'_, R, W> {
 
     fn lacks(&mut self) -> Result<Vec<FileKey>> {
         let mut buf = Vec::new();
-        match self.hear(&mut buf)? {
+        match self.read_answer(&mut buf)? {
             bulk::LACKS => {}
             _ => return Err(WireError::Garbled("answer to files").into()),
         }
@@ -43,14 +43,14 @@ impl<R: Read, W: Write> Job<'_, R, W> {
     pub(crate) fn carry(&mut self, keys: &[FileKey], files: &mut Opened) -> Result<()> {
         let mut left = keys;
         while !left.is_empty() {
-            let (now, later) = left.split_at(asked_together(left));
+            let (now, later) = left.split_at(query_batch(left));
             self.carry_some(now, files)?;
             left = later;
         }
         Ok(())
     }
 
-    /// All but what the target has of its own.
+    /// All but those of which the target has an identical copy.
     fn carry_some(&mut self, keys: &[FileKey], files: &mut Opened) -> Result<()> {
         let all = keys.iter();
         let alike: Vec<Like> = all.filter_map(|k| Like::of(k, &files(k)?)).collect();
@@ -87,8 +87,8 @@ impl<R: Read, W: Write> Job<'_, R, W> {
     }
 }
 
-/// Both sides read what is asked for before they answer: no more than the largest single file at once.
-fn asked_together(keys: &[FileKey]) -> usize {
+/// Both sides read the files in question before they answer: at most as much at once as the largest single file.
+fn query_batch(keys: &[FileKey]) -> usize {
     let mut sum = 0u64;
     let fits = |key: &&FileKey| {
         sum = sum.saturating_add(key.size);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_is_asked_for_together() {
+    fn queries_are_bounded_by_size() {
         let check = |sizes: &[u64], want| {
             let key = |&size| FileKey {
                 dev: 1,
@@ -111,7 +111,7 @@ mod tests {
                 ctime_ns: 0,
             };
             let keys: Vec<FileKey> = sizes.iter().map(key).collect();
-            assert_eq!(asked_together(&keys), want, "{sizes:?}");
+            assert_eq!(query_batch(&keys), want, "{sizes:?}");
         };
         let most = *SIZES.end();
         check(&[1], 1);

@@ -1,10 +1,10 @@
-//! Fault points: places where a test kills or freezes one side of a move.
+//! Failpoints: places where a test kills or freezes one side of a move.
 //!
-//! From: `crates/cli/tests/faults.rs`, `conform/src/faults/run.rs`. Only where `ARMENTO_FAULTS` names a directory: a file
-//! there, or in its folder of the process's tree, called like the point, says what is to happen (`kill`, `freeze
-//! SECONDS`, or `stall SECONDS` for the thread that passes it alone), once; one called [`ANY`] happens wherever the process
-//! is. The points passed are noted in the folder of the tree. Where `ARMENTO_LAPS` is set each point is noted in the log
-//! with its time, so that one sees what a pause is made of.
+//! From: `crates/cli/tests/faults.rs`, `conform/src/faults/run.rs`. Active only if `ARMENTO_FAULTS` names a directory.
+//! A file there, or in its folder of the process's tree, named as the failpoint, contains what is to happen once:
+//! `kill`, `freeze SECONDS`, or `stall SECONDS` (only for the thread that passes it). A file named [`ANY`] acts at any
+//! place in the process. The failpoints passed are recorded in the folder of the tree. If `ARMENTO_LAPS` is set, each
+//! failpoint is logged with its time, which shows what a pause consists of.
 
 use armento_model::TreeId;
 use std::fs::{self, OpenOptions};
@@ -14,13 +14,13 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A fault at no point in particular.
+/// A fault at no particular failpoint.
 pub const ANY: &str = "any";
-/// How often a process looks for one.
+/// Polling interval for a file named [`ANY`].
 const LOOK: Duration = Duration::from_millis(10);
 
 static DIR: OnceLock<Option<PathBuf>> = OnceLock::new();
-/// Folder of the tree below it.
+/// The folder of the tree in that directory.
 static OWN: OnceLock<PathBuf> = OnceLock::new();
 
 fn dir() -> Option<&'static Path> {
@@ -28,26 +28,26 @@ fn dir() -> Option<&'static Path> {
     DIR.get_or_init(named).as_deref()
 }
 
-/// This process is a side of `tree` from now on.
+/// Declares this process a side of the move of `tree`.
 pub fn side_of(tree: TreeId) {
     let Some(own) = dir().map(|d| d.join(tree.to_string())) else {
         return;
     };
-    // Whoever tests made the directory, and this one is for whoever tests.
+    // The user who tests made the directory, and this folder is for the same user.
     let _ = fs::create_dir(&own);
     if OWN.set(own.clone()).is_ok() {
         let watch = move || {
             while own.exists() {
-                happens(&own.join(ANY));
+                apply_file(&own.join(ANY));
                 std::thread::sleep(LOOK);
             }
         };
-        // Without room for a thread there are the points.
+        // If no thread can be started, failpoints still work.
         let _ = armento_tracee::aside::start("faults", watch);
     }
 }
 
-/// Passes a point of a move.
+/// Passes a failpoint of a move.
 pub fn point(name: &str) {
     static LAPS: OnceLock<bool> = OnceLock::new();
     if *LAPS.get_or_init(|| std::env::var_os("ARMENTO_LAPS").is_some()) {
@@ -55,27 +55,28 @@ pub fn point(name: &str) {
         eprintln!("lap {ms:.3} {name}");
     }
     let Some(dir) = dir() else { return };
-    happens(&dir.join(name));
+    apply_file(&dir.join(name));
     if let Some(own) = OWN.get() {
         let log = OpenOptions::new()
             .create(true)
             .append(true)
             .open(own.join("points"));
         if let Ok(mut log) = log {
-            // A point that is not noted was passed all the same.
+            // A failpoint that cannot be recorded is still passed.
             let _ = log.write_all(format!("{name}\n").as_bytes());
         }
-        happens(&own.join(name));
+        apply_file(&own.join(name));
     }
 }
 
-/// What the file says, if it is there; once. One that says nothing is only just being written: its word is for a later point.
-fn happens(file: &Path) {
+/// Carries out what the file says, once, if it exists. An empty file is just being written: it applies to a later
+/// failpoint.
+fn apply_file(file: &Path) {
     if let Ok(what) = fs::read_to_string(file)
         && !what.is_empty()
         && fs::remove_file(file).is_ok()
     {
-        happen(what.trim());
+        apply(what.trim());
     }
 }
 
@@ -87,18 +88,18 @@ fn stall(seconds: &str) -> Duration {
     Duration::from_secs_f64(s.clamp(0.0, STALL_MAX))
 }
 
-fn happen(what: &str) {
+fn apply(what: &str) {
     let me = std::process::id() as i32;
     let (word, seconds) = what.split_once(' ').unwrap_or((what, ""));
     let signal = match word {
         "kill" => libc::SIGKILL,
         "freeze" => libc::SIGSTOP,
         "stall" => return std::thread::sleep(stall(seconds)),
-        _ => return eprintln!("fault: {what} is none"),
+        _ => return eprintln!("fault: {what} is unknown"),
     };
     if signal == libc::SIGSTOP {
         let wake = format!("sleep {seconds}; kill -CONT {me}");
-        // Who is frozen cannot wake itself.
+        // A frozen process cannot wake itself.
         let _ = Command::new("sh").args(["-c", &wake]).spawn();
     }
     let _ = armento_tracee::sys::kill(me, signal);
@@ -109,15 +110,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_there_when_it_is_written_and_happens_once() {
+    fn fault_happens_once_after_its_file_is_written() {
         let file = std::env::temp_dir().join(format!("armento-fault-{}", std::process::id()));
         let there = || file.exists();
-        happens(&file);
+        apply_file(&file);
         fs::write(&file, "").expect("made");
-        happens(&file);
+        apply_file(&file);
         assert!(there(), "it is only just being written");
         fs::write(&file, "stall 0\n").expect("written");
-        happens(&file);
+        apply_file(&file);
         assert!(!there(), "it has happened");
     }
 }

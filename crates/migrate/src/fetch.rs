@@ -1,10 +1,11 @@
-//! The target behind the flip: the program runs, and what it waits for comes first.
+//! The target after the flip (post-copy): the program runs, and the pages it waits for come first.
 //!
 //! From: `target.rs`. Facing it: `sweep.rs`.
 //!
-//! Lock: the books, held from a look at them until the kernel has done what follows, and while what the kernel tells
-//! is read. KERNEL: userfaultfd(2): as long as a change of the memory (madvise, munmap, mremap) has not been read of,
-//! pages are refused with EAGAIN; once it has been, a page put by older books would be one that the program gave up.
+//! Lock: the books, held from a lookup in them until the kernel has done what follows from it, and while events of the
+//! kernel are read. KERNEL: userfaultfd(2): while a change of the memory (madvise, munmap, mremap) has not been read,
+//! filling pages fails with EAGAIN; once it has been read, a page filled according to older books would be one that the
+//! program gave up.
 
 use crate::later::Later;
 use crate::{Local, MigrateError, Result};
@@ -24,36 +25,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes put at once: who waits for another page waits no longer than for these.
+/// Bytes filled at once: bounds how long a thread waits that needs another page.
 const PUT: usize = 64 << 10;
-/// Not the zero page: mincore(2) and the next move take that for one that was only read.
+/// Not the zero page: mincore(2) and the next move treat a zero page as one that was only read.
 static ZEROS: [u8; PUT] = [0; PUT];
-/// Between two tries to put a page into memory that is being changed.
+/// Delay between two attempts to fill a page in memory that is being changed.
 const CHANGING: Duration = Duration::from_micros(20);
-/// How often the ear looks whether everything is there, milliseconds.
+/// Interval at which the event reader checks whether everything has arrived, milliseconds.
 const LOOK_MS: i32 = 10;
 
 #[derive(Default)]
 struct Books {
     later: Later,
-    /// Asked for and not here: the source's addresses. As many as threads wait, at most.
+    /// Requested and not received: addresses at the source. At most one for each waiting thread.
     asked: HashSet<u64>,
-    /// Empty pages that could not be made while the memory was changing.
+    /// Zero pages that could not be filled while the memory was changing.
     again: Vec<u64>,
 }
 
-/// One process whose pages are still coming.
+/// One process whose pages are still arriving.
 pub struct Fetch {
     uffd: Uffd,
-    /// The process itself: see [`Fetch::run`].
+    /// A pidfd of the process: see [`Fetch::run`].
     body: OwnedFd,
     books: Mutex<Books>,
     over: AtomicBool,
 }
 
 impl Fetch {
-    /// `uffd` asks for pages (`Uffd::adopt_asking`); what holds any of `later` is registered with it.
-    /// `body`: its pidfd.
+    /// `uffd` reports missing pages (`Uffd::adopt_asking`); every mapping that holds any of `later` is registered with
+    /// it. `body`: the pidfd of the process.
     pub fn new(uffd: Uffd, body: OwnedFd, later: &[Run]) -> Fetch {
         Fetch {
             uffd,
@@ -70,28 +71,29 @@ impl Fetch {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Receives what is left. After `Ok` all of it is there, and nobody waits for a page any more. After an error
-    /// the process was killed: once the descriptor is closed who waits would find zeros, and go on with them.
+    /// Receives the remaining pages. After `Ok` all have arrived, and no thread waits for a page any more. After an
+    /// error the process was killed: once the descriptor is closed, waiting threads would read zeros and go on with
+    /// them.
     pub fn run(self, r: &mut impl Read, w: &mut (impl Write + Send)) -> Result<()> {
         let w = Mutex::new(w);
         let got = std::thread::scope(|s| {
-            let hears = std::thread::Builder::new().name("faults".into());
-            hears
-                .spawn_scoped(s, || self.listen(&w))
+            let reader = std::thread::Builder::new().name("faults".into());
+            reader
+                .spawn_scoped(s, || self.read_events(&w))
                 .local("start a thread")?;
             let got = self.receive(r, &w);
             self.over.store(true, Ordering::Release);
             got
         });
         if got.is_err() {
-            // One that is gone needs it no more.
+            // A process that is gone needs no kill.
             let _ = sys::pidfd_kill(&self.body);
             return got;
         }
-        // Who waits is woken, and finds memory as any other.
+        // Waiting threads are woken, and find ordinary memory.
         drop(self);
         let mut w = w.lock().unwrap_or_else(PoisonError::into_inner);
-        // The source gives up its memory when it hears this, or when the connection ends.
+        // The source frees its memory when it receives this, or when the connection ends.
         let _ = write_frame(&mut **w, bulk::WHOLE, &[]);
         Ok(())
     }
@@ -138,16 +140,16 @@ impl Fetch {
                         self.put_part(p.at + at as u64, &ZEROS[..n])?;
                     }
                 }
-                // The program changes what it has.
+                // The program may have changed the pages that it has.
                 Holds::Like { .. } => return Err(WireError::Garbled("page by itself").into()),
             }
         }
         Ok(())
     }
 
-    /// `at`: the source's address.
+    /// `at`: the address at the source.
     fn put_part(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        // KERNEL: UFFDIO_COPY takes what lies in one mapping; of a range over several it says that there is none.
+        // KERNEL: UFFDIO_COPY works within one mapping; for a range over several it returns ENOENT.
         let mut most = PUT as u64;
         loop {
             let mut b = self.lock();
@@ -170,7 +172,7 @@ impl Fetch {
                     drop(b);
                     std::thread::sleep(CHANGING);
                 }
-                // Somebody made it, or it is unmapped: nobody needs this one.
+                // The page exists already or is unmapped: this copy is not needed.
                 Some(Unput::There | Unput::Nowhere) => {
                     let page = p.here + done;
                     b.later.settle((page, page + PAGE));
@@ -181,13 +183,13 @@ impl Fetch {
         }
     }
 
-    /// Hears what the body's kernel tells until everything is there.
-    fn listen(&self, w: &Mutex<&mut (impl Write + Send)>) {
+    /// Reads the events of the process's userfaultfd until everything has arrived.
+    fn read_events(&self, w: &Mutex<&mut (impl Write + Send)>) {
         let mut wants = Vec::new();
         while !self.over.load(Ordering::Acquire) {
             let again = {
                 let mut b = self.lock();
-                if self.hear(&mut b, &mut wants).is_err() {
+                if self.read_event(&mut b, &mut wants).is_err() {
                     return;
                 }
                 !b.again.is_empty()
@@ -195,14 +197,14 @@ impl Fetch {
             for at in wants.drain(..) {
                 let at: u64 = at;
                 let mut w = w.lock().unwrap_or_else(PoisonError::into_inner);
-                // A broken link shows itself to the reader.
+                // The receiving side detects a broken link.
                 let _ = write_frame(&mut **w, bulk::WANT, &[&at.to_le_bytes()]);
             }
             sys::poll_in(&[self.uffd.raw()], if again { 1 } else { LOOK_MS });
         }
     }
 
-    fn hear(&self, b: &mut Books, wants: &mut Vec<u64>) -> std::io::Result<()> {
+    fn read_event(&self, b: &mut Books, wants: &mut Vec<u64>) -> std::io::Result<()> {
         for at in std::mem::take(&mut b.again) {
             self.page(b, at, wants);
         }
@@ -217,7 +219,7 @@ impl Fetch {
         Ok(())
     }
 
-    /// Somebody waits for the page at `at`.
+    /// A thread waits for the page at `at`.
     fn page(&self, b: &mut Books, at: u64, wants: &mut Vec<u64>) {
         if let Some(source) = b.later.source_of(at) {
             if b.asked.insert(source) {
@@ -225,7 +227,7 @@ impl Fetch {
             }
             return;
         }
-        // There never was one.
+        // The source has no such page: fill it with zeros.
         match self.uffd.put_zero(at) {
             Some(Unput::Changing) => b.again.push(at),
             Some(_) => self.uffd.wake(at),

@@ -1,4 +1,4 @@
-//! Pages that came, put where they belong.
+//! Writes received pages into the process.
 //!
 //! From: `target.rs`.
 
@@ -15,12 +15,13 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Pages without a place between two answers to the source: more than a program unmaps in one round, less than a frame holds.
-const HOMELESS_MAX: usize = 64 << 10;
+/// Limit of pages without a mapping between two answers to the source: more than a program unmaps in one round, fewer
+/// than fit into a frame.
+const UNMAPPED_MAX: usize = 64 << 10;
 /// Addresses in one vector call. KERNEL: UIO_MAXIOV.
 const PARTS: usize = 1024;
 
-/// Pages that hold something older until their own bytes come: others read it meanwhile.
+/// Pages that hold older content until their own bytes come: other processes read it in the meantime.
 #[derive(Clone, Default)]
 pub struct StandIns(Arc<Mutex<BTreeSet<u64>>>);
 
@@ -54,28 +55,29 @@ impl StandIns {
     }
 }
 
-/// Zeros to fill pages with, a part at a time. Not the zero page: mincore(2) and the next move would take those for
+/// Zeros to fill pages with, a part at a time. Not the zero page: mincore(2) and the next move would treat those as
 /// pages that were only read.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Where one process's pages go.
+/// Writes the pages of one process.
 pub struct Filler {
-    /// As this node numbers it.
+    /// The pid on this node.
     pub pid: i32,
-    /// Makes pages that are not there; without one they are all written.
+    /// Fills missing pages; without it all pages are written by process_vm_writev.
     pub uffd: Option<Arc<Uffd>>,
     pub stand_ins: StandIns,
     grow: Grow,
-    /// Sorted: where `uffd` makes them.
+    /// Sorted: the ranges that `uffd` fills.
     filling: Vec<Run>,
-    /// Pages that found no place, while the process runs: what it unmaps meanwhile may be gone here already. `None`: it does
-    /// not, and such a page is the end of the move.
-    homeless: Option<Vec<Run>>,
-    /// Blocks of [`HUGE_PAGE`] among these that the kernel fills as ever: it makes huge pages, `uffd` small ones only.
+    /// Pages without a mapping, collected while the process runs: what it unmaps meanwhile may be unmapped here
+    /// already. `None`: the process is frozen, and such a page fails the move.
+    unmapped: Option<Vec<Run>>,
+    /// Blocks of [`HUGE_PAGE`] in these ranges that are left to ordinary page faults: those create huge pages, `uffd`
+    /// only small ones.
     open: BTreeSet<u64>,
 }
 
-/// What x86-64 calls a huge page.
+/// Size of a huge page on x86-64.
 const HUGE_PAGE: u64 = 2 << 20;
 
 impl Filler {
@@ -86,12 +88,12 @@ impl Filler {
             stand_ins,
             grow: Grow::default(),
             filling: Vec::new(),
-            homeless: None,
+            unmapped: None,
             open: BTreeSet::new(),
         }
     }
 
-    /// With pages that `uffd` makes in `runs`, and nowhere else.
+    /// Sets the ranges that `uffd` fills; no others are.
     pub fn filling(mut self, runs: Vec<Run>) -> Filler {
         self.filling = pages::union(runs, &[]);
         self
@@ -99,25 +101,25 @@ impl Filler {
 
     /// Until [`Filler::settle`] its mappings here change as the process changes them.
     pub fn loose(mut self) -> Filler {
-        self.homeless = Some(Vec::new());
+        self.unmapped = Some(Vec::new());
         self
     }
 
-    /// From now on every page has its place.
+    /// From now on every page must have a mapping.
     pub fn settle(&mut self) {
-        self.homeless = None;
+        self.unmapped = None;
     }
 
-    /// Those that found no place since this was asked last: the source is to count them as not sent.
-    pub fn take_homeless(&mut self) -> Vec<Run> {
-        let all = self.homeless.as_mut().map(std::mem::take);
+    /// Takes the pages without a mapping since the last call: the source must count them as not sent.
+    pub fn take_unmapped(&mut self) -> Vec<Run> {
+        let all = self.unmapped.as_mut().map(std::mem::take);
         pages::union(all.unwrap_or_default(), &[])
     }
 
-    /// A page has no place, because of `e`.
-    fn has_no_place(&mut self, at: u64, e: MigrateError) -> Result<()> {
-        match &mut self.homeless {
-            Some(all) if all.len() < HOMELESS_MAX && !matches!(e, MigrateError::Ended) => {
+    /// Handles a page without a mapping; `e` is the cause.
+    fn note_unmapped(&mut self, at: u64, e: MigrateError) -> Result<()> {
+        match &mut self.unmapped {
+            Some(all) if all.len() < UNMAPPED_MAX && !matches!(e, MigrateError::Ended) => {
                 all.push((at, at + PAGE));
                 Ok(())
             }
@@ -125,8 +127,8 @@ impl Filler {
         }
     }
 
-    /// Before: pages are about to be given up. In huge pages the kernel would fill their place with zeros, as soon as
-    /// one beside them comes.
+    /// Before: pages are about to be given up. In huge pages the kernel would fill their place with zeros as soon as a
+    /// neighbouring page is written.
     pub fn close(&mut self) -> Result<()> {
         let Some(uffd) = &self.uffd else {
             return Ok(());
@@ -139,17 +141,17 @@ impl Filler {
         Ok(())
     }
 
-    /// One frame of pages. Returns its bytes.
+    /// Writes one frame of pages. Returns its bytes.
     pub fn pages(&mut self, body: &[u8]) -> Result<u64> {
         let mut grow = std::mem::take(&mut self.grow);
         let told = decode(body, &mut grow)?;
-        self.tell(&told.0, told.1)?;
+        self.apply(&told.0, told.1)?;
         self.grow = grow;
         Ok(body.len() as u64)
     }
 
-    fn tell(&mut self, parts: &[Part], mut rest: &[u8]) -> Result<()> {
-        // Whoever sends them is not to write what we share with the process.
+    fn apply(&mut self, parts: &[Part], mut rest: &[u8]) -> Result<()> {
+        // The sender must not write into our region of the process.
         if !parts.iter().all(|p| region::apart(p.at, p.len as u64)) {
             return Err(WireError::Garbled("page of a program").into());
         }
@@ -185,7 +187,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Lets a huge page come where `p` is, unless there is something already.
+    /// Lets a huge page be created at `p`, unless a page exists there already.
     fn make_room(&mut self, p: &Part) {
         let Some(uffd) = &self.uffd else { return };
         let first = p.at / HUGE_PAGE * HUGE_PAGE;
@@ -193,7 +195,7 @@ impl Filler {
         for block in (first..end).step_by(HUGE_PAGE as usize) {
             let run = (block, block + HUGE_PAGE);
             let known = pages::minus(&[run], &self.filling).is_empty();
-            // What cannot be had so comes in small pages.
+            // If that fails, small pages are used.
             if !self.open.contains(&block) && known && uffd.filled(run).is_ok() {
                 self.open.insert(block);
             }
@@ -212,11 +214,11 @@ impl Filler {
         Ok(())
     }
 
-    /// A page that is like another which came before.
+    /// Copies a page that equals another one sent before.
     fn copy(&mut self, at: u64, like: (u64, u64)) -> Result<()> {
         let page = match self.came_before(like) {
             Ok(page) => page,
-            Err(e) => return self.has_no_place(at, e),
+            Err(e) => return self.note_unmapped(at, e),
         };
         match self.left(at, &page) {
             Some(left) => self.write(&[left]),
@@ -228,7 +230,7 @@ impl Filler {
         let mut page = [0; PAGE_LEN];
         let read = sys::vm_read(self.pid, from, &mut page);
         if !matches!(read, Ok(PAGE_LEN)) {
-            // What the process itself may not read.
+            // The process itself may not be allowed to read it.
             let mem =
                 File::open(format!("/proc/{}/mem", self.pid)).of_process("open its memory")?;
             mem.read_exact_at(&mut page, from)
@@ -241,7 +243,7 @@ impl Filler {
         Ok(page)
     }
 
-    /// Makes the pages that are not there; the rest is to be written.
+    /// Fills the missing pages; returns the part that must be written.
     fn left<'a>(&self, at: u64, bytes: &'a [u8]) -> Option<(u64, &'a [u8])> {
         let made = self.make(at, bytes);
         (made < bytes.len()).then(|| (at + made as u64, &bytes[made..]))
@@ -254,8 +256,8 @@ impl Filler {
         self.uffd.as_ref().map_or(0, |u| u.fill(at, bytes))
     }
 
-    /// Does `at` lie behind the end of its file, which was cut off meanwhile? The kernel takes such pages away from
-    /// who has them, too.
+    /// Whether `at` lies beyond the end of its file, which was truncated in the meantime. The kernel also removes such
+    /// pages from processes that have them mapped.
     fn cut_off(&self, at: u64) -> bool {
         let missing = sys::vm_read(self.pid, at, &mut [0]).is_err();
         let all = || maps::read(self.pid).unwrap_or_default();
@@ -263,8 +265,8 @@ impl Filler {
         missing && all().iter().any(of_file)
     }
 
-    /// Some are there and some not, or the mapping is read-only: page by page. One without a place is the
-    /// end of the move: the source counts it as sent and would never send it again.
+    /// Some pages exist and some do not, or the mapping is read-only: write page by page. A page without a mapping
+    /// fails the move: the source counts it as sent and would never send it again.
     fn one_by_one(&mut self, parts: &[(u64, &[u8])]) -> Result<()> {
         let mem = OpenOptions::new()
             .write(true)
@@ -274,7 +276,7 @@ impl Filler {
             for (i, page) in bytes.chunks(PAGE as usize).enumerate() {
                 let at = at + i as u64 * PAGE;
                 if self.make(at, page) < page.len() && !self.cut_off(at) {
-                    force_write(&mem, at, page).or_else(|e| self.has_no_place(at, e))?;
+                    force_write(&mem, at, page).or_else(|e| self.note_unmapped(at, e))?;
                 }
             }
         }
@@ -282,7 +284,7 @@ impl Filler {
     }
 }
 
-/// A part in pieces of at most `most`, none of which lies in two of what `most` divides memory into.
+/// Splits a part at multiples of `most`.
 fn pieces(p: &Part, most: usize) -> impl Iterator<Item = (u64, usize)> {
     let (mut at, end) = (p.at, p.at + p.len as u64);
     std::iter::from_fn(move || {
@@ -310,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_cover_a_part_and_lie_in_one_block_each() {
+    fn pieces_cover_a_part_and_cross_no_block() {
         let all = |at, len, most| -> Vec<(u64, usize)> {
             let holds = Holds::Zeros;
             let huge = false;

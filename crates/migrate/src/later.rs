@@ -1,21 +1,21 @@
-//! Pages that come behind the flip: the target's books, and the source's.
+//! Pages that come after the flip (post-copy): the books of the target and of the source.
 //!
 //! From: `fetch.rs`, `sweep.rs`. Pure.
 
 use armento_tracee::pages::Run;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a target still waits for, by where it is to be. A program may move its memory meanwhile (mremap): the source
-/// knows every page by where it was at the flip.
+/// Pages that a target still waits for, by their current address. A program may move its memory meanwhile (mremap): the
+/// source identifies every page by its address at the flip.
 #[derive(Default)]
 pub struct Later {
-    /// Start here: end here, and what to add to a source's address.
+    /// Start here: end here, and the offset to add to an address at the source.
     awaited: BTreeMap<u64, (u64, i64)>,
-    /// Every shift there ever was.
+    /// All offsets that ever occurred.
     shifts: BTreeSet<i64>,
 }
 
-/// A part of what came, and where it is to be.
+/// A received part, and its current address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub source: u64,
@@ -32,13 +32,13 @@ impl Later {
         }
     }
 
-    /// The source's address of the page at `at`, if it has not come.
+    /// The address at the source of the page at `at`, if it has not come.
     pub fn source_of(&self, at: u64) -> Option<u64> {
         let (_, &(end, shift)) = self.awaited.range(..=at).next_back()?;
         (at < end).then(|| at.wrapping_add_signed(-shift))
     }
 
-    /// What of the source's `run` is still awaited, and where.
+    /// The parts of the source's `run` that are still awaited, and their current addresses.
     pub fn pieces(&self, (start, end): Run) -> Vec<Piece> {
         let mut all = Vec::new();
         for &shift in &self.shifts {
@@ -60,7 +60,7 @@ impl Later {
         all
     }
 
-    /// What is here came, or is nobody's any more.
+    /// Marks `run` as received or given up.
     pub fn settle(&mut self, run: Run) {
         for (s, (e, shift)) in self.touching(run) {
             self.awaited.remove(&s);
@@ -83,7 +83,7 @@ impl Later {
             .map(|(s, (e, shift))| (s.max(gone.0), e.min(gone.1), shift))
             .collect();
         self.settle(gone);
-        // What was there is unmapped by the move.
+        // The destination of the move is unmapped by it.
         self.settle((to, to.saturating_add(len)));
         for (s, e, shift) in moving {
             let shift = shift.wrapping_add(by);
@@ -106,17 +106,18 @@ impl Later {
     }
 }
 
-/// What a source has not sent yet, and in which order it goes when nobody asks.
+/// Pages that a source has not sent yet, and the order of the background sweep.
 #[derive(Default)]
 pub struct Unsent {
     left: Later,
     order: Vec<Run>,
-    /// How far the sweep is in `order`: the run, and the address in it.
+    /// Position of the sweep in `order`: the run, and the address in it.
     at: (usize, u64),
 }
 
 impl Unsent {
-    /// `order` says what comes first, and may name pages that are none of `runs`; what it does not name comes last.
+    /// `order` comes first in the sweep, and may contain pages outside `runs`; the pages of `runs` outside it come
+    /// last.
     pub fn new(runs: &[Run], mut order: Vec<Run>) -> Unsent {
         order.extend(runs);
         Unsent {
@@ -130,7 +131,7 @@ impl Unsent {
         self.left.left()
     }
 
-    /// What of `run` was not sent; it counts as sent from now on.
+    /// The parts of `run` that were not sent; they count as sent from now on.
     pub fn take(&mut self, run: Run) -> Vec<Run> {
         let parts = self.left.pieces(run);
         self.left.settle(run);
@@ -163,7 +164,7 @@ mod tests {
     const P: u64 = 4096;
 
     #[test]
-    fn what_came_is_awaited_no_more() {
+    fn received_pages_are_not_awaited() {
         let mut l = Later::new(&[(10 * P, 20 * P), (30 * P, 31 * P)]);
         assert_eq!(l.left(), 11 * P);
         assert_eq!(l.source_of(9 * P), None);
@@ -185,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn moved_memory_is_found_by_where_it_was() {
+    fn moved_memory_is_found_by_its_old_address() {
         let mut l = Later::new(&[(10 * P, 20 * P)]);
         l.moved(12 * P, 112 * P, 4 * P);
         assert_eq!(l.source_of(12 * P), None);
         assert_eq!(l.source_of(113 * P), Some(13 * P));
         assert_eq!(l.source_of(11 * P), Some(11 * P));
-        // And once more, a part of it, over what waits elsewhere.
+        // Again, a part of it, over a range that is awaited elsewhere.
         l.moved(113 * P, 18 * P, P);
         assert_eq!(l.source_of(18 * P), Some(13 * P));
         assert_eq!(l.pieces((18 * P, 19 * P)), []);

@@ -1,8 +1,8 @@
-//! The image of one process, and the phases by which it travels.
+//! The image of one process, and the phases of its move.
 //!
-//! Source and target face each other: [`source`] writes what [`target`] reads. [`image`] is cut by
-//! resource. Nothing here decides who moves, and nothing here knows whether a side is home or host:
-//! that is left to `keeper` and `host`, which own the threads. Start at [`image`].
+//! Source and target mirror each other: [`target`] reads what [`source`] writes. [`image`] is divided by resource. This
+//! crate does not decide which process moves, nor whether a side is home or host: that is up to `keeper` and `host`,
+//! which own the threads. Start at [`image`].
 
 pub mod alike;
 pub mod carry;
@@ -22,28 +22,28 @@ mod watch;
 
 use armento_model::Stay;
 
-/// What is left after a failed move.
+/// Why a move failed, and what state that leaves.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    /// It may not or cannot move now. It runs on where it was.
+    /// It may not or cannot move now. It goes on where it was.
     #[error("{0}: {1}")]
     Stays(Stay, String),
-    /// The other side refused. It runs on where it was.
+    /// The other side refused. It goes on where it was.
     #[error("the other node declined: {0}: {1}")]
     Declined(Stay, String),
-    /// Link lost before the flip. It runs on where it was.
+    /// Link lost before the flip. It goes on where it was.
     #[error("the link was lost: {0}")]
     Link(#[from] armento_wire::WireError),
-    /// The process ended meanwhile; its parent knows.
+    /// The process ended in the meantime; its parent was notified.
     #[error("the process ended meanwhile")]
     Ended,
-    /// Something that one of the two nodes does for itself did not work. It runs on where it was.
+    /// A local operation of one of the two nodes failed. It goes on where it was.
     #[error("cannot {what}: {why}")]
     Local {
         what: &'static str,
         why: std::io::Error,
     },
-    /// Something inside the process did not work. It runs on where it was, unless the text says otherwise.
+    /// An operation inside the process failed. It goes on where it was, unless the text says otherwise.
     #[error("{0}")]
     Trace(armento_tracee::TraceError),
 }
@@ -61,7 +61,7 @@ impl From<armento_tracee::TraceError> for MigrateError {
 }
 
 impl MigrateError {
-    /// The reason as `armento why` tells it.
+    /// The reason as `armento why` shows it.
     pub fn stay(&self) -> Stay {
         match self {
             MigrateError::Stays(s, _) | MigrateError::Declined(s, _) => *s,
@@ -72,7 +72,7 @@ impl MigrateError {
         }
     }
 
-    /// What stands beside the reason.
+    /// The details of the reason.
     pub fn detail(&self) -> String {
         match self {
             MigrateError::Stays(_, detail) | MigrateError::Declined(_, detail) => detail.clone(),
@@ -83,11 +83,11 @@ impl MigrateError {
 
 pub type Result<T> = std::result::Result<T, MigrateError>;
 
-/// Results of what a node does for itself: no failure of theirs is one of the link.
+/// Results of local operations of a node: their failures are not link failures.
 pub trait Local<T> {
     /// `what` could not be done.
     fn local(self, what: &'static str) -> Result<T>;
-    /// The same of what the kernel tells of a process: where there is none, it has ended.
+    /// As [`Local::local`], for reads from /proc: if the process is missing, it has ended.
     fn of_process(self, what: &'static str) -> Result<T>;
 }
 
@@ -110,7 +110,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn what_a_node_cannot_do_is_not_the_links_fault() {
+    fn local_failures_are_not_link_failures() {
         let failed = |errno| -> io::Result<()> { Err(io::Error::from_raw_os_error(errno)) };
         let e = failed(libc::EMFILE).local("open its memory").unwrap_err();
         assert_eq!(e.stay(), Stay::NodeFailed);

@@ -1,4 +1,4 @@
-//! Whether making bytes smaller makes a move shorter: decided by what the link and a sample showed.
+//! Decides whether compression makes a move shorter, from measurements of the link and of a sample.
 //!
 //! From: `pack.rs`.
 
@@ -8,33 +8,32 @@ use std::time::{Duration, Instant};
 /// Nanoseconds.
 type Ns = f64;
 
-/// Frames below this many bytes tell little of the link: their time is that of a call.
+/// Frames smaller than this many bytes say little about the link: their time is that of the system call.
 const FRAME_MIN: usize = 64 << 10;
-/// What the next frame says counts so much against those before.
+/// Weight of the newest frame in the average.
 const NEWEST: f64 = 0.2;
-/// A link that takes bytes faster than this, each (250 MB/s), is left alone: lz4 alone takes about 1 ns, and what holds
-/// us up may as well be the target, busy with putting pages where they belong.
+/// A link that takes bytes faster than this, nanoseconds each (250 MB/s), gets no compression: lz4 alone takes about 1
+/// ns, and the delay may as well be due to the target, busy with writing pages.
 const FAST: Ns = 4.0;
-/// The first look comes behind so many frames where the link crawls (100 Mbit/s), else behind the first megabyte: looking
-/// takes a millisecond of a slow processor, as much as what there is to save of a small process …
+/// The first sample is taken after this many frames on a slow link (100 Mbit/s), else after the first megabyte: a
+/// sample takes a millisecond of a slow processor, as much as there is to save for a small process …
 const FIRST: u32 = 2;
 const CRAWLS: Ns = 80.0;
 const FIRST_ELSE: u32 = 8;
-/// … each later one behind twice as many …
-/// … up to this: 8 MiB that may be of another kind.
+/// … each later one after twice as many, up to this: 8 MiB that may be of another kind.
 const SELDOM: u32 = 64;
-/// What is compressed for a look.
+/// Bytes compressed for a sample.
 const SAMPLE: usize = 64 << 10;
-/// What a byte takes on its way through the kernel here, beside its time on the link.
+/// Cost of a byte in the local kernel, beside its time on the link.
 const SEND: Ns = 0.5;
-/// Another codec must be better by this to be taken.
+/// Another codec must be better by this factor to be chosen.
 const BETTER: f64 = 0.9;
 
 pub struct Pace {
-    /// A byte takes so long. `None`: not seen yet.
+    /// Time of a byte on the link. `None`: not measured yet.
     link: Option<Ns>,
     codec: Codec,
-    /// Frames until the next look, and between that and the next.
+    /// Frames until the next sample, and from that to the one after it.
     left: u32,
     stride: u32,
 }
@@ -51,7 +50,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// What the next frame, which brings `raw`, is to be sent in.
+    /// The codec for the next frame, which contains `raw`.
     pub fn choose(&mut self, raw: &[u8], shrink: &mut Shrink) -> Codec {
         if self.left > 0 || raw.len() < SAMPLE {
             self.left = self.left.saturating_sub(1);
@@ -86,17 +85,18 @@ impl Pace {
         self.codec
     }
 
-    /// Does everybody wait for the link?
+    /// Whether the link limits the transfer.
     pub fn is_slow(&self) -> bool {
         self.link.is_some_and(|l| l >= FAST)
     }
 
-    /// A frame of `bytes` took `all` from the first look at its pages, and of that `write` until the kernel had it.
+    /// Records that a frame of `bytes` took `all` from the first read of its pages, and of that `write` until the
+    /// kernel had it.
     pub fn wrote(&mut self, bytes: usize, all: Duration, write: Duration) {
         if bytes < FRAME_MIN {
             return;
         }
-        // While bytes are made smaller the link may wait for us: then it says nothing of itself.
+        // During compression the link may wait for us: then the time says nothing about the link.
         let waited = write * 4 >= all;
         if self.codec != Codec::Plain && !waited {
             return;
@@ -110,7 +110,7 @@ impl Pace {
     }
 }
 
-/// How a sample did: nanoseconds a byte of what it was, and what was left of it.
+/// Result of a sample: nanoseconds for each uncompressed byte, and the compressed share.
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     codec: Codec,
@@ -118,7 +118,7 @@ struct Tried {
     ratio: f64,
 }
 
-/// While the link carries one frame the next is made ready: the slower of both decides.
+/// While the link carries one frame the next is prepared: the slower of both determines the time.
 fn best(now: Codec, link: Ns, tried: &[Tried]) -> Codec {
     let plain = Tried {
         codec: Codec::Plain,
@@ -154,7 +154,7 @@ mod tests {
     };
 
     #[test]
-    fn the_slower_of_link_and_codec_decides() {
+    fn slower_of_link_and_codec_determines_the_choice() {
         let check = |link: Ns, tried: &[Tried], want: Codec| {
             assert_eq!(best(Codec::Plain, link, tried), want, "{link} {tried:?}");
         };
@@ -163,7 +163,7 @@ mod tests {
         check(8.5, &[LZ4, ZSTD], Codec::Zstd);
         check(5.0, &[LZ4, ZSTD], Codec::Lz4);
         check(85.0, &[LZ4, ZSTD], Codec::Zstd);
-        // What does not get smaller goes as it is.
+        // Incompressible data is sent uncompressed.
         let noise = |t: Tried| Tried { ratio: 1.0, ..t };
         check(85.0, &[noise(LZ4), noise(ZSTD)], Codec::Plain);
         // A slow processor.
@@ -172,7 +172,7 @@ mod tests {
             ..t
         };
         check(8.5, &[slow(LZ4), slow(ZSTD)], Codec::Plain);
-        // What is in use stays while another is hardly better.
+        // The current codec stays while another is hardly better.
         assert_eq!(best(Codec::Lz4, 6.3, &[LZ4, ZSTD]), Codec::Lz4);
     }
 
@@ -187,7 +187,7 @@ mod tests {
         (0..64 << 10).flat_map(|i| word(i).to_le_bytes()).collect()
     }
 
-    /// What is chosen after so many frames of `raw` that took `ns` a byte.
+    /// The choice after so many frames of `raw` that took `ns` a byte.
     fn after(frames: u32, raw: &[u8], ns: f64) -> Codec {
         let (mut pace, mut shrink) = (Pace::default(), Shrink::default());
         for _ in 0..frames {
@@ -199,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn only_a_slow_link_is_worth_a_look() {
+    fn samples_are_taken_only_on_a_slow_link() {
         let (text, noise) = (block(true), block(false));
         assert_eq!(after(FIRST - 1, &text, 1e6), Codec::Plain);
         // A link so slow that no processor is slower.
         assert_ne!(after(FIRST, &text, 1e6), Codec::Plain);
-        // … and one on which a small process would have come before the look was over.
+        // … and one on which a small process would have arrived before the sample was done.
         assert_eq!(after(FIRST_ELSE - 1, &text, CRAWLS / 2.0), Codec::Plain);
         assert_eq!(after(9, &text, FAST / 2.0), Codec::Plain);
         assert_eq!(after(9, &noise, 1e6), Codec::Plain);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_waits_for_us_says_nothing() {
+    fn waiting_link_is_not_measured() {
         let us = Duration::from_micros;
         let mut pace = Pace {
             codec: Codec::Zstd,

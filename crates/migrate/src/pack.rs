@@ -1,6 +1,6 @@
-//! What of a block of pages must travel: not those full of zeros, not those that are like one that travelled already.
+//! Selects the pages of a block that must travel: not zero pages, not copies of a page sent before.
 //!
-//! From: `source.rs`. Next: `fill.rs`, by way of the frames of `wire/src/pages.rs`.
+//! From: `source.rs`. Next: `fill.rs`, through the frames of `wire/src/pages.rs`.
 
 use crate::Result;
 use crate::pace::Pace;
@@ -13,32 +13,33 @@ use std::time::Instant;
 
 const ZEROS: [u8; PAGE] = [0; PAGE];
 
-/// Makes frames of blocks of pages.
+/// Makes frames from blocks of pages.
 #[derive(Default)]
 pub struct Pack {
     parts: Vec<Part>,
     head: Vec<u8>,
     seen: Seen,
-    /// Sorted: blocks that are one huge page each. Those of pages that were sent are of no use any more.
+    /// Sorted: blocks that are one huge page each. Those before the last page sent are not used any more.
     huge: Vec<Run>,
     pace: Pace,
     shrink: Shrink,
 }
 
 impl Pack {
-    /// A new round: the target may change what it has of the last one. Pages of `plain`, sorted, are the process's
-    /// alone there, whatever happens, until the next round.
+    /// Begins a new round: the target may change its pages of the last one. Pages of `plain`, sorted, are private to
+    /// the process and remain unchanged at the target until the next round.
     pub fn begin(&mut self, plain: Vec<Run>) {
         self.seen.begin(plain);
         self.huge.clear();
     }
 
-    /// `run`, behind all that were named before in this round, lies in huge pages.
+    /// Notes that `run`, after all that were named before in this round, lies in huge pages.
     pub fn is_huge(&mut self, run: Run) {
         self.huge.push(run);
     }
 
-    /// Writes a frame that tells of `runs`, whose bytes lie behind each other in `bytes` since `begun`. Returns its bytes.
+    /// Writes a frame that describes `runs`, whose bytes are consecutive in `bytes`; `begun` is when reading them
+    /// began. Returns its bytes.
     pub fn send(
         &mut self,
         w: &mut impl Write,
@@ -59,7 +60,7 @@ impl Pack {
         Ok(len as u64)
     }
 
-    /// The same for a piece of a file.
+    /// As [`Pack::send`], for a piece of a file.
     pub fn send_bytes(&mut self, w: &mut impl Write, raw: &[u8], begun: Instant) -> Result<u64> {
         let (codec, body) = squeeze(&mut self.pace, &mut self.shrink, raw);
         let head = codec::head(codec, raw.len());
@@ -70,7 +71,7 @@ impl Pack {
         Ok(len as u64)
     }
 
-    /// Notes what `runs` hold, and brings the bytes that must travel to the front of `bytes`: how many are they?
+    /// Classifies `runs`, and moves the bytes that must travel to the front of `bytes`; returns their number.
     fn sort(&mut self, runs: &[(u64, usize)], bytes: &mut [u8]) -> usize {
         self.parts.clear();
         let (mut from, mut kept) = (0, 0);
@@ -125,7 +126,7 @@ impl Pack {
     }
 }
 
-/// `raw` as it is to travel.
+/// `raw` in the encoding in which it travels.
 fn squeeze<'a>(pace: &mut Pace, shrink: &'a mut Shrink, raw: &'a [u8]) -> (Codec, &'a [u8]) {
     let codec = pace.choose(raw, shrink);
     match shrink.shrink(codec, raw) {
@@ -138,25 +139,25 @@ fn is_like(holds: Holds) -> bool {
     matches!(holds, Holds::Like { .. })
 }
 
-/// Pages that are remembered, 32 bytes each, and hints of 4: a newer one takes the place of an older one. Two megabytes,
-/// whose first touch takes a millisecond …
+/// Pages that are remembered, 32 bytes each, and hints of 4: a newer one replaces an older one. Two megabytes, whose
+/// first touch takes a millisecond …
 const SEEN_MAX: usize = 1 << 16;
-/// … so that a small process has fewer, but no less than these.
+/// … so that a small process has fewer, but at least these.
 const SEEN_MIN: usize = 1 << 8;
 
-/// Pages that the target holds as they were sent.
+/// Pages that the target holds unchanged as they were sent.
 struct Seen {
-    /// A few words of each page that went by, in 32 bits. Empty until the first page.
+    /// A hash of a few words of each page seen, in 32 bits. Empty until the first page.
     hints: Vec<u32>,
-    /// Where it is, by what it holds.
+    /// Addresses of pages, by content.
     table: Vec<(u128, u64)>,
     plain: Vec<Run>,
-    /// Places in `hints` and `table`: a power of two.
+    /// Entries of `hints` and `table`: a power of two.
     places: usize,
-    /// Every page is looked at as a whole: 0.3 us. Otherwise those whose hint is known, which finds what is there three
-    /// times.
+    /// Every page is hashed as a whole: 0.3 us. Otherwise only those whose hint was seen before, which finds content
+    /// that occurs three times.
     thorough: bool,
-    /// Behind the last page that was looked at: within a round none comes twice.
+    /// The end of the last page examined: within a round no page comes twice.
     behind: u64,
 }
 
@@ -174,7 +175,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Of a process with these pages of its own.
+    /// For a process with these private pages.
     fn begin(&mut self, plain: Vec<Run>) {
         let pages: u64 = plain.iter().map(|run| (run.1 - run.0) / PAGE as u64).sum();
         let places = (pages.min(SEEN_MAX as u64) as usize).next_power_of_two();
@@ -216,13 +217,13 @@ impl Seen {
         None
     }
 
-    /// Did a page go by that may be like this one?
+    /// Whether a page was seen that may be equal to this one.
     fn hinted(&mut self, page: &[u8]) -> bool {
         if self.hints.is_empty() {
             self.hints.resize(self.places, 0);
         }
         let hint = hint(page);
-        // Those bits that are not its place.
+        // The bits that are not its index.
         let slot = &mut self.hints[hint as usize % self.places];
         let known = *slot == (hint >> 32) as u32;
         *slot = (hint >> 32) as u32;
@@ -230,7 +231,7 @@ impl Seen {
     }
 }
 
-/// Looks at eight words of a page, in as many places.
+/// Hash of eight words of a page, spread over the page.
 fn hint(page: &[u8]) -> u64 {
     // Knuth's multiplier of 64 bits; the words lie at odd distances, where tables of structures do not repeat.
     const ODD: u64 = 6_364_136_223_846_793_005;
@@ -251,7 +252,7 @@ mod tests {
     const AT: u64 = 0x10_0000;
     const STEP: u64 = PAGE as u64;
 
-    /// On a link so slow that every page is looked at.
+    /// On a link so slow that every page is hashed.
     fn slow() -> Pack {
         let second = std::time::Duration::from_secs(1);
         let mut pack = Pack::default();
@@ -259,7 +260,7 @@ mod tests {
         pack
     }
 
-    /// What of a block of pages, each full of its number, travels: its parts and the first byte of each page.
+    /// What travels of a block of pages, each filled with its number: its parts and the first byte of each page.
     fn packed(pack: &mut Pack, at: u64, fill: &[u8]) -> (Vec<Part>, Vec<u8>) {
         let mut bytes: Vec<u8> = fill.iter().flat_map(|b| [*b; PAGE]).collect();
         let (mut out, mut body) = (Vec::new(), Vec::new());
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_and_pages_like_others_stay() {
+    fn zero_pages_and_duplicates_are_not_sent() {
         let mut pack = slow();
         pack.begin(vec![(AT, AT + 64 * STEP)]);
         let (parts, came) = packed(&mut pack, AT, &[1, 0, 0, 2, 1, 3]);
@@ -298,7 +299,7 @@ mod tests {
         ];
         assert_eq!(told(&parts), want);
         assert_eq!(came, [1, 2, 3]);
-        // Also by later frames, but not by a later round.
+        // Also in later frames, but not in a later round.
         let (parts, came) = packed(&mut pack, AT + 9 * STEP, &[2]);
         assert_eq!(told(&parts), [(AT + 9 * STEP, 1, AT + 3 * STEP)]);
         assert_eq!(came, []);
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_are_told_of() {
+    fn huge_pages_are_announced() {
         let mut pack = Pack::default();
         pack.begin(Vec::new());
         pack.is_huge((AT + STEP, AT + 3 * STEP));
@@ -318,21 +319,21 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stays_as_it_is_is_told_of() {
+    fn only_unchanging_pages_are_referenced() {
         let mut pack = slow();
-        // The first page is shared with others.
+        // The first page is shared with other processes.
         pack.begin(vec![(AT + STEP, AT + 64 * STEP)]);
         assert_eq!(packed(&mut pack, AT, &[1, 1, 1]).1, [1, 1]);
-        // Who goes back to where he was may change what he sent.
+        // The sweep went back: pages sent before may have been changed.
         assert_eq!(packed(&mut pack, AT, &[2, 1]).1, [2, 1]);
     }
 
     #[test]
-    fn on_a_fast_link_what_is_there_three_times_is_told_of() {
+    fn fast_link_deduplicates_from_the_third_copy() {
         let mut pack = Pack::default();
         pack.begin(vec![(AT, AT + 64 * STEP)]);
         assert_eq!(packed(&mut pack, AT, &[1, 1, 2, 1]).1, [1, 1, 2]);
-        // Pages that differ where the hint does not look.
+        // Pages that differ where the hint does not read.
         let mut bytes = vec![5u8; 3 * PAGE];
         bytes[PAGE] = 6;
         assert_eq!(hint(&bytes[..PAGE]), hint(&bytes[PAGE..2 * PAGE]));

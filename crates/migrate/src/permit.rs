@@ -1,8 +1,8 @@
-//! Has a process name its tracer to Yama, by a call that is injected into it.
+//! Makes a process name its tracer to Yama, by an injected call.
 //!
-//! From: the daemon of root's (`noded/src/tracing/`), for a keeper that Yama refuses. Only the process itself can name its
-//! tracer; who is privileged can have it do so. One thread is stopped for some microseconds: one that computes, if there
-//! is one. Its registers are changed and restored, its memory is not written.
+//! From: the root daemon (`noded/src/tracing/`), for a keeper that Yama refuses. Only the process itself can name its
+//! tracer; a privileged process can inject that call. One thread is stopped for some microseconds: one that computes,
+//! if there is one. Its registers are changed and restored, its memory is not written.
 
 use crate::image::thread;
 use crate::stop::{Grip, delicate_call};
@@ -13,9 +13,10 @@ use armento_tracee::yama::PR_SET_PTRACER;
 use armento_tracee::{TraceError, status, trace};
 use std::sync::Arc;
 
-/// Has `pid` name `tracer`. `sure` is asked while a thread of it stands still, after the call once more: false undoes it.
-/// Blocks for at most a third of a second. Before: this OS thread traces nothing else. After: nothing traces `pid`.
-/// Returns the thread that was stopped in a sleep, and its call: from now on the kernel shows only `restart_syscall` for it.
+/// Makes `pid` name `tracer`. `sure` is called while a thread of it is stopped, and again after the call: false undoes
+/// it. Blocks for at most a third of a second. Before: this OS thread traces nothing else. After: nothing traces `pid`.
+/// Returns the thread that was stopped in a sleep, and its call: from now on the kernel shows only `restart_syscall`
+/// for it.
 pub fn name_tracer(pid: Pid, tracer: Pid, sure: impl Fn() -> bool) -> Result<Option<(Tid, i64)>> {
     let tid = borrowed(pid)?;
     trace::seize(tid, 0)?;
@@ -26,7 +27,7 @@ pub fn name_tracer(pid: Pid, tracer: Pid, sure: impl Fn() -> bool) -> Result<Opt
     if !sure() {
         return Err(MigrateError::Ended);
     }
-    // Half done it would run on with registers of ours: then it is to end.
+    // If this process ends halfway, the target would go on with wrong registers: it is killed then.
     trace::set_options(tid, trace::EXITKILL)?;
     let named = inject(tid, tracer, &sure);
     let slept = sleeps(tid);
@@ -34,7 +35,7 @@ pub fn name_tracer(pid: Pid, tracer: Pid, sure: impl Fn() -> bool) -> Result<Opt
     named.map(|()| slept.map(|nr| (tid, nr)))
 }
 
-/// The call that a stopped thread goes on with by a restart block. KERNEL: restart_syscall(2).
+/// The call that a stopped thread will continue by a restart block. KERNEL: restart_syscall(2).
 fn sleeps(tid: Tid) -> Option<i64> {
     let r = trace::regs(tid).ok()?;
     let nr = r.orig_rax as i64;
@@ -45,8 +46,8 @@ fn sleeps(tid: Tid) -> Option<i64> {
 fn inject(tid: Tid, tracer: Pid, sure: &impl Fn() -> bool) -> Result<()> {
     let (at, _) = vdso_syscall(tid)?;
     let mut hold = Hold::take(tid, Arc::new(Unfiltered))?;
-    let name = |hold: &mut Hold, who: Pid| {
-        let args = [PR_SET_PTRACER, who as u64, 0, 0, 0, 0];
+    let name = |hold: &mut Hold, named: Pid| {
+        let args = [PR_SET_PTRACER, named as u64, 0, 0, 0, 0];
         hold.call_at(at, libc::SYS_prctl, args)
     };
     let answer = name(&mut hold, tracer)?;
@@ -58,7 +59,7 @@ fn inject(tid: Tid, tracer: Pid, sure: &impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// A thread that computes; else the leader, unless its call is one that a stop changes for good.
+/// A thread that computes; else the leader, unless a stop would change its call irreversibly.
 fn borrowed(pid: Pid) -> Result<Tid> {
     let threads = status::threads(pid).map_err(|_| MigrateError::Ended)?;
     let computes =
@@ -67,7 +68,7 @@ fn borrowed(pid: Pid) -> Result<Tid> {
         return Ok(*tid);
     }
     match status::thread_state(pid) {
-        // Most that wait for a disk do so for a moment.
+        // Most waits for a disk are short.
         Some('R' | 'S' | 'D') => {}
         None | Some('Z' | 'X') => return Err(MigrateError::Ended),
         Some(state) => {
@@ -81,7 +82,7 @@ fn borrowed(pid: Pid) -> Result<Tid> {
     Ok(pid)
 }
 
-/// Is this kernel without Yama? Then there was nothing to ask for.
+/// Whether the error means that this kernel has no Yama, so that nothing is needed.
 pub fn needs_no_name(e: &MigrateError) -> bool {
     matches!(e, MigrateError::Trace(TraceError::Inside { errno, .. }) if *errno == libc::EINVAL)
 }
@@ -100,7 +101,7 @@ mod tests {
             .expect("it is here")
     }
 
-    /// In a thread of its own, as the daemon does it.
+    /// On a separate thread, as the daemon does it.
     fn named(pid: Pid, sure: fn() -> bool) -> Result<Option<(Tid, i64)>> {
         let me = std::process::id() as Pid;
         std::thread::spawn(move || name_tracer(pid, me, sure))
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_names_its_tracer_and_goes_on() {
+    fn program_names_its_tracer_and_goes_on() {
         let computes = program(&[
             "sh",
             "-c",
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_sleeps_sleeps_on() {
+    fn sleeping_program_goes_on_sleeping() {
         let mut sleeps = program(&["sleep", "1"]);
         let pid = sleeps.id() as Pid;
         match named(pid, || true) {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_to_one_that_is_not_the_one_that_was_meant() {
+    fn wrong_process_is_left_unchanged() {
         let mut sleeps = program(&["sleep", "60"]);
         let pid = sleeps.id() as Pid;
         let not = named(pid, || false);

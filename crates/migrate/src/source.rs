@@ -1,9 +1,9 @@
 //! The source: writes what [`crate::target`] reads.
 //!
-//! From: `keeper/src/moves/out.rs` (home) or `host/src/moves/depart.rs` (body). Next: `target.rs`.
+//! From: `keeper/src/depart.rs` (home) or `host/src/depart.rs` (body). Next: `target.rs`.
 //!
-//! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest. Of one that writes faster
-//! than the link carries, most comes behind the flip: `sweep.rs`.
+//! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest. For a process that writes
+//! faster than the link carries, most comes after the flip: `sweep.rs`.
 
 use crate::fault::point;
 use crate::image::areas::{self, Survey};
@@ -30,36 +30,36 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
-/// Bytes of pages in one frame: read, looked at and sent while they are in the nearest caches. With four times as many
-/// the same gigabytes take a fifth more of the processor (docs/measurements/bulk.md).
+/// Bytes of pages in one frame: read, examined and sent while they are in the nearest caches. With four times as many
+/// the same gigabytes take a fifth more of the processor (docs/rfd/0004-in-milliseconds.md).
 const BLOCK: usize = 128 << 10;
-/// What x86-64 calls a huge page.
+/// Size of a huge page on x86-64.
 const HUGE_PAGE: u64 = 2 << 20;
 /// process_vm_readv takes at most IOV_MAX ranges.
 const RANGES: usize = 1024;
-/// Pre-copy ends with a round whose sending took no longer than this, until the target had put its pages where they belong:
-/// what was written meanwhile takes as long again, in the pause (bar: 10 ms, `design.md` §10).
+/// Pre-copy ends with a round whose sending, until the target had written its pages, took no longer than this: what was
+/// written meanwhile takes as long again, in the pause (goal: 10 ms).
 const ENOUGH: Duration = Duration::from_millis(3);
-/// … or, if it sent little, than this: beside a program that computes the answer alone takes until the next tick of the
-/// kernel's (10 ms with HZ=100).
+/// … or no longer than this, if it sent little: next to a program that computes, the answer alone takes until the
+/// kernel's next tick (10 ms with HZ=100).
 const TICK: Duration = Duration::from_millis(10);
-/// Who writes so little that the rounds take no longer, as beside a look at gigabytes, is not slowed down for it: that
-/// would be felt more than a pause as long.
+/// A process that writes so little that rounds take no longer than this (because reading gigabytes takes time) is not
+/// throttled: throttling would be more noticeable than a pause as long.
 const BEARABLE: Duration = Duration::from_millis(5);
-/// … or after so many rounds, or when a round is no shorter than this share of the one before: a program that
-/// writes faster than the link carries never converges.
+/// Pre-copy also ends after so many rounds, or when a round is no shorter than this share of the one before: a program
+/// that writes faster than the link carries never converges.
 const ROUNDS_MAX: u32 = 12;
 const SHRINKS: f64 = 0.9;
-/// What it writes while one round gives pages up at the target is given up in the next. Giving up is some 20 times as
-/// fast as sending (Linux 6.18: 40 ms a GiB), so that a few end below …
+/// What the process writes during a round that gives pages up at the target is given up in the next. Giving up is some
+/// 20 times as fast as sending (Linux 6.18: 40 ms a GiB), so that a few rounds end below …
 const DROPS_MAX: usize = 8;
 /// … this much, which is given up in the pause.
 const DROP_ENOUGH: u64 = 4 << 20;
-/// Less than this that was written since the last round is sent in the pause: a millisecond.
+/// If less than this was written since the last round, it is sent in the pause: a millisecond.
 const LATE_MIN: u64 = 1 << 20;
-/// A program that writes less than this during a round has all of it sent in the pause, however long a round takes, as on a
-/// full machine: two milliseconds of a gigabit. What comes behind the flip is lost with the connection that brings it, and
-/// the program with it.
+/// If a program writes less than this during a round, all of it is sent in the pause, however long a round takes, as on
+/// a full machine: two milliseconds of a gigabit link. Pages that come after the flip are lost if their connection is
+/// lost, and the program with them.
 const OWED_MIN: u64 = 256 << 10;
 /// Runs in one message.
 const DROP_RUNS: usize = 8192;
@@ -67,11 +67,11 @@ const DROP_RUNS: usize = 8192;
 /// The source's own descriptor of a file.
 pub type Opened<'a> = dyn FnMut(&FileKey) -> Option<File> + 'a;
 
-/// What a source says of its process before the freeze.
+/// What a source passes of its process before the freeze.
 pub struct Job<'a, R: Read, W: Write> {
-    /// As this node numbers it.
+    /// The pid on this node.
     pub pid: i32,
-    /// Until the pages that come behind the flip take it over.
+    /// Taken over by the part that sends pages after the flip.
     pub r: Option<&'a mut R>,
     pub w: &'a mut W,
     /// Pages sent so far.
@@ -81,45 +81,45 @@ pub struct Job<'a, R: Read, W: Write> {
     lost: Vec<Run>,
     /// What the target has mapped.
     offered: Vec<Area>,
-    /// Files that the target was told of.
+    /// Files that the target was asked about.
     pub(crate) told: BTreeSet<FileKey>,
-    /// May pages come behind the flip?
+    /// Whether pages may come after the flip.
     postcopy: bool,
-    /// The target needs the vDSO that the process began with …
+    /// The target needs the vDSO that the process started with …
     wants_vdso: bool,
-    /// … which is this, where the process has another one's here; else it is read from the process.
+    /// … which is this, if the process has a redirected one here; else it is read from the process.
     pub vdso: Option<Arc<[u8]>>,
-    /// Those that will, round by round: what was sent of them is given up at the target.
+    /// Those that will come after the flip, round by round: their earlier copies are given up at the target.
     pub given_up: Vec<Vec<Run>>,
     pub unsent: Unsent,
     pub bytes: u64,
-    /// … of memory, as it is.
+    /// Bytes of memory read, uncompressed.
     read: u64,
     pub(crate) block: Block,
     pub(crate) pack: Pack,
     map: Option<Pagemap>,
-    /// While the process runs.
+    /// Present while the process runs.
     patient: Option<Patient>,
-    /// Slows the process down until what it returns is dropped: for targets that take no pages behind the flip.
+    /// Throttles the process until the returned value is dropped: for targets that accept no pages after the flip.
     pub brake: Option<Slow<'a>>,
-    /// From then on until it stands still: what it writes meanwhile is part of its pause.
+    /// Held from the start of throttling until the freeze: what the process writes meanwhile adds to its pause.
     slowed: Option<Box<dyn Brake>>,
 }
 
 type Slow<'a> = Box<dyn FnOnce() -> Box<dyn Brake> + 'a>;
 
-/// A process runs slower until this is dropped.
+/// Throttles a process until this is dropped.
 pub trait Brake {
-    /// Its rounds do not get shorter: slower still. False: it cannot be.
+    /// Throttles more, because its rounds do not get shorter. False: already at the limit.
     fn harder(&self) -> bool;
 }
 
 /// A round that was not shorter than the one before.
 #[derive(Clone, Copy, Default)]
 struct Stuck {
-    /// How long the sending took.
+    /// Time of the sending.
     sending: Duration,
-    /// What was sent.
+    /// Bytes sent.
     bytes: u64,
 }
 
@@ -160,13 +160,13 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
     }
 
-    /// Offers the process. After `Ok` the target holds an empty body of the same shape.
+    /// Offers the process. After `Ok` the target holds an empty body with the same layout.
     pub fn offer(&mut self, head: &Head, files: &mut Opened) -> Result<Accept> {
         write_frame(self.w, bulk::OFFER, &[&talk::encode(head)])?;
         self.offered.clone_from(&head.areas);
         point("source.offered");
         let mut buf = Vec::new();
-        match self.hear(&mut buf)? {
+        match self.read_answer(&mut buf)? {
             bulk::ACCEPT => {}
             bulk::DECLINE => {
                 let (stay, why): (Stay, String) = talk::decode(&buf, "refusal")?;
@@ -182,15 +182,14 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         Ok(accept)
     }
 
-    pub(crate) fn hear(&mut self, buf: &mut Vec<u8>) -> Result<u8> {
+    pub(crate) fn read_answer(&mut self, buf: &mut Vec<u8>) -> Result<u8> {
         let r = self.r.as_mut().ok_or(MigrateError::Ended)?;
         Ok(read_frame(&mut **r, buf)?)
     }
 
-    /// Sends pages in rounds while the process runs, until little is left to send. Only what the target
-    /// has mapped since the offer: the process may have mapped more while that was on its way.
-    /// `writes`: held for reading by whoever writes into the process from outside.
-    /// `ARMENTO_STOPCOPY` leaves everything to the pause.
+    /// Sends pages in rounds while the process runs, until little is left to send. Only what the target has mapped
+    /// since the offer: the process may have mapped more in the meantime. `writes`: read-locked by code that writes
+    /// into the process from outside. `ARMENTO_STOPCOPY` leaves everything to the pause.
     pub fn precopy(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
         point("source.copying");
         if std::env::var_os("ARMENTO_STOPCOPY").is_some() {
@@ -199,7 +198,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.patient = Some(Patient::begin());
         let mut watch = std::mem::take(&mut self.watch);
         let r = self.rounds(&mut watch, uffd, now, writes);
-        // Also of one that failed: its marks are there.
+        // Kept even after a failed attempt: its marks exist.
         self.watch = watch;
         self.patient = None;
         r
@@ -214,10 +213,10 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     ) -> Result<()> {
         let map = Pagemap::open(self.pid).of_process("open its page map")?;
         let both = areas::in_both(&self.offered, &now.areas);
-        // A target that still makes its process would look like a slow link.
+        // A target that is still creating its process would look like a slow link.
         self.sync()?;
         self.pack.begin(plain(&both));
-        // Others write into shared memory unwatched: it is sent at the end.
+        // Writes of other processes into shared memory are not tracked: it is sent at the end.
         let own = both
             .iter()
             .filter(|a| !matches!(a.kind, Kind::Shared { .. }));
@@ -249,7 +248,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         Ok(())
     }
 
-    /// Rounds, until one is short, or they do not get shorter: then what the last one was.
+    /// Rounds, until one is short, or they do not get shorter: then returns the last one.
     fn converge(
         &mut self,
         both: &[Area],
@@ -261,7 +260,8 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         for _ in 1..ROUNDS_MAX {
             let (begun, before) = (Instant::now(), self.read);
             self.pack.begin(plain(both));
-            // What the look takes does not get less with what is written, and the last one, of what stands still, arms nothing.
+            // The time of scanning does not shrink with the amount written, and the last scan, of a frozen process,
+            // does not write-protect anything.
             let mut sending = Duration::ZERO;
             watch.round(map, writes, &mut |_, runs| {
                 let begun = Instant::now();
@@ -293,7 +293,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         Ok(Some(stuck))
     }
 
-    /// Everything comes behind the flip: a test's wish.
+    /// Everything comes after the flip: requested by a test.
     fn give_up_all(&mut self) -> Result<()> {
         let waits = pages::both(&self.sent, &can_wait(&self.offered));
         for part in waits.chunks(DROP_RUNS) {
@@ -303,7 +303,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         self.sync()
     }
 
-    /// What was written since the last round comes behind the flip. Where the target has it, it has an old one.
+    /// What was written since the last round comes after the flip. The target's old copies of it are given up.
     fn give_up(&mut self, watch: &Watch, map: &Pagemap, writes: &RwLock<()>) -> Result<()> {
         let can = can_wait(&self.offered);
         for _ in 0..DROPS_MAX {
@@ -330,21 +330,22 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         Ok(())
     }
 
-    /// It stands still: nothing slows it down any more.
+    /// Called when the process is frozen: nothing throttles it any more.
     pub fn stands(&mut self) {
         self.slowed = None;
     }
 
-    /// Waits until the target has put everything where it belongs. Sockets hold megabytes: what lies there when
-    /// the process is frozen would be part of its pause.
+    /// Waits until the target has written all pages. Sockets hold megabytes: what they hold at the freeze would add to
+    /// the pause.
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
         self.pack.begin(Vec::new());
         write_frame(self.w, bulk::SYNC, &[])?;
         let mut buf = Vec::new();
-        match self.hear(&mut buf)? {
+        match self.read_answer(&mut buf)? {
             bulk::SYNCED => {
-                // What it unmaps may be gone there before we see it. Should something be there in the end, it was not sent.
+                // A range that the process unmapped may be unmapped there before we notice. If it is mapped again in
+                // the end, it counts as not sent.
                 let mut lost: Vec<Run> = talk::decode(&buf, "answer to a round")?;
                 lost.retain(|r| r.0 < r.1);
                 if !lost.is_empty() {
@@ -358,8 +359,8 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
     }
 
-    /// Before: frozen. Sends the layout, every page not sent or written since, and the state.
-    /// `tracked`: what pre-copy noted still holds. `used`: what others go on using here, which cannot come later.
+    /// Before: frozen. Sends the layout, every page not sent or written since, and the state. `tracked`: pre-copy's
+    /// records are still valid. `used`: ranges still in use by other processes here, which cannot come later.
     pub fn finish(
         &mut self,
         survey: &Survey,
@@ -406,7 +407,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         Ok(())
     }
 
-    /// The image of the vDSO that the process began with.
+    /// The image of the vDSO that the process started with.
     fn vdso_of(&self, state: &State) -> Result<Vec<u8>> {
         match (&self.vdso, state.mm.vdso) {
             (Some(image), _) => Ok(image.to_vec()),
@@ -415,7 +416,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
     }
 
-    /// Where whole huge pages are among `runs` the target is to make such again.
+    /// Announces whole huge pages in `runs`, so that the target creates huge pages too.
     fn huge(&mut self, runs: &[Run]) {
         let whole = |r: &Run| (r.0.next_multiple_of(HUGE_PAGE), r.1 / HUGE_PAGE * HUGE_PAGE);
         for run in runs.iter().map(whole).filter(|r| r.0 < r.1) {
@@ -432,7 +433,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
     }
 
-    /// Takes what comes behind the flip out of `rest`: what was given up at the target and is still there, and what was
+    /// Takes what comes after the flip out of `rest`: what was given up at the target and still exists, and what was
     /// written since, if it is much.
     fn later(&mut self, survey: &Survey, rest: &mut Rest, used: &[Run]) -> Vec<Run> {
         if self.given_up.is_empty() {
@@ -468,15 +469,15 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         later
     }
 
-    /// Sends these pages at once. Returns what that took on the link; an error when they cannot be read.
+    /// Sends these pages at once. Returns the bytes on the link; an error if they cannot be read.
     pub fn now(&mut self, runs: &[Run]) -> Result<u64> {
         let (read, sent) = (self.read, self.bytes);
-        // Nothing that came before is at the target for certain: the program runs.
+        // The program runs, so no earlier page is certain to be unchanged at the target.
         self.pack.begin(Vec::new());
         self.put(runs)?;
         self.flush()?;
         if self.read - read < pages::total(runs) {
-            // It was killed here, or changed: what is missing would be missing there for good.
+            // It was killed or changed here: missing pages would be missing there for good.
             return Err(MigrateError::Ended);
         }
         Ok(self.bytes - sent)
@@ -525,7 +526,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         Ok(())
     }
 
-    /// While the process runs it has its turn.
+    /// Gives way to the process while it runs.
     fn breathe(&self) {
         if let Some(p) = &self.patient {
             p.breathe();
@@ -533,7 +534,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     }
 }
 
-/// Areas that lie beside each other, in order, and can be looked at as one.
+/// Adjacent areas, in order, that can be scanned as one.
 fn neighbours<'a>(areas: impl Iterator<Item = &'a Area>) -> Vec<(Vec<Run>, Backing)> {
     let mut all: Vec<(Vec<Run>, Backing)> = Vec::new();
     for a in areas {
@@ -549,17 +550,17 @@ fn neighbours<'a>(areas: impl Iterator<Item = &'a Area>) -> Vec<(Vec<Run>, Backi
     all
 }
 
-/// Memory that nobody but the process itself has.
+/// Memory that is private to the process.
 fn plain(areas: &[Area]) -> Vec<Run> {
     let own = areas.iter().filter(|a| a.backing() == Backing::Memory);
     pages::union(own.map(Area::run).collect(), &[])
 }
 
-/// Of a process with more memory than this, KiB, nobody asks for zero pages: looking takes as long as it is big,
-/// 5 to 20 ns a page.
+/// For a process with more memory than this, KiB, zero pages are not looked for: that takes time in proportion to its
+/// size, 5 to 20 ns a page.
 const ZEROS_KIB: u64 = 32 << 10;
 
-/// Pages of memory that were read and never written: mincore(2) shows them. As many as a target makes.
+/// Pages of memory that were read and never written: mincore(2) shows them. At most as many as a target creates.
 fn zeros(map: &Pagemap, areas: &[Area]) -> Result<Vec<Run>> {
     let mut all = Vec::new();
     for a in areas.iter().filter(|a| a.kind == Kind::Anon) {
@@ -572,8 +573,8 @@ fn zeros(map: &Pagemap, areas: &[Area]) -> Result<Vec<Run>> {
     Ok(all)
 }
 
-/// Pages that were unmapped under us (only before the freeze), or lie beyond the end of their file, are
-/// left out; everything readable behind them is still sent.
+/// Skips pages that were unmapped meanwhile (only before the freeze) or lie beyond the end of their file; everything
+/// readable after them is still sent.
 fn one_by_one(pid: i32, b: &mut Block) {
     let mem = std::fs::File::open(format!("/proc/{pid}/mem")).ok();
     let mut runs = Vec::new();
@@ -597,7 +598,7 @@ fn one_by_one(pid: i32, b: &mut Block) {
     b.len = len;
 }
 
-/// Also what the process itself may not read (PROT_NONE): /proc/PID/mem ignores protections.
+/// Reads also what the process itself may not read (PROT_NONE): /proc/PID/mem ignores protections.
 fn force_read(mem: &Option<std::fs::File>, pid: i32, at: u64, buf: &mut [u8]) -> usize {
     match sys::vm_read(pid, at, buf) {
         Ok(n) if n > 0 => n,
@@ -608,7 +609,7 @@ fn force_read(mem: &Option<std::fs::File>, pid: i32, at: u64, buf: &mut [u8]) ->
     }
 }
 
-/// Pages that a thread needs before it has run a hundred instructions: what its kernel writes as it goes on (rseq), its
+/// Pages that a thread needs within its first hundred instructions: what its kernel writes as it goes on (rseq), its
 /// stack, and what its segment base points to.
 fn touched(state: &State) -> Vec<Run> {
     let page = |at: u64| {
@@ -623,15 +624,16 @@ fn touched(state: &State) -> Vec<Run> {
     state.threads.iter().flat_map(of).collect()
 }
 
-/// Tests have all memory come behind the flip, also that of a process that hardly writes.
+/// Whether a test makes all memory come after the flip, also of a process that hardly writes.
 fn forced() -> bool {
     static FORCED: OnceLock<bool> = OnceLock::new();
     *FORCED.get_or_init(|| std::env::var_os("ARMENTO_POSTCOPY").is_some())
 }
 
-/// Memory whose pages a target can fetch while the program runs. A stack grows by itself, and is small.
+/// Memory whose pages a target can fetch while the program runs. A stack is excluded: it grows automatically, and is
+/// small.
 fn can_wait(areas: &[Area]) -> Vec<Run> {
-    // What is locked is there before it runs.
+    // Locked memory must be there before it runs.
     let free = |a: &&Area| flags::lock_calls(std::slice::from_ref(*a)).is_empty();
     let plain = areas.iter().filter(|a| a.kind == Kind::Anon).filter(free);
     pages::union(plain.map(Area::run).collect(), &[])

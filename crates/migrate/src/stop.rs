@@ -1,4 +1,4 @@
-//! Stops every thread of a process and keeps it so.
+//! Stops every thread of a process and keeps it stopped.
 
 use crate::image::{masked, thread};
 use crate::{MigrateError, Result};
@@ -12,16 +12,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a thread may take to stop that is not runnable. Longer means vfork or a disk wait.
+/// Limit for a thread that is not runnable to stop. Longer means vfork or a disk wait.
 const STOP_MAX: Duration = Duration::from_millis(300);
 
-/// Signals whose default action is nothing.
+/// Signals whose default action is to ignore them.
 pub const DEFAULT_NOTHING: u64 = inject::bit(libc::SIGCHLD)
     | inject::bit(libc::SIGCONT)
     | inject::bit(libc::SIGURG)
     | inject::bit(libc::SIGWINCH);
 
-/// The signals that do nothing to a process now: it ignores them, or they are nothing by default.
+/// The signals that currently have no effect on a process: it ignores them, or their default action does.
 pub fn without_effect(s: &ProcStatus) -> u64 {
     s.ignored | DEFAULT_NOTHING & !s.caught
 }
@@ -30,13 +30,13 @@ pub fn without_effect(s: &ProcStatus) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Halted {
     pub tid: Tid,
-    /// It stopped at this signal, which nobody has delivered yet.
+    /// It stopped at this signal, which has not been delivered yet.
     pub signal: Option<(i32, SigInfo)>,
 }
 
 impl Halted {
-    /// What to let it go on with; it stands at the entry of its call then, if that waits under a mask of its own, or
-    /// in a group stop. Calls of ours that came between have made the stop forget its signal.
+    /// Returns the signal with which to resume it. It is at the entry of its call then, if that waits with a mask of
+    /// its own, or in a group stop. Injected calls in between have made the stop lose its signal.
     pub fn deliver(&self) -> i32 {
         let Some((sig, info)) = self.signal else {
             return match masked::lead(self.tid) {
@@ -49,7 +49,7 @@ impl Halted {
         sig
     }
 
-    /// Lets it go on by `resume`; one in a group stop goes on standing, and is heard of again.
+    /// Resumes it with `resume`; one in a group stop remains stopped, and its end is reported.
     pub fn go(&self, resume: impl FnOnce(Tid, i32) -> trace::Result<()>) -> trace::Result<()> {
         let sig = self.deliver();
         if trace::in_group_stop(self.tid) {
@@ -60,19 +60,19 @@ impl Halted {
     }
 }
 
-/// Asked at the entry and at the end of a call: true when its end is to be seen.
+/// Called at the entry and at the end of a call: true if its end is to be reported.
 pub type Calls = Arc<dyn Fn(Tid) -> bool + Send + Sync>;
 
-/// A process under our hand: which threads are seized, which of them are stopped.
+/// A seized process: which threads are seized, which of them are stopped.
 pub struct Grip {
     pub pid: Pid,
     pub seized: BTreeSet<Tid>,
     pub halted: Vec<Halted>,
-    /// What becomes of those that stop at calls.
+    /// Decides about threads that stop at calls.
     pub calls: Option<Calls>,
 }
 
-/// A thread in a call: most sleep there.
+/// A thread in a system call, in which most threads sleep.
 #[derive(Clone, Copy, Debug)]
 pub struct InCall {
     pub tid: Tid,
@@ -80,8 +80,8 @@ pub struct InCall {
     pub args: [u64; 6],
 }
 
-/// Is a thread in a call that a stop would change for good? The kernel ends these instead of issuing them
-/// again, and nobody outside can say how far they were: they end by themselves, or the process stays. Returns the
+/// Fails if a thread is in a call that a stop would change irreversibly. The kernel ends these instead of restarting
+/// them, and their progress cannot be read from outside: they end by themselves, or the process stays. Returns the
 /// threads that are in a call.
 pub fn delicate(pid: Pid) -> Result<Vec<InCall>> {
     let mut sleepers = Vec::new();
@@ -94,7 +94,7 @@ pub fn delicate(pid: Pid) -> Result<Vec<InCall>> {
     Ok(sleepers)
 }
 
-/// The same of a call that is known. A thread that was preempted on its way into one does not show it.
+/// As [`delicate`], for one known call. A thread that was preempted on entry to a call does not show it.
 pub fn delicate_call(pid: Pid, nr: i64, args: &[u64; 6]) -> Result<()> {
     match cannot_stop(pid, nr, args) {
         Some(why) => Err(MigrateError::Stays(Stay::Busy, why.into())),
@@ -109,7 +109,7 @@ pub const WHOLE_INPUT: &str = "it waits for several bytes (VMIN of a terminal, S
 fn cannot_stop(pid: Pid, nr: i64, args: &[u64; 6]) -> Option<&'static str> {
     let all = |flags: u64| flags as i32 & libc::MSG_WAITALL != 0;
     match nr {
-        // Of a plain stream the rest is asked for; a body has no descriptors, home looks after it.
+        // For a plain stream the rest is requested again; a body has no descriptors, so home takes care of it.
         _ if sends::gathers(nr as u64, args)
             && patience::gathers(pid, args[0] as i32) != Some(false) =>
         {
@@ -128,7 +128,7 @@ fn cannot_stop(pid: Pid, nr: i64, args: &[u64; 6]) -> Option<&'static str> {
     }
 }
 
-/// The kernel refuses to let us trace a process: `tracer` does, or nothing does and it is forbidden.
+/// The kernel refuses to let us trace a process: `tracer` traces it, or none does and it is forbidden.
 pub fn cannot_be_traced(tracer: Pid) -> MigrateError {
     match tracer {
         0 => MigrateError::Stays(Stay::NotPermitted, yama::why(yama::scope()).into()),
@@ -166,7 +166,7 @@ impl Grip {
                     Err(TraceError::Os { err, .. }) if err.raw_os_error() == Some(libc::EPERM) => {
                         let tracer = status::read(t).map_or(0, |s| s.tracer);
                         if tracer as u32 == std::process::id() {
-                            // It is in our hand already.
+                            // It is seized already.
                             self.seized.insert(t);
                             continue;
                         }
@@ -178,9 +178,9 @@ impl Grip {
         }
     }
 
-    /// Stops every thread; new ones that appear meanwhile too.
+    /// Stops every thread, including new ones that appear meanwhile.
     pub fn halt(&mut self, options: u64) -> Result<()> {
-        // All in all: those who stand already wait for the others.
+        // One limit for all: those already stopped wait for the others.
         let until = Instant::now() + TURN_MAX;
         loop {
             self.seize(options)?;
@@ -201,7 +201,7 @@ impl Grip {
         }
     }
 
-    /// Stops these first, of those that are seized: while sleepers are stopped, the others run on.
+    /// Stops these seized threads first: while sleepers are stopped, the others go on.
     pub fn halt_first(&mut self, sleepers: &[InCall]) -> Result<()> {
         let running = |t: &Tid| self.seized.contains(t) && !self.halted.iter().any(|h| h.tid == *t);
         let all: Vec<Tid> = sleepers.iter().map(|c| c.tid).filter(running).collect();
@@ -210,7 +210,7 @@ impl Grip {
         all.into_iter().try_for_each(|t| self.halt_by(t, until))
     }
 
-    /// Stops one thread (seized already); used to borrow it for a moment.
+    /// Stops one thread (seized already), to use it for a moment.
     pub fn halt_one(&mut self, tid: Tid) -> Result<()> {
         self.halt_by(tid, Instant::now() + TURN_MAX)
     }
@@ -238,7 +238,7 @@ impl Grip {
                         "it is stopped (job control)".into(),
                     ));
                 }
-                // An exec, clone or call stop: pass it on and wait for ours.
+                // An exec, clone or call stop: resume it and wait for ours.
                 Ok(Status::Stopped(stop)) => self.pass_on(tid, stop)?,
                 Ok(Status::Continued) => {}
                 Ok(Status::Exited(_) | Status::Killed(_)) | Err(TraceError::Gone(_)) => {
@@ -254,10 +254,10 @@ impl Grip {
         }
     }
 
-    /// Lets a thread go on from a stop that is none of ours, to ours.
+    /// Resumes a thread from a stop that is not ours, up to ours.
     fn pass_on(&self, tid: Tid, stop: Stop) -> Result<()> {
         let to_end = stop == Stop::Call && self.calls.as_ref().is_some_and(|f| f(tid));
-        // KERNEL: any stop takes back an interruption that was asked for before (ptrace_stop).
+        // KERNEL: any stop cancels an interrupt that was requested before (ptrace_stop).
         trace::interrupt(tid)?;
         if to_end {
             trace::resume_to_call(tid, 0)?;
@@ -267,18 +267,18 @@ impl Grip {
         Ok(())
     }
 
-    /// Lets every thread go on untraced, with the signals it stopped at.
+    /// Detaches every thread, with the signals it stopped at.
     pub fn release(mut self) {
         self.let_go();
     }
 
-    /// The threads stay seized in somebody else's hand.
+    /// Hands the seized threads over to the caller.
     pub fn disband(mut self) -> Vec<Halted> {
         self.seized.clear();
         std::mem::take(&mut self.halted)
     }
 
-    /// Stops those of the seized that run: letting them go needs a stop.
+    /// Stops the seized threads that run: detaching needs a stop.
     pub fn stop_seized(&mut self) {
         let running: Vec<Tid> = self
             .seized

@@ -1,9 +1,9 @@
-//! The source behind the flip: pages that the program waits for first, and all others between them.
+//! The source after the flip: sends pages that the program waits for first, and all others in between.
 //!
 //! From: `source.rs`. Facing it: `fetch.rs`.
 //!
-//! The sweep has its share however many pages are asked for, and goes only as far ahead of the target as [`WINDOW`]:
-//! what is asked for does not stand in line behind it.
+//! The background sweep gets its share however many pages are requested, and stays at most [`WINDOW`] ahead of the
+//! target, so that requested pages do not queue after it.
 
 use crate::fault::point;
 use crate::later::Unsent;
@@ -16,39 +16,39 @@ use std::io::{Read, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes on their way when the sweep goes on: half a millisecond of a fast link, 5 ms of a gigabit.
+/// Bytes in flight up to which the sweep continues: half a millisecond of a fast link, 5 ms of a gigabit.
 const WINDOW: u64 = 512 << 10;
-/// Bytes of the sweep in one go.
+/// Bytes of one step of the sweep.
 const STEP: u64 = 128 << 10;
-/// What goes along with a page that is asked for, and how much with one in a row of such.
+/// Bytes sent with a requested page, and the most that is sent with one in a sequence.
 const AROUND: u64 = 16 * PAGE;
 const AROUND_MAX: u64 = 1 << 20;
-/// Pages asked for and not answered: each has a thread that waits for it.
+/// Limit of pages requested and not answered: a thread waits for each.
 const WANTS_MAX: usize = 65536;
-/// A target that takes nothing for so long is gone. As long as home waits for a host (`dead_ms`).
+/// A target that receives nothing for so long is considered dead. The same time that home waits for a host (`dead_ms`).
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
-struct Heard {
+struct Received {
     wants: VecDeque<u64>,
     taken: u64,
-    /// `true`: everything is there. `false`: the connection broke.
+    /// `true`: the target has everything. `false`: the connection broke.
     over: Option<bool>,
 }
 
 #[derive(Default)]
-struct Ear {
-    heard: Mutex<Heard>,
-    news: Condvar,
+struct Answers {
+    received: Mutex<Received>,
+    changed: Condvar,
 }
 
-impl Ear {
-    fn lock(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+impl Answers {
+    fn lock(&self) -> MutexGuard<'_, Received> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what the target says until it says nothing more.
-    fn listen(&self, r: &mut impl Read) {
+    /// Reads the target's messages until they end.
+    fn read_all(&self, r: &mut impl Read) {
         let mut buf = Vec::new();
         loop {
             let kind = read_frame(r, &mut buf);
@@ -60,18 +60,18 @@ impl Ear {
                 (Ok(bulk::WHOLE), _) => h.over = Some(true),
                 _ => h.over = Some(false),
             }
-            self.news.notify_one();
+            self.changed.notify_one();
             if h.over.is_some() {
                 return;
             }
         }
     }
 
-    /// Waits until `wanted`; an error when that will not be.
-    fn wait(&self, mut wanted: impl FnMut(&Heard) -> bool) -> Result<MutexGuard<'_, Heard>> {
-        let waits = |h: &mut Heard| h.over.is_none() && !wanted(h);
+    /// Waits until `wanted` is true; an error if that can no longer happen.
+    fn wait(&self, mut wanted: impl FnMut(&Received) -> bool) -> Result<MutexGuard<'_, Received>> {
+        let waits = |h: &mut Received| h.over.is_none() && !wanted(h);
         let (h, late) = self
-            .news
+            .changed
             .wait_timeout_while(self.lock(), SILENT_MAX, waits)
             .unwrap_or_else(PoisonError::into_inner);
         match h.over {
@@ -82,7 +82,7 @@ impl Ear {
     }
 }
 
-/// Who asks for one page after the other gets ever more with each.
+/// Sequential requests: each gets a larger answer than the one before.
 #[derive(Default)]
 struct Row {
     next: u64,
@@ -90,7 +90,7 @@ struct Row {
 }
 
 impl Row {
-    fn asked(&mut self, at: u64) -> (u64, u64) {
+    fn range_for(&mut self, at: u64) -> (u64, u64) {
         let follows = at >= self.next.saturating_sub(AROUND) && at <= self.next + AROUND;
         self.len = match follows && self.len > 0 {
             true => (self.len * 2).min(AROUND_MAX),
@@ -102,33 +102,33 @@ impl Row {
 }
 
 impl<R: Read + Send, W: Write> Job<'_, R, W> {
-    /// Will something come behind the flip, perhaps?
+    /// Whether pages may come after the flip.
     pub fn may_owe(&self) -> bool {
         !self.given_up.is_empty()
     }
 
-    /// Does something?
+    /// Whether pages do come after the flip.
     pub fn owes(&self) -> bool {
         self.unsent.left() > 0
     }
 
-    /// Sends what is left, until the target has all of it. `cut` ends the connection, so that nobody reads from it
-    /// for ever. Before: flipped, or about to be; the memory stays as it was frozen. After an error the process ends
-    /// at the target: it was there already.
+    /// Sends what is left, until the target has all of it. `cut` ends the connection, so that no thread blocks reading
+    /// it forever. Before: flipped, or about to be; the memory stays as it was frozen. After an error the process ends
+    /// at the target: it ran there already.
     pub fn serve(&mut self, cut: &(dyn Fn() + Sync)) -> Result<()> {
         let mut unsent = std::mem::take(&mut self.unsent);
         if unsent.left() == 0 {
             return Ok(());
         }
         let r = self.r.take().ok_or(MigrateError::Ended)?;
-        let ear = Ear::default();
+        let answers = Answers::default();
         std::thread::scope(|s| {
             let hears = std::thread::Builder::new().name("wants".into());
             hears
-                .spawn_scoped(s, || ear.listen(r))
+                .spawn_scoped(s, || answers.read_all(r))
                 .local("start a thread")?;
-            let sent = self.sweep(&mut unsent, &ear);
-            let sent = sent.and_then(|()| ear.wait(|_| false).map(drop));
+            let sent = self.sweep(&mut unsent, &answers);
+            let sent = sent.and_then(|()| answers.wait(|_| false).map(drop));
             if sent.is_err() {
                 cut();
             }
@@ -136,18 +136,18 @@ impl<R: Read + Send, W: Write> Job<'_, R, W> {
         })
     }
 
-    fn sweep(&mut self, unsent: &mut Unsent, ear: &Ear) -> Result<()> {
+    fn sweep(&mut self, unsent: &mut Unsent, answers: &Answers) -> Result<()> {
         let (mut sent, mut row) = (0, Row::default());
         let mut swept = true;
         loop {
             let want = {
-                let mut h = ear.wait(|h| !h.wants.is_empty() || sent < h.taken + WINDOW)?;
-                // In turn: neither starves the other.
+                let mut h = answers.wait(|h| !h.wants.is_empty() || sent < h.taken + WINDOW)?;
+                // Alternates, so that neither starves the other.
                 let turn = swept || sent >= h.taken + WINDOW;
                 if turn { h.wants.pop_front() } else { None }
             };
             let runs = match want {
-                Some(at) => unsent.take(row.asked(at)),
+                Some(at) => unsent.take(row.range_for(at)),
                 None => unsent.next(STEP),
             };
             swept = want.is_none();
@@ -166,15 +166,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_grows_and_a_leap_begins_anew() {
+    fn sequential_requests_grow_and_a_jump_resets() {
         let mut row = Row::default();
         let lens: Vec<u64> = [0, AROUND, 3 * AROUND, 7 * AROUND]
             .map(|at| {
-                let (s, e) = row.asked(at + (1 << 30));
+                let (s, e) = row.range_for(at + (1 << 30));
                 e - s
             })
             .into();
         assert_eq!(lens, [AROUND, 2 * AROUND, 4 * AROUND, 8 * AROUND]);
-        assert_eq!(row.asked(0), (0, AROUND));
+        assert_eq!(row.range_for(0), (0, AROUND));
     }
 }

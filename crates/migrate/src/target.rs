@@ -1,6 +1,6 @@
 //! The target: reads what [`crate::source`] writes and rebuilds the process.
 //!
-//! From: `source.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/moves/home.rs`); what comes behind the
+//! From: `source.rs`. Next: the owner's thaw (`host/src/arrive.rs`, `keeper/src/arrive.rs`); pages that come after the
 //! flip: `fetch.rs`.
 
 use crate::Result;
@@ -21,28 +21,28 @@ use armento_wire::talk::{self, FileKey};
 use armento_wire::{WireError, read_frame, write_frame};
 use std::io::{Read, Write};
 
-/// What a target must be able to do; the owner knows how (in its tracer thread).
+/// The operations of a target; the owner implements them (on its tracer thread).
 pub trait Builder {
-    /// Says yes (with the files it lacks) or no, and makes an empty process of this shape.
+    /// Accepts (with the files it lacks) or declines, and creates an empty process with this layout.
     fn offered(&mut self, head: Head) -> Result<Accept>;
     /// Which of these files, mapped since the offer, it lacks: they come before the layout.
     fn lacks(&mut self, files: Vec<FileKey>) -> Result<Vec<FileKey>>;
-    /// Which of these files, of those it said it lacks, it has not of its own either.
+    /// Which of these files, reported as lacking, it also has no identical copy of.
     fn alike(&mut self, files: Vec<Like>) -> Result<Vec<FileKey>> {
         Ok(files.into_iter().map(|like| like.key).collect())
     }
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()>;
     /// The process, ready to be written: called before the first pages, when its files are there.
     fn ready_for_pages(&mut self) -> Result<Filler>;
-    /// Pages that came are to be given up: they come again behind the flip. Before: it said so in `Accept`.
+    /// Gives up pages that came: they come again after the flip. Before: `Accept` allowed that.
     fn give_up(&mut self, runs: Vec<Run>) -> Result<()>;
     /// The source is frozen: this is the last layout.
     fn layout(&mut self, layout: Layout) -> Result<()>;
-    /// Everything is there: finish it, but do not let it run.
+    /// Everything is there: completes the process without letting it run.
     fn build(&mut self, state: State) -> Result<()>;
 }
 
-/// Receives one process. After `Ok` it stands complete and stopped. Returns the bytes of its pages.
+/// Receives one process. After `Ok` it is complete and stopped. Returns the bytes of its pages.
 pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> Result<u64> {
     let mut buf = Vec::new();
     expect(read_frame(r, &mut buf)?, bulk::OFFER)?;
@@ -67,7 +67,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
     // What comes before the last layout was sent while the process runs.
     let mut patient = Some(Patient::begin());
     if accept.files.is_empty() {
-        // While the source is at its own next step.
+        // Done while the source is busy with its own next step.
         to = Some(b.ready_for_pages()?);
     }
     loop {
@@ -108,7 +108,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                     Some(t) => t,
                     None => to.insert(b.ready_for_pages()?),
                 };
-                write_frame(w, bulk::SYNCED, &[&talk::encode(&to.take_homeless())])?;
+                write_frame(w, bulk::SYNCED, &[&talk::encode(&to.take_unmapped())])?;
             }
             bulk::LAYOUT => {
                 drop(patient.take());
@@ -147,8 +147,8 @@ fn expect(kind: u8, want: u8) -> Result<()> {
     }
 }
 
-/// Brings the mappings of a held process from `old` to `new`. `map` makes what one call cannot: views of files
-/// and of shared memory. What is mapped lies apart, so that these can come together.
+/// Changes the mappings of a held process from `old` to `new`. `map` makes those that need more than one call: mappings
+/// of files and of shared memory. New mappings are disjoint, so these calls can be batched.
 pub fn relayout(
     h: &mut Hold,
     code: &Code,
@@ -171,12 +171,12 @@ pub fn relayout(
     h.batch_ok(code, "map", &calls)?;
     map(h, &views)?;
     h.batch_ok(code, "map", &flags)?;
-    // A kernel without huge pages refuses what is said of them, and nothing is lost.
+    // A kernel without huge pages refuses advice about them, and nothing is lost.
     h.batch(code, &hints)?;
     Ok(())
 }
 
-/// The one call that takes a step; a file mapping needs more, and flags none.
+/// The single call that performs a step; a file mapping needs more, and flags need none.
 pub fn step_call(step: &Step) -> Option<Call> {
     Some(match step {
         Step::Unmap((a, b)) => (libc::SYS_munmap, [*a, b - a, 0, 0, 0, 0]),
@@ -187,7 +187,7 @@ pub fn step_call(step: &Step) -> Option<Call> {
     })
 }
 
-/// What a step says of flags behind that: calls that must succeed, and hints.
+/// The flags of a step, set after it: calls that must succeed, and hints.
 pub fn flag_calls(step: &Step) -> (Vec<Call>, Vec<Call>) {
     match step {
         Step::Map(a) => a.flags.calls(Flags::default(), a.run()),

@@ -1,7 +1,7 @@
-//! Which pages to send, and when again: the source's books of one process's memory.
+//! Which pages to send, and when again: the source's records of one process's memory.
 //!
-//! From: `source.rs`. Writes are watched by userfaultfd (see `tracee/src/pages.rs`). Only what holds pages is
-//! watched: a heap reserved and never touched costs neither marks in the page tables nor bytes on the link.
+//! From: `source.rs`. Writes are tracked by userfaultfd (see `tracee/src/pages.rs`). Only memory that holds pages is
+//! tracked: a heap reserved and never touched costs neither marks in the page tables nor bytes on the link.
 
 use crate::image::areas::{self, Survey};
 use crate::image::{Area, Kind};
@@ -11,36 +11,35 @@ use armento_tracee::uffd::Uffd;
 use std::io;
 use std::sync::RwLock;
 
-/// Bytes of address space armed or scanned at a time: some hundred microseconds.
+/// Bytes of address space write-protected or scanned at a time: some hundred microseconds.
 const PIECE: u64 = 32 << 20;
-/// What is watched is rounded to a huge page, so that none is split and neighbours join.
+/// Tracked ranges are rounded to a huge page, so that none is split and neighbours merge.
 const BLOCK: u64 = 2 << 20;
-/// Nearer runs are one look. A look takes 1 to 2 us, and 5 ns a page (Linux 6.18).
+/// Runs closer than this are scanned together. A scan takes 1 to 2 us, and 5 ns a page (Linux 6.18).
 const NEAR: u64 = 1 << 20;
-/// Runs on the books at most: each is a call in every round.
+/// Limit of tracked runs: each costs a call in every round.
 const WATCHED_MAX: usize = 8192;
 
-/// Ranges whose writes are noted since their pages were sent. What lies outside counts as never sent.
+/// Ranges with writes tracked since their pages were sent. What lies outside counts as never sent.
 #[derive(Default)]
 pub struct Watch {
     watched: Vec<(Run, Backing)>,
-    /// Marks of userfaultfd where no page was: on the books of the kernel they look swapped out.
+    /// Userfaultfd markers where no page was: to the kernel's scan they look swapped out.
     bare: Vec<Run>,
 }
 
-/// What is left to tell the target once the process stands still.
+/// What remains to be sent when the process is frozen.
 #[derive(Default)]
 pub struct Rest {
     pub todo: Vec<Run>,
-    /// Nothing of the process's own is there any more.
+    /// The process has no page of its own there any more.
     pub empty: Vec<Run>,
     /// Guard regions.
     pub guards: Vec<Run>,
 }
 
 impl Watch {
-    /// Begins to watch `mappings`, which lie beside each other, and hands what they hold to `send`. `writes`: see
-    /// `source.rs`.
+    /// Begins to track `mappings`, which are adjacent, and passes what they hold to `send`. `writes`: see `source.rs`.
     pub fn begin(
         &mut self,
         kernel: (&Pagemap, &Uffd, &RwLock<()>),
@@ -52,7 +51,7 @@ impl Watch {
         self.begin_at(kernel, (mappings, from), backing, send)
     }
 
-    /// … from `at` on.
+    /// The same, from `at` on.
     fn begin_at(
         &mut self,
         kernel: (&Pagemap, &Uffd, &RwLock<()>),
@@ -66,7 +65,7 @@ impl Watch {
         };
         let whole = (first.0, last.1);
         let mut registered = false;
-        // From one piece that holds pages to the next: sanitizers reserve 16 TB and touch a few of them.
+        // Skips from one piece that holds pages to the next: sanitizers reserve 16 TB and touch little of it.
         while let Some(first) = map.first((at, whole.1)).unwrap_or_default() {
             let piece = piece(first, (at, whole.1));
             at = piece.1;
@@ -79,17 +78,17 @@ impl Watch {
                     registered && uffd.arm(run).is_ok()
                 };
                 if !armed {
-                    // What was marked before it failed is there no more than it was.
+                    // Markers set before the failure are not pages either.
                     self.marked(map, (run, backing), &before);
                 }
                 if !armed && mappings.len() > 1 {
-                    // One of them cannot be watched: each by itself, for the others can.
+                    // One of them cannot be tracked: try each alone, for the others can.
                     let mut rest = mappings.iter().filter(|r| r.1 > run.0);
                     return rest.try_for_each(|r| {
                         self.begin_at(kernel, (&[*r], r.0.max(run.0)), backing, send)
                     });
                 }
-                // A mapping that vanished or cannot be watched counts as never sent: the freeze sends it.
+                // A mapping that vanished or cannot be tracked counts as never sent: it is sent in the freeze.
                 if !armed {
                     continue;
                 }
@@ -101,13 +100,13 @@ impl Watch {
         Ok(())
     }
 
-    /// Everything counts as never sent from now on. Its marks stay, and are no pages.
+    /// Everything counts as never sent from now on. The markers stay, and are not pages.
     pub fn forget(&mut self) {
         self.watched.clear();
     }
 
-    /// Notes marks where no page was `before`; returns the pages. One that came and was swapped out between two looks,
-    /// microseconds apart, is none.
+    /// Records markers where no page was `before`; returns the pages. A page that was created and swapped out between
+    /// two scans, microseconds apart, is not recognised.
     fn marked(
         &mut self,
         map: &Pagemap,
@@ -121,8 +120,8 @@ impl Watch {
         pages::union(held.present, &swapped)
     }
 
-    /// Pages of `range` that hold data of the process's own; a mark of ours is none, until somebody wrote there.
-    /// Guard regions among it are added to `guards`.
+    /// Pages of `range` that hold the process's own data; a marker of ours is not a page until it is written. Guard
+    /// regions in it are added to `guards`.
     fn held(
         &self,
         map: &Pagemap,
@@ -139,7 +138,7 @@ impl Watch {
         Ok(pages::minus(&held.all(), &marks))
     }
 
-    /// One round: hands what was written since the last to `send`.
+    /// One round: passes what was written since the last to `send`.
     pub fn round(
         &self,
         map: &Pagemap,
@@ -156,15 +155,16 @@ impl Watch {
         Ok(())
     }
 
-    /// Before: frozen. `offered` is what the target mapped, `sent` what was sent so far, `lost` what of that it lost.
+    /// Before: frozen. `offered` is what the target mapped, `sent` what was sent so far, `lost` what of that the target
+    /// lost.
     pub fn rest(
         &self,
         map: &Pagemap,
         (offered, survey): (&[Area], &Survey),
         (sent, lost): (&[Run], &[Run]),
     ) -> Result<Rest> {
-        // What was mapped anew since the offer is mapped anew at the target, too: what was sent there is
-        // lost, however well it was watched.
+        // A mapping replaced since the offer is replaced at the target, too: its pages sent before are lost, even if it
+        // was tracked.
         let stays: Vec<Run> = areas::in_both(offered, &survey.areas)
             .iter()
             .map(Area::run)
@@ -176,7 +176,7 @@ impl Watch {
         let shared = |a: &Area| matches!(a.kind, Kind::Shared { .. });
         let of = |wanted: &dyn Fn(&Area) -> bool| -> Vec<Run> {
             let all = survey.areas.iter().filter(|a| wanted(a));
-            // Neighbours become one: thousands of small mappings are one look.
+            // Adjacent mappings are merged: thousands of small ones take one scan.
             pages::union(all.map(Area::run).collect(), &[])
         };
         rest.todo.extend(pages::both(&survey.objects, &of(&shared)));
@@ -207,7 +207,7 @@ impl Watch {
         rest.todo.extend(changed.written);
         rest.empty.extend(changed.empty);
         rest.guards.extend(changed.guards);
-        // Not there when we looked, armed all the same: it came in between.
+        // Missing in the first scan, write-protected later: it was created in between.
         let bare = pages::both(&self.bare, &[part]);
         for span in spans(&bare) {
             let there = map
@@ -220,7 +220,7 @@ impl Watch {
     }
 }
 
-/// Ranges that hold all of `runs`, which are in order: to look at a page takes a hundredth of what a look takes.
+/// Ranges that hold all of `runs`, which are in order: scanning a page costs a hundredth of a call.
 fn spans(runs: &[Run]) -> Vec<Run> {
     let mut all: Vec<Run> = Vec::new();
     for run in runs {
@@ -232,8 +232,8 @@ fn spans(runs: &[Run]) -> Vec<Run> {
     all
 }
 
-/// A private page of a file mapping that is given up leaves its mark, and a look at it then shows the
-/// file's page: what the kernel says of marks is not enough here, and such mappings are small.
+/// Giving up a private page of a file mapping leaves its marker, and a scan then shows the file's page: the kernel's
+/// report on markers is not enough here, and such mappings are small.
 fn file(map: &Pagemap, part: Run, sent: &[Run], rest: &mut Rest) -> Result<()> {
     let mut held = map
         .held(part, Backing::File)
@@ -248,14 +248,14 @@ fn file(map: &Pagemap, part: Run, sent: &[Run], rest: &mut Rest) -> Result<()> {
     Ok(())
 }
 
-/// The piece that begins with the block of `at`, cut so that arming or scanning it holds up nobody's
+/// The piece that begins with the block of `at`, short enough that write-protecting or scanning it does not delay
 /// writes for long. `start` and `end` are its area's.
 fn piece(at: u64, (start, end): Run) -> Run {
     let from = (at / BLOCK * BLOCK).max(start);
     (from, (from / PIECE * PIECE + PIECE).min(end))
 }
 
-/// The blocks of `piece` that hold any of `runs`.
+/// The blocks of `piece` that contain any of `runs`.
 fn blocks(runs: &[Run], piece: Run) -> Vec<Run> {
     let round = |r: &Run| {
         let from = (r.0 / BLOCK * BLOCK).max(piece.0);
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_runs_are_one_look() {
+    fn near_runs_are_scanned_together() {
         let runs = [(0, 4096), (8192, 12288), (NEAR + 12288, NEAR + 16384)];
         let far = 3 * NEAR;
         let all = [&runs[..], &[(far, far + 4096)]].concat();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_and_blocks_cover_what_they_cut() {
+    fn pieces_and_blocks_cover_their_ranges() {
         let run = (PIECE - 4096, 2 * PIECE + 4096);
         assert_eq!(piece(run.0, run), (run.0, PIECE));
         assert_eq!(piece(PIECE + 4096, run), (PIECE, 2 * PIECE));

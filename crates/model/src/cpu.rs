@@ -1,4 +1,4 @@
-//! CPU time, as the kernel splits and shows it.
+//! CPU time, as the kernel divides and shows it.
 
 use serde::{Deserialize, Serialize};
 use std::ops::Add;
@@ -18,7 +18,7 @@ impl CpuTime {
     /// `total_ns` in the ratio of two sampled times. KERNEL: cputime_adjust, kernel/sched/cputime.c.
     pub fn split(total_ns: u64, user: u64, system: u64) -> CpuTime {
         let (all, part) = (u128::from(user) + u128::from(system), u128::from(system));
-        // Nothing was sampled yet: the kernel counts it as the user's.
+        // Nothing was sampled yet: the kernel counts it as user time.
         let system_ns = (u128::from(total_ns) * part).checked_div(all).unwrap_or(0) as u64;
         CpuTime {
             user_ns: total_ns - system_ns,
@@ -26,8 +26,8 @@ impl CpuTime {
         }
     }
 
-    /// The same total, split so that neither part is smaller than it was said to be before. The ratio is
-    /// sampled: it moves both ways.
+    /// The same total, divided such that neither part is smaller than it was shown before. The ratio is sampled: it
+    /// moves both ways.
     pub fn not_before(self, last: CpuTime) -> CpuTime {
         let total_ns = self.total_ns();
         if total_ns <= last.total_ns() {
@@ -53,12 +53,12 @@ impl Add for CpuTime {
     }
 }
 
-/// The largest times that a program has read, by what it read them from: it must never read less.
+/// The largest times that a program has read, by interface: it must never read less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// By a clock.
+    /// From a clock.
     pub clock_ns: u64,
-    /// By getrusage or times.
+    /// From getrusage or times.
     pub split: CpuTime,
 }
 
@@ -72,7 +72,7 @@ impl Shown {
         self.split.system_ns = self.split.system_ns.max(t.system_ns);
     }
 
-    /// Would somebody who says this say less than what was read before?
+    /// Whether a kernel that returns `says` would return less than what was read before.
     pub fn beyond(&self, says: &Shown) -> bool {
         self.clock_ns > says.clock_ns
             || self.split.user_ns > says.split.user_ns
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_are_split_by_what_was_sampled() {
+    fn totals_are_split_by_sampled_ratio() {
         let check = |total, user, system, want| {
             assert_eq!(CpuTime::split(total, user, system), want);
         };
@@ -101,17 +101,17 @@ mod tests {
     }
 
     #[test]
-    fn no_part_goes_back() {
+    fn no_part_decreases() {
         let check = |now: CpuTime, last, want| assert_eq!(now.not_before(last), want, "{now:?}");
         check(time(10, 10), time(5, 5), time(10, 10));
-        // The ratio moved: what was said stands.
+        // The ratio moved: the value shown before remains.
         check(time(8, 8), time(10, 4), time(10, 6));
         check(time(16, 1), time(8, 5), time(12, 5));
         check(time(3, 3), time(4, 4), time(4, 4));
     }
 
     #[test]
-    fn what_was_read_is_remembered() {
+    fn largest_times_read_are_kept() {
         let mut s = Shown::default();
         assert!(!s.beyond(&Shown::default()));
         s.clock(7);

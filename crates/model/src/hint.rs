@@ -1,13 +1,13 @@
-//! What a user knows of a program before it has shown it.
+//! What a user states about a program at its start.
 
 use serde::{Deserialize, Serialize};
 
-/// Said at the start, for the whole tree. PAPER: openMosix's `cpujob` and `iojob`.
+/// Given at the start, for the whole tree. PAPER: openMosix's `cpujob` and `iojob`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hint {
-    /// It computes: the calls that it makes now and then do not keep it at home.
+    /// It computes: occasional calls do not keep it at home.
     Cpu,
-    /// It calls home much: it stays there as long as memory lasts.
+    /// It calls home a lot: it stays there as long as memory suffices.
     Io,
 }

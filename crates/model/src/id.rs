@@ -5,13 +5,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A process as its home numbers it (`pid_t`).
+/// A process by its number at home (`pid_t`).
 pub type Pid = i32;
-/// A thread as its home numbers it (`pid_t`).
+/// A thread by its number at home (`pid_t`).
 pub type Tid = i32;
 
-/// A node's name: 1 to 63 of `a-z 0-9 -`, first and last not `-` (RFC 1123, one label),
-/// because it also stands in certificates. Copies share the text: a farm's names are in many tables.
+/// A node's name: 1 to 63 of `a-z 0-9 -`, first and last not `-` (RFC 1123, one label), because it is also used in
+/// certificates. Copies share the text: a farm's names are in many tables.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NodeName(Arc<str>);

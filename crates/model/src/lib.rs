@@ -1,4 +1,4 @@
-//! Words shared by every crate: names, numbers with units, reasons. No I/O.
+//! Types shared by every crate: names, numbers with units, reasons. No I/O.
 //!
 //! Start at [`Stay`], the closed list of reasons why a process does not move.
 
@@ -24,5 +24,5 @@ pub use xsave::{Part, XSAVE_MAX, Xsave};
 /// exactly; a difference is [`Stay::EngineVersion`].
 pub const ENGINE_VERSION: u32 = 22;
 
-/// Version of the control API, which speaks N and N-1.
+/// Version of the control API, of which N and N-1 are understood.
 pub const CONTROL_VERSION: u32 = 1;

@@ -1,7 +1,7 @@
-//! Numbers and foreign words as people see them, in tables and on screens.
+//! Formats numbers and untrusted text for tables and screens.
 
-/// Command lines and names of files hold anything; a terminal must not act on it. Nor may it turn what stands beside
-/// it around: U+202E and its kin.
+/// Command lines and file names may contain anything; a terminal must not interpret it, nor reverse the text beside it:
+/// U+202E and the like.
 pub fn clean(text: &str) -> String {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let shown = |c: char| if c.is_control() || turns(c) { '?' } else { c };
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn terminals_are_told_nothing() {
+    fn control_characters_are_removed() {
         let check = |text: &str, shown: &str| assert_eq!(clean(text), shown);
         check("lame a\x1b[2J.wav", "lame a?[2J.wav");
         check("a\u{9b}31m\r\nb", "a?31m??b");

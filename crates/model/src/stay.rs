@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! stays {
     ($($name:ident $code:literal $why:literal $remedy:literal;)*) => {
-        /// Why a process does not move. Printed by `armento why`, carried in `ps --json`
-        /// by its [`code`](Stay::code), listed in the manual.
+        /// Why a process does not move. Printed by `armento why`, contained in `ps --json` as its [`code`](Stay::code),
+        /// listed in the manual.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Stay { $(#[doc = $why] #[serde(rename = $code)] $name,)* }
 
@@ -17,7 +17,7 @@ macro_rules! stays {
             pub fn from_code(code: &str) -> Option<Stay> {
                 Stay::ALL.iter().copied().find(|s| s.code() == code)
             }
-            /// One sentence for people.
+            /// One sentence for users.
             pub fn explain(self) -> &'static str { match self { $(Stay::$name => $why),* } }
             /// What the user can do about it.
             pub fn remedy(self) -> &'static str { match self { $(Stay::$name => $remedy),* } }
@@ -31,7 +31,7 @@ stays! {
     Traced "traced" "another program traces it (a debugger, strace)" "detach the tracer, then move it again";
     OwnFilter "own-filter" "it installed its own seccomp filter" "run it without its sandbox, or leave it at home";
     IoUring "io-uring" "it uses io_uring" "run it with io_uring switched off if it has such an option";
-    NotDumpable "not-dumpable" "it is not dumpable: the kernel lets nobody read its memory" "start it without set-uid bits or prctl(PR_SET_DUMPABLE, 0)";
+    NotDumpable "not-dumpable" "it is not dumpable: the kernel lets no other process read its memory" "start it without set-uid bits or prctl(PR_SET_DUMPABLE, 0)";
     SealedMapping "sealed-mapping" "it has sealed mappings (mseal), which cannot be taken apart" "run it without GLIBC_TUNABLES=glibc.rtld.seal or its own mseal calls";
     ForeignPidNamespace "foreign-pid-namespace" "it lives in another pid namespace than its keeper" "start it with `armento run` inside that container";
     CpuFeatures "cpu-features" "it started with CPU features that the other node lacks" "start it with `armento run --portable`";
@@ -51,7 +51,7 @@ stays! {
     TooManyThreads "too-many-threads" "it has more threads than can be moved" "use fewer threads";
     Busy "busy" "it is in a state that cannot be interrupted just now (vfork, disk wait, exit)" "nothing is wrong: it is tried again";
     NoDaemon "no-daemon" "this node's daemon does not answer" "start it: `systemctl start armento`, or `armento node`";
-    LinkLost "link-lost" "the link to the other node was lost" "check the network; `armento nodes` shows who answers";
+    LinkLost "link-lost" "the link to the other node was lost" "check the network; `armento nodes` shows which nodes answer";
     TargetFailed "target-failed" "the other node could not build it" "see that node's log; it goes on where it was";
     ProcSelfOpen "proc-self-open" "one of its /proc files is open, by itself or another of its tree" "nothing is wrong: it moves when the file is closed";
     NotPermitted "not-permitted" "the kernel forbids its keeper to trace it (Yama, or another security module)" "start it with `armento run` on a node whose daemon is root's, or with --spread; or `sysctl kernel.yama.ptrace_scope=0`";

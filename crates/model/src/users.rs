@@ -1,8 +1,8 @@
-//! Users for whom something holds.
+//! Sets of users to which a rule applies.
 
 use std::collections::BTreeSet;
 
-/// By number. What is not said holds for nobody, or for everybody.
+/// By uid. A uid that is not listed is either in none of them or in all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Users {
     AllBut(BTreeSet<u32>),

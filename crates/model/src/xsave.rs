@@ -1,12 +1,12 @@
-//! Where a processor keeps which part of a thread's extended state.
+//! The layout of a thread's extended state on a processor.
 
 use serde::{Deserialize, Serialize};
 
-/// The XSAVE area of one machine, standard form. SDM vol. 1, 13.4: x87 and SSE come first and a header behind
-/// them, the same everywhere; the rest lies where CPUID says.
+/// The XSAVE area of one machine, standard form. SDM vol. 1, 13.4: x87 and SSE come first and a header after them, the
+/// same everywhere; the rest is where CPUID says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Xsave {
-    /// Of the whole area.
+    /// Size of the whole area.
     pub bytes: u32,
     /// Enabled components from number 2 on, in order of their numbers.
     pub parts: Vec<Part>,
@@ -20,19 +20,19 @@ pub struct Part {
     pub bytes: u32,
 }
 
-/// The kernel sets it for every thread, with the same value unless the program changes it; nothing but the
-/// kernel saves it. It alone may lie elsewhere.
+/// The kernel sets it for every thread, with the same value unless the program changes it; only the kernel saves it. It
+/// is the only component that may have another offset.
 const PKRU: u8 = 9;
 /// KERNEL: init_pkru_value, arch/x86/mm/pkeys.c: key 0 is open, all others are closed. On x86 also: all open.
 const PKRU_USUAL: [u32; 2] = [0x5555_5554, 0];
 
-/// SDM vol. 1, 13.4.2: which components the area has in use.
+/// SDM vol. 1, 13.4.2: bitmap of the components in use.
 const IN_USE: usize = 512;
 /// Legacy area and header.
 const FIRST: usize = 576;
 /// No area is larger: tile registers are 8 KiB.
 pub const XSAVE_MAX: u32 = 64 << 10;
-/// XCR0 has so many bits.
+/// Number of bits of XCR0.
 const PARTS_MAX: usize = 62;
 
 impl Xsave {
@@ -40,7 +40,7 @@ impl Xsave {
         self.parts.iter().find(|p| p.number == number)
     }
 
-    /// Could a machine have it? For one that comes from elsewhere.
+    /// Whether a machine could have this layout. For a layout received from another node.
     pub fn is_sane(&self) -> bool {
         let fits = |p: &Part| {
             let end = u64::from(p.at) + u64::from(p.bytes);
@@ -49,9 +49,9 @@ impl Xsave {
         self.bytes <= XSAVE_MAX && self.parts.len() <= PARTS_MAX && self.parts.iter().all(fits)
     }
 
-    /// Why a program that began with `needed` (XCR0) and comes from a machine with the layout `from` cannot run
-    /// here. A program may have saved its registers itself, and signal handlers have them saved for it: what it
-    /// may use must lie where it lay.
+    /// Why a program that started with `needed` (XCR0) and comes from a machine with the layout `from` cannot run here.
+    /// A program may have saved its registers itself, and the kernel saves them for signal handlers: every component
+    /// that it may use must have the same offset.
     pub fn refuses(&self, from: &Xsave, needed: u64) -> Option<String> {
         let may_use = from.parts.iter().filter(|p| needed >> p.number & 1 == 1);
         let mut wrong = may_use.filter_map(|p| self.misfit(p));
@@ -72,8 +72,8 @@ impl Xsave {
         (!same).then(|| format!("{name} at byte {}, not {}", own.at, p.at))
     }
 
-    /// `area` of a thread, which may lack zeros at its end, as this machine has it. Says which component in use
-    /// has no place here.
+    /// `area` of a thread, which may lack zeros at its end, in this machine's layout. An error names a component in use
+    /// that has no place here.
     pub fn fit(&self, area: &[u8], from: &Xsave) -> Result<Vec<u8>, String> {
         let mut whole = area.to_vec();
         whole.resize((from.bytes as usize).max(FIRST), 0);
@@ -88,7 +88,7 @@ impl Xsave {
                     fitted[own.at as usize..(own.at + own.bytes) as usize].copy_from_slice(bytes);
                     kept |= 1 << p.number;
                 }
-                // As at a thread's start: nothing is lost.
+                // The value at a thread's start: nothing is lost.
                 None if usual(p.number, bytes) => {}
                 None => return Err(format!("{} in use", name(p.number))),
             }
@@ -133,7 +133,7 @@ mod tests {
         Xsave { bytes, parts }
     }
 
-    /// As AMD and Intel have AVX-512 and protection keys.
+    /// The layouts of AMD and Intel with AVX-512 and protection keys.
     fn amd() -> Xsave {
         layout(
             2440,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_may_use_lies_where_it_lay() {
+    fn usable_components_must_have_the_same_offset() {
         let check = |to: Xsave, from: Xsave, needed: u64, want: &str| {
             assert_eq!(to.refuses(&from, needed).unwrap_or_default(), want);
         };
@@ -208,13 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn registers_find_their_place() {
+    fn registers_are_converted_between_layouts() {
         let (amd, intel) = (amd(), intel());
         let used = [2, 5, 6, 7, 9];
         let there = amd.fit(&area(&intel, &used), &intel);
         assert_eq!(there, Ok(area(&amd, &used)));
         assert_eq!(intel.fit(&area(&amd, &used), &amd), Ok(area(&intel, &used)));
-        // Zeros at the end need not come.
+        // Zeros at the end may be missing.
         let short = area(&amd, &[2])[..700].to_vec();
         let mut want = area(&avx(), &[2]);
         want[700..].fill(0);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_use_is_dropped() {
+    fn component_in_use_is_never_dropped() {
         let fit = |area: &[u8]| avx().fit(area, &amd());
         let lost = fit(&area(&amd(), &[2, 6]));
         assert_eq!(lost, Err("AVX-512 ZMM_Hi256 in use".into()));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_elsewhere_is_looked_at() {
+    fn received_layouts_are_checked() {
         assert!(amd().is_sane() && Xsave::default().is_sane());
         for part in [
             (1, 576, 8),

@@ -1,4 +1,4 @@
-//! Threads, where there may be no room for another.
+//! Starts threads, with a fallback for when the kernel allows no more of them.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -7,27 +7,29 @@ use std::thread::Builder;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Where work goes for which there is no room.
+/// Queue of work for which no thread could be started.
 static SPARE: OnceLock<Mutex<Sender<Work>>> = OnceLock::new();
 
-/// A thread of its own for work that lasts. KERNEL: EAGAIN at the limits of the user, the group or the
-/// machine (clone(2)); the standard library's `spawn` would panic.
+/// Starts a thread for long-running work. KERNEL: EAGAIN at the limits of the user, the group or the machine
+/// (clone(2)); the standard library's `spawn` would panic.
 pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     // KERNEL: names have at most 15 bytes; the rest is cut off.
     Builder::new().name(name.into()).spawn(work).map(drop)
 }
 
-/// Begins a thread for all work of [`soon`] that finds no room for one. Once, while there is room.
+/// Starts the fallback thread that does the work of [`soon`] when no thread can be started. Call it once, early, while
+/// threads can still be started.
 pub fn spare() -> io::Result<()> {
     let (tx, all) = channel::<Work>();
     start("spare", move || all.iter().for_each(|work| work()))?;
-    // Of two the first stays.
+    // A second call leaves the first queue in place.
     drop(SPARE.set(Mutex::new(tx)));
     Ok(())
 }
 
-/// A thread of its own for work that ends soon; where there is no room for one, it is done in turn with other such work
-/// (see [`spare`]), never by the caller: a listener that waited for home would wait for calls that wait for itself.
+/// Starts a thread for short work. If no thread can be started, the work is queued with other such work (see
+/// [`spare`]). The caller never does it itself: a listener that waits for home would wait for calls that wait for the
+/// listener.
 pub fn soon(name: &str, work: impl FnOnce() + Send + 'static) {
     let work = Arc::new(Mutex::new(Some(work)));
     let take = |w: &Mutex<Option<_>>| w.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -44,7 +46,7 @@ pub fn soon(name: &str, work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Does `other` beside `mine`, or before it where there is no room for a thread. `None`: it panicked.
+/// Does `other` in parallel with `mine`, or before it if no thread can be started. `None`: it panicked.
 pub fn both<A: Send, B>(
     name: &str,
     other: impl FnOnce() -> A + Send,
@@ -66,7 +68,7 @@ pub fn both<A: Send, B>(
     )
 }
 
-/// Before [`spare`], and where it could not be begun, the caller waits.
+/// If [`spare`] was not called or failed, the caller does the work itself.
 fn turn(work: Work) {
     let Some(spare) = SPARE.get() else {
         return work();
@@ -85,21 +87,21 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn work_is_done_once() {
+    fn work_runs_once() {
         let (tx, rx) = mpsc::channel();
         super::soon("aside", move || tx.send(1).expect("heard"));
         assert_eq!(rx.iter().sum::<i32>(), 1);
     }
 
     #[test]
-    fn two_things_at_once() {
+    fn both_closures_run() {
         let (tx, rx) = mpsc::channel();
         let (other, mine) = super::both("other", || tx.send(1), || rx.recv());
         assert_eq!((other, mine), (Some(Ok(())), Ok(1)));
     }
 
     #[test]
-    fn what_finds_no_room_is_done_in_turn_and_by_another() {
+    fn work_without_a_thread_is_queued_and_done_by_the_fallback_thread() {
         super::spare().expect("a thread");
         let (tx, rx) = mpsc::channel();
         for n in 0..3 {

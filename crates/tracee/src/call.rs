@@ -1,32 +1,32 @@
-//! A system call as numbers, and registers of a stopped thread that make one.
+//! A system call as numbers, and the registers with which a stopped thread makes it.
 
 use crate::sys;
 use crate::trace::{Regs, Result, TraceError};
 
-/// KERNEL: X86_EFLAGS_TF: a trap behind each instruction.
+/// KERNEL: X86_EFLAGS_TF: a trap after each instruction.
 pub(crate) const TRAP_FLAG: u64 = 0x100;
 
 /// One call: number and arguments.
 pub type Call = (i64, [u64; 6]);
 
-/// A signal in a mask.
+/// The bit of a signal in a signal mask.
 pub const fn bit(sig: i32) -> u64 {
     1 << (sig - 1)
 }
 
-/// The registers of a thread with `regs` that is to make a call at the instruction at `rip`.
+/// The registers `regs`, changed so that the thread makes a system call at the instruction at `rip`.
 pub(crate) fn aim(regs: &Regs, rip: u64, nr: i64, a: [u64; 6]) -> Regs {
     let mut r = *regs;
     r.rip = rip;
     r.rax = nr as u64;
-    r.orig_rax = u64::MAX; // no restart logic of the kernel
+    r.orig_rax = u64::MAX; // disables the kernel's restart logic
     (r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9) = (a[0], a[1], a[2], a[3], a[4], a[5]);
     r.eflags &= !TRAP_FLAG;
     r
 }
 
-/// Makes the registers of a program that has just begun those of one that execs `path` with the arguments and
-/// environment it was given itself: on its stack, below which `argc` lies.
+/// Changes the registers of a program that has just started so that it execs `path` with its own arguments and
+/// environment, which lie on its stack above `argc`.
 pub fn aim_exec(r: &mut Regs, path: u64, argc: u64, pid: i32) -> Result<()> {
     r.rip = vdso_syscall(pid)?.0;
     r.rax = libc::SYS_execve as u64;

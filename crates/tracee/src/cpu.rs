@@ -1,4 +1,4 @@
-//! CPU time of a process or thread, as the kernel tells those who look from outside.
+//! CPU time of a process or thread, as another process reads it from the kernel.
 
 use crate::usage::{Memory, TICK_NS};
 use crate::{status, sys, text};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 const UTIME: usize = 14 - 3;
 const CUTIME: usize = 16 - 3;
 
-/// One clock of process `pid`; 0 when it is gone. KERNEL: CPU clocks of a process may be read by anybody,
-/// those of a thread only by threads of the same process (pid_for_clock).
+/// One CPU clock of process `pid`; 0 if the process is gone. KERNEL: any process may read the CPU clocks of a process,
+/// but those of a thread only threads of the same process may read (pid_for_clock).
 fn clock(pid: i32, kind: i32) -> u64 {
     sys::clock_ns(!pid << 3 | kind).unwrap_or(0)
 }
 
-/// Threads that ended count, too.
+/// Includes threads that have ended.
 pub fn process_ns(pid: i32) -> u64 {
     clock(pid, SCHED)
 }
@@ -27,7 +27,7 @@ pub fn process(pid: i32) -> CpuTime {
     CpuTime::split(process_ns(pid), t.user_ns, t.system_ns)
 }
 
-/// Whole ticks that came while one of its threads ran.
+/// Whole ticks that the kernel accounted to threads of the process.
 pub fn process_ticks(pid: i32) -> CpuTime {
     let (user_ns, both) = (clock(pid, VIRT), clock(pid, PROF));
     CpuTime {
@@ -36,24 +36,24 @@ pub fn process_ticks(pid: i32) -> CpuTime {
     }
 }
 
-/// A running thread's last slice may be missing: the kernel adds it with its next tick.
+/// The current slice of a running thread may be missing: the kernel adds it at the next tick.
 pub fn thread_ns(tid: i32) -> u64 {
     let exact = schedstat(tid).map(|s| s.0);
     match exact {
         Some(ns) if ns > 0 => ns,
-        // A kernel without these statistics says nothing or 0.
+        // A kernel without these statistics has an empty file or 0.
         _ => thread_ticks(tid).total_ns(),
     }
 }
 
-/// How long a thread has wanted a processor: that it had one, and that it stood in line for one.
-/// `None` on a kernel without these statistics.
+/// Nanoseconds that a thread was runnable: on a processor or waiting for one. `None` on a kernel without these
+/// statistics.
 pub fn wanted_ns(tid: i32) -> Option<u64> {
     let (ran, waited) = schedstat(tid)?;
     Some(ran + waited).filter(|ns| *ns > 0)
 }
 
-/// The moment as long ago as these threads together have wanted a processor; now, where the kernel does not tell.
+/// Now minus the time for which these threads together were runnable; now, if the kernel does not report it.
 pub fn wanted_since(tids: &[i32]) -> Instant {
     let wanted_ns = tids.iter().filter_map(|tid| wanted_ns(*tid)).sum();
     let now = Instant::now();
@@ -61,8 +61,8 @@ pub fn wanted_since(tids: &[i32]) -> Instant {
         .unwrap_or(now)
 }
 
-/// Nanoseconds on a processor and in line for one. KERNEL: Documentation/scheduler/sched-stats.rst,
-/// /proc/PID/schedstat; time that a quota takes away counts as in line (measured, 6.18).
+/// Nanoseconds on a processor and nanoseconds waiting for one. KERNEL: Documentation/scheduler/sched-stats.rst,
+/// /proc/PID/schedstat; time throttled by a CPU quota counts as waiting (measured, 6.18).
 fn schedstat(tid: i32) -> Option<(u64, u64)> {
     let text = text::read(format!("/proc/{tid}/task/{tid}/schedstat")).ok()?;
     let mut words = text.split_whitespace().map(|w| w.parse().ok());
@@ -74,8 +74,8 @@ pub fn thread(tid: i32) -> CpuTime {
     CpuTime::split(thread_ns(tid), t.user_ns, t.system_ns)
 }
 
-/// What the kernel here has counted of the memory of thread `tid` of `pid`, or of the whole process.
-/// KERNEL: proc_pid_stat(5), fields 10 and 12; proc_pid_status(5), VmHWM.
+/// What the local kernel has accounted of the memory of thread `tid` of `pid`, or of the whole process. KERNEL:
+/// proc_pid_stat(5), fields 10 and 12; proc_pid_status(5), VmHWM.
 pub fn memory(pid: i32, tid: Option<i32>) -> Memory {
     let stat = tid.map_or_else(|| status::stat_fields(pid), status::thread_stat_fields);
     let stat = stat.unwrap_or_default();
@@ -87,15 +87,15 @@ pub fn memory(pid: i32, tid: Option<i32>) -> Memory {
     }
 }
 
-/// Right before [`thread`] is asked of many stopped threads: the second look at files of /proc takes a third of the
-/// first (13 instead of 30 us, 6.18).
+/// Reads the files once right before [`thread`] is called for many stopped threads: the second read of a /proc file
+/// takes a third of the time of the first (13 instead of 30 us, 6.18).
 pub fn look_ahead(tids: impl Iterator<Item = i32>) {
     for tid in tids {
         let _ = thread(tid);
     }
 }
 
-/// What the process reads at least when it asks its own kernel.
+/// Lower bound of what the process reads when it asks its own kernel.
 pub fn process_says(pid: i32) -> Shown {
     Shown {
         clock_ns: process_ns(pid),
@@ -103,7 +103,7 @@ pub fn process_says(pid: i32) -> Shown {
     }
 }
 
-/// What the thread reads at least when it asks its own kernel.
+/// Lower bound of what the thread reads when it asks its own kernel.
 pub fn thread_says(tid: i32) -> Shown {
     Shown {
         clock_ns: thread_ns(tid),
@@ -121,7 +121,7 @@ pub fn thread_ticks(tid: i32) -> CpuTime {
     ticks(status::thread_stat_fields(tid), UTIME)
 }
 
-/// Two neighbouring fields; nothing of one who is gone.
+/// Two neighbouring fields; zero if the process or thread is gone.
 fn ticks(stat: io::Result<Vec<i64>>, first: usize) -> CpuTime {
     let stat = stat.unwrap_or_default();
     let at = |i: usize| stat.get(i).copied().unwrap_or(0) as u64 * TICK_NS;
@@ -135,7 +135,7 @@ fn ticks(stat: io::Result<Vec<i64>>, first: usize) -> CpuTime {
 mod tests {
     use super::*;
 
-    /// Uses about this much of a processor.
+    /// Uses about `ns` of processor time.
     fn work(ns: u64) {
         let me = std::process::id() as i32;
         let until = process_ns(me) + ns;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_worked_wanted_it_and_who_slept_did_not() {
+    fn work_counts_as_runnable_time_and_sleep_does_not() {
         let link = std::fs::read_link("/proc/thread-self").expect("own thread");
         let me = link.file_name().and_then(|n| n.to_str()?.parse().ok());
         let me: i32 = me.expect("a number");
@@ -151,12 +151,12 @@ mod tests {
         while before.0.elapsed() < Duration::from_millis(50) {}
         std::thread::sleep(Duration::from_millis(100));
         let after = wanted_since(&[me]);
-        // The work moves it by nothing, the sleep as far as it took, or a clock tick less.
+        // The work must not shift it; the sleep shifts it by its length, less at most a clock tick.
         let slept = after.saturating_duration_since(before.1);
         assert!(slept + Duration::from_nanos(TICK_NS) >= Duration::from_millis(100));
         assert!(after.elapsed() + Duration::from_nanos(TICK_NS) >= Duration::from_millis(50));
-        let nobody = wanted_since(&[5 << 20]);
-        assert!(nobody.elapsed() < after.elapsed(), "now");
+        let no_process = wanted_since(&[5 << 20]);
+        assert!(no_process.elapsed() < after.elapsed(), "now");
     }
 
     #[test]
@@ -171,9 +171,9 @@ mod tests {
         assert!(says.split.total_ns() <= process_ns(me));
         assert!(thread_ns(me) >= before.1);
         // KERNEL: PID_MAX_LIMIT is 4 Mi.
-        let nobody = 5 << 20;
-        assert_eq!(process(nobody), CpuTime::default());
-        assert_eq!(thread(nobody), CpuTime::default());
-        assert_eq!(children_says(nobody), CpuTime::default());
+        let no_process = 5 << 20;
+        assert_eq!(process(no_process), CpuTime::default());
+        assert_eq!(thread(no_process), CpuTime::default());
+        assert_eq!(children_says(no_process), CpuTime::default());
     }
 }

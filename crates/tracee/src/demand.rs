@@ -1,15 +1,15 @@
-//! How much of a processor a process wants.
+//! Measures how much CPU time a process would use if it could.
 
 use crate::{cpu, status};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// A process of which one thread wants so much of its time, percent, wants a whole processor.
+/// A process with one thread runnable for this share of the time, percent, counts as needing a whole processor.
 const FULL: u64 = 90;
-/// More threads are not asked at one look: the busiest is likely among the first.
+/// Limit of threads read in one measurement: the busiest is probably among the first.
 const THREADS_MAX: usize = 64;
 
-/// Remembers how long each thread had wanted a processor at the last look.
+/// Stores how long each thread had been runnable at the last measurement.
 #[derive(Debug)]
 pub struct Demand {
     at: Instant,
@@ -26,9 +26,9 @@ impl Default for Demand {
 }
 
 impl Demand {
-    /// The share of the time since the last look, percent, in which the busiest of these threads had a
-    /// processor or stood in line for one. Each comes with nanoseconds that are to count as well. `without` of that
-    /// time nobody could have run.
+    /// The share of the time since the last measurement, percent, in which the busiest of these threads was runnable
+    /// (on a processor or waiting for one). Each thread comes with nanoseconds to be added. `without` is the part of
+    /// that time in which no thread could run.
     pub fn look(&mut self, threads: impl Iterator<Item = (i32, u64)>, without: Duration) -> u8 {
         let past = self.at.elapsed().saturating_sub(without);
         let past_ns = (past.as_nanos() as u64).max(1);
@@ -39,7 +39,7 @@ impl Demand {
             let wanted = match cpu::wanted_ns(tid) {
                 Some(ns) => {
                     have.insert(tid, ns);
-                    // Who is new has wanted it only since then.
+                    // A new thread counts only from now on.
                     ns.saturating_sub(self.had.get(&tid).copied().unwrap_or(0))
                 }
                 None if status::thread_state(tid) == Some('R') => past_ns,
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_wants_nothing_and_who_spins_all() {
+    fn sleeping_thread_has_no_demand_and_spinning_thread_full_demand() {
         let (tx, rx) = std::sync::mpsc::channel();
         let sleeper = std::thread::spawn(move || {
             let _ = tx.send(me());
@@ -79,7 +79,7 @@ mod tests {
         assert!(idle.look([(tid, 0)].into_iter(), none) < 20);
         assert!(busy.look([(me, 0)].into_iter(), none) > 50);
         assert!(idle.look([(tid, 1_000_000_000)].into_iter(), none) == 100);
-        // Of 200 ms so few were left to run in that it wanted all of those.
+        // So little of the 200 ms was available that it was runnable for all of it.
         let (mut kept, then) = (Demand::default(), Instant::now());
         kept.look([(me, 0)].into_iter(), none);
         while then.elapsed() < Duration::from_millis(20) {}

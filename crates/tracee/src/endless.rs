@@ -1,4 +1,4 @@
-//! Reads of what always has more: the kernel ends them early only for a signal, or for a stop of ours.
+//! Reads from endless devices: the kernel ends them early only for a signal, or for one of our ptrace stops.
 
 use armento_model::Tid;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -6,11 +6,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 /// KERNEL: drivers/char/mem.c: /dev/zero, full, random, urandom.
 const MEM_MAJOR: u32 = 1;
 const ENDLESS: [u32; 4] = [5, 7, 8, 9];
-/// Who asks for more at once may be told less: it would be read from the beginning at every stop.
+/// Longer reads may return short: they would restart from the beginning at every stop.
 const WHOLE_MAX: u64 = 64 << 20;
 
-/// Has this call, which returned `ret`, been cut short although there is more? Then it may be made again from its
-/// beginning: what it got is as good as what it will get. KERNEL: read_zero, get_random_bytes_user.
+/// Whether this call, which returned `ret`, was cut short although there is more data. Then it may be repeated from its
+/// beginning, because all data of such a device is equally good. KERNEL: read_zero, get_random_bytes_user.
 pub fn cut(tid: Tid, nr: i64, args: &[u64; 6], ret: i64) -> bool {
     let asked = match nr {
         libc::SYS_getrandom => args[1],
@@ -35,7 +35,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn only_what_always_has_more_is_cut() {
+    fn only_reads_of_endless_devices_are_cut() {
         let me = std::process::id() as Tid;
         let zero = std::fs::File::open("/dev/zero").expect("a device");
         let file = std::fs::File::open("/proc/self/exe").expect("a file");

@@ -1,11 +1,11 @@
-//! One OS thread that owns all ptrace of a tree, and a queue of work for it.
+//! One OS thread that does all ptrace requests for a tree of processes, and its work queue.
 //!
 //! ```text
 //! other threads ──run / post──► queue ─┐
-//!                                      ├─► hand: World (all state of the traced)
+//!                                      ├─► tracer thread: World (all state of the tracees)
 //! kernel ──stops, exits──► waitpid ────┘
 //! ```
-//! Lock order: code in the hand may take any lock for a moment; nobody waits for the hand holding one.
+//! Lock order: code on this thread may take any lock briefly; no thread that holds a lock may wait for this thread.
 
 use crate::sys;
 use crate::trace::{self, Status};
@@ -16,19 +16,19 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-/// What the hand looks after.
+/// The state that the tracer thread owns.
 pub trait World {
-    /// A traced thread reported.
+    /// A traced thread reported a stop or its end.
     fn report(&mut self, tid: Tid, status: Status);
-    /// Between reports: may end the hand by returning false.
+    /// Called between reports. Returning false ends the tracer thread.
     fn turn(&mut self) -> bool;
-    /// How long the next turn may wait when nothing happens.
+    /// How long the next turn may wait if nothing happens.
     fn pause(&self) -> Duration;
 }
 
 type Job<W> = Box<dyn FnOnce(&mut W) + Send>;
 
-/// The way to a hand from other threads.
+/// Handle by which other threads reach the tracer thread.
 pub struct Hand<W> {
     queue: Sender<Job<W>>,
     wake: Arc<OwnedFd>,
@@ -44,7 +44,7 @@ impl<W> Clone for Hand<W> {
 }
 
 impl<W: 'static> Hand<W> {
-    /// Does `f` in the hand and waits for its result. `None`: the hand has ended.
+    /// Runs `f` on the tracer thread and waits for its result. `None`: the tracer thread has ended.
     pub fn run<R: Send + 'static>(
         &self,
         f: impl FnOnce(&mut W) -> R + Send + 'static,
@@ -54,7 +54,7 @@ impl<W: 'static> Hand<W> {
         rx.recv().ok()
     }
 
-    /// Does `f` in the hand some time.
+    /// Runs `f` on the tracer thread later, without waiting.
     pub fn post(&self, f: impl FnOnce(&mut W) + Send + 'static) {
         if self.queue.send(Box::new(f)).is_ok() {
             sys::poke(self.wake.as_raw_fd());
@@ -62,15 +62,15 @@ impl<W: 'static> Hand<W> {
     }
 }
 
-/// The thread's own end.
+/// The tracer thread's end of the queue, with its event loop.
 pub struct Palm<W> {
     jobs: Receiver<Job<W>>,
     wake: Arc<OwnedFd>,
     chld: OwnedFd,
 }
 
-/// Makes a hand. Blocks SIGCHLD in the calling thread, which must be the one that calls [`Palm::hold`]
-/// and must not have started others that leave it unblocked (a lost SIGCHLD is a lost stop).
+/// Makes both ends. Blocks SIGCHLD in the calling thread, which must be the one that calls [`Palm::hold`] and must not
+/// have started threads that leave SIGCHLD unblocked (a lost SIGCHLD is a lost stop).
 pub fn new<W>() -> io::Result<(Hand<W>, Palm<W>)> {
     let (queue, jobs) = mpsc::channel();
     let wake = Arc::new(sys::eventfd()?);
@@ -87,10 +87,10 @@ pub fn new<W>() -> io::Result<(Hand<W>, Palm<W>)> {
     ))
 }
 
-/// Reports in a row, before work and turns have theirs: threads may stop faster than they are seen to.
+/// Reports handled in a row before queued work and turns come: threads may stop faster than their stops are handled.
 const REPORTS_MAX: usize = 256;
 
-/// Sees to what is reported. `false`: there may be more.
+/// Handles pending reports. `false`: there may be more.
 fn reports(world: &mut impl World) -> bool {
     for _ in 0..REPORTS_MAX {
         let Some((tid, status)) = trace::next_report() else {
@@ -102,13 +102,13 @@ fn reports(world: &mut impl World) -> bool {
 }
 
 impl<W: World> Palm<W> {
-    /// Serves until the world says it is over.
+    /// Runs the event loop until [`World::turn`] returns false.
     pub fn hold(self, world: &mut W) {
         loop {
             let mut all = reports(world);
             while let Ok(job) = self.jobs.try_recv() {
                 job(world);
-                // A job may have waited for one thread while others reported: their SIGCHLD is spent.
+                // A job may have waited for one thread while others reported: their SIGCHLD was consumed.
                 all = reports(world);
             }
             if !world.turn() {

@@ -1,10 +1,11 @@
-//! Makes a stopped thread do calls of ours and gives it back as it was.
+//! Makes a stopped thread do injected calls and then restores its state.
 //!
 //! ```text
 //! stopped ──Hold::take──► held ──call / batch──► held ──drop──► stopped, registers and mask as before
 //! ```
-//! While held, the thread blocks every signal that can wait, so that nothing runs in between. Many threads make their
-//! calls at the same time when each is begun before the first is waited for ([`Hold::begin`], [`Code::booth`]).
+//! While held, the thread blocks every signal that can be blocked, so that no handler runs in between. Many threads
+//! make their calls in parallel if each call is begun before the first is waited for ([`Hold::begin`],
+//! [`Code::booth`]).
 
 pub use crate::call::{Call, aim_exec, bit, vdso_syscall};
 
@@ -19,17 +20,17 @@ use armento_model::Tid;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a held thread does not block: our int3 is forced on it. Signals of other faults wait, if they were sent; one that
-/// our own calls caused would end the program (KERNEL: force_sig_info_to_task).
+/// Signals that a held thread does not block: our int3 forces SIGTRAP. A fault signal stays pending if it was sent by a
+/// process; one that our own calls caused would end the program (KERNEL: force_sig_info_to_task).
 pub const NEVER_BLOCK: u64 = bit(libc::SIGTRAP);
 
-/// Does the program of `tid` ignore SIGTRAP? See [`Hold::take_known`].
+/// Whether the program of `tid` ignores SIGTRAP. See [`Hold::take_known`].
 pub fn ignores_trap(tid: Tid) -> bool {
     trap::ignored(tid)
 }
 
-/// Told before and after a filtered thread makes calls of ours, so that its listener lets them through: these, in this
-/// order, and no others. Our code and what it reads lie in memory that the program's other threads can write.
+/// Called before and after a filtered thread makes injected calls, so that its seccomp listener lets exactly these
+/// calls through, in this order. Our code and its arguments lie in memory that the program's other threads can write.
 pub trait Passage: Send + Sync {
     fn open(&self, tid: Tid, calls: &[Call]);
     fn close(&self, tid: Tid);
@@ -42,13 +43,13 @@ impl Passage for Unfiltered {
     fn close(&self, _: Tid) {}
 }
 
-/// A thread that is let go for one call of the kernel's stops in microseconds, once it has its turn on a processor.
+/// A thread that is resumed for one system call stops within microseconds once it is scheduled.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// The instruction that makes a system call.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
-/// The longest way through a function of the vDSO that tells the time is some hundred instructions; getrandom's for a
-/// kilobyte is some ten thousand.
+/// The longest path through a vDSO function that reads the time has some hundred instructions; getrandom for a kilobyte
+/// has some ten thousand.
 const STEPS_MAX: usize = 20_000;
 
 /// KERNEL: SYNCHRONOUS_MASK, kernel/signal.c.
@@ -58,20 +59,20 @@ const FAULTS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGTRAP)
     | bit(libc::SIGFPE)
     | bit(libc::SIGSYS);
-/// The instruction that most often clears it: the trap behind that one comes all the same.
+/// The instruction that most often clears the trap flag: the trap after it still comes.
 const POPF: u8 = 0x9d;
 
-/// Whose a SIGTRAP is that a held thread stops for.
+/// The origin of a SIGTRAP for which a held thread stopped.
 enum Trap {
-    /// Our code or our step is at its end.
+    /// Our code or our single step is done.
     Ours,
-    /// The program's: sent to it, or of an instruction of its own. It is sent again when the thread is its own.
+    /// The program's own: sent to it, or raised by one of its instructions. It is sent again after the hold.
     Its,
-    /// Of a breakpoint or step of ours that is over.
+    /// From a breakpoint or single step of ours that is already done.
     Stale,
 }
 
-/// Where [`Hold::step_out`] ended.
+/// The position at which [`Hold::step_out`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
     Yes,
@@ -82,21 +83,21 @@ pub enum Outside {
 
 pub struct Hold {
     pub tid: Tid,
-    /// What the thread gets back. May be changed while held.
+    /// The registers that are restored at the end. May be changed while held.
     pub regs: Regs,
     pub mask: u64,
     /// A SIGSTOP came while it was held.
     stopped: bool,
-    /// Signals that no mask of ours held back, but somebody sent them.
+    /// Signals that arrived although every blockable signal was blocked.
     sent: Vec<SigInfo>,
     passage: Arc<dyn Passage>,
-    /// Its program ignores SIGTRAP, which our traps undo.
+    /// The program ignores SIGTRAP, a disposition that our traps reset.
     ignores_trap: bool,
-    /// Our code in it, and memory of ours.
+    /// Our injected code in the tracee, and scratch memory.
     code: Option<(u64, u64)>,
-    /// Calls of a batch that it makes just now.
+    /// The number of calls of the batch that is running.
     begun: Option<usize>,
-    /// It was let go by [`Hold::go`].
+    /// Set while it runs after [`Hold::go`].
     runs: bool,
     armed: bool,
 }
@@ -107,7 +108,7 @@ impl Hold {
         Hold::take_known(tid, passage, trap::ignored(tid))
     }
 
-    /// The same of one of many threads: whether their program ignores SIGTRAP was asked once for all of them.
+    /// As [`Hold::take`], for one of many threads: the caller has read once whether their program ignores SIGTRAP.
     pub fn take_known(tid: Tid, passage: Arc<dyn Passage>, ignores_trap: bool) -> Result<Hold> {
         let regs = trace::regs(tid)?;
         let mask = trace::sigmask(tid)?;
@@ -127,7 +128,8 @@ impl Hold {
         })
     }
 
-    /// Is its program to ignore SIGTRAP from now on? That action would not outlast the trap of the call that set it.
+    /// Sets whether the program ignores SIGTRAP after the hold. Set by a call now, that disposition would be lost at
+    /// the call's own trap.
     pub fn ignore_trap(&mut self, yes: bool) {
         self.ignores_trap = yes;
     }
@@ -136,7 +138,7 @@ impl Hold {
         self.ignores_trap
     }
 
-    /// One call at the `syscall` instruction `at` (the vDSO's, when nothing of ours is mapped yet).
+    /// Makes one call at the `syscall` instruction `at` (the vDSO's, while none of our code is mapped yet).
     pub fn call_at(&mut self, at: u64, nr: i64, args: [u64; 6]) -> Result<i64> {
         trace::set_regs(self.tid, &aim(&self.regs, at, nr, args))?;
         trace::step(self.tid, 0)?;
@@ -144,7 +146,7 @@ impl Hold {
         Ok(trace::regs(self.tid)?.rax as i64)
     }
 
-    /// One call through the gate of our own page. A child it makes is returned beside the result.
+    /// Makes one call through the gate of our own page. A child that it creates is returned with the result.
     pub fn call(&mut self, code: &Code, nr: i64, args: [u64; 6]) -> Result<(i64, Option<Tid>)> {
         self.code = Some((code.start, code.trap_action()));
         trace::set_regs(self.tid, &aim(&self.regs, code.gate, nr, args))?;
@@ -152,7 +154,7 @@ impl Hold {
         Ok((trace::regs(self.tid)?.rax as i64, child))
     }
 
-    /// Many calls in one go; returns their results in order.
+    /// Makes many calls in one batch; returns their results in order.
     pub fn batch(&mut self, code: &Code, calls: &[Call]) -> Result<Vec<i64>> {
         let mut all = Vec::with_capacity(calls.len());
         for part in calls.chunks(code.batch_max) {
@@ -190,14 +192,14 @@ impl Hold {
         Ok(code.read_batch(n))
     }
 
-    /// … every one of which must succeed.
+    /// As [`Hold::end`]; every call must succeed.
     pub fn end_ok(&mut self, code: &Code, what: &'static str) -> Result<()> {
         let all = self.end(code)?;
         all.into_iter()
             .try_for_each(|r| ok(what, self.tid, r).map(drop))
     }
 
-    /// A batch whose every call must succeed.
+    /// A batch in which every call must succeed.
     pub fn batch_ok(&mut self, code: &Code, what: &'static str, calls: &[Call]) -> Result<()> {
         for r in self.batch(code, calls)? {
             ok(what, self.tid, r)?;
@@ -213,9 +215,10 @@ impl Hold {
         ran
     }
 
-    /// Whose a SIGTRAP is. KERNEL: a trap's own code is above 0 (sigaction(2)), SI_KERNEL that of int3 (do_int3_user);
-    /// one that the program caused right before it was stopped comes before anything of ours is executed.
-    fn whose(&self, info: &SigInfo, step_from: Option<u64>) -> Result<Trap> {
+    /// The origin of a SIGTRAP. KERNEL: a trap's own code is above 0 (sigaction(2)), SI_KERNEL that of int3
+    /// (do_int3_user); a trap that the program caused right before it was stopped is reported before any of our code
+    /// runs.
+    fn trap_origin(&self, info: &SigInfo, step_from: Option<u64>) -> Result<Trap> {
         let code = sys::siginfo_code(info);
         if code <= 0 {
             return Ok(Trap::Its);
@@ -236,15 +239,16 @@ impl Hold {
         })
     }
 
-    /// Is this a fault's signal of the program's that waits, blocked? KERNEL: dequeue_synchronous_signal takes the first of
-    /// the queue when any of them, as our trap, is not blocked; ptrace_signal queues one that is blocked again.
-    fn came_early(&self, sig: i32) -> bool {
+    /// Whether this is a fault signal that was sent to the program and is pending and blocked. KERNEL:
+    /// dequeue_synchronous_signal takes the first of the queue when any of them, such as our trap, is not blocked;
+    /// ptrace_signal queues one that is blocked again.
+    fn is_pending_fault(&self, sig: i32) -> bool {
         FAULTS & bit(sig) != 0
             && status::read(self.tid)
                 .is_ok_and(|s| s.sig_pending & NEVER_BLOCK != 0 && s.blocked & bit(sig) != 0)
     }
 
-    /// Did the program step through itself when it was stopped?
+    /// Whether the program was single-stepping itself when it was stopped.
     fn steps_itself(&self) -> bool {
         let mut last = [0];
         let at = self.regs.rip.wrapping_sub(1);
@@ -253,24 +257,24 @@ impl Hold {
     }
 
     /// Runs until our int3, or the end of a single step that began at `step_from`. Event stops of new children are
-    /// passed over.
+    /// skipped.
     fn until_trap(&mut self, step_from: Option<u64>) -> Result<Option<Tid>> {
         let mut child = None;
         loop {
             match trace::wait_certain(self.tid)? {
                 Status::Stopped(Stop::Signal(libc::SIGTRAP)) => {
                     let info = trace::siginfo(self.tid)?;
-                    match self.whose(&info, step_from)? {
+                    match self.trap_origin(&info, step_from)? {
                         Trap::Ours => return Ok(child),
-                        // Of each number one may wait.
+                        // One signal of each number may be pending.
                         Trap::Its => self.sent.push(info),
                         Trap::Stale => {}
                     }
                 }
-                // No mask holds it back: it is sent again when the thread is its own.
+                // SIGSTOP cannot be blocked: it is sent again after the hold.
                 Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
-                // Back into its queue, behind our trap.
-                Status::Stopped(Stop::Signal(sig)) if self.came_early(sig) => {
+                // Requeued, to come after our trap.
+                Status::Stopped(Stop::Signal(sig)) if self.is_pending_fault(sig) => {
                     trace::resume(self.tid, sig)?;
                     continue;
                 }
@@ -296,14 +300,14 @@ impl Hold {
         }
     }
 
-    /// Lets the thread go on by `resume`; [`Hold::await_stop`] follows.
+    /// Resumes the thread with `resume`; [`Hold::await_stop`] follows.
     pub fn go(&mut self, resume: impl Fn(Tid) -> Result<()>) -> Result<()> {
         resume(self.tid)?;
         self.runs = true;
         Ok(())
     }
 
-    /// Waits until it stops of itself or for us; at a SIGSTOP it goes on once more, by `resume`.
+    /// Waits until it stops, by itself or by our interrupt; at a SIGSTOP it is resumed once more with `resume`.
     pub fn await_stop(&mut self, resume: impl Fn(Tid) -> Result<()>) -> Result<()> {
         loop {
             match trace::wait_for_turn(self.tid, STOP_MAX, Instant::now() + TURN_MAX)? {
@@ -321,7 +325,7 @@ impl Hold {
         Ok(())
     }
 
-    /// What was begun in it while somebody else's calls failed comes to its end.
+    /// Completes a call that was begun in it before calls of another thread failed.
     fn settle(&mut self) -> Result<()> {
         if self.begun.take().is_some() {
             let ran = self.until_trap(None);
@@ -335,7 +339,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Goes on, instruction by instruction, until it is outside of code that is not to travel.
+    /// Single-steps until it is outside of code that does not travel.
     pub fn step_out(&mut self, inside: &dyn Fn(u64) -> bool) -> Result<Outside> {
         for _ in 0..STEPS_MAX {
             if !inside(self.regs.rip) {
@@ -353,19 +357,20 @@ impl Hold {
         Ok(Outside::TooFar)
     }
 
-    /// Signals that were sent to it, and that no mask of ours held back: they are not sent again.
+    /// Takes the signals that arrived while all were blocked: they are then not sent again.
     pub fn take_sent(&mut self) -> Vec<SigInfo> {
         std::mem::take(&mut self.sent)
     }
 
-    /// Gives the thread back with other registers (a deputy, a finished body).
+    /// Releases the thread with other registers (a deputy, a finished body).
     pub fn finish(mut self, regs: Regs, mask: u64) -> Result<()> {
         self.regs = regs;
         self.mask = mask;
         self.put_back()
     }
 
-    /// SIGCONT takes back a stop that was sent before it. KERNEL: prepare_signal; a traced process's waits.
+    /// SIGCONT cancels a stop that was sent before it. KERNEL: prepare_signal; for a traced process SIGCONT stays
+    /// pending.
     fn continued(&self) -> bool {
         status::read(self.tid)
             .is_ok_and(|s| (s.sig_pending | s.shared_pending) & bit(libc::SIGCONT) != 0)
@@ -379,7 +384,7 @@ impl Hold {
         if let Err(TraceError::Gone(_)) = waited {
             return waited;
         }
-        // Whatever comes of it: the rest must be given back.
+        // Errors do not stop the restore: the rest must be restored too.
         let ignored = match self.ignores_trap {
             true => {
                 trap::ignore_again(self.tid, &self.regs, self.code.map(|c| c.1), &mut self.sent)
@@ -387,7 +392,7 @@ impl Hold {
             false => Ok(()),
         };
         if std::mem::take(&mut self.stopped) && !self.continued() {
-            // To the whole process, as every SIGSTOP.
+            // Sent to the whole process, as every SIGSTOP is.
             let _ = sys::kill(self.tid, libc::SIGSTOP);
         }
         for info in std::mem::take(&mut self.sent) {
@@ -395,7 +400,8 @@ impl Hold {
             let sig = i32::from(info[0]);
             let _ = match sys::siginfo_code(&info) {
                 libc::SI_USER => sys::kill(tgid, sig),
-                // What anybody may say. It was for the process, or says itself for which thread.
+                // Codes that any sender may use. The signal was for the process, or its code tells that it is for one
+                // thread.
                 code if code < 0 && code != libc::SI_TKILL => sys::sigqueue(tgid, None, sig, &info),
                 _ => sys::tgkill(tgid, self.tid, sig),
             };
@@ -408,7 +414,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // A thread that died needs nothing back.
+        // A dead thread needs no restore.
         let _ = self.put_back();
     }
 }

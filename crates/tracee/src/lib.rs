@@ -1,9 +1,8 @@
-//! Hands on another process: ptrace, injected calls, its memory, its filter.
+//! Control of another process: ptrace, injected calls, its memory, its seccomp filter.
 //!
-//! Everything here acts on one process or thread that was seized by the calling OS thread
-//! (ptrace belongs to a thread). It never decides anything and never speaks to a network.
-//! Start at [`trace`] (stops), then [`inject`] (make it do a call) and [`region`] (the shared
-//! page in which deputies wait).
+//! Everything here acts on one process or thread that the calling OS thread has seized (ptrace belongs to a thread).
+//! This crate takes no decisions and uses no network. Start at [`trace`] (stops), then [`inject`] (injected calls) and
+//! [`region`] (the shared page in which deputies wait).
 
 pub mod aside;
 pub mod call;

@@ -36,7 +36,7 @@ impl Vma {
     pub fn is_stack(&self) -> bool {
         self.name == "[stack]"
     }
-    /// vdso, vvar, vvar_vclock: the kernel's own.
+    /// vdso, vvar, vvar_vclock: mappings that the kernel made.
     pub fn is_vdso(&self) -> bool {
         self.name == "[vdso]" || self.name.starts_with("[vvar")
     }
@@ -74,19 +74,19 @@ pub fn parse_line(line: &str) -> Option<Vma> {
     })
 }
 
-/// Stands among the flags of a mapping with a protection key of its own. KERNEL: pkeys(7); smaps has a field for it.
+/// Pseudo flag of a mapping with a protection key of its own. KERNEL: pkeys(7); smaps has a field for it.
 pub const PROTECTION_KEY: &str = "pkey";
-/// Likewise: a private mapping of a program's text that has pages of the process's own.
+/// Pseudo flag of a private mapping of program text that has modified pages.
 pub const OWN_TEXT: &str = "own-text";
 
-/// Each mapping and its VmFlags, two letters a flag, [`PROTECTION_KEY`] and [`OWN_TEXT`]. Slow for big processes: it walks their pages (19 ms a GiB of 4 KiB
-/// pages).
+/// Each mapping and its VmFlags, two letters a flag, with [`PROTECTION_KEY`] and [`OWN_TEXT`]. Slow for big processes:
+/// the kernel walks their pages (19 ms a GiB of 4 KiB pages).
 pub fn flags(pid: i32) -> io::Result<Vec<(Vma, String)>> {
     let smaps = text::read(format!("/proc/{pid}/smaps"))?;
     Ok(parse_flags(&smaps))
 }
 
-/// The same of a text.
+/// Parses the text of smaps as [`flags`] does.
 pub fn parse_flags(smaps: &str) -> Vec<(Vma, String)> {
     let whole = |(v, flags, more): (Vma, &str, More)| {
         let words = more.words(&v);
@@ -95,8 +95,8 @@ pub fn parse_flags(smaps: &str) -> Vec<(Vma, String)> {
     flagged(smaps).map(whole).collect()
 }
 
-/// A mapping that mseal(2) sealed, if there is one. Those of the kernel's own, which some kernels seal
-/// in every process, do not count. KERNEL: proc_pid_smaps(5): VmFlags `sl`, since 6.10.
+/// The first mapping sealed by mseal(2). Mappings that the kernel made, which some kernels seal in every process, do
+/// not count. KERNEL: proc_pid_smaps(5): VmFlags `sl`, since 6.10.
 pub fn sealed(all: &[(Vma, String)]) -> Option<&Vma> {
     let programs = |v: &Vma| !v.is_vdso() && !v.is_vsyscall();
     let sealed = |flags: &str| flags.split_whitespace().any(|f| f == "sl");
@@ -104,11 +104,11 @@ pub fn sealed(all: &[(Vma, String)]) -> Option<&Vma> {
     first.map(|(v, _)| v)
 }
 
-/// What smaps says of a mapping beside its flags.
+/// Other facts of a mapping in smaps.
 #[derive(Default)]
 struct More {
     key: bool,
-    /// Pages of its own.
+    /// It has pages of its own.
     own: bool,
 }
 
@@ -130,12 +130,12 @@ impl More {
     }
 }
 
-/// The mappings in a text of smaps, and what stands behind their VmFlags.
+/// The mappings in a text of smaps, each with the rest of its VmFlags line.
 fn flagged(smaps: &str) -> impl Iterator<Item = (Vma, &str, More)> {
     let (mut at, mut more) = (None, More::default());
     smaps.lines().filter_map(move |line| {
         more.note(line);
-        // Fields have a colon behind their name, and are by far the most.
+        // Most lines are fields, with a colon after the name.
         match line.strip_prefix("VmFlags:") {
             Some(flags) => {
                 let more = std::mem::take(&mut more);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_mappings_are_seen() {
+    fn sealed_mappings_are_found() {
         let smaps = |flags: &str| {
             format!(
                 "7f0000001000-7f0000002000 r--p 00000000 00:00 0 [vdso]\nVmFlags: rd sl\n\

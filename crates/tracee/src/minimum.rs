@@ -1,4 +1,4 @@
-//! With how many bytes a read of somebody's descriptor ends.
+//! The minimum number of bytes for which a read of another process's descriptor waits (VMIN, SO_RCVLOWAT).
 
 use crate::sys;
 use armento_model::Pid;
@@ -9,8 +9,8 @@ const LEN: usize = 36;
 const LFLAG: usize = 12;
 const CC: usize = 17;
 
-/// … when that is more than one: termios(3), MIN > 0 and TIME == 0; socket(7), SO_RCVLOWAT. `None`: it ends with
-/// what there is.
+/// The minimum if it is above one: termios(3), MIN > 0 and TIME == 0; socket(7), SO_RCVLOWAT. `None`: the read returns
+/// with any data.
 pub fn of(pid: Pid, fd: i32) -> Option<u64> {
     let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
     let name = link.to_string_lossy();
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_count_without_a_time_is_waited_for() {
+    fn vmin_counts_only_without_vtime() {
         let check = |lflag: u8, min, time, want| {
             let mut raw = [0; LEN];
             raw[LFLAG] = lflag;

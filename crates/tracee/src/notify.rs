@@ -39,7 +39,7 @@ pub struct Listener(OwnedFd);
 
 impl Listener {
     pub fn new(fd: OwnedFd) -> Listener {
-        // KERNEL 6.6: wake the supervisor on the same core. Older kernels refuse; it is only speed.
+        // KERNEL 6.6: wake the supervisor on the same core. Older kernels refuse; only speed is lost.
         let _ = sys::ioctl_val(fd.as_raw_fd(), SET_FLAGS, SYNC_WAKE_UP);
         Listener(fd)
     }
@@ -48,7 +48,7 @@ impl Listener {
         self.0.as_raw_fd()
     }
 
-    /// Waits for the next call. `Ok(None)`: that thread died meanwhile, ask again.
+    /// Waits for the next call. `Ok(None)`: that thread died in the meantime; call again.
     pub fn receive(&self) -> io::Result<Option<Notice>> {
         let mut n = Notice::default();
         match sys::ioctl(self.raw(), RECV, &mut n) {
@@ -58,7 +58,7 @@ impl Listener {
         }
     }
 
-    /// Ends the call with `ret` (negative errno included). False: the thread died meanwhile.
+    /// Ends the call with `ret` (negative errno included). False: the thread died in the meantime.
     pub fn reply(&self, id: u64, ret: i64) -> bool {
         let (val, error) = if (-4095..0).contains(&ret) {
             (0, ret as i32)
@@ -78,7 +78,7 @@ impl Listener {
         .is_ok()
     }
 
-    /// Lets the kernel run the call where it is.
+    /// Lets the kernel run the call in the thread itself.
     pub fn let_through(&self, id: u64) -> bool {
         sys::ioctl(
             self.raw(),

@@ -1,19 +1,19 @@
-//! Which thread the signals of a descriptor are for. KERNEL: fcntl(2), F_SETOWN_EX, F_OWNER_TID; signal(7), SIGIO and
-//! SIGURG.
+//! The thread that a descriptor's signals are directed at. KERNEL: fcntl(2), F_SETOWN_EX, F_OWNER_TID; signal(7), SIGIO
+//! and SIGURG.
 
 use crate::sys::{self, SigInfo};
 use crate::text;
 use armento_model::{Pid, Tid};
 use std::os::fd::AsRawFd;
 
-/// In siginfo_t: si_fd, of what F_SETSIG asked for.
+/// Offset of si_fd in siginfo_t, for signals chosen with F_SETSIG.
 const SI_FD: usize = 24;
-/// KERNEL: POLL_IN to POLL_HUP, what the kernel says of a descriptor.
+/// KERNEL: POLL_IN to POLL_HUP, the si_code values of signals from a descriptor.
 const POLL: std::ops::RangeInclusive<i32> = 1..=6;
-/// Descriptors that are looked at: a program that has more says it of the first.
+/// Limit of descriptors examined; further ones of a process are ignored.
 const LOOKED_AT: usize = 4096;
 
-/// Whether a signal that thread `tid` of `pid` got is one of a descriptor that is for this thread alone.
+/// Whether a signal that thread `tid` of `pid` received comes from a descriptor that is directed at this thread alone.
 pub fn for_thread(pid: Pid, tid: Tid, info: &SigInfo) -> bool {
     let word = |at: usize| i32::from_le_bytes(info[at..at + 4].try_into().unwrap_or_default());
     let (sig, code) = (word(0), sys::siginfo_code(info));
@@ -33,7 +33,7 @@ pub fn for_thread(pid: Pid, tid: Tid, info: &SigInfo) -> bool {
     POLL.contains(&code) && !faults.contains(&sig) && owned(pid, word(SI_FD), tid)
 }
 
-/// Without a descriptor in it: is any that sends signals for this thread?
+/// For a signal without a descriptor number: whether any descriptor sends its signals to this thread.
 fn any(pid: Pid, tid: Tid) -> bool {
     let all = std::fs::read_dir(format!("/proc/{pid}/fdinfo"));
     let number = |e: std::fs::DirEntry| e.file_name().to_str()?.parse::<i32>().ok();

@@ -1,4 +1,4 @@
-//! Which pages a process has, and which it wrote since they were armed (see `uffd.rs`): PAGEMAP_SCAN.
+//! Which pages a process has, and which it wrote since they were write-protected (see `uffd.rs`): PAGEMAP_SCAN.
 //!
 //! KERNEL: Documentation/admin-guide/mm/pagemap.rst (6.7).
 
@@ -18,7 +18,7 @@ const PRESENT: u64 = 1 << 3;
 const SWAPPED: u64 = 1 << 4;
 const PFNZERO: u64 = 1 << 5;
 const HUGE: u64 = 1 << 6;
-/// A guard region's page (MADV_GUARD_INSTALL, 6.13), told apart since 6.15.
+/// A page of a guard region (MADV_GUARD_INSTALL, 6.13), reported separately since 6.15.
 const GUARD: u64 = 1 << 8;
 const SCAN_WP: u64 = 1 << 0;
 /// _IOWR('f', 16, struct pm_scan_arg) with its 96 bytes.
@@ -49,24 +49,24 @@ struct Region {
     categories: u64,
 }
 
-/// Runs of zero pages that are looked for in a mapping: one call of the kernel.
+/// Limit of zero-page runs per mapping: one system call.
 const ZERO_RUNS: usize = 512;
 
-/// What lies behind a mapping. The kernel tells a page of a file from one of the process's own only by a
-/// look at the page itself: 20 ns each, four times the price of the rest.
+/// What backs a mapping. The kernel distinguishes a file page from a private one only by examining the page itself: 20
+/// ns each, four times the cost of the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     Memory,
     File,
 }
 
-/// Pages that hold data of the process's own, by where they are.
+/// Pages that hold the process's own data, by where they are.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub present: Vec<Run>,
-    /// Swapped out, in migration, or a mark of userfaultfd on a page that was never there.
+    /// Swapped out, in migration, or a userfaultfd marker on a page that never existed.
     pub swapped: Vec<Run>,
-    /// Guard regions: whatever touches them faults.
+    /// Guard regions: any access to them faults.
     pub guards: Vec<Run>,
 }
 
@@ -76,11 +76,11 @@ impl Held {
     }
 }
 
-/// What became of armed memory.
+/// What happened to write-protected memory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     pub written: Vec<Run>,
-    /// There is nothing any more, or only the zero page.
+    /// No page is left, or only the zero page.
     pub empty: Vec<Run>,
     pub guards: Vec<Run>,
 }
@@ -92,7 +92,7 @@ impl Pagemap {
         File::open(format!("/proc/{pid}/pagemap")).map(Pagemap)
     }
 
-    /// Pages of `range` that hold data of the process's own: there, not the zero page, not a clean file page.
+    /// Pages of `range` that hold the process's own data: present, not the zero page, not a clean file page.
     pub fn held(&self, range: Run, backing: Backing) -> io::Result<Held> {
         let mut held = Held::default();
         self.scan(range, own(backing), |run, is| {
@@ -108,8 +108,8 @@ impl Pagemap {
         Ok(held)
     }
 
-    /// Up to `max` pages of `range` that are the zero page, the lowest first. They count as nobody's memory: there may
-    /// be gigabytes of them.
+    /// Up to `max` pages of `range` that are the zero page, the lowest first. They are not accounted to the process:
+    /// there may be gigabytes of them.
     pub fn zeros(&self, range: Run, max: u64) -> io::Result<Vec<Run>> {
         let mut vec = vec![Region::default(); ZERO_RUNS];
         let mut query = ScanArg {
@@ -127,7 +127,7 @@ impl Pagemap {
             return Ok(Vec::new());
         }
         let n = match sys::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut query) {
-            // They travel as pages of zeros do.
+            // On an old kernel they are transferred as pages of zeros.
             Err(e) if too_old(&e) => return Ok(Vec::new()),
             n => n? as usize,
         };
@@ -146,8 +146,8 @@ impl Pagemap {
         Ok(huge)
     }
 
-    /// Address of the first page of `range` that is there in any way. Cheap where nothing is: what was
-    /// reserved and never touched has no page tables to walk.
+    /// Address of the first page of `range` that exists in any form. Fast on empty ranges: memory that was reserved and
+    /// never touched has no page tables to walk.
     pub fn first(&self, range: Run) -> io::Result<Option<u64>> {
         let mut found = Region::default();
         let mut query = ScanArg {
@@ -175,20 +175,21 @@ impl Pagemap {
         Ok((n > 0).then_some(found.start))
     }
 
-    /// … of those, the ones written since they were last armed; they are armed again.
+    /// The pages of [`Pagemap::held`] written since they were last write-protected; they are write-protected again.
     /// Mappings that were never registered are skipped (see [`Pagemap::written`]).
     pub fn take_written(&self, range: Run, backing: Backing) -> io::Result<Vec<Run>> {
         self.written_by(range, backing, SCAN_WP)
     }
 
-    /// … of those, the ones written since they were last armed, or never armed. Nothing changes.
+    /// The pages of [`Pagemap::held`] written since they were last write-protected, or never write-protected. Changes
+    /// nothing.
     pub fn written(&self, range: Run, backing: Backing) -> io::Result<Vec<Run>> {
         self.written_by(range, backing, 0)
     }
 
     fn written_by(&self, range: Run, backing: Backing, flags: u64) -> io::Result<Vec<Run>> {
         let mut out = Vec::new();
-        let not = nobodys(backing) | guard();
+        let not = shared(backing) | guard();
         let query = ScanArg {
             flags,
             inverted: not,
@@ -201,8 +202,8 @@ impl Pagemap {
         Ok(out)
     }
 
-    /// What happened to `range`, all of it armed and none of it a file's. Cheap where nothing happened:
-    /// 5 ns a page on Linux 6.18.
+    /// What happened to `range`, which is write-protected as a whole and maps no file. Fast where nothing happened: 5
+    /// ns a page on Linux 6.18.
     pub fn changed(&self, range: Run) -> io::Result<Changed> {
         let mut changed = Changed::default();
         let query = ScanArg {
@@ -255,9 +256,9 @@ impl Pagemap {
         Ok(())
     }
 
-    /// The same of a kernel without PAGEMAP_SCAN, page by page, until `more` says no: whoever may not be armed counts
-    /// as written, and zero pages and huge ones look like any other.
-    /// KERNEL: Documentation/admin-guide/mm/pagemap.rst, /proc/pid/pagemap.
+    /// Scans page by page on a kernel without PAGEMAP_SCAN, until `more` returns false. Pages that cannot be
+    /// write-protected count as written; zero pages and huge pages look like any other. KERNEL:
+    /// Documentation/admin-guide/mm/pagemap.rst, /proc/pid/pagemap.
     fn each(
         &self,
         range: Run,
@@ -280,7 +281,7 @@ impl Pagemap {
                 }
                 at += PAGE;
             }
-            // Above what the process can have.
+            // Beyond the process's address range.
             if n == 0 {
                 break;
             }
@@ -289,21 +290,21 @@ impl Pagemap {
     }
 }
 
-/// Pages looked at by one read.
+/// Pages per read.
 const ENTRIES: usize = 8192;
 
-/// Of an entry of /proc/pid/pagemap: bit 61 file or shared, 62 swapped, 63 there.
+/// Category bits of an entry of /proc/pid/pagemap: bit 61 file or shared, 62 swapped, 63 present.
 fn categories(entry: u64) -> u64 {
     let bit = |n: u32, is: u64| if entry >> n & 1 == 1 { is } else { 0 };
     bit(61, FILE) | bit(62, SWAPPED) | bit(63, PRESENT) | WRITTEN
 }
 
-/// KERNEL: before 6.7 the file knows no ioctl.
+/// KERNEL: before 6.7 the file has no ioctl.
 fn too_old(e: &io::Error) -> bool {
     e.raw_os_error() == Some(libc::ENOTTY)
 }
 
-/// [`GUARD`], where this kernel tells guard regions apart.
+/// [`GUARD`] if this kernel reports guard regions.
 fn guard() -> u64 {
     static KNOWN: OnceLock<u64> = OnceLock::new();
     *KNOWN.get_or_init(|| {
@@ -321,17 +322,17 @@ fn guard() -> u64 {
     })
 }
 
-/// Pages that are nobody's own.
-fn nobodys(backing: Backing) -> u64 {
+/// Category bits of pages that are not the process's own.
+fn shared(backing: Backing) -> u64 {
     match backing {
         Backing::Memory => PFNZERO,
         Backing::File => PFNZERO | FILE,
     }
 }
 
-/// Pages that hold data of the process's own.
+/// Query for pages that hold the process's own data.
 fn own(backing: Backing) -> ScanArg {
-    let not = nobodys(backing);
+    let not = shared(backing);
     ScanArg {
         inverted: not,
         mask: not,
@@ -341,7 +342,7 @@ fn own(backing: Backing) -> ScanArg {
     }
 }
 
-/// Adds the next run in order.
+/// Appends the next run, merging it with the last if they touch.
 fn grow(runs: &mut Vec<Run>, next: Run) {
     match runs.last_mut() {
         Some(last) if last.1 == next.0 => last.1 = next.1,
@@ -424,12 +425,12 @@ mod tests {
             assert_eq!(held.swapped, []);
         }
         assert_eq!(pm.first((start, start + 4096)).expect("scan"), Some(start));
-        // Nobody maps the first page of all.
+        // The first page is never mapped.
         assert_eq!(pm.first((0, 4096)).expect("scan"), None);
     }
 
     #[test]
-    fn older_kernels_are_asked_page_by_page() {
+    fn scan_page_by_page_works_without_pagemap_scan() {
         let pages = vec![1u8; 9000 * 4096];
         let start = (pages.as_ptr() as u64 + 4095) & !4095;
         let range = (start, start + 8999 * 4096);
@@ -449,13 +450,15 @@ mod tests {
         });
         some.expect("read");
         assert_eq!(count, 3);
-        let none = pm.each((0, 4096), &query, |_, _| panic!("nobody maps it"));
+        let none = pm.each((0, 4096), &query, |_, _| {
+            panic!("the first page is never mapped")
+        });
         none.expect("read");
         assert!(too_old(&io::Error::from_raw_os_error(libc::ENOTTY)));
     }
 
     #[test]
-    fn what_was_only_read_is_the_zero_page() {
+    fn memory_only_read_is_the_zero_page() {
         let fresh = vec![0u8; 1 << 20];
         let page = ((fresh.as_ptr() as u64) + 4 * 4096) & !4095;
         let read = fresh[(page - fresh.as_ptr() as u64) as usize];

@@ -1,11 +1,11 @@
-//! Does who writes to somebody's descriptor wait until all is written, or who reads with MSG_WAITALL until all is there?
+//! Whether blocking I/O on another process's descriptor waits for the full length: a write, or a read with MSG_WAITALL.
 
 use crate::sys;
 use armento_model::Pid;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 
-/// A pipe, a stream's socket or a terminal that blocks, without a limit of time. KERNEL: pipe(7), socket(7)
+/// Whether it is a pipe, a stream socket or a terminal in blocking mode without a timeout. KERNEL: pipe(7), socket(7)
 /// (SO_SNDTIMEO), termios(3).
 pub fn waits(pid: Pid, fd: i32) -> bool {
     let Ok(kind) = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).map(|m| m.file_type()) else {
@@ -28,8 +28,8 @@ pub fn waits(pid: Pid, fd: i32) -> bool {
     }
 }
 
-/// A stream's socket that blocks, without a limit of time. KERNEL: socket(7) (SO_RCVTIMEO). `None`: he has no such
-/// descriptor.
+/// Whether it is a stream socket in blocking mode without a timeout. KERNEL: socket(7) (SO_RCVTIMEO). `None`: the
+/// process has no such descriptor.
 pub fn gathers(pid: Pid, fd: i32) -> Option<bool> {
     std::fs::symlink_metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
     let Ok(own) = sys::steal_fd(pid, fd) else {

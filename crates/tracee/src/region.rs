@@ -1,4 +1,4 @@
-//! The page shared with a deputy or body: our code, a batch of calls, and a slot a thread.
+//! The page shared with a deputy or body: our code, a batch of calls, and one slot for each thread.
 //!
 //! ```text
 //! base      code          one page, executable
@@ -7,9 +7,9 @@
 //! +192 KiB  booths        a batch and its structs for each of many threads at once, 1 KiB each
 //! +1 MiB    slot 0        header page, then DATA bytes of data, then the next slot
 //! ```
-//! A slot is idle (`go` = 0, the deputy waits on it) or has a request (`go` = 1); the deputy sets
-//! `done` = 1 when the result stands, and then wakes who waits for it, while `watched` is not 0. Offsets are those of
-//! the assembly in `sys.rs`.
+//! A slot is idle (`go` = 0, the deputy waits on it) or has a request (`go` = 1). The deputy sets `done` = 1 when the
+//! result is complete, and then wakes the waiting thread if `watched` is not 0. The offsets are those of the assembly
+//! in `sys.rs`.
 
 use crate::call::Call;
 use crate::sys::{self, SharedMap};
@@ -18,15 +18,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where the region is mapped in deputies and bodies. Linux places nothing here by itself: mmap grows
-/// down from the stack at 0x7f…, position-independent programs start at 0x55…, ASan and TSan live elsewhere.
+/// Address of the region in deputies and bodies. Linux places nothing here by itself: mmap grows down from the stack at
+/// 0x7f…, position-independent programs start at 0x55…, ASan and TSan live elsewhere.
 pub const BASE: u64 = 0x6a00_0000_0000;
-/// Nobody's addresses but ours, however large regions are.
+/// Addresses reserved for our regions, whatever their size.
 pub const ROOM: u64 = 1 << 40;
 /// KERNEL: TASK_SIZE_MAX with four levels of page tables.
 pub const USER_END: u64 = (1 << 47) - 4096;
 
-/// Are these `len` bytes a program's to have: user's addresses, none of them ours?
+/// Whether these `len` bytes may belong to the program: user addresses outside our region.
 pub fn apart(at: u64, len: u64) -> bool {
     match at.checked_add(len) {
         Some(end) => end <= USER_END && (end <= BASE || at >= BASE + ROOM),
@@ -37,15 +37,15 @@ pub fn apart(at: u64, len: u64) -> bool {
 const BATCH: u64 = 0x1000;
 const SCRATCH: u64 = 0x1_0000;
 const SCRATCH_LEN: u64 = 0x2_0000;
-/// In the scratch memory: the action of SIGTRAP, which one thread at a time sets. Behind it is nothing of anybody's up
-/// to 0x10000.
+/// Offset in the scratch memory of the action of SIGTRAP, which one thread at a time sets. The bytes after it are
+/// unused up to 0x10000.
 const TRAP_ACTION: u64 = 0xf000;
 const SLOTS: u64 = 0x10_0000;
-/// How many threads make calls of ours at once.
+/// How many threads can make injected calls at once.
 pub const BOOTHS: usize = 256;
 const BOOTH: u64 = SCRATCH + SCRATCH_LEN;
 const BOOTH_LEN: u64 = 0x400;
-/// Calls that fit into a booth, and what lies behind them.
+/// Calls that fit into the scratch area of one thread, and the offset of its small structs.
 pub const BOOTH_CALLS: usize = 9;
 const BOOTH_SCRATCH: u64 = 64 + BOOTH_CALLS as u64 * 64;
 const _: () = assert!(BOOTH + BOOTHS as u64 * BOOTH_LEN <= SLOTS);
@@ -63,7 +63,7 @@ const MASK: u64 = 96;
 const IDLE: u64 = 104;
 const WATCHED: u64 = 112;
 
-/// Addresses of our code in the tracee, and the way to its batch.
+/// Addresses of our code in the tracee, and of its batch.
 #[derive(Clone)]
 pub struct Code {
     pub start: u64,
@@ -81,7 +81,7 @@ pub struct Code {
 
 impl Code {
     /// The same code with a small batch and scratch memory of its own, of which there are [`BOOTHS`]: for one of many
-    /// threads that make their calls at the same time.
+    /// threads that make their calls in parallel.
     pub fn booth(&self, n: usize) -> Code {
         let at = self.start + BOOTH + (n % BOOTHS) as u64 * BOOTH_LEN;
         Code {
@@ -93,7 +93,7 @@ impl Code {
         }
     }
 
-    /// Where something that the tracee sees at `addr` lies in our own mapping.
+    /// Offset in our own mapping of what the tracee has at `addr`.
     fn here(&self, addr: u64) -> usize {
         (addr - self.start) as usize
     }
@@ -128,7 +128,7 @@ impl Code {
         self.scratch + off
     }
 
-    /// Where the action of SIGTRAP lies, for whoever sets it just now.
+    /// Address of the action of SIGTRAP, for the thread that sets it.
     pub fn trap_action(&self) -> u64 {
         self.start + SCRATCH + TRAP_ACTION
     }
@@ -138,12 +138,12 @@ impl Code {
     }
 }
 
-/// One shared region. Deputies forked from a deputy inherit it, so it is counted.
+/// One shared region. Deputies forked from a deputy inherit it, so it is reference-counted.
 pub struct Region {
     map: Arc<SharedMap>,
     pub file: File,
     slots: u32,
-    /// Slots that its maker maps; who needs more grows its mapping.
+    /// Slots that the creating process maps; a process that needs more grows its mapping.
     first: u32,
     used: std::sync::Mutex<Vec<bool>>,
 }
@@ -154,8 +154,8 @@ impl Region {
         SLOTS + u64::from(slots) * STRIDE
     }
 
-    /// `file` is an empty memfd; the tracee maps it itself at [`BASE`], at first `first` of its `slots`: what is mapped
-    /// counts as its memory with everybody who looks, and in its limit.
+    /// `file` is an empty memfd. The tracee maps it itself at [`BASE`], at first `first` of its `slots`: what is mapped
+    /// shows as its memory in /proc and counts in its limit.
     pub fn new(file: File, slots: u32, first: u32) -> io::Result<Region> {
         file.set_len(Region::size(slots))?;
         let map = Arc::new(SharedMap::new(&file, Region::size(slots) as usize)?);
@@ -173,7 +173,7 @@ impl Region {
         Region::size(self.slots)
     }
 
-    /// Bytes that its maker maps.
+    /// Bytes that the creating process maps.
     pub fn first_len(&self) -> u64 {
         Region::size(self.first)
     }
@@ -215,7 +215,7 @@ impl Region {
     }
 }
 
-/// One deputy thread's place. Freed when dropped.
+/// The slot of one deputy thread. Freed when dropped.
 pub struct Slot {
     region: Arc<Region>,
     off: u64,
@@ -270,8 +270,8 @@ impl Slot {
             .read((self.off + 0x1000 + off) as usize, buf);
     }
 
-    /// Signals that the deputy blocks between calls. It holds from the end of the next call with a mask of its own;
-    /// `child`s begin with it.
+    /// Signals that the deputy blocks between calls. Takes effect at the end of the next call that has its own mask; a
+    /// `child` starts with it.
     pub fn set_idle(&self, mask: u64) {
         self.set(IDLE, mask);
     }
@@ -280,8 +280,9 @@ impl Slot {
         self.region.map.u64((self.off + IDLE) as usize)
     }
 
-    /// Posts a call; [`Slot::wake`] follows. `mask`: signals the deputy blocks during it, if others than before.
-    /// `child`: the slot of a thread or process the call makes. Before: the slot is idle and its last result was taken.
+    /// Posts a call; [`Slot::wake`] follows. `mask`: signals the deputy blocks during it, if different from before.
+    /// `child`: the slot of a thread or process that the call creates. Before: the slot is idle and its last result was
+    /// taken.
     pub fn post(&self, nr: i64, args: [u64; 6], mask: Option<u64>, child: Option<&Slot>) {
         if let Some(child) = child {
             child.set_idle(self.idle());
@@ -296,33 +297,33 @@ impl Slot {
         self.word(GO).store(1, Ordering::Release);
     }
 
-    /// Wakes the deputy, which looks for a posted call. By whoever posted, when it holds no lock that the
-    /// result needs: it may be preempted here by everybody whom this sets going.
+    /// Wakes the deputy, which looks for a posted call. Called by the poster while it holds no lock that the result
+    /// needs: the woken threads may preempt it here.
     pub fn wake(&self) {
         sys::futex_wake(self.word(GO));
     }
 
-    /// Takes a posted call back that the deputy has not seen.
+    /// Withdraws a posted call that the deputy has not seen yet.
     pub fn retract(&self) -> bool {
         self.word(GO)
             .compare_exchange(1, 0, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
 
-    /// Is somebody to be woken when a result stands? Only who posts a call and looks for its result himself says no,
-    /// before, and yes, then.
+    /// Sets whether the deputy wakes a waiter when a result is complete. Only a thread that posts a call and polls for
+    /// its result sets false before that, and true afterwards.
     pub fn watch(&self, yes: bool) {
-        // Either the deputy sees this behind its result, or who looks behind this sees the result.
+        // Either the deputy sees this after it stored its result, or a reader that looks after this sees the result.
         self.word(WATCHED).swap(yes.into(), Ordering::SeqCst);
     }
 
-    /// The result, if it stands; it is not taken.
+    /// The result, if it is complete, without taking it.
     pub fn result(&self) -> Option<i64> {
         let stands = self.word(DONE).load(Ordering::SeqCst) == 1;
         stands.then(|| self.region.map.u64((self.off + RET) as usize) as i64)
     }
 
-    /// Takes the result that stands. `None`: somebody else was faster.
+    /// Takes a complete result. `None`: another thread took it first.
     pub fn take(&self) -> Option<i64> {
         let done = self.word(DONE);
         done.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Acquire)
@@ -330,7 +331,7 @@ impl Slot {
             .map(|_| self.region.map.u64((self.off + RET) as usize) as i64)
     }
 
-    /// Wakes who waits in [`Slot::take_result`].
+    /// Wakes the thread that waits in [`Slot::take_result`].
     pub fn wake_waiter(&self) {
         sys::futex_wake(self.word(DONE));
     }
@@ -345,7 +346,7 @@ impl Slot {
         }
     }
 
-    /// Ends the posted call from our side with `ret`: for a deputy that will never run it.
+    /// Completes the posted call from our side with `ret`, for a deputy that will never run it.
     pub fn fail(&self, ret: i64) {
         self.set(RET, ret as u64);
         self.word(DONE).store(1, Ordering::Release);
@@ -358,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_addresses_and_the_kernels_are_nobodys() {
+    fn region_and_kernel_addresses_are_not_the_programs() {
         let check = |at, len, want| assert_eq!(apart(at, len), want, "{at:#x} {len:#x}");
         check(0x1000, 0x1000, true);
         check(BASE - 0x1000, 0x1000, true);

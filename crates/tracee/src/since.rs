@@ -1,16 +1,17 @@
 //! How long a thread has slept, by the clock of its processor.
 //!
-//! KERNEL: /proc/PID/sched (CONFIG_SCHED_DEBUG) tells when a thread was accounted for last (`se.exec_start`), so of one that
-//! sleeps when it left its processor, and of one that was woken and stopped when it did that. Each processor has a clock of its
-//! own, which stands still in interrupts and while the machine below has it: two of one processor can be compared.
+//! KERNEL: /proc/PID/sched (CONFIG_SCHED_DEBUG) shows when a thread was last accounted (`se.exec_start`): for a
+//! sleeping thread when it left its processor, for one that was woken and stopped the time of that. Each processor has
+//! a clock of its own, which stands still in interrupts and while the hypervisor runs something else: only two values
+//! of one processor can be compared.
 
 use crate::{status, text};
 use std::time::Duration;
 
-/// Where field 39 of proc_pid_stat(5), the processor, is in [`status::thread_stat_fields`].
+/// Index of field 39 of proc_pid_stat(5), the processor, in [`status::thread_stat_fields`].
 const PROCESSOR: usize = 36;
 
-/// When a thread was on its processor last.
+/// When a thread last ran on its processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Last {
     cpu: i64,
@@ -18,7 +19,7 @@ pub struct Last {
 }
 
 impl Last {
-    /// Of a thread that sleeps or stands still. `None`: this kernel does not tell.
+    /// For a thread that sleeps or is stopped. `None`: this kernel does not report it.
     pub fn of(tid: i32) -> Option<Last> {
         let told = text::read(format!("/proc/{tid}/task/{tid}/sched")).ok()?;
         let line = told.lines().find(|l| l.starts_with("se.exec_start"))?;
@@ -27,7 +28,7 @@ impl Last {
         Some(Last { cpu, ms })
     }
 
-    /// From then until `later`. `None`: on another processor.
+    /// The time from this to `later`. `None`: on another processor.
     pub fn until(self, later: Last) -> Option<Duration> {
         let ms = later.ms - self.ms;
         let same = self.cpu == later.cpu && ms >= 0.0;
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleep_is_as_long_as_it_was() {
+    fn sleep_time_is_measured() {
         let last = |cpu, ms| Last { cpu, ms };
         let slept = last(1, 1000.25).until(last(1, 3000.5));
         assert_eq!(slept, Some(Duration::from_micros(2_000_250)));

@@ -1,7 +1,7 @@
-//! Who gives way to whom on a processor: slices of threads that serve, and of those that copy.
+//! Scheduler slices: short ones for threads that serve calls, ordinary ones for threads that copy.
 //!
-//! KERNEL: sched(7), sched_setattr(2); since 6.12 an ordinary thread's `sched_runtime` is its slice, at least
-//! 0.1 ms; before, it is not looked at. Everybody keeps his nice value and gets no more of the processor.
+//! KERNEL: sched(7), sched_setattr(2); since 6.12 an ordinary thread's `sched_runtime` is its slice, at least 0.1 ms;
+//! before, it is ignored. Every thread keeps its nice value and gets no larger share of the processor.
 
 use crate::sys::{SCHED_ATTR, clock_ns, sched_attr, set_sched_attr, waits};
 use std::cell::Cell;
@@ -9,34 +9,34 @@ use std::marker::PhantomData;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The shortest slice that the kernel takes.
+/// The shortest slice that the kernel accepts.
 const SHORT_NS: u64 = 100_000;
-/// Of who wakes those with the shortest: they run at once then, and he finds their work done.
+/// For a thread that wakes threads with the shortest slice: they run at once then, and it finds their work done.
 const WAKING_NS: u64 = 200_000;
-/// Where struct sched_attr has the slice.
+/// Offsets of the slice and the policy in struct sched_attr.
 const SLICE: std::ops::Range<usize> = 24..32;
 const POLICY: std::ops::Range<usize> = 4..8;
 
 type Sched = [u8; SCHED_ATTR];
 
-/// How a thread is scheduled, if as an ordinary one: who was given a policy (chrt) keeps it.
+/// The attributes of a thread under the ordinary policy; a thread with another policy (chrt) keeps it.
 fn ordinary(tid: i32) -> Option<Sched> {
     let attr = sched_attr(tid).ok()?;
     (attr[POLICY] == libc::SCHED_OTHER.to_ne_bytes()).then_some(attr)
 }
 
-/// Refusal changes nothing.
+/// If refused, nothing changes.
 fn schedule(tid: i32, attr: &Sched) {
     let _ = set_sched_attr(tid, attr);
 }
 
-/// Who serves others computes little and many wait for it: the calling thread, and those it will start,
-/// ask for short slices, so that a computing neighbour gives way at once instead of after its own slice.
+/// Threads that serve compute little and other threads wait for them: the calling thread, and those it will start,
+/// request short slices, so that a computing neighbour is preempted at once instead of after its own slice.
 pub fn short() {
     let _ = set(0, SHORT_NS);
 }
 
-/// The same for a thread that one started which is [`Patient`]: threads begin as their maker is.
+/// The same for a thread that was started by a [`Patient`] thread: threads inherit the attributes of their creator.
 pub fn short_again() {
     if let Ok(mut attr) = sched_attr(0)
         && attr[POLICY] == libc::SCHED_BATCH.to_ne_bytes()
@@ -47,12 +47,12 @@ pub fn short_again() {
     short();
 }
 
-/// The same for one who gives way to those whom he wakes (see [`shorten`]).
+/// The same for a thread that gives way to the threads that it wakes (see [`shorten`]).
 pub fn waking() {
     let _ = set(0, WAKING_NS);
 }
 
-/// Gives `tid` a short slice; what it had, for [`restore`]. `None`: it stays as it is.
+/// Gives `tid` a short slice; returns the old one, for [`restore`]. `None`: it is unchanged.
 pub fn shorten(tid: i32) -> Option<u64> {
     set(tid, SHORT_NS)
 }
@@ -64,8 +64,8 @@ fn set(tid: i32, ns: u64) -> Option<u64> {
     set_sched_attr(tid, &attr).ok().map(|()| old)
 }
 
-/// `tid` has the slice `old` again, unless somebody gave it another meanwhile. It may have another policy by now
-/// (sched_setscheduler(2)): those that take turns keep the slice, the others have none.
+/// Gives `tid` the slice `old` again, unless its slice was changed in the meantime. It may have another policy by now
+/// (sched_setscheduler(2)): the time-sharing ones keep the slice, the others have none.
 pub fn restore(tid: i32, old: u64) {
     let turns = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
     if let Ok(mut attr) = sched_attr(tid)
@@ -77,18 +77,19 @@ pub fn restore(tid: i32, old: u64) {
     }
 }
 
-/// The calling thread works a lot at a stretch, and a program that computes waits for its processor meanwhile.
+/// The calling thread computes for long stretches, while a program waits for the processor.
 pub struct Stretch {
-    /// Nanoseconds of processor this thread had when the stretch began, and how often it had waited by then.
+    /// Processor time of this thread when the stretch began, nanoseconds, and its number of voluntary context switches
+    /// then.
     begun: Cell<(u64, i64)>,
     _here: PhantomData<*const ()>,
 }
 
-/// Longest time at a stretch, of the processor, nanoseconds. The kernel looks at each tick (4 ms at HZ=250) whose turn it is, and
-/// after a sleep it is ours two or three times in a row (seen: 8 and 12 ms): that would be the longest gap of the program.
+/// Longest stretch, nanoseconds of processor time. The kernel reschedules at each tick (4 ms at HZ=250), and after a
+/// sleep it picks this thread two or three times in a row (seen: 8 and 12 ms): that would be the program's longest gap.
 const STRETCH_MAX_NS: u64 = 2_000_000;
-/// To yield would not do: the program is not eligible as long as it has had more than its share. Whoever sleeps is none to
-/// choose. The kernel makes it some 60 us (timer slack), a thirtieth of a stretch.
+/// Yielding would not help: the program is not eligible as long as it has had more than its share. A sleeping thread
+/// cannot be picked. The kernel extends this sleep to some 60 us (timer slack), a thirtieth of a stretch.
 const BREATH: Duration = Duration::from_nanos(1);
 
 impl Stretch {
@@ -106,7 +107,7 @@ impl Stretch {
         )
     }
 
-    /// Called between two blocks: gives way after a long stretch.
+    /// Called between two blocks: sleeps briefly after a long stretch.
     pub fn breathe(&self) {
         let (begun, waited) = self.begun.get();
         let now = Stretch::now();
@@ -119,8 +120,8 @@ impl Stretch {
     }
 }
 
-/// The calling thread copies a lot and nobody waits for it: until the end of this it takes its turn and
-/// never somebody else's. KERNEL: sched(7), SCHED_BATCH: its wake-ups preempt nobody.
+/// The calling thread copies a lot and no thread waits for it: until this is dropped it preempts no other thread.
+/// KERNEL: sched(7), SCHED_BATCH: its wake-ups preempt nothing.
 pub struct Patient {
     before: Option<Sched>,
     stretch: Stretch,
@@ -166,7 +167,6 @@ mod tests {
             let before = slice();
             let old = shorten(0);
             let short = slice();
-            // As the thread itself may.
             if let Some(mut attr) = ordinary(0) {
                 attr[POLICY].copy_from_slice(&libc::SCHED_BATCH.to_ne_bytes());
                 schedule(0, &attr);
@@ -179,7 +179,7 @@ mod tests {
         });
         let (before, short, after) = slices.join().expect("it ends");
         assert_eq!(before, after);
-        // Before Linux 6.12 slices are not told.
+        // Before Linux 6.12 slices are not reported.
         if before != Some(vec![0; 8]) {
             assert_eq!(short, Some(SHORT_NS.to_ne_bytes().to_vec()));
         }

@@ -1,4 +1,4 @@
-//! What /proc says of a process or thread, as far as the engine needs it.
+//! What /proc shows of a process or thread, as far as the engine needs it.
 
 use crate::{PAGE, text};
 use std::fs;
@@ -89,7 +89,7 @@ pub fn peak_kib(pid: i32) -> u64 {
     kib.unwrap_or(0)
 }
 
-/// The call that a thread is in, and its arguments; `None` when it is in none or may not be looked at.
+/// The call that a thread is in, and its arguments; `None` if it is in none or may not be read.
 /// KERNEL: /proc/PID/task/TID/syscall, proc_pid_syscall(5).
 pub fn call(pid: i32, tid: i32) -> Option<(i64, [u64; 6])> {
     let text = text::read(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;

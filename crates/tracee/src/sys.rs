@@ -65,7 +65,8 @@ pub fn waitpid(pid: i32, flags: i32) -> io::Result<Option<(i32, i32)>> {
     }
 }
 
-/// Waits until a traced thread has something to report, which stays to be waited for: is that its end?
+/// Waits until a traced thread has something to report, without consuming the report. Returns whether it is the
+/// thread's end.
 pub fn ends(tid: i32) -> io::Result<bool> {
     let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
     loop {
@@ -157,11 +158,12 @@ pub fn vm_write_many(pid: i32, parts: &[(u64, &[u8])]) -> io::Result<usize> {
 pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: plain numbers; the new descriptor is ours alone.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
-    // SAFETY: just returned by the kernel, owned by nobody else.
+    // SAFETY: just returned by the kernel, not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// SIGKILL to the very process that this was opened for, whoever has its number by now. KERNEL: pidfd_send_signal(2), 5.1.
+/// Sends SIGKILL to the process for which this was opened, even if its pid was reused since. KERNEL:
+/// pidfd_send_signal(2), 5.1.
 pub fn pidfd_kill(process: &OwnedFd) -> io::Result<()> {
     let (fd, none) = (process.as_raw_fd(), std::ptr::null::<u8>());
     // SAFETY: a live descriptor; no siginfo is given.
@@ -169,7 +171,7 @@ pub fn pidfd_kill(process: &OwnedFd) -> io::Result<()> {
         .map(drop)
 }
 
-/// The thread, of home's numbers, that a descriptor's signals are for. KERNEL: fcntl(2), F_GETOWN_EX.
+/// The thread, in home's numbering, that a descriptor's signals are directed at. KERNEL: fcntl(2), F_GETOWN_EX.
 pub fn owner_thread(fd: RawFd) -> Option<i32> {
     const F_GETOWN_EX: i32 = 16;
     const F_OWNER_TID: i32 = 0;
@@ -184,11 +186,11 @@ pub fn steal_fd(pid: i32, fd: i32) -> io::Result<OwnedFd> {
     let p = pidfd_open(pid)?;
     // SAFETY: plain numbers.
     let got = check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, p.as_raw_fd(), fd, 0) })?;
-    // SAFETY: just returned by the kernel, owned by nobody else.
+    // SAFETY: just returned by the kernel, not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(got as RawFd) })
 }
 
-/// Is it that we, or the machine, have no descriptors or memory left?
+/// Whether the error means that this process or the machine has no descriptors or memory left.
 pub fn is_short(e: &io::Error) -> bool {
     matches!(
         e.raw_os_error(),
@@ -196,7 +198,7 @@ pub fn is_short(e: &io::Error) -> bool {
     )
 }
 
-/// What made a signal: `si_code`.
+/// The origin of a signal: `si_code`.
 pub fn siginfo_code(info: &SigInfo) -> i32 {
     i32::from_le_bytes(info[8..12].try_into().unwrap_or_default())
 }
@@ -222,32 +224,31 @@ fn socket_option(fd: RawFd, option: i32) -> io::Result<[i32; 4]> {
     check(r.into()).map(|_| value)
 }
 
-/// A socket of SOCK_STREAM?
+/// Whether it is a SOCK_STREAM socket.
 pub fn is_stream(fd: RawFd) -> bool {
     socket_option(fd, libc::SO_TYPE).is_ok_and(|[kind, ..]| kind == libc::SOCK_STREAM)
 }
 
-/// Has it a limit of time for sending? KERNEL: socket(7), SO_SNDTIMEO.
+/// Whether it has a timeout for sending. KERNEL: socket(7), SO_SNDTIMEO.
 pub fn limits_sends(fd: RawFd) -> bool {
     socket_option(fd, libc::SO_SNDTIMEO).is_ok_and(|time| time != [0; 4])
 }
 
-/// … for receiving? KERNEL: socket(7), SO_RCVTIMEO.
+/// Whether it has a timeout for receiving. KERNEL: socket(7), SO_RCVTIMEO.
 pub fn limits_receives(fd: RawFd) -> bool {
     socket_option(fd, libc::SO_RCVTIMEO).is_ok_and(|time| time != [0; 4])
 }
 
-/// Arenas of malloc in a process of ours. Each thread would take and keep one of its own, 64 MiB of addresses, and what
-/// lies unused in it; ours live for a move and allocate little. mallopt(3), M_ARENA_MAX.
+/// Number of malloc arenas in our processes. By default each thread gets an arena of its own, with 64 MiB of addresses
+/// and its unused memory; our threads live for one move and allocate little. mallopt(3), M_ARENA_MAX.
 const ARENAS_MAX: i32 = 2;
 
-/// What lies free at the end of an arena, bytes, goes back to the kernel above this. It is malloc's own value, but one
-/// that is set stays: otherwise it becomes twice the largest block that was ever freed, and malloc_trim(3) leaves alone
-/// the end of every arena but the first (glibc 2.36: 3 MiB in a host, from its first large move on). mallopt(3),
-/// M_TRIM_THRESHOLD.
+/// Free bytes at the end of an arena above which it returns memory to the kernel. This is malloc's default, but setting
+/// it fixes it: otherwise it becomes twice the largest block ever freed, and malloc_trim(3) does not trim the end of
+/// any arena but the first (glibc 2.36: 3 MiB in a host, from its first large move on). mallopt(3), M_TRIM_THRESHOLD.
 const FREE_END_MAX: i32 = 128 << 10;
 
-/// malloc keeps little of what is free. Before: no thread was started.
+/// Makes malloc keep little free memory. Before: no thread was started.
 pub fn frugal_malloc() {
     #[cfg(target_env = "gnu")]
     // SAFETY: plain numbers; only the allocator's own settings change.
@@ -255,19 +256,19 @@ pub fn frugal_malloc() {
         libc::mallopt(libc::M_ARENA_MAX, ARENAS_MAX);
         libc::mallopt(libc::M_TRIM_THRESHOLD, FREE_END_MAX)
     };
-    // The other one is made now and not at some later time: what is there then is what there will be. Where no thread
-    // can be made, none is.
+    // Creates the second arena now rather than later, so that memory use is constant from the start. If no thread can
+    // be started, it is not created.
     let first = std::thread::Builder::new().spawn(|| std::hint::black_box(vec![0u8; 64]).len());
     let _ = first.map(std::thread::JoinHandle::join);
 }
 
-/// What a move freed amid what is in use goes back to the kernel: the process may never move again. malloc_trim(3).
+/// Returns to the kernel what a move freed between blocks in use: the process may never move again. malloc_trim(3).
 pub fn give_back() {
     trim();
     FREED.store(true, Ordering::Relaxed);
 }
 
-/// Once more after [`give_back`], a moment later: threads that took part in a move end behind it, and free theirs then.
+/// Repeats [`give_back`] a moment later: threads that took part in a move end after it, and free their memory then.
 pub fn give_back_rest() {
     if FREED.swap(false, Ordering::Relaxed) {
         trim();
@@ -278,7 +279,7 @@ static FREED: AtomicBool = AtomicBool::new(false);
 
 fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: a plain number; only memory that is free goes.
+    // SAFETY: a plain number; only free memory is released.
     unsafe {
         libc::malloc_trim(0)
     };
@@ -295,7 +296,7 @@ pub fn status_flags(fd: RawFd) -> io::Result<i32> {
     check(unsafe { libc::fcntl(fd, libc::F_GETFL) } as i64).map(|f| f as i32)
 }
 
-/// ioctl(2) whose argument is a number.
+/// ioctl(2) with a number as argument.
 pub fn ioctl_val(fd: RawFd, req: u64, arg: u64) -> io::Result<i64> {
     // SAFETY: no pointer is passed.
     check(unsafe { libc::ioctl(fd, req, arg) } as i64)
@@ -380,7 +381,7 @@ pub fn extents(fd: RawFd) -> io::Result<Vec<(u64, u64)>> {
         // SAFETY: numbers only.
         match check(unsafe { libc::lseek(fd, from, what) }) {
             Ok(at) => Ok(Some(at)),
-            // Nothing behind `from`.
+            // Nothing after `from`.
             Err(e) if e.raw_os_error() == Some(libc::ENXIO) => Ok(None),
             Err(e) => Err(e),
         }
@@ -465,7 +466,7 @@ impl Drop for SharedMap {
     }
 }
 
-/// Waits while `*word == val`, at most `ms` milliseconds (0: for ever). Shared between processes.
+/// Waits while `*word == val`, at most `ms` milliseconds (0: without limit). Shared between processes.
 pub fn futex_wait(word: &std::sync::atomic::AtomicU32, val: u32, ms: u64) {
     let ts = libc::timespec {
         tv_sec: (ms / 1000) as i64,
@@ -501,14 +502,14 @@ pub fn futex_wake(word: &std::sync::atomic::AtomicU32) {
     };
 }
 
-/// Takes a read lease: whoever wants to write the file must wait until we let go.
-/// KERNEL: fcntl(2) F_SETLEASE; refused while somebody has it open for writing, or to strangers.
+/// Takes a read lease: a process that opens the file for writing waits until we release it. KERNEL: fcntl(2)
+/// F_SETLEASE; refused while a process has it open for writing, or if we are not its owner.
 pub fn take_lease(f: &File) -> bool {
     // SAFETY: plain numbers on a live descriptor.
     unsafe { libc::fcntl(f.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) == 0 }
 }
 
-/// Is somebody waiting to write?
+/// Whether a process waits to open the file for writing.
 pub fn lease_wanted(f: &File) -> bool {
     // SAFETY: plain numbers on a live descriptor.
     unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GETLEASE) != libc::F_RDLCK }
@@ -535,7 +536,7 @@ pub fn eventfd() -> io::Result<OwnedFd> {
     }
 }
 
-/// Waits until one of the descriptors is readable or `ms` passed (-1: for ever).
+/// Waits until one of the descriptors is readable or `ms` passed (-1: without limit).
 pub fn poll_in(fds: &[RawFd], ms: i32) -> Vec<bool> {
     let mut p: Vec<libc::pollfd> = fds
         .iter()
@@ -556,7 +557,7 @@ pub const SCHED_ATTR: usize = 48;
 /// How a thread is scheduled; 0 is the calling one.
 pub fn sched_attr(tid: i32) -> io::Result<[u8; SCHED_ATTR]> {
     let mut attr = [0u8; SCHED_ATTR];
-    // SAFETY: the kernel writes at most the bytes of `attr` that it is told of.
+    // SAFETY: the kernel writes at most the bytes of `attr` that it is given.
     let got = unsafe {
         libc::syscall(
             libc::SYS_sched_getattr,
@@ -569,7 +570,7 @@ pub fn sched_attr(tid: i32) -> io::Result<[u8; SCHED_ATTR]> {
     check(got).map(|_| attr)
 }
 
-/// Refused (EPERM, EINVAL) it changes nothing.
+/// If refused (EPERM, EINVAL), nothing changes.
 pub fn set_sched_attr(tid: i32, attr: &[u8; SCHED_ATTR]) -> io::Result<()> {
     // SAFETY: `attr` is a live struct sched_attr, with its size in it.
     let got = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, attr.as_ptr(), 0) };
@@ -739,7 +740,7 @@ pub fn limit(pid: i32, resource: u32) -> Option<(u64, u64)> {
     (r == 0).then_some((l.rlim_cur, l.rlim_max))
 }
 
-/// This process may have as many descriptors as its user allows any. Returns how many.
+/// Raises this process's descriptor limit to the most that it may have. Returns that limit.
 pub fn all_descriptors() -> u64 {
     let me = std::process::id() as i32;
     let Some((soft, hard)) = limit(me, libc::RLIMIT_NOFILE) else {

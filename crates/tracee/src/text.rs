@@ -7,8 +7,8 @@ use std::path::Path;
 /// Most files of /proc fit: status has 1.5 KB, stat 0.4.
 const FIRST: usize = 4096;
 
-/// Files of /proc say that they are empty: the standard library would ask for the size and then begin
-/// with reads of 32 bytes, eight for a status.
+/// Files of /proc report size 0: the standard library would call fstat and then begin with reads of 32 bytes, eight for
+/// a status.
 pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut all = vec![0; FIRST];
@@ -25,7 +25,7 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
         }
     }
     all.truncate(had);
-    // Names of programs and files need not be UTF-8; what we read of such a line is numbers.
+    // Names of programs and files need not be UTF-8; of such a line we only parse numbers.
     Ok(String::from_utf8(all)
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
@@ -33,7 +33,7 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn long_and_short_files_are_whole() {
+    fn long_and_short_files_are_read_whole() {
         let maps = super::read("/proc/self/maps").expect("own maps");
         assert!(maps.ends_with('\n') && maps.contains("[stack]"));
         let comm = super::read("/proc/self/comm").expect("own name");

@@ -1,24 +1,24 @@
-//! POSIX timers of a process, as /proc tells them.
+//! POSIX timers of a process, as /proc shows them.
 
 use armento_model::{Pid, Tid};
 
-/// A timer that tells its expirations by a signal.
+/// A timer that signals its expiration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timer {
-    /// Kernel's number; the C library's timer_t is another thing.
+    /// The kernel's number, which differs from the C library's timer_t.
     pub id: i32,
     pub signal: i32,
-    /// SIGEV_THREAD_ID: the one thread that gets it.
+    /// SIGEV_THREAD_ID: the thread that receives the signal.
     pub thread: Option<Tid>,
     pub clock: i32,
 }
 
-/// KERNEL: /proc/PID/timers, proc_pid_timers(5); CONFIG_CHECKPOINT_RESTORE. None when there is no such file.
+/// KERNEL: /proc/PID/timers, proc_pid_timers(5); CONFIG_CHECKPOINT_RESTORE. Empty if there is no such file.
 pub fn list(pid: Pid) -> Vec<Timer> {
     parse(&std::fs::read_to_string(format!("/proc/{pid}/timers")).unwrap_or_default())
 }
 
-/// Has it a timer that counts somebody's CPU time? Also one that tells nobody when it expires.
+/// Whether it has a timer on a CPU-time clock, including one that sends no signal.
 pub fn of_cpu_time(pid: Pid) -> bool {
     counts(&std::fs::read_to_string(format!("/proc/{pid}/timers")).unwrap_or_default())
 }
@@ -32,8 +32,9 @@ pub fn is_cpu_clock(id: i32) -> bool {
     named.contains(&id) || id < 0 && id & 3 != 3
 }
 
-/// Is a call, or what goes on of it behind a stop, a sleep on a CPU clock? Arguments outlive a stop, the number does
-/// not: a clock's number fits into 32 bits, unlike the addresses that other sleeps begin with.
+/// Whether a call, or its continuation after a stop, is a sleep on a CPU clock. The arguments survive a stop, the call
+/// number does not: a clock's number fits into 32 bits, unlike the addresses that are the first argument of other
+/// sleeps.
 pub fn sleeps_by_cpu_time(nr: i64, args: &[u64; 6]) -> bool {
     let clock = args[0];
     match nr {
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_list_is_read() {
+    fn kernel_timer_list_is_parsed() {
         let text = "ID: 0\nsignal: 60/00007fff86e452a8\nnotify: signal/pid.2634\nClockID: 0\n\
                     ID: 3\nsignal: 32/0000000000000000\nnotify: signal/tid.2640\nClockID: 1\n\
                     ID: 4\nsignal: 14/0000000000000000\nnotify: none/pid.2634\nClockID: 7\n";

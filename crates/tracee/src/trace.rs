@@ -1,4 +1,4 @@
-//! Stops and requests. Every request may find the thread dead, so every one may say `Gone`.
+//! Stops and requests. Any request may find the thread dead, so each can return `Gone`.
 
 use crate::status;
 use crate::sys::{self, SigInfo};
@@ -11,7 +11,7 @@ pub type Regs = sys::UserRegs;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The thread died meanwhile. Nothing is left to undo in it.
+    /// The thread died in the meantime. There is nothing to undo in it.
     #[error("thread {0} is gone")]
     Gone(Tid),
     #[error("{what} on thread {tid}: {err}")]
@@ -49,7 +49,7 @@ pub enum Status {
     Exited(i32),
     Killed(i32),
     Stopped(Stop),
-    /// Reported only without tracing; harmless.
+    /// Reported only without tracing; ignored.
     Continued,
 }
 
@@ -78,14 +78,14 @@ const PTRACE_GET_DISPATCH: u32 = 0x4211;
 const NT_X86_XSTATE: u64 = 0x202;
 const EVENT_STOP: i32 = 128;
 
-/// Children and execs report; system-call stops are told apart from SIGTRAP.
+/// Children and execs are reported; system-call stops are distinguished from SIGTRAP.
 pub const FOLLOW: u64 = (libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEEXEC) as u64;
 pub const EXITKILL: u64 = libc::PTRACE_O_EXITKILL as u64;
-/// Only execs and system-call marks: for programs that merely pass through our hands.
+/// Only execs and system-call stops: for programs that are traced only for a short time.
 pub const WATCH: u64 = (libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC) as u64;
 
 pub fn decode(status: i32) -> Status {
@@ -126,7 +126,7 @@ pub fn set_options(tid: Tid, options: u64) -> Result<()> {
     .map(drop)
 }
 
-/// Lets it run; `sig` is delivered (0: none).
+/// Resumes it; `sig` is delivered (0: none).
 pub fn resume(tid: Tid, sig: i32) -> Result<()> {
     os(
         "continue",
@@ -136,7 +136,7 @@ pub fn resume(tid: Tid, sig: i32) -> Result<()> {
     .map(drop)
 }
 
-/// Lets it run to the next entry or exit of a system call.
+/// Resumes it until the next entry or exit of a system call.
 pub fn resume_to_call(tid: Tid, sig: i32) -> Result<()> {
     os(
         "syscall",
@@ -146,7 +146,7 @@ pub fn resume_to_call(tid: Tid, sig: i32) -> Result<()> {
     .map(drop)
 }
 
-/// One instruction.
+/// Executes one instruction.
 pub fn step(tid: Tid, sig: i32) -> Result<()> {
     os(
         "step",
@@ -156,8 +156,8 @@ pub fn step(tid: Tid, sig: i32) -> Result<()> {
     .map(drop)
 }
 
-/// Stops it (SIGTRAP, TRAP_HWBKPT) before it executes the instruction at `at`; `None`: no more.
-/// KERNEL: debug register 0, enabled by bit 0 of register 7. SDM vol. 3, 18.2.
+/// Stops it (SIGTRAP, TRAP_HWBKPT) before it executes the instruction at `at`; `None` clears the breakpoint. KERNEL:
+/// debug register 0, enabled by bit 0 of register 7. SDM vol. 3, 18.2.
 pub fn set_break(tid: Tid, at: Option<u64>) -> Result<()> {
     let base = std::mem::offset_of!(libc::user, u_debugreg) as u64;
     let poke = |reg: u64, value| {
@@ -169,19 +169,20 @@ pub fn set_break(tid: Tid, at: Option<u64>) -> Result<()> {
     poke(7, u64::from(at.is_some()))
 }
 
-/// Has somebody set breakpoints in the debug registers of a thread? KERNEL: they outlast the tracer that set them.
+/// Whether a tracer has set breakpoints in the debug registers of a thread. KERNEL: they outlast the tracer that set
+/// them.
 pub fn has_breaks(tid: Tid) -> bool {
     let at = std::mem::offset_of!(libc::user, u_debugreg) as u64 + 7 * 8;
     let mut control = 0u64;
     sys::ptrace_out(libc::PTRACE_PEEKUSER, tid, at, &mut control).is_ok() && control & 0xff != 0
 }
 
-/// Leaves it in its group stop but lets SIGCONT through.
+/// Leaves it in its group stop and lets SIGCONT end that stop.
 pub fn listen(tid: Tid) -> Result<()> {
     os("listen", tid, sys::ptrace(PTRACE_LISTEN, tid, 0, 0)).map(drop)
 }
 
-/// Stands it in a group stop (job control)? KERNEL: its siginfo has PTRACE_EVENT_STOP in the code's high half.
+/// Whether it is in a group stop (job control). KERNEL: its siginfo has PTRACE_EVENT_STOP in the code's high half.
 pub fn in_group_stop(tid: Tid) -> bool {
     siginfo(tid).is_ok_and(|i| {
         let signo = i32::from_le_bytes(i[..4].try_into().unwrap_or_default());
@@ -218,7 +219,7 @@ pub fn set_regs(tid: Tid, r: &Regs) -> Result<()> {
     .map(drop)
 }
 
-/// The extended state as XSAVE lays it out; its size is the machine's.
+/// The extended state in XSAVE layout; its size depends on the machine.
 pub fn xstate(tid: Tid) -> Result<Vec<u8>> {
     let mut b = vec![0u8; 16 << 10];
     let n = os(
@@ -237,7 +238,7 @@ pub fn xstate_len() -> usize {
     *LEN.get_or_init(|| std::arch::x86_64::__cpuid_count(0xd, 0).ebx as usize)
 }
 
-/// `b` may lack zeros at its end. KERNEL: the whole of it is wanted (xstateregs_set).
+/// `b` may lack zeros at its end. KERNEL: it requires the full length (xstateregs_set).
 pub fn set_xstate(tid: Tid, b: &[u8]) -> Result<()> {
     let mut b = b.to_vec();
     b.resize(b.len().max(xstate_len()), 0);
@@ -350,7 +351,7 @@ pub fn rseq(tid: Tid) -> Result<Rseq> {
     Ok(r)
 }
 
-/// Whether a thread has its own system calls caught (PR_SET_SYSCALL_USER_DISPATCH). False where the kernel cannot tell.
+/// Whether a thread catches its own system calls (PR_SET_SYSCALL_USER_DISPATCH). False if the kernel does not support the query.
 /// KERNEL: PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, linux/ptrace.h, since 6.4.
 pub fn dispatches(tid: Tid) -> bool {
     let mut config = DispatchConfig::default();
@@ -368,8 +369,9 @@ struct DispatchConfig {
     len: u64,
 }
 
-/// Naps between two looks at a thread that is to stop; whoever has taken so long takes longer. MEASURED: where 47
-/// programs share a tenth of a core looks each millisecond took each of their keepers 0.3 ms a second.
+/// Sleep between two polls of a thread that is to stop; a thread that has not stopped within `SLOW` is polled less
+/// often. MEASURED: with 47 programs on a tenth of a core, polling each millisecond cost each of their keepers 0.3 ms a
+/// second.
 const NAP_MAX: Duration = Duration::from_millis(1);
 const SLOW: Duration = Duration::from_millis(50);
 const NAP_SLOW: Duration = Duration::from_millis(5);
@@ -391,11 +393,11 @@ pub fn wait_for(tid: Tid, limit: Duration) -> Result<Status> {
     }
 }
 
-/// A thread that is runnable stops as soon as it has its turn on a processor: among fifty on a tenth of a core that takes
-/// more than a second (MEASURED).
+/// A runnable thread stops as soon as it is scheduled: with fifty of them on a tenth of a core that takes more than a
+/// second (MEASURED).
 pub const TURN_MAX: Duration = Duration::from_secs(5);
 
-/// As [`wait_for`]; but until then who is runnable is waited for.
+/// As [`wait_for`]; but a runnable thread is waited for until `until`.
 pub fn wait_for_turn(tid: Tid, limit: Duration, until: Instant) -> Result<Status> {
     loop {
         match wait_for(tid, limit) {
@@ -415,7 +417,7 @@ fn wait_raw(tid: Tid) -> io::Result<Option<(i32, i32)>> {
     }
 }
 
-/// Waits for `tid` without a limit: for a stop that is certain to come (after an injected int3).
+/// Waits for `tid` without a timeout: for a stop that is certain to come (after an injected int3).
 pub fn wait_certain(tid: Tid) -> Result<Status> {
     match sys::waitpid(tid, libc::__WALL) {
         Ok(Some((_, s))) => Ok(decode(s)),
@@ -429,7 +431,7 @@ pub fn wait_certain(tid: Tid) -> Result<Status> {
     }
 }
 
-/// As [`wait_certain`], but the end of a thread stays to be waited for: `Gone`.
+/// As [`wait_certain`], but the end of a thread is not consumed: `Gone`.
 pub fn wait_stop(tid: Tid) -> Result<Status> {
     match os("wait", tid, sys::ends(tid))? {
         true => Err(TraceError::Gone(tid)),
@@ -442,7 +444,7 @@ pub fn args(r: &Regs) -> [u64; 6] {
     [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]
 }
 
-/// Any report of any thread seized by this OS thread, without waiting.
+/// Any report of any thread seized by this OS thread, without blocking.
 pub fn next_report() -> Option<(Tid, Status)> {
     match sys::waitpid(-1, libc::__WALL | libc::WNOHANG) {
         Ok(Some((tid, s))) => Some((tid, decode(s))),
@@ -455,7 +457,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_told_apart() {
+    fn wait_statuses_are_decoded() {
         let check = |raw, want| assert_eq!(decode(raw), want, "{raw:#x}");
         check(0x0300, Status::Exited(3));
         check(0x0009, Status::Killed(9));

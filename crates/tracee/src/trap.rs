@@ -1,10 +1,10 @@
-//! What our own traps do to a program that ignores SIGTRAP, undone.
+//! Restores the ignored SIGTRAP of a program, which our own traps reset.
 //!
 //! From: `inject.rs`. Next: nothing.
 //!
-//! KERNEL: a trap that is forced on a thread that ignores SIGTRAP gives it back its default action, which ends the
-//! program (force_sig_info_to_task, kernel/signal.c). So the last thing that a held thread does is to ignore it
-//! again, by calls that end in stops of system calls, which force nothing.
+//! KERNEL: a trap that is forced on a thread that ignores SIGTRAP resets SIGTRAP to its default action, which ends the
+//! program (force_sig_info_to_task, kernel/signal.c). So the last thing that a held thread does is to ignore it again,
+//! by calls that end in system-call stops, which force no signal.
 
 use crate::call::{aim, bit, vdso_syscall};
 use crate::status;
@@ -16,18 +16,18 @@ use armento_model::Tid;
 const ACTION: usize = 32;
 /// sizeof(sigset_t) of the kernel.
 const SIGSET: u64 = 8;
-/// Below what a function without a frame may use of its stack (System V ABI, 3.2.2), aligned.
+/// Below the part of the stack that a function without a frame may use (System V ABI, 3.2.2), aligned.
 const BELOW_STACK: u64 = 512;
-/// Stops at the start and the end of a call, and few of others between.
+/// Stops at the start and the end of a call, and a few others between.
 const STOPS_MAX: usize = 16;
 
-/// Does it ignore SIGTRAP?
+/// Whether it ignores SIGTRAP.
 pub fn ignored(tid: Tid) -> bool {
     status::read(tid).is_ok_and(|s| s.ignored & bit(libc::SIGTRAP) != 0)
 }
 
-/// Lets it ignore SIGTRAP again. `r` are its registers; it is left with others. `scratch`: memory of ours, maybe
-/// unmapped meanwhile: then what lies below its stack is borrowed. Stray signals go to `sent`.
+/// Makes it ignore SIGTRAP again. `r` are its registers; it is left with others. `scratch`: memory of ours, possibly
+/// unmapped by now: then memory below its stack is used and restored. Stray signals go to `sent`.
 pub fn ignore_again(
     tid: Tid,
     r: &Regs,
@@ -47,7 +47,8 @@ pub fn ignore_again(
     }
 }
 
-/// The flags and the mask of the action are as they were, and so is what lay at `at`. `false`: nothing can lie there.
+/// The flags and the mask of the action are kept, and the memory at `at` is restored. `false`: that memory cannot be
+/// used.
 fn ignore_at(tid: Tid, r: &Regs, (gate, at): (u64, u64), sent: &mut Vec<SigInfo>) -> Result<bool> {
     let mut before = [0u8; ACTION];
     if !sys::vm_read(tid, at, &mut before).is_ok_and(|n| n == ACTION) {
@@ -59,12 +60,12 @@ fn ignore_at(tid: Tid, r: &Regs, (gate, at): (u64, u64), sent: &mut Vec<SigInfo>
         true => call(tid, r, gate, [at, 0], sent),
         false => Ok(-i64::from(libc::EFAULT)),
     };
-    // What could not be written is as it was.
+    // If the write failed, nothing has changed.
     let _ = sys::vm_write(tid, at, &before);
     Ok(set? == 0)
 }
 
-/// rt_sigaction(2) of SIGTRAP with these two addresses: the new action, and where the old one goes.
+/// rt_sigaction(2) of SIGTRAP with these two addresses: the new action, and where the old one is stored.
 fn call(tid: Tid, r: &Regs, gate: u64, a: [u64; 2], sent: &mut Vec<SigInfo>) -> Result<i64> {
     let args = [libc::SIGTRAP as u64, a[0], a[1], SIGSET, 0, 0];
     trace::set_regs(tid, &aim(r, gate, libc::SYS_rt_sigaction, args))?;
@@ -82,11 +83,11 @@ fn call(tid: Tid, r: &Regs, gate: u64, a: [u64; 2], sent: &mut Vec<SigInfo>) -> 
     Err(TraceError::Odd(format!("no end of a call in thread {tid}")))
 }
 
-/// From the end of a call to a stop behind which the kernel looks whether the call is to be issued again: from
-/// here it would hand its own restart errors to the program.
+/// Runs from the end of a call to a stop after which the kernel checks whether to restart the call: at the current
+/// position it would return its internal restart errors to the program.
 fn to_boundary(tid: Tid, sent: &mut Vec<SigInfo>) -> Result<()> {
     for _ in 0..STOPS_MAX {
-        // Any stop takes back what was asked for before.
+        // Any stop cancels an earlier interrupt request.
         trace::interrupt(tid)?;
         trace::resume(tid, 0)?;
         match trace::wait_certain(tid)? {

@@ -1,8 +1,8 @@
-//! userfaultfd: what a process writes is noted, and its pages are made from outside.
+//! userfaultfd: tracks what a process writes, and fills its pages from outside.
 //!
-//! KERNEL: userfaultfd(2) with UFFD_FEATURE_WP_ASYNC (6.7): armed pages take one cheap fault at their next
-//! write, which clears the mark; nobody has to answer. One of a second kind ([`Uffd::adopt_asking`]) says which pages
-//! somebody waits for.
+//! KERNEL: userfaultfd(2) with UFFD_FEATURE_WP_ASYNC (6.7): a write-protected page takes one cheap fault at its next
+//! write, which clears the mark; no process has to answer. A second kind ([`Uffd::adopt_asking`]) reports which pages
+//! threads wait for.
 
 use crate::PAGE;
 use crate::pages::Run;
@@ -54,14 +54,14 @@ struct Copy {
 /// `struct uffd_msg`, 32 bytes: the event, then its numbers.
 pub const MESSAGE: usize = 32;
 
-/// What a body is told of in its userfaultfd.
+/// An event that is read from the userfaultfd of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Somebody waits for the page of this address.
+    /// A thread waits for the page of this address.
     Page(u64),
-    /// Given up (madvise) or unmapped: empty, or nobody's, from now on.
+    /// Given up (madvise) or unmapped: empty or unmapped from now on.
     Gone(Run),
-    /// What was at the first address is at the second now.
+    /// The memory at the first address is now at the second.
     Moved {
         from: u64,
         to: u64,
@@ -70,14 +70,14 @@ pub enum Asked {
     Other,
 }
 
-/// Pages could not be put where they belong.
+/// Why pages could not be filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unput {
-    /// Its memory is about to change: read what it has to tell first.
+    /// The mappings are about to change: read the pending events first.
     Changing,
-    /// There is something already.
+    /// The page exists already.
     There,
-    /// No such mapping any more.
+    /// The mapping does not exist any more.
     Nowhere,
     /// The process is gone, or the kernel has no memory.
     Failed,
@@ -105,7 +105,7 @@ const MODE_MISSING: u64 = 1 << 0;
 const MODE_WP: u64 = 1 << 1;
 /// UFFD_USER_MODE_ONLY: the flag that lets ordinary users create one.
 pub const USER_MODE_ONLY: u64 = 1;
-/// The device whose owner may make such that serve the kernel's faults, too. KERNEL: 6.1, userfaultfd(2).
+/// The device whose owner may create userfaultfds that also handle faults in the kernel. KERNEL: 6.1, userfaultfd(2).
 pub const DEVICE: &str = "/dev/userfaultfd";
 /// USERFAULTFD_IOC_NEW on it.
 pub const DEVICE_NEW: u64 = 0xaa00;
@@ -119,7 +119,7 @@ impl Uffd {
         )
     }
 
-    /// `fd` was made so that it serves the kernel's faults, too, and does not block. It asks for pages.
+    /// `fd` was created such that it also handles faults in the kernel and does not block. It reports missing pages.
     pub fn adopt_asking(fd: OwnedFd) -> io::Result<Uffd> {
         with(
             fd,
@@ -127,7 +127,7 @@ impl Uffd {
         )
     }
 
-    /// What it has to tell, if anything; [`sys::poll_in`] waits for more.
+    /// The next event, if there is one; [`sys::poll_in`] waits for more.
     pub fn asked(&self) -> io::Result<Option<Asked>> {
         let mut raw = [0u8; MESSAGE];
         match (&self.0).read(&mut raw) {
@@ -138,7 +138,7 @@ impl Uffd {
         }
     }
 
-    /// Makes pages of `bytes` at `at`. Returns how many bytes of them, and why no more.
+    /// Fills pages at `at` with `bytes`. Returns how many bytes were filled, and why not more.
     pub fn put(&self, at: u64, bytes: &[u8]) -> (usize, Option<Unput>) {
         let mut c = Copy {
             to: at,
@@ -149,12 +149,12 @@ impl Uffd {
         };
         match sys::ioctl(self.raw(), UFFDIO_COPY, &mut c) {
             Ok(_) => (bytes.len(), None),
-            // -EEXIST and the like if not even the first could be made.
+            // -EEXIST and the like if not even the first page could be filled.
             Err(e) => (usize::try_from(c.done).unwrap_or(0), Some(unput(&e))),
         }
     }
 
-    /// Makes an empty page.
+    /// Fills a page with zeros.
     pub fn put_zero(&self, at: u64) -> Option<Unput> {
         #[repr(C)]
         struct Zero {
@@ -173,13 +173,13 @@ impl Uffd {
         r.err().map(|e| unput(&e))
     }
 
-    /// Who waits for a page that is there by now looks again.
+    /// Wakes threads that wait for a page which exists by now.
     pub fn wake(&self, at: u64) {
         let mut r = Range {
             start: at,
             len: PAGE,
         };
-        // Nobody waits where nothing is registered.
+        // No thread waits where nothing is registered.
         let _ = sys::ioctl(self.raw(), UFFDIO_WAKE, &mut r);
     }
 
@@ -187,13 +187,13 @@ impl Uffd {
         self.0.as_raw_fd()
     }
 
-    /// Pages of `run`, a whole mapping, can be armed from now on. Of a part the kernel would make a mapping of its
-    /// own, and mremap(2) of what the program takes for one mapping says EFAULT when it is several.
+    /// Registers `run`, a whole mapping, for write protection. Registering a part would make the kernel split the
+    /// mapping, and mremap(2) of what the program considers one mapping returns EFAULT if it is several.
     pub fn watch(&self, run: Run) -> io::Result<()> {
         self.register(run, MODE_WP)
     }
 
-    /// Before: watched. Notes the next write to each page of `run`.
+    /// Before: registered. Write-protects `run`, so that the next write to each page is noted.
     pub fn arm(&self, run: Run) -> io::Result<()> {
         let mut p = Protect {
             start: run.0,
@@ -203,13 +203,13 @@ impl Uffd {
         sys::ioctl(self.raw(), UFFDIO_WRITEPROTECT, &mut p).map(drop)
     }
 
-    /// Until [`Uffd::filled`], pages of `run` that are not there come by [`Uffd::fill`] alone: who touches one
-    /// waits, and nobody may run.
+    /// Until [`Uffd::filled`], missing pages of `run` are filled only by [`Uffd::fill`]: a thread that touches one
+    /// waits, so no thread of the process may run.
     pub fn begin_filling(&self, run: Run) -> io::Result<()> {
         self.register(run, MODE_MISSING)
     }
 
-    /// `run` is memory as any other again.
+    /// Makes `run` ordinary memory again.
     pub fn filled(&self, run: Run) -> io::Result<()> {
         let mut r = Range {
             start: run.0,
@@ -218,8 +218,8 @@ impl Uffd {
         sys::ioctl(self.raw(), UFFDIO_UNREGISTER, &mut r).map(drop)
     }
 
-    /// Makes pages of `bytes` at `at`, as many as are not there: one that is ends it. Unlike a write from
-    /// outside it need not empty the page first, nor walk the page tables twice. Returns the bytes made.
+    /// Fills missing pages at `at` with `bytes`, up to the first page that exists. Unlike a write from outside it need
+    /// not clear the page first, nor walk the page tables twice. Returns the bytes filled.
     pub fn fill(&self, at: u64, bytes: &[u8]) -> usize {
         self.put(at, bytes).0
     }
@@ -257,7 +257,7 @@ fn unput(e: &io::Error) -> Unput {
 fn decode(raw: &[u8; MESSAGE]) -> Asked {
     let word = |i: usize| u64::from_le_bytes(raw[i..i + 8].try_into().unwrap_or_default());
     match raw[0] {
-        // Behind the flags.
+        // After the flags.
         EVENT_PAGEFAULT => Asked::Page(word(16) & !(PAGE - 1)),
         EVENT_REMAP => Asked::Moved {
             from: word(8),

@@ -4,7 +4,7 @@
 
 use armento_model::CpuTime;
 
-/// KERNEL: USER_HZ is 100 on every architecture of ours.
+/// KERNEL: USER_HZ is 100 on all architectures that we support.
 pub const TICK_NS: u64 = 10_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Bytes of each struct.
@@ -31,12 +31,12 @@ fn add_seconds(b: &mut [u8], first: usize, part_ns: u64, ns: u64) -> u64 {
     sum / part_ns * part_ns
 }
 
-/// A timespec; returns what it says then.
+/// Adds to a timespec; returns the sum.
 pub fn add_to_timespec(b: &mut [u8], ns: u64) -> u64 {
     add_seconds(b, 0, 1, ns)
 }
 
-/// ru_utime and ru_stime, two timevals; returns what they say then.
+/// Adds to ru_utime and ru_stime, two timevals; returns the sums.
 pub fn add_to_rusage(b: &mut [u8], t: CpuTime) -> CpuTime {
     CpuTime {
         user_ns: add_seconds(b, 0, 1000, t.user_ns),
@@ -44,7 +44,7 @@ pub fn add_to_rusage(b: &mut [u8], t: CpuTime) -> CpuTime {
     }
 }
 
-/// What the kernel counts of memory. KERNEL: getrusage(2); ru_maxrss is the most of the whole process.
+/// Memory usage that the kernel accounts. KERNEL: getrusage(2); ru_maxrss is the maximum of the whole process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     pub peak_kib: u64,
@@ -57,14 +57,14 @@ const PEAK: usize = 4;
 const MINOR: usize = 8;
 const MAJOR: usize = 9;
 
-/// ru_maxrss, ru_minflt and ru_majflt of one that has used memory on two nodes.
+/// Merges ru_maxrss, ru_minflt and ru_majflt of a process that has used memory on two nodes.
 pub fn add_memory(b: &mut [u8], m: Memory) {
     set_word(b, PEAK, word(b, PEAK).max(m.peak_kib));
     set_word(b, MINOR, word(b, MINOR) + m.minor_faults);
     set_word(b, MAJOR, word(b, MAJOR) + m.major_faults);
 }
 
-/// tms_utime and tms_stime, then the children's, in ticks; returns what they say then.
+/// Adds to tms_utime and tms_stime, then the children's, in ticks; returns the sums.
 pub fn add_to_tms(b: &mut [u8], own: CpuTime, children: CpuTime) -> (CpuTime, CpuTime) {
     let mut add = |i: usize, ns: u64| {
         let sum = word(b, i) + ns / TICK_NS;

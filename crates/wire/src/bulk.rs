@@ -1,4 +1,4 @@
-//! The image of one process on its own connection. Source writes, target answers at two points.
+//! Transfer of one process's image on its own connection. The source writes; the target answers at a few points.
 //!
 //! ```text
 //! source                               target
@@ -13,14 +13,14 @@
 //!            ◄──────────────────────── READY | FAILED
 //! ```
 //!
-//! Of files that a system has its own copies of, which it lacks or was asked for:
+//! For files that the target lacks and of which its system may have its own copies:
 //!
 //! ```text
 //! ALIKE(paths, digests) ──────────────►
 //!            ◄──────────────────────── LACKS(those of them of which it has no copy)
 //! ```
 //!
-//! Of files that it mapped since the offer the target is asked before LAYOUT, and as long as there are such:
+//! For files mapped since the offer the source asks before LAYOUT, as long as there are such files:
 //!
 //! ```text
 //! MORE(files) ────────────────────────►
@@ -28,7 +28,7 @@
 //! FILE(key) · BYTES … ────────────────►
 //! ```
 //!
-//! Of a program that writes faster than the link carries, what is written again and again comes last (post-copy):
+//! For a program that writes faster than the link carries, pages that are written repeatedly come last (post-copy):
 //!
 //! ```text
 //! DROP … SYNC (while it runs) ────────►
@@ -38,7 +38,7 @@
 //!            ◄──────────────────────── WHOLE
 //! ```
 //!
-//! What PAGES says: `pages.rs`.
+//! The content of PAGES: `pages.rs`.
 
 pub const HELLO: u8 = 16;
 pub const OFFER: u8 = 17;
@@ -56,17 +56,17 @@ pub const SYNC: u8 = 28;
 pub const SYNCED: u8 = 29;
 /// Files that the process mapped since the offer.
 pub const MORE: u8 = 30;
-/// … and those of them that the target lacks.
+/// The files of MORE or ALIKE that the target lacks.
 pub const LACKS: u8 = 31;
-/// Files that the target lacks, by their paths and digests: it may have the same of its own. Answered by LACKS.
+/// Files that the target lacks, by their paths and digests: it may have identical copies. Answered by LACKS.
 pub const ALIKE: u8 = 32;
-/// Pages that the target is to give up again: they come behind the flip.
+/// Pages that the target must give up: they come again after the flip.
 pub const DROP: u8 = 40;
-/// Behind the flip, to the source: this page is waited for.
+/// After the flip, to the source: a thread waits for this page.
 pub const WANT: u8 = 41;
-/// … so many bytes of pages are where they belong, or nobody's any more.
+/// After the flip, to the source: this many bytes of pages have been filled in, or are not needed any more.
 pub const TAKEN: u8 = 42;
-/// … from the source: there are no more.
+/// After the flip, from the source: there are no more pages.
 pub const LAST: u8 = 43;
-/// … and everything is there.
+/// After the flip, to the source: everything has arrived.
 pub const WHOLE: u8 = 44;

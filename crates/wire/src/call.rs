@@ -1,12 +1,12 @@
-//! A forwarded call and its reply, laid out by hand.
+//! The hand-written encoding of a forwarded call and its reply.
 //!
 //! ```text
 //! Call   tid i32 · seq u32 · flags u8 · ptrs u8 · nr u16 · mask u64 · args 6×u64
 //!        · relocs u16 · outs u16 · data u32 · relocs×u32 · outs×4×u32 · data
 //! Reply  tid i32 · seq u32 · ret i64 · bytes of the outs, in order
 //! ```
-//! A reply that says "issue it again" has no outs. One to a call that was interrupted with a part of its bytes put, or got, is
-//! called [`PART`], and has that as its result: the call is to be issued again for the rest.
+//! A reply that means "issue it again" has no outs. The reply to a call that was interrupted after a part of its bytes
+//! was written or received is a [`PART`], with that number as its result: the call must be issued again for the rest.
 
 use crate::WireError;
 use armento_abi::{Out, Packed};
@@ -15,14 +15,14 @@ pub const CALL: u8 = 1;
 pub const REPLY: u8 = 2;
 pub const PART: u8 = 5;
 
-/// The kernel issues this call again after an interruption without a handler: its deadline stands.
+/// The kernel restarts this call after an interruption without a handler: its deadline remains.
 pub const AGAIN: u8 = 1;
 
 pub struct Call {
     pub tid: i32,
     pub seq: u32,
     pub flags: u8,
-    /// Signals the thread blocks (or the call's own mask, for ppoll and its kin).
+    /// Signals that the thread blocks (or the call's own mask, for ppoll and the like).
     pub mask: u64,
     pub packed: Packed,
 }
@@ -34,7 +34,7 @@ pub struct Reply<'a> {
     pub outs: &'a [u8],
 }
 
-/// Everything of a call but its data, ready to be written before it.
+/// The encoding of a call without its data, to be written before the data.
 pub fn call_head(c: &Call) -> Vec<u8> {
     let p = &c.packed;
     let mut b = Vec::with_capacity(80 + p.relocs.len() * 4 + p.outs.len() * 13);
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Decodes a call and checks that it is served at home and stays inside an area of `cap` bytes.
+/// Decodes a call and checks that it may be executed at home and stays inside an area of `cap` bytes.
 pub fn decode_call(body: &[u8], cap: usize) -> Result<Call, WireError> {
     const BAD: WireError = WireError::Garbled("call");
     let mut c = Cursor(body);

@@ -1,11 +1,11 @@
-//! Bytes that travel smaller: lz4, zstd, or as they are.
+//! Compression of bytes: lz4, zstd, or none.
 //!
-//! Which one pays is the sender's to know; a receiver takes all of them, and never more than it was told.
+//! The sender chooses the codec; a receiver accepts each of them, and never expands more than the stated length.
 
 use crate::WireError;
 use zstd::zstd_safe::CompressionLevel;
 
-/// Of zstd: the levels above take twice the time and more for a few per cent.
+/// zstd level: higher ones take twice the time and more for a few per cent.
 const LEVEL: CompressionLevel = 1;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,16 +31,16 @@ impl Codec {
     }
 }
 
-/// What stands before bytes in `codec` that were `raw`.
+/// The header of bytes in `codec` that expand to `raw`.
 pub fn head(codec: Codec, raw: usize) -> [u8; HEAD] {
     let [a, b, c, d] = (raw as u32).to_le_bytes();
     [codec.byte(), a, b, c, d]
 }
 
-/// … and how long it is.
+/// Length of that header.
 pub const HEAD: usize = 5;
 
-/// Makes bytes smaller; keeps what that needs.
+/// Compressor, with its reusable buffers.
 #[derive(Default)]
 pub struct Shrink {
     zstd: Option<zstd::bulk::Compressor<'static>>,
@@ -72,7 +72,7 @@ impl Shrink {
     }
 }
 
-/// The way back.
+/// Decompressor, with its reusable buffers.
 #[derive(Default)]
 pub struct Grow {
     zstd: Option<zstd::bulk::Decompressor<'static>>,
@@ -80,7 +80,7 @@ pub struct Grow {
 }
 
 impl Grow {
-    /// What `body`, a [`head`] and bytes, stands for: `most` bytes at most.
+    /// The expansion of `body`, a [`head`] and bytes: `most` bytes at most.
     pub fn body<'a>(&'a mut self, body: &'a [u8], most: usize) -> Result<&'a [u8], WireError> {
         const BAD: WireError = WireError::Garbled("block of bytes");
         let (head, bytes) = body.split_first_chunk::<HEAD>().ok_or(BAD)?;
@@ -90,7 +90,7 @@ impl Grow {
         self.grow(codec, bytes, raw)
     }
 
-    /// The `len` bytes that `bytes` stand for. Before: the caller bounds `len`.
+    /// The `len` bytes to which `bytes` expand. Before: the caller limits `len`.
     pub fn grow<'a>(
         &'a mut self,
         codec: Codec,
@@ -138,10 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_smaller_comes_back() {
+    fn compressed_bytes_round_trip() {
         let (mut shrink, mut grow) = (Shrink::default(), Grow::default());
         for codec in SMALLER {
-            // Twice: what is kept in between does no harm.
+            // Twice: reused buffers do no harm.
             for raw in [text(), text()[..5000].to_vec()] {
                 let small = shrink.shrink(codec, &raw).expect("text").to_vec();
                 assert!(small.len() < raw.len() / 2, "{codec:?}");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_grow_stays() {
+    fn incompressible_bytes_are_not_compressed() {
         let mut x = 88172645463325252u64;
         let mut dice = || {
             x ^= x << 13;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_are_refused() {
+    fn invalid_blocks_are_refused() {
         let (mut shrink, mut grow) = (Shrink::default(), Grow::default());
         let raw = text();
         for codec in SMALLER {
@@ -188,7 +188,7 @@ mod tests {
             for cut in [0, 1, 4, small.len() / 2, small.len() - 1] {
                 assert!(grow.grow(codec, &small[..cut], raw.len()).is_err());
             }
-            // Changed anywhere it is refused, or is as long as it was told: never more, and nobody panics.
+            // With any byte changed it is refused, or has the stated length: never more, and never a panic.
             for at in (0..small.len()).step_by(97) {
                 let mut other = small.clone();
                 other[at] ^= 0x55;

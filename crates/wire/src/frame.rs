@@ -1,4 +1,4 @@
-//! Frames with a bound.
+//! Frames of bounded length.
 
 use std::io::{self, Read, Write};
 
@@ -13,7 +13,7 @@ pub enum WireError {
     TooLong(usize),
     #[error("the peer sent something that is no {0}")]
     Garbled(&'static str),
-    #[error("the peer is dead, or hears nothing of all that was said")]
+    #[error("the peer is dead, or acknowledges nothing that was sent")]
     Over,
     #[error("the peer sent a call that is refused: {0}")]
     Refused(armento_abi::BadCall),
@@ -31,7 +31,8 @@ pub fn read_frame(r: &mut impl Read, buf: &mut Vec<u8>) -> Result<u8, WireError>
     Ok(head[4])
 }
 
-/// A buffer grows with what comes, not with what is announced: a peer that says 9 MiB and sends nothing costs this much.
+/// A buffer grows with the bytes received, not with the announced length: a peer that announces 9 MiB and sends nothing
+/// costs this much.
 const STEP: usize = 256 << 10;
 
 pub(crate) fn fill(r: &mut impl Read, buf: &mut Vec<u8>, len: usize) -> io::Result<()> {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_grows_with_what_comes() {
+    fn buffer_grows_with_received_bytes() {
         let mut buf = Vec::new();
         let long: Vec<u8> = (0..3 * STEP + 7).map(|i| i as u8).collect();
         let mut bytes = Vec::new();

@@ -1,11 +1,11 @@
-//! Messages between a keeper and its hosts, to bytes and back. No I/O but on the reader or writer given.
+//! Messages between a keeper and its hosts, and their encoding. I/O only on the given reader or writer.
 //!
 //! ```text
 //! frame = length u32 (of what follows) · kind u8 · body
 //! ```
-//! Calls and replies are laid out by hand because they are the hot path; the rest is postcard. The
-//! bytes of pages follow what is said of them ([`pages`]). The version is settled in [`Hello`]; both sides must match.
-//! The calls stream goes on over a new connection when one breaks: `session.rs`.
+//! Calls and replies have a hand-written encoding because they are the hot path; the rest is postcard. The bytes of
+//! pages follow their description ([`pages`]). The version is checked in [`Hello`]; both sides must match. The calls
+//! stream continues over a new connection when one breaks: `session.rs`.
 
 pub mod bulk;
 pub mod call;

@@ -1,16 +1,16 @@
-//! The body of a PAGES frame: what becomes of runs of memory.
+//! The body of a PAGES frame: the content of runs of memory.
 //!
 //! ```text
 //! parts u32 · (at u64, bytes u32, kind u8, more) … · codec u8 · raw u32 · bytes in that codec
 //! ```
-//! A frame tells of each page once. The parts of kind `Bytes` share the bytes behind, in order.
+//! A frame describes each page once. The parts of kind `Bytes` share the bytes after them, in order.
 
 use crate::WireError;
 use crate::codec::{self, Codec, Grow};
 
-/// Most memory that one frame tells of. What it brings fits a frame as it is.
+/// Most memory that one frame describes. Its uncompressed bytes fit into a frame.
 pub const SPAN_MAX: usize = 4 << 20;
-/// A page that is like another.
+/// Length of a page that equals another.
 pub const PAGE: usize = 4096;
 
 const BYTES: u8 = 0;
@@ -18,13 +18,13 @@ const ZEROS: u8 = 1;
 const LIKE: u8 = 2;
 const HUGE: u8 = 0x80;
 
-/// What a run of memory holds.
+/// The content of a run of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     Bytes,
     Zeros,
-    /// One page, as the one at `at` that came before, in this frame or since the last layout and the last end of a
-    /// round. `sum` is [`sum`] of its bytes.
+    /// One page, equal to the page at `at` that came before, in this frame or since the last layout and the last end of
+    /// a round. `sum` is [`sum`] of its bytes.
     Like {
         at: u64,
         sum: u64,
@@ -36,21 +36,21 @@ pub struct Part {
     pub at: u64,
     pub len: usize,
     pub holds: Holds,
-    /// It is part of a huge page there.
+    /// It is part of a huge page at the source.
     pub huge: bool,
 }
 
-/// What two pages with the same bytes have in common.
+/// A hash that pages with the same bytes share.
 pub fn digest(page: &[u8]) -> u128 {
     xxhash_rust::xxh3::xxh3_128(page)
 }
 
-/// What is told of a [`digest`].
+/// The part of a [`digest`] that is sent.
 pub fn sum(page: &[u8]) -> u64 {
     digest(page) as u64
 }
 
-/// Appends the head of a frame to `out`: its bytes follow, `raw` of them once they are as they were.
+/// Appends the header of a frame to `out`: its bytes follow, `raw` of them after expansion.
 pub fn head(parts: &[Part], (codec, raw): (Codec, usize), out: &mut Vec<u8>) {
     out.extend_from_slice(&(parts.len() as u32).to_le_bytes());
     for p in parts {
@@ -70,7 +70,7 @@ pub fn head(parts: &[Part], (codec, raw): (Codec, usize), out: &mut Vec<u8>) {
     out.extend_from_slice(&codec::head(codec, raw));
 }
 
-/// The head of a frame that brings `runs` (address, bytes) as they are.
+/// The header of a frame with uncompressed `runs` (address, bytes).
 pub fn plain_head(runs: &[(u64, usize)]) -> Vec<u8> {
     let part = |&(at, len): &(u64, usize)| Part {
         at,
@@ -88,12 +88,12 @@ pub fn plain_head(runs: &[(u64, usize)]) -> Vec<u8> {
     out
 }
 
-/// The parts of a frame, and the bytes of those that bring some.
+/// The parts of a frame, and the bytes of those that have some.
 pub fn decode<'a>(body: &'a [u8], grow: &'a mut Grow) -> Result<(Vec<Part>, &'a [u8]), WireError> {
     const BAD: WireError = WireError::Garbled("block of pages");
     let mut rest = body;
     let n = u32::from_le_bytes(take(&mut rest)?) as usize;
-    // Each is 13 bytes at least: a count that lies takes no memory.
+    // Each is 13 bytes at least: a false count takes no memory.
     let mut parts = Vec::with_capacity(n.min(rest.len() / 13));
     let (mut span, mut brings) = (0usize, 0usize);
     for _ in 0..n {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_are_refused() {
+    fn invalid_frames_are_refused() {
         let mut grow = Grow::default();
         let refused = |parts: &[Part], raw: usize, bytes: usize| {
             let mut body = Vec::new();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_one_digest() {
+    fn equal_pages_have_equal_digests() {
         let mut page = vec![3u8; PAGE];
         let before = digest(&page);
         assert_eq!(sum(&page), before as u64);

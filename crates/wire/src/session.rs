@@ -1,16 +1,18 @@
-//! A stream of frames that outlives its connections: what one end says the other hears once, in order, however often
-//! the cable between them is cut.
+//! A stream of frames that outlives its connections: each end receives every frame of the other once, in order, however
+//! often the connection between them breaks.
 //!
 //! ```text
 //! frame = length u32 (of what follows) · kind u8 · number u64 · heard u64 · body
 //! ```
-//! Each end numbers its frames from 1 and keeps them until the other says that it has heard them, which every frame
-//! says of the frames the other way (`heard`); number 0 is a frame that says only that. A new connection begins with
-//! both ends' `heard`, and goes on behind it. Nobody waits for an acknowledgement: who has heard much and said
-//! nothing says so ([`SAY_AT`]), which a conversation of calls and replies never does.
+//! Each end numbers its frames from 1 and keeps them until the other end has acknowledged them; every frame
+//! acknowledges the frames of the other direction (`heard`). A frame with number 0 is only an acknowledgement. A new
+//! connection begins with `heard` of both ends, and continues after it. No thread waits for an acknowledgement: an end
+//! that has received much and sent nothing sends one ([`ACK_AT`]), which a conversation of calls and replies never
+//! needs.
 //!
-//! Locks: `out` is held while a frame is written, `line` and `marks` for moments, inside or outside of it. Reading takes none.
-//! The session opens no connection; whoever does gives it the writer ([`Session::attach`]) and reads ([`Session::hear`]).
+//! Locks: `out` is held while a frame is written, `line` and `marks` briefly, inside or outside of it. Reading takes
+//! none. The session opens no connection; its owner does, passes the writer ([`Session::attach`]) and reads
+//! ([`Session::hear`]).
 
 mod kept;
 
@@ -24,19 +26,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Bytes heard, each frame counted as at least [`SMALL`], after which an end that says nothing says that.
-const SAY_AT: usize = 256 << 10;
+/// Bytes received, each frame counted as at least [`SMALL`], after which an end that sends nothing acknowledges.
+const ACK_AT: usize = 256 << 10;
 const SMALL: usize = 4 << 10;
-/// Written at once when a connection is taken up again.
+/// Bytes written at once when a new connection takes over.
 const PIECE: usize = 256 << 10;
-/// Frames whose hearing is looked for: a minute of those that are said twice a second.
+/// Limit of frames with a pending time mark: a minute of frames that are sent twice a second.
 const MARKS_MAX: usize = 128;
-/// How often who waits for room looks: the reader, which makes it, takes no lock.
+/// Polling interval of a thread that waits for space: the reader, which frees space, takes no lock.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a session writes to.
+/// The writer of a session.
 pub trait Outlet: Write {
-    /// Would a few KiB be taken without waiting for the peer?
+    /// Whether a few KiB could be written without waiting for the peer.
     fn takes_more(&self) -> bool;
 }
 
@@ -47,46 +49,46 @@ thread_local! {
     static NEVER_WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread is one that makes room, or one for which those wait: it may say twice as much before it is told that
-/// there is none.
+/// Marks this thread as one that frees space, or for which such threads wait: it may exceed the usual limit twofold
+/// before it gets an error.
 pub fn never_wait() {
     NEVER_WAITS.set(true);
 }
 
 pub struct Session<W> {
     out: Mutex<Out<W>>,
-    /// Room was made, or none will be.
+    /// Space was freed, or none will be.
     room: Condvar,
-    /// The connection in use: its stamp, and how it is ended.
+    /// The connection in use: its stamp, and how to end it.
     line: Mutex<Option<(u64, Closer)>>,
-    /// Number of the last frame that was heard here, …
+    /// Number of the last frame received, …
     heard: AtomicU64,
-    /// … what of that the peer was not told, …
-    unsaid: AtomicUsize,
-    /// … and of the last that the peer has heard.
+    /// … the bytes of it that were not acknowledged yet, …
+    unacknowledged: AtomicUsize,
+    /// … and the last number that the peer has acknowledged.
     acked: AtomicU64,
-    /// Number of the last frame said.
-    said: AtomicU64,
+    /// Number of the last frame sent.
+    sent: AtomicU64,
     over: AtomicBool,
     marks: Mutex<Marks>,
 }
 
 struct Out<W> {
     kept: Kept,
-    /// `None`: there is no connection, or somebody writes what was kept before.
+    /// `None`: there is no connection, or kept frames are being written.
     w: Option<W>,
     /// Counts the connections.
     stamp: u64,
 }
 
 struct Marks {
-    /// Frames and when they were about to be said.
-    said: VecDeque<(u64, Instant)>,
+    /// Frames and the times right before they were sent.
+    sent: VecDeque<(u64, Instant)>,
     answered: Instant,
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that panicked is a defect of ours; the data stays usable for the others.
+    // A thread that panicked is a bug of ours; the data stays usable for the others.
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -101,12 +103,12 @@ impl<W: Outlet> Default for Session<W> {
             room: Condvar::new(),
             line: Mutex::new(None),
             heard: AtomicU64::new(0),
-            unsaid: AtomicUsize::new(0),
+            unacknowledged: AtomicUsize::new(0),
             acked: AtomicU64::new(0),
-            said: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
             over: AtomicBool::new(false),
             marks: Mutex::new(Marks {
-                said: VecDeque::new(),
+                sent: VecDeque::new(),
                 answered: Instant::now(),
             }),
         }
@@ -114,40 +116,40 @@ impl<W: Outlet> Default for Session<W> {
 }
 
 impl<W: Outlet> Session<W> {
-    /// Says one frame. After `Ok` the peer hears it, unless the session ends first.
+    /// Sends one frame. After `Ok` the peer receives it, unless the session ends first.
     pub fn send(&self, kind: u8, parts: &[&[u8]]) -> Result<(), WireError> {
-        self.say(kind, parts).map(drop)
+        self.enqueue(kind, parts).map(drop)
     }
 
-    /// The same, and [`Session::answered`] will tell when it was heard.
+    /// The same, and [`Session::answered`] will return when it was acknowledged.
     pub fn send_marked(&self, kind: u8, parts: &[&[u8]]) -> Result<(), WireError> {
-        // Before it is said: the peer hears it later than this.
+        // Taken before it is sent: the peer receives it later than this.
         let at = Instant::now();
-        let number = self.say(kind, parts)?;
+        let number = self.enqueue(kind, parts)?;
         let mut marks = lock(&self.marks);
-        if marks.said.len() < MARKS_MAX {
-            marks.said.push_back((number, at));
+        if marks.sent.len() < MARKS_MAX {
+            marks.sent.push_back((number, at));
         }
         Ok(())
     }
 
-    fn say(&self, kind: u8, parts: &[&[u8]]) -> Result<u64, WireError> {
+    fn enqueue(&self, kind: u8, parts: &[&[u8]]) -> Result<u64, WireError> {
         let body = parts.iter().map(|p| p.len()).sum::<usize>();
         if body >= FRAME_MAX {
             return Err(WireError::TooLong(body + 1));
         }
         let mut out = self.make_room(body)?;
-        self.unsaid.store(0, Ordering::Relaxed);
+        self.unacknowledged.store(0, Ordering::Relaxed);
         let heard = self.heard.load(Ordering::Acquire);
         let number = out.kept.push(kind, heard, parts);
-        self.said.store(number, Ordering::Release);
+        self.sent.store(number, Ordering::Release);
         let Out { kept, w, stamp } = &mut *out;
         let Some(open) = w else { return Ok(number) };
         let Some(frame) = kept.next() else {
             return Ok(number);
         };
         if open.write_all(frame).and_then(|()| open.flush()).is_err() {
-            // Its reader sees that, too; the frame goes over the next one.
+            // Its reader notices that, too; the frame goes over the next connection.
             *w = None;
             let stamp = *stamp;
             drop(out);
@@ -191,7 +193,7 @@ impl<W: Outlet> Session<W> {
             };
             let (kind, number) = (head[4], word(5));
             fill(r, buf, body)?;
-            self.told(word(13))?;
+            self.acknowledged(word(13))?;
             let next = self.heard.load(Ordering::Relaxed) + 1;
             if number > next || (number == 0) != (kind == ACK) || number == 0 && body > 0 {
                 return Err(WireError::Garbled("frame in its order"));
@@ -199,7 +201,7 @@ impl<W: Outlet> Session<W> {
             if number == next {
                 self.heard.store(number, Ordering::Release);
                 let more = (HEAD + body).max(SMALL);
-                if self.unsaid.fetch_add(more, Ordering::Relaxed) + more >= SAY_AT {
+                if self.unacknowledged.fetch_add(more, Ordering::Relaxed) + more >= ACK_AT {
                     self.acknowledge();
                 }
                 return Ok(kind);
@@ -207,7 +209,7 @@ impl<W: Outlet> Session<W> {
         }
     }
 
-    /// Says what was heard, if it can be said without waiting: otherwise the next frame does.
+    /// Sends an acknowledgement, if that does not block: otherwise the next frame carries it.
     pub fn acknowledge(&self) {
         let Ok(mut out) = self.out.try_lock() else {
             return;
@@ -216,7 +218,7 @@ impl<W: Outlet> Session<W> {
         let Some(w) = out.w.as_mut().filter(|w| w.takes_more()) else {
             return;
         };
-        self.unsaid.store(0, Ordering::Relaxed);
+        self.unacknowledged.store(0, Ordering::Relaxed);
         if w.write_all(&kept::ack(heard))
             .and_then(|()| w.flush())
             .is_err()
@@ -228,32 +230,33 @@ impl<W: Outlet> Session<W> {
         }
     }
 
-    /// The peer has heard up to `number`.
-    fn told(&self, number: u64) -> Result<(), WireError> {
-        if number > self.said.load(Ordering::Acquire) {
-            return Err(WireError::Garbled("acknowledgement of what was said"));
+    /// The peer has acknowledged frames up to `number`.
+    fn acknowledged(&self, number: u64) -> Result<(), WireError> {
+        if number > self.sent.load(Ordering::Acquire) {
+            return Err(WireError::Garbled("acknowledgement of what was sent"));
         }
         self.acked.fetch_max(number, Ordering::AcqRel);
         Ok(())
     }
 
-    /// Frames that were said and that the peer is not known to have heard.
+    /// Number of frames that were sent and not acknowledged.
     pub fn unheard(&self) -> u64 {
-        let said = self.said.load(Ordering::Acquire);
-        said.saturating_sub(self.acked.load(Ordering::Acquire))
+        let sent = self.sent.load(Ordering::Acquire);
+        sent.saturating_sub(self.acked.load(Ordering::Acquire))
     }
 
-    /// Number of the last frame that was heard: a new connection begins with it.
+    /// Number of the last frame received: a new connection begins with it.
     pub fn heard(&self) -> u64 {
         self.heard.load(Ordering::Acquire)
     }
 
-    /// From now on frames go over `w`, whose other end has heard up to `heard`. The connection before is ended.
-    /// After: what is to be sent again is the result's; until that has run, new frames wait behind it.
-    /// Before: nobody hears any more what came over the connection before, or `heard` said less than was.
+    /// From now on frames go over `w`, of which the other end has received frames up to `heard`. The previous
+    /// connection is ended. After: the result sends again what is missing; until that has run, new frames wait after
+    /// it. Before: no thread reads from the previous connection any more, or `heard` was smaller than what was
+    /// received.
     pub fn attach(&self, w: W, closer: Closer, heard: u64) -> Result<Option<Again<W>>, WireError> {
         self.cut();
-        self.told(heard)?;
+        self.acknowledged(heard)?;
         let mut out = lock(&self.out);
         if self.over.load(Ordering::Acquire) {
             return Err(WireError::Over);
@@ -284,35 +287,35 @@ impl<W: Outlet> Session<W> {
         }
     }
 
-    /// Is there a connection, as far as we know?
+    /// Whether there is a connection, as far as known.
     pub fn connected(&self) -> bool {
         lock(&self.line).is_some()
     }
 
-    /// Would a short frame be taken at once, from who may not wait?
+    /// Whether a short frame could be sent at once, for threads that may not block.
     pub fn takes_more(&self) -> bool {
         self.out.try_lock().is_ok_and(|out| {
             out.kept.takes(SMALL, 1) && out.w.as_ref().is_none_or(|w| w.takes_more())
         })
     }
 
-    /// When the last frame was about to be said, of those marked, that the peer is known to have heard: it has heard us
-    /// since. Before any it is the session's beginning.
+    /// The time right before the last marked frame was sent that the peer has acknowledged: it was reachable since
+    /// then. Before any acknowledgement it is the session's beginning.
     pub fn answered(&self) -> Instant {
         let acked = self.acked.load(Ordering::Acquire);
         let mut marks = lock(&self.marks);
-        while let Some((_, at)) = marks.said.pop_front_if(|m| m.0 <= acked) {
+        while let Some((_, at)) = marks.sent.pop_front_if(|m| m.0 <= acked) {
             marks.answered = at;
         }
         marks.answered
     }
 
-    /// The peer is dead: nothing is kept, nothing more is said.
+    /// The peer is dead: drops all kept frames; sending fails from now on.
     pub fn end(&self) {
         self.over.store(true, Ordering::Release);
         self.cut();
         self.room.notify_all();
-        // Whoever writes fails at once, for the connection is ended.
+        // A writing thread fails at once, because the connection is ended.
         let mut out = lock(&self.out);
         out.kept.clear();
         out.w = None;
@@ -323,14 +326,15 @@ impl<W: Outlet> Session<W> {
     }
 }
 
-/// What was said before, on its way over a new connection.
+/// Kept frames, on their way over a new connection.
 pub struct Again<W> {
     stamp: u64,
     w: W,
 }
 
 impl<W: Outlet> Again<W> {
-    /// Sends it; then others may write. The peer sends us its own meanwhile: somebody must read.
+    /// Sends them; then other threads may write. The peer sends its kept frames at the same time: another thread must
+    /// read.
     pub fn run(mut self, session: &Session<W>) {
         loop {
             let mut piece = Vec::new();

@@ -1,4 +1,4 @@
-//! Everything a keeper and a host say to each other beside calls and replies.
+//! All messages between a keeper and a host other than calls and replies.
 
 use crate::WireError;
 use armento_model::{CpuTime, MoveId, Pid, Stay, Tid, TreeId};
@@ -7,8 +7,8 @@ use std::fmt;
 
 pub const TALK: u8 = 3;
 
-/// A host's first frame on a connection for calls, behind the keeper's hello: the number of the last frame that it has
-/// heard from home, u64. What follows is the session's (`session.rs`).
+/// A host's first frame on a connection for calls, after the keeper's hello: the number of the last frame that it has
+/// received from home, u64. What follows is the session's (`session.rs`).
 pub const WELCOME: u8 = 4;
 
 /// First frame of every connection to a host.
@@ -23,41 +23,42 @@ pub struct Hello {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
-    /// The keeper's calls stream, begun or taken up again: a newer connection replaces the older.
+    /// The keeper's calls stream, new or continued: a newer connection replaces the older.
     Calls(Resume),
     /// The image of one process comes in; from the keeper or another host.
     Bring(MoveId),
     /// The keeper fetches the image of a process that comes home.
     Fetch(MoveId),
-    /// … what shared memory that lasts holds now.
+    /// The keeper fetches the current content of a persistent shared memory object.
     Object(ObjectId),
 }
 
-/// Which stream a connection carries on, and from where.
+/// Which stream a connection continues, and from where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
     pub session: SessionId,
-    /// Counts the connections, the first is 0: one that is no newer than another is refused.
+    /// Counts the connections, the first is 0: one that is not newer than the current one is refused.
     pub epoch: u32,
-    /// Number of the last frame that home has heard.
+    /// Number of the last frame that home has received.
     pub heard: u64,
-    /// Home's own limits: without word a tree is frozen after the one and ended after the other, at the latest.
+    /// Home's own limits: without messages from home a tree is frozen after the first and ended after the second, at
+    /// the latest.
     pub freeze_ms: u64,
     pub dead_ms: u64,
 }
 
-/// Made by the keeper by chance; the two ends know it and nobody else.
+/// Chosen randomly by the keeper; known to the two ends only.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionId(pub u128);
 
-/// Never prints it.
+/// Hides its value.
 impl fmt::Debug for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SessionId")
     }
 }
 
-/// Memory that processes share, as home's kernel numbers it, for as long as it lives.
+/// Memory that processes share, with the number of home's kernel, valid while the object exists.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -67,19 +68,19 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// Name of the file of memory that stands for it at a host.
+    /// Name of the memfd that represents it at a host.
     pub fn name(&self) -> String {
         format!("as-{:x}-{:x}", self.dev, self.ino)
     }
 }
 
-/// The file behind a mapping, as home knows it. Equal keys mean equal bytes.
+/// The file behind a mapping, as identified at home. Equal keys mean equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileKey {
     pub dev: u64,
     pub ino: u64,
     pub size: u64,
-    /// When it was changed last. KERNEL: inode(7): unlike the time of modification no program can set it.
+    /// Time of its last change. KERNEL: inode(7): unlike the modification time no program can set it.
     pub ctime_ns: i64,
 }
 
@@ -90,7 +91,7 @@ pub struct Signal(#[serde(with = "serde_bytes")] pub Vec<u8>);
 /// Host to home.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToHome {
-    /// Make the deputy fork, or make a thread; answered by `ToHost::Forked`.
+    /// The deputy must fork, or create a thread; answered by `ToHost::Forked`.
     Fork {
         tid: Tid,
         seq: u32,
@@ -98,14 +99,14 @@ pub enum ToHome {
         exit_signal: i32,
         thread: bool,
     },
-    /// Execve packed like a call follows in a Call frame; these are the dispositions it must start with.
+    /// Execve, packed like a call, follows in a Call frame; these are the dispositions with which it must start.
     Ignored {
         pid: Pid,
         tid: Tid,
         ignored: u64,
-        /// Signals from home that this body has had so far.
+        /// Number of signals that this body has received from home so far.
         heard: u64,
-        /// CPU used away by the process, and by this thread of it, which will be its only one.
+        /// CPU time used away by the process, and by this thread of it, which will be its only one.
         away: CpuTime,
         thread_away: CpuTime,
     },
@@ -113,14 +114,14 @@ pub enum ToHome {
     Exit {
         pid: Pid,
         code: i32,
-        /// CPU used away; nothing when its clock is gone with it.
+        /// CPU time used away; zero if its clock is gone with it.
         away: CpuTime,
     },
     ThreadExit {
         pid: Pid,
         tid: Tid,
     },
-    /// The body died of something that is not its own doing.
+    /// The body died of a cause that is not the program's.
     Died {
         pid: Pid,
         sig: i32,
@@ -131,16 +132,16 @@ pub enum ToHome {
         tid: Tid,
         sig: i32,
         info: Signal,
-        /// CPU used away, should this be its end.
+        /// CPU time used away, in case the process ends by this.
         away: CpuTime,
     },
-    /// A call that only home can serve.
+    /// A call that can be executed only at home.
     ComeHome {
         pid: Pid,
         tid: Tid,
         stay: Stay,
         why: String,
-        /// The other process that the call is about.
+        /// The other process that the call refers to.
         about: Option<Pid>,
     },
     /// The deputy maps a file (arguments of mmap); answered by `ToHost::Mapped`.
@@ -154,21 +155,23 @@ pub enum ToHome {
         seq: u32,
         key: FileKey,
     },
-    /// Bytes of a file that the program reads in order, before it asks for them; answered by `ToHost::Ahead`.
+    /// Bytes of a file that the program reads sequentially, requested before the program reads them; answered by
+    /// `ToHost::Ahead`.
     Ahead {
         pid: Pid,
         seq: u32,
         fd: i32,
-        /// `None`: the first time; home looks whether nobody else reads or writes there.
+        /// `None`: the first request; home checks that no other process reads or writes there.
         from: Option<From>,
     },
-    /// How far it has read: descriptor and offset. `over`: descriptors that are read ahead no more.
+    /// How far it has read: descriptor and offset. `over`: descriptors for which read-ahead has ended.
     Stands {
         pid: Pid,
         list: Vec<(i32, u64)>,
         over: Vec<i32>,
     },
-    /// The source has begun to freeze: break what the process waits for at home; answered by `ToHost::Held`.
+    /// The source has begun to freeze: interrupt the call in which the process waits at home; answered by
+    /// `ToHost::Held`.
     Freezing {
         mv: MoveId,
         pid: Pid,
@@ -178,7 +181,7 @@ pub enum ToHome {
     Ready {
         mv: MoveId,
         bytes: u64,
-        /// CPU that the process used away before.
+        /// CPU time that the process used away before.
         away: CpuTime,
     },
     Failed {
@@ -192,25 +195,25 @@ pub enum ToHome {
     Warmed {
         mv: MoveId,
     },
-    /// A signal was queued at the body for a thread that waits for this call: break it, if it blocks.
+    /// A signal was queued at the body for a thread that waits for this call: interrupt the call, if it blocks.
     Nudge {
         tid: Tid,
         seq: u32,
     },
-    /// Arguments and environment, as far as they have changed: the body wrote over them.
+    /// Arguments and environment, as far as they have changed: the body overwrote them.
     Words(Words),
-    /// About once a second: CPU used away by each body; resident KiB; how busy.
+    /// About once a second: CPU time used away by each body; resident KiB; how busy.
     Usage {
         list: Vec<Usage>,
     },
-    /// What does home's CLOCK_MONOTONIC say? Answered by `ToHost::Clock`.
+    /// Requests home's CLOCK_MONOTONIC. Answered by `ToHost::Clock`.
     Clock {
         asked_ns: u64,
     },
     Alive,
 }
 
-/// Bytes of a process that others read as its command line.
+/// Bytes of a process that other processes read as its command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Words {
     pub pid: Pid,
@@ -219,7 +222,7 @@ pub struct Words {
     pub bytes: Vec<u8>,
 }
 
-/// Where a reading program and its read-ahead stand, bytes from the beginning of the file.
+/// Positions of a reading program and of its read-ahead, bytes from the beginning of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct From {
     pub program: u64,
@@ -231,7 +234,7 @@ pub struct Usage {
     pub pid: Pid,
     pub away: CpuTime,
     pub rss_kib: u64,
-    /// Share of its time in which a thread of it wanted a processor, percent.
+    /// Share of its time in which a thread of it was runnable, percent.
     pub busy_percent: u8,
 }
 
@@ -242,10 +245,10 @@ pub enum ToHost {
         tid: Tid,
         seq: u32,
         ret: i64,
-        /// It cannot be made for a process that is away: it comes home first.
+        /// It cannot be created for a process that is away: the process comes home first.
         stay: Option<Stay>,
     },
-    /// The deputy exec'd: this body is no more.
+    /// The deputy exec'd: this body is obsolete.
     Execed {
         pid: Pid,
     },
@@ -254,13 +257,13 @@ pub enum ToHost {
         tid: Option<Tid>,
         info: Signal,
     },
-    /// What home's kernel did with a default action: nothing (go on), or it stopped the process.
+    /// The effect of a default action at home's kernel: none (go on), or it stopped the process.
     Defaulted {
         pid: Pid,
         tid: Tid,
         stopped: bool,
     },
-    /// It comes home for its default action: its thread waits.
+    /// It comes home for a core dump: its thread waits.
     Dumps {
         pid: Pid,
         tid: Tid,
@@ -273,24 +276,23 @@ pub enum ToHost {
     Kill {
         pid: Pid,
     },
-    /// Processes that map these files are about to come: fetch what is not here. Answered by `ToHome::Warmed`.
+    /// Processes that map these files will arrive soon: fetch those missing here. Answered by `ToHome::Warmed`.
     Warm {
         mv: MoveId,
         files: Vec<FileKey>,
     },
-    /// Home has what this object held, and nobody maps it here.
+    /// Home has this object's content, and no process maps it here.
     Forget {
         object: ObjectId,
     },
-    /// Address or negative errno; the file's key; or why it must come home for this.
+    /// Address or negative errno; the file's key; or the reason why it must come home for this.
     Mapped {
         seq: u32,
         ret: i64,
         key: Option<FileKey>,
         stay: Option<Stay>,
     },
-    /// From here on home keeps the signals of the process that freezes: what it sent before is on this
-    /// stream before this.
+    /// From here on home keeps the signals of the process that freezes: those sent before precede this on the stream.
     Held {
         seq: u32,
     },
@@ -301,7 +303,7 @@ pub enum ToHost {
         bytes: Vec<u8>,
         end: bool,
     },
-    /// `at`: offset of the first byte; `None` when home does not permit it. `end`: the file ends behind them.
+    /// `at`: offset of the first byte; `None` if home does not permit it. `end`: the file ends after them.
     Ahead {
         pid: Pid,
         seq: u32,
@@ -311,12 +313,12 @@ pub enum ToHost {
         bytes: Vec<u8>,
         end: bool,
     },
-    /// Somebody wants to write what is read ahead: say where the program stands, and that it is over.
+    /// Another process is about to write what is read ahead: report the program's position, and end the read-ahead.
     AheadOff {
         pid: Pid,
         fd: i32,
     },
-    /// A timer is being set anew: its signals before this are void, those behind it are not.
+    /// A timer is being set anew: its signals before this are void, later ones are not.
     TimerVoid {
         pid: Pid,
         timer: i32,
@@ -334,17 +336,17 @@ pub enum ToHost {
         pid: Pid,
         to: Whither,
     },
-    /// The move is off: the body goes on where it is.
+    /// The move is cancelled: the body goes on where it is.
     Abort {
         mv: MoveId,
         pid: Pid,
     },
-    /// The body you built owns the process now.
+    /// The body that you built owns the process now.
     Thaw {
         mv: MoveId,
         pid: Pid,
     },
-    /// The process runs elsewhere: forget the frozen body.
+    /// The process runs elsewhere: discard the frozen body.
     Drop {
         mv: MoveId,
         pid: Pid,
@@ -353,12 +355,12 @@ pub enum ToHost {
         asked_ns: u64,
         ns: u64,
     },
-    /// Resource, soft and hard limit, as somebody at home has set them.
+    /// Resource, soft and hard limit, as set by a process at home.
     Limits {
         pid: Pid,
         limits: Vec<(u32, u64, u64)>,
     },
-    /// Niceness of threads.
+    /// Nice values of threads.
     Nice {
         list: Vec<(Tid, i32)>,
     },
@@ -369,7 +371,7 @@ pub enum ToHost {
 pub enum Whither {
     /// The keeper opens a `Fetch` connection to the source.
     Home,
-    /// Dial another host; `expect` is the badge it must show, as JSON.
+    /// Connect to another host; `expect` is the badge it must show, as JSON.
     Host { addr: String, expect: String },
 }
 

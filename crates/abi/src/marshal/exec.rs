@@ -4,13 +4,13 @@ use super::Refuse;
 use super::packer::{Packer, Ptr};
 use crate::mem::{BAD, Kind, Mem, Strings, kind};
 
-/// KERNEL: execve(2): three quarters of _STK_LIM bound argv and envp together.
+/// KERNEL: execve(2): argv and envp together are limited to three quarters of _STK_LIM.
 const ARGS_MAX: usize = 6 << 20;
 /// KERNEL: MAX_ARG_STRLEN, the NUL included.
 const STRING_MAX: usize = 128 << 10;
 const E2BIG: Refuse = Refuse::Errno(libc::E2BIG);
 
-/// Packs an array of strings: the array first, then the strings, close together.
+/// Packs an array of strings: the array first, then the strings without gaps.
 pub(super) fn strings<M: Mem>(
     packer: &mut Packer<'_, M>,
     at: Ptr,
@@ -23,7 +23,7 @@ pub(super) fn strings<M: Mem>(
         match word.map(|addr| reader.word(addr)) {
             Some(Ok(0)) => break,
             Some(Ok(pointer)) => pointers.push(pointer),
-            // Home's kernel says EFAULT, after it looked for the program.
+            // Home's kernel returns EFAULT, after it looked up the program.
             Some(Err(_)) | None => {
                 packer.set(at, BAD);
                 return Ok(());

@@ -10,17 +10,17 @@ pub(super) const MAX: u64 = 1024;
 /// sizeof(struct iovec)
 const IOVEC: usize = 16;
 
-/// Which return value an output segment follows.
+/// The return value that determines the valid part of an output segment.
 #[derive(Clone, Copy)]
 pub(super) enum Follow {
     /// The returned total.
     Ret,
-    /// All of it from this return value on; the output named tells the bytes.
+    /// Valid as a whole if the return value is at least this; the output named holds the number of bytes.
     Message { min: u32, len_out: usize },
 }
 
 impl<M: Mem> Packer<'_, M> {
-    /// writev and the like: cut where the body's memory ends.
+    /// For writev and the like: truncated where the body's memory ends.
     pub(super) fn iov_in(&mut self, i: usize, addr: u64) -> Result<(), Refuse> {
         // KERNEL: import_iovec takes an unsigned int.
         let count = u64::from(self.packed.args[i + 1] as u32);
@@ -40,7 +40,7 @@ impl<M: Mem> Packer<'_, M> {
             };
             let got = got.map_or(0, |(_, got)| got as u64);
             if got < len && before + got > 0 {
-                // The kernel would write up to here and say so.
+                // The kernel would write up to here and return that count.
                 self.set(Ptr::Data(entry + 8), got);
                 if got == 0 {
                     self.set(Ptr::Data(entry), 0);
@@ -53,7 +53,7 @@ impl<M: Mem> Packer<'_, M> {
         Ok(())
     }
 
-    /// readv and the like.
+    /// For readv and the like.
     pub(super) fn iov_out(&mut self, i: usize, addr: u64) -> Result<(), Refuse> {
         // KERNEL: import_iovec takes an unsigned int.
         let count = u64::from(self.packed.args[i + 1] as u32);
@@ -63,7 +63,7 @@ impl<M: Mem> Packer<'_, M> {
         Ok(())
     }
 
-    /// The array itself, its segments still as the body has them.
+    /// The array itself, its segments still with the body's addresses.
     pub(super) fn iov_array(
         &mut self,
         at: Ptr,
@@ -75,7 +75,7 @@ impl<M: Mem> Packer<'_, M> {
             return Ok(None);
         }
         let array = self.read_piece(at, addr, count * IOVEC as u64)?;
-        // A negative length makes the whole call EINVAL: home needs no buffers to say it.
+        // With a negative length the whole call is EINVAL: home returns that without any buffer.
         let Some(off) = array else { return Ok(None) };
         let wrong = (0..count as usize).any(|k| (self.segment(off + k * IOVEC).1 as i64) < 0);
         if wrong {
@@ -87,7 +87,7 @@ impl<M: Mem> Packer<'_, M> {
         Ok(Some(off))
     }
 
-    /// Segments of a message to send: all or a fault, as sockets do.
+    /// Segments of a message to send: all are readable or the call faults, as for sockets.
     pub(super) fn segments_in(&mut self, at: usize, count: u64) -> Result<(), Refuse> {
         for k in 0..count as usize {
             let entry = at + k * IOVEC;

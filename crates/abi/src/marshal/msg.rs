@@ -20,9 +20,9 @@ const CONTROL: usize = 32;
 const CONTROLLEN: usize = 40;
 const MSG_LEN: usize = 56;
 
-/// KERNEL: sizeof(struct sockaddr_storage); longer names are cut.
+/// KERNEL: sizeof(struct sockaddr_storage); longer names are truncated.
 const NAME_MAX: u64 = 128;
-/// Well above net.core.optmem_max of any kernel (128 KiB): beyond it is ENOBUFS.
+/// Well above net.core.optmem_max of any kernel (128 KiB): larger ones return ENOBUFS.
 const CONTROL_MAX: u64 = 1 << 20;
 
 impl<M: Mem> Packer<'_, M> {
@@ -47,7 +47,7 @@ impl<M: Mem> Packer<'_, M> {
         let Some((hdrs, bytes)) = got else {
             return Ok(());
         };
-        // A header that is cut off faults at its turn; the messages before it count.
+        // A truncated header faults when its turn comes; the messages before it count.
         let whole = bytes / MMSGHDR as usize;
         if whole == 0 && count > 0 {
             self.packed.arg_ptrs &= !(1 << i);
@@ -100,7 +100,7 @@ impl<M: Mem> Packer<'_, M> {
     ) -> Result<(), Refuse> {
         let rule = OutRule::AtLeast(min);
         let name_out = self.out_in_data(hdr + NAMELEN, 4, rule, home + NAMELEN as u64)?;
-        // controllen and, behind it, flags
+        // controllen and, after it, flags
         let tail = home + CONTROLLEN as u64;
         let control_out = self.out_in_data(hdr + CONTROLLEN, 12, rule, tail)?;
 

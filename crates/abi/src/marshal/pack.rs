@@ -1,4 +1,4 @@
-//! Body to deputy: one argument after the other, as its shape says.
+//! Body to deputy: one argument after the other, according to its kind.
 
 use super::packer::{Packer, Ptr, word32};
 use super::{Plan, Refuse, exec};
@@ -8,17 +8,17 @@ use crate::{Arg, Len, OutRule, Packed, Verdict, place_of};
 
 /// KERNEL: PATH_MAX, the NUL included.
 const PATH_MAX: usize = 4096;
-/// KERNEL: sizeof(struct sockaddr_storage); never is more of an address written.
+/// KERNEL: sizeof(struct sockaddr_storage); no more than this is written of an address.
 const NAME_MAX: u64 = 128;
 /// Largest buffer of [`Arg::InOutBy`] that is packed.
 const OPTION_MAX: usize = 64 << 10;
-/// Below this the kernel may use every set it was given; above, it looks only at as many
-/// descriptors as are open, and programs pass more than their sets hold.
+/// Below this the kernel may use every set that it receives in full; above, it reads only as many bits as descriptors
+/// are open, and programs pass a larger number than their sets hold.
 const FD_SETSIZE: u64 = 1024;
-/// No kernel has more descriptors open in a process (fs.nr_open is 2^20 by default).
+/// No kernel allows more open descriptors in a process (fs.nr_open is 2^20 by default).
 const FDS_MAX: u64 = 1 << 23;
 
-/// Packs a call whose data must not take more than `cap` bytes of a slot.
+/// Packs a call with data of at most `cap` bytes, the space in a slot.
 pub fn pack<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M, cap: usize) -> Result<Plan, Refuse> {
     if let Verdict::ComeHome(why) = place_of(call, args) {
         return Err(Refuse::ComeHome(why));
@@ -39,7 +39,7 @@ pub fn pack<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M, cap: usize) -> Resu
     }
 }
 
-/// What only the packed data tells: mq_notify with SIGEV_THREAD reads a cookie elsewhere.
+/// Checks that need the packed data: mq_notify with SIGEV_THREAD has a pointer to a cookie.
 fn nested(call: u64, packed: &Packed) -> Option<&'static str> {
     /// Offset of sigev_notify in struct sigevent.
     const SIGEV_NOTIFY: usize = 12;
@@ -51,7 +51,7 @@ fn nested(call: u64, packed: &Packed) -> Option<&'static str> {
     (word32(&packed.data, at) == SIGEV_THREAD).then_some("notification by a thread")
 }
 
-/// An int as a count: negative ones are refused by the kernel before it looks.
+/// An int as a count: the kernel refuses negative ones before it reads anything.
 fn count(int: u64) -> u64 {
     u64::try_from(int as u32 as i32).unwrap_or(0)
 }
@@ -103,7 +103,7 @@ impl<M: Mem> Packer<'_, M> {
     }
 
     fn path(&mut self, at: Ptr, addr: u64) -> Result<(), Refuse> {
-        // Paths are short: look at the rest of the page, at most, then at the next ones.
+        // Paths are short: read the rest of the page, at most, then the next ones.
         let first = (4096 - addr % 4096).min(256) as usize;
         let mut text = vec![0; first];
         let got = self.mem.read_some(addr, &mut text).min(first);
@@ -123,7 +123,7 @@ impl<M: Mem> Packer<'_, M> {
             self.set(at, BAD);
             return Ok(());
         }
-        // Too long stays too long: the kernel looks at PATH_MAX bytes and finds no NUL.
+        // A path that is too long remains so: the kernel reads PATH_MAX bytes and finds no NUL.
         text.push(0);
         let off = self.piece(16, text.len())?;
         self.packed.data[off..].copy_from_slice(&text);
@@ -143,7 +143,7 @@ impl<M: Mem> Packer<'_, M> {
         if let Len::RetTimes(by, each) = len
             && self.packed.nr != nr::GETGROUPS as u16
         {
-            // epoll: fewer events at once is what may happen anyway.
+            // epoll: fewer events at once may be returned anyway.
             let most = (self.cap as u64 / 2) / u64::from(each);
             let by = &mut self.packed.args[by as usize];
             if count(*by) > most {
@@ -158,12 +158,12 @@ impl<M: Mem> Packer<'_, M> {
         let Some(off) = self.read_piece(at, addr, len)? else {
             return Ok(None);
         };
-        // What the kernel did not touch is not written back, so this rule is always right.
+        // Bytes that the kernel did not change are not written back, so this rule is always correct.
         let out = self.out_in_data(off, len as usize, OutRule::Always, addr)?;
         Ok(Some(out))
     }
 
-    /// Bytes of a pointer argument, and which of them are valid after the call.
+    /// The size of a pointer argument, and the rule for its valid bytes after the call.
     fn len(&mut self, len: Len, addr: u64) -> (u64, OutRule) {
         let arg = |i: u8| self.packed.args[i as usize];
         let uint = |i: u8| u64::from(arg(i) as u32);
@@ -193,7 +193,7 @@ impl<M: Mem> Packer<'_, M> {
         }
     }
 
-    /// The size a struct says of itself. KERNEL: above a page it is refused unread.
+    /// The size in a struct's first field. KERNEL: above a page it is refused unread.
     fn head(&mut self, addr: u64, zero: u32) -> u64 {
         let mut word = [0; 4];
         match self
@@ -206,7 +206,7 @@ impl<M: Mem> Packer<'_, M> {
         }
     }
 
-    /// The socklen_t of argument `i`, once. Returns its output and value.
+    /// Packs the socklen_t of argument `i`, once. Returns its output and value.
     fn addr_len(&mut self, i: usize) -> Result<Option<(usize, u64)>, Refuse> {
         if self.done[i].is_none() {
             let addr = self.packed.args[i];
@@ -256,7 +256,7 @@ impl<M: Mem> Packer<'_, M> {
         self.in_out_some(at, addr, fds.div_ceil(64) * 8)
     }
 
-    /// A buffer in and out whose stated length may exceed what the body has there.
+    /// A buffer in and out with a stated length that may exceed the body's memory there.
     fn in_out_some(&mut self, at: Ptr, addr: u64, len: u64) -> Result<(), Refuse> {
         if let Some((off, got)) = self.read_some_piece(at, addr, len)? {
             let rest = self.room(len - got as u64)?;

@@ -1,10 +1,10 @@
-//! Builds the data of a call: pieces that travel, and room for outputs behind them.
+//! Builds the data of a call: pieces that are sent, and space for outputs after them.
 
 use super::{Dest, Plan, Refuse, Upto};
 use crate::mem::{BAD, Fault, Kind, Mem, fits, kind};
 use crate::{Out, OutRule, Packed};
 
-/// O_DIRECT wants buffers on multiples of a sector.
+/// O_DIRECT requires buffers at multiples of a sector.
 const SECTOR: u64 = 512;
 
 const TOO_LARGE: Refuse = Refuse::ComeHome("a transfer larger than a slot");
@@ -21,7 +21,7 @@ pub(super) fn word64(data: &[u8], at: usize) -> u64 {
     bytes.map_or(0, |b| u64::from_le_bytes(*b))
 }
 
-/// Where the pointer to a piece stands.
+/// The place of the pointer to a piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ptr {
     Arg(usize),
@@ -35,7 +35,7 @@ pub(super) struct Packer<'a, M> {
     /// Arguments already packed with another one, and their output.
     pub done: [Option<Option<usize>>; 6],
     dests: Vec<Dest>,
-    /// Outputs that get their room behind the data, once its size is known.
+    /// Outputs that get their space after the data, once its size is known.
     late: Vec<(usize, Ptr)>,
     late_bytes: u64,
 }
@@ -58,7 +58,7 @@ impl<'a, M: Mem> Packer<'a, M> {
         }
     }
 
-    /// Whether a pointer may lead somewhere; NULL and the like are left to home's kernel.
+    /// Whether a pointer may be valid; NULL and the like are left to home's kernel.
     pub fn usable(&self, addr: u64) -> Result<bool, Refuse> {
         match kind(addr) {
             Kind::User => Ok(true),
@@ -67,7 +67,7 @@ impl<'a, M: Mem> Packer<'a, M> {
         }
     }
 
-    /// Refuses what would not fit into a slot.
+    /// Refuses data that does not fit into a slot.
     pub fn room(&self, more: u64) -> Result<usize, Refuse> {
         let used = self.packed.data.len() as u64 + self.late_bytes;
         if used.saturating_add(more) > self.cap as u64 {
@@ -76,7 +76,7 @@ impl<'a, M: Mem> Packer<'a, M> {
         Ok(more as usize)
     }
 
-    /// Starts a piece of zeros in the data.
+    /// Appends a piece of zeros to the data.
     pub fn piece(&mut self, align: u64, len: usize) -> Result<usize, Refuse> {
         let off = self.packed.data.len().next_multiple_of(align as usize);
         self.room((off - self.packed.data.len() + len) as u64)?;
@@ -84,7 +84,7 @@ impl<'a, M: Mem> Packer<'a, M> {
         Ok(off)
     }
 
-    /// Makes the pointer lead to an offset.
+    /// Makes the pointer refer to an offset.
     pub fn point(&mut self, at: Ptr, off: usize) {
         match at {
             Ptr::Arg(i) => self.packed.arg_ptrs |= 1 << i,
@@ -100,7 +100,7 @@ impl<'a, M: Mem> Packer<'a, M> {
         }
     }
 
-    /// A piece with a copy of the body's bytes. `None`: not readable, the pointer is bad now.
+    /// Appends a copy of the body's bytes. `None`: not readable, and the pointer was replaced by a bad one.
     pub fn read_piece(&mut self, at: Ptr, addr: u64, len: u64) -> Result<Option<usize>, Refuse> {
         let read = self.read_with(at, addr, len, |mem, addr, buf| {
             mem.read(addr, buf).map(|()| buf.len())
@@ -155,7 +155,7 @@ impl<'a, M: Mem> Packer<'a, M> {
         }
     }
 
-    /// An output that lies within the data, so that it holds the body's bytes until written.
+    /// An output inside the data, so that it holds the body's bytes until written.
     pub fn out_in_data(
         &mut self,
         off: usize,
@@ -166,7 +166,7 @@ impl<'a, M: Mem> Packer<'a, M> {
         self.push_out(off as u32, len as u32, rule, addr)
     }
 
-    /// An output with room of its own. `None`: the address can not be written.
+    /// An output with space of its own. `None`: the address is not valid.
     pub fn out_late(
         &mut self,
         at: Ptr,
@@ -178,8 +178,8 @@ impl<'a, M: Mem> Packer<'a, M> {
             self.set(at, BAD);
             return Ok(None);
         }
-        // What lies before it may end anywhere: count the gap that aligning may leave. Data may still come before the first:
-        // `finish` looks again.
+        // The preceding data may end anywhere: count the gap that alignment may leave. More data may still come before
+        // the first output: `finish` checks again.
         let gap = if self.packed.data.is_empty() && self.late.is_empty() {
             0
         } else {
@@ -205,18 +205,18 @@ impl<'a, M: Mem> Packer<'a, M> {
         Ok(self.packed.outs.len() - 1)
     }
 
-    /// Bytes beyond what output `by` says are not valid.
+    /// Bytes of `out` beyond the length in output `by` are not valid.
     pub fn limit(&mut self, out: usize, by: usize, skip: u32) {
         let out_of = by as u32;
         self.dests[out].upto = Some(Upto { out: out_of, skip });
     }
 
-    /// A fault when writing this output is not an error.
+    /// A fault when this output is written is not an error.
     pub fn quiet(&mut self, out: usize) {
         self.dests[out].quiet = true;
     }
 
-    /// Gives the late outputs their room, if there is so much.
+    /// Assigns space to the late outputs, if there is enough.
     pub fn finish(mut self) -> Result<Plan, Refuse> {
         let mut end = self.packed.data.len();
         for (out, at) in std::mem::take(&mut self.late) {
@@ -237,7 +237,7 @@ impl<'a, M: Mem> Packer<'a, M> {
     }
 }
 
-/// Pieces keep the alignment that matters: 16 for structs, a sector for O_DIRECT.
+/// Alignment of pieces: 16 for structs, a sector for O_DIRECT.
 fn alignment(addr: u64, len: u64) -> u64 {
     if len >= SECTOR && addr.is_multiple_of(SECTOR) && len.is_multiple_of(SECTOR) {
         SECTOR

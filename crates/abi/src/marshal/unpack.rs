@@ -4,12 +4,11 @@ use super::{Dest, Plan};
 use crate::mem::{Fault, Mem, PAGE};
 use crate::{OutRule, Packed, out_len};
 
-/// Writes the outputs of a call to the body and returns what the call returns there.
+/// Writes the outputs of a call to the body and returns the result of the call there.
 ///
-/// `bytes` are the outputs one after the other, each [`out_len`] long. Of bytes that
-/// travelled there and back only the changed ones are written. An output that can not be
-/// written makes the call EFAULT, or shorter where the kernel would count what it
-/// delivered; a reply cut short makes it EIO.
+/// `bytes` are the outputs one after the other, each [`out_len`] long. Of bytes that were sent and returned only the
+/// changed ones are written. If an output cannot be written the call returns EFAULT, or a smaller count where the
+/// kernel counts what it delivered; a truncated reply makes it EIO.
 pub fn unpack<M: Mem>(plan: &Plan, ret: i64, bytes: &[u8], mem: &mut M) -> i64 {
     let mut offsets = Vec::with_capacity(plan.packed.outs.len());
     let mut end = 0;
@@ -38,7 +37,7 @@ pub fn unpack<M: Mem>(plan: &Plan, ret: i64, bytes: &[u8], mem: &mut M) -> i64 {
     ret
 }
 
-/// How many bytes another output allows this one.
+/// The number of bytes that another output allows for this one.
 fn upto(plan: &Plan, dest: &Dest, offsets: &[usize], ret: i64, bytes: &[u8]) -> usize {
     let Some(upto) = dest.upto else {
         return usize::MAX;
@@ -47,7 +46,7 @@ fn upto(plan: &Plan, dest: &Dest, offsets: &[usize], ret: i64, bytes: &[u8]) -> 
     let Some(out) = plan.packed.outs.get(by) else {
         return 0;
     };
-    // A length that did not come back was not changed: nothing was delivered.
+    // A length that was not returned was not changed: nothing was delivered.
     if out_len(out, ret) < 4 {
         return 0;
     }
@@ -55,13 +54,13 @@ fn upto(plan: &Plan, dest: &Dest, offsets: &[usize], ret: i64, bytes: &[u8]) -> 
     len.saturating_sub(upto.skip) as usize
 }
 
-/// The bytes of an output as they were sent, if they were.
+/// The bytes of an output as they were sent, if they were sent.
 fn sent(packed: &Packed, off: usize, len: usize) -> Option<&[u8]> {
     packed.data.get(off..off + len)
 }
 
-/// Writes the words that differ, runs of them at once. Another thread of the body may
-/// have changed the others meanwhile, and read-only memory stays untouched.
+/// Writes the words that differ, runs of them at once. Another thread of the body may have changed the others
+/// meanwhile, and read-only memory must not be written.
 fn write_changed<M: Mem>(mem: &mut M, addr: u64, old: &[u8], new: &[u8]) -> Result<(), Fault> {
     const WORD: usize = 4;
     let mut at = 0;
@@ -84,7 +83,7 @@ fn write_changed<M: Mem>(mem: &mut M, addr: u64, old: &[u8], new: &[u8]) -> Resu
     Ok(())
 }
 
-/// What the call returns when `piece` could not be written whole.
+/// The result of the call if `piece` could not be written as a whole.
 fn faulted<M: Mem>(mem: &mut M, rule: OutRule, addr: u64, piece: &[u8], ret: i64) -> i64 {
     const EFAULT: i64 = -(libc::EFAULT as i64);
     if ret < 0 {

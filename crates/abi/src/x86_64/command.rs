@@ -1,9 +1,9 @@
-//! The shape of an argument that a command decides.
+//! Arguments that have a kind which depends on a command.
 
 use crate::Arg::{self, In, Out};
 use crate::Len::Const;
 
-/// One command and the shape of the argument it decides.
+/// One command and the kind of its argument.
 pub(super) type Command = (u32, Arg);
 
 /// Pointers to an int, the most common shape.

@@ -5,8 +5,8 @@ use crate::Cond::OneOf;
 use crate::Len::{Arg as Bytes, ArgTimes, Const, Intr, RetTimes};
 use crate::row::{Otherwise, Row, body, body_if, gone, home, host};
 
-/// REALTIME, MONOTONIC, MONOTONIC_RAW, REALTIME_COARSE, MONOTONIC_COARSE, BOOTTIME, TAI:
-/// all but the clocks of CPU time, which only the host can continue.
+/// REALTIME, MONOTONIC, MONOTONIC_RAW, REALTIME_COARSE, MONOTONIC_COARSE, BOOTTIME, TAI: all but CPU-time clocks, which
+/// only the host can continue.
 const WALL: crate::Cond = OneOf {
     arg: 0,
     set: &[0, 1, 4, 5, 6, 7, 11],
@@ -101,7 +101,7 @@ pub const ROWS: &[Row] = &[
     home(441, "epoll_pwait2", &[Fd, EVENTS, Val, TIMESPEC, Mask, Val])
         .eintr()
         .note(MASK_NOTE),
-    // Message queues wait with absolute times, so a repeated call waits no longer.
+    // Message queues wait with absolute times, so a restarted call waits no longer.
     home(240, "mq_open", &[Path, Val, Val, In(Const(64))]),
     home(241, "mq_unlink", &[Path]),
     home(242, "mq_timedsend", &[Fd, In(Bytes(2)), Val, Val, TIMESPEC]),

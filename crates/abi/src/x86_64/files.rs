@@ -1,4 +1,4 @@
-//! Paths, descriptors and what they are called.
+//! Paths, descriptors and metadata.
 
 use crate::Arg::{Fd, In, InOut, Out, Path, Sub, Val};
 use crate::Len::{Arg as Bytes, Const, Ret, RetInt};

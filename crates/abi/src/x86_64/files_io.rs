@@ -1,4 +1,4 @@
-//! Bytes in and out of descriptors.
+//! Reading and writing descriptors.
 
 use crate::Arg::{Fd, In, InOut, InSome, IovIn, IovOut, Out, Val};
 use crate::Len::{Const, Ret};
@@ -7,8 +7,8 @@ use crate::row::{Row, come, home};
 const OFFSET: crate::Arg = InOut(Const(8));
 const AIO: &str = "the kernel would write to the body's memory later";
 
-// What reads and writes sockets is `eintr`: with SO_RCVTIMEO or SO_SNDTIMEO a stop ends it with EINTR.
-// KERNEL: sock_intr_errno. preadv2 and pwritev2 are used on sockets, too: with the offset -1.
+// Reads and writes of sockets are `eintr`: with SO_RCVTIMEO or SO_SNDTIMEO a stop ends them with EINTR. KERNEL:
+// sock_intr_errno. preadv2 and pwritev2 work on sockets, too: with the offset -1.
 pub const ROWS: &[Row] = &[
     home(0, "read", &[Fd, Out(Ret(2)), Val]).eintr(),
     home(1, "write", &[Fd, InSome(2), Val]).eintr(),
@@ -28,7 +28,7 @@ pub const ROWS: &[Row] = &[
     home(276, "tee", &[Fd, Fd, Val, Val]),
     home(277, "sync_file_range", &[Fd, Val, Val, Val]),
     come(278, "vmsplice", "the pipe would keep the body's pages"),
-    // KERNEL: hugetlbfs_fallocate, and shmem_fallocate of older kernels, say EINTR when stopped.
+    // KERNEL: hugetlbfs_fallocate, and shmem_fallocate of older kernels, return EINTR when stopped.
     home(285, "fallocate", &[Fd, Val, Val, Val]).eintr(),
     home(295, "preadv", &[Fd, IovOut, Val, Val, Val]),
     home(296, "pwritev", &[Fd, IovIn, Val, Val, Val]),

@@ -4,7 +4,7 @@ use crate::Arg::{In, Out, Path, Sub, Val};
 use crate::Len::{Arg as Bytes, ArgPlus, ArgTimes, Const, RetPlus};
 use crate::row::{Row, come, home};
 
-/// The message type before the text.
+/// The message type that precedes the text.
 const MTYPE: u32 = 8;
 const OPS: crate::Arg = In(ArgTimes(2, 6));
 

@@ -1,4 +1,4 @@
-//! Memory of the process, and what waits on it.
+//! Memory of the process, and futexes.
 
 use crate::Cond::{All, Bits, Not, Null};
 use crate::row::{Otherwise, Row, body, body_if, come, host};
@@ -10,7 +10,7 @@ const PRIVATE: crate::Cond = Bits {
     value: 0x22,
 };
 
-/// FUTEX_WAIT is the one operation with a relative timeout, which a move must shorten.
+/// FUTEX_WAIT is the only operation with a relative timeout, which a move must shorten.
 const TIMED: crate::Cond = All(&[
     Bits {
         arg: 1,
@@ -52,7 +52,7 @@ pub const ROWS: &[Row] = &[
     come(
         151,
         "mlockall",
-        "what may be locked is home's to say; who locks what is to come (MCL_FUTURE) stays home",
+        "the limit of locked memory is home's; a process that uses MCL_FUTURE stays home",
     ),
     body(152, "munlockall"),
     body_if(

@@ -1,4 +1,4 @@
-//! The table for x86-64, cut by family, and its index.
+//! The table for x86-64, divided into families, and its index.
 //!
 //! KERNEL: arch/x86/entry/syscalls/syscall_64.tbl, Linux 6.18.
 
@@ -41,7 +41,7 @@ const FAMILIES: &[&[Row]] = &[
 
 static INDEX: [Option<&Row>; NR_LIMIT] = index();
 
-/// Built while compiling, so that a number with two rows does not compile.
+/// Built at compile time, so that a number with two rows does not compile.
 const fn index() -> [Option<&'static Row>; NR_LIMIT] {
     let mut index: [Option<&'static Row>; NR_LIMIT] = [None; NR_LIMIT];
     let mut family = 0;

@@ -1,4 +1,4 @@
-//! Numbers of the calls that code names.
+//! Numbers of the calls that are used in code.
 
 pub const READ: u64 = 0;
 pub const WRITE: u64 = 1;

@@ -1,4 +1,4 @@
-//! Birth, exec, death, identity, scheduling, limits.
+//! Fork, exec, exit, identity, scheduling, limits.
 
 use crate::Arg::{Fd, In, InOut, Out, Path, Strs, Sub, Val};
 use crate::Cond::OneOf;
@@ -11,7 +11,7 @@ const NEW_LIMIT: crate::Arg = In(Const(16));
 const ID: crate::Arg = Out(Const(4));
 const SCHED: &str = "holds for the deputy; the body is scheduled by the farm";
 const SCHED_PARAM: u32 = 4;
-/// Bytes of the largest CPU mask a kernel is built for: NR_CPUS 8192.
+/// Bytes of the largest supported CPU mask: NR_CPUS 8192.
 const CPUS: u32 = 1024;
 
 /// PR_GET_TID_ADDRESS, PR_GET_AUXV, PR_SET_VMA.

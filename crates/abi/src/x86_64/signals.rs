@@ -1,11 +1,11 @@
-//! Signals. Handlers, masks and stacks live at the body; sending happens at home.
+//! Signals. Handlers, masks and stacks are in the body; signals are sent at home.
 
 use crate::Arg::{Fd, In, Out, Val};
 use crate::Cond::{Bits, Not};
 use crate::Len::Const;
 use crate::row::{Otherwise, Row, body, body_if, home, host};
 
-/// Home must know whether SIGCHLD is ignored: it decides whether children become zombies.
+/// Home needs to know whether SIGCHLD is ignored: this decides whether children become zombies.
 const NOT_SIGCHLD: crate::Cond = Not(&Bits {
     arg: 0,
     mask: u32::MAX,

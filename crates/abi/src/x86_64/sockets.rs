@@ -6,7 +6,7 @@ use crate::row::{Row, home};
 
 /// KERNEL: sizeof(struct sockaddr_storage); longer addresses are EINVAL.
 const NAME: u32 = 128;
-/// Any length: what does not fit a slot comes home.
+/// Any length: one that does not fit into a slot comes home.
 const OPTION: u32 = i32::MAX as u32;
 const ZEROCOPY: &str = "MSG_ZEROCOPY comes home";
 

@@ -1,5 +1,5 @@
-//! Calls whose argument depends on a command: fcntl, prctl, semctl, msgctl, and (in its
-//! own file) ioctl. Commands that are not listed bring the process home.
+//! Calls with an argument that depends on a command: fcntl, prctl, semctl, msgctl, and (in its own file) ioctl.
+//! Commands that are not listed bring the process home.
 
 use super::command::{Command, OUT_INT};
 use super::{nr, sub_ioctl};
@@ -45,8 +45,8 @@ const FCNTL: &[Command] = &[
     (1038, In(Const(8))),      // F_SET_FILE_RW_HINT
 ];
 
-/// KERNEL: include/uapi/linux/prctl.h. Options about memory, protection or the processor
-/// (dumpable, seccomp, MM, TSC, speculation, shadow stacks, …) are absent on purpose.
+/// KERNEL: include/uapi/linux/prctl.h. Options about memory, protection or the processor (dumpable, seccomp, MM, TSC,
+/// speculation, shadow stacks, …) are omitted on purpose.
 const PRCTL: &[Command] = &[
     (1, Val),             // PR_SET_PDEATHSIG
     (2, OUT_INT),         // PR_GET_PDEATHSIG
@@ -57,7 +57,7 @@ const PRCTL: &[Command] = &[
     (14, Val),            // PR_SET_TIMING
     (15, Path),           // PR_SET_NAME: the host gives the body the same
     (16, Out(Const(16))), // PR_GET_NAME
-    (21, Val),            // PR_GET_SECCOMP: the body's own answer would be the engine's filter
+    (21, Val),            // PR_GET_SECCOMP: in the body it would return the engine's filter
     (23, Val),            // PR_CAPBSET_READ
     (24, Val),            // PR_CAPBSET_DROP
     (27, Val),            // PR_GET_SECUREBITS
@@ -76,8 +76,8 @@ const PRCTL: &[Command] = &[
     (0x5961_6d61, Val),   // PR_SET_PTRACER
 ];
 
-/// KERNEL: sizeof(struct semid64_ds), struct seminfo. GETALL (13) and SETALL (17) are as
-/// long as the set has semaphores, which only home knows.
+/// KERNEL: sizeof(struct semid64_ds), struct seminfo. GETALL (13) and SETALL (17) are omitted: their length is the
+/// number of semaphores in the set, which only home has.
 const SEMCTL: &[Command] = &[
     (0, Val),              // IPC_RMID
     (1, In(Const(104))),   // IPC_SET
@@ -104,8 +104,8 @@ const MSGCTL: &[Command] = &[
     (13, Out(Const(120))), // MSG_STAT_ANY
 ];
 
-/// The shape of the argument that depends on a command. `Err` says why the process comes
-/// home; calls without commands have `Ok(Val)`.
+/// The kind of the argument that depends on a command. `Err` is the reason why the process comes home; calls without
+/// commands return `Ok(Val)`.
 pub(crate) fn shape(call: u64, args: &[u64; 6]) -> Result<Arg, &'static str> {
     let (table, command, unknown) = match call {
         nr::IOCTL => (sub_ioctl::IOCTL, args[1], "ioctl command not in the table"),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_the_headers() {
+    fn sizes_match_the_headers() {
         assert_eq!(size_of::<libc::flock>(), FLOCK as usize);
         assert_eq!(size_of::<libc::semid_ds>(), 104);
         assert_eq!(size_of::<libc::seminfo>(), 40);

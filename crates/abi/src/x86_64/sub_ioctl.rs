@@ -1,14 +1,14 @@
-//! ioctl commands. Sizes are written down, never taken from the command number: drivers
-//! of unknown commands may read pointers inside what they are given.
+//! ioctl commands. Sizes are listed here, never taken from the command number: drivers may follow pointers inside the
+//! argument of unknown commands.
 //!
-//! Absent on purpose: SIOCGIFCONF, SIOCETHTOOL, FIDEDUPERANGE, FS_IOC_FIEMAP (nested or
-//! counted data), SG_IO, sound, DRM, TUN, BTRFS_* (devices and their own structures).
+//! Omitted on purpose: SIOCGIFCONF, SIOCETHTOOL, FIDEDUPERANGE, FS_IOC_FIEMAP (nested or counted data), SG_IO, sound,
+//! DRM, TUN, BTRFS_* (devices and their own structures).
 
 use super::command::{Command, IN_INT, OUT_INT};
 use crate::Arg::{In, InOut, Out, Val};
 use crate::Len::Const;
 
-/// Outputs of which a driver may leave bytes untouched are `InOut`.
+/// Outputs in which a driver may leave bytes unchanged are `InOut`.
 /// KERNEL: asm-generic/ioctls.h, linux/sockios.h, linux/fs.h, linux/mtio.h, Linux 6.18.
 pub(super) const IOCTL: &[Command] = &[
     (0x1, InOut(Const(4))),           // FIBMAP

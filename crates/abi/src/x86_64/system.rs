@@ -1,4 +1,4 @@
-//! The machine as a whole: names, modules, mounts, security, and calls nobody serves.
+//! The whole machine: names, modules, mounts, security, and calls that no kernel implements.
 
 use crate::Arg::{In, Out};
 use crate::Len::{Const, Int};

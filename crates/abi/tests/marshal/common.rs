@@ -1,11 +1,11 @@
-//! A body's memory made of pages, and a home that executes what was packed.
+//! A body's memory made of pages, and a home that executes packed calls.
 
 use std::collections::BTreeMap;
 
 use armento_abi::{Fault, Mem, Packed, Plan, Refuse, pack, unpack};
 
 pub const PAGE: u64 = 4096;
-/// Where the deputy sees its data area.
+/// Address of the deputy's data area.
 pub const BASE: u64 = 0x7000_0000;
 pub const CAP: usize = 1 << 20;
 pub const EFAULT: i64 = -(libc::EFAULT as i64);
@@ -91,7 +91,7 @@ impl Mem for Body {
     }
 }
 
-/// What the deputy's kernel sees: relocated arguments and the data area.
+/// The view of the deputy's kernel: relocated arguments and the data area.
 pub struct Home {
     pub args: [u64; 6],
     pub area: Vec<u8>,

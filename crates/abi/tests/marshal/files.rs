@@ -1,4 +1,4 @@
-//! Paths, reads and writes, commands, and what faults.
+//! Paths, reads and writes, commands, and faults.
 
 use crate::common::{BASE, Body, CAP, EFAULT, HOLE, PAGE, call, plan};
 use armento_abi::{OutRule, Packed, Refuse, out_len, pack};
@@ -46,7 +46,7 @@ fn paths_arrive_or_fault_at_home() {
 }
 
 #[test]
-fn a_path_too_long_stays_too_long() {
+fn too_long_path_stays_too_long() {
     let mut body = Body::new(3);
     body.put(A + 7, &[b'a'; 2 * PAGE as usize]);
     let plan = plan(nr(libc::SYS_unlink), &[A + 7], &mut body).expect("packs");
@@ -55,14 +55,14 @@ fn a_path_too_long_stays_too_long() {
 }
 
 #[test]
-fn null_and_bad_pointers_go_home_as_they_are() {
+fn null_and_bad_pointers_are_sent_home_unchanged() {
     let mut body = Body::new(1);
     let times = call(nr(libc::SYS_utimensat), &[3, 0, 0, 0], &mut body, |home| {
         assert_eq!(home.args, [3, 0, 0, 0, 0, 0]);
         Ok(0)
     });
     assert_eq!(times, 0);
-    // The kernel looks at the descriptor first.
+    // The kernel checks the descriptor first.
     for buf in [0, 1, HOLE, u64::MAX - 1] {
         let ret = call(nr(libc::SYS_write), &[99, buf, 5], &mut body, |home| {
             assert!(home.read(home.args[1], 5).is_err());
@@ -242,7 +242,7 @@ fn readv_scatters() {
 }
 
 #[test]
-fn vectors_that_make_no_sense() {
+fn invalid_vectors_fail_at_home() {
     let mut body = Body::new(8);
     let iov = body.put_words(A, &[A, u64::MAX, A, 5]);
     let negative = plan(nr(libc::SYS_readv), &[1, iov, 2], &mut body).expect("packs");
@@ -257,7 +257,7 @@ fn vectors_that_make_no_sense() {
 }
 
 #[test]
-fn structs_come_back_whole() {
+fn structs_are_returned_whole() {
     let check = |call_nr: libc::c_long, args: &[u64], arg: usize, size: usize| {
         let mut body = Body::new(1);
         body.put(A, b"/f\0");
@@ -291,7 +291,7 @@ fn structs_come_back_whole() {
 }
 
 #[test]
-fn commands_decide_their_argument() {
+fn command_determines_the_argument() {
     let mut body = Body::new(1);
     body.put(A, &[9; 64]);
     let check = |body: &mut Body, args: &[u64], call_nr: libc::c_long, sent: usize, outs: usize| {
@@ -335,7 +335,7 @@ fn lock_query_changes_only_what_the_kernel_changed() {
 }
 
 #[test]
-fn counted_results() {
+fn counted_results_are_returned() {
     let check = |call_nr: libc::c_long, args: &[u64], arg: usize, ret: i64, bytes: usize| {
         let mut body = Body::new(2);
         body.put(A, b"name\0");
@@ -365,12 +365,12 @@ fn counted_results() {
     check(libc::SYS_msgrcv, &[5, to, 0, 0, 0], 1, 0, 8);
     check(libc::SYS_mq_timedreceive, &[5, to, 100, 0, 0], 1, 7, 7);
     check(libc::SYS_recvfrom, &[5, to, 100, 0, 0, 0], 1, 7, 7);
-    // MSG_TRUNC: more than was asked for existed.
+    // MSG_TRUNC: there was more than was requested.
     check(libc::SYS_recvfrom, &[5, to, 8, 0x20, 0, 0], 1, 900, 8);
 }
 
 #[test]
-fn offsets_move() {
+fn offsets_are_updated() {
     let mut body = Body::new(1);
     body.put_words(A, &[100]);
     let ret = call(nr(libc::SYS_sendfile), &[1, 2, A, 50], &mut body, |home| {
@@ -382,7 +382,7 @@ fn offsets_move() {
 }
 
 #[test]
-fn rules_count_bytes() {
+fn output_rules_give_byte_counts() {
     let check = |rule: OutRule, len: u32, ret: i64, want: usize| {
         let out = armento_abi::Out { off: 0, len, rule };
         assert_eq!(out_len(&out, ret), want, "{rule:?} {ret}");
@@ -407,7 +407,7 @@ fn rules_count_bytes() {
 }
 
 #[test]
-fn keepers_refuse_what_does_not_hold_together() {
+fn inconsistent_calls_are_refused() {
     let mut body = Body::new(1);
     body.put(A, b"/f\0");
     let good = plan(nr(libc::SYS_stat), &[A, A + 64], &mut body)
@@ -435,7 +435,7 @@ fn keepers_refuse_what_does_not_hold_together() {
 }
 
 #[test]
-fn a_reply_cut_short_is_an_error() {
+fn truncated_reply_is_an_error() {
     let mut body = Body::new(1);
     let plan = plan(nr(libc::SYS_read), &[0, A, 100], &mut body).expect("packs");
     let ret = armento_abi::unpack(&plan, 10, &[0; 9], &mut body);

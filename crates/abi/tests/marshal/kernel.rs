@@ -1,4 +1,4 @@
-//! The kernel takes the filter, and does with it what the table says.
+//! The kernel accepts the filter, and treats calls as the table says.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::sys::{filter_this_thread, syscall};
 
 const ENOSYS: i64 = -(libc::ENOSYS as i64);
 
-/// Calls that must run natively, and what they return.
+/// Calls that must run natively, and their results.
 fn local_calls() -> Vec<(&'static str, i64)> {
     let call = |nr: libc::c_long, args: [u64; 6]| syscall(nr as u64, args);
     let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
@@ -33,7 +33,7 @@ fn local_calls() -> Vec<(&'static str, i64)> {
     ]
 }
 
-/// Calls that must be notified: without a listener they are ENOSYS.
+/// Calls that must be notified: without a listener they return ENOSYS.
 fn other_calls() -> Vec<(&'static str, i64)> {
     let call = |nr: libc::c_long, args: [u64; 6]| syscall(nr as u64, args);
     let shared = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
@@ -54,7 +54,7 @@ fn other_calls() -> Vec<(&'static str, i64)> {
 }
 
 #[test]
-fn the_kernel_takes_the_filter() {
+fn kernel_accepts_the_filter() {
     let program = program();
     let (installed, listener) = mpsc::channel();
     let (local_done, local) = mpsc::channel();
@@ -62,7 +62,7 @@ fn the_kernel_takes_the_filter() {
     let thread = std::thread::spawn(move || {
         let fd = filter_this_thread(&program);
         let refused = fd.is_err();
-        // The other side may be gone only when the test has failed already.
+        // The other side may be gone only if the test has failed already.
         let _ = installed.send(fd);
         if refused {
             return Vec::new();
@@ -75,7 +75,7 @@ fn the_kernel_takes_the_filter() {
         .recv()
         .expect("the thread answers")
         .expect("seccomp(2) is allowed");
-    // A call that was notified by mistake would wait here for its answer.
+    // A call that was notified by mistake would block here.
     let local = local.recv_timeout(Duration::from_secs(20));
     drop(listener);
     let _ = closed.send(());

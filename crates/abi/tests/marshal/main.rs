@@ -1,4 +1,4 @@
-//! Calls packed, executed by a make-believe home, and unpacked.
+//! Calls packed, executed by a simulated home, and unpacked.
 
 mod common;
 mod files;

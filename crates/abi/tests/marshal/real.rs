@@ -1,5 +1,5 @@
-//! The same call made straight and made through the table must tell the same: this
-//! process plays the body, and its own kernel plays home.
+//! A call made directly and the same call made through the table must have equal results: this process acts as the
+//! body, and its own kernel as home.
 
 use armento_abi::{pack, unpack};
 
@@ -21,10 +21,10 @@ fn forwarded(nr: u64, args: &[u64; 6]) -> i64 {
     unpack(&plan, ret, &reply, &mut Own)
 }
 
-/// What is laid out before a call: bytes at offsets of the memory.
+/// The memory before a call: bytes at offsets.
 type Layout<'a> = &'a [(usize, Vec<u8>)];
 
-/// Arguments are numbers, or offsets into the memory, or the unreadable page behind it.
+/// Arguments are numbers, offsets into the memory, or the unreadable page after it.
 #[derive(Clone, Copy, Debug)]
 enum A {
     N(i64),
@@ -44,8 +44,8 @@ fn resolve(memory: &Mapping, args: &[A]) -> [u64; 6] {
     all
 }
 
-/// Makes the call both ways on equal memory; both results and memories must be equal.
-/// `again` restores what the call consumed.
+/// Makes the call both ways on equal memory; both results and memories must be equal. `again` restores what the call
+/// consumed.
 fn check(nr: libc::c_long, args: &[A], layout: Layout, again: &mut dyn FnMut()) -> i64 {
     let mut run = |through: &dyn Fn(u64, &[u64; 6]) -> i64| {
         again();
@@ -73,7 +73,7 @@ fn words(at: usize, words: &[u64]) -> (usize, Vec<u8>) {
     (at, words.iter().flat_map(|w| w.to_le_bytes()).collect())
 }
 
-/// A file with ten bytes, gone with its guard.
+/// A file of ten bytes, removed on drop.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -90,7 +90,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing to do about a file that is already gone.
+        // The file may be gone already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -98,7 +98,7 @@ impl Drop for Scratch {
 fn nothing() {}
 
 #[test]
-fn files_tell_the_same() {
+fn file_calls_match_native() {
     use A::{At, Hole, N};
     let scratch = Scratch::new("files");
     let path = [scratch.text(0)];
@@ -140,7 +140,7 @@ fn files_tell_the_same() {
 }
 
 #[test]
-fn reads_and_writes_tell_the_same() {
+fn reads_and_writes_match_native() {
     use std::io::{Seek, SeekFrom, Write};
     use std::os::fd::AsRawFd;
 
@@ -201,7 +201,7 @@ fn reads_and_writes_tell_the_same() {
 }
 
 #[test]
-fn scattered_reads_tell_the_same() {
+fn scattered_reads_match_native() {
     use std::os::fd::AsRawFd;
     let scratch = Scratch::new("scatter");
     let file = std::fs::File::open(&scratch.0).expect("opens");
@@ -233,7 +233,7 @@ fn scattered_reads_tell_the_same() {
 }
 
 #[test]
-fn waits_tell_the_same() {
+fn waiting_calls_match_native() {
     use std::io::Write;
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
@@ -305,7 +305,7 @@ fn waits_tell_the_same() {
 }
 
 #[test]
-fn sockets_tell_the_same() {
+fn socket_calls_match_native() {
     use std::net::{TcpListener, UdpSocket};
     use std::os::fd::AsRawFd;
 
@@ -377,7 +377,7 @@ fn sockets_tell_the_same() {
 }
 
 #[test]
-fn messages_tell_the_same() {
+fn message_calls_match_native() {
     use std::net::UdpSocket;
     use std::os::fd::AsRawFd;
     let socket = UdpSocket::bind("127.0.0.1:0").expect("binds");

@@ -1,4 +1,4 @@
-//! Calls that put bytes: how many, and what is left of them.
+//! Calls that write: how many bytes, and what remains of them.
 
 use crate::common::{Body, plan};
 use armento_abi::sends;
@@ -25,7 +25,7 @@ fn calls() -> [(u64, [u64; 6], u64); 4] {
 }
 
 #[test]
-fn as_many_bytes_packed_as_in_the_body() {
+fn payload_is_equal_packed_and_in_the_body() {
     let mut body = body();
     for (nr, args, want) in calls() {
         assert_eq!(sends::payload(nr, &args, &mut body), Some(want), "{nr}");
@@ -40,7 +40,7 @@ fn as_many_bytes_packed_as_in_the_body() {
 }
 
 #[test]
-fn the_rest_goes_piece_by_piece() {
+fn remaining_bytes_are_sent_segment_by_segment() {
     let mut body = body();
     let [write, writev, sendto, sendmsg] = calls();
     let mut check = |(nr, args, _): (u64, [u64; 6], u64), put, want| {
@@ -60,7 +60,7 @@ fn the_rest_goes_piece_by_piece() {
 }
 
 #[test]
-fn who_asks_not_to_wait_does_not() {
+fn nonblocking_calls_do_not_wait() {
     let dont = libc::MSG_DONTWAIT as u64;
     let check = |nr: libc::c_long, args: [u64; 6], want| {
         assert_eq!(sends::sends(nr as u64, &args), want, "{nr} {args:?}");
@@ -72,7 +72,7 @@ fn who_asks_not_to_wait_does_not() {
 }
 
 #[test]
-fn the_rest_of_a_send_raises_no_signal_of_its_own() {
+fn continued_send_raises_no_sigpipe() {
     let mut body = body();
     let [_, _, (sendto, mut args, _), (sendmsg, message, _)] = calls();
     args[3] = libc::MSG_MORE as u64;

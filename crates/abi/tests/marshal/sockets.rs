@@ -9,7 +9,7 @@ fn nr(call: libc::c_long) -> u64 {
     call as u64
 }
 
-/// What a kernel does with an address and its length.
+/// Writes an address and its length as a kernel does.
 fn name(home: &mut Home, addr: u64, len_at: u64, name: &[u8]) -> Result<(), Fault> {
     let room = home.read(len_at, 4)?;
     let room = u32::from_le_bytes(room.try_into().expect("four")) as usize;
@@ -45,7 +45,7 @@ fn accept_fills_the_address() {
 }
 
 #[test]
-fn addresses_may_be_absent_or_bad() {
+fn addresses_may_be_null_or_invalid() {
     let mut body = Body::new(1);
     body.put(A, &16u32.to_le_bytes());
     let absent = call(nr(libc::SYS_accept4), &[3, 0, 0, 0], &mut body, |home| {
@@ -94,7 +94,7 @@ fn datagrams_carry_addresses() {
     assert_eq!(got, 5);
     assert_eq!(body.get(A, 6), b"reply\xee");
     assert_eq!(body.get(A + 0x40, 16), [9; 16]);
-    // A stream says no address: nothing is written.
+    // A stream returns no address: nothing is written.
     body.put(A + 0x40, &[1; 16]);
     let stream = call(nr(libc::SYS_recvfrom), &args, &mut body, |home| {
         home.write(home.args[5], &0u32.to_le_bytes())?;
@@ -114,7 +114,7 @@ fn msghdr(body: &mut Body, name_len: u64, control_len: u64) -> u64 {
 }
 
 #[test]
-fn sendmsg_carries_all() {
+fn sendmsg_sends_name_data_and_control() {
     let mut body = Body::new(1);
     body.put(A + 0x100, &[1; 20]);
     body.put(A + 0x200, b"abcd");
@@ -140,7 +140,7 @@ fn sendmsg_carries_all() {
 }
 
 #[test]
-fn recvmsg_brings_all() {
+fn recvmsg_returns_name_data_and_control() {
     let mut body = Body::new(1);
     let hdr = msghdr(&mut body, 128, 64);
     let ret = call(nr(libc::SYS_recvmsg), &[3, hdr, 0], &mut body, |home| {
@@ -169,7 +169,7 @@ fn recvmsg_brings_all() {
     assert_eq!(body.word32(A + 8), 16);
     assert_eq!(body.word32(A + 40), 20);
     assert_eq!(body.word32(A + 48), 0x40);
-    // Pointers of the body stay as they were.
+    // Pointers of the body are unchanged.
     let words = body.get(A, 56);
     assert_eq!(words[16..24], (A + 0x80).to_le_bytes());
     assert_eq!(words[32..40], (A + 0x400).to_le_bytes());
@@ -244,7 +244,7 @@ fn sendmmsg_sends_what_is_mapped() {
 }
 
 #[test]
-fn options_in_and_out() {
+fn socket_options_are_read_and_set() {
     let mut body = Body::new(1);
     body.put(A, &1u32.to_le_bytes());
     let set = call(
@@ -274,7 +274,7 @@ fn options_in_and_out() {
     body.put(A + 16, &(1u32 << 20).to_le_bytes());
     let large = plan(nr(libc::SYS_getsockopt), &[3, 1, 4, A, A + 16], &mut body);
     assert!(matches!(large, Err(Refuse::ComeHome(_))));
-    // A negative length is for home to refuse.
+    // Home refuses a negative length.
     let negative = [3, 1, 2, A, (-1i64) as u64];
     assert!(plan(nr(libc::SYS_setsockopt), &negative, &mut body).is_ok());
     let connect = plan(nr(libc::SYS_connect), &[3, A, 5000], &mut body).expect("packs");
@@ -285,14 +285,14 @@ fn options_in_and_out() {
 }
 
 #[test]
-fn what_is_packed_behind_a_buffer_leaves_it_its_room() {
+fn late_data_does_not_overlap_output_buffers() {
     let mut body = Body::new(1);
     body.put(A + 16, &0u32.to_le_bytes());
     let mut recvfrom = |len: usize| {
         let args = [3, A, len as u64, 0, 0, A + 16];
         plan(nr(libc::SYS_recvfrom), &args, &mut body)
     };
-    // The length of an address comes before the buffer, which begins at the next multiple of 16.
+    // The length of an address precedes the buffer, which begins at the next multiple of 16.
     let fits = recvfrom(CAP - 16).expect("packs");
     assert_eq!(fits.packed.span(), CAP);
     for len in [CAP - 15, CAP - 4, CAP] {

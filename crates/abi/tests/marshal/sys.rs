@@ -1,4 +1,4 @@
-//! The one place where tests make system calls and touch raw memory.
+//! The only file in which tests make system calls and access raw memory.
 
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
@@ -16,7 +16,7 @@ pub fn syscall(nr: u64, args: [u64; 6]) -> i64 {
     }
 }
 
-/// Puts the calling thread under a filter for the rest of its life; returns the listener.
+/// Puts the calling thread permanently under a filter; returns the listener.
 pub fn filter_this_thread(program: &[SockFilter]) -> std::io::Result<OwnedFd> {
     #[repr(C)]
     struct Program(u16, *const SockFilter);
@@ -33,7 +33,7 @@ pub fn filter_this_thread(program: &[SockFilter]) -> std::io::Result<OwnedFd> {
     }
 }
 
-/// Pages mapped with an unreadable page behind them.
+/// Pages mapped with an unreadable page after them.
 pub struct Mapping {
     addr: u64,
     len: usize,
@@ -42,7 +42,7 @@ pub struct Mapping {
 impl Mapping {
     pub fn new(len: usize) -> Mapping {
         let (prot, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh mapping where the kernel likes; nobody else knows it.
+        // SAFETY: a fresh mapping at an address that the kernel chooses.
         let addr = unsafe { libc::mmap(ptr::null_mut(), len + 4096, prot, flags, -1, 0) };
         assert_ne!(addr, libc::MAP_FAILED);
         // SAFETY: the first `len` bytes of the mapping just made.
@@ -89,7 +89,7 @@ fn copy(nr: libc::c_long, addr: u64, buf: *const u8, len: usize) -> usize {
     syscall(nr as u64, args).max(0) as usize
 }
 
-/// Memory of this process, with the faults of its pages, seen as a host sees a body's.
+/// Memory of this process, with the faults of its pages, accessed as a host accesses a body's.
 pub struct Own;
 
 impl armento_abi::Mem for Own {

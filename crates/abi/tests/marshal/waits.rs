@@ -12,7 +12,7 @@ fn nr(call: libc::c_long) -> u64 {
 }
 
 #[test]
-fn select_returns_sets_and_rest() {
+fn select_returns_sets_and_remaining_time() {
     let mut body = Body::new(1);
     body.put_words(A, &[0b1110, 0x55]);
     body.put_words(A + 0x100, &[2, 500]);
@@ -29,7 +29,7 @@ fn select_returns_sets_and_rest() {
         (body.word32(A), body.word32(A + 8), body.word32(A + 0x100)),
         (2, 0x55, 1)
     );
-    // Interrupted: the sets stay, the rest of the time comes.
+    // Interrupted: the sets are unchanged, the remaining time is returned.
     body.put_words(A, &[0b1110]);
     let ret = call(nr(libc::SYS_select), &args, &mut body, |home| {
         home.write(home.args[4], &0u64.to_le_bytes())?;
@@ -42,7 +42,7 @@ fn select_returns_sets_and_rest() {
 }
 
 #[test]
-fn select_with_sets_smaller_than_said() {
+fn select_accepts_sets_smaller_than_stated() {
     let mut body = Body::new(1);
     let end = A + PAGE - 128;
     body.put_words(end, &[1]);
@@ -67,7 +67,7 @@ fn select_with_sets_smaller_than_said() {
 }
 
 #[test]
-fn a_timeout_in_read_only_memory_is_no_error() {
+fn timeout_in_read_only_memory_is_no_error() {
     let mut body = Body::new(1);
     body.map(0x40000, 1, false);
     body.put_words(0x40000, &[1, 0]);
@@ -84,7 +84,7 @@ fn a_timeout_in_read_only_memory_is_no_error() {
 }
 
 #[test]
-fn poll_brings_events() {
+fn poll_returns_events() {
     let mut body = Body::new(1);
     body.put_words(A, &[0x0000_0001_0000_0003, 0x0000_0004_0000_0005]);
     let ret = call(nr(libc::SYS_poll), &[A, 2, 100], &mut body, |home| {
@@ -102,7 +102,7 @@ fn poll_brings_events() {
 }
 
 #[test]
-fn masks_stay_with_the_engine() {
+fn masks_are_not_sent_home() {
     let mut body = Body::new(1);
     body.put_words(A, &[0b10]);
     body.put_words(A + 16, &[A, 8]);
@@ -220,7 +220,7 @@ fn timeouts_are_read_and_shortened() {
     check(libc::SYS_semtimedop, &[0, A, 1, A], two_and_half);
     check(libc::SYS_semtimedop, &[0, A, 1, 0], None);
     check(libc::SYS_read, &[0, A, 10], None);
-    // A rest below the unit must not become a busy loop.
+    // A remainder below the unit must not become a busy loop.
     let mut poll = plan(nr(libc::SYS_poll), &[0, 0, 50], &mut body)
         .expect("packs")
         .packed;
@@ -229,7 +229,7 @@ fn timeouts_are_read_and_shortened() {
 }
 
 #[test]
-fn sleeps_tell_the_rest_when_interrupted() {
+fn interrupted_sleeps_return_the_remaining_time() {
     let check = |call_nr: libc::c_long, args: &[u64], rem: usize, ret: i64, want: u32| {
         let mut body = Body::new(1);
         body.put_words(A, &[5, 0]);
@@ -279,7 +279,7 @@ fn children_are_reported() {
 }
 
 #[test]
-fn timers_and_queues() {
+fn timers_and_queues_are_forwarded() {
     let mut body = Body::new(1);
     body.put(A, &[0; 64]);
     let ret = call(
@@ -300,17 +300,17 @@ fn timers_and_queues() {
     body.put(A + 12, &2u32.to_le_bytes()); // SIGEV_THREAD
     let thread = plan(nr(libc::SYS_mq_notify), &[3, A], &mut body);
     assert!(matches!(thread, Err(Refuse::ComeHome(_))));
-    // mq_open without O_CREAT has junk where the attributes would be.
+    // mq_open without O_CREAT has garbage where the attributes would be.
     body.put(A, b"/q\0");
     assert!(plan(nr(libc::SYS_mq_open), &[A, 0, 0x1234, HOLE], &mut body).is_ok());
-    // epoll takes fewer events when so many do not fit.
+    // epoll is limited to as many events as fit.
     let many = plan(nr(libc::SYS_epoll_wait), &[3, A, 1 << 20, 0], &mut body).expect("packs");
     assert!(many.packed.args[2] > 0 && many.packed.args[2] < 1 << 20);
     let send = call(nr(libc::SYS_msgsnd), &[1, A, 5, 0], &mut body, |home| {
         home.read(home.args[1], 13).map(|_| 0)
     });
     assert_eq!(send, 0);
-    // A size that no queue has is the kernel's to refuse (EINVAL), after the type.
+    // The kernel refuses an impossible size (EINVAL), after it has read the type.
     let huge = plan(nr(libc::SYS_msgsnd), &[1, A, u64::MAX, 0], &mut body).expect("packs");
     assert_eq!((huge.packed.data.len(), huge.packed.args[2]), (8, u64::MAX));
     let ops = plan(nr(libc::SYS_semop), &[1, A, 2], &mut body).expect("packs");
@@ -320,7 +320,7 @@ fn timers_and_queues() {
     assert_eq!(set.packed.data.len(), 56);
 }
 
-/// Places strings one behind the other and an array of pointers to them.
+/// Places strings one after the other and an array of pointers to them.
 fn strings(body: &mut Body, array: u64, text: u64, strings: &[&[u8]]) -> u64 {
     let mut at = text;
     let mut words = Vec::new();
@@ -333,7 +333,7 @@ fn strings(body: &mut Body, array: u64, text: u64, strings: &[&[u8]]) -> u64 {
 }
 
 #[test]
-fn exec_carries_arguments() {
+fn exec_sends_arguments() {
     let mut body = Body::new(4);
     let path = body.put(A, b"/bin/prog\0");
     let argv = strings(
@@ -365,14 +365,14 @@ fn exec_carries_arguments() {
 }
 
 #[test]
-fn exec_with_bad_arrays() {
+fn exec_with_bad_arrays_fails() {
     let mut body = Body::new(2);
     let path = body.put(A, b"/bin/prog\0");
     let null = plan(nr(libc::SYS_execve), &[path, 0, 0], &mut body).expect("packs");
     assert_eq!(null.packed.args[1..3], [0, 0]);
     let hole = plan(nr(libc::SYS_execve), &[path, HOLE, 0], &mut body).expect("packs");
     assert_eq!(hole.packed.arg_ptrs, 0b1);
-    // An array that runs into the hole, and one with a bad string.
+    // An array that extends into the hole, and one with a bad string.
     body.put_words(A + 2 * PAGE - 8, &[path]);
     let runs = plan(
         nr(libc::SYS_execve),
@@ -390,7 +390,7 @@ fn exec_with_bad_arrays() {
 }
 
 #[test]
-fn exec_too_big() {
+fn exec_too_big_is_refused() {
     let pages = (200 << 10) / PAGE;
     let mut body = Body::new(pages);
     let path = body.put(A, b"/p\0");
@@ -398,7 +398,7 @@ fn exec_too_big() {
     let array = body.put_words(A + 0x100, &[A + PAGE, 0]);
     let refused = plan(nr(libc::SYS_execve), &[path, array, 0], &mut body);
     assert_eq!(refused, Err(Refuse::Errno(libc::E2BIG)));
-    // An array without an end.
+    // An array without a terminating NULL.
     body.map(0x1000_0000, (7 << 20) / PAGE, true);
     let refused = plan(nr(libc::SYS_execve), &[path, 0x1000_0000, 0], &mut body);
     assert_eq!(refused, Err(Refuse::Errno(libc::E2BIG)));

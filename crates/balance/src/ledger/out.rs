@@ -1,4 +1,4 @@
-//! What comes out of the books.
+//! Data that is read from the ledger.
 
 use super::{Freed, Ledger};
 use crate::account::Account;
@@ -11,39 +11,39 @@ use armento_gossip::{Known, Tick};
 use armento_model::{NodeName, Users};
 use std::collections::{HashMap, HashSet};
 
-/// A farm of so many nodes is looked at as a whole.
+/// A farm of up to this many nodes is examined as a whole.
 const WINDOW_FULL: usize = 1000;
 /// … of a larger one at least so many: the best of a few hundred is hardly worse than the best of all (RFD 44) …
 const WINDOW_MIN: usize = 256;
-/// … and so many for each of ours.
+/// … and so many for each process of this home.
 const WINDOW_EACH: usize = 4;
 
-/// A source has given its memory back so long after home knows that the process is elsewhere.
+/// Time after which a source has freed its memory, counted from home's notice that the process is elsewhere.
 const FREES_MS: u64 = 500;
 
 impl Ledger {
-    /// All work here, hundredths: what [`armento_gossip::Entry::load`] says.
+    /// All work here, hundredths: the value of [`armento_gossip::Entry::load`].
     pub fn load(&self) -> u32 {
         u32::try_from(self.others_here() + self.ours.at(&self.me)).unwrap_or(u32::MAX)
     }
 
-    /// Work here that is no guest's and none of ours, hundredths, smoothed.
+    /// Work here that belongs neither to guests nor to this home's processes, hundredths, smoothed.
     pub fn background(&self) -> u64 {
         self.background
     }
 
-    /// Moves of ours under way.
+    /// Number of this home's moves in progress.
     pub fn flying(&self) -> usize {
         self.flights.len()
     }
 
-    /// The living processes whose home this is, as far as they were reported.
+    /// Number of this home's living processes, as far as they were reported.
     pub fn procs(&self) -> usize {
         self.accounts.len()
     }
 
-    /// Of the load vector's freshest entries, how many a decision is to look at: all of a farm of a thousand (`design.md`
-    /// §5); beyond, enough to find good places for all of ours.
+    /// How many of the load vector's freshest entries a decision examines: the whole farm up to a thousand nodes;
+    /// beyond that, enough to find good places for all processes of this home.
     pub fn window(&self, nodes: usize) -> usize {
         if nodes <= WINDOW_FULL {
             return WINDOW_FULL;
@@ -51,13 +51,13 @@ impl Ledger {
         (self.accounts.len() * WINDOW_EACH).max(WINDOW_MIN)
     }
 
-    /// Where ours are, or are on their way to: a decision looks at these, too.
+    /// Nodes on which this home's processes are, or to which they move: a decision examines these, too.
     pub fn places(&self) -> impl Iterator<Item = &NodeName> {
         self.ours.places()
     }
 
-    /// Everything a decision may look at. `known` is the load vector's view; `open` says whose
-    /// programs this home sends to a node and has accepted there (for this node: whether it takes guests).
+    /// Everything that a decision may use. `known` is the load vector's view; `open` gives the users for whom this home
+    /// may send programs to a node that accepts them (for this node: whether it accepts guests).
     pub fn view(
         &mut self,
         known: Vec<Known>,
@@ -78,7 +78,7 @@ impl Ledger {
         self.seen(nodes)
     }
 
-    /// This node alone: all that [`crate::admit`] looks at. `own` is what the load vector says of it.
+    /// This node alone: all that [`crate::admit`] uses. `own` is its entry in the load vector.
     pub fn own_view(&mut self, own: Option<Known>, open: Users, now: Tick) -> View {
         self.expire(now);
         let own = own.map(|own| self.slot(own, open, &[], now));
@@ -103,7 +103,8 @@ impl Ledger {
         }
     }
 
-    /// Of ours, who came where within so long: how long ago, and what each takes there, KiB.
+    /// For each node, this home's processes that arrived there within `within_ms`: how long ago, and the memory of
+    /// each, KiB.
     fn newcomers(&self, within_ms: u64, now: Tick) -> HashMap<NodeName, Vec<(u64, u64)>> {
         let mut by_place: HashMap<NodeName, Vec<(u64, u64)>> = HashMap::new();
         for Account { proc, .. } in self.accounts.values() {
@@ -116,7 +117,7 @@ impl Ledger {
         by_place
     }
 
-    /// What ours have freed at `node` that it did not know when it spoke, KiB.
+    /// Memory that this home's processes have freed at `node` since its last report, KiB.
     fn freed_kib(&self, node: &NodeName, age_ms: u64, now: Tick) -> u64 {
         let since = |f: &&Freed| now.since(f.at) <= age_ms + FREES_MS;
         let newest_first = self.freed.iter().rev().take_while(since);
@@ -145,9 +146,10 @@ impl Ledger {
         }
         let since_it_spoke = newcomers.iter().filter(|(ms, _)| *ms <= age_ms + EARLY_MS);
         let taken_kib = since_it_spoke.map(|(_, need_kib)| need_kib).sum();
-        // Too much of ours taken away makes it look emptier than it is, which its admission corrects; too little would
-        // count our own work as another's and send us away from it. Where ours come and go, the difference says
-        // little of others: what was known before holds, as far as it can be so.
+        // Subtracting too much of this home's work makes a node look emptier than it is, which its admission corrects;
+        // subtracting too little would count this home's work as another's and drive its processes away. If this home's
+        // processes come and go, the difference says little about other homes: the previous value is kept, as far as
+        // possible.
         let (least, most) = self.past.between(&entry.node, age_ms, now);
         let but = |ours: u64| u64::from(entry.load).saturating_sub(ours);
         let known = self.others.get(&entry.node).map(Steady::last);
@@ -164,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// Others have so much work at `node` now.
+    /// Sets the work of other homes at `node`.
     fn foreign(&mut self, node: &NodeName, work: u64, now: Tick) -> Steady {
         let fresh = || Steady::new(work, now);
         let known = self.others.entry(node.clone()).or_insert_with(fresh);

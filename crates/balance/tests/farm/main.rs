@@ -1,5 +1,5 @@
-//! Whole farms in virtual time, closed loop: the real vector, ledger, decisions and admission of
-//! every node, around programs that only compute.
+//! Whole farms in virtual time, closed loop: the real vector, ledger, decisions and admission of every node, with
+//! programs that only compute.
 
 mod world;
 
@@ -14,7 +14,7 @@ fn run(farm: &mut Farm, limit_s: u64) {
     assert_eq!(farm.unfinished(), 0, "after {limit_s} s: {}", farm.log());
 }
 
-/// `anchors.md` B: the limit of any scheduler that may move jobs, milliseconds.
+/// The lower bound for any scheduler that may move jobs, milliseconds.
 fn limit_ms(speeds: &[u64], work_ms: &[u64]) -> f64 {
     let (mut speeds, mut work) = (speeds.to_vec(), work_ms.to_vec());
     speeds.sort_by(|a, b| b.cmp(a));
@@ -29,7 +29,7 @@ fn limit_ms(speeds: &[u64], work_ms: &[u64]) -> f64 {
 }
 
 #[test]
-fn twenty_four_at_once_are_placed_six_to_a_node_and_stay() {
+fn twenty_four_started_together_are_placed_six_to_a_node_and_stay() {
     for seed in 1..=5 {
         let mut farm = Farm::new(&[10_000; 4], Kind::Mosix, seed);
         farm.for_ms(5_000);
@@ -49,7 +49,7 @@ fn twenty_four_at_once_are_placed_six_to_a_node_and_stay() {
 }
 
 #[test]
-fn those_that_were_not_placed_are_moved_until_counts_are_even() {
+fn unplaced_programs_are_moved_until_counts_are_even() {
     for seed in 1..=5 {
         let mut farm = Farm::new(&[10_000; 4], Kind::Mosix, seed);
         farm.for_ms(5_000);
@@ -61,7 +61,7 @@ fn those_that_were_not_placed_are_moved_until_counts_are_even() {
                 ..Job::of(1_000_000)
             },
         );
-        // Eighteen moves at one a second, and a few seconds for news to travel.
+        // Eighteen moves at one a second, and a few seconds for gossip to spread.
         farm.for_ms(30_000);
         assert_eq!(farm.counts(), [6, 6, 6, 6], "seed {seed}: {}", farm.log());
         let settled = farm.moves();
@@ -76,7 +76,7 @@ fn those_that_were_not_placed_are_moved_until_counts_are_even() {
 }
 
 #[test]
-fn one_more_than_nodes_never_plays_ping_pong() {
+fn one_more_process_than_nodes_causes_no_ping_pong() {
     for (jobs, seed) in [(5, 1), (5, 2), (6, 3), (7, 4), (9, 5)] {
         let mut farm = Farm::new(&[10_000; 4], Kind::Mosix, seed);
         farm.background(2, 1, 30);
@@ -108,11 +108,11 @@ fn one_more_than_nodes_never_plays_ping_pong() {
 }
 
 #[test]
-fn when_some_end_early_the_rest_even_out() {
+fn remaining_processes_even_out_when_some_end_early() {
     for seed in 1..=5 {
         let mut farm = Farm::new(&[10_000; 4], Kind::Mosix, seed);
         farm.for_ms(5_000);
-        // Placed in turn, so that all the short ones meet on n1 and n2.
+        // Placed in turn, so that all the short ones share n1 and n2.
         let long = |i: usize| i % 4 >= 2;
         for i in 0..16 {
             farm.start(0, 1, Job::of(if long(i) { 20_000 } else { 4_000 }));
@@ -136,7 +136,7 @@ fn when_some_end_early_the_rest_even_out() {
 }
 
 #[test]
-fn speeds_weigh_and_static_ignores_them() {
+fn mosix_weighs_speeds_and_static_ignores_them() {
     let speeds = [4_000, 10_000, 20_000, 10_000];
     for seed in 1..=3 {
         let mut ends = Vec::new();
@@ -165,7 +165,7 @@ fn speeds_weigh_and_static_ignores_them() {
 }
 
 #[test]
-fn all_homes_at_once_agree_without_asking() {
+fn simultaneous_homes_reach_even_counts_without_coordination() {
     for seed in 1..=5 {
         let mut farm = Farm::new(&[10_000; 8], Kind::Mosix, seed);
         farm.for_ms(10_000);
@@ -198,7 +198,7 @@ fn all_homes_at_once_agree_without_asking() {
 }
 
 #[test]
-fn locked_and_refusing_ones_stay_and_the_others_go_round_them() {
+fn locked_and_refusing_processes_stay_and_others_even_out() {
     let mut farm = Farm::new(&[10_000; 3], Kind::Mosix, 1);
     farm.for_ms(5_000);
     farm.start(
@@ -230,7 +230,7 @@ fn locked_and_refusing_ones_stay_and_the_others_go_round_them() {
     farm.for_ms(60_000);
     assert_eq!(farm.counts(), [4, 1, 1], "{}", farm.log());
     assert_eq!(farm.moves(), 2, "{}", farm.log());
-    // Refusals were asked for again after ever longer pauses, not each period.
+    // Refused moves were retried after ever longer pauses, not each period.
     assert!(
         (2..=14).contains(&farm.refusals()),
         "{} refusals",
@@ -239,7 +239,7 @@ fn locked_and_refusing_ones_stay_and_the_others_go_round_them() {
 }
 
 #[test]
-fn a_node_that_dies_or_comes_is_noticed() {
+fn lost_and_returning_nodes_are_noticed() {
     let mut farm = Farm::new(&[10_000; 4], Kind::Mosix, 2);
     farm.cut(3);
     farm.for_ms(5_000);

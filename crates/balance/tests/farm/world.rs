@@ -1,28 +1,28 @@
-//! The world that the decisions act upon: nodes that share their processors fairly, programs that
-//! compute, moves that take a while. Virtual time, seeded; a failure prints what happened.
+//! The simulated world on which decisions act: nodes that share their processors fairly, programs that compute, moves
+//! that take a while. Virtual time, seeded; a failure prints what happened.
 
 use armento_balance::{Fresh, Guest, Kind, Ledger, Need, Policy, Seen, View, admit, decide, place};
 use armento_gossip::{Dice, Entry, Message, Tick, Vector};
 use armento_model::{NodeName, Stay, Users};
 
 const STEP_MS: u64 = 50;
-/// What daemons do how often (`client::api`: reports about twice a second; one sample a second).
+/// Intervals of the daemons' activities (`client::api`: reports about twice a second; one sample a second).
 const REPORT_MS: u64 = 500;
 const SAMPLE_MS: u64 = 1000;
 const DECIDE_MS: u64 = 250;
-/// From order to arrival, and the part of it in which the program stands still.
+/// Time from order to arrival, and the part of it in which the program is frozen.
 const MOVE_MS: u64 = 200;
 const PAUSE_MS: u64 = 15;
 
-/// A program to be started.
+/// A program to start.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Work on a core of speed 10000.
     pub work_ms: u64,
-    /// Asked for a place at its exec stop; else it starts at home.
+    /// Placed at its exec stop; else it starts at home.
     pub placed: bool,
     pub locked: bool,
-    /// Every move is refused by its keeper.
+    /// Its keeper refuses every move.
     pub refuses: bool,
 }
 
@@ -46,7 +46,7 @@ struct Running {
     began: u64,
     left_us: u64,
     cpu_us: u64,
-    /// Where it goes and when it is there.
+    /// The target of its move and the arrival time.
     flight: Option<(usize, u64)>,
 }
 
@@ -83,7 +83,7 @@ impl Farm {
             vector: Vector::new(name.clone(), 1),
             ledger: Ledger::new(name.clone()),
             speed,
-            // Nodes do not act in step.
+            // Nodes do not act at the same time.
             offset: dice.below(20) as u64 * STEP_MS,
             background: (0, 0),
             cut: false,
@@ -105,7 +105,7 @@ impl Farm {
         }
     }
 
-    // --- what tests do and see ---
+    // --- actions and observations of tests ---
 
     pub fn for_ms(&mut self, ms: u64) {
         (0..ms / STEP_MS).for_each(|_| self.step());
@@ -185,7 +185,7 @@ impl Farm {
         format!("\n{}\n{:?}", self.log.join("\n"), self.counts())
     }
 
-    // --- what the world does ---
+    // --- the simulation ---
 
     pub fn step(&mut self) {
         self.now += STEP_MS;

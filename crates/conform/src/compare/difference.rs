@@ -1,4 +1,4 @@
-//! What two runs of a guest show differently.
+//! A difference between two runs of a guest.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 pub struct Difference {
     /// `status`, `stdout`, `stderr`, `files`, `left`, `script`, `keeper`, `screen` or `tests`.
     pub what: String,
-    /// Lines for people: `-` native, `+` the other.
+    /// Lines to display: `-` native, `+` the other.
     pub shown: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
-//! What is known to differ from native, and why: the honest list of what does not work yet.
+//! Known differences from native, with their causes.
 //!
-//! A gap is run like any other guest. While it differs it is shown as `gap` and counted as skipped;
-//! once it is equal it passes, and the report says to remove it here. `--strict` forgives no gap.
-//! Native is what the others are compared with, so it can have no gap.
+//! A gap is run like any other guest. While it differs it is shown as `gap` and counted as skipped; once it is equal it
+//! passes, and the report asks to remove it here. `--strict` accepts no gap. The other modes are compared with native,
+//! so native can have no gap.
 
 use crate::task::Mode;
 
@@ -10,21 +10,21 @@ use crate::task::Mode;
 pub struct Gap {
     pub guest: &'static str,
     pub mode: Mode,
-    /// What differs and what is missing, for a user who meets it.
+    /// What differs and what is missing, for a user who encounters it.
     pub reason: &'static str,
 }
 
-/// One line a guest and mode.
+/// One entry for each guest and mode.
 pub const GAPS: &[Gap] = &[
     Gap {
         guest: "copying",
         mode: Mode::Storm,
-        reason: "what a process at home writes with process_vm_writev into one that moves or is away is lost: nobody sees that call",
+        reason: "what a process at home writes with process_vm_writev into one that moves or is away is lost: Armento does not see that call",
     },
     Gap {
         guest: "copying",
         mode: Mode::StormCall,
-        reason: "what a process at home writes with process_vm_writev into one that moves or is away is lost: nobody sees that call",
+        reason: "what a process at home writes with process_vm_writev into one that moves or is away is lost: Armento does not see that call",
     },
     Gap {
         guest: "childfiles",
@@ -54,12 +54,12 @@ pub const GAPS: &[Gap] = &[
     Gap {
         guest: "memfile",
         mode: Mode::Storm,
-        reason: "/proc/PID/mem of a child that is away, opened by a process at home, which nobody sees: reading and writing says EIO, or finds zeros while the child comes home",
+        reason: "/proc/PID/mem of a child that is away, opened by a process at home, which Armento does not notice: reading and writing returns EIO, or zeros while the child comes home",
     },
     Gap {
         guest: "memfile",
         mode: Mode::StormCall,
-        reason: "/proc/PID/mem of a child that is away is that of its hollow deputy: reading and writing it from home says EIO",
+        reason: "/proc/PID/mem of a child that is away is that of its hollow deputy: reading and writing it from home returns EIO",
     },
     Gap {
         guest: "profiles",
@@ -89,12 +89,12 @@ pub const GAPS: &[Gap] = &[
     Gap {
         guest: "quietfiles",
         mode: Mode::StormCall,
-        reason: "in one of six runs IN_CLOSE_NOWRITE is seen of a file that was mapped privately right before: which descriptor it is of is not known yet",
+        reason: "in one of six runs IN_CLOSE_NOWRITE is reported for a file that was mapped privately right before: its descriptor has not been identified yet",
     },
     Gap {
         guest: "usage",
         mode: Mode::Away,
-        reason: "ru_maxrss and fault counts of a thread and of children that were away, which wait4 and RUSAGE_CHILDREN tell, are home's alone",
+        reason: "ru_maxrss and fault counts of a thread and of children that were away, from wait4 and RUSAGE_CHILDREN, are home's alone",
     },
     Gap {
         guest: "usage",
@@ -109,7 +109,7 @@ pub const GAPS: &[Gap] = &[
     Gap {
         guest: "timers",
         mode: Mode::StormCall,
-        reason: "timer_getoverrun in a handler says 0 on a loaded machine when the next signal waits by the time its process is home: the kernel forgets it when a timer is set",
+        reason: "timer_getoverrun in a handler returns 0 on a loaded machine when the next signal is pending by the time its process is home: the kernel drops it when a timer is set",
     },
 ];
 
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_name_guests_that_exist_once_and_say_why() {
+    fn gaps_name_existing_guests_once_with_a_reason() {
         let mut seen = std::collections::BTreeSet::new();
         for gap in GAPS {
             let (guest, mode) = (gap.guest, gap.mode);
@@ -134,7 +134,10 @@ mod tests {
             );
             assert_ne!(mode, Mode::Native, "{guest}: native is right by definition");
             assert!(seen.insert((guest, mode.word())), "{guest} {mode:?} twice");
-            assert!(gap.reason.len() > 20, "{guest} {mode:?} says too little");
+            assert!(
+                gap.reason.len() > 20,
+                "{guest} {mode:?} has too short a reason"
+            );
         }
         assert_eq!(known_gap("nobody-of-this-name", Mode::Home), None);
     }

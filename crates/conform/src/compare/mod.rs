@@ -1,6 +1,6 @@
-//! What a run shows that the native one does not, and the report of all.
+//! Differences between a run and the native one, and the report of all.
 //!
-//! It never decides what is right: native is. Start at [`differences`].
+//! The native run is the reference by definition. Start at [`differences`].
 
 mod difference;
 mod known_gaps;

@@ -1,4 +1,4 @@
-//! Native is right; whatever another run shows differently is a difference.
+//! Compares outcomes: the native run is the reference, any deviation is a difference.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const LINES_MAX: usize = 6;
 /// Characters shown of one line.
 const WIDTH_MAX: usize = 160;
 
-/// What is wrong with a native run by itself.
+/// Faults of a native run by itself.
 pub fn native_faults(native: &Outcome) -> Vec<Difference> {
     let mut list = Vec::new();
     if matches!(native.end, End::Hang | End::Broken(_)) {
@@ -32,7 +32,7 @@ pub fn native_faults(native: &Outcome) -> Vec<Difference> {
     list
 }
 
-/// Why nothing can be compared with the native run of a suite's unit, if so.
+/// Why nothing can be compared with the native run of a suite's unit, if that is so.
 pub fn no_reference(guest: &Guest, native: &Outcome) -> Option<String> {
     let How::Suite { suite, .. } = &guest.how else {
         return None;
@@ -45,7 +45,7 @@ pub fn no_reference(guest: &Guest, native: &Outcome) -> Option<String> {
     empty.then(|| "no reference: natively no test of it passes here".into())
 }
 
-/// Everything a user could see that is not the same; of a suite with verdicts, those.
+/// All differences that a user could see; for a suite with verdicts, the differences between those.
 pub fn differences(guest: &Guest, native: &Outcome, other: &Outcome) -> Vec<Difference> {
     if matches!(guest.how, How::Terminal { script } if script.screen) {
         return on_screens(native, other);
@@ -60,7 +60,7 @@ pub fn differences(guest: &Guest, native: &Outcome, other: &Outcome) -> Vec<Diff
     list
 }
 
-/// Those of full-screen programs.
+/// Differences between runs of full-screen programs.
 fn on_screens(native: &Outcome, other: &Outcome) -> Vec<Difference> {
     let mut list = all_differences(native, other);
     list.retain(|found| found.what != "stdout");
@@ -133,7 +133,7 @@ fn stream(what: &str, native: &Capture, other: &Capture) -> Option<Difference> {
     })
 }
 
-/// A line as it can be shown anywhere.
+/// A line without characters that a terminal would interpret.
 fn plain(line: &str) -> String {
     let text: String = line
         .chars()
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_the_same() {
+    fn equal_outcomes_have_no_difference() {
         let one = outcome(End::Exit(0), b"a\nb\n");
         assert_eq!(all_differences(&one, &one.clone()), vec![]);
         let mut slower = one.clone();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn status_and_signal_are_told_apart() {
+    fn status_and_signal_are_distinguished() {
         let (a, b) = (outcome(End::Exit(9), b""), outcome(End::Signal(9), b""));
         assert_eq!(all_differences(&a, &b)[0].shown, ["- exit 9", "+ signal 9"]);
     }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_the_head_count() {
+    fn bytes_after_the_head_count() {
         let mut long = vec![b'x'; 1 << 20];
         let a = outcome(End::Exit(0), &long);
         *long.last_mut().expect("not empty") = b'y';
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_running_counts() {
+    fn processes_left_running_count() {
         let a = outcome(End::Exit(0), b"");
         let mut b = a.clone();
         b.left = vec!["armento".into()];

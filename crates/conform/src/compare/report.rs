@@ -1,4 +1,4 @@
-//! Verdicts and their count, as a last line or as one JSON document. `show` prints each guest.
+//! Verdicts and their counts, as a last line or as one JSON document. `show` prints each guest.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,19 +16,19 @@ pub const SCHEMA: &str = "armento.conform/1";
 pub enum Verdict {
     Equal,
     Differs(Vec<Difference>),
-    /// It differs as [`crate::compare::known_gaps`] says.
+    /// It differs as listed in [`crate::compare::known_gaps`].
     Gap {
         reason: &'static str,
         differences: Vec<Difference>,
     },
-    /// It is listed as a gap, for this reason, and is equal.
+    /// It is listed as a gap, with this reason, and is equal.
     GapClosed(&'static str),
     /// What is missing, and what to do.
     Skipped(String),
 }
 
 impl Verdict {
-    /// What differs in a run, and why it may.
+    /// The verdict on these differences, which a known gap may excuse.
     pub fn new(differences: Vec<Difference>, gap: Option<&'static str>) -> Verdict {
         match (differences.is_empty(), gap) {
             (true, None) => Verdict::Equal,
@@ -100,7 +100,7 @@ impl Row {
             || strict && (self.gap() || self.runs.iter().any(|run| self.doubtful(run)))
     }
 
-    /// It differs somewhere, as is known.
+    /// It differs somewhere, as listed.
     fn gap(&self) -> bool {
         self.any(|v| matches!(v, Verdict::Gap { .. }))
     }
@@ -109,12 +109,12 @@ impl Row {
         self.runs.iter().any(|run| is(&run.verdict))
     }
 
-    /// Equal, but `armento ps` never showed it where this mode should have put it.
+    /// Equal, but `armento ps` never showed it on the node where this mode should have put it.
     pub fn doubtful(&self, run: &Run) -> bool {
         run.verdict.equal()
             && match run.mode {
                 Mode::Native => false,
-                // What it starts goes where the farm wants it.
+                // Its children go where the balancer places them.
                 Mode::Home | Mode::Spread => run.away.is_none(),
                 Mode::Away | Mode::Storm | Mode::StormCall if self.stays => run.away.is_none(),
                 Mode::Away => run.away != Some(true),
@@ -174,7 +174,7 @@ impl Report {
         }
     }
 
-    /// Guests that differ as is known; they count among the skipped.
+    /// Guests with known differences; they count as skipped.
     fn gaps(&self) -> usize {
         let known = |row: &&Row| row.gap() && !row.failed(self.strict);
         self.rows.iter().filter(known).count()
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_is_not_enough_to_have_been_away() {
+    fn equal_run_never_seen_away_is_doubtful() {
         let (yes, no) = (Some(true), Some(false));
         for (mode, moves, away, stays, mark) in [
             (Mode::Native, None, None, false, "ok"),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_no_pass_and_no_failure() {
+    fn gap_is_neither_pass_nor_failure() {
         let differs = || vec![Difference::new("stdout", "a", "b")];
         let why = Some("known");
         for (found, gap, mark, failed, count) in [

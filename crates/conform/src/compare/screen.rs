@@ -1,9 +1,9 @@
-//! What a vt100 shows in the end. Full-screen programs draw more or less of what they are about to draw
-//! over, by whether a key waits already; the screen they arrive at is the same.
+//! The final screen of a vt100. Full-screen programs skip intermediate drawing depending on whether a key is already
+//! waiting; the final screen is the same.
 
 const ROWS: usize = 24;
 const COLUMNS: usize = 80;
-/// Digits of parameters that are read; longer ones are no vt100's.
+/// Digits of parameters that are read; a vt100 has no longer ones.
 const PARAMETERS_MAX: usize = 32;
 
 struct Screen {
@@ -16,7 +16,7 @@ struct Screen {
     bottom: usize,
 }
 
-/// The rows of the screen after `bytes`, without the blanks behind them.
+/// The rows of the screen after `bytes`, without trailing blanks.
 pub fn rows(bytes: impl Iterator<Item = u8>) -> Vec<String> {
     let mut screen = Screen::new();
     let mut bytes = bytes.peekable();
@@ -147,7 +147,7 @@ impl Screen {
         }
     }
 
-    /// Erases from `here` to the end, from the start to `here`, or all, by `how`.
+    /// Erases from `here` to the end, from the start to `here`, or all, depending on `how`.
     fn erase(&mut self, how: usize, here: usize, start: usize, end: usize) {
         let range = match how {
             0 => here..end,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_is_sent_about() {
+    fn cursor_positioning_is_followed() {
         check("\x1b[2;3Hat\x1b[Hx\x1b[2Bv\x1b[1Au", &["x", "  ut", " v"]);
         check("abc\x1b[2D!\x1b[0;7m?", &["a!?"]);
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_harmless() {
+    fn invalid_sequences_are_harmless() {
         check("\x1b[99999999999999999999Hx\x1b[;;;r\x1b[9;2r\x1b", &["x"]);
         check("\x1b[?1;2c\x1b(Bok\x1b", &["ok"]);
     }

@@ -1,12 +1,12 @@
-//! What a test suite says of its tests, a line each: `ok NAME`, `FAIL NAME`, `skip NAME`. Names may
-//! come several times. Other lines are for people.
+//! The verdicts of a test suite, a line each: `ok NAME`, `FAIL NAME`, `skip NAME`. Names may occur several times. Other
+//! lines are ignored.
 
 use std::collections::BTreeMap;
 
 use crate::compare::difference::Difference;
 use crate::task::Capture;
 
-/// Tests shown of those that differ.
+/// Limit of differing tests that are shown.
 const SHOWN_MAX: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ fn parse(text: &str) -> Verdicts<'_> {
     all
 }
 
-/// Tests whose verdict is another than natively. What fails natively is no reference.
+/// Tests with another verdict than natively. A test that fails natively is no reference.
 pub fn difference(native: &Capture, other: &Capture) -> Option<Difference> {
     let (a, b) = (parse(&native.head), parse(&other.head));
     let words = |list: Option<&Vec<Verdict>>| match list {
@@ -72,7 +72,7 @@ pub fn difference(native: &Capture, other: &Capture) -> Option<Difference> {
     })
 }
 
-/// No test of it passed.
+/// Whether no test of it passed.
 pub fn is_empty(native: &Capture) -> bool {
     !parse(&native.head)
         .values()
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_natively_is_no_reference() {
+    fn native_failures_are_no_reference() {
         check("FAIL 1\nok 2\n", "ok 1\nok 2\n", &[]);
         check(
             "FAIL 1\nok 2\n",

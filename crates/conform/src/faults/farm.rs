@@ -1,4 +1,4 @@
-//! The farm of a fault campaign: nodes whose daemons we start, and can kill, freeze and cut off.
+//! The farm of a fault campaign: nodes with daemons that the campaign starts, and can kill, freeze and disconnect.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::faults::plan::{DEAD_MS, FREEZE_MS, NODES, Weather};
+use crate::faults::plan::{DEAD_MS, FREEZE_MS, NODES, NodeFault};
 
-/// Where fault points look, in each node.
+/// Directory of failpoint files in each node.
 pub const FAULTS: &str = "/tmp/faults";
 /// Longest wait for daemons that start.
 const UP_MAX: Duration = Duration::from_secs(30);
-/// Where each node's breaking cable begins. Hosts dial each other through theirs; keepers, where the life says so.
+/// Where each node's faulty proxy listens. Hosts connect to each other through theirs; keepers, if the life has
+/// `cable`.
 pub const VIA: &str = "ARMENTO_DIAL_VIA=127.0.0.1:7000";
 const FAULTS_OF_CABLES: &str = "reset,close,delay,stall,repeat";
-/// When the next comes: of a keeper's links somewhere in the first megabytes, or within seconds; of those between hosts,
+/// When the next fault comes: for a keeper's links within the first megabytes or some seconds; for those between hosts,
 /// which live as long as a move, earlier.
 const CABLES: [&str; 2] = [
     "--bytes 2000..4000000 --every 300..6000 --pause 1..500",
@@ -27,7 +28,7 @@ const CABLES: [&str; 2] = [
 pub struct Farm {
     armento: PathBuf,
     pub name: String,
-    /// The process of each node that all others descend from, as we see it.
+    /// The ancestor of all processes of each node, by its pid here.
     inits: Vec<u32>,
     seed: u64,
 }
@@ -99,7 +100,7 @@ impl Farm {
         Ok(String::from_utf8_lossy(&out.stdout).into_owned())
     }
 
-    /// A path of a node, as we reach it.
+    /// A path of a node, as seen from here.
     pub fn path(&self, node: usize, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{path}", self.inits[node]))
     }
@@ -164,31 +165,31 @@ impl Farm {
         self.sh(node, &start).map(drop)
     }
 
-    /// Lets it happen, to its end.
-    pub fn suffer(&self, node: usize, what: Weather) -> Result<()> {
+    /// Applies it, and returns after its end.
+    pub fn apply(&self, node: usize, what: NodeFault) -> Result<()> {
         let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
         match what {
-            Weather::Daemon { down_ms } => {
+            NodeFault::Daemon { down_ms } => {
                 self.sh(node, "kill -9 $(cat /tmp/node.pid)")?;
                 wait(down_ms);
                 self.daemon(node)?;
             }
-            Weather::DaemonFrozen { ms } => {
+            NodeFault::DaemonFrozen { ms } => {
                 self.sh(node, "kill -STOP $(cat /tmp/node.pid)")?;
                 wait(ms);
                 self.sh(node, "kill -CONT $(cat /tmp/node.pid)")?;
             }
-            Weather::Frozen { ms } => {
+            NodeFault::Frozen { ms } => {
                 self.freeze(node, true)?;
                 wait(ms);
                 self.freeze(node, false)?;
             }
-            Weather::Cut { ms } => {
+            NodeFault::Cut { ms } => {
                 self.sh(node, "ip link set eth0 down")?;
                 wait(ms);
                 self.sh(node, "ip link set eth0 up")?;
             }
-            Weather::Killed => {
+            NodeFault::Killed => {
                 self.sh(node, "kill -9 -1; true")?;
                 self.cable(node)?;
                 self.daemon(node)?;
@@ -197,7 +198,7 @@ impl Farm {
         Ok(())
     }
 
-    /// By a control group, which nobody inside can see. KERNEL: cgroups(7), freezer of either version.
+    /// With a control group, which processes inside cannot see. KERNEL: cgroups(7), freezer of either version.
     fn freeze(&self, node: usize, yes: bool) -> Result<()> {
         let of = |pid: &str, name: &str| -> Option<String> {
             let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
@@ -209,7 +210,7 @@ impl Farm {
             let group = self.group(node);
             fs::create_dir_all(&group)
                 .with_context(|| format!("cannot make {}", group.display()))?;
-            self.gather(node, &group);
+            self.fill_freezer(node, &group);
             let word = if yes { "FROZEN" } else { "THAWED" };
             (group.join("freezer.state"), word)
         } else {
@@ -232,8 +233,8 @@ impl Farm {
         ))
     }
 
-    /// Everybody of the node into its freezer: those in its namespace of processes, and what descends from them.
-    fn gather(&self, node: usize, group: &Path) {
+    /// Puts all processes of the node into its freezer: those in its pid namespace, and their descendants.
+    fn fill_freezer(&self, node: usize, group: &Path) {
         let space = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
         let here = space(self.inits[node]);
         let mut all: Vec<(u32, u32)> = Vec::new();
@@ -261,12 +262,12 @@ impl Farm {
             at += 1;
         }
         for pid in found {
-            // Who has ended meanwhile needs no freezer.
+            // A process that has ended meanwhile needs no freezer.
             let _ = fs::write(group.join("cgroup.procs"), pid.to_string());
         }
     }
 
-    /// What the node's cable has done so far: how often each fault.
+    /// The faults of the node's proxy so far: how often each.
     pub fn cut(&self, node: usize) -> BTreeMap<String, u64> {
         let said = fs::read_to_string(self.path(node, "/tmp/proxy.log")).unwrap_or_default();
         let faults = said.lines().filter(|l| l.starts_with("connection "));
@@ -280,7 +281,7 @@ impl Farm {
     pub fn down(&self) -> Result<()> {
         let done = self.lab(&["down", "--name"]).map(drop);
         for node in 0..NODES {
-            // There is one only if the node was ever frozen.
+            // It exists only if the node was ever frozen.
             let _ = fs::remove_dir(self.group(node));
         }
         done

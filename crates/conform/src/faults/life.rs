@@ -1,4 +1,4 @@
-//! One program of a fault campaign: started, moved about, broken as planned, judged.
+//! One program of a fault campaign: started, moved around, disturbed as planned, judged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,24 +13,24 @@ use anyhow::{Context, Result};
 use crate::faults::farm::{FAULTS, Farm, VIA};
 use crate::faults::plan::{Fault, Life, NODES, What};
 
-/// Rounds of the program: two to three seconds, where nobody else wants the processor.
+/// Rounds of the program: two to three seconds on an otherwise idle processor.
 pub const ROUNDS: u32 = 120;
-/// What it leaves behind, each written from its beginning to its end.
+/// The files that it leaves, each written from beginning to end.
 pub const FILES: [&str; 4] = ["out", "log", "reader", "children"];
-/// Limits are 3 s (hosts) and 30 s (home); what takes longer than all of them hangs. A full machine runs a life at
-/// a twentieth of its pace.
+/// Limits are 3 s (hosts) and 30 s (home); a program that takes longer than all of them hangs. On a full machine a life
+/// takes twenty times as long.
 const HANG: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(15);
-/// Points behind which a process runs elsewhere.
+/// Failpoints after which a process runs elsewhere.
 const ARRIVED: [&str; 3] = ["home.thawed", "onward.thawed", "return.dropped"];
 const KILLED: i32 = 137;
 
-/// What became of a program.
-pub struct Told {
+/// The result of a program.
+pub struct Ended {
     pub moves: u64,
-    /// Points passed, on both sides, how often.
+    /// Failpoints passed, on both sides, with their counts.
     pub points: BTreeMap<String, u64>,
-    /// Faults that met somebody.
+    /// Faults that took effect.
     pub met: Vec<Fault>,
     pub died: bool,
     /// What is wrong with that.
@@ -39,9 +39,9 @@ pub struct Told {
 
 pub struct Stage<'a> {
     pub farm: &'a Farm,
-    /// The program, as nodes see it.
+    /// The program's path in the nodes.
     pub program: &'a Path,
-    /// What it leaves natively.
+    /// The content of its files after a native run.
     pub native: &'a BTreeMap<&'static str, String>,
     pub keep: &'a Path,
 }
@@ -55,16 +55,16 @@ struct Running<'a> {
     life: &'a Life,
     child: Child,
     started: Instant,
-    /// Of its tree, once it has one.
+    /// The id of its tree, once it has one.
     tree: Option<String>,
     waiting: Vec<Fault>,
-    /// With the files that say so, which go when they happen.
+    /// With their files, which disappear when the faults take effect.
     applied: Vec<(Fault, Vec<PathBuf>)>,
 }
 
 impl Stage<'_> {
-    /// From start to end. `deadly`: has something happened since then that programs may die of?
-    pub fn live(&self, life: &Life, deadly: impl Fn(Instant) -> bool) -> Result<Told> {
+    /// From start to end. `deadly`: whether something has happened since that moment that may kill programs.
+    pub fn live(&self, life: &Life, deadly: impl Fn(Instant) -> bool) -> Result<Ended> {
         let started = Instant::now();
         let mut r = Running {
             stage: self,
@@ -85,7 +85,7 @@ impl Stage<'_> {
             r.keep(&met);
         }
         r.clear();
-        Ok(Told {
+        Ok(Ended {
             moves: ARRIVED.iter().filter_map(|p| points.get(*p)).sum(),
             points,
             met,
@@ -120,7 +120,7 @@ impl Running<'_> {
         self.stage.farm.path(0, &path)
     }
 
-    /// Where points of its keeper, or of a node's host, look.
+    /// The directory of failpoint files of its keeper, or of a node's host.
     fn faults(&self, node: usize) -> Option<PathBuf> {
         let own = match node {
             0 => format!("{FAULTS}/{}/{}", self.life.number, self.tree.as_ref()?),
@@ -144,7 +144,7 @@ impl Running<'_> {
         }
     }
 
-    /// Applies what is due. Before: its tree is known, or is looked for.
+    /// Applies due faults. Before: its tree is known, or is being looked for.
     fn look(&mut self) {
         if self.tree.is_none() {
             let dir = format!("{FAULTS}/{}", self.life.number);
@@ -178,11 +178,11 @@ impl Running<'_> {
         let nodes = if f.home { 0..1 } else { 1..NODES };
         let mut files = Vec::new();
         for dir in nodes.filter_map(|n| self.faults(n)) {
-            // A node where its tree has no host yet has no folder: then it is the other one's.
+            // On a node where its tree has no host yet there is no folder: then the fault is for the other one.
             let (new, file) = (dir.join("new"), dir.join(f.point));
             let there = fs::write(&new, &what)
                 .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o666)))
-                // At once whole.
+                // Renamed, so that it appears whole.
                 .and_then(|()| fs::rename(&new, &file));
             if there.is_ok() {
                 files.push(file);
@@ -206,7 +206,7 @@ impl Running<'_> {
         let died = match code {
             Some(0) => false,
             Some(KILLED) if may_die => true,
-            Some(KILLED) => return Some("died, and of nothing that kills".into()),
+            Some(KILLED) => return Some("died without a deadly fault".into()),
             Some(code) => return Some(format!("exit code {code}")),
             None => return Some(format!("no end in {} s", HANG.as_secs())),
         };
@@ -230,7 +230,7 @@ impl Running<'_> {
         None
     }
 
-    /// Everything of it where whoever runs the campaign can look.
+    /// Copies all its files to where the user who runs the campaign can read them.
     fn keep(&self, met: &[Fault]) {
         let to = self.stage.keep.join(self.life.number.to_string());
         let copy = || -> Result<()> {
@@ -263,7 +263,7 @@ impl Running<'_> {
         }
     }
 
-    /// Nobody looks for faults any more, and the nodes' disks stay small.
+    /// Removes its failpoint files, which are not read any more; this also keeps the nodes' disks small.
     fn clear(&mut self) {
         // It hangs, or is gone.
         let _ = self.child.kill();

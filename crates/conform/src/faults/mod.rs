@@ -1,6 +1,6 @@
-//! The fault campaign: programs are moved about while keepers, hosts, daemons, nodes and links fail.
+//! The fault campaign: programs are moved around while keepers, hosts, daemons, nodes and links fail.
 //!
-//! `plan` says from a seed what happens when, `life` is one program, `farm` what is broken. Start at [`run`].
+//! `plan` derives from a seed what happens when, `life` is one program, `farm` the nodes that fail. Start at [`run`].
 
 mod farm;
 mod life;

@@ -1,4 +1,4 @@
-//! What breaks in a fault campaign, when, and where: everything from the seed.
+//! The faults of a campaign, with time and place: all derived from the seed.
 
 use serde::Serialize;
 
@@ -33,19 +33,19 @@ impl Dice {
     }
 }
 
-/// Nodes of the campaign; programs are born at the first.
+/// Nodes of the campaign; programs start on the first.
 pub const NODES: usize = 3;
-/// A tree without its home is frozen and ended after these, milliseconds.
+/// A tree without its home is frozen and ended after these times, milliseconds.
 pub const FREEZE_MS: u64 = 1000;
 pub const DEAD_MS: u64 = 3000;
-/// A pause that nobody may die of, and one that ends trees, milliseconds. A machine full of moves is late: the first stays
-/// well below [`DEAD_MS`].
+/// A pause that must not kill any process, and one that ends trees, milliseconds. A machine full of moves is late: the
+/// first stays well below [`DEAD_MS`].
 const SHORT_MS: (u64, u64) = (50, 700);
 const LONG_MS: (u64, u64) = (4000, 6000);
-/// Threads that are late in each life.
+/// Number of delayed threads in each life.
 const LATE: u32 = 3;
 
-/// Points that keepers pass, and hosts (`migrate/src/fault.rs`).
+/// Failpoints that keepers pass, and hosts (`migrate/src/fault.rs`).
 const HOME: &[&str] = &[
     "source.offered",
     "source.copying",
@@ -88,7 +88,7 @@ const AWAY: &[&str] = &[
     "target.built",
     "host.thawing",
 ];
-/// At no point in particular.
+/// A fault at no particular failpoint.
 const ANY: &str = "any";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -98,14 +98,14 @@ pub enum What {
     Freeze {
         ms: u64,
     },
-    /// The thread that passes the point waits, and who needs something of it.
+    /// The thread that passes the failpoint waits, as do those that need its result.
     Stall {
         ms: u64,
     },
 }
 
 impl What {
-    /// May somebody die of it?
+    /// Whether a process may die of it.
     pub fn deadly(self) -> bool {
         match self {
             What::Kill => true,
@@ -128,13 +128,13 @@ impl What {
     }
 }
 
-/// One thing that happens to a keeper, or to a host of its tree.
+/// One fault of a keeper, or of a host of its tree.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fault {
     pub home: bool,
     pub point: &'static str,
     pub what: What,
-    /// It waits at its point from then on, after the start of the program.
+    /// The fault is armed at its failpoint from then on, counted from the start of the program.
     pub at_ms: u64,
 }
 
@@ -154,7 +154,7 @@ impl Fault {
         }
     }
 
-    /// A thread that is late: what it was to do may have been given up, and begun again by another.
+    /// A delayed thread: its work may have been given up, and begun again by another.
     fn late(dice: &mut Dice) -> Fault {
         let home = dice.percent(25);
         Fault {
@@ -174,7 +174,7 @@ pub struct Life {
     pub number: u64,
     pub storm_ms: u64,
     pub storm_seed: u64,
-    /// Its links run through a cable that breaks at random bytes.
+    /// Its links run through a proxy that breaks at random bytes.
     pub cable: bool,
     pub faults: Vec<Fault>,
 }
@@ -200,56 +200,56 @@ impl Life {
     }
 }
 
-/// What happens to a whole node, and so to everybody there.
+/// A fault of a whole node, and so of all processes on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Weather {
-    /// Killed, and started again behind that.
+pub enum NodeFault {
+    /// Killed, and restarted after that.
     Daemon {
         down_ms: u64,
     },
     DaemonFrozen {
         ms: u64,
     },
-    /// Everything of the node stands still.
+    /// All processes of the node are frozen.
     Frozen {
         ms: u64,
     },
-    /// Its cable is out.
+    /// Its network is disconnected.
     Cut {
         ms: u64,
     },
-    /// Everything of the node is killed; then its daemon starts again. Never the first node's: its programs would die with
-    /// whoever is to judge them.
+    /// All processes of the node are killed; then its daemon starts again. Never on the first node: its programs would
+    /// die together with the processes that judge them.
     Killed,
 }
 
-impl Weather {
-    /// May a program die of it?
+impl NodeFault {
+    /// Whether a program may die of it.
     pub fn deadly(self) -> bool {
         match self {
-            Weather::Daemon { .. } | Weather::DaemonFrozen { .. } => false,
-            Weather::Frozen { ms } | Weather::Cut { ms } => ms > SHORT_MS.1,
-            Weather::Killed => true,
+            NodeFault::Daemon { .. } | NodeFault::DaemonFrozen { .. } => false,
+            NodeFault::Frozen { ms } | NodeFault::Cut { ms } => ms > SHORT_MS.1,
+            NodeFault::Killed => true,
         }
     }
 }
 
-/// The `n`th thing that happens to a node: how long behind the one before, which node, what.
-pub fn weather(seed: u64, n: u64) -> (u64, usize, Weather) {
+/// The `n`th fault of a node: the delay after the one before, the node, the fault.
+pub fn node_fault(seed: u64, n: u64) -> (u64, usize, NodeFault) {
     let mut dice = Dice::new(seed, 2 * n + 1);
     let node = dice.within(0, NODES as u64 - 1) as usize;
     let (low, high) = if dice.percent(20) { LONG_MS } else { SHORT_MS };
     let ms = dice.within(low, high);
     let what = match dice.within(0, 4) {
-        0 => Weather::Daemon {
+        0 => NodeFault::Daemon {
             down_ms: ms.min(2000),
         },
-        1 => Weather::DaemonFrozen { ms },
-        2 => Weather::Frozen { ms },
-        3 => Weather::Cut { ms },
-        _ if node == 0 => Weather::DaemonFrozen { ms },
-        _ => Weather::Killed,
+        1 => NodeFault::DaemonFrozen { ms },
+        2 => NodeFault::Frozen { ms },
+        3 => NodeFault::Cut { ms },
+        _ if node == 0 => NodeFault::DaemonFrozen { ms },
+        _ => NodeFault::Killed,
     };
     (dice.within(1500, 6000), node, what)
 }
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_seed_repeats_its_campaign() {
         let all = |seed| -> Vec<String> {
-            let life = |n| format!("{:?} {:?}", Life::new(seed, n), weather(seed, n));
+            let life = |n| format!("{:?} {:?}", Life::new(seed, n), node_fault(seed, n));
             (0..50).map(life).collect()
         };
         assert_eq!(all(1), all(1));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_has_everything_in_it() {
+    fn campaign_contains_every_kind_of_fault() {
         let lives: Vec<Life> = (0..4000).map(|n| Life::new(7, n)).collect();
         let faults = || lives.iter().flat_map(|l| &l.faults);
         for (home, points) in [(true, HOME), (false, AWAY)] {
@@ -285,8 +285,10 @@ mod tests {
         let deadly = |l: &&Life| l.cable || l.faults.iter().any(|f| f.what.deadly());
         let gentle = lives.len() - lives.iter().filter(deadly).count();
         assert!((800..2400).contains(&gentle), "{gentle}");
-        let sorts: Vec<Weather> = (0..200).map(|n| weather(7, n).2).collect();
+        let sorts: Vec<NodeFault> = (0..200).map(|n| node_fault(7, n).2).collect();
         assert!(sorts.iter().any(|w| w.deadly()) && sorts.iter().any(|w| !w.deadly()));
-        assert!((0..200).all(|n| weather(7, n).1 != 0 || weather(7, n).2 != Weather::Killed));
+        assert!(
+            (0..200).all(|n| node_fault(7, n).1 != 0 || node_fault(7, n).2 != NodeFault::Killed)
+        );
     }
 }

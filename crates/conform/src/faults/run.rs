@@ -1,12 +1,12 @@
-//! `armento conform --faults`: programs are moved about while keepers, hosts, daemons, nodes and links break.
+//! `armento conform --faults`: programs are moved around while keepers, hosts, daemons, nodes and links break.
 //!
 //! ```text
 //! seed ──► lives (a program in a storm, its faults) ──► n1: armento run --storm … tally
-//!     └──► weather (daemons, nodes, cables)         ──► n1, n2, n3
+//!     └──► node faults (daemons, nodes, cables)     ──► n1, n2, n3
 //! ```
-//! The oracle: each program ends with everything native would have written, or was killed by something that kills and
-//! has written a beginning of that; it counts its own calls, and says so when one was made twice or was lost; it ends within
-//! the limits; and nothing of it runs on. Next: `fault_plan.rs`, `fault_life.rs`.
+//! The criteria: each program ends with everything that a native run writes, or was killed by a deadly fault and has
+//! written a beginning of that; it counts its own calls, and reports one that was made twice or was lost; it ends
+//! within the limits; and no process of it is left. Next: `plan.rs`, `life.rs`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,18 +23,18 @@ use serde_json::json;
 use crate::Args;
 use crate::farm;
 use crate::faults::farm::Farm;
-use crate::faults::life::{FILES, ROUNDS, Stage, Told};
-use crate::faults::plan::{DEAD_MS, Life, Weather, What, weather};
+use crate::faults::life::{Ended, FILES, ROUNDS, Stage};
+use crate::faults::plan::{DEAD_MS, Life, NodeFault, What, node_fault};
 use crate::guests;
 use crate::sys;
 
 pub const SCHEMA: &str = "armento.faults/1";
 const PROGRAM: &str = "tally";
-/// What broke before a program started, or until it was noticed, counts this long.
+/// A fault before a program started, or not noticed yet, counts for this long.
 const AFTER: Duration = Duration::from_millis(2 * DEAD_MS);
-/// Bodies whose home is gone end after `dead_ms`, and homes wait 30 s for a host: then nothing is left.
+/// Bodies without a home end after `dead_ms`, and homes wait 30 s for a host: then no process is left.
 const LEFT_MAX: Duration = Duration::from_secs(45);
-/// Lives that a campaign may begin, for each move that it is to make: far more than it needs.
+/// Limit of programs that a campaign may start for each move to make: far more than it needs.
 const LIVES_PER_MOVE: u64 = 4;
 
 #[derive(Default)]
@@ -54,7 +54,7 @@ struct Campaign<'a> {
     sum: Mutex<Sum>,
     next: AtomicU64,
     over: AtomicBool,
-    /// When something deadly last happened to a node, and whether it goes on.
+    /// When a node last had a deadly fault, and whether that goes on.
     deadly: Mutex<Option<Instant>>,
 }
 
@@ -85,12 +85,12 @@ pub fn run(args: &Args) -> Result<i32> {
     let started = Instant::now();
     std::thread::scope(|s| {
         if args.life.is_none() {
-            s.spawn(|| campaign.weather());
+            s.spawn(|| campaign.node_faults());
         }
         let jobs = if args.life.is_some() { 1 } else { args.jobs };
         let lives: Vec<_> = (0..jobs).map(|_| s.spawn(|| campaign.lives())).collect();
         for l in lives {
-            // A panic of ours is no verdict.
+            // A panic of the campaign is no verdict.
             if l.join().is_err() {
                 campaign.broke("a thread of the campaign panicked".into());
             }
@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<i32> {
     campaign.finish(started.elapsed())
 }
 
-/// The program that is moved about, where everybody can run it.
+/// The program that is moved around, where all users can run it.
 fn program() -> Result<PathBuf> {
     let guests = guests::select(&[PROGRAM.into()], false)?;
     let guest = guests.first().context("the program of the campaign")?;
@@ -175,7 +175,7 @@ impl Campaign<'_> {
                 last.is_some_and(|at| at + AFTER > since)
             };
             match self.stage.live(&life, deadly) {
-                Ok(told) => self.take(&life, told),
+                Ok(ended) => self.take(&life, ended),
                 Err(e) => return self.broke(format!("life {n}: {e:#}")),
             }
             if self.args.life.is_some() {
@@ -184,15 +184,15 @@ impl Campaign<'_> {
         }
     }
 
-    fn take(&self, life: &Life, told: Told) {
+    fn take(&self, life: &Life, ended: Ended) {
         let mut sum = lock(&self.sum);
         sum.lives += 1;
-        sum.moves += told.moves;
-        sum.died += u64::from(told.died);
-        for (name, n) in told.points {
+        sum.moves += ended.moves;
+        sum.died += u64::from(ended.died);
+        for (name, n) in ended.points {
             *sum.points.entry(name).or_default() += n;
         }
-        for f in &told.met {
+        for f in &ended.met {
             let side = if f.home { "keeper" } else { "host" };
             let what = match f.what {
                 What::Stall { .. } => "stalled",
@@ -203,7 +203,7 @@ impl Campaign<'_> {
                 .entry(format!("{side} {} {what}", f.point))
                 .or_default() += 1;
         }
-        if let Some(wrong) = told.wrong {
+        if let Some(wrong) = ended.wrong {
             let repeat = format!(
                 "armento conform --faults --seed {} --life {}",
                 self.args.seed, life.number
@@ -215,9 +215,9 @@ impl Campaign<'_> {
         }
     }
 
-    fn weather(&self) {
+    fn node_faults(&self) {
         for n in 0.. {
-            let (wait, node, what) = weather(self.args.seed, n);
+            let (wait, node, what) = node_fault(self.args.seed, n);
             let until = Instant::now() + Duration::from_millis(wait);
             while Instant::now() < until {
                 if self.ends() {
@@ -225,29 +225,29 @@ impl Campaign<'_> {
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }
-            // While it goes on, and for a while: nobody knows when it is noticed.
+            // While it goes on, and for a while after: when it is noticed is unknown.
             if what.deadly() {
                 *lock(&self.deadly) = Some(Instant::now() + Duration::from_secs(30));
             }
-            if let Err(e) = self.stage.farm.suffer(node, what) {
+            if let Err(e) = self.stage.farm.apply(node, what) {
                 return self.broke(format!("{what:?} at n{}: {e:#}", node + 1));
             }
             if what.deadly() {
                 *lock(&self.deadly) = Some(Instant::now());
             }
             let key = match what {
-                Weather::Daemon { .. } => "daemon killed",
-                Weather::DaemonFrozen { .. } => "daemon frozen",
-                Weather::Frozen { .. } => "node frozen",
-                Weather::Cut { .. } => "node cut off",
-                Weather::Killed => "node killed",
+                NodeFault::Daemon { .. } => "daemon killed",
+                NodeFault::DaemonFrozen { .. } => "daemon frozen",
+                NodeFault::Frozen { .. } => "node frozen",
+                NodeFault::Cut { .. } => "node cut off",
+                NodeFault::Killed => "node killed",
             };
             let key = format!("{key}{}", if what.deadly() { " deadly" } else { "" });
             *lock(&self.sum).faults.entry(key).or_default() += 1;
         }
     }
 
-    /// Counts what cables did: those of homes, and those between hosts.
+    /// Counts the faults of the proxies: those of homes, and those between hosts.
     fn cables(&self) {
         for node in 0..crate::faults::plan::NODES {
             let line = if node == 0 { "home" } else { "hosts" };
@@ -258,7 +258,7 @@ impl Campaign<'_> {
         }
     }
 
-    /// Nothing of any program runs on.
+    /// Checks that no process of any program is left.
     fn left(&self) {
         let until = Instant::now() + LEFT_MAX;
         loop {
@@ -282,8 +282,8 @@ impl Campaign<'_> {
         }
     }
 
-    /// What still runs of our programs, with the folder of its life (and so its number), what it waits in, and what the
-    /// threads of whoever traces it do.
+    /// Processes of our programs that still run, with the folder of the life (and so its number), what they wait in,
+    /// and what the threads of their tracer do.
     fn running(&self) -> Vec<String> {
         let script = format!(
             "for p in $(ps -o pid,stat -C {PROGRAM} h | awk '$2 !~ /^Z/ {{ print $1 }}'); do \
@@ -321,7 +321,7 @@ impl Campaign<'_> {
             }
             writeln!(
                 out,
-                "{} moves of {} programs in {} s; {} died of what kills; {} wrong (seed {})",
+                "{} moves of {} programs in {} s; {} died of deadly faults; {} wrong (seed {})",
                 sum.moves,
                 sum.lives,
                 took.as_secs(),

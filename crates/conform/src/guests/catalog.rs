@@ -1,4 +1,4 @@
-//! All guests: C sources carried in the binary, real programs, terminal scripts, and scripts of the user's own.
+//! All guests: C sources embedded in the binary, real programs, terminal scripts, and the user's own scripts.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::guests::sources;
 use crate::guests::suites;
 use crate::guests::terminal::SCRIPTS;
 
-/// What a C guest needs.
+/// The compilers that guests need.
 const COMPILER: &[(&str, &str)] = &[("gcc", "gcc")];
 const GO_COMPILER: &[(&str, &str)] = &[("go", "golang-go")];
 const CXX_COMPILER: &[(&str, &str)] = &[("g++", "g++")];
@@ -63,12 +63,12 @@ fn program(real: &Real, long: bool) -> Guest {
     }
 }
 
-/// Longest script of the user's own, in bytes: it travels as one argument of `sh -c`.
-/// KERNEL: execve(2), MAX_ARG_STRLEN is 128 KiB.
+/// Longest user script, in bytes: it is passed as one argument of `sh -c`. KERNEL: execve(2), MAX_ARG_STRLEN is 128
+/// KiB.
 const SCRIPT_MAX: usize = 100 << 10;
 
-/// A shell script of the user's own, by its absolute path. Its text is what is run: the guest's user need
-/// not be able to read the file.
+/// A user's own shell script, by its absolute path. Its text is run: the guest's user need not be able to read the
+/// file.
 fn own(path: &Path) -> Result<Guest> {
     let name = path.to_str().context("its name is not UTF-8")?;
     let line = std::fs::read_to_string(path)?;
@@ -98,8 +98,8 @@ pub fn find(name: &str) -> Option<Guest> {
     suites::find(name).or_else(|| all().into_iter().find(|guest| guest.name == name))
 }
 
-/// The guests that match one of `wanted`, in catalogue order; when it is empty all, but those that
-/// take long only if `long`.
+/// The guests that match one of `wanted`, in catalogue order; if it is empty all guests, including those that take long
+/// only if `long`.
 pub fn select(wanted: &[String], long: bool) -> Result<Vec<Guest>> {
     let mut guests = all();
     if wanted.is_empty() {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_guest_says_what_it_proves() {
+    fn every_guest_has_a_description() {
         for guest in all() {
             assert!(
                 guest.about.len() > 20,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_is_asked_for() {
+    fn long_guests_run_only_on_request() {
         let has =
             |guests: Result<Vec<Guest>>| guests.expect("known").iter().any(|g| g.name == "java");
         assert!(!has(select(&[], false)));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_a_script_of_the_users_own() {
+    fn path_names_a_users_script() {
         let path = std::env::temp_dir().join(format!("own-{}.sh", std::process::id()));
         std::fs::write(&path, "echo mine").expect("written");
         let name = path.to_str().expect("UTF-8").to_string();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_matches_the_rest() {
+    fn trailing_star_matches_any_rest() {
         assert!(matches("time*", "timers"));
         assert!(!matches("time", "timers"));
         assert!(select(&["nobody-of-this-name".into()], false).is_err());

@@ -1,4 +1,4 @@
-//! Guests in C, C++ and Go become programs, once per source text, in a cache that any user can run from.
+//! Compiles guests in C, C++ and Go, once for each source text, into a cache from which any user can run them.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,13 +14,13 @@ use crate::sys;
 use crate::tree::sha256;
 use crate::user::PATH;
 
-/// Optimised as little as a distribution would, with threads.
+/// Low optimisation, with threads.
 const FLAGS: &[&str] = &["-O1", "-pthread", "-w"];
 const C: (&str, &str) = ("gcc", "-std=gnu11");
 const CXX: (&str, &str) = ("g++", "-std=gnu++17");
 const LIBRARIES: &[&str] = &["-lm", "-lrt"];
 
-/// Programs of other sources are kept this long, so that the cache does not grow for ever.
+/// Programs of other sources are kept this long, so that the cache does not grow forever.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 
 /// The cache; guests run as another user, so it cannot be below a home directory.
@@ -28,7 +28,7 @@ fn cache() -> PathBuf {
     PathBuf::from(format!("/var/tmp/armento-guests-{}", sys::user()))
 }
 
-/// Makes a cache, and refuses one that somebody else made.
+/// Creates a cache, and refuses one that another user created.
 pub fn own_folder(cache: &Path) -> Result<()> {
     if let Err(cause) = fs::create_dir(cache)
         && cause.kind() != ErrorKind::AlreadyExists
@@ -97,7 +97,7 @@ fn compiler(file: &str, folder: &Path, program: &Path) -> (&'static str, Command
     let mut command = Command::new(name);
     command.arg(standard).arg("-o").arg(program);
     if go {
-        // Without the network and without anybody's settings.
+        // Without network access and user settings.
         command
             .env("PATH", PATH)
             .env("GOCACHE", folder.join("go-build"))

@@ -1,6 +1,6 @@
 //! Full-screen programs on a terminal: editors, and one that draws with curses.
 //!
-//! They draw less when more keys wait, so the screen is compared that is there in the end.
+//! They draw less when several keys are waiting, so the final screen is compared.
 
 use crate::guests::terminal::Script;
 use crate::guests::terminal::Step::{self, Press, See};
@@ -39,7 +39,7 @@ const NANO: &[Step] = &[
     See("n"),
     Press("\r"),
     See("\x1b"),
-    // A command's output, which takes a while; a key at a time, as always.
+    // The output of a command, which takes a while; the keys are pressed one at a time, as always.
     Press("\x14"),
     See("Execute"),
     Press("s"),

@@ -1,7 +1,7 @@
-//! The folders of test suites: fetched, checked, prepared once, and kept where any user can read them.
+//! The folders of test suites: fetched, checked, prepared once, and stored where any user can read them.
 //!
-//! Guests run as another user and in nodes that have a /tmp of their own, so the cache is beside that of
-//! compiled guests and not below the build. It holds one folder a suite and version of its script.
+//! Guests run as another user and in nodes with a separate /tmp, so the cache is beside that of compiled guests and not
+//! below the build. It has one folder for each suite and version of its script.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -18,13 +18,13 @@ use crate::tree::sha256;
 use crate::user::{USER, missing};
 
 const FETCH: &str = include_str!("../../suites/fetch.sh");
-/// Fetching waits for networks, preparing may build.
+/// Fetching depends on the network, preparing may build.
 const FETCH_S_MAX: u32 = 420;
 const PREPARE_S_MAX: u32 = 420;
-/// Units of one suite.
+/// Limit of units in a suite.
 const UNITS_MAX: usize = 2000;
 
-/// A name that a unit may have: it becomes part of paths.
+/// Whether the name is valid for a unit: it becomes part of paths.
 pub fn is_unit(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-/".contains(c);
     (1..=80).contains(&name.len())
@@ -43,7 +43,7 @@ fn cache() -> PathBuf {
     PathBuf::from(format!("/var/tmp/armento-suites-{}", sys::user()))
 }
 
-/// The names of the suite's units; fetches and prepares it unless that was done before.
+/// The names of the suite's units; fetches and prepares the suite unless that was done before.
 pub fn units_of(suite: &Suite) -> Result<Vec<String>> {
     if let Some(package) = missing(suite.needs) {
         bail!("install the package {package}");
@@ -53,7 +53,7 @@ pub fn units_of(suite: &Suite) -> Result<Vec<String>> {
         own_folder(&cache())?;
         forget_old(&cache());
         eprintln!("fetching and preparing the test suite of {}", suite.name);
-        // Two sessions may prepare the same suite: each its own, and the first rename wins.
+        // Two sessions may prepare the same suite: each uses its own folder, and the first rename wins.
         let own = folder.with_extension(std::process::id().to_string());
         let made = make(suite, &own);
         if made.is_ok() && fs::rename(&own, &folder).is_err() && !folder.join("units").is_file() {
@@ -72,7 +72,7 @@ fn make(suite: &Suite, folder: &Path) -> Result<()> {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
     let words = [suite.package, &folder.display().to_string()];
     said(bounded(FETCH, "fetch", &words, FETCH_S_MAX).output()?)?;
-    // What a source brings is built by those who run it, and afterwards nobody's to change.
+    // The source is built as the user that runs it, and not changed afterwards.
     if sys::is_root() {
         own(folder, USER)?;
     }
@@ -104,17 +104,17 @@ pub fn bounded(script: &str, name: &str, words: &[&str], seconds_max: u32) -> Co
     command
 }
 
-/// Standard output, or the last line of what went wrong.
+/// Standard output, or the last line of standard error.
 fn said(done: Output) -> Result<String> {
     if !done.status.success() {
         let text = String::from_utf8_lossy(&done.stderr);
         let last = text.lines().rev().find(|line| !line.is_empty());
-        bail!("{} ({})", last.unwrap_or("no word of why"), done.status);
+        bail!("{} ({})", last.unwrap_or("no message"), done.status);
     }
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// What `prepare` printed, as names of units.
+/// Parses the output of `prepare` into names of units.
 fn units(text: &str) -> Result<Vec<String>> {
     let names: Vec<String> = text.lines().map(|line| line.trim().to_string()).collect();
     if let Some(bad) = names.iter().find(|name| !is_unit(name)) {

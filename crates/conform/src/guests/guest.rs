@@ -1,4 +1,4 @@
-//! A program that is run and moved: where its text is from, and what it needs.
+//! A program that is run and moved: the origin of its text, and its requirements.
 
 use std::borrow::Cow;
 
@@ -24,11 +24,11 @@ pub struct Guest {
     pub name: String,
     pub about: String,
     pub how: How,
-    /// Program and the Debian package that has it.
+    /// Program and the Debian package that contains it.
     pub needs: &'static [(&'static str, &'static str)],
-    /// It may never leave home, by design; it must still be right.
+    /// By design it may never leave home; its results must still be right.
     pub stays: bool,
-    /// Run only when it is named, or with `--long`.
+    /// Run only if it is named, or with `--long`.
     pub long: bool,
 }
 
@@ -39,19 +39,19 @@ pub struct Suite {
     pub package: &'static str,
     pub script: &'static str,
     pub shows: Shows,
-    /// Program and the Debian package that has it.
+    /// Program and the Debian package that contains it.
     pub needs: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
-    /// A line a test, `ok NAME`, `FAIL NAME` or `skip NAME`; tests that fail natively are no reference.
+    /// A line for each test, `ok NAME`, `FAIL NAME` or `skip NAME`; tests that fail natively are no reference.
     Verdicts,
-    /// What is the same every time, compared byte for byte.
+    /// Output that is the same every time, compared byte for byte.
     Everything,
 }
 
-/// Does a name match a pattern, whose trailing `*` stands for any rest?
+/// Whether a name matches a pattern; a trailing `*` matches any rest.
 pub fn matches(want: &str, name: &str) -> bool {
     match want.strip_suffix('*') {
         Some(start) => name.starts_with(start),

@@ -1,6 +1,7 @@
-//! The programs that are run and moved: C sources, real programs, terminal scripts, test suites, scripts of the user's own.
+//! The programs that are run and moved: C sources, real programs, terminal scripts, test suites, the user's own
+//! scripts.
 //!
-//! Start at [`select`] and [`select_units`]. A room of data: it runs nothing but compilers and the preparation of suites.
+//! Start at [`select`] and [`select_units`]. Data only: it runs nothing but compilers and the preparation of suites.
 
 mod catalog;
 mod compile;

@@ -1,7 +1,7 @@
-//! More real programs: servers, languages with threads and collectors, tools that watch others.
+//! More real programs: servers, languages with threads and garbage collectors, tools that observe others.
 //!
-//! As in [`crate::guests::real`], each must show the same every time. Those of [`LONG`] need big packages or
-//! much time: they run when they are named, or with `--long`.
+//! As in [`crate::guests::real`], each must print the same every time. Those of [`LONG`] need big packages or much
+//! time: they run if they are named, or with `--long`.
 
 use crate::guests::real::Real;
 

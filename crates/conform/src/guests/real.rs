@@ -1,18 +1,18 @@
 //! Real programs, as command lines for `sh -c` in an empty directory.
 //!
-//! Each line must show the same every time: no random numbers, times, pids or names of temporary
-//! files in what it prints or leaves.
+//! Each line must have the same result every time: no random numbers, times, pids or names of temporary files in its
+//! output or files.
 
 pub struct Real {
     pub name: &'static str,
     pub about: &'static str,
     pub line: &'static str,
-    /// Program and the Debian package that has it.
+    /// Program and the Debian package that contains it.
     pub needs: &'static [(&'static str, &'static str)],
 }
 
-/// Starts a command line with a function `text LINES` that prints text which compresses and sorts
-/// like text, made from numbers only.
+/// Starts a command line with a function `text LINES` that prints text which compresses and sorts like ordinary text,
+/// made from numbers only.
 macro_rules! with_text {
     ($($line:expr),+) => {
         concat!(
@@ -57,7 +57,7 @@ pub const REAL: &[Real] = &[
     },
     Real {
         name: "python-pool",
-        about: "python3: multiprocessing, whose processes share semaphores: pool, lock, queue, event.",
+        about: "python3: multiprocessing, with semaphores shared by its processes: pool, lock, queue, event.",
         line: include_str!("../../real/python-pool.sh"),
         needs: &[("python3", "python3")],
     },

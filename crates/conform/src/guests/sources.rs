@@ -1,4 +1,4 @@
-//! The sources of `guests/`, carried in the binary.
+//! The sources of `guests/`, embedded in the binary.
 
 include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 

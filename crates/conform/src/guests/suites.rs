@@ -1,9 +1,9 @@
-//! Test suites of well-known programs, from their Debian sources, cut into units of one test file.
+//! Test suites of well-known programs, from their Debian sources, divided into units of one test file.
 //!
-//! A suite is one shell script with three verbs, below `suites/`. It is called in the suite's folder as
-//! `prepare`, once and natively: it makes what the tests need and prints the names of the units. In a
-//! guest's fresh directory it is called as `stage UNIT`, natively, and as `run UNIT`, which is what is
-//! moved about; both find the suite's folder in `$SUITE`. `fetch` keeps the folders.
+//! A suite is one shell script with three verbs, below `suites/`. It is called in the suite's folder as `prepare`, once
+//! and natively: it makes what the tests need and prints the names of the units. In a guest's fresh directory it is
+//! called as `stage UNIT`, natively, and as `run UNIT`, which is the part that is moved; both find the suite's folder
+//! in `$SUITE`. `fetch` stores the folders.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use crate::guests::fetch;
 use crate::guests::guest::{Guest, How, Shows, Suite, matches};
 
-/// Debian's dpkg-dev unpacks sources.
+/// dpkg-source, from Debian's dpkg-dev, unpacks sources.
 const DPKG: (&str, &str) = ("dpkg-source", "dpkg-dev");
 
 pub const SUITES: &[Suite] = &[
@@ -88,7 +88,7 @@ pub const SUITES: &[Suite] = &[
     },
 ];
 
-/// The guest of a name like `perl:op/fork.t`.
+/// The guest for a name like `perl:op/fork.t`.
 pub fn find(name: &str) -> Option<Guest> {
     let (suite, unit) = name.split_once(':')?;
     let suite = SUITES.iter().find(|s| s.name == suite)?;
@@ -109,11 +109,11 @@ fn guest(suite: &'static Suite, unit: &str) -> Guest {
     }
 }
 
-/// What was asked for, and what is not there.
+/// The selected guests, and the suites that are missing.
 #[derive(Default)]
 pub struct Chosen {
     pub units: Vec<Guest>,
-    /// Suites that cannot be had here, and why.
+    /// Suites that are not available here, and why.
     pub absent: Vec<(&'static str, String)>,
 }
 
@@ -156,7 +156,7 @@ pub fn select(wanted: &[String]) -> Result<Chosen> {
     Ok(chosen)
 }
 
-/// Which units of `suite` are wanted, as patterns.
+/// The patterns for units of `suite` in `wanted`.
 fn parts<'a>(suite: &str, wanted: &'a [String]) -> Vec<&'a str> {
     let part = |want: &'a String| match want.split_once(':') {
         Some((name, part)) => (name == suite).then_some(part),
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_is_cut_into_suites_and_units() {
+    fn names_are_split_into_suites_and_units() {
         let wanted = ["perl:op/*".to_string(), "bash".into()];
         assert_eq!(parts("perl", &wanted), ["op/*"]);
         assert_eq!(parts("bash", &wanted), ["*"]);

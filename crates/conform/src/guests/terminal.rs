@@ -1,8 +1,8 @@
-//! Programs on a terminal: what to wait for, what to press.
+//! Programs on a terminal: texts to wait for, keys to press.
 //!
-//! Nothing of what the terminal shows is filtered before comparing (but for full-screen programs), so a script may only press keys
-//! when it has seen that the program waits for them, and must not make anything print a pid, a time
-//! or two things at once.
+//! The terminal's output is not filtered before it is compared (except for full-screen programs), so a script must
+//! press keys only after it has seen that the program waits for them, and must not make anything print a pid, a time or
+//! two things at once.
 
 pub enum Step {
     /// Wait until this text was shown (after the last match).
@@ -16,7 +16,7 @@ pub struct Script {
     pub about: &'static str,
     pub command: &'static [&'static str],
     pub steps: &'static [Step],
-    /// The bytes depend on when keys come: the screen at the end is compared.
+    /// The bytes depend on when keys come: the final screen is compared.
     pub screen: bool,
     pub needs: &'static [(&'static str, &'static str)],
 }
@@ -28,8 +28,8 @@ const CTRL_D: &str = "\x04";
 const CTRL_Z: &str = "\x1a";
 const CTRL_BACKSLASH: &str = "\x1c";
 
-/// Runs until interrupted, says when it starts and when it is continued. It starts no program:
-/// a Ctrl-Z between vfork and exec stops the child alone, natively too, and the shell waits for ever.
+/// Runs until interrupted, prints a line when it starts and when it is continued. It starts no program: a Ctrl-Z
+/// between vfork and exec stops the child alone, natively too, and the shell waits forever.
 const LOOP: &str = "sh -c 'trap \"echo back\" CONT; echo up; while :; do :; done'\r";
 
 /// Long enough for several moves, on both sides of a fork.
@@ -98,9 +98,9 @@ const PYTHON: &[Step] = &[
     See("\nname? "),
     Press("guest\r"),
     See("\n'guest'\r\n>>> "),
-    // Ctrl-C in a sleep and in a busy loop. Caught, since a traceback would tell in which line it was. The
-    // sleep is short and repeated: python notes a signal and looks for notes before it sleeps, and one
-    // that comes between is seen only after that sleep, natively too.
+    // Ctrl-C in a sleep and in a busy loop. Caught, since a traceback would show in which line it was. The sleep is
+    // short and repeated: python records a signal and checks for recorded ones before it sleeps, and a signal that
+    // comes in between is handled only after that sleep, natively too.
     Press("import time\r"),
     See(">>> "),
     Press("try: print('sleeping'); exec('while 1: time.sleep(1)')\r"),
@@ -138,7 +138,7 @@ const DASH: &[Step] = &[
     See("\none\r\n$ "),
     Press("read x\r"),
     See("read x\r\n"),
-    // The terminal's own editing: rub out a letter, kill a line.
+    // The terminal's own editing: erase a letter, kill a line.
     Press("ab\x7fc\r"),
     See("$ "),
     Press("echo $x\r"),

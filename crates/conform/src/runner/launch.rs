@@ -22,15 +22,15 @@ use crate::task::{End, Mode, Outcome, Task};
 use crate::tree::{self, Stream};
 use crate::user::{PATH, USER, missing};
 
-/// How often a waiting harness looks at the clock, milliseconds.
+/// Interval at which the waiting harness checks the clock, milliseconds.
 const LOOK_MS: u64 = 50;
-/// Copying a suite's files.
+/// Time limit for copying a suite's files.
 const STAGE_S_MAX: u32 = 60;
 
 struct Dirs {
     home: PathBuf,
     tmp: PathBuf,
-    /// Where its keeper says what fails.
+    /// Directory in which its keeper logs failures.
     log: PathBuf,
 }
 
@@ -63,7 +63,7 @@ impl Dirs {
         Ok(dirs)
     }
 
-    /// The first panic that a keeper of this run wrote down.
+    /// The first panic that a keeper of this run logged.
     fn panic(&self) -> Option<String> {
         let log = fs::read(&self.log).ok()?;
         let log = String::from_utf8_lossy(&log);
@@ -74,7 +74,8 @@ impl Dirs {
     fn remove(&self) {
         let _ = fs::remove_file(&self.log);
         for dir in [&self.home, &self.tmp] {
-            // Guests leave unreadable directories on purpose; root does not mind, others must.
+            // Guests leave unreadable directories on purpose; root can remove them, other users must change modes
+            // first.
             if fs::remove_dir_all(dir).is_err() && dir.exists() {
                 let _ = Command::new("chmod")
                     .arg("-R")
@@ -87,7 +88,7 @@ impl Dirs {
     }
 }
 
-/// The guest's own words, without `armento run`.
+/// The guest's own command line, without `armento run`.
 fn words(guest: &Guest) -> Result<Vec<String>> {
     Ok(match &guest.how {
         How::Source { file, source } => vec![
@@ -104,7 +105,7 @@ fn words(guest: &Guest) -> Result<Vec<String>> {
     })
 }
 
-/// What `mode` puts before the guest's words.
+/// The command line that `mode` puts before the guest's.
 pub fn prefix(task: &Task) -> Result<Vec<String>> {
     if task.mode == Mode::Native {
         return Ok(Vec::new());
@@ -186,7 +187,7 @@ pub fn once(guest: &Guest, task: &Task) -> Result<Outcome> {
     outcome
 }
 
-/// Puts into the guest's directory what a suite's unit finds there; no part of what is run.
+/// Copies the files of a suite's unit into the guest's directory; not part of the run.
 fn stage(suite: &Suite, unit: &str, dirs: &Dirs) -> Result<()> {
     let mut command = guests::bounded(suite.script, suite.name, &["stage", unit], STAGE_S_MAX);
     command
@@ -216,7 +217,7 @@ fn environment(command: &mut Command, task: &Task, dirs: &Dirs) {
         .env("LOGNAME", "guest")
         .env("SHELL", "/bin/sh")
         .env("ARMENTO_KEEPER_LOG", &dirs.log);
-    // Which daemon; and whether all memory is to come behind the flip.
+    // The daemon's socket; and whether all memory is sent after the flip.
     for name in ["ARMENTO_SOCKET", "ARMENTO_POSTCOPY"] {
         let Some(value) = std::env::var_os(name) else {
             continue;
@@ -240,10 +241,10 @@ fn drive(mut command: Command, guest: &Guest, task: &Task) -> Result<Outcome> {
                 .stderr(theirs);
             sys::prepare(&mut command, true);
             let child = command.spawn()?;
-            // The command holds the other end; the end of the terminal shows only when it is gone.
+            // The command holds the other end; the terminal's end is visible only after it is closed.
             drop(command);
-            let ears = vec![Ear::new(ours)];
-            follow(child, ears, Some(Typist::new(script.steps)), task)?
+            let outputs = vec![Output::new(ours)];
+            follow(child, outputs, Some(Typist::new(script.steps)), task)?
         }
         _ => {
             command
@@ -256,7 +257,7 @@ fn drive(mut command: Command, guest: &Guest, task: &Task) -> Result<Outcome> {
             let err = OwnedFd::from(child.stderr.take().context("stderr is piped")?);
             follow(
                 child,
-                vec![Ear::new(out.into()), Ear::new(err.into())],
+                vec![Output::new(out.into()), Output::new(err.into())],
                 None,
                 task,
             )?
@@ -268,23 +269,23 @@ fn drive(mut command: Command, guest: &Guest, task: &Task) -> Result<Outcome> {
 }
 
 /// One output of the guest.
-struct Ear {
+struct Output {
     file: File,
     stream: Stream,
     open: bool,
 }
 
-impl Ear {
-    fn new(file: File) -> Ear {
-        Ear {
+impl Output {
+    fn new(file: File) -> Output {
+        Output {
             file,
             stream: Stream::new(),
             open: true,
         }
     }
 
-    /// Reads what is there. A terminal whose other side is closed says EIO: its end.
-    fn listen(&mut self) -> Vec<u8> {
+    /// Reads available bytes. A terminal with a closed other side returns EIO: its end.
+    fn read_available(&mut self) -> Vec<u8> {
         let mut chunk = vec![0; 64 << 10];
         match self.file.read(&mut chunk) {
             Ok(n) if n > 0 => {
@@ -303,7 +304,7 @@ impl Ear {
 
 fn follow(
     mut child: Child,
-    mut ears: Vec<Ear>,
+    mut outputs: Vec<Output>,
     mut typist: Option<Typist>,
     task: &Task,
 ) -> Result<Outcome> {
@@ -312,22 +313,22 @@ fn follow(
     let pidfd = sys::pidfd(child.id())?;
     let mut status = None;
     let mut hang = false;
-    while status.is_none() || ears.iter().any(|ear| ear.open) {
+    while status.is_none() || outputs.iter().any(|output| output.open) {
         if Instant::now() > deadline || sys::interrupted() {
             hang = true;
             break;
         }
-        let open: Vec<usize> = (0..ears.len()).filter(|&i| ears[i].open).collect();
-        let mut fds: Vec<_> = open.iter().map(|&i| ears[i].file.as_fd()).collect();
+        let open: Vec<usize> = (0..outputs.len()).filter(|&i| outputs[i].open).collect();
+        let mut fds: Vec<_> = open.iter().map(|&i| outputs[i].file.as_fd()).collect();
         if status.is_none() {
             fds.push(pidfd.as_fd());
         }
         let ready = sys::readable(&fds, LOOK_MS)?;
         for (&index, _) in open.iter().zip(&ready).filter(|(_, ready)| **ready) {
-            let chunk = ears[index].listen();
+            let chunk = outputs[index].read_available();
             if let Some(keys) = typist.as_mut().map(|t| t.shown(&chunk)) {
-                // A guest that is gone cannot take keys; its status will tell.
-                let _ = ears[index].file.write_all(&keys);
+                // A guest that is gone cannot receive keys; its status will show that.
+                let _ = outputs[index].file.write_all(&keys);
             }
         }
         status = match status {
@@ -336,7 +337,7 @@ fn follow(
         };
     }
     let (moves, away) = watch.finish();
-    let mut streams = ears.into_iter().map(|ear| ear.stream.finish());
+    let mut streams = outputs.into_iter().map(|output| output.stream.finish());
     let end = match status {
         Some(status) if !hang => match status.code() {
             Some(code) => End::Exit(code),

@@ -1,16 +1,16 @@
-//! What a guest leaves running: waited for, named, ended. Works because orphans become ours.
+//! Processes that a guest leaves running: waited for, listed, ended. Possible because orphans are reparented to us.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::sys;
 
-/// Processes may outlive the guest this long (a keeper says goodbye); then they count as left.
+/// Processes may outlive the guest this long (a keeper finishes its session); then they count as left.
 const LINGER: Duration = Duration::from_secs(5);
 /// Rounds of killing, 10 ms each; every round ends one generation of orphans.
 const ROUNDS_MAX: u32 = 100;
 
-/// Waits until nothing of the run is left, ends what lingers, and names it.
+/// Waits until no process of the run is left, ends those that remain, and returns their names.
 pub fn clear_out() -> Vec<String> {
     let start = Instant::now();
     let mut wait = Duration::from_millis(1);
@@ -31,7 +31,7 @@ pub fn clear_out() -> Vec<String> {
     }
 }
 
-/// Kills every descendant; orphans come back to us, so a few rounds end all of them.
+/// Kills every descendant; orphans are reparented to us, so a few rounds end all of them.
 fn end_all() {
     for _ in 0..ROUNDS_MAX {
         let living = descendants(std::process::id());
@@ -77,7 +77,7 @@ fn descendants(root: u32) -> Vec<(u32, String)> {
     found
 }
 
-/// Name, state and parent from a line of `/proc/PID/stat`. The name may hold spaces and brackets.
+/// Name, state and parent from a line of `/proc/PID/stat`. The name may contain spaces and brackets.
 fn parse_stat(stat: &str) -> Option<(String, String, u32)> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let mut rest = stat[close + 1..].split_whitespace();
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_names_in_stat() {
+    fn odd_names_in_stat_are_parsed() {
         let line = "812 (a) b (c)) S 7 812 812 0 -1";
         assert_eq!(parse_stat(line), Some(("a) b (c)".into(), "S".into(), 7)));
         assert_eq!(parse_stat("nonsense"), None);

@@ -1,4 +1,4 @@
-//! Inside a node: starts a guest as an ordinary user in a fresh directory, and tells what it showed.
+//! The part inside a node: starts a guest as an ordinary user in a fresh directory, and reports its outcome.
 //!
 //! Start at [`serve`], which reads tasks as JSON lines and answers each.
 

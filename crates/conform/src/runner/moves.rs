@@ -1,4 +1,4 @@
-//! Asks `armento ps` now and then where the tree of a run is.
+//! Polls `armento ps` for the location of a run's tree.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts watching the tree whose first process is `pid`, when there may be moves to see.
+    /// Starts to watch the tree with the first process `pid`, if moves are possible in this mode.
     pub fn start(task: &Task, pid: u32) -> Watch {
         let asker = match (&task.armento, task.mode) {
             (Some(armento), mode) if mode != Mode::Native => {
@@ -34,7 +34,7 @@ impl Watch {
                             log.take(&list, pid);
                         }
                     }
-                    log.told()
+                    log.seen()
                 });
                 Some((stop, thread))
             }
@@ -60,7 +60,7 @@ fn ask(armento: &PathBuf) -> Option<Value> {
     serde_json::from_slice(&ps.output().ok()?.stdout).ok()
 }
 
-/// What was seen of one tree.
+/// Observations of one tree.
 #[derive(Default)]
 struct Log {
     moves: HashMap<u64, u64>,
@@ -88,12 +88,12 @@ impl Log {
         }
     }
 
-    fn told(&self) -> Seen {
+    fn seen(&self) -> Seen {
         (self.away.map(|_| self.moves.values().sum()), self.away)
     }
 }
 
-/// The list of processes, wherever the schema puts it.
+/// The list of processes, at any place of the schema.
 fn procs(list: &Value) -> Option<&Vec<Value>> {
     ["procs", "processes"]
         .iter()
@@ -117,13 +117,13 @@ mod tests {
         };
         log.take(&at(0, "n1"), 7);
         log.take(&at(4, "n2"), 7);
-        assert_eq!(log.told(), (Some(6), Some(true)));
+        assert_eq!(log.seen(), (Some(6), Some(true)));
     }
 
     #[test]
     fn nothing_seen_is_unknown() {
         let mut log = Log::default();
         log.take(&json!({"procs": []}), 7);
-        assert_eq!(log.told(), (None, None));
+        assert_eq!(log.seen(), (None, None));
     }
 }

@@ -1,8 +1,8 @@
-//! Presses keys when the right text has appeared. No clock: the caller feeds it what was shown.
+//! Presses keys when the expected text has appeared. No clock: the caller passes the output.
 
 use crate::guests::Step;
 
-/// Where a terminal script stands.
+/// The position in a terminal script.
 pub struct Typist {
     steps: &'static [Step],
     next: usize,
@@ -38,7 +38,7 @@ impl Typist {
         keys
     }
 
-    /// The text still waited for.
+    /// The text that is still expected.
     pub fn stuck(&self) -> Option<String> {
         match self.steps.get(self.next)? {
             Step::See(text) => Some(format!("step {}: waited for {text:?}", self.next)),

@@ -1,4 +1,4 @@
-//! Both sides of a difference, written where the user can look.
+//! Stores both sides of a difference where the user can read them.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::task::{Mode, Outcome, Task};
 
-/// Writes both outcomes and how to repeat them; the node's disk goes with the lab.
+/// Writes both outcomes and how to repeat them; the node's disk is removed with the lab.
 pub fn keep(
     task: &Task,
     round: u32,
@@ -20,7 +20,7 @@ pub fn keep(
     let write = || -> Result<()> {
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join("repeat"), format!("{repeat}\n"))?;
-        // A native run that differs from the first one is its own other side.
+        // A native run that differs from the first one is both sides.
         let other_side = if task.mode == Mode::Native {
             "again"
         } else {

@@ -1,4 +1,4 @@
-//! The session's end of a runner: tasks go in, outcomes come out.
+//! The session's end of a runner: sends tasks, receives outcomes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::farm::{self, Farm};
 use crate::task::{End, LINE_MAX, Outcome, Task};
 
-/// A conform of its own inside the node, fed with tasks.
+/// Another conform process inside the node, which receives tasks.
 pub struct Runner {
     child: Child,
     tasks: Option<ChildStdin>,
@@ -72,7 +72,7 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        // The end of its input ends it; it clears away its guest first.
+        // The end of its input ends it; it removes its guest first.
         self.tasks = None;
         let _ = self.child.wait();
     }

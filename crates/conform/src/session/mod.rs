@@ -1,4 +1,4 @@
-//! One call of `armento conform`: a lab, runners in its nodes, guests to each, evidence kept, lines for people.
+//! One call of `armento conform`: a lab, runners in its nodes, guests for each, evidence, output for the user.
 //!
 //! Start at [`run`].
 

@@ -1,4 +1,4 @@
-//! The whole suite: runners take guests from one queue, results are compared as they come.
+//! The whole suite: runners take guests from one queue, results are compared as they arrive.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ use crate::session::show;
 use crate::sys;
 use crate::task::{End, Mode, Outcome, Task};
 
-/// How often a waiting session looks for Ctrl-C.
+/// Interval at which a waiting session checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
-/// A unit of a suite may take so many times as long as natively, on top of `--timeout`.
+/// A unit of a suite may take so many times as long as natively, in addition to `--timeout`.
 const PACE: u64 = 50;
 /// But never longer than this, seconds.
 const SUITE_S_MAX: u32 = 1200;
@@ -47,7 +47,7 @@ pub fn run(args: &Args, guests: &[Guest], absent: &[(&'static str, String)]) -> 
         None => Ok(()),
     };
     if !args.keep {
-        // In a lab the guests' directories go with the nodes' disks.
+        // In a lab the guests' directories are removed with the nodes' disks.
         let _ = std::fs::remove_dir_all(&plan.base);
     }
     down?;
@@ -56,12 +56,12 @@ pub fn run(args: &Args, guests: &[Guest], absent: &[(&'static str, String)]) -> 
     Ok(report.code())
 }
 
-/// What all runners share.
+/// Data that all runners share.
 #[derive(Clone)]
 struct Plan {
     args: Args,
     modes: Vec<Mode>,
-    /// None when every run is native: then no lab is needed.
+    /// None if every run is native: then no lab is needed.
     armento: Option<PathBuf>,
     base: PathBuf,
 }
@@ -109,7 +109,7 @@ impl Plan {
     }
 }
 
-/// Compiles before anything is measured or raised; a node finds the programs on its root disk.
+/// Compiles before anything is measured or started; a node finds the programs on its root disk.
 fn prepare(guests: &[Guest]) -> Result<()> {
     for guest in guests {
         if let How::Source { file, source } = guest.how
@@ -155,7 +155,7 @@ fn suite(
                 if give_up.is_none() {
                     runners.iter().for_each(|&pid| sys::terminate(pid));
                 }
-                // A runner that does not answer goes with its lab.
+                // A runner that does not answer ends with its lab.
                 if *give_up.get_or_insert_with(|| Instant::now() + PATIENCE) < Instant::now() {
                     break;
                 }
@@ -182,14 +182,14 @@ fn work(
         if let Some(farm) = &farm {
             keep_logs(farm, &row);
         }
-        // A guest that was cut off proves nothing.
+        // The result of an interrupted guest means nothing.
         if sys::interrupted() || results.send(row).is_err() {
             return;
         }
     }
 }
 
-/// Others may have failed at the same time: each has what was said then.
+/// Guests may fail at the same time: each gets the logs of that time.
 fn keep_logs(farm: &Farm, row: &Row) {
     let failed = |r: &&Run| matches!(r.verdict, Verdict::Differs(_));
     for folder in row
@@ -204,7 +204,7 @@ fn keep_logs(farm: &Farm, row: &Row) {
     }
 }
 
-/// The row of a suite that cannot be had.
+/// The row of a suite that is not available.
 fn absent_suite(name: &str, modes: &[Mode], why: &str) -> Row {
     let mut row = Row {
         name: format!("{name}:*"),
@@ -215,8 +215,8 @@ fn absent_suite(name: &str, modes: &[Mode], why: &str) -> Row {
     row
 }
 
-/// Seconds that a run may take. Tests of suites differ too much for one limit: a file that makes a thousand
-/// children takes them elsewhere at a fiftieth of the pace, and hangs no more than natively.
+/// Seconds that a run may take. Tests of suites differ too much for one limit: a file that creates a thousand children
+/// takes fifty times as long away from home, and does not hang more often than natively.
 fn patience(guest: &Guest, timeout_s: u32, native_ms: u64) -> u32 {
     if !matches!(guest.how, How::Suite { .. }) {
         return timeout_s;

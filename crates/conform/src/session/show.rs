@@ -1,4 +1,4 @@
-//! What the user reads while the suite runs: a line a guest, and below it what differs.
+//! Output while the suite runs: a line for each guest, and its differences below it.
 
 use std::io::{IsTerminal, Write};
 
@@ -11,7 +11,7 @@ use crate::task::Mode;
 /// Width of the column of names.
 const NAME_WIDTH: usize = 22;
 
-/// The line of one guest, and below it what differs.
+/// The line of one guest, and its differences below it.
 pub fn line(row: &Row, modes: &[Mode]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -37,7 +37,7 @@ pub fn line(row: &Row, modes: &[Mode]) -> Result<()> {
         writeln!(out, "    skipped: {why}")?;
     }
     for run in &row.runs {
-        // What was never seen away closes no gap.
+        // A run that was never seen away closes no gap.
         if !row.doubtful(run) {
             detail(&mut out, run)?;
         }
@@ -69,7 +69,7 @@ fn detail(out: &mut impl Write, run: &Run) -> Result<()> {
             )?;
             writeln!(out, "      repeat: {}", run.repeat)?;
         }
-        // Said below, once.
+        // Printed below, once.
         Verdict::Skipped(_) => {}
         Verdict::Differs(list) => {
             writeln!(

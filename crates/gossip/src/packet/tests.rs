@@ -22,7 +22,7 @@ fn entry(i: usize) -> Entry {
     entry.speed = 10_000 + i as u32;
     entry.cpu.vendor = "AuthenticAMD".into();
     entry.cpu.flags = [0x7ed8_3203; 9];
-    // Every third is of another version.
+    // Every third has another version.
     entry.version = if i.is_multiple_of(3) {
         "0.2.0"
     } else {
@@ -32,7 +32,7 @@ fn entry(i: usize) -> Entry {
     entry
 }
 
-/// Knows so many others.
+/// A vector with so many other nodes.
 fn knows(others: usize) -> Vector {
     let mut vector = Vector::new(name(0), 1_795_300_000_000);
     vector.set_own(entry(0), Tick(1000));
@@ -46,7 +46,7 @@ fn knows(others: usize) -> Vector {
 }
 
 #[test]
-fn what_a_packet_weighs_is_what_its_message_takes() {
+fn packet_size_equals_its_message_size() {
     for others in [0, 1, 63, 1000, 3000] {
         let mut vector = knows(others);
         let packet = vector.packet_for(&name(7), Tick(1100));
@@ -57,19 +57,19 @@ fn what_a_packet_weighs_is_what_its_message_takes() {
         assert_eq!(packet.builds.len(), 2.min(others + 1), "equal builds once");
         let again: Message = postcard::from_bytes(&bytes).unwrap();
         assert_eq!(again, message);
-        // About 1800 of ten thousand are what keeps knowledge young there (RFD 43).
+        // About 1800 of ten thousand are needed to keep data fresh there (RFD 6).
         assert!(packet.len() >= 1700.min(others), "{} entries", packet.len());
     }
 }
 
 #[test]
-fn the_version_before_reads_what_it_knows() {
+fn previous_version_reads_the_part_it_knows() {
     let mut vector = knows(20);
     let message = vector.message_for(&name(99), Tick(1100));
     let bytes = postcard::to_stdvec(&message).unwrap();
     let before: Before = postcard::from_bytes(&bytes).unwrap();
     assert_eq!(before.items, message.items);
-    // Facts it knows from these alone: the sender's own, and by turns all.
+    // Facts that it receives from these alone: the sender's own, and all in turn.
     let mut told = std::collections::BTreeSet::new();
     for _ in 0..25 {
         let message = vector.message_for(&name(99), Tick(1100));
@@ -85,7 +85,7 @@ fn the_version_before_reads_what_it_knows() {
 }
 
 #[test]
-fn the_version_before_is_understood() {
+fn previous_version_is_understood() {
     let mut vector = knows(3);
     let mut message = vector.message_for(&name(99), Tick(1100));
     for (item, about) in message.items.iter_mut().zip(&message.rest.about) {
@@ -104,7 +104,7 @@ fn the_version_before_is_understood() {
         from: message.from,
         items: message.items,
     };
-    // What a version to come adds is no facts.
+    // Additions of a future version are not facts.
     for more in [&b""[..], b"to come", &[0xff; 90], &[1; 40]] {
         let mut bytes = postcard::to_stdvec(&before).unwrap();
         bytes.extend_from_slice(more);
@@ -119,7 +119,7 @@ fn the_version_before_is_understood() {
 }
 
 #[test]
-fn facts_that_do_not_fit_are_no_facts() {
+fn facts_of_missing_builds_are_ignored() {
     let mut vector = knows(3);
     let mut message = vector.message_for(&name(99), Tick(1100));
     message.rest.about[1].build = 77;
@@ -136,7 +136,7 @@ fn facts_that_do_not_fit_are_no_facts() {
 }
 
 #[test]
-fn urgent_news_goes_to_more_at_once() {
+fn urgent_updates_go_to_more_peers_at_once() {
     let mut vector = knows(3);
     let peers: Vec<NodeName> = (1..100).map(name).collect();
     let mut dice = crate::Dice::seeded(1);
@@ -148,7 +148,7 @@ fn urgent_news_goes_to_more_at_once() {
 }
 
 #[test]
-fn a_table_counts_on_for_years() {
+fn table_clock_runs_for_years() {
     let mut me = Vector::new(name(0), 1);
     let mut n1 = Vector::new(name(1), 1);
     for day in 0..100 {

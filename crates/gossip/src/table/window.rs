@@ -1,12 +1,12 @@
-//! The freshest of a table: what a message takes along, and what a decision looks at.
+//! The freshest rows of a table: for a message, and for a decision.
 
 use super::{AGE_MS_MAX, Table};
 use crate::packet::{Filling, Packet};
 use crate::{ITEMS_MAX, Tick};
 
-/// Facts told in full a message, in turn, beside the sender's own: for versions that know of no other way.
+/// Number of facts written in full in a message, in turn, beside the sender's own: for versions that read no other.
 const TOLD_TURN: usize = 1;
-/// Rows whose ages differ by less than this count as equally fresh.
+/// Rows with ages that differ by less than this count as equally fresh.
 const BUCKET_MS: u32 = 256;
 const BUCKETS: usize = (AGE_MS_MAX / BUCKET_MS as u64) as usize + 1;
 
@@ -35,8 +35,7 @@ impl Table {
         (0..TOLD_TURN).any(|k| (self.turn as usize).wrapping_add(k) % of == place)
     }
 
-    /// Freshest first, at most so many. One pass counts, another puts in place: nothing is sorted, and rows are read in
-    /// the order in which they lie.
+    /// Freshest first, at most `max`. A counting sort in two passes: rows are read in their order in memory.
     fn freshest<T>(
         &self,
         except: u32,
@@ -60,7 +59,8 @@ impl Table {
         let len = sum.min(max);
         let mut order: Vec<Option<T>> = Vec::new();
         order.resize_with(len, || None);
-        // Of the equally fresh others are first each time: where the window ends nobody is always left out.
+        // The order among equally fresh rows changes each time, so that the end of the window does not always exclude
+        // the same ones.
         let turn = self.turn as usize * BUCKET_MS as usize;
         let first = turn.checked_rem(self.spoken.len()).unwrap_or(0);
         for id in (first..self.spoken.len()).chain(0..first) {
@@ -73,7 +73,8 @@ impl Table {
         order
     }
 
-    /// Whom a decision looks at: this node, the freshest others up to `max`, and `also`. In order of their numbers.
+    /// The nodes that a decision examines: this node, the freshest others up to `max`, and `also`. In order of their
+    /// numbers.
     pub fn window(&self, max: usize, also: impl Iterator<Item = u32>, now: Tick) -> Vec<u32> {
         let fresh = self.freshest(self.me, max, now, Some);
         let mut window: Vec<u32> = fresh.into_iter().flatten().chain(also).collect();

@@ -19,7 +19,7 @@ fn load_of(vector: &Vector, node: &str, now: Tick) -> Option<(u32, u64)> {
 }
 
 #[test]
-fn ages_travel_and_clocks_do_not() {
+fn ages_are_sent_instead_of_clock_values() {
     let mut far = speaks("far", 1, 7, Tick(900_000));
     let mut between = Vector::new(name("between"), 1);
     let mut me = Vector::new(name("me"), 1);
@@ -32,7 +32,7 @@ fn ages_travel_and_clocks_do_not() {
 }
 
 #[test]
-fn the_newer_entry_is_kept_whatever_the_order() {
+fn newer_entry_is_kept_in_any_order() {
     let mut n2 = speaks("n2", 1, 10, Tick(0));
     let old = n2.message_for(&name("me"), Tick(0));
     n2.set_own(
@@ -57,7 +57,7 @@ fn the_newer_entry_is_kept_whatever_the_order() {
 }
 
 #[test]
-fn a_dead_incarnation_never_comes_back() {
+fn dead_incarnation_never_returns() {
     let mut me = Vector::new(name("me"), 1);
     let mut old = speaks("n2", 5, 10, Tick(0));
     (0..9).for_each(|_| old.set_own(Entry::new(name("n2"), 0), Tick(0)));
@@ -72,7 +72,7 @@ fn a_dead_incarnation_never_comes_back() {
 }
 
 #[test]
-fn a_forgotten_node_returns_by_its_own_word_only() {
+fn forgotten_node_returns_only_by_its_own_message() {
     let mut me = Vector::new(name("me"), 1);
     let mut n2 = speaks("n2", 5, 10, Tick(0));
     let mut n3 = speaks("n3", 5, 30, Tick(0));
@@ -88,7 +88,7 @@ fn a_forgotten_node_returns_by_its_own_word_only() {
     );
     me.receive(n2.message_for(&name("me"), Tick(0)), Tick(0));
     assert_eq!(load_of(&me, "n2", Tick(0)), Some((10, 0)));
-    // … or as a later incarnation, from anybody.
+    // … or as a later incarnation, from any node.
     me.forget(&name("n2"));
     let mut again = speaks("n2", 6, 50, Tick(0));
     n3.receive(again.message_for(&name("n3"), Tick(0)), Tick(0));
@@ -97,7 +97,7 @@ fn a_forgotten_node_returns_by_its_own_word_only() {
 }
 
 #[test]
-fn what_is_too_old_is_neither_shown_nor_passed_on() {
+fn too_old_entries_are_neither_shown_nor_passed_on() {
     let mut me = speaks("me", 1, 0, Tick(0));
     let mut n2 = speaks("n2", 5, 10, Tick(0));
     me.receive(n2.message_for(&name("me"), Tick(0)), Tick(0));
@@ -110,7 +110,7 @@ fn what_is_too_old_is_neither_shown_nor_passed_on() {
 }
 
 #[test]
-fn changed_facts_replace_the_former_ones() {
+fn changed_facts_replace_earlier_ones() {
     let mut n2 = speaks("n2", 5, 10, Tick(0));
     let mut me = Vector::new(name("me"), 1);
     me.receive(n2.message_for(&name("me"), Tick(0)), Tick(0));
@@ -126,7 +126,7 @@ fn changed_facts_replace_the_former_ones() {
 }
 
 #[test]
-fn insane_or_foreign_words_change_nothing() {
+fn invalid_or_foreign_messages_change_nothing() {
     let mut me = speaks("me", 5, 1, Tick(0));
     let mut liar = speaks("me", 9, 99, Tick(0));
     assert!(

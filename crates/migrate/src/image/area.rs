@@ -1,4 +1,4 @@
-//! One memory area: where it is, what it shows, and what its program asked the kernel for.
+//! One memory area: where it is, what backs it, and its flags and advice.
 
 use armento_tracee::inject::Call;
 use armento_tracee::pages::{Backing, Run};
@@ -17,7 +17,7 @@ pub struct Area {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     Anon,
-    /// Grows down by itself.
+    /// Grows down automatically.
     Stack,
     /// Private view of a file; `shared` when home maps it shared and read-only.
     File {
@@ -25,7 +25,7 @@ pub enum Kind {
         off: u64,
         shared: bool,
     },
-    /// Writable by others, too.
+    /// Other processes can write it, too.
     Shared {
         object: ObjectId,
         off: u64,
@@ -37,7 +37,7 @@ impl Area {
         (self.start, self.end)
     }
 
-    /// Does the kernel make it bigger by itself?
+    /// Whether the kernel extends it automatically.
     pub fn grows(&self) -> bool {
         self.kind == Kind::Stack || self.flags.has(GROWS)
     }
@@ -68,7 +68,7 @@ pub fn files_of(areas: &[Area]) -> Vec<FileKey> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flags(u16);
 
-/// As smaps writes them.
+/// In the spelling of smaps.
 pub(super) const WORDS: [&str; 12] = [
     "gd", "nr", "dc", "wf", "dd", "hg", "nh", "mg", "sr", "rr", "lo", "lf",
 ];
@@ -76,7 +76,8 @@ pub const GROWS: Flags = Flags(1 << 0);
 pub const NO_RESERVE: Flags = Flags(1 << 1);
 pub(super) const LOCKED: Flags = Flags(1 << 10);
 pub(super) const LOCKED_ON_FAULT: Flags = Flags(1 << 11);
-/// Of madvise: the bit, what sets it, what takes it back. A huge page's two have no way back but each other.
+/// For madvise: the bit, the advice that sets it, the advice that clears it. The two for huge pages can only be
+/// replaced by each other.
 const ADVICE: [(u16, i32, i32); 8] = [
     (1 << 2, libc::MADV_DONTFORK, libc::MADV_DOFORK),
     (1 << 3, libc::MADV_WIPEONFORK, libc::MADV_KEEPONFORK),
@@ -87,7 +88,7 @@ const ADVICE: [(u16, i32, i32); 8] = [
     (1 << 8, libc::MADV_SEQUENTIAL, libc::MADV_NORMAL),
     (1 << 9, libc::MADV_RANDOM, libc::MADV_NORMAL),
 ];
-/// A program can tell whether it has these; the rest is for speed, and a kernel without it says EINVAL.
+/// Flags whose effect a program can observe; the rest is for speed, and a kernel without it returns EINVAL.
 const MUST: u16 = 0b1_1100;
 
 impl Flags {
@@ -104,7 +105,7 @@ impl Flags {
         Flags(self.0 | f.0)
     }
 
-    /// What an area must be mapped with: nothing can change it later.
+    /// Flags with which an area must be mapped: they cannot be changed later.
     pub fn of_mmap(self) -> i32 {
         let grows = if self.has(GROWS) {
             libc::MAP_GROWSDOWN
@@ -119,17 +120,17 @@ impl Flags {
         grows | unreserved
     }
 
-    /// Were both mapped alike?
+    /// Whether both were mapped with the same flags.
     pub fn mapped_as(self, other: Flags) -> bool {
         self.of_mmap() == other.of_mmap()
     }
 
-    /// Calls that take `run` from `old` to this: those that must succeed, and hints.
+    /// Calls that change `run` from flags `old` to these: those that must succeed, and hints.
     pub fn calls(self, old: Flags, run: Run) -> (Vec<Call>, Vec<Call>) {
         let (mut must, mut hints) = (Vec::new(), Vec::new());
         let changed = self.0 ^ old.0;
         let (gone, new) = (changed & old.0, changed & self.0);
-        // Taking one back may take its opposite with it: first.
+        // Clearing one may clear its opposite too, so clearing comes first.
         let back = ADVICE
             .iter()
             .filter(|a| gone & a.0 != 0)

@@ -18,18 +18,18 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Deref;
 
-/// Areas of a process, and what the source needs to know beside them.
+/// Areas of a process, with facts that the source needs.
 #[derive(Default)]
 pub struct Survey {
     pub areas: Vec<Area>,
-    /// Which files it maps, and those of them that were looked at just now.
+    /// The files that it maps; of these, the ones examined just now.
     pub names: Names,
     pub files: HashMap<FileKey, File>,
-    /// Files mapped shared that the user could write: leased, so that he cannot without our knowing.
+    /// Files mapped shared that the user could write: leased, so that we notice a write.
     pub leased: Vec<FileKey>,
-    /// What of objects shared with others is to be sent; set when they stand still.
+    /// Ranges of shared objects that are to be sent; set while all their processes are frozen.
     pub objects: Vec<Run>,
-    /// The kernel's own pages, as the process has them from its home.
+    /// The vDSO pages of the process's home.
     pub vdso: Option<Vdso>,
 }
 
@@ -38,14 +38,14 @@ impl Survey {
         self.vdso = Some(Vdso::note(self.vdso, v));
     }
 
-    /// The digest of its vDSO is read from `pid`, once: a kernel's never changes.
+    /// Reads the digest of its vDSO from `pid`, once: a kernel's vDSO never changes.
     pub fn digest_vdso(&mut self, pid: i32) -> Result<()> {
         self.vdso = self.vdso.map(|v| v.digested(pid)).transpose()?;
         Ok(())
     }
 
-    /// Watching a part of the stack splits it in the kernel's books: nothing else can touch it, since a
-    /// guard gap lies between, so its neighbours are parts of it.
+    /// Write-protecting a part of the stack splits its mapping in the kernel. Nothing else can touch the stack, since a
+    /// guard gap lies between, so adjacent mappings are parts of it.
     fn mend_stack(&mut self) {
         let Some(mut i) = self.areas.iter().position(|a| a.kind == Kind::Stack) else {
             return;
@@ -76,13 +76,13 @@ impl Survey {
     }
 }
 
-/// Where our own region lies, in deputies and bodies.
+/// Whether it is our own region in deputies and bodies.
 fn ours(v: &Vma) -> bool {
     v.start >= BASE && v.start < BASE + (1 << 40)
 }
 
-/// Refuses what maps memory that never travels: a shared mapping of a file that it may write. To know it before
-/// anything is stopped spares it a stop that would wake its sleeping calls.
+/// Refuses a process that maps memory which never travels: a shared mapping of a file that it may write. Checking this
+/// before the process is stopped avoids a stop that would wake its sleeping calls.
 pub fn may_travel(maps: &[Vma]) -> Result<()> {
     let written = |v: &&Vma| v.shared && v.prot & libc::PROT_WRITE != 0;
     let kept = |v: &&Vma| !v.is_vdso() && objects::of(v).is_none() && named(v);
@@ -97,14 +97,14 @@ fn written_by_others(v: &Vma) -> MigrateError {
     MigrateError::Stays(Stay::SharedMemory, why)
 }
 
-/// Areas of a process at home. `known`: its files at an earlier look, which are not looked at again.
+/// Areas of a process at home. `known`: its files from an earlier examination, which are not examined again.
 pub fn of_home(
     pid: i32,
     maps: &[Vma],
     known: Option<&Names>,
     untouched: &dyn Fn() -> Untouched,
 ) -> Result<Survey> {
-    // Asked for once, and only if there is a file that is not known.
+    // Computed once, and only if there is a file that is not known.
     let untouched = LazyCell::new(untouched);
     let mut s = Survey {
         names: known.cloned().unwrap_or_default(),
@@ -132,7 +132,7 @@ pub fn of_home(
     Ok(s)
 }
 
-/// Areas of a hollow process; of its files only which they are (see [`bare`]).
+/// Areas of a hollow process; its files only by identity (see [`bare`]).
 pub fn of_deputy(maps: &[Vma], names: &Names) -> Vec<Area> {
     let mut s = Survey::default();
     for v in travelling(maps).filter(|v| !v.is_vdso()) {
@@ -151,7 +151,7 @@ pub fn of_deputy(maps: &[Vma], names: &Names) -> Vec<Area> {
     s.areas
 }
 
-/// `areas` with their files in any version: at home a mapping shows what its file holds now.
+/// `areas` with their files in any version: at home a mapping shows the file's current content.
 pub fn bare(areas: &[Area]) -> Vec<Area> {
     let mut all = areas.to_vec();
     for a in &mut all {
@@ -198,7 +198,7 @@ fn home_file(
             key
         }
     };
-    // One that was known was looked at then.
+    // A known file was examined then.
     let file = s.files.get(&key);
     let writable = file.is_none_or(|f| !files::unwritable(pid, f));
     if v.shared && (file.is_some() || !again) && writable {
@@ -222,7 +222,7 @@ fn home_file(
     })
 }
 
-/// Name of the file (of memory, or in the node's cache) that stands for a file at a host; parsed by [`of_body`].
+/// Name of the file (a memfd, or in the node's cache) that represents a file at a host; parsed by [`of_body`].
 pub fn memfd_name(key: &FileKey, shared: bool) -> String {
     format!(
         "af-{:x}-{:x}-{:x}-{:x}-{}",
@@ -257,7 +257,7 @@ fn parse_memfd(name: &str) -> Option<(FileKey, bool)> {
     ))
 }
 
-/// Areas of a body. `foreign`: home's vDSO, where this kernel has another; else its digest is not known yet.
+/// Areas of a body. `foreign`: home's vDSO, if this kernel has another; else its digest is not known yet.
 pub fn of_body(maps: &[Vma], foreign: Option<Vdso>) -> Result<Survey> {
     let mut s = Survey::default();
     let apart = foreign.map(|v| vdso::without(maps, v.run()));
@@ -292,11 +292,11 @@ pub enum Step {
     Unmap(Run),
     Map(Area),
     Protect(Run, i32),
-    /// From these flags to those.
+    /// From the first flags to the second.
     Advise(Run, Flags, Flags),
 }
 
-/// How to turn mappings `old` into `new` and keep the pages of what is in both.
+/// Steps that turn mappings `old` into `new` and keep the pages of mappings that are in both.
 pub fn steps(old: &[Area], new: &[Area]) -> Vec<Step> {
     let mut cuts: Vec<u64> = old
         .iter()
@@ -326,13 +326,13 @@ pub fn steps(old: &[Area], new: &[Area]) -> Vec<Step> {
             (_, Some(n)) => join(&mut out, Step::Map(cut(&n, run))),
         }
     }
-    // Unmap first: a new mapping may need the room (stack gaps).
+    // Unmap first: a new mapping may need the space (stack gaps).
     out.sort_by_key(|s| !matches!(s, Step::Unmap(_)));
     out
 }
 
-/// Can one become the other and keep its pages? One that grew by itself cannot: mapped in two parts it would be
-/// two to the kernel, which bounds a stack by the size of the mapping that grows.
+/// Whether one mapping can become the other and keep its pages. One that grew automatically cannot: mapped in two parts
+/// it would be two mappings to the kernel, which limits a stack by the size of the mapping that grows.
 fn same_kind(o: &Area, n: &Area) -> bool {
     let whole = (o.start, o.end) == (n.start, n.end);
     let plain = o.backing() == Backing::Memory;
@@ -351,7 +351,7 @@ fn same_backing(o: &Area, n: &Area) -> bool {
     }
 }
 
-/// What both layouts, each in order, map with the same kind, as `a` has it.
+/// What both layouts, each in order, map with the same kind, taken from `a`.
 pub fn in_both(a: &[Area], b: &[Area]) -> Vec<Area> {
     let mut out = Vec::new();
     for x in a {
@@ -386,7 +386,7 @@ fn cut(a: &Area, run: Run) -> Area {
     }
 }
 
-/// Adds a step, growing the last one when they touch and agree.
+/// Appends a step, merging it with the last one if they touch and are of the same kind.
 fn join(out: &mut Vec<Step>, step: Step) {
     match (out.last_mut(), &step) {
         (Some(Step::Unmap(a)), Step::Unmap(b)) if a.1 == b.0 => a.1 = b.1,
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_change_in_few_steps() {
+    fn layout_changes_take_few_steps() {
         let check = |old: &[Area], new: &[Area], want: &[Step]| assert_eq!(steps(old, new), want);
         check(&[], &[anon(1, 3, 3)], &[Step::Map(anon(1, 3, 3))]);
         check(
@@ -439,7 +439,7 @@ mod tests {
             &[flagged(1, 3, NO_RESERVE)],
             &[Step::Map(flagged(1, 3, NO_RESERVE))],
         );
-        // A mapping that grew is mapped as one; one that did not is left alone.
+        // A mapping that grew is mapped as one; one that did not is left unchanged.
         check(
             &[flagged(5, 9, GROWS), flagged(20, 21, GROWS)],
             &[flagged(3, 9, GROWS), flagged(20, 21, GROWS)],
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_both_sides_have_is_in_both() {
+    fn intersection_holds_only_common_mappings() {
         let file = Area {
             start: 30,
             end: 40,
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_files_carry_their_key() {
+    fn memfd_names_encode_the_file_key() {
         let key = FileKey {
             dev: 0xfe00,
             ino: 77,

@@ -1,7 +1,7 @@
-//! Breakpoints in a program's text that others set: uprobes (perf, bpftrace, systemtap) and debuggers. Away nothing
-//! would answer them, and the program would end by SIGTRAP.
+//! Breakpoints that other processes set in a program's text: uprobes (perf, bpftrace, systemtap) and debuggers. On
+//! another node nothing would handle them, and SIGTRAP would end the program.
 //!
-//! From: the first look at a process (`keeper/src/moves/eligibility.rs`). Next: nothing: such a process stays.
+//! From: the first examination of a process (`keeper/src/reasons.rs`). Next: nothing: such a process stays.
 
 use super::files;
 use armento_tracee::PAGE;
@@ -12,15 +12,15 @@ use std::os::unix::fs::FileExt;
 
 /// KERNEL: the instruction int3, UPROBE_SWBP_INSN.
 const INT3: u8 = 0xcc;
-/// Pages of one mapping that are compared; a program that has patched more of its text did so itself.
+/// Pages of one mapping that are compared; a program with more modified text pages modified them itself.
 const PAGES_MAX: usize = 1024;
 
-/// Does the text of `v`, which has pages of its own, have a breakpoint where its file has none?
-/// KERNEL: a uprobe's page is a copy that the process has by itself (uprobe_write_opcode).
+/// Whether the text of `v`, which has pages of its own, has a breakpoint where its file has none. KERNEL: a uprobe's
+/// page is a private copy (uprobe_write_opcode).
 pub fn set_in(pid: i32, v: &Vma) -> bool {
     let runs = Pagemap::open(pid).and_then(|map| map.held((v.start, v.end), Backing::File));
     let Some(file) = files::open_mapped(pid, v).and_then(|f| files::readable(&f).ok()) else {
-        // Nothing to compare with: a file that is gone.
+        // Nothing to compare with: the file is gone.
         return false;
     };
     let runs = runs.map(|held| held.all()).unwrap_or_default();
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_breakpoint_that_the_file_does_not_have_counts() {
+    fn breakpoint_counts_only_if_the_file_has_none() {
         assert!(differs(&[0x90, INT3], &[0x90, 0x90]));
         assert!(!differs(&[0x90, INT3], &[0x55, INT3]));
         assert!(!differs(&[], &[0x90]));

@@ -1,7 +1,7 @@
-//! Files behind the mappings of a process at home: which they are, and their bytes.
+//! Files behind the mappings of a process at home: their identity and their bytes.
 //!
-//! A private mapping travels as its file and the pages that are the process's own. At home it stays what it is: the
-//! deputy keeps it, under the number that home's kernel has for its file, whatever becomes of the name.
+//! A private mapping travels as its file and the process's own pages. At home the mapping remains: the deputy keeps it,
+//! with the inode number that home's kernel has for its file, whatever becomes of the name.
 
 use super::area::{Area, Kind};
 use crate::{Local, MigrateError, Result};
@@ -20,28 +20,28 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::time::Duration;
 
-/// Largest file that travels whole for the sake of a mapping, bytes.
+/// Largest file that travels whole because it is mapped, bytes.
 pub const FILE_MAX: u64 = 256 << 20;
-/// MREMAP_DONTUNMAP, which the C library of ours may not know.
+/// MREMAP_DONTUNMAP, which may be missing in the C library.
 const DONTUNMAP: u64 = 4;
-/// Bytes of a file without a name in one read.
+/// Bytes per read of a file without a name.
 const LOOK: usize = 1 << 20;
 
-/// What a look at a process must not touch.
+/// Files that must not be touched while a process is examined.
 #[derive(Clone, Debug, Default)]
 pub struct Untouched {
-    /// Files, and directories of files, by inode, that must not be opened: a process would see it (inotify(7)).
+    /// Files, and directories of files, by inode, that must not be opened: a process would notice (inotify(7)).
     watched: HashSet<u64>,
     served: Option<Served>,
 }
 
-/// The tree has a process that serves file systems (fuse(4)). A request to it lasts until that process runs, and it may
-/// wait for the thread that asks.
+/// A process of the tree serves file systems (fuse(4)). A request to it lasts until that process runs, and that process
+/// may wait for the requesting thread.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// Which process that is.
+    /// The serving process, for messages.
     pub by: String,
-    /// Devices, as maps shows them, of the mounted file systems that no process serves.
+    /// Devices, as in maps, of the mounted file systems that no process serves.
     pub others: HashSet<u64>,
 }
 
@@ -54,9 +54,9 @@ impl Untouched {
         self.served = Some(served);
     }
 
-    /// Does a process of the tree have to answer those who look at the file of `v`?
+    /// Fails if a process of the tree would have to answer accesses to the file of `v`.
     fn answered(&self, v: &Vma) -> Result<()> {
-        // Memory has its file system in the kernel, mounted nowhere.
+        // The file systems of memory are in the kernel and not mounted.
         let memory = ["/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage"];
         let own = memory.iter().any(|m| v.name.starts_with(m));
         match &self.served {
@@ -71,7 +71,7 @@ impl Untouched {
         }
     }
 
-    /// `f` is of a file; its directory counts, too.
+    /// Whether `f` is watched; its directory counts, too.
     fn has(&self, f: &File) -> bool {
         if self.watched.is_empty() {
             return false;
@@ -85,7 +85,7 @@ impl Untouched {
     }
 }
 
-/// What files are called, by device and inode as maps shows them. Overlay and btrfs show others in stat.
+/// Keys of files, by device and inode as in maps. Overlay and btrfs report other numbers in stat.
 #[derive(Clone, Debug, Default)]
 pub struct Names(HashMap<(u64, u64), FileKey>);
 
@@ -108,7 +108,7 @@ impl Names {
     }
 }
 
-/// The file in any version: what it holds and when that was written does not count.
+/// The key of the file in any version: without size and modification time.
 pub fn bare(key: &FileKey) -> FileKey {
     FileKey {
         size: 0,
@@ -117,12 +117,12 @@ pub fn bare(key: &FileKey) -> FileKey {
     }
 }
 
-/// Is this the key of a copy for one move, which nobody else can use?
+/// Whether this is the key of a copy made for one move, which no other move can use.
 pub fn rescued(key: &FileKey) -> bool {
     key.ctime_ns < 0
 }
 
-/// By number alone, as stat shows it on file systems that have one device.
+/// By inode number alone, as stat reports it on file systems with one device.
 fn unversioned(v: &Vma) -> FileKey {
     let (major, minor) = ((v.dev >> 32) as u32, v.dev as u32);
     FileKey {
@@ -133,8 +133,8 @@ fn unversioned(v: &Vma) -> FileKey {
     }
 }
 
-/// The file behind `v`, one of `all`, as a place (O_PATH: see [`readable`]), and its key. A device has none of its own
-/// memory: such a process stays.
+/// The file behind `v`, one of `all`, opened with O_PATH (see [`readable`]), and its key. A mapping of a device has no
+/// memory that could travel: such a process stays.
 pub fn find(pid: i32, v: &Vma, all: &[Vma], untouched: &Untouched) -> Result<(FileKey, File)> {
     untouched.answered(v)?;
     if let Some(f) = open_mapped(pid, v).filter(|f| !untouched.has(f)) {
@@ -150,9 +150,9 @@ pub fn find(pid: i32, v: &Vma, all: &[Vma], untouched: &Untouched) -> Result<(Fi
     rescue(pid, v, all)
 }
 
-/// A file that nobody can open any more (deleted, or replaced): what of it the process maps. Where that has pages of
-/// its own they stand for those of the file until [`look_below`].
-/// After: the key is this copy's alone (see [`rescued`]).
+/// Copies a file that can no longer be opened (deleted, or replaced): the parts that the process maps. Where a mapping
+/// has private pages, they are copied instead of the file's until [`look_below`]. After: the key is this copy's alone
+/// (see [`rescued`]).
 fn rescue(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
     let mine = |o: &&Vma| !o.shared && (o.dev, o.ino) == (v.dev, v.ino);
     let views: Vec<&Vma> = all.iter().filter(mine).collect();
@@ -168,7 +168,7 @@ fn rescue(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
         let mut at = view.start;
         while at < view.end {
             let want = ((view.end - at) as usize).min(LOOK);
-            // Behind the end of the file there is nothing.
+            // There is nothing beyond the end of the file.
             let got = mem.read_at(&mut buf[..want], at).unwrap_or(0);
             if got == 0 {
                 break;
@@ -187,9 +187,9 @@ fn rescue(pid: i32, v: &Vma, all: &[Vma]) -> Result<(FileKey, File)> {
     Ok((key, copy))
 }
 
-/// What the files that were rescued hold below the process's own pages: it would see that if it gave those up.
-/// Before: nothing of it runs, and it dies with us: its pages are elsewhere for a moment.
-/// KERNEL: mremap(2) with MREMAP_DONTUNMAP (since 5.13 for files): the pages move, the mapping stays, and shows the file.
+/// Reads what the rescued files hold under the process's private pages: the process would see that if it gave those up.
+/// Before: no thread of it runs, and it dies with this process: its pages are moved for a moment. KERNEL: mremap(2)
+/// with MREMAP_DONTUNMAP (since 5.13 for files): the pages move, the mapping stays, and shows the file.
 pub fn look_below(
     h: &mut Hold,
     code: &Code,
@@ -217,7 +217,7 @@ pub fn look_below(
         let flags = moves | DONTUNMAP;
         let aside = h.call(code, libc::SYS_mremap, [a.start, len, len, flags, 0, 0])?;
         let Ok(aside) = ok("mremap", h.tid, aside.0) else {
-            // No room in its address space: its own pages go on standing in.
+            // Its address space has no free range: the private pages stay in the copy.
             continue;
         };
         let read = copy_runs(&mem, copy, &own, off.wrapping_sub(a.start));
@@ -235,7 +235,7 @@ pub fn look_below(
     Ok(())
 }
 
-/// Bytes of `runs` to `shift` farther in a file. What is cut off by now is left.
+/// Copies the bytes of `runs` to offset plus `shift` in a file. Parts truncated by now are skipped.
 fn copy_runs(mem: &File, to: &File, runs: &[Run], shift: u64) -> Result<()> {
     let mut buf = vec![0u8; PAGE as usize];
     for &(start, end) in runs {
@@ -249,24 +249,24 @@ fn copy_runs(mem: &File, to: &File, runs: &[Run], shift: u64) -> Result<()> {
     Ok(())
 }
 
-/// A place in the file system: to open it so is seen by nobody. KERNEL: open(2), O_PATH.
+/// Opens a path with O_PATH, which no process notices. KERNEL: open(2), O_PATH.
 fn place(path: String) -> io::Result<File> {
     let flags = libc::O_PATH;
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// What [`find`] found, open for reading. KERNEL: a file that is opened anew by its descriptor may have no name.
+/// Opens the result of [`find`] for reading. KERNEL: a file that is reopened by its descriptor may have no name.
 pub fn readable(f: &File) -> io::Result<File> {
     File::open(format!("/proc/self/fd/{}", f.as_raw_fd()))
 }
 
-/// Whether [`readable`] will open it: its owner may have taken the right to read it since it was mapped.
+/// Whether [`readable`] will succeed: the owner may have removed the read permission since the file was mapped.
 fn may_be_read(f: &File) -> bool {
     let path = format!("/proc/self/fd/{}", f.as_raw_fd());
     accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Opens the file behind a mapping, as a place, and makes sure that it is the one, and can be read.
+/// Opens the file behind a mapping with O_PATH, and checks that it is the same file and can be read.
 pub(super) fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
     let own = place(format!("/proc/{pid}/map_files/{:x}-{:x}", v.start, v.end));
     if let Some(f) = own.ok().filter(may_be_read) {
@@ -287,7 +287,7 @@ pub(super) fn open_mapped(pid: i32, v: &Vma) -> Option<File> {
     }
 }
 
-/// Overlay file systems show other inode numbers in maps: compare the first page instead.
+/// Overlay file systems have other inode numbers in maps: compare the first page instead.
 fn same_bytes(pid: i32, v: &Vma, f: &File) -> bool {
     let Ok(f) = readable(f) else { return false };
     let (mut a, mut b) = ([0u8; PAGE as usize], [0u8; PAGE as usize]);
@@ -297,11 +297,11 @@ fn same_bytes(pid: i32, v: &Vma, f: &File) -> bool {
         && a == b
 }
 
-/// KERNEL: times of files are those of the last tick, 10 ms at most (CONFIG_HZ=100); exact ones come with 6.13.
+/// KERNEL: file times are those of the last tick, 10 ms at most (CONFIG_HZ=100); exact ones come with 6.13.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The key of an open regular file. One that was changed just now could be changed once more at the same time: that
-/// time passes first.
+/// The key of an open regular file. A file changed just now could change again within the same timestamp: waits until
+/// that time has passed.
 pub fn file_key(f: &File) -> Option<FileKey> {
     let mut m = f.metadata().ok()?;
     if !m.file_type().is_file() {
@@ -323,7 +323,7 @@ pub fn file_key(f: &File) -> Option<FileKey> {
     })
 }
 
-/// Can the user of `pid` not write this file? Then nobody he runs can change it under our copy.
+/// Whether the user of `pid` cannot write this file, so that no process of that user can change it while we use a copy.
 pub fn unwritable(pid: i32, f: &File) -> bool {
     let (Ok(st), Ok(m)) = (armento_tracee::status::read(pid), f.metadata()) else {
         return false;
@@ -337,10 +337,10 @@ mod tests {
     use armento_tracee::maps;
 
     #[test]
-    fn own_program_is_found_and_rescued() {
+    fn own_executable_is_found_and_rescued() {
         let me = std::process::id() as i32;
         let all = maps::read(me).expect("own maps");
-        let here = own_program_is_found_and_rescued as fn() as usize as u64;
+        let here = own_executable_is_found_and_rescued as fn() as usize as u64;
         let v = all.iter().find(|v| v.start <= here && here < v.end);
         let v = v.expect("own code");
         let (key, f) = find(me, v, &all, &Untouched::default()).expect("own program");

@@ -1,7 +1,7 @@
-//! What the kernel remembers of an area beside its rights and its backing: mmap's flags, the advice of madvise(2),
+//! What the kernel stores of an area beside its protection and its backing: mmap's flags, the advice of madvise(2),
 //! mlock(2).
 //!
-//! KERNEL: proc_pid_smaps(5), the line VmFlags; there is no other way to ask. Looking walks the pages, too.
+//! KERNEL: proc_pid_smaps(5), the line VmFlags; there is no other way to read them. Reading it walks the pages, too.
 
 use super::area::{Area, Flags, LOCKED, LOCKED_ON_FAULT, WORDS};
 use super::names::{self, Name};
@@ -13,14 +13,14 @@ use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
 use armento_tracee::status;
 
-/// A process where the look takes longer than this, microseconds, is looked at right before it is frozen and not once
-/// more behind it. What it maps or advises in that moment travels without its flags.
+/// A process for which reading flags takes longer than this, microseconds, is read right before the freeze and not
+/// again after it. What it maps or advises in that moment travels without its flags.
 const LOOK_MAX_US: u64 = 1500;
-/// What a look takes, measured on 6.18: 19 ms a GiB in 4 KiB pages, and 2.5 us a mapping.
+/// Cost of reading flags, measured on 6.18: 19 ms a GiB in 4 KiB pages, and 2.5 us a mapping.
 const LOOK_US_GIB: u64 = 19_000;
 const LOOK_NS_MAPPING: u64 = 2_500;
 
-/// Locks again what was locked. Before: the pages are there. A node may grant less than home did.
+/// Locks again what was locked. Before: the pages are there. A node may allow less locked memory than home did.
 pub fn lock_calls(areas: &[Area]) -> Vec<Call> {
     let locked = areas.iter().filter(|a| a.flags.has(LOCKED));
     let call = |a: &Area| {
@@ -31,12 +31,12 @@ pub fn lock_calls(areas: &[Area]) -> Vec<Call> {
     locked.map(call).collect()
 }
 
-/// Bytes of zero pages that are made at a target: in the pause, 0.7 us a page in one run and 1.6 each for itself
-/// (measured, 6.18), so 0.4 ms at most. The rest comes when it is touched; only mincore(2) could tell.
+/// Bytes of zero pages that are created at a target during the pause: 0.7 us a page in one run and 1.6 for a single one
+/// (measured, 6.18), so 0.4 ms at most. The others are created on access; only mincore(2) could tell.
 pub const ZEROS_MAX: u64 = 1 << 20;
 
-/// Has the zero page where the source had it, within [`ZEROS_MAX`] whatever the source says. Before: the other pages are
-/// there. A hint: what cannot be read cannot be populated. KERNEL: MADV_POPULATE_READ since 5.14.
+/// Creates the zero page where the source had it, within [`ZEROS_MAX`] even if the source sends more. Before: the other
+/// pages are there. A hint: unreadable memory cannot be populated. KERNEL: MADV_POPULATE_READ since 5.14.
 pub fn zero_calls(zeros: &[Run]) -> Vec<Call> {
     let advice = libc::MADV_POPULATE_READ as u64;
     let mut left = ZEROS_MAX;
@@ -51,7 +51,8 @@ pub fn zero_calls(zeros: &[Run]) -> Vec<Call> {
 /// KERNEL: asm-generic/mman-common.h, since 6.13.
 const MADV_GUARD_INSTALL: u64 = 102;
 
-/// Makes guard regions again: whatever touches them faults. Before: nothing is locked yet, which forbids them.
+/// Creates guard regions again: any access to them faults. Before: nothing is locked yet, since locked memory cannot
+/// have them.
 pub fn guard(h: &mut Hold, code: &Code, guards: &[Run]) -> Result<()> {
     let call = |r: &Run| {
         let args = [r.0, r.1 - r.0, MADV_GUARD_INSTALL, 0, 0, 0];
@@ -67,7 +68,7 @@ pub fn guard(h: &mut Hold, code: &Code, guards: &[Run]) -> Result<()> {
     }
 }
 
-/// Lets go what is locked: it cannot be emptied otherwise.
+/// Unlocks locked memory, which cannot be emptied otherwise.
 pub fn unlock_calls(areas: &[Area]) -> Vec<Call> {
     let locked = areas.iter().filter(|a| a.flags.has(LOCKED));
     locked
@@ -75,8 +76,8 @@ pub fn unlock_calls(areas: &[Area]) -> Vec<Call> {
         .collect()
 }
 
-/// What VmFlags says beside [`WORDS`] of mappings that travel: their rights, sharing and accounting, and what lies in
-/// them (`sd`: soft-dirty; `dp`: droppable, and may be empty at any time).
+/// Flags beside [`WORDS`] of mappings that travel: protection, sharing, accounting, and state of the content (`sd`:
+/// soft-dirty; `dp`: droppable, and may be empty at any time).
 const PLAIN: [&str; 15] = [
     "rd",
     "wr",
@@ -102,8 +103,8 @@ fn has(words: &str, word: &str) -> bool {
     words.split_whitespace().any(|w| w == word)
 }
 
-/// A mapping whose flags say that it is more than memory: huge pages of a pool, pages that another process fills
-/// (userfaultfd), a device, or what this program does not know. The kernel's own mappings do not count.
+/// A mapping that by its flags is more than memory: hugetlb pages, userfaultfd memory of another process, a device, or
+/// flags unknown to this program. Mappings that the kernel made do not count.
 fn uncarried((v, words): &(Vma, String)) -> Option<(Vma, String)> {
     if v.is_vdso() || v.is_vsyscall() {
         return None;
@@ -117,17 +118,17 @@ fn uncarried((v, words): &(Vma, String)) -> Option<(Vma, String)> {
 #[derive(Clone, Debug)]
 pub struct Noted {
     flags: Vec<(Run, Flags)>,
-    /// A mapping of its own that is sealed.
+    /// A mapping of the program that is sealed.
     pub sealed: Option<Vma>,
-    /// A mapping with flags that no move carries, and which.
+    /// A mapping with flags that cannot be transferred, and those flags.
     pub uncarried: Option<(Vma, String)>,
-    /// One whose writes are watched (userfaultfd): by a move that has begun, or else by another process.
+    /// A mapping with writes tracked by userfaultfd: by a move in progress, or else by another process.
     pub watched: Option<(Vma, String)>,
-    /// Text of its program that is not as its file has it.
+    /// Mappings of program text that differ from their file.
     pub patched: Vec<Vma>,
-    /// Is there the page of the kernel's for uprobes that were met?
+    /// Whether the kernel's page for uprobes is mapped.
     pub probed: bool,
-    /// Memory that has a name.
+    /// Memory with a name.
     pub names: Vec<Name>,
 }
 
@@ -158,12 +159,12 @@ impl Noted {
         (took > LOOK_MAX_US).then(|| Noted::now(pid).ok()).flatten()
     }
 
-    /// Before: frozen. `before`: what [`Noted::before_freeze`] saw.
+    /// Before: frozen. `before`: the result of [`Noted::before_freeze`].
     pub fn frozen(pid: i32, before: Option<Noted>) -> Result<Noted> {
         before.map_or_else(|| Noted::now(pid), Ok)
     }
 
-    /// Tells `areas` their flags. Of one that was several then, those of most of it.
+    /// Sets the flags of `areas`. An area that was several mappings then gets the flags of its largest part.
     pub fn mark(&self, areas: &mut [Area]) {
         for a in areas {
             let shared = |(s, e): Run| e.min(a.end).saturating_sub(s.max(a.start));
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advice_is_given_and_taken_back() {
+    fn advice_is_set_and_cleared() {
         let run = (0x1000, 0x3000);
         let advice = |f: Flags, old: Flags| {
             let (must, hints) = f.calls(old, run);
@@ -220,17 +221,17 @@ mod tests {
     }
 
     #[test]
-    fn zero_pages_are_made_within_bounds() {
+    fn zero_pages_are_created_within_bounds() {
         let call = |r: Run| (libc::SYS_madvise, [r.0, r.1 - r.0, 22, 0, 0, 0]);
         let small = (0x1000, 0x3000);
         assert_eq!(zero_calls(&[small]), [call(small)]);
-        // A hostile source may say anything.
+        // A hostile source may send anything.
         assert_eq!(zero_calls(&[small, (0, 1 << 46)]), [call(small)]);
         assert_eq!(zero_calls(&[(0x3000, 0x1000), small]), []);
     }
 
     #[test]
-    fn areas_take_the_flags_of_most_of_them() {
+    fn areas_get_the_flags_of_their_largest_part() {
         let area = |start, end| Area {
             start,
             end,
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn own_memory_says_what_it_was_told() {
+    fn own_memory_shows_its_advice() {
         let page = vec![1u8; 3 << 20];
         assert!(page.iter().all(|b| *b == 1));
         let at = page.as_ptr() as u64;

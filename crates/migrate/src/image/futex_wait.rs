@@ -1,6 +1,6 @@
-//! FUTEX_WAIT with a timeout, which is relative: until when it lasts is in the kernel's restart block, which nobody can read.
-//! So whoever saw it begin notes that time, it travels with the thread, and the call is begun again at the target for what
-//! is left. Other waits for futexes have absolute timeouts. KERNEL: futex(2), kernel/futex/waitwake.c.
+//! FUTEX_WAIT with a timeout, which is relative: its deadline is in the kernel's restart block, which cannot be read.
+//! So the deadline is noted when the call begins and travels with the thread, and the call is issued again at the
+//! target for the remaining time. Other futex waits have absolute timeouts. KERNEL: futex(2), kernel/futex/waitwake.c.
 
 use super::ThreadState;
 use super::thread::{self, ERESTART_RESTARTBLOCK};
@@ -13,27 +13,28 @@ use std::time::Duration;
 const COMMAND: u64 = 0x7f;
 const WAIT: u64 = libc::FUTEX_WAIT as u64;
 
-/// Are these the arguments of such a call?
+/// Whether these are the arguments of such a call.
 pub fn is_timed(nr: i64, args: &[u64; 6]) -> bool {
     nr == libc::SYS_futex && args[1] & COMMAND == WAIT && args[3] != 0
 }
 
-/// Was a thread with these registers interrupted in one, which it began itself (and did not continue by restart_syscall)?
+/// Whether a thread with these registers was interrupted in such a call that it issued itself (and did not continue by
+/// restart_syscall).
 pub fn interrupted(r: &Regs) -> bool {
     r.rax as i64 == ERESTART_RESTARTBLOCK && is_timed(r.orig_rax as i64, &args(r))
 }
 
-/// Is a thread with these registers about to issue one from the beginning?
+/// Whether a thread with these registers is about to issue such a call from the beginning.
 pub fn begins(r: &Regs) -> bool {
     (r.orig_rax as i64) < 0 && is_timed(r.rax as i64, &args(r))
 }
 
-/// The same of a thread that travels.
+/// As [`begins`], for a thread that travels.
 pub fn travels(s: &ThreadState) -> bool {
     thread::from_words(&s.regs).is_some_and(|r| begins(&r))
 }
 
-/// How long such a call of a thread waits, from its beginning.
+/// The relative timeout of such a call of a thread.
 pub fn asked(tid: Tid, at: u64) -> Option<Duration> {
     let mut spec = [0u8; 16];
     if sys::vm_read(tid, at, &mut spec).ok()? != spec.len() {
@@ -44,13 +45,13 @@ pub fn asked(tid: Tid, at: u64) -> Option<Duration> {
     Duration::from_secs(word(sec)?).checked_add(Duration::from_nanos(word(ns)?))
 }
 
-/// A struct timespec.
+/// The bytes of a struct timespec.
 pub fn spec(left: Duration) -> Vec<u8> {
     let words = [left.as_secs(), u64::from(left.subsec_nanos())];
     words.map(u64::to_le_bytes).concat()
 }
 
-/// What is left at `now` until `until`, both in nanoseconds.
+/// Time from `now` to `until`, both in nanoseconds.
 pub fn left(until: u64, now: u64) -> Duration {
     Duration::from_nanos(until.saturating_sub(now))
 }
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_read_as_it_was_written() {
+    fn timeout_round_trips() {
         let time = Duration::new(3, 250);
         let written = spec(time);
         let me = std::process::id() as Tid;

@@ -9,14 +9,14 @@ use armento_tracee::sys;
 /// order: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. KERNEL: arch/x86/include/asm/sigframe.h.
 const FRAME_RSP: usize = 8 + 40 + 15 * 8;
 const FRAME_RIP: usize = FRAME_RSP + 8;
-/// So much of a stack is looked through for frames; deeper handlers are none that return soon.
+/// Bytes of a stack searched for frames; deeper handlers will not return soon.
 const STACK_MAX: u64 = 256 << 10;
 /// Stacks of one thread: its own, and alternate ones (sigaltstack).
 const STACKS_MAX: usize = 8;
 
-/// Does a handler run whose end leads back into the vDSO at `code`? There the process could not go on where another vDSO is.
-/// Looked for is what the kernel leaves on a stack for each handler: the address that it returns to, of sigaction's
-/// restorers, and registers.
+/// Whether a handler runs that will return into the vDSO at `code`: the process could not go on where the vDSO is
+/// another. Searches each stack for what the kernel stores there for a handler: its return address (the restorers of
+/// sigaction), and registers.
 pub fn return_into_vdso(pid: i32, state: &State, areas: &[Area]) -> bool {
     let Some(vdso) = state.mm.vdso else {
         return false;
@@ -62,7 +62,7 @@ struct Frame {
     rip: u64,
 }
 
-/// What may be frames of handlers in a piece of a stack.
+/// Candidates for handler frames in a piece of a stack.
 fn frames<'a>(stack: &'a [u8], restorers: &'a [u64]) -> impl Iterator<Item = Frame> + 'a {
     let word = |at: usize| {
         let bytes = stack.get(at..at + 8)?;
@@ -84,13 +84,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_of_handlers_are_found_on_a_stack() {
+    fn handler_frames_are_found_on_a_stack() {
         let mut stack = vec![0u8; 1024];
         let mut put = |at: usize, word: u64| stack[at..at + 8].copy_from_slice(&word.to_le_bytes());
         put(64, 0x1234);
         put(64 + FRAME_RSP, 0x7000);
         put(64 + FRAME_RIP, 0x8000);
-        // Its registers would lie beyond.
+        // Its registers would lie beyond the end.
         put(1000, 0x1234);
         let found: Vec<_> = frames(&stack, &[0x1234]).map(|f| (f.rsp, f.rip)).collect();
         assert_eq!(found, [(0x7000, 0x8000)]);

@@ -1,7 +1,7 @@
-//! ITIMER_VIRTUAL and ITIMER_PROF: they run where their process computes.
+//! ITIMER_VIRTUAL and ITIMER_PROF: they count where their process runs.
 //!
-//! KERNEL: setitimer(2); what is left of each travels, and the other kernel counts on from there. Their time is
-//! counted in ticks at either end. ITIMER_REAL is a clock of home's and stays there.
+//! KERNEL: setitimer(2); the remaining time of each travels, and the other kernel goes on from there. Both nodes count
+//! their time in ticks. ITIMER_REAL runs at home and stays there.
 
 use crate::Result;
 use armento_tracee::inject::{Call, Hold};
@@ -38,7 +38,7 @@ pub fn read(h: &mut Hold, code: &Code) -> Result<Itimers> {
     Ok(all)
 }
 
-/// Calls that set those which `all` has.
+/// Calls that set the timers in `all`.
 pub fn set_calls(code: &Code, all: &Itimers) -> Vec<Call> {
     let set = |(n, timer): (usize, &[u64; 4])| {
         let raw: Vec<u8> = timer.iter().flat_map(|w| w.to_le_bytes()).collect();
@@ -49,7 +49,7 @@ pub fn set_calls(code: &Code, all: &Itimers) -> Vec<Call> {
     armed.map(set).collect()
 }
 
-/// Calls that stop those which `all` has: they run elsewhere now.
+/// Calls that stop the timers in `all`: they run on another node now.
 pub fn stop_calls(code: &Code, all: &Itimers) -> Vec<Call> {
     let none = code.scratch(SCRATCH, &[0u8; LEN]);
     let armed = all.iter().zip(WHICH).filter(|(t, _)| **t != [0; 4]);

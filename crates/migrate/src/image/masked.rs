@@ -1,11 +1,11 @@
-//! Calls that wait under a signal mask of their own (ppoll, pselect, epoll_pwait), interrupted by a stop.
+//! Calls that wait with a signal mask of their own (ppoll, pselect, epoll_pwait), interrupted by a stop.
 //!
-//! From: `stop.rs`, `thread.rs` and both sides of a move. Next: the kernel, which issues the call again or ends it
-//! by a handler.
+//! From: `stop.rs`, `thread.rs` and both sides of a move. Next: the kernel, which restarts the call or ends it by a
+//! handler.
 //!
-//! While such a call waits, its mask alone says who may end it. Once it has travelled, the kernel of the new place knows
-//! the thread's own mask only, and would end the call by a signal that it keeps out. Natively such a signal
-//! comes after the call or, when something interrupts that, between two issues of it: it never ends one.
+//! While such a call waits, only its mask determines which signals end it. After a transfer the new kernel has only the
+//! thread's own mask, and would end the call by a signal that the call's mask blocks. Without a move such a signal
+//! comes after the call or, when something interrupts the call, between two issues of it: it never ends one.
 
 use super::restarts;
 use armento_abi::{Fault, Mem};
@@ -14,10 +14,10 @@ use armento_tracee::inject::bit;
 use armento_tracee::trace::{self, Regs, Status, Stop};
 use armento_tracee::{status, sys};
 
-/// A stop of ours that comes between is passed over; more are not expected.
+/// An unrelated stop of ours is skipped; more are not expected.
 const STOPS_MAX: usize = 16;
 
-/// Memory of a stopped thread, to be read.
+/// Read access to the memory of a stopped thread.
 pub struct Memory(pub Tid);
 
 impl Mem for Memory {
@@ -42,12 +42,12 @@ fn own(tid: Tid, r: &Regs) -> Option<u64> {
     armento_abi::read_mask(r.orig_rax, &trace::args(r), &mut Memory(tid)).ok()?
 }
 
-/// … that the kernel is about to issue again.
+/// As [`own`], of the call that the kernel is about to restart.
 fn own_again(tid: Tid, r: &Regs) -> Option<u64> {
     restarts::interrupted(r).then(|| own(tid, r))?
 }
 
-/// Is a signal with a handler waiting for this stopped thread, so that an EINTR is its own?
+/// Whether a signal with a handler is pending for this stopped thread, so that an EINTR is genuine.
 pub fn signal_waits(tid: Tid) -> bool {
     let Ok(s) = status::read(tid) else {
         return false;
@@ -62,9 +62,9 @@ pub fn signal_waits(tid: Tid) -> bool {
     waiting & !mask.unwrap_or(s.blocked) != 0
 }
 
-/// Leads a stopped thread back into its interrupted call: meanwhile signals that the call keeps out are blocked, at
-/// its entry the thread has its own mask again. `None`: it is in no such call, or in a group stop, and stands where it stood. Else
-/// what it was stopped by then, usually [`Stop::Call`]. Its end is left to who waits for it.
+/// Lets a stopped thread re-enter its interrupted call with the signals blocked that the call's mask blocks; at the
+/// call's entry the thread has its own mask again. `None`: it is in no such call, or in a group stop, and was not
+/// moved. Otherwise the stop that it reached, usually [`Stop::Call`]. The end of the thread is not consumed.
 pub fn lead(tid: Tid) -> Option<Status> {
     let r = trace::regs(tid).ok()?;
     if trace::in_group_stop(tid) {
@@ -82,17 +82,17 @@ pub fn lead(tid: Tid) -> Option<Status> {
             break;
         }
     }
-    // One that died needs nothing.
+    // A dead thread needs no restore.
     let _ = trace::set_sigmask(tid, real);
     at
 }
 
-/// A signal that its call keeps out is about to be delivered to a stopped thread: the call is issued after it.
+/// A signal that its call's mask blocks is about to be delivered to a stopped thread: the call is issued after it.
 pub fn deliver_before(tid: Tid, sig: i32) {
     let Ok(mut r) = trace::regs(tid) else { return };
     if own_again(tid, &r).is_some_and(|mask| mask & bit(sig) != 0) {
         restarts::begin_anew(&mut r);
-        // One that died meanwhile needs nothing.
+        // A thread that died meanwhile needs no change.
         let _ = trace::set_regs(tid, &r);
     }
 }

@@ -1,24 +1,24 @@
-//! What a process registered for with membarrier(2): without it the calls of its threads say EPERM.
+//! Registrations for membarrier(2): without them the calls of a process's threads return EPERM.
 
 use crate::Result;
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::region::Code;
 
-/// KERNEL: linux/membarrier.h: tells the registrations, since 6.3.
+/// KERNEL: linux/membarrier.h: returns the registrations, since 6.3.
 const GET_REGISTRATIONS: u32 = 1 << 9;
-/// Needs no registration to be made, and none to be left out: only who is registered takes part in it.
+/// The global command itself needs no registration: it affects only processes that are registered by this command.
 const REGISTER_GLOBAL: u32 = 1 << 2;
 /// Commands, each with the one that registers for it: expedited among the process's own threads, the same for code, and
-/// for rseq. One that is not registered for says EPERM.
+/// for rseq. An unregistered one returns EPERM.
 const PRIVATE: [(u32, u32); 3] = [(1 << 3, 1 << 4), (1 << 5, 1 << 6), (1 << 7, 1 << 8)];
 
 fn call(command: u32) -> Call {
     (libc::SYS_membarrier, [command.into(), 0, 0, 0, 0, 0])
 }
 
-/// The registrations of a held process, as GET_REGISTRATIONS tells them: the bits of the commands that register. An older
-/// kernel is asked by making each command: what it refuses is not registered. It does not tell the global one, which then
-/// counts as registered, for nothing shows that.
+/// The registrations of a held process, as GET_REGISTRATIONS returns them: the bits of the commands that register. On
+/// an older kernel each command is issued: one that is refused is not registered. That does not show the global
+/// registration, which then counts as registered.
 pub fn read(h: &mut Hold, code: &Code) -> Result<u32> {
     let known = PRIVATE.map(|(_, register)| register);
     let all = known.iter().fold(REGISTER_GLOBAL, |a, b| a | b);

@@ -1,4 +1,4 @@
-//! What a source and a target tell each other of a process.
+//! Messages between a source and a target about one process.
 
 use super::area::Area;
 use super::cpu::Cpu;
@@ -11,45 +11,45 @@ use armento_tracee::pages::Run;
 use armento_wire::talk::{ObjectId, Signal};
 use serde::{Deserialize, Serialize};
 
-/// First words of a source: enough for the target to say yes or no and to lay out an empty body.
+/// The first message of a source: enough for the target to accept or decline, and to create an empty body.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Head {
     pub engine: u32,
-    /// As home numbers it.
+    /// The pid at home.
     pub pid: Pid,
-    /// Its threads by now: the target makes them while it runs.
+    /// Its threads so far: the target creates them while the process runs.
     pub tids: Vec<Tid>,
     pub command: String,
     pub areas: Vec<Area>,
-    /// Objects of shared memory that come with it. Others that it maps came with a partner.
+    /// Objects of shared memory that come with it. Other objects that it maps came with a partner.
     pub brings: Vec<ObjectId>,
-    /// Those among all it maps that outlive their mappings: home asks for them as a whole.
+    /// Of all objects that it maps, those that outlive their mappings: home will ask for them as a whole.
     pub lasting: Vec<ObjectId>,
     pub mm: Mm,
     pub need_kib: u64,
     pub processor: Processor,
 }
 
-/// What the target answers to [`Head`].
+/// The target's answer to [`Head`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Accept {
     /// Files whose bytes it lacks.
     pub files: Vec<armento_wire::talk::FileKey>,
-    /// It can take pages before the freeze.
+    /// It accepts pages before the freeze.
     pub precopy: bool,
-    /// … and behind the flip.
+    /// It accepts pages after the flip.
     pub postcopy: bool,
-    /// Its kernel has another vDSO: it needs the image that the process began with.
+    /// Its kernel has another vDSO: it needs the image of the vDSO that the process started with.
     pub vdso: bool,
 }
 
-/// Said at the freeze, before the last pages.
+/// Sent at the freeze, before the last pages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Layout {
     pub areas: Vec<Area>,
-    /// Pages sent before that are no more: zero, or the file's own bytes again.
+    /// Pages sent before that are gone: zero, or the file's bytes again.
     pub dropped: Vec<Run>,
-    /// Pages that come behind the flip.
+    /// Pages that come after the flip.
     pub later: Vec<Run>,
 }
 
@@ -60,28 +60,28 @@ pub struct State {
     /// 64 kernel sigactions of 32 bytes.
     pub actions: Vec<[u64; 4]>,
     pub mm: Mm,
-    /// Memory where it has the zero page.
+    /// Memory where the process has the zero page.
     pub zeros: Vec<Run>,
-    /// Signals that wait at the source: the thread they are for, or none for the process.
+    /// Signals pending at the source: for a thread, or for the process if none.
     pub pending: Vec<(Option<Tid>, Signal)>,
-    /// How many expirations the last signal of each timer stood for beside its own.
+    /// For the last signal of each timer, how many further expirations it stood for.
     pub overruns: timers::Overruns,
     pub itimers: itimers::Itimers,
-    /// Signals that it reads from descriptors, as a mask: those wait at home.
+    /// Signals that it reads from descriptors, as a mask: those stay pending at home.
     pub signalfds: u64,
     /// Soft and hard limits that its memory depends on: resource, soft, hard.
     pub limits: Vec<(u32, u64, u64)>,
     /// personality(2): flags that later mappings and execs obey.
     pub persona: u32,
-    /// What membarrier(2) was told to register: a bit for each command.
+    /// Registrations for membarrier(2): a bit for each command.
     pub membarrier: u32,
     /// Guard regions (madvise(2)), among its areas.
     pub guards: Vec<Run>,
     /// Names of its anonymous memory.
     pub names: Vec<names::Name>,
-    /// Of the whole process: threads that ended count, too.
+    /// For the whole process, including ended threads.
     pub cpu: Cpu,
-    /// The vDSO that the process began with, where the target asked for it.
+    /// The vDSO that the process started with, if the target asked for it.
     #[serde(with = "serde_bytes")]
     pub vdso: Vec<u8>,
 }

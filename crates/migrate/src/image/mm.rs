@@ -1,4 +1,4 @@
-//! The few numbers the kernel keeps of an address space, and its auxiliary vector.
+//! The mm fields that the kernel keeps for an address space, and its auxiliary vector.
 
 use crate::image::vdso::Vdso;
 use crate::{Local, Result};
@@ -13,7 +13,7 @@ pub struct Mm {
     /// start_stack, arg_start, arg_end, env_start, env_end.
     pub fields: [u64; 11],
     pub auxv: Vec<u8>,
-    /// The kernel's own pages at its home.
+    /// The vDSO pages at its home.
     pub vdso: Option<Vdso>,
 }
 
@@ -21,8 +21,8 @@ const BRK: usize = 5;
 const PR_SET_MM: u64 = 35;
 const PR_SET_MM_MAP: u64 = 14;
 
-/// Everything but brk, from /proc. KERNEL: proc_pid_stat(5) fields 26–28 and 45–51.
-/// `vdso`: as it has it from its home, digested.
+/// Everything but brk, from /proc. KERNEL: proc_pid_stat(5) fields 26–28 and 45–51. `vdso`: the one from its home, with
+/// its digest.
 pub fn read(pid: i32, vdso: Option<Vdso>) -> Result<Mm> {
     let f = status::stat_fields(pid).of_process("read its state")?;
     let at = |field: usize| f.get(field - 3).copied().unwrap_or(0) as u64;
@@ -46,13 +46,13 @@ pub fn read(pid: i32, vdso: Option<Vdso>) -> Result<Mm> {
     })
 }
 
-/// Asks the process itself for the end of its heap.
+/// Reads the end of the heap by a call in the process itself.
 pub fn read_brk(h: &mut Hold, code: &Code, mm: &mut Mm) -> Result<()> {
     mm.fields[BRK] = h.call(code, libc::SYS_brk, [0; 6])?.0 as u64;
     Ok(())
 }
 
-/// The call that sets them again. KERNEL: prctl(2) PR_SET_MM_MAP; exe_fd −1 needs no privilege.
+/// The call that sets them. KERNEL: prctl(2) PR_SET_MM_MAP; exe_fd −1 needs no privilege.
 pub fn set_call(code: &Code, mm: &Mm) -> Call {
     let auxv_at = code.scratch(0x1000, &mm.auxv);
     let mut b: Vec<u8> = mm.fields.iter().flat_map(|v| v.to_le_bytes()).collect();

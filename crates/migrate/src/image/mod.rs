@@ -1,4 +1,4 @@
-//! What travels, one module a resource.
+//! The state that travels, one module a resource.
 
 pub mod area;
 pub mod areas;

@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 /// KERNEL: linux/prctl.h.
 const PR_SET_VMA: u64 = 0x5356_4d41;
 const PR_SET_VMA_ANON_NAME: u64 = 0;
-/// KERNEL: ANON_VMA_NAME_MAX_LEN, with the byte that ends it.
+/// KERNEL: ANON_VMA_NAME_MAX_LEN, including the terminating NUL.
 const NAME_MAX: usize = 80;
 /// Names that travel; a process with more keeps the first ones.
 const NAMES_MAX: usize = 4096;
-/// Names of one batch of calls, and where they lie in the scratch memory of the region.
+/// Names of one batch of calls, and their offset in the scratch memory of the region.
 const BATCH: usize = 256;
 const AT: u64 = 0x8000;
 
-/// Memory that has a name.
+/// Memory with a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Name {
     run: Run,
@@ -55,13 +55,13 @@ pub fn of<'a>(all: impl Iterator<Item = &'a Vma>) -> Vec<Name> {
     all.filter_map(Name::of).take(NAMES_MAX).collect()
 }
 
-/// May these come from another node?
+/// Whether names received from another node are valid.
 pub fn sound(names: &[Name]) -> bool {
     let sane = |n: &Name| n.run.0 < n.run.1 && n.name.len() < NAME_MAX && !n.name.contains('\0');
     names.len() <= NAMES_MAX && names.iter().all(sane)
 }
 
-/// Gives memory its names again. A kernel that knows no names refuses, and nothing but the name is missing.
+/// Names memory again. A kernel without this feature refuses, and only the name is missing.
 pub fn give(h: &mut Hold, code: &Code, names: &[Name]) -> Result<()> {
     for part in names.chunks(BATCH) {
         let mut text = vec![0; part.len() * NAME_MAX];
@@ -82,7 +82,7 @@ mod tests {
     use armento_tracee::maps::parse_line;
 
     #[test]
-    fn only_private_anonymous_memory_has_a_name() {
+    fn only_private_anonymous_memory_is_named() {
         let of_lines = |lines: &[&str]| {
             let all: Vec<Vma> = lines.iter().filter_map(|l| parse_line(l)).collect();
             of(all.iter())

@@ -1,13 +1,13 @@
-//! Memory that processes share: objects of the kernel's that are not of a file system on a disk.
+//! Memory that processes share: kernel objects that belong to no file system on a disk.
 //!
-//! Some have no name: MAP_SHARED | MAP_ANONYMOUS, and files of /dev/shm that are unlinked and that nobody has open any
-//! more (glibc's semaphores after sem_unlink). Others last, whoever maps them: System V segments and files in
-//! /dev/shm; they travel under a guard (`keeper/src/sharing/named_shm.rs`).
+//! Some have no name: MAP_SHARED | MAP_ANONYMOUS, and files of /dev/shm that are unlinked and that no process has open
+//! any more (glibc's semaphores after sem_unlink). Others persist without any mapping: System V segments and files in
+//! /dev/shm; they travel under extra checks (`keeper/src/lasting.rs`).
 //!
-//! At home the deputies keep such mappings, so that the object lives as long as anybody maps it. At a host a
-//! file of memory stands for it; its name, which [`object_of`] parses, tells the next survey whose it is.
-//! KERNEL: mmap(2); such a mapping is one of a deleted file of the kernel's own, "/dev/zero", and nobody but
-//! children can get at it.
+//! At home the deputies keep such mappings, so that the object exists as long as a process maps it. At a host a memfd
+//! represents it; from its name, which [`object_of`] parses, the next survey knows the object.
+//! KERNEL: mmap(2); such a mapping is one of a deleted file of the kernel's own, "/dev/zero", and only children can get
+//! at it.
 
 use super::area::{Area, Kind};
 use crate::{Local, MigrateError, Result};
@@ -24,19 +24,20 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt};
 use std::sync::Arc;
 
-/// Largest that travels, bytes: it is looked through and sent while its processes stand still.
+/// Largest object that travels, bytes: it is read and sent while its processes are frozen.
 pub const OBJECT_MAX: u64 = 1 << 30;
 const SHM: &str = "/dev/shm/";
-/// Pages that one mincore tells of: a byte each, in the scratch memory.
+/// Pages that one mincore reports: a byte each, in the scratch memory.
 const VECTOR: u64 = 0x8000;
 const EMPTY: [u8; PAGE as usize] = [0; PAGE as usize];
-/// Bytes looked at in one read.
+/// Bytes per read.
 const LOOK: usize = 1 << 20;
 
-/// The object behind a mapping at home, if it has no name. Somebody may yet have it open: [`opened`].
+/// The object behind a mapping at home, if it has no name. A process may still have it open: [`opened`].
 pub fn nameless(v: &Vma) -> Option<ObjectId> {
     let name = v.name.strip_suffix(" (deleted)")?;
-    // A file that was opened for reading only can never be mapped writable again: nothing could be brought home.
+    // A file that was opened for reading only can never be mapped writable again: its content could not be brought
+    // home.
     let writable = v.prot & libc::PROT_WRITE != 0;
     let unlinked = || name == "/dev/zero" || name.starts_with(SHM) && writable && !linked(v);
     (v.shared && unlinked()).then_some(ObjectId {
@@ -45,7 +46,7 @@ pub fn nameless(v: &Vma) -> Option<ObjectId> {
     })
 }
 
-/// How others can find an object that outlives its mappings.
+/// How other processes can find an object that outlives its mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasting {
     /// By key or number, which is the inode's. KERNEL: ipc/shm.c, newseg.
@@ -54,15 +55,15 @@ pub enum Lasting {
     Named,
 }
 
-/// Has a file of /dev/shm a name there, whatever its mapping is called? glibc's sem_open maps it under a name for the
-/// moment, links it to its own and unlinks the first, which maps go on to show as deleted.
+/// Whether a file of /dev/shm has a name there, although its mapping shows it as deleted: glibc's sem_open maps it
+/// under a temporary name, links it to the final one and unlinks the first.
 fn linked(v: &Vma) -> bool {
     let here = std::fs::metadata(SHM).is_ok_and(|m| id(&m).dev == v.dev);
     let entries = || std::fs::read_dir(SHM).into_iter().flatten().flatten();
     here && entries().any(|e| e.ino() == v.ino)
 }
 
-/// The object behind a mapping at home that lasts.
+/// The persistent object behind a mapping at home.
 pub fn lasting(v: &Vma) -> Option<(ObjectId, Lasting)> {
     let unlinked = v.name.ends_with(" (deleted)");
     let how = match &*v.name {
@@ -82,19 +83,19 @@ pub fn of(v: &Vma) -> Option<ObjectId> {
     nameless(v).or_else(|| lasting(v).map(|(object, _)| object))
 }
 
-/// A descriptor of a process, if it may be one of an object.
+/// The object of a process's descriptor, if it may be one.
 pub fn opened(fd: &std::path::Path) -> Option<ObjectId> {
     let m = std::fs::metadata(fd).ok()?;
     m.file_type().is_file().then(|| id(&m))
 }
 
-/// As maps have it, where device numbers are written apart.
+/// As in maps, where device numbers have another encoding.
 pub fn id(m: &std::fs::Metadata) -> ObjectId {
     let dev = u64::from(libc::major(m.dev())) << 32 | u64::from(libc::minor(m.dev()));
     ObjectId { dev, ino: m.ino() }
 }
 
-/// The object that a host's file of memory stands for.
+/// The object that a host's memfd represents.
 pub fn object_of(name: &str) -> Option<ObjectId> {
     let rest = name
         .strip_prefix("/memfd:as-")?
@@ -115,7 +116,7 @@ pub fn shared(areas: &[Area]) -> impl Iterator<Item = (ObjectId, u64, Run)> {
     })
 }
 
-/// Each object and how far `areas` map it, bytes.
+/// Each object and the highest offset that `areas` map, bytes.
 pub fn sizes(areas: &[Area]) -> Vec<(ObjectId, u64)> {
     let mut all: Vec<(ObjectId, u64)> = Vec::new();
     for (object, off, run) in shared(areas) {
@@ -136,9 +137,9 @@ pub fn travels(areas: &[Area]) -> Result<()> {
     Ok(())
 }
 
-/// `areas`, with those of objects whose pages are `sent` with their processes open for reading and writing: so they are
-/// mapped until their pages are there.
-/// KERNEL: access_remote_vm; what a shared mapping forbids cannot be forced from outside, unlike in a private one.
+/// `areas`, with mappings of the objects whose pages are `sent` made readable and writable: they are mapped so until
+/// their pages are there. KERNEL: access_remote_vm; the protection of a shared mapping cannot be overridden from
+/// outside, unlike that of a private one.
 pub fn opened_up(areas: &[Area], sent: impl Fn(&ObjectId) -> bool) -> Vec<Area> {
     let mut all = areas.to_vec();
     for a in &mut all {
@@ -149,7 +150,7 @@ pub fn opened_up(areas: &[Area], sent: impl Fn(&ObjectId) -> bool) -> Vec<Area> 
     all
 }
 
-/// Calls that give the mappings in `areas` their own protection again.
+/// Calls that set the mappings in `areas` to their own protection again.
 pub fn close_calls(areas: &[Area]) -> Vec<Call> {
     let open = libc::PROT_READ | libc::PROT_WRITE;
     let shared = |a: &&Area| matches!(a.kind, Kind::Shared { .. });
@@ -162,7 +163,7 @@ pub fn close_calls(areas: &[Area]) -> Vec<Call> {
     closed.map(call).collect()
 }
 
-/// What some processes map of each object, as offsets in it.
+/// The ranges of each object that some processes map, as offsets.
 #[derive(Clone, Debug, Default)]
 pub struct Views(BTreeMap<ObjectId, Vec<Run>>);
 
@@ -175,13 +176,13 @@ impl Views {
         }
     }
 
-    /// Objects that `areas` map and these do not.
+    /// Objects that `areas` map and these views do not.
     pub fn lack(&self, areas: &[Area]) -> Vec<ObjectId> {
         let all = sizes(areas).into_iter().map(|(object, _)| object);
         all.filter(|o| !self.0.contains_key(o)).collect()
     }
 
-    /// What of a mapping these do not have: addresses.
+    /// The part of a mapping that these views do not cover: addresses.
     fn beyond(&self, object: ObjectId, off: u64, (start, end): Run) -> Vec<Run> {
         let mine = [(off, off + (end - start))];
         let theirs = self.0.get(&object).map_or(&[][..], |all| all);
@@ -192,10 +193,9 @@ impl Views {
     }
 }
 
-/// Before: frozen, at home. What of the objects that `areas` map has pages. Page tables do not say that, since
-/// others fill objects, too, and a look at each page would make those that are not there.
-/// KERNEL: mincore(2) knows the pages of such an object, but not those that are swapped out: where there is
-/// swap, all of it counts.
+/// Before: frozen, at home. The parts of the objects mapped by `areas` that have pages. Page tables do not show that,
+/// since other processes fill objects, too, and reading each page would create missing ones. KERNEL: mincore(2) reports
+/// the pages of such an object, but not swapped-out ones: if the machine has swap, the whole object counts.
 pub fn resident(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<Vec<Run>> {
     let all: Vec<Run> = shared(areas).map(|(_, _, run)| run).collect();
     if swaps() {
@@ -224,8 +224,8 @@ fn swaps() -> bool {
     swaps.lines().nth(1).is_some()
 }
 
-/// Before: frozen, at home. What is not zero of the objects that a process maps and `others`, which are sent
-/// already, do not. `known`: what has pages at all.
+/// Before: frozen, at home. The non-zero parts of the objects that a process maps, except those in `others`, which are
+/// sent already. `known`: the parts that have pages.
 pub fn filled(pid: i32, areas: &[Area], others: &Views, known: &[Run]) -> Result<Vec<Run>> {
     let mem = File::open(format!("/proc/{pid}/mem")).of_process("open its memory")?;
     let mut buf = vec![0u8; LOOK];
@@ -237,7 +237,7 @@ pub fn filled(pid: i32, areas: &[Area], others: &Views, known: &[Run]) -> Result
             let want = ((end - at) as usize).min(LOOK);
             let got = match mem.read_at(&mut buf[..want], at) {
                 Ok(got) if got > 0 => got,
-                // Behind the end of the object there is nothing (SIGBUS).
+                // There is nothing beyond the end of the object (SIGBUS).
                 _ if swaps() && readable(areas, at) => {
                     at += PAGE;
                     continue;
@@ -261,19 +261,19 @@ fn readable(areas: &[Area], at: u64) -> bool {
     here.any(|a| a.prot & libc::PROT_READ != 0)
 }
 
-/// KERNEL: proc_mem.force_override=never hides from us what the process itself may not read.
+/// KERNEL: proc_mem.force_override=never denies us memory that the process itself may not read.
 fn hidden(at: u64, r: std::io::Result<usize>) -> MigrateError {
     let why = r.map_or_else(|e| e.to_string(), |_| "nothing".into());
     let why = format!("shared memory at {at:#x} cannot be read from outside: {why}");
     MigrateError::Stays(Stay::SharedMemory, why)
 }
 
-/// A host's file of memory that stands for an object.
+/// A host's memfd that represents an object.
 pub struct Object {
     pub file: Arc<File>,
-    /// What came with the move, as offsets: home has it, too. All else came to be here.
+    /// What came with the move, as offsets: home has it, too. All other data was created here.
     arrived: Vec<Run>,
-    /// Home asks for it as a whole; until then it is kept, whoever maps it.
+    /// Home asks for it as a whole; until then it is kept, mapped or not.
     pub lasts: bool,
 }
 
@@ -286,21 +286,21 @@ impl Object {
         }
     }
 
-    /// The pages are there and nobody has run yet.
+    /// Before: the pages are there and no process of it has run yet.
     pub fn arrived(&mut self) -> Result<()> {
         let now = sys::extents(self.file.as_raw_fd()).local("look at shared memory")?;
         self.arrived = pages::union(now, &self.arrived);
         Ok(())
     }
 
-    /// What home must be told of it as a whole, as offsets.
+    /// What must be sent home of it as a whole, as offsets.
     pub fn all(&self) -> Result<Vec<Run>> {
         let now = sys::extents(self.file.as_raw_fd()).local("look at shared memory")?;
         Ok(pages::union(now, &self.arrived))
     }
 
-    /// Before: frozen. What home must be told of the mappings in `areas` beyond what `others` tell it: what is
-    /// here, and what came and was emptied.
+    /// Before: frozen. What must be sent home of the mappings in `areas`, beyond what is sent for `others`: pages that
+    /// exist here, and pages that came and were emptied.
     pub fn held(&self, object: ObjectId, areas: &[Area], others: &Views) -> Result<Vec<Run>> {
         let known = self.all()?;
         let mut runs = Vec::new();
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_memory_says_what_it_stands_for() {
+    fn memfd_name_identifies_the_object() {
         let object = ObjectId { dev: 1, ino: 0x2f };
         let name = format!("/memfd:{} (deleted)", object.name());
         assert_eq!(object_of(&name), Some(object));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_as_big_as_its_mappings_reach() {
+    fn object_size_is_the_highest_mapped_offset() {
         let object = ObjectId { dev: 1, ino: 2 };
         let area = |start, end, off| Area {
             start,

@@ -1,4 +1,4 @@
-//! The processor that a program began on, and the one that it comes from.
+//! The processor features that a program uses, and the processor that it comes from.
 
 use crate::image::ThreadState;
 use crate::{MigrateError, Result};
@@ -6,12 +6,12 @@ use armento_gossip::CpuSet;
 use armento_model::{Stay, Xsave};
 use serde::{Deserialize, Serialize};
 
-/// What a target must have.
+/// What a target must support.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processor {
-    /// What it may use: all that its home has, or less (`--portable`).
+    /// Features that it may use: all of its home's, or fewer (`--portable`).
     pub needs: CpuSet,
-    /// How the source lays out its threads' extended state.
+    /// The layout of its threads' extended state at the source.
     pub xsave: Xsave,
 }
 
@@ -22,7 +22,7 @@ pub struct Here {
 }
 
 impl Here {
-    /// Before anything is moved.
+    /// Checked before anything is transferred.
     pub fn takes(&self, its: &Processor) -> Result<()> {
         let no = |why: String| Err(MigrateError::Stays(Stay::CpuFeatures, why));
         let mut missing = self.has.lacking(&its.needs);
@@ -37,7 +37,7 @@ impl Here {
     }
 }
 
-/// Their extended state as this machine has it.
+/// Converts their extended state to this machine's layout.
 pub fn fit(threads: &mut [ThreadState], from: &Xsave, here: &Xsave) -> Result<()> {
     if from == here {
         return Ok(());
@@ -58,7 +58,7 @@ mod tests {
     use armento_model::Part;
 
     #[test]
-    fn a_target_says_what_is_missing() {
+    fn target_names_missing_features() {
         let check = |change: fn(&mut Here), want: &str| {
             let part = Part {
                 number: 2,

@@ -1,4 +1,4 @@
-//! Signal dispositions and waiting signals of a process.
+//! Signal dispositions and pending signals of a process.
 
 use crate::Result;
 use armento_model::Tid;
@@ -36,13 +36,13 @@ pub fn read(h: &mut Hold, code: &Code) -> Result<Vec<Action>> {
         })
         .collect();
     if h.ignores_trap() {
-        // Our traps have undone that.
+        // Our traps have reset that.
         all[libc::SIGTRAP as usize - 1][0] = libc::SIG_IGN as u64;
     }
     Ok(all)
 }
 
-/// Sets those that differ from `now` (default everywhere when `None`).
+/// Sets the actions that differ from `now` (default everywhere if `None`).
 pub fn set(h: &mut Hold, code: &Code, want: &[Action], now: Option<&[Action]>) -> Result<()> {
     h.batch_ok(code, "set signal actions", &set_calls(code, want, now))?;
     let trap = want.get(libc::SIGTRAP as usize - 1);

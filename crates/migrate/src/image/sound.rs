@@ -1,7 +1,7 @@
-//! What an image must be before anything is done with it, whoever sent it.
+//! Checks of a received image, done before it is used.
 //!
-//! Its numbers become arguments of calls and places in memory of ours. A source is another node: what it sends is
-//! looked at here once, so that nobody behind this has to.
+//! Its numbers become arguments of calls and offsets in our memory. A source is another node: what it sends is checked
+//! here once, so that later code need not check it.
 
 use super::names;
 use super::{Area, Head, Kind, Layout, Mm, State, ThreadState};
@@ -12,13 +12,13 @@ use armento_wire::WireError;
 
 type Checked = Result<(), WireError>;
 
-/// KERNEL: with five-level page tables a program's memory ends here; nobody's lies beyond.
+/// KERNEL: with five-level page tables a program's memory ends here.
 const USER_END: u64 = 1 << 56;
-/// Where our own region lies in deputies and bodies.
+/// Our own region in deputies and bodies.
 const OURS: Run = (BASE, BASE + (1 << 40));
-/// Twice what vm.max_map_count grants a process (65,530).
+/// Twice the default of vm.max_map_count (65,530).
 const AREAS_MAX: usize = 1 << 17;
-/// KERNEL: PID_MAX_LIMIT is 2^22, but each thread brings its state: a frame holds fewer than this.
+/// KERNEL: PID_MAX_LIMIT is 2^22, but each thread sends its state: a frame holds fewer than this.
 const THREADS_MAX: usize = 1 << 16;
 /// struct user_regs_struct.
 const REGS: usize = 27;
@@ -26,13 +26,13 @@ const REGS: usize = 27;
 const XSTATE_MAX: usize = 64 << 10;
 /// KERNEL: _NSIG.
 const SIGNALS: usize = 64;
-/// KERNEL: AT_VECTOR_SIZE is some 50 words; what is scratch of ours for it (`mm.rs`) ends at three pages.
+/// KERNEL: AT_VECTOR_SIZE is some 50 words; our scratch memory for it (`mm.rs`) ends at three pages.
 const AUXV_MAX: usize = 0x3000;
 /// KERNEL: RLIM_NLIMITS.
 const LIMITS_MAX: usize = 16;
 /// Two pages of code today.
 const VDSO_MAX: usize = 64 << 10;
-/// A command line is for show.
+/// A command line is only displayed.
 const COMMAND_MAX: usize = 1 << 20;
 
 impl Head {
@@ -86,14 +86,14 @@ fn mm(m: &Mm) -> Checked {
     good(m.auxv.len() <= AUXV_MAX && vdso, "memory map")
 }
 
-/// Whole pages of a program's memory.
+/// Whether it is whole pages of a program's memory.
 fn run(r: &Run) -> bool {
     let whole = |at: u64| at.is_multiple_of(PAGE);
     let beside = r.1 <= OURS.0 || r.0 >= OURS.1;
     whole(r.0) && whole(r.1) && r.0 <= r.1 && r.1 <= USER_END && beside
 }
 
-/// In order, side by side at most, and none in our region.
+/// Sorted and disjoint, and none in our region.
 fn areas(all: &[Area]) -> Checked {
     let apart = all.windows(2).all(|w| w[0].end <= w[1].start);
     good(
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn areas_lie_in_order_and_in_the_program() {
+    fn areas_must_be_sorted_and_in_program_memory() {
         let check = |list: &[(u64, u64)], sound: bool| {
             let all: Vec<Area> = list.iter().map(|r| plain(r.0, r.1)).collect();
             assert_eq!(areas(&all).is_ok(), sound, "{list:x?}");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn states_fit_where_they_are_put() {
+    fn states_must_fit_their_buffers() {
         let whole = || ThreadState {
             regs: vec![0; REGS],
             ..ThreadState::default()

@@ -1,4 +1,4 @@
-//! One thread: registers, extended state, mask, and what the kernel remembers for it.
+//! One thread: registers, extended state, mask, and what the kernel stores for it.
 
 pub use super::restarts::{
     ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, ERESTARTSYS, SYSCALL, begin_anew,
@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadState {
-    /// As home numbers it.
+    /// The tid at home.
     pub tid: Tid,
     /// `struct user_regs_struct`, 27 words.
     pub regs: Vec<u64>,
-    /// Without the zeros at its end: [`trace::set_xstate`] wants them back.
+    /// Without the zeros at its end: [`trace::set_xstate`] needs them again.
     #[serde(with = "serde_bytes")]
     pub xstate: Vec<u8>,
     pub mask: u64,
@@ -33,24 +33,24 @@ pub struct ThreadState {
     /// stack_t: base, flags, size.
     pub altstack: [u64; 3],
     pub name: String,
-    /// Its interrupted call waits in its deputy's restart block: continue it by `restart_syscall` there.
+    /// The restart block of its interrupted call is at its deputy: it is continued there by `restart_syscall`.
     pub at_deputy: bool,
-    /// The kernel is about to issue its last call again: an earlier deadline stands.
+    /// The kernel is about to restart its last call: an earlier deadline applies.
     pub again: bool,
-    /// Until when a wait lasts that it is about to begin again (`futex_wait.rs`): home's CLOCK_MONOTONIC, nanoseconds.
+    /// Deadline of a wait that it is about to restart (`futex_wait.rs`): home's CLOCK_MONOTONIC, nanoseconds.
     pub until: Option<u64>,
-    /// How many bytes that call has put already (a write, as it were), or got (a recv for a whole message).
+    /// Bytes that this call has already transferred: written (by a write), or received (by a recv for a whole message).
     pub written: u64,
     pub cpu: Cpu,
 }
 
 impl ThreadState {
-    /// Number of the call it is in, by orig_rax.
+    /// Number of the call it is in, from orig_rax.
     pub fn number(&self) -> i64 {
         self.regs[ORIG] as i64
     }
 
-    /// Its restart block is lost or will be: the call `nr` is issued from the beginning.
+    /// Its restart block is or will be lost: the call `nr` is issued from the beginning.
     pub fn begin_anew(&mut self, nr: i64) {
         if self.regs[RAX] != RESTART {
             self.regs[RIP] = self.regs[RIP].wrapping_sub(2);
@@ -61,28 +61,28 @@ impl ThreadState {
         self.again = false;
     }
 
-    /// It slept in the call that it is about to issue again: let the registers say so, whatever the kernel
-    /// has made of them since.
+    /// It slept in the call that it is about to restart: makes the registers show that, whatever the kernel has made of
+    /// them since.
     pub fn slept_in(&mut self, nr: i64) {
         if !self.again || !armento_abi::removable(nr as u64) {
             return;
         }
         if self.regs[RAX] == nr as u64 {
-            // Turned back to its `syscall` already.
+            // The kernel has set it back to its `syscall` already.
             self.regs[RIP] = self.regs[RIP].wrapping_add(2);
         }
         self.regs[RAX] = ERESTARTNOHAND as u64;
         self.regs[ORIG] = nr as u64;
     }
 
-    /// It has put, or got, `written` bytes in a call that it is about to issue again: let the registers say so, whatever the
-    /// kernel has made of them since. False: it is in no call any more.
+    /// It has transferred `written` bytes in a call that it is about to restart: makes the registers show that,
+    /// whatever the kernel has made of them since. False: it is in no call any more.
     pub fn has_written(&mut self, written: u64, nr: i64) -> bool {
         if !self.again {
             return false;
         }
         if self.regs[RAX] == nr as u64 {
-            // Turned back to its `syscall` already.
+            // The kernel has set it back to its `syscall` already.
             self.regs[RIP] = self.regs[RIP].wrapping_add(2);
         }
         self.regs[RAX] = ERESTARTNOINTR as u64;
@@ -91,7 +91,7 @@ impl ThreadState {
         true
     }
 
-    /// Is it about to continue a call by its restart block, or in such a continuation?
+    /// Whether it is about to continue a call by its restart block, or in such a continuation.
     pub fn restarts(&self) -> bool {
         let rax = self.regs[RAX];
         let named = rax == RESTART || self.regs[ORIG] == RESTART;
@@ -99,19 +99,19 @@ impl ThreadState {
     }
 }
 
-/// Places among the registers' words.
+/// Indexes of the registers' words.
 const RAX: usize = 10;
 const ORIG: usize = 15;
 const RIP: usize = 16;
 
-/// Places in a booth's scratch memory.
+/// Offsets in the scratch memory of one thread.
 const ALTSTACK: u64 = 0;
 const TID_ADDRESS: u64 = 32;
 const NAME: u64 = 40;
 const UNCARRIED: u64 = 56;
-/// Bytes of them.
+/// Their size, bytes.
 const ASKED: usize = UNCARRIED as usize + uncarried::ASKED;
-/// Calls of [`ask`] that must succeed: those before what `uncarried.rs` asks.
+/// Calls of [`ask`] that must succeed: those before the calls of `uncarried.rs`.
 const OWN: usize = 3;
 const _: () = assert!(OWN + uncarried::CALLS <= BOOTH_CALLS);
 
@@ -169,8 +169,8 @@ pub fn from_words(w: &[u64]) -> Option<Regs> {
     Some(r)
 }
 
-/// A thread that was stopped and will run on where it is: its EINTR, or a short read of what always has more, if it is
-/// our doing, is undone.
+/// For a thread that was stopped and will go on where it is: undoes an EINTR, or a short read from an endless device,
+/// that our stop caused.
 pub fn settle_stopped(tid: Tid) {
     let Ok(mut r) = trace::regs(tid) else { return };
     let (eintr, short) = (maybe_ours(&r), cut_short(tid, &r));
@@ -179,32 +179,32 @@ pub fn settle_stopped(tid: Tid) {
             true => r.rax = ERESTARTNOHAND as u64,
             false => begin_anew(&mut r),
         }
-        // A thread that died needs nothing.
+        // A dead thread needs no change.
         let _ = trace::set_regs(tid, &r);
     }
 }
 
-/// Has a read of what always has more ended early? For whom, [`masked::signal_waits`] knows.
+/// Whether a read from an endless device ended early. The cause is found by [`masked::signal_waits`].
 fn cut_short(tid: Tid, r: &Regs) -> bool {
     let nr = r.orig_rax as i64;
     nr >= 0 && endless::cut(tid, nr, &trace::args(r), r.rax as i64)
 }
 
-/// Is its call's EINTR, or short read, if it shows one, that of a signal with a handler? Before: not held.
+/// Whether its call's EINTR, or short read, if there is one, is due to a signal with a handler. Before: not held.
 pub fn own_eintr(tid: Tid) -> bool {
     trace::regs(tid).is_ok_and(|r| maybe_ours(&r) || cut_short(tid, &r))
         && masked::signal_waits(tid)
 }
 
-/// Whose thread is asked: at home it has a name to be carried, and may have state that keeps it there.
+/// Which side the thread is on: at home it has a name to be transferred, and may have state that keeps it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     Home,
     Host,
 }
 
-/// Before: held. Has the thread say what only itself can; [`read`] waits for it. Its `code` is used for nothing else until
-/// then.
+/// Before: held. Begins the calls by which the thread reads its own state; [`read`] waits for them. Its `code` is not
+/// used for anything else until then.
 pub fn ask(h: &mut Hold, code: &Code, at: At) -> Result<()> {
     let scratch = code.scratch(ALTSTACK, &[0u8; ASKED]);
     let (alt, clear, name) = (scratch, scratch + TID_ADDRESS, scratch + NAME);
@@ -219,7 +219,7 @@ pub fn ask(h: &mut Hold, code: &Code, at: At) -> Result<()> {
     Ok(h.begin(code, &calls)?)
 }
 
-/// Before: it was [`ask`]ed. `tid` is the home's number. Its CPU time is the owner's to say.
+/// Before: [`ask`] was called. `tid` is home's number. Its CPU time is set by the owner.
 pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<ThreadState> {
     let said = h.end(code)?;
     let (own, rest) = said.split_at(said.len().min(OWN));
@@ -254,28 +254,28 @@ pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<Thread
         rseq: (rseq.ptr, rseq.len, rseq.sig),
         robust: sys::robust_list(h.tid).unwrap_or((0, 24)),
         clear_tid: word(32),
-        // SS_ONSTACK is the kernel's answer, not a setting.
+        // SS_ONSTACK is status in the kernel's answer, not a setting.
         altstack: [word(0), word(8) & !1, word(16)],
         name: name_in(&raw[NAME as usize..UNCARRIED as usize]),
         cpu: Cpu::default(),
     })
 }
 
-/// Up to its zero byte. A name may be any bytes; what is no text was never shown as such either.
+/// The text up to the NUL. A name may be any bytes; one that is not UTF-8 could not be displayed before either.
 fn name_in(raw: &[u8]) -> String {
     let end = raw.iter().position(|b| *b == 0).unwrap_or(raw.len());
     String::from_utf8_lossy(&raw[..end]).into_owned()
 }
 
-/// Most of it is zeros in most threads: of 11 KiB with tile registers some hundred bytes travel.
+/// Mostly zeros in most threads: of 11 KiB with tile registers some hundred bytes travel.
 fn trimmed(mut xstate: Vec<u8>) -> Vec<u8> {
     let used = xstate.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
-    // Whoever fills it up again may begin with whole words.
+    // Whole words, for the code that pads it again.
     xstate.truncate(used.next_multiple_of(8).min(xstate.len()));
     xstate
 }
 
-/// Gives a thread that was made for it its name.
+/// Names a thread that was created for it.
 pub fn name_call(code: &Code, name: &str) -> Call {
     let mut name = name.as_bytes().to_vec();
     name.truncate(15);
@@ -284,7 +284,7 @@ pub fn name_call(code: &Code, name: &str) -> Call {
     (libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0])
 }
 
-/// Calls that give the kernel back what it remembered of a thread.
+/// Calls that restore what the kernel stored for a thread.
 pub fn set_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
     let alt: Vec<u8> = t.altstack.iter().flat_map(|w| w.to_le_bytes()).collect();
     let alt = code.scratch(ALTSTACK, &alt);
@@ -307,7 +307,7 @@ pub fn set_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
     calls
 }
 
-/// Calls that make the kernel forget a thread's memory before it is dropped.
+/// Calls that unregister a thread's memory with the kernel before it is unmapped.
 pub fn forget_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
     let off: Vec<u8> = [0u64, 2, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
     let off = code.scratch(ALTSTACK, &off);
@@ -332,7 +332,7 @@ pub fn forget_calls(code: &Code, t: &ThreadState) -> Vec<Call> {
     calls
 }
 
-/// Rseq registered by the thread as it stands, for a stub that will lose its memory.
+/// The thread's current rseq registration, for a stub that will lose its memory.
 pub fn rseq_of(tid: Tid) -> Rseq {
     trace::rseq(tid).unwrap_or_default()
 }
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_slept_says_so_whatever_the_kernel_made_of_it() {
+    fn slept_call_is_restored_from_any_register_state() {
         let semop = libc::SYS_semop;
         let check = |nr: i64, again: bool, (orig, rax): (i64, i64), want: (i64, i64, u64)| {
             let mut regs = vec![0; 27];

@@ -1,17 +1,17 @@
-//! POSIX timers stay in home's kernel. What travels: their waiting signals, and how many expirations each
-//! of them stands for.
+//! POSIX timers stay in home's kernel. Their pending signals travel, with the number of expirations for which each
+//! stands.
 //!
-//! KERNEL: a timer has one signal (timer_getoverrun(2)). While it waits, further expirations are its
-//! overruns; they are counted when it is taken. A deputy takes it at once, so home's kernel counts nothing
-//! and sends another: whoever holds the first adds it there.
+//! KERNEL: a timer has one signal (timer_getoverrun(2)). While it is pending, further expirations are its overruns,
+//! counted when it is taken. A deputy takes it at once, so home's kernel counts no overruns and sends another signal:
+//! the holder of the first adds it there.
 
 use armento_model::Tid;
 use armento_tracee::sys::{self, SigInfo};
 
-/// Overruns of the signal that a timer's process got last, by the timer's number.
+/// Overruns of the last signal that each timer delivered, by the timer's number.
 pub type Overruns = Vec<(i32, i32)>;
 
-/// Places in siginfo_t.
+/// Offsets in siginfo_t.
 const TIMER: usize = 16;
 const OVERRUN: usize = 20;
 
@@ -19,7 +19,7 @@ fn word(info: &SigInfo, at: usize) -> i32 {
     i32::from_le_bytes(info[at..at + 4].try_into().unwrap_or_default())
 }
 
-/// The timer whose expiration this signal tells.
+/// The timer whose expiration this signal reports.
 pub fn timer_of(info: &SigInfo) -> Option<i32> {
     (sys::siginfo_code(info) == libc::SI_TIMER).then(|| word(info, TIMER))
 }
@@ -32,7 +32,7 @@ pub fn set_overrun(info: &mut SigInfo, n: i32) {
     info[OVERRUN..OVERRUN + 4].copy_from_slice(&n.to_le_bytes());
 }
 
-/// `first` still waits: it stands for the later signal of its timer, too.
+/// `first` is still pending: it stands for the later signal of its timer, too.
 pub fn absorb(first: &mut SigInfo, later: &SigInfo) {
     // KERNEL: DELAYTIMER_MAX is INT_MAX.
     let sum = overrun(first)
@@ -41,7 +41,7 @@ pub fn absorb(first: &mut SigInfo, later: &SigInfo) {
     set_overrun(first, sum);
 }
 
-/// Adds a signal to a list of waiting ones.
+/// Adds a signal to a list of pending ones.
 pub fn hold(list: &mut Vec<(Option<Tid>, SigInfo)>, to: Option<Tid>, info: &SigInfo) {
     let timer = timer_of(info);
     let first = list
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn one_signal_of_a_timer_waits_and_counts_the_others() {
+    fn one_pending_signal_of_a_timer_counts_the_others() {
         let mut list = Vec::new();
         let timer = |id, n| signal(libc::SI_TIMER, id, n);
         for i in [

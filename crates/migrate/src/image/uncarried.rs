@@ -1,5 +1,5 @@
-//! State that the kernel keeps for a process and that no move carries: it is looked for where the process stands still at
-//! home, and keeps it there. What is mapped is looked at in `flags.rs`.
+//! Kernel state of a process that cannot be transferred: it is looked for while the process is frozen at home, and
+//! keeps the process there. Mappings are checked in `flags.rs`.
 //!
 //! From: the owner's freeze (`keeper/src/moves/freeze.rs`). Next: nothing: such a process stays.
 
@@ -28,13 +28,13 @@ const PR_TSC_SIGSEGV: u32 = 2;
 const PR_GET_SPECULATION_CTRL: u64 = 52;
 /// KERNEL: Documentation/userspace-api/spec_ctrl.rst: store bypass, indirect branch, L1D flush.
 const SPECULATION: [u64; 3] = [0, 1, 2];
-/// … A program may set it, and has it as it is by default.
+/// The program may set it, and has left it at its default.
 const PR_SPEC_PRCTL: i64 = 1;
 const PR_SPEC_SET: i64 = 4 | 8 | 16;
 /// KERNEL: linux/mempolicy.h: the policy of an address.
 const MPOL_F_ADDR: u64 = 2;
 
-/// Places in the scratch memory of the region: an LDT entry, and a policy for each area of a batch.
+/// Offsets in the scratch memory of the region: an LDT entry, and a policy for each area of a batch.
 const LDT: u64 = 0x8000;
 const MASKS: u64 = 0x8010;
 const POLICIES: u64 = 0x1_0000;
@@ -44,8 +44,8 @@ fn stays(what: &str) -> MigrateError {
     MigrateError::Stays(Stay::KernelState, what.to_owned())
 }
 
-/// Threads whose calls would be answered by their own handler, ours among them, or that a debugger has left breakpoints
-/// in. Before: stopped, and nothing was injected.
+/// Refuses threads that catch their own calls, injected ones included, or in which a debugger has left breakpoints.
+/// Before: stopped, and nothing was injected.
 pub fn of_threads(tids: impl Iterator<Item = Tid>) -> Result<()> {
     for tid in tids {
         if trace::has_breaks(tid) {
@@ -103,7 +103,8 @@ pub fn of_process(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<()> {
     policies(h, code, areas)
 }
 
-/// An area has a NUMA policy of its own (mbind). KERNEL: mbind(2) cuts mappings, so that each has one policy.
+/// Refuses an area with a NUMA policy of its own (mbind). KERNEL: mbind(2) splits mappings, so that each has one
+/// policy.
 fn policies(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<()> {
     for part in areas.chunks(POLICIES_MAX) {
         let at = code.scratch(POLICIES, &[0; POLICIES_MAX * 4]);
@@ -122,11 +123,11 @@ fn policies(h: &mut Hold, code: &Code, areas: &[Area]) -> Result<()> {
     Ok(())
 }
 
-/// What [`thread`] reads: `TSC`, then `POLICY`, from `at` in a booth's scratch memory.
+/// Bytes that [`thread`] reads: `TSC`, then `POLICY`, from `at` in the scratch memory of one thread.
 pub const ASKED: usize = 8;
 pub const CALLS: usize = 3 + SPECULATION.len();
 
-/// Calls by which a thread says what it has; [`thread`] understands the answers. `at`: [`ASKED`] zeros.
+/// Calls by which a thread reads its state; [`thread`] interprets the results. `at`: [`ASKED`] zeros.
 pub fn ask(at: u64) -> [Call; CALLS] {
     let speculation = |n: usize| {
         let args = [PR_GET_SPECULATION_CTRL, SPECULATION[n], 0, 0, 0, 0];
@@ -152,7 +153,7 @@ pub fn ask(at: u64) -> [Call; CALLS] {
     ]
 }
 
-/// `said`: what the calls of [`ask`] returned; `raw`: what they wrote.
+/// `said`: the results of the calls of [`ask`]; `raw`: what they wrote.
 pub fn thread(said: &[i64], raw: [u8; ASKED]) -> Result<()> {
     let word = |i: usize| u32::from_le_bytes([raw[i], raw[i + 1], raw[i + 2], raw[i + 3]]);
     if word(0) == PR_TSC_SIGSEGV {
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_with_the_kernels_defaults_may_leave() {
+    fn thread_with_kernel_defaults_may_leave() {
         let raw = |tsc: u32, policy: u32| {
             let mut raw = [0; ASKED];
             raw[..4].copy_from_slice(&tsc.to_le_bytes());
@@ -187,7 +188,7 @@ mod tests {
         };
         let plain = [0, 0, -22, 3, 3, -22];
         assert!(thread(&plain, raw(1, 0)).is_ok());
-        // A kernel without NUMA, one where speculation is off for all, and one that cannot tell.
+        // A kernel without NUMA, one where speculation is off for all, and one that does not support the query.
         assert!(thread(&[0, -38, 0, 4, 0, -19], raw(1, 0)).is_ok());
         assert!(thread(&plain, raw(2, 0)).is_err());
         assert!(thread(&plain, raw(1, 3)).is_err());

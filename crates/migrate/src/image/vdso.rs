@@ -1,9 +1,9 @@
-//! The kernel's own pages in a process: the vDSO, whose code and data differ from kernel to kernel.
+//! The kernel's own pages in a process: the vDSO, whose code and data differ between kernels.
 //!
-//! Programs keep addresses of its functions (glibc's gettimeofday is one). A target whose kernel has the same vDSO maps
-//! its own at the same address. Where it is another, the body has home's image as plain memory, in which each function
-//! begins with a jump to the target's own vDSO, mapped elsewhere; the pages before it, which home's code would read the
-//! time from, are not readable.
+//! Programs keep addresses of its functions (as glibc does of gettimeofday). A target whose kernel has the same vDSO
+//! maps its own at the same address. Otherwise the body has home's image as plain memory, in which each function begins
+//! with a jump to the target's own vDSO, mapped elsewhere; the pages before it, from which home's code would read the
+//! time, are not readable.
 //!
 //! ```text
 //! at home                    in a body, other kernel
@@ -12,7 +12,7 @@
 //! end                        end
 //! ```
 //!
-//! Never inside it: threads are stepped out of the vDSO before they travel (`Hold::step_out`).
+//! No thread travels inside it: threads are single-stepped out of the vDSO first (`Hold::step_out`).
 
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
@@ -25,24 +25,24 @@ use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Where a target maps its own vDSO when home's is another: at the end of the addresses that no program has.
+/// Where a target maps its own vDSO if home's is another: at the end of the reserved addresses.
 pub const ELSEWHERE: u64 = BASE + ROOM - (16 << 20);
-/// Linux 6.1 to 6.18 have two pages of code and four to six of data; more than this is no vDSO.
+/// Linux 6.1 to 6.18 have two pages of code and four to six of data; anything larger is not a vDSO.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// Where a process has the kernel's pages, and which they are.
+/// The address and the identity of a process's vDSO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vdso {
     /// First of the data pages.
     pub first: u64,
     pub code: u64,
     pub end: u64,
-    /// Of the code as the process sees it: the kernel adapts it to its processor.
+    /// Digest of the code as the process sees it: the kernel patches it for its processor.
     pub digest: u128,
 }
 
 impl Vdso {
-    /// What of `maps` is the kernel's, outside our own region; its digest is not known yet.
+    /// Adds `v` if it is a kernel mapping outside our own region; the digest is not known yet.
     pub fn note(known: Option<Vdso>, v: &Vma) -> Vdso {
         let mut it = known.unwrap_or(Vdso {
             first: v.start,
@@ -57,13 +57,13 @@ impl Vdso {
         it
     }
 
-    /// With the digest of what `pid` has there.
+    /// With the digest of the code that `pid` has there.
     pub fn digested(mut self, pid: i32) -> Result<Vdso> {
         self.digest = xxh3_128(&self.read(pid)?);
         Ok(self)
     }
 
-    /// The image as `pid` has it.
+    /// The image that `pid` has.
     pub fn read(&self, pid: i32) -> Result<Vec<u8>> {
         self.check()?;
         let mut image = vec![0; (self.end - self.code) as usize];
@@ -74,7 +74,7 @@ impl Vdso {
         Ok(image)
     }
 
-    /// Numbers that came from elsewhere describe page-aligned memory of a sensible size.
+    /// Checks that received numbers describe page-aligned memory of a plausible size.
     pub fn check(&self) -> Result<()> {
         let aligned = [self.first, self.code, self.end]
             .iter()
@@ -86,8 +86,8 @@ impl Vdso {
         Err(odd("its place is no vDSO's"))
     }
 
-    /// Before a thread leaves for a kernel with another vDSO. One that is about to make its call may stay: it returns from
-    /// that by code that is the same there.
+    /// Called before a thread leaves for a kernel with another vDSO. A thread that is about to make its system call may
+    /// stay: the code after it is the same there.
     pub fn leave(&self, hold: &mut Hold) -> Result<()> {
         match hold.step_out(&|rip| (self.code..self.end).contains(&rip))? {
             Outside::Yes | Outside::AtCall => Ok(()),
@@ -99,7 +99,7 @@ impl Vdso {
         (self.first, self.end)
     }
 
-    /// Is it what this machine's kernel gives to its processes?
+    /// Whether it is the vDSO of this machine's kernel.
     pub fn is_ours(&self) -> bool {
         own().as_ref().is_some_and(|(own, _)| {
             own.digest == self.digest
@@ -113,7 +113,7 @@ fn odd(why: &str) -> MigrateError {
     MigrateError::Stays(Stay::Busy, format!("the vDSO: {why}"))
 }
 
-/// This process' own, which all processes of this machine have alike, and its image.
+/// The vDSO of this process, which is the same in all processes of this machine, and its image.
 fn own() -> &'static Option<(Vdso, Vec<u8>)> {
     static OWN: OnceLock<Option<(Vdso, Vec<u8>)>> = OnceLock::new();
     OWN.get_or_init(|| {
@@ -126,8 +126,8 @@ fn own() -> &'static Option<(Vdso, Vec<u8>)> {
     })
 }
 
-/// Home's image for a body here whose kernel pages are of another kernel: `image` with each function redirected to this
-/// machine's, which the body has at `at`.
+/// Home's image for a body on a kernel with another vDSO: `image` with each function redirected to this machine's vDSO,
+/// which the body has at `at`.
 pub fn redirected(mut image: Vec<u8>, at: u64) -> Result<Vec<u8>> {
     let own = own().as_ref().ok_or_else(|| odd("this machine has none"))?;
     let ours = functions(&own.1);
@@ -141,7 +141,7 @@ pub fn redirected(mut image: Vec<u8>, at: u64) -> Result<Vec<u8>> {
             Some(o) => jump(at + o.at),
             None => match plain_call(&f.name) {
                 Some(stub) => stub,
-                // What no program calls that may move (SGX enclaves are devices).
+                // Functions that no movable program calls (SGX enclaves are devices).
                 None => continue,
             },
         };
@@ -154,20 +154,20 @@ pub fn redirected(mut image: Vec<u8>, at: u64) -> Result<Vec<u8>> {
     Ok(image)
 }
 
-/// Does the target's function do what home's does for the same arguments? Not getrandom's: its state is laid out as the
-/// kernel wants that gave it (KERNEL: lib/vdso/getrandom.c).
+/// Whether the target's function does the same as home's for the same arguments. Not getrandom's: the layout of its
+/// state is that of the kernel which created it (KERNEL: lib/vdso/getrandom.c).
 fn jumps(name: &str) -> bool {
     plain_call(name).is_some() && name != "__vdso_getrandom"
 }
 
-/// `jmp *0(%rip)` and the address behind it: no register changes.
+/// `jmp *0(%rip)` and the address after it: no register changes.
 fn jump(to: u64) -> Vec<u8> {
     let mut stub = vec![0xff, 0x25, 0, 0, 0, 0];
     stub.extend_from_slice(&to.to_le_bytes());
     stub
 }
 
-/// The system call that a function of the vDSO stands for, made as such. KERNEL: vdso(7), "x86-64 functions".
+/// A function that makes the system call for which a function of the vDSO stands. KERNEL: vdso(7), "x86-64 functions".
 fn plain_call(name: &str) -> Option<Vec<u8>> {
     let nr = match name {
         "__vdso_clock_gettime" => libc::SYS_clock_gettime,
@@ -185,7 +185,7 @@ fn plain_call(name: &str) -> Option<Vec<u8>> {
     if name != "__vdso_getrandom" {
         return Some(call);
     }
-    // Asked how large its state is (the size is all ones), it says that it cannot: programs make the call then.
+    // Asked for the size of its state (the size is all ones), it fails: programs make the system call then.
     // cmp $-1,%r8; jne call; mov $-ENOSYS,%eax; ret; call:
     let mut stub = vec![0x49, 0x83, 0xf8, 0xff, 0x75, 0x06, 0xb8];
     stub.extend_from_slice(&(-libc::ENOSYS).to_le_bytes());
@@ -200,7 +200,7 @@ struct Function {
     size: u64,
 }
 
-/// Program headers that tell where the dynamic section and the code are. System V ABI, chapter 5.
+/// Program headers that locate the dynamic section and the code. System V ABI, chapter 5.
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 const DT_STRTAB: u64 = 5;
@@ -210,14 +210,14 @@ const STT_FUNC: u8 = 2;
 /// A vDSO has a dozen.
 const SYMBOLS_MAX: u64 = 256;
 
-/// The functions that an image offers under the kernel's names. Bytes that are no ELF image have none.
+/// The functions that an image exports under the kernel's names. None if the bytes are no ELF image.
 fn functions(image: &[u8]) -> Vec<Function> {
     found(image).unwrap_or_default()
 }
 
 fn found(image: &[u8]) -> Option<Vec<Function>> {
     let bytes = |at: u64, n: usize| image.get(at as usize..)?.get(..n);
-    // What is added to such a place cannot overflow.
+    // Sums with such an offset cannot overflow.
     let inside = |at: u64| (at < image.len() as u64).then_some(at);
     let u16_at = |at| Some(u16::from_le_bytes(bytes(at, 2)?.try_into().ok()?));
     let u32_at = |at| Some(u32::from_le_bytes(bytes(at, 4)?.try_into().ok()?));
@@ -249,7 +249,8 @@ fn found(image: &[u8]) -> Option<Vec<Function>> {
         }
     }
     let (strings, symbols) = (strings?, symbols?);
-    // The linker puts the names behind the symbols: so many fit between. There is no other count without a hash table.
+    // The linker puts the names after the symbols, which gives their number. Without a hash table there is no other
+    // count.
     let count = strings.checked_sub(symbols)? / SYMBOL;
     let mut all = Vec::new();
     for n in 1..count.min(SYMBOLS_MAX) {
@@ -267,7 +268,7 @@ fn found(image: &[u8]) -> Option<Vec<Function>> {
     Some(all)
 }
 
-/// Mappings without what lies at `run`: the kernel joins ours with neighbours of the program's.
+/// Mappings without the part at `run`: the kernel merges ours with adjacent mappings of the program.
 pub fn without(maps: &[Vma], run: Run) -> Vec<Vma> {
     let mut all = Vec::with_capacity(maps.len());
     for v in maps {
@@ -287,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_vdso_has_the_functions_of_the_manual() {
+    fn own_vdso_exports_the_documented_functions() {
         let (own, image) = own().as_ref().expect("a vDSO");
         assert!(own.is_ours());
         let names: Vec<String> = functions(image).into_iter().map(|f| f.name).collect();
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn each_function_of_a_redirected_image_jumps_to_ours() {
+    fn redirected_functions_jump_to_the_local_vdso() {
         let (_, image) = own().as_ref().expect("a vDSO");
         let at = ELSEWHERE;
         let new = redirected(image.clone(), at).expect("redirected");
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn images_of_others_are_read_with_care() {
+    fn malformed_images_are_rejected() {
         let (_, image) = own().as_ref().expect("a vDSO");
         for len in 0..image.len() {
             drop(functions(&image[..len]));

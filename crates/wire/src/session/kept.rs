@@ -1,13 +1,13 @@
-//! Frames from the moment they are said until the peer is known to have heard them.
+//! Frames from when they are sent until the peer has acknowledged them.
 
 use std::collections::VecDeque;
 
 /// Length, kind, number, heard.
 pub(super) const HEAD: usize = 21;
-/// Kind of the frame that says only what was heard.
+/// Kind of a frame that is only an acknowledgement.
 pub(super) const ACK: u8 = 0;
-/// Kept at most, before who says more waits: half a second of a gigabit line, and as many small frames as that is
-/// long for. One frame is always taken.
+/// Limits of kept frames, beyond which senders wait: half a second of a gigabit line, and as many small frames as are
+/// sent in that time. One frame is always accepted.
 const BYTES_MAX: usize = 32 << 20;
 const FRAMES_MAX: usize = 32 << 10;
 
@@ -21,7 +21,7 @@ pub(super) struct Kept {
     written: usize,
 }
 
-/// A frame's head and body in one piece: one write, one segment, one TLS record where it is short.
+/// A frame's header and body in one buffer: one write, one segment, one TLS record if it is short.
 pub(super) fn frame(kind: u8, number: u64, heard: u64, parts: &[&[u8]]) -> Vec<u8> {
     let body: usize = parts.iter().map(|p| p.len()).sum();
     let mut b = Vec::with_capacity(HEAD + body);
@@ -33,7 +33,7 @@ pub(super) fn frame(kind: u8, number: u64, heard: u64, parts: &[&[u8]]) -> Vec<u
     b
 }
 
-/// It says only what was heard.
+/// A frame that is only an acknowledgement.
 pub(super) fn ack(heard: u64) -> Vec<u8> {
     frame(ACK, 0, heard, &[])
 }
@@ -46,13 +46,13 @@ impl Kept {
         }
     }
 
-    /// Is there room for a frame of this size, `times` the usual bound?
+    /// Whether there is space for a frame of this size within `times` the usual limit.
     pub fn takes(&self, body: usize, times: usize) -> bool {
         let room = self.bytes + HEAD + body <= BYTES_MAX * times;
         self.frames.is_empty() || room && self.frames.len() < FRAMES_MAX * times
     }
 
-    /// The number of the frame said last; 0 if none was.
+    /// The number of the last frame; 0 if there is none.
     pub fn last(&self) -> u64 {
         self.first + self.frames.len() as u64 - 1
     }
@@ -65,7 +65,7 @@ impl Kept {
         number
     }
 
-    /// The peer has heard everything up to `number`.
+    /// The peer has acknowledged everything up to `number`.
     pub fn forget(&mut self, number: u64) {
         while self.first <= number
             && let Some(f) = self.frames.pop_front()
@@ -76,7 +76,7 @@ impl Kept {
         }
     }
 
-    /// A new connection: what is kept has not gone over it.
+    /// A new connection: no kept frame was written to it yet.
     pub fn rewind(&mut self) {
         self.written = 0;
     }
@@ -92,7 +92,7 @@ impl Kept {
         Some(f)
     }
 
-    /// The link is dead: nobody will hear them.
+    /// The link is dead: nothing will be received.
     pub fn clear(&mut self) {
         self.first = self.last() + 1;
         (self.frames, self.bytes, self.written) = (VecDeque::new(), 0, 0);
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_go_on_and_room_comes_back() {
+    fn numbers_continue_and_space_is_freed() {
         let mut k = Kept::new();
         assert_eq!((k.last(), k.unwritten()), (0, false));
         assert_eq!(k.push(1, 0, &[b"ab"]), 1);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_bound() {
+    fn kept_frames_are_bounded() {
         let mut k = Kept::new();
         assert!(k.takes(BYTES_MAX * 2, 1), "one is always taken");
         let big = vec![0; 8 << 20];

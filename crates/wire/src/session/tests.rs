@@ -1,17 +1,17 @@
-//! Two ends and a cable that can be cut at any byte.
+//! Two ends and a connection that can break at any byte.
 
 use super::*;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// One direction of a cable.
+/// One direction of a connection.
 #[derive(Default)]
 struct Way {
     bytes: VecDeque<u8>,
-    /// So many more arrive; what is written behind them vanishes, as on a cable that was pulled.
+    /// So many more bytes arrive; later ones vanish, as on a cable that was pulled.
     left: usize,
-    /// It is known to be cut: writing fails.
+    /// The break is known: writing fails.
     cut: bool,
     all: usize,
 }
@@ -31,7 +31,7 @@ impl Pipe {
         Box::new(move || lock(&p.0).cut = true)
     }
 
-    /// A whole frame has arrived.
+    /// Whether a whole frame has arrived.
     fn whole(&self) -> bool {
         let w = lock(&self.0);
         let head: Vec<u8> = w.bytes.iter().take(4).copied().collect();
@@ -78,7 +78,7 @@ struct End {
 }
 
 impl End {
-    /// Hears what has arrived whole; an error is a broken connection.
+    /// Receives the frames that have arrived whole; an error is a broken connection.
     fn hear_all(&mut self) {
         let mut buf = Vec::new();
         while self.inlet.whole() {
@@ -88,7 +88,7 @@ impl End {
         }
     }
 
-    /// What of a frame has arrived when a connection breaks is no frame.
+    /// The part of a frame that arrived before a break is not a frame.
     fn hear_the_end(&mut self) {
         self.hear_all();
         let torn = self.session.hear(&mut self.inlet, &mut Vec::new());
@@ -104,7 +104,7 @@ fn connect(a: &mut End, b: &mut End, left: [usize; 2]) {
     let (ha, hb) = (a.session.heard(), b.session.heard());
     let again_a = a.session.attach(ab.clone(), ab.closer(), hb).expect("own");
     let again_b = b.session.attach(ba.clone(), ba.closer(), ha).expect("own");
-    // What is said meanwhile comes behind what was said before.
+    // Frames sent meanwhile come after the kept ones.
     if let Some(again) = again_a {
         again.run(&a.session);
     }
@@ -115,12 +115,12 @@ fn connect(a: &mut End, b: &mut End, left: [usize; 2]) {
 
 const TURNS: u8 = 6;
 
-fn message(who: u8, turn: u8) -> Vec<u8> {
+fn message(sender: u8, turn: u8) -> Vec<u8> {
     // None, one and some bytes.
-    vec![who * 16 + turn; usize::from(turn % 4) * usize::from(turn)]
+    vec![sender * 16 + turn; usize::from(turn % 4) * usize::from(turn)]
 }
 
-/// Both ends speak by turns, over connections that break behind so many bytes each way.
+/// Both ends send in turn, over connections that break after so many bytes each way.
 fn converse(cuts: &[[usize; 2]]) -> [usize; 2] {
     let (mut a, mut b) = (End::default(), End::default());
     let mut cuts = cuts.iter();
@@ -130,19 +130,25 @@ fn converse(cuts: &[[usize; 2]]) -> [usize; 2] {
     let mut sent = [0, 0];
     for turn in 0..TURNS {
         for _ in 0..2 {
-            a.session.send(7, &[&message(1, turn)]).expect("said");
+            a.session
+                .send(7, &[&message(1, turn)])
+                .expect("acknowledged frames were sent");
         }
         b.hear_all();
-        b.session.send(7, &[&message(2, turn)]).expect("said");
+        b.session
+            .send(7, &[&message(2, turn)])
+            .expect("acknowledged frames were sent");
         a.hear_all();
         let all = |e: &End| lock(&e.inlet.0).all;
         sent = [all(&b), all(&a)];
-        // Whoever waits for an answer in vain looks for another connection.
+        // An end that waits for an answer in vain opens another connection.
         let broke = sent[0] > now[0] || sent[1] > now[1];
         if broke {
-            // One of the two notices first, and says more before the other does.
+            // One of the two notices first, and sends more before the other does.
             a.hear_the_end();
-            a.session.send(7, &[b"between"]).expect("said");
+            a.session
+                .send(7, &[b"between"])
+                .expect("acknowledged frames were sent");
             b.hear_the_end();
             now = *cuts.next().unwrap_or(&whole);
             connect(&mut a, &mut b, now);
@@ -151,7 +157,7 @@ fn converse(cuts: &[[usize; 2]]) -> [usize; 2] {
             expect_order(&a, &b);
         }
     }
-    // The last cut may lie behind everything.
+    // The last break may be after the last byte.
     a.session.cut();
     connect(&mut a, &mut b, whole);
     b.hear_all();
@@ -172,7 +178,7 @@ fn expect_order(a: &End, b: &End) {
 }
 
 #[test]
-fn a_cut_at_any_byte_loses_and_repeats_nothing() {
+fn break_at_any_byte_loses_and_repeats_nothing() {
     let [there, back] = converse(&[]);
     for at in 0..=there {
         converse(&[[at, usize::MAX]]);
@@ -183,7 +189,7 @@ fn a_cut_at_any_byte_loses_and_repeats_nothing() {
 }
 
 #[test]
-fn nor_do_two_cuts_and_both_ways() {
+fn two_breaks_in_both_directions_lose_and_repeat_nothing() {
     let [there, back] = converse(&[]);
     for at in 0..=there {
         for then in (0..=there).step_by(7) {
@@ -193,7 +199,7 @@ fn nor_do_two_cuts_and_both_ways() {
     }
 }
 
-/// Two ends that hear each other.
+/// Two connected ends.
 fn pair() -> (End, End) {
     let (mut a, mut b) = (End::default(), End::default());
     connect(&mut a, &mut b, [usize::MAX; 2]);
@@ -201,7 +207,7 @@ fn pair() -> (End, End) {
 }
 
 #[test]
-fn what_comes_twice_is_heard_once_and_what_is_out_of_order_is_refused() {
+fn duplicates_are_dropped_and_out_of_order_frames_refused() {
     let (a, mut b) = pair();
     let hear = |b: &End, bytes: Vec<u8>| b.session.hear(&mut &bytes[..], &mut Vec::new());
     let said = |n: u64, heard: u64| kept::frame(7, n, heard, &[b"x"]);
@@ -213,7 +219,7 @@ fn what_comes_twice_is_heard_once_and_what_is_out_of_order_is_refused() {
     assert_eq!(b.session.heard(), 2);
     let refused = |bytes| matches!(hear(&b, bytes), Err(WireError::Garbled(_)));
     assert!(refused(said(4, 0)), "one is missing");
-    assert!(refused(said(3, 1)), "it acknowledges what was not said");
+    assert!(refused(said(3, 1)), "it acknowledges what was not sent");
     assert!(refused(said(0, 0)), "no number, and not empty");
     assert!(
         refused(kept::frame(ACK, 3, 0, &[])),
@@ -222,7 +228,7 @@ fn what_comes_twice_is_heard_once_and_what_is_out_of_order_is_refused() {
     let mut short = said(3, 0);
     short[..4].copy_from_slice(&16u32.to_le_bytes());
     assert!(matches!(hear(&b, short), Err(WireError::TooLong(16))));
-    // A peer that says it had heard more than was said gets no connection.
+    // A peer that claims to have received more than was sent gets no connection.
     let p = Pipe::of(0);
     assert!(b.session.attach(p.clone(), p.closer(), 1).is_err());
     b.hear_all();
@@ -230,13 +236,13 @@ fn what_comes_twice_is_heard_once_and_what_is_out_of_order_is_refused() {
 }
 
 #[test]
-fn who_only_listens_says_so_now_and_then() {
+fn receiver_that_sends_nothing_acknowledges_now_and_then() {
     let (mut a, mut b) = pair();
     for _ in 0..10_000 {
         a.session.send(7, &[&[0; 5000]]).expect("there is room");
         b.hear_all();
         while a.inlet.whole() {
-            // Frames without a number are no news: reading goes on to the end of the bytes.
+            // Frames without a number are not returned: reading goes on to the end of the bytes.
             assert!(a.session.hear(&mut a.inlet, &mut Vec::new()).is_err());
         }
     }
@@ -246,7 +252,7 @@ fn who_only_listens_says_so_now_and_then() {
 }
 
 #[test]
-fn who_says_too_much_waits_and_who_may_not_is_told() {
+fn full_session_blocks_senders_and_fails_those_that_may_not_block() {
     let s = Arc::new(Session::<Pipe>::default());
     let big = vec![0; 8 << 20];
     for _ in 0..3 {
@@ -254,9 +260,9 @@ fn who_says_too_much_waits_and_who_may_not_is_told() {
     }
     let first = s.clone();
     let waits = std::thread::spawn(move || first.send(7, &[&vec![0; 8 << 20]]).is_ok());
-    // The peer was there and heard all of it.
-    s.told(1).expect("said");
-    s.told(3).expect("said");
+    // The peer was there and received all of it.
+    s.acknowledged(1).expect("acknowledged frames were sent");
+    s.acknowledged(3).expect("acknowledged frames were sent");
     assert!(waits.join().expect("no panic"));
     let there = s.clone();
     let told = std::thread::spawn(move || {
@@ -269,7 +275,7 @@ fn who_says_too_much_waits_and_who_may_not_is_told() {
 }
 
 #[test]
-fn one_who_waits_is_told_of_the_end() {
+fn blocked_sender_fails_when_the_session_ends() {
     let s = Arc::new(Session::<Pipe>::default());
     for _ in 0..3 {
         s.send(7, &[&vec![0; 8 << 20]]).expect("there is room");
@@ -281,17 +287,23 @@ fn one_who_waits_is_told_of_the_end() {
 }
 
 #[test]
-fn it_is_known_since_when_the_peer_has_heard_us() {
+fn last_acknowledged_send_time_is_known() {
     let (mut a, mut b) = pair();
     let born = a.session.answered();
-    a.session.send_marked(7, &[b"pulse"]).expect("said");
+    a.session
+        .send_marked(7, &[b"pulse"])
+        .expect("acknowledged frames were sent");
     assert_eq!(a.session.answered(), born, "nothing was acknowledged");
     b.hear_all();
-    b.session.send(7, &[b"pulse"]).expect("said");
+    b.session
+        .send(7, &[b"pulse"])
+        .expect("acknowledged frames were sent");
     a.hear_all();
     let then = a.session.answered();
     assert!(then > born);
-    a.session.send_marked(7, &[b"pulse"]).expect("said");
+    a.session
+        .send_marked(7, &[b"pulse"])
+        .expect("acknowledged frames were sent");
     assert_eq!(a.session.answered(), then);
     b.hear_all();
     b.session.acknowledge();
@@ -300,10 +312,12 @@ fn it_is_known_since_when_the_peer_has_heard_us() {
 }
 
 #[test]
-fn a_newer_connection_ends_the_older() {
+fn newer_connection_ends_the_older() {
     let (mut a, mut b) = pair();
     let old = b.inlet.clone();
-    a.session.send(7, &[b"one"]).expect("said");
+    a.session
+        .send(7, &[b"one"])
+        .expect("acknowledged frames were sent");
     connect(&mut a, &mut b, [usize::MAX; 2]);
     assert!(lock(&old.0).cut);
     b.hear_all();
