@@ -219,7 +219,7 @@ pub const ROWS: &[Row] = &[
         "writes to guest memory of virtual machines, notifiers of devices",
         names![mm_struct: notifier_subscriptions iommu_mm pasid],
         stays("DeviceMapping", "crates/migrate/src/image/files.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "mm-reference-of-node",

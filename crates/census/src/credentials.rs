@@ -50,7 +50,7 @@ pub const ROWS: &[Row] = &[
         "a program that has rights of its own",
         names![],
         stays("Privileged", "crates/noded/src/moves.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "cred-securebits",

@@ -196,7 +196,7 @@ pub const ROWS: &[Row] = &[
         "a userfaultfd of its own, or one that it was passed",
         names![],
         stays("UnsupportedCall", REASONS),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "fd-perf",
@@ -212,7 +212,7 @@ pub const ROWS: &[Row] = &[
         "open files of /proc that show its own memory or state",
         names![],
         stays("ProcSelfOpen", REASONS),
-        &["every_reason_to_stay_is_told_with_its_remedy", "memfile"],
+        &["every_stay_reason_is_reported_with_remedy", "memfile"],
     ),
     row(
         "fd-bpf",

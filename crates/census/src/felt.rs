@@ -107,7 +107,7 @@ pub const ROWS: &[Row] = &[
         "EINTR of calls that a stop has ended",
         names![],
         carried("crates/migrate/src/image/thread.rs"),
-        &["restarts", "eintrs", "a_blocking_call_survives_every_move"],
+        &["restarts", "eintrs", "blocking_call_survives_every_move"],
     ),
     row(
         "trace-short-writes",

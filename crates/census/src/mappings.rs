@@ -61,7 +61,7 @@ pub const ROWS: &[Row] = &[
         "a file that is mapped shared and writable",
         names![vm_area_struct: shared],
         stays("SharedMemory", AREAS),
-        &["sharing", "every_reason_to_stay_is_told_with_its_remedy"],
+        &["sharing", "every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "map-shared-memory",
@@ -88,7 +88,7 @@ pub const ROWS: &[Row] = &[
             => VmFlag("io"), VmFlag("pf"), VmFlag("mm")
         ],
         stays("DeviceMapping", "crates/migrate/src/image/files.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "map-kernels-own",
@@ -214,7 +214,7 @@ pub const ROWS: &[Row] = &[
         "sealed by mseal",
         names![=> VmFlag("sl"), Call("mseal")],
         stays("SealedMapping", "crates/keeper/src/reasons.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     )
     .since(6, 10),
     row(

@@ -31,7 +31,7 @@ pub const ROWS: &[Row] = &[
             => Proc("ns/pid"), Proc("ns/pid_for_children")
         ],
         stays("ForeignPidNamespace", "crates/keeper/src/reasons.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "ns-time",

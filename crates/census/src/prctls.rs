@@ -11,7 +11,7 @@ pub const ROWS: &[Row] = &[
         "rdtsc raises SIGSEGV",
         names![=> Prctl(25, "PR_GET_TSC"), Prctl(26, "PR_SET_TSC")],
         stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy", "tsc"],
+        &["every_stay_reason_is_reported_with_remedy", "tsc"],
     ),
     row(
         "prctl-cpuid",

@@ -30,8 +30,8 @@ pub const ROWS: &[Row] = &[
         ],
         stays("Traced", "crates/keeper/src/reasons.rs"),
         &[
-            "every_reason_to_stay_is_told_with_its_remedy",
-            "one_who_is_away_is_seen_and_handled_at_home",
+            "every_stay_reason_is_reported_with_remedy",
+            "moved_process_is_visible_and_controllable_at_home",
         ],
     ),
     row(
@@ -146,7 +146,7 @@ pub const ROWS: &[Row] = &[
         "not dumpable: the kernel lets nobody read its memory",
         names![=> Prctl(3, "PR_GET_DUMPABLE"), Prctl(4, "PR_SET_DUMPABLE")],
         stays("NotDumpable", "crates/keeper/src/reasons.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy", "prctls"],
+        &["every_stay_reason_is_reported_with_remedy", "prctls"],
     ),
     row(
         "process-core-dump",
@@ -157,7 +157,7 @@ pub const ROWS: &[Row] = &[
             => Status("CoreDumping"), Proc("coredump_filter")
         ],
         at_home("crates/keeper/src/cores.rs"),
-        &["one_who_is_away_is_seen_and_handled_at_home"],
+        &["moved_process_is_visible_and_controllable_at_home"],
     ),
     row(
         "process-words",

@@ -87,7 +87,7 @@ pub const ROWS: &[Row] = &[
             => Ptrace(25, "PTRACE_GET_THREAD_AREA"), Ptrace(26, "PTRACE_SET_THREAD_AREA")
         ],
         stays("ThirtyTwoBit", "crates/host/src/serve.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "thread-debug-registers",
@@ -95,7 +95,7 @@ pub const ROWS: &[Row] = &[
         "hardware breakpoints that a tracer set and left behind when it detached",
         names![thread_struct: ptrace_bps virtual_dr6 ptrace_dr7],
         stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "thread-io-ports",

@@ -115,7 +115,7 @@ pub const ROWS: &[Row] = &[
                 Ptrace(0x420d, "PTRACE_SECCOMP_GET_METADATA")
         ],
         stays("OwnFilter", "crates/keeper/src/reasons.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "thread-seccomp-listener",
@@ -161,7 +161,7 @@ pub const ROWS: &[Row] = &[
             => Call("io_uring_setup"), Call("io_uring_enter"), Call("io_uring_register")
         ],
         stays("IoUring", "crates/keeper/src/reasons.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "thread-parent-by-clone",

@@ -108,7 +108,7 @@ pub const ROWS: &[Row] = &[
         "wall time",
         names![=> Call("clock_settime"), Call("adjtimex")],
         stays("ClocksApart", "crates/noded/src/clocks.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "clock-tai",

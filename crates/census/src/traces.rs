@@ -38,7 +38,7 @@ pub const ROWS: &[Row] = &[
             RUN,
             "while CPU time is corrected, and under --spread, they cannot attach",
         ),
-        &["one_who_is_away_is_seen_and_handled_at_home"],
+        &["moved_process_is_visible_and_controllable_at_home"],
     ),
     row(
         "trace-debuggers-within",
@@ -60,7 +60,7 @@ pub const ROWS: &[Row] = &[
             RUN,
             "a set-uid program runs at home untraced; one that its user may not read, exec'd without a fork under --spread, runs without its rights",
         ),
-        &["a_tree_is_spread_from_the_first_instant"],
+        &["spread_places_every_exec_and_keeps_rights"],
     ),
     row(
         "trace-state",
@@ -204,7 +204,7 @@ pub const ROWS: &[Row] = &[
         "core dumps: mappings and registers",
         names![],
         carried("crates/keeper/src/cores.rs"),
-        &["one_who_is_away_is_seen_and_handled_at_home"],
+        &["moved_process_is_visible_and_controllable_at_home"],
     ),
     row(
         "trace-exec-text-busy",

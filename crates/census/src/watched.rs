@@ -19,7 +19,7 @@ pub const ROWS: &[Row] = &[
             => Call("uprobe"), Call("uretprobe")
         ],
         stays("KernelState", "crates/migrate/src/image/breakpoints.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "thread-perf-events",

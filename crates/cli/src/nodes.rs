@@ -1,6 +1,6 @@
 //! `armento nodes`.
 
-use crate::out::{ask, confused, paint, say, say_json, table};
+use crate::out::{ask, paint, say, say_json, table, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, NodeInfo};
 use armento_model::{size, span};
@@ -11,7 +11,7 @@ const HELP: &str = "Examples:
   armento nodes --json | jq '.nodes[] | select(.state == \"alive\") | .name'
 
 LOAD is runnable work over power: 1.00 is one process for each standard processor.
-AGE is how long ago the node said so. CLOCK is how far its clock is ahead of that of the node asked, which is
+AGE is how long ago the node reported. CLOCK is how far its clock is ahead of that of the node asked, which is
 marked *.";
 
 #[derive(clap::Args)]
@@ -24,7 +24,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<i32> {
     let Answer::Nodes { nodes } = ask(Ask::Nodes, ANSWER)? else {
-        return Err(confused());
+        return Err(unexpected_answer());
     };
     if args.json {
         say_json("armento.nodes/1", json!({ "nodes": nodes }));
@@ -51,7 +51,7 @@ fn render(nodes: &[NodeInfo]) -> String {
         ("ADDRESS", false),
     ];
     let text = table(&heads, &nodes.iter().map(row).collect::<Vec<_>>());
-    // Colour last: it has no width.
+    // Colour is applied last: it has no width.
     let states = [
         ("alive", 32),
         ("shut", 33),
@@ -64,7 +64,7 @@ fn render(nodes: &[NodeInfo]) -> String {
     })
 }
 
-/// `+0.2 ms`; `-` when it was not looked at.
+/// `+0.2 ms`; `-` when it was not measured.
 fn clock(n: &NodeInfo) -> String {
     match n.clock_us {
         _ if n.here => "-".into(),
@@ -75,7 +75,7 @@ fn clock(n: &NodeInfo) -> String {
     }
 }
 
-/// One line for all whose clocks are apart.
+/// One line for all nodes with clocks that differ.
 pub fn clocks(nodes: &[NodeInfo]) {
     if let Some(text) = apart(nodes) {
         eprintln!("armento: {text}\nhint: {SYNCHRONISE}");
@@ -89,15 +89,15 @@ fn apart(nodes: &[NodeInfo]) -> Option<String> {
     let names: Vec<String> = names
         .map(|n| format!("{} ({})", n.name, clock(n)))
         .collect();
-    let whose = names.join(", ");
+    let apart = names.join(", ");
     (!names.is_empty()).then(|| {
-        format!("nothing moves between this node and these, whose clocks are more than 20 ms from its own: {whose}")
+        format!("nothing moves between this node and these, with clocks more than 20 ms from its own: {apart}")
     })
 }
 
 fn row(n: &NodeInfo) -> Vec<String> {
     let name = format!("{}{}", n.name, if n.here { "*" } else { "" });
-    // A node that never told anything has no cores.
+    // A node that has never reported has no cores.
     let told = |text: String| if n.cores == 0 { "-".into() } else { text };
     vec![
         name,
