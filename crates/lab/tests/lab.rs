@@ -1,4 +1,4 @@
-//! The laboratory raised for real. Needs root; without it every test says so and is counted.
+//! Tests with real labs. They need root; without it each test is skipped with a message and counted.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use armento_lab::{Lab, Link, Spec};
 
-/// The laboratory's own binary, built beside this test by `cargo test`.
+/// The lab's own binary, built beside this test by `cargo test`.
 fn exe() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let exe = test.parent().unwrap().join("../examples/lab");
@@ -21,7 +21,7 @@ fn exe() -> PathBuf {
     exe.canonicalize().unwrap()
 }
 
-/// Unique on this machine while we live; at most 20 letters.
+/// Unique on this machine while this process lives; at most 20 letters.
 fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!(
@@ -41,7 +41,7 @@ fn spec(nodes: usize) -> Spec {
     }
 }
 
-/// True when a lab can be raised here.
+/// True when a lab can be started here.
 fn able(test: &str) -> bool {
     let root = fs::read_to_string("/proc/self/status")
         .unwrap()
@@ -52,7 +52,7 @@ fn able(test: &str) -> bool {
     root
 }
 
-/// Takes away kept labs of test runs that were killed.
+/// Removes kept labs of test runs that were killed.
 fn sweep() {
     for entry in fs::read_dir("/run/armento-lab")
         .into_iter()
@@ -69,7 +69,7 @@ fn sweep() {
     }
 }
 
-/// What the lab `name` still has on this machine.
+/// Traces of the lab `name` on this machine.
 fn traces(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     if Path::new("/run/armento-lab").join(name).exists() {
@@ -110,7 +110,7 @@ fn traces(name: &str) -> Vec<String> {
     found
 }
 
-/// Waits for an event that we cannot be told of. Panics after a bound no machine needs.
+/// Polls for an event without notification. Panics after a limit that no machine exceeds.
 fn until(what: &str, mut happened: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !happened() {
@@ -147,7 +147,7 @@ fn cli(args: &[&str]) -> Output {
 }
 
 #[test]
-fn nodes_are_machines_of_their_own_and_leave_nothing() {
+fn nodes_are_isolated_and_leave_no_trace() {
     if !able("nodes_are_machines_of_their_own") {
         return;
     }
@@ -157,7 +157,7 @@ fn nodes_are_machines_of_their_own_and_leave_nothing() {
     assert_eq!(says(&lab, 2, "hostname"), "n2");
     assert!(says(&lab, 1, "tr '\\0' ' ' </proc/1/cmdline").contains("lab-init node"));
 
-    // Disks: what n1 writes, neither n2 nor this machine sees.
+    // Disks: files that n1 writes are visible neither to n2 nor to this machine.
     for dir in [
         "/etc",
         "/usr",
@@ -280,7 +280,7 @@ fn exec_passes_on_exit_codes_input_users_and_signals() {
         says(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "0"
     });
 
-    // What was left in the background stays.
+    // Background programs stay.
     let mut c = lab.node(1).background("/var/log/x.log", "sh");
     assert!(
         c.args(["-c", "echo started; exec sleep 1000"])
@@ -288,30 +288,30 @@ fn exec_passes_on_exit_codes_input_users_and_signals() {
             .unwrap()
             .success()
     );
-    until("it says so", || {
+    until("its first line", || {
         sh(&lab, 1, "grep -q started /var/log/x.log")
             .status
             .success()
     });
-    until("it runs on", || {
+    until("it to run", || {
         says(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "1"
     });
 }
 
 #[test]
-fn a_terminal_reaches_the_program() {
+fn program_has_the_terminal() {
     if !able("a_terminal_reaches_the_program") {
         return;
     }
     let lab = Lab::up(spec(1)).unwrap();
     let inner = "test -t 0 || exit 9; trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.01; done";
-    // `exec`: else the shell between, which has no trap, is what Ctrl-C ends.
+    // `exec`: otherwise Ctrl-C would end the shell in between, which has no trap.
     let exec = format!(
         "exec {} exec --name {} n1 -- sh -c \"{inner}\"",
         exe().display(),
         lab.plan().name
     );
-    // Who is started in the background ignores Ctrl-C, and a shell cannot trap what it was told to ignore.
+    // Background processes ignore Ctrl-C, and a shell cannot trap a signal that is ignored at its start.
     let mut script = Command::new("env")
         .args(["--default-signal=INT", "script", "-qec", &exec, "/dev/null"])
         .env("SHELL", "/bin/sh")
@@ -398,7 +398,7 @@ fn speed_memory_and_cpu_are_set() {
 }
 
 #[test]
-fn a_lab_ends_with_the_process_that_holds_it() {
+fn lab_ends_with_its_process() {
     if !able("a_lab_ends_with_the_process_that_holds_it") {
         return;
     }
@@ -410,7 +410,7 @@ fn a_lab_ends_with_the_process_that_holds_it() {
 }
 
 #[test]
-fn whoever_reads_may_go_away() {
+fn closed_output_does_not_stop_the_work() {
     if !able("whoever_reads_may_go_away") {
         return;
     }
@@ -434,7 +434,7 @@ fn whoever_reads_may_go_away() {
     let up = ["up", "--nodes", "1", "--no-farm", "--name", &n];
     assert_eq!(to(nobody(), &up), (Some(0), String::new()));
     assert_eq!(to(nobody(), &["list"]), (Some(0), String::new()));
-    // What is lost otherwise is told, and the work is done all the same.
+    // Lost output is reported, and the work is done all the same.
     let (code, said) = to(full(), &["down", "--name", &n]);
     assert_eq!(code, Some(125));
     assert!(said.contains("cannot write to standard output"), "{said}");
@@ -487,9 +487,9 @@ fn kept_labs_stay_until_taken_down_and_names_are_taken_once() {
     assert!(!cli(&["down", "--name", &n]).status.success(), "it is gone");
 }
 
-/// `lab up` is killed as soon as something is seen of the lab, or after so many looks.
+/// `lab up` is killed as soon as a trace of the lab is visible, or after so many checks.
 #[test]
-fn a_killed_raising_leaves_nothing_behind() {
+fn killed_lab_up_leaves_no_trace() {
     if !able("a_killed_raising_leaves_nothing_behind") {
         return;
     }
@@ -531,7 +531,7 @@ fn a_killed_raising_leaves_nothing_behind() {
                 }
                 cli(&["down", "--name", &n]); // fails if the kill came before any trace
             } else if !traces(&n).is_empty() && file(&n, "pids.json").is_empty() {
-                // Killed before the switch process lived: only `down` knows.
+                // Killed before the switch process started: only `down` can report it.
                 cli(&["down", "--name", &n]);
             }
             until(&format!("{moment}: {:?}", traces(&n)), || {
@@ -545,7 +545,7 @@ fn a_killed_raising_leaves_nothing_behind() {
 }
 
 #[test]
-fn bad_words_are_refused_with_a_hint() {
+fn bad_arguments_are_refused_with_a_hint() {
     if !able("bad_words_are_refused_with_a_hint") {
         return;
     }
@@ -568,9 +568,9 @@ fn bad_words_are_refused_with_a_hint() {
     }
 }
 
-/// Needs no root: the doctor says what is missing.
+/// Needs no root: the doctor reports what is missing.
 #[test]
-fn the_doctor_has_a_remedy_for_whatever_is_not_well() {
+fn doctor_has_a_remedy_for_every_failed_check() {
     let out = cli(&["doctor", "--json"]);
     let said: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(said["v"], 1);
