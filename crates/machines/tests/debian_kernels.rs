@@ -3,7 +3,7 @@
 use armento_machines::farm::Farm;
 use armento_machines::{Kernel, Kind};
 
-/// All guests of one pair, emulated: two hours at most.
+/// Time limit for all guests of one pair, emulated.
 const PAIR_S: u64 = 7200;
 /// Home and target by their numbers, of 6.12, 6.12, 6.1, 6.1. `ARMENTO_KERNEL_PAIRS=1-3,3-1` runs some of them.
 const PAIRS: &str = "1-2,1-3,3-1,3-4";
@@ -20,7 +20,7 @@ fn pairs() -> Vec<(usize, usize)> {
 }
 
 #[test]
-fn every_guest_is_away_what_it_is_natively_between_all_kernels() {
+fn every_guest_behaves_natively_between_all_kernels() {
     let (old, new) = (Kernel::V6_1, Kernel::V6_12);
     let Some(farm) = Farm::up_long(Kind::Full, &[new, new, old, old]) else {
         return;
