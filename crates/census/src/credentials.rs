@@ -1,4 +1,4 @@
-//! Credentials. All of them are home's: the deputy has them, and calls that ask for rights are made there.
+//! Credentials. All of them are home's: the deputy has them, and calls that require rights are made there.
 
 const PROCESS: &str = "crates/abi/src/x86_64/process.rs";
 const SUB: &str = "crates/abi/src/x86_64/sub.rs";
@@ -88,7 +88,7 @@ pub const ROWS: &[Row] = &[
                 Call("lsm_get_self_attr"), Call("lsm_set_self_attr")
         ],
         at_home("crates/abi/src/x86_64/system.rs"),
-        &["what_a_profile_of_apparmor_denies_at_home_is_denied_away"],
+        &["apparmor_profile_at_home_holds_away"],
     ),
     row(
         "cred-counts",

@@ -1,4 +1,4 @@
-//! What the kernel keeps for one mapping: range, rights, file, and the words of VmFlags.
+//! State of one mapping: range, rights, file, and the words of VmFlags.
 
 const AREAS: &str = "crates/migrate/src/image/areas.rs";
 const FLAGS: &str = "crates/migrate/src/image/flags.rs";

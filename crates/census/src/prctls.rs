@@ -1,4 +1,4 @@
-//! prctl(2) and arch_prctl(2): options that have no row beside the state that they change.
+//! prctl(2) and arch_prctl(2): options without a row together with the state that they change.
 
 use crate::Name::{ArchPrctl, Prctl, Status};
 use crate::Owner::{AddressSpace, Process, Thread};
@@ -101,7 +101,7 @@ pub const ROWS: &[Row] = &[
             => Prctl(74, "PR_GET_SHADOW_STACK_STATUS"), Prctl(75, "PR_SET_SHADOW_STACK_STATUS"),
                 Prctl(76, "PR_LOCK_SHADOW_STACK_STATUS")
         ],
-        invisible("EINVAL on x86-64, whose own are in arch_prctl"),
+        invisible("EINVAL on x86-64, which has them in arch_prctl"),
         &[],
     )
     .since(6, 13),

@@ -1,4 +1,4 @@
-//! What the threads of a process have in common, its family, its session and terminal, its limits.
+//! State shared by the threads of a process: its family, its session and terminal, its limits.
 
 const PROCESS: &str = "crates/abi/src/x86_64/process.rs";
 const FAMILY: &str = "crates/keeper/src/family.rs";
@@ -11,7 +11,7 @@ pub const ROWS: &[Row] = &[
     row(
         "process-parent",
         Process,
-        "parent, and who waits for it",
+        "parent, and the process that waits for it",
         names![
             task_struct: real_parent parent children sibling;
             signal_struct: wait_chldexit notify_count
@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
     row(
         "process-tracer",
         Process,
-        "who traces it, and whom it traces",
+        "its tracer, and processes that it traces",
         names![
             task_struct: ptrace ptraced ptracer_cred ptrace_message last_siginfo
             => Call("ptrace")
@@ -37,7 +37,7 @@ pub const ROWS: &[Row] = &[
     row(
         "process-exit-code",
         Process,
-        "how it ended",
+        "exit status",
         names![
             signal_struct: group_exit_code group_exec_task
             => Call("exit_group"), Call("exit")
@@ -132,7 +132,7 @@ pub const ROWS: &[Row] = &[
     row(
         "process-oom",
         Process,
-        "whom the kernel ends first when memory is short",
+        "priority for the kernel's OOM killer",
         names![
             signal_struct: oom_flag_origin oom_score_adj oom_score_adj_min oom_mm
             => Proc("oom_adj"), Proc("oom_score_adj"), Proc("oom_score")
@@ -143,7 +143,7 @@ pub const ROWS: &[Row] = &[
     row(
         "process-dumpable",
         Process,
-        "not dumpable: the kernel lets nobody read its memory",
+        "not dumpable: the kernel refuses to let others read its memory",
         names![=> Prctl(3, "PR_GET_DUMPABLE"), Prctl(4, "PR_SET_DUMPABLE")],
         stays("NotDumpable", "crates/keeper/src/reasons.rs"),
         &["every_stay_reason_is_reported_with_remedy", "prctls"],
@@ -204,7 +204,7 @@ pub const ROWS: &[Row] = &[
         ],
         manual(
             "docs/manual/differences.md",
-            "EFAULT, or lost while it comes home: what runs at home is not traced, and the kernel tells nobody of the call",
+            "EFAULT, or lost while it comes home: what runs at home is not traced, and the kernel reports the call to no process",
         ),
         &["copying"],
     ),
@@ -214,7 +214,7 @@ pub const ROWS: &[Row] = &[
         "tracer that Yama permits",
         names![=> Prctl(0x5961_6d61, "PR_SET_PTRACER")],
         at_home("crates/abi/src/x86_64/sub.rs"),
-        &["settings_that_forbid_are_met_or_named"],
+        &["restrictive_settings_are_handled_or_named"],
     ),
     row(
         "process-kcmp",

@@ -1,4 +1,4 @@
-//! ptrace(2): requests that have no row beside the state that they show. Tracer and traced process stay home.
+//! ptrace(2): requests without a row together with the state that they show. Tracer and traced process stay home.
 
 const REASONS: &str = "crates/keeper/src/reasons.rs";
 const TESTS: &[&str] = &["every_stay_reason_is_reported_with_remedy"];

@@ -1,4 +1,4 @@
-//! What the processor keeps for one thread: registers, and rights to use parts of it.
+//! State of one thread in the processor: registers, and rights to use parts of it.
 
 use crate::Name::{ArchPrctl, Call, Prctl, Proc, Ptrace, VmFlag};
 use crate::Owner::{Process, Thread};
@@ -117,7 +117,7 @@ pub const ROWS: &[Row] = &[
         "CR2, trap number and error code of the last fault, which a signal frame shows",
         names![thread_struct: cr2 trap_nr error_code],
         invisible(
-            "set anew before every frame of a fault; a frame of another signal shows zeros or old values, which nobody may rely on",
+            "set anew before every frame of a fault; a frame of another signal shows zeros or old values, which no program may rely on",
         ),
         &[],
     ),

@@ -1,4 +1,4 @@
-//! How the kernel schedules a thread, and what it counts while it does.
+//! Scheduling of a thread, and its counters.
 
 const PROCESS: &str = "crates/abi/src/x86_64/process.rs";
 const CALLS: &str = "docs/manual/calls.md";

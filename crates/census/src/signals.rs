@@ -1,4 +1,4 @@
-//! Signals: dispositions, masks, stacks, what waits.
+//! Signals: dispositions, masks, stacks, pending signals.
 
 const SIGS: &str = "crates/migrate/src/image/sigs.rs";
 const THREAD: &str = "crates/migrate/src/image/thread.rs";

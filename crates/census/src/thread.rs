@@ -1,4 +1,4 @@
-//! What the kernel keeps for one thread, beside registers (`registers.rs`), scheduling and signals.
+//! State of one thread, beside registers (`registers.rs`), scheduling and signals.
 
 use crate::Name::{Call, Prctl, Proc, Ptrace, Status};
 use crate::Owner::Thread;
