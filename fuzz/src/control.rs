@@ -1,4 +1,4 @@
-//! JSON lines: control sessions, what daemons ask each other, what a host is started with.
+//! JSON lines: control sessions, requests between daemons, start parameters of a host.
 
 use armento_client::api::{HostStart, HostUp, Line, Pass};
 use armento_client::{LineError, encode, read_line};
@@ -7,7 +7,7 @@ use armento_noded::peer::{Question, Replied};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Lines; the first byte says of whom.
+/// Lines; the first byte selects the type.
 pub fn control(data: &[u8]) {
     let Some((which, text)) = data.split_first() else {
         return;
@@ -37,7 +37,7 @@ fn lines<T: Serialize + DeserializeOwned>(text: &[u8]) {
 }
 
 fn comes_back<T: Serialize + DeserializeOwned>(value: &T) {
-    // Longer than what was read: a text whose characters need escapes.
+    // Its encoding may be longer: characters of a text need escapes.
     let Ok(bytes) = encode(value) else { return };
     let again: T = read_line(&mut &bytes[..]).expect("its own encoding");
     assert_eq!(encode(&again).expect("as long as before"), bytes);

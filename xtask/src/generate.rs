@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// A generated page.
 struct Page {
-    /// Where it lives, below the root.
+    /// Its path, below the root.
     path: &'static str,
     text: fn() -> String,
 }

@@ -1,8 +1,8 @@
 //! The rooms of a crate: which module may import which.
 //!
-//! A room is a module at the top of a crate, a file or a folder. `crates/NAME/rooms.toml` lists the rooms from the top to
-//! the bottom; a room imports those below it only, and of a folder only what its `mod.rs` offers. No files import each other
-//! in a circle; in a crate without a list that is a warning. Tests may look anywhere.
+//! A room is a module at the top of a crate, a file or a directory. `crates/NAME/rooms.toml` lists the rooms from the
+//! top to the bottom; a room imports those below it only, and of a directory only what its `mod.rs` exports. No files
+//! import each other in a circle; in a crate without a list that is a warning. Tests may import anything.
 
 use super::Complaint;
 use super::files::File;
@@ -25,7 +25,7 @@ struct Listed {
 struct Crate<'a> {
     files: BTreeMap<Module, &'a str>,
     imports: BTreeMap<Module, Vec<Import>>,
-    /// What the face of a folder offers, with the module that has it.
+    /// Exports of the face (`mod.rs`) of a directory, with the module that defines each.
     offered: BTreeMap<(Module, String), Module>,
     list: Option<&'a File>,
 }
@@ -59,7 +59,7 @@ pub fn check(tree: &[File]) -> Vec<Complaint> {
     found
 }
 
-/// The module that a file of the sources is, the root of its crate without a name; none for tests and other programs.
+/// The module of a source file, the root of its crate without a name; none for tests and other programs.
 fn module(path: &str) -> Option<Module> {
     let path = path.strip_suffix(".rs")?;
     let mut names: Module = path.split('/').map(str::to_owned).collect();
@@ -86,7 +86,7 @@ impl<'a> Crate<'a> {
             let Some(path) = self.absolute(from, &import.path) else {
                 continue;
             };
-            // A face that offers what its files have does not use it.
+            // A face that re-exports items of its files does not use them.
             if let Some(to) = self
                 .resolve(&path)
                 .filter(|to| to != from && !to.is_empty())
@@ -120,7 +120,7 @@ impl<'a> Crate<'a> {
         Some(at)
     }
 
-    /// The module that has what a path names.
+    /// The module that defines what a path names.
     fn resolve(&self, path: &Module) -> Option<Module> {
         let at = (0..=path.len())
             .rev()
@@ -166,7 +166,7 @@ impl<'a> Crate<'a> {
         for from in self.files.keys().filter(|m| !m.is_empty()) {
             to.insert(from, self.reached(from).into_iter().map(|r| r.0).collect());
         }
-        // Each turn takes away the files that import none of those left, or that none of those left imports.
+        // Each pass removes the files that import none of the remaining ones, or that none of these imports.
         loop {
             let before = to.len();
             let left: BTreeSet<Module> = to.keys().map(|m| (*m).clone()).collect();
@@ -251,7 +251,7 @@ mod tests {
     const LOW: (&str, &str) = ("src/low/mod.rs", "mod part;\npub use part::Thing;");
 
     #[test]
-    fn imports_through_a_face_downward_are_right() {
+    fn downward_imports_through_a_face_pass() {
         let top = (
             "src/top.rs",
             "use crate::low::{Thing, other};\nfn f() { crate::low::go() }",
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_that_points_up_fails() {
+    fn upward_import_fails() {
         let top = ("src/top.rs", "pub struct High;");
         let part = (
             "src/low/part.rs",
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_past_a_face_fails() {
+    fn import_past_a_face_fails() {
         let top = ("src/top.rs", "fn f() -> u8 { crate::low::part::deep() }");
         let part = ("src/low/part.rs", "pub struct Thing;");
         let found = said(&[LIST, LOW, top, part]);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_fails_where_there_is_a_list() {
+    fn circle_fails_in_a_crate_with_a_list() {
         let one = ("src/one.rs", "use crate::two::{self, B};");
         let two = ("src/two.rs", "use super::three;");
         let three = (
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_of_a_crate_hides_no_import() {
+    fn re_export_by_the_crate_root_hides_no_import() {
         let root = ("src/lib.rs", "mod top; mod low; pub use top::High;");
         let low = ("src/low.rs", "use crate::High;");
         let found = said(&[LIST, root, ("src/top.rs", "pub struct High;"), low]);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_look_anywhere() {
+    fn tests_may_import_anything() {
         let top = ("src/top.rs", "use crate::low::Thing;");
         let part = (
             "src/low/part.rs",
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_all_rooms_and_no_others() {
+    fn list_must_name_exactly_the_rooms() {
         let list = ("rooms.toml", "rooms = [\"top\", \"gone\"]");
         let found = said(&[list, ("src/top.rs", ""), ("src/new.rs", "")]);
         assert_eq!(
