@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     child("a child whose byte is wrong", &byte, 7);
     child("a child whose byte cannot be read", (void *)8, -1);
     SHOW(set(PR_SYS_DISPATCH_ON, from, bytes, NULL));
-    byte = ALLOW; /* nobody reads it now: all are forbidden */
+    byte = ALLOW; /* the byte is not read now: all are forbidden */
     rounds("without a byte", 10);
     pid_t pid = fork();
     if (!pid) {
