@@ -29,14 +29,14 @@ fn lines<T: Serialize + DeserializeOwned>(text: &[u8]) {
     let mut rest = text;
     loop {
         match read_line::<T>(&mut rest) {
-            Ok(value) => comes_back(&value),
+            Ok(value) => assert_round_trip(&value),
             Err(LineError::Garbled(_)) => {}
             Err(_) => return,
         }
     }
 }
 
-fn comes_back<T: Serialize + DeserializeOwned>(value: &T) {
+fn assert_round_trip<T: Serialize + DeserializeOwned>(value: &T) {
     // Its encoding may be longer: characters of a text need escapes.
     let Ok(bytes) = encode(value) else { return };
     let again: T = read_line(&mut &bytes[..]).expect("its own encoding");

@@ -15,11 +15,11 @@ pub fn gossip(data: &[u8]) {
     let bytes = postcard::to_stdvec(&message).expect("plain data");
     let again: Message = postcard::from_bytes(&bytes).expect("its own encoding");
     assert_eq!(again, message);
-    heard(message);
+    receive(message);
 }
 
 /// A vector trusts no received value, and what it forwards fits a datagram.
-fn heard(message: Message) {
+fn receive(message: Message) {
     let (me, peer) = ("n1".parse().expect("name"), "n2".parse().expect("name"));
     let mut v = Vector::new(me, 7);
     v.set_own(Entry::new(v.me().clone(), 7), Tick(5));

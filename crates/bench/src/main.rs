@@ -37,7 +37,7 @@ If none is named: home start birth local call bulk.
 Examples:
   cargo xtask bench                        the everyday bars, on a release build
   cargo xtask bench engine                 moves of every size: some 25 minutes
-  cargo xtask bench rest owner             a farm on which nothing runs, and one whose owner comes back: 6 minutes
+  cargo xtask bench rest owner             a farm on which nothing runs, and one with a returning owner: 6 minutes
   cargo xtask bench --quick                fewer samples, no gigabyte
   cargo xtask bench pause --only threads
   cargo xtask bench call pause --json bench.json
@@ -54,7 +54,7 @@ struct Args {
     /// Fewer samples and less memory: only tests that the benches work
     #[arg(long)]
     quick: bool,
-    /// Of `pause` and `bulk`: only the cases whose names contain this
+    /// Of `pause` and `bulk`: only the cases with this in their names
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Write facts, rows and raw samples to this file

@@ -86,7 +86,7 @@ impl Running {
     pub fn line(&mut self, limit: Limit) -> Result<String> {
         match self.lines.recv_timeout(limit.left()) {
             Ok(line) => Ok(line),
-            Err(RecvTimeoutError::Timeout) => bail!("`{}` says nothing", self.what),
+            Err(RecvTimeoutError::Timeout) => bail!("`{}` printed nothing", self.what),
             Err(RecvTimeoutError::Disconnected) => bail!("`{}` ended early", self.what),
         }
     }

@@ -39,7 +39,7 @@ pub struct Farm {
     pub no_policy: bool,
     /// New programs are placed round-robin.
     pub deals: bool,
-    /// Guests leave when their node's owner comes, who counts as away after three seconds.
+    /// Guests leave when their node's owner comes; the owner counts as away after three seconds.
     pub owner_first: bool,
     /// Unlimited if not given.
     pub link: Option<Link>,

@@ -293,7 +293,7 @@ pub const ROWS: &[Row] = &[
         Mapping,
         "soft-dirty bit of a mapping",
         names![=> VmFlag("sd")],
-        invisible("says that the mapping is new, which it is; the bits of its pages have a row (mm-soft-dirty)"),
+        invisible("marks the mapping as new, which it is; the bits of its pages have a row (mm-soft-dirty)"),
         &[],
     ),
     row(

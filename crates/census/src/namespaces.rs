@@ -77,7 +77,7 @@ pub const ROWS: &[Row] = &[
     row(
         "ns-names-of-home",
         Namespace,
-        "host name, and what uname says",
+        "host name, and the other fields of uname",
         names![=> Call("uname"), Call("sethostname"), Call("sysinfo")],
         at_home("crates/abi/src/x86_64/system.rs"),
         &["identity", "limits"],

@@ -157,7 +157,7 @@ pub const ROWS: &[Row] = &[
                 Prctl(70, "PR_RISCV_V_GET_CONTROL"), Prctl(71, "PR_RISCV_SET_ICACHE_FLUSH_CTX"),
                 Prctl(72, "PR_PPC_GET_DEXCR"), Prctl(73, "PR_PPC_SET_DEXCR")
         ],
-        invisible("EINVAL on x86-64; a call comes home, where the kernel says so"),
+        invisible("EINVAL on x86-64; a call comes home, where the kernel returns it"),
         &[],
     ),
 ];

@@ -163,7 +163,7 @@ pub const ROWS: &[Row] = &[
         ],
         manual(
             "docs/manual/differences.md",
-            "ru_maxrss counts what is resident away while the process is there, and not afterwards; a parent is not told of it",
+            "ru_maxrss counts what is resident away while the process is there, and not afterwards; it is not reported to the parent",
         ),
         &["usage"],
     ),

@@ -87,7 +87,7 @@ pub const ROWS: &[Row] = &[
         names![],
         manual(
             "docs/manual/differences.md",
-            "the kernel does not tell which thread a sender at home meant: such a signal counts as the process's",
+            "the kernel does not report which thread a sender at home meant: such a signal counts as the process's",
         ),
         &[],
     ),

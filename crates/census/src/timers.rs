@@ -33,7 +33,7 @@ pub const ROWS: &[Row] = &[
         names![],
         manual(
             "docs/manual/differences.md",
-            "may say 0 after a move: the kernel keeps the count of the last signal only, and forgets it when a timer is set",
+            "may return 0 after a move: the kernel keeps the count of the last signal only, and clears it when a timer is set",
         ),
         &["timers"],
     ),

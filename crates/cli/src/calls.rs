@@ -186,7 +186,7 @@ const OTHER_TABLES: &[&str] = &[
     "waitpid",
 ];
 
-/// Entries whose name is not that of their call. KERNEL: syscall_64.tbl, Linux 6.18.
+/// Entries with another name than their call. KERNEL: syscall_64.tbl, Linux 6.18.
 const OTHER_NAMES: &[&str] = &[
     "newfstat",
     "newlstat",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_a_call_says_everything() {
+    fn each_call_has_one_complete_line() {
         let text = wide(&rows());
         assert_eq!(text.lines().count(), 1 + rows().len());
         let line = |name: &str| {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_it_is_at_most_80_columns_wide() {
+    fn table_on_a_terminal_has_at_most_80_columns() {
         let text = narrow(&rows()) + &legend() + &beyond(&None) + &beyond(&Some(Vec::new()));
         for line in text.lines() {
             assert!(line.len() <= WIDTH, "{line}");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_see_the_same_table() {
+    fn json_has_the_same_table() {
         let calls: Vec<Value> = rows().into_iter().map(fields).collect();
         let of = |name: &str| calls.iter().find(|c| c["name"] == name).cloned();
         let want = json!({

@@ -106,7 +106,7 @@ fn not_held(answer: &Result<Answer, AskError>) -> bool {
     matches!(answer, Err(AskError::Refused(no)) if no.code == "not-held")
 }
 
-/// An `armento run` whose keeper has not sent its hello yet: the program is exec'd after that.
+/// An `armento run` before its keeper's hello: the program is exec'd after that.
 fn is_starting(pid: Pid) -> bool {
     let program = |pid: &str| std::fs::metadata(format!("/proc/{pid}/exe"));
     match (program(&pid.to_string()), program("self")) {

@@ -98,22 +98,22 @@ fn apart(nodes: &[NodeInfo]) -> Option<String> {
 fn row(n: &NodeInfo) -> Vec<String> {
     let name = format!("{}{}", n.name, if n.here { "*" } else { "" });
     // A node that has never reported has no cores.
-    let told = |text: String| if n.cores == 0 { "-".into() } else { text };
+    let if_reported = |text: String| if n.cores == 0 { "-".into() } else { text };
     vec![
         name,
         n.standing().to_owned(),
-        told(format!("{:.2}", n.load)),
-        told(n.speed.to_string()),
-        told(n.cores.to_string()),
-        told(size(n.mem_free_kib)),
-        told(size(n.mem_total_kib)),
-        told(match n.frozen {
+        if_reported(format!("{:.2}", n.load)),
+        if_reported(n.speed.to_string()),
+        if_reported(n.cores.to_string()),
+        if_reported(size(n.mem_free_kib)),
+        if_reported(size(n.mem_total_kib)),
+        if_reported(match n.frozen {
             0 => n.guests.to_string(),
             frozen => format!("{} ({frozen} frozen)", n.guests),
         }),
-        told(span(n.age_ms)),
+        if_reported(span(n.age_ms)),
         clock(n),
-        told(n.wire.clone()),
+        if_reported(n.wire.clone()),
         n.addr.clone(),
     ]
 }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_a_node() {
+    fn each_node_has_one_line() {
         let node = |name: &str, cores| NodeInfo {
             name: name.parse().expect("name"),
             addr: "10.0.0.1:7117".into(),
@@ -150,8 +150,8 @@ n1*   alive  1.50  10000      2  1.0 G   8.0 G       3  420 ms        -  tls   1
 late  alive  1.50  10000      1  1.0 G   8.0 G       3  420 ms  -214 ms  tls   10.0.0.1:7117
 fast  down      -      -      -      -       -       -       -        -  -     10.0.0.1:7117
 ";
-        let told = apart(&[node("n1", 2), node("late", 1), node("fast", 0)]);
-        assert!(told.is_some_and(|t| t.ends_with(": late (-214 ms)")));
+        let line = apart(&[node("n1", 2), node("late", 1), node("fast", 0)]);
+        assert!(line.is_some_and(|t| t.ends_with(": late (-214 ms)")));
         assert_eq!(apart(&[node("n1", 2)]), None);
         assert_eq!(text, golden);
         let frozen = NodeInfo {

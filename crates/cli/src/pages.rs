@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_become_a_page() {
+    fn settings_are_rendered_as_a_page() {
         let page = settings("# First.\n\n# What it is\n# for.\n#name = \"n1\"\n#x = 1\n");
         let body = page.split(".SH DESCRIPTION\n").nth(1).expect("a body");
         assert_eq!(

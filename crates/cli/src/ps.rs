@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_a_process() {
+    fn each_process_has_one_line() {
         let golden = "\
 \x20PID  HOME  WHERE   CPU  AWAY  MEMORY  MOVES  CALLS  STAY  COMMAND
 4711  n1    n3     12.3  12.0   5.0 M      2    345  -     lame a?[2J.wav
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_get_the_reason_in_words() {
+    fn json_has_the_reason_in_words() {
         let free = fields(&proc());
         for field in ["stay", "explanation", "remedy", "detail", "partner"] {
             assert!(free[field].is_null(), "{field}");

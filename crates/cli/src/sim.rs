@@ -62,7 +62,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<i32> {
     let wrong = |e: String| Failure {
         message: format!("{}: {e}", args.file.display()),
-        hint: "the manual page of `armento lab` shows what a scenario says".into(),
+        hint: "the manual page of `armento lab` describes scenarios".into(),
     };
     let scenario = Scenario::load(&args.file, args.scale).map_err(wrong)?;
     let sizes = scenario.sizes(&args.nodes).map_err(wrong)?;

@@ -26,7 +26,7 @@ fn bodies(farm: &Farm) -> usize {
         .sum()
 }
 
-/// A failpoint, and the node whose side passes it.
+/// A failpoint, and the node that reaches it.
 type Point = (&'static str, &'static str);
 
 /// Home to node, node to node, node to home: how the program is started, where it is sent, and the failpoints passed.

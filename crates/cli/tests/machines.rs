@@ -1,4 +1,4 @@
-//! Nodes whose processors and kernels differ: programs that may not run there stay, programs that are limited to common
+//! Nodes with different processors and kernels: programs that may not run there stay, programs that are limited to common
 //! CPU features move.
 
 mod lab;
@@ -74,7 +74,7 @@ fn cpu_with_fewer_features_takes_portable_programs() {
         farm.sh("n1", &format!("kill {pid}"));
         String::from_utf8_lossy(&out.stderr).contains("n2 lacks")
     };
-    until("n1 to know what n2 lacks", known);
+    until("n2's CPU features at n1", known);
 
     let plain = start(&farm, "--stay", "/tmp/plain");
     stays(&farm, &plain, "n2", &["n2 lacks", "avx2"]);

@@ -287,7 +287,7 @@ pub fn remove(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Parents before children; `visit` says whether to go deeper.
+/// Parents before children; `visit` returns whether to go deeper.
 fn walk(dir: &Path, depth: usize, visit: &mut dyn FnMut(&Path) -> bool) {
     if !dir.is_dir() || !visit(dir) || depth == 0 {
         return;

@@ -1,4 +1,4 @@
-//! Takes labs down, also those whose start was killed half-way: uses the state directory, control groups by name and
+//! Takes labs down, also after a start that was killed half-way: uses the state directory, control groups by name and
 //! processes by their mark, because each of them may be incomplete.
 
 use crate::state::{self, Dir, MARK, Proc};
@@ -53,7 +53,7 @@ pub fn short_pause() {
     std::thread::sleep(Duration::from_millis(5));
 }
 
-/// Sends SIGKILL to all remaining processes of the lab and returns them. `doors` collects every `lab exec` seen: its
+/// Sends SIGKILL to all remaining processes of the lab and returns them. `execs` collects every `lab exec` seen: its
 /// child may be gone at the next attempt.
 fn kill_all(name: &str, execs: &mut BTreeSet<i32>) -> Vec<i32> {
     let me = std::process::id() as i32;

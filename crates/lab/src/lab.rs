@@ -88,8 +88,8 @@ impl Lab {
     /// From now on the lab lives until `armento lab down`.
     pub fn keep(mut self) -> Result<()> {
         if let Some(mut switch) = self.switch.take() {
-            let told = switch.stdin.as_mut().map(|i| writeln!(i, "{COMMIT}"));
-            if !matches!(told, Some(Ok(()))) {
+            let sent = switch.stdin.as_mut().map(|i| writeln!(i, "{COMMIT}"));
+            if !matches!(sent, Some(Ok(()))) {
                 bail!("lab {} was taken down meanwhile", self.plan.name);
             }
         }

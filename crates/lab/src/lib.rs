@@ -58,7 +58,7 @@ pub fn init_main() -> ! {
         }
         "exec" => lab::exec_main(&args[1..]),
         _ => Err(anyhow::anyhow!(
-            "lab-init is not for people\nhint: armento lab --help"
+            "lab-init is internal\nhint: armento lab --help"
         )),
     };
     let code = done.unwrap_or_else(|e| {

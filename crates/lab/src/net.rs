@@ -93,8 +93,8 @@ fn node_text(addr: &str, all: &[&str]) -> String {
     let mut t = format!(
         "link set lo up\nlink set eth0 address {own}\naddr add {addr}/24 dev eth0\nlink set eth0 up\n"
     );
-    let told = all.iter().filter(|a| all.len() > LEARN_MAX && **a != addr);
-    for other in told {
+    let static_neighbours = all.iter().filter(|a| all.len() > LEARN_MAX && **a != addr);
+    for other in static_neighbours {
         let theirs = hardware(other);
         t += &format!("neigh add {other} lladdr {theirs} dev eth0 nud permanent\n");
     }

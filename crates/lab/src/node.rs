@@ -38,13 +38,13 @@ pub fn main(lab: &str, me: usize, groups: &[PathBuf]) -> Result<()> {
         | sys::CLONE_NEWCGROUP;
     sys::unshare(spaces).context("cannot make the node's namespaces")?;
     net::quiet_ipv6();
-    say(BORN)?;
+    send(BORN)?;
     wait_for_go()?;
     net::build_node(&plan, &node.addr)?;
     sys::sethostname(&node.name)?;
     root::enter(&plan, me, &dir.mnt())?;
     let signals = Signals::block(&[sys::SIGCHLD]);
-    say(UP)?;
+    send(UP)?;
     sys::redirect_stdio(
         &fs::OpenOptions::new()
             .read(true)
@@ -57,7 +57,7 @@ pub fn main(lab: &str, me: usize, groups: &[PathBuf]) -> Result<()> {
     }
 }
 
-fn say(word: &str) -> Result<()> {
+fn send(word: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{word}")
         .and_then(|()| out.flush())

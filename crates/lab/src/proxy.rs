@@ -192,7 +192,7 @@ fn first_line(s: &mut TcpStream) -> Result<String> {
         }
         line.push(b[0]);
     }
-    bail!("the first line of a connection is to say where it leads")
+    bail!("the first line of a connection must be its target")
 }
 
 /// Forwards one direction until it ends.

@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_of_the_machine_are_taken_over_once_and_pseudo_ones_not() {
+    fn machine_mounts_are_copied_once_without_pseudo_file_systems() {
         let table = "23 1 254:0 / / rw - ext4 /dev/vda rw\n\
                      24 23 0:5 / /proc rw - proc proc rw\n\
                      25 23 8:1 / /home/my\\040disk rw shared:1 - xfs /dev/sda rw\n\

@@ -23,7 +23,7 @@ const RATE_MAX: u64 = 40_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
-    /// A switch whose every port carries this many bits per second, each way.
+    /// A switch with this many bits per second on every port, each way.
     Switch { bits: u64 },
     /// A bridge without limits.
     None,

@@ -241,10 +241,10 @@ mod tests {
     #[test]
     fn locked_directory_of_labs_exists() {
         let root = std::env::temp_dir().join(format!("labs-{}", std::process::id()));
-        let turns = |who: u32| {
+        let turns = |thread: u32| {
             for turn in 0..500 {
                 let held = lock(&root).unwrap();
-                let lab = root.join(format!("{who}-{turn}"));
+                let lab = root.join(format!("{thread}-{turn}"));
                 fs::create_dir(&lab).unwrap();
                 drop(held);
                 fs::remove_dir(&lab).unwrap();
@@ -252,8 +252,8 @@ mod tests {
             }
         };
         std::thread::scope(|s| {
-            for who in 0..4 {
-                s.spawn(move || turns(who));
+            for thread in 0..4 {
+                s.spawn(move || turns(thread));
             }
         });
         assert!(!root.exists(), "the last one removed it");

@@ -128,7 +128,7 @@ fn sh(lab: &Lab, node: usize, script: &str) -> Output {
         .unwrap()
 }
 
-fn says(lab: &Lab, node: usize, script: &str) -> String {
+fn output_of(lab: &Lab, node: usize, script: &str) -> String {
     let out = sh(lab, node, script);
     assert!(
         out.status.success(),
@@ -153,9 +153,9 @@ fn nodes_are_isolated_and_leave_no_trace() {
     }
     let lab = Lab::up(spec(2)).unwrap();
     let name = lab.plan().name.clone();
-    assert_eq!(says(&lab, 1, "hostname; cat /etc/hostname"), "n1\nn1");
-    assert_eq!(says(&lab, 2, "hostname"), "n2");
-    assert!(says(&lab, 1, "tr '\\0' ' ' </proc/1/cmdline").contains("lab-init node"));
+    assert_eq!(output_of(&lab, 1, "hostname; cat /etc/hostname"), "n1\nn1");
+    assert_eq!(output_of(&lab, 2, "hostname"), "n2");
+    assert!(output_of(&lab, 1, "tr '\\0' ' ' </proc/1/cmdline").contains("lab-init node"));
 
     // Disks: files that n1 writes are visible neither to n2 nor to this machine.
     for dir in [
@@ -169,7 +169,7 @@ fn nodes_are_isolated_and_leave_no_trace() {
         "/dev/shm",
     ] {
         let file = format!("{dir}/{name}");
-        says(&lab, 1, &format!("echo mine >{file} && cat {file}"));
+        output_of(&lab, 1, &format!("echo mine >{file} && cat {file}"));
         assert_eq!(
             sh(&lab, 2, &format!("test -e {file}")).status.code(),
             Some(1),
@@ -179,28 +179,28 @@ fn nodes_are_isolated_and_leave_no_trace() {
     }
     // Files of this machine are there, its mounts and processes are not.
     assert_eq!(
-        says(&lab, 1, "cat /etc/passwd"),
+        output_of(&lab, 1, "cat /etc/passwd"),
         fs::read_to_string("/etc/passwd").unwrap().trim()
     );
     assert_eq!(
-        says(
+        output_of(
             &lab,
             1,
             "grep -c ' /old\\| /proc/sys\\|ext4 .* / ' /proc/mounts || true"
         ),
         "0"
     );
-    let pids = says(&lab, 2, "ls /proc | grep -c '^[0-9]'");
+    let pids = output_of(&lab, 2, "ls /proc | grep -c '^[0-9]'");
     assert!(pids.parse::<u32>().unwrap() <= 5, "{pids} processes");
     assert_eq!(
-        says(&lab, 1, "ls /run/armento-lab 2>/dev/null | wc -l"),
+        output_of(&lab, 1, "ls /run/armento-lab 2>/dev/null | wc -l"),
         "0"
     );
 
     // Orphans are adopted and reaped by the node's first process.
-    says(&lab, 1, "(sleep 0.01 & exec true); :");
+    output_of(&lab, 1, "(sleep 0.01 & exec true); :");
     until("the orphan is reaped", || {
-        says(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "0"
+        output_of(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "0"
     });
 
     lab.down().unwrap();
@@ -277,7 +277,7 @@ fn exec_passes_on_exit_codes_input_users_and_signals() {
     child.kill().unwrap();
     child.wait().unwrap();
     until("the program ends", || {
-        says(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "0"
+        output_of(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "0"
     });
 
     // Background programs stay.
@@ -294,7 +294,7 @@ fn exec_passes_on_exit_codes_input_users_and_signals() {
             .success()
     });
     until("it to run", || {
-        says(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "1"
+        output_of(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "1"
     });
 }
 
@@ -386,12 +386,12 @@ fn speed_memory_and_cpu_are_set() {
     } else {
         ("cpu.max", "memory.max", "2500 10000", "max 100000")
     };
-    let read = |node, file: &str| says(&lab, node, &format!("cat /sys/fs/cgroup/{file}"));
+    let read = |node, file: &str| output_of(&lab, node, &format!("cat /sys/fs/cgroup/{file}"));
     assert_eq!((read(1, speed), read(2, speed)), (slow.into(), full.into()));
     assert_eq!(read(2, memory), (256 << 20).to_string());
-    assert_eq!(says(&lab, 1, "nproc"), "1", "pinned to one CPU");
+    assert_eq!(output_of(&lab, 1, "nproc"), "1", "pinned to one CPU");
     assert_eq!(
-        says(&lab, 1, "grep -c -v ':/$' /proc/self/cgroup || true"),
+        output_of(&lab, 1, "grep -c -v ':/$' /proc/self/cgroup || true"),
         "0",
         "its own group is the top"
     );
@@ -422,7 +422,7 @@ fn closed_output_does_not_stop_the_work() {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         (done.status.code(), said)
     };
-    let nobody = || {
+    let closed = || {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         Stdio::from(writer)
@@ -432,8 +432,8 @@ fn closed_output_does_not_stop_the_work() {
         Stdio::from(full.unwrap())
     };
     let up = ["up", "--nodes", "1", "--no-farm", "--name", &n];
-    assert_eq!(to(nobody(), &up), (Some(0), String::new()));
-    assert_eq!(to(nobody(), &["list"]), (Some(0), String::new()));
+    assert_eq!(to(closed(), &up), (Some(0), String::new()));
+    assert_eq!(to(closed(), &["list"]), (Some(0), String::new()));
     // Lost output is reported, and the work is done all the same.
     let (code, said) = to(full(), &["down", "--name", &n]);
     assert_eq!(code, Some(125));

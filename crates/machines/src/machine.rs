@@ -368,7 +368,7 @@ impl Machine {
         bail!("{} did not come back:\n{}", self.name(), self.console(40))
     }
 
-    /// Closes shared ssh connections of an earlier boot, for whose time-outs ssh would wait.
+    /// Closes shared ssh connections of an earlier boot: ssh would wait for their time-outs.
     fn forget_logins(&self) -> Result<()> {
         let (dir, name) = (self.site.dir().display(), self.name());
         let masters = format!(

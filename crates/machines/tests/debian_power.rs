@@ -6,7 +6,7 @@ use armento_machines::{Kernel, Kind, Machine};
 
 /// Number of power cuts of each machine.
 const CUTS: usize = 10;
-/// Away it maps libraries whose cached copies a power cut may have truncated.
+/// Away it maps libraries; a power cut may have truncated their cached copies.
 const ASKS: &str = "python3 -c \"import json, hashlib, ssl, sqlite3; print(hashlib.sha256(json.dumps(list(range(999))).encode()).hexdigest())\"";
 
 fn right_away(home: &Machine, node: &str, native: &str) {

@@ -10,7 +10,7 @@ const WORK: &str = "python3 -c \"import json, hashlib, ssl, sqlite3; open(\\\"/t
 const FILL: &str = "dd if=/dev/zero of=/fill bs=1M 2>/dev/null; dd if=/dev/zero of=/fill2 bs=4k 2>/dev/null; ! sh -c 'echo x > /etc/more' 2>/dev/null";
 
 /// A running program continues, new ones start, and the daemon restarts.
-fn goes_on(farm: &Farm, there: &Program, native: &str) {
+fn assert_goes_on(farm: &Farm, there: &Program, native: &str) {
     let (n1, n2) = (farm.n(1), farm.n(2));
     runs_on(n1, "n2");
     let said = n1.run("alice", &format!("armento run --on n2 {WORK}"));
@@ -33,7 +33,7 @@ fn node_with_full_or_read_only_disk_takes_guests() {
     there.at("n2");
 
     n2.sh("root", FILL);
-    goes_on(&farm, &there, &native);
+    assert_goes_on(&farm, &there, &native);
     n2.sh("root", "rm /fill /fill2");
 
     // KERNEL: Documentation/admin-guide/sysrq.rst: u remounts all file systems read-only, as on a failing disk.
@@ -44,7 +44,7 @@ fn node_with_full_or_read_only_disk_takes_guests() {
         "! touch /etc/more 2>/dev/null",
         SOON,
     );
-    goes_on(&farm, &there, &native);
+    assert_goes_on(&farm, &there, &native);
     there.touch("end");
     there.ends(0);
 }

@@ -133,7 +133,7 @@ fn ring() -> Vec<usize> {
     next
 }
 
-/// By the wall clock, whose error is always too long a time. KERNEL: a virtual machine's kernel subtracts stolen time
+/// By the wall clock: its errors only lengthen the time. KERNEL: a virtual machine's kernel subtracts stolen time
 /// from CPU clocks when the hypervisor reports it, maybe from a later slice. Measured: of 122,000 measurements 267 had
 /// less than two thirds of the real time, the shortest 0 ns of 29 us; as the best of all such a value made one node a
 /// hundred times as fast as its twins, permanently.

@@ -52,7 +52,7 @@ impl Moves {
     }
 
     /// Compares the snapshot `now`, taken at `at`, with the one before.
-    pub fn look(&mut self, before: &[Proc], now: &[Proc], at: Duration) {
+    pub fn compare(&mut self, before: &[Proc], now: &[Proc], at: Duration) {
         let known: HashMap<&ProcId, &Proc> = before.iter().map(|p| (&p.id, p)).collect();
         let since = self.last_look.replace(at);
         let between = since.map(|s| at.saturating_sub(s).as_millis() as u64);
@@ -132,7 +132,7 @@ mod tests {
             let now = follow(&before, told);
             let known = moves.history().len();
             at += 1;
-            moves.look(&before, &now, S(at));
+            moves.compare(&before, &now, S(at));
             before = now;
             let fresh = moves.history().len() - known;
             let seen = moves.history().iter().take(fresh);
@@ -164,7 +164,7 @@ mod tests {
         let mut moves = Moves::default();
         for at in 0..10 {
             let (before, now) = if at % 2 == 0 { (&a, &b) } else { (&b, &a) };
-            moves.look(before, now, S(at));
+            moves.compare(before, now, S(at));
         }
         assert_eq!(moves.history().len(), HISTORY_MAX);
         assert_eq!(moves.history()[0].number, 6000);

@@ -55,7 +55,7 @@ impl State {
     fn set_procs(&mut self, reported: Vec<ProcInfo>) {
         self.set_answered(Source::Procs);
         let procs = follow(&self.procs, reported);
-        self.moves.look(&self.procs, &procs, self.now);
+        self.moves.compare(&self.procs, &procs, self.now);
         self.procs = procs;
         self.rearrange();
     }
@@ -78,11 +78,11 @@ impl State {
             } else {
                 "has ended"
             };
-            self.say(format!("{pid} {how}"));
+            self.show_note(format!("{pid} {how}"));
         }
     }
 
-    pub fn say(&mut self, note: String) {
+    pub fn show_note(&mut self, note: String) {
         self.note = Some((self.now, note));
     }
 
@@ -125,10 +125,10 @@ impl State {
                     Dest::Balance => format!("{pid} is placed by the farm"),
                     _ => words.unwrap_or_else(|| format!("{pid} is moved")),
                 };
-                self.say(note);
+                self.show_note(note);
             }
             // A popup would cover what the user is doing.
-            Err(t) if self.popup.is_some() || self.typing => self.say(t.message),
+            Err(t) if self.popup.is_some() || self.typing => self.show_note(t.message),
             Err(t) => self.popup = Some(Popup::trouble(format!("{pid} goes on as before"), t)),
         }
     }

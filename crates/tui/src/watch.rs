@@ -77,7 +77,7 @@ impl One {
         let mut session = None;
         let mut again = Again::default();
         loop {
-            let (told, pause) = match self.look(&mut session) {
+            let (told, pause) = match self.poll(&mut session) {
                 Ok(event) => {
                     again.found();
                     (event, self.every)
@@ -98,7 +98,7 @@ impl One {
         }
     }
 
-    fn look(&self, session: &mut Option<Session>) -> Result<Event, AskError> {
+    fn poll(&self, session: &mut Option<Session>) -> Result<Event, AskError> {
         let session = match session {
             Some(session) => session,
             None => {

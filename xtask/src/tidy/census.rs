@@ -37,7 +37,7 @@ pub fn check(tree: &[File]) -> Vec<Complaint> {
         missing += usize::from(matches!(row.fate, Fate::Missing { .. }));
         untested += usize::from(row.untested());
     }
-    found.extend(more("missing", missing, MISSING_ALLOWED, "mend one"));
+    found.extend(more("missing", missing, MISSING_ALLOWED, "fix one"));
     found.extend(more(
         "untested",
         untested,
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn exceeded_limits_are_reported() {
-        assert!(more("missing", 3, 3, "mend one").is_none());
-        assert!(more("missing", 4, 3, "mend one").is_some_and(|c| c.fails));
+        assert!(more("missing", 3, 3, "fix one").is_none());
+        assert!(more("missing", 4, 3, "fix one").is_some_and(|c| c.fails));
     }
 }

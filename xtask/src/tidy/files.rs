@@ -79,7 +79,7 @@ pub fn purpose(file: &File) -> Option<Complaint> {
     let what = "open with `//!` and the purpose";
     match said {
         PURPOSE_MIN.. => None,
-        // A crate whose first module is still to come.
+        // A crate without a first module yet.
         _ if file.text.lines().count() <= 1 => Some(Complaint::warn(&file.path, 1, what)),
         _ => Some(Complaint::fail(&file.path, 1, what)),
     }

@@ -240,7 +240,7 @@ mod tests {
         files.iter().map(one).collect()
     }
 
-    fn said(files: &[(&str, &str)]) -> Vec<String> {
+    fn messages_of(files: &[(&str, &str)]) -> Vec<String> {
         check(&tree(files))
             .iter()
             .map(ToString::to_string)
@@ -257,7 +257,7 @@ mod tests {
             "use crate::low::{Thing, other};\nfn f() { crate::low::go() }",
         );
         let part = ("src/low/part.rs", "pub struct Thing;");
-        assert_eq!(said(&[LIST, LOW, top, part]), [""; 0]);
+        assert_eq!(messages_of(&[LIST, LOW, top, part]), [""; 0]);
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
             "src/low/part.rs",
             "pub struct Thing;\n\nuse crate::top::High;",
         );
-        let found = said(&[LIST, LOW, top, part]);
+        let found = messages_of(&[LIST, LOW, top, part]);
         assert_eq!(
             found,
             ["crates/a/src/low/part.rs:3: error: low imports top::High, which is above it"]
@@ -278,7 +278,7 @@ mod tests {
     fn import_past_a_face_fails() {
         let top = ("src/top.rs", "fn f() -> u8 { crate::low::part::deep() }");
         let part = ("src/low/part.rs", "pub struct Thing;");
-        let found = said(&[LIST, LOW, top, part]);
+        let found = messages_of(&[LIST, LOW, top, part]);
         assert_eq!(
             found,
             ["crates/a/src/top.rs:1: error: imports low::part::deep past the face of low"]
@@ -300,7 +300,7 @@ mod tests {
         );
         let unlisted = check(&tree(&[one, two, three, beside]));
         assert_eq!((unlisted.len(), unlisted[0].fails), (3, false));
-        let found = said(&[list, one, two, three, beside]);
+        let found = messages_of(&[list, one, two, three, beside]);
         assert_eq!(
             found,
             [
@@ -316,7 +316,7 @@ mod tests {
     fn re_export_by_the_crate_root_hides_no_import() {
         let root = ("src/lib.rs", "mod top; mod low; pub use top::High;");
         let low = ("src/low.rs", "use crate::High;");
-        let found = said(&[LIST, root, ("src/top.rs", "pub struct High;"), low]);
+        let found = messages_of(&[LIST, root, ("src/top.rs", "pub struct High;"), low]);
         assert_eq!(
             found,
             ["crates/a/src/low.rs:1: error: low imports High, which is above it"]
@@ -331,13 +331,13 @@ mod tests {
             "pub struct Thing;\n#[cfg(test)]\nmod tests { use crate::top::f; }",
         );
         let more = ("src/low/tests.rs", "use crate::top::f;");
-        assert_eq!(said(&[LIST, LOW, top, part, more]), [""; 0]);
+        assert_eq!(messages_of(&[LIST, LOW, top, part, more]), [""; 0]);
     }
 
     #[test]
     fn list_must_name_exactly_the_rooms() {
         let list = ("rooms.toml", "rooms = [\"top\", \"gone\"]");
-        let found = said(&[list, ("src/top.rs", ""), ("src/new.rs", "")]);
+        let found = messages_of(&[list, ("src/top.rs", ""), ("src/new.rs", "")]);
         assert_eq!(
             found,
             [

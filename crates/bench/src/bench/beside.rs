@@ -47,14 +47,14 @@ fn alone(what: String, one: &str, unit: &'static str, values: Vec<f64>) -> Row {
 
 /// Plain TCP beside a computing program on the sending node, as during a move out.
 fn transfers(stage: &Stage, lab: &Lab, mib: u64, table: &mut Table) -> Result<()> {
-    for (mode, told) in [("drain", "one buffer"), ("receive", "fresh memory")] {
+    for (mode, memory) in [("drain", "one buffer"), ("receive", "fresh memory")] {
         let (mut rates, mut longests) = (Vec::new(), Vec::new());
         for _ in 0..stage.rounds(3, 1) {
             let (rate, gap) = transfer(stage, lab, mib, mode)?;
             rates.push(rate);
             longests.push(gap);
         }
-        let what = |of: &str| format!("{mib} MiB of plain TCP into {told}: {of}");
+        let what = |of: &str| format!("{mib} MiB of plain TCP into {memory}: {of}");
         table.push(alone(what("rate"), "rate", "MB/s", rates));
         let what = what("longest gap of a program beside it");
         table.push(alone(what, "longest", "ms", longests));

@@ -1,7 +1,7 @@
 //! Throughput of a move: the memory of a process over the whole time of its move, against a plain TCP receive into
 //! fresh memory of the same page size between the same two nodes; on a shaped link against that link.
 //!
-//! The program sleeps, so that the move has a core of its own. The move is timed around `armento migrate`, whose own
+//! The program sleeps, so that the move has a core of its own. The move is timed around `armento migrate`; its own
 //! start (tens of milliseconds) is included. Both sides use memory that the machine already has (`Stage::warm`).
 
 use crate::bench::pause::start;
@@ -64,7 +64,7 @@ enum Pages {
 }
 
 impl Pages {
-    fn told(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Pages::Small => "4 KiB pages",
             Pages::Huge => "huge pages",
@@ -98,7 +98,7 @@ fn against_receive(
         moves.push(moved(stage, lab, mib, pages)?);
         plain.push(received(stage, lab, mib, pages)?);
     }
-    let what = format!("{mib} MiB, {}, {word} / plain receive", pages.told());
+    let what = format!("{mib} MiB, {}, {word} / plain receive", pages.name());
     let (moves, plain) = (side("move", moves), side("plain", plain));
     Ok(Row::ratio("bulk", what, moves, plain, Bar::AtLeast(least)))
 }

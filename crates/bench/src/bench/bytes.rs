@@ -1,4 +1,4 @@
-//! Bytes sent by a move of a process half of whose memory is zeros (read, or written) or the text of a file (mapped, or
+//! Bytes sent by a move of a process with half of its memory zeros (read, or written) or the text of a file (mapped, or
 //! copied), against the bytes of its own pages. Moves back and forth: the first one also transfers the files.
 
 use crate::bench::pause::start;

@@ -77,7 +77,7 @@ pub const BENCHES: [Bench; 13] = [
 /// Bars that are measured by other commands.
 pub const ELSEWHERE: &str = "\
 moves of every size: cargo xtask bench engine
-a farm at rest, an owner who comes back: cargo xtask bench rest owner
+an idle farm, a returning owner: cargo xtask bench rest owner
 makespans of scenarios: armento lab play scenarios/paper-equal.toml --policy armento,static,parallel
 conform: all guests, four modes, three times, all equal to native: armento conform --strict --runs 3
 demo: farm time / single-node time <= 0.30: armento demo --json demo.json";

@@ -38,7 +38,7 @@ pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
             Limit::secs(SOON),
         )?)?);
         sleep(FORGOTTEN);
-        gone.push(stays(stage, &lab)?);
+        gone.push(time_until_gone(stage, &lab)?);
         sleep(FORGOTTEN);
     }
     let side = |what: &str, unit, values| Samples {
@@ -74,7 +74,7 @@ fn guest(stage: &Stage, lab: &Lab) -> Result<(Running, u32)> {
 }
 
 /// Seconds from the owner's arrival until no guest is there.
-fn stays(stage: &Stage, lab: &Lab) -> Result<f64> {
+fn time_until_gone(stage: &Stage, lab: &Lab) -> Result<f64> {
     let (_guest, pid) = guest(stage, lab)?;
     let came = Instant::now();
     let _owner = Running::start(stage.native(lab.node(2), "spin", STAYS))?;

@@ -155,7 +155,7 @@ fn judge(case: &Case, tours: &[Vec<Step>]) -> Vec<Row> {
             n => format!("{n:.2}"),
         };
         let told = format!(
-            "without the machine's standstills {without}, keeper says {:.2}, move took {:.0}, gap at {:.0} ms",
+            "without the machine's standstills {without}, keeper reports {:.2}, move took {:.0}, gap at {:.0} ms",
             median(&keeper.values),
             median(&took.values),
             median(&when.values)
@@ -213,7 +213,7 @@ pub fn gaps(holder: Running) -> Result<Vec<Gap>> {
     let lines = holder.finish(Limit::secs(MOVE))?;
     let (last, lines) = lines.split_last().context("`hold` printed nothing")?;
     if last != "lost 0" {
-        bail!("the machine is too busy to tell gaps apart: {last}");
+        bail!("the machine is too busy to distinguish gaps: {last}");
     }
     let gap = |l: &String| {
         l.split_once(' ')

@@ -8,7 +8,7 @@ use armento_lab::{Lab, Node, Spec};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Nodes of the farm whose daemons are measured, and of the farm whose traffic is measured. The bars are budgets of the
+/// Nodes of the farm for CPU and memory of daemons, and of the farm for traffic. The bars are budgets of the
 /// design.
 const NODES: usize = 16;
 const NODES_MANY: usize = 64;
@@ -69,9 +69,9 @@ fn costs(stage: &Stage, nodes: usize) -> Result<Vec<Cost>> {
     };
     let lab = Lab::up(spec)?;
     sleep(SETTLES);
-    let before = looks(&lab)?;
+    let before = read_all(&lab)?;
     sleep(WATCHED);
-    let after = looks(&lab)?;
+    let after = read_all(&lab)?;
     lab.down()?;
     Ok(before.iter().zip(&after).map(|(b, a)| a.since(b)).collect())
 }
@@ -96,11 +96,11 @@ impl Seen {
     }
 }
 
-fn looks(lab: &Lab) -> Result<Vec<Seen>> {
-    lab.nodes().iter().map(look).collect()
+fn read_all(lab: &Lab) -> Result<Vec<Seen>> {
+    lab.nodes().iter().map(read).collect()
 }
 
-fn look(node: &Node) -> Result<Seen> {
+fn read(node: &Node) -> Result<Seen> {
     let mut c = node.command("sh");
     c.args(["-c", LOOK]);
     let at = Instant::now();

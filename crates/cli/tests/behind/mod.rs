@@ -14,7 +14,7 @@ const PROGRAM: &str = r#"$| = 1; $r = 12345; sub dice { $r = ($r * 1103515245 + 
   $v = "\0" x 40; $at = unpack("J", pack("p", $m[0])); syscall(27, ($at + 4095) & ~4095, 40 * 4096, $v);
   print "$k ", unpack("%32C*", join "", @m), " ", unpack("%32C*", $v & ("\1" x 40)), "\n"; select undef, undef, undef, 0.04 }"#;
 
-/// Daemons whose hosts send all memory after the flip.
+/// Restarts daemons so that their hosts send all memory after the flip.
 fn all_later(farm: &Farm) {
     for node in ["n2", "n3"] {
         farm.sh(node, "pkill -f '[a]rmento node'");

@@ -188,7 +188,7 @@ impl Player {
         };
         let result = r.play(way);
         let lines = r.lines();
-        result.map_err(|e| format!("{e}; it said {lines:?}"))?;
+        result.map_err(|e| format!("{e}; it printed {lines:?}"))?;
         // Lines of the other process come at any time.
         let (other, own): (Vec<_>, Vec<_>) = lines.into_iter().partition(|l| l.starts_with('~'));
         let all = own.into_iter().chain(other);
@@ -244,7 +244,7 @@ impl Running<'_> {
         }
     }
 
-    fn tell(&mut self, word: &str) -> Checked<()> {
+    fn command(&mut self, word: &str) -> Checked<()> {
         writeln!(self.stdin, "{word}").map_err(|e| format!("{word}: {e}"))
     }
 
@@ -257,41 +257,41 @@ impl Running<'_> {
         })?;
         self.pid = pid.unwrap_or_default();
         self.wait_until_in_call()?;
-        self.tell("mark")?;
+        self.command("mark")?;
         self.moves(way)?;
         if self.case.row.twice() {
-            self.tell("wake")?;
+            self.command("wake")?;
             self.until("a part", || self.has("~# done"))?;
             self.wait_until_in_call()?;
             self.moves(way)?;
         }
         match self.case.kind {
-            Kind::Event => self.tell("wake")?,
+            Kind::Event => self.command("wake")?,
             Kind::Expire => {
                 std::thread::sleep(LATE);
                 // One more move, so that the call must resume with its remaining time.
                 if let (false, [first, ..]) = (self.case.row.stays(), way.to) {
                     self.move_to(first)?;
                 }
-                self.tell("late")?;
+                self.command("late")?;
             }
             Kind::Signal | Kind::Restart => {
                 if self.case.row.timed() {
                     std::thread::sleep(BREATH);
                 }
-                self.tell("signal")?;
+                self.command("signal")?;
                 self.until("a handler", || self.has("# handled"))?;
                 self.until("an end, or the call again", || {
                     self.has("# returned") || self.is_in_call()
                 })?;
                 if !self.has("# returned") {
                     self.moves(way)?;
-                    self.tell("wake")?;
+                    self.command("wake")?;
                 }
             }
         }
         self.until("its return", || self.has("# returned"))?;
-        self.tell("end")?;
+        self.command("end")?;
         let over = || matches!(self.child.try_wait(), Ok(Some(_)));
         // The last line may not have reached the reading thread yet.
         let said = || {
@@ -407,7 +407,7 @@ impl Running<'_> {
         all.find(|p| p.1 == name).map(|p| p.0)
     }
 
-    /// All processes at `node` whose pid in a namespace is that pid, with their names.
+    /// All processes at `node` with that pid in one of their namespaces, with their names.
     fn named(&self, node: usize) -> Vec<(PathBuf, String)> {
         let proc = self.player.roots[node - 1].join("proc");
         let last = self.pid.to_string();

@@ -22,7 +22,7 @@ pub fn waits_begun_at_home_keep_their_limit(farm: &Farm) {
     farm.sh("n1", "gcc -O1 -o /tmp/since /tmp/since.c");
     if !Path::new("/proc/self/sched").exists() {
         println!(
-            "skipped: this kernel does not tell how long a thread sleeps (CONFIG_SCHED_DEBUG)"
+            "skipped: this kernel does not show how long a thread sleeps (CONFIG_SCHED_DEBUG)"
         );
         return;
     }

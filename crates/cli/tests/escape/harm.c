@@ -181,7 +181,7 @@ static volatile int over;
 
 __attribute__((naked, used)) static void aborted(void)
 {
-    /* The signature, then getppid() in place of Armento's call, whose result there would be 1. */
+    /* The signature, then getppid() in place of Armento's call, with the result 1 there. */
     __asm__ volatile(".long 0x53053053\n"
                      ".globl abort_here\nabort_here:\n"
                      "mov $110, %%eax\nsyscall\n"

@@ -1,4 +1,4 @@
-//! PostgreSQL, whose processes share anonymous memory, a System V segment and files in /dev/shm, moves under load as
+//! PostgreSQL, with processes that share anonymous memory, a System V segment and files in /dev/shm, moves under load as
 //! one group. Its clients get right results, and other processes read from /dev/shm what it wrote.
 
 use super::{Farm, text, until};

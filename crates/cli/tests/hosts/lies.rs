@@ -94,7 +94,7 @@ impl Liar<'_> {
     }
 }
 
-pub fn tell(to: &Middle, tid: i32) {
+pub fn run(to: &Middle, tid: i32) {
     let which = fs::read_to_string(WHICH).unwrap_or_default();
     let targets = fs::read_to_string(TARGETS).unwrap_or_default();
     let targets: Vec<u64> = targets

@@ -134,7 +134,7 @@ fn between(link: Duplex, behind: &str, start: &HostStart) {
         return;
     };
     let (inner_socket, inner_r, mut inner_w) = parts(inner);
-    write_frame(&mut inner_w, HELLO, &[&buf]).expect("it hears");
+    write_frame(&mut inner_w, HELLO, &[&buf]).expect("it receives");
     match hello.purpose {
         Purpose::Calls(resume) => calls((socket, r, w), (inner_socket, inner_r, inner_w), &resume),
         purpose => {
@@ -170,7 +170,7 @@ fn calls((socket, mut r, mut w): Line, (inner_socket, inner_r, inner_w): Line, r
     if resume.epoch != 0 {
         return;
     }
-    write_frame(&mut w, WELCOME, &[&0u64.to_le_bytes()]).expect("home hears");
+    write_frame(&mut w, WELCOME, &[&0u64.to_le_bytes()]).expect("home receives");
     let mut inner_r = BufReader::new(inner_r);
     let mut buf = Vec::new();
     assert_eq!(read_frame(&mut inner_r, &mut buf).ok(), Some(WELCOME));
@@ -207,7 +207,7 @@ fn calls((socket, mut r, mut w): Line, (inner_socket, inner_r, inner_w): Line, r
             begun = true;
             let tid = i32::from_le_bytes(buf[..4].try_into().expect("a call's head"));
             let m = middle.clone();
-            spawn(move || lies::tell(&m, tid));
+            spawn(move || lies::run(&m, tid));
         }
         if middle.home.send(kind, &[&buf]).is_err() {
             break;

@@ -73,7 +73,7 @@ pub fn change_under_guests(net: &Net) {
     net.sees("n1", "n2", &["alive", &host]);
 }
 
-/// A daemon whose configured listen address is not up yet starts before it is.
+/// A daemon starts before its configured listen address is up.
 pub fn appear_late(net: &Net) {
     net.stop("n2");
     let (now, late) = (other(&net.addr(2), 102), other(&net.addr(2), 112));

@@ -1,4 +1,4 @@
-//! Nodes whose clocks differ.
+//! Nodes with different clocks.
 
 use crate::net::{Net, until};
 use std::process::Output;

@@ -1,4 +1,4 @@
-//! A lab whose daemons are started by the test, with the test's settings and failpoints.
+//! A lab with daemons that the test starts, with its own settings and failpoints.
 
 use armento_lab::{Lab, Link, Spec};
 use std::fs;

@@ -1,4 +1,4 @@
-//! A node whose kernel is Debian 12's own 6.1, in an emulated machine (QEMU without KVM): programs move there and back.
+//! A node with Debian 12's own kernel 6.1, in an emulated machine (QEMU without KVM): programs move there and back.
 //!
 //! ```text
 //!   n1 ══ switch ══ n2: eth0 ─ br1 ─ tap0 ══ old, a virtual machine that is a process of n2

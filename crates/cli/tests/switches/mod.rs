@@ -25,7 +25,7 @@ fn age_ms(farm: &Farm, node: &str) -> u64 {
     it.and_then(|n| n["age_ms"].as_u64()).expect("its age")
 }
 
-/// Guests of n2 and n3, whose home is n1.
+/// Guests of n2 and n3, with home n1.
 pub fn guests_are_kept_out_and_sent_away(farm: &Farm) {
     let case = Case::start(farm, "n1", "--stay", "guest");
     case.goes_to("n2");

@@ -22,7 +22,7 @@ pub struct Outcome {
     pub nodes: Vec<String>,
     pub single: Vec<Span>,
     pub farm: Vec<Span>,
-    /// Jobs whose MP3 is byte-identical to the native one, in each run.
+    /// Jobs with an MP3 that is byte-identical to the native one, in each run.
     pub single_equal: usize,
     pub farm_equal: usize,
     /// Share of the machine's processors that the hypervisor gave to other machines during each run, percent.
@@ -286,7 +286,7 @@ pub mod tests {
             at_s: 1.0,
             encoders: vec![seen(1), seen(24)],
         }];
-        let told = ["lame 24 was on n3: 7 ms of CPU time, 1 moves, 12 calls sent home"];
-        assert_eq!(o.unfinished(), told);
+        let expected = ["lame 24 was on n3: 7 ms of CPU time, 1 moves, 12 calls sent home"];
+        assert_eq!(o.unfinished(), expected);
     }
 }

@@ -69,12 +69,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_encoder_gets_the_papers_switch() {
+    fn published_encoder_gives_the_published_switch() {
         assert!((rate(paper::CPU_S_PER_JOB, paper::BYTES_PER_JOB) - paper::LINK_BIT_S).abs() < 1.0);
     }
 
     #[test]
-    fn the_single_run_takes_what_was_asked() {
+    fn single_run_takes_the_requested_time() {
         let lame = Encoder {
             clip_s: 60.0,
             cpu_s: 4.5,

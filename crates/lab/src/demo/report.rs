@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn no_jobs_no_table() {
+    fn no_table_without_jobs() {
         let mut o = good();
         o.farm.clear();
         assert_eq!(table(&o), None);

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn children_time_is_found_behind_any_name() {
+    fn children_time_is_parsed_with_any_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 11 12 150 50 20 0 1 0 99";
         assert_eq!(parse_children_cpu(stat), Some(2.0));
         assert!(children_cpu_s().unwrap() >= 0.0);

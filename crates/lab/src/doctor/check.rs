@@ -84,8 +84,8 @@ pub enum Tier {
 impl Tier {
     pub(super) fn text(self) -> &'static str {
         match self {
-            Tier::Full => "full (memory travels while the program runs)",
-            Tier::StopCopy => "stop-copy (programs stand still while their memory travels)",
+            Tier::Full => "full (memory is transferred while the program runs)",
+            Tier::StopCopy => "stop-copy (programs are stopped while their memory is transferred)",
             Tier::None => "none (this kernel is too old)",
         }
     }

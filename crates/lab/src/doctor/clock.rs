@@ -15,7 +15,7 @@ const ERROR_US: i64 = 10_000;
 const CHRONY: Duration = Duration::from_secs(2);
 const CHECK_EVERY: Duration = Duration::from_millis(10);
 const REMEDY: &str =
-    "apt-get install chrony; programs move only between nodes whose clocks agree within 20 ms";
+    "apt-get install chrony; programs move only between nodes with clocks that agree within 20 ms";
 
 pub(super) fn own() -> Check {
     let (state, found) = judge(sys::clock_error_us(), || chrony().as_deref().map(tracking));
@@ -43,12 +43,12 @@ fn judge(kernel: Option<i64>, chrony: impl FnOnce() -> Option<Chrony>) -> (State
             ),
         };
     }
-    let unmarked = "nothing told the kernel that its clock is synchronised";
+    let unmarked = "the kernel's clock is not marked as synchronised";
     match chrony() {
         Some(Chrony::Within(us)) if us <= ERROR_US => (
             State::Ok,
             format!(
-                "synchronised within {} ms, says chrony (without `rtcsync` the kernel does not know)",
+                "synchronised within {} ms according to chrony (without `rtcsync` the kernel is not informed)",
                 ms(us)
             ),
         ),
@@ -127,7 +127,7 @@ fn compare(nodes: &[NodeInfo]) -> (State, String) {
         .collect();
     if !apart.is_empty() {
         let found = format!(
-            "nothing moves to or from nodes whose clocks are apart: {}",
+            "nothing moves to or from nodes with a clock difference: {}",
             apart.join(", ")
         );
         return (State::Limited, found);
@@ -152,7 +152,12 @@ mod tests {
         };
         check(Some(500), None, State::Ok, "within 1 ms");
         check(Some(50_000), None, State::Limited, "50 ms only");
-        check(None, Some(Chrony::Within(19)), State::Ok, "says chrony");
+        check(
+            None,
+            Some(Chrony::Within(19)),
+            State::Ok,
+            "according to chrony",
+        );
         check(
             None,
             Some(Chrony::Within(90_000)),

@@ -113,16 +113,16 @@ fn namespaces(daemon_owner: DaemonOwner) -> Check {
         (false, false, DaemonOwner::ByRoot) => of(
             State::Limited,
             format!(
-                "not to be had by this user: {} (this node's daemon is root's and needs no more)",
+                "not available to this user: {} (this node's daemon is root's and needs no more)",
                 bad.join(" ")
             ),
         ),
-        (false, ..) => of(State::Missing, format!("not to be had: {}", bad.join(" "))),
+        (false, ..) => of(State::Missing, format!("not available: {}", bad.join(" "))),
     }
 }
 
 fn userfaultfd() -> Check {
-    let remedy = "use a kernel from 6.7 with CONFIG_USERFAULTFD=y; without it programs stand still while they move";
+    let remedy = "use a kernel from 6.7 with CONFIG_USERFAULTFD=y; without it programs are stopped while they move";
     match sys::userfaultfd_features() {
         Err(e) => Check::new(
             "userfaultfd",
@@ -158,7 +158,7 @@ fn pagemap_scan() -> Check {
         Need::Nothing,
         "PAGEMAP_SCAN",
         sys::pagemap_scan(),
-        "use a kernel from 6.7; without it programs stand still while they move",
+        "use a kernel from 6.7; without it programs are stopped while they move",
     )
 }
 
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_are_told_apart() {
+    fn kernel_versions_are_classified() {
         let check = |release: &str, want| assert_eq!(kernel(release).state, want, "{release}");
         check("6.18.44-fc-v657\n", State::Ok);
         check("6.7.0", State::Ok);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tier_follows_the_probes() {
+    fn tier_follows_the_probes() {
         let with = |kernel: State, uffd: State, scan: State| {
             tier(&[
                 Check::new("kernel", Need::Farm, kernel, "x", "y"),

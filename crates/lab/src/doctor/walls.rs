@@ -101,7 +101,7 @@ fn rootless() -> Check {
         "guests of all trees share this user's id, and guest_procs_max does not hold".to_owned(),
     ];
     if !asks && !sysctl {
-        lost.push("programs that write faster than the link carries stand still, or are slowed down, when they come here".into());
+        lost.push("programs that write faster than the link transfers are stopped, or slowed down, when they come here".into());
     }
     let found = format!(
         "an ordinary user's daemon hosts and sends, but {}",

@@ -56,7 +56,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<i32> {
     let wrong = |e: String| {
         let file = args.file.display();
-        anyhow!("{file}: {e}\nhint: the manual page of `armento lab` shows what a scenario says")
+        anyhow!("{file}: {e}\nhint: the manual page of `armento lab` describes scenarios")
     };
     let scenario = Scenario::load(&args.file, args.scale).map_err(wrong)?;
     let sizes = scenario.sizes(&args.nodes).map_err(wrong)?;

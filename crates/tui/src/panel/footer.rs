@@ -12,12 +12,12 @@ use ratatui::text::{Line, Span};
 
 /// Without a line for notes they replace the keys.
 pub fn footer(buf: &mut Buffer, note: Option<Rect>, area: Rect, state: &State) {
-    let said = said(state);
-    let (row, keys) = match (note, said.is_some()) {
+    let note_text = note_text(state);
+    let (row, keys) = match (note, note_text.is_some()) {
         (Some(row), _) => (row, true),
-        (None, said) => (area, !said),
+        (None, note_text) => (area, !note_text),
     };
-    if let Some((text, role)) = said {
+    if let Some((text, role)) = note_text {
         let text = state.look.fit(&text, row.width.saturating_sub(2));
         let line = Line::from(state.look.span(text, role));
         buf.set_line(row.x + 1, row.y, &line, row.width.saturating_sub(2));
@@ -33,7 +33,7 @@ pub fn footer(buf: &mut Buffer, note: Option<Rect>, area: Rect, state: &State) {
 }
 
 /// The text of the line for notes, the most urgent one.
-fn said(state: &State) -> Option<(String, Role)> {
+fn note_text(state: &State) -> Option<(String, Role)> {
     if let Some(note) = state.note() {
         return Some((clean(note), Role::Head));
     }

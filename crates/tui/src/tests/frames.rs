@@ -81,7 +81,7 @@ fn selection_and_focus_have_glyph_and_style() {
 #[test]
 fn frame_before_the_first_answer() {
     let mut shown = Shown::new(FULL, 80, 24);
-    shown.look(Vec::new(), Vec::new());
+    shown.snapshot(Vec::new(), Vec::new());
     same("80x24-nothing", &shown.text());
 }
 
@@ -96,7 +96,7 @@ fn lost_daemon_is_shown_until_it_is_back() {
     shown.send(Event::Silent(Source::Nodes, gone()));
     shown.send(Event::Silent(Source::Procs, gone()));
     same("80x24-no-daemon", &shown.text());
-    shown.look(nodes(), procs(5));
+    shown.snapshot(nodes(), procs(5));
     assert!(!shown.text().contains("no daemon"));
     // It runs, but does not answer.
     shown.wait(3);
@@ -125,8 +125,8 @@ fn large_farm_is_scrolled() {
         (1..=5000).map(one).collect()
     };
     let mut shown = Shown::new(FULL, 80, 24);
-    shown.look(nodes.clone(), procs(0));
-    shown.look(nodes, procs(1));
+    shown.snapshot(nodes.clone(), procs(0));
+    shown.snapshot(nodes, procs(1));
     same("large", &shown.text());
     shown.press(KeyCode::Down);
     for _ in 0..300 {
@@ -169,7 +169,7 @@ fn control_characters_in_names_are_replaced() {
     (huge.speed, huge.cores, huge.age_ms) = (u32::MAX, u32::MAX, u64::MAX);
     for _ in 0..2 {
         let all = names.iter().enumerate().map(proc).collect();
-        shown.look(vec![node("n1", 0.5), odd.clone(), huge.clone()], all);
+        shown.snapshot(vec![node("n1", 0.5), odd.clone(), huge.clone()], all);
     }
     let text = shown.text();
     same("odd", &text);

@@ -51,7 +51,7 @@ fn arrows_select_and_the_selection_stays_with_the_process() {
     shown.press(KeyCode::PageUp);
     assert_eq!(shown.state.proc_list.chosen, Some(id(4711)));
     // The process ends: no other one becomes selected in its place.
-    shown.look(nodes(), procs(2).split_off(1));
+    shown.snapshot(nodes(), procs(2).split_off(1));
     assert_eq!(shown.state.proc_list.chosen, None);
     assert_eq!(shown.state.note(), Some("4711 has ended"));
     assert_eq!(shown.keys("m"), None);
@@ -141,7 +141,7 @@ fn move_key_sends_request_and_shows_answer() {
     shown.press(KeyCode::End);
     shown.keys("m");
     // The list changes while the user chooses: the request concerns the same process.
-    shown.look(nodes(), procs(2));
+    shown.snapshot(nodes(), procs(2));
     let asked = Question::Migrate(id(4711), Dest::Node(name("n3")));
     assert_eq!(shown.keys("j\n"), Some(Action::Ask(asked.clone())));
     assert!(shown.state.popup.is_none());
@@ -200,7 +200,7 @@ fn processes_of_other_homes_are_explained_but_not_moved() {
         stay: Some(Stay::Traced),
         ..proc(4711, "n3", "n3")
     };
-    shown.look(nodes(), vec![foreign]);
+    shown.snapshot(nodes(), vec![foreign]);
     shown.press(KeyCode::Down);
     for key in ["m", "p"] {
         assert_eq!(shown.keys(key), None);

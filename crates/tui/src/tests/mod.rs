@@ -152,13 +152,13 @@ impl Shown {
         let mut before = procs(0);
         before[2].place = name("n3");
         before[2].moves = 0;
-        shown.look(nodes(), before);
-        shown.look(nodes(), procs(1));
+        shown.snapshot(nodes(), before);
+        shown.snapshot(nodes(), procs(1));
         shown
     }
 
     /// The daemon's answers, a second later.
-    pub fn look(&mut self, nodes: Vec<NodeInfo>, procs: Vec<ProcInfo>) {
+    pub fn snapshot(&mut self, nodes: Vec<NodeInfo>, procs: Vec<ProcInfo>) {
         self.seconds += 1;
         self.send(Event::Nodes(nodes));
         self.send(Event::Procs(procs));

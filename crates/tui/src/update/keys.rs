@@ -83,7 +83,7 @@ impl State {
 
     fn ask(&mut self, question: Question) -> Option<Action> {
         if self.pending.len() >= PENDING_MAX {
-            self.say(format!(
+            self.show_note(format!(
                 "{PENDING_MAX} answers are awaited already; wait for one"
             ));
             return None;
@@ -186,7 +186,7 @@ impl State {
 
     fn processes_of_node(&mut self) {
         let Some(node) = &self.node_list.chosen else {
-            return self.say("choose a node first: Up, Down".into());
+            return self.show_note("choose a node first: Up, Down".into());
         };
         self.proc_list.filter = format!("@{node}");
         self.pane = Pane::Procs;
@@ -199,7 +199,7 @@ impl State {
             Pane::Procs => "choose a process first: Up, Down",
             Pane::Moves => "choose the move of a process that still runs: Up, Down",
         };
-        self.say(how.into());
+        self.show_note(how.into());
     }
 
     fn why(&mut self) -> Option<Action> {
@@ -228,7 +228,7 @@ impl State {
         let ProcId { home, pid, .. } = &proc.id;
         if self.node.as_ref() != Some(home) {
             let note = format!("the home of {pid} is {home}: its processes are moved from there");
-            return self.say(note);
+            return self.show_note(note);
         }
         let popup = match does {
             Do::Pin => Popup::pin(proc),
