@@ -1,7 +1,7 @@
 /* mremap that moves a range away: the old range is empty at once. A read of it faults, mincore fails with ENOMEM, write
  * with EFAULT, again after a sleep, while moves hit before, during and after it; the moved range has its bytes, of
- * memory that was touched and of memory that was not. Also MREMAP_DONTUNMAP, whose old range stays and is empty. About
- * 1.5 s. */
+ * memory that was touched and of memory that was not. Also MREMAP_DONTUNMAP, where the old range stays and is empty.
+ * About 1.5 s. */
 #include "show.h"
 
 #define PAGE 4096

@@ -20,7 +20,7 @@ static int copy(const char *from, const char *to)
     return bad ? -1 : 0;
 }
 
-/* The path of the file whose mapping has `at`. */
+/* The path of the file mapped at `at`. */
 static int mapped(void *at, char *path)
 {
     char line[5000];

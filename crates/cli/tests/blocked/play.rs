@@ -383,7 +383,7 @@ impl Running<'_> {
         let text = fs::read_to_string(process.join("syscall")).unwrap_or_default();
         let mut words = text.split(' ');
         let nr = words.next().and_then(|w| w.parse::<u64>().ok());
-        // A write that was done in part at home goes on as write.
+        // The rest of a partial write may be written with write(2).
         let row = &self.case.row;
         if row.stays() && text.starts_with("-1 ") {
             // The host holds a parent that has called vfork.
@@ -407,7 +407,7 @@ impl Running<'_> {
         all.find(|p| p.1 == name).map(|p| p.0)
     }
 
-    /// All processes at `node` with that pid in one of their namespaces, with their names.
+    /// All processes at `node` with that pid in their innermost namespace, with their names.
     fn named(&self, node: usize) -> Vec<(PathBuf, String)> {
         let proc = self.player.roots[node - 1].join("proc");
         let last = self.pid.to_string();
