@@ -1,7 +1,7 @@
 #!/bin/sh
-# rustc for our own crates, as RUSTC_WORKSPACE_WRAPPER: with the marks by which libFuzzer sees where a run went, and
-# with arithmetic checked. What others wrote is compiled once, without, and shared with every other build.
-# These are the flags of cargo-fuzz but the sanitizer, which only a nightly compiler has.
+# rustc for Armento's crates, as RUSTC_WORKSPACE_WRAPPER: with instrumentation by which libFuzzer measures coverage, and
+# with checked arithmetic. Other crates are compiled once, without, and shared with every other build. These are the
+# flags of cargo-fuzz without the sanitizer, which only a nightly compiler has.
 case " $* " in
 *" --crate-name build_script_"* | *" proc-macro "* | *" -vV "*) exec "$@" ;;
 esac

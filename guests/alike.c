@@ -1,7 +1,7 @@
-/* Pages full of zeros and pages like others, which a move only tells of: written, emptied by hand, filled again, swapped
- * and changed by one byte, in plain memory, in huge pages, in memory that is shared or may not be read, beside copies of
- * a mapped file. Proves that each holds its own bytes after any number of moves, and that mincore sees those that are
- * there. About 0.9 s. */
+/* Pages of zeros and duplicate pages, of which a move sends only a reference: written, emptied by hand, filled again,
+ * swapped and changed by one byte, in plain memory, in huge pages, in memory that is shared or may not be read, beside
+ * copies of a mapped file. Proves that each holds its own bytes after any number of moves, and that mincore sees those
+ * that are there. About 0.9 s. */
 #include "show.h"
 
 enum { PAGES = 2048, LEN = PAGES * 4096, HUGE = 2 << 20 };
@@ -12,7 +12,7 @@ static char *map(int flags)
     return (char *)(((uintptr_t)p + HUGE - 1) & -(uintptr_t)HUGE);
 }
 
-/* What page `i` holds in round `round`: one of a few kinds, zeros among them; one byte at most is its own. */
+/* Contents of page `i` in round `round`: one of a few kinds, zeros among them; at most one byte is unique. */
 static void expected(char *page, int i, int round)
 {
     int kind = (i * 7 + round) % 5;
@@ -71,7 +71,7 @@ int main(void)
         say("round %d: %d %d %d wrong, %d copies", round, wrong(plain, round), wrong(huge, round),
             wrong(both, round), copied);
     }
-    /* Zeros that were written are there, and stay when they are moved again; what is given up is not. */
+    /* Zeros that were written are present, and stay when they are moved again; pages that were dropped are not. */
     memset(plain, 0, LEN);
     madvise(plain + LEN / 2, LEN / 2, MADV_DONTNEED);
     rest(40);

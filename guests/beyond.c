@@ -1,6 +1,6 @@
-/* Private file mappings: pages behind the end (SIGBUS), holes, bytes in the last page, writes that stay private,
- * a child that has its own copy, a file that is renamed, replaced, unlinked, mappings that outlive their
- * descriptor, MAP_POPULATE, system calls that meet the end. The file itself keeps its bytes. About 0.9 s. */
+/* Private file mappings: pages beyond the end (SIGBUS), holes, bytes in the last page, writes that stay private, a
+ * child that has its own copy, a file that is renamed, replaced, unlinked, mappings that outlive their descriptor,
+ * MAP_POPULATE, system calls across the end. The file itself keeps its bytes. About 0.9 s. */
 #include "pages.h"
 
 int main(void)

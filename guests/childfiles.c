@@ -31,7 +31,7 @@ static char *line(const char *name)
 
 static char state(void) { return *line("\nState:"); }
 
-/* Waits until the child is in the state: it gets there by itself. */
+/* Waits until the child is in the state, which it reaches by itself. */
 static void until(char wanted)
 {
     for (int i = 0; i < 100 && state() != wanted; i++)
@@ -57,7 +57,7 @@ static void *idle(void *arg)
         rest(1000);
 }
 
-/* Nobody else would wake a stopped child. */
+/* No other process would continue a stopped child. */
 static void give_up(int sig)
 {
     kill(child, SIGKILL);

@@ -103,7 +103,7 @@ int main(void)
     HOLDS(waitpid(child, &status, __WCLONE) == child);
     say_status("no signal", status);
 
-    /* A grandchild that is made our child. */
+    /* A grandchild that becomes this process's child. */
     child = fork();
     if (!child) {
         pid_t sibling = copy(CLONE_PARENT, 0, NULL, NULL);

@@ -1,6 +1,6 @@
 /* Programs that close everything, as daemons do: close_range with CLOEXEC and UNSHARE, a double fork with a new
- * session, standard descriptors on /dev/null, exec with nothing open, descriptors handed on by number, a thread
- * with a table of its own. Proves that no descriptor of the engine is in the way. About 0.7 s. */
+ * session, standard descriptors on /dev/null, exec with nothing open, descriptors handed on by number, a thread with a
+ * table of its own. Proves that no descriptor of the engine is visible. About 0.7 s. */
 #include "show.h"
 
 #ifndef CLOSE_RANGE_UNSHARE

@@ -1,5 +1,5 @@
-/* MAP_SHARED | MAP_ANONYMOUS memory that one process maps: contents, holes, parts given up or protected,
- * several views of one object, futexes in it, and children that come to share it. About 0.9 s. */
+/* MAP_SHARED | MAP_ANONYMOUS memory that one process maps: contents, holes, parts dropped or protected, several views
+ * of one object, futexes in it, and children that come to share it. About 0.9 s. */
 #include "show.h"
 
 enum { PAGES = 64, LEN = PAGES * 4096 };

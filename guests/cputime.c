@@ -67,7 +67,7 @@ static void look(struct readings *r)
     saw(r, TIMES_CHILDREN, tm.tms_cutime + tm.tms_cstime);
 }
 
-/* Computes and looks, by turns. */
+/* Computes and reads its CPU time, in turn. */
 static void *work(void *rounds)
 {
     struct readings r = {0};

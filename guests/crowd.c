@@ -1,5 +1,5 @@
-/* More threads at once than a process that is away was given room for when it left (192): 220 that wait for
- * each other, while 12 children are born and wait, too; none of them may fail. About 0.6 s. */
+/* More threads at once than the room that a process gets when it leaves (192): 220 that wait for each other, while 12
+ * children are forked and wait, too; none of them may fail. About 0.6 s. */
 #include "show.h"
 
 #define THREADS 220
@@ -15,7 +15,7 @@ static void *one(void *number)
     return number;
 }
 
-/* Waits until nobody can write to the pipe any more. */
+/* Waits until no process has the pipe open for writing. */
 static void child(const int *hold, int code)
 {
     char c;

@@ -1,6 +1,6 @@
-/* UDP on loopback: connected and not, MSG_PEEK and MSG_TRUNC, empty datagrams, recvmmsg and sendmmsg with many
- * vectors, recvmmsg that waits for the first, a refusal that shows at the next call, IP_PKTINFO and IP_TTL,
- * a child that answers. About 0.8 s. */
+/* UDP on loopback: connected and not, MSG_PEEK and MSG_TRUNC, empty datagrams, recvmmsg and sendmmsg with many vectors,
+ * recvmmsg that waits for the first, a refusal that is reported by the next call, IP_PKTINFO and IP_TTL, a child that
+ * answers. About 0.8 s. */
 #include "show.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-/* SIGTRAP that is ignored stays so, whoever traps for whatever; ignored by a child, a thread's process and
+/* SIGTRAP that is ignored stays ignored, whatever the engine's ptrace does; ignored by a child, a thread's process and
  * through an exec; other signals have their default action all the same. About 1.4 s. */
 #include "show.h"
 

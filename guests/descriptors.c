@@ -58,7 +58,7 @@ int main(void)
     SHOW(flock(other, LOCK_EX | LOCK_NB));
     rest(120);
     l.l_type = F_UNLCK;
-    int unlocked = fcntl(fd, F_SETLK, &l), status; /* the child speaks now */
+    int unlocked = fcntl(fd, F_SETLK, &l), status; /* the child prints now */
     waitpid(child, &status, 0);
     say_status("locker", status);
     say("unlocked %d", unlocked);
@@ -77,7 +77,7 @@ int main(void)
     SHOW(syscall(SYS_close_range, 9, 8, 0));
     say("open now: %d", open_ones());
     pid_t before = getpid();
-    /* From here on nothing is open: not even a way to speak. */
+    /* From here on no descriptor is open: nothing can be printed. */
     int bad = syscall(SYS_close_range, 0, ~0u, 0) != 0;
     for (int i = 0; i < 40; i++) {
         chew(8 * CHEW_MS);

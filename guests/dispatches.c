@@ -1,7 +1,7 @@
-/* prctl(PR_SET_SYSCALL_USER_DISPATCH): while a byte says so, system calls from outside an allowed range of code are
- * not made but raise SIGSYS, whose handler answers them. Caught each time when the byte forbids, made each time when
- * it allows; then every call of the C library is caught and made by the handler, which returns by code of its own in
- * the allowed range. Threads, children and new programs begin without. Switched off at the end. About 1.3 s. */
+/* prctl(PR_SET_SYSCALL_USER_DISPATCH): while a byte says so, system calls from outside an allowed range of code are not
+ * made but raise SIGSYS, and its handler answers them. Caught each time when the byte forbids, made each time when it
+ * allows; then every call of the C library is caught and made by the handler, which returns by code of its own in the
+ * allowed range. Threads, children and new programs begin without. Switched off at the end. About 1.3 s. */
 #include "show.h"
 #include <ucontext.h>
 
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     child("a child whose byte is wrong", &byte, 7);
     child("a child whose byte cannot be read", (void *)8, -1);
     SHOW(set(PR_SYS_DISPATCH_ON, from, bytes, NULL));
-    byte = ALLOW; /* nobody reads it now: all are forbidden */
+    byte = ALLOW; /* the byte is not read now: all are forbidden */
     rounds("without a byte", 10);
     pid_t pid = fork();
     if (!pid) {

@@ -1,6 +1,6 @@
-/* epoll by edges: EPOLLET until EAGAIN, EPOLLONESHOT armed again by threads, EPOLLEXCLUSIVE waiters in children,
- * nested and shared sets, descriptors closed and duplicated while watched, EPOLLRDHUP, maxevents in turn, masks of
- * epoll_pwait. Proves that no edge is lost or told twice. About 0.8 s. */
+/* epoll by edges: EPOLLET until EAGAIN, EPOLLONESHOT armed again by threads, EPOLLEXCLUSIVE waiters in children, nested
+ * and shared sets, descriptors closed and duplicated while watched, EPOLLRDHUP, maxevents in turn, masks of
+ * epoll_pwait. Proves that no edge is lost or reported twice. About 0.8 s. */
 #include "show.h"
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -16,7 +16,7 @@ static void add(int e, int fd, uint32_t events, uint64_t data)
         say("add %lu: %s", (unsigned long)data, errno_name(errno));
 }
 
-/* Each takes what is there and arms it again; never two at once. */
+/* Each reads the pending event and arms it again; never two at once. */
 static void *server(void *arg)
 {
     struct epoll_event ev;

@@ -1,5 +1,5 @@
-/* epoll with pipes, eventfd, timerfd, signalfd and nested epoll; edge and level, one-shot, errors.
- * Proves that descriptors that exist only in the kernel stay whole at home. About 1 s. */
+/* epoll with pipes, eventfd, timerfd, signalfd and nested epoll; edge and level, one-shot, errors. Proves that
+ * descriptors that exist only in the kernel work from home. About 1 s. */
 #include "show.h"
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

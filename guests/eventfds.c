@@ -1,6 +1,6 @@
-/* eventfd: counter and semaphore mode, a reader that blocks until a child or a thread writes, a writer that
- * blocks at the largest value, EAGAIN, EINVAL, poll of both sides, a descriptor inherited by fork. Proves that
- * no count is lost or told twice. About 0.9 s. */
+/* eventfd: counter and semaphore mode, a reader that blocks until a child or a thread writes, a writer that blocks at
+ * the largest value, EAGAIN, EINVAL, poll of both sides, a descriptor inherited by fork. Proves that no count is lost
+ * or reported twice. About 0.9 s. */
 #include "show.h"
 #include <sys/eventfd.h>
 
@@ -25,7 +25,7 @@ static void polled(const char *when, int fd)
     say("%s: poll %d revents %x", when, n, f.revents);
 }
 
-/* A writer must wait until somebody takes from a full counter. */
+/* A writer must wait until a reader takes from a full counter. */
 static void full(void)
 {
     int fd = eventfd(0, 0), status;

@@ -1,6 +1,6 @@
-/* The order in which threads end: the leader first while others go on, exit_group from a thread, exec from a
- * thread while others block, the last thread's code, detached threads, destructors of thread-specific data and
- * their rounds, atexit from a thread, robust and cleared tids. About 0.8 s. */
+/* The order in which threads end: the leader first while others go on, exit_group from a thread, exec from a thread
+ * while others block, the last thread's exit code, detached threads, destructors of thread-specific data and their
+ * rounds, atexit from a thread, robust and cleared tids. About 0.8 s. */
 #include "show.h"
 
 static char self[4096];

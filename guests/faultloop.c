@@ -1,5 +1,5 @@
 /* A program that faults all the time and goes on by siglongjmp or by stepping over: wherever it is stopped, a fault's
- * signal is likely to wait already. Each kind comes as often as natively, with its code. About 0.3 s. */
+ * signal is likely to be pending already. Each kind comes as often as natively, with its code. About 0.3 s. */
 #include "show.h"
 #include <setjmp.h>
 #include <ucontext.h>

@@ -1,6 +1,6 @@
-/* Regular files: open, read, write, lseek, pread, pwrite, readv, writev, truncate, rename, unlink,
- * stat, O_APPEND, O_EXCL, sparse files, a read of 3 MB at once, errors (ENOENT, EBADF, EFAULT,
- * EINVAL, EISDIR, ENOTDIR, EEXIST). Proves offsets, data and errno travel. About 0.7 s. */
+/* Regular files: open, read, write, lseek, pread, pwrite, readv, writev, truncate, rename, unlink, stat, O_APPEND,
+ * O_EXCL, sparse files, a read of 3 MB at once, errors (ENOENT, EBADF, EFAULT, EINVAL, EISDIR, ENOTDIR, EEXIST). Proves
+ * that offsets, data and errno are those of home. About 0.7 s. */
 #include "show.h"
 
 static char big[3 << 20], copy[3 << 20];

@@ -1,6 +1,5 @@
-/* Fork trees: three levels of four children, exit codes added up, shared offsets, copied memory,
- * orphans, fork in a thread, getppid of children. Proves that whole trees may be spread and still
- * be one family at home. About 1 s. */
+/* Fork trees: three levels of four children, exit codes added up, shared offsets, copied memory, orphans, fork in a
+ * thread, getppid of children. Proves that a tree on several nodes is one family at home. About 1 s. */
 #include "show.h"
 
 static int level(int depth, int index)

@@ -1,6 +1,6 @@
-/* FUTEX_WAIT with a timeout, which is relative and lies in memory: it ends in its time, not before, however often the process
- * moves meanwhile; it is woken, refused, and interrupted by handlers as natively; neither the timeout nor the register that
- * points to it is changed. In one thread, between threads, between processes. About 1.5 s. */
+/* FUTEX_WAIT with a timeout, which is relative and in memory: it ends at its time, not before, however often the
+ * process moves meanwhile; it is woken, refused, and interrupted by handlers as natively; neither the timeout nor the
+ * register that points to it is changed. In one thread, between threads, between processes. About 1.5 s. */
 #include "show.h"
 #include <linux/futex.h>
 

@@ -1,10 +1,10 @@
-/* What a parent gives a running child from outside: prlimit of address space, data, descriptors, file size and CPU
- * time, setpriority. The child hears of each by a byte in a pipe, and tries. About 1.5 s. */
+/* Settings that a parent makes for a running child: prlimit of address space, data, descriptors, file size and CPU
+ * time, setpriority. The child is notified of each by a byte in a pipe, and tests it. About 1.5 s. */
 #include "show.h"
 
 static int commands[2], answers[2];
 
-/* The parent speaks, the child answers. */
+/* The parent writes, the child answers. */
 static void ask(char what)
 {
     char b;

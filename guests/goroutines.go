@@ -72,7 +72,7 @@ func main() {
 	}
 	fmt.Println("channels", total)
 
-	// A ticker drops ticks for who is late, as one that is moved may be, but never one comes before its time.
+	// A ticker drops ticks for a late receiver, as a moved program may be, but no tick comes before its time.
 	begun := time.Now()
 	ticker, ticks, early := time.NewTicker(10*time.Millisecond), 0, 0
 	late := time.After(150 * time.Millisecond)

@@ -1,7 +1,7 @@
-/* madvise(MADV_GUARD_INSTALL, MADV_GUARD_REMOVE): guard pages in anonymous memory and in a private mapping of a
- * file. A touch of one faults, and a call that is given one fails with EFAULT, round after round; they stay through
- * MADV_DONTNEED, mprotect, mremap and a fork, and go by removal, which leaves zero pages or the file's. A kernel
- * before 6.13 has none and says EINVAL; one before 6.15 has none in files. About 1 s. */
+/* madvise(MADV_GUARD_INSTALL, MADV_GUARD_REMOVE): guard pages in anonymous memory and in a private mapping of a file.
+ * An access to one faults, and a call on one fails with EFAULT, round after round; they stay through MADV_DONTNEED,
+ * mprotect, mremap and a fork, and go by removal, which leaves zero pages or the file's. A kernel before 6.13 has none
+ * and returns EINVAL; one before 6.15 has none in files. About 1 s. */
 #include "show.h"
 
 #ifndef MADV_GUARD_INSTALL

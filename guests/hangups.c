@@ -1,6 +1,6 @@
-/* What poll says of descriptors of many kinds in many states: pipes and FIFOs without a reader or writer,
- * sockets half or wholly closed, a listening one, files, a terminal that hung up, closed descriptors; and that
- * poll, ppoll, select and epoll agree. About 0.7 s. */
+/* Results of poll for descriptors of many kinds in many states: pipes and FIFOs without a reader or writer, sockets
+ * half or wholly closed, a listening one, files, a terminal that hung up, closed descriptors; and that poll, ppoll,
+ * select and epoll agree. About 0.7 s. */
 #include "show.h"
 #include <pty.h>
 #include <sys/epoll.h>
@@ -139,7 +139,7 @@ int main(void)
     int n = poll(f, 4, 1000);
     say("closed ones: %d: %x %x %x %x", n, f[0].revents, f[1].revents, f[2].revents & POLLNVAL, f[3].revents);
 
-    /* A waiter learns of a hang-up that comes while it waits. */
+    /* A waiter is woken by a hang-up that comes while it waits. */
     for (int i = 0; i < 4; i++) {
         int p[2];
         socketpair(AF_UNIX, SOCK_STREAM, 0, p);

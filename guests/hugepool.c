@@ -1,5 +1,5 @@
 /* mmap(MAP_HUGETLB): pages of the machine's pool of huge pages (vm.nr_hugepages). Where there are none it prints the
- * errno and goes on with ordinary pages, as programs do. What was written stays over rests and computing, in a child
+ * errno and goes on with ordinary pages, as programs do. Written data stays while it sleeps and computes, in a child
  * too, which only reads: its writes could find the pool empty. A part of a huge page is not taken. About 0.7 s. */
 #include "show.h"
 
@@ -11,7 +11,7 @@ static char *map(int flags)
     return mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 }
 
-/* Kilobytes of a page at `p`, as smaps has it. */
+/* Page size at `p` in KiB, from smaps. */
 static long page_kb(char *p)
 {
     char line[512];

@@ -1,6 +1,5 @@
-/* Who am I: getpid, getppid, gettid, process group, session, user and group ids, uname, getcwd,
- * umask, hostname. Proves that a moved process is still who it was at home; nothing may change
- * while it runs. About 0.8 s. */
+/* Identity: getpid, getppid, gettid, process group, session, user and group ids, uname, getcwd, umask, hostname. Proves
+ * that a moved process keeps its identity of home; nothing may change while it runs. About 0.8 s. */
 #include "show.h"
 #include <sys/utsname.h>
 

@@ -51,7 +51,7 @@ static void semaphores(void)
     SHOW(semop(id, &take, 1));
 }
 
-/* Is it in this call (natively, or its deputy for it)? */
+/* Whether it is in this call (natively, or its deputy). */
 static int sleeps_in(pid_t child, long call)
 {
     char path[64], text[64] = "";
@@ -94,7 +94,7 @@ static void removed(int round)
         if (WEXITSTATUS(status) != 43)
             say("round %d, call %d: %d", round, i, WEXITSTATUS(status));
     }
-    /* … and calls that never slept in it say what they say. */
+    /* … and calls that did not sleep have their usual results. */
     if (semop(sem, &take, 1) != -1 || errno != EINVAL)
         say("round %d: semop", round);
     if (msgrcv(queue, &m, sizeof m.text, 2, 0) != -1 || errno != EINVAL)

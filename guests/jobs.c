@@ -9,7 +9,7 @@ static int master;
 static char shown[65536];
 static int got;
 
-/* Reads what the terminal shows until it holds the text; keeps what follows it. */
+/* Reads what the terminal shows until it holds the text; keeps the text after it. */
 static void until(const char *text)
 {
     char *at;

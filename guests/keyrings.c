@@ -1,6 +1,6 @@
-/* Keyrings: add_key, request_key, keyctl to read, update, describe, link, search, clear, revoke, time out, in
- * the process's, the thread's and a session keyring of its own; errors. Proves that keys stay those of home,
- * set and read from anywhere. About 0.6 s. */
+/* Keyrings: add_key, request_key, keyctl to read, update, describe, link, search, clear, revoke, time out, in the
+ * process's, the thread's and a session keyring of its own; errors. Proves that keys are those of home, set and read on
+ * any node. About 0.6 s. */
 #include "show.h"
 #include <linux/keyctl.h>
 

@@ -1,6 +1,6 @@
-/* Shared memory that others can find: a file in /dev/shm and a System V segment that several processes map. Its
- * contents through moves, what a stranger reads of the file meanwhile, the attach count, a name that goes, what is
- * left behind when all have ended, by themselves or killed. About 1.2 s. */
+/* Shared memory with a name: a file in /dev/shm and a System V segment that several processes map. Its contents through
+ * moves, what another process reads from the file meanwhile, the attach count, a name that is removed, remains when all
+ * have ended, by themselves or killed. About 1.2 s. */
 #include "show.h"
 #include <sys/ipc.h>
 #include <sys/shm.h>
@@ -9,7 +9,7 @@ enum { LEN = 40000, KIDS = 3 };
 
 static char name[64];
 
-/* Through the file system, as anybody would. */
+/* Through the file system, as any other process. */
 static void look(const char *when)
 {
     char bytes[LEN];

@@ -1,6 +1,6 @@
-/* Children that give themselves, after 0 to 45 ms, what keeps a process at home: a seccomp filter, a time namespace for
- * their children, a limit of CPU time, a timer of CPU time. Each has 32 MiB, so that a move is often under way when it
- * does so; what it gave itself must hold at every look afterwards. About 5 s. */
+/* Children that acquire, after 0 to 45 ms, a reason to stay at home: a seccomp filter, a time namespace for their
+ * children, a limit of CPU time, a timer of CPU time. Each has 32 MiB, so that a move is often under way when it does
+ * so; the new state must be present at every check afterwards. About 5 s. */
 #include "show.h"
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -35,7 +35,7 @@ static int filtered(void)
     return wrong;
 }
 
-/* One of a thread's own, beside one that has none. */
+/* A filter of one thread, beside a thread without a filter. */
 static void *in_thread(void *wrong) { return *(int *)wrong = filtered(), NULL; }
 
 static int filtered_thread(void)
@@ -47,7 +47,7 @@ static int filtered_thread(void)
     return wrong;
 }
 
-/* What it starts has clocks of its own. Where that is refused there is nothing to see. */
+/* Programs that it starts have clocks of their own. Where that is refused nothing is checked. */
 static int other_clocks(void)
 {
     struct timespec before, after;

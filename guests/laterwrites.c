@@ -1,6 +1,5 @@
-/* Private file mappings that see what is written to the file later, as they do on Linux until a page is their
- * own: bytes written, a file that grows, that shrinks (SIGBUS) and grows by a hole, from this process and from
- * a child. About 0.8 s. */
+/* Private file mappings that see later writes to the file, as on Linux until a page has been copied: bytes written, a
+ * file that grows, that shrinks (SIGBUS) and grows by a hole, from this process and from a child. About 0.8 s. */
 #include "pages.h"
 
 int main(void)
@@ -14,7 +13,7 @@ int main(void)
     look("behind the end", p, 24);
     say("SIGBUS code %d", code);
     p[2 * 4096] = 'X', p[10 * 4096] = 'Y';
-    fill(fd, 0, 16, 'A'); /* written pages keep theirs, the others show the new bytes */
+    fill(fd, 0, 16, 'A'); /* written pages keep their bytes, the others show the new ones */
     look("the file was written", p, 24);
     rest(60);
     look("the file was written", p, 24);

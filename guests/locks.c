@@ -12,7 +12,7 @@ static int set(int f, int how, int type, long start, long len)
     return fcntl(f, how, &l);
 }
 
-/* What a child sees of our locks. */
+/* The locks as a child sees them. */
 static void seen(const char *when, long start, long len)
 {
     pid_t me = getpid(), child = fork();

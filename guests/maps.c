@@ -101,7 +101,7 @@ int main(void)
     SHOW(unlink("data"));
     rest(60);
     say("unlinked: private %lx shared %lx", hash((char *)priv, size), hash((char *)shared, 4096));
-    /* What is written there is in the file, as with plain MAP_SHARED. */
+    /* Bytes written there are in the file, as with plain MAP_SHARED. */
     int valid = open("valid", O_CREAT | O_RDWR, 0600);
     SHOW(ftruncate(valid, 4096));
     char *both = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE, valid, 0), seen = 0;

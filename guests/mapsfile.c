@@ -1,6 +1,6 @@
-/* /proc/self/maps and smaps against what the program knows: each mapping it made, its rights, offset and file,
- * holes, splits by mprotect, growth by mremap, a file that was deleted, sizes and private bytes in smaps, the
- * sum in smaps_rollup and the total in statm. About 0.7 s. */
+/* /proc/self/maps and smaps against the program's own calls: each mapping it made, its rights, offset and file, holes,
+ * splits by mprotect, growth by mremap, a file that was deleted, sizes and private bytes in smaps, the sum in
+ * smaps_rollup and the total in statm. About 0.7 s. */
 #include "slurp.h"
 
 struct line { unsigned long low, high, offset, inode; char rights[5], name[512]; };
@@ -16,7 +16,7 @@ static int parse(const char *from, struct line *l)
     return sscanf(line, "%lx-%lx %4s %lx %*s %lu %511[^\n]", &l->low, &l->high, l->rights, &l->offset, &l->inode, l->name) >= 5;
 }
 
-/* Where the mapping that holds `address` begins in what was read. */
+/* Where the mapping that holds `address` begins in the text. */
 static char *holding(void *address, struct line *l)
 {
     for (char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)

@@ -1,5 +1,5 @@
-/* memfd: writing, growing, seals of every kind and what they refuse, private mappings of it that see its bytes
- * and keep their own, a memfd as a program (fexecve), one passed to a child over fork, MFD errors, its name in
+/* memfd: writing, growing, seals of every kind and the calls that they refuse, private mappings of it that see its
+ * bytes and keep their own, a memfd as a program (fexecve), one passed to a child over fork, MFD errors, its name in
  * /proc/self/fd. About 0.8 s. */
 #include "show.h"
 

@@ -1,12 +1,12 @@
-/* /proc/self/mem and pagemap: reading and writing its own memory through the file, read-only and unmapped
- * places, across a border, of another thread's stack, of a child that let it; which pages are there, before and
- * after writing and MADV_DONTNEED. About 0.7 s. */
+/* /proc/self/mem and pagemap: reading and writing its own memory through the file, read-only and unmapped places,
+ * across a border, of another thread's stack, of a child that permits it; which pages are there, before and after
+ * writing and MADV_DONTNEED. About 0.7 s. */
 #include "show.h"
 
 static char global[3 * 4096] __attribute__((aligned(4096)));
 static const char constant[] = "not for writing";
 
-/* Is the page there (in memory or swapped)? Addresses of frames are not for ordinary users. */
+/* Whether the page is present (in memory or swapped). Addresses of frames are not for ordinary users. */
 static int there(int pagemap, void *address)
 {
     uint64_t entry = 0;

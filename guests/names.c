@@ -1,5 +1,5 @@
-/* Names and directories: renameat2 with its flags, linkat with AT_EMPTY_PATH, unlinkat, statx masks, utimensat
- * with UTIME_OMIT, faccessat2, fchmodat, readlinkat, mkdirat, chdir into what is removed then, getcwd of it,
+/* Names and directories: renameat2 with its flags, linkat with AT_EMPTY_PATH, unlinkat, statx masks, utimensat with
+ * UTIME_OMIT, faccessat2, fchmodat, readlinkat, mkdirat, chdir into a directory that is then removed, getcwd of it,
  * fchdir, chroot refused, a directory of 2,000 names read by getdents64 while half of them go. About 0.8 s. */
 #include "show.h"
 #include <dirent.h>
@@ -43,7 +43,7 @@ static void big_directory(void)
                 twice += seen[i]++;
             at += e->len;
         }
-        if (calls == 2) /* what was seen may go, and nobody else is missed */
+        if (calls == 2) /* entries that were read may be removed, and no other is missing */
             for (int i = 0; i < 2000; i++)
                 if (seen[i] && i % 2) {
                     sprintf(name, "a-rather-long-name-%04d", i);

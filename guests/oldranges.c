@@ -1,6 +1,7 @@
-/* mremap that moves a range away: the old range is empty at once. A read of it faults, mincore says ENOMEM, write says
- * EFAULT, again after a rest, while moves hit before, within and behind; what was moved has its bytes, of memory that was
- * touched and of memory that was not. Also MREMAP_DONTUNMAP, whose old range stays and is empty. About 1.5 s. */
+/* mremap that moves a range away: the old range is empty at once. A read of it faults, mincore fails with ENOMEM, write
+ * with EFAULT, again after a sleep, while moves hit before, during and after it; the moved range has its bytes, of
+ * memory that was touched and of memory that was not. Also MREMAP_DONTUNMAP, where the old range stays and is empty.
+ * About 1.5 s. */
 #include "show.h"
 
 #define PAGE 4096
@@ -19,7 +20,7 @@ static int faults(volatile char *at)
     return number;
 }
 
-/* How many of the pages can be seen in some way. */
+/* How many of the pages are visible in some way. */
 static int seen(char *at, size_t bytes, int pipe_in)
 {
     int found = 0;
@@ -40,7 +41,7 @@ int main(void)
     SHOW(pipe2(ends, O_NONBLOCK));
     for (int i = 0; i < 60; i++) {
         size_t bytes = i % 3 ? BIG : 3 * PAGE;
-        /* Room that is surely free, so that the range moves. */
+        /* Addresses that are free, so that the range moves. */
         char *to = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         char *from = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         for (size_t k = 0; k < bytes; k += (1 + i % 2) * PAGE)

@@ -1,5 +1,5 @@
-/* open in all its ways: O_TMPFILE that gets a name, O_PATH and what it may not, O_EXCL races between processes,
- * O_APPEND by three writers, O_NOFOLLOW, O_DIRECTORY, O_TRUNC, openat2 with RESOLVE_*, O_CLOEXEC over exec,
+/* open in all its ways: O_TMPFILE that gets a name, O_PATH and the calls it does not permit, O_EXCL races between
+ * processes, O_APPEND by three writers, O_NOFOLLOW, O_DIRECTORY, O_TRUNC, openat2 with RESOLVE_*, O_CLOEXEC over exec,
  * umask, opening by a removed directory. About 0.7 s. */
 #include "show.h"
 #include <linux/openat2.h>
@@ -61,7 +61,7 @@ static void races(void)
         sprintf(name, "race-%d", n);
         unlink(name);
     }
-    truncate("log", 0); /* whose lines come first is chance */
+    truncate("log", 0); /* the order of their lines is random */
     close(log);
 }
 

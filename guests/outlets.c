@@ -1,5 +1,5 @@
-/* Signals that calls keep out by a mask of their own (ppoll, pselect, epoll_pwait): none ends one, alone or with
- * others that are let in. About 0.8 s. */
+/* Signals that calls block by a mask of their own (ppoll, pselect, epoll_pwait): none ends one, alone or with others
+ * that are unblocked. About 0.8 s. */
 #include "show.h"
 #include <sys/epoll.h>
 #include <sys/select.h>
@@ -52,7 +52,7 @@ static void kept_out(const char *name, int (*wait_in)(void))
         ;
 }
 
-/* One that is kept out, then one that is let in: that one ends it. */
+/* A blocked signal, then an unblocked one: the second ends it. */
 static void let_in(const char *name, int (*wait_in)(void))
 {
     pid_t me = getpid(), child = fork();

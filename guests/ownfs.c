@@ -1,6 +1,6 @@
-/* A server of a file system (fuse(4)) and programs that are executed from it, in one family. Each program maps its file,
- * so that looking at it asks the server; the server is stopped, or moves, like the others. Needs the right to mount; says
- * so where it has none. About 2 s. */
+/* A server of a file system (fuse(4)) and programs that are executed from it, in one family. Each program maps its
+ * file, so that looking at it asks the server; the server is stopped, or moves, like the others. Needs the right to
+ * mount; prints that it has none. About 2 s. */
 #include "show.h"
 #include <linux/fuse.h>
 #include <sys/mount.h>
@@ -25,7 +25,7 @@ static void reply(int fd, uint64_t unique, int error, const void *data, size_t l
     writev(fd, part, 2);
 }
 
-/* Attributes and names are asked for anew each time: they are valid for no time. */
+/* Attributes and names are requested again each time: they are valid for no time. */
 static void serve(int fd)
 {
     static union {

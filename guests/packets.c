@@ -1,6 +1,6 @@
-/* UNIX sockets that keep borders: SOCK_SEQPACKET and SOCK_DGRAM pairs, MSG_TRUNC and MSG_EOR, a full queue
- * that blocks its sender, empty datagrams, abstract names and autobind, a server that serves three clients
- * with accept4, connect to a name nobody has. About 0.8 s. */
+/* UNIX sockets that keep message boundaries: SOCK_SEQPACKET and SOCK_DGRAM pairs, MSG_TRUNC and MSG_EOR, a full queue
+ * that blocks its sender, empty datagrams, abstract names and autobind, a server that serves three clients with
+ * accept4, connect to a name without a socket. About 0.8 s. */
 #include "show.h"
 #include <stddef.h>
 #include <sys/un.h>

@@ -1,4 +1,4 @@
-/* What a mapping of a file shows page by page: letters, and signals. */
+/* Contents of a file mapping page by page: letters, and signals. */
 #ifndef PAGES_H
 #define PAGES_H
 #include "show.h"

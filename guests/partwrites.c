@@ -1,17 +1,17 @@
-/* Writes that wait until all is put tell the whole count, though their process stops or moves in the midst; with a
- * handler, without a block, with a limit of time they tell the part, as natively. About 1.6 s. */
+/* Writes that block until all is written return the whole count, although their process stops or moves in between; with
+ * a handler, without blocking, with a time limit they return the part, as natively. About 1.6 s. */
 #include "show.h"
 
 #define LEN 300000
 static unsigned char data[LEN];
 
-/* What byte i is. */
+/* The value of byte i. */
 static unsigned char at(long i)
 {
     return (unsigned char)(i * 7 + (i >> 8) * 13);
 }
 
-/* Reads all, slowly, and says whether it is what was written. */
+/* Reads all, slowly, and prints whether it is the written data. */
 static void reader(const char *what, int fd, int first_ms)
 {
     unsigned char b[16384];
@@ -119,7 +119,7 @@ static void rights(void)
     told("rights", sendmsg(p[1], &m, 0), p[1], child);
 }
 
-/* More than anybody forwards at once. */
+/* More than is forwarded at once. */
 static void large(void)
 {
     const size_t len = 9 << 20;
@@ -156,7 +156,7 @@ static void timer(int ms)
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
-/* A handler in the midst, whatever its flags, ends the call with what is put. */
+/* A handler during the call, whatever its flags, ends it with the part that was written. */
 static void handled(const char *what, int flags)
 {
     int p[2];
@@ -171,7 +171,7 @@ static void handled(const char *what, int flags)
     close(p[1]);
 }
 
-/* Signals that do nothing do not end it. */
+/* Signals without effect do not end it. */
 static void ignored(void)
 {
     int p[2];

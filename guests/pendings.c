@@ -1,5 +1,5 @@
 /* kill, sigpending, sigprocmask: signals with the numbers of faults, SIGPIPE and an ordinary one wait while they are
- * blocked, are one however often they are sent, and run their handler once. About 1.2 s. */
+ * blocked, are queued once however often they are sent, and run their handler once. About 1.2 s. */
 #include "show.h"
 
 static volatile int ran;

@@ -13,7 +13,7 @@ static int global;
 
 static void ask(const char *when) { say("%s: %x", when, personality(0xffffffff)); }
 
-/* Runs itself, which says where things are; returns a hash of that. */
+/* Runs itself, which prints its addresses; returns a hash of them. */
 static uint64_t places(void)
 {
     int p[2], status;

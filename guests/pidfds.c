@@ -1,5 +1,5 @@
-/* pidfd: pidfd_open, poll until the child ends, waitid with P_PIDFD, pidfd_send_signal with a siginfo,
- * CLONE_PIDFD, pidfd_getfd, a pidfd of itself, of a reaped child, of nobody; errors. About 0.8 s. */
+/* pidfd: pidfd_open, poll until the child ends, waitid with P_PIDFD, pidfd_send_signal with a siginfo, CLONE_PIDFD,
+ * pidfd_getfd, a pidfd of itself, of a reaped child, of no process; errors. About 0.8 s. */
 #include "show.h"
 #include <linux/sched.h>
 
@@ -33,7 +33,7 @@ int main(void)
 
     int p[2];
     char b[16] = {0};
-    alarm(8); /* a lost stop would be waited for for ever */
+    alarm(8); /* otherwise a lost stop would block for ever */
     pipe(p);
     pid_t child = fork();
     if (!child) {

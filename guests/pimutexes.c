@@ -1,6 +1,6 @@
-/* Mutexes of every kind: priority inheritance under contention, robust ones whose owner ends as a thread and as
- * a process, PI and robust at once, recursive, error checking, timed locks on two clocks, ENOTRECOVERABLE,
- * trylock. About 0.8 s. */
+/* Mutexes of every kind: priority inheritance under contention, robust ones with an owner that ends as a thread and as
+ * a process, PI and robust at once, recursive, error checking, timed locks on two clocks, ENOTRECOVERABLE, trylock.
+ * About 0.8 s. */
 #include "show.h"
 
 static pthread_mutex_t pi, robust, both, recursive;
@@ -75,7 +75,7 @@ static void owner_death(const char *what, pthread_mutex_t *m)
     pthread_join(owner, NULL);
     pthread_join(waiter, &got);
     say("%s: the waiter got %s", what, errno_name((long)got));
-    /* The waiter has ended with it, too. */
+    /* The waiter has ended as well. */
     rest(40);
     int e = pthread_mutex_lock(m);
     say("%s: then %s", what, errno_name(e));

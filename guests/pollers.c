@@ -1,6 +1,6 @@
-/* Threads that wait in poll without a limit, each on descriptors in an array of its own, and one in poll with a
- * long one, while the first computes: they are moved many times in one and the same call, whose array home's kernel
- * reads again for as long as it waits. Woken round by round, each by another of its pipes. About 1 s. */
+/* Threads that wait in poll without a limit, each on descriptors in an array of its own, and one in poll with a long
+ * one, while the first computes: they are moved many times during one call, for which home's kernel reads the array
+ * again as long as it waits. Woken round by round, each by another of its pipes. About 1 s. */
 #include "show.h"
 
 #define THREADS 3

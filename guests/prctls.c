@@ -1,6 +1,6 @@
-/* prctl: name, parent-death signal, keep-capabilities, securebits, subreaper, timer slack, no_new_privs,
- * machine-check policy, what a fork inherits and what an exec resets, errors. Proves that options set away are
- * true at home, and the other way round. About 0.7 s. */
+/* prctl: name, parent-death signal, keep-capabilities, securebits, subreaper, timer slack, no_new_privs, machine-check
+ * policy, what a fork inherits and what an exec resets, errors. Proves that options set away are in effect at home, and
+ * the other way round. About 0.7 s. */
 #include "show.h"
 #include <linux/securebits.h>
 

@@ -1,6 +1,5 @@
-/* /proc/self: exe, cwd, root and fd links, maps with heap and stack, status, comm, cmdline,
- * environ, limits, task, fdinfo, stat fields, auxv. Proves that a program that looks at itself sees
- * itself as at home. About 0.7 s. */
+/* /proc/self: exe, cwd, root and fd links, maps with heap and stack, status, comm, cmdline, environ, limits, task,
+ * fdinfo, stat fields, auxv. Proves that a program sees the same of itself as at home. About 0.7 s. */
 #include "slurp.h"
 #include <dirent.h>
 

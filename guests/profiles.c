@@ -13,9 +13,9 @@ static double used(clockid_t id)
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* The clock that ITIMER_PROF goes by. KERNEL: linux/posix-timers_types.h: the kind of a CPU clock is in its last two
- * bits, 0 is CPUCLOCK_PROF; kernel/sched/cputime.c: with CONFIG_TICK_CPU_ACCOUNTING that is whole ticks of
- * whoever runs when one comes. On a shared processor five periods natively took 67 ms by the exact clock. */
+/* The clock of ITIMER_PROF. KERNEL: linux/posix-timers_types.h: the kind of a CPU clock is in its last two bits, 0 is
+ * CPUCLOCK_PROF; kernel/sched/cputime.c: with CONFIG_TICK_CPU_ACCOUNTING a whole tick is charged to the process that
+ * runs when it comes. On a shared processor five periods natively took 67 ms by the exact clock. */
 static clockid_t sampled(void)
 {
     clockid_t exact;

@@ -1,6 +1,6 @@
 /* Queued signals: real-time signals of many numbers with values in order, from several senders, to a thread by
- * rt_tgsigqueueinfo, a standard signal that is queued once, rt_sigqueueinfo with codes of one's own, to a
- * process group, taken by handlers and by sigtimedwait, a queue that an exec keeps. About 0.8 s. */
+ * rt_tgsigqueueinfo, a standard signal that is queued once, rt_sigqueueinfo with arbitrary codes, to a process group,
+ * taken by handlers and by sigtimedwait, a queue that an exec keeps. About 0.8 s. */
 #include "show.h"
 
 static volatile int got[64], values[64], strange;

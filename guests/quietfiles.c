@@ -1,6 +1,6 @@
-/* inotify sees no work but the program's own: it watches its executable, the C library it has loaded and a file that
- * it maps privately, then rests, computes and forks, and no event comes. It runs from copies in this directory, for
- * others open the real ones. Last it opens each itself, and those events come. About 1 s. */
+/* inotify reports only the program's own accesses: it watches its executable, the C library it has loaded and a file
+ * that it maps privately, then rests, computes and forks, and no event comes. It runs from copies in this directory,
+ * for others open the real ones. Last it opens each itself, and those events come. About 1 s. */
 #include "show.h"
 #include <sys/inotify.h>
 
@@ -20,7 +20,7 @@ static int copy(const char *from, const char *to)
     return bad ? -1 : 0;
 }
 
-/* The path of the file whose mapping has `at`. */
+/* The path of the file mapped at `at`. */
 static int mapped(void *at, char *path)
 {
     char line[5000];
@@ -39,7 +39,7 @@ static int mapped(void *at, char *path)
 
 static const char *base(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
 
-/* Prints what has come. */
+/* Prints the events so far. */
 static void drain(int fd, const char *when)
 {
     char buf[8192] __attribute__((aligned(8))), line[900] = {0};

@@ -80,7 +80,7 @@ static int programs(void)
     return 0;
 }
 
-/* What is allowed before the rules is not after, for good, and for its children too. */
+/* Accesses that are allowed before the rules are refused after them, permanently, and for its children too. */
 static int ruled(void)
 {
     struct landlock_ruleset_attr attr = {.handled_access_fs = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG};

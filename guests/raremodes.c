@@ -1,7 +1,7 @@
-/* Modes of a process that few programs ask for: a local descriptor table and selectors in segment registers, protection
- * keys, memory that the kernel cannot read, MAP_DROPPABLE, names of anonymous memory, PR_SET_MDWE, speculation controls,
- * cpuid that faults, AMX tiles, linear address masking, another vDSO, KSM for all memory, MCE policy. Proves that each
- * works away, or comes home, and is in force after moves. About 2 s. */
+/* Modes of a process that few programs use: a local descriptor table and selectors in segment registers, protection
+ * keys, memory that the kernel cannot read, MAP_DROPPABLE, names of anonymous memory, PR_SET_MDWE, speculation
+ * controls, cpuid that faults, AMX tiles, linear address masking, another vDSO, KSM for all memory, MCE policy. Proves
+ * that each works away, or comes home, and is in force after moves. About 2 s. */
 #include "show.h"
 #include <asm/ldt.h>
 #include <asm/prctl.h>
@@ -106,7 +106,7 @@ static int keys(void)
     return 0;
 }
 
-/* Is there such a mapping of its own? */
+/* Whether there is such a mapping of its own. */
 static int listed(const char *name)
 {
     char line[512];
@@ -140,7 +140,7 @@ static int hidden(void)
             pass();
             HOLDS(*drop == 'a' + i || *drop == 0);
         }
-    /* A kernel may know no names. */
+    /* A kernel may not support names. */
     char *named = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int known = !prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, named + PAGE, PAGE, "first name");
     say("named: %s", known ? "done" : errno_name(errno));
@@ -195,7 +195,7 @@ static int faults_at_cpuid(void)
     return 0;
 }
 
-/* The permission is the process', for good; the tiles of a thread are part of its XSAVE state. */
+/* The permission is the process', permanently; the tiles of a thread are part of its XSAVE state. */
 static int tiles(void)
 {
     unsigned long permitted = 0;
@@ -234,7 +234,7 @@ static int others(void)
     char group[100] = {0};
     int nice = open("/proc/self/autogroup", O_RDWR);
     HOLDS(nice < 0 || read(nice, group, sizeof group - 1) >= 0);
-    /* Where a processor has it, the next return of this thread faults, natively too. */
+    /* Where a processor has shadow stacks, the next return of this thread faults, natively too. */
     say("shadow stack: %s", syscall(SYS_arch_prctl, 0x5001 /* ARCH_SHSTK_ENABLE */, 1) ? errno_name(errno) : "enabled");
     return 0;
 }

@@ -10,7 +10,7 @@
 static volatile int handled;
 static sigjmp_buf back;
 
-/* Leaves nothing as it was; the kernel brings it back. */
+/* Changes all registers; the kernel restores them. */
 static void spoil(int s)
 {
     handled++;
@@ -43,7 +43,7 @@ static void skip(int s, siginfo_t *i, void *u)
 
 static void jump(int s) { feraiseexcept(FE_OVERFLOW), fesetround(FE_DOWNWARD), siglongjmp(back, 1); }
 
-/* Fills registers, lets `rounds` signals come, and says how many differ. */
+/* Fills registers, waits for `rounds` signals, and returns how many differ. */
 static __attribute__((target("avx"))) int avx(int rounds)
 {
     int bad = 0;

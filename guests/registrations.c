@@ -1,6 +1,6 @@
 /* membarrier: each private command is refused until the process has registered for it, then done each time, wherever
  * the process runs: by its first thread, another, a child of fork; a new program has lost the registrations and may
- * register again. MEMBARRIER_CMD_GET_REGISTRATIONS (Linux 6.3) tells what is registered. About 0.8 s. */
+ * register again. MEMBARRIER_CMD_GET_REGISTRATIONS (Linux 6.3) returns the registrations. About 0.8 s. */
 #include "show.h"
 #include <linux/membarrier.h>
 
@@ -34,7 +34,7 @@ static void all(const char *who)
         answer(barrier(GET_REGISTRATIONS, 0, 0)));
 }
 
-/* Nobody is refused while moves hit calls and what is between them. */
+/* No call is refused while moves happen during and between calls. */
 static void rounds(const char *who, int times)
 {
     int refused[5] = {0};

@@ -95,7 +95,7 @@ int main(void)
     SHOW(mprotect(q + 16 * 4096, 4096, PROT_READ));
     say("q %lx", (unsigned long)hash(q, 8 * 4096));
 
-    /* A stack of its own making, growing down. */
+    /* A stack that the program mapped, growing down. */
     signal(SIGSEGV, SIG_DFL);
     char *low = mmap(NULL, 1024 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(low, 1024 * 4096);

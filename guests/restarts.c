@@ -1,7 +1,7 @@
-/* Blocking calls in a program without any handler: poll, select, epoll_wait, read, accept, recv
- * with SO_RCVTIMEO, preadv2, pwritev2, splice and sendfile on sockets with such limits, futex,
- * sigtimedwait, semop, msgrcv, inotify, io_getevents, nanosleep, wait.
- * Nobody signals it, so none of them may ever say EINTR, however often it is moved. About 4 s. */
+/* Blocking calls in a program without any handler: poll, select, epoll_wait, read, accept, recv with SO_RCVTIMEO,
+ * preadv2, pwritev2, splice and sendfile on sockets with such limits, futex, sigtimedwait, semop, msgrcv, inotify,
+ * io_getevents, nanosleep, wait. It receives no signal, so none of them may ever fail with EINTR, however often it is
+ * moved. About 4 s. */
 #include "show.h"
 #include <linux/aio_abi.h>
 #include <sys/epoll.h>
@@ -16,7 +16,7 @@
 
 #define WAIT_MS 130
 
-/* Does `act` in a child after a while. */
+/* Runs `act` in a child after a while. */
 #define LATER(...)                                                                                 \
     ({                                                                                             \
         pid_t child_ = fork();                                                                     \
@@ -43,7 +43,7 @@ static void drain(int s)
         ;
 }
 
-/* A socket with a limit of time: there the kernel says EINTR, where it would else begin anew. */
+/* A socket with a time limit: there the kernel returns EINTR, where it would otherwise restart the call. */
 static void limited(void)
 {
     int s[2], p[2], file = open("sent", O_CREAT | O_RDWR, 0600);

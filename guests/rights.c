@@ -1,6 +1,6 @@
-/* Descriptors and credentials over UNIX sockets: many at once, of many kinds, a socket inside a socket, to a
- * child and back, MSG_CTRUNC when there is no room, MSG_CMSG_CLOEXEC, SCM_CREDENTIALS with SO_PASSCRED, false
- * credentials, descriptors that nobody took. About 0.8 s. */
+/* Descriptors and credentials over UNIX sockets: many at once, of many kinds, a socket inside a socket, to a child and
+ * back, MSG_CTRUNC when there is no room, MSG_CMSG_CLOEXEC, SCM_CREDENTIALS with SO_PASSCRED, false credentials,
+ * descriptors that were never received. About 0.8 s. */
 #include "show.h"
 #include <sys/eventfd.h>
 #include <sys/un.h>
@@ -102,7 +102,7 @@ static void short_of_room(void)
     int bad = 999;
     SHOW(give(sv[0], "bad", &bad, 1));
     SHOW(give(sv[0], "never taken", three, 3));
-    /* A socket travels in a socket, with what waits in it. */
+    /* A socket is sent over a socket, with its queued data. */
     int inner[2];
     socketpair(AF_UNIX, SOCK_STREAM, 0, inner);
     write(inner[0], "inside", 6);

@@ -1,6 +1,6 @@
-/* Limits that bite: RLIMIT_FSIZE with SIGXFSZ taken or deadly, NOFILE, DATA and brk, AS and mmap, STACK and the
- * depth a stack may have, MEMLOCK, CORE, SIGPENDING, what a child inherits and prlimit shows of it, raising
- * above the hard limit. About 0.9 s. */
+/* Limits that are reached: RLIMIT_FSIZE with SIGXFSZ taken or deadly, NOFILE, DATA and brk, AS and mmap, STACK and the
+ * depth a stack may have, MEMLOCK, CORE, SIGPENDING, what a child inherits and prlimit shows of it, raising above the
+ * hard limit. About 0.9 s. */
 #include "show.h"
 
 static volatile int excess;

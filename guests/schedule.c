@@ -1,9 +1,9 @@
-/* Scheduling: policies and their parameters, sched_setattr, affinity with masks of several sizes, nice of
- * threads and children, getpriority by process and group, I/O priority, sched_yield, errors for ordinary users.
- * Proves that what is asked is what was set, wherever it was set. About 0.6 s. */
+/* Scheduling: policies and their parameters, sched_setattr, affinity with masks of several sizes, nice of threads and
+ * children, getpriority by process and group, I/O priority, sched_yield, errors for ordinary users. Proves that
+ * settings are read back as set, on whatever node. About 0.6 s. */
 #include "show.h"
 
-/* As the kernel's first version has it; newer C libraries know it. */
+/* As in the kernel's first version; newer C libraries have it. */
 struct attributes {
     uint32_t size, policy;
     uint64_t flags;

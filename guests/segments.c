@@ -72,7 +72,7 @@ int main(void)
     SHOW(shmdt(one));
     SHOW(shmdt(two));
     SHOW(shmctl(id, IPC_STAT, &ds));
-    /* Nothing is shared now: it may leave. */
+    /* No memory is shared now: it may leave. */
     chew(80 * CHEW_MS);
     rest(145);
     for (int i = 0; i < 5; i++) {

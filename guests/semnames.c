@@ -1,6 +1,6 @@
 /* sem_open of names that stay: the creator maps them under names that glibc unlinks at once, others open them later by
- * the ones that they have, exec'd programs too. Values, waits across processes, a time-out, sem_unlink while they are
- * mapped. About 0.8 s. */
+ * their final names, exec'd programs too. Values, waits across processes, a time-out, sem_unlink while they are mapped.
+ * About 0.8 s. */
 #include "show.h"
 #include <semaphore.h>
 
@@ -18,7 +18,7 @@ static int value(sem_t *s)
     return v;
 }
 
-/* Another program: it knows the names only. */
+/* Another program, which has only the names. */
 static int worker(const char *whose)
 {
     char n[64];

@@ -1,7 +1,7 @@
-/* userfaultfd (UFFD_USER_MODE_ONLY) in the hands of another process: pages that a process touches are supplied by its
- * parent, which got the descriptor over a socket, and then the parent's by its child, which inherited it. Contents are
- * right over a second, also of pages given up and touched again, and what was served stays when the server has closed
- * the descriptor; pages touched only then are zero. Prints the errno and ends where it is refused. About 1.2 s. */
+/* userfaultfd (UFFD_USER_MODE_ONLY) served by another process: pages that a process touches are supplied by its parent,
+ * which got the descriptor over a socket, and then the parent's by its child, which inherited it. Contents are right
+ * over a second, also of pages dropped and touched again, and served pages stay when the server has closed the
+ * descriptor; pages touched only then are zero. Prints the errno and ends where it is refused. About 1.2 s. */
 #include "show.h"
 #include <linux/userfaultfd.h>
 
@@ -11,7 +11,7 @@
 #define PAGES 24
 #define PAGE 4096ul
 
-/* Both processes know the place. */
+/* The same address in both processes. */
 static char *const area = (char *)0x300000000000;
 
 static void fill(uint64_t *to, long page, long round)
@@ -70,7 +70,7 @@ static void serve(int u, int control)
     }
 }
 
-/* Tells the server, and waits until it has heard. */
+/* Notifies the server, and waits for its answer. */
 static void tell(int control, char c)
 {
     write(control, &c, 1);
@@ -81,7 +81,7 @@ static void use(const char *who, int control)
 {
     int good = 0, again = 0, ends[2];
     pipe(ends);
-    /* The kernel's own touch of a page that is missing: only those of user mode are served. */
+    /* The kernel's own access to a missing page: only accesses from user mode are served. */
     SHOW(write(ends[1], area + 3 * PAGE, 1));
     for (int i = 0; i < 16; i++) {
         good += right(i, 1);
@@ -102,7 +102,7 @@ static void use(const char *who, int control)
     tell(control, 0);
 }
 
-/* After the server's end. */
+/* After the end of the server. */
 static void look(const char *who)
 {
     int kept = 0, empty = 0;

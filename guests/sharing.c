@@ -98,7 +98,7 @@ int main(void)
     SHOW(write(mem, "x", 1));
     SHOW(ftruncate(mem, 10));
     SHOW(fcntl(mem, F_GET_SEALS));
-    /* From here on nothing is shared: it may leave. */
+    /* From here on no memory is shared: it may leave. */
     munmap(c, 65536);
     chew(100 * CHEW_MS);
     rest(60);

@@ -1,6 +1,6 @@
-/* Large reads that no signal cuts are whole: /dev/zero, /dev/urandom, getrandom, /proc/self/environ, a file, recv with
- * MSG_WAITALL of a message that a thread still sends, a pipe's full contents. 67 of them, with moves in the midst.
- * Prints how many were short and how many wrong. About 1.4 s. */
+/* Large reads without a signal return the whole length: /dev/zero, /dev/urandom, getrandom, /proc/self/environ, a file,
+ * recv with MSG_WAITALL of a message that a thread still sends, a pipe's full contents. 67 of them, with moves in
+ * between. Prints how many were short and how many wrong. About 1.4 s. */
 #include "show.h"
 #include <sys/random.h>
 
@@ -29,7 +29,7 @@ static void reckon(const char *what, int rounds, int few, int wrong)
     say("%s: short %d, wrong %d of %d", what, few, wrong, rounds);
 }
 
-/* Begins anew with a large environment. */
+/* Execs itself with a large environment. */
 static void with_environment(char *link)
 {
     static char text[VARIABLES][60000], *list[VARIABLES + 2];
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
         pthread_create(&t, NULL, writer, from);
         few += recv(ends[0], buf, MESSAGE, MSG_WAITALL) != MESSAGE;
         pthread_join(t, NULL);
-        while (recv(ends[0], buf + MESSAGE, MESSAGE, MSG_DONTWAIT) > 0) /* what a short one has left */
+        while (recv(ends[0], buf + MESSAGE, MESSAGE, MSG_DONTWAIT) > 0) /* the rest after a short read */
             ;
         wrong += memcmp(from, buf, MESSAGE) != 0;
         pause_between(k);

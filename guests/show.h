@@ -1,4 +1,4 @@
-/* What every guest shares: one line a call, written at once, without a buffer that a fork could copy. */
+/* Shared by all guests: one line a call, written at once, without a buffer that a fork could copy. */
 #ifndef SHOW_H
 #define SHOW_H
 #ifndef _GNU_SOURCE
@@ -87,7 +87,7 @@ __attribute__((unused, noinline)) static uint64_t chew(uint64_t rounds)
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
-        asm volatile("" : "+r"(x)); /* or calls whose result nobody reads would go */
+        asm volatile("" : "+r"(x)); /* otherwise calls with an unused result would be removed */
     }
     return x;
 }
@@ -111,7 +111,7 @@ __attribute__((unused)) static uint64_t hash(const void *data, size_t bytes)
     return h;
 }
 
-/* Says how a child ended. */
+/* Prints how a child ended. */
 __attribute__((unused)) static void say_status(const char *who, int status)
 {
     if (WIFEXITED(status))

@@ -1,6 +1,6 @@
 /* fcntl(F_SETOWN_EX) with F_OWNER_TID and O_ASYNC: the signal of each descriptor comes to the thread that owns it and
  * to no other, 30 times each: a socket's by F_SETSIG with its descriptor and band, a pipe's as SIGIO, and a datagram
- * socket's. One owner computes, one sleeps, one is blocked in a read. Owners change in the midst. About 0.8 s. */
+ * socket's. One owner computes, one sleeps, one is blocked in a read. Owners change in between. About 0.8 s. */
 #include "show.h"
 
 #define OWNERS 3

@@ -108,8 +108,8 @@ static void queue(void)
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Signals in pairs: one that is waited for, and one with a handler right before or behind it, which ends the
- * wait just when it begins. */
+/* Signals in pairs: one that is waited for, and one with a handler right before or after it, which ends the wait just
+ * when it begins. */
 static void pairs(void)
 {
     enum { PAIRS = 120 };

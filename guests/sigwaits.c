@@ -1,6 +1,6 @@
-/* Who gets a process's signal: threads in sigwaitinfo, in pause, in sigsuspend and computing, with masks that
- * let only one of them have it; a signal for a thread that ended, pthread_sigmask that lets a waiting one in,
- * sigwait by turns, a signal that wakes a mutex waiter without ending its wait. About 0.8 s. */
+/* The thread that receives a process's signal: threads in sigwaitinfo, in pause, in sigsuspend and computing, with
+ * masks that let only one of them have it; a signal for a thread that ended, pthread_sigmask that lets a waiting one
+ * in, sigwait by turns, a signal that wakes a mutex waiter without ending its wait. About 0.8 s. */
 #include "show.h"
 
 static volatile int by[8], count;

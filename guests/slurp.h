@@ -5,7 +5,7 @@
 
 static char text[1 << 20];
 
-/* Into `text`, which then ends in a zero; its bytes. Says so when it cannot be opened. */
+/* Reads into `text`, terminated by a zero; returns its length. Prints an error when it cannot be opened. */
 static int take(const char *path)
 {
     int fd = open(path, O_RDONLY), at = 0;

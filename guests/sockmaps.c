@@ -1,5 +1,5 @@
-/* Sockets of TCP can be mapped (tcp_mmap), other descriptors cannot: each call says what it says natively, and what is
- * mapped around them stays. About 1 s. */
+/* Sockets of TCP can be mapped (tcp_mmap), other descriptors cannot: each call has its native result, and mappings
+ * around them stay. About 1 s. */
 #include "show.h"
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -18,7 +18,7 @@ static int listener(struct sockaddr_in *a)
     return l;
 }
 
-/* What mmap says; what was mapped is there, and is given up. */
+/* The result of mmap; a new mapping is readable, and is unmapped. */
 static int maps(int fd, int prot, int flags)
 {
     unsigned char there;

@@ -1,6 +1,6 @@
-/* posix_spawn and vfork when things go wrong: no such program, no permission, no format, failing file actions,
- * a directory that is not there, closed descriptors, attributes (group, mask, default signals, session) and a
- * vfork whose child fails to exec and says so through shared memory. About 0.6 s. */
+/* posix_spawn and vfork when things go wrong: no such program, no permission, no format, failing file actions, a
+ * directory that is not there, closed descriptors, attributes (group, mask, default signals, session) and a vfork with
+ * a child that fails to exec and reports it through shared memory. About 0.6 s. */
 #include "show.h"
 #include <spawn.h>
 

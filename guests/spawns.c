@@ -12,7 +12,7 @@ static void spawn(const char *what, posix_spawn_file_actions_t *fa, posix_spawna
     int status, same = 0;
     if (!rc)
         same = waitpid(child, &status, 0) == child;
-    /* Said late: the child speaks on its own. */
+    /* Printed late: the child prints at its own time. */
     say("%s: %s", what, rc ? errno_name(rc) : same ? "started and ended" : "lost");
     if (!rc)
         say_status(what, status);

@@ -81,7 +81,7 @@ static void pages(void)
     close(p[0]);
     for (int i = 0; i < 24; i++) {
         struct iovec v[2] = {{block, 4096 * 3}, {block + 4096 * 8, 1000 + i}};
-        /* Pages in the pipe are ours until they are read: only fresh ones may be written. */
+        /* Pages in the pipe are shared with the program until they are read: only fresh ones may be written. */
         int fill[2] = {i, 255 - i};
         unsigned char *fresh = mmap(NULL, 9 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memset(fresh, fill[0], 3 * 4096), memset(fresh + 8 * 4096, fill[1], 4096);

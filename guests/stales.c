@@ -1,6 +1,6 @@
 /* open, pwrite, utimensat, mmap, munmap, fcntl(F_SETLEASE): a file is changed in place and gets its old times back, as
- * `cp -p`, `touch -r` and rsync do it: each new private mapping shows what it holds now. When all is unmapped and closed,
- * a write lease is granted, since nothing has the file open. About 1 s. */
+ * `cp -p`, `touch -r` and rsync do it: each new private mapping shows its present contents. When all is unmapped and
+ * closed, a write lease is granted, since no process has the file open. About 1 s. */
 #include "show.h"
 
 #define SIZE (3 * 65536)

@@ -96,7 +96,7 @@ int main(void)
     HOLDS(stat_field(p, 23) - before == 32 << 20);
     long resident = stat_field(p, 24), size, pages;
     memset(more, 1, 8 << 20);
-    HOLDS(stat_field(p, 24) - resident >= 1500); /* pages of files may go at any time */
+    HOLDS(stat_field(p, 24) - resident >= 1500); /* file pages may be dropped at any time */
     rest(85);
     HOLDS(stat_field(p, 24) - resident >= 1500);
     sscanf(slurp("/proc/self/statm"), "%ld %ld", &size, &pages);

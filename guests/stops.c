@@ -1,6 +1,6 @@
-/* Stopping and continuing children: SIGSTOP, SIGTSTP caught and not, SIGTTIN ignored, SIGCONT with a handler,
- * stops of a whole group, of a child with threads, of one that is blocked in a read, signals that wait until it
- * goes on, SIGKILL while stopped, SA_NOCLDSTOP, P_PGID. About 0.9 s. */
+/* Stopping and continuing children: SIGSTOP, SIGTSTP caught and not, SIGTTIN ignored, SIGCONT with a handler, stops of
+ * a whole group, of a child with threads, of one that is blocked in a read, signals that are pending until it
+ * continues, SIGKILL while stopped, SA_NOCLDSTOP, P_PGID. About 0.9 s. */
 #include "show.h"
 
 static volatile int conts, stops, chld;
@@ -41,7 +41,7 @@ int main(void)
     alarm(8); /* a lost stop would wait for ever */
     struct sigaction a = {.sa_handler = on_chld, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
     sigaction(SIGCHLD, &a, NULL);
-    /* A child with handlers, blocked in a read that goes on. */
+    /* A child with handlers, blocked in a read that is restarted. */
     pid_t child = fork();
     if (!child) {
         setpgid(0, 0); /* not orphaned: its parent is in another group of the session */
@@ -53,7 +53,7 @@ int main(void)
         long n = read(to[0], &b, 1);
         while (conts < 1 || stops < 1)
             rest(5);
-        while (read(to[0], &b, 1) != 1) /* the parent has spoken */
+        while (read(to[0], &b, 1) != 1) /* the parent has written */
             ;
         say("the read said %ld, continued %d, asked to stop %d", n, conts > 0, stops > 0);
         signal(SIGTSTP, SIG_DFL);
@@ -74,7 +74,7 @@ int main(void)
     wait_for("SIGCONT", child, WCONTINUED);
     write(to[1], "x", 1);
     heard();
-    kill(child, SIGTSTP); /* nobody catches it now */
+    kill(child, SIGTSTP); /* no handler catches it now */
     wait_for("stopped again", child, WUNTRACED);
     kill(child, SIGTERM); /* waits */
     rest(60);

@@ -1,6 +1,6 @@
 /* Calls that must be made once each: append, read-modify-write, O_EXCL, mkdir, eventfd, lseek, pipe, datagrams,
- * sigqueue, fork. Each keeps its own count and says so when one was made twice, or was lost. The fault campaign moves
- * it about while it breaks things; a child that was killed ends it as if killed itself. Half a second. */
+ * sigqueue, fork. Each keeps its own count and prints when one was made twice, or was lost. The fault campaign moves it
+ * about while it injects faults; a child that was killed ends it as if killed itself. Half a second. */
 #include "show.h"
 #include <sys/eventfd.h>
 
@@ -21,7 +21,7 @@ static void must(int holds, const char *what)
         say("WRONG in round %d: %s: %s", round_now, what, strerror(errno));
 }
 
-/* Its reader or its child is no more: whoever broke that may have broken us. */
+/* Its reader or its child has ended: the fault may have affected this process, too. */
 static void lost(void)
 {
     _exit(128 + SIGKILL);
@@ -36,7 +36,7 @@ static void append(const char *file, const char *word, int n)
     close(fd);
 }
 
-/* Takes numbers from a pipe: in order, each once, to the one that is the last. */
+/* Takes numbers from a pipe: in order, each once, to the last one. */
 static void reader(int from)
 {
     int want = 0, n;

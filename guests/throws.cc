@@ -1,6 +1,6 @@
-/* C++ exceptions: thrown in one thread and caught in another, thousands at once, out of futures, by the
- * library, through noexcept. The unwinder reads tables of every mapped library, and a move replaces all
- * of them. About 1 s. */
+/* C++ exceptions: thrown in one thread and caught in another, thousands at once, out of futures, by the library,
+ * through noexcept. The unwinder reads tables of every mapped library, and a move replaces all of these mappings. About
+ * 1 s. */
 #include <atomic>
 #include <chrono>
 #include <condition_variable>

@@ -1,6 +1,6 @@
-/* timerfd: one-shot and periodic, relative and absolute, on three clocks; blocking read, poll and epoll,
- * what gettime says while it runs and after, setting it anew, errors, a timer inherited by a child. Only
- * lower bounds of time are checked. About 1 s. */
+/* timerfd: one-shot and periodic, relative and absolute, on three clocks; blocking read, poll and epoll, results of
+ * gettime while it runs and after, setting it anew, errors, a timer inherited by a child. Only lower bounds of time are
+ * checked. About 1 s. */
 #include "show.h"
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -102,7 +102,7 @@ int main(void)
     for (int i = 0; i < 3; i++)
         on_clock(clocks[i].id, clocks[i].name);
     periodic();
-    /* The child reads what the parent set, the parent nothing more. */
+    /* The child reads the parent's expiration, the parent reads none. */
     its = (struct itimerspec){{0, 0}, {0, 90000000}};
     timerfd_settime(fd, 0, &its, NULL);
     pid_t child = fork();

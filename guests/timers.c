@@ -1,8 +1,7 @@
-/* Timers and sleeps: setitimer, alarm, timer_create with values, overruns of signals that wait and of
- * handlers that are shut out, timers set anew, timerfd, nanosleep cut by a signal with its remainder,
- * clock_nanosleep relative and absolute. Only lower bounds and generous upper bounds of time are
- * checked. Proves that sleeps are neither cut nor stretched by moves, and that no expiration of a
- * timer is lost or told twice. About 3.5 s. */
+/* Timers and sleeps: setitimer, alarm, timer_create with values, overruns of pending and of blocked signals, timers set
+ * anew, timerfd, nanosleep cut by a signal with its remainder, clock_nanosleep relative and absolute. Only lower bounds
+ * and generous upper bounds of time are checked. Proves that sleeps are neither cut nor stretched by moves, and that no
+ * expiration of a timer is lost or reported twice. About 3.5 s. */
 #include "show.h"
 #include <sys/timerfd.h>
 
@@ -10,7 +9,7 @@ static volatile int ticks, value;
 static void tick(int s) { ticks++; }
 static void valued(int s, siginfo_t *i, void *u) { ticks++, value = i->si_value.sival_int; }
 
-/* Between the promised time and far beyond it. */
+/* Between the requested time and far beyond it. */
 #define TOOK(ms, ...)                                                                              \
     ({                                                                                             \
         double t0_ = now();                                                                        \
@@ -36,7 +35,7 @@ static void count(int s, siginfo_t *i, void *u)
         otherwise++;
 }
 
-/* Signals and overruns together are the expirations, however many of them wait, and wherever. */
+/* Signals and overruns together are the expirations, however many of them are pending, and on whatever node. */
 static void no_expiration_is_lost(timer_t id, const sigset_t *set)
 {
     struct itimerspec its = {{0, 25000000}, {0, 25000000}};
@@ -58,7 +57,7 @@ static void no_expiration_is_lost(timer_t id, const sigset_t *set)
     HOLDS(sum <= (now() - begun) / 0.025 + 1);
     HOLDS(differ == 0);
 
-    /* … with a handler that is shut out for a while. */
+    /* … with a signal that is blocked for a while. */
     sigset_t old;
     struct sigaction a = {.sa_sigaction = count, .sa_flags = SA_SIGINFO | SA_RESTART}, was;
     sigaction(SIGRTMIN + 3, &a, &was);
@@ -82,7 +81,7 @@ static void no_expiration_is_lost(timer_t id, const sigset_t *set)
     sigaction(SIGRTMIN + 3, &was, NULL);
 }
 
-/* A signal that waits when its timer is set anew is void. */
+/* A signal that is pending when its timer is set again is discarded. */
 static void set_anew(timer_t id, const sigset_t *set)
 {
     struct itimerspec its = {{0, 20000000}, {0, 20000000}}, off = {{0, 0}, {0, 0}};

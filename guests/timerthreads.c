@@ -1,6 +1,6 @@
 /* timer_create to threads and by threads: SIGEV_THREAD_ID to one of several, SIGEV_THREAD, SIGEV_NONE with
- * timer_gettime, absolute and past times, several timers at once, timers that fork and exec forget, deletion
- * while it is due, sleeps that handlers cut again and again yet last in all. About 1.1 s. */
+ * timer_gettime, absolute and past times, several timers at once, timers that fork and exec remove, deletion while it
+ * is due, sleeps that handlers cut again and again yet last in all. About 1.1 s. */
 #include "show.h"
 
 static volatile int by_signal, by_thread, strange, slot[3];
@@ -62,7 +62,7 @@ int main(void)
     sigaction(SIGRTMIN + 2, &a, NULL);
     pthread_t t[3];
     timer_t id[3];
-    alarm(8); /* a lost expiration would be waited for for ever */
+    alarm(8); /* otherwise a lost expiration would block for ever */
     pthread_barrier_init(&gate, NULL, 4);
     for (long i = 0; i < 3; i++)
         pthread_create(&t[i], NULL, target, (void *)i);

@@ -1,7 +1,7 @@
 /* A time namespace of the program's own: unshare(CLONE_NEWUSER | CLONE_NEWTIME) and an offset of 100,000 s. The child
- * has CLOCK_MONOTONIC and CLOCK_BOOTTIME so much ahead each time it looks, by the vDSO and by system call; so do
- * a thread of its own, its child and a new program; absolute sleeps and timers end by them; the parent's clocks
- * stay. Prints the errno and ends where it is refused. About 1 s. */
+ * has CLOCK_MONOTONIC and CLOCK_BOOTTIME so much ahead at each reading, by the vDSO and by system call; so do a thread
+ * of its own, its child and a new program; absolute sleeps and timers end by them; the parent's clocks stay. Prints the
+ * errno and ends where it is refused. About 1 s. */
 #include "show.h"
 #include <sys/timerfd.h>
 

@@ -1,6 +1,6 @@
 /* prctl(PR_SET_TSC): while PR_TSC_SIGSEGV is set, rdtsc raises SIGSEGV each time, wherever the thread runs; after
- * PR_TSC_ENABLE it works. Each thread by itself; threads and children begin with what their creator had. The clocks of
- * the vDSO use rdtsc, so none is read while it is forbidden, except by system call. About 1 s. */
+ * PR_TSC_ENABLE it works. Each thread by itself; threads and children inherit the setting. The clocks of the vDSO use
+ * rdtsc, so none is read while it is forbidden, except by system call. About 1 s. */
 #include "show.h"
 #include <ucontext.h>
 

@@ -4,13 +4,13 @@
 #include "show.h"
 
 #define MIB (1l << 20)
-/* The kernel counts resident pages in lots for each CPU, so the size told may be a little less. */
+/* The kernel counts resident pages in batches for each CPU, so the reported size may be a little less. */
 #define KB(mib) ((mib) * 1024 * 7 / 8)
 
 static char *touch(long mib)
 {
     char *m = mmap(NULL, mib * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    madvise(m, mib * MIB, MADV_NOHUGEPAGE); /* or one fault would bring many pages */
+    madvise(m, mib * MIB, MADV_NOHUGEPAGE); /* otherwise one fault would map many pages */
     for (long i = 0; i < mib * MIB; i += 4096)
         m[i] = 1;
     return m;
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     munmap(m, 64 * MIB);
     rest(40);
     c = get(RUSAGE_SELF);
-    HOLDS(c.ru_maxrss >= b.ru_maxrss); /* the largest there was */
+    HOLDS(c.ru_maxrss >= b.ru_maxrss); /* the largest so far */
     HOLDS(c.ru_minflt >= b.ru_minflt && c.ru_majflt >= b.ru_majflt);
     HOLDS(cpu(c) > cpu(a));
     for (int i = 0; i < 20; i++)

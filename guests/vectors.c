@@ -1,6 +1,6 @@
-/* Vector registers: SSE, AVX and AVX-512 with their mask registers hold a known pattern over calls
- * and CPU loops, in two threads; prints n/a for what the CPU lacks. Proves that the whole extended
- * state travels. About 0.8 s. */
+/* Vector registers: SSE, AVX and AVX-512 with their mask registers hold a known pattern over calls and CPU loops, in
+ * two threads; prints n/a for features that the CPU lacks. Proves that the whole extended state is moved.
+ * About 0.8 s. */
 #include "show.h"
 #include <cpuid.h>
 

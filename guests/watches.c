@@ -1,12 +1,12 @@
-/* inotify: events of a directory and of single files in their order, cookies of a rename, masks set anew and
- * added to, IN_ONESHOT, IN_IGNORED after removal, a watched directory that goes, a read that is too small,
- * FIONREAD, a blocking read that a child wakes. About 0.8 s. */
+/* inotify: events of a directory and of single files in their order, cookies of a rename, masks set anew and added to,
+ * IN_ONESHOT, IN_IGNORED after removal, a watched directory that is removed, a read that is too small, FIONREAD, a
+ * blocking read that a child wakes. About 0.8 s. */
 #include "show.h"
 #include <sys/inotify.h>
 
 static int in;
 
-/* Prints `events` events; watches by the letter they were given. */
+/* Prints `events` events; watches are shown by their letter. */
 static void events(const char *when, int wanted)
 {
     char b[8192] __attribute__((aligned(8)));

@@ -1,16 +1,17 @@
 //! How the program is linked: three starts of it are behind one `armento run` (`docs/measurements/starts-and-moves.md`).
 //!
 //! - At a fixed address: its 15,000 relocations are made when it is built.
-//! - Without libraries to find at each start, where the compiler has them as archives. `-C target-feature=+crt-static` is
-//!   not for whom a build has procedural macros; so the linker finds, in place of the libraries that std names, scripts that
-//!   name the archives (ld, "GROUP").
-//! - std looks for what old libraries lack by weak names, which bring nothing out of an archive. Without [`WEAK`] it forks a
-//!   daemon, page tables and all, where it could spawn.
+//! - Without shared libraries to load at each start, where the compiler has static archives.
+//!   `-C target-feature=+crt-static` cannot be used in a build with procedural macros; so the linker finds, in place of
+//!   the libraries that std names, scripts that name the archives (ld, "GROUP").
+//! - std uses weak symbols for functions that old libraries lack, and a weak symbol takes nothing from an archive.
+//!   Without [`WEAK`] std forks the daemon, page tables and all, where it could spawn.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Whom std links, and the archives that stand for it. Those of the compiler and the library need each other.
+/// Libraries that std links, and the archives that replace them. The compiler's and the C library's archives need each
+/// other.
 const LIBRARIES: [(&str, &[&str]); 7] = [
     ("gcc_s", &["libgcc_eh.a", "libgcc.a", "libc.a"]),
     ("c", &["libc.a", "libgcc.a", "libgcc_eh.a"]),
@@ -53,7 +54,7 @@ fn group(files: &[&str]) -> Option<String> {
     Some(format!("GROUP({})\n", paths?.join(" ")))
 }
 
-/// Where the compiler has it: an absolute path, or the name alone when it has none.
+/// Path of the archive as the compiler finds it: absolute, or the name alone when it has none.
 fn archive(file: &str) -> Option<String> {
     let said = Command::new("cc")
         .arg(format!("-print-file-name={file}"))

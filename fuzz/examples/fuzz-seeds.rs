@@ -1,4 +1,4 @@
-//! Writes the seeds below `fuzz/corpus/`: after a change of what travels, run it and commit what changed.
+//! Writes the seeds below `fuzz/corpus/`: after a change of a wire format, run it and commit the changed files.
 
 use armento_fuzz::seeds;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! JSON lines: control sessions, what daemons ask each other, what a host is started with.
+//! JSON lines: control sessions, requests between daemons, start parameters of a host.
 
 use armento_client::api::{HostStart, HostUp, Line, Pass};
 use armento_client::{LineError, encode, read_line};
@@ -7,7 +7,7 @@ use armento_noded::peer::{Question, Replied};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Lines; the first byte says of whom.
+/// Lines; the first byte selects the type.
 pub fn control(data: &[u8]) {
     let Some((which, text)) = data.split_first() else {
         return;
@@ -29,15 +29,15 @@ fn lines<T: Serialize + DeserializeOwned>(text: &[u8]) {
     let mut rest = text;
     loop {
         match read_line::<T>(&mut rest) {
-            Ok(value) => comes_back(&value),
+            Ok(value) => assert_round_trip(&value),
             Err(LineError::Garbled(_)) => {}
             Err(_) => return,
         }
     }
 }
 
-fn comes_back<T: Serialize + DeserializeOwned>(value: &T) {
-    // Longer than what was read: a text whose characters need escapes.
+fn assert_round_trip<T: Serialize + DeserializeOwned>(value: &T) {
+    // Its encoding may be longer: characters of a text need escapes.
     let Ok(bytes) = encode(value) else { return };
     let again: T = read_line(&mut &bytes[..]).expect("its own encoding");
     assert_eq!(encode(&again).expect("as long as before"), bytes);

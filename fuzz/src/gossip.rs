@@ -1,9 +1,9 @@
-//! What daemons send each other in datagrams.
+//! Datagrams between daemons.
 
 use armento_gossip::{Entry, ITEMS_MAX, MESSAGE_BYTES_MAX, Message, Tick, Vector};
 use armento_noded::peer::{Kind, Seal};
 
-/// A sealed datagram, and behind the seal a load vector's message.
+/// A sealed datagram, and inside it a message of a load vector.
 pub fn gossip(data: &[u8]) {
     let seal = Seal::new("the farm's secret");
     let _ = seal.open(data);
@@ -15,11 +15,11 @@ pub fn gossip(data: &[u8]) {
     let bytes = postcard::to_stdvec(&message).expect("plain data");
     let again: Message = postcard::from_bytes(&bytes).expect("its own encoding");
     assert_eq!(again, message);
-    heard(message);
+    receive(message);
 }
 
-/// A vector trusts nothing of it, and what it passes on fits a datagram.
-fn heard(message: Message) {
+/// A vector trusts no received value, and what it forwards fits a datagram.
+fn receive(message: Message) {
     let (me, peer) = ("n1".parse().expect("name"), "n2".parse().expect("name"));
     let mut v = Vector::new(me, 7);
     v.set_own(Entry::new(v.me().clone(), 7), Tick(5));

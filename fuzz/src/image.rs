@@ -1,4 +1,4 @@
-//! The image of a process: decoded, checked, and what a target computes from it before it touches anything.
+//! The image of a process: decoded, checked, and the computations of a target before it changes anything.
 
 use crate::wire::message;
 use armento_migrate::alike::Like;
@@ -8,7 +8,7 @@ use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, thread
 use armento_migrate::target::{drop_calls, flag_calls, step_call};
 use armento_wire::talk::decode;
 
-/// One part of an image; the first byte says which.
+/// One part of an image; the first byte selects which.
 pub fn image(data: &[u8]) {
     let Some((which, body)) = data.split_first() else {
         return;
@@ -93,7 +93,7 @@ fn shaped(old: &[Area], new: &[Area]) {
     for step in &all {
         let _ = (step_call(step), flag_calls(step));
     }
-    // Nothing is to be done twice.
+    // A second pass has no steps.
     assert!(steps(new, new).is_empty());
     let _ = in_both(old, new);
     let open = objects::opened_up(new, |_| true);

@@ -1,11 +1,11 @@
-//! Every decoder of foreign bytes, as functions that a fuzzer calls: none may panic, none may take more memory than
-//! its input is worth, and what was decoded must come back from its encoding.
+//! Every decoder of untrusted bytes, as functions that a fuzzer calls: none may panic, none may take more memory than a
+//! multiple of its input, and every decoded value must come back from its encoding.
 //!
-//! It never judges what a message means: that is the business of conformance and of the escape tests.
-//! Start at [`TARGETS`]; `seeds` makes the corpus from real encodings; `cargo xtask fuzz` runs libFuzzer.
+//! It never judges what a message means: conformance and the escape tests do. Start at [`TARGETS`]; `seeds` makes the
+//! corpus from real encodings; `cargo xtask fuzz` runs libFuzzer.
 //!
-//! A member of the workspace, so that everything below it is built once; only our own crates are built a second
-//! time, instrumented (`rustc.sh`).
+//! A member of the workspace, so that its dependencies are built once; only Armento's crates are built a second time,
+//! instrumented (`rustc.sh`).
 
 mod control;
 mod gossip;
@@ -19,16 +19,16 @@ mod wire;
 
 pub use sys::within;
 
-/// A target: its name, the memory it may use beside a multiple of its input, and what it does.
+/// A target: its name, the memory it may use beside a multiple of its input, and its function.
 pub struct Target {
     pub name: &'static str,
     pub bytes_max: usize,
     pub run: fn(&[u8]),
 }
 
-/// Beside what the input pays for: tables built once, and a container that reserves ahead (serde: a MiB).
+/// Memory beside that multiple: tables built once, and a container that reserves in advance (serde: a MiB).
 const ROOM: usize = 8 << 20;
-/// Bytes of memory a byte of input pays for: an area of memory is 7 bytes on the wire and 104 in memory.
+/// Bytes of memory allowed for a byte of input: an area of memory is 7 bytes on the wire and 104 in memory.
 const PER_BYTE: usize = 64;
 
 const fn target(name: &'static str, run: fn(&[u8])) -> Target {
@@ -66,9 +66,9 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// What was found once stays found: every input that is kept, without a fuzzer.
+    /// A defect stays fixed: every input of the corpus, without a fuzzer.
     #[test]
-    fn the_corpus_holds() {
+    fn corpus_inputs_pass() {
         let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
         for t in TARGETS {
             let mut inputs = 0;
@@ -81,9 +81,9 @@ mod tests {
         }
     }
 
-    /// Beginnings, bent and repeated seeds: cheap, and without a fuzzer.
+    /// Truncated, altered and repeated seeds: cheap, and without a fuzzer.
     #[test]
-    fn bent_seeds_harm_nobody() {
+    fn altered_seeds_pass() {
         for (name, _, seed) in seeds::all() {
             run(name, &seed);
             for i in 0..seed.len().min(400) {

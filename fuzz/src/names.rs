@@ -1,4 +1,4 @@
-//! Words that people or peers write: tokens, badges, names, sizes, policies.
+//! Words written by users or peers: tokens, badges, names, sizes, policies.
 
 use armento_lab::{Link, parse_rate, parse_size};
 use armento_link::{Badge, Token};

@@ -1,13 +1,13 @@
-//! A call of a body packed for its deputy, over the wire, and its answer back into the body's memory.
+//! A call of a body packed for its deputy, sent over the wire, and its answer written back into the body's memory.
 
 use armento_abi::{Fault, Mem, NR_LIMIT, Packed, Plan, out_len, sends, unpack};
 use armento_wire::call::{Call, call_head, decode_call};
 
-/// Where the body's memory begins; addresses in an input count from here when their top bit is set.
+/// Start of the body's memory; addresses in an input count from here when their top bit is set.
 const BASE: u64 = 0x10_0000;
-/// What a slot's area may take.
+/// Size of a slot's area.
 const CAP: usize = 64 << 10;
-/// Number, what home returns, six arguments.
+/// Number, result at home, six arguments.
 const HEAD: usize = 2 + 8 + 6 * 8;
 
 struct Memory(Vec<u8>);
@@ -69,7 +69,7 @@ pub fn pack(data: &[u8]) {
         *a = argument(raw);
     }
     let mut mem = Memory(memory.to_vec());
-    // Its memory may be the kernel's limit (1024 segments) in front of nothing at all.
+    // Its memory may be the kernel's limit (1024 segments) before an invalid address.
     let _ = sends::payload(nr, &args, &mut mem);
     let _ = sends::rest(nr, &args, &mut mem, ret as u64);
     let Ok(plan) = armento_abi::pack(nr, &args, &mut mem, CAP) else {
@@ -81,7 +81,7 @@ pub fn pack(data: &[u8]) {
     answered(&plan, ret, &mut mem);
 }
 
-/// Home must take what a host packs, whatever the program made of its arguments.
+/// Home must accept every call that a host packs, whatever the program's arguments.
 fn travel(packed: &Packed) {
     let call = Call {
         tid: 1,
@@ -94,12 +94,12 @@ fn travel(packed: &Packed) {
     bytes.extend_from_slice(&packed.data);
     match decode_call(&bytes, CAP) {
         Ok(there) => assert_eq!(there.packed, *packed),
-        // A row that is not executed at home is packed by nobody.
+        // A row that is not executed at home is never packed.
         Err(_) => assert!(packed.check(CAP).is_err()),
     }
 }
 
-/// A reply of any length and content: it ends in the body's memory or in an error.
+/// A reply of any length and content: written into the body's memory or refused.
 fn answered(plan: &Plan, ret: i64, mem: &mut Memory) {
     let room: usize = plan.packed.outs.iter().map(|o| out_len(o, ret)).sum();
     if room > 4 * CAP {

@@ -1,4 +1,4 @@
-//! Texts of /proc: a program chooses its name, the names of its files, and paths it asks for.
+//! Texts of /proc: a program chooses its name, the names of its files, and paths it requests.
 
 use armento_abi::{body_file, proc_self_needs_home, whose_words};
 use armento_migrate::image::areas::{may_travel, of_body, of_deputy};

@@ -1,4 +1,4 @@
-//! The corpus' beginnings: messages as our own code encodes them. `fuzz-seeds` writes them below `corpus/`.
+//! The first inputs of the corpus: messages in their own encoding. `fuzz-seeds` writes them below `corpus/`.
 
 use armento_abi::{NR_LIMIT, Out, OutRule, Packed, describe};
 use armento_client::api::{Answer, Ask, Body, Dest, HostUp, KeeperHello, Line, Order, Report};
@@ -341,7 +341,7 @@ fn image() -> Vec<Seed> {
         vdso: vec![0x7f; 64],
     };
     let (was, is) = (encode(&fewer), encode(&layout));
-    // Two halves of one input: the shorter is filled up, which postcard does not mind.
+    // Two halves of one input: the shorter is padded, which postcard ignores.
     let mut both = was;
     both.resize(is.len().max(both.len()), 0);
     both.extend(&is);
@@ -359,7 +359,7 @@ fn image() -> Vec<Seed> {
 fn packs() -> Vec<Seed> {
     const ADDRESS: u64 = 1 << 62;
     let mut memory = Vec::new();
-    // Words that are addresses, counts and text by turns: whatever a shape reads there, something is behind it.
+    // Words that are addresses, counts and text in turn: each shape reads valid data.
     for i in 0..12u64 {
         memory.extend((0x10_0000 + i * 24).to_le_bytes());
         memory.extend((1 + i).to_le_bytes());

@@ -1,10 +1,10 @@
-//! An allocator that refuses a decoder more than its input is worth.
+//! An allocator that limits the memory of a decoder.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread may still allocate; `None`: as many as it likes.
+    /// Bytes that this thread may still allocate; `None`: no limit.
     static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -37,13 +37,13 @@ fn take(bytes: usize) -> bool {
 
 fn give(bytes: usize) {
     if let Ok(Some(left)) = LEFT.try_with(Cell::get) {
-        // What was taken before `within` began may come back inside.
+        // Memory allocated before `within` began may be freed inside.
         LEFT.set(Some(left.saturating_add(bytes)));
     }
 }
 
-// SAFETY: every block comes from `System` and goes back to it with its own layout; a null pointer says that
-// there is none.
+// SAFETY: every block comes from `System` and goes back to it with its own layout; a null pointer means that there is
+// none.
 unsafe impl GlobalAlloc for Bounded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !take(layout.size()) {

@@ -1,4 +1,4 @@
-//! What keepers and hosts say to each other: frames, calls, messages, blocks of pages.
+//! Messages between keepers and hosts: frames, calls, messages, blocks of pages.
 
 use armento_abi::sends::packed_payload;
 use armento_abi::{deadline, out_len, set_timeout};
@@ -11,12 +11,12 @@ use armento_wire::{read_frame, write_frame};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Where a deputy would see its area.
+/// Address of the area in a deputy.
 const BASE: u64 = 0x6a00_0010_1000;
 /// A call's area in a test: a real one is 8 MiB, too much to fill for each input.
 const AREA: usize = 64 << 10;
 
-/// A stream of frames, as a reader takes it: what was read is what would be written.
+/// A stream of frames: what was read must be what would be written.
 pub fn frames(data: &[u8]) {
     let (mut rest, mut buf) = (data, Vec::new());
     loop {
@@ -39,7 +39,7 @@ pub fn frames(data: &[u8]) {
     }
 }
 
-/// A call, decoded as a keeper does, and everything a keeper then asks of it.
+/// A call, decoded as a keeper does, and everything that a keeper then computes from it.
 pub fn call(data: &[u8]) {
     reply(data);
     let Ok(mut c) = decode_call(data, DATA as usize) else {
@@ -61,7 +61,7 @@ pub fn call(data: &[u8]) {
     p.copy_to(BASE, &mut area);
     for ret in [i64::MIN, -516, -4, 0, 1, 4096, i64::MAX] {
         let room: usize = p.outs.iter().map(|o| out_len(o, ret)).sum();
-        // Outputs may name the same bytes: what they cost is bounded by their number (4096) alone.
+        // Outputs may name the same bytes: their cost is bounded by their number (4096) alone.
         if room <= 2 * AREA {
             let mut out = Vec::new();
             p.collect(ret, &area, &mut out);
@@ -77,7 +77,7 @@ fn reply(data: &[u8]) {
     assert_eq!(again, data);
 }
 
-/// Messages; the first byte says which kind.
+/// Messages; the first byte selects the kind.
 pub fn talk(data: &[u8]) {
     let Some((which, body)) = data.split_first() else {
         return;
@@ -89,7 +89,7 @@ pub fn talk(data: &[u8]) {
     }
 }
 
-/// What was decoded comes back from its encoding. By bytes: a number may be written at more length than it needs.
+/// A decoded value comes back from its encoding. Compared as bytes: a number may be encoded longer than necessary.
 pub fn message<T: Serialize + DeserializeOwned>(body: &[u8]) {
     let Ok(m) = decode::<T>(body, "message") else {
         return;
@@ -99,7 +99,7 @@ pub fn message<T: Serialize + DeserializeOwned>(body: &[u8]) {
     assert_eq!(encode(&again), bytes);
 }
 
-/// A frame of pages: what it brings is bounded whatever it says, and comes back in every codec.
+/// A frame of pages: its size in memory is bounded, and it comes back in every codec.
 pub fn pages(data: &[u8]) {
     let mut grow = Grow::default();
     let Ok((parts, bytes)) = pages::decode(data, &mut grow) else {
@@ -109,7 +109,7 @@ pub fn pages(data: &[u8]) {
     assert!(span <= SPAN_MAX && bytes.len() <= span);
     let mut shrink = Shrink::default();
     for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd] {
-        // What does not become smaller travels as it is.
+        // Incompressible data is sent as it is.
         let small = shrink.shrink(codec, bytes);
         let codec = if small.is_some() { codec } else { Codec::Plain };
         let mut again = Vec::new();

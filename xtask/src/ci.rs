@@ -1,8 +1,8 @@
-//! What the server runs, in order: formatting, clippy, tidy, tests, fuzzing, conformance.
+//! The steps of continuous integration, in order: formatting, clippy, tidy, tests, fuzzing, conformance.
 //!
-//! Every step runs even when one before it failed, so that one run tells everything. What is told is
-//! short: failures, gaps and what was skipped; files below the build have the rest. The last line counts
-//! tests: `N passed, N failed, N skipped`.
+//! Every step runs even when an earlier one failed, so that one run shows all failures. The output is short: failures,
+//! gaps and skipped tests; files below the build directory have the rest. The last line counts tests: `N passed, N
+//! failed, N skipped`.
 
 use crate::count::{self, Count, Tally};
 use crate::terse::Terse;
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// Modes of conformance, as `armento conform --mode` takes them.
 const MODES: &str = "native,home,away,storm,storm-call";
-/// Guests at once, of conformance and of the fault campaign, on two cores: more waiting than computing is done.
+/// Guests at once, of conformance and of the fault campaign, on two cores: they wait more than they compute.
 const JOBS: &str = "4";
 
 /// `Ok(true)` when every step passed.
@@ -58,19 +58,19 @@ pub fn run(long: bool) -> Result<bool> {
     Ok(bad.is_empty() && sum.failed == 0)
 }
 
-/// A hang must not eat the server's 25 minutes: what tests and conformance may take, seconds. A cold
-/// build with clippy takes 6 to 9 minutes on two cores, the tests five to eight, conformance and the fuzzing beside it six, the
-/// fault campaign half of one.
+/// Time limits of tests and conformance, seconds, so that a hang does not use up the server's 25 minutes. A cold build
+/// with clippy takes 6 to 9 minutes on two cores, the tests five to eight, conformance and the fuzzing beside it six,
+/// the fault campaign half of one.
 const TESTS_S_MAX: u32 = 720;
 const CONFORMANCE_S_MAX: u32 = 660;
 
-/// Seconds that the decoders are fuzzed, all together: two to three each on two cores, so that one that broke since is
-/// seen; and an hour, so that what was always broken is.
+/// Seconds of fuzzing of all decoders together: two to three each on two cores, so that a new defect is found; and an
+/// hour, so that an old one is.
 const FUZZ_S: u32 = 15;
 const FUZZ_LONG_S: u32 = 3600;
 
-/// `program` under timeout(1), which ends it and its children when the time is over. On a terminal
-/// it stays in the foreground, so that Ctrl-C reaches it.
+/// `program` under timeout(1), which ends it and its children when the time is over. On a terminal it stays in the
+/// foreground, so that Ctrl-C reaches it.
 fn bounded(program: &Path, seconds_max: u32) -> Command {
     let mut c = Command::new("timeout");
     if std::io::stdin().is_terminal() {
@@ -92,8 +92,8 @@ const CLIPPY: &[&str] = &[
     "warnings",
 ];
 
-/// Conformance waits more than it computes: the short fuzzing takes what processor time it leaves. The long one is
-/// before it and alone: its hour would go on behind conformance anyway.
+/// Conformance waits more than it computes: the short fuzzing uses the remaining processor time. The long one runs
+/// before it and alone: it would continue for an hour after conformance anyway.
 fn fuzz_and_conformance(sum: &mut Count, long: bool) -> Result<(bool, bool)> {
     if long {
         let fuzzed = step("fuzz", || {
@@ -122,7 +122,7 @@ fn fuzz_and_conformance(sum: &mut Count, long: bool) -> Result<(bool, bool)> {
     both
 }
 
-/// Hands the arguments to the crate that measures.
+/// Passes the arguments to the bench crate.
 pub fn bench(args: &[String]) -> Result<bool> {
     let mut all = vec![
         "run",
@@ -137,7 +137,7 @@ pub fn bench(args: &[String]) -> Result<bool> {
     cargo(&all)
 }
 
-/// Announces a step, runs it, and says how long it took.
+/// Announces a step, runs it, and prints its duration.
 fn step(name: &str, run: impl FnOnce() -> Result<bool>) -> Result<bool> {
     println!("== {name}");
     let start = Instant::now();
@@ -176,7 +176,7 @@ pub fn quiet(c: &mut Command) -> bool {
 
 fn cargo(args: &[&str]) -> Result<bool> {
     let mut c = Command::new("cargo");
-    // A log needs no line for each crate; warnings and errors are told all the same.
+    // A log needs no line for each crate; warnings and errors are printed all the same.
     if !std::io::stderr().is_terminal() {
         c.env("CARGO_TERM_QUIET", "true");
     }
@@ -189,7 +189,7 @@ fn cargo(args: &[&str]) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Everything that later steps run, so that their limits count running only.
+/// Builds everything that later steps run, so that their limits count running only.
 fn build() -> Result<bool> {
     let programs = cargo(&["build", "--release", "--locked", "--workspace"])?;
     Ok(cargo(&[
@@ -206,10 +206,10 @@ fn build() -> Result<bool> {
 struct Tests {
     words: &'static [&'static str],
     seconds_max: u32,
-    /// How many at once.
+    /// Number of tests at once.
     threads: usize,
     long: bool,
-    /// All output, below the build.
+    /// All output, below the build directory.
     file: &'static str,
 }
 
@@ -219,19 +219,19 @@ fn usual_tests(long: bool) -> Tests {
     Tests {
         words: &["--exclude", "armento-machines"],
         seconds_max: if long { 4 * TESTS_S_MAX } else { TESTS_S_MAX },
-        // They wait for farms more than they compute: half as many again as there are processors.
+        // The tests wait for farms more than they compute: half as many again as there are processors.
         threads: cores + cores.div_ceil(2),
         long,
         file: "tests.log",
     }
 }
 
-/// Tests on Debian machines in QEMU, seconds: the image is built in two minutes, two machines boot in one and the test
-/// itself takes two; the long ones boot some twenty times.
+/// Time limits of tests on Debian machines in QEMU, seconds: the image is built in two minutes, two machines boot in
+/// one and the test itself takes two; the long ones boot some twenty times.
 const DEBIAN_S_MAX: u32 = 600;
 const DEBIAN_LONG_S_MAX: u32 = 4 * 3600;
 
-/// One after the other: each machine wants a processor of its own.
+/// One after the other: each machine needs a processor of its own.
 fn debian(long: bool) -> Tests {
     Tests {
         words: &["--test", "debian_*"],
@@ -281,7 +281,7 @@ fn tests(sum: &mut Count, what: &Tests) -> Result<bool> {
     }
     let good = child.wait()?.success();
     println!("tests: {} (all output: {})", tally.count, kept.display());
-    // It did not compile, or died: that is a failure even if no test said so.
+    // It did not compile, or died: a failure even if no test reported one.
     if !good && tally.count.failed == 0 {
         tally.count.failed = 1;
     }
@@ -293,7 +293,7 @@ fn tests(sum: &mut Count, what: &Tests) -> Result<bool> {
 struct Conform {
     words: &'static [&'static str],
     seconds_max: u32,
-    /// Its report, below the build.
+    /// Its report, below the build directory.
     file: &'static str,
 }
 
@@ -301,7 +301,7 @@ struct Conform {
 fn usual(long: bool) -> Conform {
     let file = "conform.json";
     if long {
-        // Those that need big packages, too.
+        // Also guests that need big packages.
         return Conform {
             words: &[
                 "--mode",
@@ -357,7 +357,7 @@ fn conformance(sum: &mut Count, what: &Conform) -> Result<bool> {
             *sum += count;
             println!("conformance: {count} (details: {kept})");
             let good = out.status.success() && count.failed == 0;
-            // It was cut off, or could not end: a failure even if every guest so far was equal.
+            // It was stopped, or did not finish: a failure even if every guest so far was equal.
             if !good && count.failed == 0 {
                 println!(
                     "conformance: FAILED: ended with {} before its end",
@@ -375,12 +375,12 @@ fn conformance(sum: &mut Count, what: &Conform) -> Result<bool> {
     }
 }
 
-/// Moves of the fault campaign and what it may take, seconds: about thirty moves a second on two cores, and behind them up
+/// Moves of the fault campaign and its time limit, seconds: about thirty moves a second on two cores, and afterwards up
 /// to 45 s until the last body without a home is gone.
 const FAULTS: (&str, u32) = ("200", 240);
 const FAULTS_LONG: (&str, u32) = ("10000", 3600);
 
-/// Programs are moved about while everything breaks.
+/// Runs the fault campaign: programs are moved about while faults are injected.
 fn faults(sum: &mut Count, long: bool) -> Result<bool> {
     let (moves, seconds_max) = if long { FAULTS_LONG } else { FAULTS };
     let armento = target().join("release/armento");
@@ -413,7 +413,7 @@ fn faults(sum: &mut Count, long: bool) -> Result<bool> {
     }
 }
 
-/// Where cargo builds.
+/// The build directory of cargo.
 pub fn target() -> PathBuf {
     let dir = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     root().join(dir)

@@ -1,4 +1,4 @@
-//! Counting tests: what `cargo test` and `armento conform --json` say, as three numbers.
+//! Counts tests: the results of `cargo test` and `armento conform --json` as three numbers.
 
 use serde_json::Value;
 use std::fmt;
@@ -19,7 +19,7 @@ impl AddAssign for Count {
     }
 }
 
-/// The last line of `make test`; tools read it.
+/// The last line of `make test`; tools parse it.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -32,8 +32,8 @@ impl fmt::Display for Count {
 
 /// Reads `cargo test -- --show-output`, line by line.
 ///
-/// A test that lacks a privilege prints `skipped: WHAT IS MISSING` and returns; the harness counts
-/// it as passed, so its next sum is corrected.
+/// A test that lacks a privilege prints `skipped: WHAT IS MISSING` and returns; the harness counts it as passed, so its
+/// next sum is corrected.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub count: Count,
@@ -69,8 +69,8 @@ impl Tally {
     }
 }
 
-/// Reads `armento conform --json` (schema `armento.conform/1`): one test a guest and mode, and a
-/// line for each that failed, is a known gap, or is a gap no more.
+/// Reads `armento conform --json` (schema `armento.conform/1`): one test a guest and mode, and a line for each that
+/// failed, is a known gap, or is no longer a gap.
 pub fn conform(text: &str) -> Option<(Count, Vec<String>)> {
     let v: Value = serde_json::from_str(text).ok()?;
     let (mut count, mut lines) = (Count::default(), Vec::new());
@@ -105,7 +105,7 @@ pub fn conform(text: &str) -> Option<(Count, Vec<String>)> {
 }
 
 /// Reads `armento conform --faults --json` (schema `armento.faults/1`): one test a campaign, a failure for each program
-/// that ended wrongly; and what it was.
+/// that ended wrongly; and a summary.
 pub fn faults(text: &str) -> Option<(Count, String)> {
     let v: Value = serde_json::from_str(text).ok()?;
     let mut failed = v.get("wrong")?.as_array()?.len() as u64;
@@ -164,7 +164,7 @@ fn shown(differences: &[Value]) -> String {
     out
 }
 
-/// Lines of a difference that a log needs; the report has all that were kept.
+/// Lines of a difference in the log; the report has all that were kept.
 const SHOWN_MAX: usize = 14;
 
 #[cfg(test)]
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_is_one_test() {
+    fn campaign_counts_as_one_test() {
         let told = |wrong: &str, broken: &str| {
             let text =
                 format!(r#"{{"moves":9,"lives":3,"died":1,"wrong":{wrong},"broken":{broken}}}"#);

@@ -1,7 +1,8 @@
 //! Runs the decoders of `fuzz/` under libFuzzer, each for its share of the time.
 //!
-//! A stable compiler does: `fuzz/rustc.sh` marks our crates for coverage. What libFuzzer finds new is kept below the
-//! build and tried again by the next run; an input that broke something belongs into `fuzz/corpus/`.
+//! A stable compiler suffices: `fuzz/rustc.sh` instruments Armento's crates for coverage. New inputs of libFuzzer are
+//! kept below the build directory and used again by the next run; an input that caused a failure belongs into
+//! `fuzz/corpus/`.
 
 use crate::count::Count;
 use crate::{ci, root};
@@ -16,14 +17,14 @@ use std::thread;
 const SECONDS: u32 = 60;
 /// One input takes microseconds; one that takes this long hangs, seconds.
 const INPUT_S_MAX: u32 = 10;
-/// Each target allows itself some MiB; libFuzzer itself and its corpus take the rest.
+/// Each target is limited to some MiB; libFuzzer itself and its corpus take the rest.
 const RSS_MB_MAX: u32 = 1024;
 
-/// Its share of the processors beside others.
+/// Its priority for processors beside other steps.
 #[derive(Clone, Copy)]
 pub enum Turn {
     Even,
-    /// What they leave. nice(1).
+    /// The processor time that others leave. nice(1).
     Last,
 }
 
@@ -128,7 +129,7 @@ fn run(sum: &mut Count, targets: &[String], (seconds, seed): Length, turn: Turn)
     Ok(good)
 }
 
-/// The targets, with our own crates instrumented. Before: nothing; it takes half a minute where the rest is built.
+/// Builds the targets, with Armento's crates instrumented; takes half a minute where the rest is built.
 fn build(turn: Turn) -> Result<bool> {
     let words = "build --release --locked --package armento-fuzz --features libfuzzer --bins";
     let status = turn
@@ -143,7 +144,7 @@ fn build(turn: Turn) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Runs one target; what is wrong with it and how to see it again.
+/// Runs one target; returns what failed and how to repeat it.
 fn one(name: &str, (seconds, seed): (usize, Option<u32>), turn: Turn) -> Result<Option<String>> {
     let kept = ci::target().join("fuzz");
     let found = kept.join(name);
@@ -167,11 +168,11 @@ fn one(name: &str, (seconds, seed): (usize, Option<u32>), turn: Turn) -> Result<
         .stderr(File::create(&log).with_context(|| format!("{} not made", log.display()))?)
         .status()
         .with_context(|| format!("{} did not start", program.display()))?;
-    Ok((!status.success()).then(|| told(name, &program, &log)))
+    Ok((!status.success()).then(|| describe_failure(name, &program, &log)))
 }
 
-/// The first line that says what broke, and the call that repeats it.
-fn told(name: &str, program: &Path, log: &PathBuf) -> String {
+/// The first line of the failure, and the command that repeats it.
+fn describe_failure(name: &str, program: &Path, log: &PathBuf) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let says =

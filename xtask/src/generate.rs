@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// A generated page.
 struct Page {
-    /// Where it lives, below the root.
+    /// Its path, below the root.
     path: &'static str,
     text: fn() -> String,
 }
@@ -79,7 +79,7 @@ fn calls() -> String {
     }
     let _ = write!(
         page,
-        "\nA call whose arguments decide counts as the body's; its remarks say when it is.\n\
+        "\nA call for which the arguments decide counts as the body's; its remarks name the condition.\n\
          *Stopped* is what happens when a stop or a move meets the call and no handler runs:\n\n\
          | stopped | what that means |\n|---|---|\n",
     );

@@ -1,7 +1,15 @@
-//! House keeping: `cargo xtask ci | tidy | gen | fuzz | bench`. `ci` is exactly what the server runs.
+//! Tasks of the repository: `cargo xtask ci
 //!
-//! It never changes the product's sources (`gen` writes generated pages of the manual).
-//! Start at [`ci::run`]; the rules of the house are in [`tidy`].
+//! tidy
+//!
+//! gen
+//!
+//! fuzz
+//!
+//! bench`. `ci` is exactly what the server runs.
+//!
+//! It never changes the product's sources (`gen` writes generated pages of the manual). Start at [`ci::run`]; the rules
+//! that are checked are in [`tidy`].
 
 mod ci;
 mod count;

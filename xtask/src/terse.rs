@@ -1,18 +1,17 @@
-//! What of `cargo test -- --show-output` is told: who failed and what it said, what was skipped.
-//! A record of a run that holds a few pages only then still says why the run is red; the whole output
-//! is in a file below the build.
+//! Filters the output of `cargo test -- --show-output`: failed tests with their messages, and skipped tests. Even a log
+//! of a few pages then shows why a run failed; the whole output is in a file below the build directory.
 
-/// Lines of one binary's failures that are told; the file has all.
+/// Lines of one binary's failures that are printed; the file has all.
 const FAILURE_LINES_MAX: usize = 120;
 
 #[derive(Debug, Default)]
 pub struct Terse {
-    /// Within the part of a binary's output that follows `failures:`; lines told of it.
+    /// Inside the part of a binary's output that follows `failures:`: the number of lines printed of it.
     failures: Option<usize>,
 }
 
 impl Terse {
-    /// The line as it is told, if it is.
+    /// The line if it is to be printed.
     pub fn line<'a>(&mut self, line: &'a str) -> Option<&'a str> {
         if let Some(rest) = line.strip_prefix("test result: ") {
             self.failures = None;
@@ -38,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_and_what_was_skipped_are_told() {
+    fn failures_and_skips_are_printed() {
         let all = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nsuccesses:\n\n---- a stdout ----\n\
             hello\nskipped: no lame\n\nfailures:\n\n---- b stdout ----\nit broke\n\nfailures:\n    b\n\n\
             test result: FAILED. 1 passed; 1 failed\nrunning 0 tests\ntest result: ok. 0 passed; 0 failed";
@@ -52,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_failures_is_bounded() {
+    fn number_of_failure_lines_is_bounded() {
         let mut terse = Terse::default();
         let told = std::iter::once("failures:")
             .chain(std::iter::repeat_n("x", 1000))

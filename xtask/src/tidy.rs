@@ -1,7 +1,7 @@
-//! The rules of the house that no compiler checks.
+//! Rules of the repository that no compiler checks.
 //!
-//! Each rule is a function from files to complaints; nothing here changes a file. A complaint names
-//! file, line and rule. Warnings do not fail.
+//! Each rule is a function from files to complaints; it changes no file. A complaint names file, line and rule.
+//! Warnings do not fail.
 
 mod census;
 mod files;
@@ -16,7 +16,7 @@ use anyhow::Result;
 use std::fmt;
 use std::path::Path;
 
-/// Something that should not be so.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     pub file: String,

@@ -3,8 +3,8 @@
  *                                 prints nanoseconds from the connection to the last byte
  *   bulk drain PORT MIB           the same into one buffer: what the link and the kernel can do
  *   bulk send ADDR PORT MIB       out of memory that was filled before
- *   bulk warm MIB [huge]          has so much memory and ends: in a virtual machine it may have been given back to
- *                                 the one below, and who touches it first then would pay for that */
+ *   bulk warm MIB [huge]          touches so much memory and ends: a virtual machine may have returned free memory
+ *                                 to its hypervisor, and the first touch would then be slow */
 #include "clock.h"
 #include <arpa/inet.h>
 #include <sys/mman.h>

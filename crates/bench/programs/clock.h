@@ -1,4 +1,4 @@
-/* What every workload needs: a clock that costs no system call, and a way to give up. */
+/* Shared by all workloads: a clock that costs no system call, and an exit with an error. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 		int status;
 		check(pid > 0, "fork");
 		check(waitpid(pid, &status, 0) == pid && status == 0, "child");
-		/* What the end of one costs is not the next one's. */
+		/* Delays by the end of one child must not affect the next. */
 		usleep(5000);
 	}
 	return 0;

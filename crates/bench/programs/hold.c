@@ -1,11 +1,12 @@
-/* hold MIB RATE MODE [THREADS [MAPPINGS]]: holds so much memory and dirties RATE bytes a second of it, a page a step,
- * in order or (MODE random) anywhere. Says "ready PID". With spin or random it reads the clock without pause and
- * remembers when it did not run; SIGUSR1 makes it print these gaps, "START LENGTH" in nanoseconds, and end; but first
- * it proves that every byte is what it should be, because a move that loses memory is not worth timing.
- * With sleep it waits until it is killed, with huge too, in huge pages. THREADS - 1 more threads wake up now and then and must all be alive at the
- * end; MAPPINGS more mappings of two pages lie beside each other, each unlike its neighbours. With half it
- * waits, too, and every other part of 64 KiB of the memory is nothing of its own: in turn never more than read, zeros
- * that were written, and a copy of the C library's file, which is also mapped as often as makes up an eighth of it. */
+/* hold MIB RATE MODE [THREADS [MAPPINGS]]: allocates so much memory and dirties RATE bytes a second of it, a page a step,
+ * in order or (MODE random) anywhere. Prints "ready PID". With spin or random it reads the clock without pause and
+ * records when it did not run; SIGUSR1 makes it print these gaps, "START LENGTH" in nanoseconds, and end; but first
+ * it checks that every byte is correct, because a move that loses memory is not worth timing.
+ * With sleep it waits until it is killed, with huge too, in huge pages. THREADS - 1 more threads wake up now and then
+ * and must all be alive at the end; MAPPINGS more mappings of two pages are adjacent, each different from its
+ * neighbours. With half it waits, too, and every other part of 64 KiB of the memory has no contents of its own: in turn
+ * only read, zeros that were written, and a copy of the C library's file, which is also mapped as often as makes up an
+ * eighth of it. */
 #include "clock.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -65,7 +66,7 @@ static void map_text(size_t total)
 	while (maps && fd < 0 && fgets(line, sizeof line, maps))
 		if (sscanf(line, "%*s %*s %*s %*s %*s %4095s", path) == 1 && strstr(path, "/libc"))
 			fd = open(path, O_RDONLY);
-	/* Who holds it open stays home. */
+	/* A process that keeps this file open stays home. */
 	if (maps)
 		fclose(maps);
 	check(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > PAGE, "the C library's file");
@@ -78,7 +79,7 @@ static void map_text(size_t total)
 	}
 }
 
-/* What is in a part that is left out. */
+/* Contents of an excluded part. */
 static uint64_t left_out(char *p, size_t at)
 {
 	uint64_t *word = (uint64_t *)(p + at);
@@ -106,7 +107,7 @@ static char *hold(size_t size)
 	return p;
 }
 
-/* Which page a step writes. */
+/* The page that a step writes. */
 static uint64_t choose(uint64_t step, uint64_t pages, uint64_t *dice)
 {
 	if (!dice)
@@ -115,7 +116,7 @@ static uint64_t choose(uint64_t step, uint64_t pages, uint64_t *dice)
 	return *dice % pages;
 }
 
-/* Adds one to the first word of a page a step. The number of steps. */
+/* Adds one to the first word of a page in each step. Returns the number of steps. */
 static uint64_t watch(char *p, size_t size, uint64_t rate, uint64_t *dice)
 {
 	uint64_t begin = now_ns(), last = begin, done = 0;

@@ -11,14 +11,14 @@ use std::path::Path;
 pub struct Facts {
     kernel: String,
     cpu: String,
-    /// Those we may use.
+    /// Processors that this process may use.
     cores: Vec<usize>,
     mem_total_kib: u64,
     huge_pages: String,
     load_before: String,
     pub load_after: String,
     armento: String,
-    /// `release`, `debug` or `unknown`, told by the directory it was built in.
+    /// `release`, `debug` or `unknown`, from the directory of the executable.
     build: &'static str,
 }
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_facts() {
+    fn facts_can_be_read_on_this_machine() {
         assert_ne!(field("/proc/meminfo", "MemTotal"), "unknown");
         assert_eq!(field("/proc/none", "x"), "unknown");
         assert_eq!(load().split(' ').count(), 4);

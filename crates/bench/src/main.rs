@@ -1,9 +1,9 @@
-//! `armento-bench`: the measured bars, each a ratio or difference of two things
-//! measured in turn in one run, A B A B, medians, raw samples kept.
+//! `armento-bench`: the measured bars, each a ratio or difference of two quantities measured alternately in one run, A
+//! B A B, with medians and raw samples.
 //!
-//! It never judges by an earlier run or another machine, and never changes the machine outside the
-//! labs it raises and one directory of compiled workloads; both go with it.
-//! Start at [`run`], then `bench/*.rs`, one file a bench; `row.rs` is what they report.
+//! It never compares with an earlier run or another machine, and never changes the machine outside the labs that it
+//! starts and one directory of compiled workloads; both are removed at its end. Start at [`run`], then `bench/*.rs`,
+//! one file a bench; `row.rs` is their report.
 
 mod bench;
 mod facts;
@@ -25,11 +25,11 @@ use std::time::Duration;
 
 /// No new round begins after this, so that a whole run takes at most 6 minutes.
 const WHOLE: Duration = Duration::from_secs(320);
-/// … and one of everything about moves, with four gigabytes again and again, at most half an hour.
+/// … and a run of all benches of moves, with four gigabytes many times, at most half an hour.
 const ENGINE_WHOLE: Duration = Duration::from_secs(1700);
 /// The group of benches that measure moves.
 const ENGINE: &str = "engine";
-/// Version of what `--json` writes.
+/// Version of the output of `--json`.
 const SCHEMA: &str = "armento.bench/1";
 
 const HELP: &str = "Benches: home start birth local call, of farms rest owner, and of moves (together: engine) bulk pause first bytes beside stalls.
@@ -37,7 +37,7 @@ If none is named: home start birth local call bulk.
 Examples:
   cargo xtask bench                        the everyday bars, on a release build
   cargo xtask bench engine                 moves of every size: some 25 minutes
-  cargo xtask bench rest owner             a farm on which nothing runs, and one whose owner comes back: 6 minutes
+  cargo xtask bench rest owner             a farm on which nothing runs, and one with a returning owner: 6 minutes
   cargo xtask bench --quick                fewer samples, no gigabyte
   cargo xtask bench pause --only threads
   cargo xtask bench call pause --json bench.json
@@ -48,16 +48,16 @@ Exit codes: 0 every bar is met, 1 one is missed or could not be measured, 125 no
 #[derive(Parser)]
 #[command(name = "armento-bench", after_help = HELP)]
 struct Args {
-    /// Only these
+    /// Run only these benches
     #[arg(value_name = "BENCH", value_parser = bench_named)]
     benches: Vec<String>,
-    /// Fewer samples and less memory: shows that it works, not what it is worth
+    /// Fewer samples and less memory: only tests that the benches work
     #[arg(long)]
     quick: bool,
-    /// Of `pause` and `bulk`: only the cases whose names contain this
+    /// Of `pause` and `bulk`: only the cases with this in their names
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// Keep facts, rows and raw samples
+    /// Write facts, rows and raw samples to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// The armento to measure [default: the one beside this program]
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// `Ok(true)`: every bar asked for was measured and met.
+/// `Ok(true)`: every bar was measured and met.
 fn run(args: &Args) -> Result<bool> {
     let benches = chosen(&args.benches);
     let limit = Limit::of(if args.benches.iter().any(|b| b == ENGINE) {
@@ -122,7 +122,7 @@ fn run(args: &Args) -> Result<bool> {
     Ok(rows.iter().all(Row::pass))
 }
 
-/// Those named, each once, in the order of the list; the everyday ones if none is named.
+/// Those named, each once, in the order of the list; the default ones if none is named.
 fn chosen(named: &[String]) -> Vec<&'static Bench> {
     let asked = |b: &&Bench| match named {
         [] => b.everyday,
@@ -131,7 +131,7 @@ fn chosen(named: &[String]) -> Vec<&'static Bench> {
     BENCHES.iter().filter(asked).collect()
 }
 
-/// A bench that fails says so in a row of its own; the others go on.
+/// A bench that fails is reported in a row of its own; the others go on.
 fn measure(bench: &Bench, stage: &stage::Stage, table: &mut Table) {
     if stage.limit.is_over() {
         return table.push(Row::failed(bench.name, "no time was left for it"));
@@ -153,7 +153,7 @@ fn keep(file: &Path, facts: &facts::Facts, quick: bool, rows: &[Row]) -> Result<
     })
 }
 
-/// The one named, or the one built beside us.
+/// The one named, or the one built beside this program.
 fn armento(named: Option<&Path>) -> Result<PathBuf> {
     let path = match named {
         Some(path) => path.to_owned(),
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_is_valid() {
         <Args as clap::CommandFactory>::command().debug_assert();
         assert!(bench_named("call").is_ok_and(|b| b == "call"));
         assert!(bench_named("cal").is_err_and(|e| e.contains("home, start")));

@@ -1,5 +1,5 @@
-//! The workloads: C, because the machine's own numbers are wanted and nothing else; compiled anew
-//! for each run into a directory that any user can run from, removed with the value.
+//! The workloads, in C, so that they measure only the machine; compiled for each run into a directory that any user can
+//! run from, removed with the value.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -18,7 +18,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("pair", include_str!("../programs/pair.c")),
     ("spin", include_str!("../programs/spin.c")),
 ];
-/// Lab nodes have a /tmp of their own; this they share with the machine.
+/// Lab nodes have a /tmp of their own; this directory they share with the machine.
 const BELOW: &str = "/var/tmp";
 const PREFIX: &str = "armento-bench-";
 
@@ -29,9 +29,9 @@ pub struct Programs {
 
 impl Programs {
     pub fn compile() -> Result<Programs> {
-        forget_dead();
+        remove_stale();
         let dir = Path::new(BELOW).join(format!("{PREFIX}{}", std::process::id()));
-        // Fails when somebody else made it: then it is not ours to run from.
+        // Fails when another user has made it: then it must not be used.
         fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let made = Programs { dir };
         fs::write(made.dir.join(HEADER.0), HEADER.1)?;
@@ -57,7 +57,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Where the program `name` is, in the machine and in every node of a lab raised later.
+    /// Path of the program `name`, on the machine and on every node of a lab started later.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
@@ -65,13 +65,13 @@ impl Programs {
 
 impl Drop for Programs {
     fn drop(&mut self) {
-        // What stays is found by the next run.
+        // The next run removes what remains.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
-/// Removes what a killed run left.
-fn forget_dead() {
+/// Removes the directory of a killed run.
+fn remove_stale() {
     let me = fs::metadata("/proc/self").map(|m| m.uid()).ok();
     for entry in fs::read_dir(BELOW).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -81,7 +81,7 @@ fn forget_dead() {
         };
         let ours = entry.metadata().is_ok_and(|m| Some(m.uid()) == me);
         if ours && !Path::new(&format!("/proc/{pid}")).exists() {
-            // Another run may be removing it too.
+            // Another run may be removing it as well.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_workload_compiles_and_leaves_with_the_value() {
+    fn every_workload_compiles_and_is_removed_on_drop() {
         let p = Programs::compile().unwrap();
         let dir = p.dir.clone();
         for (name, _) in SOURCES {

@@ -1,9 +1,9 @@
-//! What a bench reports: one number against its bar, and all samples it was made of.
+//! The report of a bench: one number against its bar, and all its samples.
 
 use serde::Serialize;
 use std::fmt;
 
-/// What a number must not pass.
+/// The limit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bar {
@@ -11,7 +11,7 @@ pub enum Bar {
     AtLeast(f64),
 }
 
-/// Samples of one side, in the order in which they were taken.
+/// Samples of one side, in the order of measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Samples {
     pub what: String,
@@ -95,7 +95,7 @@ impl Row {
         }
     }
 
-    /// The median of one side, with no bar of its own.
+    /// The median of one side, without a bar.
     pub fn alone(bench: &'static str, what: impl Into<String>, one: Samples) -> Row {
         Row {
             bench,
@@ -124,7 +124,7 @@ impl Row {
         match (self.value, self.bar) {
             (Some(v), Some(Bar::AtMost(b))) => v <= b,
             (Some(v), Some(Bar::AtLeast(b))) => v >= b,
-            // Measured to be known.
+            // Measured for information.
             (Some(_), None) => true,
             (None, _) => false,
         }
@@ -162,7 +162,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// The rows so far; each is printed as it comes, for who waits for a long table.
+/// The rows so far; each is printed as it comes, since the whole table takes long.
 #[derive(Debug, Default)]
 pub struct Table(pub Vec<Row>);
 
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_passes_nothing() {
+    fn unmeasured_rows_do_not_pass() {
         assert!(!Row::failed("b", "broken").pass());
         let none = Row::ratio("b", "r", side(&[]), side(&[1.0]), Bar::AtMost(9.0));
         assert!(!none.pass());

@@ -1,4 +1,4 @@
-//! Children with an end: lines as they come, a bound on every wait, killed when dropped.
+//! Child processes: their output line by line, a time limit on every wait, killed when dropped.
 
 use crate::sys;
 use anyhow::{Context, Result, bail};
@@ -7,18 +7,18 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Lines read ahead of us; the reader waits when there are more.
+/// Lines read in advance; the reading thread waits when there are more.
 const AHEAD: usize = 1024;
-/// Longest line a workload prints, and far more.
+/// Longer than any line of a workload.
 const LINE_MAX: u64 = 64 << 10;
-/// Lines kept of one child: the gaps a workload remembers, and a few.
+/// Lines kept of one child: the gaps that a workload records, and a few more.
 const LINES_MAX: usize = 70_000;
-/// Output may come this much after the end: a keeper still holds the pipe, or the reader is slow.
+/// Output may come this much after the end: a keeper still has the pipe, or the reader is slow.
 const LATE: Duration = Duration::from_millis(300);
-/// Between two looks at a child that closed its output but has not ended.
-const LOOK: Duration = Duration::from_millis(1);
+/// Interval between checks of a child that closed its output but has not ended.
+const CHECK_EVERY: Duration = Duration::from_millis(1);
 
-/// A point in time until which something may take.
+/// A deadline.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit(Instant);
 
@@ -40,7 +40,7 @@ impl Limit {
     }
 }
 
-/// A running child. Its output and its errors are one stream of lines.
+/// A running child. Its standard output and standard error are one stream of lines.
 pub struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -50,7 +50,7 @@ pub struct Running {
 impl Running {
     pub fn start(mut command: Command) -> Result<Running> {
         let words: Vec<_> = command.get_args().map(|a| a.to_string_lossy()).collect();
-        // The words before `--` only lead into a node.
+        // The words before `--` only enter the node.
         let own = words.rsplitn(2, |w| w == "--").next().unwrap_or_default();
         let what = own.join(" ");
         let (read, write) = std::io::pipe()?;
@@ -61,9 +61,9 @@ impl Running {
         let child = command
             .spawn()
             .with_context(|| format!("cannot start {what}"))?;
-        // The command holds our copies of the pipe's end.
+        // The command holds copies of the pipe's end.
         drop(command);
-        let (tell, lines) = sync_channel(AHEAD);
+        let (send, lines) = sync_channel(AHEAD);
         std::thread::spawn(move || {
             let mut from = BufReader::new(read);
             let mut line = Vec::new();
@@ -74,7 +74,7 @@ impl Running {
                     _ => return,
                 }
                 let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-                if tell.send(text).is_err() {
+                if send.send(text).is_err() {
                     return;
                 }
             }
@@ -86,7 +86,7 @@ impl Running {
     pub fn line(&mut self, limit: Limit) -> Result<String> {
         match self.lines.recv_timeout(limit.left()) {
             Ok(line) => Ok(line),
-            Err(RecvTimeoutError::Timeout) => bail!("`{}` says nothing", self.what),
+            Err(RecvTimeoutError::Timeout) => bail!("`{}` printed nothing", self.what),
             Err(RecvTimeoutError::Disconnected) => bail!("`{}` ended early", self.what),
         }
     }
@@ -95,7 +95,7 @@ impl Running {
         Ok(sys::signal(self.child.id(), signal)?)
     }
 
-    /// Waits for its end; the lines that were not read yet.
+    /// Waits for its end; returns the remaining lines.
     pub fn finish(mut self, limit: Limit) -> Result<Vec<String>> {
         let mut lines = Vec::new();
         let mut ended: Option<(ExitStatus, Limit)> = None;
@@ -130,7 +130,7 @@ impl Running {
                 return Ok(status);
             }
             self.in_time(limit)?;
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
     }
 
@@ -144,18 +144,18 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail when it has ended and was waited for: that is what we want.
+        // Both fail when it has ended and was waited for, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs to the end; its lines.
+/// Runs the command to its end; returns its lines.
 pub fn lines(command: Command, limit: Limit) -> Result<Vec<String>> {
     Running::start(command)?.finish(limit)
 }
 
-/// Runs to the end; every line is one number.
+/// Runs the command to its end; every line is one number.
 pub fn numbers(command: Command, limit: Limit) -> Result<Vec<f64>> {
     let parse = |l: &String| {
         l.parse::<f64>()
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_in_order_and_failures_are_told() {
+    fn lines_come_in_order_and_failures_are_reported() {
         let many = lines(sh("seq 3000"), Limit::secs(20)).unwrap();
         assert_eq!((many.len(), &many[2999][..]), (3000, "3000"));
         let e = lines(sh("echo why >&2; exit 3"), Limit::secs(20)).unwrap_err();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_does_not_end_is_killed() {
+    fn child_beyond_its_limit_is_killed() {
         let mut r = Running::start(sh("echo $$; exec sleep 600")).unwrap();
         let pid = r.line(Limit::secs(20)).unwrap();
         assert!(r.finish(Limit::of(Duration::from_millis(20))).is_err());

@@ -1,4 +1,4 @@
-//! Labs for the benches: no quota, unshaped links, gone with the value or with this process.
+//! Labs for the benches: no quota, unshaped links, taken down with the value or with this process.
 
 use crate::programs::Programs;
 use crate::run::{self, Limit};
@@ -12,34 +12,34 @@ use std::time::Duration;
 
 /// Workloads run as an ordinary user: root's programs stay home unless a node allows them.
 const USER: &str = "nobody";
-/// Anything that should take less than a second.
+/// Time limit for actions of less than a second.
 pub const SOON: u64 = 20;
-/// To touch memory that the machine must get first.
+/// Time limit for touching memory that the hypervisor must provide first.
 const WARM: u64 = 60;
-/// Free memory is given back 2 s after it was freed (PAGE_REPORTING_DELAY in mm/page_reporting.c, Linux 6.18).
+/// A guest kernel reports free memory 2 s after it was freed (PAGE_REPORTING_DELAY in mm/page_reporting.c, Linux 6.18).
 const REPORTED: Duration = Duration::from_secs(3);
 
-/// All that benches share.
+/// Shared by all benches.
 pub struct Stage {
     pub armento: PathBuf,
     pub programs: Programs,
     pub quick: bool,
-    /// Part of the names of the cases that are wanted; empty: all.
+    /// Part of the names of the selected cases; empty: all.
     pub only: String,
     pub limit: Limit,
 }
 
-/// What differs between the farms of the benches.
+/// Differences between the farms of the benches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Farm {
     /// Every node on the same core.
     pub one_core: bool,
     pub plain: bool,
-    /// Nobody moves but on our word.
+    /// Processes move only by command.
     pub no_policy: bool,
-    /// Fresh programs are dealt to the nodes in turn.
+    /// New programs are placed round-robin.
     pub deals: bool,
-    /// Guests leave when their node's owner comes, who counts as away after three seconds.
+    /// Guests leave when their node's owner comes; the owner counts as away after three seconds.
     pub owner_first: bool,
     /// Unlimited if not given.
     pub link: Option<Link>,
@@ -109,10 +109,10 @@ impl Stage {
         c
     }
 
-    /// Touches so much memory and gives it back, so that whoever takes it next finds memory that this machine has: a
-    /// virtual one gives back what is free, and the first touch then costs 1.5 s a GiB (docs/kernel-notes.md).
-    /// Before that, what was freed earlier is given back, or it would be so in the midst of what is measured. All nodes
-    /// have the same memory.
+    /// Touches so much memory and frees it, so that the next allocation uses memory that this machine already has: a
+    /// virtual one returns free memory to its hypervisor, and the first touch then costs 1.5 s a GiB
+    /// (docs/kernel-notes.md). Waits before that, so that memory freed earlier is returned now and not
+    /// during the measurement. All nodes have the same memory.
     pub fn warm(&self, lab: &Lab, mib: u64, pages: &[&str]) -> Result<()> {
         sleep(REPORTED);
         let size = mib.to_string();
@@ -126,7 +126,7 @@ impl Stage {
     }
 }
 
-/// A lab pins its nodes to the cores of whoever raises it.
+/// A lab pins its nodes to the cores of the process that starts it.
 fn up(spec: Spec, one_core: bool) -> Result<Lab> {
     let all = sys::affinity()?;
     if one_core {
@@ -139,26 +139,26 @@ fn up(spec: Spec, one_core: bool) -> Result<Lab> {
     lab
 }
 
-/// What a move told of itself.
+/// Figures of a move, from its own report.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
     /// CLOCK_MONOTONIC around the command.
     pub begin_ns: u64,
     pub end_ns: u64,
     pub pause_ms: f64,
-    /// From the order to where it runs there.
+    /// From the order to the resumption on the target.
     pub took_ms: f64,
     pub bytes: f64,
 }
 
-/// `armento migrate PID TO`, asked on the home node.
+/// `armento migrate PID TO`, run on the home node.
 pub fn migrate(home: &Node, pid: u32, to: &str, limit: Limit) -> Result<Moved> {
     let mut c = home.command("armento");
     c.args(["migrate", &pid.to_string(), to, "--json"]);
     let begin_ns = sys::now_ns();
     let lines = run::lines(c, limit)?;
     let end_ns = sys::now_ns();
-    let Some([pause_us, total_us, bytes]) = told(&lines.concat()) else {
+    let Some([pause_us, total_us, bytes]) = parse_moved(&lines.concat()) else {
         bail!("`armento migrate` said: {}", lines.join(" / "))
     };
     Ok(Moved {
@@ -170,8 +170,8 @@ pub fn migrate(home: &Node, pid: u32, to: &str, limit: Limit) -> Result<Moved> {
     })
 }
 
-/// What `armento migrate --json` prints: microseconds of pause and in all, bytes.
-fn told(json: &str) -> Option<[f64; 3]> {
+/// Output of `armento migrate --json`: microseconds of pause and in all, bytes.
+fn parse_moved(json: &str) -> Option<[f64; 3]> {
     let said: serde_json::Value = serde_json::from_str(json).ok()?;
     let all = ["pause_us", "total_us", "bytes"].map(|k| said[k].as_f64());
     let [Some(pause), Some(total), Some(bytes)] = all else {
@@ -185,10 +185,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_migrate_says_is_understood() {
+    fn output_of_migrate_is_parsed() {
         let json = r#"{"pid": 8, "node": "n2", "pause_us": 4200, "total_us": 9000, "bytes": 70}"#;
-        assert_eq!(told(json), Some([4200.0, 9000.0, 70.0]));
-        assert_eq!(told(r#"{"pid": 812, "node": null}"#), None);
+        assert_eq!(parse_moved(json), Some([4200.0, 9000.0, 70.0]));
+        assert_eq!(parse_moved(r#"{"pid": 812, "node": null}"#), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The calls that std does not wrap.
+//! System calls that std does not wrap.
 
 use std::io;
 
@@ -55,7 +55,7 @@ pub fn now_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Sleeps until CLOCK_MONOTONIC says `at`, nanoseconds.
+/// Sleeps until CLOCK_MONOTONIC is `at`, nanoseconds.
 pub fn sleep_until(at: u64) {
     let t = libc::timespec {
         tv_sec: (at / 1_000_000_000) as libc::time_t,
@@ -72,7 +72,7 @@ pub fn sleep_until(at: u64) {
     };
 }
 
-/// The calling thread runs before every ordinary one.
+/// Gives the calling thread priority over all ordinary ones.
 pub fn real_time() -> io::Result<()> {
     let least = libc::sched_param { sched_priority: 1 };
     // SAFETY: `least` lives through the call; only this thread changes.
@@ -83,7 +83,7 @@ pub fn real_time() -> io::Result<()> {
     Ok(())
 }
 
-/// Before: `pid` is a child of ours that nobody waited for yet.
+/// Before: `pid` is a child of this process that has not been waited for.
 pub fn signal(pid: u32, signal: i32) -> io::Result<()> {
     // SAFETY: sends a signal; no memory is passed.
     let rc = unsafe { libc::kill(pid as libc::pid_t, signal) };

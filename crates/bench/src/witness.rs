@@ -1,8 +1,8 @@
-//! Tells when the machine's processors themselves stood still: a virtual one may have less than it shows, and
-//! then a program stands still whatever we do, and natively too.
+//! Detects standstills of the machine's processors: a virtual one may have fewer than it shows, and then programs stand
+//! still with and without Armento.
 //!
-//! A real-time thread on each processor wakes up every millisecond. Who is late there was kept from it by nobody's
-//! program: by the machine below, or by the kernel with interrupts closed.
+//! A real-time thread on each processor wakes up every millisecond. When it is late, no program was the cause, but the
+//! machine below, or the kernel with interrupts disabled.
 
 use crate::sys;
 use std::io;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
-/// Nanoseconds: when it began, and how long it was.
+/// Nanoseconds: begin and length.
 pub type Gap = (u64, u64);
 
 const PERIOD_NS: u64 = 1_000_000;
-/// Less is the kernel's own work.
+/// Shorter delays are the kernel's own work.
 const LATE_NS: u64 = 1_000_000;
-/// Half a minute of nothing else.
+/// Half a minute of nothing but standstills.
 const KEPT_MAX: usize = 1 << 14;
 
 pub struct Witness {
@@ -26,7 +26,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// An error where nobody may have a real-time thread.
+    /// Fails where real-time threads are not permitted.
     pub fn begin() -> io::Result<Witness> {
         let mut all = Witness {
             over: Arc::default(),
@@ -45,7 +45,7 @@ impl Witness {
         Ok(all)
     }
 
-    /// When any of them stood still, in order.
+    /// Standstills of any processor, in order.
     pub fn end(mut self) -> Vec<Gap> {
         self.over.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
@@ -87,7 +87,7 @@ fn merged(mut all: Vec<Gap>) -> Vec<Gap> {
     one
 }
 
-/// How much of `gap` lies outside of `stalls`, which are in order and apart.
+/// The part of `gap` outside of `stalls`, which are in order and disjoint.
 pub fn outside((at, len): Gap, stalls: &[Gap]) -> u64 {
     let both = |s: &Gap| (at + len).min(s.0 + s.1).saturating_sub(at.max(s.0));
     len - stalls.iter().map(both).sum::<u64>()
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_overlaps_counts_once() {
+    fn overlaps_count_once() {
         let stalls = merged(vec![(30, 5), (10, 10), (15, 10)]);
         assert_eq!(stalls, [(10, 15), (30, 5)]);
         assert_eq!(outside((0, 100), &stalls), 80);

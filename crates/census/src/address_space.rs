@@ -1,4 +1,4 @@
-//! What the kernel keeps for an address space as a whole.
+//! State of an address space as a whole.
 
 const MM: &str = "crates/migrate/src/image/mm.rs";
 const AREAS: &str = "crates/migrate/src/image/areas.rs";
@@ -139,10 +139,7 @@ pub const ROWS: &[Row] = &[
         "the vDSO and its data pages",
         names![],
         carried("crates/migrate/src/image/vdso.rs"),
-        &[
-            "clocks",
-            "every_guest_is_away_what_it_is_natively_between_all_kernels",
-        ],
+        &["clocks", "every_guest_behaves_natively_between_all_kernels"],
     ),
     row(
         "mm-ksm",
@@ -199,7 +196,7 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "transparent huge pages",
         names![mm_struct: flags],
-        invisible("how a kernel maps memory is its own affair; PR_SET_THP_DISABLE has a row"),
+        invisible("how a kernel maps memory is internal to it; PR_SET_THP_DISABLE has a row"),
         &[],
     ),
     row(
@@ -209,7 +206,7 @@ pub const ROWS: &[Row] = &[
         names![=> Proc("clear_refs")],
         manual(
             "docs/manual/differences.md",
-            "whoever watches its own writes by soft-dirty (CRIU's trackers, some garbage collectors) finds all pages written after a move",
+            "a program that tracks its own writes by soft-dirty (CRIU's trackers, some garbage collectors) finds all pages written after a move",
         ),
         &[],
     ),
@@ -219,7 +216,7 @@ pub const ROWS: &[Row] = &[
         "writes to guest memory of virtual machines, notifiers of devices",
         names![mm_struct: notifier_subscriptions iommu_mm pasid],
         stays("DeviceMapping", "crates/migrate/src/image/files.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "mm-reference-of-node",

@@ -1,4 +1,4 @@
-//! Credentials. All of them are home's: the deputy has them, and calls that ask for rights are made there.
+//! Credentials. All of them are home's: the deputy has them, and calls that require rights are made there.
 
 const PROCESS: &str = "crates/abi/src/x86_64/process.rs";
 const SUB: &str = "crates/abi/src/x86_64/sub.rs";
@@ -49,8 +49,8 @@ pub const ROWS: &[Row] = &[
         Credentials,
         "a program that has rights of its own",
         names![],
-        stays("Privileged", "crates/noded/src/work/target.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        stays("Privileged", "crates/noded/src/moves.rs"),
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "cred-securebits",
@@ -88,14 +88,14 @@ pub const ROWS: &[Row] = &[
                 Call("lsm_get_self_attr"), Call("lsm_set_self_attr")
         ],
         at_home("crates/abi/src/x86_64/system.rs"),
-        &["what_a_profile_of_apparmor_denies_at_home_is_denied_away"],
+        &["apparmor_profile_at_home_holds_away"],
     ),
     row(
         "cred-counts",
         Credentials,
         "what the user has: processes, signals, locked memory",
         names![cred: user ucounts],
-        at_home("crates/keeper/src/calls/fork_and_map.rs"),
+        at_home("crates/keeper/src/family.rs"),
         &["rlimits"],
     ),
     row(

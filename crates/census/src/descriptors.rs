@@ -1,4 +1,4 @@
-//! Descriptor tables, open files, and what watches files through them. All of it is home's: the deputy has the table.
+//! Descriptor tables, open files, and objects that watch files. All of it is home's: the deputy has the table.
 
 const FILES: &str = "crates/abi/src/x86_64/files.rs";
 const SUB: &str = "crates/abi/src/x86_64/sub.rs";
@@ -70,7 +70,7 @@ pub const ROWS: &[Row] = &[
         "label of a security module",
         names![file: f_security],
         at_home(FILES),
-        &["what_a_profile_of_apparmor_denies_at_home_is_denied_away"],
+        &["apparmor_profile_at_home_holds_away"],
     ),
     row(
         "file-epoll",
@@ -185,7 +185,7 @@ pub const ROWS: &[Row] = &[
     row(
         "fd-mq-notify",
         Descriptor,
-        "who is told of the next message of a queue",
+        "process that is notified of the next message of a queue",
         names![=> Call("mq_notify")],
         at_home(EVENTS),
         &["mqueues", "ipc"],
@@ -196,7 +196,7 @@ pub const ROWS: &[Row] = &[
         "a userfaultfd of its own, or one that it was passed",
         names![],
         stays("UnsupportedCall", REASONS),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "fd-perf",
@@ -212,7 +212,7 @@ pub const ROWS: &[Row] = &[
         "open files of /proc that show its own memory or state",
         names![],
         stays("ProcSelfOpen", REASONS),
-        &["every_reason_to_stay_is_told_with_its_remedy", "memfile"],
+        &["every_stay_reason_is_reported_with_remedy", "memfile"],
     ),
     row(
         "fd-bpf",
@@ -225,7 +225,7 @@ pub const ROWS: &[Row] = &[
     row(
         "fd-landlock",
         Descriptor,
-        "landlock: rules that the deputy obeys",
+        "landlock: rules that hold for the deputy",
         names![=> Call("landlock_create_ruleset"), Call("landlock_restrict_self")],
         at_home("crates/abi/src/x86_64/process.rs"),
         &["rarecalls"],

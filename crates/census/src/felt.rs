@@ -1,4 +1,5 @@
-//! Traces of our own work that the program and its family feel: in memory, descriptors, children, results of calls.
+//! Side effects of Armento that the program and its family can notice: in memory, descriptors, children, results of
+//! calls.
 
 use crate::Owner::Trace;
 use crate::{Row, at_home, carried, invisible, manual, names, row};
@@ -9,7 +10,7 @@ pub const ROWS: &[Row] = &[
     row(
         "trace-own-region",
         Trace,
-        "our region in maps of a process at home or away",
+        "Armento's region in maps of a process at home or away",
         names![],
         invisible(
             "a process that reads its own maps is at home, and its region is unmapped before it runs there",
@@ -19,11 +20,11 @@ pub const ROWS: &[Row] = &[
     row(
         "trace-address-space",
         Trace,
-        "addresses that a program may want and our region has",
+        "addresses that a program may request and Armento's region has",
         names![],
         manual(
             "docs/manual/differences.md",
-            "MAP_FIXED_NOREPLACE, and a hint, between 6a0000000000 and 6b0000000000 fail away only; RLIMIT_AS counts our region",
+            "MAP_FIXED_NOREPLACE, and a hint, between 6a0000000000 and 6b0000000000 fail away only; RLIMIT_AS counts Armento's region",
         ),
         &[],
     ),
@@ -33,7 +34,7 @@ pub const ROWS: &[Row] = &[
         "the old range after mremap has moved a mapping away",
         names![],
         invisible(
-            "mremap is the body's own call, and nothing of ours is mapped at an address that the kernel chooses",
+            "mremap is the body's own call, and Armento maps nothing at an address that the kernel chooses",
         ),
         &["oldranges"],
     ),
@@ -59,25 +60,25 @@ pub const ROWS: &[Row] = &[
     row(
         "trace-descriptors",
         Trace,
-        "descriptors of ours in the program's table",
+        "Armento's descriptors in the program's table",
         names![],
         invisible(
-            "taken from outside by pidfd_getfd; a memory file has a number for the length of one call while its thread stands",
+            "taken from outside by pidfd_getfd; a memory file has a number for the duration of one call while its thread is stopped",
         ),
         &["descriptors", "closers"],
     ),
     row(
         "trace-lowest-descriptor",
         Trace,
-        "the lowest free descriptor while a thread of the same table stands in map_region",
+        "the lowest free descriptor while a thread of the same table is stopped in map_region",
         names![],
-        invisible("all threads that share the table stand then"),
+        invisible("all threads that share the table are stopped then"),
         &["clones"],
     ),
     row(
         "trace-children",
         Trace,
-        "children and reapings that are ours",
+        "children and reaping by Armento",
         names![],
         at_home("crates/keeper/src/launch/start.rs"),
         &["waits", "forks"],
@@ -85,7 +86,7 @@ pub const ROWS: &[Row] = &[
     row(
         "trace-stops-of-children",
         Trace,
-        "SIGCHLD and wait results for stops of ours",
+        "SIGCHLD and wait results for Armento's stops",
         names![],
         at_home("crates/keeper/src/signals/route.rs"),
         &["stops", "waits"],
@@ -93,11 +94,11 @@ pub const ROWS: &[Row] = &[
     row(
         "trace-cpu-time",
         Trace,
-        "CPU time that a deputy and our injected calls use",
+        "CPU time that a deputy and Armento's injected calls use",
         names![],
         manual(
             RUN,
-            "at home its kernel answers, which knows only what was used at home",
+            "at home its kernel answers, which counts only what was used at home",
         ),
         &["cputime"],
     ),
@@ -107,7 +108,7 @@ pub const ROWS: &[Row] = &[
         "EINTR of calls that a stop has ended",
         names![],
         carried("crates/migrate/src/image/thread.rs"),
-        &["restarts", "eintrs", "a_blocking_call_survives_every_move"],
+        &["restarts", "eintrs", "blocking_call_survives_every_move"],
     ),
     row(
         "trace-short-writes",
@@ -155,7 +156,7 @@ pub const ROWS: &[Row] = &[
     row(
         "trace-extra-thread",
         Trace,
-        "threads of ours in the program's task directory",
+        "Armento's threads in the program's task directory",
         names![],
         invisible(
             "deputies are its own threads; the keeper and the host are processes of their own",
@@ -165,7 +166,7 @@ pub const ROWS: &[Row] = &[
     row(
         "trace-stale-files",
         Trace,
-        "files that a node keeps and takes for home's current ones",
+        "files that a node keeps and considers equal to home's current ones",
         names![],
         carried("crates/migrate/src/image/files.rs"),
         &["stales"],
@@ -175,7 +176,7 @@ pub const ROWS: &[Row] = &[
         Trace,
         "speed: caches, huge pages and NUMA places after a move",
         names![],
-        invisible("speed is no promise"),
+        invisible("speed is not guaranteed"),
         &[],
     ),
 ];

@@ -4,7 +4,7 @@
 //! `tests/kernel.rs` compares them with the running kernel and its headers; `xtask/src/tidy/census.rs` checks that the
 //! files, reasons and guests that they name exist. Linux 6.1 to 6.18, x86-64.
 //!
-//! Start at [`Row`]. A section of the table is a file: `thread.rs`, `address_space.rs` and so on. Who mends a defect
+//! Start at [`Row`]. A section of the table is a file: `thread.rs`, `address_space.rs` and so on. A fix of a defect
 //! changes the fate of its row, names the guest that shows it, and lowers [`MISSING_ALLOWED`].
 
 mod address_space;
@@ -33,14 +33,14 @@ pub const MISSING_ALLOWED: usize = 0;
 /// Rows that a program could notice and that no guest or test shows. May only fall.
 pub const UNTESTED_ALLOWED: usize = 21;
 
-/// One piece of state, or one trace of our own work.
+/// One piece of state, or one side effect of Armento.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Unique, lower case, words joined by `-`.
     pub id: &'static str,
     pub what: &'static str,
     pub of: Owner,
-    /// What the kernel calls it.
+    /// Its names in the kernel.
     pub names: &'static [Name],
     pub fate: Fate,
     /// Guests (`guests/NAME.c`) and tests (`fn NAME`) that show it.
@@ -49,7 +49,7 @@ pub struct Row {
     pub since: Option<(u16, u16)>,
 }
 
-/// What the kernel attaches it to.
+/// The kernel object that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
     Thread,
@@ -63,11 +63,11 @@ pub enum Owner {
     Timer,
     Namespace,
     Credentials,
-    /// Nothing of the program's: what our work lets it or others see.
+    /// None of the program's: a side effect of Armento that the program or others can notice.
     Trace,
 }
 
-/// What the kernel calls a piece of state.
+/// A name of a piece of state in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// `struct.field`; of anonymous structs and unions inside, their fields.
@@ -89,23 +89,23 @@ pub enum Name {
 /// What becomes of it when its process moves. Paths are below the root of the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Travels; `file` carries it.
+    /// Transferred; the code is in `file`.
     Carried { file: &'static str },
-    /// Who has it does not leave. `reason`: a variant of `Stay` (`crates/model/src/stay.rs`).
+    /// A process with it does not leave. `reason`: a variant of `Stay` (`crates/model/src/stay.rs`).
     StaysHome {
         reason: &'static str,
         file: &'static str,
     },
-    /// The deputy keeps it; who asks is answered from home.
+    /// The deputy keeps it; requests are answered from home.
     AtHome { file: &'static str },
-    /// Nobody can see or feel it.
+    /// No program can notice it.
     Invisible { why: &'static str },
-    /// Differs, and that page of the manual says so.
+    /// Differs, as described on that page of the manual.
     Manual {
         page: &'static str,
         why: &'static str,
     },
-    /// A known defect: lost, or wrong, or not looked at yet.
+    /// A known defect: lost, or wrong, or not examined yet.
     Missing { why: &'static str },
 }
 
@@ -151,7 +151,7 @@ impl Row {
         }
     }
 
-    /// Could a program notice it, and does no guest or test show that it does not?
+    /// Whether a program could notice it, but no guest or test shows that it does not.
     pub fn untested(&self) -> bool {
         self.shown_by.is_empty() && !matches!(self.fate, Fate::Invisible { .. })
     }
@@ -211,7 +211,7 @@ use names;
 pub const SECTIONS: &[(&str, &[Row])] = &[
     ("Processor", registers::ROWS),
     ("Threads", thread::ROWS),
-    ("Threads as others watch them", watched::ROWS),
+    ("Threads as others observe them", watched::ROWS),
     ("Scheduling", scheduling::ROWS),
     ("Processes and sessions", process::ROWS),
     ("prctl and arch_prctl", prctls::ROWS),
@@ -224,8 +224,8 @@ pub const SECTIONS: &[(&str, &[Row])] = &[
     ("Credentials", credentials::ROWS),
     ("Namespaces", namespaces::ROWS),
     ("Files of /proc", procfs::ROWS),
-    ("Traces of our own work that others see", traces::ROWS),
-    ("Traces of our own work that the program feels", felt::ROWS),
+    ("Side effects that others see", traces::ROWS),
+    ("Side effects that the program notices", felt::ROWS),
 ];
 
 /// Every row of the census.
@@ -233,12 +233,12 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
     SECTIONS.iter().flat_map(|(_, rows)| rows.iter())
 }
 
-/// The rows that know this name.
+/// The rows with this name.
 pub fn find(name: Name) -> impl Iterator<Item = &'static Row> {
     rows().filter(move |r| r.names.contains(&name))
 }
 
-/// A field of a struct of the kernel.
+/// Whether there is a row for a field of a struct of the kernel.
 pub fn knows_field(of: &str, field: &str) -> bool {
     let is = |n: &Name| matches!(n, Name::Field(f) if f.split_once('.') == Some((of, field)));
     rows().any(|r| r.names.iter().any(is))

@@ -1,4 +1,4 @@
-//! What the kernel keeps for one mapping: range, rights, file, and the words of VmFlags.
+//! State of one mapping: range, rights, file, and the words of VmFlags.
 
 const AREAS: &str = "crates/migrate/src/image/areas.rs";
 const FLAGS: &str = "crates/migrate/src/image/flags.rs";
@@ -44,7 +44,7 @@ pub const ROWS: &[Row] = &[
         Mapping,
         "a socket of TCP that is mapped to receive (tcp_mmap)",
         names![],
-        stays("DeviceMapping", "crates/keeper/src/calls/fork_and_map.rs"),
+        stays("DeviceMapping", "crates/keeper/src/family.rs"),
         &["sockmaps"],
     ),
     row(
@@ -61,7 +61,7 @@ pub const ROWS: &[Row] = &[
         "a file that is mapped shared and writable",
         names![vm_area_struct: shared],
         stays("SharedMemory", AREAS),
-        &["sharing", "every_reason_to_stay_is_told_with_its_remedy"],
+        &["sharing", "every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "map-shared-memory",
@@ -88,7 +88,7 @@ pub const ROWS: &[Row] = &[
             => VmFlag("io"), VmFlag("pf"), VmFlag("mm")
         ],
         stays("DeviceMapping", "crates/migrate/src/image/files.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "map-kernels-own",
@@ -213,8 +213,8 @@ pub const ROWS: &[Row] = &[
         Mapping,
         "sealed by mseal",
         names![=> VmFlag("sl"), Call("mseal")],
-        stays("SealedMapping", "crates/keeper/src/moves/eligibility.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        stays("SealedMapping", "crates/keeper/src/reasons.rs"),
+        &["every_stay_reason_is_reported_with_remedy"],
     )
     .since(6, 10),
     row(
@@ -293,7 +293,7 @@ pub const ROWS: &[Row] = &[
         Mapping,
         "soft-dirty bit of a mapping",
         names![=> VmFlag("sd")],
-        invisible("says that the mapping is new, which it is; the bits of its pages have a row (mm-soft-dirty)"),
+        invisible("marks the mapping as new, which it is; the bits of its pages have a row (mm-soft-dirty)"),
         &[],
     ),
     row(

@@ -30,8 +30,8 @@ pub const ROWS: &[Row] = &[
             nsproxy: pid_ns_for_children
             => Proc("ns/pid"), Proc("ns/pid_for_children")
         ],
-        stays("ForeignPidNamespace", "crates/keeper/src/moves/eligibility.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        stays("ForeignPidNamespace", "crates/keeper/src/reasons.rs"),
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "ns-time",
@@ -41,7 +41,7 @@ pub const ROWS: &[Row] = &[
             nsproxy: time_ns time_ns_for_children
             => Proc("ns/time"), Proc("ns/time_for_children"), Proc("timens_offsets")
         ],
-        stays("KernelState", "crates/keeper/src/moves/eligibility.rs"),
+        stays("KernelState", "crates/keeper/src/reasons.rs"),
         &["timespaces"],
     ),
     row(
@@ -77,7 +77,7 @@ pub const ROWS: &[Row] = &[
     row(
         "ns-names-of-home",
         Namespace,
-        "host name, and what uname says",
+        "host name, and the other fields of uname",
         names![=> Call("uname"), Call("sethostname"), Call("sysinfo")],
         at_home("crates/abi/src/x86_64/system.rs"),
         &["identity", "limits"],

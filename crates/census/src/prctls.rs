@@ -1,4 +1,4 @@
-//! prctl(2) and arch_prctl(2): options that have no row beside the state that they change.
+//! prctl(2) and arch_prctl(2): options without a row together with the state that they change.
 
 use crate::Name::{ArchPrctl, Prctl, Status};
 use crate::Owner::{AddressSpace, Process, Thread};
@@ -11,7 +11,7 @@ pub const ROWS: &[Row] = &[
         "rdtsc raises SIGSEGV",
         names![=> Prctl(25, "PR_GET_TSC"), Prctl(26, "PR_SET_TSC")],
         stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy", "tsc"],
+        &["every_stay_reason_is_reported_with_remedy", "tsc"],
     ),
     row(
         "prctl-cpuid",
@@ -101,7 +101,7 @@ pub const ROWS: &[Row] = &[
             => Prctl(74, "PR_GET_SHADOW_STACK_STATUS"), Prctl(75, "PR_SET_SHADOW_STACK_STATUS"),
                 Prctl(76, "PR_LOCK_SHADOW_STACK_STATUS")
         ],
-        invisible("EINVAL on x86-64, whose own are in arch_prctl"),
+        invisible("EINVAL on x86-64, which has them in arch_prctl"),
         &[],
     )
     .since(6, 13),
@@ -157,7 +157,7 @@ pub const ROWS: &[Row] = &[
                 Prctl(70, "PR_RISCV_V_GET_CONTROL"), Prctl(71, "PR_RISCV_SET_ICACHE_FLUSH_CTX"),
                 Prctl(72, "PR_PPC_GET_DEXCR"), Prctl(73, "PR_PPC_SET_DEXCR")
         ],
-        invisible("EINVAL on x86-64; a call comes home, where the kernel says so"),
+        invisible("EINVAL on x86-64; a call comes home, where the kernel returns it"),
         &[],
     ),
 ];

@@ -1,7 +1,7 @@
-//! What the threads of a process have in common, its family, its session and terminal, its limits.
+//! State shared by the threads of a process: its family, its session and terminal, its limits.
 
 const PROCESS: &str = "crates/abi/src/x86_64/process.rs";
-const FAMILY: &str = "crates/keeper/src/calls/fork_and_map.rs";
+const FAMILY: &str = "crates/keeper/src/family.rs";
 
 use crate::Name::{Call, Prctl, Proc, Status};
 use crate::Owner::{Process, Session};
@@ -11,7 +11,7 @@ pub const ROWS: &[Row] = &[
     row(
         "process-parent",
         Process,
-        "parent, and who waits for it",
+        "parent, and the process that waits for it",
         names![
             task_struct: real_parent parent children sibling;
             signal_struct: wait_chldexit notify_count
@@ -23,26 +23,26 @@ pub const ROWS: &[Row] = &[
     row(
         "process-tracer",
         Process,
-        "who traces it, and whom it traces",
+        "its tracer, and processes that it traces",
         names![
             task_struct: ptrace ptraced ptracer_cred ptrace_message last_siginfo
             => Call("ptrace")
         ],
-        stays("Traced", "crates/keeper/src/moves/eligibility.rs"),
+        stays("Traced", "crates/keeper/src/reasons.rs"),
         &[
-            "every_reason_to_stay_is_told_with_its_remedy",
-            "one_who_is_away_is_seen_and_handled_at_home",
+            "every_stay_reason_is_reported_with_remedy",
+            "moved_process_is_visible_and_controllable_at_home",
         ],
     ),
     row(
         "process-exit-code",
         Process,
-        "how it ended",
+        "exit status",
         names![
             signal_struct: group_exit_code group_exec_task
             => Call("exit_group"), Call("exit")
         ],
-        at_home("crates/keeper/src/events/dispatch.rs"),
+        at_home("crates/keeper/src/tree.rs"),
         &["exitorders", "waits"],
     ),
     row(
@@ -50,7 +50,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "stop by job control",
         names![signal_struct: group_stop_count flags => Status("State")],
-        at_home("crates/keeper/src/signals/route.rs"),
+        at_home("crates/keeper/src/signals.rs"),
         &["stops", "jobs", "waits"],
     ),
     row(
@@ -115,7 +115,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "RLIMIT_CPU",
         names![],
-        stays("UnsupportedCall", "crates/keeper/src/moves/eligibility.rs"),
+        stays("UnsupportedCall", "crates/keeper/src/reasons.rs"),
         &["limits", "givens"],
     ),
     row(
@@ -132,21 +132,21 @@ pub const ROWS: &[Row] = &[
     row(
         "process-oom",
         Process,
-        "whom the kernel ends first when memory is short",
+        "priority for the kernel's OOM killer",
         names![
             signal_struct: oom_flag_origin oom_score_adj oom_score_adj_min oom_mm
             => Proc("oom_adj"), Proc("oom_score_adj"), Proc("oom_score")
         ],
-        at_home("crates/host/src/isolation/sys.rs"),
+        at_home("crates/host/src/sys.rs"),
         &["selflinks"],
     ),
     row(
         "process-dumpable",
         Process,
-        "not dumpable: the kernel lets nobody read its memory",
+        "not dumpable: the kernel refuses to let others read its memory",
         names![=> Prctl(3, "PR_GET_DUMPABLE"), Prctl(4, "PR_SET_DUMPABLE")],
-        stays("NotDumpable", "crates/keeper/src/moves/eligibility.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy", "prctls"],
+        stays("NotDumpable", "crates/keeper/src/reasons.rs"),
+        &["every_stay_reason_is_reported_with_remedy", "prctls"],
     ),
     row(
         "process-core-dump",
@@ -156,15 +156,15 @@ pub const ROWS: &[Row] = &[
             signal_struct: core_state
             => Status("CoreDumping"), Proc("coredump_filter")
         ],
-        at_home("crates/keeper/src/signals/coredump.rs"),
-        &["one_who_is_away_is_seen_and_handled_at_home"],
+        at_home("crates/keeper/src/cores.rs"),
+        &["moved_process_is_visible_and_controllable_at_home"],
     ),
     row(
         "process-words",
         Process,
         "arguments and environment as others read them",
         names![=> Proc("cmdline"), Proc("environ")],
-        carried("crates/host/src/calls/cmdline.rs"),
+        carried("crates/host/src/words.rs"),
         &["selflinks", "childfiles", "procself"],
     ),
     row(
@@ -204,7 +204,7 @@ pub const ROWS: &[Row] = &[
         ],
         manual(
             "docs/manual/differences.md",
-            "EFAULT, or lost while it comes home: what runs at home is not traced, and the kernel tells nobody of the call",
+            "EFAULT, or lost while it comes home: what runs at home is not traced, and the kernel reports the call to no process",
         ),
         &["copying"],
     ),
@@ -214,7 +214,7 @@ pub const ROWS: &[Row] = &[
         "tracer that Yama permits",
         names![=> Prctl(0x5961_6d61, "PR_SET_PTRACER")],
         at_home("crates/abi/src/x86_64/sub.rs"),
-        &["settings_that_forbid_are_met_or_named"],
+        &["restrictive_settings_are_handled_or_named"],
     ),
     row(
         "process-kcmp",

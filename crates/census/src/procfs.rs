@@ -1,4 +1,4 @@
-//! Files of /proc/PID that show several pieces of state at once; those that show one stand with its row.
+//! Files of /proc/PID that show several pieces of state at once; a file that shows one piece is in its row.
 
 const PROCFS: &str = "crates/abi/src/procfs.rs";
 

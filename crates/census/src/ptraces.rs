@@ -1,7 +1,7 @@
-//! ptrace(2): requests that have no row beside the state that they show. Tracer and traced process stay home.
+//! ptrace(2): requests without a row together with the state that they show. Tracer and traced process stay home.
 
-const REASONS: &str = "crates/keeper/src/moves/eligibility.rs";
-const TESTS: &[&str] = &["every_reason_to_stay_is_told_with_its_remedy"];
+const REASONS: &str = "crates/keeper/src/reasons.rs";
+const TESTS: &[&str] = &["every_stay_reason_is_reported_with_remedy"];
 
 use crate::Name::Ptrace;
 use crate::Owner::{PendingSignal, Process, Thread};

@@ -1,4 +1,4 @@
-//! What the processor keeps for one thread: registers, and rights to use parts of it.
+//! State of one thread in the processor: registers, and rights to use parts of it.
 
 use crate::Name::{ArchPrctl, Call, Prctl, Proc, Ptrace, VmFlag};
 use crate::Owner::{Process, Thread};
@@ -86,8 +86,8 @@ pub const ROWS: &[Row] = &[
             thread_struct: tls_array
             => Ptrace(25, "PTRACE_GET_THREAD_AREA"), Ptrace(26, "PTRACE_SET_THREAD_AREA")
         ],
-        stays("ThirtyTwoBit", "crates/host/src/calls/dispatch.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        stays("ThirtyTwoBit", "crates/host/src/serve.rs"),
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "thread-debug-registers",
@@ -95,7 +95,7 @@ pub const ROWS: &[Row] = &[
         "hardware breakpoints that a tracer set and left behind when it detached",
         names![thread_struct: ptrace_bps virtual_dr6 ptrace_dr7],
         stays("KernelState", "crates/migrate/src/image/uncarried.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "thread-io-ports",
@@ -117,7 +117,7 @@ pub const ROWS: &[Row] = &[
         "CR2, trap number and error code of the last fault, which a signal frame shows",
         names![thread_struct: cr2 trap_nr error_code],
         invisible(
-            "set anew before every frame of a fault; a frame of another signal shows zeros or old values, which nobody may rely on",
+            "set anew before every frame of a fault; a frame of another signal shows zeros or old values, which no program may rely on",
         ),
         &[],
     ),

@@ -1,4 +1,4 @@
-//! How the kernel schedules a thread, and what it counts while it does.
+//! Scheduling of a thread, and its counters.
 
 const PROCESS: &str = "crates/abi/src/x86_64/process.rs";
 const CALLS: &str = "docs/manual/calls.md";
@@ -163,7 +163,7 @@ pub const ROWS: &[Row] = &[
         ],
         manual(
             "docs/manual/differences.md",
-            "ru_maxrss counts what is resident away while the process is there, and not afterwards; a parent is not told of it",
+            "ru_maxrss counts what is resident away while the process is there, and not afterwards; it is not reported to the parent",
         ),
         &["usage"],
     ),

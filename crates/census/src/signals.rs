@@ -1,4 +1,4 @@
-//! Signals: dispositions, masks, stacks, what waits.
+//! Signals: dispositions, masks, stacks, pending signals.
 
 const SIGS: &str = "crates/migrate/src/image/sigs.rs";
 const THREAD: &str = "crates/migrate/src/image/thread.rs";
@@ -87,7 +87,7 @@ pub const ROWS: &[Row] = &[
         names![],
         manual(
             "docs/manual/differences.md",
-            "the kernel does not tell which thread a sender at home meant: such a signal counts as the process's",
+            "the kernel does not report which thread a sender at home meant: such a signal counts as the process's",
         ),
         &[],
     ),

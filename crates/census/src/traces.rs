@@ -1,4 +1,4 @@
-//! Traces of our own work that others see: in /proc, on files, in accounts.
+//! Side effects of Armento that others see: in /proc, on files, in accounts.
 
 use crate::Name::Status;
 use crate::Owner::Trace;
@@ -10,11 +10,11 @@ pub const ROWS: &[Row] = &[
     row(
         "trace-tracer",
         Trace,
-        "TracerPid, while calls are led to their end or CPU time is corrected",
+        "TracerPid, while a restarted call is completed or CPU time is corrected",
         names![=> Status("TracerPid")],
         manual(
             "docs/manual/differences.md",
-            "a program at home that reads it in that moment sees our keeper",
+            "a program at home that reads it in that moment sees Armento's keeper",
         ),
         &["statfiles"],
     ),
@@ -38,7 +38,7 @@ pub const ROWS: &[Row] = &[
             RUN,
             "while CPU time is corrected, and under --spread, they cannot attach",
         ),
-        &["one_who_is_away_is_seen_and_handled_at_home"],
+        &["moved_process_is_visible_and_controllable_at_home"],
     ),
     row(
         "trace-debuggers-within",
@@ -47,7 +47,7 @@ pub const ROWS: &[Row] = &[
         names![],
         manual(
             "docs/manual/differences.md",
-            "EPERM: the process is not let go before the call is made",
+            "EPERM: the process is not detached before the call is made",
         ),
         &[],
     ),
@@ -60,7 +60,7 @@ pub const ROWS: &[Row] = &[
             RUN,
             "a set-uid program runs at home untraced; one that its user may not read, exec'd without a fork under --spread, runs without its rights",
         ),
-        &["a_tree_is_spread_from_the_first_instant"],
+        &["spread_places_every_exec_and_keeps_rights"],
     ),
     row(
         "trace-state",
@@ -91,7 +91,7 @@ pub const ROWS: &[Row] = &[
         names![],
         manual(
             "docs/manual/differences.md",
-            "EIO, or zeros while it comes home: the kernel tells nobody of the open",
+            "EIO, or zeros while it comes home: the kernel reports the open to no process",
         ),
         &["memfile"],
     ),
@@ -106,7 +106,7 @@ pub const ROWS: &[Row] = &[
     row(
         "trace-inotify",
         Trace,
-        "inotify events of files that we open: the program, what it maps",
+        "inotify events of files that Armento opens: the program, what it maps",
         names![],
         manual(
             "docs/manual/differences.md",
@@ -121,7 +121,7 @@ pub const ROWS: &[Row] = &[
         names![],
         manual(
             "docs/manual/differences.md",
-            "as inotify; a program that answers permission events and is of the same tree may stand still while we wait for it",
+            "as inotify; a program that answers permission events and is of the same tree may be stopped while Armento waits for it",
         ),
         &[],
     ),
@@ -139,32 +139,32 @@ pub const ROWS: &[Row] = &[
     row(
         "trace-held-files",
         Trace,
-        "files that we keep open when the program has closed and unmapped them",
+        "files that Armento keeps open when the program has closed and unmapped them",
         names![],
         invisible(
-            "closed when the last process of its tree is home (crates/keeper/src/calls/fork_and_map.rs); umount comes home first",
+            "closed when the last process of its tree is home (crates/keeper/src/family.rs); umount comes home first",
         ),
         &["stales"],
     ),
     row(
         "trace-leases",
         Trace,
-        "leases that we take on files that are read ahead",
+        "leases that Armento takes on files that are read ahead",
         names![],
         manual(
             RUN,
-            "who opens such a file for writing waits at most about half a second; with O_NONBLOCK the open says EWOULDBLOCK",
+            "an open of such a file for writing waits at most about half a second; with O_NONBLOCK it fails with EWOULDBLOCK",
         ),
         &["files"],
     ),
     row(
         "trace-leases-of-mappings",
         Trace,
-        "leases that we take on files that are mapped shared and read-only",
+        "leases that Armento takes on files that are mapped shared and read-only",
         names![],
         manual(
             "docs/manual/differences.md",
-            "who opens such a file for writing waits until the keeper lets go",
+            "an open of such a file for writing waits until the keeper releases the lease",
         ),
         &[],
     ),
@@ -194,7 +194,7 @@ pub const ROWS: &[Row] = &[
         names![],
         manual(
             "docs/manual/differences.md",
-            "audit and Yama log our ptrace at home",
+            "audit and Yama log Armento's ptrace at home",
         ),
         &[],
     ),
@@ -203,15 +203,15 @@ pub const ROWS: &[Row] = &[
         Trace,
         "core dumps: mappings and registers",
         names![],
-        carried("crates/keeper/src/signals/coredump.rs"),
-        &["one_who_is_away_is_seen_and_handled_at_home"],
+        carried("crates/keeper/src/cores.rs"),
+        &["moved_process_is_visible_and_controllable_at_home"],
     ),
     row(
         "trace-exec-text-busy",
         Trace,
-        "ETXTBSY for who writes the program's file",
+        "ETXTBSY for writers of the program's file",
         names![],
-        at_home("crates/keeper/src/moves/hollow.rs"),
+        at_home("crates/keeper/src/hollow.rs"),
         &["alike"],
     ),
 ];

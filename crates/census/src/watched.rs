@@ -1,4 +1,4 @@
-//! What the kernel keeps for one thread so that others can watch, measure and account it, and its own bookkeeping.
+//! State of one thread for observation, measurement and accounting by others, and the kernel's own bookkeeping.
 
 use crate::Name::{Call, Prctl, Proc};
 use crate::Owner::Thread;
@@ -19,7 +19,7 @@ pub const ROWS: &[Row] = &[
             => Call("uprobe"), Call("uretprobe")
         ],
         stays("KernelState", "crates/migrate/src/image/breakpoints.rs"),
-        &["every_reason_to_stay_is_told_with_its_remedy"],
+        &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
         "thread-perf-events",
@@ -87,14 +87,14 @@ pub const ROWS: &[Row] = &[
     row(
         "thread-core-scheduling",
         Thread,
-        "cookie of core scheduling: who may share a core",
+        "cookie of core scheduling: threads that may share a core",
         names![
             task_struct: core_node core_cookie core_occupation
             => Prctl(62, "PR_SCHED_CORE")
         ],
         manual(
             "docs/manual/differences.md",
-            "set at home; a body shares a core with whoever its node lets run there",
+            "set at home; a body shares a core with any process of its node",
         ),
         &["rarecalls"],
     ),

@@ -1,6 +1,7 @@
-//! The running kernel and its headers, asked for names that no row knows.
+//! Compares the running kernel and its headers with the rows, for names without a row.
 //!
-//! A failure says what to do: write a row, with the fate that the code has, or add the name to the row that it belongs to.
+//! A failure names the remedy: write a row, with the fate that the code has, or add the name to the row that it belongs
+//! to.
 
 mod btf;
 
@@ -33,12 +34,12 @@ fn kernel() -> String {
     format!("Linux {}", said.trim())
 }
 
-/// Fails with a sentence for each name that no row knows.
-fn must_be_known(whose: &str, what: &str, unknown: impl Iterator<Item = String>) {
+/// Fails with a sentence for each name without a row.
+fn must_be_known(kernel_name: &str, what: &str, unknown: impl Iterator<Item = String>) {
     let unknown: Vec<String> = unknown.collect();
     assert!(
         unknown.is_empty(),
-        "{whose} has {what} that no row of the census knows: {}. Look what becomes of each when its process moves, \
+        "{kernel_name} has {what} without a row in the census: {}. Find out what becomes of each when its process moves, \
          then add it to the row it belongs to, or a row, below crates/census/src, and run cargo xtask gen",
         unknown.join(", ")
     );
@@ -116,14 +117,14 @@ fn fields_of_the_kernels_structs_have_rows() {
             let fields = btf.fields(of);
             assert!(!fields.is_empty(), "{file}: no struct {of}");
             let unknown = fields.into_iter().filter(|f| !knows_field(of, f));
-            let whose = if file == BTF { kernel() } else { file.clone() };
+            let kernel_name = if file == BTF { kernel() } else { file.clone() };
             let unknown = unknown.map(|f| format!("{of}.{f}"));
-            must_be_known(&whose, "fields", unknown);
+            must_be_known(&kernel_name, "fields", unknown);
         }
     }
 }
 
-/// `#define NAME NUMBER` of a header, for names that begin so.
+/// `#define NAME NUMBER` of a header, for names with this prefix.
 fn defines(header: &str, prefix: &str) -> Option<Vec<(String, u64)>> {
     let text = fs::read_to_string(header).ok()?;
     let one = |line: &str| {
@@ -138,7 +139,7 @@ fn defines(header: &str, prefix: &str) -> Option<Vec<(String, u64)>> {
     Some(text.lines().filter_map(one).collect())
 }
 
-/// Options of `header` against the rows. `not`: what begins so is none.
+/// Options of `header` against the rows. `not`: prefixes of names that are no options.
 fn header_is_known(
     header: &str,
     (prefix, not): (&str, &[&str]),
@@ -220,7 +221,7 @@ fn advice_has_rows() {
 }
 
 #[test]
-fn a_name_is_found_by_its_row() {
+fn names_lead_to_their_rows() {
     let mut rows = find(Name::Status("TracerPid"));
     assert_eq!(rows.next().map(|r| r.id), Some("trace-tracer"));
     assert!(knows_field("task_struct", "personality") && !knows_field("file", "personality"));

@@ -1,4 +1,4 @@
-//! What must hold of the table by itself. That its files, reasons and guests exist is checked by `cargo xtask tidy`.
+//! Consistency of the table itself. That its files, reasons and guests exist is checked by `cargo xtask tidy`.
 
 use armento_census::{
     Fate, MISSING_ALLOWED, Name, UNTESTED_ALLOWED, missing_rows, page, rows, untested_rows,
@@ -17,7 +17,7 @@ fn ids_are_unique_words() {
 }
 
 #[test]
-fn a_name_stands_in_one_row() {
+fn each_name_is_in_one_row() {
     let mut seen = BTreeSet::new();
     for r in rows() {
         for n in r.names {
@@ -30,11 +30,11 @@ fn a_name_stands_in_one_row() {
 }
 
 #[test]
-fn defects_and_untested_rows_only_become_fewer() {
+fn defects_and_untested_rows_never_increase() {
     let check = |what: &str, n: usize, allowed: usize| {
         assert!(
             n <= allowed,
-            "{n} {what} rows, {allowed} are allowed: mend one, or write the guest"
+            "{n} {what} rows, {allowed} are allowed: fix one, or write the guest"
         );
         assert!(
             n >= allowed,
@@ -46,16 +46,16 @@ fn defects_and_untested_rows_only_become_fewer() {
 }
 
 #[test]
-fn reasons_are_told() {
+fn reasons_are_explained() {
     for r in rows() {
         if let Fate::Invisible { why } | Fate::Manual { why, .. } | Fate::Missing { why } = r.fate {
-            assert!(why.len() >= 5, "{} says too little", r.id);
+            assert!(why.len() >= 5, "{} is too short", r.id);
         }
     }
 }
 
 #[test]
-fn the_page_in_the_tree_is_the_one_that_is_rendered() {
+fn page_in_the_tree_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/state-census.md");
     let there = std::fs::read_to_string(path).unwrap_or_default();
     assert!(

@@ -5,9 +5,9 @@ use armento_abi::{Place, Restart, Row, describe};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
 
-/// Columns of a terminal that everybody has. Who pipes the table into `grep` gets a line a call.
+/// Columns of a standard terminal. Output to a pipe has one line for each call.
 const WIDTH: usize = 80;
-/// Remarks stand below their call, behind the numbers.
+/// Remarks are on the lines below their call, indented past the numbers.
 const INDENT: usize = 5;
 
 pub fn run(as_json: bool) {
@@ -64,7 +64,7 @@ fn wide(rows: &[&Row]) -> String {
     table(&HEADS, &cells)
 }
 
-/// Remarks on lines of their own.
+/// With remarks on lines of their own.
 fn narrow(rows: &[&Row]) -> String {
     let heads = &HEADS[..HEADS.len() - 1];
     let short = |row: &&Row| cells(row)[..heads.len()].to_vec();
@@ -110,15 +110,15 @@ fn legend() -> String {
         )
 }
 
-/// What is said of calls that this kernel has and the table lacks.
+/// The text on calls that this kernel has and the table lacks.
 fn beyond(unlisted: &Option<Vec<String>>) -> String {
     match unlisted {
         None => "Whether this kernel has more calls cannot be seen here (/proc/kallsyms);\n\
-                 a process that makes one comes home.\n"
+                 a process that makes one is moved home.\n"
             .into(),
         Some(names) if names.is_empty() => "This kernel has no call that the table lacks.\n".into(),
         Some(names) => {
-            let what = "This kernel has calls that the table lacks; who makes one comes home:";
+            let what = "This kernel has calls that the table lacks; a process that makes one is moved home:";
             format!("{what}\n{}", wrap(&names.join(" "), 2))
         }
     }
@@ -136,13 +136,13 @@ const ENTRY: &str = "__x64_sys_";
 
 fn entries(symbols: &str) -> Vec<&str> {
     let symbols = symbols.lines().filter_map(|l| l.split_whitespace().nth(2));
-    // Parts that the compiler cut off have a dot in their names.
+    // The compiler's split-off parts of functions have a dot in their names.
     let whole = symbols.filter(|s| !s.contains('.'));
     whole.filter_map(|s| s.strip_prefix(ENTRY)).collect()
 }
 
-/// KERNEL: kernel/sys_ni.c, syscall_32.tbl, Linux 6.18. Entries that no 64-bit number of this
-/// architecture leads to, beside those known by their ending; and `ni`, which stands for none.
+/// KERNEL: kernel/sys_ni.c, syscall_32.tbl, Linux 6.18. Entries that no 64-bit number of this architecture uses, beside
+/// those known by their ending; and `ni`, the entry for unimplemented calls.
 const OTHER_TABLES: &[&str] = &[
     "fadvise64_64",
     "fstatfs64",
@@ -186,7 +186,7 @@ const OTHER_TABLES: &[&str] = &[
     "waitpid",
 ];
 
-/// Entries whose name is not that of their call. KERNEL: syscall_64.tbl, Linux 6.18.
+/// Entries with another name than their call. KERNEL: syscall_64.tbl, Linux 6.18.
 const OTHER_NAMES: &[&str] = &[
     "newfstat",
     "newlstat",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_a_call_says_everything() {
+    fn each_call_has_one_complete_line() {
         let text = wide(&rows());
         assert_eq!(text.lines().count(), 1 + rows().len());
         let line = |name: &str| {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_it_is_at_most_80_columns_wide() {
+    fn table_on_a_terminal_has_at_most_80_columns() {
         let text = narrow(&rows()) + &legend() + &beyond(&None) + &beyond(&Some(Vec::new()));
         for line in text.lines() {
             assert!(line.len() <= WIDTH, "{line}");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_see_the_same_table() {
+    fn json_has_the_same_table() {
         let calls: Vec<Value> = rows().into_iter().map(fields).collect();
         let of = |name: &str| calls.iter().find(|c| c["name"] == name).cloned();
         let want = json!({

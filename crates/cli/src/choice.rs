@@ -1,13 +1,13 @@
-//! A choice that only a person can make: asked on a terminal, refused elsewhere with the words to type.
+//! A choice that the user must make: asked on a terminal; elsewhere refused with the command to type.
 
 use crate::out::Failure;
 use armento_noded::Candidate;
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// Answers that are no number of the list; then nobody is there.
+/// After this many invalid answers the command fails.
 const TRIES: usize = 3;
 
-/// Which of its addresses the other nodes reach.
+/// Which of its addresses other nodes reach.
 pub fn address(all: &[Candidate]) -> Result<String, Failure> {
     let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
     match terminal {
@@ -44,7 +44,7 @@ fn ask<'a>(
     None
 }
 
-/// What was typed, as a shell takes it again.
+/// The command line, quoted for a shell.
 fn typed() -> String {
     let words = std::env::args().skip(1).map(|w| quoted(&w));
     let all: Vec<String> = std::iter::once("armento".to_owned()).chain(words).collect();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_the_list_is_taken() {
+    fn number_chooses_from_the_list() {
         let check = |typed: &str, want: Option<&str>| {
             let (all, mut shown) = (two(), Vec::new());
             let got = ask(&all, &mut typed.as_bytes(), &mut shown);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_the_words_to_type_are_told() {
+    fn without_a_terminal_the_error_shows_the_command() {
         let no = refusal(&two(), "armento farm init --name n1");
         assert!(no.message.contains("10.0.0.1 (eth0), 10.1.0.1 (eth1)"));
         assert!(

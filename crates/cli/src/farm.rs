@@ -1,4 +1,5 @@
-//! `armento farm init`, `token`; `trust`, `reload` and `remove` in `trust.rs`, what is switched off in `switches.rs`.
+//! `armento farm init`, `token`; `trust`, `reload` and `remove` are in `trust.rs`, the switches of a node in
+//! `switches.rs`.
 
 use crate::out::{Failure, say};
 use crate::{choice, service, switches, trust};
@@ -17,40 +18,40 @@ const TOKEN_HELP: &str = "Examples:
 
 #[derive(clap::Subcommand)]
 pub enum Cmd {
-    /// Make a farm whose first node is this one; prints the command with which others join
+    /// Make a farm with this node as its first; prints the command with which others join
     #[command(after_help = INIT_HELP)]
     Init(Init),
     /// Make another token with which nodes join
     #[command(after_help = TOKEN_HELP)]
     Token(Token),
-    /// Show or change whom this node trusts: where it sends to, whose guests it takes
+    /// Show or change the nodes that this node trusts: where it sends processes, which guests it takes
     #[command(after_help = trust::HELP)]
     Trust(trust::Trust),
-    /// Have the daemon read its configuration again
+    /// Make the daemon read its configuration again
     #[command(after_help = trust::RELOAD_HELP)]
     Reload(trust::Reload),
-    /// Take a node out of the farm for good; its keys open nothing any more
+    /// Remove a node from the farm for good; its keys are no longer accepted
     #[command(after_help = trust::REMOVE_HELP)]
     Remove(trust::Remove),
-    /// Say what is switched off on this node, and who is away or here
+    /// Show what is switched off on this node, and how many processes are away or here
     #[command(after_help = switches::STATUS_HELP)]
     Status(switches::Status),
     /// Take part in the farm again
     #[command(after_help = switches::START_HELP)]
     Start(switches::Status),
-    /// Own processes home, guests away; nothing comes or goes until `start`
+    /// Own processes home, guests away; none leaves or arrives until `start`
     #[command(after_help = switches::STOP_HELP)]
     Stop(switches::Going),
-    /// Guests away, and none comes
+    /// Send guests away and accept none
     #[command(after_help = switches::DRAIN_HELP)]
     Drain(switches::Drain),
-    /// Let no guest come
+    /// Accept no guests
     #[command(after_help = switches::BLOCK_HELP)]
     Block(switches::Switch),
-    /// Keep own processes here, unless a person moves them
+    /// Keep own processes here, unless a user moves them
     #[command(after_help = switches::STAY_HELP)]
     Stay(switches::Switch),
-    /// Tell nobody of this node's load, and move nobody
+    /// Do not report this node's load, and move no process automatically
     #[command(after_help = switches::QUIET_HELP)]
     Quiet(switches::Switch),
     /// Send guests away, once
@@ -82,10 +83,10 @@ pub struct Init {
 
 #[derive(clap::Args)]
 pub struct Token {
-    /// Valid for so many hours
+    /// Hours that the token is valid
     #[arg(long, value_name = "H", default_value_t = TOKEN_TTL.as_secs() / 3600, value_parser = clap::value_parser!(u64).range(0..=8760))]
     hours: u64,
-    /// Good for so many nodes
+    /// Number of nodes that the token admits
     #[arg(long, value_name = "N", default_value_t = TOKEN_USES)]
     uses: u32,
     /// Settings [default: /etc/armento/config.toml if it exists]

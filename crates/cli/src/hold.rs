@@ -1,6 +1,6 @@
 //! `armento hold PID [-- COMMAND]`.
 
-use crate::out::{Failure, confused, say};
+use crate::out::{Failure, say, unexpected_answer};
 use crate::sys;
 use armento_client::api::{Answer, Ask, Dest};
 use armento_client::{AskError, MOVE, Session};
@@ -15,14 +15,14 @@ const HELP: &str = "Examples:
   armento hold 4711 -- strace -p 4711
   armento hold 4711                        until `armento migrate 4711 balance`
 
-While a process is away its half at home is traced by Armento and has no memory: debuggers are refused.";
+While a process is away its half at home is traced by Armento and has no memory: debuggers cannot attach.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// The process, as its home numbers it
+    /// The process, by its pid at home
     pid: Pid,
-    /// Run this meanwhile; the process is held no longer than it runs
+    /// Run this command; the process is held until it ends
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -54,12 +54,12 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
-/// False: nobody manages it, so it is at home and stays there.
+/// False: the process has no keeper, so it is at home and stays there.
 fn send(pid: Pid, to: Dest) -> anyhow::Result<bool> {
     let mut session = Session::connect().map_err(Failure::from)?;
     match session.ask(Ask::Migrate { pid, to }, MOVE) {
         Ok(Answer::Moved { .. } | Answer::Done) => Ok(true),
-        Ok(_) => Err(confused()),
+        Ok(_) => Err(unexpected_answer()),
         Err(AskError::Refused(no)) if no.code == "not-held" => Ok(false),
         Err(e) => Err(Failure::from(e).into()),
     }

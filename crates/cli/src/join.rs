@@ -16,7 +16,7 @@ node admits this one it tries to reach it, TCP and UDP: a join that cannot work 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// As `armento farm init` or `armento farm token` printed it
+    /// The token that `armento farm init` or `armento farm token` printed
     token: String,
     /// A member that admits nodes: address or name, and port if that is not 7117
     #[arg(value_name = "A:P")]
@@ -27,10 +27,10 @@ pub struct Args {
     /// Where the others reach this node [default: the address that the member sees]
     #[arg(long, value_name = "A[:P]")]
     address: Option<String>,
-    /// Join though the member cannot reach this node now
+    /// Join although the member cannot reach this node now
     #[arg(long)]
     no_check: bool,
-    /// Join though another node has this machine-id: several nodes on one machine
+    /// Join although another node has this machine-id: several nodes on one machine
     #[arg(long)]
     same_machine: bool,
     /// Name of this node [default: the host's name]
@@ -41,7 +41,7 @@ pub struct Args {
     config: Option<PathBuf>,
 }
 
-/// Said of a join that worked.
+/// A warning about a join that succeeded.
 fn warn(what: &str, hint: &str) {
     eprintln!("armento: {what}\nhint: {hint}");
 }

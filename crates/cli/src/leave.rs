@@ -12,7 +12,7 @@ const HELP: &str = "Example:
 
 The daemon ends when the node has left. To come back, join again.";
 
-/// The daemon gives everybody a minute to go where they belong.
+/// The daemon gives processes a minute to return to their homes.
 const LEAVING: Duration = Duration::from_secs(90);
 
 #[derive(clap::Args)]
@@ -38,7 +38,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Err(e) => return Err(Failure::from(e).into()),
     }
     if key {
-        say("it held the farm's key: the others go on, but nobody can join them any more\n");
+        say(
+            "it held the farm's key: the other nodes continue, but no node can join them any more\n",
+        );
     }
     Ok(0)
 }

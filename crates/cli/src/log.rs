@@ -1,6 +1,6 @@
 //! `armento log`.
 
-use crate::out::{ask, confused, say, say_json, table};
+use crate::out::{ask, say, say_json, table, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, LogEntry, Outcome};
 use armento_model::clean;
@@ -16,23 +16,23 @@ const HELP: &str = "Examples:
   armento log --json | jq '.entries[] | select(.cause == \"turn\")'
 
 What this node decided about its own programs: WHY is `placed` at its exec, `share` of a processor, `turn` for equal
-progress, `memory` that runs out, `asked` by a person, `not-trusted`, `stop` or `bring`. NOW and THEN: what it gets of
+progress, `memory` that runs out, `asked` by a user, `not-trusted`, `stop` or `bring`. NOW and THEN: what it gets of
 a standard processor, here and there; PRICE: what the move costs one; BEHIND: how far it is behind the others.";
 
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
-/// More than a daemon remembers.
+/// More entries than a daemon keeps.
 const FOLLOWED_MAX: u32 = 4096;
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// So many of the newest
+    /// Number of newest entries to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 30)]
     count: u32,
-    /// Go on, line by line
+    /// Print new entries as they come
     #[arg(long, short)]
     follow: bool,
-    /// Print JSON (schema armento.log/1; with --follow a document a line)
+    /// Print JSON (schema armento.log/1; with --follow one document a line)
     #[arg(long)]
     json: bool,
 }
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
 fn newer(after: u64, count: u32) -> anyhow::Result<Vec<LogEntry>> {
     match ask(Ask::Log { after, count }, ANSWER)? {
         Answer::Log { entries } => Ok(entries),
-        _ => Err(confused()),
+        _ => Err(unexpected_answer()),
     }
 }
 
@@ -86,7 +86,7 @@ fn render(entries: &[LogEntry]) -> String {
     table(&HEADS, &rows)
 }
 
-/// A line that stands alone.
+/// One entry without its table.
 fn line(entry: &LogEntry) -> String {
     let cells: Vec<String> = row(entry).into_iter().filter(|c| c != "-").collect();
     format!("{}\n", cells.join("  "))
@@ -109,7 +109,7 @@ fn row(e: &LogEntry) -> Vec<String> {
     ]
 }
 
-/// The time of day here.
+/// The local time of day.
 fn time(at_ms: u64) -> String {
     let at = Timestamp::from_millisecond(at_ms as i64).unwrap_or_default();
     let there = at.to_zoned(TimeZone::system());
@@ -136,7 +136,7 @@ mod tests {
     use armento_model::Stay;
 
     #[test]
-    fn a_decision_has_its_figures_and_its_end() {
+    fn log_line_shows_figures_and_outcome() {
         let mut entry = LogEntry {
             seq: 1,
             at_ms: 1_000,

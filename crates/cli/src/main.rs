@@ -1,8 +1,8 @@
-//! `armento`: one binary, a verb each for people, daemons, keepers and hosts.
+//! `armento`: one binary, with a verb for each command, for the daemon, for keepers and for hosts.
 //!
-//! This crate decides nothing: it reads words, asks the daemon or calls a library, prints.
-//! Start at [`Verb`]. Exit codes: 125 Armento itself failed, 126 and 127 the program cannot be
-//! run or found, 128+N it ended by signal N; otherwise the program's own.
+//! This crate decides nothing: it parses arguments, asks the daemon or calls a library, and prints. Start at [`Verb`].
+//! Exit codes: 125 Armento itself failed, 126 and 127 the program cannot be run or found, 128+N it ended by signal N;
+//! otherwise the program's own.
 
 mod calls;
 mod choice;
@@ -37,7 +37,7 @@ const TOP_HELP: &str = "Examples:
   armento top                  ... and where they go, on one screen
   armento doctor               what this machine can and cannot do";
 
-/// Running programs move between machines, and nobody notices but the clock.
+/// Running programs move between machines, and only their speed changes.
 #[derive(Parser)]
 #[command(name = "armento", version, after_help = TOP_HELP, max_term_width = 100)]
 struct Cli {
@@ -45,17 +45,17 @@ struct Cli {
     verb: Verb,
 }
 
-/// What is typed most often, for itself: to describe all verbs takes a tenth of the start of one program.
+/// The most frequent verbs alone: describing all verbs would take a tenth of the start of one program.
 #[derive(Parser)]
 #[command(name = "armento")]
-struct Often {
+struct Frequent {
     #[command(subcommand)]
-    verb: OftenVerb,
+    verb: FrequentVerb,
 }
 
 #[derive(Subcommand)]
-enum OftenVerb {
-    /// Run a program; its processes go where there is room
+enum FrequentVerb {
+    /// Run a program; its processes move to nodes with room
     Run(run::Args),
 }
 
@@ -66,38 +66,38 @@ enum Verb {
     Farm(farm::Cmd),
     /// Join a farm
     Join(join::Args),
-    /// Leave the farm: own processes home, guests away, keys forgotten
+    /// Leave the farm: own processes home, guests away, keys deleted
     Leave(leave::Args),
     /// Run this node's daemon
     Node(node::Args),
-    /// Run a program; its processes go where there is room
+    /// Run a program; its processes move to nodes with room
     Run(run::Args),
     /// Show the farm's nodes
     Nodes(nodes::Args),
-    /// Show processes and where they are
+    /// Show processes and the nodes where they run
     Ps(ps::Args),
-    /// The farm on one screen: nodes, processes, moves as they happen
+    /// Show the farm on one screen: nodes, processes, moves as they happen
     Top(top::Args),
     /// Move a running process
     Migrate(migrate::Args),
-    /// Bring a process home and leave it there, for a debugger
+    /// Bring a process home and keep it there, for a debugger
     Hold(hold::Args),
-    /// Say why a process is where it is
+    /// Show why a process is where it is
     Why(why::Args),
-    /// Show what was decided about own processes, with its figures
+    /// Show the decisions about own processes, with their figures
     Log(log::Args),
-    /// A farm on this one machine
+    /// Make a farm on this one machine
     #[command(subcommand)]
     Lab(armento_lab::Cmd),
-    /// Play a scenario in virtual time
+    /// Run a scenario in virtual time
     Sim(sim::Args),
-    /// Prove that moved programs behave as unmoved ones
+    /// Test that moved programs behave as unmoved ones
     Conform(armento_conform::Args),
-    /// Say what this machine can and cannot do, each with a remedy
+    /// Show what this machine can and cannot do, with remedies
     Doctor(armento_lab::doctor::Args),
-    /// 24 encoders on a farm of four nodes, the published experiment
+    /// Run the published experiment: 24 encoders on a farm of four nodes
     Demo(armento_lab::demo::Args),
-    /// What the unit and the package's scripts ask
+    /// Requests of the service's unit and the package's scripts
     #[command(subcommand, hide = true)]
     Service(service::Cmd),
     /// Write manual pages and completions
@@ -106,7 +106,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    // Verbs that no person types come first: they must not start a thread or read a setting.
+    // Internal verbs come first: they must not start a thread or read a setting.
     let first = std::env::args_os().nth(1);
     match first.as_ref().and_then(|a| a.to_str()) {
         Some("host") => return code(armento_host::main()),
@@ -115,8 +115,8 @@ fn main() -> ExitCode {
     }
     let verb = match first {
         Some(verb) if verb == "run" => words().map(
-            |Often {
-                 verb: OftenVerb::Run(args),
+            |Frequent {
+                 verb: FrequentVerb::Run(args),
              }| Verb::Run(args),
         ),
         _ => words().map(|cli: Cli| cli.verb),
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
         Ok(verb) => code(out::finish(dispatch(verb))),
         Err(e) => {
             let asked = !e.use_stderr();
-            // Help that nobody can read any more is no failure.
+            // Help that cannot be printed (closed pipe) is no failure.
             let _ = e.print();
             code(if asked { 0 } else { out::FAILED })
         }
@@ -168,7 +168,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
 }
 
 fn code(n: i32) -> ExitCode {
-    // What does not fit a status is a failure of ours.
+    // A number that is no valid exit status is a failure of Armento.
     u8::try_from(n).map_or(ExitCode::from(125), ExitCode::from)
 }
 
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound_and_every_verb_has_examples() {
+    fn command_line_is_valid_and_every_verb_has_examples() {
         let mut command = Cli::command();
         command.build();
         command.clone().debug_assert();

@@ -1,6 +1,6 @@
 //! `armento migrate PID NODE|home|balance`.
 
-use crate::out::{Failure, confused, say, say_json};
+use crate::out::{Failure, say, say_json, unexpected_answer};
 use armento_client::api::{Answer, Ask, Dest};
 use armento_client::{AskError, MOVE, Session};
 use armento_model::Pid;
@@ -14,22 +14,22 @@ const HELP: &str = "Examples:
   armento migrate 4711 balance     let the farm decide from now on
   armento migrate 4711 n3 --json   the move's figures for a script";
 
-/// A program is born within milliseconds.
-const BORN: Duration = Duration::from_secs(5);
-/// Keepers report each half second.
-const TOLD: Duration = Duration::from_secs(2);
-/// Between two questions.
-const LOOK: Duration = Duration::from_millis(20);
+/// Time limit for the start of a program, which takes milliseconds.
+const START_MAX: Duration = Duration::from_secs(5);
+/// Time limit for a keeper's report, which is sent every half second.
+const REPORT_MAX: Duration = Duration::from_secs(2);
+/// Interval between repeated requests.
+const RETRY_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// The process, as its home numbers it
+    /// The process, by its pid at home
     pid: Pid,
     /// A node's name, `home` or `balance`
     #[arg(value_name = "NODE|home|balance", value_parser = dest)]
     to: Dest,
-    /// Print JSON (schema armento.migrate/1): where it is, microseconds, bytes
+    /// Print JSON (schema armento.migrate/1): node, microseconds, bytes
     #[arg(long)]
     json: bool,
 }
@@ -45,7 +45,7 @@ fn dest(word: &str) -> Result<Dest, String> {
     }
 }
 
-fn told(args: &Args, doc: serde_json::Value, text: &str) {
+fn print_result(args: &Args, doc: serde_json::Value, text: &str) {
     if args.json {
         say_json("armento.migrate/1", doc);
     } else {
@@ -60,18 +60,18 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         session.ask(Ask::Migrate { pid: args.pid, to }, MOVE)
     };
     let mut answer = ask();
-    let born = Instant::now() + BORN;
-    while not_held(&answer) && is_being_born(args.pid) && Instant::now() < born {
-        std::thread::sleep(LOOK);
+    let born = Instant::now() + START_MAX;
+    while not_held(&answer) && is_starting(args.pid) && Instant::now() < born {
+        std::thread::sleep(RETRY_EVERY);
         answer = ask();
     }
     if not_held(&answer) {
         adopt(args.pid)?;
-        // A keeper that has it already tells the daemon when it looks next.
-        let told = Instant::now() + TOLD;
+        // A keeper that already has the process tells the daemon with its next report.
+        let deadline = Instant::now() + REPORT_MAX;
         answer = ask();
-        while not_held(&answer) && Instant::now() < told {
-            std::thread::sleep(LOOK);
+        while not_held(&answer) && Instant::now() < deadline {
+            std::thread::sleep(RETRY_EVERY);
             answer = ask();
         }
     }
@@ -91,13 +91,13 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
                 "pid": pid, "node": node,
                 "pause_us": pause_us, "total_us": total_us, "bytes": bytes,
             });
-            told(args, doc, &(words + "\n"));
+            print_result(args, doc, &(words + "\n"));
         }
         (_, Answer::Done) => {
-            let text = format!("{} goes where the farm wants it\n", args.pid);
-            told(args, json!({ "pid": args.pid, "node": null }), &text);
+            let text = format!("{} is placed by the farm\n", args.pid);
+            print_result(args, json!({ "pid": args.pid, "node": null }), &text);
         }
-        _ => return Err(confused()),
+        _ => return Err(unexpected_answer()),
     }
     Ok(0)
 }
@@ -106,17 +106,17 @@ fn not_held(answer: &Result<Answer, AskError>) -> bool {
     matches!(answer, Err(AskError::Refused(no)) if no.code == "not-held")
 }
 
-/// An `armento run` whose keeper has not said hello yet: the program is exec'd behind that.
-fn is_being_born(pid: Pid) -> bool {
-    let program = |who: &str| std::fs::metadata(format!("/proc/{who}/exe"));
+/// An `armento run` before its keeper's hello: the program is exec'd after that.
+fn is_starting(pid: Pid) -> bool {
+    let program = |pid: &str| std::fs::metadata(format!("/proc/{pid}/exe"));
     match (program(&pid.to_string()), program("self")) {
         (Ok(it), Ok(me)) => (it.dev(), it.ino()) == (me.dev(), me.ino()),
         _ => false,
     }
 }
 
-/// Gives a keeper to a process that was not started by `armento run`. After `Ok` that keeper has
-/// said hello to the daemon, so the question can be asked again.
+/// Gives a keeper to a process that was not started by `armento run`. After `Ok` that keeper has sent its hello to the
+/// daemon, so the request can be repeated.
 fn adopt(pid: Pid) -> Result<(), Failure> {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words: Vec<_> = words
@@ -125,7 +125,6 @@ fn adopt(pid: Pid) -> Result<(), Failure> {
         .collect();
     armento_keeper::adopt(pid, words.join(" ").trim_end().to_owned()).map_err(|e| Failure {
         message: format!("process {pid} cannot be moved: {e}; it goes on as before"),
-        hint: "is it yours, and traced by nobody? `armento doctor` tells what this machine allows"
-            .into(),
+        hint: "is it yours, and not traced? `armento doctor` shows what this machine allows".into(),
     })
 }

@@ -19,13 +19,13 @@ Keys of the configuration (TOML), with what holds if they are not given:
   policy = \"armento\" | \"mosix\" | \"static\" | \"none\"       (armento)
   allow_root = false         processes of root may move
   send_to = [\"n2\"]           nodes we send to            (all; rules: armento farm trust --help)
-  accept_from = [\"n2\"]       homes whose guests may come (all)
+  accept_from = [\"n2\"]       homes that may send guests (all)
   freeze_ms, dead_ms         guests without word from home (10000, 30000)
   gossip_period_ms           between two load messages   (1000)
   mem_reserve_permille       memory kept free            (50, at least 128 MiB)
   packing_percent            how full nodes should be where a new program is as fast on several
                              (0: the emptiest first)
-  owner_first = false        guests leave while own work, or somebody at a terminal, is here
+  owner_first = false        guests leave while own work, or a user at a terminal, is here
   owner_idle_ms              … and may come back so long after (60000)
   guest_mem_max_kib          most memory of one guest tree (what is not kept free)
   guest_cpu_weight           its weight, a process has 100 (as one process)

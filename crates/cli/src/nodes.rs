@@ -1,6 +1,6 @@
 //! `armento nodes`.
 
-use crate::out::{ask, confused, paint, say, say_json, table};
+use crate::out::{ask, paint, say, say_json, table, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, NodeInfo};
 use armento_model::{size, span};
@@ -11,7 +11,7 @@ const HELP: &str = "Examples:
   armento nodes --json | jq '.nodes[] | select(.state == \"alive\") | .name'
 
 LOAD is runnable work over power: 1.00 is one process for each standard processor.
-AGE is how long ago the node said so. CLOCK is how far its clock is ahead of that of the node asked, which is
+AGE is how long ago the node reported. CLOCK is how far its clock is ahead of that of the node asked, which is
 marked *.";
 
 #[derive(clap::Args)]
@@ -24,7 +24,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<i32> {
     let Answer::Nodes { nodes } = ask(Ask::Nodes, ANSWER)? else {
-        return Err(confused());
+        return Err(unexpected_answer());
     };
     if args.json {
         say_json("armento.nodes/1", json!({ "nodes": nodes }));
@@ -51,7 +51,7 @@ fn render(nodes: &[NodeInfo]) -> String {
         ("ADDRESS", false),
     ];
     let text = table(&heads, &nodes.iter().map(row).collect::<Vec<_>>());
-    // Colour last: it has no width.
+    // Colour is applied last: it has no width.
     let states = [
         ("alive", 32),
         ("shut", 33),
@@ -64,7 +64,7 @@ fn render(nodes: &[NodeInfo]) -> String {
     })
 }
 
-/// `+0.2 ms`; `-` when it was not looked at.
+/// `+0.2 ms`; `-` when it was not measured.
 fn clock(n: &NodeInfo) -> String {
     match n.clock_us {
         _ if n.here => "-".into(),
@@ -75,7 +75,7 @@ fn clock(n: &NodeInfo) -> String {
     }
 }
 
-/// One line for all whose clocks are apart.
+/// One line for all nodes with clocks that differ.
 pub fn clocks(nodes: &[NodeInfo]) {
     if let Some(text) = apart(nodes) {
         eprintln!("armento: {text}\nhint: {SYNCHRONISE}");
@@ -89,31 +89,31 @@ fn apart(nodes: &[NodeInfo]) -> Option<String> {
     let names: Vec<String> = names
         .map(|n| format!("{} ({})", n.name, clock(n)))
         .collect();
-    let whose = names.join(", ");
+    let apart = names.join(", ");
     (!names.is_empty()).then(|| {
-        format!("nothing moves between this node and these, whose clocks are more than 20 ms from its own: {whose}")
+        format!("nothing moves between this node and these, with clocks more than 20 ms from its own: {apart}")
     })
 }
 
 fn row(n: &NodeInfo) -> Vec<String> {
     let name = format!("{}{}", n.name, if n.here { "*" } else { "" });
-    // A node that never told anything has no cores.
-    let told = |text: String| if n.cores == 0 { "-".into() } else { text };
+    // A node that has never reported has no cores.
+    let if_reported = |text: String| if n.cores == 0 { "-".into() } else { text };
     vec![
         name,
         n.standing().to_owned(),
-        told(format!("{:.2}", n.load)),
-        told(n.speed.to_string()),
-        told(n.cores.to_string()),
-        told(size(n.mem_free_kib)),
-        told(size(n.mem_total_kib)),
-        told(match n.frozen {
+        if_reported(format!("{:.2}", n.load)),
+        if_reported(n.speed.to_string()),
+        if_reported(n.cores.to_string()),
+        if_reported(size(n.mem_free_kib)),
+        if_reported(size(n.mem_total_kib)),
+        if_reported(match n.frozen {
             0 => n.guests.to_string(),
             frozen => format!("{} ({frozen} frozen)", n.guests),
         }),
-        told(span(n.age_ms)),
+        if_reported(span(n.age_ms)),
         clock(n),
-        told(n.wire.clone()),
+        if_reported(n.wire.clone()),
         n.addr.clone(),
     ]
 }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_a_node() {
+    fn each_node_has_one_line() {
         let node = |name: &str, cores| NodeInfo {
             name: name.parse().expect("name"),
             addr: "10.0.0.1:7117".into(),
@@ -150,8 +150,8 @@ n1*   alive  1.50  10000      2  1.0 G   8.0 G       3  420 ms        -  tls   1
 late  alive  1.50  10000      1  1.0 G   8.0 G       3  420 ms  -214 ms  tls   10.0.0.1:7117
 fast  down      -      -      -      -       -       -       -        -  -     10.0.0.1:7117
 ";
-        let told = apart(&[node("n1", 2), node("late", 1), node("fast", 0)]);
-        assert!(told.is_some_and(|t| t.ends_with(": late (-214 ms)")));
+        let line = apart(&[node("n1", 2), node("late", 1), node("fast", 0)]);
+        assert!(line.is_some_and(|t| t.ends_with(": late (-214 ms)")));
         assert_eq!(apart(&[node("n1", 2)]), None);
         assert_eq!(text, golden);
         let frozen = NodeInfo {

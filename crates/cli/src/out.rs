@@ -1,4 +1,4 @@
-//! What people and scripts see: tables, JSON, errors with a hint, colour where it may be.
+//! Output for users and scripts: tables, JSON, errors with a hint, colour where permitted.
 
 use armento_client::api::{Answer, Ask};
 use armento_client::{AskError, Session};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-/// Armento itself failed (as `env`, `nohup` and `timeout` have it).
+/// Armento itself failed (the status that `env`, `nohup` and `timeout` use).
 pub const FAILED: i32 = 125;
 
 /// NO_COLOR (no-color.org): present and not empty means none.
@@ -23,7 +23,7 @@ pub fn colour_choice() -> clap::ColorChoice {
     }
 }
 
-/// `text` in an SGR colour, if standard output is a terminal and nobody objects.
+/// `text` in an SGR colour, if standard output is a terminal and colour is not disabled.
 pub fn paint(text: &str, sgr: u8) -> String {
     if !has_colour() || !io::stdout().is_terminal() {
         return text.to_owned();
@@ -31,7 +31,7 @@ pub fn paint(text: &str, sgr: u8) -> String {
     format!("\x1b[{sgr}m{text}\x1b[0m")
 }
 
-/// Prints; a reader that has gone away (`| head`) ends us quietly, as it ends other tools.
+/// Prints; a closed pipe (`| head`) ends this process silently, as it ends other tools.
 pub fn say(text: &str) {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -88,7 +88,7 @@ impl From<AskError> for Failure {
     }
 }
 
-/// Prints an error, if it is one; the exit code.
+/// Prints an error, if it is one; returns the exit code.
 pub fn finish(result: anyhow::Result<i32>) -> i32 {
     result.unwrap_or_else(|e| {
         eprintln!("armento: {e:#}");
@@ -101,8 +101,8 @@ pub fn ask(ask: Ask, timeout: Duration) -> Result<Answer, Failure> {
     Ok(Session::connect()?.ask(ask, timeout)?)
 }
 
-/// An answer of another kind than was asked for.
-pub fn confused() -> anyhow::Error {
+/// The error for an answer of another kind than requested.
+pub fn unexpected_answer() -> anyhow::Error {
     let failure = Failure {
         message: "the daemon's answer was not understood".into(),
         hint: "is it of the same version? see `armento --version` and the daemon's log".into(),

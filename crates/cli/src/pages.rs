@@ -1,4 +1,4 @@
-//! Manual pages and completions of shells, made from the same words as `--help`.
+//! Manual pages and shell completions, generated from the texts of `--help`.
 //!
 //! `make deb` and `make tarball` call the hidden verb.
 
@@ -11,13 +11,13 @@ const HELP: &str = "Example:
 
 Writes DIR/man/*.1 and *.5, DIR/bash/armento, DIR/zsh/_armento and DIR/fish/armento.fish.";
 
-/// What is installed as /etc/armento/config.toml.
+/// Installed as /etc/armento/config.toml.
 const SETTINGS: &str = include_str!("../../../packaging/config.toml");
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// Made if it is not there
+    /// Created if it does not exist
     dir: PathBuf,
 }
 
@@ -36,20 +36,20 @@ pub fn run(args: &Args, mut command: clap::Command) -> Result<i32> {
     };
     complete(Shell::Zsh, "zsh")?;
     complete(Shell::Fish, "fish")?;
-    // bash-completion(7) looks for the command's name.
+    // bash-completion(7) looks for a file with the command's name.
     let bash = complete(Shell::Bash, "bash")?;
     std::fs::rename(&bash, bash.with_file_name("armento")).context("completions")?;
     Ok(0)
 }
 
-/// Without verbs that no person types, and without `help` of each.
+/// Without hidden verbs, and without the `help` verb of each.
 fn visible(command: &clap::Command) -> clap::Command {
     // clap keeps static names only; this process ends when the pages are written.
-    let lasting = |name: &str| -> &'static str { name.to_owned().leak() };
-    let mut shown = clap::Command::new(lasting(command.get_name()))
+    let leaked = |name: &str| -> &'static str { name.to_owned().leak() };
+    let mut shown = clap::Command::new(leaked(command.get_name()))
         .disable_help_subcommand(true)
         .args(command.get_arguments().filter(|arg| {
-            // Made again when the page is.
+            // Added again when the page is rendered.
             !matches!(arg.get_id().as_str(), "help" | "version")
         }));
     shown = match command.get_about() {
@@ -60,7 +60,7 @@ fn visible(command: &clap::Command) -> clap::Command {
         shown = shown.long_about(about.clone());
     }
     if let Some(version) = command.get_version() {
-        shown = shown.version(lasting(version));
+        shown = shown.version(leaked(version));
     }
     if let Some(more) = command.get_after_help() {
         shown = shown.after_help(more.clone());
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_become_a_page() {
+    fn settings_are_rendered_as_a_page() {
         let page = settings("# First.\n\n# What it is\n# for.\n#name = \"n1\"\n#x = 1\n");
         let body = page.split(".SH DESCRIPTION\n").nth(1).expect("a body");
         assert_eq!(

@@ -1,6 +1,6 @@
 //! `armento ps`.
 
-use crate::out::{ask, confused, say, say_json, table};
+use crate::out::{ask, say, say_json, table, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, ProcInfo};
 use armento_model::{Stay, clean, size};
@@ -11,8 +11,8 @@ const HELP: &str = "Examples:
   armento ps --all                 of the whole farm, not only of this home
   armento ps --json | jq '.procs[] | select(.place != .home) | .pid'
 
-You see your own processes; root sees everybody's. `armento why PID` explains STAY;
-there stands also that nothing is heard from WHERE it runs, or that it is frozen for that.";
+You see your own processes; root sees all. `armento why PID` explains STAY;
+it also shows whether the node where it runs has stopped reporting, or it is frozen for that.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -27,7 +27,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<i32> {
     let Answer::Ps { mut procs } = ask(Ask::Ps { all: args.all }, ANSWER)? else {
-        return Err(confused());
+        return Err(unexpected_answer());
     };
     procs.sort_by(|a, b| (&a.home, a.pid).cmp(&(&b.home, b.pid)));
     if args.json {
@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     Ok(0)
 }
 
-/// What the daemon tells, and its reason in words.
+/// The daemon's fields, and the reason in words.
 fn fields(p: &ProcInfo) -> Value {
     let mut doc = json!(p);
     doc["detail"] = json!((!p.detail.is_empty()).then_some(&p.detail));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_a_process() {
+    fn each_process_has_one_line() {
         let golden = "\
 \x20PID  HOME  WHERE   CPU  AWAY  MEMORY  MOVES  CALLS  STAY  COMMAND
 4711  n1    n3     12.3  12.0   5.0 M      2    345  -     lame a?[2J.wav
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_get_the_reason_in_words() {
+    fn json_has_the_reason_in_words() {
         let free = fields(&proc());
         for field in ["stay", "explanation", "remedy", "detail", "partner"] {
             assert!(free[field].is_null(), "{field}");

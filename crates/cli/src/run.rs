@@ -38,10 +38,10 @@ pub struct Args {
     /// Use only CPU features that every node of the farm has, as far as glibc chooses
     #[arg(long)]
     portable: bool,
-    /// It computes: the calls that it makes now and then do not keep it at home
+    /// The program computes: the calls that it makes now and then do not keep it at home
     #[arg(long, conflicts_with_all = ["on", "stay", "io"])]
     cpu: bool,
-    /// It works with files and sockets of its home: it stays there as long as memory lasts
+    /// The program works with files and sockets of its home: it stays there as long as memory lasts
     #[arg(long, conflicts_with_all = ["on", "stay", "spread", "storm", "storm_call"])]
     io: bool,
     /// Move every process of the tree to a random node every MS milliseconds
@@ -50,7 +50,7 @@ pub struct Args {
     /// Move every process of the tree at every call that is forwarded, and inside every one that blocks
     #[arg(long, conflicts_with = "storm")]
     storm_call: bool,
-    /// Repeat the same storm
+    /// Repeat the storm with this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// The program and its arguments
@@ -89,12 +89,12 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         storm,
         seed: args.seed,
     };
-    // Only a daemon knows; without one the next step says so.
+    // Only a daemon has the nodes; without one the next step reports that.
     if let Some(node) = birth.on.as_ref().filter(|_| Session::connect().is_ok()) {
         known_node(node)?;
     }
     if !birth.stay {
-        stays_here();
+        warn_if_nothing_can_leave();
     }
     if let Some(what) = armento_keeper::command_gains(&birth.command) {
         let name = birth.command[0].display();
@@ -119,8 +119,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     }
 }
 
-/// The daemon leaves a line while no program can leave this node: its user is to know before it computes for hours.
-fn stays_here() {
+/// The daemon leaves a note while no program can leave this node: the user must see it before the program computes for
+/// hours.
+fn warn_if_nothing_can_leave() {
     let note = armento_client::api::node_note(&armento_client::api::socket_path());
     if let Ok(why) = std::fs::read_to_string(note)
         && Session::connect().is_ok()
@@ -133,7 +134,7 @@ fn stays_here() {
     }
 }
 
-/// What all nodes have in common; `None` without a daemon: there is no farm, which the next step says.
+/// CPU features that all nodes have; `None` without a daemon: there is no farm, which the next step reports.
 fn portable() -> anyhow::Result<Option<Portable>> {
     let Ok(mut s) = Session::connect() else {
         return Ok(None);
@@ -143,12 +144,12 @@ fn portable() -> anyhow::Result<Option<Portable>> {
             let given = std::env::var("GLIBC_TUNABLES").ok();
             Ok(Some(Portable::new(cpu, &hwcaps, given.as_deref())))
         }
-        Ok(_) => Err(crate::out::confused()),
+        Ok(_) => Err(crate::out::unexpected_answer()),
         Err(e) => Err(Failure::from(e).into()),
     }
 }
 
-/// The program runs as it would without us, and its user learns why nothing moves.
+/// The program runs natively, and its user is informed why nothing moves.
 fn without_daemon(birth: &Birth, e: &AskError) -> anyhow::Result<i32> {
     if let Some(node) = &birth.on {
         return Err(Failure {
@@ -182,7 +183,7 @@ fn not_started(e: &BirthError) -> i32 {
     code
 }
 
-/// Can `node` be reached at all? Said before anything is started.
+/// Whether `node` can be reached: checked before anything is started.
 fn known_node(node: &NodeName) -> anyhow::Result<()> {
     let mut s = Session::connect().map_err(Failure::from)?;
     let answer = s
@@ -203,7 +204,7 @@ fn known_node(node: &NodeName) -> anyhow::Result<()> {
         Some(n) if n.state == "alive" => Ok(()),
         Some(n) => Err(Failure {
             message: format!("{node} is {}; nothing was started", n.state),
-            hint: "`armento nodes` shows who answers".to_owned(),
+            hint: "`armento nodes` shows which nodes answer".to_owned(),
         }
         .into()),
         None => Err(Failure {

@@ -1,8 +1,8 @@
-//! The daemon as a service: whether one waits for a farm, and what the unit and the package's scripts ask.
+//! The daemon as a service: whether one waits for a farm, and requests of the unit and the package's scripts.
 //!
 //! `packaging/armento.service` and `packaging/debian/prerm` call the hidden verb.
 
-use crate::out::{Failure, confused, say};
+use crate::out::{Failure, say, unexpected_answer};
 use armento_client::api::{Answer, Ask, Ending, SwitchChange, SwitchInfo};
 use armento_client::{ANSWER, AskError, Session};
 use armento_noded::{Config, is_waiting};
@@ -20,10 +20,10 @@ const REMOVING_HELP: &str = "Example:
 
 Before the package is removed: guests go home, own processes come home and run on there.";
 
-/// A service that waits has begun by then: it looks each second.
-const BEGUN_MAX: Duration = Duration::from_secs(20);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Where units are, the administrator's first (systemd.unit(5)).
+/// A waiting service has started by then: it checks each second.
+const START_MAX: Duration = Duration::from_secs(20);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// Directories of units, the administrator's first (systemd.unit(5)).
 const UNITS: [&str; 3] = [
     "/etc/systemd/system/armento.service",
     "/usr/lib/systemd/system/armento.service",
@@ -35,19 +35,19 @@ pub enum Cmd {
     /// Guests go home, if the machine is shutting down
     #[command(after_help = STOPPING_HELP)]
     Stopping(Within),
-    /// Guests go home, ours come home
+    /// Guests go home, own processes come home
     #[command(after_help = REMOVING_HELP)]
     Removing(Within),
 }
 
 #[derive(clap::Args)]
 pub struct Within {
-    /// For so many seconds at most
+    /// Wait at most so many seconds
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
 }
 
-/// Ends with 0 whatever is left: nothing waits for processes longer than it was told to.
+/// Exits with 0 whatever is left: the caller waits for processes no longer than its time limit.
 pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
     let (ending, within) = match cmd {
         Cmd::Stopping(_) if !is_stopping() => return Ok(0),
@@ -66,16 +66,16 @@ pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
     };
     let mut ask = |change| match session.ask(Ask::Switch { change }, ANSWER) {
         Ok(Answer::Switches(info)) => Ok(info),
-        Ok(_) => Err(confused()),
+        Ok(_) => Err(unexpected_answer()),
         Err(e) => Err(Failure::from(e).into()),
     };
     let first = ask(Some(change))?;
     let mut now = first.clone();
     while left(&now, ending) > 0 && Instant::now() < until {
-        sleep(LOOK_EVERY);
+        sleep(CHECK_EVERY);
         now = ask(None)?;
     }
-    say(&told(&first, &now, ending));
+    say(&progress(&first, &now, ending));
     Ok(0)
 }
 
@@ -87,7 +87,7 @@ fn left(info: &SwitchInfo, ending: Ending) -> u64 {
     }
 }
 
-fn told(first: &SwitchInfo, now: &SwitchInfo, ending: Ending) -> String {
+fn progress(first: &SwitchInfo, now: &SwitchInfo, ending: Ending) -> String {
     let gone = |before: u64, after: u64, what: &str| match after {
         0 => format!("{before} {what}"),
         n => format!("{} of {before} {what}", before.saturating_sub(n)),
@@ -102,7 +102,7 @@ fn told(first: &SwitchInfo, now: &SwitchInfo, ending: Ending) -> String {
     }
 }
 
-/// `systemctl is-system-running` says so from the moment on at which a shutdown is asked for.
+/// `systemctl is-system-running` reports it from the moment at which a shutdown is requested.
 fn is_stopping() -> bool {
     let said = Command::new("timeout")
         .args(["10", "systemctl", "is-system-running"])
@@ -118,7 +118,7 @@ pub fn waits(config: &Config) -> Waits {
 }
 
 impl Waits {
-    /// What to do about the daemon, as a line to print; waits until one that waited has begun.
+    /// The next step about the daemon, as a line to print; waits until a waiting daemon has started.
     pub fn daemon_line(self, config: &Config) -> String {
         let Some(pid) = self.0 else {
             let unit = UNITS.iter().any(|unit| Path::new(unit).exists());
@@ -128,18 +128,18 @@ impl Waits {
             };
             return format!("start its daemon:     {how}\n");
         };
-        let until = Instant::now() + BEGUN_MAX;
+        let until = Instant::now() + START_MAX;
         let socket = config.socket_path();
         while Instant::now() < until {
             if Session::connect_to(&socket).is_ok() {
                 return "its daemon runs:      it waited for this\n".into();
             }
-            sleep(LOOK_EVERY);
+            sleep(CHECK_EVERY);
         }
         let pid = pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
         format!(
             "its daemon{pid} waited for this and has not begun within {} s; see `journalctl -u armento`\n",
-            BEGUN_MAX.as_secs()
+            START_MAX.as_secs()
         )
     }
 }
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_gone_is_told() {
+    fn finished_moves_are_counted() {
         let info = |guests, away| SwitchInfo {
             node: "n1".parse().expect("name"),
             stopped: false,
@@ -166,7 +166,7 @@ mod tests {
             guests,
             unheard: 0,
         };
-        let check = |now, ending, want| assert_eq!(told(&info(3, 2), &now, ending), want);
+        let check = |now, ending, want| assert_eq!(progress(&info(3, 2), &now, ending), want);
         check(info(0, 2), Ending::Machine, "3 guests have gone home\n");
         check(
             info(1, 2),

@@ -12,7 +12,7 @@ const HELP: &str = "Examples:
   armento sim scenarios/paper-equal.toml --nodes 1,2,3,4,5,6,7,8 --jobs 24
   armento sim scenarios/paper-equal.toml --move-ms 1.5 --json
 
-The real load vectors, decisions and admission of every node, in virtual time; `armento lab play` plays the same file
+The real load vectors, decisions and admission of every node, in virtual time; `armento lab play` runs the same file
 on farms of this machine. The same seed gives the same outcome.";
 
 #[derive(clap::Args)]
@@ -26,7 +26,7 @@ pub struct Args {
     /// Numbers of nodes, where all are equal [default: the scenario's]
     #[arg(long, value_delimiter = ',', value_name = "M")]
     nodes: Vec<usize>,
-    /// Who decides: armento, mosix, static, none
+    /// Policies: armento, mosix, static, none
     #[arg(
         long,
         value_delimiter = ',',
@@ -34,10 +34,10 @@ pub struct Args {
         value_name = "P"
     )]
     policy: Vec<Policy>,
-    /// Jobs of this part of their length
+    /// Scale the length of jobs by this factor
     #[arg(long, default_value_t = 1.0, value_name = "F")]
     scale: f64,
-    /// How often, each with the next seed; medians are shown
+    /// Number of runs, each with the next seed; medians are shown
     #[arg(long, default_value_t = 1, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     #[arg(long, default_value_t = 1, value_name = "S")]
@@ -45,13 +45,13 @@ pub struct Args {
     /// Work of each end of a move, milliseconds of a standard processor
     #[arg(long, default_value_t = 3.0, value_name = "MS")]
     move_ms: f64,
-    /// … and of the first move of a process to a node
+    /// Work of each end of the first move of a process to a node
     #[arg(long, default_value_t = 7.0, value_name = "MS")]
     first_ms: f64,
     /// Work of a start at its home
     #[arg(long, default_value_t = 0.0, value_name = "MS")]
     start_ms: f64,
-    /// What each daemon takes of its node, thousandths of a standard processor
+    /// CPU use of each daemon, thousandths of a standard processor
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1000))]
     rest: u64,
     /// Print JSON (schema armento.played/1)
@@ -62,7 +62,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<i32> {
     let wrong = |e: String| Failure {
         message: format!("{}: {e}", args.file.display()),
-        hint: "the manual page of `armento lab` shows what a scenario says".into(),
+        hint: "the manual page of `armento lab` describes scenarios".into(),
     };
     let scenario = Scenario::load(&args.file, args.scale).map_err(wrong)?;
     let sizes = scenario.sizes(&args.nodes).map_err(wrong)?;

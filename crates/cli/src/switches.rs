@@ -1,7 +1,7 @@
 //! `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring`, `status`.
 
 use crate::nodes;
-use crate::out::{Failure, ask, confused, say, say_json};
+use crate::out::{Failure, ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, SwitchChange, SwitchInfo};
 use serde_json::json;
@@ -19,16 +19,16 @@ pub const START_HELP: &str = "Example:
 
 Ends `armento farm stop` and `armento farm drain`.";
 pub const BLOCK_HELP: &str = "Examples:
-  armento farm block          no guest comes; who is here may stay
+  armento farm block          accept no guests; those that are here may stay
   armento farm block --off";
 pub const STAY_HELP: &str = "Examples:
   armento farm stay           programs of this home leave it only by `armento migrate` or --on
   armento farm stay --off";
 pub const QUIET_HELP: &str = "Examples:
-  armento farm quiet          tell nobody of this node's load, move nobody
+  armento farm quiet          report no load, move no process automatically
   armento farm quiet --off
 
-After a minute the others know nothing of this node's load and send it nothing. It stays a member.";
+After a minute the others have no load of this node and send it nothing. It stays a member.";
 pub const DRAIN_HELP: &str = "Examples:
   armento farm drain          guests go home, none comes; ours stay where they are
   armento farm drain --off";
@@ -42,11 +42,11 @@ pub const STATUS_HELP: &str = "Examples:
 
 /// As long as `armento leave` waits.
 const WAIT: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
 pub struct Switch {
-    /// No more
+    /// Switch it off again
     #[arg(long)]
     off: bool,
     /// Print JSON (schema armento.farm-status/1)
@@ -56,7 +56,7 @@ pub struct Switch {
 
 #[derive(clap::Args)]
 pub struct Drain {
-    /// No more
+    /// Switch it off again
     #[arg(long)]
     off: bool,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub struct Drain {
 
 #[derive(clap::Args)]
 pub struct Going {
-    /// Do not wait until everybody has gone where they belong
+    /// Do not wait until all processes have gone home
     #[arg(long)]
     no_wait: bool,
     /// Print JSON (schema armento.farm-status/1)
@@ -80,10 +80,10 @@ pub struct Status {
     json: bool,
 }
 
-/// Whose way home a command waits for.
+/// The processes that a command waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
-    Nobody,
+    Nothing,
     Guests,
     Ours,
     All,
@@ -138,8 +138,8 @@ pub fn drain(args: &Drain) -> anyhow::Result<i32> {
         drain: Some(!args.off),
         ..SwitchChange::default()
     };
-    let whom = if args.off { For::Nobody } else { For::Guests };
-    go(drain, whom, &args.going)
+    let processes = if args.off { For::Nothing } else { For::Guests };
+    go(drain, processes, &args.going)
 }
 
 pub fn expel(args: &Going) -> anyhow::Result<i32> {
@@ -171,7 +171,7 @@ pub fn status(args: &Status) -> anyhow::Result<i32> {
 fn switch(change: Option<SwitchChange>) -> anyhow::Result<SwitchInfo> {
     match ask(Ask::Switch { change }, ANSWER)? {
         Answer::Switches(info) => Ok(info),
-        _ => Err(confused()),
+        _ => Err(unexpected_answer()),
     }
 }
 
@@ -180,33 +180,31 @@ fn change(word: SwitchChange, as_json: bool) -> anyhow::Result<i32> {
     Ok(0)
 }
 
-/// Says it and waits until those it is about have gone.
-fn go(word: SwitchChange, whom: For, args: &Going) -> anyhow::Result<i32> {
+/// Sends the change and waits until the processes concerned have gone home.
+fn go(word: SwitchChange, processes: For, args: &Going) -> anyhow::Result<i32> {
     let mut info = switch(Some(word))?;
     let until = Instant::now() + WAIT;
-    while !args.no_wait && left(&info, whom) > 0 {
+    while !args.no_wait && left(&info, processes) > 0 {
         if Instant::now() >= until {
-            let (left, s) = (left(&info, whom), WAIT.as_secs());
+            let (left, s) = (left(&info, processes), WAIT.as_secs());
             let failure = Failure {
-                message: format!(
-                    "{left} processes have not gone where they belong after {s} s; they still may"
-                ),
+                message: format!("{left} processes have not gone home after {s} s; they still may"),
                 hint: "`armento ps --all` shows them, `armento farm status` how many are left"
                     .into(),
             };
             return Err(failure.into());
         }
-        sleep(LOOK_EVERY);
+        sleep(CHECK_EVERY);
         info = switch(None)?;
     }
     show(&info, args.json);
     Ok(0)
 }
 
-fn left(info: &SwitchInfo, whom: For) -> u64 {
+fn left(info: &SwitchInfo, processes: For) -> u64 {
     let guests = info.guests + info.unheard;
-    match whom {
-        For::Nobody => 0,
+    match processes {
+        For::Nothing => 0,
         For::Guests => guests,
         For::Ours => info.brings,
         For::All => info.away + guests,
@@ -223,22 +221,22 @@ fn show(info: &SwitchInfo, as_json: bool) {
 
 fn render(info: &SwitchInfo) -> String {
     let guests = match info {
-        i if i.stopped || i.drain => "none comes, who is here goes home",
+        i if i.stopped || i.drain => "none comes, those here go home",
         i if i.expels => "go home, others may come soon",
         i if i.block => "none comes",
-        i if i.owner => "none comes while the owner is here, who is here goes home",
+        i if i.owner => "none comes while the owner is here, those here go home",
         i if i.owner_first => "may come, the owner is away",
         _ => "may come",
     };
     let ours = match info {
         i if i.stopped => "come home and stay",
         i if i.brings > 0 => "come home",
-        i if i.stay => "leave only by hand",
+        i if i.stay => "leave only by command",
         _ => "go where there is room",
     };
     let load = match info.quiet || info.stopped {
-        true => "nobody is told, nobody moved",
-        false => "told and balanced",
+        true => "not reported, not balanced",
+        false => "reported and balanced",
     };
     let line = |key: &str, what: &str, switch: &str| {
         let by_command = info.changed.iter().any(|c| c == switch);
@@ -280,9 +278,9 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_is_said_in_words() {
+    fn status_is_shown_in_words() {
         let mut i = info();
-        let said = "n1      in the farm\nguests  may come: 3\nours    go where there is room: 2 away\nload    told and balanced\n";
+        let said = "n1      in the farm\nguests  may come: 3\nours    go where there is room: 2 away\nload    reported and balanced\n";
         assert_eq!(render(&i), said);
         i.owner_first = true;
         assert!(render(&i).contains("guests  may come, the owner is away: 3\n"));
@@ -292,19 +290,19 @@ mod tests {
         i.changed = vec!["block".into()];
         let said = render(&i);
         assert!(said.contains("none comes: 3  (by command)\n"), "{said}");
-        assert!(said.contains("leave only by hand: 2 away\n"), "{said}");
+        assert!(said.contains("leave only by command: 2 away\n"), "{said}");
         i.stopped = true;
         let said = render(&i);
         assert!(
-            said.starts_with("n1      stopped\nguests  none comes, who is here goes home"),
+            said.starts_with("n1      stopped\nguests  none comes, those here go home"),
             "{said}"
         );
     }
 
     #[test]
-    fn each_command_waits_for_those_it_is_about() {
+    fn each_command_waits_for_its_processes() {
         let i = info();
-        let all = [For::Nobody, For::Guests, For::Ours, For::All];
-        assert_eq!(all.map(|whom| left(&i, whom)), [0, 4, 0, 6]);
+        let all = [For::Nothing, For::Guests, For::Ours, For::All];
+        assert_eq!(all.map(|processes| left(&i, processes)), [0, 4, 0, 6]);
     }
 }

@@ -17,7 +17,7 @@ is where it is, / filters, s sorts, Tab goes to the next pane, q quits.";
 /// Below this the screen itself would be a load.
 const DELAY_MIN: f64 = 0.1;
 const DELAY_MAX: f64 = 3600.0;
-/// Columns of a frame for nobody's terminal.
+/// Columns of a frame without a terminal.
 const WIDTH: u16 = 100;
 const WIDTHS: std::ops::RangeInclusive<u16> = 40..=500;
 
@@ -27,10 +27,10 @@ pub struct Args {
     /// Processes of all homes (key a)
     #[arg(long, short)]
     all: bool,
-    /// Seconds between two looks at the farm
+    /// Seconds between two updates
     #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = delay)]
     delay: Duration,
-    /// Print one frame as text, as tall as it must be, and end; as wide as COLUMNS or the terminal says, else 100
+    /// Print one frame as text, as tall as necessary, and end; as wide as COLUMNS or the terminal, else 100
     #[arg(long)]
     once: bool,
 }
@@ -87,7 +87,7 @@ fn failure(e: Failed) -> Failure {
     }
 }
 
-/// As COLUMNS says, else the terminal, if standard output is one.
+/// The value of COLUMNS, else the width of the terminal, if standard output is one.
 fn width() -> u16 {
     let said = std::env::var("COLUMNS").ok();
     let terminal = || {
@@ -100,7 +100,7 @@ fn width() -> u16 {
         .clamp(*WIDTHS.start(), *WIDTHS.end())
 }
 
-/// locale(7): the first of these that is set and not empty holds.
+/// locale(7): the first of these that is set and not empty counts.
 fn is_utf8() -> bool {
     let set = |name: &&str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set);

@@ -1,6 +1,6 @@
 //! `armento farm trust`, `armento farm reload`, `armento farm remove`.
 
-use crate::out::{ask, confused, say, say_json};
+use crate::out::{ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, TrustChange, TrustInfo};
 use armento_model::NodeName;
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 pub const HELP: &str = "Examples:
   armento farm trust
-  armento farm trust --send-to n2,alice@n3      only there, to n3 only what is alice's
-  armento farm trust --accept-from '!1000@n2'   everybody but user 1000 of n2
-  armento farm trust --accept-from ''           nobody
+  armento farm trust --send-to n2,alice@n3      only there, to n3 only alice's processes
+  armento farm trust --accept-from '!1000@n2'   all but user 1000 of n2
+  armento farm trust --accept-from ''           none
   armento farm trust --send-to '*'              everywhere
   armento farm trust --reset                    as the configuration has it
 
@@ -24,28 +24,28 @@ send_to, accept_from and allow_root hold at once, also for what runs, and so do 
 the daemon is started again.";
 pub const REMOVE_HELP: &str = "Examples:
   armento farm remove n3
-  armento farm remove n3 --now    it is not to be trusted: do not wait for anything of it
+  armento farm remove n3 --now    it cannot be trusted: do not wait for its processes
 
 Run it on a member that holds the farm's key. Tokens made so far are void. The name can join again.";
 
-/// Everybody has half a minute to go where they belong, and each member is told.
+/// Processes have half a minute to go home, and each member is informed.
 const REMOVING: Duration = Duration::from_secs(90);
 
 #[derive(clap::Args)]
 pub struct Trust {
-    /// To which nodes programs of this home go
+    /// Nodes that programs of this home may move to
     #[arg(long, value_name = "RULES")]
     send_to: Option<String>,
-    /// From which homes guests come
+    /// Homes that guests may come from
     #[arg(long, value_name = "RULES")]
     accept_from: Option<String>,
-    /// May processes of root leave, and root's guests come?
+    /// Whether processes of root may leave, and root's guests may come
     #[arg(long, value_enum, value_name = "yes|no")]
     allow_root: Option<YesNo>,
-    /// Forget what was changed here before
+    /// Discard changes that were made with this command
     #[arg(long)]
     reset: bool,
-    /// Say what would hold; change nothing
+    /// Show the result; change nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON (schema armento.trust/1)
@@ -69,7 +69,7 @@ pub struct Reload {
 #[derive(clap::Args)]
 pub struct Remove {
     node: NodeName,
-    /// Do not wait until its guests and ours have gone where they belong
+    /// Do not wait until its guests and ours have gone home
     #[arg(long)]
     now: bool,
     /// Print JSON (schema armento.removed/1)
@@ -95,7 +95,7 @@ pub fn trust(args: Trust) -> anyhow::Result<i32> {
     };
     let change = Some(change).filter(|c| *c != nothing);
     let Answer::Trust(info) = ask(Ask::Trust { change }, ANSWER)? else {
-        return Err(confused());
+        return Err(unexpected_answer());
     };
     show(&info, args.json);
     Ok(0)
@@ -103,7 +103,7 @@ pub fn trust(args: Trust) -> anyhow::Result<i32> {
 
 pub fn reload(args: &Reload) -> anyhow::Result<i32> {
     let Answer::Trust(info) = ask(Ask::Reload, ANSWER)? else {
-        return Err(confused());
+        return Err(unexpected_answer());
     };
     show(&info, args.json);
     Ok(0)
@@ -125,7 +125,7 @@ fn render(info: &TrustInfo) -> String {
     };
     let list = |rules: &Option<Vec<String>>| match rules.as_deref() {
         None => "*".to_owned(),
-        Some([]) => "nobody".to_owned(),
+        Some([]) => "none".to_owned(),
         Some(rules) => rules.join(", "),
     };
     let mut text = line("send_to", list(&info.send_to))
@@ -149,7 +149,7 @@ pub fn remove(args: Remove) -> anyhow::Result<i32> {
         now: args.now,
     };
     let Answer::Removed { node, lost, untold } = ask(asked, REMOVING)? else {
-        return Err(confused());
+        return Err(unexpected_answer());
     };
     if args.json {
         let fields = json!({ "node": node, "lost": lost, "untold": untold });
@@ -157,14 +157,14 @@ pub fn remove(args: Remove) -> anyhow::Result<i32> {
         return Ok(0);
     }
     let mut text =
-        format!("{node} is removed; its keys open nothing any more, nor do tokens made so far\n");
+        format!("{node} is removed; its keys and all tokens made so far are no longer accepted\n");
     if lost > 0 {
         text += &format!("{lost} processes were lost with it\n");
     }
     if !untold.is_empty() {
         let names: Vec<String> = untold.iter().map(NodeName::to_string).collect();
         text += &format!(
-            "not reached, they learn it when they come back: {}\n",
+            "not reached; they are informed when they are back: {}\n",
             names.join(", ")
         );
     }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_is_shown_in_three_lines() {
+    fn trust_is_shown_in_three_lines() {
         let mut info = TrustInfo {
             node: "n1".parse().expect("name"),
             send_to: None,
@@ -187,7 +187,7 @@ mod tests {
             homeward: 0,
             expelled: 0,
         };
-        let said = "send_to      *\naccept_from  nobody  (by command)\nallow_root   no\n";
+        let said = "send_to      *\naccept_from  none  (by command)\nallow_root   no\n";
         assert_eq!(render(&info), said);
         info.send_to = Some(vec!["n2".into(), "!7@n3".into()]);
         info.expelled = 2;

@@ -1,6 +1,6 @@
 //! `armento why PID`.
 
-use crate::out::{ask, confused, say, say_json};
+use crate::out::{ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask};
 use armento_model::{Pid, clean};
@@ -13,7 +13,7 @@ const HELP: &str = "Examples:
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// The process, as its home numbers it
+    /// The process, by its pid at home
     pid: Pid,
     /// Print JSON (schema armento.why/1)
     #[arg(long)]
@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         partner,
     } = answer
     else {
-        return Err(confused());
+        return Err(unexpected_answer());
     };
     if args.json {
         let fields = json!({
@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     Ok(0)
 }
 
-/// What is known beyond the reason, a line each.
+/// Details beyond the reason, a line each.
 fn more(detail: &str, partner: Option<Pid>) -> String {
     let mut lines = String::new();
     if !detail.is_empty() {

@@ -1,4 +1,4 @@
-//! Cables that are cut: what programs do goes on as if nothing had been, or ends truthfully.
+//! Links that are cut: effects of programs are complete and happen once, or the death of the program is reported.
 
 mod lab;
 mod pauses;
@@ -7,7 +7,7 @@ use lab::{Farm, until};
 use std::process::Output;
 use std::time::Duration;
 
-/// Side effects that tell when one is lost or repeated: lines of a file, bytes through a pipe, forks; and computing. It
+/// Effects that show when one is lost or repeated: lines of a file, bytes through a pipe, forks; and computing. It
 /// begins when /tmp/go is there, and ends early, after whole thousands, when /tmp/enough is.
 const PROGRAM: &str = r#"until (-e "/tmp/go") { select(undef, undef, undef, 0.05) } use IO::Handle; open(F, ">>", $ARGV[0]); F->autoflush(1); pipe(R, W);
  for ($i = 1; $i <= $ARGV[1]; $i++) { syswrite(W, "$i\n"); sysread(R, $b, 100); print F "$i $b";
@@ -18,7 +18,8 @@ fn text(b: &[u8]) -> String {
     String::from_utf8_lossy(b).into_owned()
 }
 
-/// Runs the program on n2 with `before` done first in the same shell; what it wrote, and what it should have.
+/// Runs the program on n2 with `before` done first in the same shell; returns the output that it wrote and the output
+/// of a native run.
 fn run(farm: &Farm, before: &str, turns: u32) -> (Output, String, String) {
     let native =
         format!("rm -f /tmp/n; touch /tmp/go; perl -e '{PROGRAM}' /tmp/n {turns}; cat /tmp/n");
@@ -31,7 +32,7 @@ fn run(farm: &Farm, before: &str, turns: u32) -> (Output, String, String) {
     (out, wrote, native)
 }
 
-/// A cable out of n1 for so long, from a second after the start.
+/// Takes n1's link down for this long, starting a second after the command.
 fn cut(seconds: u32) -> String {
     format!(
         "(sleep 1; ip link set eth0 down; sleep {seconds}; ip link set eth0 up) >/dev/null 2>&1 &"
@@ -44,12 +45,12 @@ fn no_body(farm: &Farm) {
     });
 }
 
-/// Longest wait until cables have been cut often enough.
+/// Longest wait until links have been cut often enough.
 const CUT_MAX: Duration = Duration::from_secs(300);
 
 /// With the short limits of these farms: frozen after 1.5 s, dead after 4.
 #[test]
-fn a_cable_is_out_shorter_and_longer_than_a_tree_waits() {
+fn outage_within_limit_is_survived_and_longer_is_fatal() {
     let Some(farm) = Farm::up("out", None) else {
         return;
     };
@@ -67,14 +68,14 @@ fn a_cable_is_out_shorter_and_longer_than_a_tree_waits() {
     assert_eq!(said.matches("armento: ").count(), 1, "{said}");
     assert!(said.contains("n2") && said.contains("lost"), "{said}");
     no_body(&farm);
-    // And the farm goes on.
+    // The farm still works.
     let again = || farm.run("n1", "armento run --on n2 true").status.success();
     until("another program there", again);
 }
 
-/// As a user has it: frozen after 10 s, dead after 30.
+/// With the default limits: frozen after 10 s, dead after 30.
 #[test]
-fn a_tree_that_was_frozen_for_a_cable_goes_on() {
+fn tree_frozen_by_an_outage_resumes() {
     if !lab::long() {
         return;
     }
@@ -93,10 +94,11 @@ fn a_tree_that_was_frozen_for_a_cable_goes_on() {
     no_body(&farm);
 }
 
-/// A cable at each node that is cut at random bytes every tenth of a second or so, for whoever dials a host: the
-/// keeper of n1 and, while the program moves from node to node, the hosts of n2 and n3.
+/// A proxy at each node resets connections at random bytes about every tenth of a second. Connections to hosts go
+/// through it: those of the keeper on n1 and, while the program moves from node to node, those of the hosts of n2 and
+/// n3.
 #[test]
-fn cables_are_cut_again_and_again_while_it_moves() {
+fn disconnects_during_moves_lose_nothing() {
     let Some(farm) = Farm::up("again", None) else {
         return;
     };
@@ -149,14 +151,14 @@ fn cables_are_cut_again_and_again_while_it_moves() {
         over || home >= cuts && hosts >= hosts_cuts && moved >= moves
     };
     assert!(lab::within(CUT_MAX, enough), "{:?}", done());
-    println!("cables of home cut, of hosts cut, moves: {:?}", done());
+    println!("connections of home cut, of hosts cut, moves: {:?}", done());
     farm.sh("n1", "touch /tmp/enough");
     until("its end", || {
         farm.run("n1", "test -s /tmp/end").status.success()
     });
     let said = farm.sh("n1", "cat /tmp/end /tmp/says");
     assert_eq!(said, "0\n");
-    // As many turns.
+    // A native run with as many turns.
     let native = "n=$(tail -n 3 /tmp/o | sed -n 's/ *child of //p'); rm /tmp/enough; perl -e 'PROGRAM' /tmp/n $n; cmp /tmp/n /tmp/o";
     farm.sh("n1", &native.replace("PROGRAM", PROGRAM));
     no_body(&farm);

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
-/// Longest wait for anything that must happen.
+/// Longest wait for any event.
 const LONG: Duration = Duration::from_secs(20);
 
-/// One node's place; its daemon dies with it.
+/// The directory and daemon of one node; the daemon dies with this value.
 struct Node {
     dir: PathBuf,
     daemon: Option<Child>,
@@ -85,7 +85,7 @@ impl Node {
         });
     }
 
-    /// Kill -9.
+    /// Kills the daemon with SIGKILL.
     fn kill(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
             daemon.kill().expect("kill");
@@ -108,7 +108,7 @@ impl Node {
         });
     }
 
-    /// Makes a farm; the words of the join command it prints.
+    /// Makes a farm; returns the arguments of the join command it prints.
     fn init(&self, name: &str) -> Vec<String> {
         let said = self.ok(&["farm", "init", "--name", name, "--listen", "127.0.0.1:0"]);
         let (_, join) = said.split_once("armento join ").expect("the join command");
@@ -127,13 +127,13 @@ impl Drop for Node {
 fn until(what: &str, mut look: impl FnMut() -> bool) {
     let end = Instant::now() + LONG;
     while !look() {
-        assert!(Instant::now() < end, "waited in vain for: {what}");
+        assert!(Instant::now() < end, "{what} did not happen");
         thread::sleep(Duration::from_millis(30));
     }
 }
 
 #[test]
-fn a_farm_by_hand() {
+fn farm_is_made_joined_and_left_by_command() {
     let (mut n1, mut n2) = (Node::new(), Node::new());
     let join = n1.init("n1");
     let [token, addr] = &join[..] else {
@@ -161,7 +161,7 @@ fn a_farm_by_hand() {
     n2.start();
     n1.sees("n2", "alive");
     n2.sees("n1", "alive");
-    // Two daemons of one node: the second says who has it.
+    // A second daemon of a node fails and names the running one.
     let second = n2.fails(&["node"]);
     assert!(second.contains("another daemon (pid "), "{second}");
     n2.kill();
@@ -189,7 +189,7 @@ fn a_farm_by_hand() {
 }
 
 #[test]
-fn what_cannot_be_says_why() {
+fn impossible_commands_say_why() {
     let alone = Node::new();
     for verb in ["nodes", "ps"] {
         assert!(alone.fails(&[verb]).contains("does not answer"));
@@ -225,7 +225,7 @@ fn what_cannot_be_says_why() {
 }
 
 #[test]
-fn tokens_end() {
+fn tokens_expire() {
     let (mut n1, n2) = (Node::new(), Node::new());
     let join = n1.init("n1");
     n1.start();
@@ -241,7 +241,7 @@ fn tokens_end() {
         n2.fails(&["join", &wrong, &join[1], "--name", "n2"])
             .contains("does not know")
     );
-    // Another farm's address: the secret stays here.
+    // Another farm's address: the secret is not sent.
     let mut other = Node::new();
     let theirs = other.init("o1");
     other.start();
@@ -250,13 +250,13 @@ fn tokens_end() {
 }
 
 #[test]
-fn usage_is_told_and_wrong_usage_is_ours() {
+fn help_and_usage_errors_are_formatted() {
     let n = Node::new();
     assert!(n.ok(&["--help"]).contains("armento farm init"));
     assert!(n.ok(&["--version"]).contains(env!("CARGO_PKG_VERSION")));
     let wrong = n.run(&["nodez"]);
     assert_eq!(wrong.status.code(), Some(125));
-    // Nobody reads: no panic, no complaint.
+    // A reader that closes the pipe causes neither panic nor error message.
     let mut head = n
         .command(ARMENTO)
         .arg("--help")

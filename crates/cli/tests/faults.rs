@@ -1,8 +1,8 @@
-//! One side of a move is killed, or frozen for a while, at every phase. Whatever happens, a program runs
-//! once: it ends with everything native would have written, or dies and has written a beginning of that.
+//! One side of a move is killed, or frozen for a while, at every phase. In every case a program runs once: it ends with
+//! everything that a native run writes, or dies and has written a beginning of that.
 //!
-//! The points are those of `migrate/src/fault.rs`. Freezing takes minutes: `make test-all`. To look at one
-//! point alone: `ARMENTO_FAULT_POINT`.
+//! The failpoints are those of `migrate/src/fault.rs`. Freezing takes minutes: `make test-all`. To test one failpoint
+//! alone: `ARMENTO_FAULT_POINT`.
 
 mod lab;
 
@@ -26,10 +26,10 @@ fn bodies(farm: &Farm) -> usize {
         .sum()
 }
 
-/// A point, and the node whose side passes it.
+/// A failpoint, and the node that reaches it.
 type Point = (&'static str, &'static str);
 
-/// Home to node, node to node, node to home: how it is started, where it is sent.
+/// Home to node, node to node, node to home: how the program is started, where it is sent, and the failpoints passed.
 const WAYS: [(&str, &str, &[Point]); 3] = [
     (
         "--stay",
@@ -82,7 +82,7 @@ const WAYS: [(&str, &str, &[Point]); 3] = [
     ),
 ];
 
-/// Moves a program one way while `fault` waits at `point`; returns what is wrong with the end of it.
+/// Moves a program one way with `fault` set at the failpoint `point`; returns what is wrong with the program's end.
 fn attempt(
     farm: &Farm,
     way: (&str, &str),
@@ -91,9 +91,9 @@ fn attempt(
     native: &str,
 ) -> Option<String> {
     let (start, to) = way;
-    begin(farm, start, PROGRAM);
+    launch(farm, start, PROGRAM);
     let (name, node) = point;
-    plant(farm, point, fault);
+    set_failpoint(farm, point, fault);
     let moved = farm.run(
         "n1",
         &format!("timeout 60 armento migrate $(cat /tmp/pid) {to}"),
@@ -103,19 +103,19 @@ fn attempt(
         &format!("the program's end ({start} to {to}, {fault} at {name})"),
         ended,
     );
-    let hit = met(farm, point);
+    let hit = reached(farm, point);
     farm.sh(node, &format!("rm -f /tmp/faults/{name}"));
     until("the end of every body", || bodies(farm) == 0);
     let status = farm.sh("n1", "cat /tmp/end");
     let text = farm.sh("n1", "cat /tmp/out");
     let fine = match status.trim() {
         "0" => text == native,
-        // A side that is gone, or was for longer than the others wait, may take the program with it.
+        // A side that is gone, or frozen for longer than the others wait, may end the program.
         "137" => fault != "freeze 1" && native.starts_with(&text),
         _ => false,
     };
     let wrong = if !hit {
-        "the point was not passed"
+        "the failpoint was not reached"
     } else if !fine {
         "wrong"
     } else {
@@ -130,8 +130,8 @@ fn attempt(
     ))
 }
 
-/// Starts [`PROGRAM`] with so many lines at n1, where faults are looked for; returns when it has begun.
-fn begin(farm: &Farm, start: &str, program: &str) {
+/// Starts [`PROGRAM`] with so many lines at n1, with failpoints enabled; returns when it has begun.
+fn launch(farm: &Farm, start: &str, program: &str) {
     // The shell's process becomes the program.
     let script = format!(
         "rm -f /tmp/end /tmp/out /tmp/keeper.log; \
@@ -153,8 +153,8 @@ fn begin(farm: &Farm, start: &str, program: &str) {
     });
 }
 
-/// A program that runs may meet the point at once: the file appears there whole.
-fn plant(farm: &Farm, (name, node): Point, fault: &str) {
+/// Creates the failpoint's file atomically: a running program may read it at once.
+fn set_failpoint(farm: &Farm, (name, node): Point, fault: &str) {
     farm.sh(
         node,
         &format!(
@@ -163,8 +163,8 @@ fn plant(farm: &Farm, (name, node): Point, fault: &str) {
     );
 }
 
-/// Whether a process met the fault that was planted there.
-fn met(farm: &Farm, (name, node): Point) -> bool {
+/// Whether a process reached the failpoint that was set there.
+fn reached(farm: &Farm, (name, node): Point) -> bool {
     let test = format!("test -e /tmp/faults/{name}");
     !farm.run(node, &test).status.success()
 }
@@ -188,17 +188,17 @@ fn campaign(what: &str, ways: &[usize], fault: &str) {
 }
 
 #[test]
-fn killed_at_every_phase_of_leaving_home() {
+fn kill_while_leaving_home_never_runs_program_twice() {
     campaign("out", &[0], "kill");
 }
 
 #[test]
-fn killed_at_every_phase_between_nodes_and_on_the_way_home() {
+fn kill_between_nodes_or_going_home_never_runs_program_twice() {
     campaign("on", &[1, 2], "kill");
 }
 
 #[test]
-fn frozen_for_a_second_at_every_phase() {
+fn one_second_stall_at_any_phase_is_survived() {
     if !lab::long() {
         return;
     }
@@ -206,20 +206,20 @@ fn frozen_for_a_second_at_every_phase() {
 }
 
 #[test]
-fn frozen_for_longer_than_home_waits() {
+fn stall_beyond_home_timeout_never_runs_program_twice() {
     if !lab::long() {
         return;
     }
     campaign("long", &[0, 1, 2], "freeze 6");
 }
 
-/// Some ten seconds.
+/// [`PROGRAM`] for some ten seconds.
 fn longer() -> String {
     PROGRAM.replace("<= 60;", "<= 400;")
 }
 
-/// What it wrote is what it writes natively, once.
-fn ends_well(farm: &Farm, program: &str) {
+/// Waits for the program's end; its output must be that of a native run.
+fn assert_output_is_native(farm: &Farm, program: &str) {
     until("the program's end", || {
         farm.run("n1", "test -s /tmp/end").status.success()
     });
@@ -237,33 +237,33 @@ fn ends_well(farm: &Farm, program: &str) {
 }
 
 #[test]
-fn a_source_whose_move_was_given_up_disturbs_no_other() {
+fn abandoned_source_does_not_disturb_the_next_move() {
     let Some(farm) = Farm::up("late", None) else {
         return;
     };
     let program = longer();
-    begin(&farm, "--on n2", &program);
-    // It is about to freeze what it sends, when its target is lost, …
+    launch(&farm, "--on n2", &program);
+    // The source is about to freeze the process when its target is lost, …
     let late = ("host.freezing", "n2");
-    plant(&farm, late, "stall 3");
+    set_failpoint(&farm, late, "stall 3");
     farm.sh(
         "n1",
         "armento migrate $(cat /tmp/pid) n3 >/tmp/first 2>&1 &",
     );
-    until("a source that is late", || met(&farm, late));
+    until("the stalled source", || reached(&farm, late));
     farm.sh("n3", "for d in /tmp/faults/*/; do echo kill > $d/any; done");
     until("the end of its move", || {
         farm.run("n1", "test -s /tmp/first").status.success()
     });
-    // … and goes on while the next has frozen it.
-    plant(&farm, ("host.captured", "n2"), "stall 4");
+    // … and resumes while the next move has the process frozen.
+    set_failpoint(&farm, ("host.captured", "n2"), "stall 4");
     farm.sh("n1", "armento migrate $(cat /tmp/pid) home");
-    assert!(met(&farm, ("host.captured", "n2")));
-    ends_well(&farm, &program);
+    assert!(reached(&farm, ("host.captured", "n2")));
+    assert_output_is_native(&farm, &program);
 }
 
 #[test]
-fn a_target_whose_move_was_given_up_disturbs_no_other() {
+fn abandoned_target_does_not_disturb_the_next_move() {
     if !lab::long() {
         return;
     }
@@ -271,22 +271,22 @@ fn a_target_whose_move_was_given_up_disturbs_no_other() {
         return;
     };
     let program = longer();
-    begin(&farm, "--stay", &program);
+    launch(&farm, "--stay", &program);
     // Home waits for 20 s (`READY_MAX`).
     let late = ("target.filled", "n2");
-    plant(&farm, late, "stall 21.5");
+    set_failpoint(&farm, late, "stall 21.5");
     let first = farm.run("n1", "armento migrate $(cat /tmp/pid) n2");
-    assert!(!first.status.success() && met(&farm, late), "{first:?}");
-    // The next one stands complete when the first goes on.
+    assert!(!first.status.success() && reached(&farm, late), "{first:?}");
+    // The next target is complete when the first one resumes.
     farm.sh("n1", "sleep 0.3");
-    plant(&farm, ("target.built", "n2"), "stall 4");
+    set_failpoint(&farm, ("target.built", "n2"), "stall 4");
     farm.sh("n1", "armento migrate $(cat /tmp/pid) n2");
-    assert!(met(&farm, ("target.built", "n2")));
-    ends_well(&farm, &program);
+    assert!(reached(&farm, ("target.built", "n2")));
+    assert_output_is_native(&farm, &program);
 }
 
 #[test]
-fn a_child_that_is_born_behind_the_loss_of_its_host_ends() {
+fn child_forked_after_host_loss_ends() {
     let Some(farm) = Farm::up("born", None) else {
         return;
     };
@@ -300,13 +300,13 @@ fn a_child_that_is_born_behind_the_loss_of_its_host_ends() {
             .status
             .success()
     };
-    until("its way to n2", away);
+    until("its move to n2", away);
     let born = ("home.born", "n1");
     // Longer than home waits for its host.
-    plant(&farm, born, "stall 8");
-    until("a child", || met(&farm, born));
+    set_failpoint(&farm, born, "stall 8");
+    until("a child", || reached(&farm, born));
     farm.sh("n2", "for d in /tmp/faults/*/; do echo kill > $d/any; done");
-    // It is known when the stall is over.
+    // The loss is noticed when the stall is over.
     farm.sh("n1", "sleep 9");
     until("the end of the child", || {
         !farm.run("n1", "pgrep -x perl").status.success()
@@ -317,9 +317,10 @@ fn a_child_that_is_born_behind_the_loss_of_its_host_ends() {
     assert_eq!(bodies(&farm), 0);
 }
 
-/// It maps a file shared that it has never looked at (glibc's cache of character sets), where nobody may write.
+/// The program maps a file shared that it never touches (as glibc does with its cache of character sets), in a
+/// directory that it may not write to.
 #[test]
-fn who_could_not_go_on_comes_home() {
+fn process_with_lost_target_still_returns_home() {
     let Some(farm) = Farm::up("back", None) else {
         return;
     };
@@ -331,14 +332,14 @@ fn who_could_not_go_on_comes_home() {
     let there = "armento ps --json | grep -q '\"place\": *\"n2\"'";
     until("its arrival", || farm.run("n1", there).status.success());
     let lost = ("target.laid-out", "n3");
-    plant(&farm, lost, "kill");
-    // One that has only just begun may be busy.
-    until("a target that is lost", || {
+    set_failpoint(&farm, lost, "kill");
+    // A process that has only just started may refuse to move.
+    until("the loss of the target", || {
         let on = farm.run("n1", &format!("armento migrate {pid} n3"));
         assert!(!on.status.success(), "{on:?}");
-        met(&farm, lost)
+        reached(&farm, lost)
     });
-    // What it said itself, should it not be there any more.
+    // On failure, show the program's own output.
     farm.sh(
         "n1",
         &format!("armento migrate {pid} home && kill {pid} || {{ cat /tmp/says; exit 1; }}"),

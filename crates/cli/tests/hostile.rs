@@ -1,13 +1,13 @@
-//! A node whose owner means harm: its daemon is ours as built, but the hosts that it starts are this program's own.
+//! A hostile node: its daemon is the real one, but the hosts that it starts are this program.
 //!
-//! Without the harness, for the daemon starts hosts of its own program: `hostile node` is the daemon, `hostile host` the
-//! host, and without a word it is the test. See `hosts/mod.rs` (what must hold), `hosts/relay.rs` (the host: a real one
-//! behind a man in the middle), `hosts/lies.rs` (what he says).
+//! Without the test harness, because the daemon starts hosts from its own executable: `hostile node` is the daemon,
+//! `hostile host` the host, and without an argument it is the test. See `hosts/mod.rs` (what must hold),
+//! `hosts/relay.rs` (the host: a real one behind a man in the middle), `hosts/lies.rs` (forged messages).
 
 mod hosts;
 mod lab;
 
-const TEST: &str = "a_host_that_means_harm_gets_nothing";
+const TEST: &str = "hostile_host_gains_nothing";
 
 fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
@@ -16,7 +16,7 @@ fn main() {
         Some("host") => hosts::relay::run(),
         _ => {}
     }
-    // As the harness has it: filters, its listing, and one line a test.
+    // As the harness does it: filters, the list of tests, and one line a test.
     if words.iter().any(|w| w == "--list") {
         return println!("{TEST}: test");
     }
@@ -29,7 +29,7 @@ fn main() {
     println!("\nrunning 1 test");
     let end = std::panic::catch_unwind(|| {
         if let Some(farm) = lab::Farm::up("hostile", None) {
-            hosts::get_nothing(&farm);
+            hosts::all_attacks_fail(&farm);
         }
     });
     let (said, code) = match end {

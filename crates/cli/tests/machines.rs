@@ -1,4 +1,5 @@
-//! Nodes whose processors and kernels differ: what may not run there stays, and what can be told to make do goes.
+//! Nodes with different processors and kernels: programs that may not run there stay, programs that are limited to common
+//! CPU features move.
 
 mod lab;
 #[path = "machines/qemu.rs"]
@@ -7,18 +8,18 @@ mod qemu;
 use lab::{Farm, until};
 use serde_json::Value;
 
-/// A few seconds of computing, strings and lines: what glibc has a version of for each processor.
+/// A few seconds of computing, strings and lines: functions for which glibc has variants for each processor.
 const PROGRAM: &str = r#"$|=1; for $i (1..160) { $x=0; for $j (1..400000) { $x+=$j%7 } $s = "ab" x (500+$i); $n = index($s x 9, "aa"); printf "%d %d %d %.9f\n", $i, $x, length($s)+$n, sin($i)*exp($i/9) }"#;
-/// What n2 says that its processor has not; the lab's machine has at least the first.
+/// CPU features that n2 is configured not to have; the lab's machine has at least the first.
 const WITHOUT: &str = "avx2,avx512f,avx512bw,avx512vl,bmi2";
 
-/// The node's daemon again, in this environment.
+/// Restarts the node's daemon in this environment.
 fn restart(farm: &Farm, node: &str, environment: &str) {
     farm.sh(node, "pkill -f '[a]rmento node'");
     farm.daemon_behind(node, &format!("env {environment}"));
 }
 
-/// A program of n1 under way; its pid.
+/// Starts a program of n1; returns its pid.
 fn start(farm: &Farm, options: &str, log: &str) -> String {
     let run = format!("armento run {options} perl -e '{PROGRAM}' > {log} 2>&1 & echo $!");
     let pid = farm.sh("n1", &run).trim().to_owned();
@@ -41,7 +42,7 @@ fn listed(farm: &Farm, pid: &str) -> Option<Value> {
     procs.into_iter().find(|p| p["pid"].as_u64() == pid)
 }
 
-/// Ordered to `node` it stays, and says that the processor there is why.
+/// A move to `node` is refused because of the processor there.
 fn stays(farm: &Farm, pid: &str, node: &str, words: &[&str]) {
     let out = farm.run("n1", &format!("armento migrate {pid} {node}"));
     assert_eq!(out.status.code(), Some(125), "{out:?}");
@@ -53,34 +54,34 @@ fn stays(farm: &Farm, pid: &str, node: &str, words: &[&str]) {
     assert_eq!(listed(farm, pid).expect("it lives")["place"], "n1");
 }
 
-/// It ends, having said what it says natively.
+/// It ends with the output of a native run.
 fn ends(farm: &Farm, pid: &str, log: &str, native: &str) {
     until("its end", || listed(farm, pid).is_none());
     assert_eq!(farm.sh("n1", &format!("cat {log}")), native);
 }
 
 #[test]
-fn a_processor_that_lacks_something_gets_what_can_do_without() {
+fn cpu_with_fewer_features_takes_portable_programs() {
     let Some(farm) = Farm::up("cpu", None) else {
         return;
     };
     let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
     restart(&farm, "n2", &format!("ARMENTO_CPU_WITHOUT={WITHOUT}"));
-    // Until its daemon knows, the host there says no.
+    // Until n1's daemon has received n2's CPU features, n2's host refuses the program.
     let known = || {
         let pid = start(&farm, "--stay", "/tmp/probe");
         let out = farm.run("n1", &format!("armento migrate {pid} n2"));
         farm.sh("n1", &format!("kill {pid}"));
         String::from_utf8_lossy(&out.stderr).contains("n2 lacks")
     };
-    until("n1 to know what n2 lacks", known);
+    until("n2's CPU features at n1", known);
 
     let plain = start(&farm, "--stay", "/tmp/plain");
     stays(&farm, &plain, "n2", &["n2 lacks", "avx2"]);
     farm.sh("n1", &format!("armento migrate {plain} n3"));
     farm.sh("n1", &format!("armento migrate {plain} home"));
 
-    // At once, when no report says yet what it is.
+    // At once, before a report with the program's CPU features has arrived.
     let run = "armento run --portable --stay sleep 99 >/dev/null 2>&1 & p=$!; armento migrate $p n2; kill $p";
     let out = farm.run("n1", run);
     let said = String::from_utf8_lossy(&out.stderr);
@@ -101,13 +102,13 @@ fn a_processor_that_lacks_something_gets_what_can_do_without() {
         let storm = "armento run --portable --storm 15 --seed 7 perl -e";
         assert_eq!(farm.sh("n1", &format!("{storm} '{PROGRAM}'")), native);
     }
-    told(&farm);
-    untold(&farm);
-    farm_of_others(&farm);
+    tunables_limit_glibc(&farm);
+    child_without_tunables(&farm);
+    no_suitable_node(&farm);
 }
 
-/// glibc makes do, and keeps what its user told it.
-fn told(farm: &Farm) {
+/// glibc is limited to the common features, and keeps its user's tunables.
+fn tunables_limit_glibc(farm: &Farm) {
     let run = "GLIBC_TUNABLES=glibc.malloc.perturb=7 armento run --portable --stay sh -c";
     let said = farm.sh("n1", &format!("{run} 'echo $GLIBC_TUNABLES'"));
     let said = said.trim();
@@ -120,12 +121,12 @@ fn told(farm: &Farm) {
         let ask = "/lib64/ld-linux-x86-64.so.2 --list-diagnostics | grep subdirs_active";
         farm.sh("n1", &format!("GLIBC_TUNABLES={tunables} {ask}"))
     };
-    // What it would load of libraries built for AVX2.
+    // Libraries that it would load from directories for AVX2.
     assert_ne!(active(said), active(""));
 }
 
-/// A child that was started with another environment may use everything.
-fn untold(farm: &Farm) {
+/// A child that was started with another environment may use every feature.
+fn child_without_tunables(farm: &Farm) {
     let run = format!("armento run --portable --stay env -u GLIBC_TUNABLES perl -e '{PROGRAM}'");
     let pid = farm.sh("n1", &format!("{run} > /tmp/untold 2>&1 & echo $!"));
     let pid = pid.trim();
@@ -137,8 +138,8 @@ fn untold(farm: &Farm) {
     farm.sh("n1", &format!("kill {pid}"));
 }
 
-/// Where everybody lacks it nobody asks, and where none has room that can run it `why` says so.
-fn farm_of_others(farm: &Farm) {
+/// A feature that no node has is not checked; where no node with room can run the program, `why` names the reason.
+fn no_suitable_node(farm: &Farm) {
     restart(farm, "n3", &format!("ARMENTO_CPU_WITHOUT={WITHOUT}"));
     let pid = farm.sh(
         "n1",
@@ -156,12 +157,12 @@ fn farm_of_others(farm: &Farm) {
 }
 
 #[test]
-fn another_layout_of_registers_is_a_reason_to_stay() {
+fn different_xsave_layout_is_a_reason_to_stay() {
     let Some(farm) = Farm::up("xsave", None) else {
         return;
     };
     let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
-    // The daemon's sets are the same: the host that would have it says no, before anything is moved.
+    // The daemons' feature sets are the same: the target's host refuses it before anything is moved.
     restart(&farm, "n2", "ARMENTO_CPU_XSAVE=2@640");
     let pid = start(&farm, "--stay", "/tmp/layout");
     stays(

@@ -1,4 +1,4 @@
-//! What the package consists of, as far as it can be seen without building one: settings, units, pages, completions.
+//! Contents of the package that can be checked without building it: settings, units, manual pages, completions.
 
 use armento_noded::Config;
 use std::collections::BTreeSet;
@@ -12,13 +12,13 @@ fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
 }
 
-/// A commented key, without its comment's sign.
+/// The line of a commented key, without the comment sign.
 fn key(line: &str) -> Option<&str> {
     let rest = line.strip_prefix('#')?;
     (!rest.is_empty() && !rest.starts_with(' ')).then_some(rest)
 }
 
-/// Keys that a text with one unknown key is told of.
+/// The accepted keys, as listed in the error for an unknown key.
 fn known(text: &str) -> BTreeSet<String> {
     let why = Config::parse(text).expect_err("an unknown key");
     let list = why.split("expected one of").nth(1).expect(&why);
@@ -32,7 +32,7 @@ fn named<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
 }
 
 #[test]
-fn packaged_settings_are_accepted_as_they_are_and_with_each_key() {
+fn packaged_settings_parse_with_each_key_enabled() {
     Config::parse(SETTINGS).expect("as installed");
     let (mut top, mut lists) = (BTreeSet::new(), BTreeSet::new());
     for block in SETTINGS.split("\n\n") {
@@ -56,7 +56,7 @@ fn output(command: &mut Command) -> Output {
 }
 
 #[test]
-fn pages_and_completions_are_made_for_every_verb() {
+fn every_verb_has_a_man_page_and_completions() {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pages-{}", std::process::id()));
     let made = output(Command::new(ARMENTO).arg("pages").arg(&dir));
     assert!(made.status.success(), "{made:?}");
@@ -82,7 +82,7 @@ fn pages_and_completions_are_made_for_every_verb() {
 }
 
 #[test]
-fn systemd_understands_the_unit() {
+fn systemd_verifies_the_unit() {
     let unit = std::fs::read_to_string(packaging().join("armento.service")).expect("the unit");
     if Command::new("systemd-analyze")
         .arg("--version")
@@ -92,7 +92,7 @@ fn systemd_understands_the_unit() {
         println!("skipped: package systemd (systemd-analyze)");
         return;
     }
-    // The program that is being tested stands for the installed one; pages are not installed here.
+    // The tested executable replaces the installed one; manual pages are not installed here.
     let unit = unit.replace("/usr/bin/armento", ARMENTO);
     let lines = unit.lines().filter(|l| !l.starts_with("Documentation="));
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unit-{}", std::process::id()));

@@ -1,4 +1,5 @@
-//! Programs that cannot move, and farms that break: one clear line, and the program goes on or ends truthfully.
+//! Programs that cannot move, and farms that break: one clear error line, and the program goes on or its death is
+//! reported.
 
 mod behind;
 mod blocked;
@@ -27,17 +28,17 @@ use std::process::Output;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// As an ordinary user.
+/// Command prefix: an ordinary user.
 const USER: &str = "setpriv --reuid 1000 --regid 1000 --clear-groups";
 /// About three seconds of computing and lines.
 const PROGRAM: &str =
     r#"$|=1; for $i (1..60) { $x=0; for $j (1..400000) { $x+=$j%7 } print "$i $x\n"; }"#;
 
-/// Where 32-bit programs of ours are loaded, and how long their headers are.
+/// Load address of the test's 32-bit programs, and the length of their headers.
 const BASE: u32 = 0x0804_8000;
 const HEAD: u32 = 52 + 32;
 
-/// It writes "32" and exits with 5.
+/// A program that writes "32" and exits with 5.
 fn prints_32() -> Vec<u8> {
     let mut code = vec![0xb8, 4, 0, 0, 0, 0xbb, 1, 0, 0, 0, 0xb9];
     code.extend((BASE + HEAD + 34).to_le_bytes());
@@ -48,7 +49,7 @@ fn prints_32() -> Vec<u8> {
     code
 }
 
-/// A 32-bit program on n1.
+/// Writes a 32-bit program to n1.
 fn install32(farm: &Farm, path: &str, code: &[u8]) {
     let bytes: String = elf32(code).iter().map(|b| format!("\\x{b:02x}")).collect();
     let make = format!("perl -e 'print \"{bytes}\"' > {path}; chmod 755 {path}");
@@ -77,8 +78,8 @@ fn text(b: &[u8]) -> String {
     String::from_utf8_lossy(b).into_owned()
 }
 
-/// One line of ours and a hint on standard error, with these words.
-fn told(out: &Output, words: &[&str]) {
+/// Standard error is one error line with these words, and a hint.
+fn fails_with(out: &Output, words: &[&str]) {
     let err = text(&out.stderr);
     let ours: Vec<&str> = err.lines().filter(|l| l.starts_with("armento: ")).collect();
     assert_eq!(ours.len(), 1, "{out:?}");
@@ -89,23 +90,23 @@ fn told(out: &Output, words: &[&str]) {
     );
 }
 
-fn programs_that_stay(farm: &Farm) {
+fn setuid_and_32_bit_programs_stay(farm: &Farm) {
     farm.sh(
         "n1",
         "cp /usr/bin/id /tmp/suid; chown 4242 /tmp/suid; chmod 4755 /tmp/suid",
     );
     let out = farm.run("n1", &format!("{USER} armento run /tmp/suid -u"));
     assert_eq!(text(&out.stdout), "4242\n", "{out:?}");
-    told(&out, &["set-uid", "runs here"]);
-    // Whose user names a node gets it there, or nothing.
+    fails_with(&out, &["set-uid", "runs here"]);
+    // With a node named by the user the program runs there, or not at all.
     let out = farm.run("n1", &format!("{USER} armento run --on n2 /tmp/suid -u"));
     assert_eq!(
         (out.status.code(), text(&out.stdout).as_str()),
         (Some(125), ""),
         "{out:?}"
     );
-    told(&out, &["set-uid", "nothing was started"]);
-    // Exec'd by a body, also by one that shares its parent's memory (vfork).
+    fails_with(&out, &["set-uid", "nothing was started"]);
+    // An exec by a body, and by one that shares its parent's memory (vfork).
     let script = r#"echo $(/tmp/suid -u); exec /tmp/suid -u"#;
     let out = farm.run(
         "n1",
@@ -120,7 +121,7 @@ fn programs_that_stay(farm: &Farm) {
         (Some(125), ""),
         "{out:?}"
     );
-    told(&out, &["32-bit", "not begun"]);
+    fails_with(&out, &["32-bit", "not begun"]);
     let out = farm.run("n1", "armento run /tmp/e32");
     assert_eq!(
         (out.status.code(), text(&out.stdout).as_str()),
@@ -132,11 +133,11 @@ fn programs_that_stay(farm: &Farm) {
                   armento migrate $p n2; e=$?; kill $s $p; exit $e";
     let out = farm.run("n1", traced);
     assert_eq!(out.status.code(), Some(125), "{out:?}");
-    told(&out, &["traces"]);
+    fails_with(&out, &["traces"]);
 }
 
-/// A program has what `armento run` was started with, not what our language's start-up makes of it.
-fn what_is_inherited(farm: &Farm) {
+/// A program inherits what `armento run` was started with, not what Rust's runtime start-up makes of it.
+fn signal_mask_and_stdin_are_inherited(farm: &Farm) {
     let look = "sh -c 'grep SigIgn /proc/self/status; readlink /proc/self/fd/0; exit 0'";
     for set in ["true", "trap \"\" PIPE", "exec <&-", "exec 2>&-"] {
         let native = farm.sh("n1", &format!("{set}; {look}"));
@@ -147,7 +148,7 @@ fn what_is_inherited(farm: &Farm) {
     }
 }
 
-fn a_full_disk(farm: &Farm) {
+fn full_disks(farm: &Farm) {
     let dd = "dd if=/dev/zero of=/tmp/small/f bs=64k count=100 2>&1 | grep -v copied";
     let mount = "mkdir -p /tmp/small; mount -t tmpfs -o size=1m tmpfs /tmp/small";
     let native = farm.sh("n1", &format!("{mount}; {dd}"));
@@ -156,14 +157,14 @@ fn a_full_disk(farm: &Farm) {
         &format!("armento run --on n2 sh -c '{dd}'; umount /tmp/small"),
     );
     assert_eq!(away, native);
-    // The other node's disk, where copies of files are shared.
+    // The disk of the other node, where the host keeps copies of files.
     farm.sh("n2", "d=/var/lib/armento; rm -rf $d/files; mkdir -p $d/files; mount -t tmpfs -o size=64k tmpfs $d/files");
     let out = farm.sh("n1", "armento run --on n2 perl -e 'print 6 * 7'");
     assert_eq!(out, "42");
     farm.sh("n2", "umount -l /var/lib/armento/files");
 }
 
-/// The other node's memory is full: what does not fit there ends, and its user learns why.
+/// The memory of the other node is full: the guest that does not fit ends, and its user learns why.
 fn no_memory(farm: &Farm) {
     let grow = "@a = map { $_ x (10 << 20) } 1..60; print scalar(@a)";
     let out = farm.run(
@@ -174,15 +175,15 @@ fn no_memory(farm: &Farm) {
         Some(0) => assert_eq!(text(&out.stdout), "60", "{out:?}"),
         _ => {
             assert_eq!(out.status.code(), Some(137), "{out:?}");
-            told(&out, &["n2", "signal 9"]);
+            fails_with(&out, &["n2", "signal 9"]);
         }
     }
     farm.sh("n1", "armento nodes");
     farm.sh("n2", "armento nodes");
 }
 
-/// Cut as soon as it has said something, or it may have ended before.
-fn a_cut(farm: &Farm, seconds: u32) -> (Output, String) {
+/// The link is cut as soon as the program has written a line; later it might have ended already.
+fn cut_link(farm: &Farm, seconds: u32) -> (Output, String) {
     let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
     until("three nodes", || {
         let nodes = farm.sh("n1", "armento nodes --json");
@@ -199,56 +200,56 @@ fn a_cut(farm: &Farm, seconds: u32) -> (Output, String) {
 }
 
 #[test]
-fn who_computes_and_asks_its_node_wants_all_of_a_slow_one() {
+fn full_cpu_demand_is_seen_on_a_throttled_node() {
     if let Some(farm) = Farm::with("demand", None, 0.1) {
-        demand::asking_is_no_sleep(&farm);
+        demand::waiting_for_the_node_counts_as_demand(&farm);
     }
 }
 
 #[test]
-fn what_cannot_move_and_what_breaks() {
+fn unmovable_programs_and_resource_failures_are_reported() {
     let Some(farm) = Farm::up("trouble", Some(300)) else {
         return;
     };
-    what_is_inherited(&farm);
-    programs_that_stay(&farm);
-    a_full_disk(&farm);
+    signal_mask_and_stdin_are_inherited(&farm);
+    setuid_and_32_bit_programs_stay(&farm);
+    full_disks(&farm);
     no_memory(&farm);
-    // Shorter than a tree waits for its home.
-    let (out, native) = a_cut(&farm, 1);
+    // Shorter than the time after which a tree is ended without its home.
+    let (out, native) = cut_link(&farm, 1);
     assert_eq!(text(&out.stdout), native, "{out:?}");
     assert!(out.status.success(), "{out:?}");
 }
 
 #[test]
-fn a_guest_that_wants_out_stays_in() {
+fn hostile_guest_stays_contained() {
     if let Some(farm) = Farm::up("escape", Some(450)) {
-        escape::of_guests(&farm);
+        escape::all_attacks_fail(&farm);
     }
 }
 
 #[test]
-fn every_reason_to_stay_is_told_with_its_remedy() {
+fn every_stay_reason_is_reported_with_remedy() {
     let Some(farm) = Farm::up("reasons", Some(450)) else {
         return;
     };
-    reasons::of_programs(&farm);
-    reasons::of_calls(&farm);
-    reasons::of_memory(&farm);
-    reasons::of_the_policy(&farm);
-    reasons::of_nodes(&farm);
+    reasons::from_programs(&farm);
+    reasons::from_calls(&farm);
+    reasons::from_memory(&farm);
+    reasons::from_the_policy(&farm);
+    reasons::from_nodes(&farm);
 }
 
 #[test]
-fn many_moves_leave_nothing_behind() {
+fn many_moves_leak_nothing() {
     let Some(farm) = Farm::up("leaks", None) else {
         return;
     };
-    leaks::of_many_moves(&farm);
+    leaks::many_moves(&farm);
 }
 
 #[test]
-fn a_database_moves_as_a_group() {
+fn postgres_moves_as_a_group() {
     let Some(bin) = groups::postgres() else {
         println!("skipped: PostgreSQL is not installed (package postgresql)");
         return;
@@ -260,18 +261,18 @@ fn a_database_moves_as_a_group() {
 }
 
 #[test]
-fn a_tree_is_spread_from_the_first_instant() {
+fn spread_places_every_exec_and_keeps_rights() {
     let Some(farm) = Farm::up("spread", None) else {
         return;
     };
     spread::every_program_is_placed(&farm);
     spread::rights_are_kept(&farm);
-    spread::tracers_of_its_own_work(&farm);
+    spread::tracers_in_the_tree_work(&farm);
 }
 
-/// Hosts freeze after 10 s and end after 30 s, and homes wait as long, as a user has it.
+/// Default limits: hosts freeze after 10 s and end after 30 s, and homes wait as long.
 #[test]
-fn a_link_is_cut_for_five_seconds_and_for_good() {
+fn short_link_cut_is_survived_and_long_cut_is_fatal() {
     if !lab::long() {
         return;
     }
@@ -283,19 +284,19 @@ fn a_link_is_cut_for_five_seconds_and_for_good() {
         farm.daemon(node);
     }
     sleep(Duration::from_secs(3));
-    let (out, native) = a_cut(&farm, 5);
+    let (out, native) = cut_link(&farm, 5);
     assert_eq!(text(&out.stdout), native, "{out:?}");
-    let (out, native) = a_cut(&farm, 45);
+    let (out, native) = cut_link(&farm, 45);
     assert_eq!(out.status.code(), Some(137), "{out:?}");
     assert!(native.starts_with(&text(&out.stdout)), "{out:?}");
-    told(&out, &["n2", "lost"]);
+    fails_with(&out, &["n2", "lost"]);
     until("the end of the body", || {
         farm.sh("n2", "pgrep -c '^perl$' || true").trim() == "0"
     });
 }
 
 #[test]
-fn a_node_leaves_with_guests_on_it() {
+fn leaving_node_returns_its_guests() {
     let Some(farm) = Farm::up("leave", None) else {
         return;
     };
@@ -325,66 +326,66 @@ fn a_node_leaves_with_guests_on_it() {
 }
 
 #[test]
-fn one_who_is_away_is_seen_and_handled_at_home() {
+fn moved_process_is_visible_and_controllable_at_home() {
     if let Some(farm) = Farm::up("looks", None) {
-        looks::at_home(&farm);
+        looks::all_at_home(&farm);
     }
 }
 
 #[test]
-fn one_who_maps_files_leaves_all_the_same() {
+fn process_moves_while_it_maps_files() {
     if let Some(farm) = Farm::up("mapping", None) {
         mapping::while_it_leaves(&farm);
-        mapping::own_files(&farm);
+        mapping::identical_files_are_not_transferred(&farm);
     }
 }
 
 #[test]
-fn a_process_has_one_keeper() {
+fn process_has_one_keeper() {
     let Some(farm) = Farm::up("keepers", None) else {
         return;
     };
-    keepers::trees_in_trees(&farm);
-    keepers::moved_at_once(&farm);
-    keepers::adopted_above(&farm);
+    keepers::nested_run_keeps_the_outer_keeper(&farm);
+    keepers::move_before_hello_makes_no_second_keeper(&farm);
+    keepers::adopted_shell_leaves_trees_their_keepers(&farm);
 }
 
 #[test]
-fn daemons_are_killed_and_nobody_notices() {
+fn daemon_restart_keeps_guests() {
     if let Some(farm) = Farm::up("restarts", None) {
-        restarts::nobody_notices(&farm);
+        restarts::programs_do_not_notice(&farm);
     }
 }
 
 #[test]
-fn a_farm_is_upgraded_node_by_node() {
+fn rolling_upgrade_keeps_guests() {
     if let Some(farm) = Farm::up("upgrade", None) {
         let before = restarts::before(&farm);
-        upgrade::nobody_notices(&farm);
-        upgrade::other_engines_refuse(&farm);
-        upgrade::the_file_is_replaced(&farm);
-        upgrade::who_is_too_old_is_told(&farm);
-        restarts::nothing_is_left(&farm, &before);
+        upgrade::programs_do_not_notice(&farm);
+        upgrade::different_engines_refuse_trees(&farm);
+        upgrade::replaced_binary_keeps_its_version(&farm);
+        upgrade::incompatible_versions_are_refused(&farm);
+        restarts::nothing_remains(&farm, &before);
     }
 }
 
 #[test]
-fn a_blocking_call_survives_every_move() {
+fn blocking_call_survives_every_move() {
     if let Some(farm) = Farm::up("blocked", None) {
-        blocked::waits_on_from_home(&farm);
-        blocked::is_moved_in_every_call(&farm);
+        blocked::waits_begun_at_home_keep_their_limit(&farm);
+        blocked::every_call_survives_moves(&farm);
     }
 }
 
 #[test]
-fn a_small_program_moves_as_often_as_it_is_told() {
+fn concurrent_move_orders_keep_output_right() {
     if let Some(farm) = Farm::up("hundred", None) {
-        hundred::moves_a_second(&farm);
+        hundred::concurrent_orders(&farm);
     }
 }
 
 #[test]
-fn memory_comes_behind_the_flip() {
+fn postcopy_preserves_memory() {
     if let Some(farm) = Farm::up("behind", None) {
         behind::nothing_is_lost(&farm);
         behind::a_source_dies(&farm);
@@ -392,37 +393,37 @@ fn memory_comes_behind_the_flip() {
 }
 
 #[test]
-fn trust_is_chosen_and_taken_back() {
+fn trust_changes_apply_to_running_programs() {
     let Some(farm) = Farm::up("trust", None) else {
         return;
     };
-    trust::settings_hold_for_what_runs(&farm);
-    trust::storms_obey(&farm);
+    trust::settings_apply_to_running_programs(&farm);
+    trust::storms_respect_trust(&farm);
     trust::a_node_is_removed(&farm);
 }
 
 #[test]
-fn what_is_switched_off_neither_comes_nor_goes() {
+fn switches_stop_arrivals_and_departures() {
     let Some(farm) = Farm::up("off", None) else {
         return;
     };
     switches::guests_are_kept_out_and_sent_away(&farm);
-    switches::ours_come_home_and_stay(&farm);
-    switches::the_policy_obeys(&farm);
-    switches::an_owner_comes_first(&farm);
-    switches::a_user_has_limits_of_his_own(&farm);
-    switches::a_dry_run_only_tells(&farm);
+    switches::own_processes_come_home_and_stay(&farm);
+    switches::policy_respects_switches(&farm);
+    switches::owner_at_the_machine_has_priority(&farm);
+    switches::each_user_has_own_limits(&farm);
+    switches::dry_run_only_reports(&farm);
 }
 
 #[test]
-fn a_peer_that_means_harm_gets_nothing() {
+fn hostile_peer_gains_nothing() {
     if let Some(farm) = Farm::up("peers", None) {
-        peers::get_nothing(&farm);
+        peers::all_attacks_fail(&farm);
     }
 }
 
 #[test]
-fn a_user_without_any_privilege_hosts_and_sends() {
+fn unprivileged_user_hosts_and_sends() {
     if let Some(farm) = Farm::up("rootless", None) {
         rootless::hosts_and_sends(&farm);
     }

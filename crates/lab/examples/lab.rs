@@ -1,5 +1,4 @@
-//! The laboratory alone, without the rest of `armento`: `lab up --no-farm`, `lab exec n1 -- CMD`,
-//! `lab doctor`.
+//! The lab alone, without the rest of `armento`: `lab up --no-farm`, `lab exec n1 -- CMD`, `lab doctor`.
 
 use clap::Parser;
 
@@ -7,7 +6,7 @@ use clap::Parser;
 enum Args {
     #[command(flatten)]
     Lab(armento_lab::Cmd),
-    /// What this machine can and cannot do
+    /// Show what this machine can and cannot do
     Doctor(armento_lab::doctor::Args),
 }
 

@@ -1,11 +1,10 @@
 //! Speed and memory of nodes, by control groups of version 1 or 2.
 //!
-//! A lab owns one group `armento-lab-NAME.NODE` per hierarchy and node, below the group it was started in
-//! (version 1) or at the root (version 2, which allows no processes beside child groups). None holds
-//! all nodes of a lab: such a group has processes on several processors, and beside one of those
-//! others of the same processor may wait for ever.
-//! KERNEL: from 6.13 on (6d71a9c61604), and in 6.18.44; mended by 101f3498b4bd
-//! (docs/kernel-notes.md, "Control groups").
+//! A lab owns one group `armento-lab-NAME.NODE` per hierarchy and node, below the group it was started in (version 1)
+//! or at the root (version 2, which allows no processes beside child groups). No group holds all nodes of a lab: such a
+//! group would have processes on several processors, and other groups on one of those processors may then starve.
+//! KERNEL: from 6.13 on (6d71a9c61604), and in 6.18.44; fixed by 101f3498b4bd (docs/kernel-notes.md, "Control
+//! groups").
 
 use crate::hierarchy::{Hierarchy, hierarchies};
 use crate::spec::{NodePlan, Plan};
@@ -14,14 +13,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Groups of labs are known by this prefix, also when the state directory is lost.
+/// Prefix of the groups of labs, by which they are found even if the state directory is lost.
 pub const PREFIX: &str = "armento-lab-";
 
-/// Groups are looked for this deep; deeper ones nobody made for us.
+/// Groups are searched to this depth; Armento makes none deeper.
 const DEPTH_MAX: usize = 12;
 
-/// The scheduler's period, microseconds. Ten times below its default, so that a slow node
-/// stutters by milliseconds, not by tenths of a second.
+/// The scheduler's period, microseconds. Ten times below its default, so that a slow node stutters by milliseconds, not
+/// by tenths of a second.
 const PERIOD_US: u64 = 10_000;
 /// KERNEL: `min_cfs_quota_period`, the smallest quota, microseconds.
 const QUOTA_MIN_US: u64 = 1000;
@@ -49,7 +48,7 @@ pub struct Groups {
     cpu: Option<Hierarchy>,
     cpuset: Option<Hierarchy>,
     memory: Option<Hierarchy>,
-    /// Of version 1: who uses how much; in version 2 `cpu` tells it.
+    /// Version 1: accounts CPU time; in version 2 `cpu` does.
     cpuacct: Option<Hierarchy>,
 }
 
@@ -79,7 +78,7 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Makes the group of one node. After: the directories its processes must join.
+    /// Makes the group of one node. After: returns the directories that its processes must join.
     pub fn create(&self, node: &NodePlan, mem: Option<u64>) -> Result<Vec<PathBuf>> {
         let mut dirs = Vec::new();
         if let Some(h) = &self.cpu {
@@ -103,7 +102,7 @@ impl Groups {
                 set_memory(h, &dir, bytes)?;
                 dirs.push(dir);
             }
-            // Without a limit, too: what a node's daemon makes below its group goes with the lab.
+            // Without a limit, too: groups that a node's daemon makes below its group are removed with the lab.
             (Some(h), None) => dirs.extend(self.child(h, &node.name, "memory").ok()),
             (None, _) => {}
         }
@@ -153,7 +152,7 @@ fn put_quota(dir: &Path, v2: bool, (quota, period): (u64, u64)) -> Result<()> {
     put(dir, "cpu.cfs_quota_us", &quota.to_string())
 }
 
-/// Another speed for a node that runs, whose groups these are.
+/// Changes the speed of a running node; `groups` are the node's.
 pub fn change_speed(groups: &[PathBuf], speed: f64) -> Result<()> {
     let with = |file: &str| groups.iter().find(|dir| dir.join(file).exists());
     let (v1, v2) = (with("cpu.cfs_quota_us"), with("cpu.max"));
@@ -215,7 +214,7 @@ fn put(dir: &Path, file: &str, value: &str) -> Result<()> {
     fs::write(&path, value).with_context(|| format!("cannot write `{value}` to {}", path.display()))
 }
 
-/// Processor time that all in these groups, those of one node, have used so far, microseconds.
+/// CPU time that all processes in these groups of one node have used so far, microseconds.
 pub fn used_us(dirs: &[PathBuf]) -> Option<u64> {
     let v1 = |dir: &PathBuf| {
         let text = fs::read_to_string(dir.join("cpuacct.usage")).ok()?;
@@ -234,7 +233,7 @@ pub fn join(dirs: &[PathBuf]) -> Result<()> {
     dirs.iter().try_for_each(|d| put(d, "cgroup.procs", "0"))
 }
 
-/// The groups of all labs' nodes on this machine, whoever made them, each with its lab's name.
+/// The groups of all labs' nodes on this machine, of any process, each with its lab's name.
 pub fn all_labs() -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for h in hierarchies() {
@@ -272,7 +271,7 @@ pub fn members(dir: &Path) -> Vec<i32> {
     pids
 }
 
-/// Removes `dir` and everything below it. Before: no process is left in it.
+/// Removes `dir` and all groups below it. Before: no process is left in them.
 pub fn remove(dir: &Path) -> io::Result<()> {
     let mut dirs = Vec::new();
     walk(dir, DEPTH_MAX, &mut |d| {
@@ -288,7 +287,7 @@ pub fn remove(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Parents before children; `visit` says whether to go deeper.
+/// Parents before children; `visit` returns whether to go deeper.
 fn walk(dir: &Path, depth: usize, visit: &mut dyn FnMut(&Path) -> bool) {
     if !dir.is_dir() || !visit(dir) || depth == 0 {
         return;
@@ -322,9 +321,9 @@ mod tests {
         }
     }
 
-    /// Plain files stand for the kernel's; on version 2 machines tests/lab.rs meets the kernel.
+    /// Plain files replace the kernel's; tests/lab.rs uses real ones on version 2 machines.
     #[test]
-    fn version_2_is_written_as_its_manual_says() {
+    fn version_2_files_follow_the_kernel_s_manual() {
         let top = std::env::temp_dir().join(format!("armento-cgroup-{}", std::process::id()));
         fs::create_dir(&top).unwrap();
         let h = Hierarchy {

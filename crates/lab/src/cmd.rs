@@ -1,4 +1,4 @@
-//! `armento lab …`: the command line of the laboratory.
+//! `armento lab …`: the command line of the lab.
 
 use crate::enter::{self, Entry};
 use crate::lab::Lab;
@@ -39,7 +39,7 @@ const PROXY_HELP: &str = "Example:
 
 #[derive(Debug, Subcommand)]
 pub enum Cmd {
-    /// Raise a farm on this machine
+    /// Start a farm on this machine
     #[command(after_help = UP_HELP)]
     Up(Up),
     /// Run a command inside a node; exits with its exit code
@@ -55,17 +55,17 @@ pub enum Cmd {
     /// Take a lab down and remove every trace of it
     #[command(after_help = DOWN_HELP)]
     Down {
-        /// Which lab
+        /// Name of the lab
         #[arg(long, default_value = "lab")]
         name: String,
-        /// Every lab, also what a killed `lab up` left behind
+        /// Every lab, including remains of a killed `lab up`
         #[arg(long, conflicts_with = "name")]
         all: bool,
     },
-    /// Play a scenario on farms raised for it, by each policy
+    /// Run a scenario on farms started for it, with each policy
     #[command(after_help = play::HELP)]
     Play(play::Args),
-    /// Run a cable that breaks by a plan
+    /// Run a TCP proxy that injects connection faults
     #[command(hide = true, after_help = PROXY_HELP)]
     Proxy(Proxy),
 }
@@ -75,7 +75,7 @@ pub struct Proxy {
     /// Where to listen
     #[arg(long, default_value = "127.0.0.1:0", value_name = "IP:PORT")]
     listen: SocketAddr,
-    /// Where connections lead [default: each says so in its first line, as with ARMENTO_DIAL_VIA]
+    /// Where connections lead [default: the first line of each connection, as with ARMENTO_DIAL_VIA]
     #[arg(long, value_name = "IP:PORT")]
     to: Option<SocketAddr>,
     #[arg(long, default_value_t = 1)]
@@ -89,7 +89,7 @@ pub struct Proxy {
     /// How long delays and stalls take, milliseconds
     #[arg(long, default_value = "1..300", value_parser = range, value_name = "A..B")]
     pause: RangeInclusive<u64>,
-    /// What happens; nothing if none is named
+    /// Kinds of faults; none if none is named
     #[arg(long, value_delimiter = ',')]
     faults: Vec<Fault>,
 }
@@ -103,10 +103,10 @@ fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
     }
 }
 
-/// Tells where it listens, then what it does.
-fn break_cables(p: Proxy) -> Result<i32> {
-    let door = TcpListener::bind(p.listen)?;
-    say!("{}", door.local_addr()?);
+/// Prints its address, then each fault.
+fn run_proxy(p: Proxy) -> Result<i32> {
+    let listener = TcpListener::bind(p.listen)?;
+    say!("{}", listener.local_addr()?);
     std::io::stdout().flush()?;
     let plan = Plan {
         seed: p.seed,
@@ -115,8 +115,8 @@ fn break_cables(p: Proxy) -> Result<i32> {
         pause_ms: p.pause,
         faults: p.faults,
     };
-    proxy::serve(&door, p.to, &plan, |connection, direction, fault| {
-        // Who does not read what happens wants only that it does.
+    proxy::serve(&listener, p.to, &plan, |connection, direction, fault| {
+        // Output that cannot be written is ignored: the faults go on.
         let _ = writeln!(
             std::io::stdout(),
             "connection {connection} direction {direction} {fault:?}"
@@ -127,7 +127,7 @@ fn break_cables(p: Proxy) -> Result<i32> {
 
 #[derive(Debug, Args)]
 pub struct Up {
-    /// How many nodes
+    /// Number of nodes
     #[arg(long, default_value_t = 4, value_name = "N")]
     nodes: usize,
     /// Speed of the nodes as fractions of one core, repeated round the nodes
@@ -137,7 +137,7 @@ pub struct Up {
     /// Memory of each node, its disk included, e.g. 512M [default: no limit]
     #[arg(long, value_parser = spec::parse_size, value_name = "SIZE")]
     mem: Option<u64>,
-    /// What joins them: switch100, switch1000 or none
+    /// Network of the nodes: switch100, switch1000 or none
     #[arg(long, default_value = "switch1000")]
     link: Link,
     /// A switch of this rate instead, e.g. 4gbit
@@ -146,7 +146,7 @@ pub struct Up {
     /// Name of the lab
     #[arg(long, default_value = "lab", value_name = "L")]
     name: String,
-    /// Only raise the nodes; start no daemons
+    /// Only start the nodes, without daemons
     #[arg(long)]
     no_farm: bool,
     /// A setting of all daemons, a line of TOML; may be repeated
@@ -159,20 +159,20 @@ pub struct Up {
 
 #[derive(Debug, Args)]
 pub struct Exec {
-    /// Which lab
+    /// Name of the lab
     #[arg(long, default_value = "lab", value_name = "L")]
     name: String,
     /// Run as this user of the node
     #[arg(long, short, value_name = "U")]
     user: Option<String>,
-    /// Which node, e.g. n1
+    /// Name of the node, e.g. n1
     node: String,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
-/// Carries out one command; the result is the exit code of `armento`.
+/// Runs one command; returns the exit code of `armento`.
 pub fn run(cmd: Cmd) -> Result<i32> {
     match cmd {
         Cmd::Up(up) => raise(up),
@@ -191,11 +191,11 @@ pub fn run(cmd: Cmd) -> Result<i32> {
         Cmd::List { json } => list(json),
         Cmd::Down { name, all } => take_down(&name, all),
         Cmd::Play(args) => play::run(&args),
-        Cmd::Proxy(p) => break_cables(p),
+        Cmd::Proxy(p) => run_proxy(p),
     }
 }
 
-/// The command's exit code; our own failures are 125, so that they can be told apart.
+/// Returns the command's exit code; failures of Armento itself are 125, to tell them apart.
 fn exec(entry: &Entry) -> i32 {
     enter::run(entry).unwrap_or_else(|e| {
         eprintln!("armento: {e:#}");

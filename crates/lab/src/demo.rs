@@ -1,7 +1,7 @@
 //! `armento demo`: 24 real encoders on one node alone, then on a farm of four, and the paper's table.
 //!
-//! It re-runs the switch case of `papers/openmosix-topology` in a laboratory on this machine, as a
-//! user would: everything goes through `armento lab` and `armento run`. Start at [`run`].
+//! It re-runs the switch case of `papers/openmosix-topology` in a lab on this machine, as a user would: everything goes
+//! through `armento lab` and `armento run`. Start at [`run`].
 
 mod figures;
 mod outcome;
@@ -42,7 +42,7 @@ pub struct Args {
     /// Write a picture (SVG) to this file.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// How long the run on one node shall take, seconds; the farm takes about a quarter of it.
+    /// Duration of the run on one node, seconds; the farm takes about a quarter of it.
     #[arg(long, value_name = "S", default_value_t = 115, value_parser = clap::value_parser!(u32).range(5..=600))]
     pub seconds: u32,
     /// Only measure the encoder and show the scale; needs no privileges.
@@ -57,16 +57,16 @@ const SPEED_MAX: f64 = 0.4;
 const CORES_SHARE: f64 = 0.8;
 /// A farm run that takes this much longer than the single-node run has failed.
 const SLACK: f64 = 2.0;
-/// How often the daemon is asked who is where.
+/// Interval between requests to the daemon for the places of the encoders.
 const LOOK_MS: u32 = 500;
-/// Where the files lie on n1.
+/// Directory of the files on n1.
 const DIR: &str = "/var/tmp/armento-demo";
-/// Last lines of n1's daemon that a failed run shows.
+/// Last log lines of n1's daemon that a failed run shows.
 const LOG_LINES: usize = 20;
-/// Keepers append their last words here.
+/// Keepers append their final summaries here.
 const SUMMARY: &str = "summary.jsonl";
 
-/// The exit code: 0 when all agree and enough was done away from n1, else 1.
+/// The exit code: 0 when all checks pass and enough CPU time was spent away from n1, else 1.
 pub fn run(args: Args) -> Result<i32> {
     sound::check_packages()?;
     let scratch = sound::Scratch::new()?;
@@ -97,7 +97,7 @@ pub fn run(args: Args) -> Result<i32> {
     conclude(&args, &outcome)
 }
 
-/// What a node gets of a core on a machine of so many.
+/// A node's share of a core on a machine with this number of cores.
 fn speed(cores: usize) -> f64 {
     (CORES_SHARE * cores as f64 / NODES as f64).min(SPEED_MAX)
 }
@@ -158,7 +158,7 @@ fn perform(scratch: sound::Scratch, encoder: Encoder, plan: Plan) -> Result<Outc
     })
 }
 
-/// A clean folder on n1 with the scripts and 24 copies of the clip.
+/// Makes a clean directory on n1 with the scripts and 24 copies of the clip.
 fn lay_out(stage: &Stage, wav: &[u8]) -> Result<()> {
     let dir = stage.n1(DIR);
     if dir.exists() {
@@ -204,7 +204,7 @@ fn together(stage: &Stage, view: &mut View, patience: f64) -> Result<(Vec<Span>,
     Ok((reported(stage), samples))
 }
 
-/// Looks at a running script twice a second until it ends.
+/// Polls a running script twice a second until it ends.
 fn follow(mut child: Child, patience: f64, mut look: impl FnMut(f64)) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -217,7 +217,7 @@ fn follow(mut child: Child, patience: f64, mut look: impl FnMut(f64)) -> Result<
             return Ok(());
         }
         if at_s > patience {
-            // What is missing is told with the figures.
+            // The figures show what is missing.
             say!("  not done after {patience:.0} s");
             end(child);
             return Ok(());
@@ -229,14 +229,14 @@ fn follow(mut child: Child, patience: f64, mut look: impl FnMut(f64)) -> Result<
     }
 }
 
-/// Ends the way into n1; what runs there ends with the lab.
+/// Kills `lab exec`; processes on n1 end with the lab.
 fn end(mut child: Child) {
     // It may have ended by itself.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// How many of the MP3 files on n1 are the native one, byte for byte.
+/// How many of the MP3 files on n1 equal the native one, byte for byte.
 fn equal(stage: &Stage, mp3: &[u8]) -> Result<usize> {
     let same = |i: &usize| {
         let path = file(stage, &format!("audio{i:02}.mp3"));

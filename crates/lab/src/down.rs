@@ -1,5 +1,5 @@
-//! Takes labs down, also those whose raising was killed half-way: looks at the state directory,
-//! at control groups by name and at processes by their mark, and trusts none of them alone.
+//! Takes labs down, also after a start that was killed half-way: uses the state directory, control groups by name and
+//! processes by their mark, because each of them may be incomplete.
 
 use crate::state::{self, Dir, MARK, Proc};
 use crate::{cgroup, sys};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long dying may take. A process in an uninterruptible wait can take longer; we then say so.
+/// How long processes may take to die. One in an uninterruptible wait can take longer, which is then reported.
 const WIPE_MAX: Duration = Duration::from_secs(15);
 
 /// Names of all labs that left any trace.
@@ -26,14 +26,14 @@ pub fn traces() -> BTreeSet<String> {
         .collect()
 }
 
-/// Removes every trace of the lab `name`. `pause` is called between looks and waits a little.
-/// After `Err`: what is named there is left; calling again is safe.
+/// Removes every trace of the lab `name`. `pause` is called between attempts and waits a little. After `Err`: what it
+/// names is left; calling again is safe.
 pub fn wipe(name: &str, pause: &mut dyn FnMut()) -> Result<()> {
     let dir = Dir::of(name)?;
     let end = Instant::now() + WIPE_MAX;
-    let mut doors = BTreeSet::new();
+    let mut execs = BTreeSet::new();
     loop {
-        let left = kill_all(name, &mut doors);
+        let left = kill_all(name, &mut execs);
         let groups = cgroup::of_lab(name);
         let stuck = groups.iter().filter(|g| cgroup::remove(g).is_err()).count();
         if left.is_empty() && stuck == 0 {
@@ -53,9 +53,9 @@ pub fn short_pause() {
     std::thread::sleep(Duration::from_millis(5));
 }
 
-/// Sends SIGKILL to what is left of the lab and returns it. `doors` remembers every `lab exec`
-/// seen: their children may be gone before we look again.
-fn kill_all(name: &str, doors: &mut BTreeSet<i32>) -> Vec<i32> {
+/// Sends SIGKILL to all remaining processes of the lab and returns them. `execs` collects every `lab exec` seen: its
+/// child may be gone at the next attempt.
+fn kill_all(name: &str, execs: &mut BTreeSet<i32>) -> Vec<i32> {
     let me = std::process::id() as i32;
     let carriers = marked()
         .into_iter()
@@ -70,8 +70,8 @@ fn kill_all(name: &str, doors: &mut BTreeSet<i32>) -> Vec<i32> {
         .collect();
     let procs: Vec<Proc> = all.iter().filter_map(|&p| Proc::of(p)).collect();
     // All of them before the first kill: killing one process of a node may end the rest at once.
-    doors.extend(all.iter().filter_map(|&p| door_of(p, &all)));
-    doors.iter().for_each(|&d| wake(d));
+    execs.extend(all.iter().filter_map(|&p| exec_of(p, &all)));
+    execs.iter().for_each(|&d| wake(d));
     for p in &procs {
         if let Some(fd) = p.open() {
             let _ = sys::pidfd_kill(&fd, sys::SIGKILL);
@@ -80,21 +80,20 @@ fn kill_all(name: &str, doors: &mut BTreeSet<i32>) -> Vec<i32> {
     procs.into_iter().map(|p| p.pid).collect()
 }
 
-/// The `lab exec` that `pid` is the command of.
-fn door_of(pid: i32, lab: &BTreeSet<i32>) -> Option<i32> {
-    parent_of(pid).filter(|p| *p > 1 && !lab.contains(p) && is_door(*p))
+/// The `lab exec` that runs `pid` as its command.
+fn exec_of(pid: i32, lab: &BTreeSet<i32>) -> Option<i32> {
+    parent_of(pid).filter(|p| *p > 1 && !lab.contains(p) && is_exec(*p))
 }
 
-/// A `lab exec` that was stopped, perhaps by Ctrl-Z, must run on to reap its child and to tell
-/// its own parent.
-fn wake(door: i32) {
-    if is_door(door) {
-        sys::kill(door, sys::SIGCONT);
+/// Continues a `lab exec` that was stopped, perhaps by Ctrl-Z, so that it reaps its child and reports to its parent.
+fn wake(exec: i32) {
+    if is_exec(exec) {
+        sys::kill(exec, sys::SIGCONT);
     }
 }
 
 /// `armento lab exec …` or `armento lab-init exec …`.
-fn is_door(pid: i32) -> bool {
+fn is_exec(pid: i32) -> bool {
     cmdline(pid).iter().skip(1).take(2).any(|a| a == "exec")
 }
 
@@ -111,7 +110,7 @@ fn cmdline(pid: i32) -> Vec<String> {
         .collect()
 }
 
-/// Switch and node processes of any lab, known by their command line and environment.
+/// Switch and node processes of any lab, found by their command line and environment.
 fn marked() -> Vec<(Proc, String)> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();

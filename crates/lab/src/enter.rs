@@ -18,7 +18,7 @@ pub const FAILED: i32 = 125;
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
-/// What to run, and where.
+/// A command and the node it runs in.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub lab: String,
@@ -29,16 +29,16 @@ pub struct Entry {
     pub command: Vec<OsString>,
 }
 
-/// All that must be known before the namespaces change.
-struct Door {
+/// Everything that must be looked up before the namespaces change.
+struct Handles {
     first: OwnedFd,
     groups: Vec<PathBuf>,
     cpu: usize,
     cwd: Option<PathBuf>,
 }
 
-impl Door {
-    fn find(entry: &Entry) -> Result<Door> {
+impl Handles {
+    fn find(entry: &Entry) -> Result<Handles> {
         let dir = Dir::of(&entry.lab)?;
         let plan = dir.plan()?;
         let Some(at) = plan.nodes.iter().position(|n| n.name == entry.node) else {
@@ -63,7 +63,7 @@ impl Door {
         let groups = pids
             .and_then(|p| p.groups.get(at).cloned())
             .unwrap_or_default();
-        Ok(Door {
+        Ok(Handles {
             first,
             groups,
             cpu: plan.nodes[at].cpu,
@@ -72,7 +72,7 @@ impl Door {
     }
 
     /// Joins everything but the pid namespace, which only children can join.
-    fn walk_in(&self) -> Result<()> {
+    fn join_namespaces(&self) -> Result<()> {
         cgroup::join(&self.groups)?;
         sys::pin_to(self.cpu)?;
         let spaces = sys::CLONE_NEWNS
@@ -92,8 +92,7 @@ impl Door {
     }
 }
 
-/// Runs the command and returns its exit code; 128 + N if signal N ended it.
-/// Before: the process has one thread.
+/// Runs the command and returns its exit code; 128 + N if signal N ended it. Before: the process has one thread.
 pub fn run(entry: &Entry) -> Result<i32> {
     if !sys::is_root() {
         bail!("entering a node needs root\nhint: sudo armento lab exec …");
@@ -104,8 +103,8 @@ pub fn run(entry: &Entry) -> Result<i32> {
             entry.node
         );
     }
-    let door = Door::find(entry)?;
-    sys::setns(&door.first, sys::CLONE_NEWPID).context("cannot enter the node")?;
+    let handles = Handles::find(entry)?;
+    sys::setns(&handles.first, sys::CLONE_NEWPID).context("cannot enter the node")?;
     let passed_on = [
         libc::SIGHUP,
         libc::SIGINT,
@@ -120,34 +119,33 @@ pub fn run(entry: &Entry) -> Result<i32> {
     match sys::fork()? {
         None => {
             drop(signals);
-            sys::exit_now(become_it(entry, &door))
+            sys::exit_now(exec_command(entry, &handles))
         }
         Some(_) if entry.detach.is_some() => Ok(0),
         Some(child) => {
             let code = attend(child, &signals);
-            // Blocked until we exit: a Ctrl-C that the command outlived or answered with an exit
-            // code of its own must not end us instead.
+            // Blocked until exit: a Ctrl-C that the command handled must not end this process.
             std::mem::forget(signals);
             Ok(code)
         }
     }
 }
 
-/// Waits for the child, stops when it stops, passes on signals that were meant for it.
+/// Waits for the child, stops when it stops, and forwards signals that other processes send.
 fn attend(child: i32, signals: &Signals) -> i32 {
     loop {
         match sys::wait_child(child) {
             Waited::Ended(_, code) => return code,
             Waited::NoChildren => return FAILED,
             Waited::Stopped(_) => {
-                // Job control: our shell must see us stopped, and `fg` must reach the child.
+                // Job control: the shell must see this process stop, and `fg` must reach the child.
                 sys::stop_self();
                 sys::kill(child, sys::SIGCONT);
                 continue;
             }
             Waited::Nothing => {}
         }
-        // The terminal signals the whole group, the child included; others only us.
+        // The terminal signals the whole group, the child included; other processes signal only this one.
         let (signal, by_process) = signals.wait();
         if signal != sys::SIGCHLD && by_process {
             sys::kill(child, signal);
@@ -155,9 +153,9 @@ fn attend(child: i32, signals: &Signals) -> i32 {
     }
 }
 
-/// In the child: never returns when all goes well.
-fn become_it(entry: &Entry, door: &Door) -> i32 {
-    let error = match prepare(entry, door) {
+/// Runs in the child; returns only on failure.
+fn exec_command(entry: &Entry, handles: &Handles) -> i32 {
+    let error = match prepare(entry, handles) {
         Ok(mut command) => command.exec(),
         Err(e) => {
             eprintln!("armento: {e:#}");
@@ -175,8 +173,8 @@ fn become_it(entry: &Entry, door: &Door) -> i32 {
     }
 }
 
-fn prepare(entry: &Entry, door: &Door) -> Result<Command> {
-    door.walk_in()?;
+fn prepare(entry: &Entry, handles: &Handles) -> Result<Command> {
+    handles.join_namespaces()?;
     let mut command = Command::new(&entry.command[0]);
     command.args(&entry.command[1..]);
     if let Some(log) = &entry.detach {
@@ -199,13 +197,13 @@ fn prepare(entry: &Entry, door: &Door) -> Result<Command> {
             .with_context(|| format!("cannot become {user}"))?;
     }
     if entry.detach.is_none() {
-        // Whoever kills `lab exec` means the command.
+        // Killing `lab exec` kills its command.
         sys::set_parent_death_signal(sys::SIGKILL)?;
     }
     Ok(command)
 }
 
-/// A user as the node's /etc/passwd and /etc/group know it.
+/// A user of the node's /etc/passwd and /etc/group.
 struct User {
     uid: u32,
     gid: u32,

@@ -1,4 +1,4 @@
-//! Makes one farm of a lab's nodes: keys on n1, a daemon everywhere, everybody joined.
+//! Makes a farm of a lab's nodes: keys on n1, a daemon on each node, all joined.
 
 use crate::lab::{Lab, Node};
 use crate::spec::Spec;
@@ -6,21 +6,21 @@ use anyhow::{Context, Result, bail};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where the daemons of a lab listen.
+/// Port of the daemons of a lab.
 pub const PORT: u16 = 7717;
 
 /// A daemon's output, in its node.
 pub const LOG: &str = "/var/log/armento.log";
 
-/// Until all nodes know each other: a few gossip periods; more means that something is wrong.
+/// Time limit for all nodes to be alive: a few gossip periods; more means an error.
 const ALIVE_MAX: Duration = Duration::from_secs(30);
-/// … and until they have told their loads: gossip's period and a little.
+/// … and to have reported their loads: gossip's period and a little.
 const KNOWN_MAX: Duration = Duration::from_secs(5);
-/// Between two looks at the list of nodes.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Interval between two requests for the list of nodes.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 
 impl Lab {
-    /// Raises a lab, and its farm if the spec wants one. After `Err` nothing of it is left.
+    /// Starts a lab, and its farm if the spec requests one. After `Err` nothing of it is left.
     pub fn up(spec: Spec) -> Result<Lab> {
         let lab = Lab::nodes_up(&spec)?;
         if spec.farm {
@@ -30,8 +30,7 @@ impl Lab {
     }
 }
 
-/// Before: the nodes are up, no daemon runs. After: n1 sees every node alive and
-/// usually knows their loads.
+/// Before: the nodes are up, no daemon runs. After: n1 has every node as alive and usually their loads.
 pub fn start(lab: &Lab) -> Result<()> {
     let first = lab.node(1);
     let made = armento(
@@ -106,7 +105,7 @@ fn join_token(printed: &str) -> Option<&str> {
         .find_map(|l| l.split_once("armento join ")?.1.split_whitespace().next())
 }
 
-/// Until `first` sees so many nodes alive.
+/// Waits until `first` has so many nodes as alive.
 pub fn wait_alive(first: &Node, want: usize) -> Result<()> {
     let begin = Instant::now();
     loop {
@@ -116,8 +115,7 @@ pub fn wait_alive(first: &Node, want: usize) -> Result<()> {
             .stdin(Stdio::null())
             .output()?;
         let (alive, known) = count(&String::from_utf8_lossy(&out.stdout));
-        // A node that has not told its load yet is no place to send anybody to; but a lab with
-        // all its nodes alive is good enough to look into.
+        // A node without a reported load receives no processes; but a lab with all its nodes alive can be used.
         if known >= want || (alive >= want && begin.elapsed() > KNOWN_MAX) {
             return Ok(());
         }
@@ -128,11 +126,11 @@ pub fn wait_alive(first: &Node, want: usize) -> Result<()> {
                 String::from_utf8_lossy(&out.stderr).trim()
             );
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(CHECK_EVERY);
     }
 }
 
-/// How many nodes are alive, and how many of these have told of themselves.
+/// Number of nodes alive, and how many of these have reported a load.
 fn count(json: &str) -> (usize, usize) {
     let Ok(all) = serde_json::from_str::<serde_json::Value>(json) else {
         return (0, 0);
@@ -148,14 +146,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_is_found_in_what_farm_init_prints() {
+    fn token_is_found_in_the_output_of_farm_init() {
         let printed = "Farm made.\n\n  armento join K10ab::id:secret 10.77.1.1:7717\n";
         assert_eq!(join_token(printed), Some("K10ab::id:secret"));
         assert_eq!(join_token("nothing"), None);
     }
 
     #[test]
-    fn only_living_nodes_count() {
+    fn only_live_nodes_count() {
         let j = r#"{"v":1,"nodes":[{"state":"alive","cores":1},{"state":"alive","cores":0},
                     {"state":"down","cores":1}]}"#;
         assert_eq!(count(j), (2, 1));

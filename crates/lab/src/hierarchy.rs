@@ -1,4 +1,4 @@
-//! Which control group hierarchies this machine has mounted, and where we stand in them.
+//! The control group hierarchies mounted on this machine, and this process's group in each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
     pub mount: PathBuf,
-    /// The group a lab's group is made in.
+    /// The group in which a lab's group is made.
     pub base: PathBuf,
     /// Version 1: its mount options that name controllers, e.g. `cpu,cpuacct`. Version 2: none.
     pub v1: Option<String>,
@@ -20,7 +20,7 @@ impl Hierarchy {
     }
 }
 
-/// Everything /proc tells about mounted hierarchies.
+/// All mounted hierarchies, from /proc.
 pub fn hierarchies() -> Vec<Hierarchy> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -84,7 +84,7 @@ fn parse(mounts: &str, own: &str, v2_controllers: &dyn Fn(&Path) -> String) -> V
     found
 }
 
-/// Directory of the group we are in, for a hierarchy mounted at `mount` with `root` as its top.
+/// Directory of this process's group, for a hierarchy mounted at `mount` with `root` as its top.
 fn own_group(own: &str, controller: &str, root: &str, mount: &Path) -> PathBuf {
     let path = own.lines().find_map(|l| {
         let mut parts = l.splitn(3, ':');
@@ -94,7 +94,7 @@ fn own_group(own: &str, controller: &str, root: &str, mount: &Path) -> PathBuf {
             .any(|n| n == controller)
             .then(|| parts.next())?
     });
-    // A group outside our view (`/../x`), or none: the top of what we see.
+    // A group outside the visible part (`/../x`), or none: the visible top.
     let below = path
         .and_then(|p| Path::new(p).strip_prefix(root).ok())
         .unwrap_or(Path::new(""));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_outside_our_view_fall_back_to_the_top() {
+    fn groups_outside_the_view_fall_back_to_the_top() {
         let mount = Path::new("/sys/fs/cgroup/cpu");
         let check = |own: &str, root: &str, want: &str| {
             assert_eq!(own_group(own, "cpu", root, mount), Path::new(want), "{own}");

@@ -1,4 +1,4 @@
-//! A lab as tests and the demo hold it: raised by [`Lab::up`], gone with the value unless kept.
+//! A lab as a value for tests and the demo: started by [`Lab::up`], taken down on drop unless kept.
 
 use crate::enter::Entry;
 use crate::spec::{Plan, Spec};
@@ -11,15 +11,15 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
-/// A running lab. Dropping it takes it down; so does the end of this process, even by
-/// SIGKILL. [`Lab::keep`] lets it outlive us.
+/// A running lab. Dropping it takes it down; so does the end of this process, even by SIGKILL. [`Lab::keep`] lets it
+/// outlive this process.
 #[derive(Debug)]
 pub struct Lab {
     plan: Plan,
     nodes: Vec<Node>,
-    /// The switch process while it would die with us.
+    /// The switch process as long as it ends with this process.
     switch: Option<Child>,
-    /// `down` was called or is not ours to call.
+    /// `down` was called, or another process is responsible for it.
     over: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Node {
 }
 
 impl Lab {
-    /// Raises the nodes of a lab. After `Err` nothing of it is left.
+    /// Starts the nodes of a lab. After `Err` nothing of it is left.
     pub(crate) fn nodes_up(spec: &Spec) -> Result<Lab> {
         spec.check()?;
         check_machine()?;
@@ -56,7 +56,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Finds a lab that somebody raised and kept; dropping this value leaves it up.
+    /// Finds a lab that was started and kept; dropping this value leaves it up.
     pub fn find(name: &str) -> Result<Lab> {
         let plan = Dir::of(name)?.plan()?;
         Ok(Lab {
@@ -88,8 +88,8 @@ impl Lab {
     /// From now on the lab lives until `armento lab down`.
     pub fn keep(mut self) -> Result<()> {
         if let Some(mut switch) = self.switch.take() {
-            let told = switch.stdin.as_mut().map(|i| writeln!(i, "{COMMIT}"));
-            if !matches!(told, Some(Ok(()))) {
+            let sent = switch.stdin.as_mut().map(|i| writeln!(i, "{COMMIT}"));
+            if !matches!(sent, Some(Ok(()))) {
                 bail!("lab {} was taken down meanwhile", self.plan.name);
             }
         }
@@ -216,7 +216,7 @@ fn nodes_of(plan: &Plan) -> Vec<Node> {
     plan.nodes.iter().map(one).collect()
 }
 
-/// Says in one line what is missing to raise any lab here.
+/// Names in one line what this machine lacks for any lab.
 fn check_machine() -> Result<()> {
     if !sys::is_root() {
         bail!(

@@ -1,5 +1,5 @@
-//! The laboratory: a farm on one machine, each node in namespaces of its own with its own disk,
-//! speed, memory and cable.
+//! The lab: a farm on one machine, each node in namespaces of its own with its own disk, speed, memory and network
+//! link.
 //!
 //! It never changes the machine outside a lab's namespaces, control groups and state directory
 //! (`/run/armento-lab/NAME`), and `lab down --all` finds and removes all of these.
@@ -10,6 +10,7 @@
 //!   │        ends if `lab up` ends      the kernel then ends all in the node
 //!   └ commit: the lab outlives `lab up`
 //! ```
+//!
 //! Start at [`Lab::up`], then `switch.rs`, `node.rs`, `root.rs`; `down.rs` is the way back.
 
 #[macro_use]
@@ -41,8 +42,8 @@ pub use spec::{Link, NodePlan, Plan, Spec, parse_rate, parse_size};
 
 use std::ffi::OsString;
 
-/// First argument of the processes a lab is made of. Whoever offers labs calls [`init_main`]
-/// when it sees this word, before anything else and before any thread is started.
+/// First argument of the processes that a lab consists of. A program that offers labs calls [`init_main`] when its
+/// first argument is this word, before anything else and before any thread is started.
 pub const INIT: &str = "lab-init";
 
 /// `lab-init switch LAB | node LAB N GROUP… | exec LAB NODE … -- CMD…`
@@ -57,7 +58,7 @@ pub fn init_main() -> ! {
         }
         "exec" => lab::exec_main(&args[1..]),
         _ => Err(anyhow::anyhow!(
-            "lab-init is not for people\nhint: armento lab --help"
+            "lab-init is internal\nhint: armento lab --help"
         )),
     };
     let code = done.unwrap_or_else(|e| {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// How a port is held to a rate.
+/// How a port is limited to a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     bits: u64,
@@ -24,10 +24,10 @@ struct Shape {
     offload: bool,
 }
 
-/// Up to here a port behaves frame by frame, as a real switch does: measured 94 % of the rate at
-/// 100 Mbit/s on a quiet machine (ideal 94.15 %; 80 % when timers fire late because other work
-/// has the cores), but only 50 to 80 % at 250 and 400. Above, segmentation offload stays on:
-/// measured 95 % at 400 Mbit/s and 1 Gbit/s, 90 % at 4 and 70 % at 10 Gbit/s, where a core is full.
+/// Up to this rate a port is shaped frame by frame, as a real switch does: measured 94 % of the rate at 100 Mbit/s on a
+/// quiet machine (ideal 94.15 %; 80 % when timers fire late because other work has the cores), but only 50 to 80 % at
+/// 250 and 400. Above it, segmentation offload stays on: measured 95 % at 400 Mbit/s and 1 Gbit/s, 90 % at 4 and 70 %
+/// at 10 Gbit/s, where a core is full.
 const FRAMEWISE_MAX: u64 = 100_000_000;
 
 impl Shape {
@@ -36,7 +36,7 @@ impl Shape {
             return None;
         };
         if bits <= FRAMEWISE_MAX {
-            // Two full frames of bucket and 40 of queue.
+            // A bucket of two full frames and a queue of 40.
             return Some(Shape {
                 bits,
                 burst: 3200,
@@ -44,8 +44,8 @@ impl Shape {
                 offload: false,
             });
         }
-        // A millisecond of bucket (timers fire late on a busy machine), never less than one
-        // offloaded frame; ten of queue, so that a sender's two frames in flight find room.
+        // A bucket of a millisecond (timers fire late on a busy machine), at least one offloaded frame; a queue of ten,
+        // so that two frames of a sender in flight find room.
         let bytes_per_ms = bits / 8000;
         let burst = bytes_per_ms.max(70_000);
         Some(Shape {
@@ -77,11 +77,11 @@ fn bridge_text(first_pids: &[i32]) -> String {
     t
 }
 
-/// Among so many each may ask for the address of each. The kernel remembers 1024 neighbours that it learned, of all
-/// network namespaces together, and then nobody new. KERNEL: networking/ip-sysctl.rst, `neigh/default/gc_thresh3`.
+/// In larger labs neighbour entries are static. The kernel keeps 1024 learned neighbours of all network namespaces
+/// together, and then refuses new ones. KERNEL: networking/ip-sysctl.rst, `neigh/default/gc_thresh3`.
 const LEARN_MAX: usize = 32;
 
-/// Locally administered, and like nobody else's: IEEE 802, the second bit of the first octet.
+/// A locally administered, unique hardware address: IEEE 802, the second bit of the first octet.
 fn hardware(addr: &str) -> String {
     let octets = addr.split('.').filter_map(|o| o.parse::<u8>().ok());
     octets.fold("02:41".into(), |all, o| format!("{all}:{o:02x}"))
@@ -93,16 +93,16 @@ fn node_text(addr: &str, all: &[&str]) -> String {
     let mut t = format!(
         "link set lo up\nlink set eth0 address {own}\naddr add {addr}/24 dev eth0\nlink set eth0 up\n"
     );
-    let told = all.iter().filter(|a| all.len() > LEARN_MAX && **a != addr);
-    for other in told {
+    let static_neighbours = all.iter().filter(|a| all.len() > LEARN_MAX && **a != addr);
+    for other in static_neighbours {
         let theirs = hardware(other);
         t += &format!("neigh add {other} lladdr {theirs} dev eth0 nud permanent\n");
     }
     t
 }
 
-/// Builds the bridge and a cable to each node.
-/// Before: we are in the switch's network namespace; each pid has its own.
+/// Builds the bridge and a veth pair to each node. Before: this is the switch's network namespace; each pid has its
+/// own.
 pub fn build_switch(plan: &Plan, first_pids: &[i32]) -> Result<()> {
     quiet_ipv6();
     run("ip", &bridge_text(first_pids))?;
@@ -116,7 +116,7 @@ pub fn build_switch(plan: &Plan, first_pids: &[i32]) -> Result<()> {
     run("tc", &ports.iter().map(|p| shape.tc(p)).collect::<String>())
 }
 
-/// Before: we are in the node's network namespace and the switch is built.
+/// Before: this is the node's network namespace and the switch is built.
 pub fn build_node(plan: &Plan, addr: &str) -> Result<()> {
     let all: Vec<&str> = plan.nodes.iter().map(|n| n.addr.as_str()).collect();
     run("ip", &node_text(addr, &all))?;
@@ -129,8 +129,8 @@ pub fn build_node(plan: &Plan, addr: &str) -> Result<()> {
     run("tc", &shape.tc("eth0"))
 }
 
-/// Nodes speak IPv4 on eth0; neighbour discovery would only be noise in measurements.
-/// ::1 on lo stays. Before: the interfaces do not exist yet. Without IPv6 in the kernel there is nothing to do.
+/// Disables IPv6 on eth0: nodes use IPv4, and neighbour discovery would disturb measurements. ::1 on lo stays. Before:
+/// the interfaces do not exist yet. Without IPv6 in the kernel there is nothing to do.
 pub fn quiet_ipv6() {
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
 }
@@ -169,8 +169,7 @@ fn run(tool: &str, batch: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tries every kind of thing a lab's network is made of.
-/// Before: we are in a network namespace made for it.
+/// Tries every kind of object that a lab's network consists of. Before: this is a network namespace made for the trial.
 pub fn rehearse() -> Result<()> {
     run(
         "ip",
@@ -186,7 +185,7 @@ pub fn rehearse() -> Result<()> {
     )
 }
 
-/// The tools a lab needs that this machine lacks.
+/// The tools required by a lab that this machine lacks.
 pub fn missing_tools() -> Vec<&'static str> {
     let dirs = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
     let here = |t: &str| {
@@ -201,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_ports_are_shaped_as_measured_and_fast_ones_keep_offloads() {
+    fn slow_ports_are_shaped_by_frame_and_fast_ones_keep_offloads() {
         let s = Shape::of("switch100".parse().unwrap()).unwrap();
         assert_eq!(
             s.tc("p1"),
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_large_lab_nobody_has_to_learn_who_is_where() {
+    fn large_labs_have_static_neighbours() {
         let addrs: Vec<String> = (1..=64).map(|n| format!("10.77.3.{n}")).collect();
         let all: Vec<&str> = addrs.iter().map(String::as_str).collect();
         let few = node_text("10.77.3.2", &all[..32]);

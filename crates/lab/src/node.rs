@@ -1,9 +1,10 @@
-//! The first process of a node: builds the node around itself, then only reaps.
+//! The first process of a node: builds the node around itself, then only reaps children.
 //!
 //! ```text
-//! switch: spawn ─► born ─► (cables laid) ─► go ─► up ─► for ever: reap
+//! switch: spawn ─► born ─► (links made) ─► go ─► up ─► for ever: reap
 //! ```
-//! It dies with the switch process, and with it the kernel ends everything in the node.
+//!
+//! It dies with the switch process, and with it the kernel ends all processes of the node.
 
 use crate::state::Dir;
 use crate::sys::{self, Signals, Waited};
@@ -13,9 +14,9 @@ use std::fs;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
-/// What the switch says when the node's cable is laid.
+/// Sent by the switch when the node's link is made.
 pub const GO: &str = "go";
-/// What a node says.
+/// Sent by a node.
 pub const BORN: &str = "born";
 pub const UP: &str = "up";
 
@@ -37,13 +38,13 @@ pub fn main(lab: &str, me: usize, groups: &[PathBuf]) -> Result<()> {
         | sys::CLONE_NEWCGROUP;
     sys::unshare(spaces).context("cannot make the node's namespaces")?;
     net::quiet_ipv6();
-    say(BORN)?;
-    hear_go()?;
+    send(BORN)?;
+    wait_for_go()?;
     net::build_node(&plan, &node.addr)?;
     sys::sethostname(&node.name)?;
     root::enter(&plan, me, &dir.mnt())?;
     let signals = Signals::block(&[sys::SIGCHLD]);
-    say(UP)?;
+    send(UP)?;
     sys::redirect_stdio(
         &fs::OpenOptions::new()
             .read(true)
@@ -56,15 +57,15 @@ pub fn main(lab: &str, me: usize, groups: &[PathBuf]) -> Result<()> {
     }
 }
 
-fn say(word: &str) -> Result<()> {
+fn send(word: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{word}")
         .and_then(|()| out.flush())
         .context("the lab's switch is gone")
 }
 
-/// An end of file means that the switch died before we could learn of it otherwise.
-fn hear_go() -> Result<()> {
+/// An end of file means that the switch has died.
+fn wait_for_go() -> Result<()> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     if line.trim_end() == GO {

@@ -1,11 +1,13 @@
-//! A cable that breaks by a plan: a TCP proxy for tests that cuts, delays, stalls and repeats connections at random
-//! bytes. The same seed breaks the n-th connection at the same bytes.
+//! A TCP proxy for tests that injects faults: it resets, delays, stalls and repeats connections at random bytes. The
+//! same seed affects the n-th connection at the same bytes.
 //!
 //! ```text
-//! keeper or host ──► proxy: "ip:port\n", then the stream ──► the host's door
+//! keeper or host ──► proxy: "ip:port\n", then the stream ──► the host's port
 //! ```
-//! Whoever dials a host goes this way when `ARMENTO_DIAL_VIA=ip:port` is in its environment (`link/src/dial.rs`);
-//! `armento lab proxy` runs one inside a node. Only what lies between is touched: both ends still prove themselves.
+//!
+//! Connections to hosts go this way when `ARMENTO_DIAL_VIA=ip:port` is in the environment of the connecting process
+//! (`link/src/dial.rs`); `armento lab proxy` runs one inside a node. Only the transport is affected: both ends still
+//! authenticate.
 
 use crate::sys;
 use anyhow::{Context, Result, bail};
@@ -19,29 +21,29 @@ use std::time::{Duration, Instant};
 
 /// Connections at once; more are closed at once.
 const CONNECTIONS_MAX: usize = 256;
-/// The beginning of a stream that is kept to repeat it.
+/// The first bytes of a stream, kept to repeat it.
 const KEPT_MAX: usize = 64 << 10;
 /// How long a repeated connection may stay open.
 const REPEATED_MAX: Duration = Duration::from_secs(5);
-/// Read at once.
+/// Buffer size of a read.
 const PIECE: usize = 32 << 10;
 
 /// What happens to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fault {
-    /// Both sides see a reset, at once; what was under way is lost.
+    /// Both sides see a reset, at once; data in flight is lost.
     Reset,
     /// Both sides see the end of the stream.
     Close,
     /// This direction waits a while.
     Delay,
-    /// Nothing goes either way for a while, then everything does: a cable that was out.
+    /// Nothing passes in either direction for a while, then everything does: an unplugged link.
     Stall,
-    /// A second connection brings the first bytes of this one once more.
+    /// A second connection sends the first bytes of this one again.
     Repeat,
 }
 
-/// When what happens. The next fault of a direction comes when one of the two is reached.
+/// When faults happen. The next fault of a direction comes when one of the two limits is reached.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
@@ -51,15 +53,15 @@ pub struct Plan {
     pub every_ms: RangeInclusive<u64>,
     /// How long a delay or stall takes, milliseconds.
     pub pause_ms: RangeInclusive<u64>,
-    /// Each as likely as the others; one that is named twice is likelier.
+    /// Equally likely; a fault that is listed twice is twice as likely.
     pub faults: Vec<Fault>,
 }
 
 /// SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
-    fn roll(&mut self) -> u64 {
+impl Rng {
+    fn random(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -68,25 +70,25 @@ impl Dice {
 
     fn within(&mut self, r: &RangeInclusive<u64>) -> u64 {
         let width = r.end().saturating_sub(*r.start()).saturating_add(1);
-        r.start() + self.roll() % width.max(1)
+        r.start() + self.random() % width.max(1)
     }
 }
 
 /// The faults of one direction, in order.
 struct Course {
     plan: Plan,
-    dice: Dice,
+    rng: Rng,
     left: u64,
     at: Instant,
 }
 
 impl Course {
     fn new(plan: &Plan, connection: u64, direction: u64) -> Course {
-        let mut dice = Dice(plan.seed);
-        let mixed = dice.roll() ^ Dice(connection * 2 + direction).roll();
+        let mut rng = Rng(plan.seed);
+        let mixed = rng.random() ^ Rng(connection * 2 + direction).random();
         let mut c = Course {
             plan: plan.clone(),
-            dice: Dice(mixed),
+            rng: Rng(mixed),
             left: 0,
             at: Instant::now(),
         };
@@ -95,28 +97,28 @@ impl Course {
     }
 
     fn next(&mut self) {
-        self.left = self.dice.within(&self.plan.bytes).max(1);
-        self.at = Instant::now() + Duration::from_millis(self.dice.within(&self.plan.every_ms));
+        self.left = self.rng.within(&self.plan.bytes).max(1);
+        self.at = Instant::now() + Duration::from_millis(self.rng.within(&self.plan.every_ms));
     }
 
     fn fault(&mut self) -> Option<(Fault, Duration)> {
         self.next();
         let faults = &self.plan.faults;
-        let n = self.dice.roll() as usize;
+        let n = self.rng.random() as usize;
         let fault = *faults.get(n % faults.len().max(1))?;
-        let pause = Duration::from_millis(self.dice.within(&self.plan.pause_ms));
+        let pause = Duration::from_millis(self.rng.within(&self.plan.pause_ms));
         Some((fault, pause))
     }
 }
 
-/// What the two directions of a connection share.
+/// State shared by the two directions of a connection.
 struct Cable {
     number: u64,
     ends: [TcpStream; 2],
     to: SocketAddr,
     /// Nothing passes before this.
     still: Mutex<Instant>,
-    /// How the stream towards `to` began.
+    /// The first bytes of the stream towards `to`.
     kept: Mutex<Vec<u8>>,
 }
 
@@ -124,8 +126,8 @@ fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Serves for ever. `tell` hears of each fault: connection, direction (0 towards the host), fault.
-/// `to`: where connections lead; if it is not given, each says so in its first line.
+/// Serves for ever. `tell` is called for each fault: connection, direction (0 towards the host), fault. `to`: where
+/// connections lead; if it is not given, the first line of each connection is its target.
 pub fn serve(
     door: &TcpListener,
     to: Option<SocketAddr>,
@@ -145,8 +147,8 @@ pub fn serve(
         }
         let (plan, open) = (plan.clone(), open.clone());
         thread::spawn(move || {
-            // One that leads nowhere is closed, which its dialler sees.
-            if let Ok(cable) = lay(number, near, to) {
+            // A connection without a target is closed, which its client sees.
+            if let Ok(cable) = connect(number, near, to) {
                 let cable = Arc::new(cable);
                 let (c, p) = (cable.clone(), plan.clone());
                 let back = thread::spawn(move || carry(&c, 1, &p, tell));
@@ -159,7 +161,7 @@ pub fn serve(
     Ok(())
 }
 
-fn lay(number: u64, mut near: TcpStream, to: Option<SocketAddr>) -> Result<Cable> {
+fn connect(number: u64, mut near: TcpStream, to: Option<SocketAddr>) -> Result<Cable> {
     near.set_read_timeout(Some(REPEATED_MAX))?;
     let to = match to {
         Some(to) => to,
@@ -179,7 +181,7 @@ fn lay(number: u64, mut near: TcpStream, to: Option<SocketAddr>) -> Result<Cable
     })
 }
 
-/// Byte by byte: what follows the line is the stream's.
+/// Byte by byte: the rest belongs to the stream.
 fn first_line(s: &mut TcpStream) -> Result<String> {
     let mut line = Vec::new();
     let mut b = [0];
@@ -190,10 +192,10 @@ fn first_line(s: &mut TcpStream) -> Result<String> {
         }
         line.push(b[0]);
     }
-    bail!("the first line of a connection is to say where it leads")
+    bail!("the first line of a connection must be its target")
 }
 
-/// Carries one direction until it ends.
+/// Forwards one direction until it ends.
 fn carry(cable: &Cable, direction: usize, plan: &Plan, tell: fn(u64, usize, Fault)) {
     let mut course = Course::new(plan, cable.number, direction as u64);
     let (mut from, mut to) = (&cable.ends[direction], &cable.ends[1 - direction]);
@@ -245,15 +247,15 @@ fn carry(cable: &Cable, direction: usize, plan: &Plan, tell: fn(u64, usize, Faul
 fn cut(cable: &Cable, how: Fault) {
     for s in &cable.ends {
         if how == Fault::Reset {
-            // Without lingering, closing says RST. The other direction may still hold the descriptor, so the socket
-            // itself is broken.
+            // Without lingering, close sends RST. The other direction may still hold the descriptor, so the socket
+            // itself is disconnected.
             let _ = sys::reset(s);
         }
         let _ = s.shutdown(Shutdown::Both);
     }
 }
 
-/// The host is to see the same bytes on a connection of their own, and to let nobody in twice.
+/// Sends the same bytes on a new connection; the host must not admit it.
 fn repeat(to: SocketAddr, bytes: Vec<u8>) {
     thread::spawn(move || -> std::io::Result<()> {
         let mut again = TcpStream::connect_timeout(&to, REPEATED_MAX)?;
@@ -280,7 +282,7 @@ mod tests {
         }
     }
 
-    /// A host that sends back what it gets, and a proxy before it; where that is, and what leads there.
+    /// An echo server, and a proxy before it; returns the proxy's address and the line that leads to the server.
     fn echo_behind(p: Plan) -> (SocketAddr, Vec<u8>) {
         let echo = TcpListener::bind("127.0.0.1:0").expect("bind");
         let to = echo.local_addr().expect("addr");
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_lose_nothing_and_cuts_come_at_their_byte() {
+    fn pauses_lose_nothing_and_cuts_happen_at_the_planned_byte() {
         let check = |p: Plan, want: &dyn Fn(usize) -> bool| {
             let (at, hello) = echo_behind(p);
             let got = talk(at, &hello, 100_000).len();
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_is_the_same_course() {
+    fn same_seed_gives_the_same_faults() {
         let p = plan(&[Fault::Reset, Fault::Delay, Fault::Stall], 1..=1_000_000);
         let course = |connection| {
             let mut c = Course::new(&p, connection, 0);

@@ -1,7 +1,7 @@
-//! A node's own root: the machine's files below, everything written kept apart.
+//! A node's own root: the machine's files as the lower layer, all writes kept apart.
 //!
-//! All of it lives in one tmpfs (the node's disk) mounted only in the node's mount namespace,
-//! so the kernel removes it with the node's last process:
+//! All of it lives in one tmpfs (the node's disk) mounted only in the node's mount namespace, so the kernel removes it
+//! with the node's last process:
 //!
 //! ```text
 //!   MNT/upper/N, work/N   what the node changed, per file system of the machine
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// A node's disk: generous for results, but a runaway guest must not fill the machine's memory.
 const DISK: &str = "size=4g,mode=755";
 
-/// Replaced by the node's own, so mounts of the machine at or below are not taken over.
+/// Replaced by the node's own: mounts of the machine at or below these paths are not copied.
 const OWN: [&str; 8] = [
     "/proc",
     "/sys",
@@ -32,7 +32,7 @@ const OWN: [&str; 8] = [
     "/etc/hostname",
 ];
 
-/// Device nodes a program may expect, taken from the machine where it has them.
+/// Device nodes that programs may expect, taken from the machine where it has them.
 const DEVICES: [&str; 9] = [
     "null",
     "zero",
@@ -74,7 +74,7 @@ pub fn enter(plan: &Plan, me: usize, mnt: &Path) -> Result<()> {
     kernel_files(&root)?;
     devices(&root)?;
     names(plan, me, &root)?;
-    offer_armento(plan, &root)?;
+    install_armento(plan, &root)?;
     std::env::set_current_dir(&root)?;
     sys::pivot_root_here().context("cannot change the root")
 }
@@ -111,8 +111,8 @@ fn escape(path: &Path) -> String {
         .replace(',', "\\,")
 }
 
-/// An overlay does not cross mounts. What the machine mounted over its root stays mounted over
-/// the node's: disks get an overlay of their own, the rest is bound read-only.
+/// An overlay does not cross mounts. File systems that the machine mounts over its root are mounted over the node's as
+/// well: disks get an overlay of their own, the rest is bound read-only.
 fn take_over_mounts(mnt: &Path, root: &Path) -> Result<()> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     for (n, (at, fs)) in foreign_mounts(&table, mnt).into_iter().enumerate() {
@@ -264,10 +264,10 @@ fn devices(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Settings of a lab's daemons: guests of root are welcome, since all nodes are one machine.
+/// Settings of a lab's daemons: guests of root are accepted, since all nodes are one machine.
 const CONFIG: &str = "allow_root = true\n";
 
-/// /etc/hosts knows all nodes; /etc/hostname this one; the daemon knows that it is in a lab.
+/// /etc/hosts has all nodes, /etc/hostname this one, and the daemon's settings mark it as part of a lab.
 fn names(plan: &Plan, me: usize, root: &Path) -> Result<()> {
     let mut hosts = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
     for n in &plan.nodes {
@@ -289,8 +289,8 @@ fn names(plan: &Plan, me: usize, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `armento` is in every node's PATH, wherever the machine keeps it (perhaps in its own /tmp).
-fn offer_armento(plan: &Plan, root: &Path) -> Result<()> {
+/// Puts `armento` into every node's PATH, wherever the machine has it (perhaps in its own /tmp).
+fn install_armento(plan: &Plan, root: &Path) -> Result<()> {
     let at = root.join("usr/local/bin/armento");
     fs::create_dir_all(at.parent().context("no parent")?)?;
     let _ = fs::remove_file(&at);
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_of_the_machine_are_taken_over_once_and_pseudo_ones_not() {
+    fn machine_mounts_are_copied_once_without_pseudo_file_systems() {
         let table = "23 1 254:0 / / rw - ext4 /dev/vda rw\n\
                      24 23 0:5 / /proc rw - proc proc rw\n\
                      25 23 8:1 / /home/my\\040disk rw shared:1 - xfs /dev/sda rw\n\

@@ -1,11 +1,11 @@
-//! What is printed for people and scripts. Whoever reads it may have gone away (`| head`), or its disk may be full: the
-//! work goes on, for a lab that is half taken down helps nobody.
+//! Output for users and scripts. Its reader may be gone (`| head`), or the disk may be full: the work goes on, because
+//! a lab that is half taken down is of no use.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Something that was to be read was not written.
+/// Some output could not be written.
 static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// Prints a line.
@@ -29,7 +29,7 @@ pub(crate) fn write_out(text: Arguments) {
     }
 }
 
-/// The exit code of a command that did its work: a failure where what it printed is lost.
+/// The exit code of a command that did its work: a failure if its output was lost.
 pub fn told(code: i32) -> i32 {
     match code {
         0 if UNWRITTEN.load(Ordering::Relaxed) => crate::enter::FAILED,

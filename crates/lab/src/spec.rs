@@ -1,30 +1,29 @@
-//! What a lab should look like: the words of the command line, checked, and the plan made of them.
+//! The requested lab: the arguments of the command line, checked, and the plan made from them.
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Most nodes of one lab. Each costs a few processes and one CPU share; beyond this the
-/// simulator is the right tool.
+/// Maximum nodes of one lab. Each costs a few processes and one CPU share; for more, the simulator is the right tool.
 pub const NODES_MAX: usize = 64;
 
-/// Slowest node, as a fraction of one core: the kernel's smallest quota (1 ms) in a
-/// period of 100 ms. Slower nodes run in bursts too coarse to measure anything.
+/// Slowest node, as a fraction of one core: the kernel's smallest quota (1 ms) in a period of 100 ms. Slower nodes run
+/// in bursts too coarse to measure anything.
 const SPEED_MIN: f64 = 0.01;
 
-/// Least memory a node's daemon and a small guest can live in.
+/// Least memory for a node's daemon and a small guest.
 const MEM_MIN: u64 = 32 << 20;
 
-/// Rates tbf and veth can be held to on one machine.
+/// Rates that tbf and veth can keep on one machine.
 const RATE_MIN: u64 = 64_000;
 const RATE_MAX: u64 = 40_000_000_000;
 
-/// What joins the nodes.
+/// The network between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
-    /// A switch whose every port carries this many bits per second, each way.
+    /// A switch with this many bits per second on every port, each way.
     Switch { bits: u64 },
     /// A bridge without limits.
     None,
@@ -44,7 +43,7 @@ impl FromStr for Link {
     }
 }
 
-/// A lab to be raised.
+/// A requested lab.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// Also part of the names of cgroups and processes.
@@ -55,7 +54,7 @@ pub struct Spec {
     pub speeds: Vec<f64>,
     /// Memory of a node, bytes, its disk included.
     pub mem: Option<u64>,
-    /// … of each by itself, repeated round the nodes; empty: `mem`.
+    /// Memory of each node, repeated round the nodes; empty: `mem`.
     pub mems: Vec<u64>,
     pub link: Link,
     /// More settings of the daemons, lines of TOML.
@@ -149,7 +148,7 @@ impl Spec {
         }
     }
 
-    /// Before: `check` passed. `cpus` are those we may use; `net` is free.
+    /// Before: `check` passed. `cpus` are those this process may use; `net` is free.
     pub fn plan(&self, net: u8, cpus: &[usize], exe: PathBuf) -> Plan {
         let share = (cpus.len() as f64 / self.nodes as f64).min(1.0);
         let nodes = (0..self.nodes)

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! lab.json    the plan, written by `lab up`
-//! pids.json   who runs it, written by the lab's switch process
-//! log         what the switch and the nodes' first processes complained about
+//! pids.json   the lab's processes, written by its switch process
+//! log         errors of the switch and of the nodes' first processes
 //! mnt/        where each node, in its own mount namespace, builds its root
 //! ```
 
@@ -17,13 +17,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where labs are kept. Not shared with nodes: each has a /run of its own.
+/// Directory of all labs. Not shared with nodes: each has a /run of its own.
 pub const ROOT: &str = "/run/armento-lab";
 
 /// Marks every process of a lab; its value is the lab's name.
 pub const MARK: &str = "ARMENTO_LAB";
 
-/// A process that cannot be mistaken for a later one of the same number.
+/// A process identified by pid and start time, so that a reused pid is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proc {
     pub pid: i32,
@@ -46,7 +46,7 @@ impl Proc {
     /// A handle to the process, if it still is the same one.
     pub fn open(self) -> Option<OwnedFd> {
         let fd = sys::pidfd(self.pid).ok()?;
-        // Checked after opening: from here on the number cannot be reused under us.
+        // Checked after opening: from here on the pid cannot be reused.
         self.alive().then_some(fd)
     }
 }
@@ -61,7 +61,7 @@ fn start_of(pid: i32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// The processes that carry a lab.
+/// The processes that run a lab.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pids {
     /// Holds the bridge; parent of every node's first process.
@@ -72,9 +72,9 @@ pub struct Pids {
     pub groups: Vec<Vec<PathBuf>>,
 }
 
-/// So often the folder of all labs may be removed while it is being taken. Each time is the end of another lab, of which
-/// there are 250 at most, and who waits for the lock has it soon.
-const TURNS_MAX: usize = 1000;
+/// Limit on retries when the directory of all labs is removed while it is being locked. Each removal is the end of
+/// another lab, of which there are 250 at most, and the lock is soon free.
+const RETRIES_MAX: usize = 1000;
 
 /// One lab's state directory.
 #[derive(Clone, Debug)]
@@ -149,7 +149,7 @@ impl Dir {
         Ok((dir, plan))
     }
 
-    /// Removes the directory, and the root of all labs when this was the last.
+    /// Removes the directory, and the directory of all labs when this was the last.
     pub fn remove(&self) -> Result<()> {
         match fs::remove_dir_all(&self.0) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -157,14 +157,14 @@ impl Dir {
             }
             _ => {}
         }
-        give_up(Path::new(ROOT));
+        remove_if_empty(Path::new(ROOT));
         Ok(())
     }
 }
 
-/// The folder of all labs, made if need be, and locked until the handle is dropped.
+/// The directory of all labs, created if necessary, and locked until the handle is dropped.
 fn lock(root: &Path) -> Result<fs::File> {
-    for _ in 0..TURNS_MAX {
+    for _ in 0..RETRIES_MAX {
         match fs::create_dir(root) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(e).with_context(|| format!("cannot create {}", root.display()));
@@ -183,8 +183,8 @@ fn lock(root: &Path) -> Result<fs::File> {
     )
 }
 
-/// `None` when it is not there any more. Whoever takes the last lab down removes the folder, under the same lock: the one
-/// that was opened may be gone when its lock is had.
+/// `None` when it has been removed. The process that takes the last lab down removes the directory, under the same
+/// lock: the opened directory may be gone when the lock is acquired.
 fn lock_there(root: &Path) -> io::Result<Option<fs::File>> {
     let file = match fs::File::open(root) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -194,7 +194,7 @@ fn lock_there(root: &Path) -> io::Result<Option<fs::File>> {
     Ok(is_at(&file, root).then_some(file))
 }
 
-/// Whether the path still leads to the open folder.
+/// Whether the path still leads to the opened directory.
 fn is_at(file: &fs::File, path: &Path) -> bool {
     let id = |m: fs::Metadata| (m.dev(), m.ino());
     match (file.metadata(), fs::metadata(path)) {
@@ -203,8 +203,8 @@ fn is_at(file: &fs::File, path: &Path) -> bool {
     }
 }
 
-/// Removes the folder of all labs unless there is a lab in it. One that is another by now is for whoever made it.
-fn give_up(root: &Path) {
+/// Removes the directory of all labs if it is empty. A directory that was created anew belongs to its creator.
+fn remove_if_empty(root: &Path) {
     if let Ok(Some(_held)) = lock_there(root) {
         let _ = fs::remove_dir(root); // fails while another lab is up
     }
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_that_leads_nowhere_is_said() {
+    fn dangling_link_is_reported() {
         let root = std::env::temp_dir().join(format!("no-labs-{}", std::process::id()));
         std::os::unix::fs::symlink("/nowhere/at/all", &root).unwrap();
         let said = lock(&root).map(drop).unwrap_err().to_string();
@@ -236,23 +236,24 @@ mod tests {
         assert!(said.contains("hint: if it is a link"), "{said}");
     }
 
-    /// One goes up while the last other goes down, over and over: whoever holds the folder can make a lab in it.
+    /// One lab goes up while the last other one goes down, repeatedly: a process that holds the lock can make a lab in
+    /// the directory.
     #[test]
-    fn the_folder_of_all_labs_is_there_for_whoever_locked_it() {
+    fn locked_directory_of_labs_exists() {
         let root = std::env::temp_dir().join(format!("labs-{}", std::process::id()));
-        let turns = |who: u32| {
+        let turns = |thread: u32| {
             for turn in 0..500 {
                 let held = lock(&root).unwrap();
-                let lab = root.join(format!("{who}-{turn}"));
+                let lab = root.join(format!("{thread}-{turn}"));
                 fs::create_dir(&lab).unwrap();
                 drop(held);
                 fs::remove_dir(&lab).unwrap();
-                give_up(&root);
+                remove_if_empty(&root);
             }
         };
         std::thread::scope(|s| {
-            for who in 0..4 {
-                s.spawn(move || turns(who));
+            for thread in 0..4 {
+                s.spawn(move || turns(thread));
             }
         });
         assert!(!root.exists(), "the last one removed it");

@@ -1,6 +1,5 @@
-//! The switch process of a lab: holds the bridge's network namespace and is the parent of every
-//! node. While `lab up` has not committed, the end of `lab up` is the end of the lab, however it
-//! came about.
+//! The switch process of a lab: holds the bridge's network namespace and is the parent of every node. Until `lab up`
+//! has committed, its end is the end of the lab, for whatever reason.
 
 use crate::cgroup::Groups;
 use crate::spec::Plan;
@@ -15,10 +14,10 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Said by `lab up` when the lab shall outlive it.
+/// Sent by `lab up` when the lab shall outlive it.
 pub const COMMIT: &str = "commit";
 
-/// What the switch tells `lab up`, one line of JSON.
+/// The answer of the switch to `lab up`, one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -26,7 +25,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// Raises the lab of the state directory and carries it. Returns when it has ended.
+/// Starts the lab of the state directory and runs it. Returns when it has ended.
 pub fn main(lab: &str) -> Result<()> {
     sys::close_inherited();
     sys::setsid();
@@ -36,20 +35,20 @@ pub fn main(lab: &str) -> Result<()> {
         Err(e) => (Outcome::Failed(format!("{e:#}")), Vec::new()),
     };
     let failed = matches!(outcome, Outcome::Failed(_));
-    // Nobody to tell: the end of file on stdin says the same.
+    // `lab up` may be gone: the end of file on stdin shows that.
     let _ = writeln!(std::io::stdout(), "{}", serde_json::to_string(&outcome)?);
-    if !failed && heard_commit() {
+    if !failed && received_commit() {
         serve()?;
     }
     end(lab, children)
 }
 
-fn heard_commit() -> bool {
+fn received_commit() -> bool {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).is_ok() && line.trim_end() == COMMIT
 }
 
-/// Lives until it is told to end. A node that dies stays dead, as a machine would.
+/// Runs until SIGTERM. A node that dies stays dead, as a machine would.
 fn serve() -> Result<()> {
     let signals = Signals::block(&[sys::SIGCHLD, sys::SIGTERM]);
     sys::redirect_stdio(
@@ -71,7 +70,7 @@ fn end(lab: &str, children: Vec<Child>) -> Result<()> {
     for mut c in children {
         let _ = c.kill(); // already reaped is as good
     }
-    // Our children must be reaped while others wait for them to be gone.
+    // This process's children must be reaped while others wait for their end.
     let done = down::wipe(lab, &mut || {
         while matches!(sys::wait_child(-1), Waited::Ended(..) | Waited::Stopped(_)) {}
         signals.wait_for(20);
@@ -95,7 +94,7 @@ fn raise(dir: &Dir) -> Result<(Pids, Vec<Child>)> {
     let first: Vec<i32> = births.iter().map(|b| b.child.id() as i32).collect();
     net::build_switch(&plan, &first)?;
     for b in &mut births {
-        // A node that died meanwhile is found by the missing answer below.
+        // A node that has died is detected by its missing answer below.
         let _ = b.child.stdin.as_mut().map(|i| writeln!(i, "{}", node::GO));
     }
     for (b, n) in births.iter_mut().zip(&plan.nodes) {
@@ -150,7 +149,7 @@ fn spawn_all(plan: &Plan) -> Result<(Vec<Birth>, Vec<Vec<PathBuf>>)> {
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start a node's first process")?;
-        // KERNEL: a second unshare is refused until our children are born here again.
+        // KERNEL: a second unshare is refused until this process's children are born in its own namespace again.
         sys::setns(&own, sys::CLONE_NEWPID)?;
         let says = BufReader::new(child.stdout.take().context("no pipe")?);
         births.push(Birth { child, says });

@@ -1,4 +1,4 @@
-//! Every system call of the laboratory that std does not wrap.
+//! Every system call of the lab that std does not wrap.
 
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -82,14 +82,14 @@ pub fn sethostname(name: &str) -> io::Result<()> {
     check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }.into()).map(drop)
 }
 
-/// The kernel sends `signal` to us when the thread that started us ends.
+/// The kernel sends `signal` to this process when the thread that started it ends.
 pub fn set_parent_death_signal(signal: i32) -> io::Result<()> {
     // SAFETY: plain integers.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }.into()).map(drop)
 }
 
 pub fn setsid() {
-    // SAFETY: no arguments; fails only when we lead a group already, which is as good.
+    // SAFETY: no arguments; fails only when this process already leads a group, which has the same effect.
     unsafe { libc::setsid() };
 }
 
@@ -117,7 +117,7 @@ pub fn pin_to(cpu: usize) -> io::Result<()> {
 }
 
 pub fn pidfd(pid: i32) -> io::Result<OwnedFd> {
-    // SAFETY: on success the kernel gives us a fresh descriptor that nobody else owns.
+    // SAFETY: on success the kernel returns a new descriptor that has no other owner.
     unsafe {
         let fd = check(libc::syscall(libc::SYS_pidfd_open, pid, 0))?;
         Ok(OwnedFd::from_raw_fd(fd as i32))
@@ -136,7 +136,7 @@ pub fn kill(pid: i32, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
-/// Stops ourselves until somebody continues us.
+/// Stops this process until it is continued.
 pub fn stop_self() {
     // SAFETY: plain integer.
     unsafe { libc::raise(libc::SIGSTOP) };
@@ -202,12 +202,12 @@ pub enum Waited {
     /// Exit status as a shell counts it: 128 + N when killed by signal N.
     Ended(i32, i32),
     Stopped(i32),
-    /// Children live, none of them has news.
+    /// There are children, none of them has changed state.
     Nothing,
     NoChildren,
 }
 
-/// News of child `pid` (-1: any), without blocking.
+/// State change of child `pid` (-1: any), without blocking.
 pub fn wait_child(pid: i32) -> Waited {
     let mut status = 0;
     // SAFETY: the kernel writes one int.
@@ -220,8 +220,8 @@ pub fn wait_child(pid: i32) -> Waited {
     }
 }
 
-/// Splits the process; `Some(pid)` in the parent, `None` in the child.
-/// Before: no other thread runs (the child would inherit their locks held).
+/// Splits the process; `Some(pid)` in the parent, `None` in the child. Before: no other thread runs (the child would
+/// inherit their locks held).
 pub fn fork() -> io::Result<Option<i32>> {
     // SAFETY: the caller is single-threaded, so the child's memory is consistent.
     let pid = check(unsafe { libc::fork() }.into())?;
@@ -234,7 +234,7 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Gives up root for good.
+/// Gives up root permanently.
 pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
     // SAFETY: pointer and length describe `groups`.
     unsafe {
@@ -245,8 +245,8 @@ pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
-/// Switches one offload of a network interface of the current namespace.
-/// `command` is a `ETHTOOL_S…` of linux/ethtool.h.
+/// Switches one offload of a network interface of the current namespace. `command` is a `ETHTOOL_S…` of
+/// linux/ethtool.h.
 pub fn ethtool(interface: &str, command: u32, on: bool) -> io::Result<()> {
     #[repr(C)]
     struct Value {
@@ -278,38 +278,37 @@ pub fn ethtool(interface: &str, command: u32, on: bool) -> io::Result<()> {
     }
 }
 
-/// Files of a node are made with ordinary modes, whatever the caller's habits.
+/// Files of a node are made with ordinary modes, whatever the caller's umask.
 pub fn usual_umask() {
     // SAFETY: plain integer, cannot fail.
     unsafe { libc::umask(0o022) };
 }
 
-/// No program started from here on inherits more than 0, 1 and 2: a pipe kept open by something
-/// that stays in the background would hang whoever reads it.
+/// Programs started from here on inherit only 0, 1 and 2: a pipe kept open by a background process would hang its
+/// reader.
 pub fn keep_files_private() {
     let last = libc::c_uint::MAX;
     // SAFETY: only sets close-on-exec; no descriptor is closed under its owner.
     unsafe { libc::syscall(libc::SYS_close_range, 3, last, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
-/// Closes what our parent forgot to keep to itself.
-/// Before: first act of the process; it owns no descriptor but 0, 1 and 2.
+/// Closes inherited descriptors. Before: first act of the process; it owns no descriptor but 0, 1 and 2.
 pub fn close_inherited() {
     let last = libc::c_uint::MAX;
-    // SAFETY: by the precondition nobody uses these descriptors.
+    // SAFETY: by the precondition these descriptors are not in use.
     unsafe { libc::syscall(libc::SYS_close_range, 3, last, 0) };
 }
 
 /// Points descriptors 0, 1 and 2 to `fd`.
 pub fn redirect_stdio(fd: &impl AsRawFd) -> io::Result<()> {
     for n in 0..3 {
-        // SAFETY: replaces our own standard descriptors, which std never caches.
+        // SAFETY: replaces this process's standard descriptors, which std never caches.
         check(unsafe { libc::dup2(fd.as_raw_fd(), n) }.into())?;
     }
     Ok(())
 }
 
-/// Breaks a TCP connection: its peer sees RST, whoever reads it here the end.
+/// Resets a TCP connection: its peer sees RST, readers on this side the end of the stream.
 pub fn reset(s: &std::net::TcpStream) -> io::Result<()> {
     // KERNEL: tcp(7), connect(2): AF_UNSPEC dissolves the association; an open one with RST.
     // SAFETY: a sockaddr of zeroes is AF_UNSPEC, and lives as long as the call.

@@ -1,4 +1,4 @@
-//! The laboratory raised for real. Needs root; without it every test says so and is counted.
+//! Tests with real labs. They need root; without it each test is skipped with a message and counted.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use armento_lab::{Lab, Link, Spec};
 
-/// The laboratory's own binary, built beside this test by `cargo test`.
+/// The lab's own binary, built beside this test by `cargo test`.
 fn exe() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let exe = test.parent().unwrap().join("../examples/lab");
@@ -21,7 +21,7 @@ fn exe() -> PathBuf {
     exe.canonicalize().unwrap()
 }
 
-/// Unique on this machine while we live; at most 20 letters.
+/// Unique on this machine while this process lives; at most 20 letters.
 fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!(
@@ -41,7 +41,7 @@ fn spec(nodes: usize) -> Spec {
     }
 }
 
-/// True when a lab can be raised here.
+/// True when a lab can be started here.
 fn able(test: &str) -> bool {
     let root = fs::read_to_string("/proc/self/status")
         .unwrap()
@@ -52,7 +52,7 @@ fn able(test: &str) -> bool {
     root
 }
 
-/// Takes away kept labs of test runs that were killed.
+/// Removes kept labs of test runs that were killed.
 fn sweep() {
     for entry in fs::read_dir("/run/armento-lab")
         .into_iter()
@@ -69,7 +69,7 @@ fn sweep() {
     }
 }
 
-/// What the lab `name` still has on this machine.
+/// Traces of the lab `name` on this machine.
 fn traces(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     if Path::new("/run/armento-lab").join(name).exists() {
@@ -110,7 +110,7 @@ fn traces(name: &str) -> Vec<String> {
     found
 }
 
-/// Waits for an event that we cannot be told of. Panics after a bound no machine needs.
+/// Polls for an event without notification. Panics after a limit that no machine exceeds.
 fn until(what: &str, mut happened: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !happened() {
@@ -128,7 +128,7 @@ fn sh(lab: &Lab, node: usize, script: &str) -> Output {
         .unwrap()
 }
 
-fn says(lab: &Lab, node: usize, script: &str) -> String {
+fn output_of(lab: &Lab, node: usize, script: &str) -> String {
     let out = sh(lab, node, script);
     assert!(
         out.status.success(),
@@ -147,17 +147,17 @@ fn cli(args: &[&str]) -> Output {
 }
 
 #[test]
-fn nodes_are_machines_of_their_own_and_leave_nothing() {
-    if !able("nodes_are_machines_of_their_own") {
+fn nodes_are_isolated_and_leave_no_trace() {
+    if !able("nodes_are_isolated") {
         return;
     }
     let lab = Lab::up(spec(2)).unwrap();
     let name = lab.plan().name.clone();
-    assert_eq!(says(&lab, 1, "hostname; cat /etc/hostname"), "n1\nn1");
-    assert_eq!(says(&lab, 2, "hostname"), "n2");
-    assert!(says(&lab, 1, "tr '\\0' ' ' </proc/1/cmdline").contains("lab-init node"));
+    assert_eq!(output_of(&lab, 1, "hostname; cat /etc/hostname"), "n1\nn1");
+    assert_eq!(output_of(&lab, 2, "hostname"), "n2");
+    assert!(output_of(&lab, 1, "tr '\\0' ' ' </proc/1/cmdline").contains("lab-init node"));
 
-    // Disks: what n1 writes, neither n2 nor this machine sees.
+    // Disks: files that n1 writes are visible neither to n2 nor to this machine.
     for dir in [
         "/etc",
         "/usr",
@@ -169,7 +169,7 @@ fn nodes_are_machines_of_their_own_and_leave_nothing() {
         "/dev/shm",
     ] {
         let file = format!("{dir}/{name}");
-        says(&lab, 1, &format!("echo mine >{file} && cat {file}"));
+        output_of(&lab, 1, &format!("echo mine >{file} && cat {file}"));
         assert_eq!(
             sh(&lab, 2, &format!("test -e {file}")).status.code(),
             Some(1),
@@ -179,28 +179,28 @@ fn nodes_are_machines_of_their_own_and_leave_nothing() {
     }
     // Files of this machine are there, its mounts and processes are not.
     assert_eq!(
-        says(&lab, 1, "cat /etc/passwd"),
+        output_of(&lab, 1, "cat /etc/passwd"),
         fs::read_to_string("/etc/passwd").unwrap().trim()
     );
     assert_eq!(
-        says(
+        output_of(
             &lab,
             1,
             "grep -c ' /old\\| /proc/sys\\|ext4 .* / ' /proc/mounts || true"
         ),
         "0"
     );
-    let pids = says(&lab, 2, "ls /proc | grep -c '^[0-9]'");
+    let pids = output_of(&lab, 2, "ls /proc | grep -c '^[0-9]'");
     assert!(pids.parse::<u32>().unwrap() <= 5, "{pids} processes");
     assert_eq!(
-        says(&lab, 1, "ls /run/armento-lab 2>/dev/null | wc -l"),
+        output_of(&lab, 1, "ls /run/armento-lab 2>/dev/null | wc -l"),
         "0"
     );
 
     // Orphans are adopted and reaped by the node's first process.
-    says(&lab, 1, "(sleep 0.01 & exec true); :");
+    output_of(&lab, 1, "(sleep 0.01 & exec true); :");
     until("the orphan is reaped", || {
-        says(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "0"
+        output_of(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "0"
     });
 
     lab.down().unwrap();
@@ -277,10 +277,10 @@ fn exec_passes_on_exit_codes_input_users_and_signals() {
     child.kill().unwrap();
     child.wait().unwrap();
     until("the program ends", || {
-        says(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "0"
+        output_of(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "0"
     });
 
-    // What was left in the background stays.
+    // Background programs stay.
     let mut c = lab.node(1).background("/var/log/x.log", "sh");
     assert!(
         c.args(["-c", "echo started; exec sleep 1000"])
@@ -288,30 +288,30 @@ fn exec_passes_on_exit_codes_input_users_and_signals() {
             .unwrap()
             .success()
     );
-    until("it says so", || {
+    until("its first line", || {
         sh(&lab, 1, "grep -q started /var/log/x.log")
             .status
             .success()
     });
-    until("it runs on", || {
-        says(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "1"
+    until("it to run", || {
+        output_of(&lab, 1, "cat /proc/[0-9]*/stat | grep -c '(sleep)' || true") == "1"
     });
 }
 
 #[test]
-fn a_terminal_reaches_the_program() {
-    if !able("a_terminal_reaches_the_program") {
+fn program_has_the_terminal() {
+    if !able("program_has_the_terminal") {
         return;
     }
     let lab = Lab::up(spec(1)).unwrap();
     let inner = "test -t 0 || exit 9; trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.01; done";
-    // `exec`: else the shell between, which has no trap, is what Ctrl-C ends.
+    // `exec`: otherwise Ctrl-C would end the shell in between, which has no trap.
     let exec = format!(
         "exec {} exec --name {} n1 -- sh -c \"{inner}\"",
         exe().display(),
         lab.plan().name
     );
-    // Who is started in the background ignores Ctrl-C, and a shell cannot trap what it was told to ignore.
+    // Background processes ignore Ctrl-C, and a shell cannot trap a signal that is ignored at its start.
     let mut script = Command::new("env")
         .args(["--default-signal=INT", "script", "-qec", &exec, "/dev/null"])
         .env("SHELL", "/bin/sh")
@@ -386,20 +386,20 @@ fn speed_memory_and_cpu_are_set() {
     } else {
         ("cpu.max", "memory.max", "2500 10000", "max 100000")
     };
-    let read = |node, file: &str| says(&lab, node, &format!("cat /sys/fs/cgroup/{file}"));
+    let read = |node, file: &str| output_of(&lab, node, &format!("cat /sys/fs/cgroup/{file}"));
     assert_eq!((read(1, speed), read(2, speed)), (slow.into(), full.into()));
     assert_eq!(read(2, memory), (256 << 20).to_string());
-    assert_eq!(says(&lab, 1, "nproc"), "1", "pinned to one CPU");
+    assert_eq!(output_of(&lab, 1, "nproc"), "1", "pinned to one CPU");
     assert_eq!(
-        says(&lab, 1, "grep -c -v ':/$' /proc/self/cgroup || true"),
+        output_of(&lab, 1, "grep -c -v ':/$' /proc/self/cgroup || true"),
         "0",
         "its own group is the top"
     );
 }
 
 #[test]
-fn a_lab_ends_with_the_process_that_holds_it() {
-    if !able("a_lab_ends_with_the_process_that_holds_it") {
+fn lab_ends_with_its_process() {
+    if !able("lab_ends_with_its_process") {
         return;
     }
     let n = {
@@ -410,8 +410,8 @@ fn a_lab_ends_with_the_process_that_holds_it() {
 }
 
 #[test]
-fn whoever_reads_may_go_away() {
-    if !able("whoever_reads_may_go_away") {
+fn closed_output_does_not_stop_the_work() {
+    if !able("closed_output_does_not_stop_the_work") {
         return;
     }
     let n = name();
@@ -422,7 +422,7 @@ fn whoever_reads_may_go_away() {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         (done.status.code(), said)
     };
-    let nobody = || {
+    let closed = || {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         Stdio::from(writer)
@@ -432,9 +432,9 @@ fn whoever_reads_may_go_away() {
         Stdio::from(full.unwrap())
     };
     let up = ["up", "--nodes", "1", "--no-farm", "--name", &n];
-    assert_eq!(to(nobody(), &up), (Some(0), String::new()));
-    assert_eq!(to(nobody(), &["list"]), (Some(0), String::new()));
-    // What is lost otherwise is told, and the work is done all the same.
+    assert_eq!(to(closed(), &up), (Some(0), String::new()));
+    assert_eq!(to(closed(), &["list"]), (Some(0), String::new()));
+    // Lost output is reported, and the work is done all the same.
     let (code, said) = to(full(), &["down", "--name", &n]);
     assert_eq!(code, Some(125));
     assert!(said.contains("cannot write to standard output"), "{said}");
@@ -487,10 +487,10 @@ fn kept_labs_stay_until_taken_down_and_names_are_taken_once() {
     assert!(!cli(&["down", "--name", &n]).status.success(), "it is gone");
 }
 
-/// `lab up` is killed as soon as something is seen of the lab, or after so many looks.
+/// `lab up` is killed as soon as a trace of the lab is visible, or after so many checks.
 #[test]
-fn a_killed_raising_leaves_nothing_behind() {
-    if !able("a_killed_raising_leaves_nothing_behind") {
+fn killed_lab_up_leaves_no_trace() {
+    if !able("killed_lab_up_leaves_no_trace") {
         return;
     }
     let file = |n: &str, f: &str| {
@@ -531,7 +531,7 @@ fn a_killed_raising_leaves_nothing_behind() {
                 }
                 cli(&["down", "--name", &n]); // fails if the kill came before any trace
             } else if !traces(&n).is_empty() && file(&n, "pids.json").is_empty() {
-                // Killed before the switch process lived: only `down` knows.
+                // Killed before the switch process started: only `down` can report it.
                 cli(&["down", "--name", &n]);
             }
             until(&format!("{moment}: {:?}", traces(&n)), || {
@@ -545,8 +545,8 @@ fn a_killed_raising_leaves_nothing_behind() {
 }
 
 #[test]
-fn bad_words_are_refused_with_a_hint() {
-    if !able("bad_words_are_refused_with_a_hint") {
+fn bad_arguments_are_refused_with_a_hint() {
+    if !able("bad_arguments_are_refused_with_a_hint") {
         return;
     }
     let n = name();
@@ -568,9 +568,9 @@ fn bad_words_are_refused_with_a_hint() {
     }
 }
 
-/// Needs no root: the doctor says what is missing.
+/// Needs no root: the doctor reports what is missing.
 #[test]
-fn the_doctor_has_a_remedy_for_whatever_is_not_well() {
+fn doctor_has_a_remedy_for_every_failed_check() {
     let out = cli(&["doctor", "--json"]);
     let said: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(said["v"], 1);

@@ -1,4 +1,4 @@
-//! A farm of Debian machines, installed and joined as an administrator does it. For tests: what fails panics.
+//! A farm of Debian machines, installed and joined as an administrator does it. For tests: failures panic.
 
 use crate::machine::MEM_MIB;
 use crate::{Image, Kernel, Kind, Machine, Site, Suite};
@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// An emulated machine beside others does in minutes what a real one does in seconds.
+/// An emulated machine beside others takes minutes where a real one takes seconds.
 pub const SOON: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 pub fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().expect("the checkout")
 }
 
-/// The program that is tested: built beside this test.
+/// The tested program: built beside this test.
 pub fn armento() -> PathBuf {
     let test = std::env::current_exe().expect("this program");
     let release = test.ancestors().nth(2).expect("the build directory");
@@ -30,7 +30,7 @@ pub fn armento() -> PathBuf {
     program
 }
 
-/// What [`Farm::boot`] wants of machines of Debian 12 with these kernels.
+/// Arguments of [`Farm::boot`] for machines of Debian 12 with these kernels.
 pub fn debian_12(kind: Kind, kernels: &[Kernel]) -> Vec<(Suite, Kind, Kernel)> {
     let one = |k: &Kernel| (Suite::Bookworm, kind, *k);
     kernels.iter().map(one).collect()
@@ -42,7 +42,7 @@ pub struct Farm {
 }
 
 impl Farm {
-    /// Machines n1, n2, …: which Debian, which packages, which kernel. Nothing is installed. `None`: said why not.
+    /// Machines n1, n2, …: Debian release, packages, kernel. Armento is not installed. `None`: the reason was printed.
     pub fn boot(wanted: &[(Suite, Kind, Kernel)]) -> Option<Farm> {
         Farm::boot_with(wanted, MEM_MIB)
     }
@@ -69,7 +69,8 @@ impl Farm {
         Some(Farm { site, machines })
     }
 
-    /// For long tests, which run only when `ARMENTO_LONG_TESTS` is set (`make test-all`): machines as of [`Farm::boot`].
+    /// For long tests, which run only when `ARMENTO_LONG_TESTS` is set (`make test-all`): machines as of
+    /// [`Farm::boot`].
     pub fn boot_long(wanted: &[(Suite, Kind, Kernel)]) -> Option<Farm> {
         Farm::boot_long_with(wanted, MEM_MIB)
     }
@@ -82,12 +83,12 @@ impl Farm {
         Farm::boot_with(wanted, mem_mib)
     }
 
-    /// … of Debian 12, with Armento installed, and joined into one farm.
+    /// As [`Farm::boot_long`], with Debian 12 and Armento installed, and joined into one farm.
     pub fn up_long(kind: Kind, kernels: &[Kernel]) -> Option<Farm> {
         Farm::up_long_with(kind, kernels, MEM_MIB)
     }
 
-    /// … each with so much memory.
+    /// As [`Farm::up_long`], each machine with so much memory.
     pub fn up_long_with(kind: Kind, kernels: &[Kernel], mem_mib: u32) -> Option<Farm> {
         let farm = Farm::boot_long_with(&debian_12(kind, kernels), mem_mib)?;
         farm.machines.iter().for_each(install);
@@ -95,7 +96,7 @@ impl Farm {
         Some(farm)
     }
 
-    /// … of two small machines with one kernel, the newer.
+    /// As [`Farm::up_long`], two small machines with the newer kernel.
     pub fn pair_long() -> Option<Farm> {
         Farm::up_long(Kind::Small, &[Kernel::V6_12; 2])
     }
@@ -115,7 +116,7 @@ impl Farm {
         self.all_alive();
     }
 
-    /// Every node sees every node alive.
+    /// Waits until every node shows every node as alive.
     pub fn all_alive(&self) {
         let n = self.machines.len();
         for m in &self.machines {
@@ -126,7 +127,7 @@ impl Farm {
     }
 }
 
-/// After a boot: a clock that is not synchronised yet is a reason to start nothing there.
+/// Waits until `node` accepts programs: after a boot its clock may not be synchronised yet.
 pub fn runs_on(home: &Machine, node: &str) {
     let what = format!("{node} runs programs of {}", home.name());
     home.until(
@@ -137,14 +138,14 @@ pub fn runs_on(home: &Machine, node: &str) {
     );
 }
 
-/// What `farm init` and `farm token` print for the other nodes.
+/// The join command in the output of `farm init` and `farm token`.
 pub fn join_line(said: &str) -> String {
     let (_, rest) = said.split_once("armento join ").expect("a join line");
     let rest = rest.lines().next().expect("a line");
     format!("armento join {}", rest.trim())
 }
 
-/// The files of the package, put where it puts them.
+/// Copies the files of the package to their places.
 pub fn install(m: &Machine) {
     let packaging = root().join("packaging");
     m.put(&armento(), "/usr/bin/armento").expect("the program");
@@ -163,7 +164,7 @@ pub fn install(m: &Machine) {
     );
 }
 
-/// A program that goes on until told, of a user's; as `armento ps` lists it.
+/// A user's program that runs until its `end` file exists; as `armento ps` lists it.
 pub struct Program<'a> {
     pub home: &'a Machine,
     pub user: &'a str,
@@ -172,7 +173,7 @@ pub struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// `armento run OPTIONS WORDS` in the background of a login that ends; it outlives that.
+    /// `armento run OPTIONS WORDS` in the background of a login that ends; the program outlives it.
     pub fn start(home: &'a Machine, user: &'a str, options: &str, words: &str) -> Program<'a> {
         let script = format!(
             "d=$(mktemp -d /tmp/program.XXXXXX); cd $d
@@ -194,7 +195,7 @@ impl<'a> Program<'a> {
         place(self.home, self.user, self.pid)
     }
 
-    /// Waits until `ps` says that it is at `node`.
+    /// Waits until `ps` shows it at `node`.
     pub fn at(&self, node: &str) {
         let until = Instant::now() + SOON;
         while self.place().as_deref() != Some(node) {
@@ -210,7 +211,7 @@ impl<'a> Program<'a> {
                 self.pid,
                 said()
             );
-            sleep(LOOK);
+            sleep(CHECK_EVERY);
         }
     }
 
@@ -235,7 +236,7 @@ impl<'a> Program<'a> {
                 return assert_eq!(got, code, "{}", err.out);
             }
             assert!(Instant::now() < until, "{} does not end", self.pid);
-            sleep(LOOK);
+            sleep(CHECK_EVERY);
         }
     }
 
@@ -247,14 +248,14 @@ impl<'a> Program<'a> {
         self.home.sh(self.user, &format!("cat {}/err", self.dir))
     }
 
-    /// A file of its own: programs wait for such.
+    /// Creates a file in its directory: programs wait for such files.
     pub fn touch(&self, name: &str) {
         self.home
             .sh(self.user, &format!("touch {}/{name}", self.dir));
     }
 }
 
-/// Where `ps` says that a process is.
+/// The place of a process in `ps`.
 pub fn place(home: &Machine, user: &str, pid: u32) -> Option<String> {
     let reply = home.run(user, "armento ps --json");
     let doc: Value = serde_json::from_str(&reply.out).ok()?;
@@ -266,8 +267,8 @@ pub fn place(home: &Machine, user: &str, pid: u32) -> Option<String> {
 /// Succeeds when no body of n1 is here.
 pub const NO_BODY: &str = "test -z \"$(find /sys/fs/cgroup -type d -name 'armento-n1-*')\"";
 
-/// Counts, and writes each count down, until the file `end` is there; then says that it is over. What it says is the
-/// same wherever it ran.
+/// Counts, and writes down each count, until the file `end` is there; then prints that it is over. The output is the
+/// same on any node.
 pub const COUNTER: &str = "python3 -c \"
 import os, time
 n = 0

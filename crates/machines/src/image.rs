@@ -1,4 +1,4 @@
-//! The disk that all machines of one kind start from.
+//! The disk image of all machines of one kind.
 
 use crate::Missing;
 use anyhow::{Context, Result, bail};
@@ -6,12 +6,13 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What builds it: a change of these builds it anew.
+/// The build script: a change of these rebuilds the image.
 const INPUTS: [&str; 2] = [
     include_str!("../image/build.sh"),
     include_str!("../image/inside.sh"),
 ];
-/// What apt says when its mirror cannot be reached: no fault of the script's. Source: apt 2.6, methods/connect.cc.
+/// Messages of apt when its mirror cannot be reached, which is no error of the script. Source: apt 2.6,
+/// methods/connect.cc.
 const NO_MIRROR: [&str; 4] = [
     "Could not resolve",
     "Temporary failure resolving",
@@ -39,7 +40,7 @@ pub enum Suite {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// What a farm needs.
+    /// Packages that a farm needs.
     Small,
     /// Also compilers, and the programs of the conformance list.
     Full,
@@ -70,7 +71,7 @@ impl Kind {
     }
 }
 
-/// The build directory, where images and what machines write are kept.
+/// Directory of images and of files that machines write, below the build directory.
 pub fn below_build() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target =
@@ -79,7 +80,7 @@ pub fn below_build() -> PathBuf {
     target.join("machines")
 }
 
-/// What is not here of that which machines need.
+/// Requirements of machines that are missing here.
 pub fn missing() -> Option<Missing> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has = |tool: &&str| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
@@ -96,8 +97,8 @@ pub fn missing() -> Option<Missing> {
 }
 
 impl Image {
-    /// The image of this kind; builds it where there is none or its script has changed since. That takes one to two minutes
-    /// on two cores, fifteen at most, and 1 GiB of disk.
+    /// The image of this kind; builds it where there is none or its script has changed since. That takes one to two
+    /// minutes on two cores, fifteen at most, and 1 GiB of disk.
     ///
     /// `Ok(Err(_))`: this machine cannot have one, and why.
     pub fn ready(suite: Suite, kind: Kind) -> Result<Result<Image, Missing>> {
@@ -108,7 +109,7 @@ impl Image {
         fs::create_dir_all(&all).with_context(|| all.display().to_string())?;
         let dir = all.join(format!("{}-{}", suite.name(), kind.name()));
         let stamp = all.join(format!("{}-{}.stamp", suite.name(), kind.name()));
-        // Tests that run at once build it once.
+        // Of tests that run at the same time one builds it.
         let lock = File::create(stamp.with_extension("lock"))?;
         lock.lock()?;
         let wanted = format!(

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   test process ── pipe ──► cat, process 1 of a pid and network namespace; all below ends with the pipe
-//!                             ├─ bridge `farm` ═ n1, n2, …   10.9.9.N, the cables of the farm
+//!                             ├─ bridge `farm` ═ n1, n2, …   10.9.9.N, the links of the farm
 //!                             ├─ bridge `test` ═ n1, n2, …   link-local IPv6 only, for ssh
 //!                             └─ qemu n1, qemu n2, …         disk: an overlay of the image
 //! ```
 //!
 //! The image is built once from Debian's packages by `image/build.sh` and kept below the build directory. This crate
 //! never changes the machine it runs on outside that directory and its own namespaces. Start at [`Site`], then
-//! [`Machine`]; [`farm`] makes a farm of several; `armento-machines up` raises machines by hand.
+//! [`Machine`]; [`farm`] makes a farm of several; `armento-machines up` starts machines by hand.
 
 pub mod farm;
 mod image;
@@ -20,7 +20,7 @@ pub use image::{Image, Kind, Suite};
 pub use machine::{Kernel, Machine, Reply};
 pub use site::Site;
 
-/// Says what a machine of this kind lacks; a test prints it as `skipped: …`.
+/// What this machine lacks; a test prints it as `skipped: …`.
 #[derive(Debug)]
 pub struct Missing(pub String);
 

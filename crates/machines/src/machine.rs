@@ -1,4 +1,4 @@
-//! One machine: boot, commands as a user, files, cables, power.
+//! One machine: boot, commands as a user, files, network links, power.
 
 use crate::image::Image;
 use crate::site::Site;
@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 /// Memory of a machine, MiB.
 pub const MEM_MIB: u32 = 1024;
-/// An emulated processor on a busy machine takes its time to boot.
+/// Time limit: an emulated processor on a busy machine boots slowly.
 const BOOT: Duration = Duration::from_secs(400);
 /// A clean shutdown, systemd's own limits included.
 const HALT: Duration = Duration::from_secs(150);
-/// What one command may take.
+/// Time limit of one command.
 const COMMAND_S: u64 = 300;
 const AGAIN: Duration = Duration::from_millis(500);
-/// Translated code: larger than QEMU's default for one processor, so that a boot translates nothing twice.
+/// Cache of translated code: larger than QEMU's default for one processor, so that a boot translates nothing twice.
 const TRANSLATED_MIB: u32 = 384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +39,10 @@ impl Kernel {
     }
 }
 
-/// What a command said.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// As a shell sees it: 124 when it took too long, 255 when ssh itself failed.
+    /// As in a shell: 124 when it took too long, 255 when ssh itself failed.
     pub code: i32,
     pub out: String,
     pub err: String,
@@ -58,7 +58,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine that was never on: nothing runs yet.
+    /// A machine that has never been on: it is not started yet.
     pub fn new(site: &Arc<Site>, image: &Image, number: u32, kernel: Kernel) -> Result<Machine> {
         let m = Machine {
             site: site.clone(),
@@ -74,7 +74,7 @@ impl Machine {
         if !made.status.success() {
             bail!("qemu-img: {}", String::from_utf8_lossy(&made.stderr));
         }
-        // Its cables, with bridges at the other end.
+        // Its network links, with bridges at the other end.
         m.site.sh(&format!(
             "set -e; for b in farm test; do
                ip tuntap add ${{b}}{number} mode tap; ip link set ${{b}}{number} master ${{b}} up
@@ -161,7 +161,7 @@ impl Machine {
         ]);
         args.extend(net("farm", "52:54:00:09:09"));
         args.extend(net("test", "52:54:00:0a:09"));
-        // What an earlier life wrote is evidence, too.
+        // The console output of an earlier boot is kept, for diagnosis.
         if self.file("console").exists() {
             let _ = fs::rename(self.file("console"), self.file("console.before"));
         }
@@ -242,7 +242,7 @@ impl Machine {
         self.site.inside("timeout", &words)
     }
 
-    /// A script that does what [`Machine::run`] does, for people: `sh n1.sh USER 'SCRIPT'`.
+    /// A script that does what [`Machine::run`] does, for manual use: `sh n1.sh USER 'SCRIPT'`.
     fn by_hand(&self) -> String {
         let words = self.ssh_words("$user").join(" ");
         let enter = self.site.inside("ssh", &[]);
@@ -266,13 +266,13 @@ impl Machine {
         reply(&out).unwrap_or_else(|e| panic!("{}: {script}: {e}", self.name()))
     }
 
-    /// … with a terminal, as a person types it.
+    /// As [`Machine::run`], with a terminal.
     pub fn typed(&self, user: &str, script: &str) -> Reply {
         let out = self.ssh(user, script, COMMAND_S, true);
         reply(&out).unwrap_or_else(|e| panic!("{}: {script}: {e}", self.name()))
     }
 
-    /// What a script says that must succeed.
+    /// Output of a script that must succeed.
     pub fn sh(&self, user: &str, script: &str) -> String {
         let reply = self.run(user, script);
         assert!(
@@ -283,7 +283,7 @@ impl Machine {
         reply.out
     }
 
-    /// A file of this machine, with its mode.
+    /// Copies a file of this machine to it, with its mode.
     pub fn put(&self, from: &Path, to: &str) -> Result<()> {
         let mut c = self.ssh_command("root", COMMAND_S, false);
         c.arg(format!(
@@ -314,7 +314,7 @@ impl Machine {
         Ok(fs::write(to, out.stdout)?)
     }
 
-    /// The cable of the farm: in or out. The test's own stays in.
+    /// Connects or disconnects its link to the farm. The link of the test stays connected.
     pub fn cable(&self, plugged: bool) -> Result<()> {
         let (n, state) = (self.number, if plugged { "up" } else { "down" });
         self.site
@@ -322,7 +322,7 @@ impl Machine {
             .map(drop)
     }
 
-    /// Takes the power away: what the kernel had not written is gone.
+    /// Switches it off at once: data that the kernel had not written is lost.
     pub fn power_cut(&self) -> Result<()> {
         let pid = fs::read_to_string(self.file("pid"))?;
         let gone = format!(
@@ -333,7 +333,7 @@ impl Machine {
         self.forget_logins()
     }
 
-    /// Everything stands still, as in a suspend; `resume` goes on.
+    /// Stops the machine, as in a suspend; `resume` continues it.
     pub fn suspend(&self) -> Result<()> {
         self.monitor("stop")
     }
@@ -345,13 +345,13 @@ impl Machine {
     fn monitor(&self, word: &str) -> Result<()> {
         let mut s = UnixStream::connect(self.file("monitor"))?;
         s.write_all(format!("{word}\n").as_bytes())?;
-        // QEMU reads the line in its own time; it ends the connection with what is unread.
+        // QEMU reads the line asynchronously; closing the connection early would discard it.
         s.set_read_timeout(Some(Duration::from_secs(5)))?;
         sleep(Duration::from_millis(200));
         Ok(())
     }
 
-    /// A clean reboot, waited for: root's `reboot`, then logins work again.
+    /// A clean reboot by root's `reboot`; returns when logins work again.
     pub fn reboot(&self) -> Result<()> {
         let boot = self.sh("root", "cat /proc/sys/kernel/random/boot_id");
         self.run("root", "systemctl reboot");
@@ -368,7 +368,7 @@ impl Machine {
         bail!("{} did not come back:\n{}", self.name(), self.console(40))
     }
 
-    /// Shared ssh connections to a life that is over would be waited for.
+    /// Closes shared ssh connections of an earlier boot: ssh would wait for their time-outs.
     fn forget_logins(&self) -> Result<()> {
         let (dir, name) = (self.site.dir().display(), self.name());
         let masters = format!(
@@ -404,7 +404,7 @@ impl Machine {
 }
 
 impl Drop for Machine {
-    /// A failure is explained by what the machine saw.
+    /// A failed test prints the machine's console and logs.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;

@@ -12,7 +12,7 @@ const HELP: &str = "Examples:
 
 Machines are n1, n2, … at 10.9.9.1, 10.9.9.2, …; they end with this command. What it prints shows how to log in.";
 
-/// Raises Debian machines in QEMU for trying things by hand
+/// Starts Debian machines in QEMU for experiments by hand
 #[derive(Parser)]
 #[command(name = "armento-machines", after_help = HELP)]
 enum Cli {
@@ -24,7 +24,7 @@ enum Cli {
         /// Debian 13 instead of Debian 12
         #[arg(long)]
         trixie: bool,
-        /// Files that each machine gets in /root
+        /// Files to copy to /root of each machine
         #[arg(long)]
         put: Vec<std::path::PathBuf>,
         /// A kernel for each machine: 6.1 or 6.12

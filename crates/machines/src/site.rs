@@ -1,4 +1,4 @@
-//! The namespaces in which machines and their cables are.
+//! The namespaces of the machines and their network links.
 
 use crate::image::{below_build, missing};
 use anyhow::{Context, Result, bail};
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// One set of machines with the bridges between them. All of it ends when this value is dropped, and when the process
-/// that has it ends, however it ends.
+/// that has it ends, for whatever reason.
 pub struct Site {
     holder: Child,
     /// Process 1 of the namespaces; it ends when this closes.
@@ -22,7 +22,7 @@ const WIRE: &str = "set -e; ip link set lo up
 for b in farm test; do ip link add $b type bridge; ip link set $b up; done";
 
 impl Site {
-    /// For tests: `None`, said why, where this machine cannot have one.
+    /// For tests: `None`, with the reason printed, where this machine cannot have one.
     pub fn new_or_skip() -> Option<Site> {
         if let Some(missing) = missing() {
             println!("skipped: Debian machines need {missing}");
@@ -91,7 +91,7 @@ impl Drop for Site {
     fn drop(&mut self) {
         drop(self.pipe.take());
         let _ = self.holder.wait();
-        // Evidence of a failure stays until the next run.
+        // Files of a failed test stay until the next run.
         if !std::thread::panicking() {
             let _ = fs::remove_dir_all(&self.dir);
         }

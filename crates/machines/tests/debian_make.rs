@@ -1,11 +1,11 @@
-//! `armento run --spread make -j8` of a user under Yama 1: what it starts spreads over the farm.
+//! `armento run --spread make -j8` of a user under Yama 1: the compilers are spread over the farm.
 
 use armento_machines::farm::{Farm, runs_on};
 use armento_machines::{Kernel, Kind};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Compilers that each need some seconds of a processor, and far more of an emulated one.
+/// Sources that take the compiler some seconds of a processor each, and far more of an emulated one.
 const SOURCES: &str = r#"mkdir -p build; cd build
 for i in $(seq 12); do cat > f$i.cc <<E
 #include <regex>
@@ -17,13 +17,13 @@ printf 'all: %s\n%%.o: %%.cc\n\tg++ -O2 -c $< -o $@\n' "$(ls *.cc | sed 's/cc$/o
 /// In the background of a login that ends. `summary`: a line for each process that ended.
 const MAKE: &str = r#"(setsid sh -c 'cd ~/build; ARMENTO_SUMMARY=$HOME/summary armento run --spread make -j8 > ../out 2>&1
 echo $? > ../code' > /dev/null 2>&1 < /dev/null &)"#;
-/// What eight of these compilers need at once fits into one machine: each takes 250 MiB at last.
+/// Enough for eight of these compilers at once: each takes 250 MiB in the end.
 const MEM_MIB: u32 = 3072;
-/// Several times what it takes on two cores.
+/// Several times the duration on two cores.
 const LIMIT: Duration = Duration::from_secs(1500);
 
 #[test]
-fn compilers_of_make_run_away_for_the_greater_part() {
+fn make_runs_most_compilers_away() {
     let Some(farm) = Farm::up_long_with(Kind::Full, &[Kernel::V6_12; 3], MEM_MIB) else {
         return;
     };

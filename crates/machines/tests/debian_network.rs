@@ -1,4 +1,4 @@
-//! Networks as people have them: cables that come out, machines that sleep, Wi-Fi, firewalls, clocks, other Debians.
+//! Networks in practice: unplugged links, suspended machines, Wi-Fi, firewalls, wrong clocks, other Debian releases.
 
 use armento_machines::farm::{
     COUNTER, Farm, NO_BODY, Program, SOON, debian_12, install, join_line, root, runs_on,
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const NO_FIREWALL: &str = "nft delete table inet t";
 
-/// A rule of a firewall for what comes in.
+/// A firewall rule for incoming packets.
 fn firewall(m: &Machine, rule: &str) {
     m.sh(
         "root",
@@ -20,7 +20,7 @@ fn firewall(m: &Machine, rule: &str) {
 }
 
 #[test]
-fn what_is_shorter_than_dead_ms_loses_no_guest() {
+fn outages_shorter_than_dead_ms_lose_no_guest() {
     let Some(farm) = Farm::pair_long() else {
         return;
     };
@@ -30,14 +30,14 @@ fn what_is_shorter_than_dead_ms_loses_no_guest() {
         .collect();
     all.iter().for_each(|p| p.at("n2"));
 
-    // The cable of the host, then of the home, is out.
+    // The link of the host, then of the home, is down.
     for m in [n2, n1] {
         m.cable(false).expect("out");
         sleep(Duration::from_secs(15));
         m.cable(true).expect("in");
         farm.all_alive();
     }
-    // A suspended machine: its own clocks stand still, too.
+    // A suspended machine: its own clocks stop, too.
     for m in [n2, n1] {
         m.suspend().expect("asleep");
         sleep(Duration::from_secs(12));
@@ -54,7 +54,7 @@ fn what_is_shorter_than_dead_ms_loses_no_guest() {
     sleep(Duration::from_secs(20));
     n2.sh("root", &format!("tc qdisc del dev {farm_nic} root"));
     farm.all_alive();
-    // A firewall that resets every connection, also those that are there.
+    // A firewall that resets every connection, also existing ones.
     firewall(
         n2,
         "ip saddr 10.9.9.1 tcp dport 1-65535 reject with tcp reset",
@@ -68,7 +68,8 @@ fn what_is_shorter_than_dead_ms_loses_no_guest() {
     }
     all.iter().for_each(|p| p.ends(0));
 
-    // One that sleeps longer has lost them: they end with the reason, and their bodies when it wakes.
+    // Guests of a machine that is suspended for longer are lost: they end with the reason, and their bodies when it
+    // resumes.
     runs_on(n1, "n2");
     let lost = Program::start(n1, "alice", "--on n2", COUNTER);
     lost.at("n2");
@@ -81,7 +82,7 @@ fn what_is_shorter_than_dead_ms_loses_no_guest() {
 }
 
 #[test]
-fn joins_through_firewalls_and_with_wrong_clocks_say_why() {
+fn failed_joins_name_firewall_or_clock() {
     let kernels = [Kernel::V6_12, Kernel::V6_12];
     let Some(farm) = Farm::boot_long(&debian_12(Kind::Small, &kernels)) else {
         return;
@@ -114,7 +115,7 @@ fn joins_through_firewalls_and_with_wrong_clocks_say_why() {
 }
 
 #[test]
-fn debian_12_and_13_with_another_user_number_locale_and_time_zone_are_one_farm() {
+fn debian_12_and_13_with_different_uids_and_locales_are_one_farm() {
     let new = Kernel::V6_12;
     let wanted = [
         (Suite::Bookworm, Kind::Small, new),
@@ -126,7 +127,7 @@ fn debian_12_and_13_with_another_user_number_locale_and_time_zone_are_one_farm()
     farm.machines.iter().for_each(install);
     let (n1, n2) = (farm.n(1), farm.n(2));
     n2.sh("root", "pkill -u alice; usermod -u 1501 alice; chown -R alice: /home/alice; ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime");
-    // Debian 13 has AppArmor 4: the profile of the package is one that it knows, and hinders nothing.
+    // Debian 13 has AppArmor 4: the profile of the package is valid there, and denies nothing that Armento needs.
     let profile = "/etc/apparmor.d/armento";
     n2.put(&root().join("packaging/apparmor/armento"), profile)
         .expect("the profile");
@@ -148,7 +149,7 @@ fn debian_12_and_13_with_another_user_number_locale_and_time_zone_are_one_farm()
         p.touch("end");
         p.ends(0);
     }
-    // No user there sees them as own.
+    // Other users do not see them as their own.
     n1.until(
         "nothing is left",
         "alice",

@@ -1,15 +1,15 @@
-//! What Debian's and Ubuntu's settings forbid is either done all the same, by right, or said with its name.
+//! Restrictive settings of Debian and Ubuntu are either handled, or named in the error.
 
 use armento_machines::farm::{Farm, Program, SOON, place};
 
 #[test]
-fn settings_that_forbid_are_met_or_named() {
+fn restrictive_settings_are_handled_or_named() {
     let Some(farm) = Farm::pair_long() else {
         return;
     };
     let (n1, n2) = (farm.n(1), farm.n(2));
 
-    // Yama 1: what was not started by `armento run` stays, and Yama is named; under 0 it moves.
+    // Yama 1: a process that was not started by `armento run` stays, and Yama is named; under 0 it moves.
     let adopt = "sleep 300 >/dev/null 2>&1 </dev/null & armento migrate $! n2; echo $?; kill $!";
     let said = n1.run("alice", adopt);
     assert!(
@@ -35,7 +35,7 @@ fn settings_that_forbid_are_met_or_named() {
     n1.sh("alice", "pkill -f '^sh /home/alice/spin'");
     many.ends(0);
 
-    // No user namespaces on n2: nothing is run, and the setting is named.
+    // No user namespaces on n2: the program is not run, and the setting is named.
     n2.sh("root", "sysctl -q user.max_user_namespaces=0");
     let said = n1.run("alice", "armento run --on n2 touch /tmp/ran");
     assert_eq!(said.code, 125, "{said:?}");
@@ -49,7 +49,7 @@ fn settings_that_forbid_are_met_or_named() {
         SOON,
     );
 
-    // User namespaces are root's alone: hosts of root's daemon have theirs, and no right of root's beside guests.
+    // User namespaces only for root: hosts of root's daemon have theirs, and guests get no right of root's.
     n2.sh("root", "sysctl -q kernel.unprivileged_userns_clone=0");
     let held = Program::start(n1, "alice", "--on n2", "sleep 600");
     // A guard has them in its own user namespace, and only there.
@@ -67,7 +67,7 @@ fn settings_that_forbid_are_met_or_named() {
     );
     n2.sh("root", "sysctl -q kernel.unprivileged_userns_clone=1");
 
-    // A child at home leaves by hand, too.
+    // A child at home can be moved by command, too.
     let shell = Program::start(
         n1,
         "alice",
@@ -85,7 +85,7 @@ fn settings_that_forbid_are_met_or_named() {
     n1.sh("alice", &format!("kill {child}"));
     shell.ends(0);
 
-    // doctor asks as the user: nothing of labs, and no wrong ok.
+    // doctor checks as the user: nothing about labs, and no wrong ok.
     n2.sh("root", "sysctl -q user.max_user_namespaces=0");
     let said = n2.run("root", "armento doctor");
     assert!(said.out.contains("user.max_user_namespaces"), "{said:?}");

@@ -1,11 +1,12 @@
-//! Machines lose their power, and come back: programs at home go on, and nothing that a cut left behind is believed.
+//! Machines lose their power and come back: programs at home go on, and files left behind by a power cut are not
+//! trusted.
 
 use armento_machines::farm::{COUNTER, Farm, NO_BODY, Program, SOON, runs_on};
 use armento_machines::{Kernel, Kind, Machine};
 
-/// Each of the two, so many times.
+/// Number of power cuts of each machine.
 const CUTS: usize = 10;
-/// Away it maps libraries whose kept copies a cut may have emptied.
+/// Away it maps libraries; a power cut may have truncated their cached copies.
 const ASKS: &str = "python3 -c \"import json, hashlib, ssl, sqlite3; print(hashlib.sha256(json.dumps(list(range(999))).encode()).hexdigest())\"";
 
 fn right_away(home: &Machine, node: &str, native: &str) {
@@ -20,7 +21,7 @@ fn right_away(home: &Machine, node: &str, native: &str) {
 }
 
 #[test]
-fn power_cuts_of_either_node_lose_no_program_at_home_and_make_no_wrong_result() {
+fn power_cuts_lose_no_program_at_home_and_give_no_wrong_result() {
     let kernels = [Kernel::V6_12, Kernel::V6_1];
     let Some(farm) = Farm::up_long(Kind::Small, &kernels) else {
         return;
@@ -28,7 +29,7 @@ fn power_cuts_of_either_node_lose_no_program_at_home_and_make_no_wrong_result() 
     let (n1, n2) = (farm.n(1), farm.n(2));
     let native = n1.sh("alice", ASKS);
 
-    // The host of guests: those end with the reason, and what is at home does not notice.
+    // The host of guests: those end with the reason, and programs at home do not notice.
     let stays = Program::start(n1, "alice", "--stay", COUNTER);
     for cut in 1..=CUTS {
         eprintln!("cut {cut} of {CUTS} of the guests' host");
@@ -46,7 +47,7 @@ fn power_cuts_of_either_node_lose_no_program_at_home_and_make_no_wrong_result() 
     stays.touch("end");
     stays.ends(0);
 
-    // The home of programs: their bodies end, and the next boot starts with nothing of the last.
+    // The home of programs: their bodies end, and the next boot starts without their state.
     for cut in 1..=CUTS {
         eprintln!("cut {cut} of {CUTS} of the home");
         let away = Program::start(n1, "alice", "--on n2", COUNTER);
@@ -64,7 +65,7 @@ fn power_cuts_of_either_node_lose_no_program_at_home_and_make_no_wrong_result() 
 }
 
 #[test]
-fn a_clean_reboot_sends_guests_home_and_ends_the_bodies_of_its_own() {
+fn reboot_returns_guests_and_ends_bodies_of_own_programs() {
     let Some(farm) = Farm::pair_long() else {
         return;
     };

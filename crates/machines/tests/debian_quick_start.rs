@@ -1,12 +1,12 @@
-//! Two Debian machines, kernels 6.12 and 6.1, become a farm as the README says, and programs of alice move.
+//! Two Debian machines, kernels 6.12 and 6.1, become a farm as described in the README, and programs of alice move.
 //!
-//! Booted once for everything that `make test` asks of real machines: the rest is in the long tests.
+//! Booted once for all checks of `make test` on real machines: the others are in the long tests.
 
 use armento_machines::farm::{COUNTER, Farm, Program, SOON, debian_12, install, join_line, place};
 use armento_machines::{Kernel, Kind};
 
 #[test]
-fn a_farm_of_two_debian_machines_moves_programs_of_an_ordinary_user() {
+fn two_debian_machines_move_programs_of_an_ordinary_user() {
     let kernels = [Kernel::V6_12, Kernel::V6_1];
     let Some(farm) = Farm::boot(&debian_12(Kind::Small, &kernels)) else {
         return;
@@ -17,14 +17,14 @@ fn a_farm_of_two_debian_machines_moves_programs_of_an_ordinary_user() {
     // The daemon waits for a farm, without ending.
     let waits = "systemctl is-active armento; systemctl show -p NRestarts --value armento";
     assert_eq!(n1.sh("root", waits), "active\n0\n");
-    // The address that others reach, not Debian's 127.0.1.1; the other node is told its name.
+    // The address that others reach, not Debian's 127.0.1.1; the other node gets the host's name.
     let join = join_line(&n1.sh("root", "armento farm init"));
     assert!(join.ends_with(" 10.9.9.1:7117"), "{join}");
     let by_name = join.replace("10.9.9.1:7117", "n1");
     n2.sh("root", &by_name);
     farm.all_alive();
 
-    // What a program says away is what it says natively. Its vDSO is of another kernel there.
+    // A program's output away is its output natively. Its vDSO there is that of another kernel.
     let asks = "python3 -S -c \"import os, time; print(os.uname().release, time.time() > 1e9, 6 * 7)\"; echo $?";
     let native = n1.sh("alice", asks);
     let away = n1.sh("alice", &format!("armento run --on n2 {asks}"));
@@ -62,7 +62,7 @@ fn a_farm_of_two_debian_machines_moves_programs_of_an_ordinary_user() {
     n1.sh("alice", &format!("kill {child}"));
     shell.ends(0);
 
-    // Nothing is left on the other node.
+    // No group is left on the other node.
     let gone = format!("test -z \"$({limits})\"");
     n2.until("the end of their groups", "root", &gone, SOON);
 }

@@ -1,9 +1,10 @@
-//! Alice's own daemons, without root, between Debian machines under Yama 1: what works, and what is refused by name.
+//! Alice's own daemons, without root, between Debian machines under Yama 1: what works, and what is refused with the
+//! reason.
 
 use armento_machines::farm::{Farm, SOON, debian_12, install, join_line};
 use armento_machines::{Kernel, Kind, Machine};
 
-/// As the manual says it (service.md, "Without root"); a login of alice's has it from `.profile`.
+/// As in the manual (service.md, "Without root"); a login of alice's has it from `.profile`.
 const OWN: &str = "export ARMENTO_STATE=$HOME/armento ARMENTO_SOCKET=$HOME/armento.socket";
 
 fn own(m: &Machine, words: &str) -> String {
@@ -18,7 +19,7 @@ fn daemon(m: &Machine) {
 }
 
 #[test]
-fn daemons_of_an_ordinary_user_are_a_farm() {
+fn unprivileged_daemons_form_a_farm() {
     let Some(farm) = Farm::boot_long(&debian_12(Kind::Small, &[Kernel::V6_12; 2])) else {
         return;
     };
@@ -33,7 +34,7 @@ fn daemons_of_an_ordinary_user_are_a_farm() {
         m.until("two nodes", "alice", &both, SOON);
     }
 
-    // What it says there is what it says natively, and it moves by hand.
+    // Its output there is its native output, and it can be moved by command.
     let asks = "python3 -S -c 'import os; print(os.getuid(), os.uname().nodename, sum(range(10**6)))'; echo $?";
     assert_eq!(
         own(n1, &format!("armento run --on n2 {asks}")),
@@ -57,7 +58,7 @@ fn daemons_of_an_ordinary_user_are_a_farm() {
         );
     }
 
-    // What it cannot have is said by doctor, and by the command that needs it.
+    // What is unavailable is reported by doctor, and by the command that needs it.
     let said = own(n1, "armento doctor; true");
     assert!(said.contains("rootless"), "{said}");
     n2.sh("root", "sysctl -q kernel.unprivileged_userns_clone=0");

@@ -5,11 +5,11 @@ use armento_machines::{Kernel, Kind, Machine};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The bar: so many guests live through so many ends of their daemon.
+/// Requirement: so many guests survive so many ends of their daemon.
 const GUESTS: usize = 8;
 const ROUNDS: usize = 20;
 
-/// What `make deb` has built; `make test-all` builds it first.
+/// The package built by `make deb`; `make test-all` builds it first.
 fn package() -> Option<PathBuf> {
     let dir = root().join("target/debian");
     let mut all = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -47,7 +47,7 @@ fn guests(m: &Machine) -> String {
 }
 
 #[test]
-fn a_packaged_daemon_ends_in_every_way_and_its_guests_stay() {
+fn guests_survive_every_end_of_the_packaged_daemon() {
     let Some(deb) = package() else { return };
     let kernels = [Kernel::V6_12, Kernel::V6_12];
     let Some(farm) = Farm::boot_long(&debian_12(Kind::Small, &kernels)) else {
@@ -90,7 +90,7 @@ fn a_packaged_daemon_ends_in_every_way_and_its_guests_stay() {
         assert_eq!(p.place().as_deref(), Some("n2"), "{}", p.err());
     }
 
-    // Removed, it sends them home first; purged, it leaves nothing.
+    // Removal sends the guests home first; purge leaves no file.
     n2.sh(
         "root",
         "DEBIAN_FRONTEND=noninteractive apt-get remove -q -y armento",

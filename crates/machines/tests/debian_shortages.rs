@@ -1,4 +1,5 @@
-//! Disks that are full or read-only, and profiles of AppArmor that deny files: as at home, or with a reason.
+//! Disks that are full or read-only, and AppArmor profiles that deny files: the result is as at home, or names a
+//! reason.
 
 use armento_machines::Machine;
 use armento_machines::farm::{COUNTER, Farm, Program, SOON, runs_on};
@@ -8,8 +9,8 @@ const WORK: &str = "python3 -c \"import json, hashlib, ssl, sqlite3; open(\\\"/t
 /// Until not even root finds room.
 const FILL: &str = "dd if=/dev/zero of=/fill bs=1M 2>/dev/null; dd if=/dev/zero of=/fill2 bs=4k 2>/dev/null; ! sh -c 'echo x > /etc/more' 2>/dev/null";
 
-/// One that is there goes on, more come, and the daemon starts again.
-fn goes_on(farm: &Farm, there: &Program, native: &str) {
+/// A running program continues, new ones start, and the daemon restarts.
+fn assert_goes_on(farm: &Farm, there: &Program, native: &str) {
     let (n1, n2) = (farm.n(1), farm.n(2));
     runs_on(n1, "n2");
     let said = n1.run("alice", &format!("armento run --on n2 {WORK}"));
@@ -22,7 +23,7 @@ fn goes_on(farm: &Farm, there: &Program, native: &str) {
 }
 
 #[test]
-fn a_node_whose_disk_is_full_or_read_only_takes_guests_all_the_same() {
+fn node_with_full_or_read_only_disk_takes_guests() {
     let Some(farm) = Farm::pair_long() else {
         return;
     };
@@ -32,10 +33,10 @@ fn a_node_whose_disk_is_full_or_read_only_takes_guests_all_the_same() {
     there.at("n2");
 
     n2.sh("root", FILL);
-    goes_on(&farm, &there, &native);
+    assert_goes_on(&farm, &there, &native);
     n2.sh("root", "rm /fill /fill2");
 
-    // KERNEL: Documentation/admin-guide/sysrq.rst: u remounts all file systems read-only, as a failing disk has it.
+    // KERNEL: Documentation/admin-guide/sysrq.rst: u remounts all file systems read-only, as on a failing disk.
     n2.sh("root", "echo u > /proc/sysrq-trigger");
     n2.until(
         "a read-only root",
@@ -43,13 +44,13 @@ fn a_node_whose_disk_is_full_or_read_only_takes_guests_all_the_same() {
         "! touch /etc/more 2>/dev/null",
         SOON,
     );
-    goes_on(&farm, &there, &native);
+    assert_goes_on(&farm, &there, &native);
     there.touch("end");
     there.ends(0);
 }
 
 #[test]
-fn a_home_whose_disk_is_full_says_so_to_the_program_that_writes() {
+fn full_disk_at_home_is_reported_to_the_program() {
     let Some(farm) = Farm::pair_long() else {
         return;
     };
@@ -86,7 +87,7 @@ fn confine(m: &Machine, program: &str, base: &str) {
 }
 
 #[test]
-fn what_a_profile_of_apparmor_denies_at_home_is_denied_away() {
+fn apparmor_profile_at_home_holds_away() {
     let Some(farm) = Farm::pair_long() else {
         return;
     };
@@ -107,7 +108,7 @@ fn what_a_profile_of_apparmor_denies_at_home_is_denied_away() {
                 "{program}"
             ),
         }
-        // Without --on it runs, here or there.
+        // Without --on it runs, on either node.
         let free = n1.run("alice", &format!("armento run {reads}"));
         assert_eq!(
             (free.code, &free.out),

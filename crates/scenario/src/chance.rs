@@ -1,10 +1,10 @@
-//! Repeatable chance.
+//! Repeatable random numbers.
 
 use armento_gossip::Dice;
 
 /// Steps between 0 and 1.
 const STEPS: usize = 1 << 53;
-/// Tail of heavy lengths.
+/// Tail exponent of heavy-tailed lengths.
 const ALPHA: f64 = 1.5;
 
 pub struct Chance(Dice);
@@ -14,7 +14,7 @@ impl Chance {
         Chance(Dice::seeded(seed))
     }
 
-    /// Evenly, above 0 and at most 1.
+    /// Uniform, above 0 and at most 1.
     pub fn unit(&mut self) -> f64 {
         (self.0.below(STEPS) + 1) as f64 / STEPS as f64
     }
@@ -23,7 +23,7 @@ impl Chance {
         -self.unit().ln() * mean
     }
 
-    /// Pareto of this mean.
+    /// Pareto distribution with this mean.
     pub fn pareto(&mut self, mean: f64) -> f64 {
         mean * (ALPHA - 1.0) / ALPHA * self.unit().powf(-1.0 / ALPHA)
     }

@@ -1,4 +1,4 @@
-//! What a scenario may say.
+//! Validation of a scenario.
 
 use crate::file::{Happens, Jobs, Native, Nodes, Scenario};
 
@@ -122,7 +122,7 @@ mod tests {
             "1000000 can be played",
         );
         check("series = [1, 5]", "series = [0]", "0 jobs");
-        // Two such are more than a usize.
+        // The sum of two such counts overflows a usize.
         let many = "count = 9223372036854775807";
         let jobs = format!("seconds = 3.0\n{many}\n[[jobs]]\nseconds = 1.0\n{many}");
         let jobs = format!("{jobs}\n[[jobs]]\nseconds = 1.0\ncount = 4");

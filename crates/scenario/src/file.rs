@@ -1,19 +1,19 @@
-//! The file.
+//! The scenario file.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// As written. Times are seconds, memory MiB.
+/// As in the file. Times are seconds, memory MiB.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// For people.
+    /// Description for readers.
     pub about: String,
-    /// Numbers of jobs to be tried one after the other: for `[[jobs]]` without a `count`.
+    /// Numbers of jobs to be run one after the other: for `[[jobs]]` without a `count`.
     #[serde(default)]
     pub series: Vec<usize>,
-    /// What no run takes longer than.
+    /// Time limit of a run.
     #[serde(default = "hour")]
     pub limit: f64,
     pub nodes: Vec<Nodes>,
@@ -25,7 +25,7 @@ pub struct Scenario {
     pub events: Vec<Happens>,
     #[serde(default)]
     pub published: Published,
-    /// Of this part of their length are its jobs; the file is 1.
+    /// Factor applied to the length of jobs; 1 in the file.
     #[serde(skip, default = "whole")]
     pub scale: f64,
 }
@@ -44,7 +44,7 @@ fn hour() -> f64 {
 pub struct Nodes {
     #[serde(default = "one")]
     pub count: usize,
-    /// Of one core: 1.0 is a whole processor of the machine that plays it.
+    /// Of one core: 1.0 is a whole processor of the machine that runs it.
     pub speed: f64,
     #[serde(default = "one")]
     pub cores: usize,
@@ -60,16 +60,16 @@ fn gib() -> u64 {
     1024
 }
 
-/// How long jobs are, of which the mean is given.
+/// Distribution of the length of jobs around the given mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lengths {
-    /// All alike.
+    /// All equal.
     #[default]
     Equal,
-    /// Evenly from nothing to twice the mean.
+    /// Uniform from 0 to twice the mean.
     Uniform,
-    /// Memoryless.
+    /// Exponential.
     Exponential,
     /// Most short, a few very long: Pareto with alpha 1.5. PAPER: Harchol-Balter and Downey 1997 found the lives of Unix
     /// processes to have such tails.
@@ -80,19 +80,19 @@ pub enum Lengths {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Jobs {
-    /// Not given: as the series says.
+    /// Not given: taken from the series.
     pub count: Option<usize>,
-    /// How long it would compute alone on the first node.
+    /// Time that it would compute alone on the first node.
     pub seconds: f64,
     #[serde(default)]
     pub lengths: Lengths,
     /// Number of its home among the nodes, from 1.
     #[serde(default = "one")]
     pub home: usize,
-    /// The first one's start.
+    /// Start of the first one.
     #[serde(default)]
     pub at: f64,
-    /// Mean time between two starts; memoryless if not 0.
+    /// Mean time between two starts; exponential if not 0.
     #[serde(default)]
     pub every: f64,
     #[serde(default = "small")]
@@ -103,7 +103,7 @@ fn small() -> u64 {
     4
 }
 
-/// Native work of a node's owner, that moves nowhere.
+/// Native work of a node's owner, which does not move.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Native {
@@ -112,27 +112,27 @@ pub struct Native {
     pub tasks: usize,
     #[serde(default)]
     pub from: f64,
-    /// Not given: to the end.
+    /// Not given: until the end.
     pub to: Option<f64>,
 }
 
-/// A trouble.
+/// A fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Happens {
     pub at: f64,
     pub node: usize,
     pub what: Kind,
-    /// How long.
+    /// Duration.
     #[serde(rename = "for", default = "half_a_minute")]
     pub lasts: f64,
-    /// Of its speed: `slow`.
+    /// Percent of its speed: `slow`.
     #[serde(default = "half")]
     pub percent: u64,
-    /// How many compute: `owner`.
+    /// Number of computing tasks: `owner`.
     #[serde(default = "one")]
     pub tasks: usize,
-    /// Millionths that its clock runs too fast: `skew`.
+    /// Millionths by which its clock runs too fast: `skew`.
     #[serde(default)]
     pub ppm: i64,
 }
@@ -155,18 +155,18 @@ fn half() -> u64 {
     50
 }
 
-/// As written: `columns` have a makespan in seconds for each of `jobs`, in the scenario's full length.
+/// `columns` have a makespan in seconds for each of `jobs`, with the scenario's full length.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Where it stands.
+    /// Citation.
     pub source: String,
     pub jobs: Vec<usize>,
     pub columns: BTreeMap<String, Vec<f64>>,
 }
 
 impl Scenario {
-    /// What this text says, or what is wrong with it.
+    /// Parses a scenario, or returns what is wrong with it.
     pub fn parse(text: &str) -> Result<Scenario, String> {
         let scenario: Scenario =
             toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
@@ -174,7 +174,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// … with its jobs of this part of their length.
+    /// Loads a scenario from a file, with the length of its jobs scaled.
     pub fn load(path: &Path, scale: f64) -> Result<Scenario, String> {
         if !(1e-4..=1e4).contains(&scale) {
             return Err(format!(
@@ -188,7 +188,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// It on each of these numbers of nodes, where all are equal, or as it is.
+    /// The scenario on each of these numbers of nodes, where all are equal, or as it is.
     pub fn sizes(&self, nodes: &[usize]) -> Result<Vec<Scenario>, String> {
         match nodes {
             [] => Ok(vec![self.clone()]),
@@ -202,7 +202,7 @@ impl Scenario {
             return Err("--nodes is for scenarios with one kind of nodes".into());
         };
         if nodes != kind.count {
-            // What was published is of its own number.
+            // Published values are for the original number of nodes.
             other.published = Published::default();
         }
         kind.count = nodes;
@@ -210,7 +210,7 @@ impl Scenario {
         Ok(other)
     }
 
-    /// Numbers of jobs to be tried: those `given`, or its own.
+    /// Numbers of jobs to be run: those `given`, or its own.
     pub fn numbers(&self, given: &[usize]) -> Result<Vec<usize>, String> {
         let counted = self.jobs.iter().all(|j| j.count.is_some());
         let numbers = match (given, &self.series[..]) {
@@ -264,7 +264,7 @@ what = "crash"
 "#;
 
     #[test]
-    fn the_number_of_nodes_can_be_another() {
+    fn number_of_nodes_can_be_overridden() {
         let one = GOOD.replace("[[nodes]]\nspeed = 0.4\ncores = 2\nmem = 512\n", "");
         let one = one.replace("node = 3", "node = 2")
             + "[published]\nsource = \"here\"\njobs = [5]\ncolumns = { a = [9.0] }\n";
@@ -282,7 +282,7 @@ what = "crash"
     }
 
     #[test]
-    fn the_number_of_jobs_is_the_series_what_is_given_or_counted() {
+    fn number_of_jobs_comes_from_series_argument_or_count() {
         let series = Scenario::parse(GOOD).expect("good");
         assert_eq!(series.numbers(&[]), Ok(vec![1, 5]));
         assert_eq!(series.numbers(&[7]), Ok(vec![7]));

@@ -1,7 +1,7 @@
-//! A farm, its work and its troubles as a TOML file, for the simulator and the laboratory alike.
+//! A farm, its work and its faults as a TOML file, for the simulator and the lab alike.
 //!
-//! Start at [`Scenario::parse`]; [`Scenario::plan`] makes of it what happens when, [`Plan::limit_s`] says what no
-//! scheduler beats.
+//! Start at [`Scenario::parse`]; [`Scenario::plan`] makes a timed plan from it, [`Plan::limit_s`] is the lower bound of
+//! any scheduler's makespan.
 
 mod chance;
 mod check;

@@ -1,6 +1,6 @@
-//! What no scheduler beats.
+//! Lower bounds of the makespan.
 
-/// Shortest makespan of jobs of so much work each, that may move for nothing at any time, on processors of these
+/// Shortest makespan of jobs of so much work each, which may move without cost at any time, on processors of these
 /// speeds: all of the work over all of the power, or, for each k below their number, the k longest jobs over the k
 /// fastest processors. Speeds and work of one unit; seconds if work is seconds of speed 1.
 ///
@@ -27,11 +27,11 @@ pub fn limit(speeds: &[f64], work: &[f64]) -> f64 {
     longest.max(sum / power)
 }
 
-/// Makespan of `jobs` equal programs of `seconds` on `nodes` equal nodes by the rule of the MOSIX farm's paper: a node shares
-/// itself evenly, and each time nodes drain the numbers are evened out again.
+/// Makespan of `jobs` equal programs of `seconds` on `nodes` equal nodes by the rule of the MOSIX farm's paper: a node
+/// shares itself evenly, and whenever nodes become idle the numbers are balanced again.
 ///
-/// PAPER: Mastroserio, Taurino and Tortone, "MOSIX: High performance Linux farm", the column "optimal" of its first test
-/// (errata E-38: all rows but N = 31 follow it).
+/// PAPER: Mastroserio, Taurino and Tortone, "MOSIX: High performance Linux farm", the column "optimal" of its first
+/// test (errata E-38: all rows but N = 31 follow it).
 pub fn levelled(jobs: usize, nodes: usize, seconds: f64) -> f64 {
     let (mut jobs, mut left, mut at) = (jobs, seconds, 0.0);
     loop {
@@ -39,7 +39,7 @@ pub fn levelled(jobs: usize, nodes: usize, seconds: f64) -> f64 {
         if each == 0 {
             return at + left;
         }
-        // Nodes with fewer drain; on the others each has this part of its work left.
+        // Nodes with fewer programs become idle; on the others each program has this part of its work left.
         at += left * each as f64;
         if more == 0 {
             return at;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_rule_has_the_papers_values() {
+    fn published_rule_gives_the_published_values() {
         // N and `optimal_recomputed_s` of the paper's first test.
         for (n, want) in [
             (1, 300.0),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_job_the_fastest_node_and_the_whole_bound() {
+    fn longest_job_fastest_node_and_total_work_are_bounds() {
         let check = |speeds: &[f64], work: &[f64], want: f64| {
             let got = limit(speeds, work);
             assert!((got - want).abs() < 1e-12, "{speeds:?} {work:?}: {got}");

@@ -1,4 +1,4 @@
-//! What happens when.
+//! A scenario as a timed plan.
 
 use crate::chance::Chance;
 use crate::file::{Happens, Jobs, Kind, Lengths, Scenario};
@@ -7,12 +7,12 @@ use crate::limit::{levelled, limit};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub nodes: Vec<Node>,
-    /// By their start.
+    /// In the order of their start.
     pub jobs: Vec<Job>,
     pub background: Vec<Background>,
-    /// By time.
+    /// In the order of time.
     pub events: Vec<Event>,
-    /// What no run takes longer than.
+    /// Time limit of a run.
     pub cap_s: f64,
 }
 
@@ -51,13 +51,13 @@ pub struct Event {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What {
-    /// It is gone, with all that ran there, and starts again, empty.
+    /// The node is gone, with all processes there, and starts again, empty.
     Crash { for_s: f64 },
-    /// Nobody reaches it.
+    /// The node is unreachable.
     Cut { for_s: f64 },
-    /// It has this share of its speed, and does not know.
+    /// The node has this share of its speed, but reports its full speed.
     Slow { percent: u64, for_s: f64 },
-    /// Its clock runs so much too fast, millionths, from then on.
+    /// Its clock runs too fast by so many millionths, from then on.
     Skew { ppm: i64 },
     /// Its owner computes.
     Owner { tasks: usize, for_s: f64 },
@@ -154,9 +154,10 @@ fn of_kind(kind: &Jobs, n: usize, unit: f64, chance: &mut Chance) -> Vec<Job> {
 }
 
 impl Plan {
-    /// Before no scheduler, one that moves whenever it likes for nothing, has all jobs done, seconds after the first
-    /// start. An endless native task takes its share: it counts as one more of the longest jobs. Exact where all start at
-    /// once and nothing happens; else the best known is the later of that and of the last start and its job.
+    /// Lower bound of the makespan of any scheduler, even one that moves without cost, seconds after the first start.
+    /// An endless native task takes its share: it counts as one more of the longest jobs. Exact where all jobs start at
+    /// once and there are no faults; otherwise the best known bound is the later of that and of the last start and its
+    /// job.
     pub fn limit_s(&self) -> f64 {
         let speeds = self.nodes.iter();
         let speeds: Vec<f64> = speeds
@@ -175,7 +176,7 @@ impl Plan {
         limit(&speeds, &work).max(last)
     }
 
-    /// What the published rule of even numbers reaches, seconds: for equal jobs that all begin at once on equal nodes of
+    /// Makespan of the published rule of even numbers, seconds: for equal jobs that all begin at once on equal nodes of
     /// one core without anything else.
     pub fn rule_s(&self) -> Option<f64> {
         let (node, job) = (self.nodes.first()?, self.jobs.first()?);
@@ -189,8 +190,9 @@ impl Plan {
             .then(|| levelled(self.jobs.len(), self.nodes.len(), job.work_s / node.speed))
     }
 
-    /// How many times the first node, which would have needed its own limit for all jobs, the farm was worth that did
-    /// them in so long. PAPER: Premoli's equivalent power, W = Z T_single / T_cluster, over Z (`docs/papers.md`, P).
+    /// The farm's power in units of the first node: the time that the first node alone would have needed at best, over
+    /// the farm's makespan. PAPER: Premoli's equivalent power, W = Z T_single / T_cluster, over Z (`docs/papers.md`,
+    /// P).
     pub fn power(&self, makespan_s: f64) -> f64 {
         let single = Plan {
             nodes: self.nodes[..1].to_vec(),
@@ -220,7 +222,7 @@ seconds = 300.0
     }
 
     #[test]
-    fn equal_jobs_have_the_papers_limits() {
+    fn equal_jobs_have_the_published_limits() {
         let check = |n, want: f64| {
             let got = plan(TEXT, n).limit_s();
             assert!((got - want).abs() < 1e-9, "{n}: {got}");
@@ -234,12 +236,12 @@ seconds = 300.0
     }
 
     #[test]
-    fn a_farm_is_worth_so_many_times_its_first_node() {
+    fn power_is_in_units_of_the_first_node() {
         let check = |text: &str, n, makespan_s, want: f64| {
             let got = plan(text, n).power(makespan_s);
             assert!((got - want).abs() < 1e-9, "{n}: {got}");
         };
-        // One program is worth one node, on however many: it does not fork.
+        // One program has the power of one node, on any number of nodes: it does not fork.
         check(TEXT, 1, 300.0, 1.0);
         check(TEXT, 4, 300.0, 4.0);
         check(TEXT, 17, 450.0, 17.0 / 1.5);
@@ -251,7 +253,7 @@ seconds = 300.0
     }
 
     #[test]
-    fn the_same_seed_makes_the_same_plan_and_lengths_have_their_mean() {
+    fn same_seed_gives_the_same_plan_and_lengths_have_their_mean() {
         for lengths in ["uniform", "exponential", "pareto"] {
             let text = TEXT.replace(
                 "seconds = 300.0",
@@ -262,7 +264,7 @@ seconds = 300.0
             assert_eq!(one, plan(1));
             assert_ne!(one, plan(2));
             let mean = one.jobs.iter().map(|j| j.work_s).sum::<f64>() / 20_000.0;
-            // A tail of alpha 1.5 has no variance: its mean comes slowly.
+            // A tail of alpha 1.5 has no variance: the mean converges slowly.
             let off = if lengths == "pareto" { 0.25 } else { 0.03 };
             assert!((mean / 30.0 - 1.0).abs() < off, "{lengths}: {mean}");
             let gap = one.jobs.last().map_or(0.0, |j| j.at_s) / 19_999.0;

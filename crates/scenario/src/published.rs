@@ -1,11 +1,11 @@
-//! What others published of the same experiment, to stand beside what is played.
+//! Published values of the same experiment, to compare with a run.
 
 use crate::check::JOBS_MAX;
 use crate::file::{Published, Scenario};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Numbers of jobs, and columns.
+/// Limits on numbers of jobs, and columns.
 const ROWS_MAX: usize = 1000;
 const COLUMNS_MAX: usize = 20;
 
@@ -16,7 +16,7 @@ pub struct Value {
     pub column: String,
     pub jobs: usize,
     pub seconds: f64,
-    /// Over what no scheduler beats.
+    /// Ratio to the lower bound of any scheduler.
     pub ratio: f64,
 }
 
@@ -54,7 +54,8 @@ impl Published {
 }
 
 impl Scenario {
-    /// What was published of so many jobs, over the limit of its own length: starts are not scaled as jobs are.
+    /// Published values for so many jobs, over the limit of the unscaled scenario: start times are not scaled as jobs
+    /// are.
     pub fn published(&self, jobs: usize) -> Vec<Value> {
         let Some(row) = self.published.jobs.iter().position(|n| *n == jobs) else {
             return Vec::new();
@@ -92,13 +93,13 @@ columns = { MOSIX = [310.83, 456.91], PVM = [317.12, 604.36] }
 "#;
 
     #[test]
-    fn published_values_are_compared_with_the_limit_of_their_own_length() {
+    fn published_values_are_compared_with_the_unscaled_limit() {
         let scenario = Scenario::parse(TEXT).expect("good");
         let values = scenario.published(17);
         assert_eq!(values.len(), 2);
         assert_eq!((&*values[0].column, values[0].seconds), ("MOSIX", 456.91));
         assert!((values[0].ratio - 456.91 / 318.75).abs() < 1e-9);
-        // Starts stay as they are where jobs are shorter.
+        // Start times are not scaled with the jobs.
         for late in ["", "every = 50.0", "at = 7.0"] {
             let text = TEXT.replace("[published]", &format!("{late}\n[published]"));
             let full = Scenario::parse(&text).expect("good");
@@ -112,7 +113,7 @@ columns = { MOSIX = [310.83, 456.91], PVM = [317.12, 604.36] }
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn inconsistent_values_are_refused() {
         for (from, to, part) in [
             ("[16, 17]", "[16]", "`MOSIX` has 2 values for 1 numbers"),
             ("604.36", "-1.0", "`PVM`: -1 is no makespan"),

@@ -1,53 +1,53 @@
-//! One run, beside the limit.
+//! The result of one run, compared with the limit.
 
 use crate::Plan;
 use serde::Serialize;
 use std::fmt;
 
-/// What came of one run.
+/// The outcome of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Played {
-    /// From the start of the first job to each one's end, seconds.
+    /// Time from the start of the first job to each one's end, seconds.
     pub ends_s: Vec<f64>,
-    /// Jobs that never ended: killed, or not within the scenario's longest time.
+    /// Jobs that never ended: killed, or not within the scenario's time limit.
     pub lost: usize,
     pub moves: u64,
-    /// Processor time beyond the jobs' own work, seconds of a whole processor, where it is known.
+    /// CPU time beyond the jobs' own work, seconds of a whole processor, where it is known.
     pub beside_s: Option<f64>,
 }
 
-/// One run, as it is shown.
+/// One run as it is printed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
     pub nodes: usize,
     pub jobs: usize,
     pub policy: String,
     pub run: u32,
-    /// What no scheduler beats, seconds.
+    /// Lower bound of any scheduler's makespan, seconds.
     pub limit_s: f64,
     pub makespan_s: f64,
     /// Makespan over limit.
     pub ratio: f64,
-    /// Makespan over what the published rule of even numbers reaches, where that is known and all jobs ended.
+    /// Makespan over that of the published rule of even numbers, where that is known and all jobs ended.
     pub of_rule: Option<f64>,
-    /// How many times the first node the farm was worth, where all jobs ended.
+    /// Power of the farm in units of the first node, where all jobs ended.
     pub power: Option<f64>,
     /// Mean time from the start of all to a job's end.
     pub mean_s: f64,
     pub moves: u64,
     /// Jobs that never ended.
     pub lost: usize,
-    /// Processor time of all nodes beyond the jobs' own work, percent of it.
+    /// CPU time of all nodes beyond the jobs' own work, percent of it.
     pub beside_percent: Option<f64>,
 }
 
 impl Row {
     pub fn of(jobs: usize, policy: &str, run: u32, plan: &Plan, played: &Played) -> Row {
         let ends = played.ends_s.iter().copied();
-        // Where none has ended there is no makespan: in JSON null.
+        // Where no job has ended there is no makespan: null in JSON.
         let makespan_s = ends.clone().fold(f64::NAN, f64::max);
         let limit_s = plan.limit_s();
-        // Of a part of the jobs neither says anything.
+        // For a part of the jobs neither has a meaning.
         let all = played.lost == 0;
         let work_s: f64 = plan.jobs.iter().map(|j| j.work_s).sum();
         Row {
@@ -94,7 +94,7 @@ mod tests {
     use crate::Scenario;
 
     #[test]
-    fn what_has_not_ended_is_worth_nothing_that_can_be_told() {
+    fn unfinished_runs_have_no_power() {
         let text = "about = \"four\"\n[[nodes]]\ncount = 4\nspeed = 0.5\n[[jobs]]\ncount = 5\nseconds = 8.0\n";
         let plan = Scenario::parse(text).expect("good").plan(0, 1);
         let mut played = Played {

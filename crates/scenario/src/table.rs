@@ -1,4 +1,4 @@
-//! What was reached, beside the limit.
+//! Results of runs, compared with the limit.
 
 use crate::{PublishedValue, Row, Scenario};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ impl Table {
         }
     }
 
-    /// What was published of the numbers of jobs that were played.
+    /// Adds published values for the numbers of jobs that were run.
     pub fn beside(&mut self, played: &[Scenario]) {
         let jobs: BTreeSet<usize> = self.rows.iter().map(|r| r.jobs).collect();
         let values = played
@@ -43,7 +43,7 @@ impl Table {
         all
     }
 
-    /// In the order in which they were asked for.
+    /// In the order of the command line.
     fn policies(&self) -> Vec<&str> {
         let mut policies: Vec<&str> = Vec::new();
         for row in &self.rows {
@@ -64,7 +64,7 @@ impl Table {
         text
     }
 
-    /// Policies, then what the rule reaches, then what was published, for each number of nodes and jobs.
+    /// Ratios of policies, the rule and published values, for each number of nodes and jobs.
     fn ratios(&self) -> String {
         let (all, policies) = (self.grouped(), self.policies());
         let columns: BTreeSet<&str> = self.published.iter().map(|v| &*v.column).collect();
@@ -109,7 +109,7 @@ impl Table {
         text
     }
 
-    /// Over the limit, as all is.
+    /// As a ratio to the limit, as all columns are.
     fn rule(&self, nodes: usize, jobs: usize) -> Option<f64> {
         let rows = self
             .rows
@@ -124,7 +124,8 @@ impl Table {
         value.map(|v| v.ratio)
     }
 
-    /// The farm's worth by its number of nodes, and in brackets what a straight line from the number before says.
+    /// The farm's power by its number of nodes, and in brackets the value that a straight line from the number before
+    /// predicts.
     fn powers(&self) -> String {
         let (all, policies) = (self.grouped(), self.policies());
         let mut text = "\nequivalent nodes (forecast from one node less), medians".to_owned();
@@ -166,7 +167,7 @@ fn head(policies: &[&str]) -> String {
     format!("\n\nnodes    N{}", names.collect::<String>())
 }
 
-/// … by some runs.
+/// The cell of some runs.
 fn reached(rows: &[&Row]) -> String {
     let (ratio, mean) = (median(rows, |r| r.ratio), median(rows, |r| r.mean_s));
     let lost = if rows.iter().any(|r| r.lost > 0) {
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_stand_beside_each_other() {
+    fn table_shows_medians() {
         let text = "about = \"four\"\n[[nodes]]\ncount = 4\nspeed = 0.25\n[[jobs]]\ncount = 1\nseconds = 1.0\n";
         let scenario = Scenario::parse(text).expect("good");
         let mut table = Table::new(&scenario);
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_published_stands_beside_its_own_number_of_nodes_and_what_was_lost_is_told() {
+    fn published_values_match_their_number_of_nodes_and_lost_jobs_are_marked() {
         let text = "about = \"two\"\nseries = [5]\n[[nodes]]\ncount = 2\nspeed = 1.0\n[[jobs]]\nseconds = 1.0\n\
                     [published]\nsource = \"here\"\njobs = [5]\ncolumns = { theirs = [5.0] }\n";
         let scenario = Scenario::parse(text).expect("good");
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_of_equivalent_power_has_its_forecast() {
+    fn equivalent_power_has_its_forecast() {
         let text = "about = \"one\"\n[[nodes]]\nspeed = 1.0\n[[jobs]]\ncount = 5\nseconds = 1.0\n";
         let mut table = Table::new(&Scenario::parse(text).expect("good"));
         table.rows = vec![

@@ -1,10 +1,10 @@
-//! The files of `scenarios/` are scenarios.
+//! Tests of the files in `scenarios/`.
 
 use armento_scenario::Scenario;
 use std::fs;
 
 #[test]
-fn each_can_be_planned() {
+fn every_file_can_be_planned() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
     let mut seen = 0;
     for file in fs::read_dir(dir).expect("scenarios").flatten() {

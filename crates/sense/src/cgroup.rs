@@ -1,21 +1,21 @@
-//! What the control groups above this process allow it, v1 and v2.
+//! Limits of the control groups above this process, v1 and v2.
 //!
-//! KERNEL: Documentation/admin-guide/cgroup-v1, cgroup-v2.rst. A limit holds for a group and all
-//! below, so every level from the process's own group to the mounted root counts.
+//! KERNEL: Documentation/admin-guide/cgroup-v1, cgroup-v2.rst. A limit holds for a group and all below, so every level
+//! from the process's own group to the mounted root counts.
 
 use std::path::{Path, PathBuf};
 
-/// Where one controller's files of this process's group lie, and of the groups above.
+/// Directory of one controller's files of this process's group, and of the groups above.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub v2: bool,
-    /// The mount point, no slash at the end.
+    /// The mount point, without a trailing slash.
     mount: String,
     /// Path below the mount point, `/` or `/a/b`.
     path: String,
 }
 
-/// How a file is read; tests bring their own files.
+/// Reads a file; tests supply their own files.
 pub(crate) type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Memory that groups allow, KiB.
@@ -25,10 +25,11 @@ pub(crate) struct Allowed {
     pub free_kib: u64,
 }
 
-/// Version 2: the group below its own to which a daemon moves, so that hosts have theirs beside it.
+/// Version 2: the group below its own to which a daemon moves itself, so that the groups of hosts are siblings of the
+/// daemon's.
 pub const OWN: &str = "daemon";
 
-/// One controller, and the directory of this process's own group; of one named [`OWN`] the one above.
+/// One controller, and the directory of this process's own group; for a group named [`OWN`] its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controller {
     pub name: &'static str,
@@ -36,7 +37,7 @@ pub struct Controller {
     pub dir: PathBuf,
 }
 
-/// Where `name` (`cpu`, `memory`) can be had here.
+/// The directory in which groups with controller `name` (`cpu`, `memory`) can be made.
 pub fn controller(name: &'static str) -> Option<Controller> {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     let group = Group::find(
@@ -57,7 +58,7 @@ pub fn controller(name: &'static str) -> Option<Controller> {
     })
 }
 
-/// … and below a group of version 2 that is another's, where groups may be made.
+/// As [`controller`], below a given group of version 2 in which groups may be made.
 pub fn controller_at(name: &'static str, dir: &Path) -> Option<Controller> {
     let on = read_to_string(dir.join("cgroup.controllers"));
     on.split_whitespace()
@@ -69,7 +70,7 @@ pub fn controller_at(name: &'static str, dir: &Path) -> Option<Controller> {
         })
 }
 
-/// Where groups can be made: a daemon that moved, or was started in that group, finds those of its hosts again.
+/// The directory in which groups can be made: a daemon in the group [`OWN`] finds the groups of its hosts again.
 fn above_own(dir: PathBuf, v2: bool) -> PathBuf {
     match dir.parent() {
         Some(above) if v2 && dir.ends_with(OWN) => above.into(),
@@ -104,8 +105,8 @@ impl Group {
                 .filter_map(Mount::parse)
                 .filter(|mount| mount.shows(controller, v1))
                 .collect();
-            // A later mount may hide an earlier one; one from outside our namespace shows others'
-            // groups first.
+            // A later mount may hide an earlier one; a mount from outside this namespace has the groups of others at
+            // its root.
             let ours = mounts.iter().rfind(|mount| !mount.root.starts_with("/.."));
             ours.or(mounts.last())
                 .map(|mount| Group::below(mount, path, !v1))
@@ -115,7 +116,7 @@ impl Group {
 
     /// A mount may show only a part of the hierarchy: `root` of it.
     fn below(mount: &Mount, path: &str, v2: bool) -> Group {
-        // `/..` means that the group lies outside what this namespace may see.
+        // `/..` means that the group is outside this namespace.
         let seen = if path.starts_with("/..") { "/" } else { path };
         let inside = seen.strip_prefix(mount.root).filter(|_| mount.root != "/");
         let path = inside.unwrap_or(seen);
@@ -126,7 +127,7 @@ impl Group {
         }
     }
 
-    /// Directories from our own group up to the mount point.
+    /// Directories from this process's group up to the mount point.
     pub fn levels(&self) -> impl Iterator<Item = String> {
         let mut path = Some(self.path.trim_end_matches('/').to_owned());
         let mount = self.mount.clone();
@@ -154,7 +155,7 @@ impl Group {
         self.levels().filter_map(quota).min()
     }
 
-    /// The tightest level of memory; `None` without a limit. `pressed`: the cache of files is in use.
+    /// The tightest level of memory; `None` without a limit. `pressed`: the page cache is in use.
     pub fn memory(&self, read: Read, pressed: bool) -> Option<Allowed> {
         self.levels()
             .filter_map(|dir| self.memory_at(&dir, read, pressed))
@@ -171,9 +172,9 @@ impl Group {
             ),
         };
         let bytes = |name: &str| read(&format!("{dir}/{name}"))?.trim().parse::<u64>().ok();
-        // v1 says "no limit" with a number near 2^63; v2 with `max`, which is no number.
+        // Without a limit v1 has a number near 2^63, v2 has `max`, which is no number.
         let limit = bytes(limit).filter(|&limit| limit < 1 << 60)?;
-        // Clean file pages go before anything is swapped: they count as free.
+        // Clean file pages are dropped before anything is swapped: they count as free.
         let spare = read(&format!("{dir}/memory.stat"))
             .filter(|_| !pressed)
             .and_then(|text| value(&text, key))
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_quota_of_all_levels_holds() {
+    fn tightest_quota_of_all_levels_counts() {
         let check = |cgroups, mounts, list: &[(&str, &str)], want| {
             let group = Group::find(cgroups, mounts, "cpu");
             assert_eq!(
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_clean_files_counts_as_free() {
+    fn clean_file_pages_count_as_free() {
         let check = |cgroups, mounts, list: &[(&str, &str)], want: Option<(u64, u64)>| {
             let group = Group::find(cgroups, mounts, "memory");
             let got = group.as_ref().and_then(|g| g.memory(&files(list), false));
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_may_show_a_part_of_the_hierarchy() {
+    fn mount_may_show_a_part_of_the_hierarchy() {
         let check = |root: &str, path: &str, want: &[&str]| {
             let mounts = format!("24 22 0:21 {root} /cg rw - cgroup2 none rw\n");
             let group = Group::find(&format!("0::{path}\n"), &mounts, "cpu").unwrap();
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_own_mount_hides_the_machines() {
+    fn node_s_own_mount_hides_the_machine_s() {
         let mounts = "48 47 0:29 /.. /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
             65 64 0:29 / /own/cpu rw - cgroup none rw,cpu\n\
             66 64 0:40 /../.. /late rw - cgroup none rw,cpu\n";
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_have_their_groups_beside_the_daemons_own() {
+    fn groups_of_hosts_are_siblings_of_the_daemon_s() {
         let check =
             |dir: &str, v2, want: &str| assert_eq!(above_own(dir.into(), v2), PathBuf::from(want));
         check(

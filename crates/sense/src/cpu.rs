@@ -1,12 +1,12 @@
-//! The processor's features as far as user code can use them.
+//! CPU features that user code can use.
 
 use crate::sys::{cpuid, xcr0};
 use armento_gossip::CpuSet;
 use armento_model::{Part, Xsave};
 use std::sync::OnceLock;
 
-/// Bits that user code may rely on; the rest (virtualisation, thermal, kernel-only) would only keep
-/// programs at home for nothing. Intel SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E.
+/// Bits that user code may rely on; the others (virtualisation, thermal, kernel-only) would keep programs at home
+/// without need. Intel SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E.
 const fn bits(list: &[u32]) -> u32 {
     let mut mask = 0;
     let mut i = 0;
@@ -40,7 +40,7 @@ const E1_EDX: u32 = bits(&[11, 22, 27, 29, 30, 31]);
 
 const OSXSAVE: u32 = 1 << 27;
 
-/// What programs on this machine may use.
+/// Features that programs on this machine may use.
 pub fn cpu_set() -> CpuSet {
     static SET: OnceLock<CpuSet> = OnceLock::new();
     SET.get_or_init(features).clone()
@@ -48,7 +48,7 @@ pub fn cpu_set() -> CpuSet {
 
 fn features() -> CpuSet {
     let (one, seven, extended) = (cpuid(1, 0), cpuid(7, 0), cpuid(0x8000_0001, 0));
-    // Sub-leaves beyond the highest one return whatever they like.
+    // Sub-leaves beyond the highest one return undefined values.
     let seven_1 = if seven.eax >= 1 { cpuid(7, 1).eax } else { 0 };
     let saves = one.ecx & OSXSAVE != 0;
     CpuSet {
@@ -73,8 +73,8 @@ fn features() -> CpuSet {
     }
 }
 
-/// What this node says that it has, and takes guests by. For tests, a node without a feature that the
-/// machine has: `ARMENTO_CPU_WITHOUT=avx2,avx512f`.
+/// Features that this node reports and by which it admits guests. For tests, a node without a feature that the machine
+/// has: `ARMENTO_CPU_WITHOUT=avx2,avx512f`.
 pub fn claimed_cpu_set() -> CpuSet {
     let mut set = cpu_set();
     if let Some(features) = std::env::var_os("ARMENTO_CPU_WITHOUT") {
@@ -83,9 +83,9 @@ pub fn claimed_cpu_set() -> CpuSet {
     set
 }
 
-/// How this machine lays out a thread's extended state.
+/// The layout of a thread's extended state on this machine.
 pub fn xsave() -> &'static Xsave {
-    // CPUID leaves a virtual machine: dozens of microseconds for each component.
+    // CPUID causes a VM exit: dozens of microseconds for each component.
     static XSAVE: OnceLock<Xsave> = OnceLock::new();
     XSAVE.get_or_init(|| {
         if cpuid(1, 0).ecx & OSXSAVE == 0 {
@@ -107,7 +107,7 @@ pub fn xsave() -> &'static Xsave {
     })
 }
 
-/// By what this node takes guests. For tests, with a component elsewhere: `ARMENTO_CPU_XSAVE=2@640`.
+/// The layout by which this node admits guests. For tests, with a component elsewhere: `ARMENTO_CPU_XSAVE=2@640`.
 pub fn claimed_xsave() -> Xsave {
     let mut layout = xsave().clone();
     let claimed = std::env::var("ARMENTO_CPU_XSAVE").unwrap_or_default();
@@ -122,12 +122,12 @@ pub fn claimed_xsave() -> Xsave {
     layout
 }
 
-/// A number for this processor's model of which a program gets `share_milli` thousandths; never 0.
-/// AMD APM vol. 3, Intel SDM vol. 2A, CPUID: vendor, signature and the name that users read.
+/// A number for this processor's model of which a program gets `share_milli` thousandths; never 0. AMD APM vol. 3,
+/// Intel SDM vol. 2A, CPUID: vendor, signature and the name that users read.
 pub(crate) fn processor_kind(share_milli: u64) -> u32 {
     static MODEL: OnceLock<[[u32; 4]; 5]> = OnceLock::new();
     let leaves = MODEL.get_or_init(model);
-    // FNV-1a (RFC 9923): spreads well, and nobody gains by a collision.
+    // FNV-1a (RFC 9923): spreads well; collisions give no advantage to an attacker.
     let mix = |h: u32, b: u8| (h ^ u32::from(b)).wrapping_mul(0x0100_0193);
     let words = leaves.iter().flatten().map(|w| u64::from(*w));
     let bytes = words.chain([share_milli]).flat_map(u64::to_le_bytes);
@@ -137,7 +137,7 @@ pub(crate) fn processor_kind(share_milli: u64) -> u32 {
 fn model() -> [[u32; 4]; 5] {
     [0, 1, 0x8000_0002, 0x8000_0003, 0x8000_0004].map(|leaf| {
         let r = cpuid(leaf, 0);
-        // Leaf 1: ebx has the number of the core that is asked, ecx and edx what the kernel switched on.
+        // Leaf 1: ebx has the number of the present core, ecx and edx the features that the kernel enabled.
         if leaf == 1 {
             [r.eax, 0, 0, 0]
         } else {
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_is_an_x86_64_and_covers_itself() {
+    fn this_machine_has_the_base_features_and_covers_itself() {
         let set = cpu_set();
         assert_eq!(set, cpu_set());
         assert!(set.covers(&set));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_has_every_enabled_component() {
+    fn layout_has_every_enabled_component() {
         let (set, layout) = (cpu_set(), xsave());
         assert!(layout.is_sane(), "{layout:?}");
         assert_eq!(layout.bytes, set.xsave_bytes);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_lists_the_same_features() {
+    fn features_match_those_of_the_kernel() {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap();
         let line = info.lines().find(|line| line.starts_with("flags")).unwrap();
         let check = |name: &str, have: bool| {

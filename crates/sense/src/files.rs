@@ -1,4 +1,4 @@
-//! Files of the kernel that are read several times a second, and kept open: a name costs more than its content.
+//! Kernel files that are read several times a second, and kept open: opening costs more than reading.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,14 +14,14 @@ const BYTES_MAX: usize = 16 << 10;
 pub(crate) struct Files(Mutex<HashMap<String, File>>);
 
 impl Files {
-    /// Each read from the beginning is a new answer. KERNEL: Documentation/filesystems/seq_file.rst.
+    /// Each read from offset 0 returns new contents. KERNEL: Documentation/filesystems/seq_file.rst.
     pub fn read(&self, path: &str) -> Option<String> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = kept.get(path) {
             if let Some(text) = content(file) {
                 return Some(text);
             }
-            // The group was removed; another of that name may be there.
+            // The group was removed; there may be a new one of that name.
             kept.remove(path);
         }
         let file = File::open(path).ok()?;
@@ -33,7 +33,7 @@ impl Files {
     }
 }
 
-/// One that is longer is answered in pieces, each of which is its own moment: good enough for numbers that wander.
+/// A longer file is read in pieces, each from its own moment: sufficient for numbers that vary.
 fn content(file: &File) -> Option<String> {
     let mut bytes = vec![0; BYTES_MAX];
     let mut len = 0;
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_open_is_read_anew() {
+    fn open_files_are_read_again() {
         let path = std::env::temp_dir().join(format!("armento-files-{}", std::process::id()));
         let name = path.to_str().expect("a name");
         let files = Files::default();

@@ -1,9 +1,8 @@
-//! What this node is and how busy it is: cores, speed, memory, features, runnable work.
+//! Capacity and load of this node: cores, speed, memory, features, runnable work.
 //!
-//! Reads `/proc` and its own control groups, so that a laboratory node limited to 40 % of one
-//! processor and 256 MiB sees just that. It never decides anything, never writes, never looks at
-//! `/proc/loadavg`, which speaks of the whole machine, and fails soft: what cannot be read counts
-//! as absent.
+//! Reads `/proc` and its own control groups, so that a lab node limited to 40 % of one processor and 256 MiB reports
+//! just that. It never decides anything, never writes, never reads `/proc/loadavg`, which covers the whole machine, and
+//! tolerates errors: what cannot be read counts as absent.
 //!
 //! Start at [`Sampler`].
 

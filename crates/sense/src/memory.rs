@@ -8,7 +8,7 @@ pub(crate) fn meminfo_kib(text: &str, key: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Total, and what programs could still get without swapping: `pressed`, the cache of files is in use.
+/// Total, and memory that programs can still get without swapping; `pressed`: the page cache is in use.
 pub(crate) fn machine_kib(text: &str, pressed: bool) -> (u64, u64) {
     let total = meminfo_kib(text, "MemTotal").unwrap_or(0);
     let free = if pressed { "MemFree" } else { "MemAvailable" };
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meminfo_lines_are_found_by_their_whole_name() {
+    fn meminfo_lines_are_matched_by_full_name() {
         let text =
             "MemTotal:       24650000 kB\nMemFree:          100 kB\nMemAvailable:   2000 kB\n";
         assert_eq!(machine_kib(text, false), (24_650_000, 2000));

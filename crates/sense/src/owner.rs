@@ -1,23 +1,23 @@
-//! Somebody at this machine.
+//! Detects a user at this machine.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// More terminals are not looked at.
+/// Further terminals are not checked.
 const TERMINALS_MAX: usize = 1024;
 
-/// How long ago somebody typed at a terminal here, virtual ones and those of ssh among them. What is typed into a
-/// window without one is not seen. PAPER: so Condor finds idle workstations. KERNEL: drivers/tty/tty_io.c,
-/// `tty_update_time`: a terminal's access time is when it was last read, as exactly as eight seconds.
+/// Time since a user typed at a terminal here, including virtual ones and those of ssh. Input to a window without a
+/// terminal is not detected. PAPER: so Condor finds idle workstations. KERNEL: drivers/tty/tty_io.c, `tty_update_time`:
+/// a terminal's access time is when it was last read, with a resolution of eight seconds.
 pub fn typed_ago() -> Option<Duration> {
     let last = ["/dev/pts", "/dev"].iter().filter_map(|dir| newest(dir));
     let last = UNIX_EPOCH + Duration::from_secs(last.max()?);
-    // A clock that was set back: just now.
+    // The clock was set back: counts as just now.
     Some(SystemTime::now().duration_since(last).unwrap_or_default())
 }
 
-/// When a terminal in `dir` was last read, Unix time.
+/// Time at which a terminal in `dir` was last read, Unix time.
 fn newest(dir: &str) -> Option<u64> {
     let read_s = |file: fs::DirEntry| {
         let name = file.file_name();
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn only_terminals_count() {
-        // Nobody types into these.
+        // These directories have no terminals.
         assert_eq!(newest("/dev/shm"), None);
         assert_eq!(newest("/no/such/folder"), None);
         let ago = typed_ago();

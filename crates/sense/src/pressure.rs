@@ -1,15 +1,15 @@
-//! Whether processes wait for memory.
+//! Detects memory pressure.
 //!
-//! KERNEL: Documentation/accounting/psi.rst: `some` counts the time in which at least one process stood still because
-//! its pages were being brought back.
+//! KERNEL: Documentation/accounting/psi.rst: `some` counts the time in which at least one process was stalled because
+//! its pages were being read back.
 
 use crate::cgroup::{Group, Read};
 use std::time::Instant;
 
-/// From this share of the time on, percent, the cache of files is in use, whatever the kernel thinks could go: who
-/// thrashes waits most of the time, and what is read for the first time is no pressure.
+/// From this percentage of stalled time on the page cache counts as in use, whatever the kernel considers reclaimable:
+/// a thrashing process waits most of the time, and first reads of pages are no pressure.
 const HIGH_PERCENT: u64 = 10;
-/// Shorter spans say nothing, milliseconds.
+/// Shorter spans are too inaccurate, milliseconds.
 const SPAN_MS_MIN: u64 = 100;
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// Since the last look, or over a span that says something. `group`: that of this node's memory.
+    /// Since the last sample, or over the minimum span. `group`: that of this node's memory.
     pub fn is_high(&mut self, group: Option<&Group>, read: Read) -> bool {
         let Some(waited_us) = waited_us(group, read) else {
             return false;
@@ -42,8 +42,8 @@ fn share(waited_us: u64, span_ms: u64) -> u64 {
     waited_us / (span_ms.max(1) * 10)
 }
 
-/// Of this node, microseconds since the machine began. A limit of version 1 has no such account, and that of the machine
-/// would speak of others.
+/// Stalled time of this node, microseconds since the machine booted. A version 1 group with a limit has no such
+/// counter, and the machine's would include other nodes.
 fn waited_us(group: Option<&Group>, read: Read) -> Option<u64> {
     let limited = group.is_some_and(|group| group.memory(read, true).is_some());
     let text = match group.filter(|_| limited) {
@@ -69,7 +69,7 @@ mod tests {
     const TEXT: &str = "some avg10=0.00 avg60=0.00 avg300=0.00 total=33638\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=10253\n";
 
     #[test]
-    fn the_kernels_account_is_read() {
+    fn kernel_counter_is_read() {
         assert_eq!(some_us(TEXT), Some(33_638));
         assert_eq!(some_us("full total=1\n"), None);
         assert_eq!(share(25_000, 250), 10);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_with_a_limit_speaks_for_itself() {
+    fn limited_group_uses_its_own_counter() {
         let mounts = "31 22 0:27 / /cg rw - cgroup2 none rw\n";
         let group = Group::find("0::/n1\n", mounts, "memory");
         let files = |limit: &'static str| {

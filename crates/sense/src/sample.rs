@@ -1,6 +1,6 @@
-//! This node at this moment.
+//! A sample of this node.
 //!
-//! Next: `gossip/src/vector.rs` (the others learn it).
+//! Next: `gossip/src/vector.rs` (sends it to the others).
 
 use crate::cgroup::{Allowed, Group};
 use crate::cpu::processor_kind;
@@ -14,13 +14,13 @@ use armento_gossip::{CpuSet, Entry};
 use std::fs;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// The limits of groups change by an administrator's hand: looked at again after so many samples.
+/// An administrator may change the limits of groups: they are read again after so many samples.
 const LIMITS_SAMPLES: u32 = 10;
 
-/// At first speed is looked at again with each sample: the first look may have met a busy moment.
+/// For the first samples speed is measured again with each one: the first measurement may have been disturbed.
 const REFINED: u32 = 30;
 
-/// What an administrator states instead of what is measured (MOSIX: `setspeed`).
+/// Values that an administrator sets in place of measured ones (MOSIX: `setspeed`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// Speed of one core; 10000 = standard.
@@ -29,18 +29,18 @@ pub struct Given {
     pub mem_total_kib: Option<u64>,
 }
 
-/// One look at this node.
+/// One sample of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Threads that want a processor now, the sampling one not among them.
+    /// Threads in state R, except the sampling one.
     pub runnable: u32,
-    /// The same smoothed, hundredths: what people are shown of a node without a ledger.
+    /// The same smoothed, hundredths: shown to users for a node without a ledger.
     pub load: u32,
-    /// Processors this node may use, a part of one counted whole.
+    /// Processors this node may use; a fraction counts as a whole one.
     pub cores: u32,
-    /// Speed of each of them; a quota makes it smaller.
+    /// Speed of each of them; a quota reduces it.
     pub speed: u32,
-    /// [`Entry::kind`]: the same for the same processor and quota, 0 where the speed is stated.
+    /// [`Entry::kind`]: equal for the same processor and quota, 0 where an administrator set the speed.
     pub kind: u32,
     /// [`Entry::share_permille`].
     pub share_permille: u32,
@@ -49,7 +49,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Writes all this into `entry`; its load too, which a ledger knows better.
+    /// Writes the sample into `entry`; its load too, which a ledger replaces by a better value.
     pub fn fill(&self, entry: &mut Entry) {
         entry.runnable = self.runnable;
         entry.load = self.load;
@@ -62,7 +62,7 @@ impl Sample {
     }
 }
 
-/// Looks at this node once a period. One a process: it keeps files open and remembers loads.
+/// Samples this node once a period. One per process: it keeps files open and remembers loads.
 #[derive(Debug)]
 pub struct Sampler {
     given: Given,
@@ -98,14 +98,14 @@ impl Sampler {
             tasks: Tasks::default(),
             load: Smooth::default(),
             last: None,
-            limits: Limits::look(),
+            limits: Limits::read(),
             pressure: Pressure::default(),
             files: Files::default(),
             samples: 0,
         }
     }
 
-    /// What programs on this node may use of its processor.
+    /// CPU features that programs on this node may use.
     pub fn cpu(&self) -> &CpuSet {
         &self.cpu
     }
@@ -113,7 +113,7 @@ impl Sampler {
     pub fn sample(&mut self) -> Sample {
         self.samples += 1;
         if self.samples.is_multiple_of(LIMITS_SAMPLES) {
-            self.limits = Limits::look();
+            self.limits = Limits::read();
             self.files = Files::default();
             self.calibration.follow_clock();
         }
@@ -171,7 +171,7 @@ impl Sampler {
         (milli / milli.div_ceil(1000)).max(1) as u32
     }
 
-    /// Total and free, KiB: the part of a sample that may change within a moment.
+    /// Total and free, KiB: the part of a sample that may change quickly.
     pub fn memory(&mut self) -> (u64, u64) {
         let group = self.limits.memory.as_ref();
         let read = |path: &str| self.files.read(path);
@@ -189,7 +189,7 @@ impl Default for Sampler {
 }
 
 impl Limits {
-    fn look() -> Limits {
+    fn read() -> Limits {
         let cgroups = read("/proc/self/cgroup").unwrap_or_default();
         let mounts = read("/proc/self/mountinfo").unwrap_or_default();
         let cpu = Group::find(&cgroups, &mounts, "cpu");
@@ -201,8 +201,8 @@ impl Limits {
     }
 }
 
-/// Cores and the speed of each under a quota: 40 % of one processor is one core of 0.4 the speed,
-/// 150 % of four are two cores of 0.75.
+/// Cores and the speed of each under a quota: 40 % of one processor is one core of 0.4 the speed, 150 % of four are two
+/// cores of 0.75.
 fn shared_power(processors: u32, limit_milli: Option<u64>, speed: u32) -> (u32, u32) {
     let full = u64::from(processors.max(1)) * 1000;
     let milli = limit_milli.unwrap_or(full).clamp(1, full);
@@ -211,7 +211,7 @@ fn shared_power(processors: u32, limit_milli: Option<u64>, speed: u32) -> (u32, 
     (cores as u32, (each as u32).max(1))
 }
 
-/// The tightest of machine, groups and administrator.
+/// The smallest of machine, groups and administrator's value.
 fn least(machine: (u64, u64), allowed: Option<Allowed>, given: Option<u64>) -> (u64, u64) {
     let (mut total, mut free) = machine;
     if let Some(allowed) = allowed {
@@ -219,7 +219,7 @@ fn least(machine: (u64, u64), allowed: Option<Allowed>, given: Option<u64>) -> (
         free = free.min(allowed.free_kib);
     }
     if let Some(given) = given.filter(|&given| given < total) {
-        // What is used already is used of the given part.
+        // Used memory is subtracted from the administrator's value.
         free = free.min(given.saturating_sub(total.saturating_sub(free)));
         total = given;
     }
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_makes_cores_slower_before_it_makes_them_fewer() {
+    fn quota_reduces_speed_before_cores() {
         let check = |processors, limit, want| {
             assert_eq!(
                 shared_power(processors, limit, 10_000),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_memory_limit_holds() {
+    fn tightest_memory_limit_counts() {
         let check = |allowed: Option<(u64, u64)>, given, want| {
             let allowed = allowed.map(|(total_kib, free_kib)| Allowed {
                 total_kib,

@@ -1,18 +1,17 @@
-//! Loads that do not jump.
+//! Smoothed loads.
 
-/// Share kept in each tenth of a second, thousandths. PAPER: openMosix's `slow-decay` and
-/// `fast-decay`: what a node thinks of its load rises slowly and falls fast, so that a moment's
-/// burst sends nobody away and the end of work is seen at once.
+/// Share kept in each tenth of a second, thousandths. PAPER: openMosix's `slow-decay` and `fast-decay`: a node's load
+/// rises slowly and falls fast, so that a short burst moves no process and the end of work takes effect at once.
 const SLOW_PERMILLE: u64 = 975;
 const FAST_PERMILLE: u64 = 926;
 const STEP_MS: u64 = 100;
-/// After this many steps nothing of the old value is left worth keeping (0.975^300 = 0.0005).
+/// After this many steps the old value is negligible (0.975^300 = 0.0005).
 const STEPS_MAX: u64 = 300;
 
 /// An average over time, hundredths.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Smooth {
-    /// Thousandths of a hundredth, lest rounding keeps it from ever arriving.
+    /// Thousandths of a hundredth, so that rounding does not stop it before the goal.
     fine: u64,
     spare_ms: u64,
 }
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_rises_slowly_falls_fast_and_arrives() {
+    fn load_rises_slowly_falls_fast_and_reaches_its_goal() {
         let mut load = Smooth::default();
         let mut check = |value, past_ms, want| {
             load.feed(value, past_ms);

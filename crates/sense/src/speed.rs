@@ -1,4 +1,4 @@
-//! How fast one core is, measured: at integers, at floating point, and at memory beyond its own caches.
+//! Measures the speed of one core: integers, floating point, and memory beyond its own caches.
 
 use crate::sys::{float_rounds, integer_rounds};
 use armento_gossip::STANDARD_SPEED;
@@ -6,35 +6,34 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Rounds a second on a core of speed 10000. Measured: an AMD EPYC server core of the 2020s does
-/// 540 million beside a busy sibling thread, 650 alone; a round is 6 dependent cycles.
+/// Rounds a second on a core of speed 10000. Measured: an AMD EPYC server core of the 2020s does 540 million beside a
+/// busy sibling thread, 650 alone; a round is 6 dependent cycles.
 pub const STANDARD_ROUNDS_PER_S: u64 = 600_000_000;
-/// Of floating point, on the same core: a round is a dependent multiplication and addition, 6 cycles.
+/// The same for floating point, on the same core: a round is a dependent multiplication and addition, 6 cycles.
 const STANDARD_FLOATS_PER_S: u64 = 600_000_000;
-/// Dependent reads from memory, on the same core and in [`LINES`]: its third cache, which others share. Measured: 23 to
-/// 68 million within a minute, so that the mix was between 0.95 and 1.05.
+/// Dependent reads from memory, on the same core and in [`LINES`]: its third-level cache, which other cores share.
+/// Measured: 23 to 68 million within a minute, so that the mix was between 0.95 and 1.05.
 const STANDARD_READS_PER_S: u64 = 45_000_000;
-/// One measurement each: 25 microseconds on a standard core, short enough to fall between all that
-/// disturbs it.
+/// Size of one measurement: 25 microseconds on a standard core, short enough to fit between disturbances.
 const ROUNDS: u64 = 15_000;
 const FLOATS: u64 = 15_000;
 const READS: u64 = 1_000;
-/// Cache lines that reads jump about in: 4 MiB, beyond a core's own caches.
+/// Cache lines of the random reads: 4 MiB, beyond a core's own caches.
 const LINES: usize = 65_536;
-/// Of a line, machine words.
+/// Machine words of a line.
 const LINE: usize = 8;
 /// Tenths of a program's time. PAPER: Weicker's Dhrystone, a mix counted in real programs, has hardly any floating
-/// point; today's numerical ones are half of it. So: mostly integers, some of each.
+/// point; today's numerical programs are half of it. Hence mostly integers, and some of each.
 const OF_INTEGER: u64 = 6;
 const OF_FLOAT: u64 = 3;
 const OF_MEMORY: u64 = 1;
-/// The first calibration takes this many of each, about 15 ms; the best counts, since everything else that
-/// happens on a machine only ever slows it down.
+/// Number of measurements of each kind at first, about 15 ms; the best counts, since all disturbances only slow it
+/// down.
 const FIRST: usize = 200;
-/// Each further look takes this many, about 0.2 ms.
+/// Number of each further measurement, about 0.2 ms.
 const FURTHER: usize = 4;
 
-/// The best speeds seen so far; each further look may find better ones, never worse, until the clock changes.
+/// The best speeds seen so far; further measurements may find better ones, never worse, until the clock changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Calibration {
     integer: u64,
@@ -53,7 +52,7 @@ impl Calibration {
         }
     }
 
-    /// Another short look. Changes below 2 % are noise and would only cost messages.
+    /// Another short measurement. Changes below 2 % are noise and would only cost messages.
     pub fn refine(&mut self) {
         let better = |known: &mut u64, seen: u64| {
             if seen * 100 > *known * 102 {
@@ -64,21 +63,20 @@ impl Calibration {
         better(&mut self.float, best_of(FURTHER, float));
     }
 
-    /// All is measured again when the highest clock that the machine allows itself has changed: a power profile, a
-    /// thermal limit.
+    /// Measures again when the machine's maximum clock has changed: a power profile, a thermal limit.
     pub fn follow_clock(&mut self) {
         if clock() != self.clock {
             *self = Calibration::first();
         }
     }
 
-    /// Speed of one whole core, [`STANDARD_SPEED`] = standard: how soon it is done with a program of the mix.
+    /// Speed of one whole core, [`STANDARD_SPEED`] = standard: the inverse time for a program of the mix.
     pub fn speed(&self) -> u32 {
         mixed([self.integer, self.float, self.memory])
     }
 }
 
-/// Whoever is slow at one part takes long for it.
+/// A slow part takes a long time of the mix.
 fn mixed(speeds: [u64; 3]) -> u32 {
     let parts = [OF_INTEGER, OF_FLOAT, OF_MEMORY];
     let standard = f64::from(STANDARD_SPEED);
@@ -88,7 +86,7 @@ fn mixed(speeds: [u64; 3]) -> u32 {
     (speed as u32).clamp(1, SPEED_MAX as u32)
 }
 
-/// A clock of coarse grain may show no time at all: nobody is a hundred times the standard.
+/// A coarse clock may show no time at all: no core is a hundred times the standard.
 const SPEED_MAX: u64 = 100 * STANDARD_SPEED as u64;
 
 fn best_of(times: usize, look: impl Fn() -> u64) -> u64 {
@@ -107,10 +105,10 @@ fn float() -> u64 {
     })
 }
 
-/// Its lines are given back afterwards.
+/// The lines are freed afterwards.
 fn memory() -> u64 {
     let (next, last) = (ring(), Cell::new(0));
-    // Each look goes on where the last ended: the same lines again would be near.
+    // Each measurement continues where the last one ended: the same lines would be cached.
     let look = || {
         speed_of(READS, STANDARD_READS_PER_S, || {
             let mut at = last.get();
@@ -123,7 +121,7 @@ fn memory() -> u64 {
     best_of(FIRST, look)
 }
 
-/// Each line says which is next; one way leads through all, and no prefetcher foresees it.
+/// Each line has the index of the next; one cycle contains all of them, and no prefetcher predicts it.
 fn ring() -> Vec<usize> {
     // Steps of a linear congruential generator of full period. PAPER: Hull and Dobell 1962.
     const FACTOR: usize = 40_173;
@@ -135,10 +133,10 @@ fn ring() -> Vec<usize> {
     next
 }
 
-/// By the wall's clock, which only ever runs too long. KERNEL: a virtual machine's kernel takes time that
-/// the hypervisor stole away from CPU clocks when it hears of it, maybe from a later slice. Measured: of
-/// 122,000 looks 267 showed less than two thirds of the real time, the shortest 0 ns of 29 us; as best
-/// of all such a look made one node a hundred times as fast as its twins, for ever.
+/// By the wall clock: its errors only lengthen the time. KERNEL: a virtual machine's kernel subtracts stolen time
+/// from CPU clocks when the hypervisor reports it, maybe from a later slice. Measured: of 122,000 measurements 267 had
+/// less than two thirds of the real time, the shortest 0 ns of 29 us; as the best of all such a value made one node a
+/// hundred times as fast as its twins, permanently.
 fn speed_of(rounds: u64, standard_per_s: u64, work: impl FnOnce()) -> u64 {
     let began = Instant::now();
     work();
@@ -158,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_speed_never_falls_and_is_within_bounds() {
+    fn speed_never_falls_and_is_within_bounds() {
         let mut speed = Calibration::first();
         for _ in 0..10 {
             let before = speed.speed();
@@ -173,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_count_by_the_time_they_take() {
+    fn parts_are_weighted_by_time() {
         assert_eq!(mixed([10_000; 3]), 10_000);
         assert_eq!(mixed([20_000; 3]), 20_000);
         // Nine tenths in half the time, one as before.
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_leads_through_all_lines() {
+    fn one_cycle_contains_all_lines() {
         let next = ring();
         let mut at = 0;
         for step in 1..=LINES {

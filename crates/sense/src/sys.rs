@@ -1,14 +1,14 @@
-//! The calls and instructions that Rust cannot check.
+//! System calls and instructions that need unsafe code.
 
 use std::arch::x86_64::{__cpuid_count, CpuidResult};
 
-/// The calling thread's number in its pid namespace.
+/// The calling thread's ID in its pid namespace.
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: has no arguments and cannot fail.
     unsafe { libc::gettid() }
 }
 
-/// Processors that the calling thread may use; `None` if the kernel does not say.
+/// Processors that the calling thread may use; `None` if the call fails.
 pub(crate) fn affinity_count() -> Option<u32> {
     // 8192 processors: the largest NR_CPUS of a distribution's kernel.
     let mut mask = [0u64; 128];
@@ -24,8 +24,8 @@ pub(crate) fn affinity_count() -> Option<u32> {
     (wrote > 0).then(|| mask.iter().map(|word| word.count_ones()).sum())
 }
 
-/// `rounds` of dependent integer work: multiply, add, rotate, exclusive or. In assembler, so that
-/// a debug build and a release build of the daemon measure the same speed.
+/// `rounds` of dependent integer work: multiply, add, rotate, exclusive or. In assembler, so that a debug build and a
+/// release build of the daemon measure the same speed.
 pub(crate) fn integer_rounds(rounds: u64) -> u64 {
     let mut value: u64 = 0x9e37_79b9_7f4a_7c15;
     // SAFETY: touches only the named registers and flags; the loop ends when `rounds` reaches 0,
@@ -83,7 +83,7 @@ pub(crate) fn cpuid(leaf: u32, sub: u32) -> CpuidResult {
     __cpuid_count(leaf, sub)
 }
 
-/// State components that the kernel enabled. Before: CPUID says OSXSAVE.
+/// State components that the kernel enabled. Before: CPUID reports OSXSAVE.
 pub(crate) fn xcr0() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: only called where OSXSAVE is set, so the instruction exists; it reads a register.

@@ -1,26 +1,25 @@
-//! How many threads want a processor now.
+//! Number of runnable threads.
 //!
-//! In a node with its own pid namespace `/proc` shows that node's processes and no others. Most
-//! processes sleep, and asking each for its state costs nine microseconds. So a thread's
-//! `schedstat` stays open, costs one to read, and says whether it has run at all since the last
-//! sample; only then, and if it was runnable before, its state is asked for. A file of a thread
-//! that ended fails instead of speaking of another with the same number.
+//! In a node with its own pid namespace `/proc` shows that node's processes and no others. Most processes sleep, and
+//! reading the state of each costs nine microseconds. So a thread's `schedstat` stays open, costs one to read, and
+//! shows whether the thread has run at all since the last sample; only then, and if it was runnable before, its state
+//! is read. A file of a thread that ended fails instead of referring to another with the same ID.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// Files kept open; threads beyond are asked each time. Half of the usual limit of 1024, which the
-/// daemon's sockets share.
+/// Files kept open; the state of further threads is read each time. Half of the usual limit of 1024, which the daemon's
+/// sockets share.
 const OPEN_MAX: usize = 512;
-/// Kernel threads are looked at again after this many samples, in case the number has been reused.
+/// Kernel threads are checked again after this many samples, in case the ID has been reused.
 const KERNEL_SAMPLES: u32 = 60;
-/// A sleeper is asked at least every so many samples: it may have been woken and not run since,
-/// where a quota is used up or a node is flooded.
+/// The state of a sleeper is read at least every so many samples: it may have been woken and not run since, where a
+/// quota is used up or a node is overloaded.
 const ASLEEP_SAMPLES: u32 = 16;
 /// PF_KTHREAD in include/linux/sched.h, as field 9 of `/proc/PID/stat` shows it.
 const PF_KTHREAD: u64 = 0x0020_0000;
-/// More processes are not looked at: at ten microseconds each that is a third of a second.
+/// Further processes are not checked: at ten microseconds each that is a third of a second.
 const PROCESSES_MAX: usize = 32_768;
 
 /// One thread as it was at the last sample.
@@ -30,7 +29,7 @@ struct Watch {
     file: Option<File>,
     ran_ns: u64,
     stat: Stat,
-    /// Samples until it is asked again in any case.
+    /// Samples until its state is read in any case.
     rest: u32,
 }
 
@@ -41,23 +40,23 @@ pub(crate) struct Tasks {
     before: BTreeMap<(i32, i32), Watch>,
 }
 
-/// What matters in one `stat` line.
+/// The relevant fields of one `stat` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     runnable: bool,
     kernel: bool,
-    /// A process of ours, by the name of its executable.
+    /// A process of Armento, by the name of its executable.
     ours: bool,
     threads: u64,
 }
 
-/// The name of commands, daemons and hosts; keepers, zygotes and guards add a word after a dash.
+/// Name of commands, daemons and hosts; keepers, zygotes and guards add a word after a dash.
 const OUR_NAME: &[u8] = b"armento";
 
 impl Tasks {
-    /// Threads in state R. Not among them: the calling one, which always is; and our own keepers, hosts and
-    /// commands. Two dozen that start at once would look like work, and nobody would be placed beside them;
-    /// what they do for others is counted with those.
+    /// Threads in state R, without the calling one, which always is, and without Armento's own keepers, hosts and
+    /// commands. Two dozen that start at once would look like work, and no process would be placed beside them; what
+    /// they do for other processes is counted with those.
     pub fn runnable(&mut self) -> u32 {
         let me = crate::sys::thread_id();
         self.before = std::mem::take(&mut self.watched);
@@ -86,7 +85,7 @@ impl Tasks {
         count
     }
 
-    /// One thread now; `None` when it has just ended.
+    /// The present state of one thread; `None` when it has just ended.
     fn thread(&mut self, pid: i32, tid: i32) -> Option<Stat> {
         let mut known = self.before.remove(&(pid, tid));
         if let Some(watch) = &mut known
@@ -107,7 +106,7 @@ impl Tasks {
                 None
             }
         });
-        // First how far it ran, then its state: if it runs in between, it is asked again.
+        // First its CPU time, then its state: if it runs in between, the state is read again.
         let ran_ns = file.as_ref().and_then(ran_ns).unwrap_or(0);
         let stat = read_stat(pid, tid)?;
         let (file, rest) = match stat.kernel {
@@ -134,7 +133,7 @@ impl Tasks {
 }
 
 impl Watch {
-    /// True when what was seen last still holds.
+    /// Whether the last state still holds.
     fn is_asleep(&mut self) -> bool {
         self.rest = self.rest.saturating_sub(1);
         let still = || self.file.as_ref().and_then(ran_ns) == Some(self.ran_ns);
@@ -163,14 +162,14 @@ fn read_stat(pid: i32, tid: i32) -> Option<Stat> {
     parse(&line[..n])
 }
 
-/// KERNEL: proc(5). The name stands in parentheses and may hold anything, so the last `)` counts.
+/// KERNEL: proc(5). The name is in parentheses and may contain any character, so the last `)` counts.
 fn parse(line: &[u8]) -> Option<Stat> {
     let end = line.iter().rposition(|&byte| byte == b')')?;
     let begin = line.iter().position(|&byte| byte == b'(')?;
     let mut fields = line.get(end + 2..)?.split(|&byte| byte == b' ');
     let runnable = fields.next()? == b"R";
     let number = |field: Option<&[u8]>| std::str::from_utf8(field?).ok()?.parse::<u64>().ok();
-    // Fields 9 (flags) and 20 (threads), counted from 3 (state), which is taken.
+    // Fields 9 (flags) and 20 (threads), counted from 3 (state), which is consumed.
     let flags = number(fields.nth(5))?;
     let threads = number(fields.nth(10))?;
     Some(Stat {
@@ -191,7 +190,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     #[test]
-    fn a_stat_line_is_read_whatever_the_name() {
+    fn stat_line_is_parsed_with_any_name() {
         let check = |line: &str, want: Option<(bool, bool, u64)>| {
             let got = parse(line.as_bytes()).map(|s| (s.runnable, s.kernel, s.threads));
             assert_eq!(got, want, "{line}");
@@ -214,7 +213,7 @@ mod tests {
         check("5 (x)", None);
     }
 
-    /// A thread that computes until it is told to stop.
+    /// A thread that computes until it is stopped.
     struct Busy(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
 
     impl Busy {
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_thread_is_seen_by_every_sample_until_it_ends() {
+    fn busy_thread_is_counted_until_it_ends() {
         let mut tasks = Tasks::default();
         runnable_here(&mut tasks);
         let busy = [Busy::start(), Busy::start()];

@@ -1,4 +1,4 @@
-//! Time that a quota took from whoever runs below it.
+//! Time for which quotas throttled processes of this group.
 
 use crate::cgroup::Group;
 use crate::sys;
@@ -6,15 +6,15 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// Groups further up are not looked at.
+/// Groups further up are not read.
 const LEVELS_MAX: usize = 16;
-/// The account is a dozen lines.
+/// The file has a dozen lines.
 const TEXT_MAX: usize = 1024;
 
-/// The accounts of the groups above this process. Opened while `/sys` can be seen: later it may be hidden.
+/// Throttling counters of the groups above this process. Opened while `/sys` is visible: later it may be hidden.
 #[derive(Debug, Default)]
 pub struct Withheld {
-    /// … and what each had at the last look.
+    /// The files, and the value of each at the last reading.
     accounts: Vec<(File, u64)>,
 }
 
@@ -36,8 +36,8 @@ impl Withheld {
         it
     }
 
-    /// How long quotas kept a processor, of those that may be used here, from whoever wanted one. The kernel adds up
-    /// processors: where only some stood still this is the mean of all. Of groups in groups that which withheld most counts.
+    /// How long quotas kept usable processors from runnable processes. The kernel adds up processors: where only some
+    /// were throttled this is the mean of all. Of nested groups the one that withheld most counts.
     pub fn since_last(&mut self) -> Duration {
         let past = self.accounts.iter_mut().map(|(file, before_ns)| {
             let now_ns = account(file).unwrap_or(0);
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_versions_tell_what_was_withheld() {
+    fn both_versions_are_parsed() {
         let check = |text, want| assert_eq!(withheld_ns(text), want, "{text}");
         check(
             "nr_periods 9\nnr_throttled 4\nthrottled_time 5000\n",
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn each_look_counts_from_the_last() {
+    fn each_reading_counts_from_the_last() {
         let path = std::env::temp_dir().join(format!("armento-withheld-{}", std::process::id()));
         let write = |ms: u64| fs::write(&path, format!("throttled_time {}\n", ms * 1_000_000));
         write(500).expect("a file");

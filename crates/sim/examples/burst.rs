@@ -1,19 +1,19 @@
 //! A burst of ten processes a node at one of them: `burst NODES SEED`.
 //!
-//! Nodes are equal, and so are the processes; all of them are born on the first node at once and run there. Settled is
-//! the farm when no node has more than one more or less than its even share. Each end of a move works a millisecond,
-//! ahead of programs; what a node sends goes out one after another at ten gigabit a second.
+//! Nodes are equal, and so are the processes; all of them start on the first node at once and run there. The farm has
+//! settled when no node has more than one more or less than its even share. Each end of a move uses a millisecond of
+//! CPU time, ahead of programs; a node sends one message after another at ten gigabit a second.
 
 use armento_balance::{Kind, Policy};
 use armento_sim::{Job, Prices, Rack, World};
 use std::time::Instant;
 
 const PERIOD_US: u64 = 1_000_000;
-/// Periods until what nodes know of each other is as old as it will always be …
+/// Periods until the nodes' information about each other has its final age …
 const WARM: u64 = 50;
-/// … in which that is measured …
+/// … in which that age is measured …
 const MEASURED: u64 = 10;
-/// … and after which a farm that has not settled never will.
+/// … and limit after which a farm that has not settled never will.
 const SETTLE_MAX: u64 = 300;
 const EACH: usize = 10;
 
@@ -55,7 +55,7 @@ fn measure(world: &mut World, nodes: usize) {
     world.traffic();
     let (mut mean, mut p99, mut unknown) = (0.0, Some(0.0f64), 0);
     for period in 1..=MEASURED {
-        // Every tenth of a period in turn: nodes speak at moments of their own.
+        // Every tenth of a period in turn: nodes send at moments of their own.
         world.pass((WARM + period) * PERIOD_US + period % 10 * PERIOD_US / 10);
         let ages = world.ages();
         mean += ages.mean_s / MEASURED as f64;

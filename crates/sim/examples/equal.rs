@@ -1,5 +1,5 @@
-//! Identical programs on equal nodes: `equal POLICY NODES SPEED_MILLI ALONE_S END_US [N,N,…]`.
-//! Each end of a move works END_US of a standard core; a program takes ALONE_S seconds alone on a node.
+//! Identical programs on equal nodes: `equal POLICY NODES SPEED_MILLI ALONE_S END_US [N,N,…]`. Each end of a move uses
+//! END_US of a standard core; a program takes ALONE_S seconds alone on a node.
 
 use armento_balance::Policy;
 use armento_sim::{Job, Prices, Rack, World};

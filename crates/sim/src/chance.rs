@@ -1,26 +1,26 @@
-//! Farms and work by chance, repeatable.
+//! Random but repeatable farms and jobs.
 
 use crate::world::{Job, Rack};
 use armento_gossip::Dice;
 
-/// PAPER: process lifetimes have a tail in which each lives on as long as it has lived, Pr(T > t) = 1/t
-/// (Harchol-Balter and Downey 1997, who found the exponent near −1).
+/// PAPER: process lifetimes have a tail in which each lives on as long as it has lived, Pr(T > t) = 1/t (Harchol-Balter
+/// and Downey 1997, who found the exponent near −1).
 const TAIL: f64 = 1.0;
 
-/// Programs that come one after another, independently, and of which a few do most of the work.
+/// Programs that arrive one after another, independently, and of which a few do most of the work.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrivals {
-    /// Of the whole farm.
+    /// Rate of the whole farm.
     pub per_s: f64,
     pub from_us: u64,
     pub until_us: u64,
-    /// Work of the least and of the greatest, milliseconds of a standard core.
+    /// Work of the shortest and of the longest, milliseconds of a standard core.
     pub work_ms: (u64, u64),
     pub rss_kib: (u64, u64),
 }
 
 impl Arrivals {
-    /// At homes evenly by chance, each placed at its exec.
+    /// Homes are chosen evenly at random; each program is placed at its exec.
     pub fn on(&self, nodes: usize, dice: &mut Dice) -> Vec<Job> {
         let mut at = self.from_us as f64;
         let mut jobs = Vec::new();
@@ -59,7 +59,7 @@ fn unit(dice: &mut Dice) -> f64 {
     (dice.below(1 << 53) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// A Pareto tail, cut off.
+/// A truncated Pareto tail.
 fn tail(dice: &mut Dice, (least, most): (u64, u64)) -> u64 {
     let long = least as f64 / unit(dice).powf(1.0 / TAIL);
     (long as u64).clamp(least, most)
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_come_as_were_asked_for_and_few_are_long() {
+    fn arrivals_have_the_given_rate_and_few_are_long() {
         let arrivals = Arrivals {
             per_s: 50.0,
             from_us: 1_000_000,

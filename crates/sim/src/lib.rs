@@ -1,5 +1,5 @@
-//! Farms in virtual time: the real load vector, ledger, decisions and admission of every node, around
-//! machines and programs that are numbers.
+//! Farms in virtual time: the real load vector, ledger, decisions and admission of every node, with simulated machines
+//! and programs.
 //!
 //! Start at [`World`]. Repeatable: the same seed, the same run.
 

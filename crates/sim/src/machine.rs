@@ -2,29 +2,29 @@
 
 use std::collections::BTreeSet;
 
-/// Whatever computes on a machine: a process, or a piece of work for one that moves.
+/// A task of a machine: a process, or a piece of work for a move.
 pub type TaskId = usize;
 
-/// One node's processors. Each task gets the same; none more than one core. Those ahead of all others leave to these
-/// what they do not need.
+/// One node's processors. Each task gets the same share, at most one core. Tasks that are ahead of all others leave to
+/// these what they do not need.
 #[derive(Clone, Debug)]
 pub struct Machine {
     cores: u64,
     /// Work that one core does in a microsecond, nanoseconds of a standard core.
     speed: u64,
-    /// Native tasks without end, that are nobody's of ours.
+    /// Endless native tasks, which belong to no simulated process.
     foreign: u64,
     at_us: u64,
     ahead: Sharing,
     tasks: Sharing,
 }
 
-/// Tasks that get the same.
+/// Tasks with equal shares.
 #[derive(Clone, Debug, Default)]
 struct Sharing {
-    /// What each task that was there all the time has got, nanoseconds of a standard core.
+    /// Work received by each task that was there all the time, nanoseconds of a standard core.
     served: u64,
-    /// By what they will have been served at their end.
+    /// Ordered by the value of `served` at their end.
     all: BTreeSet<(u64, TaskId)>,
 }
 
@@ -51,19 +51,19 @@ impl Machine {
         self.speed = speed_milli.max(1);
     }
 
-    /// … of those whose numbers are below that.
+    /// Number of runnable tasks with numbers below that.
     pub fn runnable_below(&self, end: TaskId) -> u64 {
         let tasks = self.tasks().filter(|task| *task < end);
         tasks.count() as u64 + self.foreign
     }
 
-    /// Who computes here.
+    /// All tasks of this machine.
     pub fn tasks(&self) -> impl Iterator<Item = TaskId> {
         let both = self.ahead.all.iter().chain(&self.tasks.all);
         both.map(|(_, task)| *task)
     }
 
-    /// Work of a microsecond, and among how many it is shared: for those ahead, and for the others.
+    /// Work of a microsecond, and the number of tasks that share it: for those ahead, and for the others.
     fn shares(&self) -> [(u64, u64); 2] {
         let ahead = self.ahead.all.len() as u64;
         let others = self.tasks.all.len() as u64 + self.foreign;
@@ -74,7 +74,7 @@ impl Machine {
         ]
     }
 
-    /// Brings the books to `now`.
+    /// Accounts for the time up to `now`.
     pub fn advance(&mut self, now_us: u64) {
         let past = now_us.saturating_sub(self.at_us);
         self.at_us = now_us.max(self.at_us);
@@ -83,19 +83,19 @@ impl Machine {
         self.tasks.served += past * others.0 / others.1;
     }
 
-    /// A task begins with so much left to do. After: the key by which it is known here.
+    /// A task begins with so much work left. After: returns its key on this machine.
     pub fn enter(&mut self, task: TaskId, left_ns: u64, now_us: u64) -> u64 {
         self.advance(now_us);
         self.tasks.enter(task, left_ns)
     }
 
-    /// … ahead of all others, as a daemon's short work is among programs that always compute.
+    /// As [`Machine::enter`], ahead of all others, as a daemon's short work is among programs that always compute.
     pub fn enter_ahead(&mut self, task: TaskId, left_ns: u64, now_us: u64) -> u64 {
         self.advance(now_us);
         self.ahead.enter(task, left_ns)
     }
 
-    /// It goes; what it has left to do.
+    /// Removes a task; returns its remaining work.
     pub fn leave(&mut self, task: TaskId, end: u64, now_us: u64) -> u64 {
         self.advance(now_us);
         let ahead = self.ahead.all.remove(&(end, task));
@@ -106,17 +106,17 @@ impl Machine {
         self.left(end)
     }
 
-    /// What it has left to do, as of the last [`Machine::advance`].
+    /// Remaining work of a task, as of the last [`Machine::advance`].
     pub fn left(&self, end: u64) -> u64 {
         end.saturating_sub(self.tasks.served)
     }
 
-    /// Whose end is due.
+    /// A task that has done all its work.
     pub fn due(&self) -> Option<(u64, TaskId)> {
         self.ahead.due().or_else(|| self.tasks.due())
     }
 
-    /// When the next end is, if nothing changes.
+    /// The next time at which a task ends, if nothing changes.
     pub fn next_end(&self) -> Option<u64> {
         let [ahead, others] = self.shares();
         let of = |sharing: &Sharing, (work, among): (u64, u64)| {
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_are_shared_evenly_and_nobody_gets_more_than_one() {
+    fn cores_are_shared_evenly_with_at_most_one_each() {
         // A core of a tenth: 1 ms of work takes 10 ms alone, 20 ms for two.
         let mut m = Machine::new(1, 100);
         m.enter(1, 1_000_000, 0);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_ahead_waits_for_nobody() {
+    fn tasks_ahead_do_not_wait() {
         let mut m = Machine::new(2, 1000);
         for task in 1..=100 {
             m.enter(task, 1_000_000, 0);

@@ -4,11 +4,11 @@ use crate::{Fault, Job, Prices, Rack, World};
 use armento_balance::Policy;
 use armento_scenario::{Event, Plan, Played, What};
 
-/// Nodes know each other by then, as those of a laboratory do before jobs start.
+/// Nodes have received each other's load by then, as those of a lab have before jobs start.
 const BEGIN_US: u64 = 20_000_000;
 
-/// The same plan, policy, prices and seed: the same outcome. A job that does not end within the plan's longest time has
-/// no end.
+/// The same plan, policy, prices and seed give the same outcome. A job that does not end within the plan's longest time
+/// has no end.
 pub fn play(plan: &Plan, policy: &Policy, prices: Prices, seed: u64) -> Played {
     let rack = |n: &armento_scenario::Node| Rack {
         cores: n.cores as u32,

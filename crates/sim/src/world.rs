@@ -1,13 +1,13 @@
-//! The world that the decisions act upon.
+//! The simulated world on which the decisions act.
 //!
 //! | what happens | file |
 //! |---|---|
 //! | programs start, move, end | `world/life.rs`, on machines `world/works.rs` |
-//! | daemons report, speak, decide, admit | `world/daemons.rs` |
+//! | daemons report, send loads, decide, admit | `world/daemons.rs` |
 //! | nodes crash, slow down, are cut off | `world/faults.rs` |
-//! | what there is at one moment | `world/state.rs`, of `world/things.rs` |
-//! | what must hold at every step | `world/checks.rs` |
-//! | what is measured | `world/figures.rs` |
+//! | the state at one moment | `world/state.rs`, of `world/things.rs` |
+//! | invariants at every step | `world/checks.rs` |
+//! | measurements | `world/figures.rs` |
 
 mod checks;
 mod clock;
@@ -38,8 +38,8 @@ pub use figures::Ages;
 pub use state::World;
 pub use things::{Fault, Job, Outcome, Prices, Rack, Traffic};
 
-/// What daemons do how often, microseconds: keepers and hosts report twice a second where somebody came lately, else once; a
-/// node is sampled and speaks once a second.
+/// Intervals of daemons' actions, microseconds: keepers and hosts report twice a second where a guest arrived recently,
+/// else once; a node is sampled and sends its load once a second.
 const REPORT_US: u64 = 500_000;
 const REPORT_CALM_US: u64 = 1_000_000;
 const CALM_AFTER_US: u64 = 5_000_000;
@@ -107,14 +107,14 @@ impl World {
         }
     }
 
-    /// Native work on a node, so many that never end.
+    /// Native work on a node: so many tasks that never end.
     pub fn background(&mut self, node: usize, tasks: u64) {
         let now = self.now;
         self.machines[node].0.set_foreign(tasks, now);
         self.changed(node);
     }
 
-    /// After: its number.
+    /// After: returns its number.
     pub fn add(&mut self, job: Job) -> usize {
         let task = self.procs.len();
         self.procs.push(Proc {
@@ -136,7 +136,7 @@ impl World {
         task
     }
 
-    /// A process takes so much more memory then.
+    /// A process takes so much more memory at that time.
     pub fn grow(&mut self, task: usize, kib: u64, at_us: u64) {
         self.at(at_us, Event::Grow(task, kib));
     }
@@ -146,7 +146,7 @@ impl World {
         self.at(at_us, Event::Fault(self.faults.len() - 1));
     }
 
-    /// Until all jobs have ended or so long; what came of it.
+    /// Runs until all jobs have ended or until that time; returns the outcome.
     pub fn run(&mut self, until_us: u64) -> Outcome {
         while self.living > 0 && self.now < until_us && self.step() {}
         let took = |p: &Proc| {
@@ -157,7 +157,7 @@ impl World {
         self.out.clone()
     }
 
-    /// Until then, whether or not there are programs.
+    /// Runs until that time, whether or not there are programs.
     pub fn pass(&mut self, until_us: u64) {
         let before = |world: &World| {
             let next = world.events.peek();
@@ -171,7 +171,7 @@ impl World {
         self.now
     }
 
-    /// False when nothing will ever happen.
+    /// False when there are no more events.
     fn step(&mut self) -> bool {
         let Some(Reverse((at, _, event))) = self.events.pop() else {
             return false;
@@ -182,7 +182,7 @@ impl World {
         true
     }
 
-    /// As daemons do (`noded/src/policy/act.rs`), but that nobody looks at once when one ends.
+    /// As daemons do (`noded/src/act.rs`), but the end of a process triggers no immediate decision.
     fn step_us(&self, home: usize) -> u64 {
         let youngest = self.homes[home].last();
         let age_us = youngest.map_or(0, |p| self.now.saturating_sub(self.procs[*p].job.start_us));
@@ -218,7 +218,7 @@ impl World {
             Event::End(..) => {}
             Event::Crossed(task, trip) => self.crossed(task, trip),
             Event::Thaw(task, trip) => self.thaw(task, trip),
-            Event::Heard(to, letter) => self.hear(to, letter),
+            Event::Heard(to, letter) => self.receive(to, letter),
             Event::Grow(task, kib) => self.grown(task, kib),
             Event::Fault(f) => self.strike(f),
             Event::Over(f) => self.mend(f),

@@ -23,7 +23,7 @@ fn world(nodes: usize, seed: u64) -> World {
     World::new(&vec![rack; nodes], Policy::of(Kind::Armento), prices, seed)
 }
 
-/// What nodes know of each other, and what that takes, once the farm has been there for a while.
+/// The information that nodes have of each other, and the traffic that it takes, once the farm has run for a while.
 fn knowledge(world: &mut World) -> (Ages, Traffic) {
     world.pass(WARM * PERIOD_US);
     world.traffic();
@@ -53,20 +53,20 @@ fn settles(world: &mut World, nodes: usize, within: u64) -> u64 {
 }
 
 #[test]
-fn a_burst_settles_and_then_nobody_moves() {
+fn burst_settles_and_then_moves_stop() {
     for (nodes, seed) in [(16, 1), (16, 2), (64, 3)] {
         let mut world = world(nodes, seed);
         let (ages, traffic) = knowledge(&mut world);
         assert_eq!(ages.unknown, 0, "{nodes} nodes");
         assert!(ages.p99_s.is_some_and(|p99| p99 < 15.0), "{ages:?}");
-        // `design.md` §10.
+        // The traffic budget of a node, bytes a period.
         assert!(traffic.bytes / traffic.periods <= 4000, "{traffic:?}");
         if nodes <= 16 {
             world.watch();
         }
         let periods = settles(&mut world, nodes, 30);
         let moves = world.moves();
-        // Each once, and some that went where others went, too.
+        // Each moves once, and some that went to a crowded node move again.
         assert!(moves <= (nodes * EACH * 3 / 2) as u64, "{moves} moves");
         world.pass((WARM + 5 + periods + 10) * PERIOD_US);
         assert_eq!(world.moves(), moves, "{nodes} nodes");
@@ -74,16 +74,16 @@ fn a_burst_settles_and_then_nobody_moves() {
 }
 
 #[test]
-fn beyond_the_window_knowledge_is_complete_and_young() {
+fn information_beyond_the_window_is_complete_and_recent() {
     let mut world = world(2000, 4);
     let (ages, traffic) = knowledge(&mut world);
-    // 1.3 ln n is 9.9; whoever is not within the window comes a little later.
+    // 1.3 ln n is 9.9; nodes beyond the window take a little longer.
     assert!(ages.mean_s < 10.0, "{ages:?}");
     assert!(ages.p99_s.is_some_and(|p99| p99 < 20.0), "{ages:?}");
     assert_eq!(ages.unknown, 0);
     assert!(traffic.bytes / traffic.letters <= 60_046, "{traffic:?}");
     assert!(traffic.entries / traffic.letters > 1500, "{traffic:?}");
-    // Whoever joins hears about one message a period, and knows all when it has heard a few.
+    // A node that joins receives about one message a period, and has all information after a few.
     let crash = Fault::Crash {
         node: 5,
         for_us: PERIOD_US,
@@ -97,7 +97,7 @@ fn beyond_the_window_knowledge_is_complete_and_young() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_burst() {
+fn same_seed_gives_the_same_burst() {
     let runs = [5, 5, 6].map(|seed| {
         let mut world = world(32, seed);
         let (ages, traffic) = knowledge(&mut world);

@@ -28,18 +28,18 @@ fn run(kind: Kind, jobs: u64, alone_s: u64, seed: u64) -> Outcome {
     world.run(BEGIN_US + 100 * alone_s * 1_000_000)
 }
 
-/// Of the limit of any scheduler that may move them (PAPER: `anchors.md` B).
+/// Ratio to the limit of any scheduler that may move them (PAPER: `anchors.md` B).
 fn over_limit(out: &Outcome, jobs: u64, alone_s: u64) -> f64 {
     let limit_s = (alone_s as f64).max((jobs * alone_s) as f64 / NODES as f64);
     (out.last_end_us - BEGIN_US) as f64 / 1e6 / limit_s
 }
 
 #[test]
-fn taking_turns_comes_near_the_limit_where_counts_are_uneven() {
+fn rotation_comes_near_the_limit_for_uneven_counts() {
     for jobs in [17, 20, 25, 38, 47] {
         let armento = over_limit(&run(Kind::Armento, jobs, 300, jobs), jobs, 300);
         let mosix = over_limit(&run(Kind::Mosix, jobs, 300, jobs), jobs, 300);
-        // The bar is 1.01; what is there today is kept.
+        // The requirement is 1.01; the present value must not get worse.
         assert!(armento < 1.03, "{jobs}: {armento:.3} of the limit");
         assert!(
             armento <= mosix + 0.005,
@@ -49,10 +49,10 @@ fn taking_turns_comes_near_the_limit_where_counts_are_uneven() {
 }
 
 #[test]
-fn nobody_moves_where_nothing_is_to_gain() {
+fn no_moves_without_gain() {
     for (jobs, seed) in [(1, 1), (8, 2), (16, 3), (32, 4), (48, 5)] {
         let out = run(Kind::Armento, jobs, 60, seed);
-        // Each is placed once; some of those that began at once are put right.
+        // Each is placed once; some that began at the same time are corrected.
         assert!(out.moves < jobs + 8, "{jobs}: {} moves", out.moves);
         let ratio = over_limit(&out, jobs, 60);
         assert!(ratio < 1.02, "{jobs}: {ratio:.3} of the limit");
@@ -60,7 +60,7 @@ fn nobody_moves_where_nothing_is_to_gain() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn same_seed_gives_the_same_run() {
     let twice = [7, 7].map(|seed| run(Kind::Armento, 20, 30, seed));
     assert_eq!(twice[0].took_us, twice[1].took_us);
     assert_eq!(twice[0].moves, twice[1].moves);

@@ -1,4 +1,4 @@
-//! What goes wrong, with everything that must hold looked at after each event.
+//! Faults, with all invariants checked after each event.
 
 use armento_balance::{Kind, Policy};
 use armento_gossip::Dice;
@@ -37,7 +37,7 @@ fn add(world: &mut World, count: usize, job: Job) {
 }
 
 #[test]
-fn a_crash_costs_what_was_there_and_nothing_else() {
+fn crash_loses_only_processes_of_that_node() {
     for seed in 1..4 {
         let mut world = equal(8, 1, 4 * GIB, seed);
         add(&mut world, 16, job(0, 10 * S, 60));
@@ -60,7 +60,7 @@ fn a_crash_costs_what_was_there_and_nothing_else() {
 }
 
 #[test]
-fn the_home_ends_and_so_do_its_programs() {
+fn programs_end_with_their_home() {
     let mut world = equal(4, 1, 4 * GIB, 7);
     for home in [0, 1] {
         add(&mut world, 4, job(home, 10 * S, 60));
@@ -77,7 +77,7 @@ fn the_home_ends_and_so_do_its_programs() {
 }
 
 #[test]
-fn a_split_farm_works_on_and_is_one_again() {
+fn split_farm_works_on_and_merges_again() {
     let nodes = 64;
     let mut world = equal(nodes, 1, 4 * GIB, 5);
     add(&mut world, 32, job(0, 10 * S, 100));
@@ -91,7 +91,7 @@ fn a_split_farm_works_on_and_is_one_again() {
     let ages = world.ages();
     let across = (nodes * nodes / 2) as u64;
     assert!(ages.unknown.abs_diff(across) < across / 50, "{ages:?}");
-    // Membership has noticed after five seconds, and knowledge is back after about 1.3 ln n more.
+    // Membership has detected it after five seconds, and the information is back after about 1.3 ln n more.
     world.pass(40 * S + 5 * S + 12 * S);
     let ages = world.ages();
     assert_eq!(ages.unknown, 0, "{ages:?}");
@@ -105,7 +105,7 @@ fn a_split_farm_works_on_and_is_one_again() {
 }
 
 #[test]
-fn a_slow_node_delays_nobody_for_long() {
+fn slow_node_delays_processes_by_a_bounded_time() {
     let mut world = equal(4, 1, 4 * GIB, 8);
     add(&mut world, 4, job(0, 10 * S, 60));
     let slow = Fault::Slow {
@@ -115,7 +115,7 @@ fn a_slow_node_delays_nobody_for_long() {
     };
     world.fault(slow, 20 * S);
     let out = world.run(1000 * S);
-    // Nobody measures again what it told: it takes twice as long there, and no longer.
+    // The reported speed is not measured again: processes take twice as long there, and no longer.
     assert!(
         out.took_us.iter().all(|&us| us < 115 * S),
         "{:?}",
@@ -124,11 +124,11 @@ fn a_slow_node_delays_nobody_for_long() {
 }
 
 #[test]
-fn clocks_that_run_wrong_change_little() {
+fn skewed_clocks_have_little_effect() {
     let run = |skewed: bool| {
         let mut world = equal(16, 1, 4 * GIB, 9);
         for node in (0..16).filter(|_| skewed) {
-            // Up to a tenth, which no clock does.
+            // Up to a tenth, more than any real clock.
             let ppm = (node as i64 - 8) * 12_500;
             world.fault(Fault::Skew { node, ppm }, 10 * S);
         }
@@ -146,9 +146,9 @@ fn clocks_that_run_wrong_change_little() {
 }
 
 #[test]
-fn nobody_runs_out_of_memory_while_another_has_room() {
+fn memory_shortage_moves_processes_to_free_nodes() {
     for seed in 1..6 {
-        // One home's nine processes grow to a GiB each on nodes of four: some must go where less is used.
+        // One home's nine processes grow to a GiB each on nodes of four: some must move where less is used.
         let mut world = equal(4, 4, 4 * GIB, seed);
         for i in 0..9 {
             let task = world.add(Job {
@@ -167,7 +167,7 @@ fn nobody_runs_out_of_memory_while_another_has_room() {
 }
 
 #[test]
-fn urgent_news_is_everywhere_sooner() {
+fn urgent_reports_spread_faster() {
     let time_until_known = |urgent: bool| {
         let mut sum = 0;
         for seed in 1..9 {
@@ -196,7 +196,7 @@ fn urgent_news_is_everywhere_sooner() {
 }
 
 #[test]
-fn a_mixed_farm_under_arrivals_with_long_tails_does_its_work() {
+fn mixed_farm_completes_heavy_tailed_arrivals() {
     for seed in [11, 12] {
         let mut dice = Dice::seeded(seed);
         let racks = mixed(12, &mut dice);
@@ -225,7 +225,7 @@ fn a_mixed_farm_under_arrivals_with_long_tails_does_its_work() {
         let out = world.run(1000 * S);
         assert_eq!(out.lost, 0);
         assert!(out.took_us.iter().all(|&us| us != u64::MAX), "all ended");
-        // Each is placed once; that work moves again is the exception.
+        // Each is placed once; other moves are the exception.
         let n = jobs.len() as u64;
         assert!(out.moves <= 3 * n, "{} moves of {n}", out.moves);
         let work: u64 = jobs.iter().map(|job| job.work_ns).sum();

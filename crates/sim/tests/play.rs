@@ -14,7 +14,7 @@ fn row(file: &str, scale: f64, n: usize, kind: Kind) -> Row {
 }
 
 #[test]
-fn the_papers_seventeenth_process_costs_mosix_half_as_much_again_and_us_little() {
+fn seventeenth_process_costs_mosix_much_and_armento_little() {
     assert!(row("paper-equal.toml", 1.0, 17, Kind::Armento).ratio < 1.02);
     let mosix = row("paper-equal.toml", 1.0, 17, Kind::Mosix).ratio;
     assert!((1.38..1.46).contains(&mosix), "{mosix}");
@@ -24,7 +24,7 @@ fn the_papers_seventeenth_process_costs_mosix_half_as_much_again_and_us_little()
 
 /// Relations between the paper's columns (`papers/`, Q-11, Q-12 and Q-14), for all its numbers of programs.
 #[test]
-fn the_papers_columns_stand_to_each_other_as_printed() {
+fn relations_between_the_papers_columns_hold() {
     for n in [
         1, 2, 4, 8, 16, 17, 20, 24, 25, 27, 31, 32, 33, 36, 38, 40, 43, 47, 48,
     ] {
@@ -44,13 +44,13 @@ fn the_papers_columns_stand_to_each_other_as_printed() {
 }
 
 #[test]
-fn so_many_nodes_are_worth_nearly_as_many_and_one_program_is_worth_one() {
+fn equivalent_power_is_near_node_count_except_for_one_program() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
     let path = std::path::Path::new(dir).join("paper-equal.toml");
     let sizes = Scenario::load(&path, 1.0).expect("good");
     for size in sizes.sizes(&[1, 2, 3, 4, 5, 6, 7, 8]).expect("sizes") {
         let nodes = size.size() as f64;
-        // 24 programs, which some of the numbers do not divide; and one, which does not fork.
+        // 24 programs, which are no multiple of some node counts; and one, which does not fork.
         for (n, most) in [(24, nodes), (1, 1.0)] {
             let plan = size.plan(n, 1);
             let played = play(&plan, &Policy::of(Kind::Armento), Prices::default(), 1);
@@ -62,7 +62,7 @@ fn so_many_nodes_are_worth_nearly_as_many_and_one_program_is_worth_one() {
 }
 
 #[test]
-fn nobody_starts_where_the_owner_computes_and_slow_nodes_get_less() {
+fn owned_nodes_get_no_programs_and_slow_nodes_fewer() {
     for (file, n) in [
         ("four-background.toml", 6),
         ("four-mixed.toml", 5),
@@ -78,7 +78,7 @@ fn nobody_starts_where_the_owner_computes_and_slow_nodes_get_less() {
 }
 
 #[test]
-fn a_file_is_played_to_its_end_whatever_happens() {
+fn every_scenario_file_runs_to_its_end() {
     let text = "about = \"troubles\"\nlimit = 600.0\n[[nodes]]\ncount = 4\nspeed = 0.5\n[[jobs]]\ncount = 6\nseconds = 20.0\nevery = 2.0\nlengths = \"pareto\"\n\
                 [[events]]\nat = 5.0\nnode = 2\nwhat = \"owner\"\n[[events]]\nat = 9.0\nnode = 3\nwhat = \"slow\"\n[[events]]\nat = 12.0\nnode = 4\nwhat = \"cut\"\nfor = 8.0\n";
     let plan = Scenario::parse(text).expect("good").plan(0, 3);

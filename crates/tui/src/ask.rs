@@ -1,4 +1,4 @@
-//! What keys ask of the daemon, a thread and a session each: a move takes as long as it takes.
+//! Requests to the daemon that keys make. Each has a thread and a session of its own: a move may take long.
 
 use crate::state::{Event, Question};
 use crate::trouble::Trouble;
@@ -7,26 +7,26 @@ use armento_client::{ANSWER, AskError, MOVE, Session};
 use std::sync::mpsc::SyncSender;
 use std::thread;
 
-/// Before: fewer than `PENDING_MAX` are under way; the state sees to that.
+/// Before: fewer than `PENDING_MAX` requests are pending; the state guarantees that.
 pub fn ask(question: Question, events: &SyncSender<Event>) {
     let events = events.clone();
     thread::spawn(move || {
-        let answer = put(&question).map(Box::new);
+        let answer = send_request(&question).map(Box::new);
         let answer = answer.map_err(|e| Trouble::from(&e));
-        // Nobody listens: the screen has ended.
+        // The receiver is gone: the screen has ended.
         let _ = events.send(Event::Answer(question, answer));
     });
 }
 
-fn put(question: &Question) -> Result<Answer, AskError> {
+fn send_request(question: &Question) -> Result<Answer, AskError> {
     let mut session = Session::connect()?;
     match question.clone() {
-        Question::Why(who) => session.ask(Ask::Why { pid: who.pid }, ANSWER),
-        Question::Migrate(who, to) => session.ask(Ask::Migrate { pid: who.pid, to }, MOVE),
+        Question::Why(id) => session.ask(Ask::Why { pid: id.pid }, ANSWER),
+        Question::Migrate(id, to) => session.ask(Ask::Migrate { pid: id.pid, to }, MOVE),
     }
 }
 
-/// Who the daemon is; `None` if it does not say.
+/// The daemon's farm and node; `None` if it does not send them.
 pub fn farm(session: &mut Session) -> Result<Option<Event>, AskError> {
     Ok(match session.ask(Ask::Status, ANSWER)? {
         Answer::Status { node, farm, .. } => Some(Event::Farm { farm, node }),

@@ -1,22 +1,22 @@
-//! Tables: what a column is, which ones there is room for, and one line of cells.
+//! Tables: columns, the choice of those that fit, and one line of cells.
 
 use crate::look::{Look, Role, right};
 use ratatui::buffer::Buffer;
 use ratatui::text::Line;
 use std::cmp::Ordering;
 
-/// A column of lines about `R`.
+/// A column of a table with rows `R`.
 pub struct Column<R: 'static> {
     pub head: &'static str,
     /// For the help page.
     pub about: &'static str,
     pub right: bool,
     pub width: Width,
-    /// Who has room first; 0 has it always.
+    /// Columns with a low rank get room first; rank 0 is always shown.
     pub rank: u8,
-    /// Its part of what is left over.
+    /// Its share of the width left over.
     pub grows: u16,
-    /// Sorted by it, the largest comes first.
+    /// Whether sorting by it puts the largest first.
     pub falls: bool,
     pub cell: fn(&R, &Cell) -> Line<'static>,
     pub order: fn(&R, &R) -> Ordering,
@@ -26,9 +26,9 @@ pub struct Column<R: 'static> {
 #[derive(Clone, Copy)]
 pub enum Width {
     Cells(u16),
-    /// As many as the names of nodes.
+    /// As many as the longest name of a node.
     Names,
-    /// As many as the numbers of processes.
+    /// As many as the longest pid.
     Pids,
 }
 
@@ -36,7 +36,7 @@ pub enum Width {
 pub struct Cell {
     pub look: Look,
     pub width: u16,
-    /// What a full bar of load stands for.
+    /// Load that a full bar stands for.
     pub full: f64,
 }
 
@@ -47,13 +47,14 @@ impl Cell {
     }
 }
 
-/// Columns of this rank and above are shown only if there is that much left for those that grow.
+/// Columns of this rank and above are shown only if this much is left for columns that grow.
 const EXTRA: u8 = 6;
 const EASE: u16 = 20;
-/// Between two columns.
+/// Cells between two columns.
 const GAP: u16 = 1;
 
-/// Columns that are shown in `width` cells, by number, each with its width; `needs` says what the columns of names need.
+/// Columns that are shown in `width` cells, by number, each with its width; `needs` returns the width of columns of
+/// names and pids.
 pub fn fitting<R>(
     columns: &[Column<R>],
     width: u16,

@@ -10,7 +10,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 pub fn draw(frame: &mut Frame, state: &State) {
-    // The terminal's size now: that it changed may not have been told yet.
+    // The terminal's present size: the event of its change may not have arrived yet.
     let size = frame.area().as_size();
     let buf = frame.buffer_mut();
     match state.areas(size) {
@@ -19,7 +19,7 @@ pub fn draw(frame: &mut Frame, state: &State) {
     }
 }
 
-/// Everything, each in its place.
+/// Draws all panels.
 pub fn paint(buf: &mut Buffer, state: &State, areas: &Areas) {
     panel::header(buf, areas.header, state);
     if let Some(area) = areas.nodes {
@@ -40,7 +40,7 @@ pub fn paint(buf: &mut Buffer, state: &State, areas: &Areas) {
 fn too_small(buf: &mut Buffer, state: &State) {
     let Rect { width, height, .. } = *buf.area();
     let lines = [
-        format!("armento top wants {}x{},", LEAST.width, LEAST.height),
+        format!("armento top needs {}x{},", LEAST.width, LEAST.height),
         format!("this terminal is {width}x{height}."),
         "Make it larger, or q quits.".to_owned(),
     ];
@@ -51,7 +51,7 @@ fn too_small(buf: &mut Buffer, state: &State) {
     }
 }
 
-/// A frame as text, a line a row, without the blanks behind them.
+/// A frame as text, a line a row, without trailing blanks.
 pub fn text(buf: &Buffer) -> String {
     let width = usize::from(buf.area().width).max(1);
     let mut text = String::new();
@@ -59,7 +59,7 @@ pub fn text(buf: &Buffer) -> String {
         let mut line = String::new();
         let mut hidden = 0;
         for cell in row {
-            // What stands behind a wide letter is part of it.
+            // The cell after a wide character is part of it.
             if hidden == 0 {
                 line.push_str(cell.symbol());
                 hidden = Span::raw(cell.symbol()).width().max(1);

@@ -1,4 +1,4 @@
-//! What keys do, as a table: the footer and the help page are made from it.
+//! The table of keys and what they do: the footer and the help page are made from it.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -23,7 +23,7 @@ pub enum Do {
     PageDown,
     First,
     Last,
-    /// Closes, clears, lets go: one thing a time.
+    /// Closes a popup, clears the filter, or drops the choice: one at a time.
     Back,
     Suspend,
     Redraw,
@@ -31,10 +31,10 @@ pub enum Do {
 }
 
 pub struct Bind {
-    /// With Ctrl?
+    /// Each key, and whether it is pressed with Ctrl.
     pub keys: &'static [(KeyCode, bool)],
     pub shown: &'static str,
-    /// For the footer, if it stands there.
+    /// Label in the footer; empty for keys that are not shown there.
     pub short: &'static str,
     pub about: &'static str,
     pub does: Do,
@@ -52,7 +52,7 @@ const fn key(code: KeyCode) -> (KeyCode, bool) {
     (code, false)
 }
 
-/// In the order of the footer, where the last have no room first.
+/// In the order of the footer, where the last ones are dropped first.
 pub const KEYS: &[Bind] = &[
     bind(
         &[ch('?'), ch('h'), key(KeyCode::F(1))],
@@ -185,7 +185,7 @@ pub const KEYS: &[Bind] = &[
         &[key(KeyCode::Esc)],
         "Esc",
         "",
-        "closes, clears the filter, lets go of the choice",
+        "closes, clears the filter, drops the choice",
         Do::Back,
     ),
     bind(
@@ -225,7 +225,7 @@ pub fn is_ctrl(key: &KeyEvent) -> bool {
     key.modifiers.contains(KeyModifiers::CONTROL)
 }
 
-/// What a key does, outside of a filter.
+/// What a key does while no filter is typed.
 pub fn find(key: &KeyEvent) -> Option<Do> {
     let foreign = KeyModifiers::ALT | KeyModifiers::META | KeyModifiers::SUPER;
     if key.kind == KeyEventKind::Release || key.modifiers.intersects(foreign) {
@@ -242,7 +242,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn each_key_does_one_thing_and_each_thing_has_a_key() {
+    fn keys_and_actions_match_one_to_one() {
         let mut keys = HashSet::new();
         for bind in KEYS {
             assert!(!bind.about.is_empty() && !bind.shown.is_empty());

@@ -1,13 +1,13 @@
-//! Which part of the terminal is whose.
+//! Areas of the terminal for each panel.
 
 use ratatui::layout::{Rect, Size};
 
-/// Smaller than this nothing is readable.
+/// Nothing is readable on a smaller terminal.
 pub const LEAST: Size = Size {
     width: 40,
     height: 10,
 };
-/// Below this only the pane that has the keys is shown.
+/// On a lower terminal only the pane with the focus is shown.
 const ALL_PANES: u16 = 14;
 
 /// One of the tables.
@@ -24,7 +24,7 @@ pub struct Areas {
     pub nodes: Option<Rect>,
     pub procs: Option<Rect>,
     pub moves: Option<Rect>,
-    /// Where there is none the footer has notes.
+    /// `None` if there is no room: then the footer shows notes.
     pub note: Option<Rect>,
     pub footer: Rect,
 }
@@ -39,7 +39,7 @@ impl Areas {
     }
 }
 
-/// A terminal of `size`, in which `pane` has the keys and `nodes` are known. `None`: it is too small.
+/// Areas of a terminal of `size`, with the focus on `pane` and this number of nodes. `None`: it is too small.
 pub fn areas(size: Size, pane: Pane, nodes: usize) -> Option<Areas> {
     if size.width < LEAST.width || size.height < LEAST.height {
         return None;
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn too_small_is_said() {
+    fn too_small_terminals_have_no_areas() {
         assert_eq!(
             areas(
                 Size {

@@ -1,14 +1,17 @@
-//! `armento top`: the farm on one screen, what mosmon and mtop showed, with why and with keys that change it.
+//! `armento top`: the farm on one screen, as mosmon and mtop showed, with the reason for each place and with keys that
+//! change it.
 //!
 //! ```text
 //!  keys ─┐                                 ┌─► draw(state) ─► terminal
 //!  ticks ─┼─► events ─► State::update ─► state
-//!  watch ─┘  (bounded)       └─► Action ─► ask (a thread a question, eight at most) ─► events
+//!  watch ─┘  (bounded)       └─► Action ─► ask (a thread a request, eight at most) ─► events
 //! ```
-//! `state::State` and `draw::draw` are pure: time and what the daemon told come in as events. Whoever asks the daemon does
-//! so in threads of its own (`watch.rs`, `ask.rs`), so a daemon that is slow or gone delays no key.
 //!
-//! This crate never decides who runs where, and asks nothing that a command could not ask. Start at `state.rs`.
+//! `state::State` and `draw::draw` are pure: time and the daemon's answers come in as events. Requests to the daemon
+//! have threads of their own (`watch.rs`, `ask.rs`), so a daemon that is slow or gone delays no key.
+//!
+//! This crate never decides where a process runs, and makes no request that a command could not make. Start at
+//! `state.rs`.
 
 mod ask;
 mod columns;

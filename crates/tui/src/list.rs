@@ -1,15 +1,15 @@
-//! A pane's lines: their order, its filter, and the one that is chosen.
+//! Order, filter and selection of a pane's lines.
 
-/// `K` names a line for as long as there is what it shows: the choice stays with it when the order changes.
+/// `K` identifies what a line shows: the selection stays with it when the order changes.
 #[derive(Clone, Debug)]
 pub struct List<K> {
     /// Number of the column by which it is sorted.
     pub sort: usize,
-    /// The largest first.
+    /// Whether the largest is first.
     pub falls: bool,
     pub filter: String,
     pub chosen: Option<K>,
-    /// Where that was when it was last seen.
+    /// Index of the selected line when it was last shown.
     at: usize,
 }
 
@@ -24,13 +24,13 @@ impl<K: Clone + PartialEq> List<K> {
         }
     }
 
-    /// Which of `keys` is chosen.
+    /// Index of the selected one of `keys`.
     pub fn place(&self, keys: &[K]) -> Option<usize> {
         let chosen = self.chosen.as_ref()?;
         keys.iter().position(|k| k == chosen)
     }
 
-    /// Moves the choice; without one the first step chooses the line where it was last.
+    /// Moves the selection; without one the first step selects the line where it was last.
     pub fn step(&mut self, keys: &[K], by: isize) {
         let Some(last) = keys.len().checked_sub(1) else {
             return;
@@ -50,7 +50,7 @@ impl<K: Clone + PartialEq> List<K> {
         self.chosen = Some(keys[self.at].clone());
     }
 
-    /// After other `keys` came. False when what was chosen is there no more: nothing is, then.
+    /// Called after `keys` changed. False when the selected line has gone: then none is selected.
     pub fn settle(&mut self, keys: &[K]) -> bool {
         match self.place(keys) {
             Some(at) => self.at = at,
@@ -61,7 +61,7 @@ impl<K: Clone + PartialEq> List<K> {
     }
 }
 
-/// The first of `count` lines that is shown in a window of `height`, so that the one chosen stands in its middle.
+/// The first of `count` lines that is shown in a window of `height`, so that the selected one is in its middle.
 pub fn top(count: usize, chosen: Option<usize>, height: usize) -> usize {
     let above = chosen.map_or(0, |at| at.saturating_sub(height / 2));
     above.min(count.saturating_sub(height))
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_choice_stays_with_its_line() {
+    fn selection_stays_with_its_line() {
         let mut list = List::new(0, false);
         list.step(&["a", "b", "c"], 1);
         assert_eq!(list.chosen, Some("a"));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_hold_what_is_chosen() {
+    fn windows_contain_the_selection() {
         let check = |count, chosen, first| assert_eq!(top(count, chosen, 10), first);
         check(5, Some(4), 0);
         check(100, None, 0);

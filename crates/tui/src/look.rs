@@ -1,32 +1,32 @@
-//! Colours and glyphs. A colour says nothing that a word, a number or a glyph beside it does not say as well.
+//! Colours and glyphs. Each colour only repeats what a word, a number or a glyph beside it shows.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::border;
 use ratatui::text::{Line, Span};
 
-/// What the terminal can show, and what its user wants.
+/// What the terminal can show, and what its user has set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Not `NO_COLOR`.
+    /// False with `NO_COLOR`.
     pub colour: bool,
-    /// The locale has more than ASCII.
+    /// Whether the locale has more than ASCII.
     pub unicode: bool,
 }
 
-/// What a piece of text is.
+/// The kind of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Plain,
-    /// Beside the point.
+    /// Less important.
     Dim,
     /// Heads of columns, titles.
     Head,
-    /// The title of the pane that has the keys; a key.
+    /// The title of the pane with the focus; a key.
     Focus,
-    /// The line that keys are about.
+    /// The selected line.
     Chosen,
     Good,
-    /// Away from home; moves.
+    /// Processes away from home; moves.
     Away,
     Warn,
     Bad,
@@ -73,7 +73,7 @@ impl Look {
         self.either("→", "->")
     }
 
-    /// Before the line that is chosen and the title that has the keys.
+    /// Mark before the selected line and before the title with the focus.
     pub fn mark(self) -> &'static str {
         self.either("▶", ">")
     }
@@ -85,7 +85,7 @@ impl Look {
         }
     }
 
-    /// Where a typed letter goes.
+    /// The cursor in a filter.
     pub fn caret(self) -> &'static str {
         self.either("▏", "_")
     }
@@ -106,7 +106,8 @@ impl Look {
         }
     }
 
-    /// `value` of `full` in `width` cells; what is beyond `limit` looks different. Something is never shown as nothing.
+    /// A bar of `value` out of `full` in `width` cells; the part beyond `limit` has another glyph. A value above 0 has
+    /// at least one cell.
     pub fn bar(self, value: f64, limit: f64, full: f64, width: u16) -> Vec<Span<'static>> {
         let cells = |v: f64| {
             let share = if full > 0.0 { v / full } else { 0.0 };
@@ -123,7 +124,7 @@ impl Look {
         ]
     }
 
-    /// A command line in at most `width` cells: where its program is goes first.
+    /// A command line in at most `width` cells: the directory of its program is cut first.
     pub fn command(self, text: &str, width: u16) -> String {
         if Span::raw(text).width() <= width.into() {
             return text.to_owned();
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_show_what_is_beyond() {
+    fn bars_mark_the_part_beyond_the_limit() {
         let check = |value, full, unicode: &str, ascii: &str| {
             let shown = BOTH.map(|look| text(look.bar(value, 1.0, full, 8)));
             assert_eq!(shown, [unicode, ascii], "{value} of {full}");
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_lose_their_path_before_their_arguments() {
+    fn paths_are_cut_before_arguments() {
         let check =
             |text: &str, shown: &str| assert_eq!(BOTH[0].command(text, 12), shown, "{text}");
         check("/bin/sh -c x", "/bin/sh -c x");
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn without_colour_there_is_none() {
+    fn no_colour_means_no_colour() {
         for role in [
             Role::Focus,
             Role::Good,

@@ -1,28 +1,28 @@
-//! Moves as they happen: what two looks at the farm differ in.
+//! Moves as they happen: differences between two snapshots of the farm.
 
-use crate::procs::{Proc, Who};
+use crate::procs::{Proc, ProcId};
 use armento_model::NodeName;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// Moves that are remembered: more than any screen has lines.
+/// Moves that are kept: more than any screen has lines.
 const HISTORY_MAX: usize = 1000;
-/// Moves a minute are those of the last one.
+/// Moves per minute are counted over the last minute.
 const MINUTE: Duration = Duration::from_secs(60);
-/// A process that is not older than the last look, and this, was started since.
+/// A process not older than the time since the last snapshot, plus this, was started since.
 const STARTED_MS: u64 = 1000;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Move {
-    /// Counts them.
+    /// Sequence number.
     pub number: u64,
-    pub who: Who,
+    pub id: ProcId,
     pub command: String,
     pub from: NodeName,
     pub to: NodeName,
-    /// How often it moved between the two looks.
+    /// How often it moved between the two snapshots.
     pub times: u64,
-    /// It was started there.
+    /// Whether it was started there.
     pub started: bool,
     /// On the screen's clock.
     pub at: Duration,
@@ -32,7 +32,7 @@ pub struct Move {
 pub struct Moves {
     /// The latest first.
     history: VecDeque<Move>,
-    /// How many there were at each look of the last minute.
+    /// Number of moves at each snapshot of the last minute.
     counts: VecDeque<(Duration, u64)>,
     last_look: Option<Duration>,
     next: u64,
@@ -51,14 +51,14 @@ impl Moves {
         recent.map(|(_, n)| n).sum()
     }
 
-    /// `now` was seen at `at`, and `before` the look before.
-    pub fn look(&mut self, before: &[Proc], now: &[Proc], at: Duration) {
-        let known: HashMap<&Who, &Proc> = before.iter().map(|p| (&p.who, p)).collect();
+    /// Compares the snapshot `now`, taken at `at`, with the one before.
+    pub fn compare(&mut self, before: &[Proc], now: &[Proc], at: Duration) {
+        let known: HashMap<&ProcId, &Proc> = before.iter().map(|p| (&p.id, p)).collect();
         let since = self.last_look.replace(at);
         let between = since.map(|s| at.saturating_sub(s).as_millis() as u64);
         let mut count = 0;
         for proc in now {
-            let Some(seen) = moved(known.get(&proc.who).copied(), proc, between) else {
+            let Some(seen) = moved(known.get(&proc.id).copied(), proc, between) else {
                 continue;
             };
             count += seen.times;
@@ -76,14 +76,14 @@ impl Moves {
     }
 }
 
-/// What happened to `now` since it was `before`. `between` the two looks: milliseconds, if there were two.
+/// What happened to `now` since it was `before`. `between`: milliseconds between the snapshots, if there were two.
 fn moved(before: Option<&Proc>, now: &Proc, between: Option<u64>) -> Option<Move> {
     let (from, times, started) = match before {
         Some(b) if b.info.place != now.info.place => {
             let times = now.info.moves.saturating_sub(b.info.moves).max(1);
             (&b.info.place, times, false)
         }
-        // There and back again. A single one is no move: it was told to stay where it was.
+        // It moved away and back. A single count is no move: it was ordered to stay where it was.
         Some(b) => {
             let times = now.info.moves.saturating_sub(b.info.moves);
             (&b.info.place, Some(times).filter(|n| *n >= 2)?, false)
@@ -99,7 +99,7 @@ fn moved(before: Option<&Proc>, now: &Proc, between: Option<u64>) -> Option<Move
     };
     Some(Move {
         number: 0,
-        who: now.who.clone(),
+        id: now.id.clone(),
         command: now.command.clone(),
         from: from.clone(),
         to: now.info.place.clone(),
@@ -119,7 +119,7 @@ mod tests {
     const S: fn(u64) -> Duration = Duration::from_secs;
 
     #[test]
-    fn moves_are_differences() {
+    fn moves_are_differences_of_snapshots() {
         let with = |place: &str, moves, age_ms| ProcInfo {
             moves,
             age_ms,
@@ -132,7 +132,7 @@ mod tests {
             let now = follow(&before, told);
             let known = moves.history().len();
             at += 1;
-            moves.look(&before, &now, S(at));
+            moves.compare(&before, &now, S(at));
             before = now;
             let fresh = moves.history().len() - known;
             let seen = moves.history().iter().take(fresh);
@@ -141,7 +141,7 @@ mod tests {
                 .collect();
             assert_eq!(seen, want);
         };
-        // At the first look nobody has moved.
+        // The first snapshot has no moves.
         check(vec![with("n3", 1, 500)], &[]);
         check(vec![with("n3", 1, 1500)], &[]);
         check(vec![with("n2", 2, 2500)], &[("n3", "n2", 1, false)]);
@@ -151,7 +151,7 @@ mod tests {
         check(vec![], &[]);
         check(vec![with("n3", 1, 800)], &[("n1", "n3", 1, true)]);
         check(vec![], &[]);
-        // Old already: others' processes are shown now, too.
+        // Long-running: processes of other users are now shown, too.
         check(vec![with("n3", 1, 80_000)], &[]);
         assert_eq!(moves.in_last_minute(S(at)), 7);
         assert_eq!(moves.in_last_minute(S(at + 60)), 0);
@@ -164,7 +164,7 @@ mod tests {
         let mut moves = Moves::default();
         for at in 0..10 {
             let (before, now) = if at % 2 == 0 { (&a, &b) } else { (&b, &a) };
-            moves.look(before, now, S(at));
+            moves.compare(before, now, S(at));
         }
         assert_eq!(moves.history().len(), HISTORY_MAX);
         assert_eq!(moves.history()[0].number, 6000);

@@ -1,4 +1,4 @@
-//! Nodes as lines: columns, order, sums.
+//! The table of nodes: columns, order, sums.
 
 use crate::columns::{Cell, Column, Width};
 use crate::look::Role;
@@ -7,10 +7,11 @@ use armento_model::{clean, size, span};
 use ratatui::text::Line;
 use std::cmp::Ordering;
 
-/// Knowledge older than this is shown as such, milliseconds. Vectors are fresh within seconds on any farm that we can simulate.
+/// Data older than this is marked as old, milliseconds. Vectors are fresh within seconds on any farm that can be
+/// simulated.
 const OLD_MS: u64 = 10_000;
 
-/// More is no load that anybody has seen, and has no room.
+/// Higher loads do not occur, and have no room in the column.
 const LOAD_MAX: f64 = 99_999.0;
 
 pub const COLUMNS: &[Column<NodeInfo>] = &[
@@ -30,7 +31,7 @@ pub const COLUMNS: &[Column<NodeInfo>] = &[
     },
     Column {
         head: "STATE",
-        about: "alive, suspect (not heard of late), down, leaving",
+        about: "alive, suspect (no recent report), down, leaving",
         right: false,
         width: Width::Cells(7),
         rank: 1,
@@ -47,7 +48,7 @@ pub const COLUMNS: &[Column<NodeInfo>] = &[
         rank: 0,
         grows: 3,
         falls: true,
-        cell: |n, c| told(n, c, load),
+        cell: |n, c| if_reported(n, c, load),
         order: |a, b| a.load.total_cmp(&b.load),
     },
     Column {
@@ -58,7 +59,7 @@ pub const COLUMNS: &[Column<NodeInfo>] = &[
         rank: 3,
         grows: 0,
         falls: true,
-        cell: |n, c| told(n, c, |n, c| c.text(n.cores.to_string(), Role::Plain)),
+        cell: |n, c| if_reported(n, c, |n, c| c.text(n.cores.to_string(), Role::Plain)),
         order: |a, b| a.cores.cmp(&b.cores),
     },
     Column {
@@ -69,7 +70,7 @@ pub const COLUMNS: &[Column<NodeInfo>] = &[
         rank: 5,
         grows: 0,
         falls: true,
-        cell: |n, c| told(n, c, |n, c| c.text(n.speed.to_string(), Role::Plain)),
+        cell: |n, c| if_reported(n, c, |n, c| c.text(n.speed.to_string(), Role::Plain)),
         order: |a, b| a.speed.cmp(&b.speed),
     },
     Column {
@@ -80,23 +81,23 @@ pub const COLUMNS: &[Column<NodeInfo>] = &[
         rank: 4,
         grows: 2,
         falls: true,
-        cell: |n, c| told(n, c, memory),
+        cell: |n, c| if_reported(n, c, memory),
         order: |a, b| used_share(a).total_cmp(&used_share(b)),
     },
     Column {
         head: "GUESTS",
-        about: "bodies of other nodes' programs; +N frozen: they wait for a home that is not heard",
+        about: "bodies of other nodes' programs; +N frozen: their home does not answer",
         right: true,
         width: Width::Cells(6),
         rank: 2,
         grows: 0,
         falls: true,
-        cell: |n, c| told(n, c, guests),
+        cell: |n, c| if_reported(n, c, guests),
         order: |a, b| a.guests.cmp(&b.guests),
     },
     Column {
         head: "AGE",
-        about: "how long ago it said so",
+        about: "time since its last report",
         right: true,
         width: Width::Cells(6),
         rank: 2,
@@ -108,7 +109,7 @@ pub const COLUMNS: &[Column<NodeInfo>] = &[
             } else {
                 Role::Plain
             };
-            told(n, c, |n, c| c.text(span(n.age_ms), Role::Plain)).style(c.look.style(role))
+            if_reported(n, c, |n, c| c.text(span(n.age_ms), Role::Plain)).style(c.look.style(role))
         },
         order: |a, b| a.age_ms.cmp(&b.age_ms),
     },
@@ -120,7 +121,7 @@ pub const COLUMNS: &[Column<NodeInfo>] = &[
         rank: 6,
         grows: 0,
         falls: false,
-        cell: |n, c| told(n, c, |n, c| c.text(clean(&n.wire), Role::Dim)),
+        cell: |n, c| if_reported(n, c, |n, c| c.text(clean(&n.wire), Role::Dim)),
         order: |a, b| a.wire.cmp(&b.wire),
     },
     Column {
@@ -144,8 +145,12 @@ fn state_role(state: &str) -> Role {
     }
 }
 
-/// A node that never told anything has no cores.
-fn told(n: &NodeInfo, c: &Cell, cell: fn(&NodeInfo, &Cell) -> Line<'static>) -> Line<'static> {
+/// A node that has never reported has no cores.
+fn if_reported(
+    n: &NodeInfo,
+    c: &Cell,
+    cell: fn(&NodeInfo, &Cell) -> Line<'static>,
+) -> Line<'static> {
     if n.cores == 0 {
         c.text("-", Role::Dim)
     } else {
@@ -166,7 +171,7 @@ fn load(n: &NodeInfo, c: &Cell) -> Line<'static> {
 
 fn memory(n: &NodeInfo, c: &Cell) -> Line<'static> {
     let number = format!(" {}/{}", size(used_kib(n)), size(n.mem_total_kib));
-    // As wide as the widest: bars of all nodes end in one place.
+    // As wide as the widest: bars of all nodes end at the same column.
     let room = c.width.saturating_sub(14);
     let mut spans = c.look.bar(
         used_kib(n) as f64,
@@ -196,12 +201,12 @@ fn used_share(n: &NodeInfo) -> f64 {
     used_kib(n) as f64 / n.mem_total_kib.max(1) as f64
 }
 
-/// What the header says of all nodes.
+/// Sums over all nodes, for the header.
 #[derive(Debug, Default, PartialEq)]
 pub struct Sums {
     pub known: usize,
     pub up: usize,
-    /// Runnable work, and standard processors, of those that are up.
+    /// Runnable work, and standard processors, of nodes that are up.
     pub load: f64,
     pub power: f64,
     pub used_kib: u64,
@@ -228,7 +233,7 @@ pub fn sums(nodes: &[NodeInfo]) -> Sums {
     sums
 }
 
-/// What a full bar of load stands for: the same for all nodes, at least their power.
+/// Load that a full bar stands for: the same for all nodes, at least their power.
 pub fn full(nodes: &[NodeInfo]) -> f64 {
     nodes
         .iter()
@@ -273,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_ordered_as_people_count() {
+    fn names_are_ordered_by_their_numbers() {
         let mut names = ["n10", "fast-2", "n9", "n1", "fast", "n010a", "2", "fast-10"];
         names.sort_by(|a, b| natural(a, b));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! One frame as plain text, as tall as there is something to show: for scripts, logs and pipes.
+//! One frame as plain text, as tall as its contents: for scripts, logs and pipes.
 
 use crate::ask::farm;
 use crate::draw::{paint, text};
@@ -13,10 +13,10 @@ use ratatui::layout::{Rect, Size};
 use std::thread;
 use std::time::Instant;
 
-/// Lines of a frame that nobody scrolls.
+/// Maximum lines of a frame that cannot be scrolled.
 const LINES_MAX: usize = 20_000;
 
-/// Looks twice, a delay apart: CPU% and CALL/s are differences.
+/// Takes two snapshots, a delay apart: CPU% and CALL/s are differences.
 pub fn once(options: &Options, look: Look, width: u16) -> Result<String, AskError> {
     let mut session = Session::connect()?;
     let begun = Instant::now();

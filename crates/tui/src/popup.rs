@@ -1,4 +1,4 @@
-//! What stands before the panes: a question with its choices, an explanation, a refusal, help.
+//! Boxes over the panes: a question with its choices, an explanation, a refusal, help.
 
 mod facts;
 mod help;
@@ -7,7 +7,7 @@ pub use facts::{Fact, explained, known};
 
 use crate::look::{Look, Role};
 use crate::nodes::{is_up, natural};
-use crate::procs::{Proc, Who};
+use crate::procs::{Proc, ProcId};
 use crate::trouble::Trouble;
 use armento_client::api::{Dest, NodeInfo};
 use armento_model::{NodeName, size};
@@ -19,16 +19,16 @@ use ratatui::text::{Line, Span};
 pub struct Popup {
     pub title: String,
     pub body: Body,
-    /// The first line that is shown, or the choice.
+    /// The first line that is shown, or the selected choice.
     pub at: usize,
 }
 
 #[derive(Debug)]
 pub enum Body {
     Help,
-    /// Of this process; empty until the daemon has told.
-    Why(Who, Vec<Fact>),
-    Choice(Who, Vec<Choice>),
+    /// The reason for this process; empty until the daemon has answered.
+    Why(ProcId, Vec<Fact>),
+    Choice(ProcId, Vec<Choice>),
     Trouble(Trouble),
 }
 
@@ -61,17 +61,17 @@ impl Popup {
     }
 
     pub fn why(proc: &Proc) -> Popup {
-        let title = format!("why {}: {}", proc.who.pid, proc.command);
+        let title = format!("why {}: {}", proc.id.pid, proc.command);
         Popup {
             title,
-            body: Body::Why(proc.who.clone(), Vec::new()),
+            body: Body::Why(proc.id.clone(), Vec::new()),
             at: 0,
         }
     }
 
-    /// Nodes that can be asked for it, those with the least load first.
+    /// Nodes that it can be moved to, those with the least load first.
     pub fn migrate(proc: &Proc, nodes: &[NodeInfo]) -> Popup {
-        let Who { home, pid, .. } = &proc.who;
+        let ProcId { home, pid, .. } = &proc.id;
         let here = |n: &NodeName| {
             if *n == proc.info.place {
                 "; it is there"
@@ -111,7 +111,7 @@ impl Popup {
         let choices: Vec<Choice> = std::iter::once(first)
             .chain(others.into_iter().map(other))
             .collect();
-        // Where it is already is no proposal.
+        // Where it already is is not proposed.
         let is_there = |c: &Choice| match &c.dest {
             Dest::Node(n) => *n == proc.info.place,
             _ => !proc.is_away(),
@@ -120,7 +120,7 @@ impl Popup {
         let title = format!("move {pid} to: {}", proc.command);
         Popup {
             title,
-            body: Body::Choice(proc.who.clone(), choices),
+            body: Body::Choice(proc.id.clone(), choices),
             at: elsewhere.unwrap_or(0),
         }
     }
@@ -148,17 +148,17 @@ impl Popup {
         } else {
             ""
         };
-        let title = format!("pin {}{held}: {}", proc.who.pid, proc.command);
-        // What it is not yet.
+        let title = format!("pin {}{held}: {}", proc.id.pid, proc.command);
+        // The state that it is not in.
         let at = usize::from(proc.info.locked);
         Popup {
             title,
-            body: Body::Choice(proc.who.clone(), choices),
+            body: Body::Choice(proc.id.clone(), choices),
             at,
         }
     }
 
-    /// The last line that can be chosen, or that can come first, where there is room for `rows`.
+    /// The last line that can be selected, or be first, in a window of `rows`.
     pub fn last(&self, look: Look, width: u16, rows: usize) -> usize {
         match &self.body {
             Body::Choice(_, choices) => choices.len().saturating_sub(1),
@@ -169,7 +169,7 @@ impl Popup {
     pub fn lines(&self, look: Look, width: u16) -> Vec<Line<'static>> {
         match &self.body {
             Body::Help => help(look, width),
-            Body::Why(_, facts) if facts.is_empty() => vec![Line::from("the daemon is asked")],
+            Body::Why(_, facts) if facts.is_empty() => vec![Line::from("asking the daemon")],
             Body::Why(_, facts) => facts
                 .iter()
                 .flat_map(|f| fact(look, f.0, &f.1, width))
@@ -183,7 +183,7 @@ impl Popup {
         }
     }
 
-    /// Keys of this one, for the footer.
+    /// Its keys, for the footer.
     pub fn keys(&self) -> &'static [(&'static str, &'static str)] {
         match self.body {
             Body::Choice(..) => &[
@@ -217,7 +217,7 @@ mod tests {
     use crate::tests::{node, proc};
 
     #[test]
-    fn home_comes_first_then_who_has_least_to_do() {
+    fn choices_are_home_then_nodes_by_load() {
         let procs = follow(&[], vec![proc(7, "n1", "n3")]);
         let mut nodes = [
             node("n1", 0.1),
@@ -228,10 +228,10 @@ mod tests {
         ];
         nodes[4].state = "down".into();
         let popup = Popup::migrate(&procs[0], &nodes);
-        let Body::Choice(who, choices) = popup.body else {
+        let Body::Choice(id, choices) = popup.body else {
             panic!("a choice")
         };
-        assert_eq!(who, procs[0].who);
+        assert_eq!(id, procs[0].id);
         let shown: Vec<&str> = choices.iter().map(|c| c.text.as_str()).collect();
         assert_eq!(shown, ["home", "n3", "n2", "n10"]);
         assert!(

@@ -1,4 +1,4 @@
-//! Processes: who they are, what two looks at them tell, which of them pass a filter.
+//! Processes: their identity, differences between two snapshots, the filter.
 
 mod columns;
 
@@ -8,20 +8,21 @@ use armento_client::api::ProcInfo;
 use armento_model::{NodeName, Pid, TreeId, clean};
 use std::collections::HashMap;
 
-/// Rates are taken over no less, milliseconds: keepers report each half second, and once more after every change.
+/// Rates are taken over at least this time, milliseconds: keepers report each half second, and once more after every
+/// change.
 const RATE_MS_MIN: u64 = 400;
 
-/// One process of the farm. Pids are those of its home, and are given out again.
+/// One process of the farm. Pids are those of its home, and are reused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Who {
+pub struct ProcId {
     pub home: NodeName,
     pub pid: Pid,
     pub tree: TreeId,
 }
 
-impl Who {
-    pub fn of(p: &ProcInfo) -> Who {
-        Who {
+impl ProcId {
+    pub fn of(p: &ProcInfo) -> ProcId {
+        ProcId {
             home: p.home.clone(),
             pid: p.pid,
             tree: p.tree,
@@ -29,17 +30,17 @@ impl Who {
     }
 }
 
-/// A process and what two looks at it tell.
+/// A process and its rates from two snapshots.
 #[derive(Clone, Debug)]
 pub struct Proc {
-    pub who: Who,
+    pub id: ProcId,
     pub info: ProcInfo,
-    /// Safe to show.
+    /// Without control characters.
     pub command: String,
-    /// Of one processor; `None` until it was seen twice.
+    /// Of one processor; `None` until there are two snapshots.
     pub cpu_percent: Option<f64>,
     pub calls_per_s: Option<f64>,
-    /// Since when rates are taken.
+    /// Start of the interval of the rates.
     base: Sample,
 }
 
@@ -58,14 +59,14 @@ impl Proc {
             forwarded: info.forwarded,
         };
         let mut proc = Proc {
-            who: Who::of(&info),
+            id: ProcId::of(&info),
             command: clean(&info.command),
             info,
             cpu_percent: before.and_then(|b| b.cpu_percent),
             calls_per_s: before.and_then(|b| b.calls_per_s),
             base: before.map_or(now, |b| b.base),
         };
-        // Its age is of the moment at which its keeper looked: no delay on the way falsifies a rate.
+        // Its age is that of the moment at which its keeper took the sample: no delay of the report falsifies a rate.
         let ms = now.age_ms.saturating_sub(proc.base.age_ms);
         if ms >= RATE_MS_MIN || now.age_ms < proc.base.age_ms {
             let rate = |now: u64, before: u64| {
@@ -84,7 +85,7 @@ impl Proc {
         self.info.place != self.info.home
     }
 
-    /// `@n3`: it is there. Otherwise each word is in its pid, command, reason or one of its nodes.
+    /// `@n3`: the process is on n3. Otherwise each word must be part of its pid, command, reason or one of its nodes.
     pub fn passes(&self, filter: &str) -> bool {
         if let Some(place) = filter.strip_prefix('@') {
             return self.info.place.as_str() == place;
@@ -102,11 +103,11 @@ impl Proc {
     }
 }
 
-/// What is now, with rates since `before`.
+/// The processes of `now`, with rates since `before`.
 pub fn follow(before: &[Proc], now: Vec<ProcInfo>) -> Vec<Proc> {
-    let known: HashMap<&Who, &Proc> = before.iter().map(|p| (&p.who, p)).collect();
+    let known: HashMap<&ProcId, &Proc> = before.iter().map(|p| (&p.id, p)).collect();
     let proc = |info: ProcInfo| {
-        let known = known.get(&Who::of(&info)).copied();
+        let known = known.get(&ProcId::of(&info)).copied();
         Proc::new(info, known)
     };
     now.into_iter().map(proc).collect()
@@ -118,7 +119,7 @@ mod tests {
     use crate::tests::{name, proc};
 
     #[test]
-    fn rates_are_those_of_the_keeper_s_looks() {
+    fn rates_use_the_keeper_s_sample_times() {
         let at = |age_ms, cpu_ms, forwarded| ProcInfo {
             age_ms,
             cpu_ms,
@@ -133,16 +134,16 @@ mod tests {
         check(at(1000, 500, 0), None, None);
         check(at(1000, 500, 0), None, None);
         check(at(1500, 750, 50), Some(50.0), Some(100.0));
-        // Told again after a change: too soon for a rate.
+        // Reported again after a change: too soon for a rate.
         check(at(1501, 760, 50), Some(50.0), Some(100.0));
         check(at(2500, 1750, 50), Some(100.0), Some(0.0));
-        // Another process of that number.
+        // Another process with the same pid.
         check(at(10, 1, 0), None, None);
         check(at(510, 501, 0), Some(100.0), Some(0.0));
     }
 
     #[test]
-    fn filters_look_at_all_that_names_it() {
+    fn filters_match_pid_command_reason_and_nodes() {
         let info = ProcInfo {
             command: "lame -b 256 Lied.wav".into(),
             locked: true,

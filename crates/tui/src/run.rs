@@ -1,4 +1,4 @@
-//! The screen while it runs: takes what happens, draws, carries out what keys ask for.
+//! The event loop of the screen: receives events, draws, carries out actions.
 
 use crate::ask::{ask, farm};
 use crate::look::Look;
@@ -10,25 +10,25 @@ use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// What happened and was not seen yet; who has more to say waits.
+/// Events in the queue; senders wait when it is full.
 const EVENTS_MAX: usize = 64;
-/// Ages on the screen are of seconds.
+/// Ages on the screen are in seconds.
 const TICK: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Between two looks at the farm.
+    /// Interval between two snapshots of the farm.
     pub every: Duration,
     /// Processes of all homes.
     pub all: bool,
 }
 
-/// Why there is no screen, or no more.
+/// Why there is no screen, or it ended.
 #[derive(Debug)]
 pub enum Failed {
-    /// The daemon said nothing; the terminal was not touched.
+    /// The daemon did not answer; the terminal was not touched.
     Ask(AskError),
-    /// The terminal cannot be used any more. It was given back as far as that is possible.
+    /// The terminal cannot be used any more. It was restored as far as possible.
     Terminal(io::Error),
 }
 
@@ -38,7 +38,7 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Shows the farm until somebody quits. A daemon must answer at the beginning; it may go away and come back then.
+/// Shows the farm until the user quits. A daemon must answer at the beginning; later it may go away and come back.
 pub fn run(options: &Options, look: Look) -> Result<(), Failed> {
     let begun = Instant::now();
     let farm = Session::connect()
@@ -55,7 +55,7 @@ pub fn run(options: &Options, look: Look) -> Result<(), Failed> {
     let ended = loop {
         screen.draw(&state)?;
         let first = happens.recv_timeout(TICK).unwrap_or(Event::Tick);
-        // A frame for all that has happened meanwhile.
+        // One frame for all pending events.
         let rest = happens.try_iter().take(EVENTS_MAX);
         let mut actions = std::iter::once(first)
             .chain(rest)
@@ -80,7 +80,7 @@ enum End {
     Terminal(String),
 }
 
-/// `Some` when it was the last.
+/// `Some` when the action ends the screen.
 fn carry_out(
     action: Action,
     screen: &mut Screen,

@@ -1,11 +1,11 @@
-//! What the screen knows, and what comes in and goes out. No clock, no I/O: events bring both.
+//! The state of the screen, its events and its actions. No clock, no I/O: events bring both.
 
 use crate::layout::{self, Areas, Pane};
 use crate::list::List;
 use crate::look::Look;
 use crate::moves::Moves;
 use crate::popup::Popup;
-use crate::procs::{Proc, Who};
+use crate::procs::{Proc, ProcId};
 use crate::trouble::Trouble;
 use crate::{nodes, procs};
 use armento_client::api::{Answer, Dest, NodeInfo, ProcInfo};
@@ -15,9 +15,9 @@ use ratatui::layout::Size;
 use std::cmp::Ordering;
 use std::time::Duration;
 
-/// What the daemon has not repeated for this long, beside the delay between two questions, is shown as old.
+/// Data that the daemon has not repeated for this long, beside the interval between two requests, is shown as old.
 const SILENT: Duration = Duration::from_secs(4);
-/// A note goes after this long.
+/// A note disappears after this long.
 const NOTE: Duration = Duration::from_secs(10);
 
 /// What happened.
@@ -26,49 +26,49 @@ pub enum Event {
     Key(KeyEvent),
     /// Columns and rows of the terminal.
     Size(Size),
-    /// Who the daemon is.
+    /// The daemon's farm and node.
     Farm {
         farm: String,
         node: NodeName,
     },
     Nodes(Vec<NodeInfo>),
     Procs(Vec<ProcInfo>),
-    /// It did not tell what it was asked for.
+    /// The daemon did not answer this request.
     Silent(Source, Trouble),
     Answer(Question, Result<Box<Answer>, Trouble>),
-    /// Its number.
+    /// The number of a signal that was caught.
     Signal(i32),
     /// Keys cannot be read any more, for that reason.
     Gone(String),
-    /// Nothing; time goes on.
+    /// Only the time has changed.
     Tick,
 }
 
-/// What is asked for again and again.
+/// Requests that are repeated at intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Nodes,
     Procs,
 }
 
-/// What a key asks for.
+/// Requests that keys make.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
-    Why(Who),
-    Migrate(Who, Dest),
+    Why(ProcId),
+    Migrate(ProcId, Dest),
 }
 
-/// What whoever runs the screen is to do.
+/// Actions that the event loop carries out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Quit,
-    /// As the signal of that number would have it.
+    /// End as the signal of that number would end the process.
     Die(i32),
     /// The terminal cannot be used.
     Fail(String),
     /// Ctrl-Z.
     Suspend,
-    /// Something else wrote on the terminal.
+    /// Another program wrote to the terminal.
     Redraw,
     /// Ask the daemon now: something was changed.
     Look,
@@ -78,11 +78,11 @@ pub enum Action {
     Ask(Question),
 }
 
-/// How well one of the sources is heard.
+/// When one of the sources last answered.
 #[derive(Debug, Default)]
 pub struct Voice {
     pub heard: Option<Duration>,
-    /// Since it was heard.
+    /// The error since the last answer.
     pub trouble: Option<Trouble>,
 }
 
@@ -94,19 +94,19 @@ pub struct State {
     every: Duration,
     pub farm: String,
     pub node: Option<NodeName>,
-    /// Processes of the whole farm are shown.
+    /// Whether processes of the whole farm are shown.
     pub all: bool,
     pub nodes: Vec<NodeInfo>,
     pub procs: Vec<Proc>,
     pub moves: Moves,
-    /// Which of them are shown, in their order.
+    /// Those that are shown, in their order.
     pub node_lines: Vec<usize>,
     pub proc_lines: Vec<usize>,
     pub node_list: List<NodeName>,
-    pub proc_list: List<Who>,
+    pub proc_list: List<ProcId>,
     pub move_list: List<u64>,
     pub pane: Pane,
-    /// Keys go to the filter.
+    /// Whether keys go to the filter.
     pub typing: bool,
     pub popup: Option<Popup>,
     pub note: Option<(Duration, String)>,
@@ -115,7 +115,7 @@ pub struct State {
 }
 
 impl State {
-    /// `every`: between two looks at the farm.
+    /// `every`: interval between two snapshots of the farm.
     pub fn new(look: Look, size: Size, every: Duration, all: bool) -> State {
         let by_cpu = procs::COLUMNS
             .iter()
@@ -155,7 +155,7 @@ impl State {
         &mut self.voices[source as usize]
     }
 
-    /// How long the daemon has not told what `source` asks for, when that is too long, and what it said instead.
+    /// How long the daemon has not answered `source`, when that is too long, and its error.
     pub fn silence(&self, source: Source) -> Option<(Duration, Option<&Trouble>)> {
         let voice = &self.voices[source as usize];
         let since = self.now.saturating_sub(voice.heard.unwrap_or_default());
@@ -168,7 +168,7 @@ impl State {
         (self.now.saturating_sub(*at) < NOTE).then_some(text)
     }
 
-    /// Sorts and filters anew what is known.
+    /// Sorts and filters again.
     pub fn arrange(&mut self) {
         let list = &self.node_list;
         let filter = list.filter.to_lowercase();
@@ -182,7 +182,7 @@ impl State {
 
         let list = &self.proc_list;
         let shown = |p: &Proc| p.passes(&list.filter);
-        let tie = |a: &Proc, b: &Proc| (&a.who.home, a.who.pid).cmp(&(&b.who.home, b.who.pid));
+        let tie = |a: &Proc, b: &Proc| (&a.id.home, a.id.pid).cmp(&(&b.id.home, b.id.pid));
         let order = (procs::COLUMNS[list.sort].order, list.falls);
         self.proc_lines = lines(&self.procs, shown, order, tie);
     }
@@ -194,10 +194,10 @@ impl State {
             .collect()
     }
 
-    pub fn proc_keys(&self) -> Vec<Who> {
+    pub fn proc_keys(&self) -> Vec<ProcId> {
         self.proc_lines
             .iter()
-            .map(|i| self.procs[*i].who.clone())
+            .map(|i| self.procs[*i].id.clone())
             .collect()
     }
 
@@ -205,26 +205,21 @@ impl State {
         self.moves.history().iter().map(|m| m.number).collect()
     }
 
-    /// The process that keys are about: chosen itself, or by one of its moves.
+    /// The process that keys act on: selected itself, or by one of its moves.
     pub fn chosen(&self) -> Option<&Proc> {
-        let who = match self.pane {
+        let id = match self.pane {
             Pane::Nodes => return None,
             Pane::Procs => self.proc_list.chosen.as_ref()?,
             Pane::Moves => {
                 let number = self.move_list.chosen?;
-                &self
-                    .moves
-                    .history()
-                    .iter()
-                    .find(|m| m.number == number)?
-                    .who
+                &self.moves.history().iter().find(|m| m.number == number)?.id
             }
         };
-        self.procs.iter().find(|p| p.who == *who)
+        self.procs.iter().find(|p| p.id == *id)
     }
 }
 
-/// Which of `rows` are shown, in their order; `true`: the largest first. What is equal keeps the order of `tie`.
+/// Those of `rows` that are shown, in their order; `true`: the largest first. Equal rows are in the order of `tie`.
 fn lines<R>(
     rows: &[R],
     shown: impl Fn(&R) -> bool,

@@ -1,4 +1,5 @@
-//! The terminal while the screen has it, and as it was before: after the end, a panic, a signal, and while we are stopped.
+//! The terminal in raw mode, and its restoration: at the end, after a panic or a signal, and while this process is
+//! stopped.
 
 use crate::draw::draw;
 use crate::state::{Event, State};
@@ -21,12 +22,12 @@ use std::{panic, process, thread};
 /// Armento itself failed.
 const FAILED: i32 = 125;
 
-/// Given back when dropped.
+/// The terminal is restored on drop.
 pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
 
 impl Screen {
     pub fn open() -> io::Result<Screen> {
-        give_back_on_panic();
+        restore_on_panic();
         take()?;
         Ok(Screen(fresh()?))
     }
@@ -36,18 +37,18 @@ impl Screen {
         Ok(())
     }
 
-    /// Everything anew: something else wrote there, or took the terminal.
+    /// Draws everything again: another program wrote to the terminal, or changed its mode.
     pub fn again(&mut self) -> io::Result<()> {
-        // Not Terminal::clear: it asks where the cursor is, and our own thread would read the answer.
+        // Not Terminal::clear: it asks for the cursor's position, and the input thread would read the answer.
         disable_raw_mode()?;
         take()?;
         self.0 = fresh()?;
         Ok(())
     }
 
-    /// Stops this process as its shell expects. After: somebody continued it.
+    /// Stops this process as its shell expects. After: it was continued.
     pub fn suspend(&mut self) -> io::Result<()> {
-        give_back();
+        restore();
         emulate_default_handler(SIGTSTP)?;
         self.again()
     }
@@ -55,7 +56,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
@@ -68,17 +69,17 @@ fn take() -> io::Result<()> {
     execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))
 }
 
-/// As far as that is possible: the terminal may be gone.
-fn give_back() {
+/// As far as possible: the terminal may be gone.
+fn restore() {
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
-/// A panic in any thread ends all: what it says must be seen.
-fn give_back_on_panic() {
+/// A panic in any thread ends the process: its message must be visible.
+fn restore_on_panic() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
-        give_back();
+        restore();
         before(info);
         process::exit(FAILED);
     }));
@@ -90,7 +91,7 @@ pub fn terminal_size() -> io::Result<Size> {
     Ok(Size { width, height })
 }
 
-/// Reads keys and hears signals, each in a thread. They end with the process.
+/// Reads keys and catches signals, each in a thread. The threads end with the process.
 pub fn listen(to: &SyncSender<Event>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT])?;
     let heard = to.clone();
@@ -119,7 +120,7 @@ pub fn listen(to: &SyncSender<Event>) -> io::Result<()> {
     Ok(())
 }
 
-/// Dies by a signal as if it had not been caught. Before: the terminal was given back.
+/// Ends by a signal as if it had not been caught. Before: the terminal was restored.
 pub fn die_by(signal: i32) -> io::Result<()> {
     emulate_default_handler(signal)
 }

@@ -1,8 +1,8 @@
-//! Why a question has no answer, and what to do.
+//! Why a request has no answer, and what to do.
 
 use armento_client::AskError;
 
-/// What went wrong, and what to do about it.
+/// An error and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub message: String,

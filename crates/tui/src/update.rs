@@ -1,30 +1,30 @@
-//! What becomes of the screen's state when something happens.
+//! Updates of the state by events.
 
 mod keys;
 
 use crate::popup::{self, Body, Popup};
-use crate::procs::{Who, follow};
+use crate::procs::{ProcId, follow};
 use crate::state::{Action, Event, Question, Source, State, Voice};
 use crate::trouble::Trouble;
 use armento_client::api::{Answer, Dest, NodeInfo, ProcInfo};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 use std::time::Duration;
 
-/// Questions that wait for their answer; a move may take two minutes.
+/// Requests without an answer yet; a move may take two minutes.
 pub const PENDING_MAX: usize = 8;
 /// Letters of a filter.
 const FILTER_MAX: usize = 64;
 
 impl State {
-    /// Takes what happened at `now`; what is to be done about it.
+    /// Processes an event at `now`; returns the action that it requires.
     pub fn update(&mut self, now: Duration, event: Event) -> Option<Action> {
         self.now = now;
         match event {
             Event::Key(key) => return self.key(&key),
             Event::Size(size) => self.size = size,
             Event::Farm { farm, node } => (self.farm, self.node) = (farm, Some(node)),
-            Event::Nodes(nodes) => self.told_nodes(nodes),
-            Event::Procs(procs) => self.told_procs(procs),
+            Event::Nodes(nodes) => self.set_nodes(nodes),
+            Event::Procs(procs) => self.set_procs(procs),
             Event::Silent(source, trouble) => self.voice(source).trouble = Some(trouble),
             Event::Answer(question, answer) => {
                 self.answered(&question, answer);
@@ -39,28 +39,28 @@ impl State {
         None
     }
 
-    fn heard(&mut self, source: Source) {
+    fn set_answered(&mut self, source: Source) {
         *self.voice(source) = Voice {
             heard: Some(self.now),
             trouble: None,
         };
     }
 
-    fn told_nodes(&mut self, nodes: Vec<NodeInfo>) {
-        self.heard(Source::Nodes);
+    fn set_nodes(&mut self, nodes: Vec<NodeInfo>) {
+        self.set_answered(Source::Nodes);
         self.nodes = nodes;
         self.rearrange();
     }
 
-    fn told_procs(&mut self, told: Vec<ProcInfo>) {
-        self.heard(Source::Procs);
-        let procs = follow(&self.procs, told);
-        self.moves.look(&self.procs, &procs, self.now);
+    fn set_procs(&mut self, reported: Vec<ProcInfo>) {
+        self.set_answered(Source::Procs);
+        let procs = follow(&self.procs, reported);
+        self.moves.compare(&self.procs, &procs, self.now);
         self.procs = procs;
         self.rearrange();
     }
 
-    /// Lines in their order; choices whose line is gone are none any more.
+    /// Orders the lines; a selected line that has gone is no longer selected.
     fn rearrange(&mut self) {
         self.arrange();
         let keys = self.node_keys();
@@ -70,19 +70,19 @@ impl State {
         let keys = self.proc_keys();
         let was = self.proc_list.chosen.clone();
         if !self.proc_list.settle(&keys)
-            && let Some(Who { pid, .. }) = &was
+            && let Some(ProcId { pid, .. }) = &was
         {
-            let there = self.procs.iter().any(|p| Some(&p.who) == was.as_ref());
+            let there = self.procs.iter().any(|p| Some(&p.id) == was.as_ref());
             let how = if there {
                 "is not among these lines"
             } else {
                 "has ended"
             };
-            self.say(format!("{pid} {how}"));
+            self.show_note(format!("{pid} {how}"));
         }
     }
 
-    pub fn say(&mut self, note: String) {
+    pub fn show_note(&mut self, note: String) {
         self.note = Some((self.now, note));
     }
 
@@ -91,7 +91,7 @@ impl State {
             self.pending.remove(at);
         }
         match question {
-            Question::Why(who) => {
+            Question::Why(id) => {
                 let facts = match &answer {
                     Ok(answer) => popup::explained(answer, &self.procs, self.node.as_ref()),
                     Err(t) => Some(vec![
@@ -99,36 +99,36 @@ impl State {
                         ("hint", t.hint.clone()),
                     ]),
                 };
-                let told = facts.unwrap_or_else(|| {
+                let explained = facts.unwrap_or_else(|| {
                     vec![("unknown", "the daemon's answer was not understood".into())]
                 });
                 if let Some(Popup {
                     body: Body::Why(asked, facts),
                     ..
                 }) = &mut self.popup
-                    && asked == who
+                    && asked == id
                 {
-                    *facts = told;
+                    *facts = explained;
                 }
             }
-            Question::Migrate(who, to) => self.moved(who, to, answer),
+            Question::Migrate(id, to) => self.moved(id, to, answer),
         }
     }
 
-    fn moved(&mut self, who: &Who, to: &Dest, answer: Result<Box<Answer>, Trouble>) {
-        let pid = who.pid;
+    fn moved(&mut self, id: &ProcId, to: &Dest, answer: Result<Box<Answer>, Trouble>) {
+        let pid = id.pid;
         match answer {
             Ok(answer) => {
                 let words = answer.move_words();
                 let note = match to {
                     Dest::Hold => format!("{pid} is held at home until it is let go (p)"),
-                    Dest::Balance => format!("{pid} goes where the farm wants it"),
+                    Dest::Balance => format!("{pid} is placed by the farm"),
                     _ => words.unwrap_or_else(|| format!("{pid} is moved")),
                 };
-                self.say(note);
+                self.show_note(note);
             }
-            // It would stand in the way of what is being done.
-            Err(t) if self.popup.is_some() || self.typing => self.say(t.message),
+            // A popup would cover what the user is doing.
+            Err(t) if self.popup.is_some() || self.typing => self.show_note(t.message),
             Err(t) => self.popup = Some(Popup::trouble(format!("{pid} goes on as before"), t)),
         }
     }

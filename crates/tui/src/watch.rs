@@ -1,5 +1,4 @@
-//! Asks the daemon again and again, in threads of their own: nodes in one, processes in the other, for those of a whole
-//! farm may take seconds.
+//! Polls the daemon in two threads: one for nodes, one for processes, because those of a whole farm may take seconds.
 //!
 //! ```text
 //!            ┌───────── every delay, or when nudged ────────┐
@@ -21,7 +20,7 @@ use std::time::Duration;
 
 const SOURCES: [Source; 2] = [Source::Nodes, Source::Procs];
 
-/// The threads that watch. They end when nobody takes their events.
+/// The polling threads. They end when their events have no receiver.
 pub struct Watch {
     all: Arc<AtomicBool>,
     nudges: Vec<SyncSender<()>>,
@@ -54,10 +53,10 @@ impl Watch {
         self.now();
     }
 
-    /// Does not wait for the delay to pass.
+    /// Polls without waiting for the interval to pass.
     pub fn now(&self) {
         for nudge in &self.nudges {
-            // Full: it is nudged already.
+            // Full: a poll is pending already.
             if let Err(TrySendError::Disconnected(())) = nudge.try_send(()) {
                 return;
             }
@@ -78,7 +77,7 @@ impl One {
         let mut session = None;
         let mut again = Again::default();
         loop {
-            let (told, pause) = match self.look(&mut session) {
+            let (told, pause) = match self.poll(&mut session) {
                 Ok(event) => {
                     again.found();
                     (event, self.every)
@@ -99,7 +98,7 @@ impl One {
         }
     }
 
-    fn look(&self, session: &mut Option<Session>) -> Result<Event, AskError> {
+    fn poll(&self, session: &mut Option<Session>) -> Result<Event, AskError> {
         let session = match session {
             Some(session) => session,
             None => {
@@ -130,7 +129,7 @@ impl One {
     }
 }
 
-/// The session is of no use any more.
+/// Whether the session can no longer be used.
 fn ends(e: &AskError) -> bool {
     !matches!(e, AskError::Refused(_) | AskError::Late)
 }

@@ -1,4 +1,5 @@
-//! The census of a process' state: what its rows name exists, and its defects only become fewer.
+//! The census of a process' state: files, reasons, guests and tests that its rows name exist, and the number of defects
+//! never increases.
 
 use super::Complaint;
 use super::files::File;
@@ -7,10 +8,10 @@ use armento_model::Stay;
 use std::collections::BTreeSet;
 
 const WHERE: &str = "crates/census/src/lib.rs";
-/// What a guest's file may end in.
+/// Extensions of a guest's source file.
 const GUESTS: &[&str] = &["c", "cc", "go"];
 
-/// What is in the tree that a row may name.
+/// Files, reasons, guests and tests of the tree.
 struct Known<'a> {
     files: BTreeSet<&'a str>,
     tests: BTreeSet<&'a str>,
@@ -31,12 +32,12 @@ pub fn check(tree: &[File]) -> Vec<Complaint> {
     for row in armento_census::rows() {
         found.extend(wrong(row, &known));
         if !seen.insert(row.id) {
-            found.push(fail(row, "this id is another row's, too"));
+            found.push(fail(row, "another row has the same id"));
         }
         missing += usize::from(matches!(row.fate, Fate::Missing { .. }));
         untested += usize::from(row.untested());
     }
-    found.extend(more("missing", missing, MISSING_ALLOWED, "mend one"));
+    found.extend(more("missing", missing, MISSING_ALLOWED, "fix one"));
     found.extend(more(
         "untested",
         untested,
@@ -55,7 +56,7 @@ fn more(what: &str, n: usize, allowed: usize, instead: &str) -> Option<Complaint
     (n > allowed).then(|| Complaint::fail(WHERE, 0, said))
 }
 
-/// Files, reasons, guests and tests that the row names and that are not there.
+/// Files, reasons, guests and tests that the row names and that do not exist.
 fn wrong(row: &Row, known: &Known) -> Vec<Complaint> {
     let mut found = Vec::new();
     if let Some(file) = row.fate.file()
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_name_what_is_there() {
+    fn rows_name_existing_items() {
         let known = Known {
             files: ["a.rs", "guests/signals.c"].into(),
             tests: ["it_moves"].into(),
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_found_by_their_mark() {
+    fn tests_are_found_by_their_attribute() {
         let text =
             "#[test]\n#[should_panic]\nfn one() {\n}\nfn two() {}\n    #[test]\n    fn three() {\n";
         let found: Vec<&str> = functions_of_tests(text).collect();
@@ -137,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn more_than_is_allowed_is_told() {
-        assert!(more("missing", 3, 3, "mend one").is_none());
-        assert!(more("missing", 4, 3, "mend one").is_some_and(|c| c.fails));
+    fn exceeded_limits_are_reported() {
+        assert!(more("missing", 3, 3, "fix one").is_none());
+        assert!(more("missing", 4, 3, "fix one").is_some_and(|c| c.fails));
     }
 }

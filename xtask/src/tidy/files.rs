@@ -1,4 +1,4 @@
-//! Reading the tree, file lengths, and what every crate must say about itself.
+//! Reads the tree; checks file lengths, and the description at the top of every crate.
 
 use super::Complaint;
 use anyhow::{Context, Result};
@@ -12,14 +12,14 @@ pub struct File {
     pub text: String,
 }
 
-/// Not ours to judge: builds, version control, other tools' folders.
+/// Not checked: builds, version control, directories of other tools.
 const SKIP: &[&str] = &["target", ".git", "node_modules"];
 const LINES_WARN: usize = 300;
 const LINES_MAX: usize = 800;
-/// A purpose shorter than this only repeats the name.
+/// A shorter purpose only repeats the name.
 const PURPOSE_MIN: usize = 40;
 
-/// Every text file below `root`, sorted by path. Files that are no UTF-8 are left out.
+/// Every text file below `root`, sorted by path. Files that are not UTF-8 are left out.
 pub fn read(root: &Path) -> Result<Vec<File>> {
     let mut found = Vec::new();
     walk(root, "", &mut found)?;
@@ -45,7 +45,7 @@ fn walk(root: &Path, below: &str, found: &mut Vec<File>) -> Result<()> {
                 walk(root, &path, found)?;
             }
         } else if kind.is_file()
-            // A linked work tree has a file of that name.
+            // In a linked work tree `.git` is a file.
             && !SKIP.contains(&name.as_str())
             && let Ok(text) = std::fs::read_to_string(entry.path())
         {
@@ -67,7 +67,7 @@ pub fn length(file: &File) -> Option<Complaint> {
     }
 }
 
-/// `lib.rs` and `main.rs` of a crate open with what the crate is for.
+/// `lib.rs` and `main.rs` of a crate begin with the purpose of the crate.
 pub fn purpose(file: &File) -> Option<Complaint> {
     let mut parts = file.path.rsplit('/');
     let root_module = matches!(parts.next(), Some("lib.rs" | "main.rs"));
@@ -79,7 +79,7 @@ pub fn purpose(file: &File) -> Option<Complaint> {
     let what = "open with `//!` and the purpose";
     match said {
         PURPOSE_MIN.. => None,
-        // A crate whose first module is still to come.
+        // A crate without a first module yet.
         _ if file.text.lines().count() <= 1 => Some(Complaint::warn(&file.path, 1, what)),
         _ => Some(Complaint::fail(&file.path, 1, what)),
     }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_say_their_purpose() {
+    fn crates_describe_their_purpose() {
         let check = |path: &str, text: &str, bad: bool| {
             assert_eq!(purpose(&file(path, text)).is_some(), bad, "{path}: {text}");
         };

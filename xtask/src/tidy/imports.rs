@@ -1,4 +1,4 @@
-//! What a Rust file imports, read from its tokens: `use` trees and paths in code alike, but those of its tests.
+//! The imports of a Rust file, read from its tokens: `use` trees and paths in code alike, except those of its tests.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::iter::Peekable;
@@ -8,9 +8,9 @@ use std::iter::Peekable;
 pub struct Import {
     /// As written: begins with `crate`, `self`, `super`, or a name.
     pub path: Vec<String>,
-    /// What it is called here.
+    /// Its local name.
     pub name: Option<String>,
-    /// By a `use` that others see.
+    /// Whether it is a `use` visible to others.
     pub offers: bool,
     pub line: usize,
 }
@@ -66,7 +66,7 @@ fn items(tokens: TokenStream, found: &mut Vec<Import>) {
     }
 }
 
-/// The item behind an attribute: up to its body or its end.
+/// The item after an attribute: up to its body or its end.
 fn skip_item(tokens: &mut Tokens) {
     tokens.next();
     for token in tokens.by_ref() {
@@ -91,7 +91,7 @@ fn colons(tokens: &mut Tokens) -> bool {
     true
 }
 
-/// A path in code, of which `names` were read.
+/// The rest of a path in code, of which `names` were read.
 fn path(mut names: Vec<String>, line: usize, tokens: &mut Tokens, found: &mut Vec<Import>) {
     while colons(tokens) {
         match tokens.peek() {
@@ -110,7 +110,7 @@ fn path(mut names: Vec<String>, line: usize, tokens: &mut Tokens, found: &mut Ve
     }
 }
 
-/// What stands behind `use`, or in its braces.
+/// The tree after `use`, or inside its braces.
 fn tree(tokens: &mut Tokens, above: &[String], found: &mut Vec<Import>) {
     let mut names = above.to_vec();
     let mut line = 0;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_see_is_told_by_its_name() {
+    fn re_exports_have_their_new_name() {
         let read = read("pub use a::B as C;\nuse d::E;").unwrap();
         let seen: Vec<_> = read
             .iter()

@@ -1,11 +1,11 @@
-//! Imports only point down: which crate may depend on which.
+//! Dependencies between crates point down only.
 
 use super::Complaint;
 use super::files::File;
 
-/// From the bottom to the top. A crate may import crates of the groups above it in this list, never
-/// of its own group or of a later one. The layers are those of `ARCHITECTURE.md`; `client` stands
-/// low because keepers and hosts speak it, `lab` and `conform` below `cli` because they are verbs.
+/// From the bottom to the top. A crate may import crates of the groups above it in this list, never of its own group or
+/// of a later one. The layers are those of `ARCHITECTURE.md`; `client` is low because keepers and hosts use it, `lab`
+/// and `conform` are below `cli` because they are verbs.
 const LAYERS: &[&[&str]] = &[
     &["model"],
     &["census"],
@@ -25,7 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
     &["bench"],
 ];
-/// `anyhow` throws types away: only where a person reads the message.
+/// `anyhow` loses types: only where a user reads the message.
 const ANYHOW: &[&str] = &["lab", "machines", "conform", "cli", "bench", "xtask"];
 
 fn layer(name: &str) -> Option<usize> {
@@ -63,7 +63,7 @@ pub fn check(file: &File) -> Vec<Complaint> {
     found
 }
 
-/// Names in `[dependencies]` and `[build-dependencies]` with their lines. Tests may look upward.
+/// Names in `[dependencies]` and `[build-dependencies]` with their lines. Tests may depend on higher crates.
 fn dependencies(toml: &str) -> Vec<(usize, &str)> {
     let mut inside = false;
     let mut found = Vec::new();

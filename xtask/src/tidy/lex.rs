@@ -1,4 +1,4 @@
-//! A Rust file cut into code, comments and strings: enough for rules about words.
+//! Splits a Rust file into code, comments and strings: enough for rules about words.
 
 /// What a byte of a source file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_comments_and_strings_part() {
+    fn code_comments_and_strings_are_separated() {
         let check = |source: &str, code: &str, comment: &str| {
             let got = lines(source);
             assert_eq!(got[0].code.trim_end(), code, "{source}");

@@ -1,14 +1,14 @@
-//! Paths: those in `ARCHITECTURE.md` exist, and none names the machine that wrote the code.
+//! Paths: those in `ARCHITECTURE.md` exist, and none is specific to one machine.
 
 use super::Complaint;
 use super::files::File;
 use std::path::Path;
 
-/// Beginnings of absolute paths that exist on no user's machine, in two halves so that this file
-/// does not complain about itself.
+/// Prefixes of absolute paths that exist on no user's machine, in two halves so that this file does not complain about
+/// itself.
 const WORKPLACES: &[(&str, &str)] = &[("/wor", "k/"), ("/wor", "kspace/")];
 
-/// Places of the workplace named in a committed file.
+/// Machine-specific paths in a committed file.
 pub fn machine(file: &File) -> Vec<Complaint> {
     let mut found = Vec::new();
     for (i, line) in file.text.lines().enumerate() {
@@ -25,12 +25,12 @@ pub fn machine(file: &File) -> Vec<Complaint> {
     found
 }
 
-/// A slash begins a path unless something of a path stands before it.
+/// A slash begins a path unless it follows another part of a path.
 fn starts_path(line: &str, at: usize) -> bool {
     !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-*}".contains(c))
 }
 
-/// Paths between backticks that look like files or folders of the tree and are not there.
+/// Paths between backticks that look like files or directories of the tree and do not exist.
 pub fn stale(file: &File, root: &Path) -> Vec<Complaint> {
     let mut found = Vec::new();
     for (i, line) in file.text.lines().enumerate() {
@@ -47,7 +47,7 @@ pub fn stale(file: &File, root: &Path) -> Vec<Complaint> {
     found
 }
 
-/// Neighbours that a file of the walk names in its `From:` and `Next:` lines and that are not there.
+/// Files named in the `From:` and `Next:` lines of a file that do not exist.
 pub fn neighbours(file: &File, root: &Path) -> Vec<Complaint> {
     let head = file.text.lines().take_while(|l| l.starts_with("//!"));
     let named = head

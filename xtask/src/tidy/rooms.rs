@@ -1,8 +1,8 @@
 //! The rooms of a crate: which module may import which.
 //!
-//! A room is a module at the top of a crate, a file or a folder. `crates/NAME/rooms.toml` lists the rooms from the top to
-//! the bottom; a room imports those below it only, and of a folder only what its `mod.rs` offers. No files import each other
-//! in a circle; in a crate without a list that is a warning. Tests may look anywhere.
+//! A room is a module at the top of a crate, a file or a directory. `crates/NAME/rooms.toml` lists the rooms from the
+//! top to the bottom; a room imports those below it only, and of a directory only what its `mod.rs` exports. No files
+//! import each other in a circle; in a crate without a list that is a warning. Tests may import anything.
 
 use super::Complaint;
 use super::files::File;
@@ -25,7 +25,7 @@ struct Listed {
 struct Crate<'a> {
     files: BTreeMap<Module, &'a str>,
     imports: BTreeMap<Module, Vec<Import>>,
-    /// What the face of a folder offers, with the module that has it.
+    /// Exports of the face (`mod.rs`) of a directory, with the module that defines each.
     offered: BTreeMap<(Module, String), Module>,
     list: Option<&'a File>,
 }
@@ -59,7 +59,7 @@ pub fn check(tree: &[File]) -> Vec<Complaint> {
     found
 }
 
-/// The module that a file of the sources is, the root of its crate without a name; none for tests and other programs.
+/// The module of a source file, the root of its crate without a name; none for tests and other programs.
 fn module(path: &str) -> Option<Module> {
     let path = path.strip_suffix(".rs")?;
     let mut names: Module = path.split('/').map(str::to_owned).collect();
@@ -86,7 +86,7 @@ impl<'a> Crate<'a> {
             let Some(path) = self.absolute(from, &import.path) else {
                 continue;
             };
-            // A face that offers what its files have does not use it.
+            // A face that re-exports items of its files does not use them.
             if let Some(to) = self
                 .resolve(&path)
                 .filter(|to| to != from && !to.is_empty())
@@ -120,7 +120,7 @@ impl<'a> Crate<'a> {
         Some(at)
     }
 
-    /// The module that has what a path names.
+    /// The module that defines what a path names.
     fn resolve(&self, path: &Module) -> Option<Module> {
         let at = (0..=path.len())
             .rev()
@@ -166,7 +166,7 @@ impl<'a> Crate<'a> {
         for from in self.files.keys().filter(|m| !m.is_empty()) {
             to.insert(from, self.reached(from).into_iter().map(|r| r.0).collect());
         }
-        // Each turn takes away the files that import none of those left, or that none of those left imports.
+        // Each pass removes the files that import none of the remaining ones, or that none of these imports.
         loop {
             let before = to.len();
             let left: BTreeSet<Module> = to.keys().map(|m| (*m).clone()).collect();
@@ -240,7 +240,7 @@ mod tests {
         files.iter().map(one).collect()
     }
 
-    fn said(files: &[(&str, &str)]) -> Vec<String> {
+    fn messages_of(files: &[(&str, &str)]) -> Vec<String> {
         check(&tree(files))
             .iter()
             .map(ToString::to_string)
@@ -251,23 +251,23 @@ mod tests {
     const LOW: (&str, &str) = ("src/low/mod.rs", "mod part;\npub use part::Thing;");
 
     #[test]
-    fn imports_through_a_face_downward_are_right() {
+    fn downward_imports_through_a_face_pass() {
         let top = (
             "src/top.rs",
             "use crate::low::{Thing, other};\nfn f() { crate::low::go() }",
         );
         let part = ("src/low/part.rs", "pub struct Thing;");
-        assert_eq!(said(&[LIST, LOW, top, part]), [""; 0]);
+        assert_eq!(messages_of(&[LIST, LOW, top, part]), [""; 0]);
     }
 
     #[test]
-    fn an_import_that_points_up_fails() {
+    fn upward_import_fails() {
         let top = ("src/top.rs", "pub struct High;");
         let part = (
             "src/low/part.rs",
             "pub struct Thing;\n\nuse crate::top::High;",
         );
-        let found = said(&[LIST, LOW, top, part]);
+        let found = messages_of(&[LIST, LOW, top, part]);
         assert_eq!(
             found,
             ["crates/a/src/low/part.rs:3: error: low imports top::High, which is above it"]
@@ -275,10 +275,10 @@ mod tests {
     }
 
     #[test]
-    fn an_import_past_a_face_fails() {
+    fn import_past_a_face_fails() {
         let top = ("src/top.rs", "fn f() -> u8 { crate::low::part::deep() }");
         let part = ("src/low/part.rs", "pub struct Thing;");
-        let found = said(&[LIST, LOW, top, part]);
+        let found = messages_of(&[LIST, LOW, top, part]);
         assert_eq!(
             found,
             ["crates/a/src/top.rs:1: error: imports low::part::deep past the face of low"]
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_fails_where_there_is_a_list() {
+    fn circle_fails_in_a_crate_with_a_list() {
         let one = ("src/one.rs", "use crate::two::{self, B};");
         let two = ("src/two.rs", "use super::three;");
         let three = (
@@ -300,7 +300,7 @@ mod tests {
         );
         let unlisted = check(&tree(&[one, two, three, beside]));
         assert_eq!((unlisted.len(), unlisted[0].fails), (3, false));
-        let found = said(&[list, one, two, three, beside]);
+        let found = messages_of(&[list, one, two, three, beside]);
         assert_eq!(
             found,
             [
@@ -313,10 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn the_root_of_a_crate_hides_no_import() {
+    fn re_export_by_the_crate_root_hides_no_import() {
         let root = ("src/lib.rs", "mod top; mod low; pub use top::High;");
         let low = ("src/low.rs", "use crate::High;");
-        let found = said(&[LIST, root, ("src/top.rs", "pub struct High;"), low]);
+        let found = messages_of(&[LIST, root, ("src/top.rs", "pub struct High;"), low]);
         assert_eq!(
             found,
             ["crates/a/src/low.rs:1: error: low imports High, which is above it"]
@@ -324,20 +324,20 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_look_anywhere() {
+    fn tests_may_import_anything() {
         let top = ("src/top.rs", "use crate::low::Thing;");
         let part = (
             "src/low/part.rs",
             "pub struct Thing;\n#[cfg(test)]\nmod tests { use crate::top::f; }",
         );
         let more = ("src/low/tests.rs", "use crate::top::f;");
-        assert_eq!(said(&[LIST, LOW, top, part, more]), [""; 0]);
+        assert_eq!(messages_of(&[LIST, LOW, top, part, more]), [""; 0]);
     }
 
     #[test]
-    fn a_list_names_all_rooms_and_no_others() {
+    fn list_must_name_exactly_the_rooms() {
         let list = ("rooms.toml", "rooms = [\"top\", \"gone\"]");
-        let found = said(&[list, ("src/top.rs", ""), ("src/new.rs", "")]);
+        let found = messages_of(&[list, ("src/top.rs", ""), ("src/new.rs", "")]);
         assert_eq!(
             found,
             [

@@ -1,10 +1,10 @@
-//! Words, unsafe code and unfinished work in Rust files.
+//! Forbidden words, unsafe code and unfinished work in Rust files.
 
 use super::Complaint;
 use super::files::File;
 use super::lex::{self, Line};
 
-/// What may not be written, as code or as a name, with what to do instead.
+/// Forbidden in code or as a name, with the remedy.
 const MARKS: &[(&str, &str)] = &[
     ("todo!", "finish it"),
     ("unimplemented!", "finish it"),
@@ -14,11 +14,11 @@ const MARKS: &[(&str, &str)] = &[
     ),
     ("allow(dead_code", "remove the dead code"),
 ];
-/// One word, one meaning: say source, target, home, node.
+/// One word, one meaning: use source, target, home, node.
 const WORDS: &[&str] = &["master", "slave", "worker", "src", "dst"];
-/// Names that are not ours to choose.
+/// Names given by others.
 const FOREIGN: &[&str] = &["worker_threads", "git master"];
-/// Lines above an `unsafe` block that may hold its `SAFETY:`.
+/// Lines above an `unsafe` block that may contain its `SAFETY:`.
 const SAFETY_REACH: usize = 12;
 
 pub fn check(file: &File) -> Vec<Complaint> {
@@ -46,7 +46,7 @@ pub fn check(file: &File) -> Vec<Complaint> {
     found
 }
 
-/// A word of [`WORDS`] as a name or in a comment. A line with `KERNEL:` quotes the kernel's words.
+/// A word of [`WORDS`] as a name or in a comment. A line with `KERNEL:` quotes names of the kernel.
 fn forbidden(line: &Line) -> Option<&'static str> {
     if line.comment.contains("KERNEL:") {
         return None;
@@ -55,7 +55,7 @@ fn forbidden(line: &Line) -> Option<&'static str> {
     for name in FOREIGN {
         text = text.replace(name, "");
     }
-    // A path is no word: `crates/lab/src/lib.rs`.
+    // Parts of a path are no words: `crates/lab/src/lib.rs`.
     let words = text
         .split_whitespace()
         .filter(|w| !w.contains('/') || w.starts_with("//"));

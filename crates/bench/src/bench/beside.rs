@@ -1,5 +1,5 @@
-//! What moves are measured beside: no bars, but what the same machine does in the same run without us or without
-//! pre-copy. A gap of a program may be the machine's: it is told what one sees beside a plain transfer.
+//! Reference measurements without bars: the same machine in the same run without Armento or without pre-copy. A gap of
+//! a program may be the machine's: the gaps beside a plain transfer are reported.
 
 use crate::bench::others;
 use crate::bench::pause::{gaps, longest, start};
@@ -28,7 +28,7 @@ pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
     }
     match ssh(stage, &lab) {
         Ok(Some(row)) => table.push(row),
-        // Where it is present.
+        // ssh is not installed.
         Ok(None) => {}
         Err(e) => table.push(Row::failed("beside", &format!("ssh: {e:#}"))),
     }
@@ -45,16 +45,16 @@ fn alone(what: String, one: &str, unit: &'static str, values: Vec<f64>) -> Row {
     Row::alone("beside", what, side)
 }
 
-/// Plain TCP beside a program that computes where it comes from, as one that moves out does.
+/// Plain TCP beside a computing program on the sending node, as during a move out.
 fn transfers(stage: &Stage, lab: &Lab, mib: u64, table: &mut Table) -> Result<()> {
-    for (mode, told) in [("drain", "one buffer"), ("receive", "fresh memory")] {
+    for (mode, memory) in [("drain", "one buffer"), ("receive", "fresh memory")] {
         let (mut rates, mut longests) = (Vec::new(), Vec::new());
         for _ in 0..stage.rounds(3, 1) {
             let (rate, gap) = transfer(stage, lab, mib, mode)?;
             rates.push(rate);
             longests.push(gap);
         }
-        let what = |of: &str| format!("{mib} MiB of plain TCP into {told}: {of}");
+        let what = |of: &str| format!("{mib} MiB of plain TCP into {memory}: {of}");
         table.push(alone(what("rate"), "rate", "MB/s", rates));
         let what = what("longest gap of a program beside it");
         table.push(alone(what, "longest", "ms", longests));
@@ -62,7 +62,7 @@ fn transfers(stage: &Stage, lab: &Lab, mib: u64, table: &mut Table) -> Result<()
     Ok(())
 }
 
-/// Its rate, and the longest gap.
+/// The rate of the transfer, and the longest gap.
 fn transfer(stage: &Stage, lab: &Lab, mib: u64, mode: &str) -> Result<(f64, f64)> {
     let (home, away) = (lab.node(1), lab.node(2));
     let (holder, _) = start(stage.native(home, "hold", &["64", "0", "spin"]))?;
@@ -97,13 +97,13 @@ fn stop_copy(stage: &Stage, lab: &Lab, mib: u64) -> Result<Row> {
     ))
 }
 
-/// How long `ssh n2 true` takes, with keys of its own. `None`: there is no sshd.
+/// The duration of `ssh n2 true`, with keys of its own. `None`: there is no sshd.
 fn ssh(stage: &Stage, lab: &Lab) -> Result<Option<Row>> {
     if !Path::new(SSHD).exists() {
         return Ok(None);
     }
     let (home, away) = (lab.node(1), lab.node(2));
-    // Nodes have a /tmp of their own, which goes with them.
+    // Nodes have a /tmp of their own, which ends with them.
     let keys = "ssh-keygen -q -t ed25519 -N '' -f /tmp/key && cat /tmp/key.pub";
     let mut c = home.command("sh");
     c.args(["-c", keys]);

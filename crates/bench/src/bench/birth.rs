@@ -1,4 +1,5 @@
-//! What it costs to be born: an exec that is placed, here or elsewhere, on top of an exec; a fork at a body.
+//! The cost of process creation: an exec that is placed, here or elsewhere, compared with a plain exec; a fork at a
+//! body.
 
 use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit};
@@ -9,9 +10,9 @@ use std::collections::HashSet;
 
 const PLACED: Bar = Bar::AtMost(5.0);
 const FORKED: Bar = Bar::AtMost(1.0);
-/// Two for each of the three nodes: in the first its host starts and its files are brought there.
+/// Two for each of the three nodes: with the first one its host starts and its files are transferred.
 const FIRST: usize = 6;
-/// Where the keeper says which process has moved, in a node.
+/// File on the node where the keeper reports which processes have moved.
 const SUMMARY: &str = "/tmp/birth.json";
 
 pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
@@ -22,8 +23,8 @@ pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Programs are dealt in turn: a third of them stays. The first on each node has its host started and its files
-/// brought there; those are not what is asked.
+/// Programs are placed round-robin: a third of them stays. The first on each node includes the start of its host and
+/// the transfer of its files, which are not measured here.
 fn execs(stage: &Stage, rows: &mut Table) -> Result<()> {
     let lab = stage.farm(Farm {
         deals: true,
@@ -84,7 +85,7 @@ fn begun(command: std::process::Command) -> Result<Vec<(u64, f64)>> {
     all.collect()
 }
 
-/// Processes that have moved. The keeper tells of each at its end, a moment after its parent knows.
+/// Processes that have moved. The keeper reports each at its end, a moment after its parent has been notified.
 fn moved(home: &Node) -> Result<HashSet<u64>> {
     let mut c = home.command("sh");
     c.args(["-c", &format!("sleep 0.5; cat {SUMMARY}")]);

@@ -1,9 +1,8 @@
-//! How fast memory moves: the memory of a process over the whole time of its move, against a plain TCP receive into
+//! Throughput of a move: the memory of a process over the whole time of its move, against a plain TCP receive into
 //! fresh memory of the same page size between the same two nodes; on a shaped link against that link.
 //!
-//! The program sleeps, so that the mover has its core to itself. The move is timed around
-//! `armento migrate`, whose own start (tens of milliseconds) counts against us. Both sides find memory that this
-//! machine has (`Stage::warm`).
+//! The program sleeps, so that the move has a core of its own. The move is timed around `armento migrate`; its own
+//! start (tens of milliseconds) is included. Both sides use memory that the machine already has (`Stage::warm`).
 
 use crate::bench::pause::start;
 use crate::row::{Bar, Row, Samples, Table};
@@ -19,7 +18,7 @@ const LINK: &str = "link of 1 Gbit";
 const GBIT: f64 = 125.0 * 1448.0 / 1538.0;
 
 pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
-    // Bars: issue 4's table.
+    // The bars are requirements of the design.
     for (word, plain, least) in [("plain", true, 0.8), ("TLS", false, 0.5)] {
         let farm = Farm {
             plain,
@@ -57,7 +56,7 @@ fn side(what: &str, values: Vec<f64>) -> Samples {
     }
 }
 
-/// Of the program, and of the memory that it is compared with.
+/// Page size of the program, and of the memory that it is compared with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pages {
     Small,
@@ -65,7 +64,7 @@ enum Pages {
 }
 
 impl Pages {
-    fn told(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Pages::Small => "4 KiB pages",
             Pages::Huge => "huge pages",
@@ -99,7 +98,7 @@ fn against_receive(
         moves.push(moved(stage, lab, mib, pages)?);
         plain.push(received(stage, lab, mib, pages)?);
     }
-    let what = format!("{mib} MiB, {}, {word} / plain receive", pages.told());
+    let what = format!("{mib} MiB, {}, {word} / plain receive", pages.name());
     let (moves, plain) = (side("move", moves), side("plain", plain));
     Ok(Row::ratio("bulk", what, moves, plain, Bar::AtLeast(least)))
 }
@@ -117,7 +116,7 @@ fn moved(stage: &Stage, lab: &Lab, mib: u64, pages: Pages) -> Result<f64> {
     let home = lab.node(1);
     let size = mib.to_string();
     let hold = [&size, "0", pages.held()];
-    // Dropped at the end, and with that killed.
+    // Killed on drop, at the end.
     let (_holder, pid) = start(stage.armento(home, &[], "hold", &hold))?;
     warm(stage, lab, mib, pages)?;
     let m = migrate(home, pid, "n2", Limit::secs(MOVE))?;

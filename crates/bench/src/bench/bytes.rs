@@ -1,5 +1,5 @@
-//! What a move sends of a process half of whose memory is zeros (read, or written) or the text of a file (mapped, or
-//! copied): its bytes against those of its own pages. Moves back and forth: in the first one the files go along.
+//! Bytes sent by a move of a process with half of its memory zeros (read, or written) or the text of a file (mapped, or
+//! copied), against the bytes of its own pages. Moves back and forth: the first one also transfers the files.
 
 use crate::bench::pause::start;
 use crate::row::{Bar, Row, Samples, Table};
@@ -32,7 +32,7 @@ pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
     for (to, sent) in TOUR.iter().zip(sent) {
         let own = side("own", vec![(mib << 19) as f64 / 1e6]);
         let what = format!("{mib} MiB, half of it zeros or text, to {to}: sent / own");
-        // Bar: issue 4's table.
+        // The bar is a requirement of the design.
         let row = Row::ratio("bytes", what, side("sent", sent), own, Bar::AtMost(1.05));
         table.push(row);
     }

@@ -1,8 +1,8 @@
-//! A forwarded call against a bare TCP round trip of the same bytes between the same two nodes,
-//! everything on one core: one that carries next to nothing, one that brings 4 KiB, one that takes 64 KiB.
+//! A forwarded call against a bare TCP round trip of the same bytes between the same two nodes, everything on one core:
+//! one call with almost no data, one that reads 4 KiB, one that writes 64 KiB.
 //!
-//! The bytes are measured, not assumed: what the node's cable carried for a start with the calls less
-//! what it carried for one with next to none, without headers.
+//! The bytes are measured, not assumed: the traffic on the node's link for a run with the calls minus that for a run
+//! with almost none, without headers.
 
 use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit, Running};
@@ -10,7 +10,7 @@ use crate::stage::{Farm, SOON, Stage};
 use anyhow::{Context, Result, bail};
 use armento_lab::{Lab, Node};
 
-/// Calls and round trips of one batch, and batches of one start.
+/// Calls and round trips of one batch, and batches of one run.
 const N: u64 = 4000;
 const BATCHES: &str = "3";
 const PORT: &str = "7900";
@@ -45,7 +45,7 @@ const KINDS: [Kind; 3] = [
 ];
 /// Ethernet, IPv4, TCP with timestamps.
 const HEADERS: f64 = 14.0 + 20.0 + 32.0;
-/// Fewer bytes a call mean that the calls did not travel.
+/// Fewer bytes a call mean that the calls were not forwarded.
 const BYTES_MIN: f64 = 8.0;
 
 pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
@@ -95,14 +95,14 @@ fn one(stage: &Stage, lab: &Lab, kind: &Kind, wire: &str) -> Result<Row> {
     Ok(row.noted(&format!("{ask} bytes there, {answer} back, one core")))
 }
 
-/// One start of the calls; and the bytes of one, asked by the body and answered by its home.
+/// One run of the calls; returns the bytes of one call, request and answer.
 fn first(
     stage: &Stage,
     home: &Node,
     away: &Node,
     call: &str,
 ) -> Result<(Vec<f64>, String, String)> {
-    // The first start on a node brings the program's files there, once.
+    // The first run on a node transfers the program's files, once.
     forwarded(stage, home, away, call, (1, "1"))?;
     let before = Carried::by(away)?;
     forwarded(stage, home, away, call, (1, "1"))?;
@@ -134,7 +134,7 @@ fn side(what: &str, batches_ns: &[f64]) -> Samples {
     }
 }
 
-/// The farm must speak as the bar says.
+/// The farm's wire must be the one of the bar.
 fn check_wire(node: &Node, wire: &str) -> Result<()> {
     let mut c = node.command("armento");
     c.args(["nodes", "--json"]);
@@ -147,7 +147,7 @@ fn check_wire(node: &Node, wire: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a node's cable carried so far: bytes and packets, in and out.
+/// Traffic on a node's link so far: bytes and packets, in and out.
 struct Carried {
     received: (f64, f64),
     sent: (f64, f64),
@@ -182,7 +182,7 @@ impl Carried {
         }
     }
 
-    /// Payload of one call, there and back. `self` was carried for all calls, `none` for the rest.
+    /// Payload of one call, request and answer. `self`: traffic of the run with all calls, `none`: of the run without.
     fn a_call(&self, none: &Carried) -> Result<(String, String)> {
         let batches: f64 = BATCHES.parse()?;
         let calls = N as f64 * (batches + 0.1);
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_a_call_are_what_the_cable_carried() {
+    fn bytes_of_a_call_are_the_traffic_of_the_link() {
         let table = |rx: f64, tx: f64, packets: f64| {
             let text = format!(
                 "Inter-|\n face |\n    lo: 5 5 0 0 0 0 0 0 5 5 0 0 0 0 0 0\n\

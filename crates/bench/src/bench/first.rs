@@ -1,7 +1,7 @@
-//! The first move of a fresh python3: from the decision to where it runs there, as its keeper says.
+//! The first move of a fresh python3: from the order to its resumption on the target, as its keeper reports.
 //!
-//! Its host is new and knows nothing of it; the node has seen a python3 before. The very first one of all, whose
-//! program and libraries go along, is told beside it.
+//! Its host is new and has none of its state; the node has had a python3 before. The very first move, which also
+//! transfers the program and its libraries, is reported separately.
 
 use crate::bench::pause::start;
 use crate::row::{Bar, Row, Samples, Table};
@@ -10,7 +10,7 @@ use crate::stage::{Farm, Stage, migrate};
 use anyhow::Result;
 
 const MOVE: u64 = 60;
-/// With these it holds some 30 MB.
+/// With these modules it has some 30 MB.
 const SCRIPT: &str = "import asyncio, ctypes, decimal, email, http.client, json, sqlite3, ssl, unittest, \
     xml.dom.minidom, os, time; a = list(range(200000)); print('ready', os.getpid(), flush=True); time.sleep(600)";
 
@@ -34,7 +34,7 @@ pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
     };
     let cold = side("of all", vec![took.remove(0)]);
     let known = side("of this one", took);
-    // Bar: issue 4's table.
+    // The bar is a requirement of the design.
     let row = Row::alone("first", "first move of a fresh python3", known);
     table.push(row.barred(Bar::AtMost(40.0)));
     table.push(Row::alone(

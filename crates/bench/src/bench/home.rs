@@ -1,6 +1,6 @@
-//! A program that stays home under `armento run` costs what it costs without.
+//! A program that stays home under `armento run` runs as fast as without it.
 //!
-//! Timed inside the program: what starting costs is bench `start`.
+//! Timed inside the program: the cost of starting is bench `start`.
 
 use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit};

@@ -1,4 +1,4 @@
-//! The benches, the longest last: what it has no time for is said.
+//! The benches, the longest last: those for which no time is left are reported.
 
 mod beside;
 mod birth;
@@ -19,13 +19,13 @@ use crate::row::Table;
 use crate::stage::Stage;
 use anyhow::Result;
 
-/// One bench. `run` adds its rows as it gets them; after `Err` those it has are good.
+/// One bench. `run` adds its rows as it gets them; after `Err` the rows so far are valid.
 pub struct Bench {
     pub name: &'static str,
     pub run: fn(&Stage, &mut Table) -> Result<()>,
-    /// One of those about moves.
+    /// Whether it belongs to the group of moves.
     pub engine: bool,
-    /// Measured when none is named.
+    /// Whether it is run when no bench is named.
     pub everyday: bool,
 }
 
@@ -74,10 +74,10 @@ pub const BENCHES: [Bench; 13] = [
     of_moves("pause", pause::run),
 ];
 
-/// The bars that need runs of their own.
+/// Bars that are measured by other commands.
 pub const ELSEWHERE: &str = "\
 moves of every size: cargo xtask bench engine
-a farm at rest, an owner who comes back: cargo xtask bench rest owner
+an idle farm, a returning owner: cargo xtask bench rest owner
 makespans of scenarios: armento lab play scenarios/paper-equal.toml --policy armento,static,parallel
 conform: all guests, four modes, three times, all equal to native: armento conform --strict --runs 3
 demo: farm time / single-node time <= 0.30: armento demo --json demo.json";

@@ -1,5 +1,5 @@
-//! CRIU and DMTCP, where they are: how long the same program stands still while it is written to a file and read back. They
-//! do not move it; what they take on one node is the least that a move by them would.
+//! CRIU and DMTCP, where they are installed: how long the same program is stopped while it is written to a file and
+//! read back. They do not move it; their time on one node is the least that a move by them would take.
 
 use crate::row::{Row, Samples, Table};
 use crate::run::{self, Limit};
@@ -9,11 +9,11 @@ use anyhow::Result;
 use armento_lab::Lab;
 use std::process::Command;
 
-/// Gigabytes through a slow disk.
+/// Time limit: gigabytes through a slow disk.
 const FILE: u64 = 120;
 
-/// A tool; how it says that it works here; scripts that end with the program stopped and kept, and running again. `DIR` is a
-/// folder for its files, `HOLD` the program.
+/// A tool: a check that it works here; scripts that end with the program stopped and saved, and running again. `DIR` is
+/// a directory for its files, `HOLD` the program.
 struct Tool {
     name: &'static str,
     works: &'static str,
@@ -48,7 +48,7 @@ const TOOLS: [Tool; 2] = [
 pub fn run(stage: &Stage, lab: &Lab, table: &mut Table) {
     for tool in &TOOLS {
         if run::lines(sh(lab, tool.works), Limit::secs(SOON)).is_err() {
-            // No miss: they are measured where they are.
+            // Not a failure: they are measured only where they are installed.
             eprintln!(
                 "beside: {} is not here, or does not work with this kernel",
                 tool.name
@@ -68,7 +68,7 @@ pub fn run(stage: &Stage, lab: &Lab, table: &mut Table) {
     }
 }
 
-/// As root: CRIU needs it, and to both the same is to be done.
+/// As root: CRIU needs it, and both tools are to be treated alike.
 fn sh(lab: &Lab, script: &str) -> Command {
     let mut c = lab.node(1).command("sh");
     c.args(["-c", script]);

@@ -1,4 +1,4 @@
-//! Whose machine it is: what its owner's program loses to guests in its first second, and how long they stay.
+//! Priority of a node's owner: what the owner's program loses to guests in its first second, and how long they stay.
 
 use crate::bench::pause::start;
 use crate::row::{Bar, Row, Samples, Table};
@@ -9,14 +9,14 @@ use armento_lab::Lab;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// About a second on a core of 2025: a period in which nodes speak and look.
+/// About a second on a core of 2025: a period in which nodes send loads and decide.
 const SPIN: &[&str] = &["600000000"];
 /// Longer than guests may stay.
 const STAYS: &[&str] = &["3000000000"];
-/// Until he counts as away, and what is still remembered of his load is gone.
+/// Time until the owner counts as away, and smoothed loads have forgotten its work.
 const FORGOTTEN: Duration = Duration::from_secs(8);
-const LOOK: Duration = Duration::from_millis(50);
-/// Of the first second; one whose share came back after it would have lost half of that.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// Of the first second; a program that got its share only after it would have lost half of that.
 const SLOWER: Bar = Bar::AtMost(1.05);
 const GONE: Bar = Bar::AtMost(5.0);
 
@@ -38,7 +38,7 @@ pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
             Limit::secs(SOON),
         )?)?);
         sleep(FORGOTTEN);
-        gone.push(stays(stage, &lab)?);
+        gone.push(time_until_gone(stage, &lab)?);
         sleep(FORGOTTEN);
     }
     let side = |what: &str, unit, values| Samples {
@@ -65,7 +65,7 @@ fn milliseconds(lines: Vec<String>) -> Result<Vec<f64>> {
     all.with_context(|| format!("expected nanoseconds, not `{}`", lines.join(" / ")))
 }
 
-/// A program of n1 that computes on n2, until dropped.
+/// A program of n1 that computes on n2, killed on drop.
 fn guest(stage: &Stage, lab: &Lab) -> Result<(Running, u32)> {
     let home = lab.node(1);
     let (guest, pid) = start(stage.armento(home, &[], "hold", &["1", "0", "spin"]))?;
@@ -73,8 +73,8 @@ fn guest(stage: &Stage, lab: &Lab) -> Result<(Running, u32)> {
     Ok((guest, pid))
 }
 
-/// Seconds from the moment at which the owner comes until no guest is there.
-fn stays(stage: &Stage, lab: &Lab) -> Result<f64> {
+/// Seconds from the owner's arrival until no guest is there.
+fn time_until_gone(stage: &Stage, lab: &Lab) -> Result<f64> {
     let (_guest, pid) = guest(stage, lab)?;
     let came = Instant::now();
     let _owner = Running::start(stage.native(lab.node(2), "spin", STAYS))?;
@@ -83,7 +83,7 @@ fn stays(stage: &Stage, lab: &Lab) -> Result<f64> {
         if limit.is_over() {
             bail!("the guest is still there after {SOON} s");
         }
-        sleep(LOOK);
+        sleep(CHECK_EVERY);
     }
     Ok(came.elapsed().as_secs_f64())
 }

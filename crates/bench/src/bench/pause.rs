@@ -1,8 +1,8 @@
-//! How long a program stands still while it moves: the longest gap between two looks at its clock
-//! during the move, minus the longest gap a native one sees in a time as long on the same node.
-//! Beside it is told how long the longest was without the time that the machine's own processors stood still.
+//! Downtime of a program in a move: the longest gap between two readings of its clock during the move, minus the
+//! longest gap of a native run of the same duration on the same node. Also reported: the longest gap without the time
+//! in which the machine's own processors were stopped.
 //!
-//! Targets find memory that this machine has (`Stage::warm`).
+//! Targets use memory that the machine already has (`Stage::warm`).
 
 use crate::row::{Bar, Row, Samples, Table, median};
 use crate::run::{Limit, Running};
@@ -13,23 +13,23 @@ use anyhow::{Context, Result, bail};
 use armento_lab::Lab;
 use std::time::Duration;
 
-/// One tour of moves: kind and target. Each is between nodes on different processors where there are two
-/// (lab nodes take them in turn): n3 and n1 share one, and then the program waits for both sides' copying.
+/// One tour of moves: kind and target. Each is between nodes on different processors where there are two (lab nodes
+/// take them in turn): n3 and n1 share one, and then the program waits for both sides' copying.
 const TOUR: [(&str, &str); 4] = [
     ("out", "n2"),
     ("on", "n3"),
     ("back", "n2"),
     ("home", "home"),
 ];
-/// Four gigabytes on a slow day.
+/// Time limit: four gigabytes on a slow machine.
 const MOVE: u64 = 120;
-/// A native run as long as the moves, but no longer than this: the longest gap of more time is only longer.
+/// A native run as long as the moves, but no longer than this: a longer run could only have a longer gap.
 const QUIET_MAX_NS: u64 = 8_000_000_000;
 
-/// A process to move about.
+/// A process that is moved.
 pub struct Case {
     pub name: &'static str,
-    /// What `hold` is told.
+    /// Arguments of `hold`.
     hold: &'static [&'static str],
     rounds: usize,
     bar: Bar,
@@ -50,7 +50,7 @@ const fn case(
     }
 }
 
-/// Bars: issue 4's table and `design.md` §10.
+/// The bars are requirements of the design.
 const CASES: [Case; 12] = [
     case("64 MB idle", &["64", "0", "spin"], 3, 10.0),
     case("64 MB 20 MB/s", &["64", "20000000", "spin"], 3, 10.0),
@@ -98,9 +98,9 @@ struct Step {
     native: f64,
     keeper: f64,
     took: f64,
-    /// How long after the order the longest gap began.
+    /// Time from the order to the begin of the longest gap.
     when: f64,
-    /// The longest gap without what the machine's processors stood still; NaN when nobody saw that.
+    /// The longest gap without standstills of the machine's processors; NaN when these were not measured.
     ours: f64,
 }
 
@@ -155,7 +155,7 @@ fn judge(case: &Case, tours: &[Vec<Step>]) -> Vec<Row> {
             n => format!("{n:.2}"),
         };
         let told = format!(
-            "without the machine's standstills {without}, keeper says {:.2}, move took {:.0}, gap at {:.0} ms",
+            "without the machine's standstills {without}, keeper reports {:.2}, move took {:.0}, gap at {:.0} ms",
             median(&keeper.values),
             median(&took.values),
             median(&when.values)
@@ -199,7 +199,7 @@ fn idle(command: std::process::Command, ns: u64) -> Result<(u64, Vec<Gap>)> {
     Ok((begin, gaps(holder)?))
 }
 
-/// Starts `hold` and waits until it holds.
+/// Starts `hold` and waits until it has its memory.
 pub fn start(command: std::process::Command) -> Result<(Running, u32)> {
     let mut holder = Running::start(command)?;
     let line = holder.line(Limit::secs(2 * SOON))?;
@@ -209,11 +209,11 @@ pub fn start(command: std::process::Command) -> Result<(Running, u32)> {
 
 pub fn gaps(holder: Running) -> Result<Vec<Gap>> {
     holder.signal(sys::SIGUSR1)?;
-    // It looks at all its memory first.
+    // It first reads all its memory.
     let lines = holder.finish(Limit::secs(MOVE))?;
     let (last, lines) = lines.split_last().context("`hold` printed nothing")?;
     if last != "lost 0" {
-        bail!("the machine is too busy to tell gaps apart: {last}");
+        bail!("the machine is too busy to distinguish gaps: {last}");
     }
     let gap = |l: &String| {
         l.split_once(' ')
@@ -225,7 +225,7 @@ pub fn gaps(holder: Running) -> Result<Vec<Gap>> {
         .collect()
 }
 
-/// The longest gap that touches the time from `begin` to `end`; of no length if there is none.
+/// The longest gap that overlaps the time from `begin` to `end`; of length 0 if there is none.
 pub fn longest(gaps: &[Gap], begin: u64, end: u64) -> Gap {
     let all = touching(gaps, begin, end);
     all.max_by_key(|g| g.1).copied().unwrap_or((begin, 0))

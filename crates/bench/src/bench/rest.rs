@@ -1,4 +1,4 @@
-//! What a farm costs on which nothing runs: its daemons' CPU and memory, and what they say to each other.
+//! The cost of an idle farm: CPU and memory of its daemons, and the traffic between them.
 
 use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit};
@@ -8,18 +8,19 @@ use armento_lab::{Lab, Node, Spec};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Nodes of the farm whose daemons are weighed, and of that whose words are counted. Bars: design, budgets.
+/// Nodes of the farm for CPU and memory of daemons, and of the farm for traffic. The bars are budgets of the
+/// design.
 const NODES: usize = 16;
 const NODES_MANY: usize = 64;
 const NODES_QUICK: usize = 4;
 const CPU: Bar = Bar::AtMost(0.5);
 const MEMORY: Bar = Bar::AtMost(20.0);
 const WORDS: Bar = Bar::AtMost(4.0);
-/// Until everybody has heard of everybody, and speeds are known.
+/// Time until all nodes have received all loads, and speeds are measured.
 const SETTLES: Duration = Duration::from_secs(30);
 const WATCHED: Duration = Duration::from_secs(40);
 
-/// Prints nanoseconds of CPU of a node's daemon, its memory in KiB, and bytes that left and reached the node.
+/// Prints nanoseconds of CPU of a node's daemon, its memory in KiB, and bytes sent and received by the node.
 const LOOK: &str = "pid=$(pgrep -f '[a]rmento node$')
 cat /proc/$pid/task/*/schedstat | awk '{ ns += $1 } END { printf \"%.0f\\n\", ns }'
 awk '/^VmRSS/ { print $2 }' /proc/$pid/status
@@ -42,18 +43,18 @@ pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
     rows.extend([
         row(n, "CPU of a daemon", "%", &few, |c| c.percent).barred(CPU),
         row(n, "its memory", "MB", &few, |c| c.mb).barred(MEMORY),
-        row(m, "what a node says", "KB/s", &many, |c| c.out_kb).barred(WORDS),
-        row(m, "what it hears", "KB/s", &many, |c| c.in_kb).barred(WORDS),
+        row(m, "sent by a node", "KB/s", &many, |c| c.out_kb).barred(WORDS),
+        row(m, "received by a node", "KB/s", &many, |c| c.in_kb).barred(WORDS),
     ]);
     Ok(())
 }
 
-/// Of one node, over the time it was watched.
+/// Of one node, over the time of measurement.
 struct Cost {
     /// Of one core.
     percent: f64,
     mb: f64,
-    /// Thousands of bytes a second, frames whole.
+    /// Thousands of bytes a second, with all headers.
     out_kb: f64,
     in_kb: f64,
 }
@@ -68,9 +69,9 @@ fn costs(stage: &Stage, nodes: usize) -> Result<Vec<Cost>> {
     };
     let lab = Lab::up(spec)?;
     sleep(SETTLES);
-    let before = looks(&lab)?;
+    let before = read_all(&lab)?;
     sleep(WATCHED);
-    let after = looks(&lab)?;
+    let after = read_all(&lab)?;
     lab.down()?;
     Ok(before.iter().zip(&after).map(|(b, a)| a.since(b)).collect())
 }
@@ -95,11 +96,11 @@ impl Seen {
     }
 }
 
-fn looks(lab: &Lab) -> Result<Vec<Seen>> {
-    lab.nodes().iter().map(look).collect()
+fn read_all(lab: &Lab) -> Result<Vec<Seen>> {
+    lab.nodes().iter().map(read).collect()
 }
 
-fn look(node: &Node) -> Result<Seen> {
+fn read(node: &Node) -> Result<Seen> {
     let mut c = node.command("sh");
     c.args(["-c", LOOK]);
     let at = Instant::now();

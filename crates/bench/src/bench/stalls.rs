@@ -1,5 +1,5 @@
-//! Four gigabytes, written at random places, a twentieth of them a second: how long the whole move takes, and
-//! how long the program stands still behind it. CRIU's post-copy takes 40 s and stalls for 36 of them (anchors).
+//! Four gigabytes, written at random places, a twentieth of them a second: the duration of the whole move, and the
+//! stalls of the program after the pause. CRIU's post-copy takes 40 s and stalls for 36 of them (anchors).
 
 use crate::bench::pause::{gaps, start};
 use crate::row::{Bar, Row, Samples, Table};
@@ -9,9 +9,9 @@ use anyhow::Result;
 use std::time::Duration;
 
 const MOVE: u64 = 120;
-/// Shorter gaps behind the pause are no stalls.
+/// Shorter gaps after the pause are no stalls.
 const STALL_NS: u64 = 5_000_000;
-/// Behind the move, for what it left to be done.
+/// Time after the move for remaining page transfers.
 const AFTER: Duration = Duration::from_secs(3);
 
 pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
@@ -47,7 +47,7 @@ pub fn run(stage: &Stage, table: &mut Table) -> Result<()> {
         values,
     };
     let what = |of: &str| format!("{mib} MiB, 5 %/s at random: {of}");
-    // Bars: issue 4's table.
+    // The bars are requirements of the design.
     let rows = [
         Row::alone("stalls", what("whole move"), side("whole", "s", took)).barred(Bar::AtMost(5.0)),
         Row::alone("stalls", what("longest gap"), side("longest", "ms", pauses)),

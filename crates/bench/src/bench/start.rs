@@ -1,4 +1,4 @@
-//! What `armento run` adds to the start and the end of a program.
+//! Time that `armento run` adds to the start and the end of a program.
 
 use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit};
@@ -6,14 +6,14 @@ use crate::stage::{Farm, SOON, Stage};
 use anyhow::{Context, Result};
 use armento_lab::Lab;
 
-/// No more rounds after this.
+/// No new round begins after this.
 const SECONDS: &str = "10";
 const BAR: Bar = Bar::AtMost(15.0);
 
 pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
     let lab = stage.farm(Farm::default())?;
-    // The first is placed where the farm wants it, as a user's would be; the second tells how much
-    // of that is the way out and back.
+    // The first is placed by the farm, as a user's program would be; the second shows how much of the time is the way
+    // out and back.
     for command in ["run true", "run --stay true"] {
         rows.push(one(stage, &lab, command)?);
     }

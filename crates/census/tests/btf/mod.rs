@@ -1,8 +1,8 @@
-//! The fields of structs as the running kernel's type information (BTF) tells them.
+//! Fields of structs from the running kernel's type information (BTF).
 //!
 //! KERNEL: Documentation/bpf/btf.rst: a header, then types one after another, then the strings that they name.
 
-/// Kinds of types that are looked into or through.
+/// Kinds of types that are followed.
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const TYPEDEF: u32 = 8;
@@ -13,7 +13,7 @@ const HEADER_MIN: usize = 24;
 struct Type {
     kind: u32,
     name: u32,
-    /// Of a struct unused; else the type that it stands for.
+    /// Unused for a struct; otherwise the type that it refers to.
     of: u32,
     /// Name and type of each.
     members: Vec<(u32, u32)>,
@@ -30,7 +30,7 @@ fn word(b: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(four))
 }
 
-/// Bytes behind a type of this kind with `n` entries. KERNEL: btf.rst, "Type Encoding".
+/// Bytes after a type of this kind with `n` entries. KERNEL: btf.rst, "Type Encoding".
 fn tail(kind: u32, n: usize) -> Option<usize> {
     Some(match kind {
         1 | 14 | 17 => 4,
@@ -45,7 +45,7 @@ fn tail(kind: u32, n: usize) -> Option<usize> {
 }
 
 impl Btf {
-    /// `None`: not what this reads.
+    /// `None`: not in the supported format.
     pub fn parse(raw: &[u8]) -> Option<Btf> {
         if raw.len() < HEADER_MIN || word(raw, 0)? & 0xffff != MAGIC {
             return None;

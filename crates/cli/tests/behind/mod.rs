@@ -1,10 +1,10 @@
-//! Memory that comes behind the flip (post-copy), all of it, of a program that changes it all the time.
+//! Post-copy of all memory of a program that changes all of it all the time.
 
 use crate::lab::{Farm, until};
 use std::time::Duration;
 
-/// Strings that are written at random, grow (realloc, which moves big ones with mremap) and are given up, and children
-/// that look at all of them; which pages of one are there. Everything follows from one number.
+/// Strings that are written at random, grow (realloc, which moves big ones with mremap) and are freed, and children
+/// that read all of them. All of it follows from one seed. The pages of one string are reported too.
 const PROGRAM: &str = r#"$| = 1; $r = 12345; sub dice { $r = ($r * 1103515245 + 12345) % 2147483648; int($r / 65536) % $_[0] }
  for $i (0..99) { $m[$i] = chr(65 + $i % 26) x 200000 }
  for $k (1..60) {
@@ -14,7 +14,7 @@ const PROGRAM: &str = r#"$| = 1; $r = 12345; sub dice { $r = ($r * 1103515245 + 
   $v = "\0" x 40; $at = unpack("J", pack("p", $m[0])); syscall(27, ($at + 4095) & ~4095, 40 * 4096, $v);
   print "$k ", unpack("%32C*", join "", @m), " ", unpack("%32C*", $v & ("\1" x 40)), "\n"; select undef, undef, undef, 0.04 }"#;
 
-/// Daemons whose hosts send everything behind the flip.
+/// Restarts daemons so that their hosts send all memory after the flip.
 fn all_later(farm: &Farm) {
     for node in ["n2", "n3"] {
         farm.sh(node, "pkill -f '[a]rmento node'");
@@ -58,7 +58,7 @@ pub fn nothing_is_lost(farm: &Farm) {
     );
 }
 
-/// Who still holds a part of it is killed: the rest cannot go on, and says so.
+/// The source that still holds pages is killed: the program cannot go on, and that is reported.
 pub fn a_source_dies(farm: &Farm) {
     let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
     for (before, to, source) in [("", "n2", "n1"), ("n2", "n3", "n2")] {
@@ -77,7 +77,7 @@ pub fn a_source_dies(farm: &Farm) {
             native.starts_with(&farm.sh("n1", "cat /tmp/out")),
             "{source}"
         );
-        until("the end of every part of it", || {
+        until("the end of all its bodies", || {
             let gone = |node| !farm.run(node, "pgrep '^perl$'").status.success();
             ["n1", "n2", "n3"].into_iter().all(gone)
         });

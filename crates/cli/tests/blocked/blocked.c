@@ -117,7 +117,7 @@ struct timespec *in_limit(clockid_t id, int absolute)
 
 static void on(int s) { say("# handled"); }
 
-/* In a thread of the caller, when the other knocks. */
+/* Runs in a thread of the calling process, when the other process writes to the pipe `knock`. */
 static void *wakes(void *unused)
 {
     char c;
@@ -126,7 +126,7 @@ static void *wakes(void *unused)
     return unused;
 }
 
-/* Who ends the wait: reads line by line what to do. */
+/* The other process: reads line by line how to end the wait. */
 static void attend(void)
 {
     char line[32];
@@ -201,10 +201,10 @@ int main(int argc, char **argv)
     say("%s: %ld %s", row->name, r, r == -1 ? strerrorname_np(e) : "");
     if (!strcmp(argv[2], "expire")) {
         HOLDS(took >= limit);
-        /* It has not begun anew at the last move. */
+        /* The limit did not restart at the last move. */
         HOLDS(took < limit + (later() - marked()) / 2);
     }
-    /* What the call took or put is there once: the other is asked for what is left. */
+    /* The call read or wrote its data once: the other process reads the rest. */
     if (p[0] != p[1])
         say("  left %ld", queued(p[0]));
     return 0;

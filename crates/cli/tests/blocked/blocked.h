@@ -1,7 +1,7 @@
-/* One blocking call, in which its process is moved about: what all rows share.
+/* One blocking call, in which its process is moved about: shared by all rows.
  *
- * blocked ROW KIND: sets up, forks the one who will end the wait, and makes the call. Lines that begin with # are for
- * the test, all others are what must be the same natively. The other is told by standard input what to do:
+ * blocked ROW KIND: sets up, forks the process that will end the wait, and makes the call. Lines that begin with #
+ * are for the test, all others must be those of a native run. Commands to the other process, on standard input:
  *   mark    the call has been seen; remember the time       late    the last move has been
  *   signal  a signal with a handler                         wake    what the call waits for, or a part of it
  *   end     the call has returned
@@ -49,12 +49,12 @@
 
 enum {
     HERE = 1,     /* the body's kernel waits, not the deputy */
-    STAYS = 2,    /* who is in it does not move */
-    COMES = 64,   /* who is in it comes home by himself */
-    THREAD = 4,   /* a thread of the same process ends it */
-    SIGNALS = 8,  /* what it waits for is a signal: no other handler runs */
-    TIMED = 16,   /* `limit` ends it */
-    TWICE = 32,   /* what it waits for comes in two parts: `part` */
+    STAYS = 2,    /* a process in this call does not move */
+    COMES = 64,   /* a process in this call is moved home */
+    THREAD = 4,   /* a thread of the same process ends the call */
+    SIGNALS = 8,  /* the call waits for a signal: no other handler runs */
+    TIMED = 16,   /* `limit` ends the call */
+    TWICE = 32,   /* the call waits for two parts: `part` */
 };
 
 struct row {
@@ -73,7 +73,7 @@ struct row {
     __attribute__((used, section("rows"))) static struct row *row_##id =                           \
         &(struct row){#id, number, flags, setup_##id, call_##id, wake_##id};
 
-/* Descriptors, by row; who called; seconds that a timed call waits. */
+/* Descriptors, by row; the calling process; seconds that a timed call waits. */
 extern int p[2], q[2], fd;
 extern pid_t caller;
 extern long limit;
@@ -82,18 +82,18 @@ extern char buf[1 << 19];
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 double now(void);
-/* When the call had been seen, and when the last was done to it. */
+/* When the call was seen, and the time of the last move. */
 double marked(void), later(void);
 #define CALL(name, ...) syscall(SYS_##name, ##__VA_ARGS__)
-/* A call, and what it has brought when it has not failed. */
+/* The value of a call, or -1 when it failed. */
 #define OK(call, value) ({ long r_ = (call); r_ < 0 ? -1 : (long)(value); })
 /* Prints a number or text that belongs to the result. */
 #define AND(format, ...) (say("  " format, __VA_ARGS__), 0)
 #define HOLDS(condition) (say("  %s: %s", (condition) ? "holds" : "DOES NOT HOLD", #condition), 0)
 
-/* Fills a pipe or socket until it takes no more. */
+/* Fills a pipe or socket until a write would block. */
 void fill(int to);
-/* Reads until so many bytes are there; says how many, and a sum of them. */
+/* Reads so many bytes; prints their number and a checksum. */
 void drain(int from, long bytes);
 void sockets(int type);
 void give(int to, const char *text);

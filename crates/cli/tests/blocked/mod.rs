@@ -1,15 +1,15 @@
-//! A process is moved in the midst of each blocking call: out, on, home and out again, with the call begun at home and
-//! begun away. Before every move it is seen to be in the call (/proc/PID/syscall, of the body and of the deputy); then
-//! another process ends the wait. What it returned and did must be what it returns and does natively.
+//! A process is moved while it blocks in each blocking call: out, on to another node, home and out again, with the call
+//! begun at home and begun away. Before every move the test sees it in the call (/proc/PID/syscall, of the body and of
+//! the deputy); then another process ends the wait. Results and effects of the call must be those of a native run.
 //!
-//! Rows: `rows.c`, `waits.c`. To look at some alone: `ARMENTO_ROWS=poll,flock`.
+//! Rows: `rows.c`, `waits.c`. To run only some of them: `ARMENTO_ROWS=poll,flock`.
 
 mod play;
 mod since;
 
 use crate::lab::{self, Farm};
 use play::{Case, Kind, Player};
-pub use since::waits_on_from_home;
+pub use since::waits_begun_at_home_keep_their_limit;
 use std::collections::VecDeque;
 use std::fs;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const SOURCES: [(&str, &str); 4] = [
 ];
 /// Cases at once: most of their time they wait.
 const PLAYERS: usize = 4;
-/// Rows that are known to fail, of which kinds, and why (`docs/rfd/0013-waits-keep-their-remaining-time.md`).
+/// Rows that are known to fail, by kind, and why (`docs/rfd/0013-waits-keep-their-remaining-time.md`).
 const GAPS: [(&str, &[Kind], &str); 3] = [
     (
         "sigtimedwait",
@@ -34,12 +34,12 @@ const GAPS: [(&str, &[Kind], &str); 3] = [
     ("semtimedop", &[Kind::Expire], "its time began at home"),
 ];
 
-/// What the tables of the C files say of a row.
+/// One row of the tables in the C files.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub number: usize,
     pub name: String,
-    /// Of its call.
+    /// Number of the system call.
     pub nr: u64,
     flags: u32,
 }
@@ -58,15 +58,15 @@ impl Row {
     fn is(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
-    /// The body's kernel waits, not the deputy.
+    /// Whether the body's kernel waits, not the deputy.
     pub fn here(&self) -> bool {
         self.is(1)
     }
-    /// Who is in it does not move.
+    /// Whether a process in this call does not move.
     pub fn stays(&self) -> bool {
         self.is(2)
     }
-    /// Who is in it comes home.
+    /// Whether a process in this call is moved home.
     pub fn comes(&self) -> bool {
         self.is(64)
     }
@@ -92,7 +92,7 @@ impl Row {
     }
 }
 
-/// The node's root, as we see it.
+/// The node's root directory, as the test sees it.
 pub fn root(farm: &Farm, node: &str) -> PathBuf {
     let pids = fs::read(format!("/run/armento-lab/{}/pids.json", farm.name)).expect("a lab");
     let pids: serde_json::Value = serde_json::from_slice(&pids).expect("JSON");
@@ -113,7 +113,7 @@ fn build(farm: &Farm) -> Vec<Row> {
         .enumerate()
         .map(|(i, line)| Row::of(i, line))
         .collect();
-    // Each a name of its own, by which bodies are known.
+    // Each case has a file name of its own, by which the test finds the body.
     let link = format!(
         "cd /tmp/blocked; for i in $(seq 0 {}); do ln b b$i; done",
         rows.len() - 1
@@ -133,7 +133,7 @@ fn cases(rows: &[Row], long: bool) -> VecDeque<Case> {
     rows.iter().filter(wanted).flat_map(of).collect()
 }
 
-pub fn is_moved_in_every_call(farm: &Farm) {
+pub fn every_call_survives_moves(farm: &Farm) {
     let rows = build(farm);
     let long = lab::is_long();
     let queue = Mutex::new(cases(&rows, long));

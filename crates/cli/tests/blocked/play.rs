@@ -1,4 +1,4 @@
-//! One case: a program that blocks, seen, moved, woken and compared.
+//! One case: a program blocks, is wait_until_in_call in the call, is moved and woken, and its results are compared.
 
 use super::{Row, root};
 use crate::lab::{Farm, within};
@@ -12,16 +12,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
-/// Longest wait for anything.
+/// Longest wait for any event.
 const LONG: Duration = Duration::from_secs(60);
-/// As `armento migrate`.
+/// The time limit of `armento migrate`.
 const MOVE: Duration = Duration::from_secs(130);
-/// Between what has been seen and the last move of a call that a time-out ends: as much later may it end, and still
-/// be known to have gone on with what was left.
+/// Time between the test's last check of the call and the last move of a call that a time-out ends. The call may end
+/// this much later and still count as resumed with its remaining time.
 const LATE: Duration = Duration::from_secs(4);
-/// What has been seen is to be noted at once.
+/// Interval between checks: an event must be noticed at once.
 const LOOK: Duration = Duration::from_millis(5);
-/// So long at least has a call waited that says what is left of its time.
+/// A call has waited at least this long before its remaining time is checked.
 const BREATH: Duration = Duration::from_secs(1);
 const WRITE: u64 = 1;
 const RESTART_SYSCALL: u64 = 219;
@@ -68,7 +68,7 @@ impl Case {
     }
 }
 
-/// How a program is started, where it is then, and where it is sent while it blocks.
+/// How a program is started, where it then is, and where it is sent while it blocks.
 struct Way {
     run: &'static str,
     at: &'static str,
@@ -93,7 +93,7 @@ const WAYS: [Way; 2] = [
     },
 ];
 
-/// What it has said so far.
+/// The lines that the program has printed so far.
 #[derive(Default)]
 struct Said {
     lines: Vec<String>,
@@ -112,13 +112,13 @@ struct Running<'a> {
 
 pub struct Player {
     lab: String,
-    /// By node.
+    /// Roots of the nodes, in their order.
     roots: [PathBuf; 3],
     session: Session,
     pub moves: u32,
 }
 
-type Told<T> = Result<T, String>;
+type Checked<T> = Result<T, String>;
 
 impl Player {
     pub fn new(farm: &Farm) -> Player {
@@ -132,8 +132,8 @@ impl Player {
         }
     }
 
-    /// All ways of it against native.
-    pub fn case(&mut self, case: &Case) -> Told<()> {
+    /// Compares all ways with a native run.
+    pub fn case(&mut self, case: &Case) -> Checked<()> {
         let native = self
             .run(case, &NATIVE)
             .map_err(|e| format!("native: {e}"))?;
@@ -152,7 +152,7 @@ impl Player {
         }
     }
 
-    fn run(&mut self, case: &Case, way: &Way) -> Told<Vec<String>> {
+    fn run(&mut self, case: &Case, way: &Way) -> Checked<Vec<String>> {
         let mut c = Command::new(ARMENTO);
         let (row, word) = (&case.row, case.kind.word());
         let program = format!(
@@ -186,10 +186,10 @@ impl Player {
             pid: 0,
             at: way.at,
         };
-        let told = r.play(way);
+        let result = r.play(way);
         let lines = r.lines();
-        told.map_err(|e| format!("{e}; it said {lines:?}"))?;
-        // What the other says comes at any time.
+        result.map_err(|e| format!("{e}; it printed {lines:?}"))?;
+        // Lines of the other process come at any time.
         let (other, own): (Vec<_>, Vec<_>) = lines.into_iter().partition(|l| l.starts_with('~'));
         let all = own.into_iter().chain(other);
         Ok(all
@@ -200,7 +200,7 @@ impl Player {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        // Whoever kills `lab exec` means the command.
+        // Killing `lab exec` kills its command.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -219,7 +219,7 @@ impl Running<'_> {
         self.lines().iter().any(|l| l == line)
     }
 
-    fn until(&self, what: &str, mut happened: impl FnMut() -> bool) -> Told<()> {
+    fn until(&self, what: &str, mut happened: impl FnMut() -> bool) -> Checked<()> {
         let over = || {
             self.said
                 .lock()
@@ -244,11 +244,11 @@ impl Running<'_> {
         }
     }
 
-    fn tell(&mut self, word: &str) -> Told<()> {
+    fn command(&mut self, word: &str) -> Checked<()> {
         writeln!(self.stdin, "{word}").map_err(|e| format!("{word}: {e}"))
     }
 
-    fn play(&mut self, way: &Way) -> Told<()> {
+    fn play(&mut self, way: &Way) -> Checked<()> {
         let mut pid = None;
         let number = |l: &String| l.strip_prefix("# ")?.parse::<u32>().ok();
         self.until("its first line", || {
@@ -256,44 +256,44 @@ impl Running<'_> {
             pid.is_some()
         })?;
         self.pid = pid.unwrap_or_default();
-        self.seen()?;
-        self.tell("mark")?;
+        self.wait_until_in_call()?;
+        self.command("mark")?;
         self.moves(way)?;
         if self.case.row.twice() {
-            self.tell("wake")?;
+            self.command("wake")?;
             self.until("a part", || self.has("~# done"))?;
-            self.seen()?;
+            self.wait_until_in_call()?;
             self.moves(way)?;
         }
         match self.case.kind {
-            Kind::Event => self.tell("wake")?,
+            Kind::Event => self.command("wake")?,
             Kind::Expire => {
                 std::thread::sleep(LATE);
-                // Once more, so that it must go on with what is left.
+                // One more move, so that the call must resume with its remaining time.
                 if let (false, [first, ..]) = (self.case.row.stays(), way.to) {
-                    self.go(first)?;
+                    self.move_to(first)?;
                 }
-                self.tell("late")?;
+                self.command("late")?;
             }
             Kind::Signal | Kind::Restart => {
                 if self.case.row.timed() {
                     std::thread::sleep(BREATH);
                 }
-                self.tell("signal")?;
+                self.command("signal")?;
                 self.until("a handler", || self.has("# handled"))?;
                 self.until("an end, or the call again", || {
-                    self.has("# returned") || self.inside()
+                    self.has("# returned") || self.is_in_call()
                 })?;
                 if !self.has("# returned") {
                     self.moves(way)?;
-                    self.tell("wake")?;
+                    self.command("wake")?;
                 }
             }
         }
         self.until("its return", || self.has("# returned"))?;
-        self.tell("end")?;
+        self.command("end")?;
         let over = || matches!(self.child.try_wait(), Ok(Some(_)));
-        // What it wrote last may still be on its way to our reader.
+        // The last line may not have reached the reading thread yet.
         let said = || {
             self.said
                 .lock()
@@ -309,12 +309,12 @@ impl Running<'_> {
         }
     }
 
-    fn moves(&mut self, way: &Way) -> Told<()> {
+    fn moves(&mut self, way: &Way) -> Checked<()> {
         for node in way.to {
             if self.case.row.stays() {
                 self.refused(node)?;
             } else {
-                self.go(node)?;
+                self.move_to(node)?;
             }
         }
         Ok(())
@@ -329,7 +329,7 @@ impl Running<'_> {
         self.player.session.ask(Ask::Migrate { pid, to }, MOVE)
     }
 
-    fn go(&mut self, node: &'static str) -> Told<()> {
+    fn move_to(&mut self, node: &'static str) -> Checked<()> {
         match self.order(node) {
             Ok(Answer::Moved { .. }) => self.player.moves += 1,
             other => {
@@ -341,26 +341,26 @@ impl Running<'_> {
             }
         }
         self.at = node;
-        self.seen()
+        self.wait_until_in_call()
     }
 
-    fn refused(&mut self, node: &str) -> Told<()> {
+    fn refused(&mut self, node: &str) -> Checked<()> {
         match self.order(node) {
-            Err(AskError::Refused(_)) => self.seen(),
-            Ok(_) if node == self.at => self.seen(),
+            Err(AskError::Refused(_)) => self.wait_until_in_call(),
+            Ok(_) if node == self.at => self.wait_until_in_call(),
             other => Err(format!("it should stay: {node}: {other:?}")),
         }
     }
 
-    fn seen(&mut self) -> Told<()> {
+    fn wait_until_in_call(&mut self) -> Checked<()> {
         if self.case.row.comes() {
             self.at = "n1";
         }
-        self.until(&format!("the call at {}", self.at), || self.inside())
+        self.until(&format!("the call at {}", self.at), || self.is_in_call())
     }
 
-    /// Is it in its call, where it should be?
-    fn inside(&self) -> bool {
+    /// Whether the process is in its call, on the node where it should be.
+    fn is_in_call(&self) -> bool {
         let home = self.player.roots[0].join(format!("proc/{}", self.pid));
         let deputy = self.waits(&home);
         if self.at == "n1" {
@@ -378,18 +378,18 @@ impl Running<'_> {
         format!("at {at}: home in {home:?}, body in {body:?}; its number has {names:?}")
     }
 
-    /// KERNEL: proc(5), /proc/PID/syscall. A handler of ours writes a line; that is not the call.
+    /// KERNEL: proc(5), /proc/PID/syscall. A signal handler of the program writes a line; that is not the call.
     fn waits(&self, process: &Path) -> bool {
         let text = fs::read_to_string(process.join("syscall")).unwrap_or_default();
         let mut words = text.split(' ');
         let nr = words.next().and_then(|w| w.parse::<u64>().ok());
-        // The rest of what was put in part may be put by write.
+        // The rest of a partial write may be written with write(2).
         let row = &self.case.row;
         if row.stays() && text.starts_with("-1 ") {
-            // Its host holds a parent by vfork.
+            // The host holds a parent that has called vfork.
             return true;
         }
-        // With a limit in memory it goes on as the call with the same in a register.
+        // A call with its time limit in memory resumes as the call with the limit in a register.
         let nr_on = match row.nr {
             EPOLL_PWAIT2 => EPOLL_PWAIT,
             nr => nr,
@@ -399,7 +399,7 @@ impl Running<'_> {
         !says && nr.is_some_and(|nr| calls.contains(&nr))
     }
 
-    /// Of its number and name on the node where it should be.
+    /// /proc directory of the process with its pid and name on the node where it should be.
     fn body(&self) -> Option<PathBuf> {
         let node: usize = self.at[1..].parse().ok()?;
         let name = format!("b{}", self.case.row.number);
@@ -407,7 +407,7 @@ impl Running<'_> {
         all.find(|p| p.1 == name).map(|p| p.0)
     }
 
-    /// Whoever has its number at `node`, and by what name.
+    /// All processes at `node` with that pid in their innermost namespace, with their names.
     fn named(&self, node: usize) -> Vec<(PathBuf, String)> {
         let proc = self.player.roots[node - 1].join("proc");
         let last = self.pid.to_string();

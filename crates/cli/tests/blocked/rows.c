@@ -1,4 +1,4 @@
-/* Each row: name, the call's number, how it waits, what it needs, the call, what ends it (see blocked.h). */
+/* Each row: name, the call's number, flags, setup, the call, what ends it (see blocked.h). */
 #include "blocked.h"
 
 static struct iovec *iov(void *base, size_t n)
@@ -18,7 +18,7 @@ static long and_got(long r)
     return r;
 }
 
-/* What waits for bytes. */
+/* Calls that wait for bytes. */
 ROW(read_pipe, SYS_read, 0, pipe(p), and_got(CALL(read, p[0], got, 50)), give(p[1], "hello"))
 ROW(readv_pipe, SYS_readv, 0, pipe(p), and_got(CALL(readv, p[0], iov(got, 8), 2)), give(p[1], "hello"))
 ROW(preadv2_pipe, SYS_preadv2, 0, pipe(p), and_got(CALL(preadv2, p[0], iov(got, 8), 2, -1L, -1L, 0)), give(p[1], "hello"))
@@ -52,7 +52,7 @@ ROW(recv_timeo, SYS_recvfrom, TIMED, (sockets(SOCK_STREAM), with_timeout()), and
 ROW(recv_datagram, SYS_recvfrom, 0, sockets(SOCK_DGRAM), and_got(CALL(recvfrom, p[0], got, 3, 0, 0, 0)), (give(p[1], "hello"), give(p[1], "again")))
 ROW(recv_datagram_all, SYS_recvfrom, STAYS, sockets(SOCK_DGRAM), and_got(CALL(recvfrom, p[0], got, 11, MSG_WAITALL, 0, 0)), (give(p[1], "hello"), give(p[1], "again")))
 ROW(recv_peek, SYS_recvfrom, 0, sockets(SOCK_STREAM), and_got(CALL(recvfrom, p[0], got, 3, MSG_PEEK, 0, 0)), give(p[1], "hello"))
-/* With a descriptor in it, whose file must be readable afterwards. */
+/* A message with a descriptor, from which the receiver must be able to read. */
 static struct msghdr *message(void *base)
 {
     static char control[CMSG_SPACE(4)];
@@ -89,7 +89,7 @@ static struct mmsghdr *messages(void *base)
 ROW(recvmmsg, SYS_recvmmsg, 0, sockets(SOCK_DGRAM), OK(CALL(recvmmsg, p[0], messages(got), 2, 0, NULL), r_ + AND("got %.10s", got)), (give(p[1], "hello"), give(p[1], "again")))
 ROW(recvmmsg_first, SYS_recvmmsg, 0, sockets(SOCK_DGRAM), CALL(recvmmsg, p[0], messages(got), 2, MSG_WAITFORONE, NULL), give(p[1], "hello"))
 
-/* What waits for room. The other takes all, and says what came. */
+/* Calls that wait for room. The other process drains it, and prints what was read. */
 #define FULL(how) (how, fill(p[1]))
 ROW(write_pipe, SYS_write, TWICE, FULL(pipe(p)), CALL(write, p[1], buf, 100000), drain(p[0], part ? 145536 : 20000))
 ROW(write_pipe_small, SYS_write, 0, FULL(pipe(p)), CALL(write, p[1], buf, 1000), drain(p[0], 66536))
@@ -143,17 +143,17 @@ static void listening_in(int backlog)
 static int call_in(void) { int s = socket(AF_INET, SOCK_STREAM, 0); connect(s, (void *)&in, sizeof in); return s; }
 ROW(accept_tcp, SYS_accept, 0, listening_in(4), greeted((left_ = CALL(accept, fd, NULL, NULL), ONE_ONLY, left_)), give(call_in(), "hello"))
 ROW(recv_tcp, SYS_recvfrom, 0, (listening_in(4), p[1] = call_in(), p[0] = accept(fd, 0, 0)), and_got(CALL(recvfrom, p[0], got, 50, 0, 0, 0)), give(p[1], "hello"))
-/* A backlog that is full: the other accepts. */
+/* The backlog is full: the other process accepts. */
 ROW(connect, SYS_connect, 0, (listening(0), call_unix(), q[0] = socket(AF_UNIX, SOCK_STREAM, 0)),
     OK(CALL(connect, q[0], &at, sizeof at), and_got(read(q[0], got, 5))), (accept(fd, 0, 0), give(accept(fd, 0, 0), "hello")))
-/* As full: its SYN is not heard before the other has accepted. */
+/* The backlog is full: the SYN is not answered before the other process has accepted. */
 ROW(connect_tcp, SYS_connect, 0, (listening_in(0), call_in(), q[0] = socket(AF_INET, SOCK_STREAM, 0)),
     OK(CALL(connect, q[0], &in, sizeof in), and_got(read(q[0], got, 5))), (accept(fd, 0, 0), give(accept(fd, 0, 0), "hello")))
 static void fifo(void) { mkfifo("fifo", 0600); }
 ROW(open_fifo_read, SYS_open, 0, fifo(), OK(CALL(open, "fifo", O_RDONLY), and_got(read(r_, got, 50))), give(open("fifo", O_WRONLY), "hello"))
 ROW(openat_fifo_write, SYS_openat, 0, fifo(), OK(CALL(openat, AT_FDCWD, "fifo", O_WRONLY, 0), 0), open("fifo", O_RDONLY))
 ROW(openat2_fifo, SYS_openat2, 0, fifo(), OK(CALL(openat2, AT_FDCWD, "fifo", ((uint64_t[]){O_RDONLY, 0, 0}), 24), 0), open("fifo", O_WRONLY))
-/* An open that breaks a lease waits until it is given up. */
+/* An open that breaks a lease waits until the lease is released. */
 static void lease(void)
 {
     signal(SIGIO, SIG_IGN);

@@ -1,4 +1,4 @@
-/* Waits in epoll_wait for so many milliseconds, with so many MiB of memory, and says how long that was. */
+/* Waits in epoll_wait for so many milliseconds, with so many MiB of memory, and prints how long the wait was. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

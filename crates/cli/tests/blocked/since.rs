@@ -1,4 +1,4 @@
-//! A wait with a limit that begins at home, where nobody looks, ends when it would have ended natively.
+//! A wait with a limit that begins at home, untraced, ends when it would have ended natively.
 
 use super::root;
 use crate::lab::{Farm, until};
@@ -7,22 +7,22 @@ use std::path::Path;
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-/// The wait, how much of it passes at home before the first move, and how much later it may end: half of that, or it
-/// has begun anew. Milliseconds.
+/// The limit of the wait, how much of it passes at home before the first move, and how much later it may end: half of
+/// that time, or the wait was restarted with its full limit. Milliseconds.
 const LIMIT: u64 = 5000;
 const AT_HOME: u64 = 3000;
 const LATE: u64 = AT_HOME / 2;
-/// Less than a pre-copy is worth, and more.
+/// Sizes below and above the minimum for a pre-copy.
 const MIB: [u32; 2] = [1, 16];
 const WAYS: [&str; 3] = ["n2", "n2 n3", "n2 home n3"];
 
-pub fn waits_on_from_home(farm: &Farm) {
+pub fn waits_begun_at_home_keep_their_limit(farm: &Farm) {
     let dir = root(farm, "n1").join("tmp");
     fs::write(dir.join("since.c"), include_str!("since.c")).expect("a source");
     farm.sh("n1", "gcc -O1 -o /tmp/since /tmp/since.c");
     if !Path::new("/proc/self/sched").exists() {
         println!(
-            "skipped: this kernel does not tell how long a thread sleeps (CONFIG_SCHED_DEBUG)"
+            "skipped: this kernel does not show how long a thread sleeps (CONFIG_SCHED_DEBUG)"
         );
         return;
     }

@@ -1,4 +1,4 @@
-/* Rows that wait for something else than bytes (see rows.c). */
+/* Rows that do not wait for bytes (see rows.c). */
 #include "blocked.h"
 
 
@@ -8,7 +8,7 @@ static struct pollfd *pipe_in(void) { f = (struct pollfd){p[0], POLLIN}; return 
 static long and_ready(long r) { return r > 0 ? r * 100 + f.revents : r; }
 ROW(poll, SYS_poll, 0, pipe(p), and_ready(CALL(poll, pipe_in(), 1, -1)), give(p[1], "x"))
 ROW(poll_limit, SYS_poll, TIMED, pipe(p), and_ready(CALL(poll, pipe_in(), 1, (int)limit * 1000)), give(p[1], "x"))
-/* The kernel writes into the time what is left of it: natively at least what had not passed when all was over. */
+/* The kernel stores the remaining time: natively at least the time that had not passed at the end of the call. */
 static struct timespec *left_s;
 static long and_left(long r, double began, long s, long ns)
 {
@@ -49,7 +49,7 @@ ROW(epoll_wait_limit, SYS_epoll_wait, TIMED, epoll_in(), and_event(CALL(epoll_wa
 ROW(epoll_pwait, SYS_epoll_pwait, SIGNALS, (epoll_in(), block(SIGUSR1)), and_event(CALL(epoll_pwait, fd, &ev, 1, -1, set(SIGUSR2), 8)), kill(caller, SIGUSR1))
 ROW(epoll_pwait2, SYS_epoll_pwait2, TIMED, epoll_in(), and_event(CALL(epoll_pwait2, fd, &ev, 1, in_limit(0, 0), NULL, 8)), give(p[1], "x"))
 
-/* Words of memory. */
+/* Futexes, mutexes and condition variables. */
 static int word;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
@@ -113,7 +113,7 @@ static long and_info(long r) { return r > 0 ? r * 10000 + info.si_code * 100 + i
 ROW(sigtimedwait, SYS_rt_sigtimedwait, HERE | TIMED, block(SIGUSR2), and_info(CALL(rt_sigtimedwait, set(SIGUSR2), &info, in_limit(0, 0), 8)), sigqueue(caller, SIGUSR2, (union sigval){77}))
 ROW(sigwaitinfo, SYS_rt_sigtimedwait, HERE, block(SIGUSR2), and_info(CALL(rt_sigtimedwait, set(SIGUSR2), &info, NULL, 8)), kill(caller, SIGUSR2))
 
-/* Children. The one that is waited for reads a pipe. */
+/* Children. The child that is waited for reads a pipe. */
 static pid_t child;
 static void child_waits(void)
 {
@@ -178,10 +178,10 @@ ROW(mq_receive, SYS_mq_timedreceive, TIMED, mq(), OK(CALL(mq_timedreceive, fd, b
 ROW(mq_receive_ever, SYS_mq_timedreceive, 0, mq(), OK(CALL(mq_timedreceive, fd, buf, 16, &prio, NULL), r_ * 100 + prio), mq_send(fd, "hello", 5, 3))
 ROW(mq_send, SYS_mq_timedsend, TIMED, (mq(), mq_send(fd, "first", 5, 1)), OK(CALL(mq_timedsend, fd, "hello", 5, 2, in_limit(CLOCK_REALTIME, 1)), r_ * 10 + mq_receive(fd, buf, 16, &prio) * (prio == 2)), mq_receive(fd, buf, 16, NULL))
 
-/* Locks of files: the other's, taken before the call. */
+/* Locks of files: held by another open file since before the call. */
 static void lock_file(void) { fd = open("locked", O_CREAT | O_RDWR, 0600); q[0] = open("locked", O_RDWR), flock(q[0], LOCK_EX); }
 static struct flock *range(int type) { static struct flock l; l = (struct flock){type, SEEK_SET, 10, 20}; return &l; }
-/* A process of its own holds the range until it is told to end. */
+/* A process of its own holds the range until the pipe tells it to end. */
 static void range_held(void)
 {
     fd = open("locked", O_CREAT | O_RDWR, 0600), pipe(p), pipe(q);

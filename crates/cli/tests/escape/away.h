@@ -1,4 +1,4 @@
-/* What all attackers share. Built for x86-64, with threads. */
+/* Shared by all attackers. Built for x86-64, with threads. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Where Armento has its code in a body: tracee/src/region.rs. */
+/* Address of Armento's code in a body: tracee/src/region.rs. */
 #define REGION ((uint8_t *)0x6a0000000000UL)
 
 static double now(void)
@@ -25,7 +25,7 @@ static double now(void)
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* Native everywhere: says whether memory is there. */
+/* Whether that memory is mapped. The call runs where the process is. */
 static int away(void)
 {
     unsigned char v;

@@ -1,5 +1,5 @@
-/* A program that tries to get out of the node that it was moved to. `escape WAY`; it prints ESCAPED where it could do
- * there what only home may do, and otherwise what it saw. */
+/* A guest that attacks the node that it was moved to. `escape WAY`; prints ESCAPED where it could do there what only
+ * home may do, and otherwise what it saw. */
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
@@ -14,7 +14,7 @@
 static volatile long seen = -1;
 static volatile int over;
 
-/* getppid() made by our own code in the name of Armento's: unfiltered it would say the guard's number there, 1. */
+/* getppid() made by the attacker's code in place of Armento's: unfiltered it would return the guard's pid there, 1. */
 static void forge_code(uint8_t *at)
 {
     static const uint8_t code[] = {
@@ -51,7 +51,7 @@ static void *over_batch(void *arg)
     return NULL;
 }
 
-/* What the calls point to: flags and numbers of clone3, the message of recvmsg. */
+/* Memory that the calls point to: flags and numbers of clone3, the message of recvmsg. */
 static void *over_scratch(void *arg)
 {
     (void)arg;
@@ -78,7 +78,7 @@ static void *other_region(void *arg)
     return NULL;
 }
 
-/* Threads of Armento's own work in this one: forks and mapped files. */
+/* Forks and mapped files make Armento inject calls into other threads of this process. */
 static void meanwhile(void)
 {
     char name[] = "/tmp/escape-XXXXXX";
@@ -121,7 +121,7 @@ static void *late_batch(void *a) { (void)a; return late(over_batch); }
 static void *late_scratch(void *a) { (void)a; return late(over_scratch); }
 static void *late_region(void *a) { (void)a; return late(other_region); }
 
-/* Every descriptor that there might be, with every call that could use one. */
+/* Every possible descriptor, with every call that could use one. */
 static void descriptors(void)
 {
     char buf[256];
@@ -148,7 +148,7 @@ static void descriptors(void)
     syscall(SYS_close_range, 3, ~0U, 0);
 }
 
-/* The file and the server are the node's alone. */
+/* A file and a server that exist only on the node. */
 static void outside(const char *file, int port)
 {
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -164,7 +164,7 @@ static void outside(const char *file, int port)
     }
 }
 
-/* The kernel writes where these say, when a thread ends. */
+/* The kernel writes to these addresses when a thread ends. */
 static void *pointers(void *arg)
 {
     (void)arg;
@@ -188,7 +188,7 @@ static void bomb(long mib)
     puts("filled");
 }
 
-/* Threads there, not at home: what home lets it have. */
+/* Threads on the node, not at home: as many as home allows. */
 static void *sleeps(void *arg)
 {
     (void)arg;

@@ -1,5 +1,5 @@
-/* A program that takes what it can get: processes, descriptors, mapped files; that signals whom it can, and has the
- * kernel write and jump where our code lies. `harm WAY`; what it prints is to be what it prints at home, but `away`. */
+/* A guest that uses up processes, descriptors and mapped files, sends signals to every process, and has the kernel
+ * write and jump into Armento's code. `harm WAY`; it must print what it prints at home, except for `away`. */
 #include <dirent.h>
 #include <linux/sched.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ static void until_file(const char *path)
         usleep(20000);
 }
 
-/* Every process makes others for so many seconds, and tries again where it is refused. */
+/* Every process forks for so many seconds, and tries again when refused. */
 static void forks(double seconds)
 {
     double until = now() + seconds;
@@ -25,14 +25,14 @@ static void forks(double seconds)
         while (now() < until)
             if (fork() < 0)
                 usleep(1000);
-        /* Should nobody be left to end them. */
+        /* In case no process is left to kill them. */
         sleep(20);
         _exit(0);
     }
     setpgid(first, first);
     while (now() < until)
         usleep(10000);
-    /* All of them are its own to end. */
+    /* It may kill all of them. */
     while (kill(-first, SIGKILL) == 0)
         while (waitpid(-first, NULL, WNOHANG) > 0)
             ;
@@ -67,7 +67,7 @@ static void opens(const char *until)
         until_file(until);
 }
 
-/* So many files at once, none of them open. Their first bytes are their numbers. */
+/* Maps so many files at once, and closes their descriptors. Their first bytes are their numbers. */
 static void maps(int most)
 {
     char name[64];
@@ -95,7 +95,7 @@ static void maps(int most)
     printf("left %ld\n", sum);
 }
 
-/* Everybody, and then one by one. */
+/* kill(-1), and then every pid. */
 static void kills(int one_by_one)
 {
     pid_t child = fork();
@@ -109,7 +109,7 @@ static void kills(int one_by_one)
     printf("child ended %d\n", waitpid(child, NULL, 0) == child);
 }
 
-/* Numbers that a process may not choose, and flags for more than it may have. */
+/* Pids that a process may not choose, and flags for which it lacks the right. */
 static void clones(unsigned from)
 {
     static const struct {
@@ -126,7 +126,7 @@ static void clones(unsigned from)
         { CLONE_INTO_CGROUP, 0, 0, 0 }, { CLONE_PIDFD | CLONE_DETACHED, 0, 0, 0 }, { 1UL << 40, 0, 0, 0 },
     };
     unsigned n = sizeof all / sizeof *all;
-    /* One a run: what the host does not serve brings its caller home. */
+    /* One a run: a call that the host does not serve moves its caller home. */
     for (unsigned i = from; i < n && i == from; i++) {
         pid_t tid = all[i].tid;
         struct clone_args a = {
@@ -152,7 +152,7 @@ static void clones(unsigned from)
     }
 }
 
-/* Threads of Armento's own work in this one: forks and mapped files. */
+/* Forks and mapped files make Armento inject calls into other threads of this process. */
 static void meanwhile(int times)
 {
     for (; times > 0 && seen < 0; times--) {
@@ -169,7 +169,7 @@ static void meanwhile(int times)
     }
 }
 
-/* Registers for restartable sequences: while the thread is in our code the kernel has it go on here. KERNEL: rseq(2). */
+/* Registers restartable sequences over Armento's code: a thread that is interrupted in it continues here. KERNEL: rseq(2). */
 extern const ptrdiff_t __rseq_offset;
 struct cs {
     uint32_t version, flags;
@@ -181,7 +181,7 @@ static volatile int over;
 
 __attribute__((naked, used)) static void aborted(void)
 {
-    /* The signature, then getppid() in the name of ours, whose answer there would be 1. */
+    /* The signature, then getppid() in place of Armento's call, with the result 1 there. */
     __asm__ volatile(".long 0x53053053\n"
                      ".globl abort_here\nabort_here:\n"
                      "mov $110, %%eax\nsyscall\n"
@@ -211,7 +211,7 @@ static void sequences(uint64_t start, uint64_t len)
         puts("ESCAPED: a call of ours ran there");
 }
 
-/* The kernel's own writes: at every return (rseq), at the end of a thread (robust list, set_tid_address). */
+/* Writes by the kernel: at every return (rseq), at the end of a thread (robust list, set_tid_address). */
 static void *writes(void *at)
 {
     static struct { uint64_t next, off, pending; } list[2];
@@ -258,11 +258,11 @@ int main(int argc, char **argv)
         uint64_t at = (uint64_t)REGION + strtoul(what, NULL, 0);
         for (int i = 0; i < 10; i++) {
             pthread_t t;
-            /* Nobody can wait for its end: its own word is elsewhere. */
+            /* The thread cannot be joined: its TID address has been changed. */
             pthread_create(&t, NULL, writes, (void *)at);
             meanwhile(3);
         }
-        /* The first thread itself, which then comes home with it, and ends. */
+        /* The first thread itself, which is then moved home with the change, and ends. */
         pthread_t t;
         writes((void *)at);
         syscall(SYS_unshare, CLONE_NEWUSER);

@@ -1,4 +1,4 @@
-//! Programs that were let in and try to get out: at what is forwarded, at the filter, at our own code in them.
+//! Guests that attack their node: through forwarded calls, the seccomp filter, and Armento's own code mapped in them.
 
 use crate::USER;
 use crate::lab::{Farm, until};
@@ -7,54 +7,54 @@ use std::process::Output;
 const AWAY: &str = include_str!("away.h");
 const ESCAPE: &str = include_str!("escape.c");
 const HARM: &str = include_str!("harm.c");
-/// clone3 with what `harm.c` lists, and then clone with small stacks.
+/// `harm.c` has this many clone3 cases; the numbers after them are clone with small stacks.
 const CLONES: u32 = 17;
-/// The node's own server, for whoever would reach it.
+/// A server on the node, which guests must not reach.
 const PORT: u16 = 7999;
-/// Another user's program there, which must not notice. It ends when home has the file.
+/// Another user's program on the node, which must not notice anything. It ends when home has the file.
 const OTHER: &str =
     r#"while (!-e "/tmp/over") { $x += $_ % 7 for 1..100000; $n++ } print $n > 0 && $x > 0;"#;
 
 fn attack(farm: &Farm, way: &str) -> Output {
-    goes(farm, USER, &format!("/tmp/escape {way}"))
+    run_away(farm, USER, &format!("/tmp/escape {way}"))
 }
 
-/// A program goes to n2, gets nothing there, and ends.
-fn goes(farm: &Farm, before: &str, program: &str) -> Output {
-    // Who holds on to a node is a failure, too.
+/// Runs a program on n2, checks that it gained nothing there, and that it ends.
+fn run_away(farm: &Farm, before: &str, program: &str) -> Output {
+    // A process that keeps the node busy is a failure as well.
     let run = format!("armento run --on n2 {program}; e=$?; echo ended; exit $e");
     let out = farm.run("n1", &format!("{before} timeout -s KILL 90 sh -c '{run}'"));
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(
         text.contains("away 1"),
-        "{program}: it never was a guest: {out:?}"
+        "{program}: it was never a guest: {out:?}"
     );
     assert!(text.ends_with("ended\n"), "{program}: it hangs: {out:?}");
     assert!(!text.contains("ESCAPED"), "{program}: {out:?}");
     out
 }
 
-/// What it says there is what it says at home.
-fn as_native(farm: &Farm, before: &str, way: &str) {
+/// Its output away is its output at home.
+fn same_as_native(farm: &Farm, before: &str, way: &str) {
     let native = farm.run("n1", &format!("{before} env NATIVE=1 /tmp/harm {way}"));
-    let out = goes(farm, before, &format!("/tmp/harm {way}"));
+    let out = run_away(farm, before, &format!("/tmp/harm {way}"));
     let native = String::from_utf8_lossy(&native.stdout).into_owned();
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
     assert_eq!(said, format!("away 1\n{native}ended\n"), "{way}: {out:?}");
     assert!(native.ends_with("end\n") && out.status.success(), "{out:?}");
 }
 
-/// As a user that nobody else is.
+/// Command prefix: a user ID that nothing else uses.
 fn user(uid: u32) -> String {
     format!("setpriv --reuid {uid} --regid {uid} --clear-groups")
 }
 
-/// It has all that it may have; others open what they like.
+/// A process may use up its own descriptor limit; others can still open files.
 fn descriptors_run_out(farm: &Farm) {
     let few = format!("prlimit --nofile=300:300 {USER}");
-    as_native(farm, &few, "opens");
+    same_as_native(farm, &few, "opens");
     // More files than a keeper may have open.
-    as_native(farm, &few, "maps 700");
+    same_as_native(farm, &few, "maps 700");
     let run = "armento run --on n2 /tmp/harm opens /tmp/enough";
     farm.sh("n1", &format!("{few} {run} > /tmp/opens 2>&1 &"));
     until("its refusals", || {
@@ -72,7 +72,7 @@ fn descriptors_run_out(farm: &Farm) {
     });
 }
 
-/// It may end what is its user's at home, and nobody else; its keeper is its user's.
+/// A guest may kill the processes of its user at home, and no others; its keeper belongs to its user.
 fn kills(farm: &Farm) {
     let (own, other) = (user(7002), user(7003));
     for how in ["all", "each"] {
@@ -80,7 +80,7 @@ fn kills(farm: &Farm) {
             "{own} sleep 600 >/dev/null 2>&1 & echo $! > /tmp/own; {other} sleep 600 >/dev/null 2>&1 & echo $! > /tmp/other.pid"
         );
         farm.sh("n1", &sleeps);
-        until("two that sleep", || {
+        until("two sleeping processes", || {
             farm.sh("n1", "pgrep -c -U 7002,7003 ^sleep$ || true")
                 .trim()
                 == "2"
@@ -89,14 +89,14 @@ fn kills(farm: &Farm) {
         let out = farm.run("n1", &run);
         let said = String::from_utf8_lossy(&out.stdout);
         assert!(said.starts_with("away 1\n"), "{out:?}");
-        until("the end of all that is its user's", || {
+        until("the end of all processes of its user", || {
             !farm.run("n1", "pgrep -U 7002").status.success()
         });
         farm.sh("n1", "kill $(cat /tmp/other.pid)");
     }
 }
 
-/// On a node that lets guests have few processes: who makes more goes home, and meets its own limits there.
+/// On a node that allows guests few processes: a guest that makes more is moved home, and meets its own limits there.
 fn forks(farm: &Farm) {
     farm.sh(
         "n2",
@@ -114,27 +114,27 @@ fn forks(farm: &Farm) {
     });
     farm.sh("n1", "kill $(cat /tmp/probe)");
     let few = format!("prlimit --nproc=400:400 {}", user(7004));
-    let out = goes(farm, &few, "/tmp/harm forks 2");
+    let out = run_away(farm, &few, "/tmp/harm forks 2");
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(said.contains("none left 1\nend\n"), "{out:?}");
     assert!(!farm.run("n1", "pgrep -U 7004").status.success());
 }
 
-/// Programs that take what they can get, and have the kernel write and jump for them.
-fn of_harm(farm: &Farm) {
+/// Programs that use up resources, and have the kernel write and jump to addresses of their choice.
+fn harmful_programs(farm: &Farm) {
     for which in 0..=CLONES {
-        as_native(farm, USER, &format!("clones {which}"));
+        same_as_native(farm, USER, &format!("clones {which}"));
     }
-    // Our code, the calls that are about to be made, and what they point to.
+    // Armento's code, the calls that are about to be made, and what they point to.
     for at in ["0", "0x1000", "0x10200"] {
-        goes(farm, USER, &format!("/tmp/harm writes {at}"));
+        run_away(farm, USER, &format!("/tmp/harm writes {at}"));
     }
-    goes(farm, USER, "/tmp/harm sequences");
+    run_away(farm, USER, "/tmp/harm sequences");
     descriptors_run_out(farm);
     kills(farm);
 }
 
-/// It got to its end, with this line.
+/// The attack ran to its end and printed this line.
 fn ends(farm: &Farm, way: &str, says: &str) {
     let out = attack(farm, way);
     let text = String::from_utf8_lossy(&out.stdout);
@@ -144,7 +144,7 @@ fn ends(farm: &Farm, way: &str, says: &str) {
     );
 }
 
-pub fn of_guests(farm: &Farm) {
+pub fn all_attacks_fail(farm: &Farm) {
     for (name, text) in [("escape", ESCAPE), ("harm", HARM)] {
         let build = format!("gcc -O1 -pthread -o /tmp/{name} -x c - <<'EOF'\n");
         farm.sh("n1", &format!("{build}{AWAY}\n{text}\nEOF\n"));
@@ -167,25 +167,25 @@ pub fn of_guests(farm: &Farm) {
             .success()
     });
 
-    // What a call says is what home says: the canary and the server are not there.
+    // Calls have the results of home: the canary file and the server are not visible.
     ends(farm, &format!("outside /tmp/canary {PORT}"), "open 111");
     ends(farm, "descriptors", "descriptors 0");
     ends(farm, "pointers", "end");
-    // Served at home, where it may be done.
+    // Served at home, where these calls are permitted.
     ends(farm, "namespaces", "unshare 0");
     ends(farm, "traces", "traces 0");
     ends(farm, "int80", "int80 1");
     ends(farm, "x32", "x32 -1");
-    // Whoever writes over our code, or over what it reads, harms itself at most.
+    // A guest that overwrites Armento's code or the data it reads harms only itself.
     attack(farm, "code");
-    of_harm(farm);
+    harmful_programs(farm);
     if crate::lab::long() {
         forks(farm);
-        // Races against our calls: they take the machine.
+        // Races against Armento's calls: they use all processors.
         for way in ["batch", "scratch", "region", "threads"] {
             attack(farm, way);
         }
-        // Last: the node is short of memory for a while, and takes nobody.
+        // Last: the node is short of memory for a while, and accepts no guest.
         let out = attack(farm, "bomb 4096");
         assert!(
             out.status.success() || out.status.code() == Some(137),

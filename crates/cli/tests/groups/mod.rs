@@ -1,10 +1,10 @@
-//! PostgreSQL, whose processes share nameless memory, a System V segment and files in /dev/shm, moves under load as
-//! one group. What its clients see is right, and what others find in /dev/shm is what it wrote.
+//! PostgreSQL, with processes that share anonymous memory, a System V segment and files in /dev/shm, moves under load as
+//! one group. Its clients get right results, and other processes read from /dev/shm what it wrote.
 
 use super::{Farm, text, until};
 use std::collections::BTreeSet;
 
-/// The load: clients, and for how long, seconds. Longer than the moves take.
+/// The load: number of clients, and duration in seconds. Longer than the moves take.
 const CLIENTS: u32 = 3;
 const LOAD_S: u32 = 15;
 const AS_POSTGRES: &str = "setpriv --reuid postgres --regid postgres --clear-groups";
@@ -15,7 +15,7 @@ max_connections = 20
 fsync = off
 ";
 
-/// Where Debian keeps its programs, if they are here.
+/// Directory of Debian's PostgreSQL programs, if installed.
 pub fn postgres() -> Option<String> {
     let dir = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let bins = dir.flatten().map(|e| e.path().join("bin"));
@@ -43,7 +43,7 @@ fn start(farm: &Farm, bin: &str) {
     });
 }
 
-/// Where its processes are, each once.
+/// The set of nodes where its processes are.
 fn places(farm: &Farm) -> BTreeSet<String> {
     let said = farm.sh("n1", "armento ps --json");
     let doc: serde_json::Value = serde_json::from_str(&said).expect("JSON");
@@ -65,20 +65,20 @@ pub fn a_database_moves_under_load(farm: &Farm, bin: &str) {
     farm.sh("n1", &bench);
     let leader = "$(head -n 1 /tmp/pg/data/postmaster.pid)";
     for node in ["n2", "n3", "home", "n3"] {
-        // A backend that is just born or ends is a reason to try again.
+        // A move is refused while a backend starts or ends: try again.
         let there = || farm.run("n1", &format!("armento migrate {leader} {node}"));
         until("the move of a group", || there().status.success());
         let want = if node == "home" { "n1" } else { node };
-        until("all at one place", || {
+        until("all processes on one node", || {
             places(farm) == BTreeSet::from([want.to_owned()])
         });
     }
-    // A stranger opens what they share: it is home before he reads.
+    // Another process opens the shared file: the group is home before the open returns.
     farm.sh(
         "n1",
         "cat /dev/shm/PostgreSQL.* > /tmp/pg/stranger; test -s /tmp/pg/stranger",
     );
-    until("home for a stranger", || {
+    until("home for the other process", || {
         places(farm) == BTreeSet::from(["n1".to_owned()])
     });
     until("the end of the load", || {

@@ -1,4 +1,5 @@
-//! What a host that means harm says at home. Which of it: the word in [`WHICH`]; what home answered: [`SAID`].
+//! Forged messages of a hostile host to home. The file [`WHICH`] names the forgery, and home's answer is written to
+//! [`SAID`].
 
 use super::relay::{FORGED, Middle};
 use armento_abi::{Out, OutRule, Packed};
@@ -11,9 +12,10 @@ use std::fs;
 
 pub const WHICH: &str = "/tmp/lie";
 pub const SAID: &str = "/tmp/said";
-/// Whom it would harm: pids of a program of root's and of home's daemon, and a file's device, number, size and time.
-pub const WHOM: &str = "/tmp/whom";
-/// A frame that ends the link, one a run.
+/// What the forgery aims at: pids of a program of root's and of home's daemon, and a file's device, number, size and
+/// time.
+pub const TARGETS: &str = "/tmp/targets";
+/// Forged frames that end the link, one a run.
 pub const ENDING: [&str; 15] = [
     "no-row",
     "body-row",
@@ -31,7 +33,7 @@ pub const ENDING: [&str; 15] = [
     "signal-65",
     "signal-short",
 ];
-/// … an image on its way home, one a run.
+/// Forged images on the way home, one a run.
 pub const IMAGES: [&str; 9] = [
     "image-ours",
     "image-kernels",
@@ -46,7 +48,7 @@ pub const IMAGES: [&str; 9] = [
 
 pub type Lie = &'static str;
 
-/// One that changes an image.
+/// The chosen forgery, if it changes an image.
 pub fn chosen() -> Option<Lie> {
     let which = fs::read_to_string(WHICH).unwrap_or_default();
     IMAGES.into_iter().find(|l| *l == which.trim())
@@ -69,11 +71,11 @@ impl Liar<'_> {
             mask: 0,
             packed,
         };
-        self.to.say(CALL, &[call_head(&call), data].concat());
+        self.to.send(CALL, &[call_head(&call), data].concat());
     }
 
-    /// A call in its own name, and what home says.
-    fn asks(&mut self, nr: i64, args: [u64; 6], path: Option<(u8, &str)>) -> Option<i64> {
+    /// A call in the process's own name; returns home's result.
+    fn call_home(&mut self, nr: i64, args: [u64; 6], path: Option<(u8, &str)>) -> Option<i64> {
         let mut packed = Packed {
             nr: nr as u16,
             args,
@@ -87,62 +89,70 @@ impl Liar<'_> {
         self.to.answer(FORGED + self.seq).map(|a| a.0)
     }
 
-    fn talk(&self, m: &ToHome) {
-        self.to.say(TALK, &encode(m));
+    fn send(&self, m: &ToHome) {
+        self.to.send(TALK, &encode(m));
     }
 }
 
-pub fn tell(to: &Middle, tid: i32) {
+pub fn run(to: &Middle, tid: i32) {
     let which = fs::read_to_string(WHICH).unwrap_or_default();
-    let whom = fs::read_to_string(WHOM).unwrap_or_default();
-    let whom: Vec<u64> = whom
+    let targets = fs::read_to_string(TARGETS).unwrap_or_default();
+    let targets: Vec<u64> = targets
         .split_whitespace()
         .filter_map(|w| w.parse().ok())
         .collect();
     let mut liar = Liar { to, tid, seq: 0 };
     let said = match which.trim() {
-        "rights" => rights(&mut liar, whom[0]),
+        "rights" => forbidden_objects(&mut liar, targets[0]),
         "strangers" => {
-            for stranger in [1, -1, 0, i32::MIN, i32::MAX, whom[0] as i32, whom[1] as i32] {
-                strangers(&mut liar, stranger);
+            for stranger in [
+                1,
+                -1,
+                0,
+                i32::MIN,
+                i32::MAX,
+                targets[0] as i32,
+                targets[1] as i32,
+            ] {
+                unknown_processes(&mut liar, stranger);
             }
             "said".into()
         }
-        "itself" => itself(&mut liar, &whom),
+        "itself" => false_claims(&mut liar, &targets),
         one if ENDING.contains(&one) => {
-            ends(&mut liar, one);
+            fatal_frame(&mut liar, one);
             "said".into()
         }
         _ => return,
     };
-    // Whole, or not there yet.
+    // Rename, so that a reader sees the whole file or none.
     fs::write(format!("{SAID}.part"), said).expect("a file");
     fs::rename(format!("{SAID}.part"), SAID).expect("a file");
 }
 
 const SECRET: &str = "/tmp/secret";
 
-/// Calls that the table has, for what its user may not do: home's kernel says no.
-fn rights(liar: &mut Liar, other: u64) -> String {
+/// Calls that the table permits, on objects that the user may not access: home's kernel refuses them.
+fn forbidden_objects(liar: &mut Liar, other: u64) -> String {
     let here = libc::AT_FDCWD as u64;
     let rdwr = libc::O_RDWR as u64;
     let all = [
-        liar.asks(
+        liar.call_home(
             libc::SYS_openat,
             [here, 0, rdwr, 0, 0, 0],
             Some((1, SECRET)),
         ),
-        liar.asks(
+        liar.call_home(
             libc::SYS_openat,
             [here, 0, 0, 0, 0, 0],
             Some((1, "/etc/shadow")),
         ),
-        liar.asks(libc::SYS_unlinkat, [here, 0, 0, 0, 0, 0], Some((1, SECRET))),
-        liar.asks(libc::SYS_chmod, [0, 0o777, 0, 0, 0, 0], Some((0, SECRET))),
-        liar.asks(libc::SYS_kill, [other, 9, 0, 0, 0, 0], None),
-        liar.asks(libc::SYS_tgkill, [other, other, 9, 0, 0, 0], None),
-        liar.asks(libc::SYS_setuid, [0; 6], None),
-        liar.asks(libc::SYS_setresuid, [0; 6], None),
+        liar.call_home(libc::SYS_unlinkat, [here, 0, 0, 0, 0, 0], Some((1, SECRET))),
+        liar.call_home(libc::SYS_chmod, [0, 0o777, 0, 0, 0, 0], Some((0, SECRET))),
+        liar.call_home(libc::SYS_kill, [other, 9, 0, 0, 0, 0], None),
+        liar.call_home(libc::SYS_tgkill, [other, other, 9, 0, 0, 0], None),
+        liar.call_home(libc::SYS_setuid, [0; 6], None),
+        liar.call_home(libc::SYS_setresuid, [0; 6], None),
     ];
     format!("{all:?}")
 }
@@ -167,8 +177,8 @@ const MUCH: CpuTime = CpuTime {
     system_ns: u64::MAX,
 };
 
-/// In the name of processes that are not there.
-fn strangers(liar: &mut Liar, tid: i32) {
+/// Messages in the name of processes that do not exist.
+fn unknown_processes(liar: &mut Liar, tid: i32) {
     let pid = tid;
     for nr in [libc::SYS_getppid, libc::SYS_kill, libc::SYS_close] {
         let packed = Packed {
@@ -263,7 +273,7 @@ fn strangers(liar: &mut Liar, tid: i32) {
         },
         ToHome::Died { pid, sig: 9 },
     ];
-    all.iter().for_each(|m| liar.talk(m));
+    all.iter().for_each(|m| liar.send(m));
 }
 
 fn usage(pid: i32) -> Usage {
@@ -275,8 +285,8 @@ fn usage(pid: i32) -> Usage {
     }
 }
 
-/// In its own name, and not true.
-fn itself(liar: &mut Liar, whom: &[u64]) -> String {
+/// False messages in the process's own name.
+fn false_claims(liar: &mut Liar, targets: &[u64]) -> String {
     let (pid, tid, seq) = (liar.tid, liar.tid, FORGED);
     let private = libc::MAP_PRIVATE as u64;
     let fixed = private | libc::MAP_FIXED as u64;
@@ -296,7 +306,7 @@ fn itself(liar: &mut Liar, whom: &[u64]) -> String {
         map([0, u64::MAX, 3, private, 1 << 40, 1]),
         ToHome::Fetch {
             seq,
-            key: key(whom[2], whom[3]),
+            key: key(targets[2], targets[3]),
         },
         ToHome::Fetch {
             seq,
@@ -336,14 +346,14 @@ fn itself(liar: &mut Liar, whom: &[u64]) -> String {
             away: MUCH,
         },
     ];
-    all.iter().for_each(|m| liar.talk(m));
-    // What home still answers to: it serves on, or the program has ended.
-    let said = liar.asks(libc::SYS_getppid, [0; 6], None);
+    all.iter().for_each(|m| liar.send(m));
+    // Whether home still answers: it serves on, or the program has ended.
+    let said = liar.call_home(libc::SYS_getppid, [0; 6], None);
     format!("{:?}", said.map(|pid| pid > 0))
 }
 
-/// One frame that no host sends.
-fn ends(liar: &mut Liar, which: &str) {
+/// One frame that no real host sends.
+fn fatal_frame(liar: &mut Liar, which: &str) {
     let fine = |nr: i64| Packed {
         nr: nr as u16,
         ..Packed::default()
@@ -372,7 +382,7 @@ fn ends(liar: &mut Liar, which: &str) {
             ..fine(libc::SYS_read)
         },
         "data" => {
-            // It says that more data follows than there is.
+            // A length larger than the data that follows.
             let call = Call {
                 tid: liar.tid,
                 seq: FORGED,
@@ -383,12 +393,12 @@ fn ends(liar: &mut Liar, which: &str) {
             let mut head = call_head(&call);
             let at = head.len() - 4;
             head[at..].copy_from_slice(&u32::MAX.to_le_bytes());
-            return liar.to.say(CALL, &head);
+            return liar.to.send(CALL, &head);
         }
-        "kind" => return liar.to.say(99, b"what"),
-        "reply" => return liar.to.say(REPLY, &[0; 16]),
-        "talk" => return liar.to.say(TALK, &[0xff; 4096]),
-        "empty" => return liar.to.say(TALK, &[]),
+        "kind" => return liar.to.send(99, b"what"),
+        "reply" => return liar.to.send(REPLY, &[0; 16]),
+        "talk" => return liar.to.send(TALK, &[0xff; 4096]),
+        "empty" => return liar.to.send(TALK, &[]),
         signals => {
             let (sig, info) = match signals {
                 "signal-0" => (0, signal(0)),
@@ -396,7 +406,7 @@ fn ends(liar: &mut Liar, which: &str) {
                 _ => (libc::SIGTERM, Signal(vec![15])),
             };
             let (pid, tid, away) = (liar.tid, liar.tid, CpuTime::default());
-            return liar.talk(&ToHome::Default {
+            return liar.send(&ToHome::Default {
                 pid,
                 tid,
                 sig,
@@ -410,18 +420,18 @@ fn ends(liar: &mut Liar, which: &str) {
 
 /// Changes a frame of an image that goes home.
 pub fn image(lie: Lie, kind: u8, body: &mut Vec<u8>) {
-    // Numbers of the format are short where they are small: ones in their upper bits make them others, or none.
+    // The format encodes small numbers in few bytes: set upper bits make them other numbers, or invalid.
     let spoil = |body: &mut Vec<u8>| body.iter_mut().step_by(7).for_each(|b| *b ^= 0x55);
     match (lie, kind) {
         ("image-offer", bulk::OFFER)
         | ("image-layout", bulk::LAYOUT)
         | ("image-state", bulk::STATE) => spoil(body),
-        // Where they go.
+        // The addresses of pages.
         ("image-pages", bulk::PAGES) => body.iter_mut().take(24).for_each(|b| *b ^= 0x55),
         ("image-short", bulk::STATE | bulk::LAYOUT) => body.truncate(body.len() / 2),
         ("image-long", bulk::STATE | bulk::LAYOUT) => body.extend([0x41; 1 << 16]),
         ("image-kinds", bulk::END) => *body = vec![0xff; 64],
-        // In order, of whole pages, and not a program's to have.
+        // Sorted and page-aligned, but outside the address space of programs.
         ("image-ours", bulk::LAYOUT) => foreign(body, 0x6a00_0000_0000),
         ("image-kernels", bulk::LAYOUT) => foreign(body, 0xffff_8000_0000_0000),
         _ => {}

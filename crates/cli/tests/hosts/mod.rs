@@ -1,5 +1,5 @@
-//! What must hold at home whatever a host says: nothing but what the program's own user may do, and for each program a
-//! truthful end.
+//! What must hold at home whatever a host sends: nothing happens but what the program's own user may do, and each
+//! program's end is reported correctly.
 
 pub mod lies;
 pub mod relay;
@@ -8,12 +8,12 @@ use crate::lab::{Farm, long, until};
 use armento_noded::{Config, Options};
 use std::process::Output;
 
-/// Whose program is hosted.
+/// Command prefix: the user of the hosted program.
 const USER: &str = "setpriv --reuid 1000 --regid 1000 --clear-groups";
-/// It computes, tells and waits until /tmp/stop is there, or so many rounds as it is told.
+/// Computes, prints and waits until /tmp/stop is there, or for as many rounds as its argument.
 const PROGRAM: &str = r#"$|=1; for ($i=1; @ARGV ? $i<=$ARGV[0] : !-e "/tmp/stop"; $i++) { $x=0; for $j (1..20000) { $x+=$j%7 } print "$i $x\n"; getppid; select undef, undef, undef, 0.01 }"#;
 
-/// The daemon as `armento node` runs it; the hosts are its own program.
+/// The daemon as `armento node` runs it; its hosts are this executable.
 pub fn daemon() -> ! {
     let config = Config::load(None).expect("its settings");
     let options = Options {
@@ -24,7 +24,7 @@ pub fn daemon() -> ! {
     std::process::exit(i32::from(end.is_err()));
 }
 
-/// How it ended, and what was said of that.
+/// Exit status and messages, for panics of the test.
 fn end(out: &Output) -> String {
     format!("{:?}, {}", out.status.code(), text(&out.stderr))
 }
@@ -33,7 +33,7 @@ fn text(b: &[u8]) -> String {
     String::from_utf8_lossy(b).into_owned()
 }
 
-/// What must be as it was, whatever was said.
+/// State that no message may change.
 struct Intact<'a> {
     farm: &'a Farm,
     secret: String,
@@ -55,7 +55,7 @@ impl Intact<'_> {
     }
 }
 
-/// Runs the program on the hostile host until `done`, and then to its end.
+/// Runs the program on the hostile host until `done` returns, and then to its end.
 fn lied(farm: &Farm, lie: &str, done: impl FnOnce()) -> Output {
     farm.sh("n1", "rm -f /tmp/stop /tmp/end");
     farm.sh(
@@ -79,8 +79,8 @@ fn lied(farm: &Farm, lie: &str, done: impl FnOnce()) -> Output {
     )
 }
 
-/// It got to its end as it would have natively.
-fn as_native(farm: &Farm, out: &Output, lie: &str) {
+/// The program ended as it would have natively.
+fn ends_natively(farm: &Farm, out: &Output, lie: &str) {
     let said = text(&out.stdout);
     let native = farm.sh(
         "n1",
@@ -90,8 +90,8 @@ fn as_native(farm: &Farm, out: &Output, lie: &str) {
     assert!(out.status.success(), "{lie}: {}", end(out));
 }
 
-/// It was ended, and that is what its shell and its user learn.
-fn truthful_death(farm: &Farm, out: &Output, lie: &str) {
+/// The program was killed, and its shell and user are informed.
+fn death_is_reported(farm: &Farm, out: &Output, lie: &str) {
     assert_eq!(out.status.code(), Some(137), "{lie}: {}", end(out));
     assert!(text(&out.stderr).contains("n2"), "{lie}: {}", end(out));
     let said = text(&out.stdout);
@@ -102,7 +102,7 @@ fn truthful_death(farm: &Farm, out: &Output, lie: &str) {
     assert!(native.starts_with(&said), "{lie}: {}", end(out));
 }
 
-pub fn get_nothing(farm: &Farm) {
+pub fn all_attacks_fail(farm: &Farm) {
     let me = std::env::current_exe().expect("its own path");
     farm.sh("n2", "pkill -f '[a]rmento node'");
     until("the end of the daemon", || {
@@ -133,35 +133,38 @@ pub fn get_nothing(farm: &Farm) {
             .success()
     });
     farm.sh("n1", "kill $(cat /tmp/probe)");
-    let whom =
+    let script =
         "echo $(cat /tmp/other) $(pgrep -o -f '[a]rmento node') $(stat -c '%d %i' /tmp/secret)";
-    let whom = farm.sh("n1", whom);
-    farm.sh("n2", &format!("echo {} > {}", whom.trim(), lies::WHOM));
+    let targets = farm.sh("n1", script);
+    farm.sh(
+        "n2",
+        &format!("echo {} > {}", targets.trim(), lies::TARGETS),
+    );
     let secret = farm.sh("n1", "stat -c '%a %u %s' /tmp/secret; cat /tmp/secret");
     let intact = Intact { farm, secret };
 
-    // Again and again: each time it meets its keeper at another moment.
+    // Several rounds: each time the forgery meets the keeper in another state.
     let rounds = if long() { 5 } else { 1 };
     (0..rounds).for_each(|_| all_lies(&intact));
-    // All but the two that only say more than they need to.
+    // All but the two that only send more than they need to.
     let refused = farm.sh("n1", "grep -c ' to n1: .* is no ' /tmp/keeper.log");
     let refused: usize = refused.trim().parse().expect("a number");
     assert!(refused >= lies::IMAGES.len() - 2, "{refused} were refused");
     farm.sh("n1", "kill $(cat /tmp/other) $(cat /tmp/honest)");
 }
 
-/// Each of them, and what comes of it.
+/// Runs each forgery and checks its outcome.
 fn all_lies(intact: &Intact) {
     let farm = intact.farm;
     let said = || {
         let what = format!("test -e {}", lies::SAID);
-        until("what it says, or the end", || {
+        until("home's answer, or the program's end", || {
             farm.run("n2", &what).status.success()
                 || farm.run("n1", "test -s /tmp/end").status.success()
         });
     };
     let out = lied(farm, "rights", said);
-    as_native(farm, &out, "rights");
+    ends_natively(farm, &out, "rights");
     let no = |e: i32| Some(-i64::from(e));
     let (access, rights) = (no(libc::EACCES), no(libc::EPERM));
     let want = [
@@ -174,29 +177,29 @@ fn all_lies(intact: &Intact) {
     intact.check("rights");
 
     let out = lied(farm, "strangers", said);
-    as_native(farm, &out, "strangers");
+    ends_natively(farm, &out, "strangers");
     intact.check("strangers");
 
     let out = lied(farm, "itself", said);
     match out.status.code() {
-        Some(0) => as_native(farm, &out, "itself"),
-        _ => truthful_death(farm, &out, "itself"),
+        Some(0) => ends_natively(farm, &out, "itself"),
+        _ => death_is_reported(farm, &out, "itself"),
     }
     intact.check("itself");
 
     for lie in lies::ENDING {
         let out = lied(farm, lie, said);
-        truthful_death(farm, &out, lie);
+        death_is_reported(farm, &out, lie);
         intact.check(lie);
     }
-    // Refused before anything is done with it: the process goes on where it is, or comes home as it is.
+    // Refused before it has any effect: the process goes on where it is, or is moved home as it is.
     for lie in lies::IMAGES {
         let out = lied(farm, lie, || {
             let there = "armento ps --json | grep -q '\"place\": *\"n2\"'";
             until("it is there", || farm.run("n1", there).status.success());
             farm.run("n1", "armento migrate $(cat /tmp/pid) home");
         });
-        as_native(farm, &out, lie);
+        ends_natively(farm, &out, lie);
         intact.check(lie);
     }
 }

@@ -1,5 +1,5 @@
-//! The host's side of a real session: its daemon's line, its own keys, a real host behind it that does the honest part,
-//! and lies between.
+//! The host's side of a real session: the connection to its daemon, its own keys, a real host behind it that does the
+//! honest part, and forged messages in between.
 
 use super::lies;
 use armento_client::Session as Control;
@@ -19,21 +19,21 @@ use std::thread::spawn;
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(10);
-/// Calls of ours have numbers from here: what home says to them is for us.
+/// Sequence numbers of forged calls start here; answers to them are for the relay.
 pub const FORGED: u32 = 0x7000_0000;
 
-/// What the man in the middle knows and says.
+/// State of the man in the middle.
 pub struct Middle {
     home: Session<Writer>,
     answers: Mutex<HashMap<u32, (i64, Vec<u8>)>>,
 }
 
 impl Middle {
-    pub fn say(&self, kind: u8, body: &[u8]) {
+    pub fn send(&self, kind: u8, body: &[u8]) {
         let _ = self.home.send(kind, &[body]);
     }
 
-    /// What home says to a call of ours.
+    /// Home's answer to a forged call.
     pub fn answer(&self, seq: u32) -> Option<(i64, Vec<u8>)> {
         let until = Instant::now() + LONG;
         while Instant::now() < until {
@@ -54,7 +54,7 @@ pub fn run() -> ! {
         .lock()
         .read_line(&mut line)
         .expect("a line");
-    let start: HostStart = serde_json::from_str(&line).expect("what a host is told");
+    let start: HostStart = serde_json::from_str(&line).expect("its start parameters");
     let door = Listener::bind(&start.listen, &start.identity).expect("a door");
     let inner = HostStart {
         identity: Identity::Plain,
@@ -75,14 +75,14 @@ pub fn run() -> ! {
     let mut said = String::new();
     let out = host.stdout.take().expect("piped");
     BufReader::new(out).read_line(&mut said).expect("its line");
-    let up: HostUp = serde_json::from_str(&said).expect("where it is");
+    let up: HostUp = serde_json::from_str(&said).expect("its address");
     let behind = format!("127.0.0.1:{}", up.port);
     let me = HostUp {
         port: door.port(),
         host: std::process::id() as i32,
     };
     println!("{}", serde_json::to_string(&me).expect("plain data"));
-    // A host that says nothing to its daemon is ended.
+    // A host that does not register with its daemon is killed.
     let mut daemon = Control::connect().expect("its daemon");
     let hello = HostHello {
         tree: start.tree,
@@ -91,7 +91,7 @@ pub fn run() -> ! {
         uid: start.uid,
     };
     let host_is_known = spawn(move || {
-        // Once the daemon has written down that it is up.
+        // Until the daemon has recorded that the host is up.
         while daemon.ask(Ask::Host(hello.clone()), LONG).is_err() {
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -99,7 +99,7 @@ pub fn run() -> ! {
     });
     spawn(move || {
         loop {
-            let keeper = |who: &Badge| *who == start.expect;
+            let keeper = |badge: &Badge| *badge == start.expect;
             if let Ok((link, _)) = door.accept_if(None, keeper) {
                 let (behind, start) = (behind.clone(), start.clone());
                 spawn(move || between(link, &behind, &start));
@@ -134,7 +134,7 @@ fn between(link: Duplex, behind: &str, start: &HostStart) {
         return;
     };
     let (inner_socket, inner_r, mut inner_w) = parts(inner);
-    write_frame(&mut inner_w, HELLO, &[&buf]).expect("it hears");
+    write_frame(&mut inner_w, HELLO, &[&buf]).expect("it receives");
     match hello.purpose {
         Purpose::Calls(resume) => calls((socket, r, w), (inner_socket, inner_r, inner_w), &resume),
         purpose => {
@@ -150,7 +150,7 @@ fn between(link: Duplex, behind: &str, start: &HostStart) {
     }
 }
 
-/// Passes frames on; those of an image on its way home as the lie has it.
+/// Passes frames on; changes those of an image on its way home as the forgery requires.
 fn frames(mut r: Reader, mut w: Writer, lie: Option<lies::Lie>) {
     let mut buf = Vec::new();
     while let Ok(kind) = read_frame(&mut r, &mut buf) {
@@ -165,12 +165,12 @@ fn frames(mut r: Reader, mut w: Writer, lie: Option<lies::Lie>) {
 
 type Line = (TcpStream, Reader, Writer);
 
-/// The stream of calls: two sessions, and what the one hears the other says.
+/// The stream of calls: two sessions, each forwarding what the other receives.
 fn calls((socket, mut r, mut w): Line, (inner_socket, inner_r, inner_w): Line, resume: &Resume) {
     if resume.epoch != 0 {
         return;
     }
-    write_frame(&mut w, WELCOME, &[&0u64.to_le_bytes()]).expect("home hears");
+    write_frame(&mut w, WELCOME, &[&0u64.to_le_bytes()]).expect("home receives");
     let mut inner_r = BufReader::new(inner_r);
     let mut buf = Vec::new();
     assert_eq!(read_frame(&mut inner_r, &mut buf).ok(), Some(WELCOME));
@@ -202,12 +202,12 @@ fn calls((socket, mut r, mut w): Line, (inner_socket, inner_r, inner_w): Line, r
     });
     let mut begun = false;
     while let Ok(kind) = host.hear(&mut inner_r, &mut buf) {
-        // Its first call: it runs here, and this is its number.
+        // The process's first call: the process runs here, and this is its tid.
         if kind == CALL && !begun {
             begun = true;
             let tid = i32::from_le_bytes(buf[..4].try_into().expect("a call's head"));
             let m = middle.clone();
-            spawn(move || lies::tell(&m, tid));
+            spawn(move || lies::run(&m, tid));
         }
         if middle.home.send(kind, &[&buf]).is_err() {
             break;

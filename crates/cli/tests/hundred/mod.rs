@@ -1,5 +1,5 @@
-//! A small program is ordered about as fast as it goes, by several at once. How fast that is is told, and no matter of
-//! passing; what it wrote is.
+//! Several clients order moves of one small program as fast as they can. The rate is printed and has no limit; the
+//! program's output must be right.
 
 use crate::blocked::root;
 use crate::lab::{self, Farm, until};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 const C: &str = include_str!("turns.c");
 const PYTHON: &str = include_str!("turns.py");
-/// Where each of those who order sends it, in turn.
-const ORDERERS: [&[&str]; 3] = [&["n2", "n3", "home"], &["n3", "n2"], &["home", "n2"]];
-/// As `armento migrate`.
+/// The nodes that each client orders it to, in turn.
+const CLIENTS: [&[&str]; 3] = [&["n2", "n3", "home"], &["n3", "n2"], &["home", "n2"]];
+/// The time limit of `armento migrate`.
 const MOVE: Duration = Duration::from_secs(130);
 const LONG_S: u64 = 30;
 const SHORT_S: u64 = 10;
@@ -39,7 +39,7 @@ fn order(farm: &Farm, pid: i32, nodes: &[&str], done: &Done, over: &AtomicBool) 
             name => Dest::Node(name.parse().expect("a node's name")),
         };
         match session.ask(Ask::Migrate { pid, to }, MOVE) {
-            // Where it is already it is at once.
+            // A move to the node where it already is takes no time.
             Ok(Answer::Moved { total_us: 0, .. }) => {}
             Ok(Answer::Moved {
                 pause_us,
@@ -52,7 +52,7 @@ fn order(farm: &Farm, pid: i32, nodes: &[&str], done: &Done, over: &AtomicBool) 
                 done.total_us.fetch_add(total_us as u32, Ordering::AcqRel);
                 done.kb.fetch_add((bytes / 1000) as u32, Ordering::AcqRel);
             }
-            // In the midst of a fork, say.
+            // During a fork, for example.
             Err(AskError::Refused(_)) => drop(done.refused.fetch_add(1, Ordering::AcqRel)),
             other => panic!("{node}: {other:?}"),
         }
@@ -77,7 +77,7 @@ fn program(farm: &Farm, name: &str, command: &str) {
     let seconds = if lab::is_long() { LONG_S } else { SHORT_S };
     let began = Instant::now();
     std::thread::scope(|s| {
-        for nodes in ORDERERS {
+        for nodes in CLIENTS {
             s.spawn(|| order(farm, pid, nodes, &done, &over));
         }
         while began.elapsed() < Duration::from_secs(seconds) {
@@ -108,7 +108,7 @@ fn program(farm: &Farm, name: &str, command: &str) {
     farm.sh("n1", &native);
 }
 
-pub fn moves_a_second(farm: &Farm) {
+pub fn concurrent_orders(farm: &Farm) {
     let tmp = root(farm, "n1").join("tmp");
     fs::write(tmp.join("turns.c"), C).expect("a source");
     fs::write(tmp.join("turns.py"), PYTHON).expect("a script");

@@ -1,5 +1,5 @@
-/* turns FILE N: each turn is a byte through a pipe, some computing and, now and then, a line and a child. Ends after N turns, or
- * after whole hundreds when /tmp/enough is there. What it writes follows from the number of turns. */
+/* turns FILE N: each turn is a byte through a pipe, some computing and, now and then, a line and a child. Ends after N
+ * turns, or after whole hundreds when /tmp/enough is there. The output depends only on the number of turns. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-//! Addresses that change, come late, or are of the other family.
+//! Addresses that change, appear late, or are IPv6.
 
 use crate::net::{Net, until};
 
@@ -14,7 +14,7 @@ fn farm_of_two(net: &Net) {
     net.sees("n2", "n1", &["alive", " tls "]);
 }
 
-/// The last number of an address is another one.
+/// The same address with another last number.
 fn other(addr: &str, last: u8) -> String {
     let (net, _) = addr.rsplit_once('.').expect("an address");
     format!("{net}.{last}")
@@ -27,7 +27,7 @@ fn change(net: &Net, node: &str, from: &str, to: &str) {
     );
 }
 
-/// DHCP gives a node another address, first the one that hosts, then the home: the program notices nothing.
+/// DHCP gives a node another address, first the guest's node, then its home: the program does not notice.
 pub fn change_under_guests(net: &Net) {
     farm_of_two(net);
     let native = net.sh("n1", &format!("perl -e '{PROGRAM}'"));
@@ -63,7 +63,7 @@ pub fn change_under_guests(net: &Net) {
         net.sh("n1", "cat /tmp/err")
     );
     assert_eq!(net.sh("n1", "cat /tmp/err"), "");
-    // A new program goes to where the node is now, and a restart knows.
+    // A new program finds the node at its present address, also after a daemon restart.
     assert_eq!(
         net.sh("n1", "armento run --on n2 perl -e 'print 6 * 7'"),
         "42"
@@ -73,8 +73,8 @@ pub fn change_under_guests(net: &Net) {
     net.sees("n1", "n2", &["alive", &host]);
 }
 
-/// A daemon that is told to listen at an address starts before that is there.
-pub fn come_late(net: &Net) {
+/// A daemon starts before its configured listen address is up.
+pub fn appear_late(net: &Net) {
     net.stop("n2");
     let (now, late) = (other(&net.addr(2), 102), other(&net.addr(2), 112));
     net.sh(

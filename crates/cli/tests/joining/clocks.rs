@@ -1,4 +1,4 @@
-//! Clocks that are apart.
+//! Nodes with different clocks.
 
 use crate::net::{Net, until};
 use std::process::Output;
@@ -9,7 +9,7 @@ fn err(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-pub fn are_told(net: &Net) {
+pub fn skew_is_reported(net: &Net) {
     let join = net.init("");
     net.daemon("n1", "");
     net.sh("n2", &format!("armento join {join}"));
@@ -31,21 +31,21 @@ pub fn are_told(net: &Net) {
     }
     let json = net.sh("n1", "armento nodes --json");
     assert!(json.contains("\"clock_apart\": true"), "{json}");
-    // It runs, here, and its user knows why.
-    until("the line for those who start programs", || {
+    // The program runs at home, and its user is informed why.
+    until("the line for users who start programs", || {
         let out = net.run("n1", "armento run sh -c 'exit 3'");
         assert_eq!(out.status.code(), Some(3), "{out:?}");
         let said = err(&out);
         said.contains("it runs here: the clocks of all other nodes") && said.lines().count() == 2
     });
     assert_eq!(err(&net.run("n1", "armento run --stay true")), "");
-    // It would not run where it was to: it does not run.
+    // It cannot run on the node that the user named: it is not started.
     net.fails(
         "n1",
         "armento run --on n2 sh -c 'echo ran'",
         &["the clock of n2", "nothing was started", "chrony"],
     );
-    // By hand: the reason once.
+    // A move by command: the reason is given once.
     let by_hand = net.run("n1", "armento run --stay sleep 60 & p=$!; sleep 1; armento migrate $p n2; e=$?; armento why $p; kill $p; exit $e");
     let said = err(&by_hand);
     assert_eq!(by_hand.status.code(), Some(125), "{by_hand:?}");
@@ -64,14 +64,14 @@ pub fn are_told(net: &Net) {
         doctor.contains("limited  clocks") && doctor.contains("n2 by 1"),
         "{doctor}"
     );
-    // Set right, it is forgotten.
+    // With the clock set right, the difference is no longer reported.
     net.stop("n2");
     net.daemon("n2", "");
     net.sees("n1", "n2", &["alive", ".", "tls"]);
     until("n2 is good", || {
         net.run("n1", "armento run --on n2 true").status.success()
     });
-    until("nothing to be said", || {
+    until("no more messages", || {
         err(&net.run("n1", "armento run true")).is_empty()
     });
 }

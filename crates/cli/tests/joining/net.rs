@@ -1,4 +1,4 @@
-//! A laboratory without a farm: its nodes make and join one as a person would.
+//! A lab without a farm: its nodes make and join one as an administrator would.
 
 use armento_lab::{Lab, Link, Spec};
 use std::fs;
@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
-/// Longest wait for anything that must happen.
+/// Longest wait for any event.
 const LONG: Duration = Duration::from_secs(60);
 
 pub struct Net {
@@ -36,7 +36,7 @@ impl Net {
         let lab = Lab::up(spec).expect("a lab");
         let net = Net { name, lab };
         for (n, node) in (1..).zip(net.nodes()) {
-            // Machines of their own.
+            // Each node counts as a machine of its own.
             net.sh(&node, &format!("printf '%032x\\n' {n}7 > /etc/machine-id"));
         }
         Some(net)
@@ -67,7 +67,7 @@ impl Net {
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
-    /// What a command says that fails as Armento does: one line, one hint, with these words.
+    /// Standard error of a command that fails as Armento does: one line, one hint, with these words.
     pub fn fails(&self, node: &str, script: &str, words: &[&str]) -> String {
         let out = self.run(node, script);
         assert_eq!(out.status.code(), Some(125), "{script}: {out:?}");
@@ -85,7 +85,7 @@ impl Net {
         err
     }
 
-    /// A join that is refused, after which neither side knows of it.
+    /// A join that is refused, after which neither side has recorded the other.
     pub fn refuses(&self, node: &str, script: &str, words: &[&str]) {
         self.fails(node, script, words);
         self.sh(node, "test ! -e /var/lib/armento/farm.json");
@@ -95,7 +95,7 @@ impl Net {
         }
     }
 
-    /// `before`: words that lead to it.
+    /// `before`: command prefix.
     pub fn daemon(&self, node: &str, before: &str) {
         self.start(node, before);
         until("the daemon", || {
@@ -115,7 +115,7 @@ impl Net {
         self.sh(node, stop);
     }
 
-    /// Makes a farm on n1; `TOKEN ADDRESS` as printed.
+    /// Makes a farm on n1; returns `TOKEN ADDRESS` as printed.
     pub fn init(&self, options: &str) -> String {
         let said = self.sh("n1", &format!("armento farm init --name n1 {options}"));
         let (_, join) = said.split_once("armento join ").expect("the join command");
@@ -131,7 +131,7 @@ impl Net {
     }
 }
 
-/// What daemons said, beside what a test that failed says.
+/// A failed test prints the logs of the daemons as well.
 impl Drop for Net {
     fn drop(&mut self) {
         if !std::thread::panicking() {

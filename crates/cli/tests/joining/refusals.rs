@@ -13,7 +13,7 @@ pub fn init_never_chooses_loopback(net: &Net) {
         ],
     );
     net.sh("n1", "ip link set eth0 up");
-    // Debian's name of a host for itself.
+    // Debian's /etc/hosts entry for the host itself.
     net.sh("n1", "echo '127.0.1.1 own' >> /etc/hosts");
     for how in ["--listen own", "--address own", "--listen own:7118"] {
         net.fails(
@@ -43,7 +43,7 @@ pub fn init_never_chooses_loopback(net: &Net) {
         "armento farm init --listen 10.0.0.300",
         &["is no address"],
     );
-    // Two ways out: a person must say which.
+    // Two addresses: the user must choose one.
     net.sh(
         "n1",
         "ip link add eth1 type veth peer name eth2; ip addr add 192.168.7.1/24 dev eth1; ip link set eth1 up; ip link set eth2 up",
@@ -67,7 +67,7 @@ pub fn init_never_chooses_loopback(net: &Net) {
     );
 }
 
-/// A token for one node: no refused join uses it up.
+/// A token for one node: a refused join does not use it up.
 pub fn init_finds_the_address(net: &Net) -> String {
     let join = net.init("");
     assert!(join.ends_with(&format!(" {}:7117", net.addr(1))), "{join}");
@@ -83,7 +83,7 @@ fn token(join: &str) -> &str {
     join.split_whitespace().next().expect("a token")
 }
 
-pub fn member_not_there(net: &Net, join: &str) {
+pub fn unreachable_members(net: &Net, join: &str) {
     let (token, n1) = (token(join), net.addr(1));
     let refuses = |at: &str, words: &[&str]| {
         net.refuses("n2", &format!("armento join {token} {at}"), words);
@@ -156,7 +156,7 @@ pub fn names_and_machines(net: &Net, join: &str) {
     );
 }
 
-pub fn ways_that_lead_nowhere(net: &Net, join: &str) {
+pub fn unreachable_own_addresses(net: &Net, join: &str) {
     let (token, n3) = (token(join), net.addr(3));
     let refuses = |how: &str, words: &[&str]| {
         net.refuses("n2", &format!("armento join {token} n1 {how}"), words);
@@ -173,7 +173,7 @@ pub fn ways_that_lead_nowhere(net: &Net, join: &str) {
             "firewall",
         ],
     );
-    // Another machine, which is not this node.
+    // Another machine's address, at which this node does not answer.
     refuses(
         &format!("--address {n3}"),
         &[
@@ -185,7 +185,7 @@ pub fn ways_that_lead_nowhere(net: &Net, join: &str) {
         &format!("--address {}", net.addr(1)),
         &["something else than this node answers"],
     );
-    // A door in the way: the port is another program's.
+    // The port is in use by another program.
     let door = |proto: &str| {
         format!(
             "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(LocalAddr => \"0.0.0.0\", LocalPort => 7117, Proto => \"{proto}\", {}) or die; print \"up\\n\"; $|=1; open F, \">/tmp/up\"; close F; sleep 60' >/dev/null & p=$!; \
@@ -237,13 +237,13 @@ pub fn then_it_works(net: &Net, join: &str) {
     net.daemon("n2", "");
     net.sees("n1", "n2", &["alive"]);
     net.sees("n2", "n1", &["alive"]);
-    // The one use is used.
+    // The token's one use is used up.
     net.fails(
         "n3",
         &format!("armento join {token} n1"),
         &["as often as it may be", "farm token"],
     );
-    // A name that is taken by one who is alive, and by a clone of a member.
+    // Names and machine IDs that are taken: by a live node, and by a clone of a member.
     let more = net.sh("n1", "armento farm token");
     let more = more.split_whitespace().nth(2).expect("token");
     net.fails(
@@ -264,13 +264,13 @@ pub fn then_it_works(net: &Net, join: &str) {
         &format!("armento join {more} n1"),
         &["already; nothing was changed", "armento leave"],
     );
-    until("a node that joined and was not heard", || {
+    until("a node that joined and did not report", || {
         net.sh("n1", "armento nodes").contains("n3")
     });
 }
 
-/// A farm that was made by an older version, or by a person who erred, tells others its loopback.
-pub fn told_address(net: &Net) {
+/// A farm that was made by an older version, or with a wrong address, advertises its loopback address.
+pub fn advertised_address(net: &Net) {
     let join = net.init("--address 127.0.0.1");
     let token = token(&join);
     net.daemon("n1", "");
@@ -282,7 +282,7 @@ pub fn told_address(net: &Net) {
             "address =",
         ],
     );
-    // The remedy that was told.
+    // The suggested remedy.
     net.stop("n1");
     net.sh(
         "n1",

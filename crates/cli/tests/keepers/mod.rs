@@ -1,9 +1,10 @@
-//! A process has one keeper, whoever asks for another: a tree within a tree, a move at once, a shell that is adopted.
+//! A process has one keeper, even if another is requested for it: a tree within a tree, a move at once, a shell that is
+//! adopted.
 
-use super::{Farm, text, told, until};
+use super::{Farm, fails_with, text, until};
 use serde_json::Value;
 
-/// Those that `armento ps` lists, with the names of their programs.
+/// Processes that `armento ps` lists, with the names of their programs.
 fn listed(farm: &Farm) -> Vec<(u64, String)> {
     let said = farm.sh("n1", "armento ps --json");
     let doc: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
@@ -23,8 +24,8 @@ fn once(farm: &Farm, word: &str) -> bool {
     all.iter().filter(|(_, c)| c.starts_with(word)).count() == 1
 }
 
-/// The outer tree's keeper has it; what the inner `run` asked for beyond that is told as lost.
-pub fn trees_in_trees(farm: &Farm) {
+/// The outer tree's keeper has the process; options of the inner `run` that have no effect are reported.
+pub fn nested_run_keeps_the_outer_keeper(farm: &Farm) {
     let inner = |options: &str| {
         let start = format!(
             "armento run --stay sh -c 'armento run {options} sh -c \"echo in; exit 3\"; exit $?'"
@@ -39,7 +40,7 @@ pub fn trees_in_trees(farm: &Farm) {
             "{out:?}"
         );
         if lost {
-            told(&out, &["another `armento run`"]);
+            fails_with(&out, &["another `armento run`"]);
         } else {
             assert!(out.stderr.is_empty(), "{out:?}");
         }
@@ -51,8 +52,8 @@ pub fn trees_in_trees(farm: &Farm) {
     assert_eq!(away, "in\n");
 }
 
-/// Its keeper has not said hello yet: no second one is made.
-pub fn moved_at_once(farm: &Farm) {
+/// Its keeper has not sent its hello yet: no second one is made.
+pub fn move_before_hello_makes_no_second_keeper(farm: &Farm) {
     for _ in 0..8 {
         let start = "armento run --stay sleep 77 >/dev/null 2>&1 & p=$!; armento migrate $p n2 && \
                      armento migrate $p n3 && armento ps --json; e=$?; armento migrate $p home; kill $p; exit $e";
@@ -67,7 +68,7 @@ pub fn moved_at_once(farm: &Farm) {
 }
 
 /// The trees that a shell started before it was adopted keep their keepers.
-pub fn adopted_above(farm: &Farm) {
+pub fn adopted_shell_leaves_trees_their_keepers(farm: &Farm) {
     let start = "sh -c 'armento run --stay sleep 66; true' >/dev/null 2>&1 & echo $!";
     let shell = farm.sh("n1", start).trim().to_owned();
     until("the tree in ps", || once(farm, "sleep 66"));

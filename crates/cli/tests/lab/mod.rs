@@ -1,4 +1,4 @@
-//! A laboratory whose daemons are started by the test, with the settings and fault points that it wants.
+//! A lab with daemons that the test starts, with its own settings and failpoints.
 
 use armento_lab::{Lab, Link, Spec};
 use std::fs;
@@ -7,13 +7,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
-/// A tree without its home freezes and ends after these, milliseconds.
+/// A tree freezes and ends this long after it has lost its home, milliseconds.
 const CONFIG: &str = "allow_root = true\nfreeze_ms = 1500\ndead_ms = 4000\n";
-/// Longest wait for anything that must happen.
+/// Longest wait for any event.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// A lab with a farm whose daemons and hosts know the fault points. It goes with this value, and with this
-/// process however that ends.
+/// A lab with a farm whose daemons and hosts have failpoints. The lab ends with this value, and with this process
+/// however that ends.
 pub struct Farm {
     pub name: String,
     _lab: Lab,
@@ -25,7 +25,7 @@ impl Farm {
         Farm::with(what, mem, 1.0)
     }
 
-    /// … and nodes that are `speed` of a core.
+    /// As [`Farm::up`], with nodes that have `speed` of a processor.
     pub fn with(what: &str, mem: Option<u64>, speed: f64) -> Option<Farm> {
         let root =
             fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
@@ -78,8 +78,8 @@ impl Farm {
         self.daemon_behind(node, "");
     }
 
-    /// `before`: words that lead to it. Who was told to end has ended by then: a daemon that is started earlier
-    /// says that one runs already, and soon there is none.
+    /// `before`: command prefix. Waits for the end of a daemon that is terminating: otherwise the new daemon would
+    /// refuse to start beside it, and then there is none.
     pub fn daemon_behind(&self, node: &str, before: &str) {
         until("the end of the daemon before", || {
             !self
@@ -117,7 +117,7 @@ impl Farm {
     }
 }
 
-/// What daemons and hosts said, beside what a test that failed says.
+/// A failed test prints the logs of daemons and hosts as well.
 impl Drop for Farm {
     fn drop(&mut self) {
         if !std::thread::panicking() {
@@ -134,12 +134,12 @@ impl Drop for Farm {
     }
 }
 
-/// Is this `make test-all`?
+/// Whether this is `make test-all`.
 pub fn is_long() -> bool {
     std::env::var_os("ARMENTO_LONG_TESTS").is_some()
 }
 
-/// A test of minutes says so when it is not.
+/// As [`is_long`]; prints that the test is skipped when not.
 pub fn long() -> bool {
     let long = is_long();
     if !long {
@@ -153,7 +153,7 @@ pub fn until(what: &str, happened: impl FnMut() -> bool) {
     assert!(in_time, "{what} did not happen");
 }
 
-/// True when it happened.
+/// Whether it happened within `limit`.
 pub fn within(limit: Duration, mut happened: impl FnMut() -> bool) -> bool {
     let limit = Instant::now() + limit;
     while !happened() {

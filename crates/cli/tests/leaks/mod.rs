@@ -1,5 +1,5 @@
-//! Many moves of one busy process leave nothing behind: on no side memory, descriptors, threads, mappings,
-//! processes, namespaces, mounts, control groups, files or keys.
+//! Many moves of one busy process leak nothing: on no side memory, descriptors, threads, mappings, processes,
+//! namespaces, mounts, control groups, files or keys.
 
 use super::{Farm, text, until};
 use crate::lab;
@@ -10,22 +10,22 @@ use std::time::Duration;
 const LOAD: &str = include_str!("load.py");
 const SURVEY: &str = include_str!("survey.sh");
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
-/// By then allocators, thread pools and caches have most of what they keep.
+/// After this many moves allocators, thread pools and caches have most of what they keep.
 const WARM: u64 = 30;
 const WARM_LONG: u64 = 1000;
 /// Moves in all: of `make test`, and of `make test-all`.
 const MOVES: u64 = 150;
 const MOVES_LONG: u64 = 10_000;
-/// Rounds of three moves between two looks.
+/// Rounds of three moves between two surveys.
 const ROUNDS: u64 = 50;
-/// An allocator's unevenness: one that takes an arena more for a thread was seen to jump by 1.2 MiB, once. Of
-/// 9,000 moves less than 240 bytes each.
+/// Tolerance for an allocator's variation: a new arena for a thread was once seen to add 1.2 MiB. In 9,000 moves growth
+/// was less than 240 bytes a move.
 const GROWN_MAX_KIB: u64 = 2048;
-/// Looks, half a second apart; more when something seems to have grown.
+/// Surveys half a second apart; more when something seems to have grown.
 const LOOKS: u32 = 4;
 const LOOKS_MORE: u32 = 40;
 
-/// What there is: counts, and memory, each under its node, what it belongs to and its name.
+/// Counts, and memory, each under its node, its owner and its name.
 #[derive(Debug, Default)]
 pub struct Survey {
     counts: BTreeMap<String, u64>,
@@ -54,8 +54,8 @@ fn survey(farm: &Farm) -> Survey {
     all
 }
 
-/// What nodes have, without what processes have.
-pub fn of_nodes(farm: &Farm) -> Survey {
+/// What nodes have, without processes.
+pub fn node_survey(farm: &Farm) -> Survey {
     let mut all = survey(farm);
     let of_node =
         |what: &String| what.split(' ').nth(1) == Some("node") && !what.ends_with(" files");
@@ -93,8 +93,8 @@ fn tour(farm: &Farm, pid: &str, until_moves: u64) {
     farm.run("n1", &format!("armento migrate {pid} home"));
 }
 
-/// The least of each over some looks: daemons talk to each other all the time, threads that are not needed end
-/// after some seconds, and of what was closed a moment ago some is still going.
+/// The least of each over some surveys: daemons exchange messages all the time, idle threads end after some seconds,
+/// and recently closed objects may still be going away.
 fn settled(farm: &Farm, looks: u32, enough: impl Fn(&Survey) -> bool) -> Survey {
     let mut least = survey(farm);
     for _ in 0..looks {
@@ -140,7 +140,7 @@ pub fn grown(before: &Survey, after: &Survey) -> Vec<String> {
     counts.chain(kib).collect()
 }
 
-pub fn of_many_moves(farm: &Farm) {
+pub fn many_moves(farm: &Farm) {
     let clean = "mkdir -p /tmp/leak; cat > /tmp/leak/load.py";
     farm.sh("n1", &format!("{clean} <<'EOF'\n{LOAD}EOF"));
     let start = "cd /tmp/leak; armento run --stay python3 load.py >out 2>&1 & echo $!";

@@ -1,15 +1,14 @@
-# What there is in a node: one line for each process of ours, one for the node. Memory without mapped files: of a page
-# of python's or of our own program each process that maps it has a share, also those of other farms, so that one which
-# ends there would make ours grow (seen: 2.2 MiB).
-# Stacks of threads: a guard of a page, and right behind it what may be written. Of a signal's stack, 8 KiB, there is one a
-# thread, and it goes with it.
-# Of [heap] there is one at most, and it goes when all in it was given back: its memory is counted, not that it is there.
+# Resources of a node: one line for each Armento process, one for the node. Memory is counted without mapped files:
+# pages of python's or armento's executable are shared by all processes that map it, also those of other farms, so that
+# the end of one would make the others grow (seen: 2.2 MiB). Stacks of threads: a guard page, and directly behind it
+# writable memory. Signal stacks, 8 KiB, are one a thread, and are freed with it. There is at most one [heap], and it is
+# unmapped when all of it was freed: its memory is counted, not its existence.
 stacks() {
 	perl -ne '($a, $b, $p, $f) = /^(\w+)-(\w+) (\S+) \S+ \S+ \d+\s*(.*)/; $n = hex($b) - hex($a);
 		$all++ if $guard eq $a && $f eq "" && $p eq "rw-p" && $n >= 65536;
 		$guard = $f eq "" && $p eq "---p" && $n == 4096 ? $b : ""; END { print $all + 0 }' $1
 }
-# Before anything is started here: of a pipeline that looked, its second half was there already or not yet.
+# Before anything is started here: otherwise the survey might count processes of its own pipeline.
 set -- /proc/[0-9]*
 for p; do
 	words=$(tr '\0' ' ' <$p/cmdline)

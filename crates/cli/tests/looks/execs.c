@@ -1,5 +1,5 @@
-/* Makes children one after the other, each of which begins itself anew for ever: ignoring signals, then not, in turn. Says
-   who they are and how they ended. */
+/* Makes children one after the other, each of which execs itself for ever: ignoring signals, then not, in turn. Prints
+ * their pids and how they ended. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

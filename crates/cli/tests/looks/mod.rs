@@ -1,5 +1,4 @@
-//! What others see of a process that is away, and what they do to it, at home: ps, top, kill, renice, taskset,
-//! prlimit, gdb, strace, a core dump.
+//! Tools at home work on a process that is away: ps, top, kill, renice, taskset, prlimit, gdb, strace, a core dump.
 
 mod ends;
 
@@ -42,12 +41,12 @@ impl Away<'_> {
             .unwrap_or_default()
     }
 
-    /// A command in which PID is its number.
+    /// Runs a command in which PID stands for its pid.
     fn run(&self, script: &str) -> Output {
         self.farm.run("n1", &script.replace("PID", &self.pid))
     }
 
-    /// … that succeeds: what it says.
+    /// As [`Away::run`], but the command must succeed; returns its output.
     fn sh(&self, script: &str) -> String {
         self.farm.sh("n1", &script.replace("PID", &self.pid))
     }
@@ -59,27 +58,27 @@ impl Drop for Away<'_> {
     }
 }
 
-/// Debuggers are not part of every machine: a skip says which is missing.
-fn there(farm: &Farm, tool: &str) -> bool {
-    let there = farm
+/// Debuggers are not installed everywhere: a skip names the missing one.
+fn installed(farm: &Farm, tool: &str) -> bool {
+    let installed = farm
         .run("n1", &format!("command -v {tool}"))
         .status
         .success();
-    if !there {
+    if !installed {
         println!("skipped: this part needs {tool}");
     }
-    there
+    installed
 }
 
-pub fn at_home(farm: &Farm) {
+pub fn all_at_home(farm: &Farm) {
     let p = Away::start(farm);
     is_listed(&p);
-    stops_and_goes_on(&p);
-    is_tuned(&p);
-    debuggers_have_it(&p);
+    stops_and_continues(&p);
+    takes_priority_affinity_and_limits(&p);
+    debuggers_attach_at_home(&p);
     drop(p);
     core_is_whole(farm);
-    ends::one_child_alone(farm);
+    ends::kill_during_exec_ends_one_child(farm);
 }
 
 fn is_listed(p: &Away) {
@@ -89,7 +88,7 @@ fn is_listed(p: &Away) {
     assert_eq!(p.sh("ps -o comm= -p PID").trim(), "a title of its");
     let top = p.sh("top -b -n 1 -w 200 -p PID");
     assert!(top.contains("a title of its"), "{top}");
-    // CPU time and memory are the body's: Armento's own list has them.
+    // CPU time and memory are the body's: only `armento ps` shows them.
     until("its CPU time in `armento ps`", || {
         p.listed()["cpu_ms"].as_u64() > Some(300)
     });
@@ -97,25 +96,25 @@ fn is_listed(p: &Away) {
     assert_eq!(p.listed()["command"], "a title of its own");
 }
 
-fn stops_and_goes_on(p: &Away) {
+fn stops_and_continues(p: &Away) {
     p.sh("kill -STOP PID");
     until("its stop", || {
         p.sh("ps -o stat= -p PID").to_lowercase().starts_with('t')
     });
     let stands = p.listed()["cpu_ms"].clone();
     p.sh("kill -CONT PID");
-    until("that it goes on", || {
+    until("that it continues", || {
         p.listed()["cpu_ms"].as_u64() > stands.as_u64().map(|ms| ms + 300)
     });
     p.is_at("n2");
 }
 
-/// What it is given at home it has where it runs, or else when it is home again.
-fn is_tuned(p: &Away) {
+/// Settings made at home apply where it runs, or at the latest when it is home again.
+fn takes_priority_affinity_and_limits(p: &Away) {
     p.sh(
         "renice -n 7 -p PID && taskset -p 1 PID && prlimit -p PID --nofile=99:200 --as=5000000000",
     );
-    // Nobody else computes there.
+    // No other program computes there.
     let body = "ps -eo pid=,ni= --sort=-pcpu | head -n 1";
     until("its niceness at its node", || {
         p.farm.sh("n2", body).trim().ends_with(" 7")
@@ -133,20 +132,20 @@ fn is_tuned(p: &Away) {
     p.sh("armento migrate PID n2");
 }
 
-fn debuggers_have_it(p: &Away) {
-    if there(p.farm, "gdb") {
+fn debuggers_attach_at_home(p: &Away) {
+    if installed(p.farm, "gdb") {
         let refused = p.run("gdb -nx -batch -p PID -ex 'info registers rip' 2>&1");
         let said = String::from_utf8_lossy(&refused.stdout).into_owned();
         assert!(said.contains("Operation not permitted"), "{said}");
         let said = p.sh("armento hold PID -- gdb -nx -batch -p PID -ex 'info registers rip' 2>&1");
         assert!(said.contains("rip  "), "{said}");
-        // It goes where `--on` says.
+        // After the hold it returns to the node of `--on`.
         p.is_at("n2");
     }
     p.sh("armento hold PID");
     p.is_at("n1");
     assert!(p.sh("armento why PID").contains("[locked]"));
-    if there(p.farm, "strace") {
+    if installed(p.farm, "strace") {
         let traced = p.run("timeout 2 strace -o /tmp/strace -p PID");
         assert_eq!(traced.status.code(), Some(124), "{traced:?}");
     }
@@ -173,7 +172,7 @@ fn core_is_whole(farm: &Farm) {
     let marks = farm.sh("n1", "cat /tmp/core/core* | grep -ao markedmarked | wc -l");
     let marks: u64 = marks.trim().parse().expect("a number");
     assert!(marks > 1 << 17, "{marks} marks in its core");
-    if there(farm, "gdb") {
+    if installed(farm, "gdb") {
         let said = farm.sh(
             "n1",
             "gdb -nx -batch $(command -v perl) /tmp/core/core* -ex bt 2>&1",

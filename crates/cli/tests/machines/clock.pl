@@ -1,5 +1,5 @@
-# The time of a node for the emulated machine, as NTP would bring it. No argument: tells it. With the address of one that
-# does: sets the clock, returns, and looks after it from then on.
+# Sets the emulated machine's clock, as NTP would. Without an argument: serves the time. With the address of a server:
+# sets the clock, returns, and keeps it right from then on.
 use Socket;
 sub now() { my $t = pack("qq", 0, 0); syscall(228, 0, $t); my ($s, $n) = unpack("qq", $t); $s * 1000000000 + $n } # clock_gettime
 sub set { my $t = pack("qq", int($_[0] / 1000000000), $_[0] % 1000000000); syscall(227, 0, $t) } # clock_settime
@@ -10,7 +10,7 @@ if (!@ARGV) {
     die;
 }
 connect(U, sockaddr_in(2424, inet_aton($ARGV[0]))) or die;
-# How far we are ahead, ns, by the fastest of eight answers.
+# How far the local clock is ahead, ns, by the fastest of eight answers.
 sub ahead {
     my ($best, $off);
     for (1 .. 8) {

@@ -1,5 +1,5 @@
-# Scripts for the emulated machine. There (no argument): one comes in until its end, what it says and its status go back.
-# With its address: standard input goes there.
+# Runs scripts in the emulated machine. Server (no argument): receives a script, and returns its output and status. With
+# the server's address: sends standard input there.
 use Socket;
 $SIG{CHLD} = 'IGNORE';
 socket(S, PF_INET, SOCK_STREAM, 0) or die;

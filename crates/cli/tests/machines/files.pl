@@ -1,5 +1,6 @@
 #!/usr/bin/perl
-# files.pl FILE GATES N: computes until the first gate is there, writes a line, reads all, says what it found; so for each.
+# files.pl FILE GATES N: computes until the first gate is there, writes a line, reads everything and prints it; the same
+# for each gate.
 $| = 1;
 my ($file, $gates, $n) = @ARGV;
 open F, "+>", $file or die;

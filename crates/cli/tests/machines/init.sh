@@ -1,8 +1,8 @@
 #!/bin/sh
-# First process of the emulated machine. The kernel's command line gives NODE (its address) and CLOCK (whose time it
-# takes); see qemu.rs.
+# First process of the emulated machine. The kernel's command line gives NODE (its address) and CLOCK (the time server);
+# see qemu.rs.
 if [ -z "${ON_DISK:-}" ]; then
-    # A file system that a host can put aside, which the first one cannot be.
+    # A root file system that a host can pivot away from, unlike the initial one.
     mount -t tmpfs -o size=80% tmpfs /new
     for dir in /*; do
         case $dir in

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes what the emulated machine boots: modules for its network card, busybox, perl, armento, and what is to be
-# moved, with their libraries.
+# Makes the initramfs of the emulated machine: modules for its network card, busybox, perl, armento, and the programs to
+# be moved, with their libraries.
 # usage: initramfs.sh FILE MODULES ARMENTO PROGRAM…   (programs go to /opt/moved)
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 out=$1 modules=$2 armento=$3
 shift 3
-# Beside it: whoever is killed leaves it where the next one finds it.
+# Beside the file: if the script is killed, the next run finds and removes it.
 root=$out.root
 rm -rf "$root"
 trap 'rm -rf "$root"' EXIT
@@ -14,7 +14,7 @@ mkdir "$root"
 cd "$root"
 mkdir -p bin dev etc lib/modules new opt/moved proc run sys tmp usr/bin usr/local/bin var/lib
 
-# In the order of their needs; what is built in has no file.
+# In order of their dependencies; built-in modules have no file.
 n=10
 for module in net/core/failover drivers/net/net_failover drivers/virtio/virtio_ring drivers/virtio/virtio \
     drivers/virtio/virtio_pci_modern_dev drivers/virtio/virtio_pci_legacy_dev drivers/virtio/virtio_pci \

@@ -1,10 +1,11 @@
-//! A node whose kernel is Debian 12's own 6.1, in an emulated machine (QEMU without KVM): programs move there and back.
+//! A node with Debian 12's own kernel 6.1, in an emulated machine (QEMU without KVM): programs move there and back.
 //!
 //! ```text
 //!   n1 ══ switch ══ n2: eth0 ─ br1 ─ tap0 ══ old, a virtual machine that is a process of n2
 //!           ║
 //!   n3 ═════╝
 //! ```
+//!
 //! All of it lives in the lab's namespaces, and ends with them. Programs go on when the test has seen where they are:
 //! they compute until a file is there, their next gate.
 
@@ -15,20 +16,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-/// Everything the emulated machine is made of lies here, and what is made for it below the build.
+/// Sources of the emulated machine, and the directory for what is built from them.
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines");
 const BUILD: &str = env!("CARGO_TARGET_TMPDIR");
 const TOOLS: &str = "qemu-system-x86_64 busybox cpio gcc perl gzip ldd";
 /// An emulated processor on a busy machine takes its time to boot.
 const BOOT: Duration = Duration::from_secs(240);
-/// Control groups there, of version 2; what guests of a tree may have.
+/// Control groups v2 on the old node; settings for the guests of a tree.
 const GROUPS: &str = "/sys/fs/cgroup";
 const WEIGHT: u64 = 50;
 const MEM_KIB: u64 = 200_000;
-/// Where programs that move lie at n1 and at the old node.
+/// Directory of the moved programs on n1 and on the old node.
 const MOVED: &str = "/opt/moved";
 
-/// What was made on this machine.
+/// The files that the emulated machine boots from.
 struct Parts {
     kernel: PathBuf,
     initrd: PathBuf,
@@ -82,7 +83,7 @@ fn works(c: &mut Command) {
     assert!(out.status.success(), "{c:?}: {out:?}");
 }
 
-/// A file of this machine into a node, which does not see all of them.
+/// Copies a file of this machine into a node, which does not see all of them.
 fn put(farm: &Farm, node: &str, from: &Path, to: &str) {
     let keep = format!("mkdir -p $(dirname {to}); cat > {to}; chmod 755 {to}");
     let file = File::open(from).unwrap_or_else(|e| panic!("{}: {e}", from.display()));
@@ -119,8 +120,8 @@ impl Old<'_> {
              setsid perl /tmp/clock.pl >/tmp/clock.log 2>&1 </dev/null &"
         );
         farm.sh("n2", &cable);
-        // Without MPX, which no processor of today has: who is born where there is neither it nor AVX-512 has no
-        // room for its registers, and is refused.
+        // Without MPX, which current processors lack: a program born on a machine with neither MPX nor AVX-512 has no
+        // room for the registers of a machine with it, and is refused.
         let start = format!(
             "setsid qemu-system-x86_64 -accel tcg -cpu max,-mpx -smp 1 -m 768 -nographic -no-reboot \
              -kernel /tmp/vmlinuz -initrd /tmp/initrd \
@@ -175,7 +176,7 @@ impl Old<'_> {
 }
 
 impl Drop for Old<'_> {
-    /// Whoever fails wants to know what it said; the lab takes it away.
+    /// A failed test prints the console output, which ends with the lab.
     fn drop(&mut self) {
         if std::thread::panicking() {
             let logs = [
@@ -190,7 +191,7 @@ impl Drop for Old<'_> {
     }
 }
 
-/// Where programs are born.
+/// The nodes where programs are born.
 enum Home<'a> {
     N1(&'a Farm),
     Old(&'a Old<'a>),
@@ -218,8 +219,8 @@ impl Home<'_> {
         }
     }
 
-    /// Until programs start here with what `node` has, as far as this daemon has heard of it.
-    fn knows(&self, node: &str) {
+    /// Waits until programs can move from here to `node`, that is, until this daemon has its CPU features.
+    fn wait_for_features_of(&self, node: &str) {
         until("a program that can go there", || {
             let pid = self.sh("armento run --portable --stay sleep 99 >/dev/null 2>&1 & echo $!");
             let went = self.run(&format!("armento migrate {} {node}", pid.trim()));
@@ -237,7 +238,8 @@ impl Home<'_> {
         it["place"].as_str().map(str::to_owned)
     }
 
-    /// A program born here goes to each of these in turn, gets a gate further there, and has said what it says natively.
+    /// Moves a program born here to each of these nodes in turn, one gate further at each, and compares its output with
+    /// a native run.
     fn tour(&self, word: &str, program: &str, tour: &[&str]) {
         let n = tour.len();
         let dir = format!("/tmp/{word}");
@@ -272,8 +274,9 @@ impl Home<'_> {
     }
 }
 
-/// Guests are in a group of version 2 beside the daemon's, behind their limits: who takes more memory ends, and nobody else.
-fn behind_walls(n1: &Home, old: &Old) {
+/// Guests are in a cgroup v2 beside the daemon's, with limits: a guest that exceeds its memory ends, and no other
+/// process.
+fn limits_apply_to_guests_only(n1: &Home, old: &Old) {
     let start = |program: &str, name: &str| {
         let run = format!("armento run --portable --stay {program} >/dev/null 2>&1");
         let pid = n1.sh(&format!(
@@ -314,7 +317,7 @@ fn behind_walls(n1: &Home, old: &Old) {
 }
 
 #[test]
-fn programs_move_between_a_kernel_of_today_and_debian_12s() {
+fn programs_move_to_and_from_debian_12_kernel() {
     if !lab::long() {
         return;
     }
@@ -332,14 +335,14 @@ fn programs_move_between_a_kernel_of_today_and_debian_12s() {
     old.join();
 
     let n1 = Home::N1(&farm);
-    n1.knows("old");
+    n1.wait_for_features_of("old");
     let tour = ["old", "home", "old", "n3", "old", "home"];
     n1.tour("files", "files.pl FILE", &tour);
     n1.tour("threads", "threads", &tour);
-    behind_walls(&n1, &old);
+    limits_apply_to_guests_only(&n1, &old);
 
     let there = Home::Old(&old);
-    there.knows("n1");
+    there.wait_for_features_of("n1");
     let tour = ["n1", "home", "n3", "n1", "home", "n1", "home"];
     there.tour("files", "files.pl FILE", &tour);
     there.tour("threads", "threads", &tour);

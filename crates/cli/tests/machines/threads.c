@@ -1,4 +1,4 @@
-/* threads GATES N: four threads compute until the first gate is there, say what they have, and so for each. */
+/* threads GATES N: four threads compute until the first gate is there, print their results, and so for each gate. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

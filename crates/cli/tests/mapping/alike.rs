@@ -1,8 +1,8 @@
-//! A library that a node has of its own does not travel; one that only looks the same does.
+//! A file of which the node has an identical copy is not transferred; one with other content is.
 
 use super::Farm;
 
-/// More than all else that a start brings, bytes. Nothing packs it.
+/// More bytes than anything else that a start transfers. Incompressible.
 const PAD: u64 = 8 << 20;
 /// Every node of a lab has a system of its own.
 const PATH: &str = "/usr/local/lib/armento-alike.so";
@@ -16,7 +16,7 @@ int which(void);
 int main(void) { printf("%d\n", which()); return 0; }
 "#;
 
-/// Path, size and time are the same everywhere.
+/// Path, size and time are the same on all nodes.
 fn install(farm: &Farm, node: &str, which: u32) {
     let script = format!(
         "mkdir /tmp/alike; cd /tmp/alike; cat > library.c <<'EOF'\n{LIBRARY}EOF\ncat > program.c <<'EOF'\n{PROGRAM}EOF\n\
@@ -34,7 +34,7 @@ fn received(farm: &Farm, node: &str) -> u64 {
     farm.sh(node, sum).trim().parse().expect("a number")
 }
 
-pub fn own_files(farm: &Farm) {
+pub fn identical_files_are_not_transferred(farm: &Farm) {
     for (node, which) in [("n1", 1), ("n2", 2), ("n3", 1)] {
         install(farm, node, which);
     }

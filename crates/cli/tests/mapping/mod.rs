@@ -1,12 +1,12 @@
-//! A program that maps files all the time, as one that begins does with its libraries, moves like any other.
+//! A program that maps files all the time, as a starting program does with its libraries, can be moved.
 
 use super::{Farm, lab, until};
 
 mod alike;
-pub use alike::own_files;
+pub use alike::identical_files_are_not_transferred;
 
 const LOAD: &str = include_str!("load.py");
-/// Every way there is: out, on to another host, back to the one before, home.
+/// Every kind of move: out, on to another host, back to the previous one, home.
 const WAY: [&str; 4] = ["n2", "n3", "n2", "home"];
 const ROUNDS: usize = 5;
 const ROUNDS_LONG: usize = 100;
@@ -25,7 +25,7 @@ pub fn while_it_leaves(farm: &Farm) {
         });
         let rounds = if lab::is_long() { ROUNDS_LONG } else { ROUNDS };
         for node in WAY.iter().cycle().take(rounds * WAY.len()) {
-            // It fails, and so does the test, when the process stays.
+            // The command fails, and so does the test, when the process stays.
             farm.sh("n1", &format!("armento migrate {pid} {node}"));
         }
         farm.sh("n1", &format!("touch {dir}/stop"));

@@ -1,13 +1,13 @@
-//! News that cannot wait for a node's turn to speak.
+//! Changes that are reported before a node's next regular gossip interval.
 
 use super::{Farm, until};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Long before any node speaks by itself: this farm's do it once a minute.
+/// Well below the gossip interval of this farm, one minute.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
-/// Free memory of `node` as n1 and n3 know it, KiB.
+/// Free memory of `node` as n1 and n3 have it, KiB.
 fn known(farm: &Farm, node: &str) -> [Option<u64>; 2] {
     ["n1", "n3"].map(|at| {
         let doc: Value = serde_json::from_str(&farm.sh(at, "armento nodes --json")).ok()?;
@@ -20,7 +20,7 @@ fn known(farm: &Farm, node: &str) -> [Option<u64>; 2] {
 }
 
 #[test]
-fn all_hear_at_once_of_a_node_whose_memory_ends() {
+fn low_memory_is_announced_at_once() {
     let Some(farm) = Farm::up("news", Some(256)) else {
         return;
     };
@@ -28,7 +28,7 @@ fn all_hear_at_once_of_a_node_whose_memory_ends() {
         farm.sh(node, "printf 'gossip_period_ms = 60000\\nmem_reserve_permille = 300\\n' >> /etc/armento/config.toml; pkill -f '[a]rmento node$'");
         farm.daemon(node);
     }
-    // Who has nothing to do looks only when its turn comes.
+    // A node without guests checks its memory only once an interval.
     farm.sh(
         "n1",
         "setsid armento run --on n2 sleep 60 >/dev/null 2>&1 </dev/null &",

@@ -1,4 +1,4 @@
-//! Nodes that stand still, and links that are out, for less than a tree waits: nothing is lost.
+//! Nodes that are stopped, and links that are down, for less than the time limit of a tree: nothing is lost.
 
 use crate::lab::{Farm, until};
 
@@ -7,7 +7,7 @@ const PROGRAMS: usize = 6;
 /// Computes and writes for about half a minute.
 const PROGRAM: &str = r#"$|=1; for $i (1..300) { $x=0; for $j (1..60000) { $x+=$j%7 } print "$i $x\n"; select undef,undef,undef,0.1 }"#;
 
-/// The limits that users have: a tree is frozen after 10 s, dead after 30.
+/// Default limits: a tree is frozen after 10 s, dead after 30.
 fn farm(what: &str) -> Option<Farm> {
     if !crate::lab::long() {
         return None;
@@ -23,8 +23,8 @@ fn farm(what: &str) -> Option<Farm> {
     Some(farm)
 }
 
-/// `pause` is done on `node` while the programs are on n2; all of them end as they would have at home.
-fn holds(farm: &Farm, node: &str, pause: &str) {
+/// Runs `pause` on `node` while the programs are on n2; all of them must end as they would have at home.
+fn programs_survive(farm: &Farm, node: &str, pause: &str) {
     let native = farm.sh("n1", &format!("perl -e '{PROGRAM}'"));
     farm.sh("n1", "rm -f /tmp/o.* /tmp/e.*");
     for n in 0..PROGRAMS {
@@ -58,24 +58,24 @@ fn holds(farm: &Farm, node: &str, pause: &str) {
     }
 }
 
-/// Every process of a node but who asks for it, as in an overload or while a laptop sleeps.
+/// Stops every process of a node but the calling one, as in an overload or while a laptop sleeps.
 const STILL: &str = "kill -STOP -1; sleep 13; kill -CONT -1";
 
 #[test]
-fn a_node_that_stands_still_loses_no_guest() {
+fn stopped_node_loses_no_guest() {
     let Some(farm) = farm("still") else {
         return;
     };
-    holds(&farm, "n2", STILL);
-    holds(&farm, "n1", STILL);
+    programs_survive(&farm, "n2", STILL);
+    programs_survive(&farm, "n1", STILL);
 }
 
 #[test]
-fn a_link_that_is_out_for_20_s_loses_no_guest() {
+fn link_down_for_20_s_loses_no_guest() {
     let Some(farm) = farm("out20") else {
         return;
     };
-    holds(
+    programs_survive(
         &farm,
         "n1",
         "ip link set eth0 down; sleep 20; ip link set eth0 up",

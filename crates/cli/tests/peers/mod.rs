@@ -1,17 +1,17 @@
-//! A member of the farm whose owner means harm, with a program that runs where he attacks.
+//! A hostile member of the farm, and a program that runs on the node that it attacks.
 
 use crate::lab::{Farm, is_long, until};
 use serde_json::Value;
 
 const PEER: &str = include_str!("peer.py");
-/// It computes, tells and waits until /tmp/stop is there, or so many rounds as it is told.
+/// Computes, prints and waits until /tmp/stop is there, or for as many rounds as its argument.
 const PROGRAM: &str = r#"$|=1; for ($i=1; @ARGV ? $i<=$ARGV[0] : !-e "/tmp/stop"; $i++) { $x=0; for $j (1..60000) { $x+=$j%7 } print "$i $x\n"; select undef, undef, undef, 0.05 }"#;
 const SECONDS: u32 = 8;
 const SECONDS_LONG: u32 = 60;
-/// What daemon and host of n2 may grow by, KiB: their buffers for what was under way.
+/// Limit on the growth of n2's daemon and host, KiB: their buffers for requests in progress.
 const GROWN_MAX_KIB: u64 = 16 << 10;
 
-/// Pid, open descriptors and KiB of each process of ours in n2.
+/// Pid, open descriptors and KiB of each Armento process on n2.
 fn standing(farm: &Farm) -> Vec<[u64; 3]> {
     let script = "for p in $(pgrep -f 'armento (node|host)$'); do \
                   echo $p $(ls /proc/$p/fd | wc -l) $(awk '/^RssAnon/ { print $2 }' /proc/$p/status); done";
@@ -25,7 +25,7 @@ fn standing(farm: &Farm) -> Vec<[u64; 3]> {
     all
 }
 
-pub fn get_nothing(farm: &Farm) {
+pub fn all_attacks_fail(farm: &Farm) {
     let run = format!(
         "(sh -c 'echo $$ > /tmp/pid; exec \"$0\" \"$@\"' armento run --on n2 perl -e '{PROGRAM}'; echo $? > /tmp/end) \
          > /tmp/out 2> /tmp/says &"
@@ -42,8 +42,8 @@ pub fn get_nothing(farm: &Farm) {
     let door = farm.sh("n2", door);
     let addr = farm.sh("n2", "hostname -I");
     let addr = addr.split_whitespace().next().expect("n2 has an address");
-    // A host without its guest has fewer descriptors than later with it.
-    until("the program there", || {
+    // A host has fewer descriptors before its guest has arrived.
+    until("the program on n2", || {
         farm.run("n1", "test -s /tmp/out").status.success()
     });
     let before = standing(farm);
@@ -62,12 +62,12 @@ pub fn get_nothing(farm: &Farm) {
         "{said}"
     );
     assert!(said["heard"].as_u64() > Some(0), "{said}");
-    // Still the same processes, and they serve: it comes home and goes again.
+    // The same processes still run and serve: the program returns home and is moved away again.
     for to in ["home", "n2"] {
         farm.sh("n1", &format!("armento migrate $(cat /tmp/pid) {to}"));
     }
     let same = |after: &[[u64; 3]]| before.iter().all(|b| after.iter().any(|a| a[0] == b[0]));
-    until("what the peer left to be closed", || {
+    until("the end of the peer's connections", || {
         let after = standing(farm);
         let of = |pid: u64| after.iter().find(|a| a[0] == pid);
         let calm = |b: &[u64; 3]| {

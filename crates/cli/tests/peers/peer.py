@@ -1,4 +1,4 @@
-"""A member of the farm that means harm: peer.py NODE-ADDRESS HOST-PORT SECONDS.
+"""A hostile member of the farm: peer.py NODE-ADDRESS HOST-PORT SECONDS.
 
 Against the daemon, its datagrams and the door of a host: noise, frames and lines too long, too deep or cut short, what
 other words would begin with, connections that say nothing, and everything that it overheard, again. It has this node's own
@@ -34,7 +34,7 @@ def tls(port, member):
 
 
 def says(s, data, what):
-    """Sends, and reads until the other side closes or has said nothing for a second."""
+    """Sends, and reads until the other side closes or has sent nothing for a second."""
     note(what)
     answer = b""
     try:
@@ -55,7 +55,7 @@ def noise():
 
 
 def frames():
-    """Frames as hosts speak them: a length, a kind, a body."""
+    """Frames as hosts send them: a length, a kind, a body."""
     kind = bytes([random.randrange(256)])
     return random.choice(
         [
@@ -86,7 +86,7 @@ def one():
     if what == 0:
         says(plain(port), noise(), "noise")
     elif what == 1:
-        # The first bytes of a handshake, and then none.
+        # The first bytes of a handshake, and then nothing.
         says(plain(port), b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + noise(), "half a handshake")
     elif what == 2:
         answer = says(plain(port), frames(), "frames")
@@ -108,7 +108,7 @@ def one():
 
 
 def overheard(seconds):
-    """What passed by here as datagrams of the farm."""
+    """Datagrams of the farm that passed here."""
     s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
     s.settimeout(0.2)
     end, all = time.monotonic() + seconds, []

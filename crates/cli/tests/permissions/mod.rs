@@ -1,9 +1,9 @@
-//! What a node forbids is named where its user asks, and `run --on` that cannot be obeyed starts nothing.
+//! A restriction of a node is named in the answer to the user, and `run --on` that cannot be fulfilled starts nothing.
 
 use crate::lab::{Farm, until};
 use std::process::Output;
 
-/// A daemon that is an ordinary user of a user namespace in which there may be no others.
+/// A daemon that is an ordinary user of a user namespace in which no more may be made.
 const NO_NAMESPACES: &str = "unshare --user --map-user=1000 --map-group=1000 --keep-caps sh -c \
     'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --ambient-caps -all --inh-caps -all \"$@\"' sh";
 
@@ -11,7 +11,7 @@ fn text(b: &[u8]) -> String {
     String::from_utf8_lossy(b).into_owned()
 }
 
-/// Nothing ran, and one line with these words and a hint say why.
+/// Nothing ran, and one line with these words and a hint give the reason.
 fn refused(farm: &Farm, run: &str, words: &[&str]) -> Output {
     let out = farm.run(
         "n1",
@@ -30,7 +30,7 @@ fn refused(farm: &Farm, run: &str, words: &[&str]) -> Output {
 }
 
 #[test]
-fn run_on_a_node_that_cannot_take_it_starts_nothing() {
+fn run_on_refusing_node_starts_nothing() {
     let Some(farm) = Farm::up("walls", None) else {
         return;
     };
@@ -55,7 +55,7 @@ fn run_on_a_node_that_cannot_take_it_starts_nothing() {
     refused(&farm, "armento run --on n9", &["n9"]);
     farm.sh("n3", "armento farm drain");
     refused(&farm, "armento run --on n3", &["n3"]);
-    // Of one that runs: where it was asked for, and afterwards.
+    // For a running process: the reason is given by `migrate`, and by `why` afterwards.
     let moved = farm.run(
         "n1",
         "armento run --stay sleep 600 >/dev/null 2>&1 & p=$!

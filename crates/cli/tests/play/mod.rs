@@ -1,4 +1,4 @@
-//! A scenario as a user plays it: a farm of this machine and virtual time, from one file.
+//! A scenario as a user runs it: on a farm of this machine and in virtual time, from one file.
 
 use super::Node;
 use serde_json::Value;
@@ -41,7 +41,7 @@ fn is_root() -> bool {
     fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"))
 }
 
-/// The one row of what was played.
+/// The one row of the result.
 fn row(said: &[u8]) -> Value {
     let doc: Value = serde_json::from_slice(said).expect("JSON");
     assert_eq!(doc["schema"], "armento.played/1");
@@ -50,7 +50,7 @@ fn row(said: &[u8]) -> Value {
     rows[0].clone()
 }
 
-/// Whoever was on the node that crashed is lost, and nobody else.
+/// Programs on the crashed node are lost, and no others.
 fn has_ended(row: &Value) {
     let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"));
     assert!(number("jobs") == 8.0 && number("lost") <= 4.0, "{row}");
@@ -63,7 +63,7 @@ fn has_ended(row: &Value) {
 }
 
 #[test]
-fn a_crash_a_cut_and_an_owner_are_played_on_a_farm_and_in_virtual_time() {
+fn scenario_with_faults_runs_on_farm_and_in_simulation() {
     let here = Node::new();
     let file = here.dir.join("troubles.toml");
     fs::write(&file, TROUBLES).expect("written");
@@ -92,7 +92,7 @@ fn a_crash_a_cut_and_an_owner_are_played_on_a_farm_and_in_virtual_time() {
 }
 
 #[test]
-fn gnu_parallel_plays_the_same_jobs() {
+fn gnu_parallel_runs_the_scenario_jobs() {
     let here = Node::new();
     let found = Command::new("parallel").arg("--version").output();
     if !is_root() || !found.is_ok_and(|o| o.stdout.starts_with(b"GNU parallel")) {
@@ -107,12 +107,12 @@ fn gnu_parallel_plays_the_same_jobs() {
     let said = here.ok(&[&["lab", "play", file], &words[..]].concat());
     let row = row(said.as_bytes());
     assert!(row["lost"] == 0 && row["moves"] == 0, "{row}");
-    // All of the work on the power of both.
+    // All of the work, on the capacity of both.
     assert!(row["ratio"].as_f64().is_some_and(|r| r >= 0.99), "{row}");
 }
 
 #[test]
-fn what_is_wrong_with_a_scenario_is_said_in_a_line() {
+fn scenario_errors_are_one_line() {
     let here = Node::new();
     let file = here.dir.join("wrong.toml");
     let path = file.to_str().expect("text");

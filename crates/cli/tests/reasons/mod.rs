@@ -1,11 +1,11 @@
-//! Each reason to stay that a farm can be brought to: the move is refused with it, and `why` and `ps` tell it.
+//! Each reason to stay that can be provoked on a farm: the move is refused with it, and `why` and `ps` show it.
 
 use super::{Farm, install32, text, until};
 use armento_model::Stay;
 use serde_json::Value;
 
-/// A child of the program $p attaches to it, does something about the address $a of its text, and goes.
-/// KERNEL: ptrace(2), PTRACE_ATTACH, PTRACE_DETACH.
+/// A child of the program $p attaches to it, does something with the address $a of its text, and detaches. KERNEL:
+/// ptrace(2), PTRACE_ATTACH, PTRACE_DETACH.
 macro_rules! debugged {
     ($does:literal) => {
         concat!(
@@ -17,7 +17,7 @@ macro_rules! debugged {
     };
 }
 
-/// What happens before the program says that it is ready and sleeps. KERNEL: numbers of syscall_64.tbl.
+/// What happens before the program reports that it is ready and sleeps. KERNEL: numbers of syscall_64.tbl.
 const PROGRAMS: &[(Stay, &str)] = &[
     (
         Stay::SharedMemory,
@@ -40,7 +40,7 @@ const PROGRAMS: &[(Stay, &str)] = &[
         Stay::SealedMapping,
         "$a = syscall(9, 0, 4096, 1, 0x22, -1, 0); syscall(462, $a, 4096, 0) and die $!",
     ),
-    // RLIMIT_AS: no room for our region.
+    // RLIMIT_AS: no room for Armento's region.
     (
         Stay::LimitLower,
         "$l = pack(q(QQ), 24 << 20, 24 << 20); syscall(160, 9, $l) and die $!",
@@ -50,7 +50,7 @@ const PROGRAMS: &[(Stay, &str)] = &[
     (Stay::ProcSelfOpen, "open F, q(/proc/self/maps)"),
     // KERNEL: prctl(2), PR_SET_TSC, PR_TSC_SIGSEGV.
     (Stay::KernelState, "syscall(157, 26, 2, 0, 0, 0)"),
-    // A debugger that has gone left a breakpoint (int3) in its text. KERNEL: ptrace(2), PTRACE_POKETEXT.
+    // A debugger that has detached left a breakpoint (int3) in its text. KERNEL: ptrace(2), PTRACE_POKETEXT.
     (
         Stay::KernelState,
         debugged!("syscall(101, 4, $p, $a, 0xcc)"),
@@ -62,7 +62,7 @@ const PROGRAMS: &[(Stay, &str)] = &[
     ),
 ];
 
-/// A process on n1, and what must be killed when it is done with.
+/// A process on n1, and what to kill at the end.
 struct Case<'a> {
     farm: &'a Farm,
     pid: String,
@@ -70,7 +70,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Starts it there; `command` writes /tmp/r/ready when it has come so far.
+    /// Starts it there; `command` creates /tmp/r/ready when it is ready.
     fn start<'a>(farm: &'a Farm, command: &str) -> Case<'a> {
         farm.sh("n1", "mkdir -p /tmp/r; chmod 777 /tmp/r; rm -f /tmp/r/*");
         let start = format!("{command} > /tmp/log 2>&1 & echo $!");
@@ -86,7 +86,7 @@ impl Case<'_> {
         Case::start(farm, &format!("{user} armento run --stay {}", perl(script)))
     }
 
-    /// Its one child, once there is one.
+    /// Waits for its one child.
     fn child(&self) -> String {
         let mut child = String::new();
         until("a child", || {
@@ -112,7 +112,7 @@ impl Case<'_> {
         )
     }
 
-    /// Ordered to `node`, it stays for `stay`; `partner`: for the sake of that process.
+    /// A move to `node` is refused for the reason `stay`; `partner`: the other process that causes the reason.
     fn stays(&self, node: &str, stay: Stay, partner: Option<&str>) {
         let line = format!("a line of process {} for {stay:?}", self.pid);
         until(&line, || self.listed().is_some());
@@ -141,8 +141,8 @@ impl Case<'_> {
         assert!(because.is_none_or(|b| said.contains(&b)), "{said}");
     }
 
-    /// Nobody ordered anything: what `why` says by itself.
-    fn is_told(&self, stay: Stay) {
+    /// Without an order: the reason that `why` gives.
+    fn why_reports(&self, stay: Stay) {
         until(&format!("{stay:?}"), || {
             self.listed().is_some() && self.why()["stay"] == stay.code()
         });
@@ -169,13 +169,13 @@ fn compile(farm: &Farm, node: &str, options: &str, text: &str) {
     farm.sh(node, &format!("gcc {options} -x c - <<'EOF'{text}EOF"));
 }
 
-pub fn of_programs(farm: &Farm) {
+pub fn from_programs(farm: &Farm) {
     for (stay, script) in PROGRAMS {
         let case = Case::perl(farm, "", script);
         let partner = (*stay == Stay::SharedMemory).then(|| case.child());
         case.stays("n2", *stay, partner.as_deref());
     }
-    // Its keeper is the user's, too.
+    // Its keeper has the user's ID, too.
     let case = Case::perl(farm, super::USER, "syscall(157, 4, 0, 0, 0, 0)");
     case.stays("n2", Stay::NotDumpable, None);
     drop(case);
@@ -196,7 +196,7 @@ pub fn of_programs(farm: &Farm) {
     case.stays("n2", Stay::ForeignPidNamespace, None);
     drop(case);
 
-    // posix_spawn is a vfork, and its child waits for somebody to write.
+    // posix_spawn is a vfork, and its child blocks in opening the FIFO.
     let script = "import os; os.mkfifo(\"/tmp/r/fifo\"); open(\"/tmp/r/ready\", \"w\"); \
                   wait = (os.POSIX_SPAWN_OPEN, 0, \"/tmp/r/fifo\", os.O_RDONLY, 0); \
                   os.posix_spawn(\"/bin/true\", [\"true\"], {}, file_actions=[wait])";
@@ -223,15 +223,15 @@ pub fn of_programs(farm: &Farm) {
     case.stays("n2", Stay::ThirtyTwoBit, None);
 }
 
-/// What they do away brings them home, and keeps them there although their user names another node.
-pub fn of_calls(farm: &Farm) {
-    // A limit binds who leaves: one that has left has the room already.
+/// Calls that these programs make away bring them home, and keep them there although their user names another node.
+pub fn from_calls(farm: &Farm) {
+    // The address-space limit applies when a process leaves: one that has left has the room already.
     let calls = PROGRAMS
         .iter()
         .filter(|(stay, _)| *stay != Stay::LimitLower);
     for (stay, script) in calls {
         let case = Case::start(farm, &format!("armento run --on n2 {}", perl(script)));
-        case.is_told(*stay);
+        case.why_reports(*stay);
         let listed = case.listed().expect("it lives");
         assert_eq!(listed["place"], "n1", "{listed}");
         assert!(
@@ -241,8 +241,8 @@ pub fn of_calls(farm: &Farm) {
     }
 }
 
-/// More than n2 has left, less than n1.
-pub fn of_memory(farm: &Farm) {
+/// More memory than n2 has left, and less than n1 has.
+pub fn from_memory(farm: &Farm) {
     let ballast = "perl -e '$x = q(x) x (100 << 20); sleep 600' >/tmp/log 2>&1 & echo $!";
     let ballast = farm.sh("n2", ballast);
     let case = Case::perl(farm, "", "$x = q(x) x (140 << 20)");
@@ -261,27 +261,27 @@ pub fn of_memory(farm: &Farm) {
     farm.sh("n2", &format!("kill -KILL {ballast}"));
 }
 
-pub fn of_the_policy(farm: &Farm) {
+pub fn from_the_policy(farm: &Farm) {
     let case = Case::perl(farm, "", "1");
-    case.is_told(Stay::Locked);
+    case.why_reports(Stay::Locked);
     drop(case);
     let case = Case::start(farm, "touch /tmp/r/ready; exec armento run sleep 600");
-    case.is_told(Stay::WouldNotPay);
-    // Whoever was put somewhere by hand stays there until he is given back.
+    case.why_reports(Stay::WouldNotPay);
+    // A process that a user has placed stays there until it is given back to the balancer.
     let pid = &case.pid;
     for to in ["n2", "home"] {
         farm.sh("n1", &format!("armento migrate {pid} {to}"));
-        case.is_told(Stay::Locked);
+        case.why_reports(Stay::Locked);
     }
     farm.sh("n1", &format!("armento migrate {pid} balance"));
-    case.is_told(Stay::WouldNotPay);
+    case.why_reports(Stay::WouldNotPay);
     drop(case);
-    // Also against `--on`, which sends back after a second who came home for a call.
+    // Also against `--on`, which sends a process back a second after it came home for a call.
     let case = Case::start(farm, &format!("armento run --on n2 {}", perl("1")));
     let pid = &case.pid;
     let is_at = |node: &str| case.why()["place"] == node;
     until("it to be at n2", || is_at("n2"));
-    // A hold that is over has put nobody anywhere.
+    // A hold that is over does not count as a placement.
     farm.sh("n1", &format!("armento hold {pid}"));
     assert!(is_at("n1"), "{}", case.why());
     farm.sh("n1", &format!("armento migrate {pid} balance"));
@@ -291,7 +291,7 @@ pub fn of_the_policy(farm: &Farm) {
     assert!(is_at("n1"), "{}", case.why());
 }
 
-/// More threads than the state of one message holds, wherever registers are larger than 500 bytes.
+/// More threads than fit the state of one message, wherever registers are larger than 500 bytes.
 const MANY: &str = r#"
 #include <fcntl.h>
 #include <pthread.h>
@@ -316,8 +316,8 @@ int main(void)
 "#;
 
 /// Settings and defects of n3, and a link that is cut.
-pub fn of_nodes(farm: &Farm) {
-    // `before`: words that lead to the daemon.
+pub fn from_nodes(farm: &Farm) {
+    // `before`: command prefix of the daemon.
     let again = |setting: &str, before: &str| {
         let file = "/etc/armento/config.toml";
         let other = format!("echo '{setting}' >> {file}");
@@ -347,7 +347,7 @@ pub fn of_nodes(farm: &Farm) {
     case.stays("n3", Stay::NotTrusted, None);
     drop(case);
 
-    // A disk that takes nothing hinders no guest.
+    // A read-only disk does not prevent guests.
     farm.sh(
         "n2",
         "mkdir -p /var/lib/armento/hosts; mount -t tmpfs -o ro tmpfs /var/lib/armento/hosts",
@@ -362,7 +362,7 @@ pub fn of_nodes(farm: &Farm) {
     drop(case);
     farm.sh("n2", "umount /var/lib/armento/hosts");
 
-    // Limits are inherited: with one page of stack a host ends at its start. The daemon's threads have theirs.
+    // Limits are inherited: with one page of stack a host ends at its start. The daemon's threads keep theirs.
     let stack = |limit: &str| {
         let daemon = "$(cat /var/lib/armento/lock)";
         farm.sh("n2", &format!("prlimit --pid {daemon} --stack={limit}:"));

@@ -1,5 +1,5 @@
-//! Daemons that are killed and started again while a program moves about: it does not notice, they know it again,
-//! and nothing is there twice.
+//! Daemons are killed and started again while a program moves about: the program does not notice, the new daemons find
+//! it again, and nothing exists twice.
 
 use super::{Farm, leaks, text, until};
 use crate::lab;
@@ -8,19 +8,19 @@ use std::thread::sleep;
 use std::time::Duration;
 
 pub const NODES: [&str; 3] = ["n1", "n2", "n3"];
-/// Deaths of each daemon: in `make test`, and in `make test-all`.
+/// Kills of each daemon: in `make test`, and in `make test-all`.
 const ROUNDS: u32 = 3;
 const ROUNDS_LONG: u32 = 100;
 
-/// Effects that tell when one is lost or repeated: lines of a file, bytes through a pipe, children; and computing. It
-/// ends after so many turns, or at /tmp/stop, and says how many it made.
+/// Effects that show when one is lost or repeated: lines of a file, bytes through a pipe, children; and computing. It
+/// ends after so many turns, or at /tmp/stop, and prints how many it made.
 const PROGRAM: &str = r#"$| = 1; use IO::Handle; ($file, $limit) = @ARGV; open(F, ">>", $file); F->autoflush(1); pipe(R, W);
  until ($limit ? $i == $limit : -e "/tmp/stop") { $i++; for (1..3000) { $x = ($x * 69069 + $i + $_) % 4294967296 }
  syswrite(W, "$i\n"); sysread(R, $b, 100); print F "$i $x $b";
  if ($i % 100 == 0) { if (!fork) { print F "child of $i\n"; exit 3 } wait; print F "$?\n" }
  select(undef, undef, undef, 0.003) unless $limit } print F "end\n"; print "$i\n""#;
 
-/// The program under `armento run`, at home of n1.
+/// The program under `armento run`, with home n1.
 pub struct Load<'a> {
     farm: &'a Farm,
     pub pid: String,
@@ -39,7 +39,7 @@ impl Load<'_> {
         Load { farm, pid }
     }
 
-    /// Goes round until /tmp/still is there.
+    /// Moves it round until /tmp/still is there.
     pub fn tour(&self) {
         let round = "for to in n2 n3 home; do [ -e /tmp/still ] || armento migrate PID $to || sleep 0.05; done";
         let tour = format!(
@@ -56,7 +56,7 @@ impl Load<'_> {
         });
     }
 
-    /// Brings it there. Who was killed must first be a member again.
+    /// Moves it there. A node that was killed must first be a member again.
     pub fn moves_to(&self, node: &str) {
         let order = format!("armento migrate {} {node}", self.pid);
         let mut said = String::new();
@@ -69,7 +69,7 @@ impl Load<'_> {
         assert!(in_time, "no move to {node}: {said}");
     }
 
-    /// What `armento ps` says of it.
+    /// Its entry in `armento ps`.
     pub fn seen(&self) -> Option<Value> {
         let doc = json(self.farm, "n1", "armento ps --json")?;
         let all = doc["procs"].as_array()?.iter();
@@ -84,7 +84,7 @@ impl Load<'_> {
         moves.expect("it is in ps")
     }
 
-    /// Whoever is asked knows it again, and the farm is whole.
+    /// `ps` and `why` show it again, and all nodes are alive.
     pub fn is_known(&self) {
         until("it in ps", || self.seen().is_some());
         let why = format!("armento why {}", self.pid);
@@ -94,7 +94,7 @@ impl Load<'_> {
         }
     }
 
-    /// Its end: nothing was lost or made twice.
+    /// Its end: no effect was lost or repeated.
     pub fn ends_as_native(self) {
         let farm = self.farm;
         farm.sh("n1", "touch /tmp/stop");
@@ -116,7 +116,7 @@ pub fn json(farm: &Farm, node: &str, command: &str) -> Option<Value> {
     serde_json::from_slice(&out.stdout).ok()
 }
 
-/// What `node` says of itself and the others.
+/// The nodes as `node` lists them.
 pub fn nodes(farm: &Farm, node: &str) -> Vec<Value> {
     let doc = json(farm, node, "armento nodes --json");
     let nodes = doc.and_then(|d| d["nodes"].as_array().cloned());
@@ -128,7 +128,7 @@ fn alive(farm: &Farm, node: &str) -> usize {
     all.iter().filter(|n| n["state"] == "alive").count()
 }
 
-/// The daemon there ends as if the machine had lost it alone.
+/// Kills the daemon alone, without its hosts.
 pub fn kill(farm: &Farm, node: &str) {
     let kill = "p=$(cat /var/lib/armento/lock); kill -9 $p; while kill -0 $p 2>/dev/null; do sleep 0.01; done";
     farm.sh(node, kill);
@@ -147,8 +147,8 @@ pub fn hosts(farm: &Farm, node: &str) -> Vec<String> {
     text(&all.stdout).lines().map(str::to_owned).collect()
 }
 
-/// At any moment of its moves: the daemons of its home, of the node it is on, of the one it goes to.
-fn in_the_midst_of_moves(farm: &Farm, load: &Load) {
+/// Kills at any moment of its moves: the daemons of its home, of the node it is on, of the one it goes to.
+fn kills_during_moves(farm: &Farm, load: &Load) {
     let rounds = if lab::is_long() { ROUNDS_LONG } else { ROUNDS };
     load.tour();
     for _ in 0..rounds {
@@ -162,15 +162,15 @@ fn in_the_midst_of_moves(farm: &Farm, load: &Load) {
     assert!(load.moves() > 10, "{} moves", load.moves());
 }
 
-/// Who orders a move, and each end of it, dies while it is on its way.
-fn at_the_ends_of_a_move(farm: &Farm, load: &Load) {
+/// Kills the daemon of the node that orders a move, and of each end of it, during the move.
+fn kills_at_the_ends_of_a_move(farm: &Farm, load: &Load) {
     for dies in NODES {
         load.moves_to("n2");
         let order = format!("armento migrate {} n3", load.pid);
         std::thread::scope(|s| {
             let moving = s.spawn(|| farm.run("n1", &order));
             kill(farm, dies);
-            // It moved, or it did not: both are fine.
+            // Moved or not, both are allowed.
             let _ = moving.join();
         });
         farm.daemon(dies);
@@ -180,7 +180,7 @@ fn at_the_ends_of_a_move(farm: &Farm, load: &Load) {
     }
 }
 
-/// The host goes on without its daemon, and belongs to the next one.
+/// A host goes on without its daemon, and is adopted by the next one.
 fn hosts_are_adopted(farm: &Farm, load: &Load) {
     load.moves_to("n2");
     let before = hosts(farm, "n2");
@@ -194,7 +194,7 @@ fn hosts_are_adopted(farm: &Farm, load: &Load) {
     };
     until("its guest", || guests() == Some(1));
     assert_eq!(hosts(farm, "n2"), before);
-    // There is a way to it, and none is started beside it.
+    // There is a connection to it, and no second host is started.
     load.moves_to("n3");
     load.moves_to("n2");
     assert_eq!(load.moves(), moved + 2);
@@ -202,7 +202,7 @@ fn hosts_are_adopted(farm: &Farm, load: &Load) {
     assert_eq!(after.len(), 1, "{after:?}");
 }
 
-/// A daemon that has not been told yet who is held waits: a second keeper would take the first for a debugger.
+/// A daemon that has not received its keepers' reports yet waits: a second keeper would take the first for a debugger.
 fn one_keeper(farm: &Farm, load: &Load) {
     load.moves_to("home");
     let keepers = || farm.sh("n1", "pgrep '^armento-keeper$'");
@@ -217,8 +217,9 @@ fn one_keeper(farm: &Farm, load: &Load) {
     load.is_known();
 }
 
-/// A daemon dies at any moment of a host's start: what it began ends, and the program runs there, or nowhere and says so.
-fn hosts_that_just_begin(farm: &Farm) {
+/// A daemon is killed at any moment of a host's start: a half-started host ends, and the program runs there, or nowhere
+/// with an error.
+fn kills_during_host_start(farm: &Farm) {
     let run = "armento run --on n2 perl -e 'print 6 * 7'";
     for after in (0..if lab::is_long() { 60 } else { 6 }).map(|n| n % 12 * 7) {
         let out = std::thread::scope(|s| {
@@ -228,7 +229,7 @@ fn hosts_that_just_begin(farm: &Farm) {
             runs.join().expect("it runs")
         });
         match out.status.code() {
-            // It was for n2 only, and n2 could not be had.
+            // `--on n2` cannot be fulfilled without n2.
             Some(125) => {
                 assert_eq!(text(&out.stdout), "", "{out:?}");
                 assert!(text(&out.stderr).contains("n2"), "{out:?}");
@@ -242,8 +243,8 @@ fn hosts_that_just_begin(farm: &Farm) {
     }
 }
 
-/// Nothing of theirs is left: not a process, a record, a control group or a socket.
-pub fn nothing_is_left(farm: &Farm, before: &leaks::Survey) {
+/// No process, record, control group or socket of theirs remains.
+pub fn nothing_remains(farm: &Farm, before: &leaks::Survey) {
     for node in NODES {
         let left = "pgrep -a '^armento-'; pgrep -af '[a]rmento host'; find /sys/fs/cgroup -name 'armento-n*'; \
                     find /var/lib/armento/hosts /run/armento -name '*.json*' -o -type s ! -name control.sock; true";
@@ -257,7 +258,7 @@ pub fn nothing_is_left(farm: &Farm, before: &leaks::Survey) {
     }
     let mut more = Vec::new();
     let same = || {
-        more = leaks::grown(before, &leaks::of_nodes(farm));
+        more = leaks::grown(before, &leaks::node_survey(farm));
         more.is_empty()
     };
     let in_time = lab::within(lab::LONG, same);
@@ -271,24 +272,24 @@ pub fn new_runs_work(farm: &Farm) {
     }
 }
 
-/// What there is once programs have been everywhere.
+/// The state once programs have run on all nodes.
 pub fn before(farm: &Farm) -> leaks::Survey {
     new_runs_work(farm);
-    until("the end of those", || {
+    until("the end of those programs", || {
         NODES.iter().all(|n| hosts(farm, n).is_empty())
     });
-    leaks::of_nodes(farm)
+    leaks::node_survey(farm)
 }
 
-pub fn nobody_notices(farm: &Farm) {
+pub fn programs_do_not_notice(farm: &Farm) {
     let before = before(farm);
     let load = Load::start(farm);
-    in_the_midst_of_moves(farm, &load);
-    at_the_ends_of_a_move(farm, &load);
+    kills_during_moves(farm, &load);
+    kills_at_the_ends_of_a_move(farm, &load);
     hosts_are_adopted(farm, &load);
     one_keeper(farm, &load);
     load.ends_as_native();
-    hosts_that_just_begin(farm);
+    kills_during_host_start(farm);
     new_runs_work(farm);
-    nothing_is_left(farm, &before);
+    nothing_remains(farm, &before);
 }

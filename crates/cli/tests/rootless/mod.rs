@@ -1,11 +1,11 @@
-//! A farm of an ordinary user's, without any privilege: beside the farm of root's, on the same nodes.
+//! An ordinary user's farm, without any privilege, beside root's farm on the same nodes.
 
 use crate::lab::{Farm, until};
 
-/// As that user, who can get nothing back, with a state and a socket of his own.
+/// Command prefix: that user, without capabilities and unable to gain any, with a state and a socket of its own.
 const USER: &str = "setpriv --reuid 1000 --regid 1000 --clear-groups --bounding-set -all --inh-caps -all --no-new-privs \
                     env ARMENTO_STATE=/tmp/r/state ARMENTO_SOCKET=/tmp/r/socket";
-/// Memory, a file, a child and time, for some seconds.
+/// Uses memory, a file, a child and time, for some seconds.
 const PROGRAM: &str = r#"$|=1; @m=map { chr(65+$_%26) x 100000 } 0..99; open(F, ">", "/tmp/r/file"); for $i (1..80) { $x=0;
  for $j (1..60000) { $x+=$j%7 } substr($m[$i%100], $i*7, 1)="z"; print F "$i\n"; if ($i%20==0) { if ($c=fork) { waitpid $c,0; print "child $?\n" } else { exit $i%7 } }
  print "$i $x ", unpack("%32C*", join "", @m), "\n"; select undef,undef,undef,0.03 } close F; print -s "/tmp/r/file", "\n""#;

@@ -1,9 +1,9 @@
-//! `armento run --spread`: what a tree at home execs is placed at that moment, and nothing of it differs.
+//! `armento run --spread`: each exec in a tree at home is placed at that moment, and the program behaves as natively.
 
 use super::{Farm, USER, until};
 use std::collections::BTreeSet;
 
-/// Where each process of a tree used its time.
+/// Reports on which nodes each process of a tree used CPU time.
 const PLACES: &str = "ARMENTO_SUMMARY=/tmp/places";
 /// Some milliseconds of computing.
 const SPIN: &str = r#"perl -e "for (1..300000) { \$x += \$_ % 7 } print \$x""#;
@@ -13,7 +13,7 @@ fn policy(farm: &Farm, policy: &str) {
     let set = format!("sed -i /^policy/d {file}; echo 'policy = \"{policy}\"' >> {file}");
     farm.sh("n1", &format!("{set}; pkill -f '[a]rmento node'"));
     farm.daemon("n1");
-    // Their loads are known, too.
+    // Wait for their loads to be reported as well.
     let alive = || {
         let said = farm.sh("n1", "armento nodes --json");
         let all: serde_json::Value = serde_json::from_str(&said).expect("JSON");
@@ -24,7 +24,7 @@ fn policy(farm: &Farm, policy: &str) {
     until("three nodes again", alive);
 }
 
-/// Runs `script` in a shell under `--spread`; what it printed, and where the programs named `name` ran.
+/// Runs `script` in a shell under `--spread`; returns its output, and where the programs named `name` ran.
 fn places(farm: &Farm, script: &str, name: &str) -> (String, Vec<BTreeSet<String>>) {
     let run = format!("rm -f /tmp/places; {PLACES} armento run --spread sh -c '{script}'");
     let said = farm.sh("n1", &run);
@@ -53,11 +53,11 @@ fn places(farm: &Farm, script: &str, name: &str) -> (String, Vec<BTreeSet<String
     (said, ours.map(of).collect())
 }
 
-/// Dealt in turn, one program after the other: each home of each is known.
+/// With round-robin placement each node gets its share of the programs.
 pub fn every_program_is_placed(farm: &Farm) {
     policy(farm, "static");
     let native = farm.sh("n1", SPIN);
-    // `static` deals: six programs on three nodes are two on each.
+    // `static` places round-robin: six programs on three nodes are two on each.
     let script = format!("for i in 1 2 3 4 5 6; do {SPIN} & done; wait; echo; echo over");
     let (said, places) = places(farm, &script, "perl");
     assert_eq!(said, format!("{}\nover\n", native.repeat(6)));
@@ -69,7 +69,7 @@ pub fn every_program_is_placed(farm: &Farm) {
     );
 }
 
-/// Without rights of its own a tracer must not cost a program's.
+/// A tracer without privileges must not cost a program its set-uid rights.
 pub fn rights_are_kept(farm: &Farm) {
     policy(farm, "none");
     let make = "cp /usr/bin/id /tmp/suid; chown 4242 /tmp/suid; chmod 4755 /tmp/suid; \
@@ -84,7 +84,7 @@ pub fn rights_are_kept(farm: &Farm) {
         run("/tmp/suid -u; echo $(/tmp/secret -u); /tmp/link -u"),
         "4242\n4242\n4242\n"
     );
-    // Without a fork nobody sees the exec before it is made: by path, relative path, link and descriptor.
+    // Without a fork the exec cannot be seen in advance: by path, relative path, link and descriptor.
     for program in ["/tmp/suid", "./suid", "/tmp/link"] {
         assert_eq!(run(&format!("exec {program} -u")), "4242\n", "{program}");
     }
@@ -94,7 +94,7 @@ pub fn rights_are_kept(farm: &Farm) {
     assert_eq!(run(&format!("exec perl -e \"{named}\"")), "1000\n");
 }
 
-pub fn tracers_of_its_own_work(farm: &Farm) {
+pub fn tracers_in_the_tree_work(farm: &Farm) {
     let strace = "strace -f -o /tmp/trace sh -c \"/bin/true; echo hi\"; grep -c execve /tmp/trace";
     let native = farm.sh("n1", strace);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What is switched off on a node neither comes nor goes, and what runs goes on.
+//! Switches that stop arrivals and departures of a node leave running programs alone.
 
 use crate::trust::Case;
 use crate::{Farm, USER, text, until};
@@ -9,14 +9,14 @@ fn status(farm: &Farm, node: &str) -> Value {
     serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"))
 }
 
-/// What n1 decided.
+/// The decisions in n1's log.
 fn decisions(farm: &Farm) -> Vec<Value> {
     let said = farm.sh("n1", "armento log -n 4000 --json");
     let doc: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
     doc["entries"].as_array().cloned().unwrap_or_default()
 }
 
-/// How long ago n1 heard of `node`, milliseconds.
+/// Time since n1 last received a report of `node`, milliseconds.
 fn age_ms(farm: &Farm, node: &str) -> u64 {
     let said = farm.sh("n1", "armento nodes --json");
     let doc: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
@@ -25,16 +25,16 @@ fn age_ms(farm: &Farm, node: &str) -> u64 {
     it.and_then(|n| n["age_ms"].as_u64()).expect("its age")
 }
 
-/// Guests of n2 and n3, whose home is n1.
+/// Guests of n2 and n3, with home n1.
 pub fn guests_are_kept_out_and_sent_away(farm: &Farm) {
     let case = Case::start(farm, "n1", "--stay", "guest");
     case.goes_to("n2");
-    until("n2 to say so", || status(farm, "n2")["guests"] == 1);
+    until("n2 to report it", || status(farm, "n2")["guests"] == 1);
     let said = farm.sh("n2", "armento farm block");
     assert!(said.contains("none comes: 1  (by command)"), "{said}");
     case.is_at("n2");
     case.goes_to("n3");
-    // Its host of that tree is there yet; within a second it is shut.
+    // Its host for that tree still runs; within a second it refuses guests.
     until("n2 to be shut", || {
         case.goes_to("n3");
         let order = format!("armento migrate {} n2", case.pid());
@@ -46,7 +46,7 @@ pub fn guests_are_kept_out_and_sent_away(farm: &Farm) {
         let order = format!("armento migrate {} n2", case.pid());
         farm.run("n1", &order).status.success()
     });
-    until("n2 to say so", || status(farm, "n2")["guests"] == 1);
+    until("n2 to report it", || status(farm, "n2")["guests"] == 1);
     let said = farm.sh("n2", "armento farm expel");
     assert!(said.contains("others may come soon: 0"), "{said}");
     case.is_at("n1");
@@ -66,7 +66,7 @@ pub fn guests_are_kept_out_and_sent_away(farm: &Farm) {
     case.goes_to("n2");
     case.goes_to("home");
     case.ends_well();
-    // As a setting, with SIGHUP.
+    // As a setting, reloaded by SIGHUP.
     let file = "/etc/armento/config.toml";
     farm.sh(
         "n2",
@@ -81,12 +81,12 @@ pub fn guests_are_kept_out_and_sent_away(farm: &Farm) {
 }
 
 /// Programs of n1, and guests there.
-pub fn ours_come_home_and_stay(farm: &Farm) {
+pub fn own_processes_come_home_and_stay(farm: &Farm) {
     let ours = Case::start(farm, "n1", "--stay", "brought");
     ours.goes_to("n2");
     farm.sh("n1", "armento farm bring");
     assert_eq!(ours.place().as_deref(), Some("n1"));
-    // A person may send it away at once.
+    // A user's order to move it away is still obeyed.
     ours.goes_to("n3");
     let theirs = Case::start(farm, "n2", "--stay", "visitor");
     theirs.goes_to("n1");
@@ -108,8 +108,8 @@ pub fn ours_come_home_and_stay(farm: &Farm) {
     ours.ends_well();
 }
 
-/// More than n1 has processors for: they leave when they may.
-pub fn the_policy_obeys(farm: &Farm) {
+/// More programs than n1 has processors: they leave when allowed.
+pub fn policy_respects_switches(farm: &Farm) {
     farm.sh("n1", "armento farm stay");
     let all = ["one", "two", "three"].map(|word| Case::start(farm, "n1", "", word));
     let why = || farm.sh("n1", &format!("armento why {} --json", all[0].pid()));
@@ -135,16 +135,16 @@ pub fn the_policy_obeys(farm: &Farm) {
     assert!(it["then_milli"].as_u64() > it["now_milli"].as_u64(), "{it}");
     assert!(it["outcome"]["pause_us"].as_u64() > Some(0), "{it}");
     all.into_iter().for_each(Case::ends_well);
-    // Of whom nobody hears nothing is known, and it is a member all the same.
+    // A quiet node sends no load, and is still a member.
     farm.sh("n3", "armento farm quiet");
     until("n3 to be quiet", || age_ms(farm, "n3") > 4_000);
     assert!(farm.sh("n1", "armento nodes").matches("alive").count() == 3);
     farm.sh("n3", "armento farm quiet --off");
-    until("news of n3", || age_ms(farm, "n3") < 3_000);
+    until("a report of n3", || age_ms(farm, "n3") < 3_000);
 }
 
-/// n2 is somebody's workstation.
-pub fn an_owner_comes_first(farm: &Farm) {
+/// n2 is a workstation with a user of its own.
+pub fn owner_at_the_machine_has_priority(farm: &Farm) {
     let file = "/etc/armento/config.toml";
     farm.sh(
         "n2",
@@ -168,7 +168,7 @@ pub fn an_owner_comes_first(farm: &Farm) {
     until("its way home in the log", || {
         decisions(farm).iter().any(sent_home)
     });
-    until("n1 to hear of it", || {
+    until("n1 to receive it", || {
         let said = farm.sh("n1", "armento nodes");
         said.lines()
             .any(|l| l.starts_with("n2") && l.contains(" shut "))
@@ -184,7 +184,7 @@ pub fn an_owner_comes_first(farm: &Farm) {
     );
 }
 
-/// What of `find` below the control groups of n2 is there.
+/// The results of `find` with these arguments below the control groups of n2.
 fn groups(farm: &Farm, words: &str) -> String {
     let find = format!(
         "find /sys/fs/cgroup -path '*armento-lab-{}.n2/*' {words} 2>/dev/null",
@@ -196,8 +196,8 @@ fn groups(farm: &Farm, words: &str) -> String {
     text(&out.expect("find").stdout)
 }
 
-/// All trees of a user of n1 at n2 have one group, and it goes with the last of them.
-pub fn a_user_has_limits_of_his_own(farm: &Farm) {
+/// All trees of a user of n1 at n2 share one group, which is removed with the last of them.
+pub fn each_user_has_own_limits(farm: &Farm) {
     let file = "/etc/armento/config.toml";
     let limits = "[[guest_users]]\nusers = [\"*@n1\"]\nmem_max_kib = 262144\ncpu_max_percent = 50";
     let bad = limits.replace("50", "0");
@@ -209,7 +209,7 @@ pub fn a_user_has_limits_of_his_own(farm: &Farm) {
     farm.sh("n2", &set);
     let all = ["first", "second"].map(|word| Case::start(farm, "n1", "--stay", word));
     all.iter().for_each(|case| case.goes_to("n2"));
-    // A host is put behind its limits while it begins.
+    // A host is put into its group while it starts.
     let both = |file: &str| groups(farm, &format!("-path '*/armento-n1-*/armento-n1-*/{file}'"));
     until("two trees below their user", || {
         both("cgroup.procs").lines().count() >= 2
@@ -232,8 +232,8 @@ pub fn a_user_has_limits_of_his_own(farm: &Farm) {
     );
 }
 
-/// The policy says what it would do, and does nothing; a person may do what they want.
-pub fn a_dry_run_only_tells(farm: &Farm) {
+/// A dry run logs what the balancer would do, and does nothing; a user's orders are obeyed.
+pub fn dry_run_only_reports(farm: &Farm) {
     let file = "/etc/armento/config.toml";
     farm.sh(
         "n1",

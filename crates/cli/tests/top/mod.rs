@@ -1,4 +1,4 @@
-//! `armento top` on a real terminal: tmux has it, looks at it and presses keys.
+//! `armento top` on a real terminal: tmux runs it, reads its screen and presses keys.
 
 use super::{ARMENTO, Node, until};
 use std::fs;
@@ -19,7 +19,7 @@ impl Tmux {
             .status();
         known.is_ok_and(|s| s.success()).then_some(())?;
         let socket = node.dir.join("tmux");
-        // Not the user's shell: what that says when it starts is unknown.
+        // Not the user's shell, whose start-up output is unknown.
         let shell = "exec env -u NO_COLOR LC_ALL=C.UTF-8 PS1='ready> ' sh -i";
         let begun = node
             .command("tmux")
@@ -51,8 +51,8 @@ impl Tmux {
         String::from_utf8_lossy(&out).trim_end().to_owned()
     }
 
-    /// Is it the screen that programs take, and give back?
-    fn is_taken(&self) -> bool {
+    /// Whether the alternate screen is in use.
+    fn in_alternate_screen(&self) -> bool {
         self.ask(&["display-message", "-p", "#{alternate_on}"]) == "1"
     }
 
@@ -77,7 +77,7 @@ impl Tmux {
         assert!(waited.is_ok(), "{what} is not on the screen:\n{shown}");
     }
 
-    /// Esc, until `what` is shown no more: with a key behind it at once it would be Alt and that key.
+    /// Presses Esc, and waits until `what` is no longer shown: a key right after Esc would be read as Alt and that key.
     fn closes(&self, what: &str) {
         self.key("Escape");
         until(&format!("no {what}"), || !self.shown().contains(what));
@@ -96,15 +96,15 @@ impl Tmux {
         self.key("Enter");
     }
 
-    /// The shell has its terminal as it was before: lines are edited, letters shown, the other screen is gone.
-    fn is_given_back(&self, status: i32) {
-        // Until then what is typed is a key for it.
+    /// The terminal is as it was before: lines are edited, letters echoed, the alternate screen is left.
+    fn is_restored(&self, status: i32) {
+        // Until then the program reads what is typed.
         until("the shell has its program's end", || {
             self.program().is_empty()
         });
         self.type_line("echo \"[$?]\" $(stty -a | grep -ow -e '-*icanon' -e '-*echo' -e '-*isig')");
         self.sees(&format!("[{status}] isig icanon echo"));
-        assert!(!self.is_taken());
+        assert!(!self.in_alternate_screen());
         self.type_line("clear");
     }
 }
@@ -116,7 +116,7 @@ impl Drop for Tmux {
 }
 
 #[test]
-fn the_screen_on_a_terminal() {
+fn top_draws_resizes_and_restores_the_terminal() {
     let mut n1 = Node::new();
     n1.init("n1");
     n1.start();
@@ -151,8 +151,8 @@ fn shows(n1: &mut Node, tmux: &Tmux, pid: &str) {
     ] {
         assert!(frame.contains(part), "{part}:\n{frame}");
     }
-    assert!(tmux.is_taken());
-    // Why, and what cannot be.
+    assert!(tmux.in_alternate_screen());
+    // Why a process is where it is, and a refused order.
     tmux.key("Down");
     tmux.press("w");
     tmux.sees("remedy");
@@ -172,18 +172,18 @@ fn shows(n1: &mut Node, tmux: &Tmux, pid: &str) {
     // Ctrl-Z gives the terminal back, fg takes it again.
     tmux.key("C-z");
     tmux.sees("ready>");
-    assert!(!tmux.is_taken());
+    assert!(!tmux.in_alternate_screen());
     tmux.type_line("fg");
     tmux.sees("q quit");
-    // Larger and smaller.
+    // The terminal is resized.
     tmux.ask(&["resize-window", "-x", "30", "-y", "8"]);
     tmux.sees("this terminal is 30x8");
     tmux.ask(&["resize-window", "-x", "130", "-y", "40"]);
     tmux.sees("ADDRESS");
     tmux.press("q");
     tmux.sees("ready>");
-    tmux.is_given_back(0);
-    // From outside.
+    tmux.is_restored(0);
+    // Signals from other processes.
     for (signal, status) in [("TERM", 143), ("HUP", 129), ("INT", 130)] {
         tmux.type_line(&top);
         tmux.sees("q quit");
@@ -191,26 +191,26 @@ fn shows(n1: &mut Node, tmux: &Tmux, pid: &str) {
             .args(["-s", signal, &tmux.program()])
             .status();
         assert!(killed.expect("kill of util-linux").success());
-        tmux.is_given_back(status);
+        tmux.is_restored(status);
     }
     tmux.type_line(&top);
     tmux.sees("sleep 1234");
-    // The daemon goes away, the screen stays, and goes on when it is back.
+    // The daemon ends, the screen stays, and continues when the daemon is back.
     n1.kill();
     tmux.sees("no daemon since");
     tmux.sees("hint: start it");
     assert!(tmux.shown().contains("sleep 1234"), "{}", tmux.shown());
     n1.start();
-    until("the screen goes on", || {
+    until("the screen to continue", || {
         let shown = tmux.shown();
         !shown.contains("no daemon") && shown.contains("sleep 1234")
     });
     tmux.press("q");
-    tmux.is_given_back(0);
+    tmux.is_restored(0);
 }
 
 #[test]
-fn frames_without_a_terminal() {
+fn top_once_prints_frames_without_a_terminal() {
     let mut n1 = Node::new();
     assert!(n1.fails(&["top", "--once"]).contains("does not answer"));
     n1.init("n1");

@@ -1,12 +1,12 @@
-//! Whom a node trusts, and nodes that are removed, with programs that run meanwhile.
+//! Trust settings of a node, and removal of nodes, with running programs.
 
-use super::{Farm, text, told, until};
+use super::{Farm, fails_with, text, until};
 use serde_json::Value;
 
-/// It computes the same again and again, until somebody says that it is enough.
+/// It repeats the same computation until its file exists.
 const PROGRAM: &str = r#"until (-e $ARGV[0]) { $x = 0; $x += $_ % 7 for 1..400000; die $x if $x != 1200003 } print "right\n""#;
 
-/// Such a program, and where its output and end are found.
+/// Such a program, and where its output and exit status are written.
 pub struct Case<'a> {
     farm: &'a Farm,
     home: &'static str,
@@ -66,7 +66,7 @@ impl Case<'_> {
         let order = format!("armento migrate {} {node}", self.pid);
         let out = self.farm.run(self.home, &order);
         assert_eq!(out.status.code(), Some(125), "{out:?}");
-        told(&out, words);
+        fails_with(&out, words);
     }
 
     fn file(&self, end: &str) -> String {
@@ -74,7 +74,7 @@ impl Case<'_> {
             .sh(self.home, &format!("cat /tmp/{}.{end}", self.word))
     }
 
-    /// It is told to end, and has computed rightly all the time.
+    /// The program is asked to end, and has computed correctly all the time.
     pub fn ends_well(self) {
         self.farm
             .sh(self.home, &format!("touch /tmp/{}.enough", self.word));
@@ -83,7 +83,7 @@ impl Case<'_> {
         assert_eq!(self.file("code").trim(), "0");
     }
 
-    /// It was killed, and its user knows why.
+    /// It was killed, and its user is informed why.
     fn ends_lost(self) {
         self.has_ended();
         assert_eq!(self.file("code").trim(), "137");
@@ -98,7 +98,7 @@ impl Case<'_> {
     }
 }
 
-pub fn settings_hold_for_what_runs(farm: &Farm) {
+pub fn settings_apply_to_running_programs(farm: &Farm) {
     let case = Case::start(farm, "n1", "--stay", "sends");
     case.goes_to("n2");
     let said = farm.sh("n1", "armento farm trust --send-to '!n2'");
@@ -106,7 +106,7 @@ pub fn settings_hold_for_what_runs(farm: &Farm) {
     case.is_at("n1");
     case.may_not_go_to("n2", &["send_to of n1 leaves out n2"]);
     case.goes_to("n3");
-    // From there as from home; where it is, it goes on.
+    // The order is also refused from another node; the process goes on where it is.
     case.may_not_go_to("n2", &["send_to of n1"]);
     case.is_at("n3");
     farm.sh("n1", "armento farm trust --reset");
@@ -124,16 +124,16 @@ pub fn settings_hold_for_what_runs(farm: &Farm) {
     case.goes_to("n2");
     case.goes_to("home");
     case.ends_well();
-    // A configuration that is wrong changes nothing.
+    // An invalid configuration changes nothing.
     farm.sh("n2", "cp /etc/armento/config.toml /tmp/good; echo 'accept_from = [\"root@n1\"]' >> /etc/armento/config.toml");
     let out = farm.run("n2", "armento farm reload");
     assert_eq!(out.status.code(), Some(125), "{out:?}");
-    told(&out, &["given by number", "what held before holds"]);
+    fails_with(&out, &["given by number", "what held before holds"]);
     farm.sh("n2", "cp /tmp/good /etc/armento/config.toml");
 }
 
-/// Nor does a storm go where it may not, though it was there a moment ago.
-pub fn storms_obey(farm: &Farm) {
+/// `--storm` also respects trust settings, for a node that it used before.
+pub fn storms_respect_trust(farm: &Farm) {
     let case = Case::start(farm, "n1", "--storm 20", "storm");
     until("it was at n2", || case.place().as_deref() == Some("n2"));
     farm.sh("n1", "armento farm trust --send-to n3");
@@ -147,7 +147,7 @@ pub fn storms_obey(farm: &Farm) {
     case.ends_well();
 }
 
-/// Everybody goes where they belong, then the node is nobody.
+/// Each process returns to its home, then the node is no longer a member.
 pub fn a_node_is_removed(farm: &Farm) {
     let ours = Case::start(farm, "n1", "--stay", "ours");
     ours.goes_to("n3");
@@ -155,7 +155,7 @@ pub fn a_node_is_removed(farm: &Farm) {
     theirs.goes_to("n1");
     let out = farm.run("n2", "armento farm remove n3");
     assert_eq!(out.status.code(), Some(125), "{out:?}");
-    told(&out, &["does not hold the farm's key"]);
+    fails_with(&out, &["does not hold the farm's key"]);
     farm.sh("n3", "mkdir /tmp/kept; cp /var/lib/armento/*.* /tmp/kept");
     let said = farm.sh("n1", "armento farm remove n3");
     assert!(
@@ -165,7 +165,7 @@ pub fn a_node_is_removed(farm: &Farm) {
     assert!(!farm.sh("n1", "armento nodes").contains("n3"));
     ours.ends_well();
     theirs.ends_well();
-    // With all that it knew it comes back and is nobody: it sees nobody, nobody sees it.
+    // A removed node that starts again with its old state sees no member, and no member sees it.
     farm.sh(
         "n3",
         "cp /tmp/kept/* /var/lib/armento; rm -f /var/lib/armento/news.json",
@@ -179,7 +179,7 @@ pub fn a_node_is_removed(farm: &Farm) {
     assert_eq!(out.status.code(), Some(125), "{out:?}");
     assert!(!farm.sh("n2", "armento nodes").contains("n3"));
     case.ends_well();
-    // Nobody waits for one that is not to be trusted.
+    // Removal with `--now` does not wait for the processes there.
     let ours = Case::start(farm, "n1", "--stay", "lost");
     ours.goes_to("n2");
     ours.is_at("n2");

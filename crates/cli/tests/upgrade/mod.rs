@@ -1,12 +1,12 @@
-//! A farm whose daemons are stopped and started again as the next version of the control protocol, one by one and
-//! back, while a program moves about. What speaks that version adds fields to every message and file, and says things
-//! that nobody knows.
+//! Daemons are stopped and started again with the next version of the control protocol, one by one and back, while a
+//! program moves about. A daemon of that version adds fields to every message and file, and sends requests unknown to
+//! this one.
 
 use super::restarts::{self, Load, NODES, kill};
-use super::{Farm, text, told, until};
+use super::{Farm, fails_with, text, until};
 use std::time::{Duration, Instant};
 
-/// Words before a program of that version.
+/// Command prefix for a program of that version.
 fn of_version(n: u32) -> String {
     format!("env ARMENTO_CONTROL_VERSION={n}")
 }
@@ -22,8 +22,8 @@ fn restart(farm: &Farm, node: &str, before: &str) {
     farm.daemon_behind(node, before);
 }
 
-/// How many nodes `armento nodes` shows with the next version, everywhere.
-fn are_next(farm: &Farm, want: usize) {
+/// Waits until every node shows `want` nodes with the next version.
+fn wait_for_next(farm: &Farm, want: usize) {
     for node in NODES {
         let next = || {
             let all = restarts::nodes(farm, node);
@@ -36,8 +36,8 @@ fn are_next(farm: &Farm, want: usize) {
     }
 }
 
-/// Commands, keepers and hosts of either version, whatever that of their daemons.
-fn all_speak_with_all(farm: &Farm) {
+/// Commands, keepers and hosts of either version work with daemons of either version.
+fn versions_interoperate(farm: &Farm) {
     restarts::new_runs_work(farm);
     let next = of_version(2);
     for (home, node) in [("n1", "n2"), ("n2", "n3"), ("n3", "n1")] {
@@ -49,11 +49,11 @@ fn all_speak_with_all(farm: &Farm) {
     }
 }
 
-/// What the next version says that these do not know costs nothing, and is told.
-fn what_is_new_is_refused(farm: &Farm, node: &str) {
+/// A request of the next version that is unknown here is refused and logged, and has no other effect.
+fn unknown_requests_are_refused(farm: &Farm, node: &str) {
     until("what others do not understand", || {
-        let told = "grep -q 'unknown-question' /tmp/node.log";
-        farm.run(node, told).status.success()
+        let logged = "grep -q 'unknown-question' /tmp/node.log";
+        farm.run(node, logged).status.success()
     });
     farm.sh(
         node,
@@ -61,21 +61,21 @@ fn what_is_new_is_refused(farm: &Farm, node: &str) {
     );
 }
 
-pub fn nobody_notices(farm: &Farm) {
+pub fn programs_do_not_notice(farm: &Farm) {
     let load = Load::start(farm);
     load.tour();
     for (i, node) in NODES.into_iter().enumerate() {
         restart(farm, node, &of_version(2));
         load.is_known();
-        are_next(farm, i + 1);
-        all_speak_with_all(farm);
-        what_is_new_is_refused(farm, node);
+        wait_for_next(farm, i + 1);
+        versions_interoperate(farm);
+        unknown_requests_are_refused(farm, node);
     }
     load.stands();
     for node in ["n2", "n3", "home"] {
         load.moves_to(node);
     }
-    // And back: what a later one wrote down is read. Its hosts are adopted, and a keeper of its time, too.
+    // And back: state written by a later version is read. Its hosts are adopted, and a keeper of that version as well.
     let run = format!("{} armento run --stay sleep 77", of_version(2));
     let of_next = farm.sh("n1", &format!("{run} >/dev/null 2>&1 & echo $!"));
     let of_next = of_next.trim();
@@ -88,7 +88,7 @@ pub fn nobody_notices(farm: &Farm) {
     for (i, node) in NODES.into_iter().enumerate() {
         restart(farm, node, "");
         load.is_known();
-        are_next(farm, NODES.len() - 1 - i);
+        wait_for_next(farm, NODES.len() - 1 - i);
     }
     load.stands();
     until("it moves on", || {
@@ -100,8 +100,8 @@ pub fn nobody_notices(farm: &Farm) {
     load.ends_as_native();
 }
 
-/// A node whose engine is another takes no tree more; one that has a host of its own there keeps it.
-pub fn other_engines_refuse(farm: &Farm) {
+/// A node with a different engine version accepts no new tree; a tree that has a host there keeps it.
+pub fn different_engines_refuse_trees(farm: &Farm) {
     let load = Load::start(farm);
     load.moves_to("n3");
     restart(farm, "n3", "env ARMENTO_ENGINE_VERSION=99");
@@ -110,7 +110,7 @@ pub fn other_engines_refuse(farm: &Farm) {
     let other = farm.sh("n1", other).trim().to_owned();
     let out = farm.run("n1", &format!("armento migrate {other} n3"));
     assert_eq!(out.status.code(), Some(125), "{out:?}");
-    told(&out, &["engine", "99"]);
+    fails_with(&out, &["engine", "99"]);
     let why = format!("armento why {other}");
     until("the reason", || {
         farm.sh("n1", &why).contains("engine-version")
@@ -122,8 +122,8 @@ pub fn other_engines_refuse(farm: &Farm) {
     restart(farm, "n3", "");
 }
 
-/// Its package was upgraded and it was not started again: a daemon and its hosts are of one version.
-pub fn the_file_is_replaced(farm: &Farm) {
+/// The package was upgraded without a restart: a daemon and its hosts are of one version.
+pub fn replaced_binary_keeps_its_version(farm: &Farm) {
     stop(farm, "n3");
     let old = "mkdir -p /opt; cp $(command -v armento) /opt/armento; \
                setsid /opt/armento node >/tmp/node.log 2>&1 </dev/null &";
@@ -135,7 +135,7 @@ pub fn the_file_is_replaced(farm: &Farm) {
     let load = Load::start(farm);
     load.is_known();
     load.moves_to("n3");
-    // Those of trees that ended a moment ago may still be there.
+    // Hosts of trees that have just ended may still be there.
     let program = |pid: &String| farm.run("n3", &format!("readlink /proc/{pid}/exe")).stdout;
     let all: Vec<String> = restarts::hosts(farm, "n3")
         .iter()
@@ -150,11 +150,11 @@ pub fn the_file_is_replaced(farm: &Farm) {
     load.ends_as_native();
 }
 
-/// Two versions apart: one line and a hint, nothing is done, and the program runs here.
-pub fn who_is_too_old_is_told(farm: &Farm) {
+/// With two versions difference there is one line and a hint, the order has no effect, and the program runs here.
+pub fn incompatible_versions_are_refused(farm: &Farm) {
     let says = |before: &str, command: &str, words: &[&str]| {
         let out = farm.run("n1", &format!("{before} armento {command}"));
-        told(&out, words);
+        fails_with(&out, words);
         out
     };
     let later = of_version(3);
@@ -172,7 +172,7 @@ pub fn who_is_too_old_is_told(farm: &Farm) {
         &["control version 1", "natively"],
     );
     assert_eq!(out.status.code(), Some(3), "{out:?}");
-    // The other way round. Who runs goes on; the daemons do not know it.
+    // The other way round. Running programs continue, unknown to the old daemon.
     let load = Load::start(farm);
     load.moves_to("n2");
     let words = ["control version 1", "2 and 3", "nothing was done"];
@@ -191,9 +191,9 @@ pub fn who_is_too_old_is_told(farm: &Farm) {
     }
     let out = says("", "run sh -c 'exit 3'", &["control version 1", "natively"]);
     assert_eq!(out.status.code(), Some(3), "{out:?}");
-    // A host that is not called ends by then: this one is, and its daemon does not understand it.
+    // A host without a connection ends after this time: this one is connected, and its daemon does not understand it.
     let dead = Duration::from_millis(4500);
-    until("the time of hosts that nobody calls", || {
+    until("the time limit of unconnected hosts", || {
         since.elapsed() > dead
     });
     for node in ["n1", "n2"] {

@@ -58,7 +58,7 @@ impl Spread {
     }
 }
 
-/// what one machine would have to be to do the work in the cluster's time.
+/// the power of one machine that would do the work in the cluster's time.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Power {
     pub w: f64,

@@ -1,4 +1,4 @@
-//! Everything the demo found out: the raw data of `--json`, and the verdict.
+//! All results of the demo: the raw data of `--json`, and the verdict.
 
 use super::figures::{Makespan, Power, Span, Spread, percent};
 use super::plan::{Encoder, Plan};
@@ -7,9 +7,9 @@ use super::watch::{Seen, Usage};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Changes when a field changes its meaning or goes away.
+/// Changes when a field changes its meaning or is removed.
 pub const SCHEMA: &str = "armento-demo/1";
-/// The bar of the demo: this much of the encoders' CPU time must have been spent away from n1.
+/// Requirement of the demo: this share of the encoders' CPU time must have been spent away from n1.
 pub const AWAY_PERCENT_MIN: f64 = 60.0;
 
 #[derive(Clone, Debug, Serialize)]
@@ -22,16 +22,16 @@ pub struct Outcome {
     pub nodes: Vec<String>,
     pub single: Vec<Span>,
     pub farm: Vec<Span>,
-    /// Jobs whose MP3 is byte-identical to the native one, in each run.
+    /// Jobs with an MP3 that is byte-identical to the native one, in each run.
     pub single_equal: usize,
     pub farm_equal: usize,
-    /// Share of the machine's processors that a hypervisor gave to others during each run, percent.
+    /// Share of the machine's processors that the hypervisor gave to other machines during each run, percent.
     pub single_stolen_percent: f64,
     pub farm_stolen_percent: f64,
     pub usage: BTreeMap<usize, Usage>,
     pub hops: Vec<Hop>,
     pub samples: Vec<Sample>,
-    /// The last words of n1's daemon, newest first.
+    /// The last log lines of n1's daemon, newest first.
     pub log: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ pub struct Figures {
     pub away_percent: f64,
 }
 
-/// One node of the lab is worth 100, whatever the machine.
+/// The power of one node, whatever the machine.
 pub const Z: f64 = 100.0;
 
 impl Outcome {
@@ -126,7 +126,7 @@ impl Outcome {
         }
     }
 
-    /// Reasons to stay that were seen, and in how many samples.
+    /// Reasons to stay that occurred, and in how many samples.
     pub fn reasons(&self) -> BTreeMap<&str, usize> {
         let mut all = BTreeMap::new();
         let seen = self.samples.iter().flat_map(|s| &s.encoders);
@@ -136,7 +136,7 @@ impl Outcome {
         all
     }
 
-    /// Encoders of the farm run that had not ended when last seen.
+    /// Encoders of the farm run that had not ended in the last sample.
     pub fn unfinished(&self) -> Vec<String> {
         let last = self.samples.iter().rev().find(|s| !s.encoders.is_empty());
         let seen = last.map_or(&[][..], |s| &s.encoders);
@@ -152,7 +152,7 @@ impl Outcome {
         open.map(line).collect()
     }
 
-    /// What is wrong, one line each; nothing when the demo passed.
+    /// Failed checks, one line each; none when the demo passed.
     pub fn failures(&self, jobs: usize) -> Vec<String> {
         let mut bad = Vec::new();
         for (run, equal) in [
@@ -188,7 +188,7 @@ impl Outcome {
 pub mod tests {
     use super::*;
 
-    /// A run as it should be: 24 jobs, 72 s alone, 18.5 s on four nodes.
+    /// A successful run: 24 jobs, 72 s alone, 18.5 s on four nodes.
     pub fn good() -> Outcome {
         let span = |job, start_s, end_s| Span {
             job,
@@ -251,7 +251,7 @@ pub mod tests {
     }
 
     #[test]
-    fn each_shortcoming_is_told() {
+    fn each_failed_check_is_reported() {
         let check = |spoil: fn(&mut Outcome), word: &str| {
             let mut o = good();
             spoil(&mut o);
@@ -269,7 +269,7 @@ pub mod tests {
     }
 
     #[test]
-    fn stuck_encoders_are_told() {
+    fn stuck_encoders_are_reported() {
         let seen = |job| Seen {
             pid: 1,
             job,
@@ -286,7 +286,7 @@ pub mod tests {
             at_s: 1.0,
             encoders: vec![seen(1), seen(24)],
         }];
-        let told = ["lame 24 was on n3: 7 ms of CPU time, 1 moves, 12 calls sent home"];
-        assert_eq!(o.unfinished(), told);
+        let expected = ["lame 24 was on n3: 7 ms of CPU time, 1 moves, 12 calls sent home"];
+        assert_eq!(o.unfinished(), expected);
     }
 }

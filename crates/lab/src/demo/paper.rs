@@ -23,7 +23,7 @@ pub const MHZ: f64 = 300.0;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
     pub topology: String,
-    /// Nodes that really ran; the table of the paper says one more (E-01).
+    /// Nodes that really ran; the table of the paper has one more (E-01).
     pub nodes: u32,
     pub makespan_s: f64,
     pub percent: f64,

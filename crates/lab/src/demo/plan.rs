@@ -1,6 +1,6 @@
-//! How long the clip must be, and how fast the switch, for today's encoder.
+//! The length of the clip, and the rate of the switch, for today's encoder.
 //!
-//! From: the encoder measured on this machine. Next: the laboratory that is raised with it.
+//! From: the encoder measured on this machine. Next: the lab that is started with the plan.
 
 use super::paper;
 
@@ -21,7 +21,7 @@ pub struct Plan {
     pub speed: f64,
 }
 
-/// What the encoder costs here: `cpu_s` and `bytes` (WAV and MP3) for `clip_s` seconds of sound.
+/// Cost of the encoder here: `cpu_s` and `bytes` (WAV and MP3) for `clip_s` seconds of sound.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Encoder {
     pub clip_s: f64,
@@ -33,11 +33,11 @@ pub struct Encoder {
 const CLIP_S_MIN: f64 = 2.0;
 /// Longest: 24 files of it must fit in memory.
 const CLIP_S_MAX: f64 = 240.0;
-/// What a veth pair shaped by tbf still does honestly on two cores.
+/// Rates that a veth pair shaped by tbf keeps on two cores.
 const RATE_MBIT: std::ops::RangeInclusive<f64> = 10.0..=4000.0;
 
 impl Plan {
-    /// `single_s`: how long the single-node run shall take.
+    /// `single_s`: the requested duration of the single-node run.
     pub fn new(encoder: Encoder, single_s: f64, speed: f64) -> Plan {
         let per_second = encoder.cpu_s / encoder.clip_s;
         let wanted = single_s * speed / paper::JOBS as f64;
@@ -69,12 +69,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_encoder_gets_the_papers_switch() {
+    fn published_encoder_gives_the_published_switch() {
         assert!((rate(paper::CPU_S_PER_JOB, paper::BYTES_PER_JOB) - paper::LINK_BIT_S).abs() < 1.0);
     }
 
     #[test]
-    fn the_single_run_takes_what_was_asked() {
+    fn single_run_takes_the_requested_time() {
         let lame = Encoder {
             clip_s: 60.0,
             cpu_s: 4.5,
@@ -83,7 +83,7 @@ mod tests {
         let p = Plan::new(lame, 72.0, 0.4);
         assert!((p.node_s_per_job * 24.0 - 72.0).abs() < 1e-9);
         assert!((p.clip_s - 16.0).abs() < 1e-9);
-        // Scaling clip and time together leaves the rate alone.
+        // Scaling clip and time together does not change the rate.
         assert_eq!(p.rate_mbit, Plan::new(lame, 36.0, 0.4).rate_mbit);
     }
 

@@ -1,4 +1,4 @@
-//! The picture: who ran where, job by job, and the paper's bars.
+//! The picture: where each job ran over time, and the paper's bars.
 
 use super::outcome::{Figures, Outcome};
 use super::paper;
@@ -19,7 +19,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(127, 127, 127),
 ];
 
-/// One job's stay on one node.
+/// One job's time on one node.
 #[derive(Clone, Debug, PartialEq)]
 struct Stretch {
     job: usize,
@@ -29,7 +29,7 @@ struct Stretch {
 }
 
 pub fn write(o: &Outcome, f: &Figures, to: &Path) -> Result<()> {
-    // plotters' errors borrow the canvas; said in words they can leave.
+    // plotters' errors borrow the canvas; as text they can be returned.
     draw(o, f, to).map_err(|e| anyhow::anyhow!("cannot write {}: {e}", to.display()))
 }
 

@@ -6,7 +6,7 @@ use super::paper::{self, MHZ, Published};
 use super::plan::Plan;
 use std::fmt::Write as _;
 
-/// What was scaled, before anything runs.
+/// The scale of the run, printed before it starts.
 pub fn scale(plan: &Plan) -> String {
     format!(
         "scale: clips of {:.1} s; {:.2} CPU s and {:.2} MB read and written a job;\n\
@@ -24,7 +24,7 @@ pub fn scale(plan: &Plan) -> String {
     )
 }
 
-/// `None` when there is nothing to show.
+/// `None` when no job ended.
 pub fn table(o: &Outcome) -> Option<String> {
     let f = o.figures()?;
     let (single, switch) = (paper::stereo("single")?, paper::stereo("switch")?);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn no_jobs_no_table() {
+    fn no_table_without_jobs() {
         let mut o = good();
         o.farm.clear();
         assert_eq!(table(&o), None);

@@ -1,4 +1,4 @@
-//! The paper's two scripts, with the encoder of today and time stamps of a finer clock.
+//! The paper's two scripts, with today's encoder and finer time stamps.
 
 use super::figures::Span;
 use super::paper::JOBS;
@@ -16,14 +16,14 @@ pub fn alone() -> String {
     )
 }
 
-/// `converti-om.sh`: all at once, in the background; the farm does the rest.
+/// `converti-om.sh`: all at once, in the background; the farm distributes them.
 pub fn farm() -> String {
     let job = "    job $i armento run lame &";
     format!("{}for i in {}; do\n{job}\ndone\nwait\n", head(), numbers())
 }
 
 fn head() -> String {
-    // Nanoseconds: at today's speed the paper's whole seconds would say nothing.
+    // Nanoseconds: at today's speed the paper's whole seconds are too coarse.
     format!(
         "#!/bin/sh\njob() {{\n    i=$1; shift\n    start=$(date +%s.%N)\n    \
          \"$@\" {OPTIONS} audio$i.wav audio$i.mp3 </dev/null\n    status=$?\n    \

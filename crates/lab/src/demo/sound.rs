@@ -1,4 +1,4 @@
-//! Recorded sound, and what today's encoder costs on this machine.
+//! Recorded sound, and the cost of today's encoder on this machine.
 
 use super::plan::{Encoder, Plan};
 use anyhow::{Context, Result, bail};
@@ -22,8 +22,8 @@ const NAMES: [&str; 8] = [
 const FORM: [&str; 6] = ["-r", "44100", "-b", "16", "-c", "2"];
 /// Long enough that start-up does not count, seconds.
 const SAMPLE_S: f64 = 8.0;
-/// Encoded so often; the slowest counts, so that the runs take no longer than asked. Measured: between two
-/// of them a shared machine was 1.5 times as fast, for moments only.
+/// Number of measurements; the slowest counts, so that the runs take no longer than requested. Measured: between two of
+/// them a shared machine was 1.5 times as fast, for moments only.
 const SAMPLES: usize = 4;
 
 /// The paper's options in lame's words (-256 -copy -crc), plain stereo; `-q 0` is the slowest and
@@ -50,7 +50,7 @@ pub fn check_packages() -> Result<()> {
     bail!("the demo needs these Debian packages: {list}\nhint: apt-get install -y {list}")
 }
 
-/// A folder of this process outside the farm; removed when dropped.
+/// A directory of this process outside the farm; removed when dropped.
 #[derive(Debug)]
 pub struct Scratch(pub PathBuf);
 
@@ -64,7 +64,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing can be done about a failure here, and the folder is in the temporary one.
+        // A failure here has no remedy, and the directory is in /tmp.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -87,14 +87,14 @@ pub fn clip(to: &Path, seconds: f64) -> Result<()> {
     quiet(sox)
 }
 
-/// Encodes natively, here and now.
+/// Encodes natively on this machine.
 pub fn encode(wav: &Path, mp3: &Path) -> Result<()> {
     let mut lame = Command::new("lame");
     lame.args(OPTIONS.split(' ')).arg(wav).arg(mp3);
     quiet(lame)
 }
 
-/// What one second of this sound costs the encoder on this machine, unlimited.
+/// The encoder's cost for one second of this sound on this machine, unlimited.
 pub fn measure(scratch: &Path) -> Result<Encoder> {
     let (wav, mp3) = (scratch.join("sample.wav"), scratch.join("sample.mp3"));
     clip(&wav, SAMPLE_S)?;
@@ -139,7 +139,7 @@ fn quiet(mut c: Command) -> Result<()> {
     Ok(())
 }
 
-/// User and system time of our ended children.
+/// User and system time of this process's ended children.
 fn children_cpu_s() -> Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     parse_children_cpu(&stat).context("/proc/self/stat has another form than expected")
@@ -152,7 +152,7 @@ fn parse_children_cpu(stat: &str) -> Option<f64> {
     Some((user + system) / 100.0)
 }
 
-/// Bytes that we and our ended children passed to read and write calls.
+/// Bytes that this process and its ended children passed to read and write calls.
 fn io_bytes() -> Result<f64> {
     let io = fs::read_to_string("/proc/self/io")?;
     let sum = |key| {
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn children_time_is_found_behind_any_name() {
+    fn children_time_is_parsed_with_any_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 11 12 150 50 20 0 1 0 99";
         assert_eq!(parse_children_cpu(stat), Some(2.0));
         assert!(children_cpu_s().unwrap() >= 0.0);

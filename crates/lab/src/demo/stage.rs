@@ -1,7 +1,7 @@
-//! The laboratory under the demo: raised, used and taken away, also when the demo is interrupted.
+//! The lab of the demo: started, used and taken down, also when the demo is interrupted.
 //!
-//! The lab is never kept: it ends with this process, even by SIGKILL. Waiting is interruptible, so
-//! that Ctrl-C takes it down before the shell's prompt is back.
+//! The lab is never kept: it ends with this process, even by SIGKILL. Waiting is interruptible, so that Ctrl-C takes it
+//! down before the shell's prompt is back.
 
 use crate::lab::Lab;
 use crate::spec::{Link, Spec};
@@ -14,7 +14,7 @@ use std::process::{Child, Stdio};
 /// Ctrl-C, `kill`, a closed terminal.
 const SIGNALS: [i32; 3] = [libc::SIGINT, sys::SIGTERM, libc::SIGHUP];
 
-/// The demo was told to stop.
+/// The demo was stopped by a signal.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("interrupted by signal {0}; the lab was taken down")]
 pub struct Interrupted(pub i32);
@@ -35,7 +35,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Raises a farm of equal nodes behind a switch.
+    /// Starts a farm of equal nodes behind a switch.
     pub fn raise(nodes: usize, speed: f64, rate_mbit: u32) -> Result<Stage> {
         let spec = Spec {
             name: format!("demo-{}", std::process::id()),
@@ -61,7 +61,7 @@ impl Stage {
         self.lab.nodes().iter().map(|n| n.name.clone()).collect()
     }
 
-    /// n1's file `path` as a path of ours.
+    /// n1's file `path` as a path outside the node.
     pub fn n1(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }

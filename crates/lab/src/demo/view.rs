@@ -1,4 +1,4 @@
-//! The live view: one line a node with a bar, and moves as they happen; plain lines elsewhere.
+//! The live view: one line a node with a bar, and moves as they happen; plain lines without a terminal.
 
 use super::watch::Seen;
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ impl View {
     fn note_moves(&mut self, at_s: f64, seen: &[Seen]) -> Vec<Hop> {
         let mut fresh = Vec::new();
         for s in seen {
-            // All are born on n1; the first place seen may already be another.
+            // All start on n1; the first place seen may already be another.
             let home = self.nodes.first().cloned().unwrap_or_default();
             let from = self.places.insert(s.job, s.place.clone()).unwrap_or(home);
             if from != s.place {
@@ -109,7 +109,7 @@ impl View {
         self.drawn = self.nodes.len() + 1;
     }
 
-    /// Takes the last drawing off the terminal.
+    /// Erases the last drawing from the terminal.
     fn erase(&mut self) {
         if self.drawn > 0 {
             crate::say::write_out(format_args!("\x1b[{}A\x1b[J", self.drawn));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_show_who_is_where() {
+    fn lines_show_jobs_by_node() {
         let s = [seen(2, "n2"), seen(11, "n2"), seen(1, "n1")];
         assert_eq!(
             node_line("n2", &s, false).trim_end(),

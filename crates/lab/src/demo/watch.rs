@@ -1,4 +1,4 @@
-//! Who is where: asks n1's daemon, from outside the farm so that asking costs n1 nothing.
+//! Polls n1's daemon for the place of each encoder, from outside the farm so that polling costs n1 nothing.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A daemon that does not answer within this time is asked again at the next sample.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// One encoder as n1 sees it.
+/// One encoder as n1 reports it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Seen {
     pub pid: i64,
@@ -40,8 +40,8 @@ impl Watcher {
         }
     }
 
-    /// The encoders alive now. An unanswered question is an empty sample, not an error: the jobs
-    /// go on, and so does the demo.
+    /// The encoders alive now. A request without an answer is an empty sample, not an error: the jobs go on, and so
+    /// does the demo.
     pub fn encoders(&mut self) -> Option<Vec<Seen>> {
         let answer = self.ask(&json!({"type": "ps", "all": false}));
         if answer.is_none() {
@@ -88,7 +88,7 @@ pub fn job_of(command: &str) -> Option<usize> {
     command.get(at..at + 2)?.parse().ok()
 }
 
-/// What is known at the end about one job's processor time.
+/// CPU time of one job, as known at the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
     pub cpu_ms: u64,
@@ -97,8 +97,7 @@ pub struct Usage {
     pub forwarded: u64,
 }
 
-/// The keepers' own last words (one JSON object a line), which are exact; for jobs without one, the
-/// last sample.
+/// The keepers' final summaries (one JSON object a line), which are exact; for jobs without one, the last sample.
 pub fn usage(summary: &str, last: &BTreeMap<usize, Seen>) -> BTreeMap<usize, Usage> {
     let mut all: BTreeMap<usize, Usage> = last
         .iter()
@@ -139,14 +138,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_told_by_their_file() {
+    fn jobs_are_identified_by_their_file() {
         assert_eq!(job_of("lame -b 256 audio07.wav audio07.mp3"), Some(7));
         assert_eq!(job_of("sh converti-om.sh"), None);
         assert_eq!(job_of("lame audio"), None);
     }
 
     #[test]
-    fn last_words_beat_samples() {
+    fn summaries_override_samples() {
         let p = json!({"pid": 9, "command": "lame audio02.wav", "place": "n3", "cpu_ms": 5});
         let sample = seen(&p).unwrap();
         let summary = "{\"pid\":8,\"command\":\"lame audio01.wav\",\"cpu_ms\":100,\"away_cpu_ms\":90,\

@@ -1,39 +1,39 @@
-//! One thing that is looked at, and how well processes can be moved here.
+//! One check, and the overall level of support for moves.
 
 use serde::Serialize;
 
-/// As the daemon gives it to the host of a tree, when it is root's.
+/// The user ID of a tree's host under a daemon of root's.
 pub(super) const GUEST_UID: u32 = 2_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     Ok,
-    /// It works, but less well or not for everybody.
+    /// It works, but with restrictions.
     Limited,
     Missing,
 }
 
-/// What cannot be done without it.
+/// What is impossible without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
     Farm,
     Lab,
-    /// Nothing; it makes things faster or safer.
+    /// Nothing; it makes moves faster or safer.
     Nothing,
 }
 
-/// One thing looked at.
+/// One check and its result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
     /// Stable word for scripts.
     pub id: &'static str,
     pub state: State,
     pub need: Need,
-    /// What was seen.
+    /// The result.
     pub found: String,
-    /// What to do about it; empty when all is well.
+    /// The remedy; empty when all is well.
     pub remedy: String,
 }
 
@@ -70,13 +70,13 @@ impl Check {
     }
 }
 
-/// How bodies can be moved here.
+/// The kind of moves that this machine supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
     /// Moves with milliseconds of pause.
     Full,
-    /// Moves, but stands still while its memory travels.
+    /// Moves, but the program is stopped while its memory is transferred.
     StopCopy,
     None,
 }
@@ -84,8 +84,8 @@ pub enum Tier {
 impl Tier {
     pub(super) fn text(self) -> &'static str {
         match self {
-            Tier::Full => "full (memory travels while the program runs)",
-            Tier::StopCopy => "stop-copy (programs stand still while their memory travels)",
+            Tier::Full => "full (memory is transferred while the program runs)",
+            Tier::StopCopy => "stop-copy (programs are stopped while their memory is transferred)",
             Tier::None => "none (this kernel is too old)",
         }
     }

@@ -9,21 +9,20 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// KERNEL adjtimex(2): the clock may be this far off. Hosting asks for 20 ms between two
-/// nodes, so each may have half.
+/// KERNEL adjtimex(2): the clock may be this far off. Hosting requires 20 ms between two nodes, so each may have half.
 const ERROR_US: i64 = 10_000;
-/// chronyc(1) waits for a chronyd that is not there.
+/// Longest wait for chronyc(1), which waits for a chronyd that does not run.
 const CHRONY: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(10);
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 const REMEDY: &str =
-    "apt-get install chrony; programs move only between nodes whose clocks agree within 20 ms";
+    "apt-get install chrony; programs move only between nodes with clocks that agree within 20 ms";
 
 pub(super) fn own() -> Check {
     let (state, found) = judge(sys::clock_error_us(), || chrony().as_deref().map(tracking));
     Check::new("clock", Need::Nothing, state, found, REMEDY)
 }
 
-/// What chrony says of itself.
+/// The state that chrony reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chrony {
     /// Off by so much at most, microseconds.
@@ -32,7 +31,7 @@ enum Chrony {
     Not,
 }
 
-/// `kernel`: the clock's error as the kernel tells it, `None` when nothing told it that the clock is synchronised.
+/// `kernel`: the clock's error in the kernel, `None` when the kernel's clock is marked unsynchronised.
 fn judge(kernel: Option<i64>, chrony: impl FnOnce() -> Option<Chrony>) -> (State, String) {
     let ms = |us: i64| (us + 999) / 1000;
     if let Some(us) = kernel {
@@ -44,12 +43,12 @@ fn judge(kernel: Option<i64>, chrony: impl FnOnce() -> Option<Chrony>) -> (State
             ),
         };
     }
-    let unmarked = "nothing told the kernel that its clock is synchronised";
+    let unmarked = "the kernel's clock is not marked as synchronised";
     match chrony() {
         Some(Chrony::Within(us)) if us <= ERROR_US => (
             State::Ok,
             format!(
-                "synchronised within {} ms, says chrony (without `rtcsync` the kernel does not know)",
+                "synchronised within {} ms according to chrony (without `rtcsync` the kernel is not informed)",
                 ms(us)
             ),
         ),
@@ -80,12 +79,12 @@ fn chrony() -> Option<String> {
     let until = Instant::now() + CHRONY;
     while child.try_wait().ok()?.is_none() {
         if Instant::now() >= until {
-            // Our child, not reaped.
+            // The child has not been reaped, so its pid is valid.
             let _ = child.kill();
             let _ = child.wait();
             return None;
         }
-        sleep(LOOK);
+        sleep(CHECK_EVERY);
     }
     let mut said = String::new();
     child.stdout.take()?.read_to_string(&mut said).ok()?;
@@ -106,7 +105,7 @@ fn tracking(line: &str) -> Chrony {
     Chrony::Within(((offset.abs() + dispersion + delay / 2.0) * 1e6) as i64)
 }
 
-/// Those that this node's daemon saw.
+/// The clocks of the other nodes, as this node's daemon measured them.
 pub(super) fn others() -> Check {
     let asked = Session::connect().map(|mut s| s.ask(Ask::Nodes, ANSWER));
     let nodes = match asked {
@@ -128,7 +127,7 @@ fn compare(nodes: &[NodeInfo]) -> (State, String) {
         .collect();
     if !apart.is_empty() {
         let found = format!(
-            "nothing moves to or from nodes whose clocks are apart: {}",
+            "nothing moves to or from nodes with a clock difference: {}",
             apart.join(", ")
         );
         return (State::Limited, found);
@@ -146,14 +145,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chrony_is_believed_where_the_kernel_was_not_told() {
+    fn chrony_counts_where_the_kernel_is_unsynchronised() {
         let check = |kernel, chrony: Option<Chrony>, state, part: &str| {
             let got = judge(kernel, || chrony);
             assert!(got.0 == state && got.1.contains(part), "{got:?}");
         };
         check(Some(500), None, State::Ok, "within 1 ms");
         check(Some(50_000), None, State::Limited, "50 ms only");
-        check(None, Some(Chrony::Within(19)), State::Ok, "says chrony");
+        check(
+            None,
+            Some(Chrony::Within(19)),
+            State::Ok,
+            "according to chrony",
+        );
         check(
             None,
             Some(Chrony::Within(90_000)),
@@ -165,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_chronyc_is_read() {
+    fn chronyc_output_is_parsed() {
         let line = "0A090901,10.9.9.1,9,1700000000.1,0.000019,0.00001,0.00002,-1.2,0.0,0.1,0.000400,0.000100,4.0,Normal\n";
         assert_eq!(tracking(line), Chrony::Within(319));
         let not = "7F7F0101,,0,0.0,0.000000000,0.0,0.0,0.0,0.0,0.0,1.000000000,1.000000000,0.0,Not synchronised\n";

@@ -1,7 +1,7 @@
-//! What the engine asks of the kernel.
+//! Kernel features that moves require.
 
 use super::check::{Check, GUEST_UID, Need, State, Tier};
-use super::machine::Served;
+use super::machine::DaemonOwner;
 use super::sys;
 use armento_model::{KERNEL_FULL, KERNEL_MIN, kernel_version};
 use std::fs;
@@ -10,10 +10,10 @@ use std::io;
 const CONFIG_CR: &str =
     "use a kernel with CONFIG_CHECKPOINT_RESTORE=y (Debian's and most others have it)";
 
-pub(super) fn checks(served: Served) -> Vec<Check> {
+pub(super) fn checks(daemon_owner: DaemonOwner) -> Vec<Check> {
     vec![
         kernel(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()),
-        namespaces(served),
+        namespaces(daemon_owner),
         Check::probe(
             "seccomp",
             Need::Farm,
@@ -45,7 +45,7 @@ pub(super) fn checks(served: Served) -> Vec<Check> {
             CONFIG_CR,
         ),
         Check::probe("set-mm", Need::Farm, "PR_SET_MM", sys::set_mm(), CONFIG_CR),
-        ptrace_scope(armento_tracee::yama::scope(), served),
+        ptrace_scope(armento_tracee::yama::scope(), daemon_owner),
         cpu(),
     ]
 }
@@ -79,8 +79,8 @@ fn kernel(release: &str) -> Check {
     )
 }
 
-/// Of a daemon of root's the guests' users make them, and they are nobody's who asks here.
-fn namespaces(served: Served) -> Check {
+/// With a daemon of root's the hosts make them under IDs of their own, not under that of the user who runs the doctor.
+fn namespaces(daemon_owner: DaemonOwner) -> Check {
     let kinds = [
         ("user", 0),
         ("pid", libc::CLONE_NEWPID),
@@ -98,7 +98,7 @@ fn namespaces(served: Served) -> Check {
     let remedy = "sysctl user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 (those that exist); in a container, allow unshare";
     let all = kinds.map(|(name, _)| name).join(" ");
     let of = |state, found| Check::new("namespaces", Need::Farm, state, found, remedy);
-    match (bad.is_empty(), crate::sys::is_root(), served) {
+    match (bad.is_empty(), crate::sys::is_root(), daemon_owner) {
         (true, true, _) => match armento_host::probe_as(GUEST_UID) {
             Ok(()) => of(State::Ok, format!("{all}, as root and for hosts of guests")),
             Err(no) => Check::new(
@@ -110,19 +110,19 @@ fn namespaces(served: Served) -> Check {
             ),
         },
         (true, false, _) => of(State::Ok, format!("{all}, as this user")),
-        (false, false, Served::ByRoot) => of(
+        (false, false, DaemonOwner::ByRoot) => of(
             State::Limited,
             format!(
-                "not to be had by this user: {} (this node's daemon is root's and needs no more)",
+                "not available to this user: {} (this node's daemon is root's and needs no more)",
                 bad.join(" ")
             ),
         ),
-        (false, ..) => of(State::Missing, format!("not to be had: {}", bad.join(" "))),
+        (false, ..) => of(State::Missing, format!("not available: {}", bad.join(" "))),
     }
 }
 
 fn userfaultfd() -> Check {
-    let remedy = "use a kernel from 6.7 with CONFIG_USERFAULTFD=y; without it programs stand still while they move";
+    let remedy = "use a kernel from 6.7 with CONFIG_USERFAULTFD=y; without it programs are stopped while they move";
     match sys::userfaultfd_features() {
         Err(e) => Check::new(
             "userfaultfd",
@@ -158,12 +158,12 @@ fn pagemap_scan() -> Check {
         Need::Nothing,
         "PAGEMAP_SCAN",
         sys::pagemap_scan(),
-        "use a kernel from 6.7; without it programs stand still while they move",
+        "use a kernel from 6.7; without it programs are stopped while they move",
     )
 }
 
-fn ptrace_scope(scope: Option<u8>, served: Served) -> Check {
-    let helped = crate::sys::is_root() || served == Served::ByRoot;
+fn ptrace_scope(scope: Option<u8>, daemon_owner: DaemonOwner) -> Check {
+    let helped = crate::sys::is_root() || daemon_owner == DaemonOwner::ByRoot;
     let (state, found) = match (scope, helped) {
         (None, _) => (State::Ok, "no Yama: users may trace their own programs"),
         (Some(0), _) => (State::Ok, "0: users may trace their own programs"),
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_are_told_apart() {
+    fn kernel_versions_are_classified() {
         let check = |release: &str, want| assert_eq!(kernel(release).state, want, "{release}");
         check("6.18.44-fc-v657\n", State::Ok);
         check("6.7.0", State::Ok);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tier_follows_the_probes() {
+    fn tier_follows_the_probes() {
         let with = |kernel: State, uffd: State, scan: State| {
             tier(&[
                 Check::new("kernel", Need::Farm, kernel, "x", "y"),
@@ -258,11 +258,13 @@ mod tests {
 
     #[test]
     fn ptrace_scopes() {
-        let check = |v: Option<u8>, served, want| assert_eq!(ptrace_scope(v, served).state, want);
-        check(None, Served::No, State::Ok);
-        check(Some(0), Served::No, State::Ok);
-        check(Some(1), Served::ByRoot, State::Ok);
-        check(Some(2), Served::ByRoot, State::Limited);
-        check(Some(3), Served::ByRoot, State::Missing);
+        let check = |v: Option<u8>, daemon_owner, want| {
+            assert_eq!(ptrace_scope(v, daemon_owner).state, want)
+        };
+        check(None, DaemonOwner::No, State::Ok);
+        check(Some(0), DaemonOwner::No, State::Ok);
+        check(Some(1), DaemonOwner::ByRoot, State::Ok);
+        check(Some(2), DaemonOwner::ByRoot, State::Limited);
+        check(Some(3), DaemonOwner::ByRoot, State::Missing);
     }
 }

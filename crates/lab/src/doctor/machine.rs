@@ -1,4 +1,4 @@
-//! What makes a farm faster or safer, but is not needed.
+//! Features that make a farm faster or safer, but are not required.
 
 use super::check::{Check, Need, State};
 use super::clock;
@@ -9,23 +9,23 @@ use std::os::unix::net::UnixStream;
 /// Files a keeper with many descriptors and threads may need.
 const FILES_MIN: u64 = 4096;
 
-/// Whose daemon this node has.
+/// The owner of this node's daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Served {
+pub(super) enum DaemonOwner {
     ByRoot,
     ByOthers,
     No,
 }
 
-/// By the owner of the socket that answers.
-pub(super) fn served() -> Served {
+/// Determined by the owner of the socket that answers.
+pub(super) fn daemon_owner() -> DaemonOwner {
     let path = armento_client::api::socket_path();
     if UnixStream::connect(&path).is_err() {
-        return Served::No;
+        return DaemonOwner::No;
     }
     match fs::metadata(&path).map(|m| m.uid()) {
-        Ok(0) => Served::ByRoot,
-        _ => Served::ByOthers,
+        Ok(0) => DaemonOwner::ByRoot,
+        _ => DaemonOwner::ByOthers,
     }
 }
 

@@ -1,7 +1,7 @@
-//! `armento doctor`: what this machine can and cannot do, each with a remedy.
+//! `armento doctor`: what this machine can and cannot do, with remedies.
 //!
-//! Every line is the result of trying, not of a version number, where trying changes nothing:
-//! probes that need namespaces run in children of their own.
+//! Each result comes from a trial, not from a version number, where the trial changes nothing: probes that need
+//! namespaces run in child processes.
 
 mod check;
 mod clock;
@@ -35,7 +35,7 @@ pub struct Args {
     /// Print the table of system calls instead: where each runs when its process is away
     #[arg(long)]
     pub calls: bool,
-    /// Look at what labs need, too (root, overlayfs, network namespaces)
+    /// Also check what labs need (root, overlayfs, network namespaces)
     #[arg(long, conflicts_with = "calls")]
     pub lab: bool,
     /// Print JSON (with --calls: schema armento.calls/1)
@@ -43,20 +43,20 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Looks at everything, as the user who asks; at what labs need only when that is asked.
+/// Runs all checks as the calling user; those for labs only on request.
 pub fn examine(lab: bool) -> (Tier, Vec<Check>) {
-    let served = machine::served();
-    let mut checks = engine::checks(served);
+    let daemon_owner = machine::daemon_owner();
+    let mut checks = engine::checks(daemon_owner);
     let tier = engine::tier(&checks);
     if lab {
         checks.extend(stage::checks());
     }
     checks.extend(machine::checks());
-    checks.extend(walls::checks(served));
+    checks.extend(walls::checks(daemon_owner));
     (tier, checks)
 }
 
-/// Prints the findings; 0 when a farm is possible. Before: the process has one thread.
+/// Prints the results; 0 when a farm is possible. Before: the process has one thread.
 pub fn run(args: Args) -> Result<i32> {
     let (tier, checks) = examine(args.lab);
     let farm = possible(&checks, &[Need::Farm]);
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_needed_and_missing_forbids_a_farm() {
+    fn only_missing_requirements_forbid_a_farm() {
         let check = |need, state, farm, lab| {
             let c = [Check::new("x", need, state, "found", "do this")];
             assert_eq!(
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_well_is_printed_with_its_remedy() {
+    fn failed_checks_are_printed_with_remedies() {
         let checks = [
             Check::new("good", Need::Farm, State::Ok, "works", "never shown"),
             Check::new("bad", Need::Lab, State::Missing, "absent", "do this"),

@@ -1,4 +1,4 @@
-//! What a lab asks of the machine.
+//! What a lab requires of the machine.
 
 use super::check::{Check, Need, State};
 use super::sys;
@@ -112,7 +112,7 @@ fn cgroups(all: &[Hierarchy]) -> Check {
     )
 }
 
-/// Mounting loads the module where it is one, so only trying tells.
+/// Mounting loads the module if there is one, so only a trial shows whether it works.
 fn overlay(root: bool) -> Check {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if known
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lab_needs_the_cpu_controller_and_likes_the_others() {
+    fn lab_requires_only_the_cpu_controller() {
         let hierarchy = |controllers: &[&str]| Hierarchy {
             mount: "/x".into(),
             base: "/x".into(),

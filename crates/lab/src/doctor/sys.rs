@@ -1,4 +1,4 @@
-//! The doctor's probes: each tries one thing of the kernel and undoes it.
+//! The doctor's probes: each tries one kernel feature and undoes it.
 
 use crate::sys::{Waited, exit_now, fork, wait_child};
 use std::io;
@@ -22,11 +22,10 @@ fn check(rc: libc::c_long) -> io::Result<libc::c_long> {
     }
 }
 
-/// A probe takes milliseconds; one that hangs is a finding too.
+/// A probe takes milliseconds; one that hangs is a result, too.
 const PROBE_MAX: Duration = Duration::from_secs(10);
 
-/// Runs `probe` in a child and returns its exit code.
-/// Before: the process has one thread, as `fork` asks.
+/// Runs `probe` in a child and returns its exit code. Before: the process has one thread, as `fork` requires.
 pub fn in_child(probe: impl FnOnce() -> i32) -> io::Result<i32> {
     let Some(pid) = fork()? else {
         exit_now(probe())
@@ -39,13 +38,13 @@ pub fn in_child(probe: impl FnOnce() -> i32) -> io::Result<i32> {
             Waited::Stopped(_) | Waited::Nothing => std::thread::sleep(Duration::from_millis(1)),
         }
         if Instant::now() > end {
-            crate::sys::kill(pid, libc::SIGKILL); // reaped by whoever reaps us
+            crate::sys::kill(pid, libc::SIGKILL); // reaped by this process's parent
             return Err(io::Error::from(io::ErrorKind::TimedOut));
         }
     }
 }
 
-/// As `in_child`, for probes that say 0 or an error number.
+/// As `in_child`, for probes that return 0 or an error number.
 pub fn errno_of(probe: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let code = in_child(|| {
         probe()
@@ -71,7 +70,7 @@ pub fn seccomp_notify() -> io::Result<()> {
         .map(drop)
 }
 
-/// Features of userfaultfd as an ordinary user has it.
+/// Features of userfaultfd for an ordinary user.
 pub fn userfaultfd_features() -> io::Result<u64> {
     #[repr(C)]
     struct Api {
@@ -138,7 +137,7 @@ pub fn pidfd_getfd() -> io::Result<()> {
     Ok(())
 }
 
-/// In a user and pid namespace of its own, as a host does it.
+/// In a user and pid namespace of its own, as hosts do it.
 pub fn clone3_set_tid() -> io::Result<()> {
     errno_of(|| {
         crate::sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID)?;
@@ -170,7 +169,7 @@ pub fn clone3_set_tid() -> io::Result<()> {
     })
 }
 
-/// KERNEL: with a vDSO mapped already, a kernel that knows the request says EEXIST.
+/// KERNEL: with a vDSO mapped already, a kernel that has the request returns EEXIST.
 pub fn map_vdso() -> io::Result<()> {
     const ARCH_MAP_VDSO_64: libc::c_long = 0x2003;
     errno_of(|| {
@@ -203,7 +202,7 @@ pub fn xsave_size() -> Option<u32> {
     None
 }
 
-/// How far the clock may be off, microseconds; `None` when nothing synchronises it.
+/// How far the clock may be off, microseconds; `None` when it is not synchronised.
 pub fn clock_error_us() -> Option<i64> {
     // SAFETY: timex is plain integers; modes 0 only reads.
     let (state, t) = unsafe {

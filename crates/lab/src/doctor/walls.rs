@@ -1,7 +1,7 @@
-//! What guests would be kept in here, and what a daemon without root lacks.
+//! Isolation that guests would have here, and what a daemon without root lacks.
 
 use super::check::{Check, GUEST_UID, Need, State};
-use super::machine::Served;
+use super::machine::DaemonOwner;
 use crate::sys;
 use armento_sense::controller;
 use std::fs;
@@ -15,20 +15,20 @@ const SYSCTL: &str = "/proc/sys/vm/unprivileged_userfaultfd";
 const BOOTED: &str = "/run/systemd/system";
 /// KERNEL: cgroup-v2.rst; with version 1 beside it this file is not there.
 const V2: &str = "/sys/fs/cgroup/cgroup.controllers";
-/// Where systemd puts a scope that names no slice (systemd.special(7)); the name is that of the package's unit.
+/// systemd's directory for a scope without a slice (systemd.special(7)); the name is that of the package's unit.
 const SCOPE: &str = "/sys/fs/cgroup/system.slice/armento-guests.scope";
 
-pub(super) fn checks(served: Served) -> Vec<Check> {
-    match (sys::is_root(), served) {
-        (true, _) => [walls(), limits()].into_iter().chain(scope()).collect(),
-        // What root's daemon does for this user is not this user's to do.
-        (false, Served::ByRoot) => Vec::new(),
-        (false, _) => vec![walls(), limits(), rootless()],
+pub(super) fn checks(daemon_owner: DaemonOwner) -> Vec<Check> {
+    match (sys::is_root(), daemon_owner) {
+        (true, _) => [isolation(), limits()].into_iter().chain(scope()).collect(),
+        // Root's daemon has its own rights; this user's do not count.
+        (false, DaemonOwner::ByRoot) => Vec::new(),
+        (false, _) => vec![isolation(), limits(), rootless()],
     }
 }
 
-/// Namespaces are made, as the daemon's hosts make them.
-fn walls() -> Check {
+/// Makes namespaces as the daemon's hosts make them.
+fn isolation() -> Check {
     match armento_host::probe_as(GUEST_UID) {
         Ok(()) => {
             let found = "guests can have namespaces of their own";
@@ -41,7 +41,7 @@ fn walls() -> Check {
     }
 }
 
-/// Control groups for guests can be made where our own lie.
+/// Whether control groups for guests can be made in this process's own.
 fn limits() -> Check {
     let lacking: Vec<&str> = ["memory", "cpu"]
         .into_iter()
@@ -63,8 +63,8 @@ fn limits() -> Check {
     Check::new("guest-limits", Need::Nothing, state, found, remedy)
 }
 
-/// Guests live apart from the daemon's service, so that it can be started again without them. `None`: no systemd, or control
-/// groups of version 1, where there is nothing to be said.
+/// Whether guests have a systemd scope apart from the daemon's service, so that the service can be restarted without
+/// them. `None`: no systemd, or control groups of version 1, where the check does not apply.
 fn scope() -> Option<Check> {
     let managed = Path::new(BOOTED).exists() && Path::new(V2).exists();
     managed.then(|| {
@@ -84,12 +84,12 @@ fn scope() -> Option<Check> {
 fn takes_groups(dir: &Path) -> bool {
     let group = dir.join(format!("armento-doctor-{}", std::process::id()));
     let made = fs::create_dir(&group).is_ok();
-    // Nothing was put into it.
+    // No process was put into it.
     let _ = fs::remove_dir(&group);
     made
 }
 
-/// Hosting and sending need no privilege; what is lost without is told.
+/// Hosting and sending need no privilege; what an unprivileged daemon lacks is reported.
 fn rootless() -> Check {
     let asks = fs::File::options()
         .read(true)
@@ -101,7 +101,7 @@ fn rootless() -> Check {
         "guests of all trees share this user's id, and guest_procs_max does not hold".to_owned(),
     ];
     if !asks && !sysctl {
-        lost.push("programs that write faster than the link carries stand still, or are slowed down, when they come here".into());
+        lost.push("programs that write faster than the link transfers are stopped, or slowed down, when they come here".into());
     }
     let found = format!(
         "an ordinary user's daemon hosts and sends, but {}",

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Between two looks at the clock: a look is a call, and costs a program that is away more than at home. Some ten
-   milliseconds of a processor of 3 GHz. */
+/* Rounds between two readings of the clock: a reading is a call, which costs a program that is away more than one at
+   home. Some ten milliseconds of a processor of 3 GHz. */
 #define ROUNDS 10000000
 
 int main(int argc, char **argv)
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     char *held = malloc(bytes);
     if (bytes && !held)
         return 1;
-    /* Each page another: none of them is left out on its way. */
+    /* All pages differ, so that none is left out of the transfer. */
     for (size_t i = 0; i < bytes; i++)
         held[i] = i ^ i >> 12 ^ i >> 20;
     do {

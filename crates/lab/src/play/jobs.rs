@@ -1,9 +1,9 @@
-//! Jobs as a shell starts them, and what they say.
+//! Jobs as a shell starts them, and their reports.
 //!
-//! Each is `job.c`, which uses so much processor time and no more, by its own clock: what else happens on a machine slows
-//! all work down, of one policy as of the other, and would be taken for the scheduler's. The clock is one that a program
-//! reads where it runs: times(2) and getrusage(2) are home's to answer. And it is small: perl makes 229 calls of files
-//! before its first line, which are its own affair.
+//! Each is `job.c`, which uses so much CPU time and no more, by its own clock: other load of a machine slows all work
+//! down, with one policy as with the other, and would be attributed to the scheduler. A job reads a clock that is local
+//! to the node: times(2) and getrusage(2) are served by home. And it is small: perl makes 229 file calls before its
+//! first line, which would be measured as well.
 
 use anyhow::{Context, Result, bail};
 use armento_scenario::Plan;
@@ -15,19 +15,19 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SOURCE: &str = include_str!("job.c");
-/// Where nodes have it.
+/// Its path on nodes.
 const PATH: &str = "/var/tmp/job";
-/// Its name among processes.
+/// Its process name.
 pub const NAME: &str = "job";
-/// Seconds of a program that is to go on until it is ended.
+/// CPU time of a program that runs until it is killed, seconds.
 pub const ENDLESS_S: f64 = 1e9;
 
-/// A program that takes so much memory and uses so much of a processor.
+/// A job that takes so much memory and uses so much CPU time.
 pub fn program(work_s: f64, mib: u64) -> [String; 3] {
     [PATH.into(), format!("{work_s:.3}"), mib.to_string()]
 }
 
-/// Compiled into a folder of its own below `dir`.
+/// Compiles it in a temporary directory below `dir`.
 pub fn compile(dir: &Path) -> Result<Vec<u8>> {
     let (source, program) = (dir.join("job.c"), dir.join(NAME));
     fs::write(&source, SOURCE)?;
@@ -45,7 +45,7 @@ pub fn compile(dir: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `root`: that of a node.
+/// `root`: the node's root directory.
 pub fn install(program: &[u8], root: &Path) -> Result<()> {
     let path = root.join(PATH.trim_start_matches('/'));
     fs::write(&path, program).with_context(|| format!("{} not written", path.display()))?;
@@ -64,7 +64,7 @@ pub fn by_home(plan: &Plan) -> BTreeMap<usize, Vec<usize>> {
     homes
 }
 
-/// For bash: a line for each job, its number and words, when it begins.
+/// Lines for bash: each job's number and arguments, at its start time.
 pub fn lines(plan: &Plan) -> String {
     let (mut text, mut at) = (String::new(), 0.0);
     for (i, job) in plan.jobs.iter().enumerate() {
@@ -83,7 +83,8 @@ fn wait_until(at_s: f64, now_s: &mut f64) -> String {
     format!("sleep {pause:.3}\n")
 }
 
-/// For bash, as a user would: each in the background, then wait. A job that ends well says when, without one program more.
+/// Script for bash, as a user would write it: each job in the background, then wait. A successful job reports its end
+/// time, without starting another program.
 pub fn script(plan: &Plan, jobs: &[usize], dir: &str) -> String {
     let mut text = format!("export ARMENTO_SUMMARY={dir}/summary\n");
     let mut at = 0.0;
@@ -106,7 +107,7 @@ pub fn ended(report: &str, epoch_s: f64) -> Vec<f64> {
     report.lines().filter_map(one).collect()
 }
 
-/// Moves of all processes that keepers tell of at their end.
+/// Moves of all processes in the keepers' summaries.
 pub fn moves(summary: &str) -> u64 {
     let one = |line: &str| {
         let doc: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_uses_its_time_and_no_more() {
+    fn job_uses_exactly_its_cpu_time() {
         let dir = std::env::temp_dir().join(format!("armento-job-{}", std::process::id()));
         fs::create_dir_all(dir.join("var/tmp")).expect("a folder");
         install(&compile(&dir).expect("compiled"), &dir).expect("installed");

@@ -1,6 +1,6 @@
-//! `armento lab play`: a scenario on farms of this machine, by one policy after the other.
+//! `armento lab play`: a scenario on farms of this machine, with one policy after the other.
 //!
-//! Start at [`run`]; `stage.rs` plays, `table.rs` compares with the limit that no scheduler beats.
+//! Start at [`run`]; `stage.rs` runs it, `table.rs` compares with the limit that no scheduler beats.
 
 mod jobs;
 mod stage;
@@ -31,7 +31,7 @@ pub struct Args {
     /// Numbers of nodes, where all are equal [default: the scenario's]
     #[arg(long, value_delimiter = ',', value_name = "M")]
     nodes: Vec<usize>,
-    /// Who decides: armento, mosix, static, none, parallel
+    /// Policies: armento, mosix, static, none, parallel
     #[arg(
         long,
         value_delimiter = ',',
@@ -39,13 +39,13 @@ pub struct Args {
         value_name = "P"
     )]
     policy: Vec<Way>,
-    /// Jobs of this part of their length
+    /// Scale the length of jobs by this factor
     #[arg(long, default_value_t = 1.0, value_name = "F")]
     scale: f64,
-    /// How often; medians are shown
+    /// Number of runs; medians are shown
     #[arg(long, default_value_t = 3, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
-    /// Of lengths and starts that are drawn
+    /// Seed of random lengths and start times
     #[arg(long, default_value_t = 1, value_name = "S")]
     seed: u64,
     /// Print JSON (schema armento.played/1)
@@ -56,7 +56,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<i32> {
     let wrong = |e: String| {
         let file = args.file.display();
-        anyhow!("{file}: {e}\nhint: the manual page of `armento lab` shows what a scenario says")
+        anyhow!("{file}: {e}\nhint: the manual page of `armento lab` describes scenarios")
     };
     let scenario = Scenario::load(&args.file, args.scale).map_err(wrong)?;
     let sizes = scenario.sizes(&args.nodes).map_err(wrong)?;

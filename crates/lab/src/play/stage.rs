@@ -1,4 +1,4 @@
-//! One scenario on one farm: raised, played, gone.
+//! One scenario on one farm: started, run, taken down.
 
 use super::jobs;
 use super::timeline::Timeline;
@@ -15,12 +15,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Where jobs write when they end, and keepers their last words, in each home.
+/// Directory for the reports of jobs and the summaries of keepers, on each home.
 const DIR: &str = "/var/tmp/play";
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Daemons have told their loads, and what an earlier run left has faded from smoothed ones.
-const CALM: Duration = Duration::from_secs(3);
-/// Shells of jobs that were ended end within this.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// After this long daemons have reported their loads, and smoothed loads have forgotten an earlier run.
+const SETTLE_TIME: Duration = Duration::from_secs(3);
+/// Time limit for the shells of killed jobs to end.
 const END_MAX: Duration = Duration::from_secs(20);
 
 pub struct Stage {
@@ -51,7 +51,7 @@ impl Stage {
             jobs::install(&program, &stage.root(node)?)?;
         }
         if way.needs_farm() {
-            sleep(CALM);
+            sleep(SETTLE_TIME);
         }
         Ok(stage)
     }
@@ -72,7 +72,7 @@ impl Stage {
         }
         let mut timeline = Timeline::begin(&self.lab, plan, self.way.needs_farm())?;
         if self.way.needs_farm() && plan.background.iter().any(|b| b.from_s <= 0.0) {
-            sleep(CALM);
+            sleep(SETTLE_TIME);
         }
         let before = self.cpu_us();
         let began = Instant::now();
@@ -91,7 +91,7 @@ impl Stage {
         let cap = Duration::from_secs_f64(plan.cap_s);
         while alive(&mut started)? && began.elapsed() <= cap {
             timeline.follow(began.elapsed())?;
-            sleep(LOOK_EVERY);
+            sleep(CHECK_EVERY);
         }
         let cpu_s = (self.cpu_us().saturating_sub(before)) as f64 / 1e6;
         if alive(&mut started)? {
@@ -99,20 +99,21 @@ impl Stage {
         }
         if timeline.restore(plan)? && self.way.needs_farm() {
             farm::wait_alive(self.lab.node(1), self.lab.nodes().len())?;
-            sleep(CALM);
+            sleep(SETTLE_TIME);
         }
         let work_s: f64 = plan.jobs.iter().map(|j| j.work_s).sum();
         let mut played = Played {
-            // Of native work in a node nobody knows how much of that it was, nor of who was killed how much he had done.
+            // With native work on nodes its share of that time is unknown, and so is how much killed processes had
+            // done.
             beside_s: (plan.background.is_empty() && plan.events.is_empty())
                 .then_some(cpu_s - work_s),
             ..Played::default()
         };
         for home in homes.keys() {
-            // Nobody wrote one where no job ended.
+            // There is no report where no job ended.
             let text = self.read(*home, "report").unwrap_or_default();
             played.ends_s.extend(jobs::ended(&text, epoch));
-            // Nobody wrote one where nothing was kept.
+            // There is no summary where no process had a keeper.
             let summary = self.read(*home, "summary").unwrap_or_default();
             played.moves += jobs::moves(&summary);
         }
@@ -120,7 +121,7 @@ impl Stage {
         Ok(played)
     }
 
-    /// Those that are not done by now never are: with them ends what started them.
+    /// Kills jobs that have not ended: the shells that started them end as well.
     fn end_jobs(&self, started: &mut [Child]) -> Result<()> {
         for node in self.lab.nodes() {
             let mut c = node.command("pkill");
@@ -140,13 +141,13 @@ impl Stage {
                     END_MAX.as_secs()
                 );
             }
-            sleep(LOOK_EVERY);
+            sleep(CHECK_EVERY);
         }
         Ok(())
     }
 
-    /// GNU parallel with a slot for each node, from outside: it has the machine's own processors for itself. Jobs come to it
-    /// when they would be started.
+    /// GNU parallel with a slot for each node, from outside the nodes: it uses the machine's own processors. Jobs are
+    /// passed to it at their start times.
     fn parallel(&self, plan: &Plan) -> Result<[Child; 2]> {
         let exe = std::env::current_exe()?;
         let name = &self.lab.plan().name;
@@ -173,7 +174,7 @@ impl Stage {
         }
     }
 
-    /// Where this machine sees a node's files.
+    /// A node's root directory as seen from this machine.
     fn root(&self, node: usize) -> Result<PathBuf> {
         let pids = Dir::of(&self.lab.plan().name)?
             .pids()

@@ -1,12 +1,12 @@
-//! Who decides where jobs run.
+//! The scheduler of a run: a policy of Armento, or GNU parallel.
 
 use armento_client::api::default_dead_ms;
 use armento_scenario::{Plan, What};
 use std::fmt;
 use std::str::FromStr;
 
-/// From a mended cable to a link that was taken up again, and some more.
-const MENDED_MS: u64 = 15_000;
+/// Time from a restored link to a reconnected session, with a margin, milliseconds.
+const RECONNECT_MS: u64 = 15_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -42,14 +42,14 @@ impl Way {
         *self != Way::Parallel
     }
 
-    /// Settings of the nodes' daemons. Who is cut off for longer than a guest may be without its home would lose it by
-    /// that setting, and not by what is played.
+    /// Settings of the nodes' daemons: the time limit without a home is longer than any link cut of the scenario, which
+    /// would otherwise kill guests.
     pub fn config(&self, plan: &Plan) -> String {
         let Way::Policy(name) = self else {
             return String::new();
         };
         let cut_ms = plan.events.iter().filter_map(|e| match e.what {
-            What::Cut { for_s } => Some((for_s * 1e3) as u64 + MENDED_MS),
+            What::Cut { for_s } => Some((for_s * 1e3) as u64 + RECONNECT_MS),
             _ => None,
         });
         let dead_ms = cut_ms.max().unwrap_or(0).max(default_dead_ms());
@@ -63,7 +63,7 @@ mod tests {
     use armento_scenario::Scenario;
 
     #[test]
-    fn who_is_cut_off_lives_until_the_cable_is_mended() {
+    fn time_limit_is_longer_than_link_cuts() {
         let text = "about = \"t\"\nseries = [1]\n[[nodes]]\ncount = 2\nspeed = 0.5\n[[jobs]]\nseconds = 1.0\n";
         let cut = "[[events]]\nat = 1.0\nnode = 2\nwhat = \"cut\"\nfor = 40.0\n";
         let config = |text: &str, way: &str| {

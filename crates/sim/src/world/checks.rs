@@ -1,20 +1,21 @@
-//! What must hold at every step. A world that is told to watch stops at the first that does not, with the moment and its
-//! seed's run behind it: the same run stops there again.
+//! Invariants at every step. A world with checks enabled stops at the first violation, and prints the time; the same
+//! seed stops there again.
 
 use super::state::World;
 use crate::machine::TaskId;
 
-/// More of one home's are never under way than its policy says, but for the second of two that change places.
+/// No more moves of one home than its policy allows may be in progress, except for the second of two processes that
+/// change places.
 const OVER: usize = 1;
 
 impl World {
-    /// From now on every process is looked for on every machine after each event.
+    /// From now on every process is looked up on every machine after each event.
     pub fn watch(&mut self) {
         self.checks.all = true;
     }
 
-    /// Each living process is in exactly one place: it runs on one machine, the one where it is said to be, or it stands
-    /// still on its way.
+    /// Each living process is in exactly one place: it runs on one machine, the one recorded as its place, or it is
+    /// stopped in flight.
     pub(super) fn check_all(&self) {
         if !self.checks.all {
             return;
@@ -54,7 +55,7 @@ impl World {
         }
     }
 
-    /// Nobody is out of memory while another node has room for its smallest process.
+    /// No node is out of memory while another node has room for its smallest process.
     pub(super) fn check_memory(&self, node: usize) {
         if !self.checks.all || self.used_kib[node] <= self.daemons[node].rack.mem_kib {
             return;

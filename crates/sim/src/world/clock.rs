@@ -1,11 +1,11 @@
-//! A node's monotonic clock, which may run wrong.
+//! A node's monotonic clock, which may run too fast or too slow.
 
 use armento_gossip::Tick;
 
 /// A node's monotonic clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
-    /// At that moment it showed so much, and has run so much too fast since.
+    /// The clock showed `shown_us` at `from_us`, and has run too fast by this much since.
     from_us: u64,
     shown_us: u64,
     ppm: i64,
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_runs_wrong_never_goes_back() {
+    fn skewed_clock_never_goes_back() {
         let mut clock = Clock::default();
         assert_eq!(clock.at(5_000_000), Tick(5_000));
         clock.runs(100_000, 10_000_000);

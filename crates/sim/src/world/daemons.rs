@@ -1,4 +1,4 @@
-//! What each daemon does: it reports, speaks, listens, decides, admits.
+//! Daemons: they report, send and receive loads, decide, admit.
 
 use super::clock::Clock;
 use super::state::World;
@@ -9,11 +9,11 @@ use armento_balance::{Guest, Ledger, Move, Need, Seen, View, admit, decide};
 use armento_gossip::{CpuSet, Entry, Known, Table, Tick};
 use armento_model::{NodeName, Stay, Users};
 
-/// As long as real ones are: bytes are counted.
+/// As long as real ones, because bytes are counted.
 const VERSION: &str = "0.1.0";
 pub(super) const BOOT: u64 = 1_795_300_000_000;
 
-/// A real one.
+/// The features of a real processor.
 pub(super) fn cpu() -> CpuSet {
     CpuSet {
         vendor: "AuthenticAMD".into(),
@@ -57,7 +57,7 @@ impl World {
         ledger.view(known, |name| open(index(name)), now)
     }
 
-    /// What a decision is to look at: this node first, the others by name.
+    /// The nodes that a decision considers: this one first, the others by name.
     fn known(&self, i: usize, now: Tick) -> Vec<Known> {
         let Daemon { table, ledger, .. } = &self.daemons[i];
         let also = ledger.places().map(|name| index(name) as u32);
@@ -67,7 +67,7 @@ impl World {
         window.into_iter().filter_map(known).collect()
     }
 
-    /// What keepers and hosts say.
+    /// Reports of keepers and hosts.
     pub(super) fn report(&mut self, i: usize) {
         if !self.daemons[i].up {
             return;
@@ -122,20 +122,20 @@ impl World {
             return;
         }
         let now = self.tick(i);
-        // A keeper says at once what was born: nobody takes it for native work.
+        // A keeper reports a new process at once: it is not counted as native work.
         if std::mem::take(&mut self.daemons[i].born) {
             self.report(i);
         }
-        // As a sampler does: what is done for those who move is nobody's work.
+        // As a sampler does: work for moves belongs to no process.
         let runnable = self.machines[i].0.runnable_below(CHORES) as u32;
         let daemon = &mut self.daemons[i];
         daemon.ledger.sampled(runnable, now);
         daemon.table.tick(now);
-        self.speak(i, runnable);
+        self.send_load(i, runnable);
         self.traffic.periods += 1;
     }
 
-    fn speak(&mut self, i: usize, runnable: u32) {
+    fn send_load(&mut self, i: usize, runnable: u32) {
         let now = self.tick(i);
         let guests = self.guests(i).count() as u32;
         let free_kib = self.free_kib(i);
@@ -145,7 +145,7 @@ impl World {
         (entry.runnable, entry.guests) = (runnable, guests);
         (entry.mem_total_kib, entry.mem_free_kib) = (daemon.rack.mem_kib, free_kib);
         entry.speed = (daemon.rack.speed_milli * 10) as u32;
-        // Slow nodes are shares of a standard core, as in a laboratory: CPU times are those of one.
+        // Slow nodes are shares of a standard core, as in a lab: CPU times are those of one.
         entry.share_permille = daemon.rack.speed_milli.clamp(1, 1000) as u32;
         entry.cores = daemon.rack.cores;
         entry.cpu.clone_from(&self.cpu);
@@ -171,23 +171,23 @@ impl World {
         total.saturating_sub(self.used_kib[i])
     }
 
-    /// Memory runs short there: others hear of it before its next period.
-    pub(super) fn cry_if_short(&mut self, i: usize) {
+    /// Memory runs short there: others are informed before its next period.
+    pub(super) fn send_if_short(&mut self, i: usize) {
         let daemon = &self.daemons[i];
         let short = self.free_kib(i) < self.policy.reserve_kib(daemon.rack.mem_kib);
         if short && !daemon.short && daemon.up {
-            self.cry(i);
+            self.send_at_once(i);
         }
     }
 
-    /// Says what it is like there at once, to more than one.
-    pub(super) fn cry(&mut self, i: usize) {
+    /// Sends its load at once, to more than one node.
+    pub(super) fn send_at_once(&mut self, i: usize) {
         self.daemons[i].table.urge();
         let runnable = self.machines[i].0.runnable_below(CHORES) as u32;
-        self.speak(i, runnable);
+        self.send_load(i, runnable);
     }
 
-    pub(super) fn hear(&mut self, to: usize, letter: usize) {
+    pub(super) fn receive(&mut self, to: usize, letter: usize) {
         let Some(packet) = self.letters.take(letter) else {
             return;
         };

@@ -1,11 +1,11 @@
-//! What goes wrong: nodes crash, slow down, are cut off, and their clocks run wrong.
+//! Faults: nodes crash, slow down, are cut off, and their clocks run wrong.
 
 use super::state::World;
 use super::things::{Daemon, Event, Fault};
 use crate::machine::{Machine, TaskId};
 use armento_model::Stay;
 
-/// Until membership notices that a node is gone, or is there again (SWIM's probe and suspicion, `noded/src/gossip/timing.rs`).
+/// Time until membership detects that a node is gone, or is back (SWIM's probe and suspicion, `noded/src/members.rs`).
 const NOTICE_US: u64 = 5_000_000;
 
 impl World {
@@ -31,7 +31,7 @@ impl World {
             }
             Fault::Owner { node, tasks, .. } => {
                 self.background(node, tasks);
-                self.cry(node);
+                self.send_at_once(node);
                 return;
             }
         }
@@ -54,12 +54,12 @@ impl World {
         self.after(NOTICE_US, Event::Noticed(f));
     }
 
-    /// What is so by now, the others know.
+    /// Members detect the fault's present state.
     pub(super) fn notice(&mut self, f: usize) {
         match self.faults[f].clone() {
             Fault::Crash { node, .. } => {
                 let dead = !self.daemons[node].up;
-                self.members.buried[node] = dead;
+                self.members.dead[node] = dead;
                 self.members.count();
                 if dead {
                     let daemons = self.daemons.iter_mut();
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// Each side forgets the other, or welcomes it again.
+    /// Each side removes the other from its members, or adds it again.
     fn part_or_meet(&mut self, nodes: &[usize]) {
         let inside: Vec<bool> = {
             let mut inside = vec![false; self.names.len()];
@@ -120,7 +120,7 @@ impl World {
         self.changed(node);
     }
 
-    /// It starts again and knows nothing.
+    /// It starts again without its earlier state.
     fn boot(&mut self, node: usize) {
         let Daemon {
             rack, boot, clock, ..

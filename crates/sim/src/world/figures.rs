@@ -1,4 +1,4 @@
-//! What is measured.
+//! Measurements.
 
 use super::state::World;
 use super::things::{Proc, Traffic};
@@ -6,20 +6,20 @@ use armento_gossip::Packet;
 
 /// A datagram's own bytes. KERNEL: ip(7), udp(7): 20 and 8; `noded/src/peer/datagram.rs`: 18.
 const FRAME_BYTES: u64 = 46;
-/// Ages are told apart by so much, milliseconds.
+/// Resolution of ages, milliseconds.
 const STEP_MS: u64 = 100;
-/// … up to this: nothing older is known.
+/// … up to this limit: nothing older is kept.
 const STEPS: usize = 601;
 
-/// How old what nodes know of each other is, over all ordered pairs of living nodes.
+/// Age of the nodes' information about each other, over all ordered pairs of living nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ages {
     pub pairs: u64,
-    /// Of these, one does not know the other: it has not heard of it for a minute, or never.
+    /// Pairs in which one has no information about the other: it has received none for a minute, or never.
     pub unknown: u64,
-    /// Of those that know each other, periods of a second.
+    /// Of the other pairs, in periods of a second.
     pub mean_s: f64,
-    /// Of all; who is not known counts as older than all others. `None`: it is one of these.
+    /// Of all pairs; unknown ones count as older than all others. `None`: the percentile is an unknown one.
     pub p99_s: Option<f64>,
 }
 
@@ -32,7 +32,7 @@ impl Traffic {
 }
 
 impl World {
-    /// How many run on each node, or go there.
+    /// Number of processes that run on each node, or go there.
     pub fn counts(&self) -> Vec<usize> {
         let mut counts = vec![0; self.names.len()];
         let alive = |p: &&Proc| p.ended_us.is_none();
@@ -42,7 +42,7 @@ impl World {
         counts
     }
 
-    /// How many are on each node now.
+    /// Number of processes on each node now.
     pub fn present(&self) -> Vec<usize> {
         self.here.iter().map(|here| here.len()).collect()
     }
@@ -57,7 +57,7 @@ impl World {
         &self.used_kib
     }
 
-    /// What was sent since this was last asked.
+    /// Traffic since the last call.
     pub fn traffic(&mut self) -> Traffic {
         std::mem::take(&mut self.traffic)
     }
@@ -92,14 +92,14 @@ impl World {
         }
     }
 
-    /// How many others a node knows.
+    /// Number of other nodes of which a node has information.
     pub fn known_to(&self, node: usize) -> usize {
         let (table, now) = (&self.daemons[node].table, self.tick(node));
         let knows = |i: &usize| *i != node && table.age_ms(*i as u32, now).is_some();
         (0..self.names.len()).filter(knows).count()
     }
 
-    /// How many of the others know what `node` is like since `since_us`.
+    /// Number of other nodes with information on `node` from `since_us` or later.
     pub fn aware_of(&self, node: usize, since_us: u64) -> usize {
         let aware = |i: &usize| {
             let age = self.daemons[*i].table.age_ms(node as u32, self.tick(*i));

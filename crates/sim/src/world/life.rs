@@ -14,7 +14,7 @@ impl World {
     pub(super) fn start(&mut self, task: TaskId) {
         let job = self.procs[task].job;
         if !self.daemons[job.home].up {
-            // Nobody is there to start it.
+            // The home is down: the process cannot start.
             self.procs[task].ended_us = Some(self.now);
             self.procs[task].lost = true;
             self.living -= 1;
@@ -32,13 +32,13 @@ impl World {
         }
     }
 
-    /// It is known that it is there: where is it to run?
+    /// The process exists: its place is chosen.
     fn begin(&mut self, task: TaskId) {
         let job = self.procs[task].job;
         let starting = &mut self.starting[job.home];
         *starting = starting.saturating_sub(1);
         let begin = *starting;
-        // Its keeper does not tell of it before.
+        // Its keeper does not report it before.
         self.homes[job.home].insert(task);
         let now = self.tick(job.home);
         if job.placed {
@@ -89,7 +89,7 @@ impl World {
         self.decide(home);
     }
 
-    /// A crash ended it: it, its place or its home is no more.
+    /// A crash ended it: the process, its place or its home is gone.
     pub(super) fn lost(&mut self, task: TaskId) {
         self.stop(task);
         self.out.lost += 1;
@@ -133,7 +133,7 @@ impl World {
             self.procs[task].rss_kib += kib;
             self.used_kib[place] += kib;
             self.check_memory(place);
-            self.cry_if_short(place);
+            self.send_if_short(place);
         }
     }
 
@@ -149,7 +149,7 @@ impl World {
         self.end_of_flight(place, chore, first);
     }
 
-    /// Is this flight still under way?
+    /// Whether this flight is still in progress.
     fn flies(&self, task: TaskId, trip: u32) -> Option<usize> {
         let proc = &self.procs[task];
         proc.flight
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// When so many microseconds of sending are over.
+    /// The time at which sending for so many microseconds is finished.
     fn sent(&mut self, node: usize, us: u64) -> u64 {
         if !self.prices.one_wire {
             return self.now + us;

@@ -1,20 +1,20 @@
-//! Which nodes hear each other, and which are held to be alive.
+//! Which nodes reach each other, and which are considered alive.
 
 use armento_model::Users;
 
-/// Who can hear whom, and whom the living hold for alive.
+/// Reachability between nodes, and which nodes the living consider alive.
 #[derive(Clone, Debug)]
 pub(super) struct Members {
-    /// On which side of a cut each is, and on which it is held to be.
+    /// The side of a cut of each node, and the side where members have detected it.
     pub sides: Vec<u8>,
     pub noticed: Vec<u8>,
-    /// Held for dead.
-    pub buried: Vec<bool>,
-    /// Of each side all who are held for alive, in order.
+    /// Considered dead.
+    pub dead: Vec<bool>,
+    /// For each side all nodes considered alive, in order.
     circles: [Vec<usize>; 2],
 }
 
-/// The living that a node knows of, without itself.
+/// The living nodes in a node's member list, without itself.
 pub(super) struct Peers<'a> {
     circle: &'a [usize],
     own: Option<usize>,
@@ -35,7 +35,7 @@ impl Members {
         let mut members = Members {
             sides: vec![0; n],
             noticed: vec![0; n],
-            buried: vec![false; n],
+            dead: vec![false; n],
             circles: [Vec::new(), Vec::new()],
         };
         members.count();
@@ -44,7 +44,7 @@ impl Members {
 
     pub fn count(&mut self) {
         for side in [0, 1] {
-            let here = |i: &usize| !self.buried[*i] && usize::from(self.noticed[*i]) == side;
+            let here = |i: &usize| !self.dead[*i] && usize::from(self.noticed[*i]) == side;
             self.circles[side] = (0..self.sides.len()).filter(here).collect();
         }
     }
@@ -57,10 +57,10 @@ impl Members {
         }
     }
 
-    /// Whose programs `i` sends where.
+    /// The users' processes that `i` may send to each node.
     pub fn open_to(&self, i: usize) -> impl Fn(usize) -> Users {
         move |node| {
-            if self.buried[node] || self.noticed[node] != self.noticed[i] {
+            if self.dead[node] || self.noticed[node] != self.noticed[i] {
                 Users::nobody()
             } else {
                 Users::everybody()

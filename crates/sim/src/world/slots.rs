@@ -1,6 +1,6 @@
-//! Things with numbers that are given again.
+//! A slab: items with numbers that are reused.
 
-/// Things with numbers, which are given again.
+/// Items with numbers that are reused.
 pub(super) struct Slots<T> {
     all: Vec<Option<T>>,
     free: Vec<usize>,

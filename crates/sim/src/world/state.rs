@@ -1,4 +1,4 @@
-//! All that a world is at one moment.
+//! The state of a world at one moment.
 
 use super::members::Members;
 use super::slots::Slots;
@@ -12,28 +12,28 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checks {
-    /// Looks at all processes after each event: for small farms.
+    /// Checks all processes after each event: for small farms.
     pub(super) all: bool,
 }
 
 pub struct World {
     pub(super) names: Vec<NodeName>,
-    /// Their lengths, apart: asked for with every entry of every message.
+    /// Lengths of the names, stored apart: needed for every entry of every message.
     pub(super) name_bytes: Vec<u8>,
-    /// Places of nodes in the order of their names.
+    /// Ranks of nodes in the order of their names.
     pub(super) ranks: Vec<u32>,
     pub(super) daemons: Vec<Daemon>,
     pub(super) machines: Vec<(Machine, u64)>,
     pub(super) procs: Vec<Proc>,
-    /// By node: living processes whose home it is, and all that are there.
+    /// By node: living processes with this home, and all that are there.
     pub(super) homes: Vec<BTreeSet<TaskId>>,
-    /// How many of each home's are being started.
+    /// Number of processes that are being started at each home.
     pub(super) starting: Vec<u64>,
     pub(super) here: Vec<BTreeSet<TaskId>>,
     pub(super) used_kib: Vec<u64>,
     pub(super) chores: Slots<Chore>,
     pub(super) letters: Slots<Packet>,
-    /// When each node's wire is free again.
+    /// Time at which each node's link is free again.
     pub(super) wires_us: Vec<u64>,
     pub(super) events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     pub(super) faults: Vec<Fault>,

@@ -1,4 +1,4 @@
-//! What a world is made of, and what happens in it.
+//! Objects and events of a world.
 
 use super::clock::Clock;
 use crate::machine::TaskId;
@@ -23,31 +23,31 @@ pub struct Job {
     /// Of a standard core.
     pub work_ns: u64,
     pub rss_kib: u64,
-    /// Its place is chosen at its exec; else it starts at home.
+    /// Its place is chosen at its exec; otherwise it starts at home.
     pub placed: bool,
 }
 
-/// What moving costs in this world.
+/// The cost of moves in this world.
 #[derive(Clone, Copy, Debug)]
 pub struct Prices {
-    /// Work of a start at home, until it is known where the program goes, nanoseconds of a standard core.
+    /// Work of a start at home, until its place is chosen, nanoseconds of a standard core.
     pub start_ns: u64,
     /// Work of each end of a move.
     pub end_ns: u64,
-    /// … and of the first of a process to a node, each: a host begins there.
+    /// … and of the first move of a process to a node, each: a host starts there.
     pub first_ns: u64,
-    /// What a daemon takes of its node, thousandths of a standard core.
+    /// CPU use of a daemon, thousandths of a standard core.
     pub rest_milli: u64,
     /// Bytes a microsecond.
     pub bandwidth: u64,
-    /// Neither here nor there, microseconds.
+    /// Time in which it runs on neither side, microseconds.
     pub pause_us: u64,
-    /// From one node to another, microseconds.
+    /// Latency from one node to another, microseconds.
     pub hop_us: u64,
-    /// What a node sends goes out one after another; else as if each had a wire of its own.
+    /// A node sends one message after another; otherwise in parallel, as if each had a link of its own.
     pub one_wire: bool,
-    /// The work of moves is done ahead of programs; else it is one task among them. It takes a few time slices at most,
-    /// and a kernel lets who has slept run first.
+    /// Whether the work of moves is done ahead of programs; otherwise it is one task among them. It takes a few time
+    /// slices at most, and a kernel prefers tasks that have slept.
     pub ahead: bool,
 }
 
@@ -72,19 +72,19 @@ pub(super) struct Proc {
     pub job: Job,
     pub rss_kib: u64,
     pub place: usize,
-    /// Since when it is there.
+    /// Time of its arrival there.
     pub came_us: u64,
-    /// Its key on the machine where it runs; `None` while it stands still.
+    /// Its key on the machine where it runs; `None` while it is stopped.
     pub running: Option<u64>,
     pub left_ns: u64,
     pub born: bool,
     pub ended_us: Option<u64>,
-    /// It did not end by itself.
+    /// A fault ended it.
     pub lost: bool,
     pub flight: Option<usize>,
     /// Nodes that have a host for it.
     pub known: BTreeSet<usize>,
-    /// Counts its flights: what belongs to one that failed comes too late.
+    /// Counts its flights: late events of a failed flight are ignored.
     pub trip: u32,
 }
 
@@ -94,7 +94,7 @@ impl Proc {
     }
 }
 
-/// Work that is no process's own: a start, an end of a flight.
+/// Work that belongs to no process: a start, an end of a flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Chore {
     Start(TaskId),
@@ -109,9 +109,9 @@ pub(super) struct Daemon {
     pub boot: u64,
     pub clock: Clock,
     pub up: bool,
-    /// Its memory was short when it last spoke.
+    /// Its memory was short when it last sent its load.
     pub short: bool,
-    /// Something was born here since the last report, and was not placed.
+    /// A process was started here since the last report, and was not placed.
     pub born: bool,
     pub moves: u64,
 }
@@ -124,18 +124,18 @@ pub(super) enum Event {
     Period(usize),
     /// The next end on a machine, if nothing changed since.
     End(usize, u64),
-    /// It has travelled, and the other end begins its work.
+    /// It was transferred, and the other end begins its work.
     Crossed(TaskId, u32),
     Thaw(TaskId, u32),
     Heard(usize, usize),
     Grow(TaskId, u64),
     Fault(usize),
     Over(usize),
-    /// The others have noticed by now.
+    /// The others have detected the fault by now.
     Noticed(usize),
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// From each job's start to its end, microseconds, in the order of the jobs.
@@ -145,7 +145,7 @@ pub struct Outcome {
     /// Work for moves, nanoseconds of a standard core.
     pub moved_ns: u64,
     pub refused: u64,
-    /// Flights that a fault ended; who flew stayed.
+    /// Flights that a fault ended; the process stayed.
     pub failed: u64,
     /// Processes that a crash ended.
     pub lost: u64,
@@ -153,17 +153,17 @@ pub struct Outcome {
 
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// A node ends, with all whose home or place it is, and starts again after so long.
+    /// A node ends, with all processes that have their home or place there, and starts again after `for_us`.
     Crash { node: usize, for_us: u64 },
-    /// These nodes and the others do not hear each other.
+    /// These nodes and the others do not reach each other.
     Cut { nodes: Vec<usize>, for_us: u64 },
-    /// A node has this share of the speed that it told.
+    /// A node has this share of the speed that it reported.
     Slow {
         node: usize,
         percent: u64,
         for_us: u64,
     },
-    /// A node's clock runs so much too fast, millionths, from then on.
+    /// A node's clock runs too fast by so many millionths, from then on.
     Skew { node: usize, ppm: i64 },
     /// A node's owner is back and computes, so many tasks.
     Owner {
@@ -185,12 +185,12 @@ impl Fault {
     }
 }
 
-/// What nodes sent each other of their loads.
+/// Load messages between nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub letters: u64,
     pub entries: u64,
-    /// With what a datagram takes beside them.
+    /// Including the overhead of a datagram.
     pub bytes: u64,
     /// Of all nodes together.
     pub periods: u64,

@@ -1,13 +1,13 @@
-//! Work on the machines: whose end is next, and what becomes of it.
+//! Work on the machines: the next task to end, and its consequences.
 
 use super::state::World;
 use super::things::{Chore, Event};
 
-/// Chores and processes are tasks of machines alike.
+/// Numbers of chores begin here; processes have the numbers below.
 pub(super) const CHORES: usize = 1 << 40;
 
 impl World {
-    /// Something began or ended there: the next end is another.
+    /// A task began or ended there: the next end changes.
     pub(super) fn changed(&mut self, i: usize) {
         self.machines[i].1 += 1;
         let version = self.machines[i].1;
@@ -32,7 +32,7 @@ impl World {
         self.changed(i);
     }
 
-    /// An end of a flight. `first`: the process was never there.
+    /// An end of a flight. `first`: the process was never on that node.
     pub(super) fn end_of_flight(&mut self, node: usize, chore: Chore, first: bool) {
         let work = self.prices.end_ns + if first { self.prices.first_ns } else { 0 };
         self.chore(node, chore, work);

@@ -1,4 +1,4 @@
-//! The last lines: what was said, what is waited for, which keys there are.
+//! The last lines: notes, pending requests, keys.
 
 use crate::keys::KEYS;
 use crate::look::{Look, Role};
@@ -10,14 +10,14 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-/// Without a line for notes they stand where the keys do.
+/// Without a line for notes they replace the keys.
 pub fn footer(buf: &mut Buffer, note: Option<Rect>, area: Rect, state: &State) {
-    let said = said(state);
-    let (row, keys) = match (note, said.is_some()) {
+    let note_text = note_text(state);
+    let (row, keys) = match (note, note_text.is_some()) {
         (Some(row), _) => (row, true),
-        (None, said) => (area, !said),
+        (None, note_text) => (area, !note_text),
     };
-    if let Some((text, role)) = said {
+    if let Some((text, role)) = note_text {
         let text = state.look.fit(&text, row.width.saturating_sub(2));
         let line = Line::from(state.look.span(text, role));
         buf.set_line(row.x + 1, row.y, &line, row.width.saturating_sub(2));
@@ -32,8 +32,8 @@ pub fn footer(buf: &mut Buffer, note: Option<Rect>, area: Rect, state: &State) {
     }
 }
 
-/// What is worth the line for notes, the most urgent first.
-fn said(state: &State) -> Option<(String, Role)> {
+/// The text of the line for notes, the most urgent one.
+fn note_text(state: &State) -> Option<(String, Role)> {
     if let Some(note) = state.note() {
         return Some((clean(note), Role::Head));
     }
@@ -55,11 +55,11 @@ fn said(state: &State) -> Option<(String, Role)> {
 
 fn doing(question: &Question) -> String {
     match question {
-        Question::Why(who) => format!("asking why {} is where it is", who.pid),
-        Question::Migrate(who, to) => match to {
-            Dest::Node(n) => format!("moving {} to {n}", who.pid),
-            Dest::Home | Dest::Hold => format!("bringing {} home", who.pid),
-            Dest::Balance => format!("letting {} go", who.pid),
+        Question::Why(id) => format!("asking why {} is where it is", id.pid),
+        Question::Migrate(id, to) => match to {
+            Dest::Node(n) => format!("moving {} to {n}", id.pid),
+            Dest::Home | Dest::Hold => format!("bringing {} home", id.pid),
+            Dest::Balance => format!("letting {} go", id.pid),
         },
     }
 }
@@ -82,7 +82,7 @@ fn keys_of(state: &State, width: u16) -> Line<'static> {
     }
 }
 
-/// Keys and what they do, as many as there is room for.
+/// Keys and what they do, as many as fit.
 fn pairs(
     look: Look,
     width: u16,

@@ -1,4 +1,4 @@
-//! The farm in two lines, or in one where there is no room.
+//! The farm in two lines, or in one where there is no room for two.
 
 use crate::look::Role;
 use crate::nodes::sums;
@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 
 /// Cells of the bar of load.
 const BAR: u16 = 16;
-/// Digits of a farm's name: a hash, of which the first are enough.
+/// Digits of a farm's name that are shown: it is a hash.
 const FARM: usize = 8;
 const GAP: &str = "   ";
 
@@ -28,7 +28,7 @@ pub fn header(buf: &mut Buffer, area: Rect, state: &State) {
     }
 }
 
-/// Pieces that have room; the first always.
+/// The parts that fit; the first always.
 fn counts(state: &State, width: u16) -> Line<'static> {
     let look = state.look;
     let sums = sums(&state.nodes);
@@ -58,7 +58,7 @@ fn counts(state: &State, width: u16) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Whose screen this is.
+/// The node that this screen asks.
 fn place(state: &State) -> String {
     let farm: String = clean(&state.farm).chars().take(FARM).collect();
     match &state.node {
@@ -87,12 +87,12 @@ fn load(state: &State) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The daemon does not tell what it should.
+/// The message while the daemon does not answer.
 fn trouble(state: &State, width: u16) -> Option<Line<'static>> {
     let nodes = state.silence(Source::Nodes);
     let (what, (since, trouble)) = match nodes {
         Some(silence) => ("no daemon", silence),
-        None => ("no news of processes", state.silence(Source::Procs)?),
+        None => ("no answer about processes", state.silence(Source::Procs)?),
     };
     let cause = trouble.map_or("it does not answer", |t| &t.message);
     let since = span(since.as_secs() * 1000).replace(".0", "");

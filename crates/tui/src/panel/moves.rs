@@ -56,7 +56,7 @@ fn line(state: &State, m: &Move, width: u16) -> Line<'static> {
         (false, 1) => String::new(),
         (false, times) => format!(" ({times} moves)"),
     };
-    let before = format!("{ago:>6} {:>7} ", m.who.pid);
+    let before = format!("{ago:>6} {:>7} ", m.id.pid);
     let way = format!("{} {} {}{how} ", m.from, look.arrow(), m.to);
     let way = look.fit(
         &format!("{way:18}"),

@@ -1,4 +1,4 @@
-//! The nodes: mosmon, with more than one thing at a time.
+//! The table of nodes, as mosmon has it, with several values at a time.
 
 use crate::layout::Pane;
 use crate::nodes::{COLUMNS, full};
@@ -7,7 +7,7 @@ use crate::state::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// The node that was asked has a star behind its name.
+/// The node that was asked has a star after its name.
 const STAR: u16 = 1;
 
 pub fn nodes(buf: &mut Buffer, area: Rect, state: &State) {
@@ -29,7 +29,7 @@ pub fn nodes(buf: &mut Buffer, area: Rect, state: &State) {
         filter: &list.filter,
         typing: state.typing && state.pane == Pane::Nodes,
         nothing: if state.nodes.is_empty() {
-            "nothing is known of any node"
+            "no node has reported yet"
         } else {
             "no node has that in its name, state or address"
         }

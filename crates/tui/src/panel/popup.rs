@@ -1,4 +1,4 @@
-//! A box before the panes.
+//! A box over the panes.
 
 use crate::list::top;
 use crate::look::Role;
@@ -19,7 +19,7 @@ pub fn width(size: Size) -> u16 {
     size.width.min(WIDTH_MAX).saturating_sub(SIDES)
 }
 
-/// Lines of it that there is room for.
+/// Number of its lines that fit.
 pub fn rows(size: Size) -> usize {
     size.height.saturating_sub(4).into()
 }

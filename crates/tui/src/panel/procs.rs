@@ -1,4 +1,4 @@
-//! The processes: mtop, with where and why.
+//! The table of processes, as mtop has it, with place and reason.
 
 use crate::layout::Pane;
 use crate::panel::table::{Longest, Table, columns};
@@ -47,7 +47,7 @@ pub fn shown(state: &State) -> Vec<usize> {
 
 fn longest(state: &State) -> Longest {
     let names = state.nodes.iter().map(|n| n.name.as_str().len() as u16);
-    let pids = state.procs.iter().map(|p| p.who.pid);
+    let pids = state.procs.iter().map(|p| p.id.pid);
     Longest {
         name: names.max().unwrap_or(0),
         pid: pids.max().unwrap_or(0).to_string().len() as u16,

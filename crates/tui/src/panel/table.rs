@@ -1,4 +1,4 @@
-//! What all panes have: a title on a rule, heads, lines of which one may be chosen.
+//! Common parts of all panes: a title on a rule, column heads, lines of which one may be selected.
 
 use crate::columns::{Cell, Column, Width, fitting, line};
 use crate::list::top;
@@ -8,19 +8,19 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-/// Before each line stands a mark or nothing.
+/// Cells before each line for its mark.
 pub const MARGIN: u16 = 2;
 /// A tenth of the width is enough for a name, but no less than this.
 const NAME_LEAST: u16 = 5;
-/// Digits of most numbers of processes.
+/// Digits of most pids.
 const PID_LEAST: u16 = 5;
 
 pub struct Title<'a> {
     pub name: String,
     pub count: String,
-    /// By what it is sorted, its filter, what else is to be known.
+    /// Sort order, filter, and other remarks.
     pub more: Vec<String>,
-    /// Lines that are shown, of how many, when those are not all.
+    /// First and last of the lines shown and the number of all, unless all are shown.
     pub part: Option<(usize, usize, usize)>,
     pub focus: bool,
     pub look: &'a Look,
@@ -52,7 +52,7 @@ impl Title<'_> {
     }
 }
 
-/// A line in its own style, whatever was there.
+/// Draws a line with its own style over what is there.
 fn over(buf: &mut Buffer, x: u16, y: u16, line: &Line, width: u16) {
     let there = Rect {
         x,
@@ -64,7 +64,7 @@ fn over(buf: &mut Buffer, x: u16, y: u16, line: &Line, width: u16) {
     buf.set_line(x, y, line, width);
 }
 
-/// Lines `R` in columns; `lines` says which of `rows`, in which order.
+/// Rows `R` in columns; `lines` has the shown ones of `rows`, in their order.
 pub struct Table<'a, R: 'static> {
     pub look: &'a Look,
     pub columns: &'static [Column<R>],
@@ -75,18 +75,18 @@ pub struct Table<'a, R: 'static> {
     pub chosen: Option<usize>,
     pub focus: bool,
     pub longest: Longest,
-    /// What a full bar stands for.
+    /// Load that a full bar stands for.
     pub full: f64,
     pub name: String,
     /// For the title.
     pub more: Option<String>,
     pub filter: &'a str,
     pub typing: bool,
-    /// Instead of lines.
+    /// Shown in place of lines.
     pub nothing: String,
 }
 
-/// Cells of the longest of all, so that columns do not jump when a line comes or goes.
+/// Cells of the longest entry, so that columns keep their width when a line comes or goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Longest {
     pub name: u16,
@@ -175,7 +175,7 @@ impl<R> Table<'_, R> {
     }
 }
 
-/// Shows the line at `y` as chosen.
+/// Highlights the line at `y` as selected.
 pub fn choose(buf: &mut Buffer, area: Rect, y: u16, look: Look) {
     let row = Rect {
         y,

@@ -1,4 +1,4 @@
-//! Words and what they say: an explanation line by line.
+//! An explanation as labelled lines.
 
 use crate::look::{Look, Role};
 use crate::procs::Proc;
@@ -6,13 +6,13 @@ use armento_client::api::Answer;
 use armento_model::{NodeName, Stay, clean};
 use ratatui::text::{Line, Span};
 
-/// A word and what it says.
+/// A label and its text.
 pub type Fact = (&'static str, String);
 
-/// Cells of the words.
+/// Cells of a label.
 pub const LABEL: usize = 10;
 
-/// What the daemon of `node` says of a process; `procs` are those that are known.
+/// The answer of the daemon of `node` about a process; `procs` are the processes that are shown.
 pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Option<Vec<Fact>> {
     let Answer::Why {
         pid: _,
@@ -31,7 +31,7 @@ pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Op
     let partner = partner.map(|pid| {
         let known = procs
             .iter()
-            .find(|p| p.who.pid == pid && Some(&p.who.home) == node);
+            .find(|p| p.id.pid == pid && Some(&p.id.home) == node);
         format!("process {pid} {}", known.map_or("", |p| &p.command))
     });
     let facts = [
@@ -49,7 +49,7 @@ pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Op
     )
 }
 
-/// What is known here of a process whose home is elsewhere: its home would tell more.
+/// What this node has about a process of another home, which would have more.
 pub fn known(proc: &Proc) -> Vec<Fact> {
     let info = &proc.info;
     let (because, remedy) = match info.stay {
@@ -63,7 +63,7 @@ pub fn known(proc: &Proc) -> Vec<Fact> {
         } else {
             ""
         };
-        format!("nothing was heard from there for {} s{frozen}", ms / 1000)
+        format!("no report from there for {} s{frozen}", ms / 1000)
     });
     let facts = [
         ("it is on", info.place.to_string()),
@@ -82,7 +82,7 @@ pub fn known(proc: &Proc) -> Vec<Fact> {
         .collect()
 }
 
-/// A label, and text beside it that is as long as it is.
+/// A label, and its text beside it in as many lines as needed.
 pub fn fact(look: Look, label: &str, text: &str, width: u16) -> Vec<Line<'static>> {
     let indent = if label.is_empty() { 0 } else { LABEL };
     let room = usize::from(width).saturating_sub(indent).max(1);

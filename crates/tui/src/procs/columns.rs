@@ -1,4 +1,4 @@
-//! Processes as lines: their columns.
+//! Columns of the table of processes.
 
 use super::Proc;
 use crate::columns::{Cell, Column, Width};
@@ -172,7 +172,7 @@ pub const COLUMNS: &[Column<Proc>] = &[
     },
 ];
 
-/// A number that is known from the second look on.
+/// A rate, which takes two snapshots.
 fn rate(value: Option<f64>, c: &Cell) -> Line<'static> {
     match value {
         None => c.text("-", Role::Dim),

@@ -1,4 +1,4 @@
-//! Frames as they were recorded. `ARMENTO_RECORD=1 cargo test -p armento-tui` records them anew: look at the difference.
+//! Recorded frames. `ARMENTO_RECORD=1 cargo test -p armento-tui` records them again: check the difference.
 
 use super::*;
 use crate::once::page;
@@ -21,17 +21,17 @@ fn same(name: &str, text: &str) {
 }
 
 #[test]
-fn the_usual_terminal() {
+fn standard_terminal() {
     same("80x24", &Shown::farm(FULL, 80, 24).text());
 }
 
 #[test]
-fn a_large_one_uses_its_room() {
+fn large_terminal_shows_more() {
     same("120x40", &Shown::farm(FULL, 120, 40).text());
 }
 
 #[test]
-fn the_least_one_shows_one_pane() {
+fn smallest_terminal_shows_one_pane() {
     let mut shown = Shown::farm(FULL, 40, 10);
     same("40x10", &shown.text());
     shown.keys("\t");
@@ -41,9 +41,9 @@ fn the_least_one_shows_one_pane() {
 }
 
 #[test]
-fn a_smaller_one_is_told() {
+fn too_small_terminal_shows_a_message() {
     same("30x8", &Shown::farm(FULL, 30, 8).text());
-    // Whatever its size, there is no panic.
+    // No size of the terminal causes a panic.
     for (width, height) in [(1, 1), (5, 2), (200, 3), (3, 200), (40, 14)] {
         let mut shown = Shown::farm(FULL, width, height);
         for keys in ["", "?", "\x1b", "jm", "\x1b/x", "\x1b\t", "\t"] {
@@ -65,7 +65,7 @@ fn ascii_without_colour() {
 }
 
 #[test]
-fn marks_are_more_than_a_glyph() {
+fn selection_and_focus_have_glyph_and_style() {
     let mut shown = Shown::farm(BARE, 80, 24);
     shown.press(KeyCode::Down);
     let (buf, text) = (shown.buffer(), shown.text());
@@ -73,32 +73,32 @@ fn marks_are_more_than_a_glyph() {
     let modifier = |x, what| buf[(x, row(what).expect(what) as u16)].modifier;
     assert!(modifier(0, ">  4717").contains(Modifier::REVERSED));
     assert!(modifier(79, ">  4717").contains(Modifier::REVERSED));
-    // Of a title only its rule is dim.
+    // Only the rule of a title is dim.
     assert_eq!(modifier(2, "> Processes"), Modifier::BOLD);
     assert_eq!(modifier(79, "> Processes"), Modifier::DIM);
 }
 
 #[test]
-fn a_farm_of_which_nothing_is_known() {
+fn frame_before_the_first_answer() {
     let mut shown = Shown::new(FULL, 80, 24);
-    shown.look(Vec::new(), Vec::new());
+    shown.snapshot(Vec::new(), Vec::new());
     same("80x24-nothing", &shown.text());
 }
 
 #[test]
-fn a_daemon_that_goes_away_and_comes_back() {
+fn lost_daemon_is_shown_until_it_is_back() {
     let mut shown = Shown::farm(FULL, 80, 24);
     shown.wait(3);
     let gone = || Trouble {
         message: "this node's daemon does not answer at /run/armento/control.sock: refused".into(),
         hint: "start it: `systemctl start armento`, or `armento node`".into(),
     };
-    shown.told(Event::Silent(Source::Nodes, gone()));
-    shown.told(Event::Silent(Source::Procs, gone()));
+    shown.send(Event::Silent(Source::Nodes, gone()));
+    shown.send(Event::Silent(Source::Procs, gone()));
     same("80x24-no-daemon", &shown.text());
-    shown.look(nodes(), procs(5));
+    shown.snapshot(nodes(), procs(5));
     assert!(!shown.text().contains("no daemon"));
-    // It lives and says nothing.
+    // It runs, but does not answer.
     shown.wait(3);
     assert!(!shown.text().contains("no daemon"));
     shown.wait(6);
@@ -107,12 +107,12 @@ fn a_daemon_that_goes_away_and_comes_back() {
         text.contains("no daemon since 9 s: it does not answer"),
         "{text}"
     );
-    shown.told(Event::Nodes(nodes()));
-    assert!(shown.text().contains("no news of processes since 9 s"));
+    shown.send(Event::Nodes(nodes()));
+    assert!(shown.text().contains("no answer about processes since 9 s"));
 }
 
 #[test]
-fn a_large_farm_is_scrolled() {
+fn large_farm_is_scrolled() {
     let nodes: Vec<_> = (1..=200)
         .map(|i| node(&format!("n{i}"), i as f64 / 50.0))
         .collect();
@@ -125,8 +125,8 @@ fn a_large_farm_is_scrolled() {
         (1..=5000).map(one).collect()
     };
     let mut shown = Shown::new(FULL, 80, 24);
-    shown.look(nodes.clone(), procs(0));
-    shown.look(nodes, procs(1));
+    shown.snapshot(nodes.clone(), procs(0));
+    shown.snapshot(nodes, procs(1));
     same("large", &shown.text());
     shown.press(KeyCode::Down);
     for _ in 0..300 {
@@ -140,7 +140,7 @@ fn a_large_farm_is_scrolled() {
 }
 
 #[test]
-fn odd_names_do_no_harm() {
+fn control_characters_in_names_are_replaced() {
     let long = "a-node-whose-name-is-as-long-as-names-of-nodes-may-be-0123456789";
     let long = &long[..63];
     let names = [
@@ -169,7 +169,7 @@ fn odd_names_do_no_harm() {
     (huge.speed, huge.cores, huge.age_ms) = (u32::MAX, u32::MAX, u64::MAX);
     for _ in 0..2 {
         let all = names.iter().enumerate().map(proc).collect();
-        shown.look(vec![node("n1", 0.5), odd.clone(), huge.clone()], all);
+        shown.snapshot(vec![node("n1", 0.5), odd.clone(), huge.clone()], all);
     }
     let text = shown.text();
     same("odd", &text);
@@ -177,7 +177,7 @@ fn odd_names_do_no_harm() {
 }
 
 #[test]
-fn what_stands_before_the_panes() {
+fn popups_are_drawn() {
     let mut shown = Shown::farm(FULL, 80, 24);
     shown.press(KeyCode::Down);
     shown.keys("m");
@@ -188,7 +188,7 @@ fn what_stands_before_the_panes() {
         panic!("nothing is asked");
     };
     shown.wait(1);
-    assert!(shown.text().contains("the daemon is asked"));
+    assert!(shown.text().contains("asking the daemon"));
     let answer = Answer::Why {
         pid: 4711,
         place: Some(name("n3")),
@@ -198,7 +198,7 @@ fn what_stands_before_the_panes() {
         detail: "it maps /dev/shm/\x1bpool, as 4712 does".into(),
         partner: Some(4712),
     };
-    shown.told(Event::Answer(question, Ok(Box::new(answer))));
+    shown.send(Event::Answer(question, Ok(Box::new(answer))));
     same("why", &shown.text());
     shown.keys("\x1b?");
     same("help", &shown.text());
@@ -209,7 +209,7 @@ fn what_stands_before_the_panes() {
 }
 
 #[test]
-fn a_move_that_is_refused_is_explained() {
+fn refused_move_is_explained() {
     let mut shown = Shown::farm(FULL, 80, 24);
     shown.press(KeyCode::Down);
     let Some(Action::Ask(question)) = shown.keys("mj\n") else {
@@ -222,12 +222,12 @@ fn a_move_that_is_refused_is_explained() {
         hint: "`armento farm trust` on that node and at home shows accept_from and send_to".into(),
     };
     assert!(matches!(question, Question::Migrate(..)));
-    shown.told(Event::Answer(question, Err(no)));
+    shown.send(Event::Answer(question, Err(no)));
     same("refused", &shown.text());
 }
 
 #[test]
-fn a_page_has_everything() {
+fn once_prints_all_lines() {
     let mut shown = Shown::farm(BARE, 100, 0);
     shown.state.size.width = 100;
     same("once", &page(&shown.state));

@@ -1,15 +1,15 @@
-//! What keys do to the state, and what they ask for.
+//! Effects of keys on the state, and the requests they make.
 
 use super::*;
 use crate::layout::Pane;
-use crate::procs::Who;
+use crate::procs::ProcId;
 use crate::state::Question;
 use crate::trouble::Trouble;
 use crate::update::PENDING_MAX;
 use armento_client::api::{Answer, Dest};
 
-fn who(pid: i32) -> Who {
-    Who {
+fn id(pid: i32) -> ProcId {
+    ProcId {
         home: name("n1"),
         pid,
         tree: TreeId(1),
@@ -22,7 +22,7 @@ fn order(shown: &Shown) -> Vec<i32> {
         .state
         .proc_lines
         .iter()
-        .map(|i| procs[*i].who.pid)
+        .map(|i| procs[*i].id.pid)
         .collect()
 }
 
@@ -31,27 +31,27 @@ fn farm() -> Shown {
 }
 
 #[test]
-fn arrows_choose_and_the_choice_stays_with_the_process() {
+fn arrows_select_and_the_selection_stays_with_the_process() {
     let mut shown = farm();
     assert_eq!(order(&shown), [4717, 4716, 4715, 4714, 4713, 4712, 4711]);
     shown.press(KeyCode::Down);
     shown.keys("j");
-    assert_eq!(shown.state.proc_list.chosen, Some(who(4716)));
+    assert_eq!(shown.state.proc_list.chosen, Some(id(4716)));
     shown.keys("r");
     assert_eq!(order(&shown)[0], 4711);
-    assert_eq!(shown.state.proc_list.chosen, Some(who(4716)));
+    assert_eq!(shown.state.proc_list.chosen, Some(id(4716)));
     shown.keys("k");
-    assert_eq!(shown.state.proc_list.chosen, Some(who(4715)));
+    assert_eq!(shown.state.proc_list.chosen, Some(id(4715)));
     shown.press(KeyCode::End);
-    assert_eq!(shown.state.proc_list.chosen, Some(who(4717)));
+    assert_eq!(shown.state.proc_list.chosen, Some(id(4717)));
     shown.press(KeyCode::Home);
-    assert_eq!(shown.state.proc_list.chosen, Some(who(4711)));
+    assert_eq!(shown.state.proc_list.chosen, Some(id(4711)));
     shown.press(KeyCode::PageDown);
-    assert_ne!(shown.state.proc_list.chosen, Some(who(4711)));
+    assert_ne!(shown.state.proc_list.chosen, Some(id(4711)));
     shown.press(KeyCode::PageUp);
-    assert_eq!(shown.state.proc_list.chosen, Some(who(4711)));
-    // It ends: no other takes its place under a finger.
-    shown.look(nodes(), procs(2).split_off(1));
+    assert_eq!(shown.state.proc_list.chosen, Some(id(4711)));
+    // The process ends: no other one becomes selected in its place.
+    shown.snapshot(nodes(), procs(2).split_off(1));
     assert_eq!(shown.state.proc_list.chosen, None);
     assert_eq!(shown.state.note(), Some("4711 has ended"));
     assert_eq!(shown.keys("m"), None);
@@ -65,7 +65,7 @@ fn arrows_choose_and_the_choice_stays_with_the_process() {
 }
 
 #[test]
-fn sorting_goes_through_the_columns_that_are_shown() {
+fn sort_keys_cycle_through_shown_columns() {
     let mut shown = farm();
     let head = |s: &Shown| crate::procs::COLUMNS[s.state.proc_list.sort].head;
     let mut seen = vec![head(&shown)];
@@ -93,20 +93,20 @@ fn sorting_goes_through_the_columns_that_are_shown() {
 }
 
 #[test]
-fn filters_are_typed_kept_and_cleared() {
+fn filters_can_be_typed_kept_and_cleared() {
     let mut shown = farm();
     shown.keys("/sqlq");
     assert!(shown.state.typing && shown.state.proc_lines.is_empty());
     shown.press(KeyCode::Backspace);
     assert_eq!(order(&shown), [4716]);
-    // The letters of keys are letters.
+    // Keys are letters while a filter is typed.
     assert_eq!(shown.keys("\n"), None);
     assert!(!shown.state.typing);
     shown.keys("j");
-    assert_eq!(shown.state.proc_list.chosen, Some(who(4716)));
+    assert_eq!(shown.state.proc_list.chosen, Some(id(4716)));
     shown.keys("\x1b");
     assert_eq!(order(&shown).len(), 7);
-    assert_eq!(shown.state.proc_list.chosen, Some(who(4716)));
+    assert_eq!(shown.state.proc_list.chosen, Some(id(4716)));
     shown.keys("\x1b");
     assert_eq!(shown.state.proc_list.chosen, None);
     shown.keys("/x\x1b");
@@ -119,7 +119,7 @@ fn filters_are_typed_kept_and_cleared() {
 }
 
 #[test]
-fn a_node_s_processes_are_one_key_away() {
+fn enter_on_a_node_shows_its_processes() {
     let mut shown = farm();
     shown.keys("\t\t");
     assert_eq!(shown.keys("\n"), None);
@@ -136,13 +136,13 @@ fn a_node_s_processes_are_one_key_away() {
 }
 
 #[test]
-fn a_process_is_moved_and_the_answer_told() {
+fn move_key_sends_request_and_shows_answer() {
     let mut shown = farm();
     shown.press(KeyCode::End);
     shown.keys("m");
-    // It ends, or the order changes, while somebody chooses: the question is about the same.
-    shown.look(nodes(), procs(2));
-    let asked = Question::Migrate(who(4711), Dest::Node(name("n3")));
+    // The list changes while the user chooses: the request concerns the same process.
+    shown.snapshot(nodes(), procs(2));
+    let asked = Question::Migrate(id(4711), Dest::Node(name("n3")));
     assert_eq!(shown.keys("j\n"), Some(Action::Ask(asked.clone())));
     assert!(shown.state.popup.is_none());
     let moved = Answer::Moved {
@@ -152,7 +152,7 @@ fn a_process_is_moved_and_the_answer_told() {
         total_us: 90_000,
         bytes: 1_000_000,
     };
-    let action = shown.told(Event::Answer(asked, Ok(Box::new(moved))));
+    let action = shown.send(Event::Answer(asked, Ok(Box::new(moved))));
     assert_eq!(action, Some(Action::Look));
     assert!(shown.state.pending.is_empty());
     assert!(
@@ -163,24 +163,24 @@ fn a_process_is_moved_and_the_answer_told() {
 }
 
 #[test]
-fn pins_are_set_and_lifted() {
+fn pin_key_holds_and_releases() {
     let check = |pid: i32, keys: &str, dest: Dest| {
         let mut shown = farm();
         shown.keys(&format!("/{pid}\nj"));
-        let asked = Action::Ask(Question::Migrate(who(pid), dest));
+        let asked = Action::Ask(Question::Migrate(id(pid), dest));
         assert_eq!(shown.keys(keys), Some(asked), "{pid} {keys:?}");
     };
     check(4711, "p\n", Dest::Hold);
     check(4711, "pj\n", Dest::Balance);
-    // It is locked: the other way is proposed.
+    // It is locked: the opposite is proposed.
     check(4715, "p\n", Dest::Balance);
     check(4711, "m\n", Dest::Home);
-    // It is at home: that is not proposed.
+    // It is at home, which is not proposed.
     check(4714, "m\n", Dest::Node(name("n3")));
 }
 
 #[test]
-fn questions_that_wait_are_bounded() {
+fn pending_requests_are_bounded() {
     let mut shown = farm();
     shown.press(KeyCode::Down);
     for _ in 0..PENDING_MAX {
@@ -193,14 +193,14 @@ fn questions_that_wait_are_bounded() {
 }
 
 #[test]
-fn processes_of_other_homes_are_explained_and_not_touched() {
+fn processes_of_other_homes_are_explained_but_not_moved() {
     let mut shown = farm();
     assert_eq!(shown.keys("a"), Some(Action::All(true)));
     let foreign = ProcInfo {
         stay: Some(Stay::Traced),
         ..proc(4711, "n3", "n3")
     };
-    shown.look(nodes(), vec![foreign]);
+    shown.snapshot(nodes(), vec![foreign]);
     shown.press(KeyCode::Down);
     for key in ["m", "p"] {
         assert_eq!(shown.keys(key), None);
@@ -217,7 +217,7 @@ fn processes_of_other_homes_are_explained_and_not_touched() {
 }
 
 #[test]
-fn a_refusal_does_not_stand_in_the_way() {
+fn refusal_during_other_input_is_a_note() {
     let mut shown = farm();
     shown.press(KeyCode::Down);
     let Some(Action::Ask(question)) = shown.keys("m\n") else {
@@ -228,23 +228,23 @@ fn a_refusal_does_not_stand_in_the_way() {
         message: "it stays".into(),
         hint: "wait".into(),
     };
-    shown.told(Event::Answer(question, Err(no)));
+    shown.send(Event::Answer(question, Err(no)));
     assert!(shown.state.popup.is_none());
     assert_eq!(shown.state.note(), Some("it stays"));
 }
 
 #[test]
-fn moves_lead_to_their_process() {
+fn keys_on_a_move_act_on_its_process() {
     let mut shown = farm();
     shown.keys("\t");
     assert_eq!(shown.state.pane, Pane::Moves);
     shown.press(KeyCode::Down);
-    let asked = Action::Ask(Question::Why(who(4713)));
+    let asked = Action::Ask(Question::Why(id(4713)));
     assert_eq!(shown.keys("w"), Some(asked));
 }
 
 #[test]
-fn the_way_out() {
+fn quit_and_interrupt_keys_end_the_screen() {
     let mut shown = farm();
     assert_eq!(shown.keys("?q"), None);
     assert_eq!(shown.keys("q"), Some(Action::Quit));
@@ -255,10 +255,10 @@ fn the_way_out() {
     }
     assert_eq!(shown.control('z'), Some(Action::Suspend));
     assert_eq!(shown.control('l'), Some(Action::Redraw));
-    let signal = |shown: &mut Shown, n| shown.told(Event::Signal(n));
+    let signal = |shown: &mut Shown, n| shown.send(Event::Signal(n));
     assert_eq!(signal(&mut shown, 15), Some(Action::Die(15)));
     assert_eq!(signal(&mut shown, 18), Some(Action::Redraw));
     assert_eq!(signal(&mut shown, 20), Some(Action::Suspend));
-    let gone = shown.told(Event::Gone("EIO".into()));
+    let gone = shown.send(Event::Gone("EIO".into()));
     assert_eq!(gone, Some(Action::Fail("EIO".into())));
 }

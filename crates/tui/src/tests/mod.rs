@@ -1,4 +1,4 @@
-//! A farm to be shown, and a screen that shows it.
+//! A farm for tests, and a screen that shows it.
 
 mod frames;
 mod keys;
@@ -97,7 +97,7 @@ pub fn nodes() -> Vec<NodeInfo> {
     vec![node("n1", 0.26), slow, node("n3", 0.9), gone]
 }
 
-/// Seven processes, after a number of `looks` a second apart.
+/// Seven processes, after a number of snapshots a second apart.
 pub fn procs(looks: u64) -> Vec<ProcInfo> {
     let at = |i: u64, home, place| {
         let (age_ms, cpu_ms) = (15_000 * i + 1000 * looks, 9_000 * i + 130 * i * looks);
@@ -139,50 +139,50 @@ impl Shown {
         let size = Size { width, height };
         let state = State::new(look, size, Duration::from_secs(1), false);
         let mut shown = Shown { state, seconds: 0 };
-        shown.told(Event::Farm {
+        shown.send(Event::Farm {
             farm: "4f0c2a9e12ab34cd".into(),
             node: name("n1"),
         });
         shown
     }
 
-    /// The farm of four, looked at twice; between the looks one process moved.
+    /// The farm of four, in two snapshots; between them one process moved.
     pub fn farm(look: Look, width: u16, height: u16) -> Shown {
         let mut shown = Shown::new(look, width, height);
         let mut before = procs(0);
         before[2].place = name("n3");
         before[2].moves = 0;
-        shown.look(nodes(), before);
-        shown.look(nodes(), procs(1));
+        shown.snapshot(nodes(), before);
+        shown.snapshot(nodes(), procs(1));
         shown
     }
 
-    /// A second later, the daemon tells this.
-    pub fn look(&mut self, nodes: Vec<NodeInfo>, procs: Vec<ProcInfo>) {
+    /// The daemon's answers, a second later.
+    pub fn snapshot(&mut self, nodes: Vec<NodeInfo>, procs: Vec<ProcInfo>) {
         self.seconds += 1;
-        self.told(Event::Nodes(nodes));
-        self.told(Event::Procs(procs));
+        self.send(Event::Nodes(nodes));
+        self.send(Event::Procs(procs));
     }
 
     pub fn wait(&mut self, seconds: u64) {
         self.seconds += seconds;
-        self.told(Event::Tick);
+        self.send(Event::Tick);
     }
 
-    pub fn told(&mut self, event: Event) -> Option<Action> {
+    pub fn send(&mut self, event: Event) -> Option<Action> {
         self.state.update(Duration::from_secs(self.seconds), event)
     }
 
     pub fn press(&mut self, code: KeyCode) -> Option<Action> {
-        self.told(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+        self.send(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
     }
 
     pub fn control(&mut self, c: char) -> Option<Action> {
         let key = KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
-        self.told(Event::Key(key))
+        self.send(Event::Key(key))
     }
 
-    /// The last key's action.
+    /// Presses the keys; returns the last one's action.
     pub fn keys(&mut self, keys: &str) -> Option<Action> {
         keys.chars()
             .map(|c| match c {

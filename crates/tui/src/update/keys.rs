@@ -1,11 +1,11 @@
-//! What becomes of the state when a key is pressed.
+//! Updates of the state by keys.
 
 use super::{FILTER_MAX, PENDING_MAX};
 use crate::keys::{Do, find, is_ctrl};
 use crate::layout::Pane;
 use crate::panel;
 use crate::popup::{self, Body, Popup};
-use crate::procs::Who;
+use crate::procs::ProcId;
 use crate::state::{Action, Question, State};
 use crate::{nodes, procs};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
@@ -74,16 +74,16 @@ impl State {
     /// Enter in a popup.
     fn accept(&mut self) -> Option<Action> {
         let popup = self.popup.take()?;
-        let Body::Choice(who, choices) = popup.body else {
+        let Body::Choice(id, choices) = popup.body else {
             return None;
         };
         let dest = choices.into_iter().nth(popup.at)?.dest;
-        self.ask(Question::Migrate(who, dest))
+        self.ask(Question::Migrate(id, dest))
     }
 
     fn ask(&mut self, question: Question) -> Option<Action> {
         if self.pending.len() >= PENDING_MAX {
-            self.say(format!(
+            self.show_note(format!(
                 "{PENDING_MAX} answers are awaited already; wait for one"
             ));
             return None;
@@ -147,7 +147,7 @@ impl State {
         }
     }
 
-    /// Sorts by the next column that is shown, or the one before.
+    /// Sorts by the next or the previous column that is shown.
     fn sort(&mut self, by: isize) {
         let next = |shown: Vec<usize>, sort: usize| {
             let at = shown.iter().position(|i| *i == sort);
@@ -166,7 +166,7 @@ impl State {
         self.rearrange();
     }
 
-    /// One thing a time: the filter, then the choice.
+    /// One thing a time: the filter, then the selection.
     fn back(&mut self) {
         self.note = None;
         let filter = match self.pane {
@@ -186,7 +186,7 @@ impl State {
 
     fn processes_of_node(&mut self) {
         let Some(node) = &self.node_list.chosen else {
-            return self.say("choose a node first: Up, Down".into());
+            return self.show_note("choose a node first: Up, Down".into());
         };
         self.proc_list.filter = format!("@{node}");
         self.pane = Pane::Procs;
@@ -199,7 +199,7 @@ impl State {
             Pane::Procs => "choose a process first: Up, Down",
             Pane::Moves => "choose the move of a process that still runs: Up, Down",
         };
-        self.say(how.into());
+        self.show_note(how.into());
     }
 
     fn why(&mut self) -> Option<Action> {
@@ -208,13 +208,13 @@ impl State {
             return None;
         };
         let mut popup = Popup::why(proc);
-        let who = proc.who.clone();
-        if self.node.as_ref() != Some(&who.home) {
-            popup.body = Body::Why(who, popup::known(proc));
+        let id = proc.id.clone();
+        if self.node.as_ref() != Some(&id.home) {
+            popup.body = Body::Why(id, popup::known(proc));
             self.popup = Some(popup);
             return None;
         }
-        let action = self.ask(Question::Why(who));
+        let action = self.ask(Question::Why(id));
         if action.is_some() {
             self.popup = Some(popup);
         }
@@ -225,10 +225,10 @@ impl State {
         let Some(proc) = self.chosen() else {
             return self.nothing_chosen();
         };
-        let Who { home, pid, .. } = &proc.who;
+        let ProcId { home, pid, .. } = &proc.id;
         if self.node.as_ref() != Some(home) {
             let note = format!("the home of {pid} is {home}: its processes are moved from there");
-            return self.say(note);
+            return self.show_note(note);
         }
         let popup = match does {
             Do::Pin => Popup::pin(proc),
