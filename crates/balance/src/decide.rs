@@ -1,6 +1,6 @@
 //! Decides which processes should move.
 //!
-//! From: `gossip/src/vector.rs` (the load data). Next: `noded/src/act.rs` (orders the moves).
+//! From: `gossip/src/vector.rs` (the load data). Next: `noded/src/policy/act.rs` (orders the moves).
 
 use crate::cost::{
     Slot, flying_kib, forward_permille, leaving_kib, left_kib, need_kib, price_ms, reserve_kib,

@@ -87,7 +87,10 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "memory to come is locked (MCL_FUTURE)",
         names![mm_struct: def_flags],
-        stays("UnsupportedCall", "crates/keeper/src/deputy/region_setup.rs"),
+        stays(
+            "UnsupportedCall",
+            "crates/keeper/src/deputy/region_setup.rs",
+        ),
         &["advice"],
     ),
     row(

@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = &[
         Credentials,
         "a program that has rights of its own",
         names![],
-        stays("Privileged", "crates/noded/src/moves.rs"),
+        stays("Privileged", "crates/noded/src/work/migrate.rs"),
         &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
@@ -95,7 +95,7 @@ pub const ROWS: &[Row] = &[
         Credentials,
         "what the user has: processes, signals, locked memory",
         names![cred: user ucounts],
-        at_home("crates/keeper/src/family.rs"),
+        at_home("crates/keeper/src/calls/fork_and_map.rs"),
         &["rlimits"],
     ),
     row(

@@ -44,7 +44,7 @@ pub const ROWS: &[Row] = &[
         Mapping,
         "a socket of TCP that is mapped to receive (tcp_mmap)",
         names![],
-        stays("DeviceMapping", "crates/keeper/src/family.rs"),
+        stays("DeviceMapping", "crates/keeper/src/calls/fork_and_map.rs"),
         &["sockmaps"],
     ),
     row(
@@ -213,7 +213,7 @@ pub const ROWS: &[Row] = &[
         Mapping,
         "sealed by mseal",
         names![=> VmFlag("sl"), Call("mseal")],
-        stays("SealedMapping", "crates/keeper/src/reasons.rs"),
+        stays("SealedMapping", "crates/keeper/src/moves/eligibility.rs"),
         &["every_stay_reason_is_reported_with_remedy"],
     )
     .since(6, 10),

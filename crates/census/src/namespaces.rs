@@ -30,7 +30,10 @@ pub const ROWS: &[Row] = &[
             nsproxy: pid_ns_for_children
             => Proc("ns/pid"), Proc("ns/pid_for_children")
         ],
-        stays("ForeignPidNamespace", "crates/keeper/src/reasons.rs"),
+        stays(
+            "ForeignPidNamespace",
+            "crates/keeper/src/moves/eligibility.rs",
+        ),
         &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
@@ -41,7 +44,7 @@ pub const ROWS: &[Row] = &[
             nsproxy: time_ns time_ns_for_children
             => Proc("ns/time"), Proc("ns/time_for_children"), Proc("timens_offsets")
         ],
-        stays("KernelState", "crates/keeper/src/reasons.rs"),
+        stays("KernelState", "crates/keeper/src/moves/eligibility.rs"),
         &["timespaces"],
     ),
     row(

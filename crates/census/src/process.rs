@@ -1,7 +1,7 @@
 //! State shared by the threads of a process: its family, its session and terminal, its limits.
 
 const PROCESS: &str = "crates/abi/src/x86_64/process.rs";
-const FAMILY: &str = "crates/keeper/src/family.rs";
+const FAMILY: &str = "crates/keeper/src/calls/fork_and_map.rs";
 
 use crate::Name::{Call, Prctl, Proc, Status};
 use crate::Owner::{Process, Session};
@@ -28,7 +28,7 @@ pub const ROWS: &[Row] = &[
             task_struct: ptrace ptraced ptracer_cred ptrace_message last_siginfo
             => Call("ptrace")
         ],
-        stays("Traced", "crates/keeper/src/reasons.rs"),
+        stays("Traced", "crates/keeper/src/moves/eligibility.rs"),
         &[
             "every_stay_reason_is_reported_with_remedy",
             "moved_process_is_visible_and_controllable_at_home",
@@ -42,7 +42,7 @@ pub const ROWS: &[Row] = &[
             signal_struct: group_exit_code group_exec_task
             => Call("exit_group"), Call("exit")
         ],
-        at_home("crates/keeper/src/tree.rs"),
+        at_home("crates/keeper/src/events/dispatch.rs"),
         &["exitorders", "waits"],
     ),
     row(
@@ -50,7 +50,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "stop by job control",
         names![signal_struct: group_stop_count flags => Status("State")],
-        at_home("crates/keeper/src/signals.rs"),
+        at_home("crates/keeper/src/signals/route.rs"),
         &["stops", "jobs", "waits"],
     ),
     row(
@@ -115,7 +115,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "RLIMIT_CPU",
         names![],
-        stays("UnsupportedCall", "crates/keeper/src/reasons.rs"),
+        stays("UnsupportedCall", "crates/keeper/src/moves/eligibility.rs"),
         &["limits", "givens"],
     ),
     row(
@@ -137,7 +137,7 @@ pub const ROWS: &[Row] = &[
             signal_struct: oom_flag_origin oom_score_adj oom_score_adj_min oom_mm
             => Proc("oom_adj"), Proc("oom_score_adj"), Proc("oom_score")
         ],
-        at_home("crates/host/src/sys.rs"),
+        at_home("crates/host/src/isolation/sys.rs"),
         &["selflinks"],
     ),
     row(
@@ -145,7 +145,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "not dumpable: the kernel refuses to let others read its memory",
         names![=> Prctl(3, "PR_GET_DUMPABLE"), Prctl(4, "PR_SET_DUMPABLE")],
-        stays("NotDumpable", "crates/keeper/src/reasons.rs"),
+        stays("NotDumpable", "crates/keeper/src/moves/eligibility.rs"),
         &["every_stay_reason_is_reported_with_remedy", "prctls"],
     ),
     row(
@@ -156,7 +156,7 @@ pub const ROWS: &[Row] = &[
             signal_struct: core_state
             => Status("CoreDumping"), Proc("coredump_filter")
         ],
-        at_home("crates/keeper/src/cores.rs"),
+        at_home("crates/keeper/src/signals/coredump.rs"),
         &["moved_process_is_visible_and_controllable_at_home"],
     ),
     row(
@@ -164,7 +164,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "arguments and environment as others read them",
         names![=> Proc("cmdline"), Proc("environ")],
-        carried("crates/host/src/words.rs"),
+        carried("crates/host/src/calls/cmdline.rs"),
         &["selflinks", "childfiles", "procself"],
     ),
     row(

@@ -1,6 +1,6 @@
 //! ptrace(2): requests without a row together with the state that they show. Tracer and traced process stay home.
 
-const REASONS: &str = "crates/keeper/src/reasons.rs";
+const REASONS: &str = "crates/keeper/src/moves/eligibility.rs";
 const TESTS: &[&str] = &["every_stay_reason_is_reported_with_remedy"];
 
 use crate::Name::Ptrace;

@@ -86,7 +86,7 @@ pub const ROWS: &[Row] = &[
             thread_struct: tls_array
             => Ptrace(25, "PTRACE_GET_THREAD_AREA"), Ptrace(26, "PTRACE_SET_THREAD_AREA")
         ],
-        stays("ThirtyTwoBit", "crates/host/src/serve.rs"),
+        stays("ThirtyTwoBit", "crates/host/src/calls/dispatch.rs"),
         &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(

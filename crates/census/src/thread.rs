@@ -5,7 +5,7 @@ use crate::Owner::Thread;
 use crate::{Row, at_home, carried, names, row, stays};
 
 const THREAD: &str = "crates/migrate/src/image/thread.rs";
-const FAMILY: &str = "crates/keeper/src/family.rs";
+const FAMILY: &str = "crates/keeper/src/calls/fork_and_map.rs";
 
 pub const ROWS: &[Row] = &[
     row(
@@ -87,7 +87,7 @@ pub const ROWS: &[Row] = &[
             restart_block: arch_data fn futex nanosleep poll
             => Call("restart_syscall")
         ],
-        at_home("crates/keeper/src/hollow.rs"),
+        at_home("crates/keeper/src/moves/hollow.rs"),
         &["restarts", "eintrs", "timers", "futexwaits"],
     ),
     row(
@@ -114,7 +114,7 @@ pub const ROWS: &[Row] = &[
                 Ptrace(0x420c, "PTRACE_SECCOMP_GET_FILTER"),
                 Ptrace(0x420d, "PTRACE_SECCOMP_GET_METADATA")
         ],
-        stays("OwnFilter", "crates/keeper/src/reasons.rs"),
+        stays("OwnFilter", "crates/keeper/src/moves/eligibility.rs"),
         &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(
@@ -125,7 +125,7 @@ pub const ROWS: &[Row] = &[
             => Prctl(38, "PR_SET_NO_NEW_PRIVS"), Prctl(39, "PR_GET_NO_NEW_PRIVS"),
                 Status("NoNewPrivs")
         ],
-        stays("OwnFilter", "crates/keeper/src/reasons.rs"),
+        stays("OwnFilter", "crates/keeper/src/moves/eligibility.rs"),
         &["prctls"],
     ),
     row(
@@ -133,7 +133,7 @@ pub const ROWS: &[Row] = &[
         Thread,
         "personality(2)",
         names![task_struct: personality => Proc("personality"), Call("personality")],
-        carried("crates/host/src/arrive.rs"),
+        carried("crates/host/src/moves/build_threads.rs"),
         &["personas"],
     ),
     row(
@@ -149,7 +149,7 @@ pub const ROWS: &[Row] = &[
         Thread,
         "a vfork child that has its parent's memory, and the parent that waits for it",
         names![task_struct: vfork_done => Call("vfork")],
-        stays("Busy", "crates/keeper/src/reasons.rs"),
+        stays("Busy", "crates/keeper/src/moves/eligibility.rs"),
         &["spawns", "spawnfails"],
     ),
     row(
@@ -160,7 +160,7 @@ pub const ROWS: &[Row] = &[
             task_struct: io_uring
             => Call("io_uring_setup"), Call("io_uring_enter"), Call("io_uring_register")
         ],
-        stays("IoUring", "crates/keeper/src/reasons.rs"),
+        stays("IoUring", "crates/keeper/src/moves/eligibility.rs"),
         &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(

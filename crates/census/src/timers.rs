@@ -45,7 +45,7 @@ pub const ROWS: &[Row] = &[
             task_struct: posix_cputimers posix_cputimers_work;
             signal_struct: posix_cputimers cputimer
         ],
-        stays("UnsupportedCall", "crates/keeper/src/reasons.rs"),
+        stays("UnsupportedCall", "crates/keeper/src/moves/eligibility.rs"),
         &["profiles"],
     ),
     row(
@@ -83,7 +83,7 @@ pub const ROWS: &[Row] = &[
         Timer,
         "time that is left of waits under way",
         names![=> Call("nanosleep"), Call("clock_nanosleep"), Call("poll")],
-        carried("crates/keeper/src/waits.rs"),
+        carried("crates/keeper/src/restart/wait_deadlines.rs"),
         &["timers", "restarts", "timerthreads"],
     ),
     row(
@@ -99,7 +99,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "monotonic and boot time go on",
         names![=> Call("clock_gettime"), Call("gettimeofday"), Call("time")],
-        carried("crates/host/src/start.rs"),
+        carried("crates/host/src/home/first_connection.rs"),
         &["clocks"],
     ),
     row(
@@ -107,7 +107,7 @@ pub const ROWS: &[Row] = &[
         Process,
         "wall time",
         names![=> Call("clock_settime"), Call("adjtimex")],
-        stays("ClocksApart", "crates/noded/src/clocks.rs"),
+        stays("ClocksApart", "crates/noded/src/work/clocks.rs"),
         &["every_stay_reason_is_reported_with_remedy"],
     ),
     row(

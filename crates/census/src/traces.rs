@@ -142,7 +142,7 @@ pub const ROWS: &[Row] = &[
         "files that Armento keeps open when the program has closed and unmapped them",
         names![],
         invisible(
-            "closed when the last process of its tree is home (crates/keeper/src/family.rs); umount comes home first",
+            "closed when the last process of its tree is home (crates/keeper/src/calls/fork_and_map.rs); umount comes home first",
         ),
         &["stales"],
     ),
@@ -203,7 +203,7 @@ pub const ROWS: &[Row] = &[
         Trace,
         "core dumps: mappings and registers",
         names![],
-        carried("crates/keeper/src/cores.rs"),
+        carried("crates/keeper/src/signals/coredump.rs"),
         &["moved_process_is_visible_and_controllable_at_home"],
     ),
     row(
@@ -211,7 +211,7 @@ pub const ROWS: &[Row] = &[
         Trace,
         "ETXTBSY for writers of the program's file",
         names![],
-        at_home("crates/keeper/src/hollow.rs"),
+        at_home("crates/keeper/src/moves/hollow.rs"),
         &["alike"],
     ),
 ];

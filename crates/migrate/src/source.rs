@@ -1,6 +1,6 @@
 //! The source: writes what [`crate::target`] reads.
 //!
-//! From: `keeper/src/depart.rs` (home) or `host/src/depart.rs` (body). Next: `target.rs`.
+//! From: `keeper/src/moves/out.rs` (home) or `host/src/moves/depart.rs` (body). Next: `target.rs`.
 //!
 //! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest. For a process that writes
 //! faster than the link carries, most comes after the flip: `sweep.rs`.
@@ -31,7 +31,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 /// Bytes of pages in one frame: read, examined and sent while they are in the nearest caches. With four times as many
-/// the same gigabytes take a fifth more of the processor (docs/rfd/0004-in-milliseconds.md).
+/// the same gigabytes take a fifth more of the processor (docs/measurements/pages.md).
 const BLOCK: usize = 128 << 10;
 /// Size of a huge page on x86-64.
 const HUGE_PAGE: u64 = 2 << 20;

@@ -1,6 +1,6 @@
 //! The target: reads what [`crate::source`] writes and rebuilds the process.
 //!
-//! From: `source.rs`. Next: the owner's thaw (`host/src/arrive.rs`, `keeper/src/arrive.rs`); pages that come after the
+//! From: `source.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/moves/home.rs`); pages that come after the
 //! flip: `fetch.rs`.
 
 use crate::Result;

@@ -182,7 +182,7 @@ impl World {
         true
     }
 
-    /// As daemons do (`noded/src/act.rs`), but the end of a process triggers no immediate decision.
+    /// As daemons do (`noded/src/policy/act.rs`), but the end of a process triggers no immediate decision.
     fn step_us(&self, home: usize) -> u64 {
         let youngest = self.homes[home].last();
         let age_us = youngest.map_or(0, |p| self.now.saturating_sub(self.procs[*p].job.start_us));

@@ -1,7 +1,7 @@
 //! Breakpoints that other processes set in a program's text: uprobes (perf, bpftrace, systemtap) and debuggers. On
 //! another node nothing would handle them, and SIGTRAP would end the program.
 //!
-//! From: the first examination of a process (`keeper/src/reasons.rs`). Next: nothing: such a process stays.
+//! From: the first examination of a process (`keeper/src/moves/eligibility.rs`). Next: nothing: such a process stays.
 
 use super::files;
 use armento_tracee::PAGE;

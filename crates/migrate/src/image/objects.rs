@@ -2,7 +2,7 @@
 //!
 //! Some have no name: MAP_SHARED | MAP_ANONYMOUS, and files of /dev/shm that are unlinked and that no process has open
 //! any more (glibc's semaphores after sem_unlink). Others persist without any mapping: System V segments and files in
-//! /dev/shm; they travel under extra checks (`keeper/src/lasting.rs`).
+//! /dev/shm; they travel under extra checks (`keeper/src/sharing/named_shm.rs`).
 //!
 //! At home the deputies keep such mappings, so that the object exists as long as a process maps it. At a host a memfd
 //! represents it; from its name, which [`object_of`] parses, the next survey knows the object.

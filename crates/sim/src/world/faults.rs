@@ -5,7 +5,7 @@ use super::things::{Daemon, Event, Fault};
 use crate::machine::{Machine, TaskId};
 use armento_model::Stay;
 
-/// Time until membership detects that a node is gone, or is back (SWIM's probe and suspicion, `noded/src/members.rs`).
+/// Time until membership detects that a node is gone, or is back (SWIM's probe and suspicion, `noded/src/gossip/timing.rs`).
 const NOTICE_US: u64 = 5_000_000;
 
 impl World {
