@@ -15,16 +15,18 @@ const OPTIONS: [&str; 7] = [
     "--spread",
     "--portable",
 ];
-/// Starts of each: how far `armento run` has come when the order arrives differs from one to the next.
+/// Starts of each, and in the long run: how far `armento run` has come when the order arrives differs between them.
 const STARTS: usize = 3;
+const STARTS_LONG: usize = 30;
 
 #[test]
 fn an_order_that_overtakes_run_moves_the_program_that_it_becomes() {
     let Some(farm) = Farm::up("orders", None) else {
         return;
     };
+    let starts = if lab::long() { STARTS_LONG } else { STARTS };
     for options in OPTIONS {
-        for _ in 0..STARTS {
+        for _ in 0..starts {
             let started = farm.sh(
                 "n1",
                 &format!(

@@ -24,7 +24,7 @@ fn set_or(name: &str, default: &str) -> String {
 }
 
 #[test]
-fn every_guest_is_away_what_it_is_natively_between_all_kernels() {
+fn every_guest_behaves_natively_between_all_kernels() {
     let (old, new) = (Kernel::V6_1, Kernel::V6_12);
     let Some(farm) = Farm::up_long(Kind::Full, &[new, new, old, old]) else {
         return;

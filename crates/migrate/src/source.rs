@@ -31,7 +31,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 /// Bytes of pages in one frame: read, examined and sent while they are in the nearest caches. With four times as many
-/// the same gigabytes take a fifth more of the processor (docs/measurements/pages.md).
+/// the same gigabytes take a fifth more of the processor (docs/measurements/bulk.md).
 const BLOCK: usize = 128 << 10;
 /// Size of a huge page on x86-64.
 const HUGE_PAGE: u64 = 2 << 20;
