@@ -28,6 +28,7 @@ fn weigh_all(records: &[Record], weight: Option<u64>) {
 
 /// Orders home every process that is not allowed where it is.
 pub fn enforce_settings(node: &Node) {
+    let weight = node.settings().guest_weight();
     let mut core = node.lock();
     if core.leaving {
         return;
@@ -46,7 +47,6 @@ pub fn enforce_settings(node: &Node) {
             recall(node, core, pid, what);
         }
     }
-    let weight = node.settings().guest_weight();
     let mut leave = Vec::new();
     for (home, uid) in core.hosts.owners() {
         let Some((stay, why, whom, patience)) = unwelcome(node, core, &home, uid) else {
