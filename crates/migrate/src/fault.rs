@@ -43,7 +43,7 @@ pub fn side_of(tree: TreeId) {
             }
         };
         // If no thread can be started, failpoints still work.
-        let _ = armento_tracee::aside::start("faults", watch);
+        let _ = armento_tracee::spawn::start("faults", watch);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::PAGE;
 use armento_tracee::pages::Run;
-use armento_tracee::slice::Stretch;
+use armento_tracee::sched_slice::Stretch;
 use armento_tracee::sys;
 use armento_tracee::uffd::{Asked, Uffd, Unput};
 use armento_wire::codec::Grow;

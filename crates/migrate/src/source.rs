@@ -17,7 +17,7 @@ use crate::watch::{Rest, Watch};
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::pages::{self, Backing, Pagemap, Run};
-use armento_tracee::slice::Patient;
+use armento_tracee::sched_slice::Patient;
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{PAGE, status, sys};
 use armento_wire::bulk;

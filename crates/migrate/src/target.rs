@@ -13,7 +13,7 @@ use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
-use armento_tracee::slice::Patient;
+use armento_tracee::sched_slice::Patient;
 use armento_wire::bulk;
 use armento_wire::codec::Grow;
 use armento_wire::pages;

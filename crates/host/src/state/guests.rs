@@ -9,7 +9,7 @@ use armento_migrate::image::Area;
 use armento_migrate::stop::Halted;
 use armento_model::{MoveId, Pid, Tid};
 use armento_sense::Withheld;
-use armento_tracee::demand::Demand;
+use armento_tracee::cpu_demand::Demand;
 use armento_tracee::inject::Passage;
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;

@@ -20,9 +20,9 @@ use armento_abi::{BadCall, Otherwise, Place};
 use armento_client::api::Dest;
 use armento_migrate::stop::DEFAULT_NOTHING;
 use armento_model::Pid;
-use armento_tracee::aside;
 use armento_tracee::inject::bit;
 use armento_tracee::region::DATA;
+use armento_tracee::spawn;
 use armento_tracee::sys::SigInfo;
 use armento_wire::WireError;
 use armento_wire::call::{CALL, decode_call};
@@ -122,7 +122,7 @@ fn after_settling(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send
         return keep.tracer.post(end);
     }
     let keep = keep.clone();
-    aside::soon("settle", move || {
+    spawn::soon("settle", move || {
         settle_ended(&keep, pid);
         keep.tracer.post(end);
     });

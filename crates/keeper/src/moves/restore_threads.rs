@@ -12,11 +12,11 @@ use armento_migrate::image::{
 use armento_migrate::stop::Halted;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
-use armento_tracee::hand::World;
 use armento_tracee::inject::{self, Call, Hold, NEVER_BLOCK, Unfiltered, bit};
 use armento_tracee::region::{BOOTHS, Code};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Regs};
+use armento_tracee::tracer_thread::World;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -10,9 +10,9 @@ use armento_migrate::MigrateError;
 use armento_migrate::image::thread::{ERESTARTNOHAND, ERESTARTNOINTR};
 use armento_migrate::stop::delicate_call;
 use armento_model::{Pid, Tid};
-use armento_tracee::hand::World;
 use armento_tracee::region::Code;
 use armento_tracee::trace::{self, Status, Stop};
+use armento_tracee::tracer_thread::World;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
