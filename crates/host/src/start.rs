@@ -121,7 +121,7 @@ fn run() -> Result<(), Failure> {
         withheld,
     };
     let host = Arc::new(Host { shared, tracer });
-    armento_migrate::fault::side_of(host.start.tree);
+    armento_migrate::failpoint::side_of(host.start.tree);
     let h = host.clone();
     spawn::start("serve", move || calls::serve(&h))?;
     let h = host.clone();

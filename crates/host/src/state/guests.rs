@@ -6,7 +6,7 @@ use super::siginfo_cookies::SiginfoCookies;
 use crate::inject::ForeignVdso;
 use armento_client::api::CpuSet;
 use armento_migrate::image::Area;
-use armento_migrate::stop::Halted;
+use armento_migrate::stop_threads::Halted;
 use armento_model::{MoveId, Pid, Tid};
 use armento_sense::Withheld;
 use armento_tracee::cpu_demand::Demand;

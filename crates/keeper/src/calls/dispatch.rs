@@ -18,7 +18,7 @@ use crate::state::{Keep, MoveEvent, Task, Tree, Why};
 use crate::sync::lock;
 use armento_abi::{BadCall, Otherwise, Place};
 use armento_client::api::Dest;
-use armento_migrate::stop::DEFAULT_NOTHING;
+use armento_migrate::stop_threads::DEFAULT_NOTHING;
 use armento_model::Pid;
 use armento_tracee::inject::bit;
 use armento_tracee::region::DATA;

@@ -7,7 +7,7 @@ use crate::hosts::end_with_host;
 use crate::signals::{child_known, inherit_blocked};
 use crate::state::{Keep, Process, Tree};
 use crate::sync::lock;
-use armento_migrate::fault::point;
+use armento_migrate::failpoint::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::region::{self, Slot};

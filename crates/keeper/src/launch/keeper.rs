@@ -8,7 +8,7 @@ use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
 use crate::{daemon, sys};
 use armento_client::api::KeeperHello;
 use armento_client::{AskError, Session};
-use armento_migrate::stop::Grip;
+use armento_migrate::stop_threads::Grip;
 use armento_model::{Pid, TreeId};
 use armento_tracee::{spawn, status, trace, tracer_thread};
 use armento_wire::session;
@@ -93,7 +93,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         above: Vec::new(),
         ..hello
     };
-    armento_migrate::fault::side_of(tree_id);
+    armento_migrate::failpoint::side_of(tree_id);
     let Ok((tracer, event_loop)) = tracer_thread::new::<Tree>() else {
         return;
     };

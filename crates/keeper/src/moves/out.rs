@@ -18,7 +18,7 @@ use crate::deputy::HostLink;
 use crate::hosts::{connect_host, open_for_move};
 use crate::state::{Keep, MoveEvent};
 use crate::sync::lock;
-use armento_migrate::fault::point;
+use armento_migrate::failpoint::point;
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::Views;
 use armento_migrate::image::{ThreadState, mm};

@@ -13,7 +13,7 @@
 use armento_abi::sends;
 use armento_migrate::image::masked::Memory;
 use armento_migrate::image::{ThreadState, thread};
-use armento_migrate::stop::WHOLE_INPUT;
+use armento_migrate::stop_threads::WHOLE_INPUT;
 use armento_model::{Pid, Tid};
 use armento_tracee::trace::{self, Regs};
 use armento_tracee::{blocking, read_minimum};

@@ -6,7 +6,7 @@
 //! lies in memory, goes on as epoll_pwait, which differs in nothing else (epoll_wait(2)).
 
 use armento_migrate::image::{futex_wait, thread};
-use armento_migrate::stop::InCall;
+use armento_migrate::stop_threads::InCall;
 use armento_model::Tid;
 use armento_tracee::sleep_time::Last;
 use armento_tracee::sys;

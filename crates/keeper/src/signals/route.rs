@@ -11,7 +11,7 @@ use super::interrupted_calls::{force_result, turn_back_exec};
 use crate::state::{Keep, Tree};
 use crate::traced::{entry_stopped, follow_stopped, watched_stopped};
 use armento_migrate::image::timers;
-use armento_migrate::stop::Halted;
+use armento_migrate::stop_threads::Halted;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::sys::{self, SigInfo};

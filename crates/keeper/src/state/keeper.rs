@@ -29,7 +29,7 @@ use crate::sync::lock;
 use armento_client::api::KeeperHello;
 use armento_migrate::image::Processor;
 use armento_migrate::image::files::Names;
-use armento_migrate::stop::Halted;
+use armento_migrate::stop_threads::Halted;
 use armento_model::{NodeName, Pid, Tid, TreeId};
 use armento_tracee::sys as tsys;
 use armento_tracee::sys::SigInfo;
