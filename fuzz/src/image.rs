@@ -1,9 +1,9 @@
 //! The image of a process: decoded, checked, and the computations of a target before it changes anything.
 
 use crate::wire::message;
-use armento_migrate::alike::Like;
-use armento_migrate::carry::files_of;
+use armento_migrate::files::Like;
 use armento_migrate::image::areas::{Area, in_both, steps};
+use armento_migrate::image::files_of;
 use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, thread};
 use armento_migrate::target::{drop_calls, flag_calls, step_call};
 use armento_wire::talk::decode;

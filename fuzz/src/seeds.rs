@@ -5,7 +5,7 @@ use armento_client::api::{Answer, Ask, Body, Dest, HostUp, KeeperHello, Line, Or
 use armento_client::encode as line;
 use armento_gossip::{Entry, Tick, Vector};
 use armento_link::{Badge, Role, Token};
-use armento_migrate::alike::Like;
+use armento_migrate::files::Like;
 use armento_migrate::image::area::{Flags, GROWS, NO_RESERVE};
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::image::vdso::Vdso;

@@ -97,7 +97,7 @@ impl Place {
         ),
         (
             "host",
-            "Armento executes it on that node: fork, exec, mapped files, CPU time",
+            "Armento makes it on that node: fork, exec, mapped files, CPU time",
         ),
         ("home", "it is sent home, where the deputy executes it"),
         (

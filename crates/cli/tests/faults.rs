@@ -1,7 +1,7 @@
 //! One side of a move is killed, or frozen for a while, at every phase. In every case a program runs once: it ends with
 //! everything that a native run writes, or dies and has written a beginning of that.
 //!
-//! The failpoints are those of `migrate/src/fault.rs`. Freezing takes minutes: `make test-all`. To test one failpoint
+//! The failpoints are those of `migrate/src/failpoint.rs`. Freezing takes minutes: `make test-all`. To test one failpoint
 //! alone: `ARMENTO_FAULT_POINT`.
 
 mod lab;

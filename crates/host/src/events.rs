@@ -5,8 +5,8 @@
 use crate::state::GuestTable;
 use crate::threads;
 use armento_model::Tid;
-use armento_tracee::hand::World;
 use armento_tracee::trace::Status;
+use armento_tracee::tracer_thread::World;
 use std::time::Duration;
 
 /// A safety net only: nothing changes but by a report or a job.

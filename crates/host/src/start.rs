@@ -17,7 +17,7 @@ use armento_link::Listener;
 use armento_model::Stay;
 use armento_sense::Withheld;
 use armento_tracee::region::Region;
-use armento_tracee::{aside, hand, sys as tsys, uffd};
+use armento_tracee::{spawn, sys as tsys, tracer_thread, uffd};
 use armento_wire::session;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -80,12 +80,12 @@ fn run() -> Result<(), Failure> {
     let guests =
         privileges.used(|| isolation::start_guests(&region.file, region.len(), clock_ahead))?;
     privileges.give_up()?;
-    let (tracer, event_loop) = hand::new::<GuestTable>()?;
+    let (tracer, event_loop) = tracer_thread::new::<GuestTable>()?;
     let (zygote, listener) = inject::prepare(&guests, &region.code())?;
     tsys::frugal_malloc();
-    armento_tracee::slice::short();
+    armento_tracee::sched_slice::short();
     let files_max = tsys::all_descriptors() as usize / FILES_SHARE;
-    aside::spare()?;
+    spawn::spare()?;
     // Stacks of guests that are written to from here grow by our limit (see `state/stack_growth.rs`).
     let me = std::process::id() as i32;
     if let Some((_, hard)) = tsys::limit(me, libc::RLIMIT_STACK) {
@@ -121,25 +121,25 @@ fn run() -> Result<(), Failure> {
         withheld,
     };
     let host = Arc::new(Host { shared, tracer });
-    armento_migrate::fault::side_of(host.start.tree);
+    armento_migrate::failpoint::side_of(host.start.tree);
     let h = host.clone();
-    aside::start("serve", move || calls::serve(&h))?;
+    spawn::start("serve", move || calls::serve(&h))?;
     let h = host.clone();
-    aside::start("passage", move || threads::watch_injected_calls(&h))?;
+    spawn::start("passage", move || threads::watch_injected_calls(&h))?;
     let h = host.clone();
-    aside::start("talk", move || {
+    spawn::start("talk", move || {
         let _claim = h.home.reads();
         early.into_iter().for_each(|m| home::receive(&h, m));
         home::read_messages(&h, reader);
     })?;
     let h = host.clone();
     let to_us = listening.clone();
-    aside::start("accept", move || home::accept(&h, &to_us))?;
+    spawn::start("accept", move || home::accept(&h, &to_us))?;
     let h = host.clone();
-    aside::start("pulse", move || home::pulse(&h))?;
+    spawn::start("pulse", move || home::pulse(&h))?;
     let h = host.clone();
-    aside::start("alone", move || home::watch_link(&h))?;
-    aside::start("report", move || home::report_to_daemon(&host, &listening))?;
+    spawn::start("alone", move || home::watch_link(&h))?;
+    spawn::start("report", move || home::report_to_daemon(&host, &listening))?;
     // Other threads wait for this one; what it sends home is bounded by the threads of guests.
     session::never_wait();
     event_loop.hold(&mut table);

@@ -5,7 +5,7 @@
 //! if there is one. Its registers are changed and restored, its memory is not written.
 
 use crate::image::thread;
-use crate::stop::{Grip, delicate_call};
+use crate::stop_threads::{Grip, delicate_call};
 use crate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};

@@ -3,21 +3,19 @@
 //! From: `keeper/src/moves/out.rs` (home) or `host/src/moves/depart.rs` (body). Next: `target.rs`.
 //!
 //! Offer, then pre-copy rounds while the process runs, then (frozen by the owner) the rest. For a process that writes
-//! faster than the link carries, most comes after the flip: `sweep.rs`.
+//! faster than the link carries, most comes after the flip: `postcopy/push.rs`.
 
-use crate::fault::point;
+use crate::failpoint::point;
 use crate::image::areas::{self, Survey};
 use crate::image::flags::{self, ZEROS_MAX};
 use crate::image::{
     Accept, Area, Head, Kind, Layout, State, ThreadState, files_of, handlers, thread,
 };
-use crate::later::Unsent;
-use crate::pack::Pack;
-use crate::watch::{Rest, Watch};
+use crate::pages::{Pack, Rest, Unsent, Watch};
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::pages::{self, Backing, Pagemap, Run};
-use armento_tracee::slice::Patient;
+use armento_tracee::sched_slice::Patient;
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{PAGE, status, sys};
 use armento_wire::bulk;

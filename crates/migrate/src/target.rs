@@ -1,19 +1,19 @@
 //! The target: reads what [`crate::source`] writes and rebuilds the process.
 //!
 //! From: `source.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/moves/home.rs`); pages that come after the
-//! flip: `fetch.rs`.
+//! flip: `postcopy/fetch.rs`.
 
 use crate::Result;
-use crate::alike::Like;
-use crate::fault::point;
-use crate::fill::Filler;
+use crate::failpoint::point;
+use crate::files::Like;
 use crate::image::area::Flags;
 use crate::image::areas::{self, Step};
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
+use crate::pages::Filler;
 use armento_tracee::inject::{Call, Hold};
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
-use armento_tracee::slice::Patient;
+use armento_tracee::sched_slice::Patient;
 use armento_wire::bulk;
 use armento_wire::codec::Grow;
 use armento_wire::pages;

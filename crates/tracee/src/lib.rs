@@ -4,27 +4,27 @@
 //! This crate takes no decisions and uses no network. Start at [`trace`] (stops), then [`inject`] (injected calls) and
 //! [`region`] (the shared page in which deputies wait).
 
-pub mod aside;
+pub mod blocking;
 pub mod call;
 pub mod cpu;
-pub mod demand;
+pub mod cpu_demand;
 pub mod endless;
-pub mod hand;
 pub mod inject;
 pub mod maps;
-pub mod minimum;
 pub mod notify;
 pub mod owners;
 pub mod pages;
-pub mod patience;
+pub mod read_minimum;
 pub mod region;
-pub mod since;
-pub mod slice;
+pub mod sched_slice;
+pub mod sleep_time;
+pub mod spawn;
 pub mod status;
 pub mod sys;
 pub mod text;
 pub mod timers;
 pub mod trace;
+pub mod tracer_thread;
 pub mod trap;
 pub mod uffd;
 pub mod usage;

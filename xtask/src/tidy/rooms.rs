@@ -1,8 +1,9 @@
 //! The rooms of a crate: which module may import which.
 //!
 //! A room is a module at the top of a crate, a file or a directory. `crates/NAME/rooms.toml` lists the rooms from the
-//! top to the bottom; a room imports those below it only, and of a directory only what its `mod.rs` exports. No files
-//! import each other in a circle; in a crate without a list that is a warning. Tests may import anything.
+//! top to the bottom; a room imports those below it only, and of a directory only what its `mod.rs` exports: its
+//! items, and the files that it declares public. No files import each other in a circle. Tests may
+//! import anything.
 
 use super::Complaint;
 use super::files::File;
@@ -27,6 +28,8 @@ struct Crate<'a> {
     imports: BTreeMap<Module, Vec<Import>>,
     /// Exports of the face (`mod.rs`) of a directory, with the module that defines each.
     offered: BTreeMap<(Module, String), Module>,
+    /// Files of a folder that its face declares public: part of the face.
+    open: BTreeSet<Module>,
     list: Option<&'a File>,
 }
 
@@ -76,6 +79,15 @@ fn module(path: &str) -> Option<Module> {
 impl<'a> Crate<'a> {
     fn take(&mut self, module: Module, file: &'a File, imports: Vec<Import>) {
         self.files.insert(module.clone(), &file.path);
+        let public = |line: &str| {
+            let name = line
+                .strip_prefix("pub mod ")
+                .or(line.strip_prefix("pub(crate) mod "))?;
+            name.strip_suffix(';').map(str::to_owned)
+        };
+        let open = file.text.lines().filter_map(public);
+        self.open
+            .extend(open.map(|name| [module.as_slice(), &[name]].concat()));
         self.imports.insert(module, imports);
     }
 
@@ -136,6 +148,7 @@ impl<'a> Crate<'a> {
         let mut whole = Crate {
             files: self.files.clone(),
             imports: self.imports.clone(),
+            open: self.open.clone(),
             list: self.list,
             ..Crate::default()
         };
@@ -183,9 +196,7 @@ impl<'a> Crate<'a> {
         let one = |(from, to): (&&Module, &BTreeSet<Module>)| {
             let names: Vec<String> = to.iter().map(|m| m.join("::")).collect();
             let what = format!("is in a circle of imports: it imports {}", names.join(", "));
-            let mut found = Complaint::fail(self.files[*from], 0, what);
-            found.fails = self.list.is_some();
-            found
+            Complaint::fail(self.files[*from], 0, what)
         };
         to.iter().map(one).collect()
     }
@@ -218,7 +229,10 @@ impl<'a> Crate<'a> {
                         format!("{} imports {}, which is above it", from[0], path.join("::"));
                     found.push(Complaint::fail(file, line, what));
                 }
-                if path.len() > 1 && self.files.contains_key(&path[..2]) {
+                if path.len() > 1
+                    && self.files.contains_key(&path[..2])
+                    && !self.open.contains(&path[..2])
+                {
                     let what = format!("imports {} past the face of {room}", path.join("::"));
                     found.push(Complaint::fail(file, line, what));
                 }
@@ -275,6 +289,14 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_the_face_declares_public_is_part_of_it() {
+        let top = ("src/top.rs", "fn f() -> u8 { crate::low::part::deep() }");
+        let low = ("src/low/mod.rs", "pub mod part;");
+        let part = ("src/low/part.rs", "pub fn deep() -> u8 { 1 }");
+        assert_eq!(messages_of(&[LIST, low, top, part]), [""; 0]);
+    }
+
+    #[test]
     fn import_past_a_face_fails() {
         let top = ("src/top.rs", "fn f() -> u8 { crate::low::part::deep() }");
         let part = ("src/low/part.rs", "pub struct Thing;");
@@ -286,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn circle_fails_in_a_crate_with_a_list() {
+    fn circle_fails_in_any_crate() {
         let one = ("src/one.rs", "use crate::two::{self, B};");
         let two = ("src/two.rs", "use super::three;");
         let three = (
@@ -294,20 +316,13 @@ mod tests {
             "macro_rules! m { () => { crate::one::x() } }",
         );
         let beside = ("src/beside.rs", "use crate::one;");
-        let list = (
-            "rooms.toml",
-            "rooms = [\"beside\", \"one\", \"two\", \"three\"]",
-        );
-        let unlisted = check(&tree(&[one, two, three, beside]));
-        assert_eq!((unlisted.len(), unlisted[0].fails), (3, false));
-        let found = messages_of(&[list, one, two, three, beside]);
+        let found = messages_of(&[one, two, three, beside]);
         assert_eq!(
             found,
             [
                 "crates/a/src/one.rs:0: error: is in a circle of imports: it imports two",
                 "crates/a/src/three.rs:0: error: is in a circle of imports: it imports one",
                 "crates/a/src/two.rs:0: error: is in a circle of imports: it imports three",
-                "crates/a/src/three.rs:1: error: three imports one::x, which is above it",
             ]
         );
     }

@@ -45,7 +45,7 @@ const LONG_MS: (u64, u64) = (4000, 6000);
 /// Number of delayed threads in each life.
 const LATE: u32 = 3;
 
-/// Failpoints that keepers pass, and hosts (`migrate/src/fault.rs`).
+/// Failpoints that keepers pass, and hosts (`migrate/src/failpoint.rs`).
 const HOME: &[&str] = &[
     "source.offered",
     "source.copying",

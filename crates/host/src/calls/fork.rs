@@ -76,7 +76,7 @@ pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     let (host, thread, id) = (host.clone(), thread.clone(), n.id);
     if !w.has(libc::CLONE_VM) && thread.proc.pending_pages.any() {
         // A child would have empty pages where its parent's are still to come.
-        armento_tracee::aside::soon("whole", move || match thread.proc.pending_pages.wait() {
+        armento_tracee::spawn::soon("whole", move || match thread.proc.pending_pages.wait() {
             Ok(()) => ask(host, thread, id, w, special),
             Err(e) => {
                 drop(special);
@@ -148,7 +148,7 @@ fn ask(
         });
     };
     // One thread for each fork: forks are rare beside calls, and the listener must not wait.
-    armento_tracee::aside::soon("fork", work);
+    armento_tracee::spawn::soon("fork", work);
 }
 
 /// Breaks the thread out of its notification and makes the child in its own context.

@@ -44,7 +44,7 @@ pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     lock(&thread.call).waiting = Some(Waiting::Special);
     thread.proc.mapped.fetch_add(1, Ordering::AcqRel);
     let (host, thread, n) = (host.clone(), thread.clone(), *n);
-    armento_tracee::aside::soon("map", move || {
+    armento_tracee::spawn::soon("map", move || {
         serve(&host, &thread, &n);
         thread.proc.mapped.fetch_add(1, Ordering::AcqRel);
         drop(special);
@@ -62,7 +62,7 @@ pub fn mincore(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     };
     lock(&thread.call).waiting = Some(Waiting::Special);
     let (host, thread, id) = (host.clone(), thread.clone(), n.id);
-    armento_tracee::aside::soon("whole", move || {
+    armento_tracee::spawn::soon("whole", move || {
         match thread.proc.pending_pages.wait() {
             Ok(()) => {
                 lock(&thread.call).waiting = None;

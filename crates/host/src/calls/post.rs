@@ -6,7 +6,7 @@ use crate::state::{GuestThread, Host, Shared, Then, Waiting};
 use crate::sync::lock;
 use crate::threads;
 use armento_abi::Plan;
-use armento_migrate::stop::without_effect;
+use armento_migrate::stop_threads::without_effect;
 use armento_tracee::notify::Notice;
 use armento_tracee::status;
 use armento_wire::call::{AGAIN, Call};

@@ -5,7 +5,7 @@
 //! Names are keys ([`memfd_name`]), and a name appears only when its file is complete.
 
 use crate::sys;
-use armento_migrate::alike::SIZES;
+use armento_migrate::files::SIZES;
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::image::files::rescued;
 use armento_migrate::{MigrateError, Result};

@@ -5,7 +5,7 @@
 use super::cache::Draft;
 use super::local_copies;
 use super::table::FileTable;
-use armento_migrate::alike::Like;
+use armento_migrate::files::Like;
 use armento_migrate::image::files::FILE_MAX;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::Stay;

@@ -4,7 +4,7 @@
 //! what its first arrival would bring.
 
 use crate::sys;
-use armento_migrate::alike::{Like, read_through};
+use armento_migrate::files::{Like, read_through};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};

@@ -9,7 +9,7 @@ use armento_client::api::HostStart;
 use armento_link::Listener;
 use armento_link::{Badge, Duplex, LinkError, Reader, Role, Writer};
 use armento_model::ENGINE_VERSION;
-use armento_tracee::aside;
+use armento_tracee::spawn;
 use armento_wire::bulk::HELLO;
 use armento_wire::talk::{self, Hello, Purpose};
 use armento_wire::{WireError, read_frame};
@@ -121,7 +121,7 @@ pub fn accept(host: &Arc<Host>, listening: &Listener) {
                 };
                 let host = host.clone();
                 // Without a thread the link is closed, and the other side reports it.
-                let _ = aside::start("welcome", move || welcome(&host, link, &peer, pending));
+                let _ = spawn::start("welcome", move || welcome(&host, link, &peer, pending));
             }
             Err(LinkError::Refused(_)) => {}
             Err(_) => std::thread::sleep(Duration::from_millis(10)),

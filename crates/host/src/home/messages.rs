@@ -6,7 +6,7 @@ use crate::state::{HomeReader, Host};
 use crate::sync::lock;
 use crate::{calls, moves, sys, threads};
 use armento_model::Stay;
-use armento_tracee::aside;
+use armento_tracee::spawn;
 use armento_tracee::sys::SigInfo;
 use armento_wire::call::{PART, REPLY, decode_reply};
 use armento_wire::talk::{self, TALK, ToHome, ToHost};
@@ -73,7 +73,7 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
         }),
         ToHost::Warm { mv, files } => {
             let host = host.clone();
-            aside::soon("warm", move || {
+            spawn::soon("warm", move || {
                 for key in &files {
                     // A file that does not come now comes with its process.
                     calls::fetch_file(&host, key, false);
@@ -131,7 +131,7 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
         }
         ToHost::Send { mv, pid, to } => {
             let s = host.clone();
-            if let Err(e) = aside::start("send", move || moves::depart(&s, mv, pid, to)) {
+            if let Err(e) = spawn::start("send", move || moves::depart(&s, mv, pid, to)) {
                 let (stay, detail) = (Stay::NoRoom, format!("no thread for the move: {e}"));
                 host.home.send(&ToHome::Failed { mv, stay, detail });
             }

@@ -2,7 +2,7 @@
 
 use super::clone::{clone_args, made, wait_first_stop};
 use crate::isolation::Guests;
-use armento_migrate::stop::Grip;
+use armento_migrate::stop_threads::Grip;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_tracee::inject::{Hold, Passage};
 use armento_tracee::notify::{FILTER_FLAGS, Listener, SET_MODE_FILTER};

@@ -10,15 +10,15 @@ use crate::inject::{map_vdso, new_body};
 use crate::state::{Body, GuestTable, GuestThread, Process, TracedThread};
 use crate::sync::lock;
 use crate::{sys, threads};
-use armento_migrate::carry::files_of;
-use armento_migrate::fault::point;
-use armento_migrate::fetch::Fetch;
-use armento_migrate::fill::{Filler, StandIns};
+use armento_migrate::failpoint::point;
 use armento_migrate::image::areas::Area;
 use armento_migrate::image::files::rescued;
+use armento_migrate::image::files_of;
 use armento_migrate::image::{
     Head, Layout, State, flags, itimers, membarrier, mm, names, objects, sigs, thread,
 };
+use armento_migrate::pages::{Filler, StandIns};
+use armento_migrate::postcopy::Fetch;
 use armento_migrate::target::{drop_calls, relayout};
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};

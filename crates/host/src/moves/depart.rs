@@ -11,7 +11,7 @@ use crate::state::{GuestTable, Host, PREVIOUS_MAX, Pair, Process, Shared};
 use crate::sync::lock;
 use armento_client::api::CpuSet;
 use armento_link::{Badge, dial};
-use armento_migrate::fault::point;
+use armento_migrate::failpoint::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::flags::Noted;
 use armento_migrate::source::Job;

@@ -83,7 +83,7 @@ fn begin(guests: &mut GuestTable, mv: MoveId, pid: Pid) -> Result<(Arc<Process>,
     // SeqCst, as in `Special::begin`: one of the two sees the other.
     b.proc.freeze(FOR_MOVE, true);
     // After the flag was set: a call that is not seen here does not begin any more.
-    let sleepers = armento_migrate::stop::delicate(b.here)?;
+    let sleepers = armento_migrate::stop_threads::delicate(b.here)?;
     cpu::look_ahead(b.threads.values().map(|t| t.thread.here));
     let sleepers = sleepers.into_iter().map(|c| c.tid).collect();
     Ok((b.proc.clone(), sleepers))

@@ -7,7 +7,7 @@
 use crate::state::{GuestTable, Host, THROTTLE};
 use crate::threads;
 use armento_model::{Pid, Tid};
-use armento_tracee::{aside, slice, status, trace};
+use armento_tracee::{sched_slice, spawn, status, trace};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -35,10 +35,10 @@ pub fn on(host: &Arc<Host>, pid: Pid) -> Throttle {
     let (host, off, at) = (host.clone(), over.clone(), Arc::clone(&level));
     let (alive, ended) = mpsc::channel::<()>();
     // Without a thread the last round is a stop-and-copy.
-    let _ = aside::start("brake", move || {
+    let _ = spawn::start("brake", move || {
         let _alive = alive;
         // The thread that starts this one copies, with a long slice.
-        slice::short_again();
+        sched_slice::short_again();
         let slices = host
             .tracer
             .run(move |guests| shorten(guests, pid))
@@ -75,7 +75,7 @@ impl Drop for Throttle {
 fn shorten(guests: &mut GuestTable, pid: Pid) -> Vec<(Tid, u64)> {
     let threads = guests.bodies.get(&pid).map(|b| b.threads.values());
     let here = threads.into_iter().flatten().map(|t| t.thread.here);
-    here.filter_map(|tid| Some((tid, slice::shorten(tid)?)))
+    here.filter_map(|tid| Some((tid, sched_slice::shorten(tid)?)))
         .collect()
 }
 
@@ -88,7 +88,7 @@ fn restore(guests: &mut GuestTable, pid: Pid, slices: &[(Tid, u64)]) {
     for tid in b.threads.values().map(|t| t.thread.here) {
         let its = slices.iter().find(|(t, _)| *t == tid).map(|(_, s)| *s);
         if let Some(slice) = its.or(first) {
-            slice::restore(tid, slice);
+            sched_slice::restore(tid, slice);
         }
     }
 }

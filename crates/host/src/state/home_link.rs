@@ -2,7 +2,7 @@
 
 use crate::sync::lock;
 use armento_link::{Reader, Writer};
-use armento_tracee::aside;
+use armento_tracee::spawn;
 use armento_wire::call::{self, Call};
 use armento_wire::session::{Closer, Session};
 use armento_wire::talk::{self, Resume, SessionId, TALK, ToHome, ToHost, WELCOME};
@@ -94,7 +94,7 @@ impl HomeLink {
         let closer: Closer = Box::new(move || drop(socket.shutdown(Shutdown::Both)));
         if let Some(again) = self.session.attach(w, closer, resume.heard)? {
             let home = self.clone();
-            if let Err(e) = aside::start("again", move || again.run(&home.session)) {
+            if let Err(e) = spawn::start("again", move || again.run(&home.session)) {
                 self.session.cut();
                 return Err(e.into());
             }

@@ -2,7 +2,7 @@
 
 use super::guests::GuestTable;
 use super::shared::Shared;
-use armento_tracee::hand::Hand;
+use armento_tracee::tracer_thread::TracerThread;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// thread never waits for itself.
 pub struct Host {
     pub shared: Arc<Shared>,
-    pub tracer: Hand<GuestTable>,
+    pub tracer: TracerThread<GuestTable>,
 }
 
 impl Deref for Host {

@@ -5,7 +5,7 @@
 use crate::state::{GuestTable, GuestThread, may_wait_here};
 use crate::sync::lock;
 use armento_migrate::image::{masked, thread};
-use armento_migrate::stop::without_effect;
+use armento_migrate::stop_threads::without_effect;
 use armento_model::Tid;
 use armento_tracee::status;
 use armento_tracee::trace::{self, Status, Stop};

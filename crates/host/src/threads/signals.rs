@@ -5,7 +5,7 @@
 use super::timer_signals;
 use crate::state::{EARLY_MAX, EarlySignals, GuestTable, Waiting};
 use crate::sync::lock;
-use armento_migrate::stop::without_effect;
+use armento_migrate::stop_threads::without_effect;
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::status;

@@ -6,7 +6,7 @@
 use super::{ends, futex_waits, halt, resume, sigtimedwait, timer_signals};
 use crate::state::{Body, GuestTable, Original};
 use crate::sync::lock;
-use armento_migrate::stop::{Halted, without_effect};
+use armento_migrate::stop_threads::{Halted, without_effect};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::status;

@@ -18,11 +18,11 @@ use crate::state::{Keep, MoveEvent, Task, Tree, Why};
 use crate::sync::lock;
 use armento_abi::{BadCall, Otherwise, Place};
 use armento_client::api::Dest;
-use armento_migrate::stop::DEFAULT_NOTHING;
+use armento_migrate::stop_threads::DEFAULT_NOTHING;
 use armento_model::Pid;
-use armento_tracee::aside;
 use armento_tracee::inject::bit;
 use armento_tracee::region::DATA;
+use armento_tracee::spawn;
 use armento_tracee::sys::SigInfo;
 use armento_wire::WireError;
 use armento_wire::call::{CALL, decode_call};
@@ -122,7 +122,7 @@ fn after_settling(keep: &Arc<Keep>, pid: Pid, end: impl FnOnce(&mut Tree) + Send
         return keep.tracer.post(end);
     }
     let keep = keep.clone();
-    aside::soon("settle", move || {
+    spawn::soon("settle", move || {
         settle_ended(&keep, pid);
         keep.tracer.post(end);
     });

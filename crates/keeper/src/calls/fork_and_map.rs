@@ -7,12 +7,12 @@ use crate::hosts::end_with_host;
 use crate::signals::{child_known, inherit_blocked};
 use crate::state::{Keep, Process, Tree};
 use crate::sync::lock;
-use armento_migrate::fault::point;
+use armento_migrate::failpoint::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::region::{self, Slot};
 use armento_tracee::status::{self, ProcStatus};
-use armento_tracee::{aside, maps, sys};
+use armento_tracee::{maps, spawn, sys};
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -67,7 +67,7 @@ pub fn fork(
         true => Ok(clone(&d, flags, child)),
         false => Err(child),
     };
-    aside::soon("fork", move || {
+    spawn::soon("fork", move || {
         let made = made.or_else(|child| match map_slot(&d, &child) {
             true => Ok(clone(&d, flags, child)),
             false => Err(child),
@@ -184,7 +184,7 @@ pub fn ignore(d: &Deputy, changed: u64, ignored: u64) {
 
 pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
     let (keep, d) = (keep.clone(), d.clone());
-    aside::soon("map", move || {
+    spawn::soon("map", move || {
         let answer = match look(&keep, &d, args) {
             Err(stay) => ToHost::Mapped {
                 seq,
@@ -273,7 +273,7 @@ pub fn close_mapped_files(t: &Tree) {
 pub fn fetch(keep: &Arc<Keep>, link: &Arc<HostLink>, seq: u32, key: FileKey) {
     let file = lock(&keep.files).get(&key).cloned();
     let link = link.clone();
-    aside::soon("fetch", move || {
+    spawn::soon("fetch", move || {
         let mut off = 0;
         loop {
             let mut bytes = vec![0u8; BLOCK];

@@ -69,7 +69,7 @@ pub fn requested(
     let known = all.get(&(pid, fd)).and_then(|s| s.file.clone());
     drop(all);
     let (keep, link) = (keep.clone(), link.clone());
-    armento_tracee::aside::soon("ahead", move || {
+    armento_tracee::spawn::soon("ahead", move || {
         let found = match (from, known) {
             (Some(f), Some(file)) => Some((file, f.ahead)),
             _ => first(&keep, pid, fd, seq),

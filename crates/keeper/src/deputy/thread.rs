@@ -12,7 +12,7 @@ use armento_abi::sends;
 use armento_model::{Pid, Tid};
 use armento_tracee::pages::Run;
 use armento_tracee::region::Slot;
-use armento_tracee::{PAGE, endless, patience, slice};
+use armento_tracee::{PAGE, blocking, endless, sched_slice};
 use armento_wire::call::Call;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -66,7 +66,7 @@ impl Deputy {
     ) -> Arc<Deputy> {
         // A child has its parent's slice already. KERNEL: sched_fork.
         let inherited = parent.and_then(|p| *lock(&p.slice));
-        let own = inherited.or_else(|| slice::shorten(tid));
+        let own = inherited.or_else(|| sched_slice::shorten(tid));
         let st = Mutex::new(State {
             kept,
             ..State::default()
@@ -105,7 +105,7 @@ impl Deputy {
     /// From now on it is scheduled as the program would be.
     pub fn restore_slice(&self) {
         if let Some(old) = lock(&self.slice).take() {
-            slice::restore(self.tid, old);
+            sched_slice::restore(self.tid, old);
         }
     }
 
@@ -174,8 +174,8 @@ impl Deputy {
             }) => {
                 let (part, fd) = (payload.is_some_and(|all| done < all), args[0] as i32);
                 let waits = || match sends::gathers((*nr).into(), args) {
-                    true => patience::gathers(self.pid, fd) == Some(true),
-                    false => patience::waits(self.pid, fd),
+                    true => blocking::gathers(self.pid, fd) == Some(true),
+                    false => blocking::waits(self.pid, fd),
                 };
                 *cut = part && waits();
                 *cut

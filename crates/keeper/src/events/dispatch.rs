@@ -1,6 +1,6 @@
 //! The event loop of the tracer thread: stops, exits and execs, and what is to be done between them.
 //!
-//! From: the kernel, through `tracee/src/hand.rs`. Next: `keeper/src/signals/route.rs` (stops), `exec.rs` (execs).
+//! From: the kernel, through `tracee/src/tracer_thread.rs`. Next: `keeper/src/signals/route.rs` (stops), `exec.rs` (execs).
 
 use super::exec::execed;
 use super::housekeeping::{send_back, watch_leases, watch_signalfds};
@@ -13,8 +13,8 @@ use crate::state::Tree;
 use crate::sync::lock;
 use crate::traced::watch_limits;
 use armento_model::Tid;
-use armento_tracee::hand::World;
 use armento_tracee::trace::{Status, Stop};
+use armento_tracee::tracer_thread::World;
 use std::time::{Duration, Instant};
 
 /// How often the tree is scanned for children born at home.

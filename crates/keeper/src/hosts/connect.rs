@@ -12,7 +12,7 @@ use armento_client::api::{Answer, Ask};
 use armento_link::random_hex;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{ENGINE_VERSION, NodeName, Pid, Stay};
-use armento_tracee::aside;
+use armento_tracee::spawn;
 use armento_wire::talk::SessionId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,7 +71,7 @@ pub fn connect_host(
     };
     lock(&keep.links).insert(node.clone(), link.clone());
     let (k, l) = (keep.clone(), link.clone());
-    if let Err(e) = aside::start("calls", move || reconnect::run(&k, &l, r, serve)) {
+    if let Err(e) = spawn::start("calls", move || reconnect::run(&k, &l, r, serve)) {
         link.broken.store(true, Ordering::Release);
         lock(&keep.links).remove(node);
         link.session.end();

@@ -9,7 +9,7 @@ use armento_client::api::{Answer, Ask, Pass, RENEW};
 use armento_link::{Identity, dial};
 use armento_migrate::{Local, Result};
 use armento_model::{ENGINE_VERSION, NodeName};
-use armento_tracee::{aside, sys};
+use armento_tracee::{spawn, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::talk::{self, Hello, Purpose};
 use armento_wire::write_frame;
@@ -73,7 +73,7 @@ pub fn working(keep: &Keep, node: &NodeName) -> Option<Arc<HostLink>> {
 fn dialled(keep: &Arc<Keep>, link: &Arc<HostLink>) -> Dialled {
     let (keep, to) = (keep.clone(), link.clone());
     let (tx, made) = mpsc::channel();
-    aside::soon("dial", move || {
+    spawn::soon("dial", move || {
         let _ = tx.send(dial_host(&keep, &to.way()));
     });
     made

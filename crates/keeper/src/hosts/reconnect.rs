@@ -11,7 +11,7 @@ use armento_client::api::{Answer, Ask};
 use armento_link::{LinkError, Reader, dial};
 use armento_migrate::Result;
 use armento_model::ENGINE_VERSION;
-use armento_tracee::{aside, sys};
+use armento_tracee::{spawn, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::session::{self, Closer};
 use armento_wire::talk::{self, Hello, Purpose, Resume, WELCOME};
@@ -171,7 +171,7 @@ fn open(
     let again = link.session.attach(w, closer, u64::from_le_bytes(heard));
     if let Some(again) = again.map_err(broken)? {
         let l = link.clone();
-        if let Err(e) = aside::start("again", move || again.run(&l.session)) {
+        if let Err(e) = spawn::start("again", move || again.run(&l.session)) {
             link.session.cut();
             return Err(e.into());
         }

@@ -8,9 +8,9 @@ use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
 use crate::{daemon, sys};
 use armento_client::api::KeeperHello;
 use armento_client::{AskError, Session};
-use armento_migrate::stop::Grip;
+use armento_migrate::stop_threads::Grip;
 use armento_model::{Pid, TreeId};
-use armento_tracee::{aside, hand, status, trace};
+use armento_tracee::{spawn, status, trace, tracer_thread};
 use armento_wire::session;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -55,7 +55,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     sys::panics_to_syslog();
     armento_tracee::sys::frugal_malloc();
     armento_tracee::sys::all_descriptors();
-    armento_tracee::slice::waking();
+    armento_tracee::sched_slice::waking();
     let mut door = door;
     let mut kind = [0u8; 1];
     if door.read_exact(&mut kind).is_err() {
@@ -93,8 +93,8 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         above: Vec::new(),
         ..hello
     };
-    armento_migrate::fault::side_of(tree_id);
-    let Ok((tracer, event_loop)) = hand::new::<Tree>() else {
+    armento_migrate::failpoint::side_of(tree_id);
+    let Ok((tracer, event_loop)) = tracer_thread::new::<Tree>() else {
         return;
     };
     let settings = Settings {
@@ -147,7 +147,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
                 std::process::exit(0);
             }
         };
-        if let Err(e) = aside::start("way", asked) {
+        if let Err(e) = spawn::start("way", asked) {
             return eprintln!("keeper: {e}");
         }
     } else {
@@ -166,14 +166,14 @@ fn start_threads(
     inbox: Inbox,
     storm: Option<(Storm, u64)>,
 ) -> std::io::Result<()> {
-    aside::spare()?;
+    spawn::spare()?;
     let k = keep.clone();
-    aside::start("control", move || daemon::run(&k, session, inbox))?;
+    spawn::start("control", move || daemon::run(&k, session, inbox))?;
     let k = keep.clone();
-    aside::start("moves", move || run_moves(&k, &k.move_queue))?;
+    spawn::start("moves", move || run_moves(&k, &k.move_queue))?;
     if keep.settings.spread {
         let k = keep.clone();
-        aside::start("placements", move || run_moves(&k, k.placements()))?;
+        spawn::start("placements", move || run_moves(&k, k.placements()))?;
     }
     if let Some((storm, seed)) = storm {
         let k = keep.clone();
@@ -182,11 +182,11 @@ fn start_threads(
             Storm::Call => CALL_STORM_HOME_MS,
         };
         let every = Duration::from_millis(ms);
-        aside::start("storm", move || run_storm(&k, every, seed))?;
+        spawn::start("storm", move || run_storm(&k, every, seed))?;
     }
     let k = keep.clone();
     if k.storm_call.is_some() {
-        aside::start("storm-call", move || {
+        spawn::start("storm-call", move || {
             if let Some(calls) = &k.storm_call {
                 calls.move_blocked(&k.move_queue);
             }

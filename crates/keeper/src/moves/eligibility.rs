@@ -9,7 +9,7 @@ use crate::state::Keep;
 use crate::sys as ksys;
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::{areas, breakpoints};
-use armento_migrate::stop::delicate;
+use armento_migrate::stop_threads::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::maps::{self, Vma};

@@ -10,13 +10,13 @@ use crate::restart::{WaitDeadlines, timed_sleepers};
 use crate::sharing::shared_only_with;
 use crate::signals::read_overruns;
 use crate::state::{Keep, Tree};
-use armento_migrate::fault::point;
+use armento_migrate::failpoint::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{
     State, ThreadState, files, itimers, membarrier, mm, sigs, thread, uncarried,
 };
-use armento_migrate::stop::delicate;
+use armento_migrate::stop_threads::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};

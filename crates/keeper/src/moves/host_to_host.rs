@@ -10,7 +10,7 @@ use crate::calls::serve_host;
 use crate::deputy::HostLink;
 use crate::hosts::connect_host;
 use crate::state::{Keep, MoveEvent, Tree};
-use armento_migrate::fault::point;
+use armento_migrate::failpoint::point;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, MoveId, NodeName, Pid, Stay};
 use armento_wire::talk::{ToHost, Whither};

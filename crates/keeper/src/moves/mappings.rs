@@ -1,16 +1,16 @@
 //! A process comes home: its mappings, before its pages.
 //!
-//! From: `home.rs`. Next: `migrate/src/fill.rs`.
+//! From: `home.rs`. Next: `migrate/src/pages/writer.rs`.
 
 use crate::calls::argument_pages;
 use crate::signals::{break_calls, in_order, is_thread_directed};
 use crate::state::{Keep, Tree};
 use crate::sync::lock;
-use armento_migrate::fill::StandIns;
 use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::flags::{self, Noted};
 use armento_migrate::image::{self, Layout, objects};
-use armento_migrate::stop::Grip;
+use armento_migrate::pages::StandIns;
+use armento_migrate::stop_threads::Grip;
 use armento_migrate::target::{self, relayout};
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay};

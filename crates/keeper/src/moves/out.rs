@@ -18,15 +18,15 @@ use crate::deputy::HostLink;
 use crate::hosts::{connect_host, open_for_move};
 use crate::state::{Keep, MoveEvent};
 use crate::sync::lock;
-use armento_migrate::fault::point;
+use armento_migrate::failpoint::point;
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::Views;
 use armento_migrate::image::{ThreadState, mm};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, NodeName, Pid};
-use armento_tracee::aside;
 use armento_tracee::pages::Run;
+use armento_tracee::spawn;
 use armento_wire::talk::{Purpose, ToHost};
 use std::net::Shutdown;
 use std::sync::mpsc::{self, Receiver};
@@ -38,7 +38,7 @@ pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<MoveCost> {
     let need = eligibility::may_leave(keep, pid)?;
     // Meanwhile the other node may start a host.
     let way = || connect_host(keep, node, pid, need, serve_host);
-    let (link, noted) = aside::both("way", way, || eligibility::noted(pid));
+    let (link, noted) = spawn::both("way", way, || eligibility::noted(pid));
     let (link, noted) = (link.unwrap_or(Err(MigrateError::Ended))?, noted?);
     point("home.linked");
     let (tx, news) = mpsc::channel();
@@ -68,7 +68,7 @@ fn try_out(
     let (opened, prep) = match runs_meanwhile {
         // It is looked at while the other node opens its door: a handshake takes as long.
         true => {
-            let (opened, prep) = aside::both("open", open, look);
+            let (opened, prep) = spawn::both("open", open, look);
             (opened.unwrap_or(Err(MigrateError::Ended)), prep)
         }
         // From the look on it stands still, and a door may stay shut for seconds.

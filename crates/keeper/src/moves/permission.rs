@@ -6,7 +6,7 @@
 use crate::state::Keep;
 use armento_client::api::{Answer, Ask};
 use armento_client::{AskError, Session};
-use armento_migrate::stop::cannot_be_traced;
+use armento_migrate::stop_threads::cannot_be_traced;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::status;

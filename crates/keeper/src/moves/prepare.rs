@@ -15,7 +15,7 @@ use armento_migrate::image::files::{self, Names};
 use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Head, Processor, mm, uncarried};
-use armento_migrate::stop::{Grip, delicate};
+use armento_migrate::stop_threads::{Grip, delicate};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};

@@ -8,7 +8,7 @@ use crate::calls::serve_host;
 use crate::hosts::connect_host;
 use crate::lifecycle::process_gone;
 use crate::state::{Keep, Tree, tell_user};
-use armento_migrate::stop::{Grip, cannot_be_traced};
+use armento_migrate::stop_threads::{Grip, cannot_be_traced};
 use armento_migrate::{Local, MigrateError};
 use armento_model::{NodeName, Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};

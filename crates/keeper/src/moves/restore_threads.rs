@@ -9,14 +9,14 @@ use crate::state::{Tree, signal_number};
 use armento_migrate::image::{
     self, State, ThreadState, flags, futex_wait, itimers, membarrier, mm, names, sigs, thread,
 };
-use armento_migrate::stop::Halted;
+use armento_migrate::stop_threads::Halted;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
-use armento_tracee::hand::World;
 use armento_tracee::inject::{self, Call, Hold, NEVER_BLOCK, Unfiltered, bit};
 use armento_tracee::region::{BOOTHS, Code};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Regs};
+use armento_tracee::tracer_thread::World;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

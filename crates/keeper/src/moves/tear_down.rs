@@ -10,7 +10,7 @@ use armento_model::Pid;
 use armento_tracee::pages::{self, Pagemap, Run};
 use armento_tracee::region::BASE;
 use armento_tracee::uffd::Uffd;
-use armento_tracee::{aside, maps};
+use armento_tracee::{maps, spawn};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Optio
     if let (Some(u), Some(rx)) = (uffd, last) {
         // Closed after the memory is gone: closing it first walks all pages.
         // Without a thread for it, at once.
-        let _ = aside::start("uffd", move || {
+        let _ = spawn::start("uffd", move || {
             let _ = rx.recv_timeout(Duration::from_secs(60));
             drop(u);
         });

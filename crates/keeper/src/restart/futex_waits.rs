@@ -5,9 +5,9 @@
 
 use super::wait_deadlines::Asleep;
 use armento_migrate::image::{ThreadState, futex_wait};
-use armento_migrate::stop::Halted;
+use armento_migrate::stop_threads::Halted;
 use armento_model::Tid;
-use armento_tracee::since::Last;
+use armento_tracee::sleep_time::Last;
 use armento_tracee::{sys, trace};
 use std::collections::HashMap;
 

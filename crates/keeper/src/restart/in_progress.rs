@@ -14,7 +14,7 @@
 use super::partial_io::{self, PartialIo};
 use crate::sync::lock;
 use armento_migrate::image::thread;
-use armento_migrate::stop::{Halted, without_effect};
+use armento_migrate::stop_threads::{Halted, without_effect};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::inject::bit;

@@ -13,10 +13,10 @@
 use armento_abi::sends;
 use armento_migrate::image::masked::Memory;
 use armento_migrate::image::{ThreadState, thread};
-use armento_migrate::stop::WHOLE_INPUT;
+use armento_migrate::stop_threads::WHOLE_INPUT;
 use armento_model::{Pid, Tid};
 use armento_tracee::trace::{self, Regs};
-use armento_tracee::{minimum, patience};
+use armento_tracee::{blocking, read_minimum};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialIo {
@@ -47,7 +47,7 @@ pub fn cut(pid: Pid, tid: Tid, r: &Regs) -> Option<PartialIo> {
         }
         // More than that the call for the rest would not get: it would wait for as much again.
         libc::SYS_read | libc::SYS_recvfrom if (r.rax) < r.rdx => {
-            minimum::of(pid, r.rdi as i32)?.min(r.rdx)
+            read_minimum::of(pid, r.rdi as i32)?.min(r.rdx)
         }
         _ => return None,
     };
@@ -63,13 +63,13 @@ pub fn cut(pid: Pid, tid: Tid, r: &Regs) -> Option<PartialIo> {
 
 /// Whether a call with MSG_WAITALL waits there.
 fn stream(pid: Pid, fd: i32) -> bool {
-    patience::gathers(pid, fd) == Some(true)
+    blocking::gathers(pid, fd) == Some(true)
 }
 
 /// The whole length of a write that would have waited until all was written.
 fn sent_in_part(pid: Pid, tid: Tid, r: &Regs, args: &[u64; 6]) -> Option<u64> {
     let all = sends::payload(r.orig_rax, args, &mut Memory(tid))?;
-    (r.rax < all && patience::waits(pid, args[0] as i32)).then_some(all)
+    (r.rax < all && blocking::waits(pid, args[0] as i32)).then_some(all)
 }
 
 impl PartialIo {

@@ -1,14 +1,14 @@
 //! Waits whose time would begin anew: what was left of it when their thread came home is noted.
 //!
 //! The kernel ends epoll_wait with EINTR at any stop and does not tell how long it had waited. Away, the deputy knows
-//! (`keeper/src/deputy/thread.rs`); at home, how long its thread has slept (`tracee/src/since.rs`). The call is issued
+//! (`keeper/src/deputy/thread.rs`); at home, how long its thread has slept (`tracee/src/sleep_time.rs`). The call is issued
 //! again with what is left in its register, and by that value the next departure knows it. epoll_pwait2, whose timeout
 //! lies in memory, goes on as epoll_pwait, which differs in nothing else (epoll_wait(2)).
 
 use armento_migrate::image::{futex_wait, thread};
-use armento_migrate::stop::InCall;
+use armento_migrate::stop_threads::InCall;
 use armento_model::Tid;
-use armento_tracee::since::Last;
+use armento_tracee::sleep_time::Last;
 use armento_tracee::sys;
 use armento_tracee::trace::{self, Regs};
 use std::collections::HashMap;

@@ -17,7 +17,7 @@ use armento_client::api::Dest;
 use armento_migrate::image::objects::{self, Lasting, ObjectId};
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay};
-use armento_tracee::{aside, maps};
+use armento_tracee::{maps, spawn};
 use armento_wire::codec::Grow;
 use armento_wire::pages::{self, Holds};
 use armento_wire::talk::{Purpose, ToHost};
@@ -149,7 +149,7 @@ fn watch(keep: &Arc<Keep>, file: &File) -> Result<()> {
                 Err(e) => return stays(format!("only root can guard a file in /dev/shm: {e}")),
             };
             let (k, f) = (keep.clone(), fan.clone());
-            aside::start("guard", move || opens(&k, &f)).local("start a thread")?;
+            spawn::start("guard", move || opens(&k, &f)).local("start a thread")?;
             *watch = Some(fan.clone());
             fan
         }
@@ -169,7 +169,7 @@ fn opens(keep: &Arc<Keep>, fan: &Arc<OwnedFd>) {
                 None => sys::answer_open(fan, &file, true),
                 Some(object) => {
                     let (keep, fan) = (keep.clone(), fan.clone());
-                    aside::soon("opened", move || {
+                    spawn::soon("opened", move || {
                         let home = come_home(&keep, object, pid);
                         sys::answer_open(&fan, &file, home);
                     });
@@ -292,6 +292,6 @@ pub fn settle_ended(keep: &Arc<Keep>, ended: Pid) {
 pub fn settle_later(keep: &Arc<Keep>, pid: Pid) {
     if !keep.shm_guards.is_empty() {
         let keep = keep.clone();
-        aside::soon("settle", move || settle_ended(&keep, pid));
+        spawn::soon("settle", move || settle_ended(&keep, pid));
     }
 }

@@ -8,11 +8,11 @@ use crate::deputy::HostLink;
 use crate::state::{Task, Tree, Why};
 use armento_client::api::Dest;
 use armento_model::{Pid, Tid};
-use armento_tracee::hand::World;
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop};
+use armento_tracee::tracer_thread::World;
 use armento_wire::talk::{Signal, ToHost};
 use std::sync::Arc;
 

@@ -8,11 +8,11 @@ use crate::state::{Keep, Tree};
 use armento_abi::Restart;
 use armento_migrate::MigrateError;
 use armento_migrate::image::thread::{ERESTARTNOHAND, ERESTARTNOINTR};
-use armento_migrate::stop::delicate_call;
+use armento_migrate::stop_threads::delicate_call;
 use armento_model::{Pid, Tid};
-use armento_tracee::hand::World;
 use armento_tracee::region::Code;
 use armento_tracee::trace::{self, Status, Stop};
+use armento_tracee::tracer_thread::World;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use crate::traced::exec_gains;
 use armento_migrate::image::thread::ERESTARTNOINTR;
 use armento_model::{Pid, Tid};
 use armento_tracee::region::BASE;
-use armento_tracee::{aside, maps, trace};
+use armento_tracee::{maps, spawn, trace};
 use armento_wire::call::Call;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -56,7 +56,7 @@ fn exec_untraced(t: &mut Tree, d: &Deputy, c: Box<Call>) {
             see_exec(&keep, tid, pid);
         }
     };
-    if aside::start("exec", look).is_err() {
+    if spawn::start("exec", look).is_err() {
         let no_room = -i64::from(libc::EAGAIN);
         return d.link().reply(tid, c.seq, no_room, &[]);
     }

@@ -29,11 +29,11 @@ use crate::sync::lock;
 use armento_client::api::KeeperHello;
 use armento_migrate::image::Processor;
 use armento_migrate::image::files::Names;
-use armento_migrate::stop::Halted;
+use armento_migrate::stop_threads::Halted;
 use armento_model::{NodeName, Pid, Tid, TreeId};
-use armento_tracee::hand::Hand;
 use armento_tracee::sys as tsys;
 use armento_tracee::sys::SigInfo;
+use armento_tracee::tracer_thread::TracerThread;
 use armento_wire::talk::FileKey;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -60,7 +60,7 @@ const FILES_SHARE: usize = 2;
 
 pub struct Keep {
     pub settings: Settings,
-    pub tracer: Hand<Tree>,
+    pub tracer: TracerThread<Tree>,
     pub daemon: DaemonQueue,
     pub move_queue: MoveQueue,
     /// Programs at their exec under `--spread`: they do not wait for longer moves of others.
@@ -150,7 +150,7 @@ pub struct Tree {
 impl Keep {
     pub fn new(
         settings: Settings,
-        tracer: Hand<Tree>,
+        tracer: TracerThread<Tree>,
         daemon: DaemonQueue,
         inherited: Option<HashSet<(u64, u64)>>,
         storm_call: Option<CallStorm>,

@@ -5,7 +5,7 @@ use armento_migrate::image::areas::Survey;
 use armento_migrate::image::files::Names;
 use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::{ThreadState, mm};
-use armento_migrate::stop::Grip;
+use armento_migrate::stop_threads::Grip;
 use armento_tracee::region::Region;
 use armento_tracee::uffd::Uffd;
 use std::sync::Arc;

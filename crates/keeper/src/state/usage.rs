@@ -1,7 +1,7 @@
 //! What is known of one process for lists and for the line written at its end.
 
 use armento_model::{CpuTime, NodeName, Pid};
-use armento_tracee::demand::Demand;
+use armento_tracee::cpu_demand::Demand;
 use armento_tracee::{cpu, status};
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -5,7 +5,7 @@
 //! Next: `setuid_exec.rs`.
 
 use armento_model::{Pid, Tid};
-use armento_tracee::{PAGE, aside, sys};
+use armento_tracee::{PAGE, spawn, sys};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -40,7 +40,7 @@ pub fn gains_soon(path: PathBuf) -> Option<&'static str> {
     }
     let (tx, found) = mpsc::channel();
     let look = move || _ = tx.send(gains(&path));
-    aside::start("gains", look).ok()?;
+    spawn::start("gains", look).ok()?;
     found.recv_timeout(ANSWER_MAX).ok().flatten()
 }
 

@@ -12,7 +12,7 @@ use crate::restart::{SpuriousWakeups, signal_ends_call};
 use crate::state::Tree;
 use armento_abi::Restart;
 use armento_migrate::image::thread::ERESTARTNOHAND;
-use armento_migrate::stop::{Grip, without_effect};
+use armento_migrate::stop_threads::{Grip, without_effect};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::status;

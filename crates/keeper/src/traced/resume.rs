@@ -7,7 +7,7 @@ use super::call_stops::at;
 use super::cpu_clock_fixup::{correct_result, wait_on};
 use super::follow_forks::{follow_process, follow_thread};
 use crate::state::Tree;
-use armento_migrate::stop::{Calls, Grip, Halted};
+use armento_migrate::stop_threads::{Calls, Grip, Halted};
 use armento_model::Pid;
 use armento_tracee::trace;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 
 use super::auxv::auxv;
 use super::file_rights::{gains_soon, path_at, path_of};
-use armento_migrate::stop::Grip;
+use armento_migrate::stop_threads::Grip;
 use armento_migrate::{Local, Result};
 use armento_model::Pid;
 use armento_tracee::{inject, sys, trace};

@@ -5,7 +5,7 @@
 use super::resume::{call_fixups, resume_process};
 use crate::sharing::sharers_of;
 use crate::state::{Keep, Process, StayReason, Tree};
-use armento_migrate::stop::Grip;
+use armento_migrate::stop_threads::Grip;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::trace;

@@ -1,6 +1,6 @@
 //! Calls that wait with a signal mask of their own (ppoll, pselect, epoll_pwait), interrupted by a stop.
 //!
-//! From: `stop.rs`, `thread.rs` and both sides of a move. Next: the kernel, which restarts the call or ends it by a
+//! From: `migrate/src/stop_threads.rs`, `thread.rs` and both sides of a move. Next: the kernel, which restarts the call or ends it by a
 //! handler.
 //!
 //! While such a call waits, only its mask determines which signals end it. After a transfer the new kernel has only the

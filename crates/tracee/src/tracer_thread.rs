@@ -29,21 +29,21 @@ pub trait World {
 type Job<W> = Box<dyn FnOnce(&mut W) + Send>;
 
 /// Handle by which other threads reach the tracer thread.
-pub struct Hand<W> {
+pub struct TracerThread<W> {
     queue: Sender<Job<W>>,
     wake: Arc<OwnedFd>,
 }
 
-impl<W> Clone for Hand<W> {
+impl<W> Clone for TracerThread<W> {
     fn clone(&self) -> Self {
-        Hand {
+        TracerThread {
             queue: self.queue.clone(),
             wake: self.wake.clone(),
         }
     }
 }
 
-impl<W: 'static> Hand<W> {
+impl<W: 'static> TracerThread<W> {
     /// Runs `f` on the tracer thread and waits for its result. `None`: the tracer thread has ended.
     pub fn run<R: Send + 'static>(
         &self,
@@ -71,11 +71,11 @@ pub struct Palm<W> {
 
 /// Makes both ends. Blocks SIGCHLD in the calling thread, which must be the one that calls [`Palm::hold`] and must not
 /// have started threads that leave SIGCHLD unblocked (a lost SIGCHLD is a lost stop).
-pub fn new<W>() -> io::Result<(Hand<W>, Palm<W>)> {
+pub fn new<W>() -> io::Result<(TracerThread<W>, Palm<W>)> {
     let (queue, jobs) = mpsc::channel();
     let wake = Arc::new(sys::eventfd()?);
     Ok((
-        Hand {
+        TracerThread {
             queue,
             wake: wake.clone(),
         },

@@ -1,11 +1,9 @@
 //! Transfers the mapped files that a target lacks.
 //!
-//! From: `source.rs`, at the offer. Next: `target.rs`.
+//! From: `migrate/src/source.rs`, at the offer. Next: `migrate/src/target.rs`.
 
-use crate::alike::{Like, SIZES};
-pub use crate::image::files_of;
-
-use crate::image::Area;
+use super::content_match::{Like, SIZES};
+use crate::image::{Area, files_of};
 use crate::source::{Job, Opened};
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;

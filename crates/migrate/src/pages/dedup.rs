@@ -1,9 +1,9 @@
 //! Selects the pages of a block that must travel: not zero pages, not copies of a page sent before.
 //!
-//! From: `source.rs`. Next: `fill.rs`, through the frames of `wire/src/pages.rs`.
+//! From: `migrate/src/source.rs`. Next: `writer.rs`, through the frames of `wire/src/pages.rs`.
 
+use super::compression::Pace;
 use crate::Result;
-use crate::pace::Pace;
 use armento_tracee::pages::Run;
 use armento_wire::codec::{self, Codec, Shrink};
 use armento_wire::pages::{self, Holds, PAGE, Part, digest};

@@ -1,6 +1,6 @@
 //! Writes received pages into the process.
 //!
-//! From: `target.rs`.
+//! From: `migrate/src/target.rs`.
 
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;

@@ -7,7 +7,7 @@ use armento_model::{Pid, Stay, Tid};
 use armento_tracee::status::ProcStatus;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop, TURN_MAX, TraceError};
-use armento_tracee::{inject, minimum, patience, status, timers, yama};
+use armento_tracee::{blocking, inject, read_minimum, status, timers, yama};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -111,14 +111,14 @@ fn cannot_stop(pid: Pid, nr: i64, args: &[u64; 6]) -> Option<&'static str> {
     match nr {
         // For a plain stream the rest is requested again; a body has no descriptors, so home takes care of it.
         _ if sends::gathers(nr as u64, args)
-            && patience::gathers(pid, args[0] as i32) != Some(false) =>
+            && blocking::gathers(pid, args[0] as i32) != Some(false) =>
         {
             None
         }
         libc::SYS_recvfrom | libc::SYS_recvmmsg if all(args[3]) => Some(WHOLE_MESSAGE),
         libc::SYS_recvmsg if all(args[2]) => Some(WHOLE_MESSAGE),
         libc::SYS_read | libc::SYS_readv | libc::SYS_recvfrom | libc::SYS_recvmsg => {
-            minimum::of(pid, args[0] as i32).map(|_| WHOLE_INPUT)
+            read_minimum::of(pid, args[0] as i32).map(|_| WHOLE_INPUT)
         }
         _ if timers::sleeps_by_cpu_time(nr, args) => Some("it sleeps on a clock of CPU time"),
         libc::SYS_rt_sigtimedwait if args[2] != 0 => {

@@ -1,6 +1,6 @@
 //! Files of which the target has an identical copy: mostly libraries. They are not transferred.
 //!
-//! From: `carry.rs` (the source describes them). Next: `host/src/files/local_copies.rs` (the target looks them up).
+//! From: `transfer.rs` (the source describes them). Next: `host/src/files/local_copies.rs` (the target looks them up).
 //!
 //! Digests of the contents are compared: name, size and time may match where the bytes differ.
 

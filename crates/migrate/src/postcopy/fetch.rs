@@ -1,18 +1,18 @@
 //! The target after the flip (post-copy): the program runs, and the pages it waits for come first.
 //!
-//! From: `target.rs`. Facing it: `sweep.rs`.
+//! From: `migrate/src/target.rs`. Facing it: `push.rs`.
 //!
 //! Lock: the books, held from a lookup in them until the kernel has done what follows from it, and while events of the
 //! kernel are read. KERNEL: userfaultfd(2): while a change of the memory (madvise, munmap, mremap) has not been read,
 //! filling pages fails with EAGAIN; once it has been read, a page filled according to older books would be one that the
 //! program gave up.
 
-use crate::later::Later;
+use crate::pages::Later;
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::PAGE;
 use armento_tracee::pages::Run;
-use armento_tracee::slice::Stretch;
+use armento_tracee::sched_slice::Stretch;
 use armento_tracee::sys;
 use armento_tracee::uffd::{Asked, Uffd, Unput};
 use armento_wire::codec::Grow;

@@ -1,12 +1,12 @@
 //! The source after the flip: sends pages that the program waits for first, and all others in between.
 //!
-//! From: `source.rs`. Facing it: `fetch.rs`.
+//! From: `migrate/src/source.rs`. Facing it: `fetch.rs`.
 //!
 //! The background sweep gets its share however many pages are requested, and stays at most [`WINDOW`] ahead of the
 //! target, so that requested pages do not queue after it.
 
-use crate::fault::point;
-use crate::later::Unsent;
+use crate::failpoint::point;
+use crate::pages::Unsent;
 use crate::source::Job;
 use crate::{Local, MigrateError, Result};
 use armento_tracee::PAGE;

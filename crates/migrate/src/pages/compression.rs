@@ -1,6 +1,6 @@
 //! Decides whether compression makes a move shorter, from measurements of the link and of a sample.
 //!
-//! From: `pack.rs`.
+//! From: `dedup.rs`.
 
 use armento_wire::codec::{Codec, Shrink};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Pages that come after the flip (post-copy): the books of the target and of the source.
 //!
-//! From: `fetch.rs`, `sweep.rs`. Pure.
+//! From: `migrate/src/postcopy/fetch.rs`, `migrate/src/postcopy/push.rs`. Pure.
 
 use armento_tracee::pages::Run;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Failpoints: places where a test kills or freezes one side of a move.
 //!
-//! From: `crates/cli/tests/faults.rs`, `conform/src/faults/run.rs`. Active only if `ARMENTO_FAULTS` names a directory.
+//! From: `cli/tests/faults.rs`, `conform/src/faults/run.rs`. Active only if `ARMENTO_FAULTS` names a directory.
 //! A file there, or in its folder of the process's tree, named as the failpoint, contains what is to happen once:
 //! `kill`, `freeze SECONDS`, or `stall SECONDS` (only for the thread that passes it). A file named [`ANY`] acts at any
 //! place in the process. The failpoints passed are recorded in the folder of the tree. If `ARMENTO_LAPS` is set, each
@@ -43,7 +43,7 @@ pub fn side_of(tree: TreeId) {
             }
         };
         // If no thread can be started, failpoints still work.
-        let _ = armento_tracee::aside::start("faults", watch);
+        let _ = armento_tracee::spawn::start("faults", watch);
     }
 }
 

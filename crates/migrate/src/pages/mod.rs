@@ -1,0 +1,14 @@
+//! Pages of memory: which were written, how they are packed for the link, and how a target writes them.
+//!
+//! It never speaks to the other node: `migrate/src/source.rs` and `migrate/src/target.rs` do. Start at `dirty.rs`, then `dedup.rs`.
+
+mod compression;
+mod dedup;
+mod dirty;
+mod ranges;
+mod writer;
+
+pub(crate) use dedup::Pack;
+pub(crate) use dirty::{Rest, Watch};
+pub use ranges::{Later, Unsent};
+pub use writer::{Filler, StandIns};
