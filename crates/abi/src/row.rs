@@ -64,7 +64,7 @@ impl Restart {
     pub fn explain(self) -> &'static str {
         match self {
             Restart::Kernel => "it does not wait, or the kernel restarts it",
-            Restart::Eintr => "if the kernel returns EINTR, it is repeated with the remaining time",
+            Restart::Eintr => "after EINTR it is repeated with the remaining time",
             Restart::Block => "the kernel continues it (restart_syscall)",
             Restart::Never => "it is never repeated, whatever it returned",
         }
