@@ -1,13 +1,13 @@
 //! Texts of /proc: a program chooses its name, the names of its files, and paths it requests.
 
-use armento_abi::{body_file, proc_self_needs_home, whose_words};
+use armento_abi::{body_file, cmdline_owner, proc_self_needs_home};
 use armento_migrate::image::areas::{may_travel, of_body, of_deputy};
 use armento_migrate::image::files::Names;
 use armento_tracee::maps::{self, Vma};
 use armento_tracee::status;
 
 pub fn proc(data: &[u8]) {
-    let _ = (body_file(data), whose_words(data));
+    let _ = (body_file(data), cmdline_owner(data));
     let _ = proc_self_needs_home(data, 7);
     let text = String::from_utf8_lossy(data);
     let _ = status::parse(&text);

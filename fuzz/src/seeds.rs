@@ -285,7 +285,7 @@ fn image() -> Vec<Seed> {
         command: "perl -e 1".into(),
         areas: areas(),
         brings: vec![ObjectId { dev: 1, ino: 9 }],
-        lasting: vec![],
+        persistent: vec![],
         mm: mm.clone(),
         need_kib: 4096,
         processor: Default::default(),

@@ -30,7 +30,7 @@ pub use marshal::{Dest, Plan, Refuse, Upto, pack, unpack};
 pub use mem::{Fault, Mem};
 pub use packed::{BadCall, Out, OutRule, Packed, out_len};
 pub use place::{Verdict, maps_shared, place_of};
-pub use procfs::{BodyFile, Whose, body_file, proc_self_needs_home, whose_words};
+pub use procfs::{BodyFile, Owner, body_file, cmdline_owner, proc_self_needs_home};
 pub use row::{Otherwise, Place, Restart, Row};
 pub use wait::{
     MaskAt, Timeout, begun_again, deadline, read_mask, removable, set_timeout, timeout_in_out,

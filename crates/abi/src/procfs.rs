@@ -40,7 +40,7 @@ const OF_MEMORY: &[&str] = &[
 
 /// The process to which a file belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum Owner {
     /// The process that opens it.
     Own,
     /// A process or thread, by its number at home.
@@ -50,13 +50,13 @@ pub enum Whose {
 /// A file of /proc whose content is wrong if a hollow deputy is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyFile {
-    pub whose: Whose,
+    pub owner: Owner,
     /// It shows memory; the others show state and sums.
     pub memory: bool,
 }
 
 /// The process and the file of /proc that `path` names. Only absolute paths are recognised.
-fn file_of(path: &[u8]) -> Option<(Whose, &[u8])> {
+fn file_of(path: &[u8]) -> Option<(Owner, &[u8])> {
     if !path.starts_with(b"/") {
         return None;
     }
@@ -72,35 +72,35 @@ fn file_of(path: &[u8]) -> Option<(Whose, &[u8])> {
         return None;
     };
     let number = |s: &[u8]| std::str::from_utf8(s).ok()?.parse().ok();
-    let whose = match *who {
-        b"self" | b"thread-self" => Whose::Own,
-        other => Whose::Of(number(other)?),
+    let owner = match *who {
+        b"self" | b"thread-self" => Owner::Own,
+        other => Owner::Of(number(other)?),
     };
     match *rest {
-        [b"task", _, file, ..] | [file, ..] => Some((whose, file)),
+        [b"task", _, file, ..] | [file, ..] => Some((owner, file)),
         [] => None,
     }
 }
 
 /// The file of this kind that `path` names.
 pub fn body_file(path: &[u8]) -> Option<BodyFile> {
-    let (whose, file) = file_of(path)?;
+    let (owner, file) = file_of(path)?;
     let among = |list: &[&str]| list.iter().any(|name| name.as_bytes() == file);
     among(OF_THE_BODY).then_some(BodyFile {
-        whose,
+        owner,
         memory: among(OF_MEMORY),
     })
 }
 
 /// The process whose arguments or environment `path` shows.
-pub fn whose_words(path: &[u8]) -> Option<Whose> {
-    let (whose, file) = file_of(path)?;
-    matches!(file, b"cmdline" | b"environ").then_some(whose)
+pub fn cmdline_owner(path: &[u8]) -> Option<Owner> {
+    let (owner, file) = file_of(path)?;
+    matches!(file, b"cmdline" | b"environ").then_some(owner)
 }
 
 /// Whether opening `path` needs the process `pid` at home: its own /proc files about memory, registers and CPU time.
 pub fn proc_self_needs_home(path: &[u8], pid: u32) -> bool {
-    body_file(path).is_some_and(|f| f.whose == Whose::Own || f.whose == Whose::Of(pid))
+    body_file(path).is_some_and(|f| f.owner == Owner::Own || f.owner == Owner::Of(pid))
 }
 
 #[cfg(test)]
@@ -152,20 +152,23 @@ mod tests {
 
     #[test]
     fn files_of_other_processes_are_distinguished() {
-        let check = |path: &str, want: Option<(Whose, bool)>| {
-            let got = body_file(path.as_bytes()).map(|f| (f.whose, f.memory));
+        let check = |path: &str, want: Option<(Owner, bool)>| {
+            let got = body_file(path.as_bytes()).map(|f| (f.owner, f.memory));
             assert_eq!(got, want, "{path}");
         };
-        check("/proc/43/maps", Some((Whose::Of(43), true)));
-        check("/proc/43/task/44/smaps", Some((Whose::Of(43), true)));
-        check("/proc/43/status", Some((Whose::Of(43), false)));
-        check("/proc/self/mem", Some((Whose::Own, true)));
+        check("/proc/43/maps", Some((Owner::Of(43), true)));
+        check("/proc/43/task/44/smaps", Some((Owner::Of(43), true)));
+        check("/proc/43/status", Some((Owner::Of(43), false)));
+        check("/proc/self/mem", Some((Owner::Own, true)));
         check("/proc/43/comm", None);
         check("/proc/sys/mem", None);
         check("/proc/99999999999/mem", None);
-        assert_eq!(whose_words(b"/proc/43/cmdline"), Some(Whose::Of(43)));
-        assert_eq!(whose_words(b"/proc/self/task/4/environ"), Some(Whose::Own));
-        assert_eq!(whose_words(b"/proc/cmdline"), None);
-        assert_eq!(whose_words(b"/tmp/self/cmdline"), None);
+        assert_eq!(cmdline_owner(b"/proc/43/cmdline"), Some(Owner::Of(43)));
+        assert_eq!(
+            cmdline_owner(b"/proc/self/task/4/environ"),
+            Some(Owner::Own)
+        );
+        assert_eq!(cmdline_owner(b"/proc/cmdline"), None);
+        assert_eq!(cmdline_owner(b"/tmp/self/cmdline"), None);
     }
 }

@@ -21,7 +21,7 @@ pub struct Need {
 /// were admitted and have not arrived.
 pub fn admit(view: &View, policy: &Policy, need: &Need) -> Result<(), Stay> {
     let own = view.own().ok_or(Stay::NoRoom)?;
-    if own.open.is_nobody() {
+    if own.open.is_none() {
         return Err(Stay::NotTrusted);
     }
     if need

@@ -176,7 +176,7 @@ pub(crate) fn has_room(view: &View, policy: &Policy, node: &Node, need: u64) -> 
 pub(crate) fn takes_in(view: &View, policy: &Policy, slot: &Slot) -> bool {
     let node = slot.node;
     let heard = node.age_ms <= policy.age_ms_max(view.nodes.len())
-        && !node.open.is_nobody()
+        && !node.open.is_none()
         && !node.entry.shut;
     (node.entry.node == view.me || heard) && slot.has_room(policy, need_kib(0))
 }

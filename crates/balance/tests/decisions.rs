@@ -20,7 +20,7 @@ fn node(text: &str) -> Node {
     Node {
         entry,
         age_ms: 500,
-        open: Users::everybody(),
+        open: Users::all(),
         others: 0,
         steady: 0,
         taken_kib: 0,
@@ -310,9 +310,7 @@ fn target_must_have_room_features_and_permission() {
         n.entry.mem_free_kib = 0
     });
     shut("memory promised", Stay::NoRoom, &|n| n.taken_kib = 4 * GIB);
-    shut("not trusted", Stay::NotTrusted, &|n| {
-        n.open = Users::nobody()
-    });
+    shut("not trusted", Stay::NotTrusted, &|n| n.open = Users::none());
     shut("not heard of", Stay::LinkLost, &|n| n.age_ms = 15_001);
     let mut view = farm(&[3, 0]);
     view.nodes[0].entry.cpu.flags[2] = 1;
@@ -354,7 +352,7 @@ fn target_must_have_room_features_and_permission() {
     check("user trusted", &mosix, &view, "n1>n2");
     // It may always come home.
     let mut view = farm(&[0, 3]);
-    view.nodes[0].open = Users::nobody();
+    view.nodes[0].open = Users::none();
     view.nodes[0].entry.cpu.flags[2] = 1;
     check("homewards", &mosix, &view, "n2>n1");
     assert_eq!(why(&farm(&[1]), &mosix, 100, NOW), Some(Stay::NoRoom));
@@ -572,14 +570,14 @@ fn programs_started_together_are_spread() {
         "mosix",
         &[0, 0, 0],
         4,
-        &|n| n[1].open = Users::nobody(),
+        &|n| n[1].open = Users::none(),
         "2 0 2",
     );
     check(
         "static",
         &[0, 0, 0],
         4,
-        &|n| n[1].open = Users::nobody(),
+        &|n| n[1].open = Users::none(),
         "2 0 2",
     );
     // Slightly different speed measurements must not make counts uneven.
@@ -636,7 +634,7 @@ fn target_admits_what_it_has_room_for() {
     check(
         "closed",
         &small,
-        &|v| v.nodes[0].open = Users::nobody(),
+        &|v| v.nodes[0].open = Users::none(),
         Err(Stay::NotTrusted),
     );
     check(

@@ -52,7 +52,7 @@ fn behind(kinds: [u32; 2]) -> i64 {
         let mut nodes = vec![known("n1", 0, 0), known("n2", 100, 0)];
         nodes[1].entry.speed = nodes[0].entry.speed / 4 * 3;
         (nodes[0].entry.kind, nodes[1].entry.kind) = (kinds[0], kinds[1]);
-        let view = ledger.view(nodes, |_| Users::everybody(), now);
+        let view = ledger.view(nodes, |_| Users::all(), now);
         ledger.progress(&view, &policy, now);
     }
     let view = view(&mut ledger, known("n2", 100, 0), Tick(110_000));
@@ -74,7 +74,7 @@ fn known(node: &str, load: u32, age_ms: u64) -> Known {
 }
 
 fn view(ledger: &mut Ledger, far: Known, now: Tick) -> View {
-    ledger.view(vec![known("n1", 0, 0), far], |_| Users::everybody(), now)
+    ledger.view(vec![known("n1", 0, 0), far], |_| Users::all(), now)
 }
 
 fn others(ledger: &mut Ledger, load: u32, age_ms: u64, now: u64) -> u64 {
@@ -272,7 +272,7 @@ fn demand_follows_activity_and_calls_decay_slowly() {
 fn without_own_sample_no_move_is_decided() {
     let mut ledger = Ledger::new(name("n1"));
     ledger.observe(&[seen(1, "n1"), seen(2, "n1"), seen(3, "n1")], Tick(1000));
-    let blind = ledger.view(vec![known("n2", 0, 0)], |_| Users::everybody(), Tick(9000));
+    let blind = ledger.view(vec![known("n2", 0, 0)], |_| Users::all(), Tick(9000));
     for kind in Kind::ALL {
         let policy = Policy::of(kind);
         assert!(decide(&blind, &policy, Tick(9000)).is_empty(), "{kind}");

@@ -130,7 +130,7 @@ impl Table {
 
     /// Once a period, or at once after [`Table::urge`]: indexes, in a list of so many living peers, of those to send
     /// to.
-    pub fn whom(&mut self, dice: &mut Dice, peers: usize) -> Vec<usize> {
+    pub fn peers_to_tell(&mut self, dice: &mut Dice, peers: usize) -> Vec<usize> {
         let urgent = std::mem::take(&mut self.urgent);
         dice.places(peers, if urgent { FANOUT_URGENT } else { FANOUT })
     }

@@ -71,7 +71,7 @@ impl Vector {
         dice: &mut Dice,
         peers: &[NodeName],
     ) -> Vec<(NodeName, Message)> {
-        let places = self.table.whom(dice, peers.len());
+        let places = self.table.peers_to_tell(dice, peers.len());
         let each = places.into_iter().map(|place| &peers[place]);
         each.map(|peer| (peer.clone(), self.message_for(peer, now)))
             .collect()

@@ -5,7 +5,7 @@
 //! if there is one. Its registers are changed and restored, its memory is not written.
 
 use crate::image::thread;
-use crate::stop_threads::{Grip, delicate_call};
+use crate::stop_threads::{StoppedThreads, delicate_call};
 use crate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
@@ -20,10 +20,10 @@ use std::sync::Arc;
 pub fn name_tracer(pid: Pid, tracer: Pid, sure: impl Fn() -> bool) -> Result<Option<(Tid, i64)>> {
     let tid = borrowed(pid)?;
     trace::seize(tid, 0)?;
-    let mut grip = Grip::new(pid);
-    grip.seized.insert(tid);
+    let mut stopped = StoppedThreads::new(pid);
+    stopped.seized.insert(tid);
     trace::interrupt(tid)?;
-    grip.halt_one(tid)?;
+    stopped.halt_one(tid)?;
     if !sure() {
         return Err(MigrateError::Ended);
     }

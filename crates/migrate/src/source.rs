@@ -99,15 +99,15 @@ pub struct Job<'a, R: Read, W: Write> {
     /// Present while the process runs.
     patient: Option<Patient>,
     /// Throttles the process until the returned value is dropped: for targets that accept no pages after the flip.
-    pub brake: Option<Slow<'a>>,
+    pub throttle: Option<Slow<'a>>,
     /// Held from the start of throttling until the freeze: what the process writes meanwhile adds to its pause.
-    slowed: Option<Box<dyn Brake>>,
+    slowed: Option<Box<dyn Throttle>>,
 }
 
-type Slow<'a> = Box<dyn FnOnce() -> Box<dyn Brake> + 'a>;
+type Slow<'a> = Box<dyn FnOnce() -> Box<dyn Throttle> + 'a>;
 
 /// Throttles a process until this is dropped.
-pub trait Brake {
+pub trait Throttle {
     /// Throttles more, because its rounds do not get shorter. False: already at the limit.
     fn harder(&self) -> bool;
 }
@@ -153,7 +153,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             pack: Pack::default(),
             map: None,
             patient: None,
-            brake: None,
+            throttle: None,
             slowed: None,
         }
     }
@@ -226,9 +226,9 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         let mut stuck = self.converge(&both, (watch, &map), writes)?;
         if !self.postcopy
             && stuck.is_some_and(|s| s.sending > BEARABLE)
-            && let Some(brake) = self.brake.take()
+            && let Some(throttle) = self.throttle.take()
         {
-            let slow = brake();
+            let slow = throttle();
             loop {
                 stuck = self.converge(&both, (watch, &map), writes)?;
                 if stuck.is_none_or(|s| s.sending <= BEARABLE) || !slow.harder() {

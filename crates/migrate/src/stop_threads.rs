@@ -64,7 +64,7 @@ impl Halted {
 pub type Calls = Arc<dyn Fn(Tid) -> bool + Send + Sync>;
 
 /// A seized process: which threads are seized, which of them are stopped.
-pub struct Grip {
+pub struct StoppedThreads {
     pub pid: Pid,
     pub seized: BTreeSet<Tid>,
     pub halted: Vec<Halted>,
@@ -136,9 +136,9 @@ pub fn cannot_be_traced(tracer: Pid) -> MigrateError {
     }
 }
 
-impl Grip {
-    pub fn new(pid: Pid) -> Grip {
-        Grip {
+impl StoppedThreads {
+    pub fn new(pid: Pid) -> StoppedThreads {
+        StoppedThreads {
             pid,
             seized: BTreeSet::new(),
             halted: Vec::new(),
@@ -302,7 +302,7 @@ impl Grip {
     }
 }
 
-impl Drop for Grip {
+impl Drop for StoppedThreads {
     fn drop(&mut self) {
         self.let_go();
     }

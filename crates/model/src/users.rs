@@ -10,11 +10,11 @@ pub enum Users {
 }
 
 impl Users {
-    pub fn everybody() -> Users {
+    pub fn all() -> Users {
         Users::AllBut(BTreeSet::new())
     }
 
-    pub fn nobody() -> Users {
+    pub fn none() -> Users {
         Users::Only(BTreeSet::new())
     }
 
@@ -25,8 +25,8 @@ impl Users {
         }
     }
 
-    pub fn is_nobody(&self) -> bool {
-        *self == Users::nobody()
+    pub fn is_none(&self) -> bool {
+        *self == Users::none()
     }
 
     pub fn remove(&mut self, uid: u32) {
@@ -48,10 +48,10 @@ mod tests {
             users.remove(uid);
             assert!(!users.has(uid), "{users:?}");
         };
-        check(Users::everybody(), 7, true);
-        check(Users::nobody(), 7, false);
+        check(Users::all(), 7, true);
+        check(Users::none(), 7, false);
         check(Users::Only([7, 8].into()), 7, true);
         check(Users::AllBut([7].into()), 7, false);
-        assert!(Users::nobody().is_nobody() && !Users::everybody().is_nobody());
+        assert!(Users::none().is_none() && !Users::all().is_none());
     }
 }

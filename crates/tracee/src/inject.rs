@@ -5,7 +5,7 @@
 //! ```
 //! While held, the thread blocks every signal that can be blocked, so that no handler runs in between. Many threads
 //! make their calls in parallel if each call is begun before the first is waited for ([`Hold::begin`],
-//! [`Code::booth`]).
+//! [`Code::scratch_area`]).
 
 pub use crate::call::{Call, aim_exec, bit, vdso_syscall};
 
@@ -31,14 +31,14 @@ pub fn ignores_trap(tid: Tid) -> bool {
 
 /// Called before and after a filtered thread makes injected calls, so that its seccomp listener lets exactly these
 /// calls through, in this order. Our code and its arguments lie in memory that the program's other threads can write.
-pub trait Passage: Send + Sync {
+pub trait Allowlist: Send + Sync {
     fn open(&self, tid: Tid, calls: &[Call]);
     fn close(&self, tid: Tid);
 }
 
 /// For threads that have no filter.
 pub struct Unfiltered;
-impl Passage for Unfiltered {
+impl Allowlist for Unfiltered {
     fn open(&self, _: Tid, _: &[Call]) {}
     fn close(&self, _: Tid) {}
 }
@@ -90,7 +90,7 @@ pub struct Hold {
     stopped: bool,
     /// Signals that arrived although every blockable signal was blocked.
     sent: Vec<SigInfo>,
-    passage: Arc<dyn Passage>,
+    allowlist: Arc<dyn Allowlist>,
     /// The program ignores SIGTRAP, a disposition that our traps reset.
     ignores_trap: bool,
     /// Our injected code in the tracee, and scratch memory.
@@ -104,12 +104,12 @@ pub struct Hold {
 
 impl Hold {
     /// Before: `tid` is in a ptrace stop at the user-mode boundary (not an exec event).
-    pub fn take(tid: Tid, passage: Arc<dyn Passage>) -> Result<Hold> {
-        Hold::take_known(tid, passage, trap::ignored(tid))
+    pub fn take(tid: Tid, allowlist: Arc<dyn Allowlist>) -> Result<Hold> {
+        Hold::take_known(tid, allowlist, trap::ignored(tid))
     }
 
     /// As [`Hold::take`], for one of many threads: the caller has read once whether their program ignores SIGTRAP.
-    pub fn take_known(tid: Tid, passage: Arc<dyn Passage>, ignores_trap: bool) -> Result<Hold> {
+    pub fn take_known(tid: Tid, allowlist: Arc<dyn Allowlist>, ignores_trap: bool) -> Result<Hold> {
         let regs = trace::regs(tid)?;
         let mask = trace::sigmask(tid)?;
         trace::set_sigmask(tid, !NEVER_BLOCK)?;
@@ -119,7 +119,7 @@ impl Hold {
             mask,
             stopped: false,
             sent: Vec::new(),
-            passage,
+            allowlist,
             ignores_trap,
             code: None,
             begun: None,
@@ -172,9 +172,9 @@ impl Hold {
         let mut r = aim(&self.regs, code.start, 0, [0; 6]);
         r.r15 = code.batch;
         trace::set_regs(self.tid, &r)?;
-        self.passage.open(self.tid, calls);
+        self.allowlist.open(self.tid, calls);
         if let Err(e) = trace::resume(self.tid, 0) {
-            self.passage.close(self.tid);
+            self.allowlist.close(self.tid);
             return Err(e);
         }
         self.begun = Some(calls.len());
@@ -187,7 +187,7 @@ impl Hold {
             return Ok(Vec::new());
         };
         let ran = self.until_trap(None);
-        self.passage.close(self.tid);
+        self.allowlist.close(self.tid);
         ran?;
         Ok(code.read_batch(n))
     }
@@ -209,9 +209,9 @@ impl Hold {
 
     /// Runs our code, which makes these calls, to its int3.
     fn calls(&mut self, calls: &[Call]) -> Result<Option<Tid>> {
-        self.passage.open(self.tid, calls);
+        self.allowlist.open(self.tid, calls);
         let ran = trace::resume(self.tid, 0).and_then(|()| self.until_trap(None));
-        self.passage.close(self.tid);
+        self.allowlist.close(self.tid);
         ran
     }
 
@@ -288,7 +288,7 @@ impl Hold {
                 Status::Stopped(_) | Status::Continued => {}
                 Status::Exited(_) | Status::Killed(_) => {
                     self.armed = false;
-                    self.passage.close(self.tid);
+                    self.allowlist.close(self.tid);
                     return Err(TraceError::Gone(self.tid));
                 }
             }
@@ -315,7 +315,7 @@ impl Hold {
                 Status::Stopped(_) => break,
                 _ => {
                     self.armed = false;
-                    self.passage.close(self.tid);
+                    self.allowlist.close(self.tid);
                     return Err(TraceError::Gone(self.tid));
                 }
             }
@@ -329,7 +329,7 @@ impl Hold {
     fn settle(&mut self) -> Result<()> {
         if self.begun.take().is_some() {
             let ran = self.until_trap(None);
-            self.passage.close(self.tid);
+            self.allowlist.close(self.tid);
             ran?;
         }
         if std::mem::take(&mut self.runs) {

@@ -4,7 +4,7 @@
 //! base      code          one page, executable
 //! +4 KiB    batch         header 64 bytes, then entries of 64
 //! +64 KiB   scratch       small structs for injected calls
-//! +192 KiB  booths        a batch and its structs for each of many threads at once, 1 KiB each
+//! +192 KiB  scratch_areas        a batch and its structs for each of many threads at once, 1 KiB each
 //! +1 MiB    slot 0        header page, then DATA bytes of data, then the next slot
 //! ```
 //! A slot is idle (`go` = 0, the deputy waits on it) or has a request (`go` = 1). The deputy sets `done` = 1 when the
@@ -42,13 +42,13 @@ const SCRATCH_LEN: u64 = 0x2_0000;
 const TRAP_ACTION: u64 = 0xf000;
 const SLOTS: u64 = 0x10_0000;
 /// How many threads can make injected calls at once.
-pub const BOOTHS: usize = 256;
+pub const SCRATCH_AREAS: usize = 256;
 const BOOTH: u64 = SCRATCH + SCRATCH_LEN;
 const BOOTH_LEN: u64 = 0x400;
 /// Calls that fit into the scratch area of one thread, and the offset of its small structs.
-pub const BOOTH_CALLS: usize = 9;
-const BOOTH_SCRATCH: u64 = 64 + BOOTH_CALLS as u64 * 64;
-const _: () = assert!(BOOTH + BOOTHS as u64 * BOOTH_LEN <= SLOTS);
+pub const SCRATCH_CALLS: usize = 9;
+const BOOTH_SCRATCH: u64 = 64 + SCRATCH_CALLS as u64 * 64;
+const _: () = assert!(BOOTH + SCRATCH_AREAS as u64 * BOOTH_LEN <= SLOTS);
 /// Bytes of data a slot can carry: the largest single transfer a deputy does.
 pub const DATA: u64 = 8 << 20;
 const STRIDE: u64 = DATA + 0x1000;
@@ -80,13 +80,13 @@ pub struct Code {
 }
 
 impl Code {
-    /// The same code with a small batch and scratch memory of its own, of which there are [`BOOTHS`]: for one of many
+    /// The same code with a small batch and scratch memory of its own, of which there are [`SCRATCH_AREAS`]: for one of many
     /// threads that make their calls in parallel.
-    pub fn booth(&self, n: usize) -> Code {
-        let at = self.start + BOOTH + (n % BOOTHS) as u64 * BOOTH_LEN;
+    pub fn scratch_area(&self, n: usize) -> Code {
+        let at = self.start + BOOTH + (n % SCRATCH_AREAS) as u64 * BOOTH_LEN;
         Code {
             batch: at,
-            batch_max: BOOTH_CALLS,
+            batch_max: SCRATCH_CALLS,
             scratch: at + BOOTH_SCRATCH,
             scratch_len: BOOTH_LEN - BOOTH_SCRATCH,
             ..self.clone()

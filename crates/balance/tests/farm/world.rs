@@ -324,7 +324,7 @@ impl Farm {
         let now = Tick(self.now);
         let node = &mut self.nodes[i];
         node.ledger
-            .view(node.vector.view(now), |_| Users::everybody(), now)
+            .view(node.vector.view(now), |_| Users::all(), now)
     }
 
     fn act(&mut self, i: usize) {

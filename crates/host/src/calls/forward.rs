@@ -48,7 +48,7 @@ pub fn send(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
             let why = "it reads its own /proc files";
             return come_home(host, thread, n.id, Stay::UnsupportedCall, why);
         }
-        if armento_abi::whose_words(&path).is_some() {
+        if armento_abi::cmdline_owner(&path).is_some() {
             cmdline::send_cmdlines(host);
         }
     }

@@ -9,7 +9,7 @@
 
 use crate::sync::lock;
 use armento_model::Tid;
-use armento_tracee::inject::{Call, Passage};
+use armento_tracee::inject::{Allowlist, Call};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl AllowedCalls {
     }
 }
 
-impl Passage for AllowedCalls {
+impl Allowlist for AllowedCalls {
     fn open(&self, tid: Tid, calls: &[Call]) {
         let ours = Allowed {
             calls: calls.to_vec(),

@@ -5,7 +5,7 @@
 use armento_migrate::image::vdso::{ELSEWHERE, Vdso, redirected};
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Stay, Tid};
-use armento_tracee::inject::{Hold, Outside, Passage, ok};
+use armento_tracee::inject::{Allowlist, Hold, Outside, ok};
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::{maps, sys, trace};
@@ -83,13 +83,13 @@ impl ForeignVdso {
     /// A handler is about to run, and its frame, which may travel, keeps where the thread is: outside of this kernel's
     /// code.
     /// Before: stopped at the signal with `info`. After: the same, with the function of the vDSO at its end.
-    pub fn before_handler(&self, passage: Arc<dyn Passage>, here: Tid, info: &SigInfo) {
+    pub fn before_handler(&self, allowlist: Arc<dyn Allowlist>, here: Tid, info: &SigInfo) {
         let inside = trace::regs(here).is_ok_and(|r| self.is_inside(r.rip));
         if !inside {
             return;
         }
         // A thread that dies, or faults there itself, has its signal as it is.
-        if let Ok(mut h) = Hold::take(here, passage) {
+        if let Ok(mut h) = Hold::take(here, allowlist) {
             let _ = h.step_out(&|rip| self.is_inside(rip));
         }
         let _ = trace::set_siginfo(here, info);

@@ -2,9 +2,9 @@
 
 use super::clone::{clone_args, made, wait_first_stop};
 use crate::isolation::Guests;
-use armento_migrate::stop_threads::Grip;
+use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::{Local, MigrateError, Result};
-use armento_tracee::inject::{Hold, Passage};
+use armento_tracee::inject::{Allowlist, Hold};
 use armento_tracee::notify::{FILTER_FLAGS, Listener, SET_MODE_FILTER};
 use armento_tracee::region::{BASE, Code};
 use armento_tracee::{maps, status, sys, trace};
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 /// Seizes the zygote, empties it and gives it the filter. Call from the tracer thread.
 pub fn prepare(g: &Guests, code: &Code) -> Result<(i32, Listener)> {
     let zygote = find(g.guard)?;
-    let mut grip = Grip::new(zygote);
-    grip.halt(trace::FOLLOW | trace::EXITKILL)?;
+    let mut stopped = StoppedThreads::new(zygote);
+    stopped.halt(trace::FOLLOW | trace::EXITKILL)?;
     let mut h = Hold::take(zygote, Arc::new(armento_tracee::inject::Unfiltered))?;
     let rseq = trace::rseq(zygote).unwrap_or_default();
     let mut calls = vec![
@@ -59,7 +59,7 @@ pub fn prepare(g: &Guests, code: &Code) -> Result<(i32, Listener)> {
     regs.rip = code.gate;
     regs.rsp = 0;
     h.finish(regs, !0)?;
-    let _ = grip.disband();
+    let _ = stopped.disband();
     Ok((zygote, listener))
 }
 
@@ -104,10 +104,10 @@ fn paused(pid: i32) -> bool {
 }
 
 /// A new, stopped child of the zygote with this pid in the guests' namespace.
-pub fn new_body(zygote: i32, code: &Code, passage: &Arc<dyn Passage>, pid: i32) -> Result<i32> {
+pub fn new_body(zygote: i32, code: &Code, allowlist: &Arc<dyn Allowlist>, pid: i32) -> Result<i32> {
     let until = Instant::now() + Duration::from_millis(500);
     loop {
-        let mut h = Hold::take(zygote, passage.clone())?;
+        let mut h = Hold::take(zygote, allowlist.clone())?;
         let args = clone_args(code, libc::CLONE_PARENT as u64, 0, 0, 0, 0, Some(pid));
         let (r, child) = h.call(code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
         drop(h);

@@ -59,7 +59,7 @@ pub fn begin(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Filler>
     }
     let shared = guests.shared.clone();
     forget_rescued(guests, &head.areas);
-    let here = new_body(guests.zygote, &guests.code, &guests.passage(), head.pid)?;
+    let here = new_body(guests.zygote, &guests.code, &guests.allowlist(), head.pid)?;
     let thread = GuestThread::new(head.pid, head.pid, here, Process::new(here));
     shared.threads.insert(&thread);
     let mut body = Body::new(head.pid, TracedThread::stopped(thread));
@@ -69,7 +69,7 @@ pub fn begin(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Filler>
     body.needs = head.processor.needs.clone();
     guests.bodies.insert(head.pid, body);
     let code = guests.code.clone();
-    let mut h = Hold::take(here, guests.passage())?;
+    let mut h = Hold::take(here, guests.allowlist())?;
     let foreign = map_vdso(&mut h, &code, head.mm.vdso)?;
     let fd = h
         .call(
@@ -94,7 +94,7 @@ pub fn begin(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Filler>
         b.uffd = uffd.map(Arc::new);
         b.vdso = foreign;
     }
-    make_objects(&shared, &head.areas, &head.brings, &head.lasting)?;
+    make_objects(&shared, &head.areas, &head.brings, &head.persistent)?;
     shape(guests, head.pid, head.areas.clone())?;
     // While the process still runs. What cannot be made now is made, or fails, at the end.
     let _ = make_threads(guests, head.pid, head.tids.iter().copied());
@@ -139,11 +139,15 @@ fn end_filling(b: &mut Body) -> Result<()> {
 
 /// Brings the mappings of an unthawed body to `areas`.
 fn shape(guests: &mut GuestTable, pid: Pid, areas: Vec<Area>) -> Result<()> {
-    let (shared, code, passage) = (guests.shared.clone(), guests.code.clone(), guests.passage());
+    let (shared, code, allowlist) = (
+        guests.shared.clone(),
+        guests.code.clone(),
+        guests.allowlist(),
+    );
     let Some(b) = guests.bodies.get_mut(&pid) else {
         return Err(MigrateError::Ended);
     };
-    let mut h = Hold::take(b.here, passage)?;
+    let mut h = Hold::take(b.here, allowlist)?;
     let mut map = |h: &mut Hold, all: &[Area]| map_all(&shared, h, &code, all);
     let open = |areas: &[Area]| objects::opened_up(areas, |_| true);
     let (old, new) = (open(&b.areas), open(&areas));
@@ -161,9 +165,9 @@ pub fn lay_out(guests: &mut GuestTable, (mv, pid): (MoveId, Pid), layout: Layout
 
 /// Drops these pages.
 pub fn give_up(guests: &mut GuestTable, (mv, pid): (MoveId, Pid), runs: &[Run]) -> Result<()> {
-    let (code, passage) = (guests.code.clone(), guests.passage());
+    let (code, allowlist) = (guests.code.clone(), guests.allowlist());
     let b = unthawed(guests, mv, pid)?;
-    let mut h = Hold::take(b.here, passage)?;
+    let mut h = Hold::take(b.here, allowlist)?;
     h.batch_ok(&code, "drop pages", &drop_calls(runs))?;
     Ok(())
 }
@@ -195,7 +199,7 @@ pub fn finish(
     b.proc
         .cpu_timer
         .store(timed, std::sync::atomic::Ordering::Release);
-    let mut h = Hold::take(here, guests.passage())?;
+    let mut h = Hold::take(here, guests.allowlist())?;
     h.batch_ok(&code, "mprotect", &close)?;
     flags::guard(&mut h, &code, &state.guards)?;
     names::give(&mut h, &code, &state.names)?;

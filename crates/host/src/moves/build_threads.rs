@@ -8,7 +8,7 @@ use armento_migrate::image::{State, thread};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, ok};
-use armento_tracee::region::BOOTHS;
+use armento_tracee::region::SCRATCH_AREAS;
 use armento_tracee::trace;
 use armento_tracee::trace::TraceError;
 
@@ -36,13 +36,13 @@ pub fn make_threads(
     pid: Pid,
     tids: impl Iterator<Item = Tid>,
 ) -> Result<()> {
-    let (code, passage) = (guests.code.clone(), guests.passage());
+    let (code, allowlist) = (guests.code.clone(), guests.allowlist());
     let b = guests.bodies.get(&pid).ok_or(MigrateError::Ended)?;
     let lacking: Vec<Tid> = tids.filter(|t| !b.threads.contains_key(t)).collect();
     if lacking.is_empty() {
         return Ok(());
     }
-    let mut h = Hold::take(b.here, passage)?;
+    let mut h = Hold::take(b.here, allowlist)?;
     for tid in lacking {
         let args = clone_args(&code, THREAD as u64, 0, 0, 0, 0, Some(tid));
         let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
@@ -56,13 +56,17 @@ pub fn make_threads(
 
 /// Ends threads that were made at the offer and have ended at the source since then.
 pub fn retire_others(guests: &mut GuestTable, pid: Pid, state: &State) -> Result<()> {
-    let (code, passage, shared) = (guests.code.clone(), guests.passage(), guests.shared.clone());
+    let (code, allowlist, shared) = (
+        guests.code.clone(),
+        guests.allowlist(),
+        guests.shared.clone(),
+    );
     let b = guests.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let ended = |t: &Tid| !state.threads.iter().any(|s| s.tid == *t);
     let over: Vec<Tid> = b.threads.keys().copied().filter(ended).collect();
     for traced in over.iter().filter_map(|t| b.threads.remove(t)) {
         shared.threads.remove(&traced.thread);
-        let mut h = Hold::take(traced.thread.here, passage.clone())?;
+        let mut h = Hold::take(traced.thread.here, allowlist.clone())?;
         match h.call(&code, libc::SYS_exit, [0; 6]) {
             Err(TraceError::Gone(_)) => {}
             _ => {
@@ -83,27 +87,27 @@ pub fn restore_threads(
     state: &State,
     ignores: bool,
 ) -> Result<()> {
-    let (code, passage) = (guests.code.clone(), guests.passage());
+    let (code, allowlist) = (guests.code.clone(), guests.allowlist());
     let b = guests.bodies.get(&pid).ok_or(MigrateError::Ended)?;
-    for part in state.threads.chunks(BOOTHS) {
+    for part in state.threads.chunks(SCRATCH_AREAS) {
         let mut held = Vec::with_capacity(part.len());
         for (n, t) in part.iter().enumerate() {
             let thread = &b.threads.get(&t.tid).ok_or(MigrateError::Ended)?.thread;
-            let mut h = Hold::take_known(thread.here, passage.clone(), ignores)?;
-            let booth = code.booth(n);
-            let mut calls = thread::set_calls(&booth, t);
+            let mut h = Hold::take_known(thread.here, allowlist.clone(), ignores)?;
+            let scratch_area = code.scratch_area(n);
+            let mut calls = thread::set_calls(&scratch_area, t);
             if t.name != b.name {
-                calls.push(thread::name_call(&booth, &t.name));
+                calls.push(thread::name_call(&scratch_area, &t.name));
             }
             if state.persona != 0 {
                 // Each thread has its own. After the mappings were made: READ_IMPLIES_EXEC would change them.
                 calls.push((libc::SYS_personality, [state.persona.into(), 0, 0, 0, 0, 0]));
             }
-            h.begin(&booth, &calls)?;
+            h.begin(&scratch_area, &calls)?;
             held.push((h, thread));
         }
         for (n, (h, _)) in held.iter_mut().enumerate() {
-            h.end_ok(&code.booth(n), "restore thread")?;
+            h.end_ok(&code.scratch_area(n), "restore thread")?;
         }
         for (t, (h, thread)) in part.iter().zip(held) {
             trace::set_xstate(thread.here, &t.xstate)?;

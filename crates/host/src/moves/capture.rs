@@ -13,7 +13,7 @@ use armento_migrate::image::{State, ThreadState, itimers, membarrier, mm, sigs, 
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Tid};
 use armento_tracee::inject::{self, Hold};
-use armento_tracee::region::BOOTHS;
+use armento_tracee::region::SCRATCH_AREAS;
 use armento_tracee::{status, sys, trace};
 use armento_wire::talk::Signal;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ pub fn capture(
     elsewhere: bool,
 ) -> Result<(Survey, State)> {
     let code = guests.code.clone();
-    let passage = guests.passage();
+    let allowlist = guests.allowlist();
     let shared = guests.shared.clone();
     let stands = guests.bodies.get(&pid).is_some_and(Body::still);
     if shared.outgoing.aborted(mv) || !stands {
@@ -54,12 +54,12 @@ pub fn capture(
     let cpu = b.proc.cpu_travels();
     let ignores = inject::ignores_trap(here);
     let all: Vec<&TracedThread> = b.threads.values().collect();
-    for part in all.chunks(BOOTHS) {
+    for part in all.chunks(SCRATCH_AREAS) {
         let mut held = Vec::with_capacity(part.len());
         for (n, traced) in part.iter().enumerate() {
             let here = traced.thread.here;
             let used = traced.thread.cpu_travels();
-            let mut h = Hold::take_known(here, passage.clone(), ignores)?;
+            let mut h = Hold::take_known(here, allowlist.clone(), ignores)?;
             if traced.thread.tid == pid {
                 mm::read_brk(&mut h, &code, &mut numbers)?;
                 actions = sigs::read(&mut h, &code)?;
@@ -72,11 +72,11 @@ pub fn capture(
                 (None, Some(vdso)) if elsewhere => vdso.leave(&mut h)?,
                 (None, _) => {}
             }
-            thread::ask(&mut h, &code.booth(n), thread::At::Host)?;
+            thread::ask(&mut h, &code.scratch_area(n), thread::At::Host)?;
             held.push((h, used, own));
         }
         for (n, (traced, (mut h, used, own))) in part.iter().zip(held).enumerate() {
-            let mut t = thread::read(&mut h, &code.booth(n), traced.thread.tid, own)?;
+            let mut t = thread::read(&mut h, &code.scratch_area(n), traced.thread.tid, own)?;
             // Read from outside: the thread would ask home, through its listener.
             t.name = status::comm(here, traced.thread.here);
             t.cpu = used;

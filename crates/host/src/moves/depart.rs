@@ -126,7 +126,7 @@ fn send(
     let mut job = Job::new(here, r, w);
     job.vdso = source.vdso.map(|f| f.image);
     let slowed = host.clone();
-    job.brake = Some(Box::new(move || Box::new(throttle::on(&slowed, pid))));
+    job.throttle = Some(Box::new(move || Box::new(throttle::on(&slowed, pid))));
     let files = host.files.clone();
     let mut files = move |k: &FileKey| files.get(k).and_then(|f| f.try_clone().ok());
     let accept = job.offer(&head, &mut files)?;

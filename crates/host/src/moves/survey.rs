@@ -27,7 +27,7 @@ pub fn head(pid: Pid, (here, needs): (i32, CpuSet), s: &Survey, tids: Vec<Tid>) 
         command: st.name,
         areas: s.areas.clone(),
         brings: Views::default().lack(&s.areas),
-        lasting: Vec::new(),
+        persistent: Vec::new(),
         mm: mm::read(here, s.vdso)?,
         need_kib: st.rss_kib,
         processor: Processor {

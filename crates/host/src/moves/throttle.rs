@@ -55,7 +55,7 @@ pub fn on(host: &Arc<Host>, pid: Pid) -> Throttle {
     Throttle { over, level, ended }
 }
 
-impl armento_migrate::source::Brake for Throttle {
+impl armento_migrate::source::Throttle for Throttle {
     fn harder(&self) -> bool {
         let more = self.level.load(Ordering::Acquire) + 1 < RUNS_US.len();
         self.level.fetch_add(usize::from(more), Ordering::AcqRel);

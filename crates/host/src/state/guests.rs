@@ -10,7 +10,7 @@ use armento_migrate::stop_threads::Halted;
 use armento_model::{MoveId, Pid, Tid};
 use armento_sense::Withheld;
 use armento_tracee::cpu_demand::Demand;
-use armento_tracee::inject::Passage;
+use armento_tracee::inject::Allowlist;
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
@@ -154,7 +154,7 @@ impl GuestTable {
         self.bodies.values().any(|b| b.came.elapsed() < YOUNG)
     }
 
-    pub fn passage(&self) -> Arc<dyn Passage> {
+    pub fn allowlist(&self) -> Arc<dyn Allowlist> {
         self.shared.injected.clone()
     }
 

@@ -33,7 +33,7 @@ pub fn break_out(guests: &mut GuestTable, thread: &Arc<GuestThread>, id: u64) ->
     loop {
         match trace::wait_certain(thread.here)? {
             trace::Status::Stopped(trace::Stop::Trap) => {
-                return Ok(Hold::take(thread.here, guests.passage())?);
+                return Ok(Hold::take(thread.here, guests.allowlist())?);
             }
             trace::Status::Stopped(_) => trace::resume(thread.here, 0)?,
             _ => return Err(armento_migrate::MigrateError::Ended),

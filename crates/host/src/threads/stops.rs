@@ -111,7 +111,7 @@ fn settle(guests: &mut GuestTable, here: Tid, sig: i32, info: SigInfo) {
     let pid = body.pid;
     let foreign = body.vdso.clone().filter(|_| st.caught & bit(sig) != 0);
     if let Some(foreign) = foreign {
-        foreign.before_handler(guests.passage(), here, &info);
+        foreign.before_handler(guests.allowlist(), here, &info);
     }
     let Some((body, tid)) = guests.thread(here) else {
         return;

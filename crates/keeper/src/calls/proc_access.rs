@@ -11,7 +11,7 @@
 use crate::deputy::Deputy;
 use crate::observers::{is_stopped, looks_on_purpose};
 use crate::state::Keep;
-use armento_abi::{Packed, Whose, body_file, whose_words};
+use armento_abi::{Owner, Packed, body_file, cmdline_owner};
 use armento_model::{Pid, Tid};
 use armento_wire::call::Call;
 use std::os::unix::ffi::OsStrExt;
@@ -22,10 +22,10 @@ use std::sync::atomic::Ordering;
 pub fn target(keep: &Keep, d: &Deputy, c: &Packed) -> Option<Pid> {
     let path = path_of(d, c)?;
     let of = |whose| match whose {
-        Whose::Own => keep.deputy(d.pid),
-        Whose::Of(n) => keep.deputy(n as Tid),
+        Owner::Own => keep.deputy(d.pid),
+        Owner::Of(n) => keep.deputy(n as Tid),
     };
-    if let Some(of) = whose_words(&path).and_then(of) {
+    if let Some(of) = cmdline_owner(&path).and_then(of) {
         // On its way home they are not kept up to date.
         return of
             .common
@@ -34,7 +34,7 @@ pub fn target(keep: &Keep, d: &Deputy, c: &Packed) -> Option<Pid> {
             .then_some(of.pid);
     }
     let f = body_file(&path)?;
-    let target = of(f.whose)?.pid;
+    let target = of(f.owner)?.pid;
     ((f.memory || !is_stopped(target)) && looks_on_purpose(d.pid, target, f)).then_some(target)
 }
 

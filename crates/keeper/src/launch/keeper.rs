@@ -8,7 +8,7 @@ use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
 use crate::{daemon, sys};
 use armento_client::api::KeeperHello;
 use armento_client::{AskError, Session};
-use armento_migrate::stop_threads::Grip;
+use armento_migrate::stop_threads::StoppedThreads;
 use armento_model::{Pid, TreeId};
 use armento_tracee::{spawn, status, trace, tracer_thread};
 use armento_wire::session;
@@ -121,12 +121,12 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     let mut world = Tree::new(keep.clone(), program);
     let mut seized = false;
     if starting {
-        let mut grip = Grip::new(program);
-        seized = grip.seize(trace::WATCH).is_ok();
+        let mut stopped = StoppedThreads::new(program);
+        seized = stopped.seize(trace::WATCH).is_ok();
         if seized {
             world.begins_at_exec(program);
         }
-        let _ = grip.disband();
+        let _ = stopped.disband();
     }
     // At home the program runs untraced, so its end is no event of the tracer thread. Without this the daemon would
     // count a program that ended for as long as the tree is not scanned.

@@ -15,7 +15,7 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
     let pid = tid;
     if let Some(l) = t.leaving.remove(&pid) {
         // It exec'd while its pages were being copied: that move is off.
-        let _ = l.grip.disband();
+        let _ = l.stopped.disband();
     }
     t.restart_blocks.remove(&tid);
     t.loading.remove(&tid);

@@ -20,7 +20,7 @@ use armento_migrate::stop_threads::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
-use armento_tracee::region::BOOTHS;
+use armento_tracee::region::SCRATCH_AREAS;
 use armento_tracee::timers::sleeps_by_cpu_time;
 use armento_tracee::{cpu, maps, status, sys, trace};
 use std::sync::Arc;
@@ -43,34 +43,34 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         .get_mut(&pid)
         .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
     let sleepers = delicate(pid)?;
-    cpu::look_ahead(l.grip.seized.iter().copied());
+    cpu::look_ahead(l.stopped.seized.iter().copied());
     point("home.looked");
-    let ran = l.grip.halted.is_empty();
+    let ran = l.stopped.halted.is_empty();
     let asleep = if ran {
         timed_sleepers(&sleepers)
     } else {
         Vec::new()
     };
-    l.grip.halt_first(&sleepers)?;
+    l.stopped.halt_first(&sleepers)?;
     point("home.halting");
-    l.grip.halt(trace::WATCH)?;
+    l.stopped.halt(trace::WATCH)?;
     if ran {
         l.stands = Instant::now();
         asleep.iter().for_each(|a| t.wait_deadlines.woken(a));
-        t.futex_waits.stopped(&asleep, &l.grip.halted);
+        t.futex_waits.stopped(&asleep, &l.stopped.halted);
     }
     t.cpu_fixup
         .restarted
-        .ensure_input_complete(pid, &l.grip.halted)?;
-    uncarried::of_threads(l.grip.halted.iter().map(|h| h.tid))?;
+        .ensure_input_complete(pid, &l.stopped.halted)?;
+    uncarried::of_threads(l.stopped.halted.iter().map(|h| h.tid))?;
     point("home.halted");
-    t.passing.extend(l.grip.seized.iter().copied());
-    for h in &l.grip.halted {
+    t.passing.extend(l.stopped.seized.iter().copied());
+    for h in &l.stopped.halted {
         trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
     }
     if !l.mapped {
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
-        l.region = map_region(&mut hold, l.grip.seized.len())?;
+        l.region = map_region(&mut hold, l.stopped.seized.len())?;
         l.mapped = true;
     }
     let code = l.region.code();
@@ -100,7 +100,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     let ignores = inject::ignores_trap(pid);
     let mut threads = Vec::new();
     let (mut actions, mut overruns, mut registered) = (Vec::new(), Vec::new(), 0);
-    for part in l.grip.halted.chunks(BOOTHS) {
+    for part in l.stopped.halted.chunks(SCRATCH_AREAS) {
         let mut held = Vec::with_capacity(part.len());
         for (n, h) in part.iter().enumerate() {
             let waits = h.signal.is_some() || thread::own_eintr(h.tid);
@@ -118,12 +118,12 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
                     uncarried::of_process(&mut hold, &code, &last.areas)?;
                 }
             }
-            thread::ask(&mut hold, &code.booth(n), thread::At::Home)?;
+            thread::ask(&mut hold, &code.scratch_area(n), thread::At::Home)?;
             held.push((hold, waits));
         }
         for (n, (mut hold, waits)) in held.into_iter().enumerate() {
             let tid = hold.tid;
-            let mut s = thread::read(&mut hold, &code.booth(n), tid, waits)?;
+            let mut s = thread::read(&mut hold, &code.scratch_area(n), tid, waits)?;
             s.cpu = t.keep.cpu.thread_leaves(pid, tid);
             restarted(&mut s, blocks.get(&tid).copied())?;
             wait_on(&mut s, &t.wait_deadlines);
@@ -171,10 +171,10 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
 /// What others can find is not to be left behind as it is.
 fn guarded(keep: &Keep, pid: Pid) -> Result<()> {
     let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
-    let mut lasting = list
+    let mut persistent = list
         .iter()
-        .filter_map(|v| Some((v, objects::lasting(v)?.0)));
-    match lasting.find(|(_, o)| !keep.shm_guards.has(o)) {
+        .filter_map(|v| Some((v, objects::persistent(v)?.0)));
+    match persistent.find(|(_, o)| !keep.shm_guards.has(o)) {
         Some((v, _)) => {
             let why = format!("{} was mapped just now", v.name);
             Err(MigrateError::Stays(Stay::Busy, why))

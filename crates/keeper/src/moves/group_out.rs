@@ -67,12 +67,12 @@ pub fn group_out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Mov
     let turn = keep.shm_guards.lock_settling();
     let sent = (|| {
         halt(keep, group, &link, &mut members)?;
-        let lasting = guard_objects(keep, group, &link)?;
+        let persistent = guard_objects(keep, group, &link)?;
         let areas = members.iter().flat_map(|m| &m.prep.head.areas);
         shared_only_with(group, &areas.cloned().collect::<Vec<_>>())?;
         let bytes = send(keep, &link, &mut members)?;
         let away = hand_over(keep, &link, &members)?;
-        keep.shm_guards.mark_away(&lasting);
+        keep.shm_guards.mark_away(&persistent);
         Ok((bytes, away))
     })();
     drop(turn);
@@ -163,7 +163,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
         let (mut r, mut w) = open_for_move(keep, link, None, Purpose::Bring(m.mv))?;
         let mut job = Job::new(m.pid, &mut r, &mut w);
         m.prep.head.brings = sent.lack(&m.prep.head.areas);
-        m.prep.head.lasting = objects::sizes(&m.prep.head.areas)
+        m.prep.head.persistent = objects::sizes(&m.prep.head.areas)
             .into_iter()
             .map(|(object, _)| object)
             .filter(|o| keep.shm_guards.has(o))

@@ -12,12 +12,12 @@ use armento_migrate::failpoint::point;
 use armento_migrate::image::itimers::{self, Itimers};
 use armento_migrate::image::timers::hold;
 use armento_migrate::image::{ThreadState, thread};
-use armento_migrate::stop_threads::{Grip, Halted};
+use armento_migrate::stop_threads::{Halted, StoppedThreads};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::pages::Run;
-use armento_tracee::region::{BOOTHS, Code, Region, Slot};
+use armento_tracee::region::{Code, Region, SCRATCH_AREAS, Slot};
 use armento_tracee::{sys, trace};
 use armento_wire::talk::ToHost;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub fn hand_over(
     link.ensure_connected()?;
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
     let code = l.region.code();
-    let halted: Vec<Halted> = l.grip.halted.clone();
+    let halted: Vec<Halted> = l.stopped.halted.clone();
     let mut deputies = Vec::new();
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     p.common.breaking.store(false, Ordering::Release);
@@ -120,7 +120,7 @@ pub fn hand_over(
     for h in &halted {
         t.passing.remove(&h.tid);
     }
-    let _ = std::mem::replace(&mut l.grip, Grip::new(pid)).disband();
+    let _ = std::mem::replace(&mut l.stopped, StoppedThreads::new(pid)).disband();
     let leader = deputies.iter().find(|d| d.tid == pid).cloned();
     let teardown = leader.map(|deputy| DeferredTeardown {
         deputy,
@@ -162,7 +162,7 @@ impl NewDeputies {
     /// their process: nothing can be taken back any more, and none may go on as the program.
     pub fn serve(self) {
         let (first, rest) = self.threads.split_at(self.threads.len().min(1));
-        for part in [first].into_iter().chain(rest.chunks(BOOTHS)) {
+        for part in [first].into_iter().chain(rest.chunks(SCRATCH_AREAS)) {
             if let Err(e) = make_deputies(&self.code, part, &self.itimers) {
                 eprintln!("process {} ends: {e}", self.pid);
                 let _ = sys::kill(self.pid, libc::SIGKILL);
@@ -198,15 +198,15 @@ fn make_deputies(
     let mut held = Vec::with_capacity(part.len());
     for (n, (s, d)) in part.iter().enumerate() {
         let mut h = Hold::take_known(s.tid, Arc::new(Unfiltered), ignores)?;
-        let booth = code.booth(n);
+        let scratch_area = code.scratch_area(n);
         if s.tid == d.pid {
             h.batch(code, &itimers::stop_calls(code, itimers))?;
         }
-        h.begin(&booth, &thread::forget_calls(&booth, s))?;
+        h.begin(&scratch_area, &thread::forget_calls(&scratch_area, s))?;
         held.push((h, &d.slot));
     }
     for (n, (h, _)) in held.iter_mut().enumerate() {
-        h.end(&code.booth(n))?;
+        h.end(&code.scratch_area(n))?;
     }
     for (h, slot) in held {
         let mut r = h.regs;

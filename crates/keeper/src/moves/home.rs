@@ -14,7 +14,7 @@ use crate::traced::resume_process;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, processor};
 use armento_migrate::pages::Filler;
-use armento_migrate::stop_threads::Grip;
+use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay, Xsave};
@@ -206,14 +206,14 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     p.common
         .breaking
         .store(false, std::sync::atomic::Ordering::Release);
-    let mut grip = Grip::new(pid);
+    let mut stopped = StoppedThreads::new(pid);
     for h in &halted {
         t.remember_restart_block(h.tid);
-        grip.seized.insert(h.tid);
+        stopped.seized.insert(h.tid);
     }
-    grip.halted = halted;
+    stopped.halted = halted;
     close_mapped_files(t);
-    resume_process(t, pid, grip);
+    resume_process(t, pid, stopped);
     // Last, for every waiter thread wakes up and wants a processor.
     deputies.iter().for_each(|d| d.close());
     Ok(())

@@ -10,7 +10,7 @@ use armento_migrate::image::areas::{self, Area, Kind, Step};
 use armento_migrate::image::flags::{self, Noted};
 use armento_migrate::image::{self, Layout, objects};
 use armento_migrate::pages::StandIns;
-use armento_migrate::stop_threads::Grip;
+use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::target::{self, relayout};
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay};
@@ -38,9 +38,9 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
     break_calls(t, pid);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    let mut grip = Grip::new(pid);
-    grip.seized.extend(p.threads.keys().copied());
-    let stopped = grip
+    let mut stopped = StoppedThreads::new(pid);
+    stopped.seized.extend(p.threads.keys().copied());
+    let all_stopped = stopped
         .seized
         .iter()
         .copied()
@@ -48,15 +48,15 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
         .into_iter()
         .try_for_each(|tid| {
             trace::interrupt(tid)?;
-            grip.halt_one(tid)
+            stopped.halt_one(tid)
         });
-    for (tid, info) in in_order(&grip.halted) {
+    for (tid, info) in in_order(&stopped.halted) {
         let to = is_thread_directed(&keep, pid, tid, &info).then_some(tid);
         image::timers::hold(&mut p.held, to, &info);
     }
-    let halted = grip.disband();
+    let halted = stopped.disband();
     t.returning.insert(pid, halted);
-    stopped?;
+    all_stopped?;
     let now = || -> Result<Vec<Area>> {
         let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
         let mut areas = areas::of_deputy(&list, &lock(&keep.names));

@@ -15,7 +15,7 @@ use armento_migrate::image::files::{self, Names};
 use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Head, Processor, mm, uncarried};
-use armento_migrate::stop_threads::{Grip, delicate};
+use armento_migrate::stop_threads::{StoppedThreads, delicate};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{ENGINE_VERSION, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
@@ -86,56 +86,56 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         return Err(MigrateError::Stays(Stay::Busy, "it is not at home".into()));
     }
     let at_exec = p.at_exec;
-    let mut grip = Grip::new(pid);
-    grip.calls = Some(call_fixups(t, pid));
+    let mut stopped = StoppedThreads::new(pid);
+    stopped.calls = Some(call_fixups(t, pid));
     if at_exec {
         // From the exec event to a stop at the user-mode boundary.
-        grip.seized.insert(pid);
+        stopped.seized.insert(pid);
         trace::set_options(pid, trace::WATCH | trace::EXITKILL)?;
         trace::interrupt(pid)?;
         trace::resume(pid, 0)?;
-        grip.halt_one(pid)?;
+        stopped.halt_one(pid)?;
     } else {
         let asleep = timed_sleepers(&delicate(pid)?);
         let restarted = t.cpu_fixup.restarted.clone();
-        let halted = halt(&mut grip)
-            .and_then(|()| restarted.ensure_input_complete(pid, &grip.halted))
-            .and_then(|()| uncarried::of_threads(grip.halted.iter().map(|h| h.tid)));
+        let halted = halt(&mut stopped)
+            .and_then(|()| restarted.ensure_input_complete(pid, &stopped.halted))
+            .and_then(|()| uncarried::of_threads(stopped.halted.iter().map(|h| h.tid)));
         if let Err(e) = halted {
-            resume_process(t, pid, grip);
+            resume_process(t, pid, stopped);
             return Err(e);
         }
         asleep.iter().for_each(|a| t.wait_deadlines.woken(a));
-        t.futex_waits.stopped(&asleep, &grip.halted);
+        t.futex_waits.stopped(&asleep, &stopped.halted);
     }
-    t.passing.extend(grip.seized.iter().copied());
-    match look(&t.keep, pid, &mut grip, at_exec, joint) {
+    t.passing.extend(stopped.seized.iter().copied());
+    match look(&t.keep, pid, &mut stopped, at_exec, joint) {
         Ok((prep, leaving)) => {
-            let mut leaving = Leaving { grip, ..leaving };
-            for h in &leaving.grip.halted {
+            let mut leaving = Leaving { stopped, ..leaving };
+            for h in &leaving.stopped.halted {
                 t.remember_restart_block(h.tid);
             }
             if prep.uffd.is_some() {
                 let options = t.passing_options(pid);
-                for h in &leaving.grip.halted {
+                for h in &leaving.stopped.halted {
                     trace::set_options(h.tid, options)?;
                 }
-                resume_for_move(t, pid, &mut leaving.grip);
+                resume_for_move(t, pid, &mut leaving.stopped);
             }
             lock(&t.keep.names).extend(&prep.names);
             t.leaving.insert(pid, leaving);
             Ok(prep)
         }
         Err(e) => {
-            for h in &grip.halted {
+            for h in &stopped.halted {
                 t.remember_restart_block(h.tid);
             }
             if at_exec {
                 // It stays seized: the placement lets it go.
-                t.passing.retain(|tid| !grip.seized.contains(tid));
-                let _ = grip.disband();
+                t.passing.retain(|tid| !stopped.seized.contains(tid));
+                let _ = stopped.disband();
             } else {
-                resume_process(t, pid, grip);
+                resume_process(t, pid, stopped);
             }
             Err(e)
         }
@@ -143,10 +143,10 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
 }
 
 /// Halts every thread. Should we be killed from now on, it ends: its registers are changed.
-fn halt(grip: &mut Grip) -> Result<()> {
+fn halt(stopped: &mut StoppedThreads) -> Result<()> {
     let options = trace::WATCH | trace::EXITKILL;
-    grip.halt(options)?;
-    for h in &grip.halted {
+    stopped.halt(options)?;
+    for h in &stopped.halted {
         // Those that were watched were seized with others.
         trace::set_options(h.tid, options)?;
     }
@@ -156,7 +156,7 @@ fn halt(grip: &mut Grip) -> Result<()> {
 fn look(
     keep: &Keep,
     pid: Pid,
-    grip: &mut Grip,
+    stopped: &mut StoppedThreads,
     at_exec: bool,
     joint: bool,
 ) -> Result<(Prepared, Leaving)> {
@@ -173,7 +173,7 @@ fn look(
         shared_only_with(&[pid], &first.areas)?;
     }
     let rss = status::read(pid).map(|s| s.rss_kib).unwrap_or(0);
-    let tids: Vec<Tid> = grip.seized.iter().copied().collect();
+    let tids: Vec<Tid> = stopped.seized.iter().copied().collect();
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     let region = map_region(&mut h, tids.len())?;
     let code = region.code();
@@ -204,7 +204,7 @@ fn look(
         tids,
         command: status::comm(pid, pid),
         brings: Views::default().lack(&first.areas),
-        lasting: Vec::new(),
+        persistent: Vec::new(),
         areas: first.areas,
         mm: numbers.clone(),
         need_kib: rss,
@@ -218,11 +218,11 @@ fn look(
         uffd: uffd.clone(),
         at_exec,
     };
-    let grip = Grip::new(pid);
+    let stopped = StoppedThreads::new(pid);
     Ok((
         prep,
         Leaving {
-            grip,
+            stopped,
             region,
             mapped,
             uffd,
@@ -244,9 +244,9 @@ pub fn undo(t: &mut Tree, pid: Pid) {
     let Some(mut l) = t.leaving.remove(&pid) else {
         return;
     };
-    let halted = l.grip.halt(trace::WATCH);
+    let halted = l.stopped.halt(trace::WATCH);
     if halted.is_ok() {
-        for h in &l.grip.halted {
+        for h in &l.stopped.halted {
             t.remember_restart_block(h.tid);
         }
         if let Ok(mut h) = Hold::take(pid, Arc::new(Unfiltered))
@@ -257,12 +257,12 @@ pub fn undo(t: &mut Tree, pid: Pid) {
     }
     if halted.is_ok() && t.awaits_named_node(pid) {
         // `refusal.rs` ends it.
-        t.passing.retain(|tid| !l.grip.seized.contains(tid));
-        let _ = l.grip.disband();
+        t.passing.retain(|tid| !l.stopped.seized.contains(tid));
+        let _ = l.stopped.disband();
         return;
     }
     if let Some(p) = t.procs.get_mut(&pid) {
         p.at_exec = false;
     }
-    resume_process(t, pid, l.grip);
+    resume_process(t, pid, l.stopped);
 }

@@ -8,7 +8,7 @@ use crate::calls::serve_host;
 use crate::hosts::connect_host;
 use crate::lifecycle::process_gone;
 use crate::state::{Keep, Tree, tell_user};
-use armento_migrate::stop_threads::{Grip, cannot_be_traced};
+use armento_migrate::stop_threads::{StoppedThreads, cannot_be_traced};
 use armento_migrate::{Local, MigrateError};
 use armento_model::{NodeName, Pid, Stay};
 use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
@@ -90,12 +90,12 @@ pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
 
 /// Before: it is seized and stopped.
 fn end(pid: Pid) -> Result<(), MigrateError> {
-    let mut grip = Grip::new(pid);
-    grip.seized.insert(pid);
+    let mut stopped = StoppedThreads::new(pid);
+    stopped.seized.insert(pid);
     // From wherever it stands to the user-mode boundary.
     trace::interrupt(pid)?;
     trace::resume(pid, 0)?;
-    grip.halt_one(pid)?;
+    stopped.halt_one(pid)?;
     let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
     let (at, nr) = match hold.regs.cs {
         CS_32 => {
@@ -105,7 +105,7 @@ fn end(pid: Pid) -> Result<(), MigrateError> {
         _ => (vdso_syscall(pid)?.0, libc::SYS_exit_group),
     };
     let ended = hold.call_at(at, nr, [FAILED, 0, 0, 0, 0, 0]);
-    let _ = grip.disband();
+    let _ = stopped.disband();
     match ended.map_err(MigrateError::from) {
         Err(MigrateError::Ended) => Ok(()),
         Err(e) => Err(e),

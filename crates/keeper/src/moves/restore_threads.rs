@@ -13,7 +13,7 @@ use armento_migrate::stop_threads::Halted;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::inject::{self, Call, Hold, NEVER_BLOCK, Unfiltered, bit};
-use armento_tracee::region::{BOOTHS, Code};
+use armento_tracee::region::{Code, SCRATCH_AREAS};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Regs};
 use armento_tracee::tracer_thread::World;
@@ -107,7 +107,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     }
     let ignores = inject::ignores_trap(pid);
     let mut blocks = Vec::new();
-    for part in all.chunks(BOOTHS) {
+    for part in all.chunks(SCRATCH_AREAS) {
         let notes = (
             &mut blocks,
             &mut t.wait_deadlines,
@@ -139,8 +139,8 @@ pub fn forget_registrations(t: &mut Tree, pid: Pid, state: &State) {
     let Some(code) = t.code_of(pid) else { return };
     for s in &state.threads {
         if let Ok(mut h) = Hold::take(s.tid, Arc::new(Unfiltered)) {
-            let booth = code.booth(0);
-            let _ = h.batch(&booth, &thread::forget_calls(&booth, s));
+            let scratch_area = code.scratch_area(0);
+            let _ = h.batch(&scratch_area, &thread::forget_calls(&scratch_area, s));
         }
     }
 }
@@ -164,12 +164,12 @@ fn restore_some(
     let mut held = Vec::with_capacity(all.len());
     for (n, (d, s, _)) in all.iter().enumerate() {
         let mut h = Hold::take_known(d.tid, Arc::new(Unfiltered), ignores)?;
-        let booth = code.booth(n);
-        h.begin(&booth, &thread::set_calls(&booth, s))?;
+        let scratch_area = code.scratch_area(n);
+        h.begin(&scratch_area, &thread::set_calls(&scratch_area, s))?;
         held.push(h);
     }
     for (n, h) in held.iter_mut().enumerate() {
-        h.end_ok(&code.booth(n), "restore thread")?;
+        h.end_ok(&code.scratch_area(n), "restore thread")?;
     }
     let mut sleepers = Vec::new();
     for (n, (h, (d, s, signals))) in held.iter_mut().zip(all).enumerate() {
@@ -182,7 +182,7 @@ fn restore_some(
         if (regs.rax as i64 == thread::ERESTART_RESTARTBLOCK || s.at_deputy)
             && let Some((nr, deadline)) = d.block()
         {
-            let again = asleep(h.tid, &code.booth(n), &regs, i64::from(nr), deadline);
+            let again = asleep(h.tid, &code.scratch_area(n), &regs, i64::from(nr), deadline);
             sleepers.push((n, again));
             blocks.push((d.tid, i64::from(nr)));
         } else if let Some(until) = s.until.filter(|_| futex_wait::begins(&regs)) {
@@ -190,7 +190,7 @@ fn restore_some(
                 armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?;
             let deadline = Instant::now() + futex_wait::left(until, now);
             let nr = libc::SYS_futex;
-            let again = asleep(h.tid, &code.booth(n), &regs, nr, Some(deadline));
+            let again = asleep(h.tid, &code.scratch_area(n), &regs, nr, Some(deadline));
             sleepers.push((n, again));
             blocks.push((d.tid, nr));
             futex_waits.insert(d.tid, until);
@@ -216,11 +216,11 @@ const LEFT: u64 = 64;
 
 /// The thread's sleep was begun by us, with our buffers: registers that begin it as the program's own, with the time
 /// that is left.
-fn asleep(tid: Tid, booth: &Code, regs: &Regs, nr: i64, deadline: Option<Instant>) -> Regs {
+fn asleep(tid: Tid, scratch_area: &Code, regs: &Regs, nr: i64, deadline: Option<Instant>) -> Regs {
     let left = deadline.map_or(Duration::ZERO, |d| {
         d.saturating_duration_since(Instant::now())
     });
-    let at = booth.scratch(LEFT, &futex_wait::spec(left));
+    let at = scratch_area.scratch(LEFT, &futex_wait::spec(left));
     let mut r = *regs;
     match nr {
         libc::SYS_nanosleep => r.rdi = at,

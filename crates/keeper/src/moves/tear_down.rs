@@ -49,7 +49,7 @@ fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Optio
     let Ok(all) = maps::read(pid) else { return };
     let ours = |v: &maps::Vma| v.start >= BASE && v.start < BASE + (1 << 40);
     // What comes home again is all that they hold. Not what lasts, and not of a group's: one of it may not get away.
-    let lasts = all.iter().any(|v| objects::lasting(v).is_some());
+    let lasts = all.iter().any(|v| objects::persistent(v).is_some());
     let shares = all.iter().any(|v| objects::nameless(v).is_some());
     let alone = shares && !lasts && sharers_of(pid).len() == 1;
     let given_up = |v: &&maps::Vma| alone && objects::nameless(v).is_some();

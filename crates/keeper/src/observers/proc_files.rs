@@ -4,7 +4,7 @@
 //! list all processes (and so have /proc itself open): that would bring every process home, and does not count.
 
 use crate::state::Keep;
-use armento_abi::{BodyFile, Whose, body_file};
+use armento_abi::{BodyFile, Owner, body_file};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::status;
@@ -57,8 +57,8 @@ fn open_at(by: Pid, target: Pid) -> Option<String> {
     dir.flatten().find_map(|e| {
         let to = std::fs::read_link(e.path()).ok()?;
         let f = about(&to)?;
-        let whom = f.whose == Whose::Of(target as u32);
-        (whom && looks_on_purpose(by, target, f)).then(|| to.display().to_string())
+        let observed = f.owner == Owner::Of(target as u32);
+        (observed && looks_on_purpose(by, target, f)).then(|| to.display().to_string())
     })
 }
 

@@ -14,7 +14,7 @@ use crate::hosts::open_connection;
 use crate::state::{Guarded, Keep, Task, Why};
 use crate::sync::lock;
 use armento_client::api::Dest;
-use armento_migrate::image::objects::{self, Lasting, ObjectId};
+use armento_migrate::image::objects::{self, ObjectId, Persistent};
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::{maps, spawn};
@@ -41,7 +41,7 @@ pub fn maps_shared_object(keep: &Keep, pid: Pid) -> bool {
     let list = maps::read(pid).unwrap_or_default();
     let away = |v| objects::nameless(v).is_some_and(|o| keep.shm_guards.has(&o));
     list.iter()
-        .any(|v| objects::lasting(v).is_some() || away(v))
+        .any(|v| objects::persistent(v).is_some() || away(v))
 }
 
 /// Before: all of `group` stand still at home and are about to go to `link`. From now on what they map is guarded; or
@@ -54,13 +54,13 @@ pub fn guard_objects(
     let mut attached: HashMap<ObjectId, u64> = HashMap::new();
     for pid in group {
         for v in maps::read(*pid).unwrap_or_default() {
-            let Some((object, how)) = objects::lasting(&v) else {
+            let Some((object, how)) = objects::persistent(&v) else {
                 continue;
             };
             *attached.entry(object).or_default() += 1;
             if !keep.shm_guards.has(&object) {
                 let file = Arc::new(open(*pid, &v)?);
-                if how == Lasting::Named {
+                if how == Persistent::Named {
                     watch(keep, &file)?;
                 }
                 let (link, away) = (link.clone(), false);
@@ -76,7 +76,7 @@ pub fn guard_objects(
     }
     for (object, n) in &attached {
         let how = lock(&keep.shm_guards.held).get(object).map(|h| h.how);
-        if how == Some(Lasting::SystemV) {
+        if how == Some(Persistent::SystemV) {
             sole(*object, *n, group)?;
         }
     }
@@ -252,7 +252,7 @@ pub fn release_objects(keep: &Keep, wanted: &HashSet<ObjectId>) {
             continue;
         };
         let fan = lock(&keep.shm_guards.watch).clone();
-        if let Some(fan) = fan.filter(|_| held.how == Lasting::Named) {
+        if let Some(fan) = fan.filter(|_| held.how == Persistent::Named) {
             let _ = sys::watch_opens(&fan, held.file.as_fd(), false);
         }
         held.link.send(&ToHost::Forget { object: *object });

@@ -5,7 +5,7 @@ use armento_migrate::image::areas::Survey;
 use armento_migrate::image::files::Names;
 use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::{ThreadState, mm};
-use armento_migrate::stop_threads::Grip;
+use armento_migrate::stop_threads::StoppedThreads;
 use armento_tracee::region::Region;
 use armento_tracee::uffd::Uffd;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// A process on its way out, between two visits to the tracer thread.
 pub struct Leaving {
-    pub grip: Grip,
+    pub stopped: StoppedThreads,
     pub region: Arc<Region>,
     /// Whether the region is in its memory. Not while it runs: it could see it, and its children inherit it.
     pub mapped: bool,

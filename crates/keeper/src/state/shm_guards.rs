@@ -2,7 +2,7 @@
 
 use crate::deputy::HostLink;
 use crate::sync::lock;
-use armento_migrate::image::objects::{Lasting, ObjectId};
+use armento_migrate::image::objects::{ObjectId, Persistent};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ pub struct ShmGuards {
 #[derive(Clone)]
 pub struct Guarded {
     pub file: Arc<File>,
-    pub how: Lasting,
+    pub how: Persistent,
     pub link: Arc<HostLink>,
     /// Its processes were handed over.
     pub away: bool,

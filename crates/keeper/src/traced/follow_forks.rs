@@ -12,7 +12,7 @@ use crate::restart::{SpuriousWakeups, signal_ends_call};
 use crate::state::Tree;
 use armento_abi::Restart;
 use armento_migrate::image::thread::ERESTARTNOHAND;
-use armento_migrate::stop_threads::{Grip, without_effect};
+use armento_migrate::stop_threads::{StoppedThreads, without_effect};
 use armento_model::{Pid, Tid};
 use armento_tracee::inject::bit;
 use armento_tracee::status;
@@ -112,11 +112,11 @@ pub fn follow_thread(t: &mut Tree, tid: Tid, pid: Pid) -> trace::Result<()> {
 }
 
 /// So does a process whose move is over.
-pub fn follow_process(t: &mut Tree, pid: Pid, grip: Grip) {
-    for tid in &grip.seized {
+pub fn follow_process(t: &mut Tree, pid: Pid, stopped: StoppedThreads) {
+    for tid in &stopped.seized {
         t.follow.threads.insert(*tid, pid);
     }
-    for h in grip.disband() {
+    for h in stopped.disband() {
         // One that died meanwhile needs nothing.
         let _ = trace::set_options(h.tid, trace::FOLLOW);
         let _ = h.go(|tid, sig| t.follow.go(tid, sig));

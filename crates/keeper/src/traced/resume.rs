@@ -7,7 +7,7 @@ use super::call_stops::at;
 use super::cpu_clock_fixup::{correct_result, wait_on};
 use super::follow_forks::{follow_process, follow_thread};
 use crate::state::Tree;
-use armento_migrate::stop_threads::{Calls, Grip, Halted};
+use armento_migrate::stop_threads::{Calls, Halted, StoppedThreads};
 use armento_model::Pid;
 use armento_tracee::trace;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ pub fn call_fixups(t: &Tree, pid: Pid) -> Calls {
 }
 
 /// Lets a process run on that stays seized for its move. Before: its options are set.
-pub fn resume_for_move(t: &mut Tree, pid: Pid, grip: &mut Grip) {
-    for h in std::mem::take(&mut grip.halted) {
+pub fn resume_for_move(t: &mut Tree, pid: Pid, stopped: &mut StoppedThreads) {
+    for h in std::mem::take(&mut stopped.halted) {
         let restarted = t.cpu_fixup.restarted.look(pid, &h);
         if restarted {
             t.cpu_fixup.threads.insert(h.tid, (pid, None));
@@ -68,40 +68,40 @@ pub fn resume_for_move(t: &mut Tree, pid: Pid, grip: &mut Grip) {
 }
 
 /// Lets a process at home go on: untraced, or watched. A thread with a call to restart is watched so long.
-pub fn resume_process(t: &mut Tree, pid: Pid, mut grip: Grip) {
-    for tid in &grip.seized {
+pub fn resume_process(t: &mut Tree, pid: Pid, mut stopped: StoppedThreads) {
+    for tid in &stopped.seized {
         t.passing.remove(tid);
     }
     let tied = t.procs.get(&pid).is_some_and(|p| p.held_for_debugger);
     if t.keep.cpu.must_correct(pid) && !tied {
-        return watch_process(t, pid, grip);
+        return watch_process(t, pid, stopped);
     }
-    grip.stop_seized();
+    stopped.stop_seized();
     t.cpu_fixup.procs.remove(&pid);
     t.cpu_fixup.threads.retain(|_, (p, _)| *p != pid);
     let restarted = t.cpu_fixup.restarted.clone();
-    for h in grip.halted.extract_if(.., |h| restarted.look(pid, h)) {
-        grip.seized.remove(&h.tid);
+    for h in stopped.halted.extract_if(.., |h| restarted.look(pid, h)) {
+        stopped.seized.remove(&h.tid);
         t.cpu_fixup.threads.insert(h.tid, (pid, None));
         let _ = watch_thread(&h, t.passing_options(pid));
     }
     if t.follow.on && !tied {
-        return follow_process(t, pid, grip);
+        return follow_process(t, pid, stopped);
     }
-    grip.release();
+    stopped.release();
 }
 
-fn watch_process(t: &mut Tree, pid: Pid, grip: Grip) {
+fn watch_process(t: &mut Tree, pid: Pid, stopped: StoppedThreads) {
     t.cpu_fixup.procs.insert(pid, Instant::now());
     let options = t.passing_options(pid);
-    for &tid in &grip.seized {
+    for &tid in &stopped.seized {
         t.cpu_fixup.threads.insert(tid, (pid, None));
-        if !grip.halted.iter().any(|h| h.tid == tid) {
+        if !stopped.halted.iter().any(|h| h.tid == tid) {
             // It goes on to its next call from the stop that this makes.
             let _ = trace::interrupt(tid);
         }
     }
-    for h in grip.disband() {
+    for h in stopped.disband() {
         t.cpu_fixup.restarted.look(pid, &h);
         // A thread that died meanwhile needs nothing.
         let _ = watch_thread(&h, options);

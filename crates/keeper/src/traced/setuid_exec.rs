@@ -4,7 +4,7 @@
 
 use super::auxv::auxv;
 use super::file_rights::{gains_soon, path_at, path_of};
-use armento_migrate::stop_threads::Grip;
+use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::{Local, Result};
 use armento_model::Pid;
 use armento_tracee::{inject, sys, trace};
@@ -34,15 +34,15 @@ pub fn exec_again(pid: Pid) -> bool {
 }
 
 fn aim_at_itself(pid: Pid, exe: &str) -> Result<()> {
-    let mut grip = Grip::new(pid);
-    grip.seized.insert(pid);
+    let mut stopped = StoppedThreads::new(pid);
+    stopped.seized.insert(pid);
     // From the exec event to a stop at the user-mode boundary.
-    let stopped = trace::interrupt(pid)
+    let interrupted = trace::interrupt(pid)
         .and_then(|()| trace::resume(pid, 0))
         .map_err(Into::into)
-        .and_then(|()| grip.halt_one(pid));
-    drop(grip.disband());
-    stopped?;
+        .and_then(|()| stopped.halt_one(pid));
+    drop(stopped.disband());
+    interrupted?;
     let mut regs = trace::regs(pid)?;
     let given = auxv(pid).and_then(|a| a.get(&AT_EXECFN).copied());
     let path = match given.filter(|at| is_file(pid, &path_at(pid, *at), exe)) {

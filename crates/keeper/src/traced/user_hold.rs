@@ -5,7 +5,7 @@
 use super::resume::{call_fixups, resume_process};
 use crate::sharing::sharers_of;
 use crate::state::{Keep, Process, StayReason, Tree};
-use armento_migrate::stop_threads::Grip;
+use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::trace;
@@ -78,12 +78,12 @@ fn loosen(t: &mut Tree, pid: Pid) -> Result<()> {
         return Ok(());
     }
     t.follow.forget(pid);
-    let mut grip = Grip::new(pid);
-    grip.calls = Some(call_fixups(t, pid));
-    let halted = grip.halt(trace::WATCH);
-    for h in &grip.halted {
+    let mut stopped = StoppedThreads::new(pid);
+    stopped.calls = Some(call_fixups(t, pid));
+    let halted = stopped.halt(trace::WATCH);
+    for h in &stopped.halted {
         t.remember_restart_block(h.tid);
     }
-    resume_process(t, pid, grip);
+    resume_process(t, pid, stopped);
     halted
 }

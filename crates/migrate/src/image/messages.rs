@@ -24,7 +24,7 @@ pub struct Head {
     /// Objects of shared memory that come with it. Other objects that it maps came with a partner.
     pub brings: Vec<ObjectId>,
     /// Of all objects that it maps, those that outlive their mappings: home will ask for them as a whole.
-    pub lasting: Vec<ObjectId>,
+    pub persistent: Vec<ObjectId>,
     pub mm: Mm,
     pub need_kib: u64,
     pub processor: Processor,

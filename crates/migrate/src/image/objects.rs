@@ -48,7 +48,7 @@ pub fn nameless(v: &Vma) -> Option<ObjectId> {
 
 /// How other processes can find an object that outlives its mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lasting {
+pub enum Persistent {
     /// By key or number, which is the inode's. KERNEL: ipc/shm.c, newseg.
     SystemV,
     /// In /dev/shm.
@@ -64,11 +64,11 @@ fn linked(v: &Vma) -> bool {
 }
 
 /// The persistent object behind a mapping at home.
-pub fn lasting(v: &Vma) -> Option<(ObjectId, Lasting)> {
+pub fn persistent(v: &Vma) -> Option<(ObjectId, Persistent)> {
     let unlinked = v.name.ends_with(" (deleted)");
     let how = match &*v.name {
-        name if name.starts_with("/SYSV") && unlinked => Lasting::SystemV,
-        name if v.shared && name.starts_with(SHM) && (!unlinked || linked(v)) => Lasting::Named,
+        name if name.starts_with("/SYSV") && unlinked => Persistent::SystemV,
+        name if v.shared && name.starts_with(SHM) && (!unlinked || linked(v)) => Persistent::Named,
         _ => return None,
     };
     let object = ObjectId {
@@ -80,7 +80,7 @@ pub fn lasting(v: &Vma) -> Option<(ObjectId, Lasting)> {
 
 /// The object behind a mapping at home.
 pub fn of(v: &Vma) -> Option<ObjectId> {
-    nameless(v).or_else(|| lasting(v).map(|(object, _)| object))
+    nameless(v).or_else(|| persistent(v).map(|(object, _)| object))
 }
 
 /// The object of a process's descriptor, if it may be one.

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::image::Cpu;
 use armento_model::Tid;
 use armento_tracee::inject::{self, Call, Hold};
-use armento_tracee::region::{BOOTH_CALLS, Code};
+use armento_tracee::region::{Code, SCRATCH_CALLS};
 use armento_tracee::trace::{self, Regs, Rseq};
 use armento_tracee::{endless, sys};
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,7 @@ const UNCARRIED: u64 = 56;
 const ASKED: usize = UNCARRIED as usize + uncarried::ASKED;
 /// Calls of [`ask`] that must succeed: those before the calls of `uncarried.rs`.
 const OWN: usize = 3;
-const _: () = assert!(OWN + uncarried::CALLS <= BOOTH_CALLS);
+const _: () = assert!(OWN + uncarried::CALLS <= SCRATCH_CALLS);
 
 const PR_SET_NAME: u64 = 15;
 const PR_GET_NAME: u64 = 16;

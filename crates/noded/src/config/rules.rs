@@ -143,14 +143,14 @@ impl Rules {
         let only_denials = !self.0.is_empty() && allowed().count() == 0;
         let everybody = only_denials || allowed().filter(here).any(|r| r.user.is_none());
         let mut users = if everybody {
-            Users::everybody()
+            Users::all()
         } else {
             Users::Only(allowed().filter(here).filter_map(uid).collect())
         };
         for rule in self.0.iter().filter(|r| r.deny).filter(here) {
             match uid(rule) {
                 Some(uid) => users.remove(uid),
-                None => return Users::nobody(),
+                None => return Users::none(),
             }
         }
         users

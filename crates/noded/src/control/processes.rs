@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Another daemon's answer to a plain question.
 const PEER: Duration = Duration::from_secs(3);
 
-/// Whose processes `uid` sees; root sees all.
+/// Owner processes `uid` sees; root sees all.
 pub fn seen_by(uid: u32) -> Option<u32> {
     (uid != 0).then_some(uid)
 }

@@ -74,11 +74,11 @@ impl Trust {
     /// The same by the rules alone: whether root may move at all is another question.
     pub fn lists(&self, home: &NodeName) -> Users {
         let rules = self.accept_from.as_ref();
-        rules.map_or_else(Users::everybody, |r| r.at(home))
+        rules.map_or_else(Users::all, |r| r.at(home))
     }
 
     fn of(&self, rules: Option<&Rules>, node: &NodeName) -> Users {
-        let mut users = rules.map_or_else(Users::everybody, |r| r.at(node));
+        let mut users = rules.map_or_else(Users::all, |r| r.at(node));
         if !self.allow_root {
             users.remove(0);
         }

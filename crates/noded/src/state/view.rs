@@ -28,8 +28,8 @@ impl Node {
         let now = self.now();
         let own = core.vector.get(&core.me, now);
         let open = match core.leaving {
-            true => Users::nobody(),
-            false => Users::everybody(),
+            true => Users::none(),
+            false => Users::all(),
         };
         let Core {
             keepers, ledger, ..
@@ -49,12 +49,12 @@ impl Node {
         let trust = self.trust();
         let open = |name: &NodeName| {
             if name == me && !leaving {
-                return Users::everybody();
+                return Users::all();
             }
             let alive = members.get(name).is_some_and(|m| m.state == State::Alive);
             let apart = clocks.get(name).is_some_and(Known::is_apart);
             if !alive || apart || draining.contains_key(name) {
-                return Users::nobody();
+                return Users::none();
             }
             let mut users = trust.sends_to(name);
             let theirs = refused.keys().filter(|(node, _)| node == name);

@@ -153,7 +153,7 @@ impl World {
         daemon.table.set_own(entry, now);
         daemon.short = free_kib < self.policy.reserve_kib(daemon.rack.mem_kib);
         let peers = self.members.peers(i);
-        for place in daemon.table.whom(&mut self.dice, peers.len()) {
+        for place in daemon.table.peers_to_tell(&mut self.dice, peers.len()) {
             let to = peers.at(place);
             let name_bytes = |id: u32| usize::from(self.name_bytes[id as usize]);
             let packet = daemon.table.packet(to as u32, now, name_bytes);
@@ -244,7 +244,7 @@ impl World {
         };
         let daemon = &mut self.daemons[to];
         let own = daemon.table.known(to as u32, &self.names[to], now);
-        let view = daemon.ledger.own_view(own, Users::everybody(), now);
+        let view = daemon.ledger.own_view(own, Users::all(), now);
         admit(&view, &self.policy, &need)?;
         let from = self.names[home].clone();
         let pid = World::pid(task);

@@ -61,9 +61,9 @@ impl Members {
     pub fn open_to(&self, i: usize) -> impl Fn(usize) -> Users {
         move |node| {
             if self.dead[node] || self.noticed[node] != self.noticed[i] {
-                Users::nobody()
+                Users::none()
             } else {
-                Users::everybody()
+                Users::all()
             }
         }
     }
