@@ -2,7 +2,8 @@
 
 use crate::wire::message;
 use armento_migrate::files::Like;
-use armento_migrate::image::areas::{Area, in_both, steps};
+use armento_migrate::image::Area;
+use armento_migrate::image::areas::{in_both, steps};
 use armento_migrate::image::files_of;
 use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, thread};
 use armento_migrate::target::{drop_calls, flag_calls, step_call};

@@ -58,7 +58,7 @@ pub fn run(long: bool) -> Result<bool> {
     Ok(bad.is_empty() && sum.failed == 0)
 }
 
-/// Time limits of tests and conformance, seconds, so that a hang does not use up the server's 25 minutes. A cold build
+/// Time limits of tests and conformance, seconds, so that a hang does not use up the server's 35 minutes. A cold build
 /// with clippy takes 6 to 9 minutes on two cores, the tests five to eight, conformance and the fuzzing beside it six,
 /// the fault campaign half of one.
 const TESTS_S_MAX: u32 = 720;

@@ -4,11 +4,12 @@
 //! tracer; a privileged process can inject that call. One thread is stopped for some microseconds: one that computes,
 //! if there is one. Its registers are changed and restored, its memory is not written.
 
-use crate::image::thread;
+use crate::image::restarts;
 use crate::stop_threads::{StoppedThreads, delicate_call};
 use crate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
-use armento_tracee::inject::{Hold, Unfiltered, vdso_syscall};
+use armento_tracee::call::vdso_syscall;
+use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::yama::PR_SET_PTRACER;
 use armento_tracee::{TraceError, status, trace};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub fn name_tracer(pid: Pid, tracer: Pid, sure: impl Fn() -> bool) -> Result<Opt
 fn sleeps(tid: Tid) -> Option<i64> {
     let r = trace::regs(tid).ok()?;
     let nr = r.orig_rax as i64;
-    let block = r.rax as i64 == thread::ERESTART_RESTARTBLOCK;
+    let block = r.rax as i64 == restarts::ERESTART_RESTARTBLOCK;
     (block && nr != libc::SYS_restart_syscall).then_some(nr)
 }
 

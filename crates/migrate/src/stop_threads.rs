@@ -7,7 +7,7 @@ use armento_model::{Pid, Stay, Tid};
 use armento_tracee::status::ProcStatus;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop, TURN_MAX, TraceError};
-use armento_tracee::{blocking, inject, read_minimum, status, timers, yama};
+use armento_tracee::{blocking, call, read_minimum, status, timers, yama};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 const STOP_MAX: Duration = Duration::from_millis(300);
 
 /// Signals whose default action is to ignore them.
-pub const DEFAULT_NOTHING: u64 = inject::bit(libc::SIGCHLD)
-    | inject::bit(libc::SIGCONT)
-    | inject::bit(libc::SIGURG)
-    | inject::bit(libc::SIGWINCH);
+pub const DEFAULT_NOTHING: u64 = call::bit(libc::SIGCHLD)
+    | call::bit(libc::SIGCONT)
+    | call::bit(libc::SIGURG)
+    | call::bit(libc::SIGWINCH);
 
 /// The signals that currently have no effect on a process: it ignores them, or their default action does.
 pub fn without_effect(s: &ProcStatus) -> u64 {

@@ -28,7 +28,7 @@ fn run(kind: Kind, jobs: u64, alone_s: u64, seed: u64) -> Outcome {
     world.run(BEGIN_US + 100 * alone_s * 1_000_000)
 }
 
-/// Ratio to the limit of any scheduler that may move them (PAPER: `anchors.md` B).
+/// Ratio to the limit of any scheduler that may move processes: the longer of one job alone and all work over all nodes.
 fn over_limit(out: &Outcome, jobs: u64, alone_s: u64) -> f64 {
     let limit_s = (alone_s as f64).max((jobs * alone_s) as f64 / NODES as f64);
     (out.last_end_us - BEGIN_US) as f64 / 1e6 / limit_s

@@ -7,10 +7,8 @@
 //! make their calls in parallel if each call is begun before the first is waited for ([`Hold::begin`],
 //! [`Code::scratch_area`]).
 
-pub use crate::call::{Call, aim_exec, bit, vdso_syscall};
-
 use crate::PAGE;
-use crate::call::{TRAP_FLAG, aim};
+use crate::call::{Call, TRAP_FLAG, aim, bit};
 use crate::region::Code;
 use crate::status;
 use crate::sys::{self, SigInfo};

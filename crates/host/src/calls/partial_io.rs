@@ -14,7 +14,7 @@ use super::post::{post, signal_is_pending};
 use crate::state::{Answer, BodyMem, Guest, GuestThread, Host, Next, PartialIo, Then};
 use crate::sync::lock;
 use armento_abi::sends;
-use armento_migrate::image::thread::ERESTARTNOINTR;
+use armento_migrate::image::restarts::ERESTARTNOINTR;
 use armento_tracee::notify::Notice;
 use armento_tracee::region::DATA;
 use std::sync::Arc;

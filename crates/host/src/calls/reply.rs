@@ -7,7 +7,7 @@ use crate::state::{BodyMem, Host, Then, Waiting, is_restart};
 use crate::sync::lock;
 use crate::{sys, threads};
 use armento_abi::sends;
-use armento_migrate::image::thread::ERESTARTNOHAND;
+use armento_migrate::image::restarts::ERESTARTNOHAND;
 use armento_wire::call::Reply;
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,7 +9,8 @@
 
 use crate::sync::lock;
 use armento_model::Tid;
-use armento_tracee::inject::{Allowlist, Call};
+use armento_tracee::call::Call;
+use armento_tracee::inject::Allowlist;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

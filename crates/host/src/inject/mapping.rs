@@ -2,7 +2,8 @@
 
 use crate::sys;
 use armento_migrate::{Local, Result};
-use armento_tracee::inject::{Call, Hold, ok};
+use armento_tracee::call::Call;
+use armento_tracee::inject::{Hold, ok};
 use armento_tracee::region::Code;
 use std::fs::File;
 use std::os::fd::AsRawFd;

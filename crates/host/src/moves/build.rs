@@ -11,7 +11,7 @@ use crate::state::{Body, GuestTable, GuestThread, Process, TracedThread};
 use crate::sync::lock;
 use crate::{sys, threads};
 use armento_migrate::failpoint::point;
-use armento_migrate::image::areas::Area;
+use armento_migrate::image::Area;
 use armento_migrate::image::files::rescued;
 use armento_migrate::image::files_of;
 use armento_migrate::image::{

@@ -4,6 +4,7 @@ use crate::inject::{clone_args, made, wait_first_stop};
 use crate::state::{GuestTable, GuestThread, TracedThread};
 use crate::sync::lock;
 use crate::threads;
+use armento_migrate::image::restarts;
 use armento_migrate::image::{State, thread};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
@@ -117,7 +118,7 @@ pub fn restore_threads(
             let mut st = lock(&thread.call);
             st.at_deputy = t.at_deputy;
             st.again = t.again.then_some(regs.orig_rax as i32);
-            st.slept = regs.rax as i64 == thread::ERESTARTNOHAND;
+            st.slept = regs.rax as i64 == restarts::ERESTARTNOHAND;
             st.done = t.written;
             threads::futex_came(&mut st, t, &regs);
             drop(st);

@@ -3,12 +3,14 @@
 use crate::inject::{map_call, map_file};
 use crate::state::Shared;
 use crate::sync::lock;
-use armento_migrate::image::areas::{Area, Kind};
+use armento_migrate::image::Area;
+use armento_migrate::image::Kind;
 use armento_migrate::image::objects;
 use armento_migrate::image::objects::{Object, ObjectId};
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::Stay;
-use armento_tracee::inject::{Call, Hold, ok};
+use armento_tracee::call::Call;
+use armento_tracee::inject::{Hold, ok};
 use armento_tracee::region::Code;
 use armento_tracee::sys as tsys;
 use std::fs::File;

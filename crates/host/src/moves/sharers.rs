@@ -5,7 +5,7 @@ use crate::state::{Body, GuestTable, Host, Shared};
 use crate::sync::lock;
 use armento_link::Writer;
 use armento_migrate::image::Area;
-use armento_migrate::image::areas::Kind;
+use armento_migrate::image::Kind;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay};

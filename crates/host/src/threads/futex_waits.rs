@@ -10,7 +10,8 @@
 use super::interrupt_call;
 use crate::state::{CallState, FutexWait, GuestTable, GuestThread, Host, Interrupted, Replaced};
 use crate::sync::lock;
-use armento_migrate::image::{ThreadState, futex_wait, thread};
+use armento_migrate::image::restarts;
+use armento_migrate::image::{ThreadState, futex_wait};
 use armento_tracee::notify::Notice;
 use armento_tracee::trace::{self, Regs};
 use std::sync::Arc;
@@ -114,7 +115,7 @@ pub fn interrupted(thread: &GuestThread) {
     let Ok(r) = trace::regs(thread.here) else {
         return;
     };
-    if r.rax as i64 != thread::ERESTART_RESTARTBLOCK {
+    if r.rax as i64 != restarts::ERESTART_RESTARTBLOCK {
         // It was not made yet, and is issued again.
         wait.came = Some(Interrupted {
             until: replaced.until,

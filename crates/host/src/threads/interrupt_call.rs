@@ -3,7 +3,7 @@
 use crate::state::{GuestTable, GuestThread, Waiting};
 use crate::sync::lock;
 use armento_migrate::Result;
-use armento_migrate::image::thread::ERESTARTNOINTR;
+use armento_migrate::image::restarts::ERESTARTNOINTR;
 use armento_tracee::inject::Hold;
 use armento_tracee::trace;
 use std::sync::Arc;

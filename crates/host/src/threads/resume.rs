@@ -4,6 +4,7 @@
 
 use crate::state::{GuestTable, GuestThread, may_wait_here};
 use crate::sync::lock;
+use armento_migrate::image::restarts;
 use armento_migrate::image::{masked, thread};
 use armento_migrate::stop_threads::without_effect;
 use armento_model::Tid;
@@ -20,7 +21,7 @@ pub fn unsent(guests: &GuestTable, here: Tid) {
         return;
     };
     let nr = r.orig_rax as i64;
-    if r.rax as i64 != thread::ERESTARTSYS || nr < 0 {
+    if r.rax as i64 != restarts::ERESTARTSYS || nr < 0 {
         return;
     }
     // A call that home answered so, that is issued again or that the kernel of the body runs was begun.
@@ -28,7 +29,7 @@ pub fn unsent(guests: &GuestTable, here: Tid) {
         || may_wait_here(nr)
         || armento_abi::place_of(nr as u64, &trace::args(&r)) == armento_abi::Verdict::Body;
     if !begun {
-        thread::begin_anew(&mut r);
+        restarts::begin_anew(&mut r);
         // One that died meanwhile needs nothing.
         let _ = trace::set_regs(here, &r);
     }
@@ -105,9 +106,9 @@ fn end_with_part(thread: &GuestThread, written: u64) {
     let Ok(mut r) = trace::regs(thread.here) else {
         return;
     };
-    if thread::turned_back(thread.here, &r) {
+    if restarts::turned_back(thread.here, &r) {
         r.rip += 2;
-    } else if !thread::interrupted(&r) {
+    } else if !restarts::interrupted(&r) {
         return;
     }
     (r.rax, r.orig_rax) = (written, u64::MAX);

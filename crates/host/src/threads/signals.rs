@@ -7,7 +7,7 @@ use crate::state::{EARLY_MAX, EarlySignals, GuestTable, Waiting};
 use crate::sync::lock;
 use armento_migrate::stop_threads::without_effect;
 use armento_model::{Pid, Tid};
-use armento_tracee::inject::bit;
+use armento_tracee::call::bit;
 use armento_tracee::status;
 use armento_tracee::sys::{self, SigInfo};
 use armento_wire::talk::ToHome;

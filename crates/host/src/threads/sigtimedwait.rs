@@ -5,7 +5,7 @@
 use super::{interrupt_call, timer_signals};
 use crate::state::{GuestTable, GuestThread, Original};
 use crate::sync::lock;
-use armento_migrate::image::thread::{self, ERESTARTNOINTR};
+use armento_migrate::image::restarts::{self, ERESTARTNOINTR};
 use armento_model::Tid;
 use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::trace;
@@ -73,7 +73,7 @@ fn took(guests: &mut GuestTable, thread: &GuestThread, sig: i32, at: u64) {
 /// signals that are ignored.
 fn undo_eintr(here: Tid) {
     if trace::regs(here).is_ok_and(|r| r.rax as i64 == -i64::from(libc::EINTR)) {
-        end_with(here, thread::ERESTARTNOHAND);
+        end_with(here, restarts::ERESTARTNOHAND);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::state::{Body, GuestTable, Original};
 use crate::sync::lock;
 use armento_migrate::stop_threads::{Halted, without_effect};
 use armento_model::{Pid, Tid};
-use armento_tracee::inject::bit;
+use armento_tracee::call::bit;
 use armento_tracee::status;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Status, Stop};

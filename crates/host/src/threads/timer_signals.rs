@@ -4,7 +4,7 @@ use crate::state::{GuestTable, Process};
 use crate::sync::lock;
 use armento_migrate::image::timers::{absorb, overrun as overrun_of, timer_of};
 use armento_model::Pid;
-use armento_tracee::inject::bit;
+use armento_tracee::call::bit;
 use armento_tracee::status;
 use armento_tracee::sys::SigInfo;
 

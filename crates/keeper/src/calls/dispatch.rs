@@ -20,7 +20,7 @@ use armento_abi::{BadCall, Otherwise, Place};
 use armento_client::api::Dest;
 use armento_migrate::stop_threads::DEFAULT_NOTHING;
 use armento_model::Pid;
-use armento_tracee::inject::bit;
+use armento_tracee::call::bit;
 use armento_tracee::region::DATA;
 use armento_tracee::spawn;
 use armento_tracee::sys::SigInfo;

@@ -4,7 +4,7 @@
 mod tests;
 
 use armento_abi::{Out, Restart};
-use armento_migrate::image::thread::{ERESTARTNOHAND, ERESTARTNOINTR};
+use armento_migrate::image::restarts::{ERESTARTNOHAND, ERESTARTNOINTR};
 use armento_tracee::region::Slot;
 use armento_wire::call::Call;
 use std::collections::VecDeque;

@@ -6,7 +6,9 @@ use super::mappings::{MappedEarly, grow_stack_call, unneeded, without_kept_stack
 use crate::deputy::Deputy;
 use crate::state::Keep;
 use crate::sync::lock;
-use armento_migrate::image::areas::{self, Area, Kind, Step};
+use armento_migrate::image::Area;
+use armento_migrate::image::Kind;
+use armento_migrate::image::areas::{self, Step};
 use armento_migrate::image::flags::{self, Noted};
 use armento_migrate::pages::StandIns;
 use armento_migrate::target;

@@ -6,13 +6,15 @@ use crate::deputy::Deputy;
 use crate::restart::{FutexWaits, RestartedCalls, WaitDeadlines, write_time_left};
 use crate::signals::{drain_timers, may_ask_overruns, requeue_signals, restore_timers};
 use crate::state::{Tree, signal_number};
+use armento_migrate::image::restarts;
 use armento_migrate::image::{
     self, State, ThreadState, flags, futex_wait, itimers, membarrier, mm, names, sigs, thread,
 };
 use armento_migrate::stop_threads::Halted;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
-use armento_tracee::inject::{self, Call, Hold, NEVER_BLOCK, Unfiltered, bit};
+use armento_tracee::call::{Call, bit};
+use armento_tracee::inject::{self, Hold, NEVER_BLOCK, Unfiltered};
 use armento_tracee::region::{Code, SCRATCH_AREAS};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace::{self, Regs};
@@ -179,7 +181,7 @@ fn restore_some(
         trace::set_xstate(d.tid, &s.xstate)?;
         let mut regs = thread::from_words(&s.regs)
             .ok_or_else(|| MigrateError::Stays(Stay::TargetFailed, "bad registers".into()))?;
-        if (regs.rax as i64 == thread::ERESTART_RESTARTBLOCK || s.at_deputy)
+        if (regs.rax as i64 == restarts::ERESTART_RESTARTBLOCK || s.at_deputy)
             && let Some((nr, deadline)) = d.block()
         {
             let again = asleep(h.tid, &code.scratch_area(n), &regs, i64::from(nr), deadline);
@@ -230,7 +232,7 @@ fn asleep(tid: Tid, scratch_area: &Code, regs: &Regs, nr: i64, deadline: Option<
         _ => {}
     }
     // The program stands behind its syscall instruction, or (turned back already) before it.
-    if !futex_wait::begins(regs) && !thread::turned_back(tid, regs) {
+    if !futex_wait::begins(regs) && !restarts::turned_back(tid, regs) {
         r.rip -= 2;
     }
     r.rax = nr as u64;
@@ -262,7 +264,7 @@ fn rearm_sleeps(held: &mut [Hold], sleepers: &[(usize, Regs)]) -> Result<()> {
         let after = trace::regs(h.tid)?;
         h.regs.rax = after.rax;
         h.regs.rip = r.rip + 2;
-        h.regs.orig_rax = match thread::interrupted(&after) {
+        h.regs.orig_rax = match restarts::interrupted(&after) {
             true => r.rax,
             false => u64::MAX,
         };

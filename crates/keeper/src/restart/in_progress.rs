@@ -13,11 +13,12 @@
 
 use super::partial_io::{self, PartialIo};
 use crate::sync::lock;
+use armento_migrate::image::restarts;
 use armento_migrate::image::thread;
 use armento_migrate::stop_threads::{Halted, without_effect};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay, Tid};
-use armento_tracee::inject::bit;
+use armento_tracee::call::bit;
 use armento_tracee::trace::{self, Regs};
 use armento_tracee::{status, sys};
 use std::collections::HashMap;
@@ -212,7 +213,7 @@ fn sleeper_of(tid: Tid, restarted: Option<i64>) -> Option<i64> {
 
 /// The call in which it slept until it was interrupted. -513 would be one that was not made yet.
 fn sleeper(r: &Regs) -> Option<i64> {
-    let slept = r.rax as i64 == thread::ERESTARTNOHAND && armento_abi::removable(r.orig_rax);
+    let slept = r.rax as i64 == restarts::ERESTARTNOHAND && armento_abi::removable(r.orig_rax);
     slept.then_some(r.orig_rax as i64)
 }
 
@@ -221,7 +222,7 @@ fn turned_back(tid: Tid, r: &Regs, nr: i64) -> bool {
     let mut code = [0u8; 2];
     r.rax as i64 == nr
         && matches!(sys::vm_read(tid, r.rip, &mut code), Ok(2))
-        && code == thread::SYSCALL
+        && code == restarts::SYSCALL
 }
 
 fn catches(tid: Tid, sig: i32) -> bool {

@@ -12,6 +12,7 @@
 
 use armento_abi::sends;
 use armento_migrate::image::masked::Memory;
+use armento_migrate::image::restarts;
 use armento_migrate::image::{ThreadState, thread};
 use armento_migrate::stop_threads::WHOLE_INPUT;
 use armento_model::{Pid, Tid};
@@ -75,7 +76,7 @@ fn sent_in_part(pid: Pid, tid: Tid, r: &Regs, args: &[u64; 6]) -> Option<u64> {
 impl PartialIo {
     /// One that has come home with a part done. `r`: as it would issue its call again.
     pub fn of_traveller(tid: Tid, r: &mut Regs, written: u64) -> Option<PartialIo> {
-        if !thread::interrupted(r) {
+        if !restarts::interrupted(r) {
             return None;
         }
         let (nr, args) = (r.orig_rax as i64, trace::args(r));
@@ -133,7 +134,7 @@ impl PartialIo {
     pub fn ended(&mut self, tid: Tid, r: &mut Regs, ends: bool) -> bool {
         let ret = r.rax as i64;
         self.got += ret.max(0) as u64;
-        if thread::interrupted(r) && !ends {
+        if restarts::interrupted(r) && !ends {
             // The kernel issues it again.
             return false;
         }
@@ -147,7 +148,7 @@ impl PartialIo {
 
     /// A handler is about to run in a thread that was to ask (again) for the rest.
     pub fn give_up(&self, r: &mut Regs) {
-        if !thread::interrupted(r) {
+        if !restarts::interrupted(r) {
             // Turned back to its `syscall`.
             r.rip += 2;
         }
@@ -161,7 +162,7 @@ impl PartialIo {
             return;
         };
         self.give_up(&mut r);
-        r.rax = thread::ERESTARTNOINTR as u64;
+        r.rax = restarts::ERESTARTNOINTR as u64;
         r.orig_rax = self.nr as u64;
         s.regs = thread::words(&r);
         (s.again, s.written) = (true, self.got);
@@ -281,7 +282,7 @@ mod tests {
         };
         rest.travels(&mut s);
         let away = thread::from_words(&s.regs).expect("registers");
-        assert_eq!((s.written, away.rax as i64), (4, thread::ERESTARTNOINTR));
+        assert_eq!((s.written, away.rax as i64), (4, restarts::ERESTARTNOINTR));
         assert_eq!((away.orig_rax, away.rip), (1, 502));
         assert_eq!((away.rsi, away.rdx, away.r8), (1000, 10, 2000));
     }

@@ -125,12 +125,12 @@ fn limit(tid: Tid, r: &Regs) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use armento_migrate::image::thread;
+    use armento_migrate::image::{restarts, thread};
 
     fn epoll(millis: u64) -> Regs {
         let mut r = thread::from_words(&[0; 27]).expect("registers");
         r.orig_rax = libc::SYS_epoll_wait as u64;
-        r.rax = thread::ERESTARTNOHAND as u64;
+        r.rax = restarts::ERESTARTNOHAND as u64;
         r.r10 = millis;
         r
     }

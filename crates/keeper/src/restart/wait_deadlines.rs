@@ -5,7 +5,8 @@
 //! again with what is left in its register, and by that value the next departure knows it. epoll_pwait2, whose timeout
 //! lies in memory, goes on as epoll_pwait, which differs in nothing else (epoll_wait(2)).
 
-use armento_migrate::image::{futex_wait, thread};
+use armento_migrate::image::futex_wait;
+use armento_migrate::image::restarts;
 use armento_migrate::stop_threads::InCall;
 use armento_model::Tid;
 use armento_tracee::sleep_time::Last;
@@ -81,7 +82,7 @@ impl WaitDeadlines {
         let (Some(slept), Ok(mut regs)) = (slept, trace::regs(tid)) else {
             return;
         };
-        let same = thread::interrupted(&regs)
+        let same = restarts::interrupted(&regs)
             && regs.orig_rax as i64 == a.call.nr
             && trace::args(&regs) == a.call.args;
         let Some(asked) = asked(tid, &regs).filter(|_| same && slept >= UNIT) else {
@@ -129,7 +130,7 @@ pub fn write_time_left(tid: Tid, regs: &Regs, deadline: Option<Instant>) {
 
 /// Of the call that is issued again.
 fn number(regs: &Regs) -> u64 {
-    if thread::interrupted(regs) {
+    if restarts::interrupted(regs) {
         regs.orig_rax
     } else {
         regs.rax // turned back to its syscall instruction
@@ -157,7 +158,7 @@ fn with_spec(nr: i64, fourth: u64) -> bool {
 
 /// The call is issued again with its timeout in a register.
 fn in_register(regs: &mut Regs) {
-    let nr = if thread::interrupted(regs) {
+    let nr = if restarts::interrupted(regs) {
         &mut regs.orig_rax
     } else {
         &mut regs.rax
@@ -179,6 +180,7 @@ fn left(until: Instant, now: Instant) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use armento_migrate::image::thread;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     fn regs(rax: i64, orig_rax: i64, r10: u64) -> Regs {

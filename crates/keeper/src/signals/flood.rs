@@ -13,7 +13,7 @@
 use crate::deputy::Deputy;
 use crate::state::{AHEAD_MAX, BlockedSignals, Process, Tree, is_behind, signal_number};
 use armento_migrate::image::timers::timer_of;
-use armento_tracee::inject::bit;
+use armento_tracee::call::bit;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::trace;
 use std::sync::atomic::Ordering;

@@ -7,7 +7,7 @@ use crate::deputy::unmade_result;
 use crate::state::{Keep, Tree};
 use armento_abi::Restart;
 use armento_migrate::MigrateError;
-use armento_migrate::image::thread::{ERESTARTNOHAND, ERESTARTNOINTR};
+use armento_migrate::image::restarts::{ERESTARTNOHAND, ERESTARTNOINTR};
 use armento_migrate::stop_threads::delicate_call;
 use armento_model::{Pid, Tid};
 use armento_tracee::region::Code;

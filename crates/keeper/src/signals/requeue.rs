@@ -7,7 +7,8 @@
 use crate::state::{FIRST_REALTIME, signal_number};
 use armento_migrate::Result;
 use armento_model::{Pid, Tid};
-use armento_tracee::inject::{Hold, Unfiltered, bit};
+use armento_tracee::call::bit;
+use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
 use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::{timers, trace};

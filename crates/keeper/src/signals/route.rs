@@ -13,7 +13,7 @@ use crate::traced::{entry_stopped, follow_stopped, watched_stopped};
 use armento_migrate::image::timers;
 use armento_migrate::stop_threads::Halted;
 use armento_model::{Pid, Tid};
-use armento_tracee::inject::bit;
+use armento_tracee::call::bit;
 use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::timers::list as timers_of;
 use armento_tracee::trace::{self, Stop};

@@ -7,7 +7,8 @@
 use armento_migrate::Result;
 use armento_migrate::image::timers::{Overruns, hold, overrun, set_overrun, timer_of};
 use armento_model::{Pid, Tid};
-use armento_tracee::inject::{Hold, Unfiltered, bit};
+use armento_tracee::call::bit;
+use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
 use armento_tracee::timers::{self, Timer};

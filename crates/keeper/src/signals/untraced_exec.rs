@@ -7,7 +7,7 @@ use crate::deputy::{Deputy, Work};
 use crate::lifecycle::image_replaced;
 use crate::state::{Keep, Process, Tree};
 use crate::traced::exec_gains;
-use armento_migrate::image::thread::ERESTARTNOINTR;
+use armento_migrate::image::restarts::ERESTARTNOINTR;
 use armento_model::{Pid, Tid};
 use armento_tracee::region::BASE;
 use armento_tracee::{maps, spawn, trace};

@@ -9,7 +9,7 @@ use super::stay_reason::StayReason;
 use crate::deputy::HostLink;
 use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
-use armento_migrate::image::thread;
+use armento_migrate::image::restarts;
 use armento_model::{CpuTime, NodeName, Pid, Tid};
 use armento_tracee::region::Code;
 use armento_tracee::{cpu, status, trace};
@@ -147,7 +147,7 @@ impl Tree {
     /// A thread let go in the midst of a restartable sleep will show only `restart_syscall` next time.
     pub fn remember_restart_block(&mut self, tid: Tid) {
         let Ok(r) = trace::regs(tid) else { return };
-        if r.rax as i64 == thread::ERESTART_RESTARTBLOCK
+        if r.rax as i64 == restarts::ERESTART_RESTARTBLOCK
             && r.orig_rax as i64 != libc::SYS_restart_syscall
         {
             self.restart_blocks.insert(tid, r.orig_rax as i64);

@@ -13,7 +13,7 @@ use crate::cpu_time::{self, CpuAccounts, ReturnedCall, Written};
 use crate::restart::signal_ends_call;
 use crate::state::Tree;
 use armento_abi::Restart;
-use armento_migrate::image::thread;
+use armento_migrate::image::restarts;
 use armento_model::{Pid, Tid};
 use armento_tracee::sys;
 use armento_tracee::trace::{self, Regs, Stop};
@@ -157,7 +157,7 @@ pub fn wait_on(tid: Tid, r: &mut Regs, since: Option<Instant>) -> trace::Result<
         let past = since.map_or(0, |t| t.elapsed().as_millis() as u64);
         r.r10 = (r.r10 as i32 as u64).saturating_sub(past);
     }
-    r.rax = thread::ERESTARTNOHAND as u64;
+    r.rax = restarts::ERESTARTNOHAND as u64;
     // It must come by the kernel's own look at signals.
     trace::interrupt(tid)?;
     trace::set_regs(tid, r)

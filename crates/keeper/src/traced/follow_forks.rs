@@ -11,10 +11,10 @@ use super::call_stops::{at_entry, must_be_untraced};
 use crate::restart::{SpuriousWakeups, signal_ends_call};
 use crate::state::Tree;
 use armento_abi::Restart;
-use armento_migrate::image::thread::ERESTARTNOHAND;
+use armento_migrate::image::restarts::ERESTARTNOHAND;
 use armento_migrate::stop_threads::{StoppedThreads, without_effect};
 use armento_model::{Pid, Tid};
-use armento_tracee::inject::bit;
+use armento_tracee::call::bit;
 use armento_tracee::status;
 use armento_tracee::trace::{self, Stop};
 

@@ -10,7 +10,7 @@ use super::auxv::auxv;
 use super::resume::let_go;
 use crate::state::{Keep, Loaded, Loading, Tree};
 use armento_model::{Pid, Tid};
-use armento_tracee::inject::bit;
+use armento_tracee::call::bit;
 use armento_tracee::trace::{self, Stop};
 use armento_tracee::{status, sys};
 use std::sync::mpsc::{self, Sender};

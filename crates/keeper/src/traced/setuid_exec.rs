@@ -7,7 +7,7 @@ use super::file_rights::{gains_soon, path_at, path_of};
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::{Local, Result};
 use armento_model::Pid;
-use armento_tracee::{inject, sys, trace};
+use armento_tracee::{call, sys, trace};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn aim_at_itself(pid: Pid, exe: &str) -> Result<()> {
     };
     let mut argc = [0u8; 8];
     sys::vm_read(pid, regs.rsp, &mut argc).of_process("read its memory")?;
-    inject::aim_exec(&mut regs, path, u64::from_le_bytes(argc), pid)?;
+    call::aim_exec(&mut regs, path, u64::from_le_bytes(argc), pid)?;
     trace::set_regs(pid, &regs)?;
     Ok(())
 }

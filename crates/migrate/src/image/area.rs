@@ -1,6 +1,6 @@
 //! One memory area: where it is, what backs it, and its flags and advice.
 
-use armento_tracee::inject::Call;
+use armento_tracee::call::Call;
 use armento_tracee::pages::{Backing, Run};
 use armento_wire::talk::{FileKey, ObjectId};
 use serde::{Deserialize, Serialize};

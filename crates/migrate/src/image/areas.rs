@@ -1,8 +1,6 @@
 //! Memory areas: what is mapped where, from the maps of a home process or of a body.
 
-pub use super::area::{Area, Kind};
-
-use super::area::Flags;
+use super::area::{Area, Flags, Kind};
 use super::files::{self, FILE_MAX, Names, Untouched};
 use super::objects;
 use super::vdso::{self, Vdso};

@@ -3,7 +3,8 @@
 //! target for the remaining time. Other futex waits have absolute timeouts. KERNEL: futex(2), kernel/futex/waitwake.c.
 
 use super::ThreadState;
-use super::thread::{self, ERESTART_RESTARTBLOCK};
+use super::restarts::ERESTART_RESTARTBLOCK;
+use super::thread;
 use armento_model::Tid;
 use armento_tracee::sys;
 use armento_tracee::trace::Regs;

@@ -4,7 +4,8 @@
 //! their time in ticks. ITIMER_REAL runs at home and stays there.
 
 use crate::Result;
-use armento_tracee::inject::{Call, Hold};
+use armento_tracee::call::Call;
+use armento_tracee::inject::Hold;
 use armento_tracee::region::Code;
 
 const WHICH: [i32; 2] = [libc::ITIMER_VIRTUAL, libc::ITIMER_PROF];

@@ -10,7 +10,7 @@
 use super::restarts;
 use armento_abi::{Fault, Mem};
 use armento_model::Tid;
-use armento_tracee::inject::bit;
+use armento_tracee::call::bit;
 use armento_tracee::trace::{self, Regs, Status, Stop};
 use armento_tracee::{status, sys};
 

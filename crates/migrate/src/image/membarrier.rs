@@ -1,7 +1,8 @@
 //! Registrations for membarrier(2): without them the calls of a process's threads return EPERM.
 
 use crate::Result;
-use armento_tracee::inject::{Call, Hold};
+use armento_tracee::call::Call;
+use armento_tracee::inject::Hold;
 use armento_tracee::region::Code;
 
 /// KERNEL: linux/membarrier.h: returns the registrations, since 6.3.

@@ -2,7 +2,8 @@
 
 use crate::image::vdso::Vdso;
 use crate::{Local, Result};
-use armento_tracee::inject::{Call, Hold};
+use armento_tracee::call::Call;
+use armento_tracee::inject::Hold;
 use armento_tracee::region::Code;
 use armento_tracee::status;
 use serde::{Deserialize, Serialize};

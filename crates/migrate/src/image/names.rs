@@ -2,7 +2,8 @@
 //! KERNEL: since 5.17, with CONFIG_ANON_VMA_NAME; mm/madvise.c.
 
 use crate::Result;
-use armento_tracee::inject::{Call, Hold};
+use armento_tracee::call::Call;
+use armento_tracee::inject::Hold;
 use armento_tracee::maps::Vma;
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;

@@ -12,7 +12,8 @@
 use super::area::{Area, Kind};
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
-use armento_tracee::inject::{Call, Hold};
+use armento_tracee::call::Call;
+use armento_tracee::inject::Hold;
 use armento_tracee::maps::Vma;
 use armento_tracee::pages::{self, Run};
 use armento_tracee::region::Code;

@@ -2,7 +2,8 @@
 
 use crate::Result;
 use armento_model::Tid;
-use armento_tracee::inject::{Call, Hold};
+use armento_tracee::call::Call;
+use armento_tracee::inject::Hold;
 use armento_tracee::region::Code;
 use armento_tracee::trace;
 use armento_wire::talk::Signal;

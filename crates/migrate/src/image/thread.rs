@@ -1,16 +1,15 @@
 //! One thread: registers, extended state, mask, and what the kernel stores for it.
 
-pub use super::restarts::{
-    ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, ERESTARTSYS, SYSCALL, begin_anew,
-    interrupted, settle, turned_back,
+use super::restarts::{
+    ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, RESTART, begin_anew, interrupted,
+    maybe_ours, settle, turned_back,
 };
-
-use super::restarts::{RESTART, maybe_ours};
 use super::{masked, uncarried};
 use crate::Result;
 use crate::image::Cpu;
 use armento_model::Tid;
-use armento_tracee::inject::{self, Call, Hold};
+use armento_tracee::call::Call;
+use armento_tracee::inject::{self, Hold};
 use armento_tracee::region::{Code, SCRATCH_CALLS};
 use armento_tracee::trace::{self, Regs, Rseq};
 use armento_tracee::{endless, sys};

@@ -6,7 +6,8 @@
 use super::area::Area;
 use crate::{MigrateError, Result};
 use armento_model::{Stay, Tid};
-use armento_tracee::inject::{Call, Hold};
+use armento_tracee::call::Call;
+use armento_tracee::inject::Hold;
 use armento_tracee::region::Code;
 use armento_tracee::trace;
 
