@@ -60,7 +60,9 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
 pub fn still_may_leave(pid: Pid) -> Result<()> {
     let st = status::read(pid).map_err(|_| MigrateError::Ended)?;
     let stays = |s: Stay, why: &str| Err(MigrateError::Stays(s, why.to_owned()));
-    if st.seccomp != 0 {
+    // A thread can have a filter that the first one has not; our own calls in it would be filtered, too.
+    let filtered = |tid: Pid| status::read(tid).is_ok_and(|t| t.seccomp != 0);
+    if st.seccomp != 0 || status::threads(pid).is_ok_and(|all| all.into_iter().any(filtered)) {
         return stays(Stay::OwnFilter, "it runs under a seccomp filter");
     }
     if ksys::cpu_limited(pid) {
