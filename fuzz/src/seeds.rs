@@ -193,6 +193,18 @@ fn talk() -> Vec<Seed> {
         ToHost::Nice {
             list: vec![(tid, 10)],
         },
+        ToHost::Descriptor {
+            tid,
+            seq: 9,
+            fd: 3,
+            writes: 1 << 20,
+        },
+        ToHost::Posted { bytes: 4096 },
+        ToHost::PostFailed {
+            pid,
+            fd: 3,
+            errno: 5,
+        },
     ];
     let mut all = vec![seed("talk", "hello", tagged(0, &encode(&hello)))];
     let mut stream = Vec::new();

@@ -86,15 +86,18 @@ fn calls() -> String {
     for r in Restart::ALL {
         let _ = writeln!(page, "| {} | {} |", r.word(), r.explain());
     }
-    page += "\n| nr | call | where | stopped | remarks |\n|---:|---|---|---|---|\n";
+    page += "\n*Posted*: on a regular file of a local file system the call is answered at once, and home makes it\n\
+             before anything that the program or its family does next.\n";
+    page += "\n| nr | call | where | stopped | posted | remarks |\n|---:|---|---|---|---|---|\n";
     for row in describe() {
         let _ = writeln!(
             page,
-            "| {} | `{}` | {} | {} | {} |",
+            "| {} | `{}` | {} | {} | {} | {} |",
             row.nr,
             row.name,
             row.place,
             row.restart.word(),
+            row.posts_word(),
             row.remarks()
         );
     }

@@ -133,6 +133,8 @@ fn run() -> Result<(), Failure> {
         home::read_messages(&h, reader);
     })?;
     let h = host.clone();
+    spawn::start("posts", move || h.home.send_lingering())?;
+    let h = host.clone();
     let to_us = listening.clone();
     spawn::start("accept", move || home::accept(&h, &to_us))?;
     let h = host.clone();

@@ -10,6 +10,7 @@ mod cpu_features;
 mod cpu_time;
 mod daemon;
 mod deputy;
+mod descriptors;
 mod events;
 mod hosts;
 mod launch;

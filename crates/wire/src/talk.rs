@@ -11,6 +11,12 @@ pub const TALK: u8 = 3;
 /// received from home, u64. What follows is the session's (`session.rs`).
 pub const WELCOME: u8 = 4;
 
+/// How long a permission to post writes to a descriptor holds, milliseconds. Home has seen that the file system has more
+/// space than all that use it can write in that time ([`POSTS_MARGIN`]).
+pub const POSTS_MS: u64 = 200;
+/// Free bytes below which no file system gets posted writes: 20 GB/s for [`POSTS_MS`].
+pub const POSTS_MARGIN: u64 = 4 << 30;
+
 /// First frame of every connection to a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hello {
@@ -363,6 +369,25 @@ pub enum ToHost {
     /// Nice values of threads.
     Nice {
         list: Vec<(Tid, i32)>,
+    },
+    /// A descriptor refers to a regular file of a local file system: it can be closed by a posted call. `writes`: bytes
+    /// that may be posted to it within [`POSTS_MS`]; 0 if none may.
+    /// Sent before the reply to the call that asked.
+    Descriptor {
+        tid: Tid,
+        seq: u32,
+        fd: i32,
+        writes: u64,
+    },
+    /// All bytes of posted calls that home has carried out so far.
+    Posted {
+        bytes: u64,
+    },
+    /// A posted call failed, although that was excluded: the next call on the descriptor gets this errno.
+    PostFailed {
+        pid: Pid,
+        fd: i32,
+        errno: i32,
     },
     Alive,
 }

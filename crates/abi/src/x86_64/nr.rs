@@ -91,6 +91,7 @@ pub const UTIMENSAT: u64 = 280;
 pub const EPOLL_PWAIT: u64 = 281;
 pub const ACCEPT4: u64 = 288;
 pub const DUP3: u64 = 292;
+pub const PWRITEV: u64 = 296;
 pub const RECVMMSG: u64 = 299;
 pub const PRLIMIT64: u64 = 302;
 pub const NAME_TO_HANDLE_AT: u64 = 303;

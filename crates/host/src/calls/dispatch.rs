@@ -6,7 +6,10 @@
 
 use super::come_home::{come_home, come_home_about};
 use super::post::park;
-use super::{both_sides, cpu_time, exec, fork, forward, mmap, readahead_calls, timers};
+use super::posted_calls::Served;
+use super::{
+    both_sides, cpu_time, exec, fork, forward, mmap, posted_calls, readahead_calls, timers,
+};
 use crate::inject::Origin;
 use crate::state::{GuestThread, Host, Then, Waiting};
 use crate::sync::lock;
@@ -65,6 +68,13 @@ fn notice(host: &Arc<Host>, n: &Notice) {
     if !matches!(verdict, Verdict::Body) && readahead_calls::served(host, &thread, n) {
         return;
     }
+    let ask = match verdict {
+        Verdict::Body => false,
+        _ => match posted_calls::served(host, &thread, n) {
+            Served::Yes => return,
+            Served::No { ask } => ask,
+        },
+    };
     match i64::from(n.nr) {
         // At home, where other processes see it; then at the body as well.
         libc::SYS_prctl if n.args[0] as i32 == libc::PR_SET_NAME => {
@@ -87,7 +97,7 @@ fn notice(host: &Arc<Host>, n: &Notice) {
             host.listener.let_through(n.id);
         }
         Verdict::Host => special(host, &thread, n),
-        Verdict::Home => forward::send(host, &thread, n),
+        Verdict::Home => forward::send_asking(host, &thread, n, ask),
         Verdict::ComeHome(why) => {
             come_home_about(host, &thread, n.id, (reason(n.nr), why), about(n))
         }

@@ -19,6 +19,11 @@ use armento_tracee::{status, sys};
 use std::sync::Arc;
 
 pub fn send(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
+    send_asking(host, thread, n, false);
+}
+
+/// `ask`: home is to say what the call's descriptor refers to.
+pub fn send_asking(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, ask: bool) {
     if partial_io::go_on(host, thread, n) {
         return;
     }
@@ -63,6 +68,9 @@ pub fn send(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
             } else {
                 0
             };
+            if ask {
+                lock(&thread.call).asks = true;
+            }
             let then = then(n);
             post(host, thread, n, plan, wait_mask, mask, then);
         }

@@ -16,6 +16,7 @@ mod forward;
 mod mmap;
 mod partial_io;
 mod post;
+mod posted_calls;
 mod readahead;
 mod readahead_calls;
 mod reply;

@@ -13,6 +13,7 @@ use armento_wire::talk::{self, TALK, ToHome, ToHost};
 use armento_wire::{WireError, session};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Reads one connection of the stream of calls, replies and orders, until it breaks. Before: `HomeLink::claim`.
 pub fn read_messages(host: &Arc<Host>, mut r: HomeReader) {
@@ -143,6 +144,25 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             moves::unfreeze(host, pid);
         }
         ToHost::Thaw { mv, pid } => host.tracer.post(move |guests| moves::thaw(guests, mv, pid)),
+        ToHost::Descriptor {
+            tid,
+            seq,
+            fd,
+            writes,
+        } => {
+            if let Some(c) = host.threads.of_home(tid) {
+                let asked = lock(&c.call).facts.filter(|f| f.0 == seq);
+                if let Some((_, stamp)) = asked {
+                    lock(&c.proc.descriptors).learn(stamp, fd, writes, Instant::now());
+                }
+            }
+        }
+        ToHost::Posted { bytes } => host.home.posts_made(bytes),
+        ToHost::PostFailed { pid, fd, errno } => {
+            if let Some(c) = host.threads.of_home(pid) {
+                lock(&c.proc.descriptors).fail(fd, errno);
+            }
+        }
         // Clock: asked for before the first body, and answered there.
         ToHost::Clock { .. } | ToHost::Alive => {}
     }

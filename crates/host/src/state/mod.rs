@@ -5,6 +5,7 @@
 
 mod call;
 mod cpu_account;
+mod descriptors;
 mod drain;
 mod futex_wait;
 mod guests;
@@ -14,6 +15,7 @@ mod meetings;
 mod outgoing_moves;
 mod partial_io;
 mod pending_pages;
+mod posts;
 mod process;
 mod readahead;
 mod restart;
@@ -23,6 +25,7 @@ mod stack_growth;
 mod threads;
 
 pub use call::{CallState, Then, Waiting};
+pub use descriptors::Way;
 pub use drain::Drain;
 pub use futex_wait::{FutexWait, Interrupted, Replaced};
 pub use guests::{Body, EARLY_MAX, EarlySignals, Freezer, GuestTable, TracedThread};
@@ -31,6 +34,7 @@ pub use host::Host;
 pub use meetings::{Meetings, Pair};
 pub use outgoing_moves::{OutgoingMoves, PREVIOUS_MAX};
 pub use partial_io::{Answer, Guest, Next, PartialIo};
+pub use posts::{Target, WRITE_MAX, close as posted_close};
 pub use process::{
     BodyMem, DISCONNECTED, FOR_MOVE, GuestThread, Process, Special, THROTTLE, WaitingRead,
 };

@@ -3,6 +3,7 @@
 
 use super::call::CallState;
 use super::cpu_account::CpuAccount;
+use super::descriptors::Descriptors;
 use super::pending_pages::PendingPages;
 use super::readahead::ReadAhead;
 use super::stack_growth;
@@ -38,6 +39,8 @@ pub struct Process {
     /// Grows when a file mapping begins and when it ends: it changes the memory at home as well.
     pub mapped: AtomicU64,
     pub readahead: Mutex<ReadAhead<WaitingRead>>,
+    /// What home has said of its descriptors.
+    pub descriptors: Mutex<Descriptors>,
     /// Overruns of each timer's signal that was delivered last; those not named had none.
     pub overruns: Mutex<BTreeMap<i32, i32>>,
     /// Signals that it reads from descriptors: home must know which of them a thread blocks.

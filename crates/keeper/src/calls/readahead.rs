@@ -5,6 +5,7 @@
 //! file is not open for writing, and a process that wants to write waits until the host has dropped what it read ahead.
 
 use crate::deputy::HostLink;
+use crate::descriptors::is_local;
 use crate::lifecycle::scan_children;
 use crate::state::{Keep, ReadAhead, Tree};
 use crate::sync::lock;
@@ -24,16 +25,6 @@ const PIECE: usize = 256 << 10;
 const WORTH: u64 = 64 << 10;
 /// Descriptors of a tree that are read ahead at once: each holds a file of ours open.
 const STREAMS_MAX: usize = 64;
-
-/// File systems of this machine alone, whose files change only through its own kernel: statfs(2).
-const LOCAL: [i64; 6] = [
-    0xef53,      // ext2, ext3, ext4
-    0x5846_5342, // xfs
-    0x9123_683e, // btrfs
-    0x0102_1994, // tmpfs
-    0x794c_7630, // overlayfs
-    0xf2f5_2010, // f2fs
-];
 
 /// A host asks. Handled in the order of its calls up to where the offset is set; the rest may take its time.
 pub fn requested(
@@ -135,7 +126,7 @@ fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
     if !m.is_file() || m.size() < at.saturating_add(WORTH) {
         return None;
     }
-    if !sys::only_reads(&theirs) || !LOCAL.contains(&sys::file_system(&theirs)?) {
+    if !sys::only_reads(&theirs) || !is_local(sys::file_system(&theirs)?) {
         return None;
     }
     let mine = File::open(format!("/proc/self/fd/{}", theirs.as_raw_fd())).ok()?;

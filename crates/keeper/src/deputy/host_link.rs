@@ -2,15 +2,16 @@
 //!
 //! From: `keeper/src/hosts/connect.rs` makes it, `keeper/src/hosts/reconnect.rs` keeps it up. Next: `wire/src/session.rs`.
 
+use super::posts::Posts;
 use crate::sync::lock;
 use armento_client::api::Pass;
 use armento_link::{Reader, Writer};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{NodeName, Stay, Tid};
 use armento_tracee::sys;
-use armento_wire::call;
+use armento_wire::call::{self, Call};
 use armento_wire::session::Session;
-use armento_wire::talk::{self, SessionId, TALK, ToHost};
+use armento_wire::talk::{self, SessionId, TALK, ToHome, ToHost};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -34,12 +35,32 @@ pub type Connection = (Reader, Writer);
 /// A connection that is being made: with its handshakes it takes longer than to prepare a move.
 pub type Dialled = Receiver<Result<Connection>>;
 
+/// What a host sends that has its place behind posted calls.
+pub enum Message {
+    Call(Box<Call>),
+    Talk(ToHome),
+}
+
+impl Message {
+    /// The thread whose call it is.
+    pub fn caller(&self) -> Option<Tid> {
+        match self {
+            Message::Call(c) => Some(c.tid),
+            Message::Talk(_) => None,
+        }
+    }
+}
+
+pub type Post = super::posts::Post<Message>;
+
 pub struct HostLink {
     pub node: NodeName,
     pub pass: Pass,
     /// Over however many connections.
     pub session: Session<Writer>,
     pub id: SessionId,
+    /// Its posted calls, and what waits for them.
+    pub posts: Arc<Posts<Message>>,
     pub last_heard: Mutex<Instant>,
     /// Its last usage report named no process.
     pub empty: AtomicBool,
@@ -58,6 +79,7 @@ impl HostLink {
             pass,
             session: Session::default(),
             id,
+            posts: Arc::default(),
             last_heard: Mutex::new(Instant::now()),
             empty: AtomicBool::new(false),
             broken: AtomicBool::new(false),

@@ -18,7 +18,7 @@ use armento_model::{MoveId, Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::pages::Run;
 use armento_tracee::region::{Code, Region, SCRATCH_AREAS, Slot};
-use armento_tracee::{sys, trace};
+use armento_tracee::{status, sys, trace};
 use armento_wire::talk::ToHost;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -69,7 +69,9 @@ pub fn hand_over(
     let code = l.region.code();
     let halted: Vec<Halted> = l.stopped.halted.clone();
     let mut deputies = Vec::new();
+    let shares = shares_descriptors(t, pid);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    p.common.shares_descriptors.store(shares, Ordering::Release);
     p.common.breaking.store(false, Ordering::Release);
     let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
     let read = l.signalfds;
@@ -218,4 +220,13 @@ fn make_deputies(
         h.finish(r, slot.idle())?;
     }
     Ok(())
+}
+
+/// Whether another process of the tree, or its parent, has the same table of descriptors.
+fn shares_descriptors(t: &Tree, pid: Pid) -> bool {
+    let parent = status::read(pid).ok().map(|s| s.ppid);
+    let others = t.procs.keys().copied().chain(parent);
+    others
+        .filter(|other| *other != pid && *other > 1)
+        .any(|other| crate::sys::same_descriptors(pid, other))
 }
