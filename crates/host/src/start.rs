@@ -99,6 +99,7 @@ fn run() -> Result<(), Failure> {
         threads: ThreadTable::default(),
         injected: Arc::new(AllowedCalls::default()),
         home,
+        names: Mutex::default(),
         files: Arc::new(FileTable::new(files_max, cache)),
         forking: Arc::default(),
         objects: Mutex::default(),

@@ -16,6 +16,7 @@ mod hosts;
 mod launch;
 mod lifecycle;
 mod moves;
+mod names;
 mod observers;
 mod restart;
 mod sharing;

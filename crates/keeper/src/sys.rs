@@ -276,12 +276,14 @@ pub fn same_description(a: (i32, i32), b: (i32, i32)) -> bool {
     r <= 0
 }
 
-/// Whether two processes have one table of descriptors. A process that cannot be asked has another. KERNEL: kcmp(2),
-/// KCMP_FILES.
-pub fn same_descriptors(a: i32, b: i32) -> bool {
+/// Whether two processes have one table of descriptors, or one working directory. A process that cannot be asked has its
+/// own. KERNEL: kcmp(2), KCMP_FILES, KCMP_FS.
+pub fn share_files(a: i32, b: i32) -> bool {
     const KCMP_FILES: i32 = 2;
+    const KCMP_FS: i32 = 3;
     // SAFETY: plain numbers.
-    unsafe { libc::syscall(libc::SYS_kcmp, a, b, KCMP_FILES, 0, 0) == 0 }
+    let same = |what: i32| unsafe { libc::syscall(libc::SYS_kcmp, a, b, what, 0, 0) == 0 };
+    same(KCMP_FILES) || same(KCMP_FS)
 }
 
 pub fn uid() -> u32 {

@@ -23,6 +23,9 @@ pub const POSTED: u8 = 2;
 /// Home sends what it knows of the call's descriptor before the reply (`ToHost::Descriptor`).
 pub const FACTS: u8 = 4;
 
+/// If the call's path leads nowhere, or to no symbolic link, home sends the directories on it (`ToHost::Directory`).
+pub const NAMES: u8 = 8;
+
 pub struct Call {
     pub tid: i32,
     pub seq: u32,

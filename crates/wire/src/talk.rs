@@ -379,6 +379,39 @@ pub enum ToHost {
         fd: i32,
         writes: u64,
     },
+    /// The entries of a directory, by a path without symbolic links, until [`ToHost::ForgetNames`]. Lookups in it depend
+    /// on them alone.
+    Directory {
+        #[serde(with = "serde_bytes")]
+        path: Vec<u8>,
+        /// Device and inode.
+        id: (u64, u64),
+        /// Its symbolic links are not to be followed by what is known.
+        guarded: bool,
+        /// For each entry the byte of its type (getdents(2)), its name, a zero byte.
+        #[serde(with = "serde_bytes")]
+        names: Vec<u8>,
+    },
+    /// Where a symbolic link in such a directory leads.
+    Link {
+        #[serde(with = "serde_bytes")]
+        path: Vec<u8>,
+        #[serde(with = "serde_bytes")]
+        target: Vec<u8>,
+    },
+    /// The working directory of a process.
+    WorkingDirectory {
+        pid: Pid,
+        /// The call that asked: what has changed it since makes this void.
+        seq: u32,
+        #[serde(with = "serde_bytes")]
+        path: Vec<u8>,
+        id: (u64, u64),
+    },
+    /// What is at or below these paths has changed; none: everything may have.
+    ForgetNames {
+        below: Vec<serde_bytes::ByteBuf>,
+    },
     /// All bytes of posted calls that home has carried out so far.
     Posted {
         bytes: u64,

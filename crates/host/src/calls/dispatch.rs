@@ -5,13 +5,14 @@
 //! Nothing here waits for the tracer thread: it may itself wait for a call of a guest that this thread lets through.
 
 use super::come_home::{come_home, come_home_about};
+use super::names::Looked;
 use super::post::park;
 use super::posted_calls::Served;
 use super::{
-    both_sides, cpu_time, exec, fork, forward, mmap, posted_calls, readahead_calls, timers,
+    both_sides, cpu_time, exec, fork, forward, mmap, names, posted_calls, readahead_calls, timers,
 };
 use crate::inject::Origin;
-use crate::state::{GuestThread, Host, Then, Waiting};
+use crate::state::{Ask, GuestThread, Host, Then, Waiting};
 use crate::sync::lock;
 use crate::threads;
 use armento_abi::{CpuClock, Verdict, cpu_clock};
@@ -74,6 +75,17 @@ fn notice(host: &Arc<Host>, n: &Notice) {
             Served::Yes => return,
             Served::No { ask } => ask,
         },
+    };
+    let ask_names = match verdict {
+        Verdict::Home => match names::looked_up(host, &thread, n) {
+            Looked::Yes => return,
+            Looked::No { ask } => ask,
+        },
+        _ => false,
+    };
+    let ask = Ask {
+        facts: ask,
+        names: ask_names,
     };
     match i64::from(n.nr) {
         // At home, where other processes see it; then at the body as well.

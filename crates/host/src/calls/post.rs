@@ -9,7 +9,7 @@ use armento_abi::Plan;
 use armento_migrate::stop_threads::without_effect;
 use armento_tracee::notify::Notice;
 use armento_tracee::status;
-use armento_wire::call::{AGAIN, Call, FACTS};
+use armento_wire::call::{AGAIN, Call, FACTS, NAMES};
 use armento_wire::talk::ToHome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,7 +32,11 @@ pub fn post(
     st.slept &= again;
     let mut flags = if again { AGAIN } else { 0 };
     st.facts = None;
-    if std::mem::take(&mut st.asks) {
+    let ask = std::mem::take(&mut st.ask);
+    if ask.names {
+        flags |= NAMES;
+    }
+    if ask.facts {
         flags |= FACTS;
         st.facts = Some((seq, lock(&thread.proc.descriptors).stamp()));
     }

@@ -2,7 +2,7 @@
 //!
 //! From: `connections.rs`. Next: the room that carries an order out.
 
-use crate::state::{HomeReader, Host};
+use crate::state::{Base, HomeReader, Host};
 use crate::sync::lock;
 use crate::{calls, moves, sys, threads};
 use armento_model::Stay;
@@ -156,6 +156,23 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
                     lock(&c.proc.descriptors).learn(stamp, fd, writes, Instant::now());
                 }
             }
+        }
+        ToHost::Directory {
+            path,
+            id,
+            guarded,
+            names,
+        } => lock(&host.names).learn(path, id, guarded, &names),
+        ToHost::Link { path, target } => lock(&host.names).learn_link(path, target),
+        ToHost::ForgetNames { below } => {
+            let mut names = lock(&host.names);
+            if below.is_empty() {
+                names.forget_all();
+            }
+            below.iter().for_each(|top| names.forget_below(top));
+        }
+        ToHost::WorkingDirectory { pid, seq, path, id } => {
+            calls::working_directory(host, pid, seq, Base { path, id });
         }
         ToHost::Posted { bytes } => host.home.posts_made(bytes),
         ToHost::PostFailed { pid, fd, errno } => {

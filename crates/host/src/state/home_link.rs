@@ -187,6 +187,11 @@ impl HomeLink {
         lock(&self.posts).made(bytes);
     }
 
+    /// Whether home may not have made all that was posted.
+    pub fn posts_pending(&self) -> bool {
+        lock(&self.posts).pending()
+    }
+
     /// Sends, for ever, what has waited long enough for more to come.
     pub fn send_lingering(&self) {
         loop {

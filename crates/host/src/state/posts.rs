@@ -107,6 +107,10 @@ impl Posts {
         self.batch.is_none()
     }
 
+    pub fn pending(&self) -> bool {
+        self.posted > self.made
+    }
+
     /// Home has made so many bytes so far.
     pub fn made(&mut self, bytes: u64) {
         self.made = self.made.max(bytes).min(self.posted);

@@ -7,7 +7,7 @@
 
 use super::execute::issue;
 use super::exit::exit;
-use super::{cmdline, fork_and_map, proc_access, readahead};
+use super::{cmdline, fork_and_map, names, proc_access, readahead};
 use crate::deputy::{AGAIN, Admitted, HostLink, Message, Work};
 use crate::hosts::{CallsReader, body_died};
 use crate::sharing::settle_ended;
@@ -25,7 +25,7 @@ use armento_tracee::region::DATA;
 use armento_tracee::spawn;
 use armento_tracee::sys::SigInfo;
 use armento_wire::WireError;
-use armento_wire::call::{CALL, Call, POSTED, decode_call};
+use armento_wire::call::{CALL, Call, NAMES, POSTED, decode_call};
 use armento_wire::talk::{self, TALK, ToHome, ToHost};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -127,6 +127,10 @@ fn checked_call(body: &[u8]) -> Result<Call, WireError> {
 }
 
 fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
+    if c.flags & NAMES != 0 && link.names.unserved() {
+        let (keep, link) = (keep.clone(), link.clone());
+        spawn::soon("names", move || names::serve(&keep, &link));
+    }
     match keep.deputy_of(link, c.tid) {
         // Its body has the result already: it is made whatever becomes of the process.
         Some(d) if c.flags & POSTED != 0 => d.serve_posted(c),

@@ -61,9 +61,9 @@ pub fn fork(
     } else {
         flags & PROCESS_FLAGS | (exit_signal as u64 & 0xff)
     };
-    let shares = !thread && flags & libc::CLONE_FILES as u64 != 0;
+    let shares = !thread && flags & (libc::CLONE_FILES | libc::CLONE_FS) as u64 != 0;
     if shares {
-        d.common.shares_descriptors.store(true, Ordering::Release);
+        d.common.shares_files.store(true, Ordering::Release);
     }
     let (keep, d, at) = (keep.clone(), d.clone(), child.addr());
     // At once, while the thread that waits for it is begun; unless its slot has to be mapped first.
@@ -116,8 +116,8 @@ fn born(
         p.ignored = ignored;
         let read = parent.common.signalfds.load(Ordering::Relaxed);
         p.common.signalfds.store(read, Ordering::Relaxed);
-        let shares = crate::sys::same_descriptors(pid, parent.pid);
-        p.common.shares_descriptors.store(shares, Ordering::Release);
+        let shares = crate::sys::share_files(pid, parent.pid);
+        p.common.shares_files.store(shares, Ordering::Release);
         *lock(&p.common.mapped) = slot.end();
         lock(&p.common.limits).clone_from(&lock(&parent.common.limits));
     }

@@ -8,6 +8,7 @@ mod dispatch;
 mod execute;
 mod exit;
 mod fork_and_map;
+mod names;
 mod proc_access;
 mod readahead;
 mod timer_settime;

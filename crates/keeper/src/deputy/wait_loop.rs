@@ -8,6 +8,7 @@ use super::thread::Deputy;
 use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time::{self, Results};
 use crate::descriptors;
+use crate::names::Request;
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_tracee::region::DATA;
@@ -34,6 +35,8 @@ impl Deputy {
             Work::Call(mut c) => {
                 timing(st, c.flags, &mut c.packed);
                 let payload = sends::packed_payload(&c.packed);
+                let path =
+                    (c.flags & call::NAMES != 0).then(|| armento_abi::packed_path(&c.packed));
                 self.post(&mut c.packed, c.mask);
                 let Call {
                     seq, packed, flags, ..
@@ -44,6 +47,7 @@ impl Deputy {
                     nr: packed.nr,
                     args: packed.args,
                     facts: flags & call::FACTS != 0,
+                    path: path.flatten(),
                     payload,
                     cut: false,
                 });
@@ -228,10 +232,14 @@ impl Deputy {
                 nr,
                 args,
                 facts,
+                path,
                 ..
             }) => {
                 if facts {
                     self.tell_facts(seq, nr, args, ret);
+                }
+                if let Some(path) = path.filter(|_| wants_names(nr, ret)) {
+                    self.request_names(seq, path);
                 }
                 if i64::from(nr) == libc::SYS_restart_syscall
                     && let Some(k) = kept
@@ -271,7 +279,7 @@ impl Deputy {
             libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 | libc::SYS_creat => ret,
             _ => args[0] as i64,
         };
-        if ret < 0 || self.common.shares_descriptors.load(Ordering::Acquire) {
+        if ret < 0 || self.common.shares_files.load(Ordering::Acquire) {
             return;
         }
         let fd = fd as i32;
@@ -284,6 +292,13 @@ impl Deputy {
                 writes,
             };
             self.link().send(&facts);
+        }
+    }
+
+    fn request_names(&self, seq: u32, path: Vec<u8>) {
+        if !self.common.shares_files.load(Ordering::Acquire) {
+            let pid = self.pid;
+            self.link().names.request(Request { pid, seq, path });
         }
     }
 
@@ -349,6 +364,12 @@ impl Deputy {
         }
         all
     }
+}
+
+/// Whether the result of a lookup depends on names alone: it led nowhere, or to a link or to what is none.
+fn wants_names(nr: u16, ret: i64) -> bool {
+    let reads = [libc::SYS_readlink, libc::SYS_readlinkat].contains(&i64::from(nr));
+    ret == -i64::from(libc::ENOENT) || reads && (ret > 0 || ret == -i64::from(libc::EINVAL))
 }
 
 /// A relative timeout that is being waited for again shrinks to what is left of it. When its thread has just left home,

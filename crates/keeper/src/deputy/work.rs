@@ -69,6 +69,8 @@ pub(super) enum Doing {
         args: [u64; 6],
         /// Its host wants to know what its descriptor refers to.
         facts: bool,
+        /// The path that it looks up, if its host wants to know the directories on it.
+        path: Option<Vec<u8>>,
         /// How many bytes it is to write, or to read, if it is such a call.
         payload: Option<u64>,
         /// We interrupted it when it had done a part of them.

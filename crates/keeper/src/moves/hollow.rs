@@ -69,9 +69,9 @@ pub fn hand_over(
     let code = l.region.code();
     let halted: Vec<Halted> = l.stopped.halted.clone();
     let mut deputies = Vec::new();
-    let shares = shares_descriptors(t, pid);
+    let shares = shares_files(t, pid);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    p.common.shares_descriptors.store(shares, Ordering::Release);
+    p.common.shares_files.store(shares, Ordering::Release);
     p.common.breaking.store(false, Ordering::Release);
     let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
     let read = l.signalfds;
@@ -222,11 +222,11 @@ fn make_deputies(
     Ok(())
 }
 
-/// Whether another process of the tree, or its parent, has the same table of descriptors.
-fn shares_descriptors(t: &Tree, pid: Pid) -> bool {
+/// Whether another process of the tree, or its parent, has the same table of descriptors or working directory.
+fn shares_files(t: &Tree, pid: Pid) -> bool {
     let parent = status::read(pid).ok().map(|s| s.ppid);
     let others = t.procs.keys().copied().chain(parent);
     others
         .filter(|other| *other != pid && *other > 1)
-        .any(|other| crate::sys::same_descriptors(pid, other))
+        .any(|other| crate::sys::share_files(pid, other))
 }

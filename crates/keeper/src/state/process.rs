@@ -92,7 +92,7 @@ impl Process {
             signalfds: Arc::default(),
             limits: Arc::default(),
             mapped: Arc::default(),
-            shares_descriptors: Arc::default(),
+            shares_files: Arc::default(),
             cpu: cpu.clone(),
         };
         Process {
