@@ -388,7 +388,7 @@ pub enum ToHost {
         id: (u64, u64),
         /// Its symbolic links are not to be followed by what is known.
         guarded: bool,
-        /// For each entry the byte of its type (getdents(2)), its name, a zero byte.
+        /// For each entry the byte of its type (getdents(2), `?` if unknown), its name, a zero byte.
         #[serde(with = "serde_bytes")]
         names: Vec<u8>,
     },

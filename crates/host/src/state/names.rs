@@ -154,9 +154,14 @@ impl Names {
                     }
                     rest.extend(components(target));
                 }
-                libc::DT_UNKNOWN => return Found::Unknown,
-                _ if last => return Found::Other,
-                _ => return Found::NoDirectory,
+                libc::DT_REG | libc::DT_FIFO | libc::DT_SOCK | libc::DT_CHR | libc::DT_BLK => {
+                    return if last {
+                        Found::Other
+                    } else {
+                        Found::NoDirectory
+                    };
+                }
+                _ => return Found::Unknown,
             }
         }
         Found::Other
@@ -187,7 +192,7 @@ mod tests {
         (libc::DT_REG, "file"),
         (libc::DT_LNK, "dangling"),
         (libc::DT_LNK, "loop"),
-        (libc::DT_UNKNOWN, "odd"),
+        (b'?', "odd"),
     ];
 
     fn list(entries: &[(u8, &str)]) -> Vec<u8> {

@@ -19,6 +19,9 @@ const LENGTH: usize = 16;
 const TYPE: usize = 18;
 const NAME: usize = 19;
 
+/// Sent for an entry whose type the file system does not tell: zero ends a name.
+const UNKNOWN: u8 = b'?';
+
 pub struct Directory {
     pub file: File,
     /// Device and inode.
@@ -73,7 +76,10 @@ fn append(names: &mut Vec<u8>, raw: &[u8]) {
         let len = u16::from_le_bytes([entry[LENGTH], entry[LENGTH + 1]]) as usize;
         let name = entry[NAME..].split(|c| *c == 0).next().unwrap_or_default();
         if name != b"." && name != b".." {
-            names.push(entry[TYPE]);
+            names.push(match entry[TYPE] {
+                libc::DT_UNKNOWN => UNKNOWN,
+                kind => kind,
+            });
             names.extend_from_slice(name);
             names.push(0);
         }
