@@ -12,6 +12,7 @@ use crate::image::{
     Accept, Area, Head, Kind, Layout, State, ThreadState, files_of, handlers, thread,
 };
 use crate::pages::{Pack, Rest, Unsent, Watch};
+use crate::phase::Failpoint;
 use crate::{Local, MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::pages::{self, Backing, Pagemap, Run};
@@ -162,7 +163,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     pub fn offer(&mut self, head: &Head, files: &mut Opened) -> Result<Accept> {
         write_frame(self.w, bulk::OFFER, &[&talk::encode(head)])?;
         self.offered.clone_from(&head.areas);
-        point("source.offered");
+        point(Failpoint::SourceOffered);
         let mut buf = Vec::new();
         match self.read_answer(&mut buf)? {
             bulk::ACCEPT => {}
@@ -189,7 +190,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
     /// since the offer: the process may have mapped more in the meantime. `writes`: read-locked by code that writes
     /// into the process from outside. `ARMENTO_STOPCOPY` leaves everything to the pause.
     pub fn precopy(&mut self, uffd: &Uffd, now: &Survey, writes: &RwLock<()>) -> Result<()> {
-        point("source.copying");
+        point(Failpoint::SourceCopying);
         if std::env::var_os("ARMENTO_STOPCOPY").is_some() {
             return Err(MigrateError::Stays(Stay::Busy, "a bench's wish".into()));
         }
@@ -275,7 +276,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             let begun_sync = Instant::now();
             self.sync()?;
             sending += begun_sync.elapsed();
-            point("source.round");
+            point(Failpoint::SourceRound);
             let took = begun.elapsed();
             let bytes = self.read - before;
             let little = sending <= TICK && bytes < LATE_MIN;
@@ -318,7 +319,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
                 write_frame(self.w, bulk::DROP, &[&talk::encode(&part.to_vec())])?;
             }
             self.sync()?;
-            point("source.given-up");
+            point(Failpoint::SourceGivenUp);
             let bytes = pages::total(&waits);
             self.given_up.push(waits);
             if bytes < DROP_ENOUGH {
@@ -377,7 +378,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             }
             state.vdso = self.vdso_of(&state)?;
         }
-        point("source.copied");
+        point(Failpoint::SourceCopied);
         let map = Pagemap::open(self.pid).of_process("open its page map")?;
         let mut rest = self
             .watch
@@ -393,15 +394,15 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             dropped: pages::both(&self.sent, &rest.empty),
             later,
         };
-        point("source.frozen");
+        point(Failpoint::SourceFrozen);
         write_frame(self.w, bulk::LAYOUT, &[&talk::encode(&layout)])?;
-        point("source.laid-out");
+        point(Failpoint::SourceLaidOut);
         self.pack.begin(plain(&survey.areas));
         self.runs(&rest.todo)?;
         self.flush()?;
         write_frame(self.w, bulk::STATE, &[&talk::encode(&state)])?;
         write_frame(self.w, bulk::END, &[])?;
-        point("source.sent");
+        point(Failpoint::SourceSent);
         Ok(())
     }
 

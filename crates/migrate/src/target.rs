@@ -10,6 +10,7 @@ use crate::image::area::Flags;
 use crate::image::areas::{self, Step};
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use crate::pages::Filler;
+use crate::phase::Failpoint;
 use armento_tracee::call::Call;
 use armento_tracee::inject::Hold;
 use armento_tracee::pages::Run;
@@ -47,7 +48,7 @@ pub trait Builder {
 pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> Result<u64> {
     let mut buf = Vec::new();
     expect(read_frame(r, &mut buf)?, bulk::OFFER)?;
-    point("target.offered");
+    point(Failpoint::TargetOffered);
     let head: Head = talk::decode(&buf, "offer")?;
     head.check()?;
     let accept = match b.offered(head) {
@@ -122,17 +123,17 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
                 let layout: Layout = talk::decode(&buf, "layout")?;
                 layout.check()?;
                 b.layout(layout)?;
-                point("target.laid-out");
+                point(Failpoint::TargetLaidOut);
             }
             bulk::STATE => {
-                point("target.filled");
+                point(Failpoint::TargetFilled);
                 let came: State = talk::decode(&buf, "state")?;
                 came.check()?;
                 state = Some(came);
             }
             bulk::END => {
                 b.build(state.ok_or(WireError::Garbled("state"))?)?;
-                point("target.built");
+                point(Failpoint::TargetBuilt);
                 return Ok(total);
             }
             _ => return Err(WireError::Garbled("image").into()),

@@ -14,6 +14,7 @@ use armento_migrate::image::files_of;
 use armento_migrate::image::processor::{self, Here};
 use armento_migrate::image::{Accept, Head, Layout, State};
 use armento_migrate::pages::Filler;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::postcopy::Fetch;
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
@@ -199,7 +200,7 @@ pub fn thaw(guests: &mut GuestTable, mv: MoveId, pid: Pid) {
         let sig = libc::SIGKILL;
         return guests.shared.home.send(&ToHome::Died { pid, sig });
     };
-    point("host.thawing");
+    point(Failpoint::HostThawing);
     b.quiet = false;
     b.proc.live.store(true, Ordering::Release);
     let shared = guests.shared.clone();

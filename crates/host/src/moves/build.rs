@@ -18,6 +18,7 @@ use armento_migrate::image::{
     Head, Layout, State, flags, itimers, membarrier, mm, names, objects, sigs, thread,
 };
 use armento_migrate::pages::{Filler, StandIns};
+use armento_migrate::phase::Failpoint;
 use armento_migrate::postcopy::Fetch;
 use armento_migrate::target::{drop_calls, relayout};
 use armento_migrate::{Local, MigrateError, Result};
@@ -228,12 +229,12 @@ pub fn finish(
         "setitimer",
         &itimers::set_calls(&code, &state.itimers),
     )?;
-    point("host.set");
+    point(Failpoint::HostSet);
     let ignores = h.ignores_trap();
     drop(h);
     make_threads(guests, pid, state.threads.iter().map(|t| t.tid))?;
     retire_others(guests, pid, state)?;
-    point("host.threads");
+    point(Failpoint::HostThreads);
     restore_threads(guests, pid, state, ignores)?;
     if let Some(b) = guests.bodies.get(&pid) {
         b.proc.signalfds.store(state.signalfds, Ordering::Relaxed);

@@ -14,6 +14,7 @@ use armento_link::{Badge, dial};
 use armento_migrate::failpoint::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::flags::Noted;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::source::Job;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
@@ -146,10 +147,10 @@ fn send(
         job.more(&survey(here, home)?.areas, &mut files)?;
     }
     let noted = Noted::before_freeze(here, head.areas.len());
-    point("host.freezing");
+    point(Failpoint::HostFreezing);
     freeze::freeze(host, mv, pid)?;
     job.stands();
-    point("host.frozen");
+    point(Failpoint::HostFrozen);
     all_frozen(host, pid)?;
     let (mut last, mut state) = host
         .tracer
@@ -161,7 +162,7 @@ fn send(
     // A file mapped meanwhile has replaced at home what was sent there: everything goes again. Another host maps nothing
     // before the last layout.
     let tracked = tracked && !(homeward && proc.mapped.load(Ordering::Acquire) != mapped);
-    point("host.captured");
+    point(Failpoint::HostCaptured);
     // Before home can send Drop.
     let keeps = job
         .may_owe()

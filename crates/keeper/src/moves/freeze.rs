@@ -16,6 +16,7 @@ use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{
     State, ThreadState, files, itimers, membarrier, mm, sigs, thread, uncarried,
 };
+use armento_migrate::phase::Failpoint;
 use armento_migrate::stop_threads::delicate;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
@@ -44,7 +45,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
     let sleepers = delicate(pid)?;
     cpu::look_ahead(l.stopped.seized.iter().copied());
-    point("home.looked");
+    point(Failpoint::HomeLooked);
     let ran = l.stopped.halted.is_empty();
     let asleep = if ran {
         timed_sleepers(&sleepers)
@@ -52,7 +53,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         Vec::new()
     };
     l.stopped.halt_first(&sleepers)?;
-    point("home.halting");
+    point(Failpoint::HomeHalting);
     l.stopped.halt(trace::WATCH)?;
     if ran {
         l.stands = Instant::now();
@@ -63,7 +64,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         .restarted
         .ensure_input_complete(pid, &l.stopped.halted)?;
     uncarried::of_threads(l.stopped.halted.iter().map(|h| h.tid))?;
-    point("home.halted");
+    point(Failpoint::HomeHalted);
     t.passing.extend(l.stopped.seized.iter().copied());
     for h in &l.stopped.halted {
         trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
@@ -96,7 +97,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         files::look_below(&mut hold, &code, &last.areas, &last.files)?;
     }
     not_observed(&t.keep, pid)?;
-    point("home.surveyed");
+    point(Failpoint::HomeSurveyed);
     let ignores = inject::ignores_trap(pid);
     let mut threads = Vec::new();
     let (mut actions, mut overruns, mut registered) = (Vec::new(), Vec::new(), 0);
@@ -138,7 +139,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
             threads.push(s);
         }
     }
-    point("home.read");
+    point(Failpoint::HomeRead);
     l.ignored = actions
         .iter()
         .enumerate()

@@ -11,6 +11,7 @@ use crate::deputy::HostLink;
 use crate::hosts::connect_host;
 use crate::state::{Keep, MoveEvent, Tree};
 use armento_migrate::failpoint::point;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, MoveId, NodeName, Pid, Stay};
 use armento_wire::talk::{ToHost, Whither};
@@ -44,7 +45,7 @@ pub fn move_host_to_host(
         },
     });
     let r = await_built(keep, pid, (from, &link), &news);
-    point("onward.ready");
+    point(Failpoint::OnwardReady);
     keep.moves.end(mv);
     let (l, f) = (link.clone(), from.clone());
     let flipped = r.and_then(|(bytes, away)| {
@@ -114,7 +115,7 @@ fn flip(
     // Before it runs: what broke its calls comes before their results.
     t.release_held(pid);
     to.send(&ToHost::Thaw { mv, pid });
-    point("onward.thawed");
+    point(Failpoint::OnwardThawed);
     from.send(&ToHost::Drop { mv, pid });
     Ok(froze)
 }

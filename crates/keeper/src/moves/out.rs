@@ -22,6 +22,7 @@ use armento_migrate::failpoint::point;
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::Views;
 use armento_migrate::image::{ThreadState, mm};
+use armento_migrate::phase::Failpoint;
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, NodeName, Pid};
@@ -34,13 +35,13 @@ use std::sync::{Arc, RwLock};
 use std::time::Instant;
 
 pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<MoveCost> {
-    point("home.leaving");
+    point(Failpoint::HomeLeaving);
     let need = eligibility::may_leave(keep, pid)?;
     // Meanwhile the other node may start a host.
     let way = || connect_host(keep, node, pid, need, serve_host);
     let (link, noted) = spawn::both("way", way, || eligibility::noted(pid));
     let (link, noted) = (link.unwrap_or(Err(MigrateError::Ended))?, noted?);
-    point("home.linked");
+    point(Failpoint::HomeLinked);
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[&link]);
     let runs_meanwhile = need > PRECOPY_MIN_KIB && !eligibility::direct_io(pid);
@@ -75,7 +76,7 @@ fn try_out(
         false => (Ok(open()?), look()),
     };
     let mut prep = prep?;
-    point("home.prepared");
+    point(Failpoint::HomePrepared);
     let (mut r, mut w) = match opened {
         Ok(opened) => opened,
         Err(e) => {
@@ -109,7 +110,7 @@ fn try_out(
             true => Some(noted),
             false => Noted::before_freeze(pid, prep.head.areas.len()),
         };
-        point("home.freezing");
+        point(Failpoint::HomeFreezing);
         frozen = Instant::now();
         let how = Leaves {
             joint: false,
@@ -136,7 +137,7 @@ fn try_out(
     })();
     let l = link.clone();
     let sent = sent.map_err(|e| reason_of_target(e, news));
-    point("home.ready");
+    point(Failpoint::HomeReady);
     let owes = job.owes();
     let over = sent.and_then(|_| {
         // Its body may ask for memory as soon as it runs.

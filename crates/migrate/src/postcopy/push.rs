@@ -7,6 +7,7 @@
 
 use crate::failpoint::point;
 use crate::pages::Unsent;
+use crate::phase::Failpoint;
 use crate::source::Job;
 use crate::{Local, MigrateError, Result};
 use armento_tracee::PAGE;
@@ -155,7 +156,7 @@ impl<R: Read + Send, W: Write> Job<'_, R, W> {
                 write_frame(self.w, bulk::LAST, &[])?;
                 return Ok(());
             }
-            point("source.sweeping");
+            point(Failpoint::SourceSweeping);
             sent += self.now(&runs)?;
         }
     }
