@@ -24,7 +24,7 @@ macro_rules! phases {
         /// A phase of a move. Both sides run all phases in this order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Phase { $(
-            #[doc = concat!("Source: ", $source, ". Target: ", $target, ". After a failure: ", $left, ".")]
+            #[doc = concat!("Source: ", $source, ". Target: ", $target, ". If the target or the link fails: ", $left, ".")]
             $phase,
         )* }
 
@@ -36,7 +36,7 @@ macro_rules! phases {
             pub fn source(self) -> &'static str { match self { $(Phase::$phase => $source),* } }
             /// What the target does.
             pub fn target(self) -> &'static str { match self { $(Phase::$phase => $target),* } }
-            /// What is left if a side, or the link between the two, fails in this phase.
+            /// What is left if the target, or the link to it, fails in this phase.
             pub fn left(self) -> &'static str { match self { $(Phase::$phase => $left),* } }
         }
     };
