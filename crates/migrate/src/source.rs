@@ -358,12 +358,13 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         }
     }
 
-    /// Before: frozen. Sends the layout, every page not sent or written since, and the state. `tracked`: pre-copy's
-    /// records are still valid. `used`: ranges still in use by other processes here, which cannot come later.
-    pub fn finish(
+    /// Before: frozen. Sends the layout, and every page not sent or written since. Adds to `state` what the source knows of
+    /// its memory. `tracked`: pre-copy's records are still valid. `used`: ranges still in use by other processes here,
+    /// which cannot come later.
+    pub fn dirty(
         &mut self,
         survey: &Survey,
-        mut state: State,
+        state: &mut State,
         tracked: bool,
         used: &[Run],
     ) -> Result<()> {
@@ -372,11 +373,11 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             self.given_up.clear();
         }
         if self.wants_vdso {
-            if self.vdso.is_none() && handlers::return_into_vdso(self.pid, &state, &survey.areas) {
+            if self.vdso.is_none() && handlers::return_into_vdso(self.pid, state, &survey.areas) {
                 let why = "a signal's handler interrupted it in the vDSO".into();
                 return Err(MigrateError::Stays(Stay::Busy, why));
             }
-            state.vdso = self.vdso_of(&state)?;
+            state.vdso = self.vdso_of(state)?;
         }
         point(Failpoint::SourceCopied);
         let map = Pagemap::open(self.pid).of_process("open its page map")?;
@@ -384,7 +385,7 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
             .watch
             .rest(&map, (&self.offered, survey), (&self.sent, &self.lost))?;
         state.guards = std::mem::take(&mut rest.guards);
-        let used = [used, &touched(&state)].concat();
+        let used = [used, &touched(state)].concat();
         let later = self.later(survey, &mut rest, &used);
         if status::read(self.pid).is_ok_and(|s| s.rss_kib <= ZEROS_KIB) {
             state.zeros = zeros(&map, &survey.areas)?;
@@ -399,7 +400,11 @@ impl<'a, R: Read, W: Write> Job<'a, R, W> {
         point(Failpoint::SourceLaidOut);
         self.pack.begin(plain(&survey.areas));
         self.runs(&rest.todo)?;
-        self.flush()?;
+        self.flush()
+    }
+
+    /// Sends the state, after which the target has everything that it needs.
+    pub fn state(&mut self, state: State) -> Result<()> {
         write_frame(self.w, bulk::STATE, &[&talk::encode(&state)])?;
         write_frame(self.w, bulk::END, &[])?;
         point(Failpoint::SourceSent);

@@ -168,7 +168,8 @@ fn send(
         .may_owe()
         .then(|| postcopy::PageSource::begin(host, pid, here));
     job.more(&last.areas, &mut files)?;
-    job.finish(&last, state, tracked, &[])?;
+    job.dirty(&last, &mut state, tracked, &[])?;
+    job.state(state)?;
     if job.owes() {
         postcopy::serve(pid, &mut job, closer.as_ref());
     }
