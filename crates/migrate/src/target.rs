@@ -1,6 +1,6 @@
 //! The target: reads what [`crate::source`] writes and rebuilds the process.
 //!
-//! From: `source.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/moves/home.rs`); pages that come after the
+//! From: `source/mod.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/moves/home.rs`); pages that come after the
 //! flip: `postcopy/fetch.rs`.
 
 use crate::Result;

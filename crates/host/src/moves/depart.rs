@@ -1,6 +1,6 @@
 //! A process leaves this host: the host's side of `migrate::source`.
 //!
-//! From: `host/src/home/messages.rs` (home sends Send). Next: `migrate/src/source.rs`.
+//! From: `host/src/home/messages.rs` (home sends Send). Next: `migrate/src/source/mod.rs`.
 
 use super::capture::capture;
 use super::sharers::all_frozen;

@@ -1,6 +1,6 @@
 //! The source after the flip: sends pages that the program waits for first, and all others in between.
 //!
-//! From: `migrate/src/source.rs`. Facing it: `fetch.rs`.
+//! From: `migrate/src/source/mod.rs`. Facing it: `fetch.rs`.
 //!
 //! The background sweep gets its share however many pages are requested, and stays at most [`WINDOW`] ahead of the
 //! target, so that requested pages do not queue after it.
