@@ -25,7 +25,7 @@ use std::io::{Read, Write};
 
 /// The operations of a target; the owner implements them (on its tracer thread).
 pub trait Builder {
-    /// Accepts (with the files it lacks) or declines, and creates an empty process with this layout.
+    /// Offer: accepts (with the files it lacks) or declines, and creates an empty process with this layout.
     fn offered(&mut self, head: Head) -> Result<Accept>;
     /// Which of these files, mapped since the offer, it lacks: they come before the layout.
     fn lacks(&mut self, files: Vec<FileKey>) -> Result<Vec<FileKey>>;
@@ -38,9 +38,9 @@ pub trait Builder {
     fn ready_for_pages(&mut self) -> Result<Filler>;
     /// Gives up pages that came: they come again after the flip. Before: `Accept` allowed that.
     fn give_up(&mut self, runs: Vec<Run>) -> Result<()>;
-    /// The source is frozen: this is the last layout.
+    /// Dirty: the source is frozen, and this is the last layout.
     fn layout(&mut self, layout: Layout) -> Result<()>;
-    /// Everything is there: completes the process without letting it run.
+    /// State: everything is there. Completes the process without letting it run.
     fn build(&mut self, state: State) -> Result<()>;
 }
 

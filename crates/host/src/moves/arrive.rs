@@ -156,7 +156,7 @@ impl Builder for Arrival {
         let (mv, pid) = (self.mv, self.pid);
         self.host
             .tracer
-            .run(move |guests| build::give_up(guests, (mv, pid), &runs))
+            .run(move |guests| build::give_up(guests, mv, pid, &runs))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
@@ -166,7 +166,7 @@ impl Builder for Arrival {
         self.later = std::mem::take(&mut layout.later);
         self.host
             .tracer
-            .run(move |guests| build::lay_out(guests, (mv, pid), layout))
+            .run(move |guests| build::lay_out(guests, mv, pid, layout))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
@@ -178,7 +178,7 @@ impl Builder for Arrival {
         self.rest = self
             .host
             .tracer
-            .run(move |guests| build::finish(guests, (mv, pid), &state, &later))
+            .run(move |guests| build::finish(guests, mv, pid, &state, &later))
             .unwrap_or(Err(MigrateError::Ended))?;
         Ok(())
     }
