@@ -44,7 +44,7 @@ pub fn move_host_to_host(
             expect,
         },
     });
-    let r = await_built(keep, pid, (from, &link), &news);
+    let r = await_built(keep, pid, from, &link, &news);
     point(Failpoint::OnwardReady);
     keep.moves.end(mv);
     let (l, f) = (link.clone(), from.clone());
@@ -78,7 +78,8 @@ fn froze_at(t: &mut Tree, pid: Pid) -> Option<&mut Option<Instant>> {
 fn await_built(
     keep: &Keep,
     pid: Pid,
-    (from, to): (&HostLink, &HostLink),
+    from: &HostLink,
+    to: &HostLink,
     news: &Receiver<MoveEvent>,
 ) -> Result<(u64, CpuTime)> {
     loop {

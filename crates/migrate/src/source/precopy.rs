@@ -92,14 +92,14 @@ impl<R: Read, W: Write> Job<'_, R, W> {
             watch.begin(kernel, &runs, backing, &mut |runs| self.runs(runs))?;
         }
         self.sync()?;
-        let mut stuck = self.converge(&both, (watch, &map), writes)?;
+        let mut stuck = self.converge(&both, watch, &map, writes)?;
         if !self.postcopy
             && stuck.is_some_and(|s| s.sending > BEARABLE)
             && let Some(throttle) = self.throttle.take()
         {
             let slow = throttle();
             loop {
-                stuck = self.converge(&both, (watch, &map), writes)?;
+                stuck = self.converge(&both, watch, &map, writes)?;
                 if stuck.is_none_or(|s| s.sending <= BEARABLE) || !slow.harder() {
                     break;
                 }
@@ -119,7 +119,8 @@ impl<R: Read, W: Write> Job<'_, R, W> {
     fn converge(
         &mut self,
         both: &[Area],
-        (watch, map): (&Watch, &Pagemap),
+        watch: &Watch,
+        map: &Pagemap,
         writes: &RwLock<()>,
     ) -> Result<Option<Stuck>> {
         let mut last = f64::INFINITY;
