@@ -2,9 +2,9 @@
 //!
 //! From: `cli/tests/faults.rs`, `conform/src/faults/run.rs`. `phase.rs` lists all failpoints. They are active only if
 //! `ARMENTO_FAULTS` names a directory. A file there, or in its folder of the process's tree, named as the failpoint,
-//! contains what is to happen once: `kill`, `freeze SECONDS`, or `stall SECONDS` (only for the thread that passes it). A
-//! file named [`ANY`] acts at any place in the process. The failpoints passed are recorded in the folder of the tree. If
-//! `ARMENTO_LAPS` is set, each failpoint is logged with its time, which shows what a pause consists of.
+//! contains what is to happen once: `kill`, `freeze SECONDS`, or `stall SECONDS` (only for the thread that passes it).
+//! A file named [`ANY`] acts at any place in the process. The failpoints passed are recorded in the folder of the tree.
+//! If `ARMENTO_LAPS` is set, each failpoint is logged with its time, which shows what a pause consists of.
 
 use crate::phase::Failpoint;
 use armento_model::TreeId;

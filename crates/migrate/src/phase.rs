@@ -5,19 +5,17 @@
 //! (`docs/manual/phases.md`).
 //!
 //! ```text
-//!         source                                target
-//! Prepare stopped for a moment, looked at       admits it, starts a host
-//! Offer   Head ───────────────────────────────► accepts or declines, makes an empty process
-//! Precopy pages, in rounds, while it runs ────► writes them
-//! Freeze  stops all threads, reads their state
-//! Dirty   Layout, the pages that are left ────► maps, writes
-//! State   State, End ─────────────────────────► complete, stopped; Ready to home
-//! Flip    home decides: Thaw to the target, Drop to a source that is a host
-//! Thaw    its threads are deputies, or gone     its threads run
-//! Postcopy pages that were left for later ────► writes them as they are needed
+//!          source                                target
+//! Prepare  looks at it, connects                 admits it, starts a host
+//! Offer    Head ───────────────────────────────► accepts or declines, makes an empty process
+//! Precopy  pages, in rounds, while it runs ────► writes them
+//! Freeze   stops all threads, reads their state
+//! Dirty    Layout, the pages that are left ────► maps, writes
+//! State    State, End ─────────────────────────► complete, stopped; Ready to home
+//! Flip     home decides: Thaw to a target that is a host, Drop to a source that is one
+//! Thaw     its threads are deputies, or gone     its threads run
+//! Postcopy pages that were left for later ─────► writes them as they come
 //! ```
-
-use serde::Serialize;
 
 macro_rules! phases {
     ($($phase:ident $name:literal source: $source:literal target: $target:literal left: $left:literal;)*) => {
@@ -112,8 +110,8 @@ impl Program {
 macro_rules! failpoints {
     ($($point:ident $name:literal $side:ident $program:ident $phase:expr, $what:literal;)*) => {
         /// A place in the code of a move at which a test kills, freezes or delays one side. Sorted by phase.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-        pub enum Failpoint { $(#[doc = $what] #[serde(rename = $name)] $point,)* }
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Failpoint { $(#[doc = $what] $point,)* }
 
         impl Failpoint {
             pub const ALL: &'static [Failpoint] = &[$(Failpoint::$point),*];

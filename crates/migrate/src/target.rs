@@ -1,7 +1,7 @@
 //! The target: reads what [`crate::source`] writes and rebuilds the process.
 //!
-//! From: `source/mod.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/moves/home.rs`); pages that come after the
-//! flip: `postcopy/fetch.rs`.
+//! From: `source/mod.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/moves/home.rs`); pages that come
+//! after the flip: `postcopy/fetch.rs`.
 
 use crate::Result;
 use crate::failpoint::point;

@@ -2,8 +2,8 @@
 //!
 //! From: `move_process.rs`. Next: `migrate/src/source/mod.rs` facing `migrate/src/target.rs`.
 //!
-//! [`Departure`] runs the phases of a move (`migrate/src/phase.rs`). Home is the arbiter: until Thaw is sent the process
-//! can go on where it was.
+//! [`Departure`] runs the phases of a move (`migrate/src/phase.rs`). Home is the arbiter: until Thaw is sent the
+//! process can go on where it was.
 
 use super::eligibility;
 use super::freeze::{Leaves, freeze};

@@ -39,7 +39,8 @@ pub struct Rest {
 }
 
 impl Watch {
-    /// Begins to track `mappings`, which are adjacent, and passes what they hold to `send`. `writes`: see `source/precopy.rs`.
+    /// Begins to track `mappings`, which are adjacent, and passes what they hold to `send`. `writes`: see
+    /// `source/precopy.rs`.
     pub fn begin(
         &mut self,
         kernel: (&Pagemap, &Uffd, &RwLock<()>),

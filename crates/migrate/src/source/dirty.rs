@@ -22,9 +22,9 @@ use std::io::{Read, Write};
 const ZEROS_KIB: u64 = 32 << 10;
 
 impl<R: Read, W: Write> Job<'_, R, W> {
-    /// Before: frozen. Sends the layout, and every page not sent or written since. Adds to `state` what the source knows of
-    /// its memory. `tracked`: pre-copy's records are still valid. `used`: ranges still in use by other processes here,
-    /// which cannot come later.
+    /// Before: frozen. Sends the layout, and every page not sent or written since. Adds to `state` what the source knows
+    /// of its memory. `tracked`: pre-copy's records are still valid. `used`: ranges still in use by other processes
+    /// here, which cannot come later.
     pub fn dirty(
         &mut self,
         survey: &Survey,
