@@ -14,6 +14,7 @@ use armento_migrate::image::files_of;
 use armento_migrate::image::processor::{self, Here};
 use armento_migrate::image::{Accept, Head, Layout, State};
 use armento_migrate::pages::Filler;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::postcopy::Fetch;
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
@@ -155,7 +156,7 @@ impl Builder for Arrival {
         let (mv, pid) = (self.mv, self.pid);
         self.host
             .tracer
-            .run(move |guests| build::give_up(guests, (mv, pid), &runs))
+            .run(move |guests| build::give_up(guests, mv, pid, &runs))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
@@ -165,7 +166,7 @@ impl Builder for Arrival {
         self.later = std::mem::take(&mut layout.later);
         self.host
             .tracer
-            .run(move |guests| build::lay_out(guests, (mv, pid), layout))
+            .run(move |guests| build::lay_out(guests, mv, pid, layout))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
@@ -177,7 +178,7 @@ impl Builder for Arrival {
         self.rest = self
             .host
             .tracer
-            .run(move |guests| build::finish(guests, (mv, pid), &state, &later))
+            .run(move |guests| build::finish(guests, mv, pid, &state, &later))
             .unwrap_or(Err(MigrateError::Ended))?;
         Ok(())
     }
@@ -199,7 +200,7 @@ pub fn thaw(guests: &mut GuestTable, mv: MoveId, pid: Pid) {
         let sig = libc::SIGKILL;
         return guests.shared.home.send(&ToHome::Died { pid, sig });
     };
-    point("host.thawing");
+    point(Failpoint::HostThawing);
     b.quiet = false;
     b.proc.live.store(true, Ordering::Release);
     let shared = guests.shared.clone();

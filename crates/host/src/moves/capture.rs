@@ -22,7 +22,8 @@ use std::sync::atomic::Ordering;
 /// vDSO.
 pub fn capture(
     guests: &mut GuestTable,
-    (mv, pid): (MoveId, Pid),
+    mv: MoveId,
+    pid: Pid,
     here: i32,
     elsewhere: bool,
 ) -> Result<(Survey, State)> {

@@ -9,6 +9,7 @@ use crate::state::{Keep, Process, Tree};
 use crate::sync::lock;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
+use armento_migrate::phase::Failpoint;
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::region::{self, Slot};
 use armento_tracee::status::{self, ProcStatus};
@@ -83,7 +84,7 @@ pub fn fork(
             return end_unborn(&keep, at);
         };
         if ret > 0 {
-            point("home.born");
+            point(Failpoint::HomeBorn);
             // Registered before the host knows its number, so that its first call finds its deputy.
             let parent = d.clone();
             keep.tracer

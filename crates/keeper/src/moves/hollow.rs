@@ -12,6 +12,7 @@ use armento_migrate::failpoint::point;
 use armento_migrate::image::itimers::{self, Itimers};
 use armento_migrate::image::timers::hold;
 use armento_migrate::image::{ThreadState, thread};
+use armento_migrate::phase::Failpoint;
 use armento_migrate::stop_threads::{Halted, StoppedThreads};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{MoveId, Pid, Stay};
@@ -113,10 +114,10 @@ pub fn hand_over(
     p.region = Some(l.region.clone());
     p.at_exec = false;
     p.ignored = l.ignored;
-    point("home.hollow");
+    point(Failpoint::HomeHollow);
     t.release_held(pid);
     link.send(&ToHost::Thaw { mv, pid });
-    point("home.thawed");
+    point(Failpoint::HomeThawed);
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
     for h in &halted {
@@ -183,7 +184,7 @@ impl NewDeputies {
                 d.attend(waiter);
             }
         }
-        point("home.served");
+        point(Failpoint::HomeServed);
     }
 }
 

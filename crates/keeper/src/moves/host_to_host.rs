@@ -11,6 +11,7 @@ use crate::deputy::HostLink;
 use crate::hosts::connect_host;
 use crate::state::{Keep, MoveEvent, Tree};
 use armento_migrate::failpoint::point;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, MoveId, NodeName, Pid, Stay};
 use armento_wire::talk::{ToHost, Whither};
@@ -43,8 +44,8 @@ pub fn move_host_to_host(
             expect,
         },
     });
-    let r = await_built(keep, pid, (from, &link), &news);
-    point("onward.ready");
+    let r = await_built(keep, pid, from, &link, &news);
+    point(Failpoint::OnwardReady);
     keep.moves.end(mv);
     let (l, f) = (link.clone(), from.clone());
     let flipped = r.and_then(|(bytes, away)| {
@@ -77,7 +78,8 @@ fn froze_at(t: &mut Tree, pid: Pid) -> Option<&mut Option<Instant>> {
 fn await_built(
     keep: &Keep,
     pid: Pid,
-    (from, to): (&HostLink, &HostLink),
+    from: &HostLink,
+    to: &HostLink,
     news: &Receiver<MoveEvent>,
 ) -> Result<(u64, CpuTime)> {
     loop {
@@ -114,7 +116,7 @@ fn flip(
     // Before it runs: what broke its calls comes before their results.
     t.release_held(pid);
     to.send(&ToHost::Thaw { mv, pid });
-    point("onward.thawed");
+    point(Failpoint::OnwardThawed);
     from.send(&ToHost::Drop { mv, pid });
     Ok(froze)
 }
