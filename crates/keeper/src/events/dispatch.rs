@@ -69,7 +69,7 @@ impl World for Tree {
         if self.backlog || !self.blocked.is_empty() {
             return BACKLOG_PAUSE;
         }
-        let home = self.procs.values().any(|p| p.link().is_none());
+        let home = self.procs.values().any(|p| !p.is_away());
         if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.readaheads).is_empty() {
             return TURN_MAX;
         }
@@ -80,7 +80,6 @@ impl World for Tree {
 fn ended(t: &mut Tree, tid: Tid) {
     t.passing.remove(&tid);
     t.unclaimed_signals.retain(|(t, _)| *t != tid);
-    t.loading.remove(&tid);
     t.follow.ended(tid);
     if let Some(pid) = t.cpu_fixup.ended(tid) {
         t.keep.cpu.thread_ended(pid, tid);
@@ -92,7 +91,7 @@ fn ended(t: &mut Tree, tid: Tid) {
         d.close();
         t.keep.deputies.remove(tid);
         if let Some(p) = t.procs.get_mut(&d.pid) {
-            p.threads.remove(&tid);
+            p.away_mut().into_iter().for_each(|a| a.remove_deputy(tid));
         }
     }
 }

@@ -35,7 +35,7 @@ pub fn cut_off(keep: &Arc<Keep>, node: &NodeName) {
 /// Every body on a dead host is lost.
 fn host_lost(t: &mut Tree, link: &Arc<HostLink>) {
     for p in t.procs.values() {
-        if p.link().is_some_and(|l| Arc::ptr_eq(l, link)) {
+        if p.is_at(link) {
             end_with_host(p.pid, link);
         }
     }
@@ -43,10 +43,7 @@ fn host_lost(t: &mut Tree, link: &Arc<HostLink>) {
 
 /// A body was killed: its process at home ends.
 pub fn body_died(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, sig: i32) {
-    if t.procs
-        .get(&pid)
-        .is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)))
-    {
+    if t.procs.get(&pid).is_some_and(|p| p.is_at(link)) {
         let why = format!("was killed on {} by signal {sig}", link.node);
         let what = if sig == libc::SIGKILL {
             "that node's memory may have run out, or a node or link failed while its memory was on its way (`armento nodes`): start it again, on another with --on"

@@ -8,7 +8,7 @@ use super::group_out::group_out;
 use super::outcome::MoveCost;
 use super::{home, host_to_host, out};
 use crate::sharing::{maps_shared_object, partner_of_stay, sharers_of};
-use crate::state::{Keep, Place, StayReason, Tree};
+use crate::state::{Keep, Place, Process, StayReason, Tree};
 use crate::traced::refuses_move;
 use armento_client::api::Dest;
 use armento_migrate::{MigrateError, Result};
@@ -19,11 +19,7 @@ use std::time::Instant;
 /// Where a process is now, as the tracer thread knows it.
 pub fn place(keep: &Keep, pid: Pid) -> Result<(Place, bool)> {
     keep.tracer
-        .run(move |t: &mut Tree| {
-            t.procs
-                .get(&pid)
-                .map(|p| (p.place.clone(), p.held_after_call()))
-        })
+        .run(move |t: &mut Tree| t.procs.get(&pid).map(|p| (p.place(), p.held_after_call())))
         .flatten()
         .ok_or(MigrateError::Ended)
 }
@@ -135,6 +131,6 @@ fn together(
 }
 
 pub fn is_at_exec(keep: &Keep, pid: Pid) -> bool {
-    let at_exec = move |t: &mut Tree| t.procs.get(&pid).is_some_and(|p| p.at_exec);
+    let at_exec = move |t: &mut Tree| t.procs.get(&pid).is_some_and(Process::is_at_exec);
     keep.tracer.run(at_exec) == Some(true)
 }

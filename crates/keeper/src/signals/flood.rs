@@ -11,7 +11,7 @@
 //! handler makes a call, would never let the deputy make that call.
 
 use crate::deputy::Deputy;
-use crate::state::{AHEAD_MAX, BlockedSignals, Process, Tree, is_behind, signal_number};
+use crate::state::{AHEAD_MAX, BlockedSignals, Process, Tree, signal_number};
 use armento_migrate::image::timers::timer_of;
 use armento_tracee::call::bit;
 use armento_tracee::sys::SigInfo;
@@ -51,8 +51,8 @@ pub fn block_flood(t: &mut Tree, d: &Deputy, info: &SigInfo) {
         None => FLOOD,
     };
     let all = t.flood.exceeds(FLOOD_OF_TREE);
-    let own = |p: &mut Process| p.flood.exceeds(most);
-    let flood = t.procs.get_mut(&d.pid).is_some_and(own) || all;
+    let away = t.procs.get_mut(&d.pid).and_then(Process::away_mut);
+    let flood = away.is_some_and(|a| a.signals.is_flood(most)) || all;
     if signal == 0 || !flood {
         return;
     }
@@ -124,16 +124,8 @@ pub fn end_blocked(t: &mut Tree) {
 
 /// Passes on what waits, where the host has caught up.
 pub fn pass_on_backlog(t: &mut Tree) {
-    let caught = |p: &&mut Process| {
-        !p.held.is_empty()
-            && !p.common.breaking.load(Ordering::Acquire)
-            && p.link().is_some_and(|l| !is_behind(l))
-    };
-    for p in t.procs.values_mut().filter(caught) {
-        let most = p.held.len().min(AHEAD_MAX as usize);
-        for (to, info) in p.held.drain(..most).collect::<Vec<_>>() {
-            p.pass_on(to, &info);
-        }
+    for p in t.procs.values_mut() {
+        p.pass_on_backlog(AHEAD_MAX as usize);
     }
-    t.backlog = t.procs.values().any(|p| !p.held.is_empty());
+    t.backlog = t.procs.values().any(Process::has_backlog);
 }

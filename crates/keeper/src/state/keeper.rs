@@ -14,7 +14,6 @@ use super::flood::{BlockedSignals, Flood};
 use super::followed::Followed;
 use super::held_opens::HeldOpens;
 use super::leaving::Leaving;
-use super::loading::Loading;
 use super::move_queue::{MoveLocks, MoveQueue};
 use super::moves::Moves;
 use super::process::Process;
@@ -120,8 +119,6 @@ pub struct Tree {
     pub leaving: BTreeMap<Pid, Leaving>,
     /// On the way home: the stopped deputies.
     pub returning: BTreeMap<Pid, Vec<Halted>>,
-    /// On the way from its exec to its entry.
-    pub loading: BTreeMap<Pid, Loading>,
     /// At home, and corrected in what they read of their CPU time.
     pub cpu_fixup: CpuFixup,
     /// At home under `--spread`.
