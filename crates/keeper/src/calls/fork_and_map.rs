@@ -102,7 +102,10 @@ fn born(
     let locked = p.is_some_and(|p| p.pins.by_option());
     let ignored = p.and_then(Process::away).map_or(0, Away::ignored);
     let pid = if thread { parent.pid } else { tid };
-    let region = slot.region().clone();
+    if thread && !p.is_some_and(Process::is_away) {
+        // Its process has exec'd or ended meanwhile, and the thread with it.
+        return;
+    }
     let p = t
         .procs
         .entry(pid)
@@ -112,30 +115,13 @@ fn born(
         p.common.signalfds.store(read, Ordering::Relaxed);
         *lock(&p.common.mapped) = slot.end();
         lock(&p.common.limits).clone_from(&lock(&parent.common.limits));
+        p.become_away(Away::new(link.clone(), slot.region().clone(), ignored));
     }
-    let d = Deputy::new(
-        tid,
-        pid,
-        slot,
-        link.clone(),
-        p.common.clone(),
-        None,
-        Some(parent),
-    );
+    let (to, common) = (link.clone(), p.common.clone());
+    let d = Deputy::new(tid, pid, slot, to, common, None, Some(parent));
     d.attend(waiter);
     t.keep.deputies.insert(&d);
-    match p.away_mut().filter(|_| thread) {
-        Some(same) => {
-            same.begin_body();
-            same.add_deputy(&d);
-            p.pins.place_changed();
-        }
-        None => {
-            let mut away = Away::new(link.clone(), region, ignored);
-            away.add_deputy(&d);
-            p.become_away(away);
-        }
-    }
+    p.add_deputy(&d);
     inherit_blocked(t, &d);
     child_known(t, pid, tid);
     // A process that was lost with the host was counted before.

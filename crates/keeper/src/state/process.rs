@@ -146,6 +146,11 @@ impl Process {
         self.deputies().map(|d| d.tid).collect()
     }
 
+    /// It has made a thread, whose deputy this is: nothing else of its stay changes.
+    pub fn add_deputy(&mut self, d: &Arc<Deputy>) {
+        self.away_mut().into_iter().for_each(|a| a.add_deputy(d));
+    }
+
     pub fn is_before_exec(&self) -> bool {
         matches!(self.state, State::BeforeExec)
     }

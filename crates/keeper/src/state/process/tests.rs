@@ -178,6 +178,22 @@ fn a_process_at_another_host_keeps_all_but_what_its_body_was_told() {
 }
 
 #[test]
+fn a_new_thread_changes_nothing_else_of_a_stay() {
+    let (mut p, all) = (process(), Deputies::default());
+    let link = host("n2");
+    away_at(&mut p, &link, &all);
+    p.pins.place_by_hand();
+    let away = away_mut(&mut p);
+    away.signals.count_sent();
+    assert!(away.stay_for_timer());
+    let slot = away.region().slot().expect("a slot");
+    let d = Deputy::new(TID + 1, PID, slot, link, p.common.clone(), None, None);
+    p.add_deputy(&d);
+    assert_eq!(p.deputy_tids(), [TID, TID + 1]);
+    assert!(p.pins.by_hand() && p.delay_exec());
+}
+
+#[test]
 fn a_process_at_home_has_no_body_to_go_to_another_host() {
     let mut p = process();
     assert!(p.go_to(&host("n2")).is_none() && !p.is_away());
