@@ -41,7 +41,12 @@ pub fn run_until_entry(keep: &Keep, pid: Pid) -> Loaded {
             let _ = trace::interrupt(pid);
         }
     });
-    loaded.recv_timeout(STOP_MAX).unwrap_or(Loaded::Gone)
+    if let Ok(l) = loaded.recv_timeout(STOP_MAX) {
+        return l;
+    }
+    // Dropped in the tracer thread, which lets a program go that stops later.
+    let said = keep.tracer.run(move |_| loaded.try_recv().ok());
+    said.flatten().unwrap_or(Loaded::Gone)
 }
 
 fn begin(t: &mut Tree, pid: Pid, done: Sender<Loaded>) -> bool {
@@ -99,12 +104,10 @@ pub fn entry_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
     };
     let _ = trace::set_break(tid, None);
     let alone = status::threads(tid).is_ok_and(|t| t.len() == 1);
-    let loaded = if there && alone {
-        Loaded::Stands
-    } else {
-        let_go(t, tid);
-        Loaded::Runs
-    };
-    let _ = l.done.send(loaded);
+    if there && alone && l.done.send(Loaded::Stands).is_ok() {
+        return true;
+    }
+    let_go(t, tid);
+    let _ = l.done.send(Loaded::Runs);
     true
 }
