@@ -9,7 +9,7 @@ use super::restore_threads::{Fetched, restore_threads};
 use crate::calls::close_mapped_files;
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;
-use crate::state::{Keep, MoveEvent, Tree};
+use crate::state::{Keep, MoveEvent, Process, Tree};
 use crate::traced::resume_process;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, processor};
@@ -190,11 +190,9 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     point("return.dropped");
     h.call_at(at, libc::SYS_munmap, [BASE, region.len(), 0, 0, 0, 0])?;
     drop(h);
-    let halted = t.returning.remove(&pid).unwrap_or_default();
     let keep = t.keep.clone();
-    let Some(p) = t.procs.get_mut(&pid) else {
-        return Err(MigrateError::Ended);
-    };
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let halted = p.take_halted();
     let deputies = p.come_home(&keep.deputies);
     let mut stopped = StoppedThreads::new(pid);
     for h in &halted {
@@ -212,7 +210,8 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
 /// The return failed: the threads are deputies again.
 fn back_to_deputies(t: &mut Tree, pid: Pid) {
     let Some(code) = t.code_of(pid) else { return };
-    for h in t.returning.remove(&pid).unwrap_or_default() {
+    let p = t.procs.get_mut(&pid);
+    for h in p.map_or_else(Vec::new, Process::take_halted) {
         t.cpu_fixup.restarted.forget(h.tid);
         if let (Some(d), Ok(mut r)) = (t.keep.deputy(h.tid), trace::regs(h.tid)) {
             r.rip = code.deputy;

@@ -58,8 +58,7 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
         let to = is_thread_directed(&keep, pid, tid, &info).then_some(tid);
         away.signals.hold(to, &info);
     }
-    let halted = stopped.disband();
-    t.returning.insert(pid, halted);
+    away.halted = stopped.disband();
     all_stopped?;
     let now = || -> Result<Vec<Area>> {
         let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;

@@ -5,7 +5,7 @@
 use crate::deputy::Deputy;
 use crate::restart::{FutexWaits, RestartedCalls, WaitDeadlines, write_time_left};
 use crate::signals::{drain_timers, may_ask_overruns, requeue_signals, restore_timers};
-use crate::state::{Tree, signal_number};
+use crate::state::{Process, Tree, signal_number};
 use armento_migrate::image::restarts;
 use armento_migrate::image::{
     self, State, ThreadState, flags, futex_wait, itimers, membarrier, mm, names, sigs, thread,
@@ -119,9 +119,9 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
         );
         restore_some(&code, part, ignores, notes)?;
     }
-    if let Some(halted) = t.returning.get_mut(&pid) {
-        halted.retain(|h| !over.contains(&h.tid));
-        for h in halted {
+    if let Some(away) = t.procs.get_mut(&pid).and_then(Process::away_mut) {
+        away.halted.retain(|h| !over.contains(&h.tid));
+        for h in &mut away.halted {
             h.signal = faults
                 .iter()
                 .find(|f| f.tid == h.tid)

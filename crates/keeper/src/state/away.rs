@@ -6,6 +6,7 @@ use super::body_signals::BodySignals;
 use super::deputies::Deputies;
 use super::flood::is_behind;
 use crate::deputy::{Deputy, HostLink};
+use armento_migrate::stop_threads::Halted;
 use armento_model::{Pid, Tid};
 use armento_tracee::region::Region;
 use armento_tracee::sys::SigInfo;
@@ -25,6 +26,8 @@ pub struct Away {
     region: Arc<Region>,
     deputies: BTreeMap<Tid, Arc<Deputy>>,
     pub signals: BodySignals,
+    /// The stopped deputies, on the way home.
+    pub halted: Vec<Halted>,
     /// Stopped by job control, as its parent sees.
     stopped: bool,
     /// When the source of the move under way began to freeze the body.
@@ -46,6 +49,7 @@ impl Away {
             region,
             deputies: BTreeMap::new(),
             signals: BodySignals::default(),
+            halted: Vec::new(),
             stopped: false,
             froze_at: None,
             ignored,

@@ -28,7 +28,6 @@ use crate::sync::lock;
 use armento_client::api::KeeperHello;
 use armento_migrate::image::Processor;
 use armento_migrate::image::files::Names;
-use armento_migrate::stop_threads::Halted;
 use armento_model::{NodeName, Pid, Tid, TreeId};
 use armento_tracee::sys as tsys;
 use armento_tracee::sys::SigInfo;
@@ -117,8 +116,6 @@ pub struct Tree {
     pub unclaimed_signals: Vec<(Tid, SigInfo)>,
     /// On the way out, between two visits.
     pub leaving: BTreeMap<Pid, Leaving>,
-    /// On the way home: the stopped deputies.
-    pub returning: BTreeMap<Pid, Vec<Halted>>,
     /// At home, and corrected in what they read of their CPU time.
     pub cpu_fixup: CpuFixup,
     /// At home under `--spread`.

@@ -23,6 +23,7 @@ use super::stay_reason::StayReason;
 use super::usage::UsageSummary;
 use crate::cpu_time::CpuAccounts;
 use crate::deputy::{Common, Deputy, HostLink};
+use armento_migrate::stop_threads::Halted;
 use armento_model::{Pid, Tid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -149,6 +150,12 @@ impl Process {
     /// It has made a thread, whose deputy this is: nothing else of its stay changes.
     pub fn add_deputy(&mut self, d: &Arc<Deputy>) {
         self.away_mut().into_iter().for_each(|a| a.add_deputy(d));
+    }
+
+    /// Its deputies that were stopped to become the program again.
+    pub fn take_halted(&mut self) -> Vec<Halted> {
+        self.away_mut()
+            .map_or_else(Vec::new, |a| std::mem::take(&mut a.halted))
     }
 
     pub fn is_before_exec(&self) -> bool {

@@ -35,7 +35,6 @@ impl Tree {
             passing: BTreeSet::new(),
             unclaimed_signals: Vec::new(),
             leaving: BTreeMap::new(),
-            returning: BTreeMap::new(),
             cpu_fixup: CpuFixup::default(),
             follow: Followed::new(keep.settings.spread),
             restart_blocks: HashMap::new(),

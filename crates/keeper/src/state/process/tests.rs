@@ -102,11 +102,15 @@ fn an_exec_ends_a_stay_away() {
     away_at(&mut p, &host("n2"), &all);
     p.note_move(Some(StayReason::new(Stay::Busy, "")));
     p.common.coming_home.store(true, Ordering::Release);
+    away_mut(&mut p).halted.push(Halted {
+        tid: TID,
+        signal: None,
+    });
     p.begin_breaking();
     p.enter_exec_stop(&all);
     assert!(p.is_at_exec() && !p.is_unbegun() && !p.is_away());
     assert!(p.deputies().next().is_none() && all.get(TID).is_none());
-    assert!(p.stay_reason().is_none());
+    assert!(p.stay_reason().is_none() && p.take_halted().is_empty());
     assert!(!p.common.breaking.load(Ordering::Acquire));
     assert!(!p.common.coming_home.load(Ordering::Acquire));
 }
