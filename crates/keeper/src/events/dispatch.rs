@@ -37,10 +37,10 @@ impl World for Tree {
     }
 
     fn turn(&mut self) -> bool {
-        if self.backlog {
+        if self.signals.backlog {
             pass_on_backlog(self);
         }
-        if !self.blocked.is_empty() {
+        if !self.signals.blocked.is_empty() {
             end_blocked(self);
         }
         if self.scanned.elapsed() > SCAN_EVERY {
@@ -66,7 +66,7 @@ impl World for Tree {
 
     /// Ends and forks at home, broken leases and sleeps by another's CPU clock make no event: they are polled.
     fn pause(&self) -> Duration {
-        if self.backlog || !self.blocked.is_empty() {
+        if self.signals.wait() {
             return BACKLOG_PAUSE;
         }
         let home = self.procs.values().any(|p| !p.is_away());
@@ -79,7 +79,7 @@ impl World for Tree {
 
 fn ended(t: &mut Tree, tid: Tid) {
     t.passing.remove(&tid);
-    t.unclaimed_signals.retain(|(t, _)| *t != tid);
+    t.signals.unclaimed.retain(|(t, _)| *t != tid);
     t.follow.ended(tid);
     if let Some(pid) = t.cpu_fixup.ended(tid) {
         t.keep.cpu.thread_ended(pid, tid);

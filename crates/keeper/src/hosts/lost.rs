@@ -16,7 +16,7 @@ pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
         return;
     }
     link.session.end();
-    lock(&keep.links).remove(&link.node);
+    keep.hosts.remove(&link.node);
     *lock(&link.spare) = None;
     let l = link.clone();
     keep.tracer.post(move |t| host_lost(t, &l));
@@ -24,9 +24,8 @@ pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
 
 /// `node` is no member of the farm any more: nothing goes there or comes from there.
 pub fn cut_off(keep: &Arc<Keep>, node: &NodeName) {
-    // The next one knows that it was removed.
-    *lock(&keep.identity) = None;
-    let Some(link) = lock(&keep.links).get(node).cloned() else {
+    keep.hosts.forget_identity();
+    let Some(link) = keep.hosts.get(node) else {
         return;
     };
     dead(keep, &link);

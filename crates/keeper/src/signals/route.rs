@@ -68,9 +68,9 @@ fn pass(t: &mut Tree, tid: Tid, stop: Stop) {
         }
         Stop::Signal(_) => {
             if let Ok(info) = trace::siginfo(tid)
-                && t.unclaimed_signals.len() < EARLY_MAX
+                && t.signals.unclaimed.len() < EARLY_MAX
             {
-                t.unclaimed_signals.push((tid, info));
+                t.signals.unclaimed.push((tid, info));
             }
             trace::resume(tid, 0)
         }
@@ -87,7 +87,8 @@ fn newborn(t: &Tree, tid: Tid) -> bool {
 /// A child of a deputy is known now.
 pub fn child_known(t: &mut Tree, pid: Pid, tid: Tid) {
     for (_, info) in t
-        .unclaimed_signals
+        .signals
+        .unclaimed
         .extract_if(.., |(to, _)| *to == tid)
         .collect::<Vec<_>>()
     {
@@ -99,7 +100,7 @@ pub fn child_known(t: &mut Tree, pid: Pid, tid: Tid) {
 fn pass_to_body(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
     let directed = is_thread_directed(&t.keep, pid, tid, info).then_some(tid);
     if let Some(p) = t.procs.get_mut(&pid) {
-        t.backlog |= p.signal_came(directed, info);
+        t.signals.backlog |= p.signal_came(directed, info);
     }
 }
 

@@ -12,6 +12,7 @@ mod flood;
 mod followed;
 mod held_opens;
 mod home_hold;
+mod hosts;
 mod keeper;
 mod leaving;
 mod loading;
@@ -24,6 +25,7 @@ mod shm_guards;
 mod stay_reason;
 mod thread_directed;
 mod tree;
+mod tree_signals;
 mod usage;
 mod user_message;
 

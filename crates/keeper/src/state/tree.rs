@@ -1,12 +1,12 @@
 //! The tree of processes: what the tracer thread reads and notes without any other part of the keeper.
 
 use super::cpu_fixup::CpuFixup;
-use super::flood::Flood;
 use super::followed::Followed;
 use super::keeper::{Keep, Tree};
 use super::pins::Pins;
 use super::process::Process;
 use super::stay_reason::StayReason;
+use super::tree_signals::TreeSignals;
 use crate::deputy::HostLink;
 use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
@@ -33,7 +33,7 @@ impl Tree {
         Tree {
             procs: [(root, first)].into(),
             passing: BTreeSet::new(),
-            unclaimed_signals: Vec::new(),
+            signals: TreeSignals::default(),
             leaving: BTreeMap::new(),
             cpu_fixup: CpuFixup::default(),
             follow: Followed::new(keep.settings.spread),
@@ -42,9 +42,6 @@ impl Tree {
             futex_waits: FutexWaits::default(),
             scanned: Instant::now(),
             watched: Instant::now(),
-            backlog: false,
-            blocked: HashMap::new(),
-            flood: Flood::default(),
             unseen: true,
             beat: Instant::now(),
             keep,
