@@ -14,7 +14,11 @@ use armento_client::api::Dest;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{NodeName, Pid, Stay};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// `armento run` becomes its program within milliseconds; `--on` is checked for 15 s at most (`refusal.rs`).
+const EXEC_MAX: Duration = Duration::from_secs(20);
+const EXEC_LOOK: Duration = Duration::from_millis(5);
 
 /// Where a process is now, as the tracer thread knows it.
 pub fn place(keep: &Keep, pid: Pid) -> Result<(Place, bool)> {
@@ -24,6 +28,16 @@ pub fn place(keep: &Keep, pid: Pid) -> Result<(Place, bool)> {
         .ok_or(MigrateError::Ended)
 }
 
+/// Waits until `armento run` has become its program: an order that comes before is for that. Where `--on` is checked
+/// first, that takes as long as a node may take to answer; a program that is later stays, and `prepare.rs` says why.
+fn await_exec(keep: &Keep, pid: Pid) {
+    let until = Instant::now() + EXEC_MAX;
+    let before = move |t: &mut Tree| t.procs.get(&pid).is_some_and(Process::is_before_exec);
+    while keep.tracer.run(before) == Some(true) && Instant::now() < until {
+        std::thread::sleep(EXEC_LOOK);
+    }
+}
+
 /// Moves one process when no other move of it is under way.
 pub fn move_process(
     keep: &Arc<Keep>,
@@ -31,6 +45,7 @@ pub fn move_process(
     to: &Dest,
     storm: bool,
 ) -> Result<(NodeName, MoveCost)> {
+    await_exec(keep, pid);
     let _turn = keep.move_locks.take(pid)?;
     if keep.settings.spread && is_at_exec(keep, pid) {
         let why = "its program is just being placed".into();
