@@ -292,8 +292,8 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             let link = link.clone();
             keep.tracer.post(move |t| {
                 // A move that was given up meanwhile has cleaned up behind itself.
-                let here = t.procs.get(&pid).and_then(|p| p.link());
-                if t.keep.moves.is_under_way(mv) && here.is_some_and(|l| Arc::ptr_eq(l, &link)) {
+                let here = t.procs.get(&pid).is_some_and(|p| p.is_at(&link));
+                if t.keep.moves.is_under_way(mv) && here {
                     if let Err(e) = can_break_calls(t, pid) {
                         // Its source is told at once: a thread in such a call would not stop.
                         let (stay, detail) = (e.stay(), e.detail());

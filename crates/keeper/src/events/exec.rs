@@ -15,7 +15,7 @@ pub fn execed(t: &mut Tree, tid: Tid) {
     if exec_again(pid) {
         // It is not seized any more.
         if let Some(p) = t.procs.get_mut(&pid) {
-            p.at_exec = false;
+            p.leave_exec_stop();
         }
         return t.begins();
     }

@@ -6,11 +6,10 @@ use super::freeze::restarting;
 use super::tear_down::DeferredTeardown;
 use crate::deputy::{Deputy, HostLink, Waiter, grow_region};
 use crate::signals::{in_order, take_pending};
-use crate::state::{Process, Tree};
+use crate::state::{Away, Tree};
 use crate::sync::lock;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::itimers::{self, Itimers};
-use armento_migrate::image::timers::hold;
 use armento_migrate::image::{ThreadState, thread};
 use armento_migrate::phase::Failpoint;
 use armento_migrate::stop_threads::{Halted, StoppedThreads};
@@ -36,9 +35,9 @@ fn kept_memory(s: &ThreadState, nr: i64) -> Option<(u64, usize)> {
 }
 
 /// A signal (with the stop that carried it) that a thread had when it was frozen at home.
-fn keep_halted_signals(p: &mut Process, halted: &[Halted]) {
+fn keep_halted_signals(away: &mut Away, halted: &[Halted]) {
     for (tid, info) in in_order(halted) {
-        hold(&mut p.held, Some(tid), &info);
+        away.signals.hold(Some(tid), &info);
     }
 }
 
@@ -85,12 +84,13 @@ pub fn hand_over(
     *lock(&p.common.mapped) = mapped;
     lock(&p.common.limits).clone_from(&l.limits);
     // What waits here is told before it runs: it may ask, and SIGPIPE comes before write's EPIPE.
-    keep_halted_signals(p, &halted);
+    let mut away = Away::new(link.clone(), l.region.clone(), l.ignored);
+    keep_halted_signals(&mut away, &halted);
     for s in &l.states {
         // Only a thread that died meanwhile fails; its process dies with it.
         let waits = take_pending(&code, pid, s.tid, s.mask & read).unwrap_or_default();
         for (to, info) in waits {
-            hold(&mut p.held, to, &info);
+            away.signals.hold(to, &info);
         }
     }
     for (s, slot) in l.states.iter().zip(slots) {
@@ -107,13 +107,10 @@ pub fn hand_over(
             d.frozen_since(l.stands);
         }
         keep.deputies.insert(&d);
-        p.threads.insert(s.tid, d.clone());
+        away.add_deputy(&d);
         deputies.push(d);
     }
-    p.now_at(link);
-    p.region = Some(l.region.clone());
-    p.at_exec = false;
-    p.ignored = l.ignored;
+    p.become_away(away);
     point(Failpoint::HomeHollow);
     t.release_held(pid);
     link.send(&ToHost::Thaw { mv, pid });

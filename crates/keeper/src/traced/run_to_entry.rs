@@ -8,7 +8,7 @@
 
 use super::auxv::auxv;
 use super::resume::let_go;
-use crate::state::{Keep, Loaded, Loading, Tree};
+use crate::state::{Keep, Loaded, Loading, Process, Tree};
 use armento_model::{Pid, Tid};
 use armento_tracee::call::bit;
 use armento_tracee::trace::{self, Stop};
@@ -36,18 +36,23 @@ pub fn run_until_entry(keep: &Keep, pid: Pid) -> Loaded {
         Err(mpsc::RecvTimeoutError::Timeout) => {}
     }
     keep.tracer.run(move |t| {
-        if let Some(l) = t.loading.get_mut(&pid) {
+        if let Some(l) = t.procs.get_mut(&pid).and_then(Process::loading) {
             l.late = true;
             let _ = trace::interrupt(pid);
         }
     });
-    loaded.recv_timeout(STOP_MAX).unwrap_or(Loaded::Gone)
+    if let Ok(l) = loaded.recv_timeout(STOP_MAX) {
+        return l;
+    }
+    // Dropped in the tracer thread, which lets a program go that stops later.
+    let said = keep.tracer.run(move |_| loaded.try_recv().ok());
+    said.flatten().unwrap_or(Loaded::Gone)
 }
 
 fn begin(t: &mut Tree, pid: Pid, done: Sender<Loaded>) -> bool {
-    if !t.procs.get(&pid).is_some_and(|p| p.at_exec) {
+    let Some(p) = t.procs.get_mut(&pid).filter(|p| p.is_at_exec()) else {
         return false;
-    }
+    };
     // A forced SIGTRAP that is ignored or blocked would be so no more. KERNEL: force_sig_info_to_task.
     let trap = bit(libc::SIGTRAP);
     if !status::read(pid).is_ok_and(|s| (s.ignored | s.blocked) & trap == 0) {
@@ -59,9 +64,9 @@ fn begin(t: &mut Tree, pid: Pid, done: Sender<Loaded>) -> bool {
     if trace::set_break(pid, Some(entry)).is_err() {
         return false;
     }
-    t.loading.insert(pid, Loading { done, late: false });
+    p.begin_loading(Loading { done, late: false });
     if trace::resume(pid, 0).is_err() {
-        t.loading.remove(&pid);
+        p.end_loading();
     }
     true
 }
@@ -81,7 +86,8 @@ fn arrived(tid: Tid) -> bool {
 
 /// A stop of a program that is loading; `false` when it is an ordinary one.
 pub fn entry_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
-    let Some(late) = t.loading.get(&tid).map(|l| l.late) else {
+    let loading = t.procs.get_mut(&tid).and_then(Process::loading);
+    let Some(late) = loading.map(|l| l.late) else {
         return false;
     };
     let there = matches!(stop, Stop::Signal(libc::SIGTRAP))
@@ -93,17 +99,15 @@ pub fn entry_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
         // The breakpoint's own stop comes next.
         return trace::resume(tid, 0).is_ok();
     }
-    let Some(l) = t.loading.remove(&tid) else {
+    let Some(l) = t.procs.get_mut(&tid).and_then(Process::end_loading) else {
         return false;
     };
     let _ = trace::set_break(tid, None);
     let alone = status::threads(tid).is_ok_and(|t| t.len() == 1);
-    let loaded = if there && alone {
-        Loaded::Stands
-    } else {
-        let_go(t, tid);
-        Loaded::Runs
-    };
-    let _ = l.done.send(loaded);
+    if there && alone && l.done.send(Loaded::Stands).is_ok() {
+        return true;
+    }
+    let_go(t, tid);
+    let _ = l.done.send(Loaded::Runs);
     true
 }
