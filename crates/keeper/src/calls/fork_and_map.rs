@@ -13,7 +13,7 @@ use armento_migrate::phase::Failpoint;
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::region::{self, Slot};
 use armento_tracee::status::{self, ProcStatus};
-use armento_tracee::{maps, spawn, sys};
+use armento_tracee::{lease, maps, spawn, sys};
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -257,7 +257,7 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
     }
     let shared = armento_abi::maps_shared(args[3]);
     let leased = shared && !unwritable(d.pid, &f);
-    if leased && !sys::take_lease(&f) {
+    if leased && !lease::take(&f) {
         return Err(Stay::SharedMemory);
     }
     let f = Arc::new(f);

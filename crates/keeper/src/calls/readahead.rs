@@ -11,7 +11,7 @@ use crate::state::{Keep, ReadAhead, Tree};
 use crate::sync::lock;
 use crate::sys;
 use armento_model::Pid;
-use armento_tracee::sys as tsys;
+use armento_tracee::{lease, sys as tsys};
 use armento_wire::talk::{From, ToHost};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -47,7 +47,6 @@ pub fn requested(
                 seq,
                 link: link.clone(),
                 file: None,
-                ending: false,
             };
             all.insert((pid, fd), s);
         }
@@ -130,7 +129,7 @@ fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
         return None;
     }
     let mine = File::open(format!("/proc/self/fd/{}", theirs.as_raw_fd())).ok()?;
-    if !tsys::take_lease(&mine) {
+    if !lease::take(&mine) {
         return None;
     }
     // Looked for after the lease: a process that could share it can come to it only by a call of the program's.
@@ -196,13 +195,13 @@ pub fn offsets_read(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u
     }
 }
 
-/// Tells hosts to stop where a process wants to write.
-pub fn watch_readahead(keep: &Keep) {
+/// A process wants to write what is read ahead: the host is told, and then the writer goes on. What the host serves until
+/// it hears of that was read before the write, as far as any process can tell.
+pub fn end_wanted_readahead(keep: &Keep) {
     for ((pid, fd), s) in lock(&keep.readaheads).iter_mut() {
-        let wanted = s.file.as_ref().is_some_and(|f| tsys::lease_wanted(f));
-        if wanted && !s.ending {
-            s.ending = true;
+        if s.file.as_ref().is_some_and(|f| lease::wanted(f)) {
             s.link.send(&ToHost::AheadOff { pid: *pid, fd: *fd });
+            s.file = None;
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::exec::execed;
 use super::housekeeping::{send_back, watch_leases, watch_signalfds};
-use crate::calls::watch_readahead;
+use crate::calls::end_wanted_readahead;
 use crate::hosts::watch_hosts;
 use crate::lifecycle::{process_gone, scan_children};
 use crate::observers::{watch_counters, watch_cpu_sleepers};
@@ -53,7 +53,7 @@ impl World for Tree {
             watch_leases(self);
             watch_signalfds(self);
             watch_limits(self);
-            watch_readahead(&self.keep);
+            end_wanted_readahead(&self.keep);
             watch_cpu_sleepers(&self.keep);
         }
         if self.beat.elapsed() > BEAT {
