@@ -16,7 +16,7 @@ use armento_wire::call::{CALL, Call, REPLY, call_head, reply_head};
 use armento_wire::codec::{Codec, Shrink};
 use armento_wire::pages::{Holds, PAGE, Part, head, plain_head};
 use armento_wire::talk::{
-    FileKey, Hello, ObjectId, Purpose, Signal, TALK, ToHome, ToHost, Whither, encode,
+    Beginning, FileKey, Hello, ObjectId, Purpose, Signal, TALK, ToHome, ToHost, Whither, encode,
 };
 use armento_wire::write_frame;
 
@@ -198,6 +198,11 @@ fn talk() -> Vec<Seed> {
             seq: 9,
             fd: 3,
             writes: 1 << 20,
+            stat: vec![0; 144],
+            begin: Some(Beginning {
+                bytes: b"#!/bin/sh".to_vec(),
+                end: true,
+            }),
         },
         ToHost::Posted { bytes: 4096 },
         ToHost::Directory {

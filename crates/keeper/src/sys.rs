@@ -245,6 +245,16 @@ pub fn space(f: &File) -> Option<Space> {
     })
 }
 
+/// struct stat as the kernel gives it to programs; empty if it cannot be had. KERNEL: fstat(2).
+pub fn stat_bytes(f: &File) -> Vec<u8> {
+    let mut stat = vec![0u8; size_of::<libc::stat>()];
+    // SAFETY: a live descriptor, and a buffer of the size that the kernel fills.
+    match unsafe { libc::syscall(libc::SYS_fstat, f.as_raw_fd(), stat.as_mut_ptr()) } {
+        0 => stat,
+        _ => Vec::new(),
+    }
+}
+
 /// The status flags and access mode of a description. KERNEL: fcntl(2), F_GETFL.
 pub fn status_flags(f: &File) -> Option<i32> {
     // SAFETY: plain numbers on a live descriptor.

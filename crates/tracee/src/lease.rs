@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -45,6 +46,44 @@ pub fn take(f: &File) -> bool {
     }
 }
 
+/// A description of a program's with a lease of ours; dropped, it has neither a lease nor an owner any more.
+pub struct Leased(File);
+
+impl Leased {
+    /// `None` also for a description that has a lease or an owner already.
+    pub fn take(theirs: File) -> Option<Leased> {
+        // SAFETY: plain numbers on a live descriptor.
+        let get = |what| unsafe { libc::fcntl(theirs.as_raw_fd(), what) };
+        let plain = get(libc::F_GETOWN) == 0 && get(libc::F_GETLEASE) == libc::F_UNLCK;
+        (plain && take(&theirs)).then_some(Leased(theirs))
+    }
+}
+
+impl Deref for Leased {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        let fd = self.0.as_raw_fd();
+        let none = Owner {
+            kind: F_OWNER_TID,
+            id: 0,
+        };
+        // SAFETY: plain numbers and a live struct on a live descriptor. KERNEL: the end of a lease clears its owner and
+        // signal (lease_modify); again, should the lease have ended before.
+        unsafe {
+            libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK);
+            libc::fcntl(fd, F_SETOWN_EX, &raw const none);
+            libc::fcntl(fd, F_SETSIG, 0);
+        }
+    }
+}
+
 /// Whether a process waits to open the file for writing.
 pub fn wanted(f: &File) -> bool {
     // SAFETY: plain numbers on a live descriptor.
@@ -81,6 +120,21 @@ mod tests {
     use std::fs::OpenOptions;
     use std::sync::mpsc::channel;
     use std::time::Instant;
+
+    #[test]
+    fn a_program_s_description_is_left_as_it_was() {
+        let path = std::env::temp_dir().join(format!("armento-leased-{}", std::process::id()));
+        std::fs::write(&path, "x").expect("written");
+        let f = File::open(&path).expect("opened");
+        let dup = f.try_clone().expect("duplicated");
+        let l = Leased::take(dup).expect("a lease");
+        assert!(!wanted(&f), "it is the description's");
+        drop(l);
+        let get = |cmd| unsafe { libc::fcntl(f.as_raw_fd(), cmd) };
+        assert_eq!(get(libc::F_GETLEASE), libc::F_UNLCK);
+        assert_eq!([get(libc::F_GETOWN), get(11)], [0, 0], "F_GETSIG is 11");
+        std::fs::remove_file(path).expect("removed");
+    }
 
     #[test]
     fn a_writer_is_heard_of_at_once() {

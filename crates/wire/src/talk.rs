@@ -244,6 +244,14 @@ pub struct Usage {
     pub busy_percent: u8,
 }
 
+/// The first bytes of a file. `end`: it has no more.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Beginning {
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
+    pub end: bool,
+}
+
 /// Home to host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToHost {
@@ -378,6 +386,11 @@ pub enum ToHost {
         seq: u32,
         fd: i32,
         writes: u64,
+        /// struct stat, as the call found it; empty if it made no description.
+        #[serde(with = "serde_bytes")]
+        stat: Vec<u8>,
+        /// The file's first bytes, under a lease, if the call has opened it for reading only.
+        begin: Option<Beginning>,
     },
     /// The entries of a directory, by a path without symbolic links, until [`ToHost::ForgetNames`]. Lookups in it depend
     /// on them alone.

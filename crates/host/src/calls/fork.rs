@@ -4,6 +4,7 @@ use super::clone_args::{CloneArgs, refused, requested};
 use super::cmdline;
 use super::come_home::come_home;
 use super::post::park;
+use super::readahead::end_readahead;
 use crate::inject::{clone_args, made, wait_first_stop};
 use crate::state::{
     Body, GuestTable, GuestThread, Host, Process, Shared, Special, TracedThread, Waiting,
@@ -130,6 +131,8 @@ fn ask(
             Ok(ToHost::Forked { ret, .. }) => ret,
             _ => return,
         };
+        // The child has the description of a file that another thread opened meanwhile.
+        end_readahead(&host, &thread.proc, thread.pid);
         if ret < 0 && !is_restart(ret) {
             lock(&thread.call).waiting = None;
             drop(special);

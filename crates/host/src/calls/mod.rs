@@ -28,5 +28,6 @@ pub use cmdline::send_cmdlines;
 pub use dispatch::serve;
 pub use file_fetch::fetch_file;
 pub use names::working_directory;
+pub use posted_calls::{About, descriptor_known};
 pub use readahead::{Piece, end_readahead, end_readahead_of, readahead_came, send_positions};
 pub use reply::reply;

@@ -2,7 +2,7 @@
 //!
 //! From: `forward.rs` and its neighbours. Next: `reply.rs`.
 
-use crate::state::{GuestThread, Host, Shared, Then, Waiting};
+use crate::state::{Asked, GuestThread, Host, Shared, Then, Waiting};
 use crate::sync::lock;
 use crate::threads;
 use armento_abi::Plan;
@@ -31,14 +31,18 @@ pub fn post(
     let again = st.again.take() == Some(n.nr);
     st.slept &= again;
     let mut flags = if again { AGAIN } else { 0 };
-    st.facts = None;
+    st.asked = None;
     let ask = std::mem::take(&mut st.ask);
     if ask.names {
         flags |= NAMES;
     }
     if ask.facts {
         flags |= FACTS;
-        st.facts = Some((seq, lock(&thread.proc.descriptors).stamp()));
+        st.asked = Some(Asked {
+            seq,
+            descriptors: lock(&thread.proc.descriptors).stamp(),
+            ended: lock(&thread.proc.readahead).ended,
+        });
     }
     let mask = match thread.proc.signalfds.load(Ordering::Relaxed) {
         0 => mask,

@@ -5,10 +5,15 @@
 //! Their results are certain: home has said that the descriptor is of a regular file on a local file system with space to
 //! spare. Whatever the tree does next goes home behind them, on the same stream, so that no process sees a difference.
 
-use crate::state::{BodyMem, GuestThread, Host, Special, Target, WRITE_MAX, Way, posted_close};
+use super::readahead;
+use crate::state::{
+    BodyMem, GuestThread, Host, Special, Stream, Target, WRITE_MAX, Way, posted_close,
+};
 use crate::sync::lock;
 use armento_abi::sends;
+use armento_model::Tid;
 use armento_tracee::notify::Notice;
+use armento_wire::talk::Beginning;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -52,6 +57,41 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Served
         _ => {}
     }
     Served::No { ask: false }
+}
+
+/// What home says of a descriptor.
+pub struct About {
+    /// The call that asked.
+    pub seq: u32,
+    pub fd: i32,
+    pub writes: u64,
+}
+
+/// Home's word about the descriptor that a call has made or written to. It comes right before the call's reply.
+pub fn descriptor_known(
+    host: &Host,
+    tid: Tid,
+    about: About,
+    stat: Vec<u8>,
+    begin: Option<Beginning>,
+) {
+    let Some(thread) = host.threads.of_home(tid) else {
+        return;
+    };
+    let asked = lock(&thread.call).asked.filter(|a| a.seq == about.seq);
+    let Some(asked) = asked else {
+        if begin.is_some() {
+            readahead::refuse(host, thread.pid, about.fd);
+        }
+        return;
+    };
+    let (fd, now) = (about.fd, Instant::now());
+    lock(&thread.proc.descriptors).learn(asked.descriptors, fd, about.writes, now);
+    if let Some(Beginning { bytes, end }) = begin {
+        let stat = Some((host.home.session.heard(), stat));
+        let s = Stream::opened(bytes, end, stat);
+        readahead::opened(host, &thread, fd, asked.ended, s);
+    }
 }
 
 /// A call that gives a descriptor's number to another file has ended: what home said meanwhile may be of either.

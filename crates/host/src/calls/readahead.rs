@@ -31,27 +31,84 @@ const PATIENCE_MAX: u32 = 1 << 16;
 const LOW: u64 = 128 << 10;
 
 /// Descriptors of a process that may be read ahead at once.
-const STREAMS_MAX: usize = 8;
+const STREAMS_MAX: usize = 32;
 
 /// Descriptors whose reads are counted.
 const COUNTS_MAX: usize = 64;
 
-/// lseek to the current position: answered when it is known.
-pub fn position(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool {
-    let a = lock(&thread.proc.readahead);
-    match a.streams.get(&fd).filter(|s| !s.new) {
-        Some(s) => {
-            shared.listener.reply(n.id, s.pos as i64);
+/// lseek: answered when it leads to bytes that are here. `false`: it ends the read-ahead, and is forwarded.
+pub fn seek(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool {
+    let mut a = lock(&thread.proc.readahead);
+    let s = a.streams.get_mut(&fd).filter(|s| s.waiter.is_none());
+    match s.and_then(|s| s.seek(n.args[1] as i64, n.args[2] as i32)) {
+        Some(pos) => {
+            shared.listener.reply(n.id, pos as i64);
             true
         }
         None => false,
     }
 }
 
+/// pread: answered when its bytes are here.
+pub fn read_at(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool {
+    let a = lock(&thread.proc.readahead);
+    let bytes = a.streams.get(&fd).and_then(|s| s.at(n.args[3], n.args[2]));
+    // The kernel has the right error for memory that cannot be written.
+    let Some(bytes) = bytes.filter(|b| thread.write(n.args[1], b)) else {
+        return false;
+    };
+    shared.listener.reply(n.id, bytes.len() as i64);
+    true
+}
+
+/// fstat of a file that was opened just now: as long as home has said nothing since but the open's result, nothing that the
+/// program can know is later. `at`: where the result goes.
+pub fn stat(host: &Host, thread: &GuestThread, n: &Notice, (fd, at): (i32, u64)) -> bool {
+    let a = lock(&thread.proc.readahead);
+    let stat = a.streams.get(&fd).and_then(|s| s.stat.as_ref());
+    let Some((frame, stat)) = stat.filter(|(frame, _)| host.home.session.heard() == frame + 1)
+    else {
+        return false;
+    };
+    let fresh = !stat.is_empty() && *frame > 0 && !host.home.posts_pending();
+    if !fresh || !thread.write(at, stat) {
+        return false;
+    }
+    host.listener.reply(n.id, 0);
+    true
+}
+
+/// Whether it is a regular file that is read ahead: no terminal.
+pub fn is_open(thread: &GuestThread, fd: i32) -> bool {
+    lock(&thread.proc.readahead).streams.contains_key(&fd)
+}
+
+/// A file was opened, and its first bytes have come. `ended`: what [`ReadAhead`] said when that was asked.
+pub fn opened(host: &Host, thread: &GuestThread, fd: i32, ended: u64, s: Stream) {
+    let mut a = lock(&thread.proc.readahead);
+    if a.ended == ended && a.streams.len() < STREAMS_MAX {
+        a.streams.insert(fd, s);
+        return;
+    }
+    // Another process may have its description by now.
+    refuse(host, thread.pid, fd);
+}
+
+/// Home gives its lease back, and the offset is where it was.
+pub fn refuse(host: &Host, pid: Pid, fd: i32) {
+    host.home.send(&ToHome::Stands {
+        pid,
+        list: Vec::new(),
+        over: vec![fd],
+    });
+}
+
 /// A read: served, or made to wait for bytes that are on their way. `false`: to be forwarded.
 pub fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) -> bool {
     let mut a = lock(&thread.proc.readahead);
-    if n.args[2] == 0 || n.args[2] > READ_MAX {
+    let here = |s: &Stream| s.waiter.is_none() && s.next(n.args[2]).is_some();
+    let long = n.args[2] > READ_MAX && !a.streams.get(&fd).is_some_and(here);
+    if n.args[2] == 0 || long {
         end(host, thread.pid, &mut a, Some(fd));
         return false;
     }
@@ -209,6 +266,7 @@ pub fn end_readahead_of(host: &Arc<Host>, proc: &Process, pid: Pid, fd: i32) {
 
 /// Ends it for one descriptor, or all: home gets the position, and reads that wait are forwarded.
 pub fn end(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: Option<i32>) {
+    a.ended += u64::from(fd.is_none());
     let gone: Vec<i32> = match fd {
         Some(fd) => a
             .streams
@@ -239,6 +297,16 @@ pub fn end(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: Option<i32>) {
         lock(&w.thread.call).waiting = None;
         send(host, &w.thread, &w.notice);
     }
+}
+
+/// The descriptor is about to be closed, and its description with it: the offset does not matter any more.
+pub fn close(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: i32) {
+    let idle = |s: &Stream| s.waiter.is_none();
+    if !a.streams.get(&fd).is_some_and(idle) {
+        return end(host, pid, a, Some(fd));
+    }
+    a.streams.remove(&fd);
+    refuse(host, pid, fd);
 }
 
 /// At each report: other processes may read /proc/PID/fdinfo.

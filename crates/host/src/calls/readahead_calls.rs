@@ -6,6 +6,7 @@ use super::readahead::{self, end_readahead};
 use crate::state::{GuestThread, Host};
 use crate::sync::lock;
 use armento_tracee::notify::Notice;
+use armento_tracee::sys;
 use std::sync::Arc;
 
 /// Serves a call from what is known. `false`: it is to be forwarded, and the offset at home is right for it.
@@ -13,10 +14,31 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> bool {
     let fd = n.args[0] as i32;
     match i64::from(n.nr) {
         libc::SYS_read => return readahead::read(host, thread, n, fd),
-        libc::SYS_lseek if n.args[1] == 0 && n.args[2] as i32 == libc::SEEK_CUR => {
-            return readahead::position(host, thread, n, fd);
+        libc::SYS_pread64 => return readahead::read_at(host, thread, n, fd),
+        libc::SYS_fstat => return readahead::stat(host, thread, n, (fd, n.args[1])),
+        libc::SYS_newfstatat if of_descriptor(thread, n) => {
+            return readahead::stat(host, thread, n, (fd, n.args[2]));
         }
-        libc::SYS_lseek | libc::SYS_close => {
+        libc::SYS_ioctl if n.args[1] == libc::TCGETS => {
+            if readahead::is_open(thread, fd) {
+                // KERNEL: a regular file is no terminal.
+                host.listener.reply(n.id, -i64::from(libc::ENOTTY));
+                return true;
+            }
+        }
+        libc::SYS_fcntl if FLAGS.contains(&(n.args[1] as i32)) => {}
+        libc::SYS_lseek if readahead::seek(host, thread, n, fd) => return true,
+        libc::SYS_close => {
+            let mut a = lock(&thread.proc.readahead);
+            a.counts.remove(&fd);
+            readahead::close(host, thread.pid, &mut a, fd);
+        }
+        // Home may take a lease on the description that is mapped.
+        libc::SYS_mmap => {
+            let mut a = lock(&thread.proc.readahead);
+            readahead::end(host, thread.pid, &mut a, Some(n.args[4] as i32));
+        }
+        libc::SYS_lseek => {
             let mut a = lock(&thread.proc.readahead);
             a.counts.remove(&fd);
             readahead::end(host, thread.pid, &mut a, Some(fd));
@@ -34,8 +56,19 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> bool {
     false
 }
 
+/// Commands of fcntl that neither see nor change the offset.
+const FLAGS: [i32; 3] = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
+
+/// Whether a newfstatat is of its descriptor itself: with AT_EMPTY_PATH and the path "".
+fn of_descriptor(thread: &GuestThread, n: &Notice) -> bool {
+    let mut first = [1u8; 1];
+    n.args[3] as i32 == libc::AT_EMPTY_PATH
+        && matches!(sys::vm_read(thread.here, n.args[1], &mut first), Ok(1))
+        && first == [0]
+}
+
 /// Calls that neither see nor change the offset or the set of descriptors that share it.
-const HARMLESS: [i64; 38] = [
+const HARMLESS: [i64; 48] = [
     libc::SYS_futex,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigtimedwait,
@@ -74,4 +107,14 @@ const HARMLESS: [i64; 38] = [
     libc::SYS_getrusage,
     libc::SYS_clock_gettime,
     libc::SYS_restart_syscall,
+    libc::SYS_getdents64,
+    libc::SYS_getcwd,
+    libc::SYS_unlink,
+    libc::SYS_unlinkat,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_mkdir,
+    libc::SYS_chmod,
+    libc::SYS_faccessat2,
 ];

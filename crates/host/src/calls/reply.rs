@@ -2,18 +2,48 @@
 //!
 //! From: `host/src/home/messages.rs`. Next: the guest, or home again for the rest of the bytes.
 
+use super::post::post;
 use super::{cpu_time, names, partial_io, posted_calls};
-use crate::state::{BodyMem, Host, Then, Waiting, is_restart};
+use crate::state::{BodyMem, GuestThread, Host, Then, Waiting, is_restart};
 use crate::sync::lock;
 use crate::{sys, threads};
-use armento_abi::sends;
+use armento_abi::{Packed, Plan, sends};
 use armento_migrate::image::restarts::ERESTARTNOHAND;
+use armento_tracee::notify::Notice;
 use armento_wire::call::Reply;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A call that home answers within this time is no sleep of the program's own.
 const CALL_SHORT: Duration = Duration::from_millis(50);
+
+/// How many bytes a read has taken from its file that did not fit into the guest's memory: the kernel would have left them.
+fn read_too_much(p: &Packed, took: i64, fitted: i64) -> Option<i64> {
+    let reads = [libc::SYS_read, libc::SYS_readv].contains(&i64::from(p.nr));
+    (reads && fitted > 0 && fitted < took).then_some(took - fitted)
+}
+
+/// Sets the offset back by so many bytes; the guest's call returns `ret` then. What has no offset has lost them.
+fn go_back(host: &Arc<Host>, thread: &GuestThread, id: u64, (fd, by): (u64, i64), ret: i64) {
+    let nr = libc::SYS_lseek;
+    let args = [fd, by.wrapping_neg() as u64, libc::SEEK_CUR as u64, 0, 0, 0];
+    let packed = Packed {
+        nr: nr as u16,
+        args,
+        ..Packed::default()
+    };
+    let n = Notice {
+        id,
+        nr: nr as i32,
+        args,
+        ..Notice::default()
+    };
+    let plan = Plan {
+        packed,
+        dests: Vec::new(),
+    };
+    post(host, thread, &n, plan, None, 0, Then::Return(ret));
+}
 
 /// A reply came. `part`: of a call that was interrupted.
 pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
@@ -48,6 +78,10 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
         armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(&thread))
     };
     let mut ret = ret;
+    if let Some(back) = read_too_much(&plan.packed, r.ret, ret) {
+        drop(st);
+        return go_back(host, &thread, id, (plan.packed.args[0], back), ret);
+    }
     if let Then::PartialIo(w) = then {
         drop(st);
         let asked = sends::packed_payload(&plan.packed);
@@ -83,6 +117,7 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
     };
     match then {
         Then::Nothing | Then::PartialIo(_) => {}
+        Then::Return(instead) => ret = instead,
         Then::Overrun(timer) if ret >= 0 => ret = threads::overrun(&thread.proc, timer),
         Then::TimerGone(timer) if ret == 0 => {
             let pid = thread.pid;

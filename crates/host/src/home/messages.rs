@@ -13,7 +13,6 @@ use armento_wire::talk::{self, TALK, ToHome, ToHost};
 use armento_wire::{WireError, session};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// Reads one connection of the stream of calls, replies and orders, until it breaks. Before: `HomeLink::claim`.
 pub fn read_messages(host: &Arc<Host>, mut r: HomeReader) {
@@ -149,13 +148,11 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             seq,
             fd,
             writes,
+            stat,
+            begin,
         } => {
-            if let Some(c) = host.threads.of_home(tid) {
-                let asked = lock(&c.call).facts.filter(|f| f.0 == seq);
-                if let Some((_, stamp)) = asked {
-                    lock(&c.proc.descriptors).learn(stamp, fd, writes, Instant::now());
-                }
-            }
+            let about = calls::About { seq, fd, writes };
+            calls::descriptor_known(host, tid, about, stat, begin);
         }
         ToHost::Directory {
             path,

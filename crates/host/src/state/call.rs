@@ -33,8 +33,8 @@ pub struct CallState {
     pub futex_wait: FutexWait,
     /// What the call that is sent next asks beside its result.
     pub ask: Ask,
-    /// The call under way does: its number, and what was known when it was sent.
-    pub facts: Option<(u32, Stamp)>,
+    /// What the call under way asks, and what was known when it was sent.
+    pub asked: Option<Asked>,
 }
 
 /// What home is to say beside the result of a call.
@@ -44,6 +44,16 @@ pub struct Ask {
     pub facts: bool,
     /// The directories on its path.
     pub names: bool,
+}
+
+/// A call that asks about its descriptor.
+#[derive(Clone, Copy)]
+pub struct Asked {
+    /// Its number.
+    pub seq: u32,
+    pub descriptors: Stamp,
+    /// How often all read-ahead had been ended.
+    pub ended: u64,
 }
 
 /// Why a thread waits in its notification.
@@ -64,6 +74,8 @@ pub enum Waiting {
 /// What to do with a reply beside handing it on.
 pub enum Then {
     Nothing,
+    /// Return this instead: it was a call of ours behind that of the guest.
+    Return(i64),
     /// Add what the process, or the thread, used away to a struct rusage or tms at this address.
     Rusage(u64),
     ThreadRusage(u64),

@@ -25,7 +25,7 @@ mod siginfo_cookies;
 mod stack_growth;
 mod threads;
 
-pub use call::{Ask, CallState, Then, Waiting};
+pub use call::{Ask, Asked, CallState, Then, Waiting};
 pub use descriptors::Way;
 pub use drain::Drain;
 pub use futex_wait::{FutexWait, Interrupted, Replaced};

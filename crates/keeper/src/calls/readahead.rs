@@ -4,18 +4,18 @@
 //! descriptor has (so that nothing else moves or sees its offset), under a lease against writers: while it is held the
 //! file is not open for writing, and a process that wants to write waits until the host has dropped what it read ahead.
 
-use crate::deputy::HostLink;
+use crate::deputy::{HostLink, ReadAhead, STREAMS_MAX};
 use crate::descriptors::is_local;
 use crate::lifecycle::scan_children;
-use crate::state::{Keep, ReadAhead, Tree};
+use crate::state::{Keep, Tree};
 use crate::sync::lock;
 use crate::sys;
 use armento_model::Pid;
-use armento_tracee::{lease, sys as tsys};
+use armento_tracee::lease::{self, Leased};
+use armento_tracee::sys as tsys;
 use armento_wire::talk::{From, ToHost};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
@@ -23,8 +23,6 @@ use std::sync::Arc;
 const PIECE: usize = 256 << 10;
 /// With less to come it is not worth the look at all descriptors.
 const WORTH: u64 = 64 << 10;
-/// Descriptors of a tree that are read ahead at once: each holds a file of ours open.
-const STREAMS_MAX: usize = 64;
 
 /// A host asks. Handled in the order of its calls up to where the offset is set; the rest may take its time.
 pub fn requested(
@@ -68,7 +66,7 @@ pub fn requested(
     });
 }
 
-fn answer(link: &HostLink, pid: Pid, seq: u32, fd: i32, from: Option<(Arc<File>, u64)>) {
+fn answer(link: &HostLink, pid: Pid, seq: u32, fd: i32, from: Option<(Arc<Leased>, u64)>) {
     let mut bytes = vec![0u8; PIECE];
     let piece = from.and_then(|(f, at)| {
         let n = fill(&f, &mut bytes, at).ok()?;
@@ -100,7 +98,7 @@ fn fill(f: &File, buf: &mut [u8], at: u64) -> std::io::Result<usize> {
 }
 
 /// Looks whether it is permitted, and takes the lease.
-fn first(keep: &Keep, pid: Pid, fd: i32, seq: u32) -> Option<(Arc<File>, u64)> {
+fn first(keep: &Keep, pid: Pid, fd: i32, seq: u32) -> Option<(Arc<Leased>, u64)> {
     let found = permitted(keep, pid, fd);
     let mut all = lock(&keep.readaheads);
     // It may be over by now.
@@ -118,7 +116,7 @@ fn first(keep: &Keep, pid: Pid, fd: i32, seq: u32) -> Option<(Arc<File>, u64)> {
     }
 }
 
-fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
+fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(Leased, u64)> {
     let mut theirs = File::from(tsys::steal_fd(pid, fd).ok()?);
     let m = theirs.metadata().ok()?;
     let at = theirs.stream_position().ok()?;
@@ -128,12 +126,9 @@ fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
     if !sys::only_reads(&theirs) || !is_local(sys::file_system(&theirs)?) {
         return None;
     }
-    let mine = File::open(format!("/proc/self/fd/{}", theirs.as_raw_fd())).ok()?;
-    if !lease::take(&mine) {
-        return None;
-    }
+    let leased = Leased::take(theirs)?;
     // Looked for after the lease: a process that could share it can come to it only by a call of the program's.
-    is_only_description(keep, pid, fd, (m.dev(), m.ino())).then_some((mine, at))
+    is_only_description(keep, pid, fd, (m.dev(), m.ino())).then_some((leased, at))
 }
 
 /// Whether no other descriptor, of this or another process, has the same description. A file that the tree opened

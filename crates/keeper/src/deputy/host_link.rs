@@ -3,6 +3,7 @@
 //! From: `keeper/src/hosts/connect.rs` makes it, `keeper/src/hosts/reconnect.rs` keeps it up. Next: `wire/src/session.rs`.
 
 use super::posts::Posts;
+use super::readahead::ReadAheads;
 use crate::names::{Forgotten, Names};
 use crate::sync::lock;
 use armento_client::api::Pass;
@@ -65,6 +66,8 @@ pub struct HostLink {
     pub posts: Arc<Posts<Message>>,
     /// The directories that it knows.
     pub names: Names,
+    /// Descriptors that hosts of the tree read ahead.
+    pub readaheads: Arc<ReadAheads>,
     pub last_heard: Mutex<Instant>,
     /// Its last usage report named no process.
     pub empty: AtomicBool,
@@ -77,7 +80,7 @@ pub struct HostLink {
 
 impl HostLink {
     /// A new link over which nothing went yet.
-    pub fn new(node: NodeName, pass: Pass, id: SessionId) -> HostLink {
+    pub fn new(node: NodeName, pass: Pass, id: SessionId, readaheads: Arc<ReadAheads>) -> HostLink {
         HostLink {
             node,
             pass,
@@ -85,6 +88,7 @@ impl HostLink {
             id,
             posts: Arc::default(),
             names: Names::default(),
+            readaheads,
             last_heard: Mutex::new(Instant::now()),
             empty: AtomicBool::new(false),
             broken: AtomicBool::new(false),

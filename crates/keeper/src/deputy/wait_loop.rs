@@ -4,6 +4,7 @@
 
 use super::host_link::Post;
 use super::limits;
+use super::readahead;
 use super::thread::Deputy;
 use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time::{self, Results};
@@ -275,24 +276,36 @@ impl Deputy {
 
     /// What is known of the descriptor that a call has made, or written to.
     fn tell_facts(&self, seq: u32, nr: u16, args: [u64; 6], ret: i64) {
-        let fd = match i64::from(nr) {
-            libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 | libc::SYS_creat => ret,
-            _ => args[0] as i64,
-        };
+        let opens = [
+            libc::SYS_open,
+            libc::SYS_openat,
+            libc::SYS_openat2,
+            libc::SYS_creat,
+        ]
+        .contains(&i64::from(nr));
         if ret < 0 || self.common.shares_files.load(Ordering::Acquire) {
             return;
         }
-        let fd = fd as i32;
-        if let Some(f) = descriptors::facts(self.pid, fd) {
-            let (tid, writes) = (self.tid, f.writes);
-            let facts = ToHost::Descriptor {
-                tid,
-                seq,
-                fd,
-                writes,
-            };
-            self.link().send(&facts);
-        }
+        let fd = if opens { ret as i32 } else { args[0] as i32 };
+        let Some(f) = descriptors::facts(self.pid, fd) else {
+            return;
+        };
+        let link = self.link();
+        let (stat, begin) = match opens {
+            true => (
+                crate::sys::stat_bytes(&f.file),
+                readahead::begin(&link, (self.pid, fd), seq, f.file, &f.metadata),
+            ),
+            false => (Vec::new(), None),
+        };
+        link.send(&ToHost::Descriptor {
+            tid: self.tid,
+            seq,
+            fd,
+            writes: f.writes,
+            stat,
+            begin,
+        });
     }
 
     fn request_names(&self, seq: u32, path: Vec<u8>) {

@@ -8,7 +8,7 @@ use crate::sys;
 use armento_model::Pid;
 use armento_tracee::sys as tsys;
 use armento_wire::talk::POSTS_MARGIN;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Seek;
 use std::os::unix::fs::MetadataExt;
 
@@ -37,18 +37,25 @@ const SLOW: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT | libc::O_PATH;
 pub struct Facts {
     /// So many bytes may be posted to it now; 0 if writes have to be waited for.
     pub writes: u64,
+    /// Its description, and what the file is like.
+    pub file: File,
+    pub metadata: Metadata,
 }
 
 /// `None`: it is another kind of file, or its file system could answer a close with an error.
 pub fn facts(pid: Pid, fd: i32) -> Option<Facts> {
     let file = File::from(tsys::steal_fd(pid, fd).ok()?);
-    let m = file.metadata().ok().filter(|m| m.is_file())?;
+    let metadata = file.metadata().ok().filter(Metadata::is_file)?;
     let fs = sys::space(&file).filter(|fs| is_local(fs.magic))?;
-    let writes = match may_post(pid, file, &m, &fs) {
+    let writes = match may_post(pid, &file, &metadata, &fs) {
         true => GRANT,
         false => 0,
     };
-    Some(Facts { writes })
+    Some(Facts {
+        writes,
+        file,
+        metadata,
+    })
 }
 
 pub fn is_local(magic: i64) -> bool {
@@ -56,8 +63,8 @@ pub fn is_local(magic: i64) -> bool {
 }
 
 /// Whether nothing but the disk itself can make a write fail, or end it early, or make it wait for the disk.
-fn may_post(pid: Pid, mut file: File, m: &std::fs::Metadata, fs: &sys::Space) -> bool {
-    let Some(flags) = sys::status_flags(&file) else {
+fn may_post(pid: Pid, mut file: &File, m: &Metadata, fs: &sys::Space) -> bool {
+    let Some(flags) = sys::status_flags(file) else {
         return false;
     };
     let writable = [libc::O_WRONLY, libc::O_RDWR].contains(&(flags & libc::O_ACCMODE));
@@ -66,8 +73,8 @@ fn may_post(pid: Pid, mut file: File, m: &std::fs::Metadata, fs: &sys::Space) ->
     }
     let at = file.stream_position().unwrap_or(u64::MAX);
     at.max(m.size()) < SIZE_MAX
-        && !sys::is_synchronous(&file)
-        && !sys::may_be_sealed(&file)
+        && !sys::is_synchronous(file)
+        && !sys::may_be_sealed(file)
         && tsys::limit(pid, libc::RLIMIT_FSIZE).is_some_and(|(soft, _)| soft == libc::RLIM_INFINITY)
         && !has_quota(m.dev())
 }

@@ -101,7 +101,12 @@ fn way(keep: &Keep, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<Host
     };
     keep.hosts.set_identity(pass.identity.clone());
     let id = SessionId(u128::from_str_radix(&random_hex(16), 16).unwrap_or_default());
-    Ok(Arc::new(HostLink::new(node.clone(), pass, id)))
+    Ok(Arc::new(HostLink::new(
+        node.clone(),
+        pass,
+        id,
+        keep.readaheads.clone(),
+    )))
 }
 
 #[cfg(test)]

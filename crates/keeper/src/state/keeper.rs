@@ -17,13 +17,12 @@ use super::leaving::Leaving;
 use super::move_queue::{MoveLocks, MoveQueue};
 use super::moves::Moves;
 use super::process::Process;
-use super::readahead::ReadAheads;
 use super::shm_guards::ShmGuards;
 use super::thread_directed::ThreadDirected;
 use super::tree_signals::TreeSignals;
 use crate::cpu_features::{self, Portable};
 use crate::cpu_time::CpuAccounts;
-use crate::deputy::{Deputy, EarlyConnection, HostLink};
+use crate::deputy::{Deputy, EarlyConnection, HostLink, ReadAheads};
 use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
 use armento_client::api::KeeperHello;
@@ -85,7 +84,7 @@ pub struct Keep {
     /// Shared memory that is away and that others could find.
     pub shm_guards: ShmGuards,
     /// Descriptors that hosts read ahead.
-    pub readaheads: Mutex<ReadAheads>,
+    pub readaheads: Arc<ReadAheads>,
     /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
     /// one that was adopted.
     pub inherited: Option<HashSet<(u64, u64)>>,
@@ -156,7 +155,7 @@ impl Keep {
             names: Mutex::default(),
             leases: Mutex::default(),
             shm_guards: Default::default(),
-            readaheads: Mutex::default(),
+            readaheads: Arc::default(),
             inherited,
             thread_directed: ThreadDirected::default(),
             placement_late: AtomicBool::new(false),

@@ -30,7 +30,7 @@ fn host(name: &str) -> Arc<HostLink> {
         freeze_ms: 1,
         dead_ms: 1,
     };
-    Arc::new(HostLink::new(node, pass, SessionId(1)))
+    Arc::new(HostLink::new(node, pass, SessionId(1), Arc::default()))
 }
 
 fn region() -> Arc<Region> {
