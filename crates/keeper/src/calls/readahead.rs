@@ -177,7 +177,7 @@ fn set_offset(pid: Pid, fd: i32, at: u64) {
 /// The host says how far the program has read.
 pub fn offsets_read(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u64)], fds: &[i32]) {
     let mut all = lock(&keep.readaheads);
-    let mine = |s: Option<&ReadAhead>| s.is_some_and(|s| Arc::ptr_eq(&s.link, link));
+    let mine = |s: Option<&ReadAhead<HostLink>>| s.is_some_and(|s| Arc::ptr_eq(&s.link, link));
     for (fd, at) in list {
         if mine(all.get(&(pid, *fd))) {
             set_offset(pid, *fd, *at);

@@ -67,7 +67,7 @@ pub struct HostLink {
     /// The directories that it knows.
     pub names: Names,
     /// Descriptors that hosts of the tree read ahead.
-    pub readaheads: Arc<ReadAheads>,
+    pub readaheads: Arc<ReadAheads<HostLink>>,
     pub last_heard: Mutex<Instant>,
     /// Its last usage report named no process.
     pub empty: AtomicBool,
@@ -80,7 +80,12 @@ pub struct HostLink {
 
 impl HostLink {
     /// A new link over which nothing went yet.
-    pub fn new(node: NodeName, pass: Pass, id: SessionId, readaheads: Arc<ReadAheads>) -> HostLink {
+    pub fn new(
+        node: NodeName,
+        pass: Pass,
+        id: SessionId,
+        readaheads: Arc<ReadAheads<HostLink>>,
+    ) -> HostLink {
         HostLink {
             node,
             pass,

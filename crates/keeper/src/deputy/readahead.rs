@@ -1,6 +1,5 @@
 //! Descriptors that hosts read ahead, and what an open sends of its file.
 
-use super::host_link::HostLink;
 use crate::sync::lock;
 use armento_model::Pid;
 use armento_tracee::lease::Leased;
@@ -17,29 +16,28 @@ const WHOLE: u64 = 128 << 10;
 /// … and of a longer one so much: its reader may only want its head.
 const HEAD: usize = 32 << 10;
 
-pub type ReadAheads = Mutex<HashMap<(Pid, i32), ReadAhead>>;
+/// By process and descriptor. `L`: the link to a host.
+pub type ReadAheads<L> = Mutex<HashMap<(Pid, i32), ReadAhead<L>>>;
 
 /// A descriptor that is read ahead. `file`: its description, with the lease; `None` while we look, and when a process wants
 /// to write.
-pub struct ReadAhead {
+pub struct ReadAhead<L> {
     pub seq: u32,
-    pub link: Arc<HostLink>,
+    pub link: Arc<L>,
     pub file: Option<Arc<Leased>>,
 }
 
 /// The beginning of a file that was just opened for reading only: no other descriptor has its description yet. `theirs`:
 /// that description.
-pub fn begin(
-    link: &Arc<HostLink>,
+pub fn begin<L>(
+    all: &ReadAheads<L>,
+    link: &Arc<L>,
     (pid, fd): (Pid, i32),
     seq: u32,
     theirs: File,
     m: &Metadata,
 ) -> Option<Beginning> {
-    if m.len() == 0
-        || !crate::sys::only_reads(&theirs)
-        || lock(&link.readaheads).len() >= STREAMS_MAX
-    {
+    if m.len() == 0 || !crate::sys::only_reads(&theirs) || lock(all).len() >= STREAMS_MAX {
         return None;
     }
     let file = Leased::take(theirs)?;
@@ -53,6 +51,6 @@ pub fn begin(
         link: link.clone(),
         file: Some(Arc::new(file)),
     };
-    lock(&link.readaheads).insert((pid, fd), s);
+    lock(all).insert((pid, fd), s);
     Some(Beginning { bytes, end })
 }

@@ -294,7 +294,14 @@ impl Deputy {
         let (stat, begin) = match opens {
             true => (
                 crate::sys::stat_bytes(&f.file),
-                readahead::begin(&link, (self.pid, fd), seq, f.file, &f.metadata),
+                readahead::begin(
+                    &link.readaheads,
+                    &link,
+                    (self.pid, fd),
+                    seq,
+                    f.file,
+                    &f.metadata,
+                ),
             ),
             false => (Vec::new(), None),
         };

@@ -84,7 +84,7 @@ pub struct Keep {
     /// Shared memory that is away and that others could find.
     pub shm_guards: ShmGuards,
     /// Descriptors that hosts read ahead.
-    pub readaheads: Arc<ReadAheads>,
+    pub readaheads: Arc<ReadAheads<HostLink>>,
     /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
     /// one that was adopted.
     pub inherited: Option<HashSet<(u64, u64)>>,

@@ -3,10 +3,11 @@
 //! KERNEL: fcntl(2), F_SETLEASE, F_SETSIG, F_SETOWN_EX. The process that opens the file for writing waits until the lease is
 //! given back, by closing its descriptor.
 
+mod sys;
+
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
@@ -15,35 +16,16 @@ const SIGNAL: i32 = 40;
 /// What the kernel sends instead when no signal can be queued.
 const OVERFLOW: i32 = libc::SIGIO;
 
-/// struct f_owner_ex with F_OWNER_TID. KERNEL: fcntl.h.
-const F_SETOWN_EX: i32 = 15;
-#[repr(C)]
-struct Owner {
-    kind: i32,
-    id: i32,
-}
-const F_OWNER_TID: i32 = 0;
-const F_SETSIG: i32 = 10;
-
 /// The thread that hears of breaks; 0: none does.
 static HEARS: AtomicI32 = AtomicI32::new(0);
 
 /// Takes a read lease. Refused while a process has the file open for writing, or if we are not its owner.
 pub fn take(f: &File) -> bool {
     let tid = HEARS.load(Ordering::Acquire);
-    let owner = Owner {
-        kind: F_OWNER_TID,
-        id: tid,
-    };
-    let fd = f.as_raw_fd();
-    // SAFETY: plain numbers and a live struct on a live descriptor.
-    unsafe {
-        // Before it is taken: a break that is not directed would kill this process.
-        let heard = tid == 0
-            || libc::fcntl(fd, F_SETSIG, SIGNAL) == 0
-                && libc::fcntl(fd, F_SETOWN_EX, &raw const owner) == 0;
-        heard && libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0
-    }
+    // Before it is taken: a break that is not directed would kill this process.
+    let heard =
+        tid == 0 || sys::set_io_signal(f, SIGNAL).is_ok() && sys::set_io_owner(f, tid).is_ok();
+    heard && sys::set_lease(f, libc::F_RDLCK).is_ok()
 }
 
 /// A description of a program's with a lease of ours; dropped, it has neither a lease nor an owner any more.
@@ -52,9 +34,7 @@ pub struct Leased(File);
 impl Leased {
     /// `None` also for a description that has a lease or an owner already.
     pub fn take(theirs: File) -> Option<Leased> {
-        // SAFETY: plain numbers on a live descriptor.
-        let get = |what| unsafe { libc::fcntl(theirs.as_raw_fd(), what) };
-        let plain = get(libc::F_GETOWN) == 0 && get(libc::F_GETLEASE) == libc::F_UNLCK;
+        let plain = !sys::has_io_owner(&theirs) && sys::lease(&theirs) == libc::F_UNLCK;
         (plain && take(&theirs)).then_some(Leased(theirs))
     }
 }
@@ -69,47 +49,25 @@ impl Deref for Leased {
 
 impl Drop for Leased {
     fn drop(&mut self) {
-        let fd = self.0.as_raw_fd();
-        let none = Owner {
-            kind: F_OWNER_TID,
-            id: 0,
-        };
-        // SAFETY: plain numbers and a live struct on a live descriptor. KERNEL: the end of a lease clears its owner and
-        // signal (lease_modify); again, should the lease have ended before.
-        unsafe {
-            libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK);
-            libc::fcntl(fd, F_SETOWN_EX, &raw const none);
-            libc::fcntl(fd, F_SETSIG, 0);
-        }
+        // KERNEL: the end of a lease clears its owner and signal (lease_modify); again, should the lease have ended before.
+        let _ = sys::set_lease(&self.0, libc::F_UNLCK);
+        let _ = sys::set_io_owner(&self.0, 0);
+        let _ = sys::set_io_signal(&self.0, 0);
     }
 }
 
 /// Whether a process waits to open the file for writing.
 pub fn wanted(f: &File) -> bool {
-    // SAFETY: plain numbers on a live descriptor.
-    unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GETLEASE) != libc::F_RDLCK }
+    sys::lease(f) != libc::F_RDLCK
 }
 
 /// Calls `broken` in this thread each time that a process wants to write a leased file, and every so often beside; until it
 /// returns false. Leases that were taken before are not heard of by signals.
 pub fn hear(every: Duration, mut broken: impl FnMut() -> bool) -> io::Result<()> {
-    // SAFETY: zeroed sets that sigemptyset fills; all pointers are live.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, SIGNAL);
-        libc::sigaddset(&raw mut set, OVERFLOW);
-        match libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) {
-            0 => HEARS.store(libc::gettid(), Ordering::Release),
-            e => return Err(io::Error::from_raw_os_error(e)),
-        }
-        let limit = libc::timespec {
-            tv_sec: every.as_secs() as i64,
-            tv_nsec: every.subsec_nanos().into(),
-        };
-        while broken() {
-            libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const limit);
-        }
+    let signals = sys::block_signals(&[SIGNAL, OVERFLOW])?;
+    HEARS.store(sys::gettid(), Ordering::Release);
+    while broken() {
+        sys::await_signal(&signals, every);
     }
     Ok(())
 }
@@ -130,9 +88,8 @@ mod tests {
         let l = Leased::take(dup).expect("a lease");
         assert!(!wanted(&f), "it is the description's");
         drop(l);
-        let get = |cmd| unsafe { libc::fcntl(f.as_raw_fd(), cmd) };
-        assert_eq!(get(libc::F_GETLEASE), libc::F_UNLCK);
-        assert_eq!([get(libc::F_GETOWN), get(11)], [0, 0], "F_GETSIG is 11");
+        assert_eq!(sys::lease(&f), libc::F_UNLCK);
+        assert!(!sys::has_io_owner(&f));
         std::fs::remove_file(path).expect("removed");
     }
 
