@@ -12,7 +12,7 @@ use crate::state::{
 use crate::sync::lock;
 use crate::threads;
 use armento_migrate::Result;
-use armento_model::{Pid, Stay, Tid};
+use armento_model::{HomePid, HomeTid, Stay, Tid};
 use armento_tracee::notify::Notice;
 use armento_tracee::trace;
 use armento_wire::talk::{ToHome, ToHost};
@@ -135,10 +135,10 @@ fn ask(
             lock(&thread.call).waiting = None;
             if ret < 0 {
                 threads::restart_call(guests, &thread, id, ret);
-            } else if let Err(e) = split(guests, &thread, id, &w, ret as Tid) {
+            } else if let Err(e) = split(guests, &thread, id, &w, HomeTid::of_home(ret as i32)) {
                 // The deputy's child exists without a body: home ends it, the caller sees EAGAIN.
                 host.home.send(&ToHome::Died {
-                    pid: ret as Pid,
+                    pid: HomePid::of_home(ret as i32),
                     sig: libc::SIGKILL,
                 });
                 eprintln!("fork of {} failed: {e}", thread.pid);
@@ -157,7 +157,7 @@ fn split(
     thread: &Arc<GuestThread>,
     id: u64,
     w: &CloneArgs,
-    child_tid: Tid,
+    child_tid: HomeTid,
 ) -> Result<()> {
     let code = guests.code.clone();
     let mut h = threads::break_out(guests, thread, id)?;
@@ -218,12 +218,16 @@ fn adopt(
     guests: &mut GuestTable,
     thread: &Arc<GuestThread>,
     here: Tid,
-    tid: Tid,
+    tid: HomeTid,
     is_thread: bool,
     vfork: bool,
 ) {
     let shared = guests.shared.clone();
-    let pid = if is_thread { thread.pid } else { tid };
+    let pid = if is_thread {
+        thread.pid
+    } else {
+        tid.of_leader()
+    };
     let proc = if is_thread {
         thread.proc.clone()
     } else {

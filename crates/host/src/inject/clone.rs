@@ -1,7 +1,7 @@
 //! Children that the tracer thread makes with clone3, inside a guest or the zygote.
 
 use armento_migrate::{MigrateError, Result};
-use armento_model::Tid;
+use armento_model::{HomeTid, Tid};
 use armento_tracee::region::Code;
 use armento_tracee::trace;
 
@@ -16,7 +16,7 @@ pub fn made(r: i64, child: Option<Tid>) -> Option<Tid> {
 }
 
 /// The attach stop of a child made under trace.
-pub fn wait_first_stop(child: i32) -> Result<()> {
+pub fn wait_first_stop(child: Tid) -> Result<()> {
     match trace::wait_certain(child)? {
         trace::Status::Stopped(_) => Ok(()),
         _ => Err(MigrateError::Ended),
@@ -34,9 +34,9 @@ pub fn clone_args(
     tls: u64,
     ptid: u64,
     ctid: u64,
-    set_tid: Option<i32>,
+    set_tid: Option<HomeTid>,
 ) -> u64 {
-    let tid_at = code.scratch(0x300, &set_tid.unwrap_or(0).to_le_bytes());
+    let tid_at = code.scratch(0x300, &set_tid.unwrap_or_default().to_le_bytes());
     let (base, size) = match stack {
         0 => (0, 0),
         end => (end.saturating_sub(STACK_SIZE), STACK_SIZE),

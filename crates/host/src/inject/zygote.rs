@@ -4,6 +4,7 @@ use super::clone::{clone_args, made, wait_first_stop};
 use crate::isolation::Guests;
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::{Local, MigrateError, Result};
+use armento_model::{HomePid, Pid};
 use armento_tracee::inject::{Allowlist, Hold};
 use armento_tracee::notify::{FILTER_FLAGS, Listener, SET_MODE_FILTER};
 use armento_tracee::region::{BASE, Code};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Seizes the zygote, empties it and gives it the filter. Call from the tracer thread.
-pub fn prepare(g: &Guests, code: &Code) -> Result<(i32, Listener)> {
+pub fn prepare(g: &Guests, code: &Code) -> Result<(Pid, Listener)> {
     let zygote = find(g.guard)?;
     let mut stopped = StoppedThreads::new(zygote);
     stopped.halt(trace::FOLLOW | trace::EXITKILL)?;
@@ -104,11 +105,24 @@ fn paused(pid: i32) -> bool {
 }
 
 /// A new, stopped child of the zygote with this pid in the guests' namespace.
-pub fn new_body(zygote: i32, code: &Code, allowlist: &Arc<dyn Allowlist>, pid: i32) -> Result<i32> {
+pub fn new_body(
+    zygote: Pid,
+    code: &Code,
+    allowlist: &Arc<dyn Allowlist>,
+    pid: HomePid,
+) -> Result<Pid> {
     let until = Instant::now() + Duration::from_millis(500);
     loop {
         let mut h = Hold::take(zygote, allowlist.clone())?;
-        let args = clone_args(code, libc::CLONE_PARENT as u64, 0, 0, 0, 0, Some(pid));
+        let args = clone_args(
+            code,
+            libc::CLONE_PARENT as u64,
+            0,
+            0,
+            0,
+            0,
+            Some(pid.leader()),
+        );
         let (r, child) = h.call(code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
         drop(h);
         match (r, made(r, child)) {

@@ -21,7 +21,7 @@ use armento_migrate::pages::{Filler, StandIns};
 use armento_migrate::postcopy::Fetch;
 use armento_migrate::target::{drop_calls, relayout};
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{MoveId, Pid, Stay};
+use armento_model::{HomePid, HomeTid, MoveId, Stay};
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::pages::{self, Backing, Run};
 use armento_tracee::sys as tsys;
@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering;
 
 /// The body that the move `mv` builds, and that has not run. A move that was held up by the network may go on when another
 /// move of the process has begun its own.
-pub fn unthawed(guests: &mut GuestTable, mv: MoveId, pid: Pid) -> Result<&mut Body> {
+pub fn unthawed(guests: &mut GuestTable, mv: MoveId, pid: HomePid) -> Result<&mut Body> {
     let its = |b: &&mut Body| b.quiet && b.mv == Some(mv);
     let b = guests.bodies.get_mut(&pid).filter(its);
     b.ok_or(MigrateError::Ended)
@@ -60,7 +60,7 @@ pub fn begin(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Filler>
     let shared = guests.shared.clone();
     forget_rescued(guests, &head.areas);
     let here = new_body(guests.zygote, &guests.code, &guests.allowlist(), head.pid)?;
-    let thread = GuestThread::new(head.pid, head.pid, here, Process::new(here));
+    let thread = GuestThread::new(head.pid, head.pid.leader(), here, Process::new(here));
     shared.threads.insert(&thread);
     let mut body = Body::new(head.pid, TracedThread::stopped(thread));
     body.quiet = true;
@@ -112,7 +112,7 @@ fn forget_rescued(guests: &GuestTable, coming: &[Area]) {
 }
 
 /// Lets the pages of everything that is plain memory be made by userfaultfd. `None`: they are written.
-fn begin_filling(guests: &mut GuestTable, pid: Pid) -> Option<Arc<Uffd>> {
+fn begin_filling(guests: &mut GuestTable, pid: HomePid) -> Option<Arc<Uffd>> {
     let b = guests.bodies.get_mut(&pid)?;
     let uffd = b.uffd.clone()?;
     let plain = b.areas.iter().filter(|a| a.backing() == Backing::Memory);
@@ -138,7 +138,7 @@ fn end_filling(b: &mut Body) -> Result<()> {
 }
 
 /// Brings the mappings of an unthawed body to `areas`.
-fn shape(guests: &mut GuestTable, pid: Pid, areas: Vec<Area>) -> Result<()> {
+fn shape(guests: &mut GuestTable, pid: HomePid, areas: Vec<Area>) -> Result<()> {
     let (shared, code, allowlist) = (
         guests.shared.clone(),
         guests.code.clone(),
@@ -156,7 +156,11 @@ fn shape(guests: &mut GuestTable, pid: Pid, areas: Vec<Area>) -> Result<()> {
     Ok(())
 }
 
-pub fn lay_out(guests: &mut GuestTable, (mv, pid): (MoveId, Pid), layout: Layout) -> Result<()> {
+pub fn lay_out(
+    guests: &mut GuestTable,
+    (mv, pid): (MoveId, HomePid),
+    layout: Layout,
+) -> Result<()> {
     unthawed(guests, mv, pid)?;
     make_objects(&guests.shared, &layout.areas, &[], &[])?;
     shape(guests, pid, layout.areas)?;
@@ -164,7 +168,7 @@ pub fn lay_out(guests: &mut GuestTable, (mv, pid): (MoveId, Pid), layout: Layout
 }
 
 /// Drops these pages.
-pub fn give_up(guests: &mut GuestTable, (mv, pid): (MoveId, Pid), runs: &[Run]) -> Result<()> {
+pub fn give_up(guests: &mut GuestTable, (mv, pid): (MoveId, HomePid), runs: &[Run]) -> Result<()> {
     let (code, allowlist) = (guests.code.clone(), guests.allowlist());
     let b = unthawed(guests, mv, pid)?;
     let mut h = Hold::take(b.here, allowlist)?;
@@ -176,7 +180,7 @@ pub fn give_up(guests: &mut GuestTable, (mv, pid): (MoveId, Pid), runs: &[Run]) 
 /// pages that are still to come.
 pub fn finish(
     guests: &mut GuestTable,
-    (mv, pid): (MoveId, Pid),
+    (mv, pid): (MoveId, HomePid),
     state: &State,
     later: &[Run],
 ) -> Result<Option<(Arc<Process>, Fetch)>> {
@@ -244,7 +248,7 @@ pub fn finish(
 }
 
 /// Signals that were pending at the source are pending here.
-fn requeue(guests: &mut GuestTable, pid: Pid, pending: &[(Option<i32>, Signal)]) {
+fn requeue(guests: &mut GuestTable, pid: HomePid, pending: &[(Option<HomeTid>, Signal)]) {
     for (tid, s) in pending {
         if let Ok(info) = s.0.as_slice().try_into() {
             threads::queue_signal(guests, pid, *tid, info);

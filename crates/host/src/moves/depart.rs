@@ -16,7 +16,7 @@ use armento_migrate::image::areas::Survey;
 use armento_migrate::image::flags::Noted;
 use armento_migrate::source::Job;
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{ENGINE_VERSION, MoveId, Pid, Stay, Tid};
+use armento_model::{ENGINE_VERSION, HomePid, HomeTid, MoveId, Pid, Stay};
 use armento_tracee::sys;
 use armento_tracee::uffd::Uffd;
 use armento_wire::bulk::HELLO;
@@ -34,7 +34,7 @@ const ABORT_MAX: Duration = Duration::from_secs(60);
 /// Home acknowledges once a second (`PULSE_CALM`, `state/home_link.rs`).
 const HEARD_MAX: Duration = Duration::from_millis(2500);
 
-pub fn depart(host: &Arc<Host>, mv: MoveId, pid: Pid, to: Whither) {
+pub fn depart(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) {
     if let Err(e) = leave(host, mv, pid, to) {
         failed(host, mv, &e);
     }
@@ -46,7 +46,7 @@ fn failed(shared: &Shared, mv: MoveId, e: &MigrateError) {
     shared.home.send(&ToHome::Failed { mv, stay, detail });
 }
 
-fn leave(host: &Arc<Host>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
+fn leave(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) -> Result<()> {
     let homeward = matches!(to, Whither::Home);
     let mut pair = connect(host, mv, to)?;
     let closer = pair.0.closer().ok();
@@ -70,9 +70,14 @@ fn leave(host: &Arc<Host>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
 /// Home answers with Abort when it has sent the signals that it kept: they come before the results of the calls that it
 /// interrupted. Or it was handed over already, and Drop comes: the connection to the target may have broken after the last
 /// byte. Without home no body may go on here.
-fn await_verdict(shared: &Shared, mv: MoveId, (pid, here): (Pid, i32)) {
+fn await_verdict(shared: &Shared, mv: MoveId, (pid, here): (HomePid, Pid)) {
     // After a Drop it may come back meanwhile.
-    let is_here = || shared.threads.of_home(pid).is_some_and(|c| c.here == here);
+    let is_here = || {
+        shared
+            .threads
+            .of_home(pid.leader())
+            .is_some_and(|c| c.here == here)
+    };
     let pause = Duration::from_micros(200);
     let mut waited = Duration::ZERO;
     while waited < ABORT_MAX && !shared.outgoing.aborted(mv) && is_here() {
@@ -85,16 +90,16 @@ fn await_verdict(shared: &Shared, mv: MoveId, (pid, here): (Pid, i32)) {
 
 /// A body that is to leave.
 struct Source {
-    here: i32,
+    here: Pid,
     needs: CpuSet,
     uffd: Option<Arc<Uffd>>,
     proc: Arc<Process>,
-    tids: Vec<Tid>,
+    tids: Vec<HomeTid>,
     vdso: Option<ForeignVdso>,
 }
 
 impl Source {
-    fn of(guests: &mut GuestTable, pid: Pid) -> Option<Source> {
+    fn of(guests: &mut GuestTable, pid: HomePid) -> Option<Source> {
         let b = guests.bodies.get(&pid).filter(|b| !b.quiet)?;
         Some(Source {
             here: b.here,
@@ -109,7 +114,7 @@ impl Source {
 
 fn send(
     host: &Arc<Host>,
-    (mv, pid): (MoveId, Pid),
+    (mv, pid): (MoveId, HomePid),
     source: Source,
     (r, w): &mut Pair,
     homeward: bool,

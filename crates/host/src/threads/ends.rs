@@ -4,7 +4,7 @@ use super::halt;
 use crate::state::{Body, GuestTable};
 use crate::sync::lock;
 use armento_migrate::image::objects::{self, ObjectId};
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, Tid};
 use armento_tracee::sys::{self};
 use armento_tracee::trace;
 use armento_wire::talk::ToHome;
@@ -21,7 +21,7 @@ pub fn ended(guests: &mut GuestTable, here: Tid, code: i32, killed: Option<i32>)
         return;
     };
     shared.threads.remove(&traced.thread);
-    let last = body.threads.is_empty() || tid == pid;
+    let last = body.threads.is_empty() || tid.leads(pid);
     halt::notify_move(&shared, body);
     if !last {
         if !quiet && killed.is_none() {
@@ -66,7 +66,7 @@ fn release_parent(guests: &mut GuestTable, body: &Body) {
 }
 
 /// Ends a body without a report to home: it exec'd, died there, or runs elsewhere.
-pub fn remove_body(guests: &mut GuestTable, pid: Pid) {
+pub fn remove_body(guests: &mut GuestTable, pid: HomePid) {
     let shared = guests.shared.clone();
     let Some(mut body) = guests.bodies.remove(&pid) else {
         return;

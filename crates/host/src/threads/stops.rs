@@ -7,7 +7,7 @@ use super::{ends, futex_waits, halt, resume, sigtimedwait, timer_signals};
 use crate::state::{Body, GuestTable, Original};
 use crate::sync::lock;
 use armento_migrate::stop_threads::{Halted, without_effect};
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, HomeTid, Tid};
 use armento_tracee::call::bit;
 use armento_tracee::status;
 use armento_tracee::sys::SigInfo;
@@ -142,7 +142,7 @@ fn settle(guests: &mut GuestTable, here: Tid, sig: i32, info: SigInfo) {
 }
 
 /// Home has taken the default action, or ignored the signal; `stopped`: it stopped the process.
-pub fn default_taken(guests: &mut GuestTable, pid: Pid, tid: Tid, stopped: bool) {
+pub fn default_taken(guests: &mut GuestTable, pid: HomePid, tid: HomeTid, stopped: bool) {
     let Some(body) = guests.bodies.get_mut(&pid) else {
         return;
     };
@@ -161,7 +161,7 @@ pub fn default_taken(guests: &mut GuestTable, pid: Pid, tid: Tid, stopped: bool)
 }
 
 /// Home recalls the process for the default action (a core dump): the signal travels with its thread.
-pub fn dumps_at_home(guests: &mut GuestTable, pid: Pid, tid: Tid) {
+pub fn dumps_at_home(guests: &mut GuestTable, pid: HomePid, tid: HomeTid) {
     let body = guests.bodies.get_mut(&pid);
     if let Some(traced) = body.and_then(|b| b.threads.get_mut(&tid)) {
         traced.asking = false;
@@ -176,7 +176,7 @@ fn stop(body: &mut Body) {
 }
 
 /// SIGCONT.
-pub fn continued(guests: &mut GuestTable, pid: Pid) {
+pub fn continued(guests: &mut GuestTable, pid: HomePid) {
     if let Some(body) = guests.bodies.get_mut(&pid) {
         body.stopped = false;
     }
@@ -184,7 +184,7 @@ pub fn continued(guests: &mut GuestTable, pid: Pid) {
 }
 
 /// The end of a stop or a freeze: every halted thread goes on, with the signal it stopped at.
-pub fn run_on(guests: &mut GuestTable, pid: Pid) {
+pub fn run_on(guests: &mut GuestTable, pid: HomePid) {
     let Some(body) = guests.bodies.get_mut(&pid) else {
         return;
     };

@@ -9,7 +9,7 @@ use crate::state::{Keep, Process, Tree};
 use crate::sync::lock;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
-use armento_model::{Pid, Stay, Tid};
+use armento_model::{HomeTid, Pid, Stay, Tid};
 use armento_tracee::region::{self, Slot};
 use armento_tracee::status::{self, ProcStatus};
 use armento_tracee::{maps, spawn, sys};
@@ -166,7 +166,7 @@ fn clone(d: &Deputy, flags: u64, child: Slot) -> Receiver<(i64, Box<Slot>)> {
 
 fn forked(tid: Tid, seq: u32, ret: i64, stay: Option<Stay>) -> ToHost {
     ToHost::Forked {
-        tid,
+        tid: HomeTid::of_home(tid),
         seq,
         ret,
         stay,

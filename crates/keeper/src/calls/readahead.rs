@@ -9,7 +9,7 @@ use crate::lifecycle::scan_children;
 use crate::state::{Keep, ReadAhead, Tree};
 use crate::sync::lock;
 use crate::sys;
-use armento_model::Pid;
+use armento_model::{HomePid, Pid};
 use armento_tracee::sys as tsys;
 use armento_wire::talk::{From, ToHost};
 use std::fs::File;
@@ -88,7 +88,7 @@ fn answer(link: &HostLink, pid: Pid, seq: u32, fd: i32, from: Option<(Arc<File>,
     let (at, n, end) = piece.map_or((None, 0, false), |(at, n, end)| (Some(at), n, end));
     bytes.truncate(n);
     link.send(&ToHost::Ahead {
-        pid,
+        pid: HomePid::of_home(pid),
         seq,
         fd,
         at,
@@ -211,7 +211,10 @@ pub fn watch_readahead(keep: &Keep) {
         let wanted = s.file.as_ref().is_some_and(|f| tsys::lease_wanted(f));
         if wanted && !s.ending {
             s.ending = true;
-            s.link.send(&ToHost::AheadOff { pid: *pid, fd: *fd });
+            s.link.send(&ToHost::AheadOff {
+                pid: HomePid::of_home(*pid),
+                fd: *fd,
+            });
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::sync::lock;
 use armento_client::api::Pass;
 use armento_link::{Reader, Writer};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{NodeName, Stay, Tid};
+use armento_model::{HomeTid, NodeName, Stay, Tid};
 use armento_tracee::sys;
 use armento_wire::call;
 use armento_wire::session::Session;
@@ -132,20 +132,21 @@ impl HostLink {
     pub fn poke(&self, tid: Tid, (addr, len): (u64, usize)) {
         let mut bytes = vec![0u8; len];
         if matches!(sys::vm_read(tid, addr, &mut bytes), Ok(n) if n == len) {
+            let tid = HomeTid::of_home(tid);
             self.send(&ToHost::Poke { tid, addr, bytes });
         }
     }
 
     /// The result of a call of a body.
     pub fn reply(&self, tid: Tid, seq: u32, ret: i64, outs: &[u8]) {
-        let head = call::reply_head(tid, seq, ret);
+        let head = call::reply_head(HomeTid::of_home(tid), seq, ret);
         // The bodies of a dead host wait for nothing.
         let _ = self.session.send(call::REPLY, &[&head, outs]);
     }
 
     /// A call was interrupted when so much was `done`.
     pub fn part(&self, tid: Tid, seq: u32, done: i64, outs: &[u8]) {
-        let head = call::reply_head(tid, seq, done);
+        let head = call::reply_head(HomeTid::of_home(tid), seq, done);
         let _ = self.session.send(call::PART, &[&head, outs]);
     }
 }

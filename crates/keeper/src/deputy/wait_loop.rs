@@ -8,6 +8,7 @@ use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time::{self, Results};
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
+use armento_model::HomeTid;
 use armento_tracee::region::DATA;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::ToHost;
@@ -238,7 +239,7 @@ impl Deputy {
         };
         let bytes = self.collect(&st.results, ret);
         (addr != 0 && !bytes.is_empty()).then_some(ToHost::Poke {
-            tid: self.tid,
+            tid: HomeTid::of_home(self.tid),
             addr,
             bytes,
         })

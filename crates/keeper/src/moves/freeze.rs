@@ -18,7 +18,7 @@ use armento_migrate::image::{
 };
 use armento_migrate::stop_threads::delicate;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{Pid, Stay};
+use armento_model::{HomeTid, Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::region::SCRATCH_AREAS;
 use armento_tracee::timers::sleeps_by_cpu_time;
@@ -123,7 +123,12 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         }
         for (n, (mut hold, waits)) in held.into_iter().enumerate() {
             let tid = hold.tid;
-            let mut s = thread::read(&mut hold, &code.scratch_area(n), tid, waits)?;
+            let mut s = thread::read(
+                &mut hold,
+                &code.scratch_area(n),
+                HomeTid::of_home(tid),
+                waits,
+            )?;
             s.cpu = t.keep.cpu.thread_leaves(pid, tid);
             restarted(&mut s, blocks.get(&tid).copied())?;
             wait_on(&mut s, &t.wait_deadlines);
@@ -223,7 +228,7 @@ fn by_cpu_time(s: &ThreadState) -> bool {
 fn wait_on(s: &mut ThreadState, waits: &WaitDeadlines) {
     let regs = thread::from_words(&s.regs).filter(|_| s.again);
     if let Some(mut regs) = regs
-        && waits.leaves(s.tid, &mut regs)
+        && waits.leaves(s.tid.at_home(), &mut regs)
     {
         s.regs = thread::words(&regs);
     }

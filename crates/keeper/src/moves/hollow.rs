@@ -14,7 +14,7 @@ use armento_migrate::image::timers::hold;
 use armento_migrate::image::{ThreadState, thread};
 use armento_migrate::stop_threads::{Halted, StoppedThreads};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, Pid, Stay};
+use armento_model::{HomePid, MoveId, Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::pages::Run;
 use armento_tracee::region::{Code, Region, SCRATCH_AREAS, Slot};
@@ -84,27 +84,29 @@ pub fn hand_over(
     // What waits here is told before it runs: it may ask, and SIGPIPE comes before write's EPIPE.
     keep_halted_signals(p, &halted);
     for s in &l.states {
+        let tid = s.tid.at_home();
         // Only a thread that died meanwhile fails; its process dies with it.
-        let waits = take_pending(&code, pid, s.tid, s.mask & read).unwrap_or_default();
+        let waits = take_pending(&code, pid, tid, s.mask & read).unwrap_or_default();
         for (to, info) in waits {
             hold(&mut p.held, to, &info);
         }
     }
     for (s, slot) in l.states.iter().zip(slots) {
+        let tid = s.tid.at_home();
         slot.set_idle(s.mask & read);
         // It may have fallen asleep since it was halted first, and shows its call no more when it comes home.
         let sleeps = s
             .at_deputy
-            .then(|| restarting(s, t.restart_blocks.get(&s.tid).copied()));
+            .then(|| restarting(s, t.restart_blocks.get(&tid).copied()));
         t.restart_blocks
-            .extend(sleeps.flatten().map(|nr| (s.tid, nr)));
+            .extend(sleeps.flatten().map(|nr| (tid, nr)));
         let kept = sleeps.flatten().and_then(|nr| kept_memory(s, nr));
-        let d = Deputy::new(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
+        let d = Deputy::new(tid, pid, slot, link.clone(), p.common.clone(), kept, None);
         if s.again {
             d.frozen_since(l.stands);
         }
         keep.deputies.insert(&d);
-        p.threads.insert(s.tid, d.clone());
+        p.threads.insert(tid, d.clone());
         deputies.push(d);
     }
     p.now_at(link);
@@ -113,7 +115,10 @@ pub fn hand_over(
     p.ignored = l.ignored;
     point("home.hollow");
     t.release_held(pid);
-    link.send(&ToHost::Thaw { mv, pid });
+    link.send(&ToHost::Thaw {
+        mv,
+        pid: HomePid::of_home(pid),
+    });
     point("home.thawed");
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
@@ -168,7 +173,7 @@ impl NewDeputies {
                 let _ = sys::kill(self.pid, libc::SIGKILL);
                 return;
             }
-            for (s, d) in part {
+            for (_, d) in part {
                 let Ok(waiter) = Waiter::begin() else {
                     eprintln!(
                         "process {} ends: no room for the threads that serve it",
@@ -177,7 +182,7 @@ impl NewDeputies {
                     let _ = sys::kill(self.pid, libc::SIGKILL);
                     return;
                 };
-                let _ = trace::resume(s.tid, 0);
+                let _ = trace::resume(d.tid, 0);
                 d.attend(waiter);
             }
         }
@@ -194,12 +199,12 @@ fn make_deputies(
 ) -> trace::Result<()> {
     let ignores = part
         .first()
-        .is_some_and(|(s, _)| inject::ignores_trap(s.tid));
+        .is_some_and(|(_, d)| inject::ignores_trap(d.tid));
     let mut held = Vec::with_capacity(part.len());
     for (n, (s, d)) in part.iter().enumerate() {
-        let mut h = Hold::take_known(s.tid, Arc::new(Unfiltered), ignores)?;
+        let mut h = Hold::take_known(d.tid, Arc::new(Unfiltered), ignores)?;
         let scratch_area = code.scratch_area(n);
-        if s.tid == d.pid {
+        if d.tid == d.pid {
             h.batch(code, &itimers::stop_calls(code, itimers))?;
         }
         h.begin(&scratch_area, &thread::forget_calls(&scratch_area, s))?;

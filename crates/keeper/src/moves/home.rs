@@ -17,7 +17,7 @@ use armento_migrate::pages::Filler;
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, Pid, Stay, Xsave};
+use armento_model::{HomePid, MoveId, Pid, Stay, Xsave};
 use armento_tracee::call::{Call, vdso_syscall};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::BASE;
@@ -68,7 +68,7 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     keep.tracer.run(move |t| t.set_coming_home(pid, true));
     link.send(&ToHost::Send {
         mv,
-        pid,
+        pid: HomePid::of_home(pid),
         to: Whither::Home,
     });
     let mut b = Return {
@@ -100,7 +100,10 @@ pub fn give_back(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
         back_to_deputies(t, pid);
         t.set_coming_home(pid, false);
     });
-    link.send(&ToHost::Abort { mv, pid });
+    link.send(&ToHost::Abort {
+        mv,
+        pid: HomePid::of_home(pid),
+    });
 }
 
 struct Return {
@@ -186,7 +189,10 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     let (at, _) = vdso_syscall(pid)?;
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     point("return.built");
-    link.send(&ToHost::Drop { mv, pid });
+    link.send(&ToHost::Drop {
+        mv,
+        pid: HomePid::of_home(pid),
+    });
     point("return.dropped");
     h.call_at(at, libc::SYS_munmap, [BASE, region.len(), 0, 0, 0, 0])?;
     drop(h);

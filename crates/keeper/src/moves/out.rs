@@ -24,7 +24,7 @@ use armento_migrate::image::objects::Views;
 use armento_migrate::image::{ThreadState, mm};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, NodeName, Pid};
+use armento_model::{HomePid, MoveId, NodeName, Pid};
 use armento_tracee::pages::Run;
 use armento_tracee::spawn;
 use armento_wire::talk::{Purpose, ToHost};
@@ -179,7 +179,10 @@ fn try_out(
             })
         }
         Err(e) => {
-            link.send(&ToHost::Abort { mv, pid });
+            link.send(&ToHost::Abort {
+                mv,
+                pid: HomePid::of_home(pid),
+            });
             tracer.run(move |t| undo(t, pid));
             Err(e)
         }

@@ -17,7 +17,7 @@ use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Head, Processor, mm, uncarried};
 use armento_migrate::stop_threads::{StoppedThreads, delicate};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{ENGINE_VERSION, Pid, Stay, Tid};
+use armento_model::{ENGINE_VERSION, HomePid, HomeTid, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{maps, status, trace};
@@ -200,8 +200,8 @@ fn look(
     });
     let head = Head {
         engine: ENGINE_VERSION,
-        pid,
-        tids,
+        pid: HomePid::of_home(pid),
+        tids: tids.into_iter().map(HomeTid::of_home).collect(),
         command: status::comm(pid, pid),
         brings: Views::default().lack(&first.areas),
         persistent: Vec::new(),

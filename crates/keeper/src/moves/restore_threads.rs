@@ -12,7 +12,7 @@ use armento_migrate::image::{
 };
 use armento_migrate::stop_threads::Halted;
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{Pid, Stay, Tid};
+use armento_model::{HomeTid, Pid, Stay, Tid};
 use armento_tracee::call::{Call, bit};
 use armento_tracee::inject::{self, Hold, NEVER_BLOCK, Unfiltered};
 use armento_tracee::region::{Code, SCRATCH_AREAS};
@@ -48,7 +48,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     let mut signals: Vec<(Option<Tid>, SigInfo)> = state
         .pending
         .iter()
-        .filter_map(|(tid, s)| Some((*tid, s.0.as_slice().try_into().ok()?)))
+        .filter_map(|(tid, s)| Some((tid.map(HomeTid::at_home), s.0.as_slice().try_into().ok()?)))
         .collect();
     drain_timers(pid, &code, &mut p.held)?;
     if p.patience > 0 && may_ask_overruns(&state.overruns, signals.iter().chain(&p.held)) {
@@ -82,7 +82,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     let deputies: Vec<Arc<Deputy>> = p.threads.values().cloned().collect();
     let (mut all, mut over, mut faults) = (Vec::new(), Vec::new(), Vec::new());
     for d in &deputies {
-        let Some(s) = state.threads.iter().find(|s| s.tid == d.tid) else {
+        let Some(s) = state.threads.iter().find(|s| s.tid.at_home() == d.tid) else {
             over.push(d.tid);
             continue;
         };
@@ -140,7 +140,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
 pub fn forget_registrations(t: &mut Tree, pid: Pid, state: &State) {
     let Some(code) = t.code_of(pid) else { return };
     for s in &state.threads {
-        if let Ok(mut h) = Hold::take(s.tid, Arc::new(Unfiltered)) {
+        if let Ok(mut h) = Hold::take(s.tid.at_home(), Arc::new(Unfiltered)) {
             let scratch_area = code.scratch_area(0);
             let _ = h.batch(&scratch_area, &thread::forget_calls(&scratch_area, s));
         }

@@ -57,7 +57,7 @@ impl FutexWaits {
 
     /// It leaves: until when the call lasts that it is about to begin again.
     pub fn leaves(&self, s: &ThreadState) -> Option<u64> {
-        let until = self.0.get(&s.tid).copied();
+        let until = self.0.get(&s.tid.at_home()).copied();
         until.filter(|_| futex_wait::travels(s))
     }
 }

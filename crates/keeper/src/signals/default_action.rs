@@ -7,7 +7,7 @@ use super::interrupted_calls::{STOP_MAX, stop_one};
 use crate::deputy::HostLink;
 use crate::state::{Task, Tree, Why};
 use armento_client::api::Dest;
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, HomeTid, Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
@@ -25,7 +25,14 @@ pub fn take_default_action(
     sig: i32,
     info: &Signal,
 ) {
-    let answer = |stopped| link.send(&ToHost::Defaulted { pid, tid, stopped });
+    let (home_pid, home_tid) = (HomePid::of_home(pid), HomeTid::of_home(tid));
+    let answer = |stopped| {
+        link.send(&ToHost::Defaulted {
+            pid: home_pid,
+            tid: home_tid,
+            stopped,
+        });
+    };
     let Some(code) = t.code_of(pid) else {
         return;
     };
@@ -35,7 +42,10 @@ pub fn take_default_action(
     let Some(p) = p else { return };
     if p.dumps < coredump::TRIES && coredump::wanted(pid, sig) {
         p.dumps += 1;
-        link.send(&ToHost::Dumps { pid, tid });
+        link.send(&ToHost::Dumps {
+            pid: home_pid,
+            tid: home_tid,
+        });
         let (to, why) = (Dest::Home, Why::Dump);
         return t.keep.move_queue.push_urgent(Task { pid, to, why });
     }

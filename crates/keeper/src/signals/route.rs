@@ -12,7 +12,7 @@ use crate::state::{Keep, Tree};
 use crate::traced::{entry_stopped, follow_stopped, watched_stopped};
 use armento_migrate::image::timers;
 use armento_migrate::stop_threads::Halted;
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, Pid, Tid};
 use armento_tracee::call::bit;
 use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::timers::list as timers_of;
@@ -47,7 +47,9 @@ pub fn thread_stopped(t: &mut Tree, tid: Tid, stop: Stop) {
                 // SIGCONT ended the stop.
                 p.stopped = false;
                 if let Some(l) = p.link() {
-                    l.send(&ToHost::Continue { pid });
+                    l.send(&ToHost::Continue {
+                        pid: HomePid::of_home(pid),
+                    });
                 }
             }
             if let (Some(d), Some(code)) = (t.keep.deputy(tid), t.code_of(pid))

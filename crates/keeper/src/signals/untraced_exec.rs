@@ -22,7 +22,7 @@ pub fn exec_body(t: &mut Tree, d: &Deputy, c: Box<Call>) {
         .procs
         .get_mut(&d.pid)
         .is_none_or(Process::has_unacknowledged_signals);
-    let again = || d.link().reply(c.tid, c.seq, ERESTARTNOINTR, &[]);
+    let again = || d.link().reply(c.tid.at_home(), c.seq, ERESTARTNOINTR, &[]);
     // The new program would begin with what the deputy blocks.
     if late || t.blocked.contains_key(&d.tid) || d.common.breaking.load(Ordering::Acquire) {
         return again();

@@ -7,7 +7,7 @@ use super::usage::UsageSummary;
 use crate::cpu_time::CpuAccounts;
 use crate::deputy::{Common, Deputy, HostLink};
 use armento_migrate::image::timers::hold;
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, HomeTid, Pid, Tid};
 use armento_tracee::region::Region;
 use armento_tracee::sys::{self, SigInfo};
 use armento_wire::talk::ToHost;
@@ -138,8 +138,8 @@ impl Process {
     pub fn pass_on(&mut self, tid: Option<Tid>, info: &SigInfo) {
         if let Some(l) = self.link() {
             l.send(&ToHost::Signal {
-                pid: self.pid,
-                tid,
+                pid: HomePid::of_home(self.pid),
+                tid: tid.map(HomeTid::of_home),
                 info: armento_wire::talk::Signal(info.to_vec()),
             });
             self.sent += 1;

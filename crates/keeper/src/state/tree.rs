@@ -78,10 +78,11 @@ impl Tree {
 
     pub fn usage(&mut self, link: &Arc<HostLink>, list: Vec<Usage>) {
         for u in list {
-            if let Some(p) = self.procs.get_mut(&u.pid)
+            let pid = u.pid.at_home();
+            if let Some(p) = self.procs.get_mut(&pid)
                 && p.link().is_some_and(|l| Arc::ptr_eq(l, link))
             {
-                self.keep.cpu.reported(u.pid, u.away);
+                self.keep.cpu.reported(pid, u.away);
                 p.usage.used_at(&link.node, u.away);
                 p.usage.rss_kib = u.rss_kib;
                 p.usage.busy_percent = u.busy_percent;

@@ -6,7 +6,7 @@ use crate::deputy::tell_limits;
 use crate::state::{Process, Task, Tree, Why};
 use crate::sys as ksys;
 use armento_client::api::Dest;
-use armento_model::{Stay, Tid};
+use armento_model::{HomeTid, Stay, Tid};
 use armento_wire::talk::ToHost;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub fn watch_limits(t: &mut Tree) {
 }
 
 /// Threads whose niceness is not what their host was told last. KERNEL: a thread has its own, getpriority(2).
-fn changed(p: &mut Process) -> Vec<(Tid, i32)> {
+fn changed(p: &mut Process) -> Vec<(HomeTid, i32)> {
     let now: BTreeMap<Tid, i32> = p
         .threads
         .keys()
@@ -44,6 +44,6 @@ fn changed(p: &mut Process) -> Vec<(Tid, i32)> {
     p.nice
         .iter()
         .filter(|(tid, nice)| known(tid) != **nice)
-        .map(|(tid, nice)| (*tid, *nice))
+        .map(|(tid, nice)| (HomeTid::of_home(*tid), *nice))
         .collect()
 }
