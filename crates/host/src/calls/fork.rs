@@ -6,15 +6,15 @@ use super::come_home::come_home;
 use super::post::park;
 use crate::inject::{clone_args, made, wait_first_stop};
 use crate::state::{
-    Body, GuestTable, GuestThread, Host, Process, Shared, Special, TracedThread, Waiting,
-    is_restart,
+    Body, GuestTable, GuestThread, Host, Process, Shared, Special, TracedThread, VforkParent,
+    Waiting, is_restart,
 };
 use crate::sync::lock;
 use crate::threads;
 use armento_migrate::Result;
 use armento_model::{HomePid, HomeTid, Stay, Tid};
 use armento_tracee::notify::Notice;
-use armento_tracee::trace;
+use armento_tracee::trace::{self, Stopped};
 use armento_wire::talk::{ToHome, ToHost};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,7 +160,7 @@ fn split(
     child_tid: HomeTid,
 ) -> Result<()> {
     let code = guests.code.clone();
-    let mut h = threads::break_out(guests, thread, id)?;
+    let (stopped, mut h) = threads::break_out(guests, thread, id)?;
     let before = h.regs;
     let vfork = w.has(libc::CLONE_VFORK);
     let is_thread = w.has(libc::CLONE_THREAD);
@@ -185,7 +185,7 @@ fn split(
     (regs.rax, regs.orig_rax) = (r as u64, u64::MAX);
     h.finish(regs, mask)?;
     let Some(child) = made(r, child) else {
-        let _ = trace::resume(thread.here, 0);
+        let _ = trace::resume(stopped, 0);
         return Err(armento_tracee::TraceError::Inside {
             what: "clone3",
             tid: thread.here,
@@ -193,7 +193,7 @@ fn split(
         }
         .into());
     };
-    wait_first_stop(child)?;
+    let born = wait_first_stop(child)?;
     let mut c = trace::regs(child)?;
     let (fs, gs) = (c.fs_base, c.gs_base);
     c = before;
@@ -203,13 +203,18 @@ fn split(
     }
     trace::set_regs(child, &c)?;
     trace::set_sigmask(child, mask)?;
-    adopt(guests, thread, child, child_tid, is_thread, vfork);
-    let _ = trace::resume(child, 0);
-    if vfork {
-        // Held until the child execs or ends, as vfork(2) does; counted as special so that no move comes between.
-        thread.proc.specials.fetch_add(1, Ordering::AcqRel);
+    // Held until the child execs or ends, as vfork(2) does.
+    let (held, goes_on) = if vfork {
+        (Some(stopped), None)
     } else {
-        let _ = trace::resume(thread.here, 0);
+        (None, Some(stopped))
+    };
+    adopt(guests, thread, child, child_tid, is_thread, held);
+    let _ = trace::resume(born, 0);
+    match goes_on {
+        Some(stopped) => drop(trace::resume(stopped, 0)),
+        // Counted as special so that no move comes between.
+        None => _ = thread.proc.specials.fetch_add(1, Ordering::AcqRel),
     }
     Ok(())
 }
@@ -220,7 +225,7 @@ fn adopt(
     here: Tid,
     tid: HomeTid,
     is_thread: bool,
-    vfork: bool,
+    vfork: Option<Stopped>,
 ) {
     let shared = guests.shared.clone();
     let pid = if is_thread {
@@ -249,14 +254,18 @@ fn adopt(
         }
         return threads::queue_early(guests, pid, tid);
     }
-    proc.live.store(!vfork, Ordering::Release);
+    proc.live.store(vfork.is_none(), Ordering::Release);
     let mut body = Body::new(pid, traced);
     if let Some(parent) = guests.bodies.get(&thread.pid) {
         body.needs = parent.needs.clone();
         body.areas = parent.areas.clone();
         body.vdso = parent.vdso.clone();
     }
-    body.releases = vfork.then_some((thread.pid, thread.tid));
+    body.releases = vfork.map(|stopped| VforkParent {
+        pid: thread.pid,
+        tid: thread.tid,
+        thread: stopped,
+    });
     guests.bodies.insert(pid, body);
     threads::queue_early(guests, pid, tid);
 }

@@ -3,7 +3,7 @@
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomeTid, Tid};
 use armento_tracee::region::Code;
-use armento_tracee::trace;
+use armento_tracee::trace::{self, Status, Stopped};
 
 /// The child that an injected clone3 made. One that is not traced was made by another thread of the guest, in our name: all
 /// guests end with it.
@@ -16,9 +16,9 @@ pub fn made(r: i64, child: Option<Tid>) -> Option<Tid> {
 }
 
 /// The attach stop of a child made under trace.
-pub fn wait_first_stop(child: Tid) -> Result<()> {
+pub fn wait_first_stop(child: Tid) -> Result<Stopped> {
     match trace::wait_certain(child)? {
-        trace::Status::Stopped(_) => Ok(()),
+        Status::Stopped(thread, _) => Ok(thread),
         _ => Err(MigrateError::Ended),
     }
 }

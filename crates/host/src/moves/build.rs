@@ -59,10 +59,11 @@ pub fn begin(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Filler>
     }
     let shared = guests.shared.clone();
     forget_rescued(guests, &head.areas);
-    let here = new_body(guests.zygote, &guests.code, &guests.allowlist(), head.pid)?;
+    let stopped = new_body(&guests.zygote, &guests.code, &guests.allowlist(), head.pid)?;
+    let here = stopped.tid();
     let thread = GuestThread::new(head.pid, head.pid.leader(), here, Process::new(here));
     shared.threads.insert(&thread);
-    let mut body = Body::new(head.pid, TracedThread::stopped(thread));
+    let mut body = Body::new(head.pid, TracedThread::stopped(thread, stopped));
     body.quiet = true;
     body.mv = Some(mv);
     body.name = head.command.clone();

@@ -7,20 +7,20 @@ use crate::threads;
 use armento_migrate::image::restarts;
 use armento_migrate::image::{State, thread};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{HomePid, HomeTid, Stay, Tid};
+use armento_model::{HomePid, HomeTid, Stay};
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::region::SCRATCH_AREAS;
-use armento_tracee::trace;
-use armento_tracee::trace::TraceError;
+use armento_tracee::trace::{self, Stopped, TraceError};
 
-fn enter(guests: &mut GuestTable, pid: HomePid, here: Tid, tid: HomeTid) {
+fn enter(guests: &mut GuestTable, pid: HomePid, tid: HomeTid, stopped: Stopped) {
     let shared = guests.shared.clone();
     let Some(b) = guests.bodies.get_mut(&pid) else {
         return;
     };
-    let thread = GuestThread::new(pid, tid, here, b.proc.clone());
+    let thread = GuestThread::new(pid, tid, stopped.tid(), b.proc.clone());
     shared.threads.insert(&thread);
-    b.threads.insert(tid, TracedThread::stopped(thread));
+    b.threads
+        .insert(tid, TracedThread::stopped(thread, stopped));
 }
 
 /// What a thread shares with its process, as pthread_create(3) has it.
@@ -49,8 +49,8 @@ pub fn make_threads(
         let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
         ok("clone3 of a thread", h.tid, r)?;
         let child = made(r, child).ok_or(MigrateError::Ended)?;
-        wait_first_stop(child)?;
-        enter(guests, pid, child, tid);
+        let stopped = wait_first_stop(child)?;
+        enter(guests, pid, tid, stopped);
     }
     Ok(())
 }

@@ -86,7 +86,7 @@ pub fn capture(
     }
     for traced in all {
         let (tid, here) = (traced.thread.tid, traced.thread.here);
-        if let Some((_, info)) = traced.halted.and_then(|h| h.signal) {
+        if let Some((_, info)) = traced.halted.as_ref().and_then(|h| h.signal) {
             pending.push((Some(tid), Signal(info.to_vec())));
         }
         for s in trace::pending(here, false)? {

@@ -14,6 +14,7 @@ use armento_tracee::inject::Allowlist;
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
+use armento_tracee::trace::Stopped;
 use armento_tracee::uffd::Uffd;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use std::time::{Duration, Instant};
 pub struct GuestTable {
     pub shared: Arc<Shared>,
     pub code: Code,
-    pub zygote: Pid,
+    /// It stands still for as long as there is a host.
+    pub zygote: Stopped,
     pub bodies: BTreeMap<HomePid, Body>,
     pub cookies: SiginfoCookies,
     /// Signals that came before their process or thread: home knows a child as soon as its deputy is born.
@@ -42,9 +44,9 @@ pub struct TracedThread {
 
 impl TracedThread {
     /// A thread that was just made and stands still.
-    pub fn stopped(thread: Arc<GuestThread>) -> TracedThread {
+    pub fn stopped(thread: Arc<GuestThread>, stop: Stopped) -> TracedThread {
         let halted = Some(Halted {
-            tid: thread.here,
+            thread: stop,
             signal: None,
         });
         TracedThread {
@@ -53,6 +55,13 @@ impl TracedThread {
             asking: false,
         }
     }
+}
+
+/// A thread that has called vfork and stands still.
+pub struct VforkParent {
+    pub pid: HomePid,
+    pub tid: HomeTid,
+    pub thread: Stopped,
 }
 
 pub struct Body {
@@ -68,8 +77,8 @@ pub struct Body {
     pub freezer: Option<Freezer>,
     /// Home's kernel stopped the process (job control).
     pub stopped: bool,
-    /// A vfork child: this thread of that process waits for its exec or end.
-    pub releases: Option<(HomePid, HomeTid)>,
+    /// A vfork child: this thread waits for its exec or end.
+    pub releases: Option<VforkParent>,
     /// Built but not thawed, or frozen and handed over: its exit is not reported.
     pub quiet: bool,
     /// Pages of it are sent to where it runs now: its memory must stay.

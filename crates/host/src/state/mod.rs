@@ -25,7 +25,7 @@ mod threads;
 pub use call::{CallState, Then, Waiting};
 pub use drain::Drain;
 pub use futex_wait::{FutexWait, Interrupted, Replaced};
-pub use guests::{Body, EARLY_MAX, EarlySignals, Freezer, GuestTable, TracedThread};
+pub use guests::{Body, EARLY_MAX, EarlySignals, Freezer, GuestTable, TracedThread, VforkParent};
 pub use home_link::{HomeLink, HomeReader, PULSE, PULSE_CALM, PULSE_EMPTY};
 pub use host::Host;
 pub use meetings::{Meetings, Pair};

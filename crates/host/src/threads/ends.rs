@@ -1,7 +1,7 @@
 //! The end of a thread or a body, by itself or by the host.
 
 use super::halt;
-use crate::state::{Body, GuestTable};
+use crate::state::{Body, GuestTable, VforkParent};
 use crate::sync::lock;
 use armento_migrate::image::objects::{self, ObjectId};
 use armento_model::{HomePid, Tid};
@@ -38,7 +38,7 @@ pub fn ended(guests: &mut GuestTable, here: Tid, code: i32, killed: Option<i32>)
     body.threads
         .values()
         .for_each(|t| shared.threads.remove(&t.thread));
-    release_parent(guests, &body);
+    release_parent(guests, body);
     if !quiet {
         shared.home.send(&match killed {
             Some(sig) => ToHome::Died { pid, sig },
@@ -52,15 +52,14 @@ pub fn ended(guests: &mut GuestTable, here: Tid, code: i32, killed: Option<i32>)
 }
 
 /// The parent of a vfork child may go on.
-fn release_parent(guests: &mut GuestTable, body: &Body) {
-    let Some((pid, tid)) = body.releases else {
+fn release_parent(guests: &mut GuestTable, body: Body) {
+    let Some(VforkParent { pid, tid, thread }) = body.releases else {
         return;
     };
     if let Some(parent) = guests.bodies.get_mut(&pid) {
         parent.proc.specials.fetch_sub(1, Ordering::AcqRel);
-        if let Some(traced) = parent.threads.get_mut(&tid) {
-            traced.halted = None;
-            let _ = trace::resume(traced.thread.here, 0);
+        if parent.threads.contains_key(&tid) {
+            let _ = trace::resume(thread, 0);
         }
     }
 }
@@ -102,5 +101,5 @@ pub fn remove_body(guests: &mut GuestTable, pid: HomePid) {
         all.any(|(object, _)| object == *o)
     };
     lock(&shared.objects).retain(|o, it| it.lasts || used(o));
-    release_parent(guests, &body);
+    release_parent(guests, body);
 }

@@ -30,8 +30,8 @@ impl World for Tree {
     fn report(&mut self, tid: Tid, status: Status) {
         match status {
             Status::Exited(_) | Status::Killed(_) => ended(self, tid),
-            Status::Stopped(Stop::Event(e)) if e == libc::PTRACE_EVENT_EXEC => execed(self, tid),
-            Status::Stopped(stop) => thread_stopped(self, tid, stop),
+            Status::Stopped(thread, Stop::Event(libc::PTRACE_EVENT_EXEC)) => execed(self, thread),
+            Status::Stopped(thread, stop) => thread_stopped(self, thread, stop),
             Status::Continued => {}
         }
     }
@@ -81,6 +81,7 @@ fn ended(t: &mut Tree, tid: Tid) {
     t.passing.remove(&tid);
     t.unclaimed_signals.retain(|(t, _)| *t != tid);
     t.loading.remove(&tid);
+    t.standing.remove(&tid);
     t.follow.ended(tid);
     if let Some(pid) = t.cpu_fixup.ended(tid) {
         t.keep.cpu.thread_ended(pid, tid);

@@ -16,7 +16,7 @@ use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{
     State, ThreadState, files, itimers, membarrier, mm, sigs, thread, uncarried,
 };
-use armento_migrate::stop_threads::delicate;
+use armento_migrate::stop_threads::{Halted, delicate};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomeTid, Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
@@ -62,11 +62,11 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     t.cpu_fixup
         .restarted
         .ensure_input_complete(pid, &l.stopped.halted)?;
-    uncarried::of_threads(l.stopped.halted.iter().map(|h| h.tid))?;
+    uncarried::of_threads(l.stopped.halted.iter().map(Halted::tid))?;
     point("home.halted");
     t.passing.extend(l.stopped.seized.iter().copied());
     for h in &l.stopped.halted {
-        trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
+        trace::set_options(h.tid(), trace::FOLLOW | trace::EXITKILL)?;
     }
     if !l.mapped {
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
@@ -103,12 +103,13 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     for part in l.stopped.halted.chunks(SCRATCH_AREAS) {
         let mut held = Vec::with_capacity(part.len());
         for (n, h) in part.iter().enumerate() {
-            let waits = h.signal.is_some() || thread::own_eintr(h.tid);
-            let mut hold = Hold::take_known(h.tid, Arc::new(Unfiltered), ignores)?;
+            let tid = h.tid();
+            let waits = h.signal.is_some() || thread::own_eintr(tid);
+            let mut hold = Hold::take_known(tid, Arc::new(Unfiltered), ignores)?;
             if let Some(vdso) = l.numbers.vdso.filter(|_| how.foreign) {
                 vdso.leave(&mut hold)?;
             }
-            if h.tid == pid {
+            if tid == pid {
                 overruns = read_overruns(&mut hold, &code, pid)?;
                 actions = sigs::read(&mut hold, &code)?;
                 l.itimers = itimers::read(&mut hold, &code)?;

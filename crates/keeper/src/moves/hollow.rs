@@ -14,12 +14,14 @@ use armento_migrate::image::timers::hold;
 use armento_migrate::image::{ThreadState, thread};
 use armento_migrate::stop_threads::{Halted, StoppedThreads};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{HomePid, MoveId, Pid, Stay};
+use armento_model::{HomePid, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::pages::Run;
 use armento_tracee::region::{Code, Region, SCRATCH_AREAS, Slot};
-use armento_tracee::{sys, trace};
+use armento_tracee::sys;
+use armento_tracee::trace::{self, Stopped};
 use armento_wire::talk::ToHost;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -67,7 +69,6 @@ pub fn hand_over(
     link.ensure_connected()?;
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
     let code = l.region.code();
-    let halted: Vec<Halted> = l.stopped.halted.clone();
     let mut deputies = Vec::new();
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     p.common.breaking.store(false, Ordering::Release);
@@ -82,7 +83,7 @@ pub fn hand_over(
     *lock(&p.common.mapped) = mapped;
     lock(&p.common.limits).clone_from(&l.limits);
     // What waits here is told before it runs: it may ask, and SIGPIPE comes before write's EPIPE.
-    keep_halted_signals(p, &halted);
+    keep_halted_signals(p, &l.stopped.halted);
     for s in &l.states {
         let tid = s.tid.at_home();
         // Only a thread that died meanwhile fails; its process dies with it.
@@ -122,10 +123,10 @@ pub fn hand_over(
     point("home.thawed");
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
+    let halted = std::mem::replace(&mut l.stopped, StoppedThreads::new(pid)).disband();
     for h in &halted {
-        t.passing.remove(&h.tid);
+        t.passing.remove(&h.tid());
     }
-    let _ = std::mem::replace(&mut l.stopped, StoppedThreads::new(pid)).disband();
     let leader = deputies.iter().find(|d| d.tid == pid).cloned();
     let teardown = leader.map(|deputy| DeferredTeardown {
         deputy,
@@ -139,6 +140,7 @@ pub fn hand_over(
             .into_iter()
             .zip(deputies)
             .collect(),
+        stopped: halted.into_iter().map(|h| (h.tid(), h.thread)).collect(),
         itimers: l.itimers,
     };
     Ok((teardown, new))
@@ -159,13 +161,14 @@ pub struct NewDeputies {
     pid: Pid,
     code: Code,
     threads: Vec<(ThreadState, Arc<Deputy>)>,
+    stopped: BTreeMap<Tid, Stopped>,
     itimers: Itimers,
 }
 
 impl NewDeputies {
     /// They become deputies, first the leader, which has the most to do. Only threads that died meanwhile fail, with
     /// their process: nothing can be taken back any more, and none may go on as the program.
-    pub fn serve(self) {
+    pub fn serve(mut self) {
         let (first, rest) = self.threads.split_at(self.threads.len().min(1));
         for part in [first].into_iter().chain(rest.chunks(SCRATCH_AREAS)) {
             if let Err(e) = make_deputies(&self.code, part, &self.itimers) {
@@ -182,7 +185,9 @@ impl NewDeputies {
                     let _ = sys::kill(self.pid, libc::SIGKILL);
                     return;
                 };
-                let _ = trace::resume(d.tid, 0);
+                if let Some(thread) = self.stopped.remove(&d.tid) {
+                    let _ = trace::resume(thread, 0);
+                }
                 d.attend(waiter);
             }
         }

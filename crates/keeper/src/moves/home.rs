@@ -215,8 +215,8 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
         .store(false, std::sync::atomic::Ordering::Release);
     let mut stopped = StoppedThreads::new(pid);
     for h in &halted {
-        t.remember_restart_block(h.tid);
-        stopped.seized.insert(h.tid);
+        t.remember_restart_block(h.tid());
+        stopped.seized.insert(h.tid());
     }
     stopped.halted = halted;
     close_mapped_files(t);
@@ -230,16 +230,17 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
 fn back_to_deputies(t: &mut Tree, pid: Pid) {
     let Some(code) = t.code_of(pid) else { return };
     for h in t.returning.remove(&pid).unwrap_or_default() {
-        t.cpu_fixup.restarted.forget(h.tid);
-        if let (Some(d), Ok(mut r)) = (t.keep.deputy(h.tid), trace::regs(h.tid)) {
+        let tid = h.tid();
+        t.cpu_fixup.restarted.forget(tid);
+        if let (Some(d), Ok(mut r)) = (t.keep.deputy(tid), trace::regs(tid)) {
             r.rip = code.deputy;
             r.r15 = d.slot.addr();
             r.rsp = 0;
             r.orig_rax = u64::MAX;
-            let _ = trace::set_regs(h.tid, &r);
-            let _ = trace::set_sigmask(h.tid, d.slot.idle());
+            let _ = trace::set_regs(tid, &r);
+            let _ = trace::set_sigmask(tid, d.slot.idle());
         }
-        let _ = trace::resume(h.tid, 0);
+        let _ = trace::resume(h.thread, 0);
     }
     t.release_held(pid);
 }

@@ -11,7 +11,7 @@ use armento_model::{HomePid, HomeTid, Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
-use armento_tracee::trace::{self, Status, Stop};
+use armento_tracee::trace::{self, Status, Stop, Stopped};
 use armento_tracee::tracer_thread::World;
 use armento_wire::talk::{Signal, ToHost};
 use std::sync::Arc;
@@ -49,26 +49,26 @@ pub fn take_default_action(
         let (to, why) = (Dest::Home, Why::Dump);
         return t.keep.move_queue.push_urgent(Task { pid, to, why });
     }
-    if !stop_one(t, tid, &code) {
+    let Some(thread) = stop_one(t, tid, &code) else {
         return;
-    }
+    };
     let info: SigInfo = info.0.as_slice().try_into().unwrap_or([0; 128]);
-    if deliver(tid, &code, sig, &info).is_err() {
+    if deliver(thread, &code, sig, &info).is_err() {
         return;
     }
     // A stop of ours tells what the kernel made of it.
     let _ = trace::interrupt(tid);
     loop {
         match trace::wait_for(tid, STOP_MAX) {
-            Ok(Status::Stopped(Stop::Group(_))) => {
-                let _ = trace::listen(tid);
+            Ok(Status::Stopped(thread, Stop::Group(_))) => {
+                let _ = trace::listen(thread);
                 if let Some(p) = t.procs.get_mut(&pid) {
                     p.stopped = true;
                 }
                 return answer(true);
             }
-            Ok(Status::Stopped(Stop::Trap)) => {
-                let _ = trace::resume(tid, 0);
+            Ok(Status::Stopped(thread, Stop::Trap)) => {
+                let _ = trace::resume(thread, 0);
                 return answer(false);
             }
             Ok(s @ (Status::Exited(_) | Status::Killed(_))) => {
@@ -81,7 +81,8 @@ pub fn take_default_action(
 }
 
 /// Delivers `sig` to a stopped deputy with its default disposition.
-fn deliver(tid: Tid, code: &Code, sig: i32, info: &SigInfo) -> trace::Result<()> {
+fn deliver(thread: Stopped, code: &Code, sig: i32, info: &SigInfo) -> trace::Result<()> {
+    let tid = thread.tid();
     let mut h = Hold::take(tid, Arc::new(Unfiltered))?;
     let act = code.scratch(0x700, &[0u8; 32]);
     h.call(code, libc::SYS_rt_sigaction, [sig as u64, act, 0, 8, 0, 0])?;
@@ -90,5 +91,5 @@ fn deliver(tid: Tid, code: &Code, sig: i32, info: &SigInfo) -> trace::Result<()>
     h.ignore_trap(false);
     drop(h);
     let _ = trace::set_siginfo(tid, info);
-    trace::resume(tid, sig)
+    trace::resume(thread, sig)
 }

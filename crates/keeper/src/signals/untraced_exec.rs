@@ -60,7 +60,8 @@ fn exec_untraced(t: &mut Tree, d: &Deputy, c: Box<Call>) {
         let no_room = -i64::from(libc::EAGAIN);
         return d.link().reply(tid, c.seq, no_room, &[]);
     }
-    if !stop_one(t, tid, &code) || trace::detach(tid, 0).is_err() {
+    let released = stop_one(t, tid, &code).is_some_and(|d| trace::detach(d, 0).is_ok());
+    if !released {
         // It does not stop just now, or is about to end: the body asks again.
         return d.link().reply(tid, c.seq, crate::deputy::AGAIN, &[]);
     }

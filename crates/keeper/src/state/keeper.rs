@@ -120,6 +120,8 @@ pub struct Tree {
     pub leaving: BTreeMap<Pid, Leaving>,
     /// On the way home: the stopped deputies.
     pub returning: BTreeMap<Pid, Vec<Halted>>,
+    /// A program that stands still at its exec, from one visit to the tracer thread to the next: until it is placed.
+    pub standing: BTreeMap<Pid, Halted>,
     /// On the way from its exec to its entry.
     pub loading: BTreeMap<Pid, Loading>,
     /// At home, and corrected in what they read of their CPU time.

@@ -10,6 +10,7 @@ use crate::deputy::HostLink;
 use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
 use armento_migrate::image::restarts;
+use armento_migrate::stop_threads::Halted;
 use armento_model::{CpuTime, NodeName, Pid, Tid};
 use armento_tracee::region::Code;
 use armento_tracee::{cpu, status, trace};
@@ -35,6 +36,7 @@ impl Tree {
             unclaimed_signals: Vec::new(),
             leaving: BTreeMap::new(),
             returning: BTreeMap::new(),
+            standing: BTreeMap::new(),
             loading: BTreeMap::new(),
             cpu_fixup: CpuFixup::default(),
             follow: Followed::new(keep.settings.spread),
@@ -184,6 +186,12 @@ impl Tree {
         let s = &self.keep.settings;
         let elsewhere = s.pinned.as_ref().is_some_and(|n| *n != s.node);
         elsewhere && self.procs.get(&pid).is_some_and(|p| p.at_exec && p.unbegun)
+    }
+
+    /// These threads stand still until a later visit takes them.
+    pub fn keep_standing(&mut self, halted: Vec<Halted>) {
+        let halted = halted.into_iter().map(|h| (h.tid(), h));
+        self.standing.extend(halted);
     }
 
     /// How a process is seized that goes on at home while it is copied.

@@ -9,9 +9,10 @@
 use super::auxv::auxv;
 use super::resume::let_go;
 use crate::state::{Keep, Loaded, Loading, Tree};
+use armento_migrate::stop_threads::Halted;
 use armento_model::{Pid, Tid};
 use armento_tracee::call::bit;
-use armento_tracee::trace::{self, Stop};
+use armento_tracee::trace::{self, Stop, Stopped};
 use armento_tracee::{status, sys};
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub fn run_until_entry(keep: &Keep, pid: Pid) -> Loaded {
 }
 
 fn begin(t: &mut Tree, pid: Pid, done: Sender<Loaded>) -> bool {
-    if !t.procs.get(&pid).is_some_and(|p| p.at_exec) {
+    if !t.procs.get(&pid).is_some_and(|p| p.at_exec) || !t.standing.contains_key(&pid) {
         return false;
     }
     // A forced SIGTRAP that is ignored or blocked would be so no more. KERNEL: force_sig_info_to_task.
@@ -60,7 +61,9 @@ fn begin(t: &mut Tree, pid: Pid, done: Sender<Loaded>) -> bool {
         return false;
     }
     t.loading.insert(pid, Loading { done, late: false });
-    if trace::resume(pid, 0).is_err() {
+    let stands = t.standing.remove(&pid).and_then(Halted::deliver);
+    let runs = stands.is_some_and(|(thread, sig)| trace::resume(thread, sig).is_ok());
+    if !runs {
         t.loading.remove(&pid);
     }
     true
@@ -79,24 +82,28 @@ fn arrived(tid: Tid) -> bool {
     status::read(tid).is_ok_and(|s| s.sig_pending & bit(libc::SIGTRAP) != 0)
 }
 
-/// A stop of a program that is loading; `false` when it is an ordinary one.
-pub fn entry_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
+/// A stop of a program that is loading. Returns the thread when it is an ordinary one.
+pub fn entry_stopped(t: &mut Tree, thread: Stopped, stop: Stop) -> Option<Stopped> {
+    let tid = thread.tid();
     let Some(late) = t.loading.get(&tid).map(|l| l.late) else {
-        return false;
+        return Some(thread);
     };
     let there = matches!(stop, Stop::Signal(libc::SIGTRAP))
         && trace::siginfo(tid).is_ok_and(|i| sys::siginfo_code(&i) == libc::TRAP_HWBKPT);
     if !(there || late && stop == Stop::Trap) {
-        return false;
+        return Some(thread);
     }
     if !there && arrived(tid) {
-        // The breakpoint's own stop comes next.
-        return trace::resume(tid, 0).is_ok();
+        // The breakpoint's own stop comes next, if it has not died.
+        let _ = trace::resume(thread, 0);
+        return None;
     }
     let Some(l) = t.loading.remove(&tid) else {
-        return false;
+        return Some(thread);
     };
     let _ = trace::set_break(tid, None);
+    let signal = None;
+    t.keep_standing(vec![Halted { thread, signal }]);
     let alone = status::threads(tid).is_ok_and(|t| t.len() == 1);
     let loaded = if there && alone {
         Loaded::Stands
@@ -105,5 +112,5 @@ pub fn entry_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
         Loaded::Runs
     };
     let _ = l.done.send(loaded);
-    true
+    None
 }
