@@ -4,7 +4,7 @@ use super::clone_args::{CloneArgs, refused, requested};
 use super::cmdline;
 use super::come_home::come_home;
 use super::post::park;
-use crate::inject::{clone_args, made, wait_first_stop};
+use crate::inject::{begin_child, clone_args, made};
 use crate::state::{
     Body, GuestTable, GuestThread, Host, Process, Shared, Special, TracedThread, VforkParent,
     Waiting, is_restart,
@@ -133,14 +133,12 @@ fn ask(
         let tracer = host.tracer.clone();
         tracer.post(move |guests| {
             lock(&thread.call).waiting = None;
+            let child = HomeTid::of_home(ret as i32);
             if ret < 0 {
                 threads::restart_call(guests, &thread, id, ret);
-            } else if let Err(e) = split(guests, &thread, id, &w, HomeTid::of_home(ret as i32)) {
+            } else if let Err(e) = split(guests, &thread, id, &w, child) {
                 // The deputy's child exists without a body: home ends it, the caller sees EAGAIN.
-                host.home.send(&ToHome::Died {
-                    pid: HomePid::of_home(ret as i32),
-                    sig: libc::SIGKILL,
-                });
+                host.home.send(&end_of(child, thread.pid, is_thread));
                 eprintln!("fork of {} failed: {e}", thread.pid);
                 threads::judge_error(&host, thread.here, &e);
             }
@@ -149,6 +147,15 @@ fn ask(
     };
     // One thread for each fork: forks are rare beside calls, and the listener must not wait.
     armento_tracee::spawn::soon("fork", work);
+}
+
+/// For home: the end of a child, or of a thread of `pid`, that has no body.
+fn end_of(child: HomeTid, pid: HomePid, is_thread: bool) -> ToHome {
+    if is_thread {
+        return ToHome::ThreadExit { pid, tid: child };
+    }
+    let (pid, sig) = (child.of_leader(), libc::SIGKILL);
+    ToHome::Died { pid, sig }
 }
 
 /// Breaks the thread out of its notification and makes the child in its own context.
@@ -193,16 +200,14 @@ fn split(
         }
         .into());
     };
-    let born = wait_first_stop(child)?;
-    let mut c = trace::regs(child)?;
-    let (fs, gs) = (c.fs_base, c.gs_base);
-    c = before;
-    (c.rax, c.orig_rax, c.fs_base, c.gs_base) = (0, u64::MAX, fs, gs);
-    if w.stack != 0 {
-        c.rsp = w.stack;
-    }
-    trace::set_regs(child, &c)?;
-    trace::set_sigmask(child, mask)?;
+    let born = match begin_child(child, w.stack, &before, mask) {
+        Ok(born) => born,
+        Err(e) => {
+            // It has died already: its caller has its number, and learns of its end.
+            let _ = trace::resume(stopped, 0);
+            return Err(e);
+        }
+    };
     // Held until the child execs or ends, as vfork(2) does.
     let (held, goes_on) = if vfork {
         (Some(stopped), None)
@@ -268,4 +273,18 @@ fn adopt(
     });
     guests.bodies.insert(pid, body);
     threads::queue_early(guests, pid, tid);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_without_a_body_ends_as_a_thread() {
+        let (pid, child) = (HomePid::of_home(7), HomeTid::of_home(8));
+        let thread = end_of(child, pid, true);
+        assert!(matches!(thread, ToHome::ThreadExit { pid: p, tid } if (p, tid) == (pid, child)));
+        let process = end_of(child, pid, false);
+        assert!(matches!(process, ToHome::Died { pid: p, .. } if p.leader() == child));
+    }
 }

@@ -3,7 +3,7 @@
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomeTid, Tid};
 use armento_tracee::region::Code;
-use armento_tracee::trace::{self, Status, Stopped};
+use armento_tracee::trace::{self, Regs, Status, Stopped};
 
 /// The child that an injected clone3 made. One that is not traced was made by another thread of the guest, in our name: all
 /// guests end with it.
@@ -21,6 +21,20 @@ pub fn wait_first_stop(child: Tid) -> Result<Stopped> {
         Status::Stopped(thread, _) => Ok(thread),
         _ => Err(MigrateError::Ended),
     }
+}
+
+/// Gives a child its caller's registers and mask; `stack`: its own, if not 0. It stays stopped.
+pub fn begin_child(child: Tid, stack: u64, caller: &Regs, mask: u64) -> Result<Stopped> {
+    let born = wait_first_stop(child)?;
+    let own = trace::regs(child)?;
+    let mut c = *caller;
+    (c.rax, c.orig_rax, c.fs_base, c.gs_base) = (0, u64::MAX, own.fs_base, own.gs_base);
+    if stack != 0 {
+        c.rsp = stack;
+    }
+    trace::set_regs(child, &c)?;
+    trace::set_sigmask(child, mask)?;
+    Ok(born)
 }
 
 /// clone3 wants a base and a size, and starts at their sum: a stack is passed as so many bytes below its end.
